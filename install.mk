@@ -12,7 +12,7 @@ DOCDIR     ?= $(DATADIR)/doc/hvd
 PYTHONDIR  ?= $(PREFIX)/lib/hvd/python
 HOROVODRUN ?=
 
-pages_made := $(B)/man/hvdrun.1
+pages_made := $(B)/man/hvdrun.1 $(B)/man/spank-hvd.8
 man_pages  := $(sort $(wildcard man/*.[1-8])) $(pages_made)
 user_docs  := $(sort $(wildcard docs/*.md))
 examples   := $(sort $(wildcard scripts/examples/*.sbatch scripts/examples/*.bsub scripts/examples/*.py scripts/examples/*.sh scripts/discover/*.sh))
@@ -22,6 +22,13 @@ $(B)/man/hvdrun.1: man/hvdrun.1.in $(B)/bin/hvdrun
 	@mkdir -p $(@D)
 	$(B)/bin/hvdrun --help-man > $@.options
 	sed -e '/^@OPTIONS@$$/ { r $@.options' -e 'd; }' -e 's/@VERSION@/$(VERSION)/' $< > $@
+
+# Those of the plugin, and its keys in plugstack.conf, which have "_" for "-".
+$(B)/man/spank-hvd.8: man/spank-hvd.8.in $(B)/bin/hvdrun
+	@mkdir -p $(@D)
+	$(B)/bin/hvdrun --help-man-plugin > $@.options
+	sed -e '/^@OPTIONS@$$/ { r $@.options' -e 'd; }' \
+		-e "s/@KEYS@/$$(sed -n 's/^\.It Fl -hvd-\([a-z-]*\) .*/\1/p' $@.options | tr '\n-' ',_' | sed 's/,$$//; s/,/ , /g')/" $< > $@
 
 all: $(pages_made)
 

@@ -2,41 +2,36 @@
 /*
  * hvd-driver - the driver of `srun --hvd`, started by the plugin inside srun.
  *
- * Descriptor 3 is one end of a socket pair whose other end srun has. The driver
- * writes the boot text to it as one line, and ends when it reads end of file,
- * which it does however srun ended. With --key-fd another descriptor holds the
- * launch's key, which srun sends to the tasks in Slurm's launch message; else
- * munge or a key file proves who belongs to the launch.
+ * Descriptor 3 is one end of a socket pair whose other end srun has. The driver reads from it what it is to do: strings
+ * KEY=VALUE, each with a NUL at its end, and an empty one at the end of all. Then it writes the boot text to it as one
+ * line, and ends when it reads end of file, which it does however srun ended.
+ *
+ * With the key key-fd another descriptor holds the launch's key, which srun sends to the tasks in Slurm's launch
+ * message; else munge or a key file proves who belongs to the launch.
  */
 #include "launcher/options/config.h"
 #include "launcher/run/secret.h"
 #include "launcher/run/step_run.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/key.h"
 #include "lib/base/log.h"
+#include "lib/base/xalloc.h"
 #include "lib/net/nicspec.h"
 #include "lib/process/rlimits.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 extern char **environ;
 
 #define SRUN_FD 3
-
-static const char usage[] =
-	"usage: hvd-driver --job=ID --step=ID --nodes=N --tasks=N [--wanted=N] [--per-node]\n"
-	"                  [--port-range=LO-HI] [--nics=LIST]\n"
-	"                  [--start-timeout=SEC] [--trace=FILE] [--config=FILE]\n"
-	"                  [--store=agent|rank0|off] [--frameworks=LIST]\n"
-	"                  [--init-timeout=SEC] [--preflight=off|quick|full] [--spares=N] [--hang-timeout=SEC]\n"
-	"                  [--hang-action=report|kill|requeue] [--signal-ranks=SIG@SEC] [--requeue-on=LIST]\n"
-	"                  [--stderr-lines=N] [--key-file=FILE] [--key-fd=FD] [--verbose[=N]]\n"
-	"Started by srun --hvd, not by hand: see spank-hvd(8).\n";
+/* The plugin's socket holds less. */
+#define MAX_SETTINGS (1 << 20)
 
 struct program {
 	struct hvd_log log;
@@ -45,32 +40,6 @@ struct program {
 	struct hvd_options settings; /* what the plugin, the configuration files and the environment say */
 	struct hvd_launch_spec spec; /* made from `settings` */
 };
-
-static int number(const char *text, uint32_t *out)
-{
-	unsigned long long v;
-	char *end;
-
-	errno = 0;
-	v = strtoull(text, &end, 10);
-	if (errno || end == text || *end || v > UINT32_MAX)
-		return -1;
-	*out = (uint32_t)v;
-	return 0;
-}
-
-/* Store an option of the plugin's, which has the name of the setting but for --config. It is as strong as one on a
- * command line. */
-static int setting(struct program *prog, const char *option, const char *value)
-{
-	const char *name = strcmp(option, "config") == 0 ? "config-file" : option;
-	struct hvd_err err = {0};
-
-	if (hvd_options_config(&prog->settings, HVD_FROM_COMMAND, name, value, &err) == 0)
-		return 0;
-	hvd_log_err(&prog->log, &err);
-	return -1;
-}
 
 /* srun has no option for the workers' controller. A user who chooses it by Horovod's own variable means it for the plan
  * as well. */
@@ -106,82 +75,64 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 	return 0;
 }
 
-static int parse(int argc, char **argv, struct program *prog)
+static int other_release(struct hvd_err *err)
 {
-	static const struct option options[] = {
-		{"job", required_argument, NULL, 'j'},
-		{"step", required_argument, NULL, 's'},
-		{"nodes", required_argument, NULL, 'N'},
-		{"tasks", required_argument, NULL, 'n'},
-		{"wanted", required_argument, NULL, 'w'},
-		{"per-node", no_argument, NULL, 'P'},
-		{"port-range", required_argument, NULL, 'p'},
-		{"key-fd", required_argument, NULL, 'K'},
-		{"verbose", optional_argument, NULL, 'v'},
-		/* Settings. */
-		{"nics", required_argument, NULL, 'S'},
-		{"start-timeout", required_argument, NULL, 'S'},
-		{"store", required_argument, NULL, 'S'},
-		{"frameworks", required_argument, NULL, 'S'},
-		{"init-timeout", required_argument, NULL, 'S'},
-		{"preflight", required_argument, NULL, 'S'},
-		{"spares", required_argument, NULL, 'S'},
-		{"hang-timeout", required_argument, NULL, 'S'},
-		{"hang-action", required_argument, NULL, 'S'},
-		{"signal-ranks", required_argument, NULL, 'S'},
-		{"requeue-on", required_argument, NULL, 'S'},
-		{"stderr-lines", required_argument, NULL, 'S'},
-		{"trace", required_argument, NULL, 'S'},
-		{"config", required_argument, NULL, 'S'},
-		{"key-file", required_argument, NULL, 'S'},
-		{NULL, 0, NULL, 0},
-	};
-	struct hvd_driver_opts *opts = &prog->opts;
-	unsigned lo, hi;
-	int c, i = 0, bad = 0;
+	hvd_err_set(err, HVD_E_PROTO, "srun's plugin hvd.so has sent settings that hvd-driver does not know");
+	return hvd_err_hint(err, "both must be of one release: install the suite anew on this host");
+}
 
-	while ((c = getopt_long(argc, argv, "", options, &i)) != -1) {
-		switch (c) {
-		case 'j':
-			bad |= number(optarg, &prog->job);
-			break;
-		case 's':
-			bad |= number(optarg, &prog->step);
-			break;
-		case 'N':
-			bad |= number(optarg, &opts->hosts);
-			break;
-		case 'n':
-			bad |= number(optarg, &opts->ranks);
-			break;
-		case 'w':
-			bad |= number(optarg, &opts->wanted_ranks);
-			break;
-		case 'P':
-			opts->ranks_per_host = true;
-			break;
-		case 'p':
-			if (sscanf(optarg, "%u-%u", &lo, &hi) != 2 || lo < 1 || lo > hi || hi > 65535) {
-				bad = 1;
-				break;
-			}
-			opts->port_lo = (in_port_t)lo;
-			opts->port_hi = (in_port_t)hi;
-			break;
-		case 'S':
-			bad |= setting(prog, options[i].name, optarg);
-			break;
-		case 'K':
-			bad |= number(optarg, &prog->key_fd);
-			break;
-		case 'v':
-			prog->log.level = optarg && atoi(optarg) > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;
-			break;
-		default:
-			bad = 1;
-		}
+/* Read what srun has written before it started this program: what it knows of the step, and settings, which are as
+ * strong as options on a command line. */
+static int read_settings(struct program *prog, struct hvd_err *err)
+{
+	struct hvd_driver_opts *opts = &prog->opts;
+	uint32_t per_node = 0, port_low = 0, port_high = 0;
+	const struct {
+		const char *key;
+		uint32_t *at;
+	} numbers[] = {
+		{"job", &prog->job},
+		{"step", &prog->step},
+		{"nodes", &opts->hosts},
+		{"tasks", &opts->ranks},
+		{"wanted", &opts->wanted_ranks},
+		{"per-node", &per_node},
+		{"port-low", &port_low},
+		{"port-high", &port_high},
+		{"key-fd", &prog->key_fd},
+		{NULL, NULL},
+	};
+	hvd_cleanup_free char *text = hvd_xcalloc(MAX_SETTINGS, 1);
+	size_t len = 0;
+
+	while (len < 2 || text[len - 1] || text[len - 2]) {
+		ssize_t n = read(SRUN_FD, text + len, MAX_SETTINGS - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return other_release(err);
+		len += (size_t)n;
 	}
-	return bad || optind < argc ? -1 : 0;
+	for (char *line = text, *end; *line; line = end + 1) {
+		char *value = strchr(line, '=');
+		size_t i = 0;
+
+		end = line + strlen(line);
+		if (!value)
+			return other_release(err);
+		*value++ = '\0';
+		while (numbers[i].key && strcmp(line, numbers[i].key) != 0)
+			i++;
+		if (numbers[i].key)
+			*numbers[i].at = (uint32_t)strtoul(value, NULL, 10);
+		else if (hvd_options_config(&prog->settings, HVD_FROM_COMMAND, line, value, err) != 0)
+			return err->code == HVD_E_NOENT ? other_release(err) : -1;
+	}
+	opts->ranks_per_host = per_node != 0;
+	opts->port_lo = (in_port_t)port_low;
+	opts->port_hi = (in_port_t)port_high;
+	return 0;
 }
 
 /* How the ranks prove that they belong to this launch: a key file, the key that srun distributes, or munge. */
@@ -217,17 +168,20 @@ int main(int argc, char **argv)
 {
 	struct program prog = {.log = hvd_log_make("hvd", HVD_LOG_INFO)};
 	struct hvd_err err = {0};
-	int status;
+	struct stat st;
+	int status = -1;
 
-	hvd_options_init(&prog.settings);
-	if (parse(argc, argv, &prog) != 0) {
-		fputs(usage, stderr);
+	if (argc > 1 || fstat(SRUN_FD, &st) != 0 || !S_ISSOCK(st.st_mode)) {
+		fprintf(stderr, "usage: %s\nsrun --hvd starts it, and sends it its settings: see spank-hvd(8).\n",
+			argv[0]);
 		return 2;
 	}
 	hvd_raise_nofile();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGINT, SIG_IGN); /* srun decides what Ctrl-C means */
-	status = apply_settings(&prog, &err) == 0 ? run(&prog, &err) : -1;
+	hvd_options_init(&prog.settings);
+	if (read_settings(&prog, &err) == 0 && apply_settings(&prog, &err) == 0)
+		status = run(&prog, &err);
 	if (status >= 0)
 		return status;
 	hvd_log_err(&prog.log, &err);

@@ -332,6 +332,8 @@ static int act(struct hvd_options *o, const struct hvd_log *log)
 		return show(hvd_options_usage(o));
 	case HVD_SHOW_MAN:
 		return show(hvd_options_man(o));
+	case HVD_SHOW_PLUGIN_MAN:
+		return show(hvd_options_plugin_man());
 	case HVD_SHOW_COMPLETION:
 		return show(hvd_options_completion(o));
 	case HVD_SHOW_VERSION:

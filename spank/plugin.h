@@ -47,30 +47,23 @@ struct hvd_netns {
 	ino_t ino;
 };
 
-/* The settings that srun passes on to hvd-driver, as text. */
-enum hvd_setting {
-	HVD_NICS,
-	HVD_START_TIMEOUT,
-	HVD_STORE,
-	HVD_FRAMEWORKS,
-	HVD_INIT_TIMEOUT,
-	HVD_PREFLIGHT,
-	HVD_SPARES,
-	HVD_HANG_TIMEOUT,
-	HVD_HANG_ACTION,
-	HVD_SIGNAL_RANKS,
-	HVD_REQUEUE_ON,
-	HVD_STDERR_LINES,
-	HVD_TRACE,
-	HVD_CONFIG,
-	HVD_KEY_FILE,
-	HVD_N_SETTINGS,
+/* The numbers of the plugin's options, in the order in which Slurm shows them. */
+enum hvd_plugin_option {
+	HVD_OPT_HVD,
+	HVD_OPT_NO_HVD,
+	HVD_OPT_VERBOSE,
+	/* Settings, which srun passes on to hvd-driver: HVD_SET_nics, … */
+#define SETTING(field, name, group, kind, env, def, help, more)                 HVD_SET_##field,
+#define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more) HVD_SET_##field,
+#define IGNORED_SETTING(field, name, env)                                       HVD_SET_##field,
+#include "lib/base/settings.def"
+	HVD_N_OPTIONS,
 };
 
 struct hvd_plugin_opt {
-	int enabled;                /* HVD_OPT_UNSET, 0 (--no-hvd) or 1 (--hvd) */
-	int verbose;                /* HVD_OPT_UNSET, or how much to say */
-	char *text[HVD_N_SETTINGS]; /* checked; NULL = unset */
+	int enabled;               /* HVD_OPT_UNSET, 0 (--no-hvd) or 1 (--hvd) */
+	int verbose;               /* HVD_OPT_UNSET, or how much to say */
+	char *text[HVD_N_OPTIONS]; /* of settings, checked; NULL = unset */
 };
 
 struct hvd_plugin {
@@ -119,9 +112,9 @@ int hvd_plugin_options(spank_t sp);
 /* When all options are known: -1 with err set if one has an invalid value. Tells the user of options without effect. */
 int hvd_plugin_check(const struct hvd_plugin *pl, struct hvd_err *err);
 /* The value of a setting: the option's, else the site's, else NULL. */
-const char *hvd_plugin_value(const struct hvd_plugin *pl, enum hvd_setting setting);
-/* The name of hvd-driver's option for it. */
-const char *hvd_plugin_setting_name(enum hvd_setting setting);
+const char *hvd_plugin_value(const struct hvd_plugin *pl, enum hvd_plugin_option setting);
+/* The name that hvd-driver knows it by. */
+const char *hvd_plugin_setting_name(enum hvd_plugin_option setting);
 /* Is this a --hvd step? */
 bool hvd_plugin_enabled(const struct hvd_plugin *pl);
 

@@ -3,8 +3,8 @@
  * srun.c - the plugin inside srun: it starts hvd-driver and ends it.
  *
  * The plugin opens no socket and starts no thread in srun's process. The driver is a child process, with one end of a
- * socket pair. Through the pair the driver sends the boot text (boot.h), which the tasks need. When srun ends, however
- * that comes about, the driver reads the end of the socket, and ends too.
+ * socket pair. Through the pair it gets the settings of the launch, and sends the boot text (boot.h), which the tasks
+ * need. When srun ends, however that comes about, the driver reads the end of the socket, and ends too.
  */
 #include "plugin.h"
 
@@ -77,19 +77,12 @@ int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err)
 	return 0;
 }
 
-/* With spare hosts the driver must know whether the number of tasks is the user's own, for those of a job's environment
- * describe the allocation. */
-static void add_wanted(uint32_t tasks, struct hvd_strv *argv)
+/* Send the driver what it is to do: KEY=VALUE, each with a NUL at its end, and an empty one. What the settings of
+ * lib/base/settings.def mean, hvdrun's tables say; launcher/main_driver.c has the other keys. The driver does not run
+ * yet: all of it must fit into the socket. */
+static int send_settings(const struct hvd_plugin *pl, spank_t sp, int fd, int key_fd, struct hvd_err *err)
 {
-	if (!&hvd_srun_opt || !slurm_option_set_by_cli || !slurm_option_set_by_cli(&hvd_srun_opt, 'n'))
-		return;
-	hvd_strv_addf(argv, "--wanted=%u", tasks);
-	if (slurm_option_isset && slurm_option_isset(&hvd_srun_opt, "ntasks-per-node"))
-		hvd_strv_add(argv, "--per-node");
-}
-
-static void driver_argv(const struct hvd_plugin *pl, spank_t sp, const char *path, struct hvd_strv *argv)
-{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv lines = {0};
 	int verbose = pl->opt.verbose != HVD_OPT_UNSET ? pl->opt.verbose : pl->site.defaults.verbose;
 	uint32_t job = 0, step = 0, nodes = 0, tasks = 0;
 
@@ -97,21 +90,39 @@ static void driver_argv(const struct hvd_plugin *pl, spank_t sp, const char *pat
 	spank_get_item(sp, S_JOB_STEPID, &step);
 	spank_get_item(sp, S_JOB_NNODES, &nodes);
 	spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &tasks);
-	hvd_strv_add(argv, path);
-	hvd_strv_addf(argv, "--job=%u", job);
-	hvd_strv_addf(argv, "--step=%u", step);
-	hvd_strv_addf(argv, "--nodes=%u", nodes);
-	hvd_strv_addf(argv, "--tasks=%u", tasks);
-	if (hvd_plugin_value(pl, HVD_SPARES))
-		add_wanted(tasks, argv);
-	if (slurm_conf.srun_port_range)
-		hvd_strv_addf(argv, "--port-range=%u-%u", slurm_conf.srun_port_range[0], slurm_conf.srun_port_range[1]);
-	for (int i = 0; i < HVD_N_SETTINGS; i++)
-		if (hvd_plugin_value(pl, (enum hvd_setting)i))
-			hvd_strv_addf(argv, "--%s=%s", hvd_plugin_setting_name((enum hvd_setting)i),
-				      hvd_plugin_value(pl, (enum hvd_setting)i));
+	hvd_strv_addf(&lines, "job=%u", job);
+	hvd_strv_addf(&lines, "step=%u", step);
+	hvd_strv_addf(&lines, "nodes=%u", nodes);
+	hvd_strv_addf(&lines, "tasks=%u", tasks);
+	/* With spare hosts the driver must know whether the number of tasks is the user's own, for those of a job's
+	 * environment describe the allocation. */
+	if (hvd_plugin_value(pl, HVD_SET_spares) && &hvd_srun_opt && slurm_option_set_by_cli &&
+	    slurm_option_set_by_cli(&hvd_srun_opt, 'n')) {
+		hvd_strv_addf(&lines, "wanted=%u", tasks);
+		hvd_strv_addf(&lines, "per-node=%d",
+			      slurm_option_isset && slurm_option_isset(&hvd_srun_opt, "ntasks-per-node"));
+	}
+	if (slurm_conf.srun_port_range) {
+		hvd_strv_addf(&lines, "port-low=%u", slurm_conf.srun_port_range[0]);
+		hvd_strv_addf(&lines, "port-high=%u", slurm_conf.srun_port_range[1]);
+	}
+	if (key_fd)
+		hvd_strv_addf(&lines, "key-fd=%d", key_fd);
 	if (verbose > 0)
-		hvd_strv_addf(argv, "--verbose=%d", verbose);
+		hvd_strv_addf(&lines, "verbose=%d", verbose);
+	for (enum hvd_plugin_option i = 0; i < HVD_N_OPTIONS; i++)
+		if (hvd_plugin_value(pl, i))
+			hvd_strv_addf(&lines, "%s=%s", hvd_plugin_setting_name(i), hvd_plugin_value(pl, i));
+	hvd_strv_add(&lines, "");
+	for (size_t i = 0; i < lines.n; i++) {
+		size_t len = strlen(lines.v[i]) + 1;
+
+		if (send(fd, lines.v[i], len, MSG_DONTWAIT) == (ssize_t)len)
+			continue;
+		hvd_err_set(err, HVD_E_USAGE, "the values of the --hvd options are too long");
+		return hvd_err_hint(err, "write them into a file, and name it: --hvd-config=FILE");
+	}
+	return 0;
 }
 
 /* The driver has closed the socket. If it could not start, it has said why on stderr, and this function adds no
@@ -175,32 +186,34 @@ static int export_boot(spank_t sp, const char *text, struct hvd_err *err)
 int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err)
 {
 	struct hvd_spawn spawn = {.new_group = 1};
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
 	hvd_cleanup_close int key = -1, drivers_end = -1;
 	char path[PATH_MAX + 16], text[HVD_BOOT_MAX];
+	char *argv[] = {path, NULL};
 	int pair[2];
 
 	if (within_hvdrun())
 		return 0;
 	if (pl->driver > 0)
 		return hvd_err_set(err, HVD_E_USAGE, "one srun can carry one --hvd step only");
-	if (hvd_launch_key_wanted() && !hvd_plugin_value(pl, HVD_KEY_FILE) && (key = hvd_launch_key_send(sp, err)) < 0)
+	if (hvd_launch_key_wanted() && !hvd_plugin_value(pl, HVD_SET_key_file) &&
+	    (key = hvd_launch_key_send(sp, err)) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
 		return hvd_err_sys(err, "cannot make a socket pair");
 	pl->driver_fd = pair[0];
 	drivers_end = pair[1];
 	snprintf(path, sizeof(path), "%s/hvd-driver", pl->site.libexecdir);
-	driver_argv(pl, sp, path, &argv);
+	if (send_settings(pl, sp, pair[0], key >= 0 ? DRIVER_KEY_FD : 0, err) != 0) {
+		hvd_srun_end_driver(pl);
+		return -1;
+	}
 	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
 	hvd_spawn_fd(&spawn, -1, STDOUT_FILENO);
 	hvd_spawn_fd(&spawn, drivers_end, DRIVER_PIPE_FD);
-	if (key >= 0) {
-		hvd_strv_addf(&argv, "--key-fd=%d", DRIVER_KEY_FD);
+	if (key >= 0)
 		hvd_spawn_fd(&spawn, key, DRIVER_KEY_FD);
-	}
 	spawn.path = path;
-	spawn.argv = argv.v;
+	spawn.argv = argv;
 	pl->driver = hvd_spawn(&spawn, err);
 	close(hvd_take_fd(&drivers_end)); /* so that the end of the driver is the end of the socket here */
 	if (pl->driver < 0 && err->code != HVD_E_LIMIT)

@@ -44,7 +44,7 @@ static void on_stacks(json_t *said, void *arg)
 {
 	struct hvd_hang_watch *watch = arg;
 	hvd_cleanup_free char *groups = said ? hvd_stack_groups_text(said, "this launch") : NULL;
-	enum hvd_hang_action action = watch->spec->hang.action;
+	int action = watch->spec->hang_action;
 
 	watch->asked = false;
 	if (groups)

@@ -181,7 +181,7 @@ static void serve_torch(struct hvd_agent_registry *agents)
 	if (!hvd_launch_spec_has_store(agents->opts->spec))
 		return;
 	hvd_rv_service_tcpstore(&agents->service, &ops, agents);
-	agents->init_watch = hvd_init_watch_create(agents->base, agents->opts->spec->deadlines.init, &agents->service,
+	agents->init_watch = hvd_init_watch_create(agents->base, agents->opts->spec->init_timeout, &agents->service,
 						   on_init_failed, agents, agents->log);
 }
 
@@ -224,8 +224,8 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, en
 	hvd_agent_deadlines_create(agents);
 	agents->stacks = hvd_stacks_create(base, agents);
 	serve_torch(agents);
-	if (opts->spec->hang.timeout > 0 && ops->stalled)
-		agents->rank_progress = hvd_progress_create(base, opts->spec->hang.timeout, &agents->service,
+	if (opts->spec->hang_timeout > 0 && ops->stalled)
+		agents->rank_progress = hvd_progress_create(base, opts->spec->hang_timeout, &agents->service,
 							    &agents->table, on_stalled, agents);
 	if (barrier == HVD_BARRIER_ALL) {
 		hvd_host_table_init(&agents->table, opts->hosts, opts->ranks);

@@ -18,6 +18,33 @@ static int positive(int n)
 	return n > 0 ? n : 0;
 }
 
+static double seconds_of(double seconds)
+{
+	return seconds < HVD_MOST_SECONDS ? seconds : HVD_MOST_SECONDS;
+}
+
+static struct hvd_signal_before signal_of(struct hvd_signal_before given)
+{
+	return (struct hvd_signal_before){.signal = positive(given.signal), .seconds = given.seconds};
+}
+
+/* How launch_spec.h has the value of an option, by the kinds of lib/base/settings.def. */
+#define FROM_SECONDS(least) seconds_of
+#define FROM_NUMBER(most)
+#define FROM_CHOICE(words)
+#define FROM_WORDS(words)
+#define FROM_SIGNAL() signal_of
+#define FROM_FRAMEWORKS()
+#define FROM_TEXT(word)
+
+static void set_shared(struct hvd_launch_spec *spec, const struct hvd_options *o)
+{
+#define SETTING(field, name, group, kind, env, def, help, more) spec->field = FROM_##kind(o->field);
+#define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more)
+#define IGNORED_SETTING(field, name, env)
+#include "lib/base/settings.def"
+}
+
 static bool any_given(const struct hvd_options *o, const char *const *names, enum hvd_opt_source above)
 {
 	for (; *names; names++)
@@ -179,32 +206,18 @@ static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o
 	int fan_out = text ? atoi(text) : 0;
 
 	hvd_strv_add_all(&spec->interfaces, o->nics.v);
-	spec->frameworks = o->frameworks;
-	spec->store = (enum hvd_store_mode)o->store;
 	spec->relay_fan_out = fan_out > 0 && fan_out < HVD_RELAY_FAN_OUT ? fan_out : HVD_RELAY_FAN_OUT;
-	spec->deadlines.start = o->start_timeout <= 0                 ? START_TIMEOUT
-				: o->start_timeout < HVD_MOST_SECONDS ? o->start_timeout
-								      : HVD_MOST_SECONDS;
-	spec->deadlines.init = o->init_timeout < HVD_MOST_SECONDS ? o->init_timeout : HVD_MOST_SECONDS;
-	spec->preflight = (enum hvd_preflight)o->preflight;
+	spec->deadlines.start = o->start_timeout <= 0 ? START_TIMEOUT : seconds_of(o->start_timeout);
 	spec->preflight_hook = o->preflight_hook && *o->preflight_hook ? o->preflight_hook : NULL;
-	spec->spares = o->spares;
 	hvd_options_tunables(o, &spec->env);
-	spec->key_file = o->key_file;
 	spec->join_file = o->join_file;
-	spec->trace = o->trace;
 }
 
 static void set_troubles(struct hvd_launch_spec *spec, const struct hvd_options *o)
 {
 	spec->failure.keep_going = o->keep_going;
-	spec->hang.timeout = o->hang_timeout < HVD_MOST_SECONDS ? o->hang_timeout : HVD_MOST_SECONDS;
 	spec->lost_host = (enum hvd_lost_host)o->lost_host;
-	spec->hang.action = (enum hvd_hang_action)o->hang_action;
-	spec->limit.signal = positive(o->limit_signal);
-	spec->limit.before = o->limit_seconds;
-	spec->requeue_on = o->requeue_on;
-	if (spec->hang.action == HVD_HANG_REQUEUE)
+	if (spec->hang_action == HVD_HANG_REQUEUE)
 		spec->requeue_on |= 1U << HVD_REQUEUE_HANG;
 }
 
@@ -226,7 +239,6 @@ static void set_output(struct hvd_launch_spec *spec, const struct hvd_options *o
 	}
 	spec->output.progress = isatty(STDERR_FILENO) == 1;
 	spec->output.quiet = o->quiet > 0;
-	spec->output.stderr_lines = o->stderr_lines;
 }
 
 void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp)
@@ -238,6 +250,7 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 		.dry_run = o->dry_run,
 		.as_horovodrun = o->as_horovodrun,
 	};
+	set_shared(spec, o);
 	set_hosts(spec, o);
 	set_elastic(spec, o, envp);
 	set_backends(spec, o);

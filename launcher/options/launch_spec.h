@@ -20,6 +20,22 @@
 
 struct hvd_options;
 
+/* --signal-ranks */
+struct hvd_signal_before {
+	int signal;     /* that all ranks get before the job's time limit */
+	double seconds; /* … so long */
+};
+
+/* The C types of the kinds of lib/base/settings.def. */
+#define HVD_TYPE_SECONDS(least) double
+#define HVD_TYPE_NUMBER(most)   int
+#define HVD_TYPE_CHOICE(words)  int      /* the number of the word */
+#define HVD_TYPE_WORDS(words)   unsigned /* bits, by the numbers of the words */
+#define HVD_TYPE_SIGNAL()       struct hvd_signal_before
+#define HVD_TYPE_INTERFACES()   struct hvd_strv
+#define HVD_TYPE_FRAMEWORKS()   unsigned /* bits of enum hvd_framework */
+#define HVD_TYPE_TEXT(word)     char *
+
 #define HVD_RELAY_FAN_OUT 32
 
 /* What stands in front of each line that a rank prints. */
@@ -150,47 +166,35 @@ struct hvd_launch_spec {
 	} binding;
 
 	/* How the driver brings the ranks together. */
-	enum hvd_preflight preflight;
 	const char *preflight_hook; /* the site's program, which --preflight runs on each host; NULL = there is none */
-	int spares; /* hosts that the job has beyond those that it needs, so that the worst can be left out */
 	struct hvd_strv interfaces; /* names, prefixes or networks; empty = the driver finds them */
-	unsigned frameworks;        /* bits of enum hvd_framework: whose variables ranks get */
-	enum hvd_store_mode store;  /* who has PyTorch's TCPStore */
 	int relay_fan_out;          /* relays that connect to one parent at most */
 	struct {
 		double start; /* seconds from the start until every rank has its plan */
-		/* … and from the first rank that calls init_process_group() until all have; then the launch ends. 0 =
-		 * never. */
-		double init;
 	} deadlines;
 	struct hvd_strv env;   /* NAME=VALUE for every rank */
 	const char *join_file; /* where the address for agents is written; NULL = nowhere */
-	const char *key_file;  /* the secret by which ranks prove who they are; NULL = munge, or the launch's own */
-	const char *trace;     /* file for a trace of the start */
 
 	/* What becomes of a rank that fails, and of what ranks print. */
 	struct {
 		bool keep_going; /* the other ranks go on */
 	} failure;
-	struct {
-		double timeout; /* seconds without any progress; 0 = never looked at */
-		enum hvd_hang_action action;
-	} hang;
 	enum hvd_lost_host lost_host;
-	struct {
-		int signal;    /* that all ranks get before the job's time limit; 0 = none */
-		double before; /* … so many seconds */
-	} limit;
-	unsigned requeue_on; /* bits of enum hvd_requeue_reason */
 	struct {
 		enum hvd_label label;
 		bool timestamps; /* with HVD_LABEL_HOROVOD */
 		char *dir;       /* a file for each rank goes here; an absolute path */
 		bool progress;   /* say what is awaited when the start takes long */
 		bool quiet;
-		int stderr_lines; /* the last lines of each rank's standard error that are kept; 0 = it is not looked at
-				   */
 	} output;
+
+	/* The settings of lib/base/settings.def as the user has given them: where nothing did, the default. Times are
+	 * at most HVD_MOST_SECONDS, 0 for no limit; signal_ranks.signal is 0 for none; preflight, hang_action,
+	 * requeue_on and store are numbers of the enumerations above and of lib/frameworks/frameworks.h. */
+#define SETTING(field, name, group, kind, env, def, help, more) HVD_TYPE_##kind field;
+#define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more)
+#define IGNORED_SETTING(field, name, env)
+#include "lib/base/settings.def"
 };
 
 /* `spec` gets all that `o`, which hvd_options_check() has passed, and the environment say. Lists, launcher and

@@ -47,6 +47,8 @@ enum hvd_opt_type {
 	HVD_OPT_STRING,  /* char *, owned; NULL not given */
 	HVD_OPT_LIST,    /* struct hvd_strv; the text has commas; repeated options add to the list, each item once */
 	HVD_OPT_ENUM,    /* int: index in `choices` */
+	HVD_OPT_WORDS,   /* unsigned: some of `choices`, a bit each */
+	HVD_OPT_SIGNAL,  /* struct hvd_signal_before: "USR1@300"; signal -1 not given */
 	HVD_OPT_SET,     /* int: the option stores `number` */
 };
 
@@ -67,11 +69,12 @@ struct hvd_opt {
 	enum hvd_opt_type type;
 	int group;        /* index of a title in --help and the manual page */
 	const char *arg;  /* what its value is called; NULL without one */
-	const char *help; /* a sentence or two, without a full stop at the end */
+	const char *help; /* a sentence that begins with a verb, without a full stop at the end */
+	const char *more; /* what follows it but in a short --help, without a full stop at the end; NULL: nothing */
 
 	/* Storing. */
 	size_t at; /* offset in the result; 0 = nothing is stored. Rows with one offset are spellings of one value */
-	const char *choices; /* ENUM: "auto|srun|fork" */
+	const char *choices; /* ENUM, WORDS: "auto|srun|fork" */
 	double min, max;     /* INT, FLOAT; max 0 = no bound beyond the type's */
 	int number;          /* SET */
 	bool negate;         /* TRI: gives 0 */
@@ -87,6 +90,7 @@ struct hvd_opt {
 	int since;           /* the first release of srun with it, 2302 for 23.02; 0 = 22.05 or before */
 	int exclude;         /* rows with the same number, which is not 0, exclude each other */
 	bool hidden;         /* not in --help, never meant by an abbreviation */
+	bool alias;          /* not in --help: another spelling of a row */
 	bool plugin;         /* a plugin adds it to srun, so srun may not have it */
 	const char *collide; /* for the manual: how a spelling is read that another family has too */
 
@@ -181,6 +185,9 @@ bool hvd_opt_int(const char *s, long long *out);
 char *hvd_opt_help(const struct hvd_optset *set, enum hvd_opt_family primary, unsigned families, int width);
 /* .SS titles and .TP items for a man(7) page. */
 char *hvd_opt_man(const struct hvd_optset *set, enum hvd_opt_family primary);
+/* .It items for an mdoc(7) page: the options that are aliases and take a value, with the text of the rows that they are
+ * aliases of. */
+char *hvd_opt_alias_man(const struct hvd_optset *set);
 /* A line for each spelling, with tabs between its fields: "--name"; "none", "required", "optional" or "two"; what the
  * value is called; the choices, with "|" between them. */
 char *hvd_opt_completion(const struct hvd_optset *set, enum hvd_opt_family primary);

@@ -32,8 +32,8 @@ static char *facts(const struct hvd_opt *o, bool family)
 
 	if (family && o->family == HVD_FAMILY_HOROVOD)
 		hvd_strv_add(&parts, "horovodrun");
-	if (o->choices)
-		hvd_strv_addf(&parts, "one of %s", o->choices);
+	if (o->choices && strcmp(o->choices, o->arg) != 0)
+		hvd_strv_addf(&parts, "%s of %s", o->type == HVD_OPT_ENUM ? "one" : "some", o->choices);
 	if (def)
 		hvd_strv_addf(&parts, "default %s", def);
 	for (const char *s = o->env; s && *s;) {
@@ -95,7 +95,8 @@ static void help_row(FILE *f, const struct hvd_optset *set, enum hvd_opt_family 
 {
 	char letter = letter_of(set, primary, o);
 	char *more = facts(o, true);
-	char *text = hvd_xasprintf("%s%s%s%s", o->help, *more ? " [" : "", more, *more ? "]" : "");
+	char *text = hvd_xasprintf("%s%s%s%s%s%s", o->help, o->more ? ". " : "", o->more ? o->more : "",
+				   *more ? " [" : "", more, *more ? "]" : "");
 	int at;
 
 	if (letter)
@@ -135,7 +136,8 @@ char *hvd_opt_help(const struct hvd_optset *set, enum hvd_opt_family primary, un
 		bool titled = false;
 
 		for (size_t i = 0; (o = hvd_optset_row(set, i)); i++) {
-			if (o->group != g || o->hidden || !(families & 1U << o->family) || !reachable(set, primary, o))
+			if (o->group != g || o->hidden || o->alias || !(families & 1U << o->family) ||
+			    !reachable(set, primary, o))
 				continue;
 			if (!titled)
 				fprintf(f, "\n%s:\n", set->titles[g]);
@@ -148,14 +150,14 @@ char *hvd_opt_help(const struct hvd_optset *set, enum hvd_opt_family primary, un
 }
 
 /* Text for troff: no dash may turn into a hyphen, no line may begin with a request. Long lines are broken, as
- * troff's own style asks. */
+ * troff's own style asks, and a sentence begins a line. */
 static void man_text(FILE *f, const char *s)
 {
 	bool begins = true;
 	int at = 0;
 
 	for (; *s; s++) {
-		if (*s == ' ' && at > 55) {
+		if (*s == ' ' && (at > 55 || (at && s[-1] == '.'))) {
 			fputc('\n', f);
 			begins = true;
 			at = 0;
@@ -179,10 +181,29 @@ static void man_sentence(FILE *f, const char *s)
 	fputs(".\n", f);
 }
 
+/* What there is to say of an option. */
+static void man_about(FILE *f, const struct hvd_opt *o, bool family)
+{
+	char *brackets = facts(o, family);
+
+	man_sentence(f, o->help);
+	if (o->more)
+		man_sentence(f, o->more);
+	if (o->collide) {
+		fputs("Note: ", f);
+		man_sentence(f, o->collide);
+	}
+	if (*brackets) {
+		fputc('[', f);
+		man_text(f, brackets);
+		fputs("]\n", f);
+	}
+	free(brackets);
+}
+
 static void man_row(FILE *f, const struct hvd_optset *set, enum hvd_opt_family primary, const struct hvd_opt *o)
 {
 	char letter = letter_of(set, primary, o);
-	char *more = facts(o, true);
 
 	fputs(".TP\n", f);
 	if (letter)
@@ -201,17 +222,7 @@ static void man_row(FILE *f, const struct hvd_optset *set, enum hvd_opt_family p
 		fputs(o->arity == HVD_ARG_OPTIONAL ? "\\fR]" : "\\fR", f);
 	}
 	fputc('\n', f);
-	man_sentence(f, o->help);
-	if (o->collide) {
-		fputs("Note: ", f);
-		man_sentence(f, o->collide);
-	}
-	if (*more) {
-		fputc('[', f);
-		man_text(f, more);
-		fputs("]\n", f);
-	}
-	free(more);
+	man_about(f, o, true);
 }
 
 char *hvd_opt_man(const struct hvd_optset *set, enum hvd_opt_family primary)
@@ -225,13 +236,32 @@ char *hvd_opt_man(const struct hvd_optset *set, enum hvd_opt_family primary)
 		bool titled = false;
 
 		for (size_t i = 0; (o = hvd_optset_row(set, i)); i++) {
-			if (o->group != g || o->hidden || !reachable(set, primary, o))
+			if (o->group != g || o->hidden || o->alias || !reachable(set, primary, o))
 				continue;
 			if (!titled)
 				fprintf(f, ".SS \"%s\"\n", set->titles[g]);
 			titled = true;
 			man_row(f, set, primary, o);
 		}
+	}
+	fclose(f);
+	return text;
+}
+
+char *hvd_opt_alias_man(const struct hvd_optset *set)
+{
+	const struct hvd_opt *o, *alias;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_text(&text, &len);
+
+	for (size_t i = 0; (alias = hvd_optset_row(set, i)); i++) {
+		if (!alias->alias || !alias->arg)
+			continue;
+		for (size_t j = 0; (o = hvd_optset_row(set, j)) && (o->alias || o->at != alias->at);)
+			j++;
+		fprintf(f, ".It Fl -%s Ns = Ns Ar %s\n", alias->name, alias->arg);
+		man_about(f, o, false);
 	}
 	fclose(f);
 	return text;
@@ -250,7 +280,7 @@ char *hvd_opt_completion(const struct hvd_optset *set, enum hvd_opt_family prima
 		char *tail = hvd_xasprintf("%s\t%s\t%s", arity[o->arity], o->arg ? o->arg : "",
 					   o->choices ? o->choices : "");
 
-		if (!o->hidden && reachable(set, primary, o)) {
+		if (!o->hidden && !o->alias && reachable(set, primary, o)) {
 			fprintf(f, "--%s\t%s\n", o->name, tail);
 			if (letter)
 				fprintf(f, "-%c\t%s\n", letter, tail);

@@ -28,6 +28,7 @@ enum hvd_action {
 	HVD_SHOW_VERSION,    /* --version */
 	HVD_CHECK_BUILD,     /* --check-build */
 	HVD_SHOW_MAN,        /* --help-man: rows for hvdrun(1) */
+	HVD_SHOW_PLUGIN_MAN, /* --help-man-plugin: rows for spank-hvd(8) */
 	HVD_SHOW_COMPLETION, /* --print-completion */
 	HVD_SHOW_STACKS,     /* --stacks: where the ranks of a job are */
 	HVD_ASK_SRUN,        /* no command, but --mpi=list, --cpu-bind=help…: run srun with srun_args */
@@ -98,7 +99,6 @@ struct hvd_options {
 	int min_np, max_np, slots_per_host, reset_limit;
 	double elastic_timeout;
 	int cooldown_min, cooldown_max; /* --blacklist-cooldown-range */
-	struct hvd_strv nics;
 	char *hosts, *hostfile, *discovery_script;
 	char *discover;            /* "slurm", "hosts", "jobs:NAME" or "script:PROGRAM" */
 	double discovery_interval; /* seconds; -1 = not given */
@@ -121,28 +121,22 @@ struct hvd_options {
 	/* hvdrun's own options. */
 	bool dry_run, json, selftest;
 	bool keep_going; /* a rank that fails does not end the others: --keep-going, -K0 */
-	char *trace, *config_file, *key_file, *join_file;
+	char *join_file;
 	char *erf;                /* path at which jsrun's resource file is to stay */
 	char *run_func, *results; /* hvd_options_check(): both are given, or none */
 	int launcher;             /* enum hvd_launcher */
-	int store;                /* enum hvd_store_mode */
-	unsigned frameworks;      /* bits of enum hvd_framework */
-	double start_timeout;     /* seconds */
-	double init_timeout;      /* seconds; 0 = never */
-	double hang_timeout;      /* seconds; 0 = never */
-	int hang_action;          /* enum hvd_hang_action */
 	int lost_host;            /* enum hvd_lost_host */
-	int limit_signal;         /* --signal-ranks: the signal; -1 = none */
-	double limit_seconds;     /* … and how long before the time limit it is sent */
-	unsigned requeue_on;      /* bits of enum hvd_requeue_reason */
-	int preflight;            /* enum hvd_preflight */
 	char *preflight_hook;     /* a program; NULL = none */
-	int spares;               /* hosts */
-	int stderr_lines;         /* 0 = ranks' standard error is not looked at */
 	char *stacks;             /* --stacks: a job, a step or a process; NULL = not given */
 	int max_restarts;         /* -1 = all ranks are never started anew */
 	int verbose;              /* how often -v, --verbose or --hvd-verbose */
 	int hvd;                  /* --hvd 1, --no-hvd 0: only the plugin heeds it */
+
+	/* What hvdrun and the plugin share, by the names of lib/base/settings.def. */
+#define SETTING(field, name, group, kind, env, def, help, more)                 HVD_TYPE_##kind field;
+#define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more) HVD_TYPE_##kind field;
+#define IGNORED_SETTING(field, name, env)
+#include "lib/base/settings.def"
 
 	unsigned char *source; /* by row: enum hvd_opt_source */
 };
@@ -154,6 +148,7 @@ struct hvd_optset hvd_options_set(void);
 char *hvd_options_help(const struct hvd_options *o, int width);
 char *hvd_options_usage(const struct hvd_options *o);
 char *hvd_options_man(const struct hvd_options *o);
+char *hvd_options_plugin_man(void);
 char *hvd_options_completion(const struct hvd_options *o);
 
 /* Everything but configuration files at once: defaults, command line, environment (NULL = none), and the rules between

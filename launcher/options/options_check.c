@@ -275,6 +275,8 @@ static void add_notes(struct hvd_options *o)
 				      row->name, row->no_effect);
 		else if (row->needs && o->source[i] && !hvd_options_on(o, row->needs))
 			hvd_strv_addf(&o->notes, "option --%s has no effect without --%s", row->name, row->needs);
+	if (hvd_options_source(o, "hang-action") != HVD_FROM_DEFAULT && o->hang_timeout <= 0)
+		hvd_strv_add(&o->notes, "option --hang-action has no effect without --hang-timeout");
 	if (o->hvd >= 0)
 		hvd_strv_addf(&o->notes, "option --%s is for srun's plugin and has no effect here",
 			      o->hvd ? "hvd" : "no-hvd");

@@ -77,6 +77,13 @@ char *hvd_options_man(const struct hvd_options *o)
 	return hvd_opt_man(&set, primary_of(o));
 }
 
+char *hvd_options_plugin_man(void)
+{
+	const struct hvd_optset set = hvd_options_set();
+
+	return hvd_opt_alias_man(&set);
+}
+
 char *hvd_options_completion(const struct hvd_options *o)
 {
 	const struct hvd_optset set = hvd_options_set();

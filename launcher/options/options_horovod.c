@@ -61,21 +61,16 @@ static const struct hvd_opt rows[] = {
 	     slots_per_host, 1),
 	 .env = "HVD_SLOTS_PER_HOST"},
 
-	{ROW("start-timeout", REQUIRED, START, "SECONDS",
-	     "How long all hosts together may take to start; then the error names those that are missing"),
-	 .type = HVD_OPT_SECONDS, .at = HVD_AT(start_timeout), .env = "HVD_START_TIMEOUT,HOROVOD_START_TIMEOUT",
-	 .def = "30", .min = HVD_VALUES_LEAST_TIMEOUT},
-	{ROW("network-interfaces", REQUIRED, START, "LIST",
-	     "Use these network interfaces only: names, patterns (ib*), subnets (10.77.0.0/24), with ^ in front those "
-	     "not to be used (^docker0); by default those over which all hosts reach each other are found"),
-	 .type = HVD_OPT_LIST, .at = HVD_AT(nics), .env = "HVD_NICS"},
+/* Those that the plugin has as well. */
+#define SETTING(field, id, g, kind, variables, value, text, rest)
+#define HOROVOD_SETTING(field, id, plugin, g, kind, variables, value, text, rest)                                      \
+	{HVD_ROW(HOROVOD, field, id, g, HVD_ROW_##kind, text), .more = rest, .env = variables, .def = value},
+#define IGNORED_SETTING(field, id, variables)
+#include "lib/base/settings.def"
 	{ROW("network-interface", REQUIRED, START, "NAME", "Use this network interface; may be repeated for more"),
 	 .type = HVD_OPT_LIST, .at = HVD_AT(nics)},
 	{ROW("disable-cache", NONE, START, NULL, "Without effect: every launch checks its hosts anew"),
 	 .type = HVD_OPT_PASS, .no_effect = "hosts are looked at anew by every launch"},
-	{TEXT("config-file", START, "FILE", "Read options from this YAML file; the command line wins over it",
-	      config_file),
-	 .env = "HVD_CONFIG"},
 
 	{TEXT("output-filename", OUTPUT, "DIRECTORY",
 	      "Write each rank's output to DIRECTORY/rank.RANK/stdout and stderr as well", output_filename)},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* optvalue.c - stores values of options, and writes them as text. */
+#include "launch_spec.h"
 #include "lib/base/strv.h"
 #include "lib/base/values.h"
 #include "lib/base/xalloc.h"
@@ -111,6 +112,13 @@ int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const
 		return hvd_value_list(from, value ? value : "", at, err);
 	case HVD_OPT_ENUM:
 		return hvd_value_choice(from, value ? value : "", o->choices, at, err);
+	case HVD_OPT_WORDS:
+		return hvd_value_set(from, value ? value : "", o->choices, at, err);
+	case HVD_OPT_SIGNAL: {
+		struct hvd_signal_before *before = at;
+
+		return hvd_value_signal_before(from, value ? value : "", &before->signal, &before->seconds, err);
+	}
 	case HVD_OPT_SET:
 		*(int *)at = o->number;
 		return 0;
@@ -133,6 +141,12 @@ void hvd_opt_clear(void *result, const struct hvd_opt *o)
 	case HVD_OPT_COUNT:
 	case HVD_OPT_SET:
 		*(int *)at = 0;
+		break;
+	case HVD_OPT_WORDS:
+		*(unsigned *)at = 0;
+		break;
+	case HVD_OPT_SIGNAL:
+		*(struct hvd_signal_before *)at = (struct hvd_signal_before){.signal = -1};
 		break;
 	case HVD_OPT_TRI:
 	case HVD_OPT_INT:

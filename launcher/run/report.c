@@ -70,7 +70,7 @@ static void print_json(const struct hvd_launch *launch, const struct hvd_backend
 	out = json_pack("{s:s, s:o, s:o, s:o, s:f, s:s, s:o, s:f}", "backend", backend->name, "hosts", hosts,
 			"processes", procs, "rank_env", strv_json(&launch->spec->env), "start_timeout",
 			launch->spec->deadlines.start, "store", store_name(launch->spec->store), "frameworks",
-			strv_json(&frameworks), "init_timeout", launch->spec->deadlines.init);
+			strv_json(&frameworks), "init_timeout", launch->spec->init_timeout);
 	if (launch->spec->elastic.max_restarts >= 0)
 		json_object_set_new(out, "max_restarts", json_integer(launch->spec->elastic.max_restarts));
 	json_dumpf(out, stdout, JSON_INDENT(2));
@@ -112,8 +112,8 @@ static void print_frameworks(const struct hvd_launch_spec *spec)
 	hvd_frameworks_names(spec->frameworks, &names);
 	list = hvd_strv_join(&names, " ");
 	printf("# frameworks: %s; store: %s\n", names.n ? list : "none", store_name(spec->store));
-	if (spec->deadlines.init > 0)
-		printf("# init-timeout: %g seconds\n", spec->deadlines.init);
+	if (spec->init_timeout > 0)
+		printf("# init-timeout: %g seconds\n", spec->init_timeout);
 	if (spec->elastic.max_restarts >= 0)
 		printf("# all ranks are started anew after changes of hosts, and after failures %d time%s at most\n",
 		       spec->elastic.max_restarts, spec->elastic.max_restarts == 1 ? "" : "s");

@@ -118,7 +118,7 @@ static void look_in(struct hvd_time_limit *limit, double seconds)
 /* The next point in time at which something is due: the signal, or the last word. Negative when that has passed. */
 static double due_in(const struct hvd_time_limit *limit, double left)
 {
-	const double before = limit->spec->limit.before;
+	const double before = limit->spec->signal_ranks.seconds;
 
 	if (!limit->announced)
 		return left - before;
@@ -127,7 +127,7 @@ static double due_in(const struct hvd_time_limit *limit, double left)
 
 static void announce(struct hvd_time_limit *limit, double left)
 {
-	const int sig = limit->spec->limit.signal;
+	const int sig = limit->spec->signal_ranks.signal;
 
 	limit->announced = true;
 	hvd_info(limit->log, "the job's time is over in %.0f s: sending SIG%s to all ranks", left, sigabbrev_np(sig));
@@ -256,7 +256,7 @@ struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struc
 	const uint32_t job = hvd_requeue_job(spec, wish->job);
 	struct hvd_time_limit *limit;
 
-	if (!spec->limit.signal)
+	if (!spec->signal_ranks.signal)
 		return NULL;
 	if (!job && !hvd_alloc_in_lsf(environ)) {
 		hvd_warn(log, "--signal-ranks: this launch is not part of a job that has a time limit");

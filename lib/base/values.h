@@ -14,14 +14,6 @@
 #include "err.h"
 #include "strv.h"
 
-/* For options that both hvdrun and the plugin have. */
-#define HVD_VALUES_HANG_ACTION   "report|kill|requeue"
-#define HVD_VALUES_PREFLIGHT     "off|quick|full"
-#define HVD_VALUES_REQUEUE_ON    "limit|node|preempt|ask|hang"
-#define HVD_VALUES_LEAST_TIMEOUT 0.001
-#define HVD_VALUES_MOST_SPARES   4096
-#define HVD_VALUES_MOST_LINES    1000 /* of stderr that are kept of a rank */
-
 /* A decimal number from `min` to `max`; max 0 means no upper bound. Refuses the hexadecimal numbers, inf and nan that
  * strtod(3) accepts. */
 int hvd_value_number(const char *from, const char *text, double min, double max, double *out, struct hvd_err *err);

@@ -183,15 +183,21 @@ sample() { sed -nE 's/^#( *[a-z_-]+:.*)$/\1/p' "$SRC/etc/hvd.conf"; }
 	[ "$status" -eq 0 ]
 }
 
+# The names of the plugin's settings.
+settings() {
+	sed -nE 's/^SETTING\([a-z_]*, "([a-z-]*)".*/\1/p; s/^HOROVOD_SETTING\([a-z_]*, "[a-z-]*", "([a-z-]*)".*/\1/p' \
+		"$SRC/lib/base/settings.def"
+}
+
 @test "spank-hvd(8) has the plugin's options and arguments" {
 	local name page n=0
-	page=$(cat "$SRC/man/spank-hvd.8")
+	page=$(cat "$DEST$PRE/share/man/man8/spank-hvd.8")
 	while read -r name; do
 		grep -q -- "^\.It Fl -$name\( \|$\)" <<<"$page" || { echo "not there: --$name" && false; }
 		n=$((n + 1))
-	done < <(grep -v "Without effect" "$SRC/spank/options.c" | sed -nE 's/^\t\{\(char \*\)"([a-z-]+)".*/\1/p')
-	((n >= 8))
-	for name in $(sed -nE 's/.*\(known: ([a-z_ ]*)"?.*/\1/p' "$SRC/spank/options.c") kill_on_bad_exit enabled; do
+	done < <(printf '%s\n' hvd no-hvd hvd-verbose && settings | sed 's/^/hvd-/')
+	((n >= 18))
+	for name in $(settings | tr - _) verbose libexecdir kill_on_bad_exit enabled; do
 		grep -q "^\.It Cm .*\b$name\b" <<<"$page" || { echo "not there: $name=" && false; }
 	done
 }

@@ -147,15 +147,15 @@ static void a_hang_ends_the_job(void **state)
 	struct world *w = *state;
 	struct hvd_stall stall = {.seconds = 60};
 
-	w->spec.hang.action = HVD_HANG_REPORT;
+	w->spec.hang_action = HVD_HANG_REPORT;
 	hvd_job_watch_stalled(w->watch, &stall);
 	assert_int_equal(w->ends, 0);
-	w->spec.hang.action = HVD_HANG_KILL;
+	w->spec.hang_action = HVD_HANG_KILL;
 	hvd_job_watch_stalled(w->watch, &stall);
 	assert_int_equal(w->ends, 1);
 	assert_in(w->why, "no rank has made progress for 60 s");
 	assert_false(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_HANG));
-	w->spec.hang.action = HVD_HANG_REQUEUE;
+	w->spec.hang_action = HVD_HANG_REQUEUE;
 	hvd_job_watch_stalled(w->watch, &stall);
 	assert_int_equal(w->ends, 2);
 	assert_true(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_HANG));
@@ -167,7 +167,7 @@ static void nothing_counts_in_a_job_that_is_ending(void **state)
 	struct hvd_stall stall = {.seconds = 60};
 
 	w->ending = true;
-	w->spec.hang.action = HVD_HANG_REQUEUE;
+	w->spec.hang_action = HVD_HANG_REQUEUE;
 	hvd_job_watch_stalled(w->watch, &stall);
 	assert_int_equal(w->ends, 0);
 	gone(w, "n1", HVD_E_TIMEOUT);

@@ -577,7 +577,7 @@ static void it_tells_who_has_not_come(void **state)
 	struct launch *l = *state;
 	struct agent *s[3];
 
-	l->spec.deadlines.init = 0.2;
+	l->spec.init_timeout = 0.2;
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
 		s[h] = agent_connect(l, registration(h, 3, 1, false));

@@ -16,7 +16,8 @@ static void test_tables(void **state)
 		assert_non_null(a->help);
 		assert_int_not_equal(a->help[strlen(a->help) - 1], '.');
 		assert_int_equal(a->arg != NULL, a->arity != HVD_ARG_NONE);
-		assert_int_equal(a->choices != NULL, a->type == HVD_OPT_ENUM);
+		assert_int_equal(a->choices != NULL, a->type == HVD_OPT_ENUM || a->type == HVD_OPT_WORDS);
+		assert_true(!a->more || a->more[strlen(a->more) - 1] != '.');
 		assert_true(a->group < set.n_titles && set.titles[a->group]);
 		assert_true(a->at || a->type == HVD_OPT_PASS);
 		assert_true(!a->pass || a->family == HVD_FAMILY_SRUN);

@@ -399,8 +399,8 @@ static void test_own(void **state)
 	       "--preflight=full --hvd-spares=2 --stderr-lines=0 a");
 	assert_true(o.hang_timeout > 599 && o.hang_timeout < 601);
 	assert_int_equal(o.hang_action, HVD_HANG_KILL);
-	assert_int_equal(o.limit_signal, SIGUSR1);
-	assert_true(o.limit_seconds > 299 && o.limit_seconds < 301);
+	assert_int_equal(o.signal_ranks.signal, SIGUSR1);
+	assert_true(o.signal_ranks.seconds > 299 && o.signal_ranks.seconds < 301);
 	assert_int_equal(o.requeue_on, 1U << HVD_REQUEUE_LIMIT | 1U << HVD_REQUEUE_ASK);
 	assert_int_equal(o.preflight, HVD_PREFLIGHT_FULL);
 	assert_int_equal(o.spares, 2);
@@ -410,7 +410,7 @@ static void test_own(void **state)
 	ok(&o, "hvdrun --stacks=123.0");
 	assert_int_equal(o.action, HVD_SHOW_STACKS);
 	assert_string_equal(o.stacks, "123.0");
-	assert_int_equal(o.limit_signal, -1);
+	assert_int_equal(o.signal_ranks.signal, -1);
 	assert_int_equal(o.requeue_on, 0);
 	assert_int_equal(o.stderr_lines, 20);
 	hvd_options_free(&o);
@@ -476,14 +476,14 @@ static void test_frameworks(void **state)
 	hvd_launch_spec_make(&spec, &o, NULL);
 	assert_int_equal(spec.store, HVD_STORE_AGENT);
 	assert_int_equal(spec.frameworks, HVD_FW_AUTO);
-	assert_true(spec.deadlines.init <= 0);
+	assert_true(spec.init_timeout <= 0);
 	hvd_launch_spec_clear(&spec);
 	hvd_options_free(&o);
 	assert_int_equal(load_env(&o, "hvdrun -np 2 --frameworks=tensorflow a", envp, &err), 0);
 	hvd_launch_spec_make(&spec, &o, envp);
 	assert_int_equal(spec.store, HVD_STORE_OFF);
 	assert_int_equal(spec.frameworks, HVD_FW_TENSORFLOW);
-	assert_true(spec.deadlines.init > 4.9 && spec.deadlines.init < 5.1);
+	assert_true(spec.init_timeout > 4.9 && spec.init_timeout < 5.1);
 	hvd_launch_spec_clear(&spec);
 	hvd_options_free(&o);
 	assert_int_equal(load_env(&o, "hvdrun a", bad, &err), -1);

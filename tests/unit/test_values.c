@@ -59,11 +59,11 @@ static void test_choices(void **state)
 	int n = 7;
 
 	(void)state;
-	assert_int_equal(hvd_value_choice("x", "QUICK", HVD_VALUES_PREFLIGHT, &n, &err), 0);
+	assert_int_equal(hvd_value_choice("x", "QUICK", "off|quick|full", &n, &err), 0);
 	assert_int_equal(n, 1);
-	refused(hvd_value_choice("x", "quic", HVD_VALUES_PREFLIGHT, &n, &err), &err, "x: \"quic\" is not known",
+	refused(hvd_value_choice("x", "quic", "off|quick|full", &n, &err), &err, "x: \"quic\" is not known",
 		"off|quick|full");
-	assert_int_equal(hvd_value_choice("x", "", HVD_VALUES_PREFLIGHT, &n, NULL), -1);
+	assert_int_equal(hvd_value_choice("x", "", "off|quick|full", &n, NULL), -1);
 	assert_int_equal(n, 1);
 	assert_int_equal(hvd_value_index("a|b", "a|b"), -1);
 }
