@@ -181,8 +181,10 @@ char *hvd_opt_text(const void *result, const struct hvd_opt *o);
 bool hvd_opt_int(const char *s, long long *out);
 
 /* Text made from the tables; the caller frees it. It leaves out names and letters that always mean another row, one of
- * the primary family. `families` is a set of 1 << family, `width` the terminal's in columns. */
-char *hvd_opt_help(const struct hvd_optset *set, enum hvd_opt_family primary, unsigned families, int width);
+ * the primary family. `wants` chooses the rows of `topic`; `brief` leaves out all but a sentence of each; `width` is
+ * the terminal's in columns. */
+char *hvd_opt_help(const struct hvd_optset *set, enum hvd_opt_family primary,
+		   bool (*wants)(const struct hvd_opt *o, int topic), int topic, bool brief, int width);
 /* .SS titles and .TP items for a man(7) page. */
 char *hvd_opt_man(const struct hvd_optset *set, enum hvd_opt_family primary);
 /* .It items for an mdoc(7) page: the options that are aliases and take a value, with the text of the rows that they are

@@ -23,7 +23,8 @@ static char letter_of(const struct hvd_optset *set, enum hvd_opt_family primary,
 	return o->letter && hvd_optset_letter(set, primary, o->letter) == o ? o->letter : '\0';
 }
 
-/* What is known besides the help text: "default 30, or $A or $B; needs --autotune", or a part of it. */
+/* What is known besides the help text: "horovodrun; default 30; $A; $B; needs --autotune", or a part of it. `family`:
+ * also that horovodrun has the option. */
 static char *facts(const struct hvd_opt *o, bool family)
 {
 	const char *def = o->def ? o->def : o->shown;
@@ -91,12 +92,13 @@ static void fill(FILE *f, const char *text, int at, int width)
 }
 
 static void help_row(FILE *f, const struct hvd_optset *set, enum hvd_opt_family primary, const struct hvd_opt *o,
-		     int width)
+		     bool brief, int width)
 {
 	char letter = letter_of(set, primary, o);
-	char *more = facts(o, true);
-	char *text = hvd_xasprintf("%s%s%s%s%s%s", o->help, o->more ? ". " : "", o->more ? o->more : "",
-				   *more ? " [" : "", more, *more ? "]" : "");
+	char *brackets = facts(o, true);
+	char *text = brief ? hvd_xstrdup(o->help)
+			   : hvd_xasprintf("%s%s%s%s%s%s", o->help, o->more ? ". " : "", o->more ? o->more : "",
+					   *brackets ? " [" : "", brackets, *brackets ? "]" : "");
 	int at;
 
 	if (letter)
@@ -111,7 +113,7 @@ static void help_row(FILE *f, const struct hvd_optset *set, enum hvd_opt_family 
 		at += fprintf(f, "%c%s", o->arity == HVD_ARG_TWO ? ' ' : '=', o->arg);
 	fill(f, text, at, width);
 	free(text);
-	free(more);
+	free(brackets);
 }
 
 static FILE *open_text(char **text, size_t *len)
@@ -123,7 +125,8 @@ static FILE *open_text(char **text, size_t *len)
 	return f;
 }
 
-char *hvd_opt_help(const struct hvd_optset *set, enum hvd_opt_family primary, unsigned families, int width)
+char *hvd_opt_help(const struct hvd_optset *set, enum hvd_opt_family primary,
+		   bool (*wants)(const struct hvd_opt *o, int topic), int topic, bool brief, int width)
 {
 	const struct hvd_opt *o;
 	char *text = NULL;
@@ -136,13 +139,12 @@ char *hvd_opt_help(const struct hvd_optset *set, enum hvd_opt_family primary, un
 		bool titled = false;
 
 		for (size_t i = 0; (o = hvd_optset_row(set, i)); i++) {
-			if (o->group != g || o->hidden || o->alias || !(families & 1U << o->family) ||
-			    !reachable(set, primary, o))
+			if (o->group != g || o->hidden || o->alias || !wants(o, topic) || !reachable(set, primary, o))
 				continue;
 			if (!titled)
 				fprintf(f, "\n%s:\n", set->titles[g]);
 			titled = true;
-			help_row(f, set, primary, o, width);
+			help_row(f, set, primary, o, brief, width);
 		}
 	}
 	fclose(f);

@@ -34,6 +34,17 @@ enum hvd_action {
 	HVD_ASK_SRUN,        /* no command, but --mpi=list, --cpu-bind=help…: run srun with srun_args */
 };
 
+/* --help=TOPIC, in the order of its values. */
+#define HVD_HELP_TOPICS "all|srun|horovod|tunables"
+
+enum hvd_help_topic {
+	HVD_HELP_COMMON, /* --help */
+	HVD_HELP_ALL,
+	HVD_HELP_SRUN,
+	HVD_HELP_HOROVOD,
+	HVD_HELP_TUNABLES,
+};
+
 /* --launcher, in the order of its values; backends that no rule between options names need no number here */
 enum hvd_launcher {
 	HVD_LAUNCHER_AUTO = 0,
@@ -77,6 +88,7 @@ struct hvd_options {
 	bool dashdash;            /* "--" ended the options */
 	size_t het_colon;         /* index in `command` of a ":", where srun would begin the next component; 0 = none */
 	bool as_horovodrun;
+	enum hvd_help_topic help_topic;
 	int action; /* enum hvd_action; when it is not HVD_RUN there may be no command */
 
 	/* Options of srun's; their words are in srun_args as well. */

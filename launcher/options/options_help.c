@@ -3,17 +3,19 @@
 #include "lib/base/xalloc.h"
 #include "options_rows.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const titles[HVD_GROUPS] = {
-	[HVD_G_RUN] = "What to run",
+	[HVD_G_RUN] = "Running",
 	[HVD_G_HOSTS] = "Hosts",
 	[HVD_G_START] = "Start",
 	[HVD_G_OUTPUT] = "Output",
-	[HVD_G_FAILURE] = "When it goes wrong",
+	[HVD_G_FAILURE] = "Failures",
 	[HVD_G_ELASTIC] = "Elastic training",
 	[HVD_G_CONTROLLER] = "Controller",
-	[HVD_G_SSH] = "Starting by ssh",
+	[HVD_G_SSH] = "ssh",
 	[HVD_G_TUNE] = "Tunables",
 	[HVD_G_AUTOTUNE] = "Automatic tuning",
 	[HVD_G_TIMELINE] = "Timeline",
@@ -54,20 +56,62 @@ char *hvd_options_usage(const struct hvd_options *o)
 	return hvd_xasprintf("Usage: %s [options] command [arguments]\n"
 			     "       %s -np 4 python train.py\n"
 			     "       %s -N 2 --ntasks-per-node=4 --gpus-per-task=1 python train.py\n"
-			     "Options are those of srun, those of horovodrun, and its own: see %s --help.\n",
+			     "Options are srun's, horovodrun's, and its own: see %s --help=all.\n",
 			     name, name, name, name);
+}
+
+#define COMMON_HEAD                                                                                                    \
+	"Usage: hvdrun [options] command [arguments]\n"                                                                \
+	"Start the ranks of a training job in this job, in a new one, or on listed hosts.\n"                           \
+	"\n"                                                                                                           \
+	"Examples:\n"                                                                                                  \
+	"  hvdrun python train.py                              in a batch job\n"                                       \
+	"  hvdrun -N2 --ntasks-per-node=4 python train.py      as a new job of Slurm\n"                                \
+	"  hvdrun --hosts n1:8,n2:8 python train.py            through ssh\n"
+#define COMMON_FOOT                                                                                                    \
+	"\n"                                                                                                           \
+	"--help=all shows all options, with defaults and variables; --help=srun those of\n"                            \
+	"srun, --help=horovod those of horovodrun, --help=tunables those for Horovod's\n"                              \
+	"workers. See hvdrun(1).\n"
+
+static bool is_of_topic(const struct hvd_opt *o, int topic)
+{
+	/* Those that most jobs need, and those that few know of. */
+	static const char common[] =
+		" num-proc launcher keep-going dry-run selftest hosts hostfile network-interfaces frameworks "
+		"start-timeout preflight spares config-file output-filename verbose stacks hang-timeout signal-ranks "
+		"requeue-on min-np max-np max-restarts discover help version ";
+	char word[64];
+
+	switch ((enum hvd_help_topic)topic) {
+	case HVD_HELP_COMMON:
+		snprintf(word, sizeof(word), " %s ", o->name);
+		/* srun's --help is the one without a topic. */
+		return strstr(common, word) && (o->family != HVD_FAMILY_SRUN || strcmp(o->name, "help") != 0);
+	case HVD_HELP_SRUN:
+		return o->family == HVD_FAMILY_SRUN;
+	case HVD_HELP_HOROVOD:
+		return o->family == HVD_FAMILY_HOROVOD;
+	case HVD_HELP_TUNABLES:
+		return o->group >= HVD_G_TUNE && o->group <= HVD_G_LOGGING;
+	case HVD_HELP_ALL:
+		break;
+	}
+	return true;
 }
 
 char *hvd_options_help(const struct hvd_options *o, int width)
 {
 	const struct hvd_optset set = hvd_options_set();
-	char *usage = hvd_options_usage(o);
-	char *rows = hvd_opt_help(&set, primary_of(o), ~0U, width);
-	char *all = hvd_xasprintf("%s%s", usage, rows);
+	const bool brief = o->help_topic == HVD_HELP_COMMON && !o->as_horovodrun;
+	const enum hvd_help_topic topic = o->help_topic || brief ? o->help_topic : HVD_HELP_HOROVOD;
+	char *head = brief ? hvd_xstrdup(COMMON_HEAD) : hvd_options_usage(o);
+	char *rows = hvd_opt_help(&set, primary_of(o), is_of_topic, topic, brief, width);
+	char *text = hvd_xasprintf("%s%s%s", head, rows, brief ? COMMON_FOOT : "");
 
 	free(rows);
-	free(usage);
-	return all;
+	free(head);
+	return text;
 }
 
 char *hvd_options_man(const struct hvd_options *o)

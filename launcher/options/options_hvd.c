@@ -20,17 +20,18 @@ int hvd_options_read_frameworks(void *result, const char *from, const char *valu
 #define AGENT_OF_HOST "the rendezvous runs with the driver, and ranks meet at an agent on their host"
 
 static const struct hvd_opt rows[] = {
-	{ROW("launcher", REQUIRED, RUN, "NAME", "Start processes on hosts by this: srun, ssh, fork, mpirun or another"),
+	{ROW("launcher", REQUIRED, RUN, "NAME", "Start processes by srun, ssh, mpirun or others"),
 	 .more = "auto takes the scheduler of the job that hvdrun runs in. Outside of a job it takes srun if an option "
 		 "of "
 		 "srun is given (-n, -l, but not -np) and srun is in PATH, else ssh if --hosts lists other machines, "
 		 "else "
 		 "fork, on this machine. join waits for agents that something else starts. See LAUNCHERS in hvdrun(1)",
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(launcher), .choices = LAUNCHERS, .env = "HVD_LAUNCHER", .def = "auto"},
-	{FLAG("keep-going", RUN, "Let the other ranks go on when a rank fails; the same as srun's -K0", keep_going),
-	 .env = "HVD_KEEP_GOING"},
+	{FLAG("keep-going", RUN, "Let the other ranks go on when a rank fails", keep_going),
+	 .more = "The same as srun's -K0", .env = "HVD_KEEP_GOING"},
 	{FLAG("dry-run", RUN, "Show what would be started, and start nothing", dry_run)},
-	{FLAG("selftest", RUN, "Test whether all ranks reach each other, instead of running a command", selftest)},
+	{FLAG("selftest", RUN, "Test the network instead of running a command", selftest),
+	 .more = "hvd-selftest(1) tests whether all ranks reach each other"},
 	{TEXT("erf", RUN, "FILE", "Write jsrun's explicit resource file here, and leave it", erf),
 	 .more = "With --dry-run the file is for use by hand"},
 	{TEXT("run-func", RUN, "FILE", "Offer all ranks the function in this file, or descriptor", run_func),
@@ -71,8 +72,9 @@ static const struct hvd_opt rows[] = {
 	 .more = "A status that is not 0 makes the host a bad one, and the last line of its output is the reason",
 	 .env = "HVD_PREFLIGHT_HOOK"},
 
-	{TEXT("stacks", FAILURE, "JOB", "Show where the ranks of a running job are, by their stacks", stacks),
-	 .more = "JOB is a job of the scheduler (123), a step (123.0), or the process of an hvdrun or srun on this "
+	{TEXT("stacks", FAILURE, "JOB", "Show where the ranks of a running job are", stacks),
+	 .more = "It shows their stacks. JOB is a job of the scheduler (123), a step (123.0), or the process of an "
+		 "hvdrun or srun on this "
 		 "host "
 		 "(pid:4711). Nothing is started"},
 	{ROW("lost-host", REQUIRED, FAILURE, "launch|slurm",
@@ -85,8 +87,8 @@ static const struct hvd_opt rows[] = {
 
 	{FLAG("json", OUTPUT, "End with a line of JSON about the launch on standard error", json),
 	 .more = "With --dry-run, show what would be started as JSON"},
-	{ROW("hvd-verbose", NONE, OUTPUT, NULL, "Say more, without making srun say more"),
-	 .more = "Twice: say still more", .type = HVD_OPT_COUNT, .at = HVD_AT(verbose), .env = "HVD_VERBOSE"},
+	{ROW("hvd-verbose", NONE, OUTPUT, NULL, "Print more messages, but not of srun"), .more = "Twice: even more",
+	 .type = HVD_OPT_COUNT, .at = HVD_AT(verbose), .env = "HVD_VERBOSE"},
 
 	{TEXT("discover", ELASTIC, "SOURCE",
 	      "Take an elastic job's hosts from slurm, jobs:NAME, script:PROGRAM or hosts", discover),

@@ -153,23 +153,66 @@ static void test_horovodrun_names(void **state)
 	hvd_strv_free(&names);
 }
 
+/* The text of --help, which must fit into 80 columns. The caller frees it. */
+static char *help_of(const char *line)
+{
+	struct hvd_options o;
+	char *text;
+
+	ok(&o, line);
+	assert_int_equal(o.action, HVD_SHOW_HELP);
+	text = hvd_options_help(&o, 80);
+	for (const char *s = text; *s; s += strcspn(s, "\n") + 1)
+		if (strcspn(s, "\n") > 80)
+			fail_msg("wider than 80 columns: %.100s", s);
+	hvd_options_free(&o);
+	return text;
+}
+
+static void test_help(void **state)
+{
+	static const struct {
+		const char *line, *has, *lacks;
+	} topics[] = {
+		{"hvdrun -lh --bogus x", "\n      --hosts=HOST:SLOTS", "--ntasks="},
+		{"hvdrun --help", "\n      --requeue-on=LIST", "--hvd-"},
+		{"hvdrun --help=all", "\n  -n, --ntasks=NUMBER", "--hvd-spares"},
+		{"hvdrun --help=ALL", "default 30; $HVD_START_TIMEOUT", "help-man"},
+		{"hvdrun --help=srun", "\n  -H, --hold", "--launcher"},
+		{"hvdrun --help=horovod", "\n      --hosts=HOST:SLOTS", "--launcher"},
+		{"hvdrun --help=tunables", "\n      --autotune ", "--hosts"},
+		/* As horovodrun its letters are its own. */
+		{"horovodrun --help", "\n  -H, --hosts=HOST:SLOTS", "--launcher"},
+		{"horovodrun -h", "\n      --autotune ", "--mail-type"},
+		{"horovodrun --help=all", "\n      --launcher=NAME", "help-man"},
+	};
+	int lines = 0;
+	char *text;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(topics) / sizeof(topics[0]); i++) {
+		text = help_of(topics[i].line);
+		if (!strstr(text, topics[i].has))
+			fail_msg("%s does not show %s", topics[i].line, topics[i].has);
+		if (strstr(text, topics[i].lacks))
+			fail_msg("%s shows %s", topics[i].line, topics[i].lacks);
+		free(text);
+	}
+	text = help_of("hvdrun --help");
+	for (const char *s = text; (s = strchr(s, '\n')); s++)
+		lines++;
+	assert_in_range(lines, 50, 70);
+	free(text);
+	refused("hvdrun --help=me", "\"me\" is not known", "all|srun|horovod|tunables");
+}
+
 static void test_actions(void **state)
 {
 	struct hvd_options o;
 	char *text;
 
 	(void)state;
-	ok(&o, "hvdrun -lh --bogus x");
-	assert_int_equal(o.action, HVD_SHOW_HELP);
-	text = hvd_options_help(&o, 80);
-	for (const char *s = text; *s; s += strcspn(s, "\n") + 1)
-		if (strcspn(s, "\n") > 80)
-			fail_msg("wider than 80 columns: %.100s", s);
-	assert_non_null(strstr(text, "\n  -n, --ntasks=NUMBER"));
-	assert_non_null(strstr(text, "\n      --hosts=HOST:SLOTS"));
-	assert_non_null(strstr(text, "default 30"));
-	assert_null(strstr(text, "help-man"));
-	free(text);
+	ok(&o, "hvdrun a");
 	text = hvd_options_man(&o);
 	assert_non_null(strstr(text, ".SS \"srun: tasks\""));
 	assert_non_null(strstr(text, "\\fB\\-\\-network\\-interfaces\\fR=\\fILIST\\fR"));
@@ -177,12 +220,6 @@ static void test_actions(void **state)
 	text = hvd_options_completion(&o);
 	assert_non_null(strstr(text, "\n-np\trequired\tNUMBER\t\n"));
 	assert_non_null(strstr(text, "\n--launcher\trequired\tNAME\tauto|srun|"));
-	free(text);
-	hvd_options_free(&o);
-	/* As horovodrun its letters are its own. */
-	ok(&o, "horovodrun --help");
-	text = hvd_options_help(&o, 80);
-	assert_non_null(strstr(text, "\n  -H, --hosts=HOST:SLOTS"));
 	free(text);
 	hvd_options_free(&o);
 	ok(&o, "hvdrun -V x");
@@ -195,7 +232,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tables),         cmocka_unit_test(test_collisions),
 		cmocka_unit_test(test_installed_srun), cmocka_unit_test(test_horovodrun_names),
-		cmocka_unit_test(test_actions),
+		cmocka_unit_test(test_help),           cmocka_unit_test(test_actions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
