@@ -45,6 +45,20 @@ static void set_shared(struct hvd_launch_spec *spec, const struct hvd_options *o
 #include "lib/base/settings.def"
 }
 
+/* What an option says of another one that nothing as strong has given. */
+static void set_implied(struct hvd_launch_spec *spec, const struct hvd_options *o)
+{
+	const unsigned hang = 1U << HVD_REQUEUE_HANG;
+
+	if (spec->spares > 0 && spec->preflight == HVD_PREFLIGHT_OFF &&
+	    hvd_options_source(o, "spares") > hvd_options_source(o, "preflight"))
+		spec->preflight = HVD_PREFLIGHT_QUICK;
+	if ((spec->requeue_on & hang) && hvd_options_source(o, "requeue-on") > hvd_options_source(o, "hang-action"))
+		spec->hang_action = HVD_HANG_REQUEUE;
+	if (spec->hang_action == HVD_HANG_REQUEUE)
+		spec->requeue_on |= hang;
+}
+
 static bool any_given(const struct hvd_options *o, const char *const *names, enum hvd_opt_source above)
 {
 	for (; *names; names++)
@@ -217,8 +231,6 @@ static void set_troubles(struct hvd_launch_spec *spec, const struct hvd_options 
 {
 	spec->failure.keep_going = o->keep_going;
 	spec->lost_host = (enum hvd_lost_host)o->lost_host;
-	if (spec->hang_action == HVD_HANG_REQUEUE)
-		spec->requeue_on |= 1U << HVD_REQUEUE_HANG;
 }
 
 static void set_output(struct hvd_launch_spec *spec, const struct hvd_options *o)
@@ -251,6 +263,7 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 		.as_horovodrun = o->as_horovodrun,
 	};
 	set_shared(spec, o);
+	set_implied(spec, o);
 	set_hosts(spec, o);
 	set_elastic(spec, o, envp);
 	set_backends(spec, o);

@@ -74,7 +74,7 @@ enum hvd_requeue_reason {
 	HVD_REQUEUE_NODE,    /* a host has failed */
 	HVD_REQUEUE_PREEMPT, /* the job is preempted */
 	HVD_REQUEUE_ASK,     /* a rank has asked for it */
-	HVD_REQUEUE_HANG,    /* no rank makes progress any longer; --hang-action=requeue says it as well */
+	HVD_REQUEUE_HANG,    /* no rank makes progress any longer: HVD_HANG_REQUEUE has this bit, too */
 };
 
 /* --preflight: what is looked at on each host before the ranks start. */
@@ -188,7 +188,8 @@ struct hvd_launch_spec {
 		bool quiet;
 	} output;
 
-	/* The settings of lib/base/settings.def as the user has given them: where nothing did, the default. Times are
+	/* The settings of lib/base/settings.def as the user has given them; where nothing did, what another one
+	 * implies, or the default. Times are
 	 * at most HVD_MOST_SECONDS, 0 for no limit; signal_ranks.signal is 0 for none; preflight, hang_action,
 	 * requeue_on and store are numbers of the enumerations above and of lib/frameworks/frameworks.h. */
 #define SETTING(field, name, group, kind, env, def, help, more) HVD_TYPE_##kind field;

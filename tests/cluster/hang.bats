@@ -126,7 +126,7 @@ slow_input() {
 #!/bin/bash
 what='((${SLURM_RESTART_COUNT:-0} > 0)) && echo "the second time: rank $SLURM_PROCID" || exec sleep 300'
 case $1 in
-srun) srun --hvd --hvd-hang-timeout=3 --hvd-hang-action=requeue bash -c "$what" ;;
+srun) srun --hvd --hvd-hang-timeout=3 --hvd-requeue-on=hang bash -c "$what" ;;
 hvdrun) hvdrun --hang-timeout=3 --hang-action=requeue bash -c "$what" ;;
 esac
 END

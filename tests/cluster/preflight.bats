@@ -87,14 +87,15 @@ eight_without() {
     has "hvdn2 left out: the site's program says: no licence on hvdn2"
     eight_without hvdn2
     bad hvdn2 hvdn4
-    run on_login env HVD_PREFLIGHT_HOOK="$(hook)" srun -N5 -n10 --ntasks-per-node=2 --hvd --hvd-preflight=quick --hvd-spares=1 bash -c "$RANKS"
+    # --hvd-spares implies --hvd-preflight=quick.
+    run on_login env HVD_PREFLIGHT_HOOK="$(hook)" srun -N5 -n10 --ntasks-per-node=2 --hvd --hvd-spares=1 bash -c "$RANKS"
     exits 1
     has "2 hosts are not fit for the job, and it has 1 spare" "no licence on hvdn2" "no licence on hvdn4"
 }
 
-@test "ssh: without --preflight a host that cannot be reached is left out" {
+@test "ssh: with --preflight=off a host that cannot be reached is left out" {
     fault block hvdn4 eth0
-    run on_login hvdrun --hosts "$ALL" --spares=1 --start-timeout=20 bash -c "$RANKS"
+    run on_login hvdrun --hosts "$ALL" --preflight=off --spares=1 --start-timeout=20 bash -c "$RANKS"
     exits 0
     has "hvdn4 left out"
     eight_without hvdn4

@@ -491,6 +491,51 @@ static void test_frameworks(void **state)
 	hvd_options_free(&o);
 }
 
+/* --spares has hosts checked, and --requeue-on=hang has the job requeued, unless something as strong says otherwise. */
+static void test_implied(void **state)
+{
+	static const struct {
+		const char *line, *env, *site, *value; /* site: a setting in the site's file */
+		int preflight, hang_action, requeued;
+	} lines[] = {
+		{"a", NULL, NULL, NULL, HVD_PREFLIGHT_OFF, HVD_HANG_REPORT, 0},
+		{"--spares=1 a", NULL, NULL, NULL, HVD_PREFLIGHT_QUICK, HVD_HANG_REPORT, 0},
+		{"--hvd-spares=1 a", NULL, "preflight", "off", HVD_PREFLIGHT_QUICK, HVD_HANG_REPORT, 0},
+		{"--spares=1 --hvd-preflight=off a", NULL, NULL, NULL, HVD_PREFLIGHT_OFF, HVD_HANG_REPORT, 0},
+		{"--spares=1 a", NULL, "preflight", "full", HVD_PREFLIGHT_FULL, HVD_HANG_REPORT, 0},
+		{"--preflight=off a", "HVD_SPARES=1", NULL, NULL, HVD_PREFLIGHT_OFF, HVD_HANG_REPORT, 0},
+		{"a", NULL, "spares", "1", HVD_PREFLIGHT_QUICK, HVD_HANG_REPORT, 0},
+		{"--spares=0 a", NULL, "spares", "1", HVD_PREFLIGHT_OFF, HVD_HANG_REPORT, 0},
+		{"--requeue-on=limit a", NULL, NULL, NULL, HVD_PREFLIGHT_OFF, HVD_HANG_REPORT, 0},
+		{"--requeue-on=limit,hang a", NULL, NULL, NULL, HVD_PREFLIGHT_OFF, HVD_HANG_REQUEUE, 1},
+		{"--hvd-requeue-on=hang a", NULL, "hang-action", "kill", HVD_PREFLIGHT_OFF, HVD_HANG_REQUEUE, 1},
+		{"--requeue-on=hang --hang-action=kill a", NULL, NULL, NULL, HVD_PREFLIGHT_OFF, HVD_HANG_KILL, 1},
+		{"--hang-action=kill a", "HVD_REQUEUE_ON=hang", NULL, NULL, HVD_PREFLIGHT_OFF, HVD_HANG_KILL, 1},
+		{"a", NULL, "requeue-on", "hang", HVD_PREFLIGHT_OFF, HVD_HANG_REQUEUE, 1},
+		{"--hang-action=requeue a", NULL, NULL, NULL, HVD_PREFLIGHT_OFF, HVD_HANG_REQUEUE, 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		char *envp[] = {(char *)lines[i].env, NULL}, *line = hvd_xasprintf("hvdrun %s", lines[i].line);
+		struct hvd_launch_spec spec;
+		struct hvd_options o;
+		struct hvd_err err;
+
+		if (load_env(&o, line, envp, &err) != 0)
+			fail_msg("%s: %s", line, err.msg);
+		if (lines[i].site)
+			assert_int_equal(hvd_options_config(&o, HVD_FROM_SITE, lines[i].site, lines[i].value, &err), 0);
+		hvd_launch_spec_make(&spec, &o, envp);
+		if (spec.preflight != lines[i].preflight || spec.hang_action != lines[i].hang_action ||
+		    (spec.requeue_on >> HVD_REQUEUE_HANG & 1U) != (unsigned)lines[i].requeued)
+			fail_msg("%s, %zu: %d %d %x", line, i, spec.preflight, spec.hang_action, spec.requeue_on);
+		hvd_launch_spec_clear(&spec);
+		hvd_options_free(&o);
+		free(line);
+	}
+}
+
 /* --max-restarts makes an elastic job of PyTorch's kind. */
 static void test_max_restarts(void **state)
 {
@@ -581,6 +626,7 @@ int main(void)
 		cmocka_unit_test(test_own),
 		cmocka_unit_test(test_elsewhere),
 		cmocka_unit_test(test_frameworks),
+		cmocka_unit_test(test_implied),
 		cmocka_unit_test(test_max_restarts),
 		cmocka_unit_test(test_keep_going),
 	};
