@@ -9,10 +9,10 @@
  * types. ranks: how many there are. While the driver has not asked, nothing is looked at.
  *
  * A rank makes progress when the processes that it has started and itself
- *   - use more than 2 % of a processor (threads of idle ranks that look at something again and again use less), or 0.5
- * % if they want more at that moment, or
- *   - write anything, but for the 8 bytes or fewer by which threads wake each other, or what they print arrives here,
- * or
+ *   - use more than 2 % of a processor (threads of idle ranks that look at something again and again use less), or
+ *     0.5 % if they want more at that moment, or
+ *   - write anything, but for the 8 bytes or fewer by which threads wake each other, or what they print arrives
+ *     here, or
  *   - read more than 10 kB/s, or have waited for pages from a file.
  * So a rank that waits for others by asking again and again without a pause, as NCCL does, seems to make progress.
  */

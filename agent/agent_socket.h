@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 /* Connect to the agent of host `node`, or be the first: then *listening is a socket at which the shims of this host,
- * and this one, connect once an agent accepts them there; else it is -1. Returns the connected socket, -1 with err set.
- */
+ * and this one, connect once an agent accepts them there; else it is -1. Returns the connected socket, -1 with err
+ * set. */
 int hvd_agent_socket_connect(const char *session, uint32_t node, hvd_time deadline, int *listening,
 			     struct hvd_err *err);
 

@@ -3,7 +3,7 @@
  * driver_client.h - the connection of a host's node agent to the driver: register, probe, get the plan.
  *
  * Messages to the driver, after the handshake (handshake.h):
- *   register   the host (node.h). "hosts":TEXT, when it is known, lists all hosts of the step (hvdn[1-4]).
+ *   register   the host (host_info.h). "hosts":TEXT, when it is known, lists all hosts of the step (hvdn[1-4]).
  *              "clock":NS is this host's time (launcher/driver/clocks.h)
  *              "relay":PORT is the loopback port of this host's relay (agent/relay.h); 0: none could be had,
  *              and "cannot" follows. "relay_network":PORT and "relay_children":PORT, where ranks of other hosts

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps: connect, and prove to have the key (dial.h); offer the host; wait until the launch needs it, or does not.
- */
+/* The steps: connect, and prove to have the key (dial.h); offer the host; wait until the launch needs it, or does
+ * not. */
 #include "join.h"
 
 #include "dial.h"

@@ -8,8 +8,8 @@
  * down, so that both sides read the end of the connection.
  *
  *   from the launcher   {"t":"kill-connections", "at":{ADDR:[PORT,…],…}}   portset.h
- *   to the launcher     {"t":"kill-connections", "n":N, "why":TEXT}        how many were broken; why some could not be,
- * or ""
+ *   to the launcher     {"t":"kill-connections", "n":N, "why":TEXT}        how many were broken; why some could not
+ *                                                                        be, or ""
  */
 #ifndef HVD_KILL_CONNECTIONS_H
 #define HVD_KILL_CONNECTIONS_H

@@ -7,8 +7,9 @@
  *   registers the host, probes, and gets the plan (driver_client.h);
  *   hands each shim of the host its plan (shims.h), or that of all ranks to the plugin's first task;
  *   has the host's relay of the rendezvous, if the plan has one (relay.h), and the sockets of ports that are reserved
- * for the ranks (ports.h); observes the ranks (observed_ranks.h), tells the driver how they end, and answers what it
- * asks (rank_watch.h). Where an agent starts the ranks itself it is in spawning_agent.h.
+ *   for the ranks (ports.h);
+ *   observes the ranks (observed_ranks.h), tells the driver how they end, and answers what it asks (rank_watch.h).
+ * Where an agent starts the ranks itself it is in spawning_agent.h.
  */
 #ifndef HVD_OBSERVING_AGENT_H
 #define HVD_OBSERVING_AGENT_H

@@ -64,8 +64,7 @@ static void drop(struct answering *an)
 }
 
 /* Drop a connection to make room: of those without a signed ping one of the address that has most of them, so that a
- * flood from one address hurts only itself; if there is none, the oldest connection.
- */
+ * flood from one address hurts only itself; if there is none, the oldest connection. */
 static void drop_one(struct hvd_probe_server *rs)
 {
 	struct hvd_peer_entry *silent = hvd_peer_table_busiest(rs->silent);

@@ -11,8 +11,8 @@
 #include <jansson.h>
 #include <netinet/in.h>
 
-/* The size limit of a ping or a pong, in bytes. A peer can have this side keep no more before its signature is checked.
- */
+/* The size limit of a ping or a pong, in bytes. A peer can have this side keep no more before its signature is
+ * checked. */
 #define HVD_PING_MAX 512
 /* The size limit of a message that fills packets. It is taken only from a peer that has signed a ping. A segment over
  * InfiniBand or loopback may be almost as long. */

@@ -6,15 +6,15 @@
  * not know itself. Ranks are only looked at: nothing is sent to their processes, and nothing of them changes.
  *
  * Messages of the driver, and the answers:
- *   {"t":"stacks", "id":I, "seconds":S}    where the ranks are (stacks.h). Answered within S seconds (60 at most) and
- * one by
- *   {"t":"stacks", "id":I, "ranks":[…]}    stacks.h has the format. One that comes while another is being answered is
- *                                          answered by {"t":"stacks", "id":I, "busy":true}
- *   {"t":"watch", "every":SEC}             whether the ranks make progress: activity.h has it, and its answer
+ *   {"t":"stacks", "id":I, "seconds":S}      where the ranks are (stacks.h). Answered within S seconds (60 at most)
+ *                                            and one by
+ *   {"t":"stacks", "id":I, "ranks":[…]}      stacks.h has the format. One that comes while another is being answered
+ *                                            is answered by {"t":"stacks", "id":I, "busy":true}
+ *   {"t":"watch", "every":SEC}               whether the ranks make progress: activity.h has it, and its answer
  *
  * Without being asked, where a rank is one of PyTorch whose store is the launch's (torch_rank.h):
  *   {"t":"refused", "at":ADDRESS, "port":P}  something on this host tries again and again to reach this port of it,
- *                                          where nobody listens (refused.h). It may be another program
+ *                                            where nobody listens (refused.h). It may be another program
  */
 #ifndef HVD_RANK_WATCH_H
 #define HVD_RANK_WATCH_H

@@ -39,8 +39,8 @@ struct hvd_shims_ops {
 struct hvd_shims *hvd_shims_create(struct event_base *base, uint32_t expected, int listening,
 				   const struct hvd_shims_ops *ops, void *arg);
 void hvd_shims_destroy(struct hvd_shims *shims); /* closes all; NULL is fine */
-/* Leave the connection of the last process open that was connected, until this process ends: by that the other knows.
- */
+/* Leave the connection of the last process open that was connected, until this process ends: by that the other
+ * knows. */
 void hvd_shims_leave_last(struct hvd_shims *shims);
 void hvd_shims_add(struct hvd_shims *shims, int fd); /* a connection; taken */
 void hvd_shims_expect_none(struct hvd_shims *shims);
@@ -53,7 +53,7 @@ void hvd_shims_refuse(struct hvd_shims *shims, int status);
 
 /* The event of the rank's end is acknowledged. */
 void hvd_shims_seen(struct hvd_shims *shims, uint32_t local_id);
-/* Send all of them a event with this value. */
+/* Send all of them an event with this value. */
 void hvd_shims_tell(struct hvd_shims *shims, enum hvd_step_event_kind kind, int value);
 
 uint32_t hvd_shims_connected(const struct hvd_shims *shims);

@@ -65,8 +65,8 @@ struct hvd_spawned_ranks {
 };
 
 /* Signal the rank's process group, and the group that the rank has made for itself, perhaps with a session (setsid).
- * This is safe for a rank that has ended but was not waited for: its groups cannot have become another process's yet.
- */
+ * This is safe for a rank that has ended but was not waited for: its groups cannot have become another process's
+ * yet. */
 static void signal_rank(const struct rank *rank, int sig)
 {
 	pid_t own = rank->pid > 0 ? getpgid(rank->pid) : -1;
@@ -416,8 +416,8 @@ void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks)
 			event_free(ranks->v[i]->grace);
 		free(ranks->v[i]);
 	}
-	/* Processes that left their rank's group are children of this process by now. When they end, theirs are next.
-	 */
+	/* Processes that left their rank's group are children of this process by now. When they end, theirs are
+	 * next. */
 	while (!ranks->gone && hvd_kill_children() > 0)
 		if (waitpid(-1, NULL, 0) < 0 && errno != EINTR)
 			break;

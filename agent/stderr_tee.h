@@ -38,8 +38,8 @@ void hvd_stderr_tee_view_close(struct hvd_stderr_tee_view *view); /* a zeroed on
 enum hvd_stderr_tee_state hvd_stderr_tee_pass(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view *view,
 					      size_t budget, void (*look)(const char *bytes, size_t len, void *arg),
 					      void *arg);
-/* The task has ended: make room, so that all that the pipe has can be passed on at once although nobody reads it yet.
- */
+/* The task has ended: make room, so that all that the pipe has can be passed on at once although nobody reads it
+ * yet. */
 void hvd_stderr_tee_widen(struct hvd_stderr_tee *st);
 void hvd_stderr_tee_close(struct hvd_stderr_tee *st);
 

@@ -18,8 +18,8 @@
 int hvd_stdin_bootstrap_enter(struct hvd_boot *boot, struct hvd_err *err);
 
 /* Set the nice value, and the soft limit of locked memory in bytes or "unlimited", to those of the launcher, as far as
- * the hard limit and the user's rights allow. What starts processes on other hosts may not pass them on. NULL = leave.
- */
+ * the hard limit and the user's rights allow. What starts processes on other hosts may not pass them on. NULL =
+ * leave. */
 void hvd_stdin_bootstrap_limits(const char *nice_value, const char *memlock);
 
 /* What is left on stdin is for the rank with the number `whose`, or for none ("none"). Every other rank gets /dev/null

@@ -47,8 +47,7 @@ extern const struct hvd_subcommand hvd_subcommand_host, hvd_subcommand_shim, hvd
 
 /* Read the options into the zeroed struct `values`, and have *operands point to what follows them in argv, which may
  * get another order. Returns -1 to go on, or the exit status to end with: 0 after --help, 2 after a message and the
- * usage.
- */
+ * usage. */
 int hvd_subcommand_parse(const struct hvd_subcommand *subcommand, int argc, char **argv, void *values, char ***operands,
 			 const struct hvd_log *log);
 /* Report `why` and the usage, and return 2. */

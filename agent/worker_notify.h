@@ -7,8 +7,8 @@
  *
  *   from the launcher   {"t":"notify", "worker":N, "to":TEXT, "time":T}   to: the worker's addresses, as the worker has
  *                                                                         published them
- * (lib/frameworks/worker_addrs.h) to the launcher     {"t":"notified", "worker":N, "why":TEXT}          why the worker
- * was not reached, or ""
+ *                                                                         (lib/frameworks/worker_addrs.h)
+ *   to the launcher     {"t":"notified", "worker":N, "why":TEXT}          why the worker was not reached, or ""
  */
 #ifndef HVD_WORKER_NOTIFY_H
 #define HVD_WORKER_NOTIFY_H

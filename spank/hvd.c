@@ -44,8 +44,7 @@ static int fail(const struct hvd_err *err)
 
 /* End srun, as srun does itself after an invalid option. A failing hook is not enough: Slurm heeds it only if the line
  * in plugstack.conf says "required". With "optional" srun would go on, and its tasks would run without ranks'
- * variables.
- */
+ * variables. */
 static void end_srun(const struct hvd_err *err)
 {
 	fail(err);

@@ -51,8 +51,8 @@ int hvd_launch_key_expect(spank_t sp)
 	return -1;
 }
 
-/* Slurm's copy of the option's value, as long as a key in hexadecimal; NULL if this release of Slurm does not send it.
- */
+/* Slurm's copy of the option's value, as long as a key in hexadecimal; NULL if this release of Slurm does not send
+ * it. */
 static char *option_value(spank_t sp)
 {
 	char zeros[HVD_LAUNCH_KEY_HEX + 1], *value = NULL;

@@ -5,15 +5,15 @@
  * srun, sbatch and salloc load the plugin once for each command, slurmstepd once for each step; slurmstepd's tasks are
  * forks of it. hvd.c has Slurm's hooks, which call:
  *
- *   options.c     options and plugstack arguments                       everywhere
- *   srun.c        starts and ends hvd-driver                            srun
- *   key.c         brings the launch's key to the tasks without munge    srun, slurmstepd, tasks
- *   step.c        tells steps of srun --hvd from others                 slurmstepd, tasks
- *   plans.c       shares one hvd-agent plan among the tasks of a host    slurmstepd, tasks
- *   step_events.c       tells the node agent that stays of the tasks          slurmstepd, tasks
- *   container.c   tasks that another plugin puts into a container       slurmstepd, tasks
- *   task.c        gets the plan and sets it in the environment          tasks
- *   prolog.c      has the plan win over the site's TaskProlog           tasks
+ *   options.c      options and plugstack arguments                      everywhere
+ *   srun.c         starts and ends hvd-driver                           srun
+ *   key.c          brings the launch's key to the tasks without munge   srun, slurmstepd, tasks
+ *   step.c         tells steps of srun --hvd from others                slurmstepd, tasks
+ *   plans.c        shares one hvd-agent plan among the tasks of a host  slurmstepd, tasks
+ *   step_events.c  tells the node agent that stays of the tasks         slurmstepd, tasks
+ *   container.c    tasks that another plugin puts into a container      slurmstepd, tasks
+ *   task.c         gets the plan and sets it in the environment         tasks
+ *   prolog.c       has the plan win over the site's TaskProlog          tasks
  */
 #ifndef HVD_PLUGIN_H
 #define HVD_PLUGIN_H
@@ -34,11 +34,11 @@
 
 #define HVD_OPT_UNSET      (-1)
 #define HVD_LAUNCH_KEY_HEX (2 * HVD_KEY_LEN)
-/* The step that HVD_BOOT_ENV belongs to, "JOB.STEP". A step that is started within another one inherits both variables.
- */
+/* The step that HVD_BOOT_ENV belongs to, "JOB.STEP". A step that is started within another one inherits both
+ * variables. */
 #define HVD_STEP_ENV "SLURM_HVD_STEP"
-/* The value of HVD_BOOT_ENV when there is no driver, with the exit status for the tasks behind it. srun has said why.
- */
+/* The value of HVD_BOOT_ENV when there is no driver, with the exit status for the tasks behind it. srun has said
+ * why. */
 #define HVD_REFUSED "refused "
 
 /* A network namespace; all zero = not known. */
@@ -138,8 +138,8 @@ bool hvd_launch_key_wanted(void);
 /* In srun's local_user_init: make a key and put it into the launch message. Returns a close-on-exec descriptor with the
  * key's bytes for the driver, which the caller closes. -1 with err set, also if this Slurm has no place for the key. */
 int hvd_launch_key_send(spank_t sp, struct hvd_err *err);
-/* In slurmstepd, when options are registered: have Slurm store the key of the launch message in hvd_plugin.launch_key.
- */
+/* In slurmstepd, when options are registered: have Slurm store the key of the launch message in
+ * hvd_plugin.launch_key. */
 int hvd_launch_key_expect(spank_t sp);
 /* In a task: a descriptor as above, for hvd-agent plan. -1 with err set if no key came. */
 int hvd_launch_key_take(const struct hvd_plugin *pl, struct hvd_err *err);

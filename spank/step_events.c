@@ -4,9 +4,9 @@
  *
  * slurmstepd makes the sockets before it forks the tasks, which inherit them; the first task gives the agent's ends to
  * its hvd-agent. Each task sends its event when it has its plan, and closes all ends. slurmstepd keeps one end, and
- * sends a event when it has reaped a task. It waits then, for a moment, until the agent has passed on what the task has
- * written: after the last task slurmstepd kills all other processes of the step, the agent among them. The agent is the
- * user's, so slurmstepd takes nothing from it but that it has answered.
+ * sends an event when it has reaped a task. It waits then, for a moment, until the agent has passed on what the task
+ * has written: after the last task slurmstepd kills all other processes of the step, the agent among them. The agent is
+ * the user's, so slurmstepd takes nothing from it but that it has answered.
  */
 #include "plugin.h"
 
@@ -38,7 +38,7 @@ static int watch(int answers, int fd, uint32_t events)
 	return epoll_ctl(answers, EPOLL_CTL_ADD, fd, &ev);
 }
 
-/* What tells slurmstepd that a event was seen, or that the agent has gone. */
+/* What tells slurmstepd that an event was seen, or that the agent has gone. */
 static bool make_answers(struct hvd_plugin *pl)
 {
 	int seen = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), answers = epoll_create1(EPOLL_CLOEXEC);

@@ -41,8 +41,7 @@ static bool begins(const char *entry, const char *name)
 
 /* hvd-agent gets only the variables of Slurm, MPI, NCCL and Gloo, and those on which the plan depends: the user's
  * environment may hold anything (LD_PRELOAD, 100 KB of modules). In a container, those that are not Slurm's or MPI's
- * may be the image's, which knows neither this job's networks nor its ranks.
- */
+ * may be the image's, which knows neither this job's networks nor its ranks. */
 static void shim_env(spank_t sp, bool in_image, struct hvd_strv *env)
 {
 	char **job_env = NULL;
@@ -128,8 +127,7 @@ static int apply_plan(spank_t sp, char *plan, struct hvd_strv *applied, pid_t *a
 }
 
 /* End the task, and with it the tasks of this host that wait for its plans. `shim` is hvd-agent plan; 0 = it does not
- * run.
- */
+ * run. */
 static void give_up(struct hvd_plugin *pl, pid_t shim, const struct hvd_err *err)
 {
 	fprintf(stderr, "hvd: error: %s: %s\n", own_name((char[HOST_NAME_MAX + 1]){0}), err->msg);

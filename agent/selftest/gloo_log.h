@@ -13,7 +13,7 @@ namespace selftest
 {
 
 // While it exists, it reads what is written to `stream` line by line. It drops reports of success, and makes every
-// other line a event() of this rank. Any thread may write to the stream.
+// other line an event() of this rank. Any thread may write to the stream.
 class GlooLog : public std::streambuf
 {
       public:

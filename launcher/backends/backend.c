@@ -178,8 +178,8 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 		hvd_strv_addf(&proc->argv, "--cpus=%s", cpus);
 	free(cpus);
 	if (!local && hvd_alloc_in_lsf(launch->envp)) {
-		/* LSF's daemons may kill the node agent; a guard process, which they do not know, ends the ranks then.
-		 */
+		/* LSF's daemons may kill the node agent; a guard process, which they do not know, ends the ranks
+		 * then. */
 		hvd_strv_add(&proc->argv, "--guarded");
 		add_limits(&proc->argv);
 	}
@@ -225,8 +225,8 @@ static bool begins_with(const char *text, const char *start)
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Is it CUDA_VISIBLE_DEVICES or another such list, perhaps with a prefix, or with the number of a task, as LSF has it?
- */
+/* Is it CUDA_VISIBLE_DEVICES or another such list, perhaps with a prefix, or with the number of a task, as LSF has
+ * it? */
 static bool lists_gpus(const char *name, size_t len)
 {
 	static const char *const lists[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"};

@@ -78,8 +78,8 @@ struct hvd_backend {
 	const char *name; /* as --launcher has it */
 	enum hvd_start_mode mode;
 	bool loopback; /* it starts processes on this machine only: driver and rendezvous listen on 127.0.0.1 */
-	/* Shims read environment, directory and key from their stdin (lib/protocol/preamble.h): hvd-agent shim --stdin.
-	 */
+	/* Shims read environment, directory and key from their stdin (lib/protocol/preamble.h): hvd-agent shim
+	 * --stdin. */
 	bool by_stdin;
 	/* So many launch processes at most may be on the way to their hosts at a time; 0 = any number. */
 	unsigned fan_out;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An agent begins as a connection that has proven to have the key (pending.h). When its offer was accepted it waits:
+ * An agent begins as a connection that has proven to have the key (preauth.h). When its offer was accepted it waits:
  * both ends are silent, and the end of the connection ends the agent. It is taken for a host of the job, with its
  * connection, and then released; or it is told that it is not needed.
  */

@@ -58,8 +58,8 @@ struct hvd_mpi_job {
 	bool tcp, timestamps, keep_going;
 };
 
-/* Append mpirun's arguments, up to the program that it is to start. HVD_E_USAGE when this MPI cannot do what is asked.
- */
+/* Append mpirun's arguments, up to the program that it is to start. HVD_E_USAGE when this MPI cannot do what is
+ * asked. */
 int hvd_mpi_args(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err);
 
 /* "h1:2,h2:2", or without the slots. Caller frees. */

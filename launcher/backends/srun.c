@@ -174,8 +174,8 @@ static int arbitrary(struct hvd_launch *launch, struct hvd_proc *proc, struct hv
 	hvd_strv_add(&proc->argv, "--distribution=arbitrary");
 	hvd_strv_addf(&proc->argv, "--ntasks=%d", launch->alloc.slots);
 	hvd_env_unset(&proc->env, "SLURM_NTASKS_PER_NODE");
-	/* The number of nodes follows from the list. The job's number may differ, and newer releases of srun refuse it.
-	 */
+	/* The number of nodes follows from the list. The job's number may differ, and newer releases of srun refuse
+	 * it. */
 	hvd_env_unset(&proc->env, "SLURM_JOB_NUM_NODES");
 	hvd_env_unset(&proc->env, "SLURM_NNODES");
 	return 0;

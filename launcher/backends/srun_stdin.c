@@ -21,8 +21,8 @@ static int refuse(const char *what, struct hvd_err *err)
 	return hvd_err_hint(err, "name a key file of mode 0600 that all hosts can read: --key-file=FILE");
 }
 
-/* Set *whose to the rank that gets hvdrun's stdin, to "none", or to NULL for all ranks. -1: no such input is possible.
- */
+/* Set *whose to the rank that gets hvdrun's stdin, to "none", or to NULL for all ranks. -1: no such input is
+ * possible. */
 static int whose_input(const struct hvd_launch *launch, const char **whose, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;

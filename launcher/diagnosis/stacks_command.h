@@ -15,8 +15,8 @@
 #include <stdbool.h>
 
 /* Ask, and print the groups (stack_groups.h) to stdout, as JSON with `json`. `task`: the path of hvd-agent, which all
- * hosts have. Returns 0; -1 with err set: nothing is known, HVD_E_USAGE where there is no such job, or it does not run.
- */
+ * hosts have. Returns 0; -1 with err set: nothing is known, HVD_E_USAGE where there is no such job, or it does not
+ * run. */
 int hvd_stacks_command(const char *target, bool json, const char *task, const struct hvd_log *log, struct hvd_err *err);
 
 #endif

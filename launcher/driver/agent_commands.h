@@ -6,20 +6,20 @@
  * (elastic/machine.h). Messages, besides those in agent_registry.h:
  *
  *   to an agent     {"t":"start", "worker":ID, "rank":R, "slot":I, "slots":N, "env":{NAME:VALUE,…}}   start it
- *                   {"t":"stop", "worker":ID, "grace":S}            end it; S seconds from SIGTERM to SIGKILL
- *                   {"t":"notify", "worker":ID, "to":TEXT, "time":T}                        agent/worker_notify.h
- *                   {"t":"kill-connections", "at":[…]}                                      agent/kill_connections.h
- *                   {"t":"network", "addrs":[ADDR,…]}       only ranks at these addresses may come to the host's relay
- *                   {"t":"ping"}                                    say that you are there; one that does not is lost
- *   from an agent   {"t":"exit", "worker":ID, …}               the rank has ended (lib/job/rank_end.h)
- *                   {"t":"notified", "worker":ID, "why":TEXT}  why "": the worker has heard
- *                   {"t":"kill-connections", "n":N, "why":TEXT}             so many connections were broken; why "":
- * all
+ *                   {"t":"stop", "worker":ID, "grace":S}              end it; S seconds from SIGTERM to SIGKILL
+ *                   {"t":"notify", "worker":ID, "to":TEXT, "time":T}  agent/worker_notify.h
+ *                   {"t":"kill-connections", "at":{…}}                agent/kill_connections.h
+ *                   {"t":"network", "addrs":[ADDR,…]}                 only ranks at these addresses may connect to the
+ *                                                                     host's relay
+ *                   {"t":"ping"}                                      answer "pong"; an agent that does not is lost
+ *   from an agent   {"t":"exit", "worker":ID, …}                      the rank has ended (lib/job/rank_end.h)
+ *                   {"t":"notified", "worker":ID, "why":TEXT}         why "": the worker has heard
+ *                   {"t":"kill-connections", "n":N, "why":TEXT}       so many connections were broken; why "": all
  *                   {"t":"pong"}
- *                   {"t":"orphan", "parent":NAME}              the step daemon NAME is gone, and the agent ends its
- * ranks
- *                   {"t":"done", "munge":B}                    it ends; B false: munged does not answer there
- *                   {"t":"output-lost"}                        not all output of the ranks could be written
+ *                   {"t":"orphan", "parent":NAME}                     the step daemon NAME is gone, and the agent ends
+ *                                                                     its ranks
+ *                   {"t":"done", "munge":B}                           it ends; B false: munged does not answer there
+ *                   {"t":"output-lost"}                               not all output of the ranks could be written
  */
 #ifndef HVD_AGENT_COMMANDS_H
 #define HVD_AGENT_COMMANDS_H

@@ -25,7 +25,7 @@
  * admitted when it reaches a host that is in. In a job of fixed size each of these ends is a failure of the start.
  *
  * Messages are JSON objects (wire.h), whose type is "t". From an agent:
- *   register                                                  node.h
+ *   register                                                  lib/job/host_info.h
  *   report                                                    agent/probe.h
  *   {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}      it cannot do its part; any process of the job may say so
  *   {"t":"relay"}                                             the answer to the same: messages of bytes that follow are
@@ -34,7 +34,7 @@
  *   {"t":"probe", …}                                          agent/probe.h
  *   {"t":"plan", "ranks":[], "stay":true}                     your host is part of an elastic job
  *   {"t":"relay"}                                             your relay was not understood, or there was no room: it
- * is to begin anew
+ *                                                             is to begin anew
  *   {"t":"failed"} {"t":"misused"}                            the start has failed; misused: by a wrong option
  *   {"t":"end"}                                               end your ranks and yourself; again: at once
  *   {"t":"signal", "sig":N}                                   send this signal to your ranks
@@ -107,8 +107,7 @@ void hvd_agent_registry_adopt(struct hvd_agent_registry *agents, struct hvd_conn
 /* AS_THEY_COME: the host's agent was started. Hosts are known by their number in the job. */
 void hvd_agent_registry_expect(struct hvd_agent_registry *agents, uint32_t host, const char *name);
 /* AS_THEY_COME: the host is not wanted any longer. Its agent is told to end, if it has registered. `gone` is not
- * called.
- */
+ * called. */
 void hvd_agent_registry_forget(struct hvd_agent_registry *agents, uint32_t host);
 
 /* Let the start fail, for a reason outside. Nothing happens if it has failed before. */

@@ -2,7 +2,7 @@
 /*
  * clients.h - the node agents that are connected to the driver, one of each host, and watchdogs that tell of their end.
  *
- * Each connection must prove first that it belongs to the launch (pending.h). Only messages of connections that have
+ * Each connection must prove first that it belongs to the launch (preauth.h). Only messages of connections that have
  * are passed on. Connections that are refused are logged. The hosts of all others are watched (hvd_conn_watch_host()).
  */
 #ifndef HVD_CLIENTS_H

@@ -17,7 +17,7 @@
 #include "lib/job/layout.h"
 #include "lib/rendezvous/server.h"
 
-/* A warning is due so many seconds after the first rank of a epoch has come. */
+/* A warning is due so many seconds after the first rank of an epoch has come. */
 #define HVD_INIT_BARRIER_PATIENCE 60.0
 /* The latest epochs, which are kept. What comes to an earlier one does not count. */
 #define HVD_INIT_BARRIER_EPOCHS 16
@@ -65,7 +65,7 @@ const struct hvd_init_round *hvd_init_barrier_add(struct hvd_init_barrier *a, co
 /* When hvd_init_barrier_late() or hvd_init_barrier_overdue() has something to say; INT64_MAX = never, if nobody comes.
  * `patience`: seconds after which the first epoch is overdue; 0 = never. */
 hvd_time hvd_init_barrier_next(const struct hvd_init_barrier *a, double patience);
-/* A epoch for which a warning is due, or NULL. The first epoch is told again after twice the time, and so on;
+/* An epoch for which a warning is due, or NULL. The first epoch is told again after twice the time, and so on;
  * later ones are told once. */
 const struct hvd_init_round *hvd_init_barrier_late(struct hvd_init_barrier *a, hvd_time now);
 /* The first epoch, if it is overdue; else NULL. Later ones never are: a program may make a store of its own in

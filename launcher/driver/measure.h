@@ -16,7 +16,7 @@
 
 struct hvd_measure;
 
-/* Measure between all hosts that have registered, over the first network of the plan. Their node table's `mbps` and
+/* Measure between all hosts that have registered, over the first network of the plan. The host table's `mbps` and
  * `rtt_us` are set, and then `done` is called, once, from the event loop. */
 struct hvd_measure *hvd_measure_begin(struct hvd_agent_registry *agents,
 				      void (*done)(struct hvd_agent_registry *agents));

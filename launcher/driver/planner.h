@@ -2,7 +2,7 @@
 /*
  * planner.h - decides over which networks the ranks of a job communicate, and makes a rank's environment from that.
  *
- * Pure: node table in, plan out.
+ * Pure: host table in, plan out.
  */
 #ifndef HVD_PLANNER_H
 #define HVD_PLANNER_H

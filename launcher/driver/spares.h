@@ -7,7 +7,7 @@
  * as many hosts are left as the job needs. Then the ranks of those that are left are numbered anew, in their old order.
  * When more hosts are bad than there are spares the start fails, with the list.
  *
- * A host that was left out is ABSENT in the node table, and has no ranks in the layout. Its processes are sent
+ * A host that was left out is ABSENT in the host table, and has no ranks in the layout. Its processes are sent
  *   {"t":"plan", "spare":true}
  * and end with status 0. The other hosts' plans have "numbers":[RANK,…], the host's ranks by local rank, and "size":N.
  */

@@ -38,8 +38,8 @@ struct hvd_discovery_opts {
 	double interval;
 };
 
-/* Callbacks come from the event loop, never from within hvd_discovery_create(). All of them may destroy the discovery.
- */
+/* Callbacks come from the event loop, never from within hvd_discovery_create(). All of them may destroy the
+ * discovery. */
 struct hvd_discovery_ops {
 	/*
 	 * The complete list, at first (soon after creation; perhaps an empty one) and whenever it has changed. Hosts

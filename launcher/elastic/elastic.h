@@ -8,7 +8,7 @@
  *   event_queue.h          hands what has happened to the state machine
  *   machine.h              the state machine decides what is done next
  *   procs.h                runs a process for each host: ssh, a Slurm step, …, which starts the host's node agent
- *   agent_registry.h          admits the node agents that register, and has them start and stop workers
+ *   agent_registry.h       admits the node agents that register, and has them start and stop workers
  *   elastic_rendezvous.h   answers the workers that ask for their next rank, and notifies rank 0
  *   gloo_peers.h           knows the connections between workers, which are killed after a failure
  *   job.h                  secret, signals, result

@@ -40,8 +40,7 @@ void hvd_elastic_rv_destroy(struct hvd_elastic_rv *erv); /* before the server; N
 void hvd_elastic_rv_open(struct hvd_elastic_rv *erv, struct hvd_rv *rv);
 
 /* Tell every ready member of this generation its rank; `layout` is used for members that ask again, until the next
- * call.
- */
+ * call. */
 void hvd_elastic_rv_answer(struct hvd_elastic_rv *erv, const struct hvd_layout *layout);
 /* Notify this worker that hosts have changed, as soon as it has said where it listens. */
 void hvd_elastic_rv_notify(struct hvd_elastic_rv *erv, uint32_t worker);

@@ -34,13 +34,13 @@
  *   - A worker that ends with 0 ends the job, when all other members have ended or are ready.
  *   - A worker that fails bans its host: for ever, or for a cooldown that doubles with each failure. A host without
  *     which the job could not go on is spared three times. SIGABRT after another member has failed bans no host:
- * Horovod aborts when its peers vanish.
+ *     Horovod aborts when its peers vanish.
  *   - When a member has died and another one is ready, the connections between the others are killed, since a member
- * may sit in a receive that nothing else would end soon. A member that stays silent after that is killed and replaced;
- *     the ready members have what was committed.
+ *     may sit in a receive that nothing else would end soon. A member that stays silent after that is killed and
+ *     replaced; the ready members have what was committed.
  *   - If a worker dies after it got its rank but before it published its address for the others (Gloo's rank_N key),
- * its peers wait for that key. A replacement is started with the same rank and publishes the key in its place. Where
- *     that is impossible, the job fails.
+ *     its peers wait for that key. A replacement is started with the same rank and publishes the key in its place.
+ *     Where that is impossible, the job fails.
  *
  * Ranks: host by host, in the order in which the hosts came to the job; on a host by slot. Two exceptions keep a new
  * worker from becoming rank 0: hosts without a survivor go behind the others, and on a host survivors come first.

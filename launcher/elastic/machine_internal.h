@@ -2,17 +2,17 @@
 /*
  * machine_internal.h - what the files of the state machine share. Each file calls only those below it.
  *
- *   machine_events.c    what has happened: one function for each event
- *   policy_horovod.c            Horovod's policy: the phases waiting and starting, and from phase to phase
- *   policy_horovod_training.c          … the phase running
- *   policy_horovod_end.c        … a worker has ended
+ *   machine_events.c           what has happened: one function for each event
+ *   policy_horovod.c           Horovod's policy: the phases waiting and starting, and from phase to phase
+ *   policy_horovod_training.c  … the phase running
+ *   policy_horovod_end.c       … a worker has ended
  *   policy_restart.c           PyTorch's policy
- *   slot_wait.c         how the job waits for slots
- *   generation.c        generations: prepared, begun, given up
- *   failure.c           what a failure means for its host, and for the job
- *   rank_assignment.c   which worker, or new worker, gets which rank
- *   host_manager.c      which hosts may be used
- *   machine.c           create, destroy, and what the owner may ask
+ *   slot_wait.c                how the job waits for slots
+ *   generation.c               generations: prepared, begun, given up
+ *   failure.c                  what a failure means for its host, and for the job
+ *   rank_assignment.c          which worker, or new worker, gets which rank
+ *   host_manager.c             which hosts may be used
+ *   machine.c                  create, destroy, and what the owner may ask
  */
 #ifndef HVD_MACHINE_INTERNAL_H
 #define HVD_MACHINE_INTERNAL_H
@@ -70,8 +70,7 @@ struct hvd_generation {
 	bool counted; /* it counts against the reset limit */
 	bool partial; /* it was formed of survivors alone, though there were slots for more */
 	hvd_time starting_since;
-	hvd_time enough_since; /* there have been enough slots, or slots for more workers, since then; 0 = there are not
-				*/
+	hvd_time enough_since; /* since then there are enough slots, or slots for more workers; 0 = there are not */
 	hvd_time trouble_at;   /* while it starts: a member has gone; 0 = none */
 	bool connected;        /* its members have connected to each other */
 	int replaced;          /* members that were replaced before they had connected to the others */

@@ -43,8 +43,8 @@ static void member_exited(struct hvd_machine *m, struct hvd_worker *w, bool told
 		hvd_failure_judge(m, now);
 }
 
-/* A worker that was started for the next generation has ended: its host is judged, and the current generation goes on.
- */
+/* A worker that was started for the next generation has ended: its host is judged, and the current generation goes
+ * on. */
 static void newcomer_exited(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
 {
 	char text[64];

@@ -53,8 +53,8 @@ static int cmp_choice(const void *a, const void *b)
 }
 
 /* Hosts to use, in the order of their ranks. When none of the usable hosts has a worker with the training's state, the
- * oldest host that has one stays for one more generation, even if it is not listed any more, and hands the state over.
- */
+ * oldest host that has one stays for one more generation, even if it is not listed any more, and hands the state
+ * over. */
 static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct choice *v)
 {
 	bool carried = false;

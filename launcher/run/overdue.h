@@ -6,8 +6,7 @@
  * step daemon cannot authenticate. The process is overdue after some seconds in which it has written nothing, though it
  * could have: output of ranks may still be on its way, or its reader may be slow, such as a pager. When the munged of a
  * host has gone, it is certain that srun waits for nothing. Otherwise it may have a reason, such as a TaskEpilog or its
- * own
- * --epilog.
+ * own --epilog.
  */
 #ifndef HVD_OVERDUE_H
 #define HVD_OVERDUE_H

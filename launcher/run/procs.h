@@ -73,8 +73,8 @@ void hvd_procs_rank_ended(struct hvd_procs *procs, const char *host); /* a rank 
 /* An elastic job does not need this host's process any longer. Its node agent was told to end, or with `ask` nobody
  * could tell it: then the process gets SIGTERM at once. */
 void hvd_procs_release(struct hvd_procs *procs, uint32_t host, bool ask);
-/* The node agent of a released host, or of any when all are to end, has left: its process has only output to pass on.
- */
+/* The node agent of a released host, or of any when all are to end, has left: its process has only output to pass
+ * on. */
 void hvd_procs_agent_left(struct hvd_procs *procs, uint32_t host);
 
 /* … and the process will never hear of that: it gets a moment for the output that is on its way. False: there is none

@@ -5,7 +5,7 @@
  * One event loop holds the driver, the rendezvous, the backend's processes and the signals (job.h). It ends when the
  * backend's processes have ended. How the job ends:
  *   - every rank has ended: the backend's processes end by themselves. If the one process that started all ranks goes
- * on (srun may wait for ever for a rank whose end it was not told of), overdue.h says so, or has it ended
+ *     on (srun may wait for ever for a rank whose end it was not told of), overdue.h says so, or has it ended
  *   - a rank has failed: the others are ended, unless the launch spec says to keep going. When all of them have ended
  *     the user is told which one failed first (launcher/diagnosis/failure_report.h)
  *   - the start has failed, a host is lost, or a signal says so: everything is ended

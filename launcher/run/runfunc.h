@@ -40,8 +40,8 @@ struct hvd_runfunc;
 size_t hvd_runfunc_max(void);
 
 /* Read the function and open the results. Each of them is a path, or the number of a descriptor, which is closed in the
- * end. `gone` is called once, from the loop, when nobody reads the results any more. `base` and `log` must outlive it.
- */
+ * end. `gone` is called once, from the loop, when nobody reads the results any more. `base` and `log` must outlive
+ * it. */
 struct hvd_runfunc *hvd_runfunc_open(struct event_base *base, const char *func, const char *results,
 				     void (*gone)(void *arg), void *arg, const struct hvd_log *log,
 				     struct hvd_err *err);

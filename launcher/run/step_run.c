@@ -28,8 +28,8 @@
  * told: the controller is asked to send SIGTERM at once. */
 #define END_STEP_SECONDS 3.0
 /* srun itself may wait for ever for the tasks of a lost host, also when the controller has ended the step: so long
- * after that it gets SIGTERM, by which it ends KillWait seconds later (30 by default), and so long after this SIGKILL.
- */
+ * after that it gets SIGTERM, by which it ends KillWait seconds later (30 by default), and so long after this
+ * SIGKILL. */
 #define END_SRUN_SECONDS  1
 #define KILL_SRUN_SECONDS 6
 /* How long Slurm may take to say whether the job shares its hosts. */

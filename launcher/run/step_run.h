@@ -3,9 +3,9 @@
  * step_run.h - a step of `srun --hvd`, as hvd-driver sees it from its start to the end of srun.
  *
  * srun starts the tasks, passes their output on and ends them; the driver hears of the ranks from the node agents that
- * stay beside them (agent/stay.h). srun has the other end of a socket: it is told there how tasks reach the driver, and
- * when the socket is closed srun is about to end, and waits for this process. What is to be told of the step is told
- * then, as srun's last lines.
+ * stay beside them (agent/observing_agent.h). srun has the other end of a socket: it is told there how tasks reach the
+ * driver, and when the socket is closed srun is about to end, and waits for this process. What is to be told of the
+ * step is told then, as srun's last lines.
  */
 #ifndef HVD_STEP_RUN_H
 #define HVD_STEP_RUN_H

@@ -21,8 +21,8 @@ struct hvd_time_limit_ops {
 	/* The job has as many seconds as --signal-ranks says, or fewer: called once. The log was told, and *wish has
 	 * the reason to requeue the job, if --requeue-on has it. */
 	void (*signal_ranks)(int sig, void *arg);
-	/* The job has only a few seconds left, and is to be requeued: end what is left. Called once, after the former.
-	 */
+	/* The job has only a few seconds left, and is to be requeued: end what is left. Called once, after the
+	 * former. */
 	void (*end)(void *arg);
 };
 

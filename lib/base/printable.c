@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The length in bytes of the UTF-8 character at the start of `s`, and its number in *c; 0 when the bytes are not UTF-8.
- */
+/* The length in bytes of the UTF-8 character at the start of `s`, and its number in *c; 0 when the bytes are not
+ * UTF-8. */
 static size_t decode(const unsigned char *s, uint32_t *c)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

@@ -46,8 +46,8 @@ struct hvd_message {
 size_t hvd_message_frame(const struct hvd_key *key, const struct hvd_message *msg,
 			 unsigned char out[HVD_MESSAGE_MAX_FRAME]);
 
-/* The length of a whole frame, its head included, by its head. -1 (HVD_E_LIMIT) and *len 0 when the body is too long.
- */
+/* The length of a whole frame, its head included, by its head. -1 (HVD_E_LIMIT) and *len 0 when the body is too
+ * long. */
 int hvd_message_length(const unsigned char head[HVD_MESSAGE_HEAD], size_t *len, struct hvd_err *err);
 /* Read a whole frame. HVD_E_AUTH when it is signed with another key, HVD_E_PROTO when the body is no message. Untrusted
  * input is fine. */

@@ -62,8 +62,8 @@ struct hvd_host_info {
 	 * take part in a job, and says why (agent/driver_client.h). */
 	in_port_t relay, relay_network, relay_children;
 	uint32_t job; /* of Slurm, in which its agent runs; 0 = none */
-	/* All addresses of this host, also of interfaces that are not used. Only the agent has them: they are not sent.
-	 */
+	/* All addresses of this host, also of interfaces that are not used. Only the agent has them: they are not
+	 * sent. */
 	struct hvd_addr *own;
 	uint32_t n_own;
 	char *dropped; /* interfaces that are not used, for messages: "eth2 (is down), ib1 (has no address)"; or NULL */
@@ -82,8 +82,7 @@ void hvd_host_info_set_ifaces(struct hvd_host_info *node, const struct hvd_iface
  * many ranks the launch has. */
 json_t *hvd_host_info_to_json(const struct hvd_host_info *node, uint32_t index, uint32_t nodes, uint32_t size);
 /* Read the fields of struct hvd_host_info. The caller clears *node; after an error it is cleared. Untrusted input is
- * fine.
- */
+ * fine. */
 int hvd_host_info_from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_err *err);
 
 /* The index of the interface with this name, or with this address; -1: there is none. */

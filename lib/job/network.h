@@ -72,8 +72,8 @@ void hvd_networks_clear(struct hvd_networks *nets); /* NULL is fine */
  * address, which is an IPv4 one if the interface has any. */
 bool hvd_networks_serve_horovod(const struct hvd_networks *nets);
 
-/* Did an attempt over IPv4 get no answer, or break? Then the network may lose packets, and another probe may succeed.
- */
+/* Did an attempt over IPv4 get no answer, or break? Then the network may lose packets, and another probe may
+ * succeed. */
 bool hvd_edges_lost(const struct hvd_edge *edges, size_t n_edges);
 
 /* Explain, in one line for each interface name, why interfaces of this name are in no network, or only in one over

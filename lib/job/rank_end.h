@@ -3,7 +3,7 @@
  * rank_end.h - what a host tells the driver of a rank that has ended: the fields of the message "exit".
  *
  *   {"status":S, "lrank":L, "pid":P, "ended":NS, "failed":NS, "cause":TEXT, "error":TEXT, "traceback":TEXT,
- * "tail":TEXT}
+ *    "tail":TEXT}
  *
  * All but "status" may be missing, and are left out where nothing is known. The caller adds "t", and "rank" or
  * "worker".

@@ -176,8 +176,8 @@ static char *last_lines(const struct hvd_rank_error *e)
 	return hvd_take_ptr(&marked);
 }
 
-/* Without what PyTorch writes in front of each line of a traceback, "[rank0]: ": whose lines they are is said anyway.
- */
+/* Without what PyTorch writes in front of each line of a traceback, "[rank0]: ": whose lines they are is said
+ * anyway. */
 static void remove_prefix(char *tail, const char *prefix)
 {
 	size_t n = strlen(prefix);

@@ -4,10 +4,10 @@
  *
  * Both come in pieces of any size and with any bytes. What is kept is bounded; a piece costs a search for line ends and
  * a look at both ends of each line. Found are, the last one counting:
- *   Python's tracebacks, with exceptions that led to one another, also where torch puts "[rank3]: " in front of each
- *   line; not those that Python itself ignores, as in __del__() ("Exception ignored in");
- *   the ends of a C++, Rust or Python program by an error of its own ("terminate called after throwing …", "thread …
- *   panicked at …", "Fatal Python error: …"), and what a shell says of a command that crashed.
+ *   - Python's tracebacks, with exceptions that led to one another, also where torch puts "[rank3]: " in front of each
+ *     line; not those that Python itself ignores, as in __del__() ("Exception ignored in");
+ *   - the ends of a C++, Rust or Python program by an error of its own ("terminate called after throwing …", "thread …
+ *     panicked at …", "Fatal Python error: …"), and what a shell says of a command that crashed.
  *
  * The error file is what torch's @record writes when the decorated function raises: JSON, in the file that
  * HVD_RANK_ERROR_FILE names (torch/distributed/elastic/multiprocessing/errors/error_handler.py):

@@ -30,8 +30,8 @@ struct hvd_traceback_text {
 };
 
 /* The stream has ended, and its writer at this time. False if there is nothing, or if the writer has lived on after it
- * for long. The strings belong to `tb`, may have any bytes, and have at most HVD_RANK_END_ERROR and _TRACEBACK of them.
- */
+ * for long. The strings belong to `tb`, may have any bytes, and have at most HVD_RANK_END_ERROR and _TRACEBACK of
+ * them. */
 bool hvd_traceback_found(struct hvd_traceback *tb, int64_t ended_at, struct hvd_traceback_text *found);
 
 #endif

@@ -89,8 +89,8 @@ static bool same_interface(const char *sysfs, const struct hvd_nl_link *link)
 	return p.ok && read_line(p.s, got, sizeof(got)) && strcmp(want, got) == 0;
 }
 
-/* The rate of the interface's port of its first RDMA device, in Mb/s; -1 unknown. sysfs writes "100 Gb/sec (4X EDR)".
- */
+/* The rate of the interface's port of its first RDMA device, in Mb/s; -1 unknown. sysfs writes "100 Gb/sec (4X
+ * EDR)". */
 static int64_t rdma_rate(const char *sysfs, const char *name)
 {
 	struct path dir = path_of(sysfs, name, "device/infiniband"), port = path_of(sysfs, name, "dev_port");

@@ -51,8 +51,7 @@ void hvd_nicspec_clear(struct hvd_nicspec *spec); /* leaves it empty; NULL is fi
 bool hvd_nicspec_wants(const struct hvd_nicspec *spec, const char *iface, const struct hvd_addr *addr);
 
 /* The i-th interface (from 0) that is listed by its full name, and so must exist on every host; NULL: there are no
- * more.
- */
+ * more. */
 const char *hvd_nicspec_name(const struct hvd_nicspec *spec, size_t i);
 
 /* Does the list want IPv6 subnets and nothing else? Then the user accepts a network without IPv4. */

@@ -30,8 +30,8 @@ struct hvd_process_io {
 /* Of a process of this user, with the children that it has waited for. -1: it cannot be told. */
 int hvd_process_io(pid_t pid, struct hvd_process_io *io);
 
-/* The processes of this host. Zeroed: empty; hvd_processes_clear() ends and frees it. Not more than 65,536 are taken.
- */
+/* The processes of this host. Zeroed: empty; hvd_processes_clear() ends and frees it. Not more than 65,536 are
+ * taken. */
 struct hvd_processes {
 	struct hvd_process *v; /* in ascending order of pid, once all are there */
 	size_t n;

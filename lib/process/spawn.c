@@ -204,8 +204,7 @@ static int member(void *arg)
 }
 
 /* In a child that only creates the group. It starts the member as its sibling, a child of this process, that is in the
- * group from its first moment; then it ends. CLONE_VFORK has it wait for the member's exec.
- */
+ * group from its first moment; then it ends. CLONE_VFORK has it wait for the member's exec. */
 static _Noreturn void lead(struct prepared *pr)
 {
 	int error = 0;

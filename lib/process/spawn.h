@@ -24,17 +24,15 @@ struct hvd_spawn {
 	const char *path;  /* the program; searched in PATH of `envp` if it has no slash */
 	char *const *argv; /* NULL-terminated */
 	char *const *envp; /* NULL-terminated; NULL = this process's environment */
-	int root_fd; /* a directory that becomes the child's root and working directory (needs CAP_SYS_CHROOT); 0 = none
-		      */
-	const char *cwd; /* the child's working directory; NULL = this process's */
+	int root_fd;       /* the child's root and working directory (needs CAP_SYS_CHROOT); 0 = this process's */
+	const char *cwd;   /* the child's working directory; NULL = this process's */
 
 	/* Descriptors of the child: child_fd[i] becomes a copy of parent_fd[i], or of /dev/null if that is -1.
 	 * 0, 1 and 2 stay as they are if they are not among child_fd. Use hvd_spawn_fd(). */
 	int n_fds;
 	int parent_fd[HVD_SPAWN_MAX_FDS];
 	int child_fd[HVD_SPAWN_MAX_FDS];
-	int keep_fds; /* leave all other descriptors open too: a command inherits what its launcher was given (PMI_FD)
-		       */
+	int keep_fds; /* leave all other descriptors open too: a command inherits what its launcher has (PMI_FD) */
 
 	int parent_death_signal; /* sent to the child when the *thread* that started it ends; 0 = none */
 	int new_group;           /* make the child the leader of a new process group */

@@ -2,8 +2,8 @@
 /*
  * boot.h - the boot text: what a rank shim must know before it can talk to its driver.
  *
- * The text travels in one environment variable, HVD_BOOT_ENV. The variable's name starts with SLURM because
- * srun --export=NONE removes all other variables. The text holds no secret: it tells where the driver listens, and
+ * The text travels in one environment variable, HVD_BOOT_ENV. The variable's name starts with SLURM because srun
+ * --export=NONE removes all other variables. The text holds no secret: it tells where the driver listens, and
  * nobody is let in for knowing that.
  *
  *     1;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;relays=N;network=1;stderr=N;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…

@@ -64,8 +64,8 @@ void hvd_conn_set_max(struct hvd_conn *conn, size_t max);                /* see 
 void hvd_conn_set_deadline(struct hvd_conn *conn, hvd_time deadline);
 
 /* End the connection (HVD_E_TIMEOUT) when the peer's host has not answered for HVD_CONN_WATCH_SECONDS; without this
- * call it takes a minute. The peer's kernel answers, so a peer that is stopped or does not read keeps its connection.
- */
+ * call it takes a minute. The peer's kernel answers, so a peer that is stopped or does not read keeps its
+ * connection. */
 #define HVD_CONN_WATCH_SECONDS 14
 void hvd_conn_watch_host(struct hvd_conn *conn);
 

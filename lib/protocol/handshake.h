@@ -35,8 +35,8 @@ struct hvd_handshake {
  * hvd_session_create() does so itself. */
 void hvd_session_bind_key(struct hvd_session *session);
 
-/* Make the driver's session: a random id, and a random key, or for HVD_ID_KEY one that is derived from secret and id.
- */
+/* Make the driver's session: a random id, and a random key, or for HVD_ID_KEY one that is derived from secret and
+ * id. */
 int hvd_session_create(struct hvd_session *session, const struct hvd_identity *identity, struct hvd_err *err);
 
 /* Begin at the driver's end of a connection that has no struct hvd_conn yet. Returns the hello, which the caller sends

@@ -45,8 +45,8 @@ int hvd_preamble_format(const struct hvd_preamble *p, unsigned char **bytes, siz
 /* How many bytes follow this head? -1 with err set when it is no head of this release. */
 int hvd_preamble_length(const unsigned char head[HVD_PREAMBLE_HEAD], size_t *n, struct hvd_err *err);
 
-/* Read what follows the head. On success the caller clears *p; after an error it is cleared. Untrusted input is fine.
- */
+/* Read what follows the head. On success the caller clears *p; after an error it is cleared. Untrusted input is
+ * fine. */
 int hvd_preamble_parse(const unsigned char *bytes, size_t n, struct hvd_preamble *p, struct hvd_err *err);
 
 /* Read a whole preamble from a descriptor, which may be a blocking one. *p as above. */

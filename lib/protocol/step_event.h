@@ -29,8 +29,9 @@
  *   SEEN         from the agent, for each EXIT and NOT_STARTED: what the rank had written is where it belongs, and the
  *                driver was told
  *   (closing)    the shim closes its direction when it has sent all; the agent then closes the connection, by its own
- * end if that was the last shim SIGNAL       from the agent: send this signal (status) to the rank END          from
- * the agent: end the rank; again: at once
+ *                end if that was the last shim
+ *   SIGNAL       from the agent: send this signal (status) to the rank
+ *   END          from the agent: end the rank; again: at once
  *
  * Nobody waits in a call: sending fails where it would. Uses nothing but libc: the SPANK plugin links it.
  */
@@ -80,11 +81,11 @@ struct hvd_step_event {
 
 /* Make a socket pair, close-on-exec. Notes go from ends[0] to ends[1] only. 0, or -1 with errno. */
 int hvd_step_events_pair(int ends[2]);
-/* Send a event, with two descriptors unless `fds` is NULL. 0, or -1 with errno: it was not sent. */
+/* Send an event, with two descriptors unless `fds` is NULL. 0, or -1 with errno: it was not sent. */
 int hvd_step_event_send(int fd, const struct hvd_step_event *event, const int fds[2]);
-/* Take a event. Returns 1 with *event; fds[0] and fds[1] are descriptors that the caller owns, or -1. 0: none is there.
- * -1: none will come. What is no event is passed over. */
+/* Take an event. Returns 1 with *event; fds[0] and fds[1] are descriptors that the caller owns, or -1. 0: none is
+ * there. -1: none will come. What is no event is passed over. */
 int hvd_step_event_take(int fd, struct hvd_step_event *event, int fds[2]);
-void hvd_step_event_close(int fds[2]); /* close the descriptors of a event; -1 is fine, and left in their place */
+void hvd_step_event_close(int fds[2]); /* close the descriptors of an event; -1 is fine, and left in their place */
 
 #endif

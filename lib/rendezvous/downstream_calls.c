@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLS_MAX  65536 /* of an relay_id, that it does not know the answers of */
-#define PLACES_MAX 65536 /* of an relay_id */
+#define CALLS_MAX  65536 /* of a relay_id, that it does not know the answers of */
+#define PLACES_MAX 65536 /* of a relay_id */
 
 struct call {
 	struct item item;
@@ -52,7 +52,7 @@ static struct hvd_rv_budget *budget_of(const struct relay_id *o)
 	return hvd_rv_store_budget(rv_of(o)->store);
 }
 
-/* --- the calls of an relay_id --- */
+/* --- the calls of a relay_id --- */
 
 /* The first of its calls whose id is not below this one. */
 static size_t position(const struct relay_id *o, uint64_t id)
@@ -229,7 +229,7 @@ static void end_waits(struct relay_id *o, const uint32_t *place)
 	}
 }
 
-/* A epoch may be one that relays have asked for before it was there. */
+/* An epoch may be one that relays have asked for before it was there. */
 static void answer_place(struct call *call, const struct hvd_store_result *result)
 {
 	if (result->status == HVD_OP_DONE && call->relay_id->route)

@@ -2,7 +2,7 @@
 /*
  * downstream_internal.h - what the files of a parent's side of its relays share. Nobody else includes it.
  *
- *   downstream.c         connections of relays, and their messages         calls all others
+ *   downstream.c         connections of relays, and their messages             calls all others
  *   downstream_calls.c   operations, and the processes that use the TCPStore   calls keys and items
  *   downstream_keys.c    watches                                               calls items
  *   downstream_items.c   what waits to be sent to a relay

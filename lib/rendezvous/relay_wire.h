@@ -4,9 +4,9 @@
  *
  * A relay is a server of the rendezvous whose ranks are those of one host, and whose values are the root's. Its
  * connection to the parent is signed (lib/protocol/conn.h), and delivers in order; each message is one
- * hvd_conn_send_bytes(). Numbers are big endian; BYTES is a length of 4 bytes and the bytes; SCOPE is BYTES of a name
- * behind a byte 0, or a epoch of 4 bytes behind a byte 1; VALUE is a byte (0 = none, 1 = as it is, 2 = compressed
- * by zstd), and if that is not 0 its length of 4 bytes when it is not compressed, and BYTES.
+ * hvd_conn_send_bytes(). Numbers are big endian. BYTES is a length of 4 bytes and the bytes. SCOPE is BYTES of a name
+ * behind a byte 0, or an epoch of 4 bytes behind a byte 1. VALUE is a byte (0 = none, 1 = as it is, 2 = compressed by
+ * zstd), and if that is not 0 its length of 4 bytes when it is not compressed, and BYTES.
  *
  * From a relay to its parent:
  *
@@ -15,24 +15,26 @@
  *             tell me what this key has now, and each change. `waits`: somebody waits for it here. Sent again with the
  *             same id when that has become so. It stays so until UNWATCH or UNUSED, or a VALUE or WAKE of all
  *   UNWATCH   id
- *   UNUSED    id            a WAKE was of no use here, as nobody waits any longer: wake somebody else
+ *   UNUSED    id              a WAKE was of no use here, as nobody waits any longer: wake somebody else
  *   CALL      relay_id (4), id (8), done (8), place (4), kind (1), SCOPE, key (BYTES), expected (BYTES), number (8),
- * VALUE carry out an operation at the root (store_op.h). All calls of this relay_id with ids below `done` have been
- *             answered. Ids of an relay_id grow, and calls are carried out once, however often they are sent
+ *             VALUE
+ *             carry out an operation at the root (store_op.h). All calls of this relay_id with ids below `done` have
+ *             been answered. Ids of a relay_id grow, and calls are carried out once, however often they are sent
  *   CANCEL    relay_id, id    answer this call soon, with what there is or HVD_OP_CANCELLED
  *   GONE      relay_id        this relay, whose parent I am, has ended: its processes have left the store
- *   WAITS     text (BYTES)  the answer to ASK_WAITS: lines; of all relays below, this one included
+ *   WAITS     text (BYTES)    the answer to ASK_WAITS: lines; of all relays below, this one included
  *
  * From the parent:
  *
- *   VALUE     id, VALUE     the key has this value now
- *   ABSENT    id            it has none, nor a queue
- *   ASK       id, present (1)    do not keep its value: ask for it by calls. present: it has a value or a queue. It
- *             wakes nobody
- *   WAKE      id, all (1)   those who wait for the key are to go on. all = 0: one of them, as a queue has got a value
+ *   VALUE     id, VALUE         the key has this value now
+ *   ABSENT    id                it has none, nor a queue
+ *   ASK       id, present (1)   do not keep its value: ask for it by calls. present: it has a value or a queue. It
+ *                               wakes nobody
+ *   WAKE      id, all (1)       those who wait for the key are to go on. all = 0: one of them, as a queue has got a
+ *                               value
  *   ANSWER    relay_id, id (8), status (1), number (8), VALUE
- *   RENEW                   all ranks are started anew: forget all of the TCPStore, close its connections
- *   ASK_WAITS max (4)       say what your clients wait for, in so many lines
+ *   RENEW                       all ranks are started anew: forget all of the TCPStore, close its connections
+ *   ASK_WAITS max (4)           say what your clients wait for, in so many lines
  *
  * Order: what a parent has sent before is true until it sends something else of the same key. A call's answer comes
  * behind all changes that were made before it at the root.

@@ -58,10 +58,9 @@ typedef void hvd_rv_joined_fn(void *arg, const struct hvd_rv_init_event *join);
 /* Limits and times. hvd_rv_config_init() sets all of them; change what should differ. Times are in seconds. */
 struct hvd_rv_config {
 	struct hvd_rv_store_limits store;
-	size_t head_max;    /* bytes of a request's head */
-	unsigned conns_max; /* open connections; at most as many as this process may have descriptors */
-	size_t pending_max; /* bytes of values that one address is sending and that are not complete; at least value_max
-			     */
+	size_t head_max;      /* bytes of a request's head */
+	unsigned conns_max;   /* open connections; at most as many as this process may have descriptors */
+	size_t pending_max;   /* bytes of incomplete values that one address is sending; at least value_max */
 	unsigned waiting_max; /* waiting GETs; at most 3/4 of conns_max. One more is answered 404 at once */
 
 	double get_wait;  /* how long a GET waits for its value; 0 = not at all */
@@ -93,8 +92,8 @@ void hvd_rv_config_init(struct hvd_rv_config *cfg);
 /* `log` may be NULL, else it must outlive the server. */
 struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config *cfg, const struct hvd_log *log,
 			     struct hvd_err *err);
-/* Close all connections at once. A request that a hook has taken stays valid until the hook answers it. NULL is fine.
- */
+/* Close all connections at once. A request that a hook has taken stays valid until the hook answers it. NULL is
+ * fine. */
 void hvd_rv_destroy(struct hvd_rv *rv);
 
 /*

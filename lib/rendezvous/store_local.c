@@ -165,7 +165,7 @@ static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
 	return true;
 }
 
-/* In a epoch of the TCPStore. */
+/* In an epoch of the TCPStore. */
 static bool do_tcpstore(const struct hvd_store_op *op, struct hvd_store_result *now, struct hvd_store_call *call)
 {
 	const struct hvd_store_place *place = op->at;

@@ -17,7 +17,7 @@
 
 /* The numbers are sent between processes of one launch. */
 enum hvd_store_op_kind {
-	/* TCPStore. The scope is a epoch. */
+	/* TCPStore. The scope is an epoch. */
 	HVD_OP_SET = 1,
 	HVD_OP_APPEND = 2,
 	HVD_OP_COMPARE_SET = 3, /* `expected`, `value`; the answer has the value that is there then */
@@ -45,7 +45,7 @@ enum hvd_store_op_kind {
 	HVD_OP_BEGIN_GROUP = 19,
 };
 
-/* Which scope: a epoch of the TCPStore, or, with a name (name.p not NULL), one of HTTP. */
+/* Which scope: an epoch of the TCPStore, or, with a name (name.p not NULL), one of HTTP. */
 struct hvd_store_scope_id {
 	struct hvd_slice name;
 	uint32_t epoch;
@@ -82,7 +82,7 @@ struct hvd_store_result {
 
 struct hvd_rv_scope;
 
-/* Carry out an operation on a epoch's scope; not those of HTTP, nor those of places. The caller clears the
+/* Carry out an operation on an epoch's scope; not those of HTTP, nor those of places. The caller clears the
  * result. False when it is a BARRIER to which others have not come yet: the caller waits for the key
  * (hvd_rv_scope_wait()), and the wake is the answer. */
 bool hvd_store_op_run(struct hvd_rv_scope *scope, const struct hvd_store_op *op, struct hvd_store_result *out);

@@ -79,8 +79,8 @@ void hvd_rv_stream_watch(struct hvd_rv_stream *s, short events);
 ssize_t hvd_rv_stream_read(struct hvd_rv_stream *s, void *into, size_t room);
 /* Make room for so many bytes of input. */
 void hvd_rv_stream_make_room(struct hvd_rv_stream *s, size_t room);
-/* Keep these bytes, for which there is room, in place of the input; they may be a part of it. 0 bytes take no memory.
- */
+/* Keep these bytes, for which there is room, in place of the input; they may be a part of it. 0 bytes take no
+ * memory. */
 void hvd_rv_stream_keep(struct hvd_rv_stream *s, const char *data, size_t len);
 
 /* Send bytes, and a value (or NULL) behind them. What the socket does not take is kept, behind what was kept before;

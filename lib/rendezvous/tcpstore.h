@@ -11,7 +11,7 @@
  *   tcpstore_state.c       whose a connection is, and its end
  *   tcpstore_waits.c       what it waits for
  *   tcpstore_output.c      send answers
- *   tcpstore_epoch.h  which values a connection sees
+ *   tcpstore_epoch.h       which values a connection sees
  *   tcpstore_wire.h        the messages
  *
  * Each calls those below it only. tcpstore_call.c calls a connection back as the event loop does.

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEYS_MAX    (1 << 24) /* of a epoch; PyTorch's server has no limit */
+#define KEYS_MAX    (1 << 24) /* of an epoch; PyTorch's server has no limit */
 #define COMMON_PIDS 300       /* the kernel's RESERVED_PIDS: process ids begin anew from here */
 
 void hvd_tcpstore_epochs_init(struct hvd_tcpstore_epochs *gs, struct hvd_rv_store *store)

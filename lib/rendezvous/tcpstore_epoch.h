@@ -5,7 +5,7 @@
  * All clients of a program share one store: what one sets every other one gets, however many stores each process makes,
  * and in which order. But a program that calls init_process_group() again, after destroy_process_group(), uses the keys
  * of its default process group again, and expects to find none of them: with PyTorch's own server, which lives in rank
- * 0, it mostly does. So each default process group has a epoch of the store, with a scope of its own. The first
+ * 0, it mostly does. So each default process group has an epoch of the store, with a scope of its own. The first
  * one is in the epoch where all other clients are, the base.
  *
  * init_process_group() makes a new client each time. It arrives, which is to add to the key "init/"; its next keys are
@@ -27,9 +27,9 @@
  *   Once as many processes have arrived as there are ranks, and one of them has gone and has not come again, the
  *   program is over: a process that arrives for the first time then is of another program, and gets a base of its
  *   own. Programs cannot be told apart by process ids below 300: such processes share the base that is there, and
- *   each of their groups has a epoch.
+ *   each of their groups has an epoch.
  *
- * A epoch is forgotten when its last connection has gone, unless it is the newest or the present base: these
+ * An epoch is forgotten when its last connection has gone, unless it is the newest or the present base: these
  * outlive the ranks.
  */
 #ifndef HVD_RENDEZVOUS_TCPSTORE_GENERATION_H
@@ -45,9 +45,8 @@ struct hvd_tcpstore_epoch {
 	struct hvd_rv_scope *scope;
 	size_t conns; /* connections that use it */
 	size_t begun; /* of them, those that have begun a group in it; once it is full this stays as it is */
-	size_t came; /* processes whose base it is and that are there; once these are all ranks this stays as it is, …
-		      */
-	size_t gone; /* … and these have gone */
+	size_t came;  /* processes there whose base it is; once these are all ranks this stays as it is, … */
+	size_t gone;  /* … and these have gone */
 };
 
 struct hvd_tcpstore_process {
@@ -83,8 +82,8 @@ struct hvd_tcpstore_place {
 	bool news;  /* set when a process has come to this epoch that had not come to it before */
 };
 
-/* Is this one of the keys that only a default process group has? With every PyTorch from 2.2 on, with whatever prefix.
- */
+/* Is this one of the keys that only a default process group has? With every PyTorch from 2.2 on, with whatever
+ * prefix. */
 bool hvd_tcpstore_is_group_key(struct hvd_slice key);
 
 void hvd_tcpstore_epochs_init(struct hvd_tcpstore_epochs *gs, struct hvd_rv_store *store);

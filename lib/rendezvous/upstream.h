@@ -40,7 +40,7 @@ void hvd_upstream_abandon(struct hvd_upstream *up, struct hvd_store_call *call);
 enum hvd_cache hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key,
 				 bool waits, struct hvd_store_lookup *lookup);
 void hvd_upstream_depart(struct hvd_upstream *up, struct hvd_store_place *place);
-/* The scope here of a epoch; NULL when there is no room. It lasts while it is in use. */
+/* The scope here of an epoch; NULL when there is no room. It lasts while it is in use. */
 struct hvd_rv_scope *hvd_upstream_generation(struct hvd_upstream *up, uint32_t epoch);
 void hvd_upstream_generation_unref(struct hvd_upstream *up, struct hvd_rv_scope *scope);
 /* The parent's WAKE was of no use to relays below, and nobody else waits here. */

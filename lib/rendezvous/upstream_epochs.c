@@ -2,7 +2,7 @@
 /*
  * Generations of the TCPStore in a relay: a scope each, whose values are those keys of it that are known here.
  *
- * A epoch begins when the first connection or watch uses it, and is forgotten with its keys when none does and
+ * An epoch begins when the first connection or watch uses it, and is forgotten with its keys when none does and
  * there is a newer one: the newest outlives its users, since the next client mostly belongs to it. While a message of
  * the parent is handled none is forgotten, because the message may be about one of its keys.
  */

@@ -4,7 +4,7 @@
  *
  *   upstream.c              the connection to the parent, and what comes over it
  *   upstream_calls.c        operations that the root carries out
- *   upstream_epochs.c  epochs of the TCPStore
+ *   upstream_epochs.c       epochs of the TCPStore
  *   upstream_keys.c         what is known of keys
  *   upstream_send.c         what the parent is sent, and whether it owes something
  *
@@ -18,7 +18,7 @@
 #include "relay_wire.h"
 #include "upstream.h"
 
-/* A epoch of the TCPStore. */
+/* An epoch of the TCPStore. */
 struct epoch {
 	struct epoch *next;
 	uint32_t number;
@@ -67,7 +67,7 @@ void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_
 void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch);
 void hvd_upstream_key_ask(struct hvd_upstream *up, uint32_t watch, bool present);
 void hvd_upstream_key_wake(struct hvd_upstream *up, uint32_t watch, bool all);
-/* Forget all keys of a epoch. */
+/* Forget all keys of an epoch. */
 void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct epoch *g);
 /* Forget keys that nobody needs at present, the oldest first, so that about as many bytes become free. */
 void hvd_upstream_make_room(struct hvd_upstream *up, size_t bytes);

@@ -5,9 +5,9 @@
  *   bench_driver [-r RANKS] [-m SOCKET] [HOSTS…]     default: 1 rank on each host; 10 100 500 1000 2000 hosts
  *
  * One process is the real driver; another plays all node agents over loopback, who come at once, each with its own
- * connection and handshake (link.h). Both are new processes for each number of hosts. Printed is the time from the
- * first connection until every host has the plans of its ranks, the driver's CPU time, and for each host: the driver's
- * memory (the growth of its peak resident size), and the bytes that it has sent and received.
+ * connection and handshake (agent/dial.h). Both are new processes for each number of hosts. Printed is the time from
+ * the first connection until every host has the plans of its ranks, the driver's CPU time, and for each host: the
+ * driver's memory (the growth of its peak resident size), and the bytes that it has sent and received.
  */
 #include "agent/dial.h"
 #include "launcher/driver/driver.h"
@@ -27,8 +27,8 @@
 #include <unistd.h>
 
 #define TIMEOUT 300.0
-/* Agents connect to so many addresses of loopback: from one address to one port there are 28,000 connections at most.
- */
+/* Agents connect to so many addresses of loopback: from one address to one port there are 28,000 connections at
+ * most. */
 #define LOOPBACKS 8
 
 struct sim {

@@ -16,8 +16,7 @@
 
 struct plan {
 	int ranks, per_host, hosts;
-	int top, below; /* relays that are connected to the root, and relays below the real inner one; 0: there is none
-			 */
+	int top, below; /* relays that are connected to the root; relays below the real inner one, 0 = none */
 };
 
 /* As launcher/driver/relays.h has it. */

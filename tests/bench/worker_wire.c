@@ -3,8 +3,9 @@
  * worker_wire - either end of the notification of an elastic worker, to be put against Horovod's own.
  *
  * usage: worker_wire send PUT TIMESTAMP CHANGE   notify the worker that has PUT this; exit status 0 when it
- * acknowledges worker_wire listen                      be a worker on 127.0.0.1: print what it would PUT, then a line
- * for each request, and end after a notification
+ *                                                acknowledges
+ *        worker_wire listen                      be a worker on 127.0.0.1: print what it would PUT, then a line for
+ *                                                each request, and end after a notification
  */
 #include "lib/base/deadline.h"
 #include "lib/base/log.h"

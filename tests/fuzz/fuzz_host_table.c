@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A launch of three hosts as the driver's bookkeeping sees it: the input is a JSON list of their messages, in any
- * order. "register" and "report" are put to the node table; when all have registered a plan is made, and each rank's
+ * order. "register" and "report" are put to the host table; when all have registered a plan is made, and each rank's
  * environment from it.
  */
 #include "fuzz.h"

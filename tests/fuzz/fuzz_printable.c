@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as text for a terminal, with any room: nothing that it obeys is left, and nothing is written past the end.
- */
+/* Any bytes as text for a terminal, with any room: nothing that it obeys is left, and nothing is written past the
+ * end. */
 #include "fuzz.h"
 #include "lib/base/printable.h"
 

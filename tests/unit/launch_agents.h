@@ -281,8 +281,8 @@ static inline struct agent *agent_connect(struct launch *l, json_t *hello)
 	return s;
 }
 
-/* What host `i` of `n` registers: `per_host` ranks in blocks, eth0 and, where asked for, ib0; a relay at port 4001 + i.
- */
+/* What host `i` of `n` registers: `per_host` ranks in blocks, eth0 and, where asked for, ib0; a relay at port 4001 +
+ * i. */
 static inline json_t *registration(int i, int n, int per_host, bool ib)
 {
 	json_t *ranks = json_array(), *ifaces = json_array();
@@ -323,8 +323,8 @@ static inline bool agent_heard(const struct agent *s, const char *type)
 	return false;
 }
 
-/* The host has its plan: its relay begins, at a port of loopback that is not the one of the registration. Returns it.
- */
+/* The host has its plan: its relay begins, at a port of loopback that is not the one of the registration. Returns
+ * it. */
 static inline in_port_t agent_begin_relay(struct launch *l, struct agent *s)
 {
 	static const char *const loopback[] = {"127.0.0.1"};

@@ -227,8 +227,8 @@ static inline void expect_end(struct world *w, int fd)
 	close(fd);
 }
 
-/* A client that has validated; with a pid, as those of PyTorch from 2.5 on, it has said it; else it is one of before.
- */
+/* A client that has validated; with a pid, as those of PyTorch from 2.5 on, it has said it; else it is one of
+ * before. */
 static inline int meet(struct world *w, uint32_t pid)
 {
 	int fd = dial(w);

@@ -277,8 +277,8 @@ static void first_words(void **state)
 	assert_int_equal(w->arrived, 1);
 }
 
-/* Each member gives its key up when it is connected to the others. In the other scopes nobody may take anything away.
- */
+/* Each member gives its key up when it is connected to the others. In the other scopes nobody may take anything
+ * away. */
 static void all_have_met(void **state)
 {
 	struct world *w = *state;

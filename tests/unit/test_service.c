@@ -166,8 +166,8 @@ static void any_port(void **state)
 	assert_int_equal(connect_to("127.0.0.1", port), -1);
 }
 
-/* The queue is as long as the administrator allows, not as the C library thinks. In a network of its own, by a child.
- */
+/* The queue is as long as the administrator allows, not as the C library thinks. In a network of its own, by a
+ * child. */
 static void a_queue_as_long_as_may_be(void **state)
 {
 	int status = -1;

@@ -266,8 +266,8 @@ static void a_rank_that_does_not_want_to_end(void **state)
 	calls_are(&sc, "exit 0 9\nall gone\n");
 }
 
-/* One of the rank's processes may heed SIGTERM, or none: then it need not get its time, which is longer than alarm()'s.
- */
+/* One of the rank's processes may heed SIGTERM, or none: then it need not get its time, which is longer than
+ * alarm()'s. */
 static void a_rank_that_is_ended_alone(void **state)
 {
 	struct scenario sc = {.n = 1, .grace = 100, .end_at = "ready.0"};
@@ -312,8 +312,8 @@ static void a_stopped_rank_ends_too(void **state)
 static void what_a_rank_leaves_behind(void **state)
 {
 	(void)state;
-	/* A process in the rank's group with its pipes open; then one in its own session, with and without the pipes.
-	 */
+	/* A process in the rank's group with its pipes open; then one in its own session, with and without the
+	 * pipes. */
 	calls_are(&(struct scenario){.script = "sleep 1000 & echo $! >pid; exit 3", .n = 1, .label = HVD_LABEL_SRUN},
 		  "exit 0 768\nall gone\n");
 	is_gone();

@@ -268,8 +268,8 @@ static void a_second_program_has_its_own(void **state)
 	}
 }
 
-/* A process that another one of its rank starts between two groups is of the same program, and its group is a new one.
- */
+/* A process that another one of its rank starts between two groups is of the same program, and its group is a new
+ * one. */
 static void a_program_is_not_over_between_two_groups(void **state)
 {
 	struct world *w = *state;
