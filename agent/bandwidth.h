@@ -6,8 +6,8 @@
  * ping and pong of the probe (probe.h). Then it sends {"t":"stream", "ms":N}, and from there on the other side sends
  * bytes without a meaning, for so long at most, and HVD_STREAM_BYTES at most; then it closes the connection.
  */
-#ifndef HVD_STREAM_H
-#define HVD_STREAM_H
+#ifndef HVD_BANDWIDTH_H
+#define HVD_BANDWIDTH_H
 
 #include "lib/base/err.h"
 #include "lib/net/addr.h"

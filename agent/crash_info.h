@@ -6,8 +6,8 @@
  *
  * The error file is a pipe of this process, so no ending leaves a file behind.
  */
-#ifndef HVD_EVIDENCE_H
-#define HVD_EVIDENCE_H
+#ifndef HVD_CRASH_INFO_H
+#define HVD_CRASH_INFO_H
 
 #include "lib/base/strv.h"
 #include "lib/job/rank_end.h"

@@ -10,8 +10,8 @@
  * growing intervals, until the deadline. It gives an address up if a connection cannot be made, or if the other side
  * sends a refusal.
  */
-#ifndef HVD_LINK_H
-#define HVD_LINK_H
+#ifndef HVD_DIAL_H
+#define HVD_DIAL_H
 
 #include "lib/protocol/boot.h"
 #include "lib/protocol/conn.h"

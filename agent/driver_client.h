@@ -40,8 +40,8 @@
  *   {"t":"relay"}                                          the host's relay is to begin anew; the answer is the same
  * Those of an elastic job are in launcher/driver/agent_registry.h.
  */
-#ifndef HVD_AGENT_H
-#define HVD_AGENT_H
+#ifndef HVD_DRIVER_CLIENT_H
+#define HVD_DRIVER_CLIENT_H
 
 #include "lib/base/log.h"
 #include "lib/protocol/boot.h"

@@ -5,8 +5,8 @@
  * The messages are in probe.h. An attempt exists from hvd_probe_client_start() until its owner destroys it, which may
  * be from within `done`.
  */
-#ifndef HVD_ATTEMPT_H
-#define HVD_ATTEMPT_H
+#ifndef HVD_PROBE_CLIENT_H
+#define HVD_PROBE_CLIENT_H
 
 #include "lib/job/network.h"
 #include "lib/protocol/auth.h"

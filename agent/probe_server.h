@@ -2,8 +2,8 @@
 /*
  * probe_server.h - the port on which a node agent answers the probes of other hosts (see probe.h for the messages).
  */
-#ifndef HVD_RESPONDER_H
-#define HVD_RESPONDER_H
+#ifndef HVD_PROBE_SERVER_H
+#define HVD_PROBE_SERVER_H
 
 #include "lib/protocol/auth.h"
 

@@ -9,8 +9,8 @@
  * A shim that "follows" is for an MPI, whose ranks no scheduler tracks: when the process that started the shim is gone,
  * or when the command has ended, the shim ends every process that the command has started.
  */
-#ifndef HVD_COMMAND_H
-#define HVD_COMMAND_H
+#ifndef HVD_RUN_CHILD_H
+#define HVD_RUN_CHILD_H
 
 #include "lib/base/err.h"
 #include "streams.h"

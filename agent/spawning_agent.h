@@ -10,8 +10,8 @@
  * This process is the host's node agent, and starts all ranks of the host. In an elastic job it starts and stops ranks
  * for as long as the job runs: the driver's messages are in launcher/driver/agent_registry.h.
  */
-#ifndef HVD_SUPERVISOR_H
-#define HVD_SUPERVISOR_H
+#ifndef HVD_SPAWNING_AGENT_H
+#define HVD_SPAWNING_AGENT_H
 
 #include "join.h"
 #include "lib/base/log.h"

@@ -5,8 +5,8 @@
  * The bytes stay in the kernel: tee(2) copies what the pipe has for the looker, and splice(2) moves it on. So not one
  * is lost when the process that passes them on is killed, if another one has the descriptors, too.
  */
-#ifndef HVD_TEE_H
-#define HVD_TEE_H
+#ifndef HVD_STDERR_TEE_H
+#define HVD_STDERR_TEE_H
 
 #include <stdbool.h>
 #include <stddef.h>

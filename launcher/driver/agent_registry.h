@@ -39,8 +39,8 @@
  *   {"t":"end"}                                               end your ranks and yourself; again: at once
  *   {"t":"signal", "sig":N}                                   send this signal to your ranks
  */
-#ifndef HVD_HOST_INFO_AGENTS_H
-#define HVD_HOST_INFO_AGENTS_H
+#ifndef HVD_AGENT_REGISTRY_H
+#define HVD_AGENT_REGISTRY_H
 
 #include "clients.h"
 #include "driver_opts.h"

@@ -4,8 +4,8 @@
  * admission.c (who gets in) and agent_messages.c. Their users, driver.c and agent_commands.c, read the table, the plan
  * and the clients here, and change no stage.
  */
-#ifndef HVD_HOST_INFO_AGENTS_INTERNAL_H
-#define HVD_HOST_INFO_AGENTS_INTERNAL_H
+#ifndef HVD_AGENT_REGISTRY_INTERNAL_H
+#define HVD_AGENT_REGISTRY_INTERNAL_H
 
 #include "agent_registry.h"
 #include "init_watch.h"

@@ -6,8 +6,8 @@
  * The table keeps what messages say, and does no I/O. Hosts are known by their number in the job. What each stage waits
  * for stands in agent_registry.h.
  */
-#ifndef HVD_HOST_INFO_TABLE_H
-#define HVD_HOST_INFO_TABLE_H
+#ifndef HVD_HOST_TABLE_H
+#define HVD_HOST_TABLE_H
 
 #include "clocks.h"
 #include "lib/base/deadline.h"

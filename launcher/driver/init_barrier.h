@@ -9,8 +9,8 @@
  *
  * Does no I/O. Times are handed in.
  */
-#ifndef HVD_DRIVER_ARRIVALS_H
-#define HVD_DRIVER_ARRIVALS_H
+#ifndef HVD_INIT_BARRIER_H
+#define HVD_INIT_BARRIER_H
 
 #include "host_table.h"
 #include "lib/base/deadline.h"

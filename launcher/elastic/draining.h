@@ -6,8 +6,8 @@
  * From then on a rank that ends is no failure, and no rank is started in its place. The job ends when all ranks have
  * ended, or some time after the first of them: the others wait for it.
  */
-#ifndef HVD_LEAVING_H
-#define HVD_LEAVING_H
+#ifndef HVD_DRAINING_H
+#define HVD_DRAINING_H
 
 #include "launcher/run/requeue.h"
 #include "machine.h"

@@ -3,8 +3,8 @@
  * unresponsive_ranks.h - ranks that are replaced because they are silent while others wait for them: before they are
  * killed, the log says where they, and all others, are.
  */
-#ifndef HVD_SILENT_RANKS_H
-#define HVD_SILENT_RANKS_H
+#ifndef HVD_UNRESPONSIVE_RANKS_H
+#define HVD_UNRESPONSIVE_RANKS_H
 
 #include "launcher/driver/agent_registry.h"
 #include "lib/base/log.h"

@@ -11,8 +11,8 @@
  *
  * One thread: that of the event base.
  */
-#ifndef HVD_PENDING_H
-#define HVD_PENDING_H
+#ifndef HVD_PREAUTH_H
+#define HVD_PREAUTH_H
 
 #include "conn.h"
 #include "handshake.h"

@@ -32,8 +32,8 @@
  * An epoch is forgotten when its last connection has gone, unless it is the newest or the present base: these
  * outlive the ranks.
  */
-#ifndef HVD_RENDEZVOUS_TCPSTORE_GENERATION_H
-#define HVD_RENDEZVOUS_TCPSTORE_GENERATION_H
+#ifndef HVD_RENDEZVOUS_TCPSTORE_EPOCH_H
+#define HVD_RENDEZVOUS_TCPSTORE_EPOCH_H
 
 #include "lib/base/hash.h"
 #include "lib/net/addr.h"

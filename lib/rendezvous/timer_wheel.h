@@ -5,8 +5,8 @@
  * A ring of lists, one for each tick of 50 ms. Setting and removing a deadline take constant time. A deadline is
  * reported in the tick after it has passed, never before. One thread.
  */
-#ifndef HVD_RENDEZVOUS_WHEEL_H
-#define HVD_RENDEZVOUS_WHEEL_H
+#ifndef HVD_RENDEZVOUS_TIMER_WHEEL_H
+#define HVD_RENDEZVOUS_TIMER_WHEEL_H
 
 #include "lib/base/deadline.h"
 
