@@ -12,9 +12,9 @@ named() {
     grep -oE "\`($folders)/[A-Za-z0-9_./-]*\`" "$1" | tr -d '`' | sort -u
 }
 
-@test "every file and folder that CONTRIBUTING.md and README.md name exists" {
+@test "every file and folder that ARCHITECTURE.md, CONTRIBUTING.md and README.md name exists" {
     local document path missing=()
-    for document in CONTRIBUTING.md README.md; do
+    for document in ARCHITECTURE.md CONTRIBUTING.md README.md; do
         while IFS= read -r path; do
             [[ -e $path ]] || missing+=("$document: $path")
         done < <(named "$document")
@@ -30,4 +30,27 @@ named() {
         done < <(grep -oE '\]\([^):# ]+' "$document" | sed 's/^](//' | sort -u)
     done
     ((${#missing[@]} == 0)) || { printf '%s\n' "${missing[@]}" && return 1; }
+}
+
+# A header or source that ARCHITECTURE.md names without its folder, as in a drawing, is that of some folder.
+@test "every source that ARCHITECTURE.md and CONTRIBUTING.md name by itself exists" {
+    local document name missing=() known
+    known=$(git ls-files 2>/dev/null | sed 's|.*/||' | sort -u)
+    [[ $known ]] || skip "this is no clone"
+    for document in ARCHITECTURE.md CONTRIBUTING.md; do
+        while IFS= read -r name; do
+            grep -qxF -- "$name" <<<"$known" || missing+=("$document: $name")
+        done < <(grep -oE '\b[a-z_0-9]+\.(c|h|cc|bats)\b' "$document" | sort -u)
+    done
+    ((${#missing[@]} == 0)) || { printf '%s\n' "${missing[@]}" && return 1; }
+}
+
+# A folder of sources that ARCHITECTURE.md does not have in its table is one that nobody finds.
+@test "ARCHITECTURE.md has every folder of sources" {
+    local folder missing=()
+    git rev-parse >/dev/null 2>&1 || skip "this is no clone"
+    while IFS= read -r folder; do
+        grep -qE "^\| .*\`$folder/\`.* \|" ARCHITECTURE.md || missing+=("$folder")
+    done < <(git ls-files '*.c' '*.cc' | grep -vE '^(tests|scripts)/' | sed 's|/[^/]*$||' | sort -u)
+    ((${#missing[@]} == 0)) || { printf 'not in the table: %s\n' "${missing[@]}" && return 1; }
 }
