@@ -3,7 +3,8 @@
  * deadline.h - absolute points in time on CLOCK_MONOTONIC, in nanoseconds.
  *
  * Every wait takes a deadline and not a duration, so that a chain of waits cannot last longer than was asked for. The
- * clock's zero is arbitrary and differs between machines: to tell another process of a deadline, send how much is left.
+ * clock's zero is arbitrary and differs between machines. To pass a deadline to another process, send how much time is
+ * left.
  */
 #ifndef HVD_DEADLINE_H
 #define HVD_DEADLINE_H
@@ -15,7 +16,7 @@ typedef int64_t hvd_time; /* nanoseconds, CLOCK_MONOTONIC */
 
 hvd_time hvd_now(void);
 
-/* What people and other hosts are told: ns since the epoch, CLOCK_REALTIME. Nothing waits by it. */
+/* Wall-clock time for people and other hosts: ns since the epoch, CLOCK_REALTIME. No wait uses it. */
 int64_t hvd_wall_now(void);
 
 /* The longest wait: 31 years. A longer one is cut to it, so that sums stay within the type. */

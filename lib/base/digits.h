@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The number that the `len` bytes of text spell, from 0 to max. -1 when there is none: no byte, a byte that is no
- * digit, or a larger number. Untrusted input is fine; text needs no terminating zero byte. */
+/* Returns the number that the `len` bytes of text spell, from 0 to max. Returns -1 if the text is empty, has a byte
+ * that is no digit, or spells a larger number. Untrusted input is fine; text needs no terminating zero byte. */
 int64_t hvd_digits(const char *text, size_t len, int64_t max);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * err.h - the error value that travels beside a return code.
  *
- * Library code neither prints nor exits: it fills in a struct hvd_err and returns -1 or NULL; the caller decides what
- * follows. An error says what failed (msg), on which host (host; empty for this one, or where the host does not
- * matter), and what the user can do about it (hint; may be empty). Texts may quote what came from outside: they are
- * stored with control characters escaped (printable.h), and cut to the size of the field.
+ * Library code neither prints nor exits: it fills in a struct hvd_err and returns -1 or NULL, and the caller decides
+ * what follows. An error says what failed (msg), on which host (host; empty for this host, or where the host does not
+ * matter), and what the user can do about it (hint; may be empty). Texts may quote input from outside: they are stored
+ * with control characters escaped (printable.h), and cut to the size of the field.
  *
  * Every function here accepts NULL for `err` and then only returns its value.
  */

@@ -8,15 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A random seed, so that nobody outside can choose keys that collide. Never waits; a constant where the kernel has no
- * random bytes yet. */
+/* A random seed, so that nobody outside can choose keys that collide. Never waits. Returns a constant if the kernel has
+ * no random bytes yet. */
 uint64_t hvd_hash_seed(void);
 
-/* FNV-1a over len bytes from `seed` on, finished so that the low bits are good. A hash may be the seed of the next
- * one. */
+/* FNV-1a over len bytes, starting from `seed`, finished so that the low bits are good. A hash may be the seed of the
+ * next one. */
 uint64_t hvd_hash(uint64_t seed, const void *data, size_t len);
 
-/* A table of nodes, which are the first members of the caller's structs and stay the caller's. It grows by itself. */
+/* A table of nodes. A node is the first member of the caller's struct, and stays the caller's. The table grows by
+ * itself. */
 struct hvd_hash_node {
 	struct hvd_hash_node *chain;
 	uint64_t hash;
@@ -33,7 +34,7 @@ void hvd_hash_table_free(struct hvd_hash_table *t); /* not the nodes */
 void hvd_hash_table_add(struct hvd_hash_table *t, struct hvd_hash_node *node, uint64_t hash);
 void hvd_hash_table_remove(struct hvd_hash_table *t, const struct hvd_hash_node *node);
 
-/* The first node with this hash, and the next one with the same; NULL: there is none. */
+/* The first node with this hash, and the next node with the same hash; NULL = there is none. */
 struct hvd_hash_node *hvd_hash_first(const struct hvd_hash_table *t, uint64_t hash);
 struct hvd_hash_node *hvd_hash_next(const struct hvd_hash_node *node);
 

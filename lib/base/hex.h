@@ -10,8 +10,8 @@
 /* Write 2 * n lower-case digits and a terminating zero byte to text, which has room for 2 * n + 1 bytes. */
 void hvd_hex(const void *bytes, size_t n, char *text);
 
-/* Read n bytes from text. Returns 0, or -1 when text is NULL or is not exactly 2 * n digits, of either case; then
- * what is in bytes is undefined. Untrusted input is fine. */
+/* Read n bytes from text. Returns 0, or -1 if text is NULL or is not exactly 2 * n digits, of either case; the contents
+ * of bytes are then undefined. Untrusted input is fine. */
 int hvd_unhex(const char *text, void *bytes, size_t n);
 
 #endif

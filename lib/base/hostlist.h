@@ -3,9 +3,11 @@
  * hostlist.h - host list expressions such as "n[1-4],gpu07", as Slurm reads and writes them.
  *
  * An expression is a list of elements with commas between them. An element is a name that may have brackets anywhere
- * ("r[1-2]n[1-4]-ib"), each with numbers and ranges; a number has at least as many digits as the beginning of its range
- * is written with ("n[08-10]"). Names have letters, digits, '-', '_' and '.'. tests/unit/test_hostlist.c compares what
- * these functions make of it with libslurm, which is not used here: it ends the process for some expressions.
+ * ("r[1-2]n[1-4]-ib"), each with numbers and ranges. A number has at least as many digits as the first number of its
+ * range ("n[08-10]"). Names have letters, digits, '-', '_' and '.'.
+ *
+ * These functions do not use libslurm, because it ends the process for some expressions. tests/unit/test_hostlist.c
+ * compares their results with libslurm's.
  */
 #ifndef HVD_HOSTLIST_H
 #define HVD_HOSTLIST_H
@@ -20,7 +22,7 @@
  * max_hosts names (at most HVD_MAX_HOSTS); *names is then as it was. Untrusted input is fine. */
 int hvd_hostlist_expand(const char *expr, size_t max_hosts, struct hvd_strv *names, struct hvd_err *err);
 
-/* The other way, for messages: n1 n2 n3 gives "n[1-3]". Keeps the order; neighbours that differ in their last numbers
+/* The reverse, for messages: n1 n2 n3 gives "n[1-3]". Keeps the order; neighbours that differ in their last numbers
  * share a bracket. Never NULL; the caller frees it. */
 char *hvd_hostlist_compress(char *const *names, size_t n);
 

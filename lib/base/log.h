@@ -2,9 +2,9 @@
 /*
  * log.h - messages to people, on standard error.
  *
- * main() makes a log and hands it down by pointer; there is no global one. Control characters of a message are escaped
- * (printable.h), and all of its lines but the first are indented: text from outside cannot imitate a message of its
- * own. A message is written by one write(2), so that messages of processes that share a descriptor do not mix.
+ * main() makes a log and hands it down by pointer; there is no global log. Control characters of a message are escaped
+ * (printable.h), and all of its lines but the first are indented, so text from outside cannot imitate a message. One
+ * write(2) writes the whole message, so that messages of processes that share a descriptor do not mix.
  */
 #ifndef HVD_LOG_H
 #define HVD_LOG_H

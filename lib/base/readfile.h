@@ -9,9 +9,9 @@
 
 #include <stddef.h>
 
-/* Returns the contents of a file of at most `max` bytes and a zero byte behind them, which *len does not count. The
- * caller frees them. NULL with err set (HVD_E_LIMIT for a larger file) and *len 0 after an error, in whose message the
- * file is called `what`, as in "the hostfile". */
+/* Returns the contents of a file of at most `max` bytes, with a zero byte behind them that *len does not count. The
+ * caller frees them. After an error (HVD_E_LIMIT for a larger file) returns NULL with err set and *len 0. `what` is the
+ * file's name in the error's message, such as "the hostfile". */
 char *hvd_read_file(const char *path, size_t max, const char *what, size_t *len, struct hvd_err *err);
 
 #endif

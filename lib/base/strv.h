@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * strv.h - growable, NULL-terminated vectors of strings, as argv and envp are, and what is made of them: environments
- * and shell command lines.
+ * strv.h - growable, NULL-terminated vectors of strings, such as argv and envp, and what is built from them:
+ * environments and shell command lines.
  *
- * A zeroed struct is an empty vector. The vector owns its strings: functions copy what they add. Nothing fails here,
- * since a lack of memory ends the process (xalloc.h).
+ * A zeroed struct is an empty vector. The vector owns its strings: functions copy the strings that they add. Nothing
+ * fails here, because a lack of memory ends the process (xalloc.h).
  */
 #ifndef HVD_STRV_H
 #define HVD_STRV_H
@@ -22,7 +22,7 @@ void hvd_strv_addf(struct hvd_strv *sv, const char *fmt, ...) __attribute__((for
 void hvd_strv_add_all(struct hvd_strv *sv, char *const *v); /* v is NULL-terminated or NULL */
 void hvd_strv_free(struct hvd_strv *sv);                    /* leaves an empty vector; NULL is fine */
 
-/* The strings in one, with `between` between each two. The caller frees it. */
+/* Join the strings, with `between` between each two. The caller frees the result. */
 char *hvd_strv_join(const struct hvd_strv *sv, const char *between);
 
 /* For a vector that is an environment: its strings are NAME=VALUE, each name once. */
@@ -37,7 +37,7 @@ const char *hvd_envp_get(char *const *envp, const char *name);
 /* `s` as one word of a shell command line: in quotes where the shell would change it. The caller frees it. */
 char *hvd_shell_quote(const char *s);
 /* Append the words of `s`, split as a shell splits them: at blanks, with quotes and backslashes obeyed; nothing is
- * expanded. -1 when a quote is not closed; the words before it have been appended then. */
+ * expanded. Returns -1 if a quote is not closed; the words before it are appended. */
 int hvd_shell_split(const char *s, struct hvd_strv *words);
 /* A whole argv as a line that can be pasted into a shell. The caller frees it. */
 char *hvd_shell_join(char *const *argv);

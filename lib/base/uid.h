@@ -9,11 +9,12 @@
 
 #include <sys/types.h>
 
-/* The effective user's number in the parent user namespace; geteuid() when there is no such namespace, or the map of
+/* The effective user's number in the parent user namespace. geteuid() if there is no such namespace, or the map of
  * numbers cannot be read. */
 uid_t hvd_uid_outside(void);
 
-/* The number outside for the number `inside`, by the text of a /proc/PID/uid_map; `inside` when the map lacks it. */
+/* The number outside of the namespace for the number `inside`, by the text of a /proc/PID/uid_map; `inside` if the map
+ * lacks it. */
 uid_t hvd_uid_map(const char *map, uid_t inside);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * xalloc.h - allocation that never returns NULL: without memory the process ends with a message and status 1.
  *
- * For small structures of the programs themselves. A size that a peer or a file can choose is checked against a limit
- * before it comes here. The caller frees what is returned, with free(3).
+ * It is for small structures of the programs themselves. Check a size that a peer or a file can choose against a limit
+ * before the call. The caller frees the result with free(3).
  */
 #ifndef HVD_XALLOC_H
 #define HVD_XALLOC_H

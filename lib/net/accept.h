@@ -2,13 +2,13 @@
 /*
  * accept.h - accept the connections of a listening socket, a bounded number in each turn of the event loop.
  *
- * Anybody can connect to a port as often as they like. When connections arrive faster than a program accepts them, a
- * loop that accepts until the queue is empty never ends: no timer and no signal is handled any more, and no other
- * client is answered. So each turn of the event loop accepts at most HVD_ACCEPT_TURN connections. The others wait in
- * the kernel's queue until all other events were handled.
+ * Anybody can connect to a port as often as they like. If connections arrive faster than a program accepts them, a loop
+ * that accepts until the queue is empty never ends: it handles no timer, no signal and no other client. So each turn of
+ * the event loop accepts at most HVD_ACCEPT_TURN connections. The others wait in the kernel's queue until all other
+ * events are handled.
  *
- * When the process has no descriptor left, a connection stays in the queue, and the event loop would report it again at
- * once. So accepting pauses for a while, unless the owner closes another connection.
+ * If the process has no descriptor left, a connection stays in the queue, and the event loop would report it again at
+ * once. So the acceptor pauses for a while, unless the owner closes another connection.
  *
  * One thread: that of the event base. Every function may be called from within a callback.
  */
@@ -30,11 +30,11 @@ struct hvd_acceptor_ops {
 	/* A connection was accepted. The callee owns `fd`, which is non-blocking and close-on-exec. `peer` is the
 	 * address from accept4(), valid during the call. */
 	void (*accepted)(void *arg, int fd, const struct sockaddr_storage *peer);
-	/* No descriptor (or memory of the kernel's) is left for a connection. Return true when one was freed, to try
+	/* No descriptor (or memory of the kernel's) is left for a connection. Return true after freeing one, to try
 	 * again; false to pause. NULL: pause. */
 	bool (*full)(void *arg);
 	/* Called before each connection: may it be accepted? False leaves it in the queue until the next turn, or until
-	 * the acceptor is resumed when the callee has paused it. NULL: always. */
+	 * the owner resumes an acceptor that the callee has paused. NULL: always. */
 	bool (*ready)(void *arg);
 };
 
@@ -49,8 +49,8 @@ void hvd_acceptor_destroy(
 void hvd_acceptor_pause(struct hvd_acceptor *ac);
 void hvd_acceptor_resume(struct hvd_acceptor *ac);
 
-/* Do a turn now; nothing while the acceptor is paused. For an owner that is about to end, and wants the connections
- * that are in the queue already. */
+/* Do a turn now; do nothing while the acceptor is paused. For an owner that is about to end and wants the connections
+ * that are already in the queue. */
 void hvd_acceptor_turn(struct hvd_acceptor *ac);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * iface.h - this host's network interfaces: what they are, how fast they are, which addresses they have.
+ * iface.h - this host's network interfaces: their kinds, speeds and addresses.
  *
- * The kernel lists interfaces and addresses over rtnetlink (RTM_GETLINK, RTM_GETADDR): no other source tells the kind
- * of an interface and the state of an address. Speed and NUMA node come from sysfs; the speed, where sysfs has none,
+ * The kernel lists interfaces and addresses over rtnetlink (RTM_GETLINK, RTM_GETADDR): no other source has the kind of
+ * an interface and the state of an address. Speed and NUMA node come from sysfs; where sysfs has no speed, it comes
  * from ethtool's ioctl.
  *
- * sysfs shows the interfaces of the network namespace that it was mounted in, which need not be this process's. So what
- * sysfs tells of an interface is believed only when index and hardware address there are those that the kernel listed.
+ * sysfs shows the interfaces of the network namespace in which it was mounted, which may differ from this process's. So
+ * data of sysfs counts only if index and hardware address there are those that the kernel listed.
  */
 #ifndef HVD_IFACE_H
 #define HVD_IFACE_H
@@ -83,14 +83,15 @@ struct hvd_iface_opts {
 	bool no_numa;      /* leave `numa` at -1, which is faster */
 };
 
-/* Find every interface that is up and has a usable address, except loopback. Not usable are link-local IPv6 addresses
+/* Find every interface that is up and has a usable address, except loopback. Unusable are link-local IPv6 addresses,
  * and addresses whose check for duplicates goes on (tentative) or has failed. `opts` may be NULL. All waits end at the
- * deadline. To find no interface is no error. On success the caller clears *out; after an error *out is empty. */
+ * deadline. A host without any interface is no error. On success the caller clears *out; after an error *out is
+ * empty. */
 int hvd_ifaces_query(struct hvd_ifaces *out, const struct hvd_iface_opts *opts, hvd_time deadline, struct hvd_err *err);
 void hvd_ifaces_clear(struct hvd_ifaces *ifs); /* leaves it empty; NULL is fine */
 
-/* How good the interface is for a job's traffic: lower is better. It depends only on kind and speed (and on flags and
- * addresses that tell that it leads nowhere), so that ranks of interfaces of two hosts can be compared. */
+/* How good the interface is for a job's traffic: lower is better. The rank depends only on kind and speed (and on flags
+ * and addresses that show that it leads nowhere), so ranks of interfaces of two hosts can be compared. */
 int64_t hvd_iface_rank(const struct hvd_iface *i);
 
 /* "ethernet", "roce" …: static text, for messages to users and on the wire. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * iface_sysfs.h - what netlink does not tell of an interface: sysfs and ethtool do.
+ * iface_sysfs.h - properties of an interface that netlink lacks, from sysfs and ethtool.
  */
 #ifndef HVD_IFACE_SYSFS_H
 #define HVD_IFACE_SYSFS_H
@@ -29,9 +29,9 @@ struct hvd_numa {
 	bool tried;     /* to load the topology */
 };
 
-/* The NUMA node of the device behind an interface; -1 unknown. A machine with one node has no choice. Else sysfs mostly
- * tells it, as numa_node of the device or of the nearest bus above. Only where sysfs does not, hwloc is asked which
- * node has the device's local CPUs: to load a topology takes longer than all the rest of a query. */
+/* The NUMA node of the device behind an interface; -1 unknown. A machine with one node has no choice. Otherwise sysfs
+ * usually has it, as numa_node of the device or of the nearest bus above. Only where sysfs lacks it, hwloc finds the
+ * node with the device's local CPUs, because loading a topology takes longer than the rest of a query. */
 int hvd_nic_numa(const char *sysfs, const char *name, struct hvd_numa *numa);
 void hvd_numa_clear(struct hvd_numa *numa); /* leaves a zeroed struct */
 

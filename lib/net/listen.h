@@ -19,9 +19,9 @@
  * are in use. */
 int hvd_listen_any(bool loopback, in_port_t lo, in_port_t hi, in_port_t *port, struct hvd_err *err);
 
-/* Listen on each of `n` addresses, all at one port, which is chosen as above and free on every address. "::" serves
- * IPv4 too. The ports in `addrs` are ignored. Returns 0 with a socket for each address in `fds`; -1 with errno set and
- * no socket open: EADDRINUSE when no port is free on all addresses, else the error of addrs[*which]. */
+/* Listen on each of `n` addresses, all at one port, which is chosen as above and is free on every address. "::" serves
+ * IPv4 too. The ports in `addrs` are ignored. Returns 0 with a socket for each address in `fds`, or -1 with errno set
+ * and no socket open: EADDRINUSE if no port is free on all addresses, else the error of addrs[*which]. */
 int hvd_listen_all(const struct sockaddr_storage *addrs, size_t n, in_port_t lo, in_port_t hi, int *fds, size_t *which);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peer_table.h - open connections by the address of the peer, and which address has most of them.
+ * peer_table.h - open connections by the address of the peer, and the address with most connections.
  *
- * Anybody may connect to a server's port. When the server has too many connections it closes one of the address that
- * has most, so that a flood from one address does not push out the connections of others. All of 127.0.0.0/8 counts as
- * one address, because a process on this host can choose any of them as its source. Adding and removing an entry and
+ * Anybody may connect to a server's port. A server with too many connections closes one of the address that has most,
+ * so that a flood from one address does not push out the connections of others. All of 127.0.0.0/8 counts as one
+ * address, because a process on this host can choose any of them as its source. Adding and removing an entry and
  * finding the busiest address take constant time.
  *
  * An entry is a member of the caller's struct for a connection. The table owns the peers: a peer exists while it has

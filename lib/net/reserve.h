@@ -3,14 +3,14 @@
  * reserve.h - ports that are kept for servers in other processes, which will listen later.
  *
  * A reserved port belongs to a socket that is bound to all addresses of this host, and does not listen. The kernel
- * gives its number to nobody, and refuses to bind it to a socket that lacks what the reservation asks for. A server
- * that has it and names the port can listen at it, any number of times. So a reservation may last as long as the server
- * is to live. A connection to the port is refused while nobody listens.
+ * gives the port's number to nobody, and refuses to bind it to a socket that lacks the option of the reservation. A
+ * server that sets the option and names the port can listen at it, any number of times. So a reservation may last as
+ * long as the server is to live. A connection to the port is refused while nobody listens.
  *
- * With SO_REUSEPORT, which gRPC sets, the kernel also wants both sockets to have been made by the same user. With
- * SO_REUSEADDR, which is all that PyTorch's TCPStore sets, it does not: any program of any user that names the port can
- * listen at it before the server does. Who searches a range of ports for a free one must bind without either first
- * (listen.h does).
+ * With SO_REUSEPORT, which gRPC sets, the kernel also requires that both sockets belong to the same user. With
+ * SO_REUSEADDR, the only option that PyTorch's TCPStore sets, it does not: any program of any user that names the port
+ * can listen at it before the server does. A program that searches a range of ports for a free one must bind without
+ * either option first (listen.h does).
  */
 #ifndef HVD_RESERVE_H
 #define HVD_RESERVE_H
@@ -33,8 +33,8 @@ struct hvd_reserve {
 	in_port_t *ports; /* owned; host order */
 };
 
-/* Reserve `n` ports more, free ones from lo to hi, or with 0 and 0 those of the kernel's choice. The caller clears *to;
- * after an error it is as it was. HVD_E_NET: the range has too few free ports. */
+/* Reserve `n` further ports: free ones from lo to hi, or with 0 and 0 ports of the kernel's choice. The caller clears
+ * *to; an error leaves *to unchanged. HVD_E_NET: the range has too few free ports. */
 int hvd_reserve(struct hvd_reserve *to, size_t n, enum hvd_reserve_for what, in_port_t lo, in_port_t hi,
 		struct hvd_err *err);
 /* Give the ports up. Leaves an empty struct. */

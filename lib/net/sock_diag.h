@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /* The TCP_INFO behind a struct inet_diag_msg, which `h` must have. Returns how many bytes of *info the kernel has
- * filled, 0 where it tells nothing; the others are zero. */
+ * filled (0 if it sent none); the other bytes are zero. */
 size_t hvd_sock_diag_tcp_info(const struct nlmsghdr *h, struct tcp_info *info);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * call.h - a function called in a child process, since it may hang, or end the process that calls it.
+ * call.h - calls a function in a child process, because the function may hang or end the process that calls it.
  *
  * Uses nothing but libc.
  */
@@ -13,16 +13,17 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* What the child calls: it writes its answer to `out`, which is closed on exec. Then the child ends with 0. */
+/* The function that the child calls. It writes its answer to `out`, which is closed on exec. Then the child ends with
+ * 0. */
 typedef void hvd_call_fn(int out, void *arg);
 
-/* Start a child that calls `fn`, and is killed when this process ends. Returns its pid, which the caller reaps
- * (hvd_end()); *in reads what it writes, is closed on exec, and is the caller's. -1 with err set, and nothing to
- * close. */
+/* Start a child that calls `fn`. The child is killed when this process ends. Returns its pid, which the caller reaps
+ * (hvd_end()). *in reads the child's answer, is closed on exec, and is the caller's. -1 with err set: there is nothing
+ * to close. */
 pid_t hvd_call_begin(hvd_call_fn *fn, void *arg, int *in, struct hvd_err *err);
 
-/* The same to its end. Returns what the child has written, as hvd_capture() does, with `what` as the child's name.
- * After an error the child was killed; *status, unless it is NULL, is as from waitpid(2). */
+/* Start such a child, and wait for its end. Returns the child's answer as hvd_capture() does; `what` names the child in
+ * messages. After an error the child was killed; *status, unless it is NULL, is as from waitpid(2). */
 char *hvd_call(hvd_call_fn *fn, void *arg, const char *what, size_t max, hvd_time deadline, size_t *len, int *status,
 	       struct hvd_err *err);
 

@@ -13,11 +13,11 @@ struct hvd_pids {
 	size_t n, room;
 };
 
-/* Add the children of a process, those of all its threads. Not more than 65,536 are taken in all. */
+/* Add the children of all threads of a process. A set has at most 65,536 processes. */
 void hvd_pids_add_children(struct hvd_pids *pids, pid_t pid);
 
-/* Do this process and all below it ignore the signal? Processes that have gone do not count; one of which that cannot
- * be told does not ignore it. */
+/* Do this process and all below it ignore the signal? A process that has ended does not count. A process whose signals
+ * cannot be read counts as one that does not ignore it. */
 bool hvd_all_ignore(pid_t pid, int sig);
 
 #endif

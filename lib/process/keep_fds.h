@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keep_fds.h - the descriptors of a forked process that goes on for itself, and must hold nothing of its parent's open.
+ * keep_fds.h - closes the descriptors that a forked process inherits, when it outlives its parent and must hold nothing
+ * of the parent's open.
  *
  * Uses nothing but libc.
  */
@@ -9,7 +10,7 @@
 
 #include <stddef.h>
 
-/* Close all but the n ones in `keep`, `a`, `b` (0 = none), and the first three, which become /dev/null. */
+/* Close all descriptors but the n in `keep`, `a` and `b` (0 = none). Descriptors 0, 1 and 2 become /dev/null. */
 void hvd_keep_fds(const int *keep, size_t n, int a, int b);
 
 #endif

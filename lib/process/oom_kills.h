@@ -2,9 +2,9 @@
 /*
  * oom_kills.h - how often the kernel has killed a process because memory was used up.
  *
- * Of a cgroup: "oom_kill" of memory.events (version 2) or memory.oom_control (version 1), which counts the kills for
- * the cgroup's limit, for that of a cgroup around it, and for the host's memory. Of the host: "oom_kill" of
- * /proc/vmstat, which counts all of them.
+ * The cgroup's count is "oom_kill" of memory.events (version 2) or memory.oom_control (version 1). It counts kills for
+ * the cgroup's own limit, for the limit of a cgroup around it, and for the host's memory. The host's count is
+ * "oom_kill" of /proc/vmstat, which counts all kills.
  *
  * Uses nothing but libc: the SPANK plugin links it too.
  */
@@ -23,13 +23,14 @@ struct hvd_oom_kills {
 /* The counts for the cgroup that a process is in. 0 = this process. */
 struct hvd_oom_kills hvd_oom_kills(pid_t pid);
 
-/* The same where the process may have ended meanwhile: the folder of its cgroup, which the caller frees, NULL = not
- * known; and the counts for that, of the host only for NULL. */
+/* For a process that may have ended by the time of the count. hvd_oom_cgroup() returns the folder of its cgroup, which
+ * the caller frees; NULL = not known. hvd_oom_kills_in() counts for that folder; for NULL it counts the host's kills
+ * only. */
 char *hvd_oom_cgroup(pid_t pid);
 struct hvd_oom_kills hvd_oom_kills_in(const char *cgroup);
 
-/* The same, with the host's count of `before` where that of the cgroup is known: for the host's the kernel adds up
- * hundreds of counters of all processors. */
+/* The same, but with the host's count taken from `before` if the cgroup's count is known. The host's count is
+ * expensive: the kernel adds up hundreds of counters of all processors. */
 struct hvd_oom_kills hvd_oom_kills_soon_after(const struct hvd_oom_kills *before, const char *cgroup);
 
 enum hvd_oom {
@@ -38,8 +39,8 @@ enum hvd_oom {
 	HVD_OOM_HOST,   /* the host's */
 };
 
-/* Was a process killed between the two moments? Where the cgroup's count is not known, one that was killed may be any
- * of the host's. */
+/* Was a process killed between the two counts? If the cgroup's count is not known, the killed process may be any
+ * process of the host. */
 enum hvd_oom hvd_oom_between(const struct hvd_oom_kills *before, const struct hvd_oom_kills *after);
 
 #endif

@@ -17,9 +17,10 @@ struct hvd_process {
 	int64_t cpu_ns;  /* of all threads, and of those children that it has waited for */
 };
 
-/* -1: there is no such process. One that has ended is there until its parent has waited for it (state 'Z'). */
+/* -1: there is no such process. A process that has ended still counts until its parent has waited for it (state
+ * 'Z'). */
 int hvd_process_read(pid_t pid, struct hvd_process *process);
-/* The text of /proc/PID/stat. -1: it is none. */
+/* Read the text of /proc/PID/stat. -1: the text is malformed. */
 int hvd_process_parse(const char *text, struct hvd_process *process);
 
 struct hvd_process_io {
@@ -27,11 +28,11 @@ struct hvd_process_io {
 	uint64_t written, writes; /* bytes by system calls, and how many such calls */
 };
 
-/* Of a process of this user, with the children that it has waited for. -1: it cannot be told. */
+/* The I/O of a process of this user and of the children that it has waited for. -1: it cannot be read. */
 int hvd_process_io(pid_t pid, struct hvd_process_io *io);
 
-/* The processes of this host. Zeroed: empty; hvd_processes_clear() ends and frees it. Not more than 65,536 are
- * taken. */
+/* All processes of this host. A zeroed struct is empty; hvd_processes_clear() ends a scan and frees the struct. At most
+ * 65,536 processes are read. */
 struct hvd_processes {
 	struct hvd_process *v; /* in ascending order of pid, once all are there */
 	size_t n;
@@ -39,7 +40,7 @@ struct hvd_processes {
 	DIR *dir;
 };
 
-/* Read `most` more of them. True when all were read. */
+/* Read up to `most` further processes. True when all were read. */
 bool hvd_processes_read(struct hvd_processes *processes, size_t most);
 /* NULL if it is not there. */
 const struct hvd_process *hvd_processes_find(const struct hvd_processes *processes, pid_t pid);

@@ -11,24 +11,24 @@
 
 /* May `n` more processes be started on this host, one for each rank? -1 with err set (HVD_E_LIMIT), which names the
  * limit: of the user (RLIMIT_NPROC; not for root), of a control group that this process is in, or of the kernel. The
- * user's other processes and the other processes of the host are not counted, so that a start may fail all the same.
- * `root` is put in front of /proc and /sys: "" but in tests. */
+ * check does not count other processes of the user or the host, so a start may still fail. `root` is put in front of
+ * /proc and /sys: "" except in tests. */
 int hvd_limits_ranks(const char *root, long n, struct hvd_err *err);
 
-/* May this process have `n` open files? -1 with err set (HVD_E_LIMIT). `what` tells what needs them ("8 ranks with
+/* May this process have `n` open files? -1 with err set (HVD_E_LIMIT). `what` says what needs them ("8 ranks with
  * labels"). */
 int hvd_limits_files(unsigned long n, const char *what, struct hvd_err *err);
 
-/* `err` is set for a failure with the errno `error`. If the failure means that a limit was met, set its code to
- * HVD_E_LIMIT, and its hint to the limit and what to do. */
+/* Explain a failed call: `err` is set, and `error` is the errno. If the errno means that a limit was reached, set the
+ * code to HVD_E_LIMIT, and the hint to the limit and the remedy. */
 void hvd_limits_explain(int error, struct hvd_err *err);
 
 /* The soft limit of open files, and the hard one. */
 unsigned long hvd_nofile(void);
 unsigned long hvd_nofile_most(void);
 
-/* Raise the soft limit of open files to the hard limit, for a process with thousands of connections. Returns the soft
- * limit before, which programs that this process starts should have again (hvd_spawn.nofile); 0 = not known. */
+/* Raise the soft limit of open files to the hard limit, for a process with thousands of connections. Returns the former
+ * soft limit, which programs that this process starts should get (hvd_spawn.nofile); 0 = not known. */
 unsigned long hvd_raise_nofile(void);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spawn.h - the one place that starts processes.
+ * spawn.h - the one place that starts programs.
  *
- * argv, envp and descriptors are prepared before the vfork. Between the vfork and the exec only async-signal-safe calls
- * are made, so a process with threads (srun, slurmstepd) may use this; a process with much memory pays nothing for it.
- * The child has default signal dispositions, an empty signal mask, and no descriptors but those that were asked for. If
- * the exec fails, its errno comes back through a close-on-exec pipe, and the caller gets an error.
+ * argv, envp and descriptors are prepared before the vfork. Between the vfork and the exec the child makes only
+ * async-signal-safe calls, so a process with threads (srun, slurmstepd) may use this, and a process with much memory
+ * pays nothing for it. The child has default signal dispositions, an empty signal mask, and only the descriptors that
+ * were asked for. If the exec fails, its errno comes back through a close-on-exec pipe, and the caller gets an error.
  *
  * Uses nothing but libc: the SPANK plugin links it too.
  */
@@ -36,9 +36,9 @@ struct hvd_spawn {
 
 	int parent_death_signal; /* sent to the child when the *thread* that started it ends; 0 = none */
 	int new_group;           /* make the child the leader of a new process group */
-	/* If not NULL: make the child a member of a new process group without a leader, whose number is stored here.
-	 * Unlike a leader such a child may begin a session of its own, so that a command like setsid(1) goes on in this
-	 * process instead of forking and ending. The group exists for as long as a process is in it. */
+	/* If not NULL: make the child a member of a new process group without a leader, and store the group's number
+	 * here. Unlike a leader, such a child may begin a session of its own. So a command like setsid(1) goes on in
+	 * this process instead of forking and ending. The group exists as long as a process is in it. */
 	pid_t *group;
 	int new_session;       /* make the child the leader of a new session, and so of a new group */
 	int ignore_ends;       /* the child starts with SIGINT, SIGTERM and SIGHUP ignored */
@@ -51,11 +51,11 @@ struct hvd_spawn {
  * there is room (HVD_SPAWN_MAX_FDS). */
 void hvd_spawn_fd(struct hvd_spawn *sp, int parent_fd, int child_fd);
 
-/* Start a process. Returns its pid, or -1 with err set; then no process is left behind. The code is HVD_E_LIMIT, with a
+/* Start a process. Returns its pid, or -1 with err set and no process left behind. The code is HVD_E_LIMIT, with a
  * hint, if there is no more room for processes, descriptors or memory. */
 pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err);
 
-/* Replace this process by the program. Returns only if that fails, with -1 and err set. */
+/* Replace this process by the program. Returns only after a failure, with -1 and err set. */
 int hvd_exec(const struct hvd_spawn *sp, struct hvd_err *err);
 
 /* Wait for a child until the deadline. Returns 0 with *status as from waitpid(2), or -1 with HVD_E_TIMEOUT (the child
@@ -66,14 +66,14 @@ int hvd_wait(pid_t pid, hvd_time deadline, int *status, struct hvd_err *err);
  * `pid` is no child (0 or less). */
 void hvd_end(pid_t pid, double grace, int *status);
 
-/* In a child that was forked: no handler, nothing ignored, nothing blocked. */
+/* Reset the signals of a forked child: no handler, nothing ignored, nothing blocked. */
 void hvd_default_signals(void);
 
-/* Send SIGKILL to every child of this process (of its main thread), with those that it has adopted as a subreaper.
+/* Send SIGKILL to every child of this process (of its main thread), including those that it has adopted as a subreaper.
  * Returns how many there were; the caller reaps them. */
 int hvd_kill_children(void);
-/* Do so and reap the children until none is left, or a second has passed: in a subreaper the children of a killed child
- * become its own. For the end of a program; blocks. */
+/* Kill the children and reap them until none is left, or a second has passed. A subreaper adopts the children of a
+ * killed child, so this repeats. For the end of a program; blocks. */
 void hvd_kill_adopted(void);
 
 /* Describe a wait status in a message: "exit code 3", "killed by signal 9 (SIGKILL)". Returns buf. */

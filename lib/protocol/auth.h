@@ -65,7 +65,7 @@ struct hvd_context hvd_context_of(const char *session, const unsigned char serve
 char *hvd_id_prove(const struct hvd_identity *id, const struct hvd_context *to, struct hvd_err *err);
 /* Driver: check that a client's credential is from this uid and for this connection. 0, or -1 with err set. */
 int hvd_id_check(const struct hvd_identity *id, const struct hvd_context *to, const char *cred, struct hvd_err *err);
-/* Driver: make the answer, from which this uid alone can take the session key. The caller frees it. NULL with err
+/* Driver: make the answer, from which only this uid can take the session key. The caller frees it. NULL with err
  * set. */
 char *hvd_id_grant(const struct hvd_identity *id, const struct hvd_context *to, const struct hvd_key *session_key,
 		   struct hvd_err *err);

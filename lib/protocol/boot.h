@@ -3,10 +3,10 @@
  * boot.h - the boot text: what a rank shim must know before it can talk to its driver.
  *
  * The text travels in one environment variable, HVD_BOOT_ENV. The variable's name starts with SLURM because srun
- * --export=NONE removes all other variables. The text holds no secret: it tells where the driver listens, and
- * nobody is let in for knowing that.
+ * --export=NONE removes all other variables. The text holds no secret: it names the driver's address, and knowing the
+ * address admits nobody.
  *
- *     1;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;relays=N;network=1;stderr=N;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
+ *   1;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;relays=N;network=1;stderr=N;spares=1;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
  *
  * 1 is the version. ID is munge, fd:N, pid:PID:N or file:PATH. Fields may come in any order, and unknown fields are
  * ignored; "range", "ports", "store", "relays", "network", "spares" and "stderr" may be left out.
@@ -29,7 +29,7 @@
 #define HVD_BOOT_MAX_LINES  1000
 #define HVD_BOOT_MAX        2048 /* bytes of the text, its zero byte included */
 #define HVD_SESSION_LEN     32   /* hex digits */
-/* The descriptor that a parent which hands the key down ("fd:3") gives it to its child as. */
+/* A parent that hands the key down ("fd:3") gives the key to its child as this descriptor. */
 #define HVD_KEY_FD 3
 
 struct hvd_boot {
@@ -38,18 +38,19 @@ struct hvd_boot {
 	struct hvd_addr addrs[HVD_BOOT_MAX_ADDRS]; /* the driver's host; some of them may be unreachable from here */
 	unsigned n_addrs;
 	double timeout; /* seconds that the start may take, counted from the shim's start; at most HVD_MOST_SECONDS */
-	/* How a shim proves that it belongs to the launch: with "munge", or with the key in the shim's descriptor N
-	 * ("fd:N"), in descriptor N of the launcher's process PID ("pid:PID:N") or in a file ("file:PATH"). */
+	/* How a shim proves that it belongs to the launch: with "munge", or with the key. The key is in the shim's
+	 * descriptor N ("fd:N"), in descriptor N of the launcher's process PID ("pid:PID:N"), or in a file
+	 * ("file:PATH"). */
 	char id[256];
 	int verbose; /* 0, 1 or 2 */
-	/* How many ports a host reserves (lib/net/reserve.h) if it has rank 0, or may get it, and for each of its
-	 * ranks. */
+	/* How many ports a host reserves (lib/net/reserve.h): `ports` if it has rank 0, or may get it, and `rank_ports`
+	 * for each of its ranks. */
 	unsigned ports, rank_ports;
 	bool store_port; /* the first of `ports` is for PyTorch's store, whose server sets SO_REUSEADDR only */
 	unsigned relays; /* relays of the rendezvous that one parent has at most */
 	bool network;    /* the relay of rank 0's host may be opened to ranks of the job's other hosts */
-	/* The job has more hosts than it needs: a shim that does not reach the driver ends with status 0, since its
-	 * host may be one that was left out. */
+	/* The job has more hosts than it needs. So a shim that does not reach the driver ends with status 0: its host
+	 * may be one that was left out. */
 	bool spares;
 	unsigned stderr_lines; /* the last lines of a rank's standard error that are kept; 0: it is not looked at */
 	/* The range of ports in which the site wants a launch to listen; 0 and 0: any port. */
@@ -60,8 +61,8 @@ struct hvd_boot {
 int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct hvd_err *err);
 /* Read the text. After an error *boot may be filled in part. Untrusted input is fine. */
 int hvd_boot_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err);
-/* Add the addresses of a list with commas, which is cut into pieces, to those of the boot text. -1 when there are none
- * or too many, or one is no address. Untrusted input is fine. */
+/* Add the addresses of a list with commas to those of the boot text; `list` is cut into pieces. -1 if there are none or
+ * too many, or one is no address. Untrusted input is fine. */
 int hvd_boot_parse_addrs(char *list, struct hvd_boot *boot);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * conn.h - a connection that carries messages (wire.h) in a libevent loop.
  *
- * hvd_conn_new() takes the descriptor over. The owner ends the connection with hvd_conn_free() or hvd_conn_finish(), at
- * any time, also within a callback. When the peer closes it, sends something malformed, or the connection's deadline
- * passes, `closed` is called once; no callback follows, and the owner still has to free the connection. All calls come
- * from the thread of the event base.
+ * hvd_conn_new() takes ownership of the descriptor. The owner ends the connection with hvd_conn_free() or
+ * hvd_conn_finish(), at any time, also within a callback. `closed` is called once if the peer closes the connection or
+ * sends something malformed, or if the connection's deadline passes. No callback follows, and the owner still has to
+ * free the connection. All calls come from the thread of the event base.
  */
 #ifndef HVD_CONN_H
 #define HVD_CONN_H
@@ -36,24 +36,26 @@ struct hvd_conn *hvd_conn_new(struct event_base *base, int fd, bool server, cons
 void hvd_conn_free(struct hvd_conn *conn);
 
 /* Send the queued messages, then close and free. The owner must not use the connection after the call, and no callback
- * follows. Messages that the peer has not taken by the deadline are lost, but not while it takes some of them in each
- * of the next ten seconds: the process may have been busy itself. NULL is fine. */
+ * follows. Messages that the peer has not read by the deadline are lost. After the deadline the peer gets up to ten
+ * more seconds, as long as it reads some of them in each, because this process may have been busy itself. NULL is
+ * fine. */
 void hvd_conn_finish(struct hvd_conn *conn, hvd_time deadline);
 
-/* The same, but close only when the peer has closed; what it still sends is thrown away. Where the peer may still send
- * something, the kernel would answer that with a reset, at which the peer loses what it has not read. */
+/* The same, but close only after the peer has closed; what the peer still sends is dropped. If this end closed while
+ * the peer may still send, the kernel would answer with a reset, and the peer would lose what it has not read. */
 void hvd_conn_linger(struct hvd_conn *conn, hvd_time deadline);
 
 /* Queue a message; takes the reference. Never fails here: after an error `closed` is called later, from the loop. */
 void hvd_conn_send(struct hvd_conn *conn, json_t *msg);
 
-/* Queue a message of bytes: the pieces one after the other. It is sent in frames of HVD_CONN_PIECE bytes at most, and
- * may be as long as the peer takes (hvd_conn_set_bytes_max()). The connection must have a key. */
+/* Queue a message of bytes: the pieces one after the other. It is sent in frames of at most HVD_CONN_PIECE bytes, and
+ * may be as long as the peer accepts (hvd_conn_set_bytes_max()). The connection must have a key. */
 #define HVD_CONN_PIECE HVD_WIRE_PIECE
 void hvd_conn_send_bytes(struct hvd_conn *conn, const struct hvd_piece *pieces, size_t n);
-/* The longest message of bytes that is taken; more ends the connection. At first none is. */
+/* The longest message of bytes that this end accepts; a longer one ends the connection. At first none is accepted. */
 void hvd_conn_set_bytes_max(struct hvd_conn *conn, size_t max);
-/* Bytes that are queued and not sent yet; and below how many `drained` is called, when there were more. */
+/* The bytes that are queued and not sent yet. hvd_conn_set_low() sets the length below which `drained` is called, if
+ * the queue was longer before. */
 size_t hvd_conn_queued(const struct hvd_conn *conn);
 void hvd_conn_set_low(struct hvd_conn *conn, size_t low);
 
@@ -64,8 +66,8 @@ void hvd_conn_set_max(struct hvd_conn *conn, size_t max);                /* see 
 void hvd_conn_set_deadline(struct hvd_conn *conn, hvd_time deadline);
 
 /* End the connection (HVD_E_TIMEOUT) when the peer's host has not answered for HVD_CONN_WATCH_SECONDS; without this
- * call it takes a minute. The peer's kernel answers, so a peer that is stopped or does not read keeps its
- * connection. */
+ * call it takes a minute. The peer's kernel answers, so the connection to a peer that is stopped or does not read stays
+ * open. */
 #define HVD_CONN_WATCH_SECONDS 14
 void hvd_conn_watch_host(struct hvd_conn *conn);
 

@@ -29,8 +29,8 @@ struct hvd_key hvd_func_key(const struct hvd_key *session_key);
 void hvd_func_sign(const struct hvd_key *key, const char *kind, const char *number, const void *data, size_t n,
 		   char mac[HVD_FUNC_MAC_LEN]);
 
-/* Does the value, `n` bytes that begin with the MAC, belong to the launch, and to this kind and number? Untrusted input
- * is fine. */
+/* Does the value, `n` bytes that begin with the MAC, belong to this launch, kind and number? Untrusted input is
+ * fine. */
 bool hvd_func_signed(const struct hvd_key *key, const char *kind, const char *number, const void *value, size_t n);
 
 #endif

@@ -30,12 +30,12 @@ struct hvd_handshake {
 	bool done;    /* both ends sign now */
 };
 
-/* For an identity of kind HVD_ID_KEY: replace the shared secret by one that is derived from it and the session's id, so
- * that nothing captured from one launch is of use in another. Call it once, when id and secret are set;
+/* For an identity of kind HVD_ID_KEY: replace the shared secret by a secret that is derived from it and the session's
+ * id, so that nothing captured from one launch is of use in another. Call it once, after id and secret are set.
  * hvd_session_create() does so itself. */
 void hvd_session_bind_key(struct hvd_session *session);
 
-/* Make the driver's session: a random id, and a random key, or for HVD_ID_KEY one that is derived from secret and
+/* Make the driver's session: a random id, and a random key, or for HVD_ID_KEY a key that is derived from secret and
  * id. */
 int hvd_session_create(struct hvd_session *session, const struct hvd_identity *identity, struct hvd_err *err);
 
@@ -47,9 +47,8 @@ json_t *hvd_handshake_hello(struct hvd_handshake *hs, struct hvd_session *sessio
 int hvd_handshake_start(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_conn *conn, bool server,
 			struct hvd_err *err);
 
-/* Take a message that came before the handshake was done. Returns 1 when it is done now, 0 when more messages follow,
- * -1 with err set when the peer is refused. The driver's end has then queued the reason for the peer: close with
- * hvd_conn_finish(). */
+/* Handle a message of the handshake. Returns 1 when the handshake is done, 0 when more messages follow, -1 with err set
+ * when the peer is refused. The driver's end has then queued the reason for the peer: close with hvd_conn_finish(). */
 int hvd_handshake_message(struct hvd_handshake *hs, struct hvd_conn *conn, const json_t *msg, struct hvd_err *err);
 
 #endif

@@ -3,8 +3,8 @@
  * munge.h - libmunge, loaded with dlopen(3) when it is first needed.
  *
  * The programs are not linked to libmunge, so that they build and run where munge is not installed: under LSF, with
- * ssh, on one host, or under Slurm with AuthType=auth/slurm. For the same reason the functions and numbers that are
- * used are declared here and not taken from munge.h. They are those of the soname libmunge.so.2, which never change.
+ * ssh, on one host, or under Slurm with AuthType=auth/slurm. For the same reason this header declares the functions and
+ * numbers itself, and does not take them from munge.h. They are those of the soname libmunge.so.2, which never change.
  *
  * struct hvd_munge holds addresses of functions and no other state. The library stays loaded until the process ends.
  * Any thread.

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * preamble.h - what a rank shim on another host reads from its stdin before anything else.
+ * preamble.h - what a rank shim on another host reads from its stdin first.
  *
- * ssh starts a command on the other host, but brings neither the user's environment nor a secret, and neither belongs
- * on a command line. So the launcher writes them to the shim's stdin; the input of rank 0 follows:
+ * ssh starts a command on the other host, but passes on neither the user's environment nor a secret, and neither
+ * belongs on a command line. So the launcher writes them to the shim's stdin; the input of rank 0 follows:
  *
  *     "HVDP" | version, one byte | three zero bytes | length of what follows | key | boot text | directory |
  *     number of variables | NAME=VALUE …
  *
- * srun brings environment and directory itself. Where srun starts the shims and there is no munge, the preamble carries
+ * srun passes on environment and directory itself. If srun starts the shims and there is no munge, the preamble carries
  * the key alone: the directory is empty, and there are no variables.
  *
- * A number has four bytes, the highest first; each text has its length in front, and no zero byte. The reader takes
- * exactly the preamble, and not a byte of what follows.
+ * A number has four bytes, the highest first. Each text has its length in front, and no zero byte. The reader takes
+ * exactly the preamble, and leaves every later byte.
  */
 #ifndef HVD_PREAMBLE_H
 #define HVD_PREAMBLE_H

@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step_event.h - what a host's node agent and those who start its ranks tell each other: slurmstepd and its tasks, or
+ * step_event.h - messages between a host's agent and the processes that start its ranks: slurmstepd and its tasks, or
  * the rank shims.
  *
- *   TASK   a rank begins: its pid and, where its standard error is to be looked at, two descriptors: the reading end of
- *          the pipe that it writes to now, and what it wrote to before. A shim sends the descriptors first, with pid 0
- *   EXIT   a rank has ended: pid, status, time; WITH_ALL: by a signal that a scheduler has sent to all
+ *   TASK   a rank begins: its pid and, if its standard error is to be read, two descriptors: the reading end of the pipe
+ *          that it writes to now, and its former standard error. A shim sends the descriptors first, with pid 0
+ *   EXIT   a rank has ended: pid, status, time; WITH_ALL: by a signal that a scheduler has sent to all ranks
  *
- * Between slurmstepd and the agent there are two socket pairs, which slurmstepd makes before it forks the tasks. The
- * agent reads at the other end of the first. The other end of the second is its watchdog's (agent/detached.h), which
- * does not read it: what tasks have sent there stays in the kernel, and can be taken up should the agent be killed.
- * Nothing can be sent the other way: a user's socket that lingers, sent as a descriptor, would hold up root's process
- * when it is dropped. For each EXIT but the last the agent adds one to an eventfd of slurmstepd's, as soon as what the
- * task had written is where it belongs, and the driver was told; for the last one it ends, which closes its end of the
- * pair. slurmstepd hears of both through an epoll instance, and never reads the eventfd: its flags are also the user's,
- * who could make a read wait.
+ * slurmstepd and the agent share two socket pairs, which slurmstepd makes before it forks the tasks. The agent reads
+ * the other end of the first pair. The watchdog (agent/detached.h) holds the other end of the second pair, and does not
+ * read it: the tasks' messages stay in the kernel, and can be read if the agent is killed. Nothing can be sent the
+ * other way. Otherwise a user could send a socket that lingers as a descriptor, and root's process would block when it
+ * drops that socket.
+ *
+ * The agent acknowledges each EXIT when the task's output has been delivered and the driver knows of the end. For each
+ * EXIT but the last it adds one to an eventfd of slurmstepd's. For the last one it ends, which closes its end of the
+ * pair. slurmstepd waits for both with an epoll instance. It never reads the eventfd: the user can change the eventfd's
+ * flags, and so could make a read block.
  *
  * A shim, and the process that gets the plans of all tasks for the plugin, have a connection to the agent
- * (agent/agent_socket.h), on which they also send and get:
+ * (agent/agent_socket.h), on which these follow:
  *
  *   ASK          to the agent: what is the plan of this local rank; HVD_STEP_ALL: of all ranks of the host?
  *   PLAN         the answer: two descriptors, of the plan (agent/shims.h) and, where it has func_key, of the key of
  *                --run-func; else of the plan once more
- *   REFUSED      in its place: there will be none; status: to end with
- *   NOT_STARTED  to the agent, in place of TASK and EXIT: the command could not be started. The descriptors, which are
- *                one, have the reason
+ *   REFUSED      in its place: there will be no plan; status: the exit status
+ *   NOT_STARTED  to the agent, in place of TASK and EXIT: the command could not be started. Both descriptors are the
+ *                same, and have the reason
  *   OUTPUT_LOST  to the agent: output of the rank could not be written; the user was told
- *   SEEN         from the agent, for each EXIT and NOT_STARTED: what the rank had written is where it belongs, and the
- *                driver was told
+ *   SEEN         from the agent, for each EXIT and NOT_STARTED: the rank's output has been delivered, and the
+ *                driver knows
  *   (closing)    the shim closes its direction when it has sent all; the agent then closes the connection, by its own
  *                end if that was the last shim
  *   SIGNAL       from the agent: send this signal (status) to the rank
  *   END          from the agent: end the rank; again: at once
  *
- * Nobody waits in a call: sending fails where it would. Uses nothing but libc: the SPANK plugin links it.
+ * No call blocks: a send that would block fails. Uses nothing but libc: the SPANK plugin links it.
  */
 #ifndef HVD_STEP_EVENT_H
 #define HVD_STEP_EVENT_H
@@ -44,12 +46,12 @@
 #define HVD_STEP_EVENTS_FD 4
 #define HVD_STEP_SPARE_FD  5
 #define HVD_STEP_SEEN_FD   6
-/* In the plan that hvd-agent prints for the plugin: the pid of the node agent. No variable of a rank. */
+/* The pid of the agent, in the plan that hvd-agent prints for the plugin. It is no variable of a rank. */
 #define HVD_STEP_AGENT_ENV "SLURM_HVD_NODE_AGENT"
-/* … and the plan of a task that takes no part in the job is only this, with any value. */
+/* The plan of a task that takes no part in the job has only this variable, with any value. */
 #define HVD_STEP_SPARE_ENV "SLURM_HVD_SPARE"
-/* How long slurmstepd waits until an EXIT was seen, and for all of a step. It waits no more when it has waited in vain
- * once. */
+/* How long slurmstepd waits for the acknowledgement of an EXIT, and for all of a step. After one wait in vain it waits
+ * no more. */
 #define HVD_STEP_SEEN_MS     300
 #define HVD_STEP_SEEN_ALL_MS 10000
 /* How long an agent may take from closing its descriptors to its end. */
@@ -79,12 +81,14 @@ struct hvd_step_event {
 	int64_t at;     /* ns since the epoch */
 };
 
-/* Make a socket pair, close-on-exec. Notes go from ends[0] to ends[1] only. 0, or -1 with errno. */
+/* Make a socket pair, close-on-exec. Events go from ends[0] to ends[1] only. 0, or -1 with errno. */
 int hvd_step_events_pair(int ends[2]);
-/* Send an event, with two descriptors unless `fds` is NULL. 0, or -1 with errno: it was not sent. */
+/* Send an event, with two descriptors unless `fds` is NULL. 0, or -1 with errno: nothing was sent. */
 int hvd_step_event_send(int fd, const struct hvd_step_event *event, const int fds[2]);
-/* Take an event. Returns 1 with *event; fds[0] and fds[1] are descriptors that the caller owns, or -1. 0: none is
- * there. -1: none will come. What is no event is passed over. */
+/*
+ * Receive an event. Returns 1 with *event; fds[0] and fds[1] are descriptors that the caller owns, or -1. 0: there is
+ * none yet. -1: there will be none. A message that is no event is skipped.
+ */
 int hvd_step_event_take(int fd, struct hvd_step_event *event, int fds[2]);
 void hvd_step_event_close(int fds[2]); /* close the descriptors of an event; -1 is fine, and left in their place */
 
