@@ -3,8 +3,7 @@
  * emit.h - the variables that a rank finds in its environment, framework by framework.
  *
  * The plan knows no framework: it knows a rank's slot, the interfaces of its host, and the rendezvous. An emitter turns
- * these into the variables of one framework. To support another framework, write an emitter in a file of its own, and
- * add it to the table in emit.c, and the names of its variables to emitted.c.
+ * these into the variables of one framework. CONTRIBUTING.md describes how to add one.
  */
 #ifndef HVD_EMIT_H
 #define HVD_EMIT_H

@@ -2,8 +2,9 @@
 /*
  * emitted.h - the names of all variables that emit.c may set.
  *
- * The SPANK plugin needs the names before there is a plan: a container plugin replaces variables that the container's
- * image sets too, unless it was told their names beforehand. Tunables from a configuration file are not in the list.
+ * The SPANK plugin needs the names before there is a plan. A container's image may set some of these variables, and a
+ * container plugin keeps the host's values only if it knows the names beforehand. Tunables from a configuration file
+ * are not in the list.
  *
  * Uses nothing but libc: the SPANK plugin links it.
  */

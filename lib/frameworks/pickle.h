@@ -3,9 +3,9 @@
  * pickle.h - reads the small part of Python's pickle format that elastic workers send.
  *
  * Reading makes a tree of plain values and never calls or imports anything: a class is two names, an object is its
- * class, arguments and state, and the reader of the tree decides which classes it accepts. All opcodes that such values
- * do not need are refused, as are pickles that are too long, hold too many values, or nest or remember too many.
- * Format: protocols 4 and 5, PEP 3154 and Python's pickletools. To write pickles: pickler.h.
+ * class, arguments and state, and the reader of the tree decides which classes it accepts. The reader refuses all
+ * opcodes that such values do not need, and pickles that are too long, hold too many values, nest too deeply, or
+ * remember too many values. Format: protocols 4 and 5, PEP 3154 and Python's pickletools. To write pickles: pickler.h.
  */
 #ifndef HVD_PICKLE_H
 #define HVD_PICKLE_H

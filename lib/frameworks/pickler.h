@@ -2,9 +2,9 @@
 /*
  * pickler.h - writes a pickle: protocol 4 (PEP 3154), without frames and memo. To read pickles: pickle.h.
  *
- * The caller writes one opcode after the other, in the order in which pickletools shows them; nobody checks that they
- * make a value. What does not fit into `room` is left out, and `n` counts it nevertheless: n > room means that the
- * pickle is incomplete, and tells how much room it needs.
+ * The caller writes one opcode after the other, in the order in which pickletools shows them; the pickler does not
+ * check that they make a value. Bytes that do not fit into `room` are left out, but `n` counts them: n > room means
+ * that the pickle is incomplete, and shows how much room it needs.
  */
 #ifndef HVD_PICKLER_H
 #define HVD_PICKLER_H

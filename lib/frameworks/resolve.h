@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * resolve.h - which variables of its plan a rank gets. It is decided on the rank's host, since only there is known what
- * user and site have set, and which CPUs and GPUs the rank has.
+ * resolve.h - which variables of its plan a rank gets. The rank's host decides, because only there are the settings of
+ * user and site, and the rank's CPUs and GPUs, known.
  *
- * What the rank's environment has already wins over the plan as follows; emitted.h has the names.
+ * A variable that the rank's environment already has wins over the plan as follows; emitted.h has the names.
  *
  *   a name with "?"        the variable, if the environment has it (emit.h)
  *   flag `yields`          the variable, if user or site have set it, also in a file (lib/job/user_ifname.h)
- *   flag `store`           all variables with this flag, if the environment has MASTER_ADDR or MASTER_PORT, and no
- *                          TORCHELASTIC_USE_AGENT_STORE=True beside them. With it they are of a launch around this one,
- *                          this suite's or torchrun's, whose store is not for these ranks
- *   any other variable     is always the plan's
+ *   flag `store`           all variables with this flag, if the environment has MASTER_ADDR or MASTER_PORT without
+ *                          TORCHELASTIC_USE_AGENT_STORE=True. With it, they come from a launch around this one (of hvd
+ *                          or torchrun), whose store is not for these ranks
+ *   any other variable     never: the plan wins
  *
- * Variables with the flag `local` get their value here, or are left out, where their name in the plan has a "?".
+ * Variables with the flag `local` get their value here. If their name in the plan has a "?", they may be left out.
  */
 #ifndef HVD_RESOLVE_H
 #define HVD_RESOLVE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker_client.h - tells an elastic worker of Horovod that hosts have come or gone.
+ * worker_client.h - notifies an elastic worker of Horovod that hosts were added or removed.
  *
- * Each worker listens for such notifications (worker_addrs.h). Only rank 0 has to be told: it tells the other ranks
+ * Each worker listens for such notifications (worker_addrs.h). Only rank 0 needs one: it notifies the other ranks
  * itself. A connection carries one request and its answer (worker_message.h).
  */
 #ifndef HVD_WORKER_CLIENT_H
@@ -31,7 +31,9 @@ typedef void hvd_notify_done(const struct hvd_err *why, void *arg);
  */
 struct hvd_notify *hvd_notify_send(struct event_base *base, const struct hvd_worker_addrs *to, int64_t timestamp,
 				   enum hvd_hosts_change change, hvd_time deadline, hvd_notify_done *done, void *arg);
-/* Give the notification up; `done` is not called. Must not be called once `done` has been. NULL is fine. */
+/*
+ * Give the notification up; `done` is not called. Must not be called after `done`. NULL is fine.
+ */
 void hvd_notify_cancel(struct hvd_notify *notify);
 
 #endif

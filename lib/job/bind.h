@@ -38,8 +38,8 @@ struct hvd_cores {
 };
 /* `machine` as above. After an error *out is undefined. */
 int hvd_bind_cores(struct hvd_cores *out, const char *machine, struct hvd_err *err);
-/* Bind as somebody else has decided: `lists` has a list of CPUs for each of the n ranks, "0,1:2,3". An error when the
- * lists are malformed, or this process may not run on one of them; the ranks are unbound then. */
+/* Bind the ranks as another program has decided: `lists` has a list of CPUs for each of the n ranks, "0,1:2,3". It is
+ * an error if the lists are malformed, or this process may not run on one of the CPUs; the ranks are then unbound. */
 int hvd_bind_listed(struct hvd_binding *out, int n, const char *lists, struct hvd_err *err);
 void hvd_binding_clear(struct hvd_binding *b); /* NULL is fine */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_addrs.h - the addresses of many hosts, looked up at once and in bounded time.
+ * host_addrs.h - looks up the addresses of many hosts at once, in bounded time.
  *
- * glibc's resolver has no limit of its own: where name servers drop what they are asked, each name takes 10 s by
- * default. So a child process asks for all names side by side, and ends when the time is over.
+ * glibc's resolver has no limit of its own: if name servers drop queries, each name takes 10 s by default. So a child
+ * process looks up all names side by side, and ends when the time is over.
  */
 #ifndef HVD_HOST_ADDRS_H
 #define HVD_HOST_ADDRS_H

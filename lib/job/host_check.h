@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_check.h - what a node agent finds when it looks at its host before the ranks start (--preflight).
+ * host_check.h - what an agent finds when it checks its host before the ranks start (--preflight).
  *
  * In the message "report" (agent/probe.h) it is
  *   "preflight":{"tmp":BYTES, "shm":BYTES, "memlock":BYTES, "nofile":N, "gpus":N, "gpu":TEXT, "hook":TEXT}
- * Each may be left out: then it is not known, or there is nothing to tell.
+ * Each field may be left out: the value is then not known, or there is nothing to report.
  */
 #ifndef HVD_HOST_CHECK_H
 #define HVD_HOST_CHECK_H
@@ -27,8 +27,8 @@ struct hvd_host_check {
 
 /* A new reference. */
 json_t *hvd_host_check_json(const struct hvd_host_check *check);
-/* Read the object "preflight"; what is missing or malformed is not known. The caller clears *check. Untrusted input is
- * fine. */
+/* Read the object "preflight". A field that is missing or malformed counts as not known. The caller clears *check.
+ * Untrusted input is fine. */
 void hvd_host_check_read(const json_t *object, struct hvd_host_check *check);
 void hvd_host_check_clear(struct hvd_host_check *check); /* NULL is fine */
 

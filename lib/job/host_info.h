@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_info.h - what a host of the launch tells of itself when its node agent registers with the driver.
+ * host_info.h - what a host of the launch reports about itself when its agent registers with the driver.
  *
- * The node agent fills a struct hvd_host_info in and sends it; the driver keeps one for each host, so it is small (a
- * few hundred bytes). On the wire:
+ * The agent fills in a struct hvd_host_info and sends it. The driver keeps one for each host, so it is small (a few
+ * hundred bytes). On the wire:
  *
  *   {"t":"register", "node":I, "nodes":N, "size":RANKS, "name":TEXT, "host":TEXT, "machine":HEX,
  *    "ranks":[…], "port":P,
@@ -53,17 +53,17 @@ struct hvd_host_info {
 	uint16_t n_ifaces;
 	struct hvd_host_iface *ifaces;
 	struct hvd_user_ifname user_ifnames[HVD_N_USER_IFNAMES]; /* by enum hvd_user_ifname_var */
-	/* Reserved on this host (lib/net/reserve.h): boot.ports of them where rank 0 is or may come to be, and then
-	 * boot.rank_ports for each rank, by local rank. */
+	/* Ports that this host reserves (lib/net/reserve.h): first boot.ports of them if rank 0 is or may come to be
+	 * here, then boot.rank_ports for each rank, by local rank. */
 	uint32_t n_ports;
 	in_port_t *ports;
-	/* Of this host's relay of the rendezvous: its port on loopback, and the ports on all addresses at which ranks
-	 * of other hosts, and other relays, can connect to it; 0: there is none. A host without the first one cannot
-	 * take part in a job, and says why (agent/driver_client.h). */
+	/* The ports of this host's relay of the rendezvous: on loopback, and on all addresses for ranks of other hosts
+	 * and for other relays; 0 = there is no such port. A host without the loopback port cannot take part in a job,
+	 * and says why (agent/driver_client.h). */
 	in_port_t relay, relay_network, relay_children;
 	uint32_t job; /* of Slurm, in which its agent runs; 0 = none */
-	/* All addresses of this host, also of interfaces that are not used. Only the agent has them: they are not
-	 * sent. */
+	/* All addresses of this host, also of interfaces that are not used. Only the agent has them: it does not send
+	 * them. */
 	struct hvd_addr *own;
 	uint32_t n_own;
 	char *dropped; /* interfaces that are not used, for messages: "eth2 (is down), ib1 (has no address)"; or NULL */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * join.h - agents that come to a launch by themselves (hvd-agent connect): how they are told where it is, and messages.
+ * join.h - self-registering agents (hvd-agent connect): the address of the launch, and the messages.
  *
  * A join address is a text of one line, which holds no secret:
  *
@@ -11,24 +11,23 @@
  *   agent     {"t":"offer", "host":TEXT, "machine":TEXT, "slots":N, "index":N}   index may be left out
  *   launcher  {"t":"accepted"}, or {"t":"declined", "why":TEXT, "hint":TEXT}, or {"t":"enough"}
  *
- * After "accepted" the agent waits, without an end, for "declined", "enough", or
+ * After "accepted" the agent waits without a limit for "declined", "enough", or
  *
- *   launcher  {"t":"run", "boot":TEXT}, then a message of bytes: the arguments of the hvd-agent that would be this
- *             host's node agent, each with a zero byte behind it
+ *   launcher  {"t":"run", "boot":TEXT}, then a message of bytes: the arguments of the hvd-agent host that the agent
+ *             becomes, each with a zero byte behind it
  *
- * From then on the agent is that node agent, and the connection is that of any node agent to its driver
- * (agent/driver_client.h). What the host's ranks write and read goes over it, too, in messages of bytes whose first
- * byte tells which stream they belong to. No message of the store begins with such a byte
- * (lib/rendezvous/relay_wire.h).
+ * From then on the agent is the agent of its host, and the connection is that of any agent to its driver
+ * (agent/driver_client.h). It also carries the output and input of the host's ranks, in messages of bytes whose first
+ * byte names the stream. No message of the store begins with such a byte (lib/rendezvous/relay_wire.h).
  *
- *   launcher  bytes: HVD_JOIN_STDIN, and what rank 0 is to read; HVD_JOIN_STDIN alone: its end
- *   agent     {"t":"took"}              it takes such bytes, at first, and when those before were passed on; the
- *                                       launcher sends no others before
- *   agent     bytes: HVD_JOIN_STDOUT or HVD_JOIN_STDERR, and what was written
- *   launcher  {"t":"took", "n":N}       so many bytes of them were passed on. While HVD_JOIN_WINDOW bytes or more were
- *                                       not, the agent reads nothing of its ranks
- *   agent     {"t":"ending", "why":TEXT}   it ends its ranks, before the launcher wants it
- *   agent     {"t":"ended", "status":S}    the last message: the exit status of this node agent
+ *   launcher  bytes: HVD_JOIN_STDIN, and input of rank 0; HVD_JOIN_STDIN alone: the end of the input
+ *   agent     {"t":"took"}                 the launcher may send the next input: first, and whenever the agent has
+ *                                          passed the last input on
+ *   agent     bytes: HVD_JOIN_STDOUT or HVD_JOIN_STDERR, and output
+ *   launcher  {"t":"took", "n":N}          the launcher has passed on N bytes of output. While HVD_JOIN_WINDOW bytes or
+ *                                          more are outstanding, the agent reads nothing of its ranks
+ *   agent     {"t":"ending", "why":TEXT}   the agent ends its ranks, although the launcher has not asked for it
+ *   agent     {"t":"ended", "status":S}    the last message: the exit status of the agent
  */
 #ifndef HVD_JOIN_H
 #define HVD_JOIN_H
@@ -62,19 +61,19 @@ void hvd_join_address_format(const struct hvd_boot *boot, char text[HVD_JOIN_ADD
 /* Sets addresses, port and session of *boot; -1 with HVD_E_USAGE. */
 int hvd_join_address_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err);
 
-/* The message, a new reference. */
+/* The message "offer", a new reference. */
 json_t *hvd_join_offer(const struct hvd_join_offer *offer);
-/* Read it; untrusted input is fine. -1 with err set, whose text is fit for both ends: HVD_E_PROTO for a malformed one,
- * HVD_E_LIMIT for too many or no slots, HVD_E_USAGE for a host name that none can be. */
+/* Read the message "offer"; untrusted input is fine. -1 with err set, whose text is fit for both ends: HVD_E_PROTO for
+ * a malformed message, HVD_E_LIMIT for too many or no slots, HVD_E_USAGE for an impossible host name. */
 int hvd_join_offer_read(const json_t *msg, struct hvd_join_offer *offer, struct hvd_err *err);
 
 /* The arguments as *n bytes, which the caller frees. `args` is NULL-terminated. */
 char *hvd_join_args(char *const *args, size_t *n);
-/* Read them, and append them to `args`, which an error leaves as it is. Untrusted input is fine. */
+/* Read the arguments, and append them to `args`, which an error leaves unchanged. Untrusted input is fine. */
 int hvd_join_args_read(const char *bytes, size_t n, struct hvd_strv *args, struct hvd_err *err);
 
 json_t *hvd_join_declined(const struct hvd_err *why);
-/* Set *why, always, to what the message says. Untrusted input is fine. */
+/* Set *why to what the message says; *why is always set. Untrusted input is fine. */
 void hvd_join_declined_read(const json_t *msg, struct hvd_err *why);
 
 #endif

@@ -50,9 +50,9 @@ int hvd_layout_from_tasks(struct hvd_layout *out, char *const *names, const int 
 
 void hvd_layout_clear(struct hvd_layout *l); /* leaves an empty layout; NULL is fine */
 
-/* Read a list as "2(x4),1", which means 2 2 2 2 1: Slurm writes SLURM_TASKS_PER_NODE and SLURM_JOB_CPUS_PER_NODE so
- * (uint16_array_to_str() in its sources). More than max_nodes numbers, and a number above HVD_MAX_RANKS, are errors.
- * Returns how many numbers *out has, which the caller frees; -1 with *out NULL. Untrusted input is fine. */
+/* Read a list such as "2(x4),1", which means 2 2 2 2 1: Slurm writes SLURM_TASKS_PER_NODE and SLURM_JOB_CPUS_PER_NODE
+ * that way (uint16_array_to_str() in its sources). More than max_nodes numbers, and a number above HVD_MAX_RANKS, are
+ * errors. Returns how many numbers *out has, which the caller frees; -1 with *out NULL. Untrusted input is fine. */
 int hvd_tasks_per_node_parse(const char *text, int max_nodes, int **out, struct hvd_err *err);
 
 #endif

@@ -43,8 +43,8 @@ struct hvd_edge {
 
 struct hvd_network {
 	uint8_t family; /* 4 or 6 */
-	/* Programs that are told only the interfaces' names can use the network: of every interface, all neighbours
-	 * have reached the address that such programs take (hvd_host_iface.first). */
+	/* Programs that know only the interfaces' names can use the network: for every interface, all neighbours have
+	 * reached the address that such programs take (hvd_host_iface.first). */
 	bool by_name;
 	uint8_t *iface;  /* owned; for each host the index of its interface */
 	int64_t ranking; /* the worst hvd_host_iface.ranking of its interfaces: lower is better */
@@ -63,7 +63,7 @@ struct hvd_networks {
 #define HVD_MAX_NEIGHBOURS 40
 int hvd_network_neighbours(uint32_t i, uint32_t n, uint32_t out[HVD_MAX_NEIGHBOURS]);
 
-/* Find the networks. Sorts `edges`. There may be none: *out is empty then. The caller clears *out. */
+/* Find the networks. Sorts `edges`. There may be none; *out is then empty. The caller clears *out. */
 void hvd_networks_find(const struct hvd_host_info *nodes, uint32_t n, struct hvd_edge *edges, size_t n_edges,
 		       struct hvd_networks *out);
 void hvd_networks_clear(struct hvd_networks *nets); /* NULL is fine */
@@ -76,9 +76,9 @@ bool hvd_networks_serve_horovod(const struct hvd_networks *nets);
  * succeed. */
 bool hvd_edges_lost(const struct hvd_edge *edges, size_t n_edges);
 
-/* Explain, in one line for each interface name, why interfaces of this name are in no network, or only in one over
- * IPv6, with an example; then list addresses that several hosts have, and interfaces that hosts left out themselves.
- * `edges` are sorted as hvd_networks_find() does. The caller frees the text; "" when there is nothing to explain. */
+/* Explain, in one line for each interface name, why interfaces of this name are in no network, or only in an IPv6
+ * network, with an example. Then list addresses that several hosts have, and interfaces that hosts left out themselves.
+ * `edges` are sorted as hvd_networks_find() does. The caller frees the text; "" if there is nothing to explain. */
 char *hvd_networks_explain(const struct hvd_host_info *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
 			   const struct hvd_networks *nets);
 

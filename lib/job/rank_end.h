@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rank_end.h - what a host tells the driver of a rank that has ended: the fields of the message "exit".
+ * rank_end.h - what a host reports to the driver about a rank that has ended: the fields of the message "exit".
  *
  *   {"status":S, "lrank":L, "pid":P, "ended":NS, "failed":NS, "cause":TEXT, "error":TEXT, "traceback":TEXT,
  *    "tail":TEXT}
  *
- * All but "status" may be missing, and are left out where nothing is known. The caller adds "t", and "rank" or
+ * Only "status" is always there; a field is left out if its value is not known. The caller adds "t", and "rank" or
  * "worker".
  */
 #ifndef HVD_RANK_END_H
@@ -38,8 +38,8 @@ struct hvd_rank_end {
 	uint32_t rank, local_rank;
 	pid_t pid;  /* 0 = not known */
 	int status; /* as from waitpid(2) */
-	/* ns since the epoch by that host's clock: the end of the process, and the first sign of the failure: that a
-	 * traceback began on stderr, or the error file was written. 0 = not known. */
+	/* Times in ns since the epoch by that host's clock: the end of the process, and the first sign of the failure.
+	 * The first sign is the begin of a traceback on stderr, or the write of the error file. 0 = not known. */
 	int64_t ended_at, failed_at;
 	enum hvd_end_cause cause;
 	char *error;     /* one line, "RuntimeError: …"; NULL = not known */
@@ -50,14 +50,15 @@ struct hvd_rank_end {
 /* "none", "oom", "host-oom", "not-started", "with-all". */
 const char *hvd_end_cause_name(enum hvd_end_cause cause);
 
-/* The fields as an object, `rank` not among them. Text that is not UTF-8 is escaped (lib/base/printable.h), as are
- * control characters. */
+/* The fields as an object, without `rank`. Text that is not UTF-8 is escaped (lib/base/printable.h), as are control
+ * characters. */
 json_t *hvd_rank_end_json(const struct hvd_rank_end *end);
-/* Read them into *end, whose rank stays as it is, and which the caller clears. Text is escaped and cut. What is out of
- * range counts as not known; -1 with err set without a status, and *end is empty then. Untrusted input is fine. */
+/* Read the fields into *end, which the caller clears; its rank stays unchanged. Text is escaped and cut. A value out of
+ * range counts as not known. -1 with err set if there is no status; *end is then empty. Untrusted input is fine. */
 int hvd_rank_end_parse(const json_t *msg, struct hvd_rank_end *end, struct hvd_err *err);
-/* No cause is known yet, and status or error look like those of a rank of which a process was killed by SIGKILL: look
- * whether the kernel did it because memory was used up (lib/process/oom_kills.h), and set the cause. */
+/* Might the kernel have killed the rank because memory was used up? True if no cause is known yet, and status or error
+ * look like those of a rank of which SIGKILL has killed a process. The caller then counts the kernel's kills
+ * (lib/process/oom_kills.h), and hvd_rank_end_oom() sets the cause. */
 bool hvd_rank_end_may_be_oom(const struct hvd_rank_end *end);
 void hvd_rank_end_oom(struct hvd_rank_end *end, enum hvd_oom oom);
 /* Free what it owns; it is as zeroed then. */

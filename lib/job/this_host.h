@@ -30,16 +30,16 @@ int hvd_this_host_query(struct hvd_this_host *self, size_t most, bool loopback, 
 void hvd_this_host_clear(struct hvd_this_host *self); /* leaves it empty */
 
 /* Write the machine id of this process. Two processes have the same id exactly when they run on one machine and in one
- * network namespace. So several slurmd on one machine count as one host, while containers with networks of their own
- * count as several. HVD_E_SYS when /proc cannot be read. */
+ * network namespace. So several slurmd on one machine count as one host, and containers with networks of their own
+ * count as several. HVD_E_SYS if /proc cannot be read. */
 int hvd_machine_id(char id[HVD_MACHINE_LEN + 1], struct hvd_err *err);
 
 /* Are these two names of one host? They are when they are equal, or when one is the other's short name: "node1" and
  * "node1.example.org". */
 bool hvd_same_host(const char *a, const char *b);
 
-/* May `name` be a name of this host? Names are compared, no name service is asked: "node1.example.org" passes on any
- * node1. "localhost" and the loopback addresses do everywhere. What counts is local_hosts.h. */
+/* May `name` be a name of this host? Compares names only, and asks no name service: "node1.example.org" passes on any
+ * node1. "localhost" and the loopback addresses pass everywhere. local_hosts.h makes the decision. */
 bool hvd_like_this_host(const char *name);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * user_ifname.h - variables with which the user or the site chooses network interfaces for NCCL and for Gloo.
  *
- * Whoever set such a variable knows the network: hvd leaves it as it is, and warns where it selects interfaces that do
- * not connect the hosts. The user sets the variables in the environment. NCCL also reads its own from nccl.conf: the
- * file that NCCL_CONF_FILE names, else ~/.nccl.conf; then the site's /etc/nccl.conf.
+ * Whoever sets such a variable knows the network: hvd does not change it, and warns if it selects interfaces that do
+ * not connect the hosts. The user sets the variables in the environment. NCCL also reads its own variable from
+ * nccl.conf: the file that NCCL_CONF_FILE names, else ~/.nccl.conf; then the site's /etc/nccl.conf.
  */
 #ifndef HVD_USER_IFNAME_H
 #define HVD_USER_IFNAME_H
@@ -34,8 +34,8 @@ const char *hvd_user_ifname_name(enum hvd_user_ifname_var var);
 bool hvd_user_ifname_find(const char *name, char *const *envp, const char *site_conf, struct hvd_user_ifname *found);
 void hvd_user_ifname_clear(struct hvd_user_ifname *set);
 
-/* Does this value select the interface `iface`? NCCL's value is a list of beginnings of names; with "=" in front of
- * whole names; with "^" in front of what is not to be used. Gloo's value is a list of whole names. */
+/* Does this value select the interface `iface`? NCCL's value is a list of prefixes of names; "=" in front makes them
+ * whole names, and "^" in front excludes them. Gloo's value is a list of whole names. */
 bool hvd_user_ifname_selects(const char *value, enum hvd_user_ifname_var var, const char *iface);
 
 #endif

@@ -3,15 +3,15 @@
  * step_event.h - messages between a host's agent and the processes that start its ranks: slurmstepd and its tasks, or
  * the rank shims.
  *
- *   TASK   a rank begins: its pid and, if its standard error is to be read, two descriptors: the reading end of the pipe
- *          that it writes to now, and its former standard error. A shim sends the descriptors first, with pid 0
+ *   TASK   a rank begins: its pid and, if its standard error is to be read, two descriptors: the reading end of the
+ *          pipe that it writes to now, and its former standard error. A shim sends the descriptors first, with pid 0
  *   EXIT   a rank has ended: pid, status, time; WITH_ALL: by a signal that a scheduler has sent to all ranks
  *
  * slurmstepd and the agent share two socket pairs, which slurmstepd makes before it forks the tasks. The agent reads
  * the other end of the first pair. The watchdog (agent/detached.h) holds the other end of the second pair, and does not
  * read it: the tasks' messages stay in the kernel, and can be read if the agent is killed. Nothing can be sent the
- * other way. Otherwise a user could send a socket that lingers as a descriptor, and root's process would block when it
- * drops that socket.
+ * other way. Otherwise a user could send, as a descriptor, a socket that lingers, and root's process would block when
+ * it drops the socket.
  *
  * The agent acknowledges each EXIT when the task's output has been delivered and the driver knows of the end. For each
  * EXIT but the last it adds one to an eventfd of slurmstepd's. For the last one it ends, which closes its end of the

@@ -5,10 +5,10 @@
  * A frame is
  *     'H' 'V'  version (1)  flags  length (4 bytes, big endian)
  *     [ HMAC-SHA256, 32 bytes: only with flag 1 ]
- *     length bytes of JSON: one object; with flag 2, of a message of bytes; with flags 2 and 4, of one that goes on
- *     in the next frame
- * Before a connection has a key, frames are unsigned and short; afterwards every frame must be signed. The signature
- * covers the direction, a counter for each direction, the flags where they are not 1, and the body: so a frame can be
+ *     length bytes of JSON: one object; with flag 2, bytes of a message of bytes; with flags 2 and 4, bytes of a
+ *     message that continues in the next frame
+ * Before a connection has a key, frames are unsigned and short. Afterwards every frame must be signed. The signature
+ * covers the direction, a counter for each direction, the flags where they are not 1, and the body. So a frame can be
  * neither replayed, nor sent back, nor moved within the stream.
  *
  * Does no I/O. One struct per connection, used by one thread at a time.
@@ -42,8 +42,8 @@ struct hvd_wire {
 void hvd_wire_init(struct hvd_wire *wire, bool server);
 /* Sign and demand signatures from now on; both counters start at 0. */
 void hvd_wire_set_key(struct hvd_wire *wire, const struct hvd_key *key);
-/* Accept no body longer than `max`, in place of HVD_WIRE_MAX. A frame is kept in memory until it is complete, and only
- * then is its signature checked. So a caller that sets a key before the peer has proven its identity should set a
+/* Accept no body longer than `max`, in place of HVD_WIRE_MAX. A frame stays in memory until it is complete, and its
+ * signature is checked only then. So a caller that sets a key before the peer has proven its identity should set a
  * small maximum too. */
 void hvd_wire_set_max(struct hvd_wire *wire, size_t max);
 
@@ -51,9 +51,9 @@ void hvd_wire_set_max(struct hvd_wire *wire, size_t max);
  * a body that is too long; *bytes is not set then. */
 int hvd_wire_encode(struct hvd_wire *wire, const json_t *msg, unsigned char **bytes, size_t *len, struct hvd_err *err);
 
-/* Make a frame of bytes in place: `frame` has room for HVD_WIRE_BODY + len bytes, and the body is there already.
- * `more`: the message goes on in the next frame. HVD_E_LIMIT for more than HVD_WIRE_PIECE bytes, and for none that go
- * on; HVD_E_AUTH before there is a key. */
+/* Make a frame of bytes in place: `frame` has room for HVD_WIRE_BODY + len bytes, and the body is already there.
+ * `more`: the message continues in the next frame. HVD_E_LIMIT for more than HVD_WIRE_PIECE bytes, and for an empty
+ * frame with `more`; HVD_E_AUTH before there is a key. */
 int hvd_wire_seal_bytes(struct hvd_wire *wire, unsigned char *frame, size_t len, bool more, struct hvd_err *err);
 
 /* What a frame holds. */
@@ -65,10 +65,9 @@ struct hvd_frame {
 	bool more; /* the message of bytes goes on in the next frame */
 };
 
-/* Read one frame at the start of `buf`. Returns 1 with *frame; 0 when the frame is not complete; -1 with HVD_E_PROTO,
- * HVD_E_AUTH or HVD_E_LIMIT when it is refused: the connection must be closed then. After 0 frame->used is how many
- * bytes there must be before it is worth while to try again; all else in *frame is zero unless 1 is returned. Untrusted
- * input is fine. */
+/* Read one frame at the start of `buf`. Returns 1 with *frame; 0 if the frame is not complete; -1 with HVD_E_PROTO,
+ * HVD_E_AUTH or HVD_E_LIMIT if it is refused: close the connection then. After 0, frame->used is how many bytes the
+ * next try needs; all else in *frame is zero unless 1 is returned. Untrusted input is fine. */
 int hvd_wire_read(struct hvd_wire *wire, const unsigned char *buf, size_t len, struct hvd_frame *frame,
 		  struct hvd_err *err);
 
@@ -77,7 +76,7 @@ int hvd_wire_decode(struct hvd_wire *wire, const unsigned char *buf, size_t len,
 		    struct hvd_err *err);
 
 /* The value under `key` of a message from a peer. -1 with an error that names the key (HVD_E_PROTO, or HVD_E_LIMIT for
- * a string that is too long) when it is absent, of another type or out of range; *out is then `min`, "" or NULL.
+ * a string that is too long) if the value is absent, of another type or out of range; *out is then `min`, "" or NULL.
  * Results point into the message. A string has at most `max` bytes, an array at most `max` entries. */
 int hvd_get_int(const json_t *msg, const char *key, int64_t min, int64_t max, int64_t *out, struct hvd_err *err);
 int hvd_get_str(const json_t *msg, const char *key, size_t max, const char **out, struct hvd_err *err);
