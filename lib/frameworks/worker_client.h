@@ -18,8 +18,8 @@
 
 struct hvd_notify;
 
-/* The notification is over; why->code is HVD_OK when the worker has acknowledged it. *why and the struct hvd_notify are
- * gone after the call. */
+/* The notification is over; why->code is HVD_OK if the worker has acknowledged it. *why and the struct hvd_notify are
+ * invalid after the call. */
 typedef void hvd_notify_done(const struct hvd_err *why, void *arg);
 
 /*

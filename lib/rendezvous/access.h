@@ -3,23 +3,23 @@
  * access.h - who may connect to the rendezvous.
  *
  * Horovod's clients cannot prove who they are. So the server checks two things that a client cannot choose: the address
- * that it connects from; and, when that is an address of this host, the user who owns the client's socket.
+ * from which it connects; and, if that is an address of this host, the user who owns the client's socket.
  *
- * That socket is looked up by its addresses and ports. It must be the one at the other end of the accepted socket, and
- * not one that has got the same port since. It is, if after the look-up the accepted socket is still ESTABLISHED or
- * CLOSE_WAIT, for these reasons:
- * - A socket in these states is in the kernel's table, where no other has the same addresses and ports. It leaves the
- *   table when a reset reaches it (tcp_done()), though it can then still be accepted, and read. So it has been there
- *   since the connection was made, and was there at the time of the look-up.
- * - While it is there, a SYN from the same port reaches it, and not the socket that listens. The answer to that makes
- *   no connection. So another socket that gets the port later (after a reset that was lost or is on its way, after
- *   TIME_WAIT, or beside the first one, which SO_BINDTODEVICE allows) stays in SYN_SENT.
- * - A look-up that finds a socket in SYN_SENT, or one that listens at that port, does not count.
+ * The server looks that socket up by its addresses and ports. It must be the socket at the other end of the accepted
+ * one, and not a later socket with the same port. It is the right one if the accepted socket is still ESTABLISHED or
+ * CLOSE_WAIT after the look-up, for these reasons:
+ *   - A socket in these states is in the kernel's table, where no other has the same addresses and ports. It leaves the
+ *     table when a reset reaches it (tcp_done()), although it can then still be accepted and read. So it has been in
+ *     the table since the connection was made, also at the time of the look-up.
+ *   - While it is in the table, a SYN from the same port reaches it, and not the listening socket. The answer makes no
+ *     connection. So a socket that gets the port later stays in SYN_SENT: after a reset that was lost or is on its way,
+ *     after TIME_WAIT, or beside the first socket, which SO_BINDTODEVICE allows.
+ *   - A look-up that finds a socket in SYN_SENT, or one that listens at that port, does not count.
  *
  * SYN cookies are an exception: the kernel keeps no record between its answer to a SYN and the client's next segment.
- * Two sockets with one port, one of them bound to a device, can then both be connected, as far as they know, and the
- * segment that comes first makes the connection. So a connection that was made from a cookie must show more: that what
- * has come was acknowledged to the socket that was looked up (HVD_RV_UNPROVEN).
+ * Two sockets with one port, one of them bound to a device, can then both consider themselves connected, and the
+ * segment that arrives first makes the connection. So a connection that was made from a cookie must also show that the
+ * received bytes were acknowledged to the socket of the look-up (HVD_RV_UNPROVEN).
  */
 #ifndef HVD_RENDEZVOUS_ACCESS_H
 #define HVD_RENDEZVOUS_ACCESS_H
@@ -50,7 +50,7 @@ void hvd_rv_access_destroy(struct hvd_rv_access *ac); /* NULL is fine */
 /* Let a numeric IPv4 or IPv6 address connect. After the first call only the addresses of these calls and loopback may
  * connect. Adding an address twice is fine. */
 int hvd_rv_access_allow(struct hvd_rv_access *ac, const char *ip, struct hvd_err *err);
-/* From now on only these addresses and loopback may connect, and not those that were added before. `n` may be 0. */
+/* From now on only these addresses and loopback may connect; addresses that were added before may not. `n` may be 0. */
 void hvd_rv_access_replace(struct hvd_rv_access *ac, const struct hvd_addr *addrs, size_t n);
 /* May the address of `peer` connect now? The user is not checked. */
 bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storage *peer);
@@ -58,9 +58,9 @@ bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storag
 /* Let the processes of all users connect from this host. */
 void hvd_rv_access_any_user(struct hvd_rv_access *ac, bool any);
 
-/* Decide on an accepted TCP connection from `peer` to `local` (NULL: the address is asked of the socket), of which
- * nothing may have been read. When the connection comes from this host, *uid is the owner of the client's socket, or
- * (uid_t)-1 when that is not known. Otherwise *uid is not changed. Never waits for the network. */
+/* Decide on an accepted TCP connection from `peer` to `local` (NULL: the socket's own address), of which nothing may
+ * have been read. If the connection comes from this host, *uid is the owner of the client's socket, or (uid_t)-1 if
+ * that is not known. Otherwise *uid is unchanged. Never waits for the network. */
 enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *peer,
 					const struct sockaddr_storage *local, uid_t *uid);
 

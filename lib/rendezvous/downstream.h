@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * downstream.h - a parent's side of the connections to its relays. The messages are in relay_wire.h.
+ * downstream.h - a parent's side of the connections to its relays. relay_wire.h has the messages.
  *
- * At the root, calls are carried out on the store, in the order in which they come, each once: the last answers for an
- * relay_id are kept until it says that it has them. A relay that is a parent passes calls on (upstream.h), and answers
- * watches from its own store, as it does for its clients.
+ * The root carries out calls on the store in the order in which they arrive, each once. It keeps the last answers to a
+ * relay_id until that relay confirms that it has them. A relay that is a parent passes calls on (upstream.h), and
+ * answers watches from its own store, as it does for its clients.
  *
- * A change of a key is sent to each relay that watches it, behind all that was sent before. What one relay does not
- * take waits in this process as a list of keys that have changed, not of values; when it is read again it gets what the
- * keys have then. So a slow or stopped relay costs little memory, and delays nobody else.
+ * A parent sends a change of a key to each relay that watches the key, after everything that it has sent before. If a
+ * relay does not read, its parent keeps a list of changed keys, not of values, and sends their latest values when the
+ * relay reads again. So a slow or stopped relay costs little memory, and delays nobody else.
  *
- * A relay whose connection has ended may come back over another parent. If it has not after hvd_rv_config.relay_back
- * seconds its processes have left the store.
+ * A relay whose connection has ended may come back over another parent. If it does not within hvd_rv_config.relay_back
+ * seconds, its processes count as having left the store.
  */
 #ifndef HVD_RENDEZVOUS_DOWNSTREAM_H
 #define HVD_RENDEZVOUS_DOWNSTREAM_H
@@ -32,7 +32,7 @@ struct hvd_downstream;
 struct hvd_downstream *hvd_downstream_create(struct hvd_rv *rv);
 void hvd_downstream_destroy(struct hvd_downstream *down); /* NULL is fine */
 
-/* A relay has connected, and has proven that it is of this launch. Takes the connection. */
+/* A relay has connected, and has proven that it belongs to this launch. Takes ownership of the connection. */
 void hvd_downstream_take(struct hvd_downstream *down, struct hvd_conn *conn);
 /* See hvd_rv_child_share(). */
 struct hvd_rv_child *hvd_downstream_share(struct hvd_downstream *down, struct hvd_conn *conn,
@@ -43,13 +43,13 @@ void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *relay_ids
 size_t hvd_downstream_count(const struct hvd_downstream *down);
 /* In a relay that has lost its parent: close the connections of all relays below. */
 void hvd_downstream_drop(struct hvd_downstream *down);
-/* To all relays below. */
+/* Send RENEW to all relays below. */
 void hvd_downstream_renew(struct hvd_downstream *down);
 /* Ask all relays below what their clients wait for. `done` is called once, when all have answered or a second has
- * passed; it frees the text, which is NULL when nobody waits. */
+ * passed. It frees the text, which is NULL if nobody waits. */
 void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*done)(char *text, void *arg),
 			      void *arg);
-/* In a relay: an answer that came from the parent is for a relay below. */
+/* In a relay: pass an answer of the parent on to a relay below. */
 void hvd_downstream_pass(struct hvd_downstream *down, const struct hvd_relay_msg *msg);
 
 #endif

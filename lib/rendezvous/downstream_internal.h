@@ -5,12 +5,12 @@
  *   downstream.c         connections of relays, and their messages             calls all others
  *   downstream_calls.c   operations, and the processes that use the TCPStore   calls keys and items
  *   downstream_keys.c    watches                                               calls items
- *   downstream_items.c   what waits to be sent to a relay
+ *   downstream_items.c   what is queued for a relay
  *   downstream_waits.c   what clients of relays wait for
  *
  * A relay that has a connection to this server is a child. Each relay of the launch has a number, its relay_id. Calls
- * of relays further below come over a child's connection, and their answers go back over the one over which the
- * relay_id was heard of last.
+ * of relays further below come over a child's connection. The answer goes over the connection that carried the last
+ * message of that relay_id.
  */
 #ifndef HVD_RENDEZVOUS_DOWNSTREAM_INTERNAL_H
 #define HVD_RENDEZVOUS_DOWNSTREAM_INTERNAL_H
@@ -21,12 +21,12 @@
 #include "relay_wire.h"
 #include "tcpstore.h"
 
-/* What waits to be sent to a child: a member of the owner's struct. */
+/* An item that is queued for a child: a member of the owner's struct. */
 struct item {
 	struct item *prev, *next;
 	struct hvd_rv_child *child; /* NULL: in no list */
-	/* The owner sets them. Send it, as it is now, when it is in no list any longer; it is not sent, as the
-	 * connection has ended (NULL: nothing is to be done then). */
+	/* The owner sets both. `send` sends the item in its present state; the item is no longer in a list. `drop` is
+	 * called in place of `send` if the connection has ended (NULL: nothing to do). */
 	void (*send)(struct hvd_rv_child *child, struct item *item);
 	void (*drop)(struct item *item);
 };
@@ -77,27 +77,27 @@ struct hvd_downstream {
 };
 
 /* downstream_items.c */
-/* Something waits to be sent to a child: at the end of its list, or in front of another item of it. */
+/* Queue an item for a child: at the end of its list, or in front of another item of it. */
 void hvd_down_queue(struct hvd_rv_child *child, struct item *item, struct item *before);
 void hvd_down_unqueue(struct item *item); /* one that is in no list is fine */
-/* An answer that came from the parent waits; a RENEW does. */
+/* Queue an answer that came from the parent; queue a RENEW. */
 void hvd_down_pass(struct hvd_rv_child *child, const struct hvd_relay_msg *msg);
 void hvd_down_renew(struct hvd_rv_child *child);
-/* Send what the connection takes, and about `most` bytes at most. Returns how many these were. */
+/* Send as much as the connection takes, about `most` bytes at most. Returns how many bytes were sent. */
 size_t hvd_down_flush(struct hvd_rv_child *child, size_t most);
 void hvd_down_drop_items(struct hvd_rv_child *child);
-/* Have all that waits sent when the callbacks that run now are done. */
+/* Send all queued items when the callbacks that run now are done. */
 void hvd_down_wake(struct hvd_downstream *down);
 
 /* downstream_waits.c */
 void hvd_down_waits(struct hvd_rv_child *child, const struct hvd_relay_msg *msg);
-/* Answer the questions that nobody is left for; no more answers come from this child; answer all. */
+/* Answer the requests for which no relay is left; expect no more answers from this child; answer all. */
 void hvd_down_asks_due(struct hvd_downstream *down);
 void hvd_down_asks_end(struct hvd_rv_child *child);
 void hvd_down_asks_free(struct hvd_downstream *down);
 
 /* downstream_keys.c */
-/* A message of the child; they return NULL, or what is wrong with it. */
+/* Handle a message of the child. Returns NULL, or what is wrong with the message. */
 const char *hvd_down_watch(struct hvd_rv_child *child, const struct hvd_relay_msg *msg);
 void hvd_down_unwatch(struct hvd_rv_child *child, uint32_t id);
 void hvd_down_unused(struct hvd_rv_child *child, uint32_t id);
@@ -110,6 +110,6 @@ void hvd_down_reattach(struct hvd_rv_child *child, uint32_t epoch);
 /* Carry out a call. NULL, or what is wrong with it. */
 const char *hvd_down_call(struct relay_id *o, const struct hvd_relay_msg *msg);
 void hvd_down_cancel(struct relay_id *o, uint64_t id);
-/* Its processes have left the TCPStore: for ever, or until they arrive anew. */
+/* The relay's processes have left the TCPStore: for ever, or until they arrive again. */
 void hvd_down_leave(struct relay_id *o, bool for_ever);
 #endif

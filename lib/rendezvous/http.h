@@ -3,8 +3,8 @@
  * http.h - heads of HTTP/1.x requests: a parser and a writer, without sockets.
  *
  * The parser reads a buffer that the caller fills. It copies nothing, and its only state is how much of the buffer it
- * has scanned, so it scans a head that arrives in pieces only once. The result depends on the bytes only, not on how
- * they were divided into pieces.
+ * has scanned, so it scans a head that arrives in pieces only once. The result depends only on the bytes, not on the
+ * pieces in which they arrived.
  *
  * Paths are opaque: percent signs and queries are ordinary bytes of a name, as in Horovod's own server and client.
  */
@@ -44,8 +44,8 @@ enum hvd_http_result {
 };
 
 /*
- * Parse the head at buf[0..len). `*scanned` must be 0 for a new head, and unchanged in the next call for the same head,
- * when more bytes were appended (the buffer may have moved). A head longer than head_max is refused with 431.
+ * Parse the head at buf[0..len). `*scanned` must be 0 for a new head. For the next call for the same head, with more
+ * bytes, it must be unchanged (the buffer may have moved). A head longer than head_max is refused with 431.
  */
 enum hvd_http_result hvd_http_parse(const char *buf, size_t len, size_t head_max, size_t *scanned,
 				    struct hvd_http_req *req, int *status);

@@ -12,7 +12,7 @@
  *   store_op.c    carry out what a request asks for
  *   tcpstore.h    the other protocol; it gets its connections from conn.c
  *
- * Each calls those below it only; stream.c calls back what conn.c has told it.
+ * Each file calls only those below it, with one exception: stream.c calls the functions that conn.c has registered.
  */
 #ifndef HVD_RENDEZVOUS_INTERNAL_H
 #define HVD_RENDEZVOUS_INTERNAL_H
@@ -128,36 +128,36 @@ enum hvd_rv_verdict hvd_rv_judge(struct hvd_rv *rv, int fd, const struct sockadd
 
 /* conn_state.c */
 void hvd_rv_conn_close(struct conn *c);
-/* Nobody waits any longer for the answer to what it asks the store. */
+/* Nobody waits any longer for the answer to the connection's request of the store. */
 void hvd_rv_conn_abandon(struct conn *c);
 void hvd_rv_conn_state(struct conn *c, enum conn_state state);
 /* Progress was made: the next progress must come within `stall` seconds, and the state must end at c->limit. */
 void hvd_rv_conn_progress(struct conn *c, double stall);
 /* The time by which a body of this size must have been transferred. */
 hvd_time hvd_rv_body_limit(size_t len);
-/* Of the address that has most connections, the oldest one in this state. NULL when none is near the front of the
+/* The oldest connection in this state, of the address that has most connections. NULL if none is near the front of the
  * state's list. */
 struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state);
 
 /* answer.c */
 /* Send an answer. `value` may be NULL; the connection takes a reference of its own. */
 void hvd_rv_conn_send(struct conn *c, int status, struct hvd_rv_value *value);
-/* Send an answer and close. What the client is still sending is thrown away. */
+/* Send an answer and close. Input that still arrives is thrown away. */
 void hvd_rv_conn_refuse(struct conn *c, int status);
-/* Answer a request that waits: 404 for a waiting GET, 503 for one that asks. */
+/* Answer a request that waits: 404 for a waiting GET, 503 for a request in CONN_TAKEN. */
 void hvd_rv_conn_release(struct conn *c, bool close_after);
 /* Continue to send an answer. */
 void hvd_rv_conn_flush(struct conn *c);
 
 /* request.c */
-/* Act on a complete head, behind which body_len bytes have arrived. Returns how many of these were used. */
+/* Act on a complete head, behind which body_len bytes have arrived. Returns how many of these bytes were used. */
 size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, const char *body, size_t body_len);
 /* Make room for more of a body. False when the request was refused instead. */
 bool hvd_rv_request_room(struct conn *c);
 /* The body of a PUT is complete. */
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
 
-/* The client has closed its side for writing while something is asked. False when there is nothing to wait for. */
+/* The client has closed its side for writing while a request is under way. False if there is nothing to wait for. */
 bool hvd_rv_request_half_closed(struct conn *c);
 
 /* store_op.c */
@@ -165,13 +165,13 @@ bool hvd_rv_request_half_closed(struct conn *c);
 int hvd_rv_status(enum hvd_rv_stored why);
 /* The hook of a scope, or NULL. It lasts as long as the server. */
 struct hook *hvd_rv_hook_find(const struct hvd_rv *rv, struct hvd_slice scope);
-/* Ask a hook, which has a get function, for a key. False when the server is to answer. Else `answered` is called once,
+/* Ask a hook that has a get function for a key. False if the server is to answer. Otherwise `answered` is called once,
  * perhaps before this returns; until then the request is in *taken. */
 bool hvd_rv_hook_get(struct hook *hook, struct hvd_slice key, hvd_rv_answered_fn *answered, void *owner,
 		     struct hvd_rv_request **taken);
 /* Nobody waits for the answer any longer: `answered` is not called. */
 void hvd_rv_request_gone(struct hvd_rv_request *req);
-/* A client's PUT and DELETE; they return the status of the answer. When *met is not NULL all members of its scope have
+/* A client's PUT and DELETE; they return the status of the answer. If *met is not NULL, all members of its scope have
  * deleted their keys, and the caller calls its met function later. */
 int hvd_rv_put_value(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_value *v);
 int hvd_rv_delete_key(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hook **met);

@@ -15,11 +15,11 @@ int hvd_peer_uid_open(void);
 
 /*
  * Find the owner of the socket whose own address is `peer` and whose peer's address is `local`. Returns 0 with *uid; 1
- * when there is no such socket, when it is not in a state in which the client's end of an open connection can be (it
- * still connects, or it listens), or when no process has it open any more (the kernel then reports user 0, which is
- * wrong); -1 when the kernel could not be asked. `seq` must be another number for each call: it tells the answer from a
- * late one to an earlier call. `acked` may be NULL; else *acked is how much of what the socket has sent was
- * acknowledged: its SYN, which counts as 1, and bytes; 0 when the kernel does not tell.
+ * if there is no such client; -1 if the kernel could not be asked. There is no such client if no socket has these
+ * addresses, if the socket still connects or listens, or if no process has it open any longer (the kernel then reports
+ * user 0, which is wrong). `seq` must be a new number for each call: it tells the answer from a late answer to an
+ * earlier call. `acked` may be NULL. Otherwise *acked is how much of the socket's output was acknowledged: its SYN,
+ * which counts as 1, and bytes; 0 if the kernel does not report it.
  */
 int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storage *peer,
 		      const struct sockaddr_storage *local, uid_t *uid, uint64_t *acked);
@@ -27,12 +27,12 @@ int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storag
 int hvd_peer_uid_proc(const struct sockaddr_storage *peer, const struct sockaddr_storage *local, uid_t *uid);
 
 /* Is the connection of an accepted socket open: can the client still send, or has it at most ended its own direction?
- * `received` may be NULL; else *received is how many bytes have come. */
+ * `received` may be NULL; else *received is how many bytes have arrived. */
 bool hvd_tcp_is_open(int fd, uint64_t *received);
-/* Did the kernel keep a record of the connection since its SYN? Not when it was made from a SYN cookie. The listening
- * socket must have TCP_SAVE_SYN. True once for each connection: the kernel then forgets the SYN. */
+/* Did the kernel keep a record of the connection since its SYN? It does not for a connection from a SYN cookie. The
+ * listening socket must have TCP_SAVE_SYN. True once for each connection: the kernel then forgets the SYN. */
 bool hvd_tcp_has_syn(int fd);
-/* Acknowledge now what has come. */
+/* Acknowledge at once the bytes that have arrived. */
 void hvd_tcp_acknowledge(int fd);
 
 /* Turn ::ffff:a.b.c.d into a.b.c.d, in place. */

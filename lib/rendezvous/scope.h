@@ -3,10 +3,10 @@
  * scope.h - the keys of a scope: their values, their queues of values, and who waits for them.
  *
  * A key exists while it has a value, a queue that is not empty, a waiter, a watch, or a mark. Its value and its queue
- * have nothing to do with each other, except that both end a wait for the key.
+ * are independent, except that both end a wait for the key.
  *
- * The scopes of a table share one hash table and one budget, from which everything that is stored is paid: values,
- * names and bookkeeping. One thread. The table must outlive its scopes and the values taken from them.
+ * The scopes of a table share one hash table and one budget, which pays for everything that is stored: values, names
+ * and bookkeeping. One thread. The table must outlive its scopes and the values taken from them.
  */
 #ifndef HVD_RENDEZVOUS_SCOPE_H
 #define HVD_RENDEZVOUS_SCOPE_H
@@ -41,12 +41,12 @@ struct hvd_rv_scope {
 
 struct hvd_rv_waiter;
 
-/* The key has a value or a queue now; `value` is its value, or NULL. `w` does not wait any longer. Returns true when
- * what `w` belongs to waits for nothing else. The function must not change values, queues or marks, and takes a
- * reference if it keeps the value. */
+/* The key now has a value or a queue; `value` is its value, or NULL. `w` no longer waits. Returns true if the owner of
+ * `w` waits for nothing else. The function must not change values, queues or marks, and takes a reference if it keeps
+ * the value. */
 typedef bool hvd_rv_wake_fn(struct hvd_rv_waiter *w, struct hvd_rv_value *value);
 
-/* A member of the caller's struct for what waits for a key. */
+/* A wait for a key: a member of the caller's struct. */
 struct hvd_rv_waiter {
 	hvd_rv_wake_fn *wake;   /* the caller sets it */
 	bool one;               /* while it is woken: because of a queue, so that others go on waiting */
@@ -59,7 +59,7 @@ struct hvd_rv_value *hvd_rv_scope_get(const struct hvd_rv_scope *sc, struct hvd_
 /* Does the key have a value, or a queue that is not empty? */
 bool hvd_rv_scope_has(const struct hvd_rv_scope *sc, struct hvd_slice key);
 
-/* Store a value, in place of the one that was there, and wake the waiters. The caller keeps its own reference. */
+/* Store a value, in place of the former one, and wake the waiters. The caller keeps its own reference. */
 enum hvd_rv_stored hvd_rv_scope_put(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_rv_value *v);
 /* Store a copy of these bytes, which may be a part of the key's own value, and wake the waiters if `wake`. */
 enum hvd_rv_stored hvd_rv_scope_set(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_slice bytes, bool wake);
@@ -86,7 +86,7 @@ void hvd_rv_unwait(struct hvd_rv_waiter *w);
 void hvd_rv_scope_wake(struct hvd_rv_scope *sc, struct hvd_slice key);
 /* Wake the oldest waiters of a key, up to the first that waits for nothing else. False when none of them did. */
 bool hvd_rv_scope_wake_one(struct hvd_rv_scope *sc, struct hvd_slice key);
-/* Does anybody wait for the key? And: wait for it, or watch it? */
+/* Does anybody wait for the key? hvd_rv_scope_awaited(): does anybody wait for it or watch it? */
 bool hvd_rv_scope_waited(const struct hvd_rv_scope *sc, struct hvd_slice key);
 bool hvd_rv_scope_awaited(const struct hvd_rv_scope *sc, struct hvd_slice key);
 /* The scope, and the name of the key, that a waiter waits for. NULL and empty for one that does not wait. */
@@ -95,14 +95,14 @@ struct hvd_slice hvd_rv_waiter_key(const struct hvd_rv_waiter *w);
 
 /* A watch of a key: a member of the caller's struct. */
 struct hvd_rv_watch {
-	/* The caller sets it. The key has changed, or the scope is freed: then `key` is NULL. It must not change the
-	 * scope, but may end waits. */
+	/* The caller sets it. It is called when the key has changed, or before the scope is freed: `key` is then NULL.
+	 * It must not change the scope, but may end waits. */
 	void (*changed)(struct hvd_rv_watch *w);
 	struct hvd_rv_key *key; /* NULL: of none. This and what follows belong to the scope */
 	struct hvd_rv_watch *prev, *next;
 };
 
-/* Be told of each change of the key: of its value, of whether it has a queue, and of hvd_rv_scope_ask(). */
+/* Call w->changed for each change of the key: of its value, of whether it has a queue, and of hvd_rv_scope_ask(). */
 enum hvd_rv_stored hvd_rv_scope_watch(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_rv_watch *w);
 /* A watch of no key is fine. */
 void hvd_rv_unwatch(struct hvd_rv_watch *w);
@@ -114,17 +114,17 @@ struct hvd_rv_watch_state {
 	bool queued, ask;
 };
 struct hvd_rv_watch_state hvd_rv_watch_state(const struct hvd_rv_watch *w);
-/* Tell the watches of a key. */
+/* Call the watches of a key. */
 void hvd_rv_scope_touch(struct hvd_rv_scope *sc, struct hvd_slice key);
 
-/* The value of this key changes often, so that relays are not to keep it. That lasts as long as the key exists. */
+/* The value of this key changes often, so relays should not cache it. That lasts as long as the key exists. */
 void hvd_rv_scope_ask(struct hvd_rv_scope *sc, struct hvd_slice key);
 
 /* Before a scope is freed: end all watches of its keys. */
 void hvd_rv_scope_end(struct hvd_rv_scope *sc);
 
-/* Mark a key; it need not exist. Returns true when it was not marked before; *why is not HVD_RV_STORED when there was
- * no room. */
+/* Mark a key; it need not exist. Returns true if it was not marked before. *why is not HVD_RV_STORED if there was no
+ * room. */
 bool hvd_rv_scope_mark(struct hvd_rv_scope *sc, struct hvd_slice key, enum hvd_rv_stored *why);
 
 /* The keys that have a value, in no order: the one after `after`, or the first. NULL when there are no more. Valid

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server.h - an HTTP key-value server at which the ranks of a job meet (Horovod's Gloo contexts).
+ * server.h - the HTTP key-value server through which the ranks of a job rendezvous (Horovod's Gloo contexts).
  *
  *   PUT /scope/key      store the body           200
  *   GET /scope/key      the value                200, or 404
  *   HEAD /scope/key     as GET, without waiting and without the value
  *   DELETE /scope/key   see hvd_rv_store_delete  200
  *
- * A GET for a key that has no value waits until the key is PUT, or until a time has passed: then the answer is 404.
- * Horovod's client has no receive timeout, and checks its own limit of 30 s only when it gets a 404. So `get_wait` must
- * stay well below 30 s; it is 1 s.
+ * A GET for a key without a value waits until the key is PUT; after a limit the answer is 404. Horovod's client has no
+ * receive timeout, and checks its own limit of 30 s only when it gets a 404. So `get_wait` must stay well below 30 s;
+ * it is 1 s.
  *
  * Keys named rank_<number> have a wait of their own. Gloo asks for such a key once, as soon as it starts, and takes a
- * 404 for an empty host name: the worker then has a wrong local rank, and says nothing. Gloo waits for the answer as
- * long as it takes, so `rank_wait` is as long as a worker would wait for the other workers anyway.
+ * 404 for an empty host name: the worker then silently gets a wrong local rank. Gloo has no limit for the answer, so
+ * `rank_wait` is as long as a worker would wait for the other workers anyway.
  *
  * A client that exceeds a limit gets a status (413, 431, 507 …). The number of connections is an exception, because a
- * worker gives up after three refused connections within 1.5 s: connections above the limit stay in the kernel's
- * queue. To make room for them the server closes connections that have not sent a request, those of the address with
- * most connections first. The Content-Length of a request takes no memory before the bytes arrive.
+ * worker gives up after three refused connections within 1.5 s: connections above the limit stay in the kernel's queue.
+ * To make room for them the server closes connections that have not sent a request, first those of the address with
+ * most connections. The Content-Length of a request takes no memory before the bytes arrive.
  *
  * The server runs in the caller's event loop, in one thread. Callbacks come from that loop; they may call all functions
- * of this file but hvd_rv_destroy().
+ * of this file except hvd_rv_destroy().
  */
 #ifndef HVD_RENDEZVOUS_SERVER_H
 #define HVD_RENDEZVOUS_SERVER_H
@@ -44,9 +44,9 @@ struct hvd_rv;
 struct hvd_rv_request;
 
 /*
- * PyTorch's TCPStore clients (torch.distributed) may connect to the same port: their first byte is one with which no
- * HTTP request begins (tcpstore.h). A process has come to init_process_group() when it adds to the store's key "init/",
- * and again when it begins another default process group.
+ * PyTorch's TCPStore clients (torch.distributed) may connect to the same port: no HTTP request begins with their first
+ * byte (tcpstore.h). A process that calls init_process_group() adds to the store's key "init/". Each such addition,
+ * also for a later default process group, is an init event.
  */
 struct hvd_rv_init_event {
 	struct hvd_addr from;
@@ -103,7 +103,7 @@ void hvd_rv_destroy(struct hvd_rv *rv);
  * nothing was added.
  */
 int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t lo, uint16_t hi, struct hvd_err *err);
-/* Take the connections of `fd`, too, which listens and is non-blocking, and is owned from now on. */
+/* Also take the connections of `fd`, which listens and is non-blocking. Takes ownership of `fd`. */
 void hvd_rv_listen_fd(struct hvd_rv *rv, int fd);
 /* Stop listening on all addresses but these. Open connections stay open. */
 void hvd_rv_unbind_others(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n);
@@ -114,20 +114,21 @@ uint16_t hvd_rv_port(const struct hvd_rv *rv);
 /* The address and port of listener `i`; -1 when there are not so many. */
 int hvd_rv_listener(const struct hvd_rv *rv, size_t i, struct sockaddr_storage *addr);
 
-/* The server is a relay: `conn` leads to its parent from now on; it is taken. NULL: there will be no parent any more,
- * and clients are closed. */
+/* The server is a relay: `conn` leads to its parent from now on. Takes ownership of `conn`. NULL: there will be no
+ * parent any longer, and clients are closed. */
 void hvd_rv_relay_up(struct hvd_rv *rv, struct hvd_conn *conn);
-/* The same for a connection that carries other messages, too, and stays the caller's, which hands over all messages of
- * bytes that come on it. When it ends: hvd_rv_relay_up(rv, NULL). */
+/* The same for a connection that also carries other messages, and stays the caller's. The caller hands over all
+ * messages of bytes of the connection. When the connection ends: hvd_rv_relay_up(rv, NULL). */
 void hvd_rv_relay_share(struct hvd_rv *rv, struct hvd_conn *conn);
 void hvd_rv_relay_bytes(struct hvd_rv *rv, const void *data, size_t len);
 
-/* A relay has connected, and has proven that it is of this launch (lib/protocol/preauth.h); `conn` is taken. */
+/* A relay has connected, and has proven that it belongs to this launch (lib/protocol/preauth.h). Takes ownership of
+ * `conn`. */
 void hvd_rv_relay_take(struct hvd_rv *rv, struct hvd_conn *conn);
-/* The same for a connection that carries other messages, too, and stays the caller's, who hands over messages of bytes,
- * and says when the queue has become short (hvd_conn_ops.drained), and when the connection is over. `dropped` is called
- * when the server has no use for the relay any longer: broken: as it has broken the protocol. After one or the other
- * call the child is gone. */
+/* The same for a connection that also carries other messages, and stays the caller's. The caller hands over messages of
+ * bytes, and reports when the queue has become short (hvd_conn_ops.drained), and when the connection is over. `dropped`
+ * is called when the server has no use for the relay any longer; `broken`: because the relay has broken the protocol.
+ * After hvd_rv_child_over() or `dropped` the child is invalid. */
 struct hvd_rv_child;
 struct hvd_rv_child *hvd_rv_child_share(struct hvd_rv *rv, struct hvd_conn *conn,
 					void (*dropped)(bool broken, void *arg), void *arg);
@@ -141,27 +142,27 @@ size_t hvd_rv_relay_count(const struct hvd_rv *rv);
 
 /* Change how long a GET waits for a key named rank_<number>, from now on. */
 void hvd_rv_set_rank_wait(struct hvd_rv *rv, double seconds);
-/* All ranks of the job are started anew: forget what TCPStore clients have stored and how often each process has come,
+/* All ranks of the job start again: forget what TCPStore clients have stored and how often each process has arrived,
  * and close their connections. */
 void hvd_rv_tcpstore_reset(struct hvd_rv *rv);
-/* Tell how many ranks there are, which helps to tell who belongs together (tcpstore_epoch.h); 0: not known. */
+/* Set how many ranks there are, which helps to assign clients to epochs (tcpstore_epoch.h); 0: not known. */
 void hvd_rv_tcpstore_ranks(struct hvd_rv *rv, size_t ranks);
-/* What TCPStore clients wait for, for messages: "10.0.0.2 (pid 77) waits for default_pg/0//cpu//0/5", one a line, `max`
- * lines at most; NULL = nobody waits. The caller frees it. */
+/* What TCPStore clients wait for, for messages: "10.0.0.2 (pid 77) waits for default_pg/0//cpu//0/5", one a line, at
+ * most `max` lines; NULL = nobody waits. The caller frees it. */
 char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max);
-/* The same of this server's and all relays' clients; `done` is called from the event loop, after a second at the
- * latest, and frees the text. */
+/* The same for the clients of this server and of all relays. `done` is called from the event loop, after at most a
+ * second, and frees the text. */
 void hvd_rv_tcpstore_ask_waits(struct hvd_rv *rv, size_t max, void (*done)(char *text, void *arg), void *arg);
-/* Set how many members a scope has: its values are removed when all members have deleted their key. 0: not known. */
+/* Set how many members a scope has: its values are removed when all members have deleted their keys. 0: not known. */
 int hvd_rv_scope_size(struct hvd_rv *rv, const char *scope, size_t members, struct hvd_err *err);
-/* What the scope has, which is something, stays as long as the server, whatever is cleared. */
+/* Keep the scope, which must have a value, as long as the server: hvd_rv_clear() leaves it alone. */
 void hvd_rv_lasting(struct hvd_rv *rv, const char *scope);
-/* Forget all values and scope sizes, but those of the scope `kept` (may be NULL) and of lasting ones: a new epoch
- * of the job begins. Waiting GETs go on waiting. */
+/* Forget all values and scope sizes, except those of the scope `kept` (may be NULL) and of lasting ones: a new
+ * generation of the job begins. Waiting GETs go on waiting. */
 void hvd_rv_clear(struct hvd_rv *rv, const char *kept);
 /* Forget the values of one scope, not its size. */
 void hvd_rv_clear_scope(struct hvd_rv *rv, const char *scope);
-/* Do what a client's PUT and GET do. The value that hvd_rv_get() returns is valid until the next call or event. */
+/* Do the same as a client's PUT and GET. The value that hvd_rv_get() returns is valid until the next call or event. */
 int hvd_rv_put(struct hvd_rv *rv, const char *scope, const char *key, const void *data, size_t len,
 	       struct hvd_err *err);
 const struct hvd_rv_value *hvd_rv_get(struct hvd_rv *rv, const char *scope, const char *key);
@@ -172,31 +173,31 @@ enum hvd_rv_took {
 };
 
 /* What a scope does besides storing values. Any function may be NULL. Keys are not terminated. In a scope with get or
- * put, and without met, a client may not DELETE (403): the values there do not belong to clients. */
+ * put, and without met, a client may not DELETE (403): the values do not belong to clients. */
 struct hvd_rv_hook {
 	/* A client GETs a key. */
 	enum hvd_rv_took (*get)(void *arg, struct hvd_slice key, struct hvd_rv_request *req);
-	/* A client has PUT a value. Return 0 to store it (200), or the status of the answer when it is not to be
-	 * stored. */
+	/* A client has PUT a value. Return 0 to store it (200); otherwise the status of the answer, and the value is
+	 * not stored. */
 	int (*put)(void *arg, struct hvd_slice key, const void *data, size_t len);
 	/* All members of the scope have deleted their keys, and its values were removed. */
 	void (*met)(void *arg);
-	/* The client of a taken request has closed its connection. The hook must still answer the request, to no
-	 * effect. */
+	/* The client of a taken request has closed its connection. The hook must still answer the request; the answer
+	 * has no effect. */
 	void (*gone)(void *arg, struct hvd_rv_request *req);
 };
 
-/* Set the hook of a scope, in place of the one that was set before. `hook` is copied. */
+/* Set the hook of a scope, in place of the former one. `hook` is copied. */
 void hvd_rv_hook(struct hvd_rv *rv, const char *scope, const struct hvd_rv_hook *hook, void *arg);
 
-/* Called for each value of a client, in any scope, before it is stored; hvd_rv_get() finds the values that came before
- * it. Names are not terminated. */
+/* Called for each value of a client, in any scope, before it is stored; hvd_rv_get() finds earlier values. Names are
+ * not terminated. */
 typedef void hvd_rv_watch_fn(void *arg, struct hvd_slice scope, struct hvd_slice key, const void *data, size_t len);
 
-/* Set the server's only watch function, in place of the one that was set before. */
+/* Set the server's only watch function, in place of the former one. */
 void hvd_rv_watch(struct hvd_rv *rv, hvd_rv_watch_fn *fn, void *arg);
 
-/* Answer a taken request and free it. Safe when the client has closed its connection, and after hvd_rv_destroy(). */
+/* Answer a taken request and free it. Safe if the client has closed its connection, and after hvd_rv_destroy(). */
 void hvd_rv_answer(struct hvd_rv_request *req, int status, const void *data, size_t len);
 
 struct hvd_rv_stats {

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the service tells of its TCPStore clients. */
+/* Events and answers that concern the service's TCPStore clients. */
 struct hvd_rv_service_ops {
 	void (*joined)(const struct hvd_rv_init_event *join, void *arg);
 	/* The answer to hvd_rv_service_ask_waits(): lines, "" when nobody waits. */
@@ -38,8 +38,8 @@ struct hvd_rv_service {
 	const struct hvd_log *log;
 };
 
-/* Before the service is opened: TCPStore clients are answered, and `ops`, which may be NULL and must outlive the
- * service, are told. */
+/* Before the service is opened: answer TCPStore clients, and call `ops`, which may be NULL and must outlive the
+ * service. */
 void hvd_rv_service_tcpstore(struct hvd_rv_service *service, const struct hvd_rv_service_ops *ops, void *arg);
 
 /* Start the server in this process. On error the service is zero. `log` must outlive the service. */
@@ -54,13 +54,13 @@ void hvd_rv_service_admit_relays(struct hvd_rv_service *service, const uint32_t 
 /* What both ends of a connection between two relays prove: that they have the launch's key. */
 void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char *session_id,
 				  struct hvd_session *session);
-/* Say how many ranks there are, and how many meet in each of Horovod's scopes, so that a scope's values go when all of
- * its ranks have read them. */
+/* Set how many ranks there are, and how many rendezvous in each of Horovod's scopes, so that a scope's values are
+ * removed when all of its ranks have read them. */
 void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout *layout);
 
 /* Ask what TCPStore clients wait for. ops->waits is called, at once or later, if the service is open. */
 void hvd_rv_service_ask_waits(struct hvd_rv_service *service);
-/* Ask how often what is stored was changed. ops->changes is called at once, if the service is open. */
+/* Ask how often the stored values have changed. ops->changes is called at once, if the service is open. */
 void hvd_rv_service_ask_changes(struct hvd_rv_service *service);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slice.h - bytes that belong to somebody else.
+ * slice.h - bytes that somebody else owns.
  */
 #ifndef HVD_RENDEZVOUS_SLICE_H
 #define HVD_RENDEZVOUS_SLICE_H

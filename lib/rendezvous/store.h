@@ -3,7 +3,7 @@
  * store.h - values by scope and key, in memory, within limits.
  *
  * All memory that a client can make the store use counts against one total: values, including those that are not stored
- * yet and those that are only still being sent; names; and the bookkeeping for both.
+ * yet or are still being sent; names; and the bookkeeping for both.
  *
  * A caller can wait for a key that has no value: see hvd_rv_store_wait().
  *
@@ -36,7 +36,7 @@ void hvd_rv_store_destroy(
 /* The budget of this store's values. */
 struct hvd_rv_budget *hvd_rv_store_budget(struct hvd_rv_store *st);
 
-/* Store a value, in place of the one that was there, and wake the waiters. The caller keeps its own reference. */
+/* Store a value, in place of the former one, and wake the waiters. The caller keeps its own reference. */
 enum hvd_rv_stored hvd_rv_store_put(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key,
 				    struct hvd_rv_value *v);
 
@@ -47,10 +47,10 @@ struct hvd_rv_value *hvd_rv_store_get(const struct hvd_rv_store *st, struct hvd_
 struct hvd_rv_scope *hvd_rv_store_scope(const struct hvd_rv_store *st, struct hvd_slice name);
 
 /*
- * A member of the scope does not need its key any longer. In a scope of known size the values stay, because other
- * members may still read them, until as many different keys were deleted as the scope has members. Then all values of
- * the scope are removed, the count begins anew, and the function returns 1. In a scope of unknown size the key is
- * removed. Unknown names are fine. Returns -1 only when there was no room to remember the deletion.
+ * A member of the scope no longer needs its key. In a scope of known size the values stay, because other members may
+ * still read them, until as many different keys were deleted as the scope has members. Then all values of the scope are
+ * removed, the count starts again, and the function returns 1. In a scope of unknown size the key is removed. Unknown
+ * names are fine. Returns -1 only if there was no room to remember the deletion.
  */
 int hvd_rv_store_delete(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key);
 
@@ -63,11 +63,11 @@ struct hvd_rv_scope *hvd_rv_store_scope_new(struct hvd_rv_store *st, size_t name
 /* Forget the scope and all that is in it. There must be no waiters. NULL is fine. */
 void hvd_rv_store_scope_free(struct hvd_rv_store *st, struct hvd_rv_scope *sc);
 
-/* The scope, which has a value, lasts until the store is destroyed: hvd_rv_store_clear() leaves it alone. */
+/* Keep the scope, which has a value, until the store is destroyed: hvd_rv_store_clear() leaves it alone. */
 void hvd_rv_store_lasting(struct hvd_rv_store *st, struct hvd_slice scope);
 
-/* Forget all values and scope sizes, but those of the scope `kept` and of lasting ones; with kept.p NULL of all others
- * that have names. Waiters go on waiting. */
+/* Forget all values and scope sizes, except those of the scope `kept` and of lasting ones. If kept.p is NULL, forget
+ * those of all other scopes with names. Waiters go on waiting. */
 void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept);
 /* Forget the values of one scope, not its size. */
 void hvd_rv_store_clear_scope(struct hvd_rv_store *st, struct hvd_slice scope);
@@ -77,7 +77,7 @@ int hvd_rv_store_wait(struct hvd_rv_store *st, struct hvd_slice scope, struct hv
 /* Stop waiting. A waiter that does not wait is fine. */
 void hvd_rv_store_unwait(struct hvd_rv_store *st, struct hvd_rv_waiter *w);
 
-/* Be told of each change of the key (scope.h), which need not exist. A watch of no key is fine. */
+/* Call w->changed for each change of the key (scope.h), which need not exist. Unwatching a watch of no key is fine. */
 enum hvd_rv_stored hvd_rv_store_watch(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key,
 				      struct hvd_rv_watch *w);
 void hvd_rv_store_unwatch(struct hvd_rv_store *st, struct hvd_rv_watch *w);

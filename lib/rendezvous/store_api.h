@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * store_api.h - the store as its front ends use it: HTTP (request.c), PyTorch's TCPStore (tcpstore.h), and relays that
- * are connected to this server (downstream.h). They cannot tell whether it is here (store_local.h) or at the root
- * (upstream.h).
+ * are connected to this server (downstream.h). They cannot tell whether the store is here (store_local.h) or at the
+ * root (upstream.h).
  *
- * What changes something, or counts, is an operation (store_op.h). One that needs nothing from elsewhere is carried out
- * within the call. What only reads asks what is known of a key, and looks into the scope here if that has it. What is
- * to hear of each change watches the key.
+ * A request that changes something, or counts, is an operation (store_op.h). An operation that needs nothing from
+ * elsewhere is carried out within the call. A request that only reads asks what is known of a key, and looks into the
+ * scope here if the scope has the key. A front end that needs each change watches the key.
  *
  * One thread, that of the server. `answered` and `resume` are called from the event loop, or from within another call
  * of the store, never from within the call that they belong to.
@@ -35,7 +35,8 @@ enum hvd_cache {
 	HVD_CACHE_NO_ROOM,      /* an operation can read it; there is no room to know whether it has something */
 };
 
-/* Where a connection to the TCPStore, or a relay's client, belongs to. Zeroed but for `from` and `pid`: nowhere yet. */
+/* The place of a connection to the TCPStore, or of a relay's client. Zeroed but for `from` and `pid`: it has no place
+ * yet. */
 struct hvd_store_place {
 	struct hvd_addr from; /* of the process, and its id as it says, 0 = not said; the caller sets them */
 	uint32_t pid;
@@ -47,7 +48,7 @@ struct hvd_store_place {
 	uint32_t number; /* by which the root knows it; 0 = the root was not told of it */
 };
 
-/* The scopes here, and one of the two. */
+/* The scopes here, and either `local` or `upstream`. */
 struct hvd_store {
 	struct hvd_rv_store *scopes;
 	struct hvd_store_local *local;
@@ -66,16 +67,16 @@ struct hvd_store_call {
 };
 
 /* Carry out an operation. True: *now is the result, which the caller clears. False: call->answered is called once. The
- * names of *op are copied where that is needed, and its value is referenced. `op->at` is needed for the operations of
- * the TCPStore, and must be valid until the answer. */
+ * names of *op are copied if necessary, and its value is referenced. The operations of the TCPStore need `op->at`,
+ * which must be valid until the answer. */
 bool hvd_store_submit(const struct hvd_store *st, const struct hvd_store_op *op, struct hvd_store_result *now,
 		      struct hvd_store_call *call);
 
-/* The caller goes: nobody is told. One that waits for others ends, all else is carried out. One that is not under way
- * is fine. */
+/* The caller no longer wants the answer, and `answered` is not called. An operation that waits for others ends; all
+ * others are carried out. A call that is not under way is fine. */
 void hvd_store_abandon(const struct hvd_store *st, struct hvd_store_call *call);
 
-/* Waits to know a key. A member of the caller's struct. */
+/* A wait for knowledge of a key: a member of the caller's struct. */
 struct hvd_store_lookup {
 	void (*resume)(struct hvd_store_lookup *lookup); /* ask again; the caller sets it */
 	/* Private: */
@@ -83,37 +84,37 @@ struct hvd_store_lookup {
 	struct hvd_store_lookup *prev, *next;
 };
 
-/* What is known of a key? `waits`: the caller is going to wait for it in the scope here if there is nothing
- * (hvd_rv_scope_wait()). `lookup` may be NULL: then it is asked for, and nobody is resumed. */
+/* What is known of a key? `waits`: if the key has nothing, the caller is going to wait for it in the scope here
+ * (hvd_rv_scope_wait()). `lookup` may be NULL: the key is then asked for, and nobody is resumed. */
 enum hvd_cache hvd_store_know(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
 			      bool waits, struct hvd_store_lookup *lookup);
-/* One that does not wait is fine. */
+/* A lookup that does not wait is fine. */
 void hvd_store_lookup_end(struct hvd_store_lookup *lookup);
 
-/* A connection is closed; its scope stays valid until hvd_store_leave(). One that is nowhere is fine. */
+/* A connection is closed; its scope stays valid until hvd_store_leave(). A place that is nowhere is fine. */
 void hvd_store_depart(const struct hvd_store *st, struct hvd_store_place *place);
 void hvd_store_leave(const struct hvd_store *st, struct hvd_store_place *place);
 
 /* ---- for relays below ---- */
 
-/* Be told, by w->changed, of each change of the key in the scope here (scope.h) and of what is known of it. The caller
- * asks what that is (hvd_store_know(), hvd_rv_watch_state()). HVD_RV_STORED with a watch of no key: there is no such
- * epoch. */
+/* Call w->changed for each change of the key in the scope here (scope.h) and of what is known of it. The caller then
+ * asks for the state (hvd_store_know(), hvd_rv_watch_state()). HVD_RV_STORED with a watch of no key: the epoch does not
+ * exist. */
 enum hvd_rv_stored hvd_store_watch(const struct hvd_store *st, const struct hvd_store_scope_id *scope,
 				   struct hvd_slice key, struct hvd_rv_watch *w);
 /* A watch of no key is fine. */
 void hvd_store_unwatch(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_rv_watch *w);
-/* A WAKE of this key, which is watched, was of no use to a relay: it is for somebody else. */
+/* A relay has no use for a WAKE of this key, which is watched: it is for somebody else. */
 void hvd_store_unused(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
 		      const struct hvd_rv_watch *w);
-/* Pass what a relay below says on to the root. False: the root is here. */
+/* Pass a message of a relay below on to the root. False: the root is here. */
 bool hvd_store_pass(const struct hvd_store *st, const struct hvd_relay_msg *msg);
 
 /* ---- for the server ---- */
 
-/* Is there no way to the root, for ever? */
+/* Has the server lost the root for ever? */
 bool hvd_store_is_lost(const struct hvd_store *st);
-/* All ranks are started anew, and no connection has a place: forget which processes there were. */
+/* All ranks start again, and no connection has a place: forget all processes. */
 void hvd_store_renew(const struct hvd_store *st);
 
 #endif

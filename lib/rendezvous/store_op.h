@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_op.h - an operation on the store as a value: what a relay sends to the root, and what the root answers.
+ * store_op.h - an operation on the store as a value: a relay sends it to the root, and the root answers it.
  *
- * The server's two protocols make operations of their requests, too (tcpstore_query.c, request.c), so an operation
- * means the same whether a rank is connected to the root or to a relay. What only reads, and may be answered from a
- * relay's cache, is in here for keys that a relay may not cache.
+ * The server's two protocols also turn their requests into operations (tcpstore_query.c, request.c), so an operation
+ * means the same whether a rank is connected to the root or to a relay. There are operations that only read, for keys
+ * that a relay may not cache.
  */
 #ifndef HVD_RENDEZVOUS_STORE_OP_H
 #define HVD_RENDEZVOUS_STORE_OP_H
@@ -53,7 +53,7 @@ struct hvd_store_scope_id {
 
 struct hvd_store_place;
 
-/* Nothing is owned. What an operation has no use for is zero. */
+/* Nothing is owned. Fields that an operation does not use are zero. */
 struct hvd_store_op {
 	enum hvd_store_op_kind kind;
 	struct hvd_store_scope_id scope;
@@ -82,9 +82,9 @@ struct hvd_store_result {
 
 struct hvd_rv_scope;
 
-/* Carry out an operation on an epoch's scope; not those of HTTP, nor those of places. The caller clears the
- * result. False when it is a BARRIER to which others have not come yet: the caller waits for the key
- * (hvd_rv_scope_wait()), and the wake is the answer. */
+/* Carry out an operation on an epoch's scope; not those of HTTP, nor those of places. The caller clears the result.
+ * False for a BARRIER that other processes have not reached yet: the caller waits for the key (hvd_rv_scope_wait()),
+ * and the wake is the answer. */
 bool hvd_store_op_run(struct hvd_rv_scope *scope, const struct hvd_store_op *op, struct hvd_store_result *out);
 /* Must an operation of this kind have a value? */
 bool hvd_store_op_has_value(enum hvd_store_op_kind kind);

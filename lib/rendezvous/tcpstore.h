@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcpstore.h - what the server's files for PyTorch's TCPStore share; the rest of the server uses the functions of the
- * first part only.
+ * tcpstore.h - what the server's files for PyTorch's TCPStore share. The rest of the server uses only the functions of
+ * the first part.
  *
- *   tcpstore.c             all connections: begin, end, what they wait for
+ *   tcpstore.c             all connections: begin, end, waits
  *   tcpstore_conn.c        a connection: reading, deadlines
  *   tcpstore_query.c       decide what to answer to a query
  *   tcpstore_call.c        operations on the store, which may take a while
- *   tcpstore_answer.c      what a client is answered then
- *   tcpstore_state.c       whose a connection is, and its end
- *   tcpstore_waits.c       what it waits for
+ *   tcpstore_answer.c      the answer to a client after an operation
+ *   tcpstore_state.c       the owner of a connection, and its end
+ *   tcpstore_waits.c       the keys that a connection waits for
  *   tcpstore_output.c      send answers
  *   tcpstore_epoch.h       which values a connection sees
  *   tcpstore_wire.h        the messages
  *
- * Each calls those below it only. tcpstore_call.c calls a connection back as the event loop does.
+ * Each file calls only those below it. tcpstore_call.c calls a connection back as the event loop does.
  *
  * A connection comes from the HTTP server (conn.c), which has accepted it and has read the first bytes. It lasts as
- * long as the client's store object, which can be weeks, mostly without a word. So it has no deadline while it is idle,
- * and is never closed to make room for another one. TCP keepalive (listen.c) ends it when its host has vanished.
+ * long as the client's store object, which can be weeks, mostly without any traffic. So it has no deadline while it is
+ * idle, and is never closed to make room for another connection. TCP keepalive (listen.c) ends it when its host has
+ * vanished.
  */
 #ifndef HVD_RENDEZVOUS_TCPSTORE_H
 #define HVD_RENDEZVOUS_TCPSTORE_H
@@ -29,7 +30,7 @@ struct hvd_tcpstore *hvd_tcpstore_create(struct hvd_rv *rv);
 void hvd_tcpstore_destroy(struct hvd_tcpstore *ts); /* whose connections are closed and freed; NULL is fine */
 /* Is this the first byte of a TCPStore client? */
 bool hvd_tcpstore_speaks(char first);
-/* Serve a connection of which these bytes were read, at least one. Takes `fd`. */
+/* Serve a connection of which these bytes, at least one, were read. Takes ownership of `fd`. */
 void hvd_tcpstore_take(struct hvd_tcpstore *ts, int fd, const struct hvd_addr *peer, const char *data, size_t len);
 
 /* --- for tcpstore*.c --- */
@@ -91,23 +92,24 @@ static inline struct hvd_tcpstore_conn *hvd_tcpstore_conn_of(struct hvd_rv_strea
 }
 
 /* tcpstore_conn.c */
-/* Closed connections that were not freed yet use no epoch any longer. */
+/* Closed connections that are not freed yet no longer use an epoch. */
 void hvd_tcpstore_closed_leave(struct hvd_tcpstore *ts);
 
 /* tcpstore_state.c */
-/* Close the connection. `why` is told, unless it is NULL. */
+/* Close the connection. `why` is logged, unless it is NULL. */
 void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why);
-/* The client's address, by which processes are told apart; that of the host of a relay for those there. */
+/* The client's address, by which processes are told apart. For clients of a relay it is the address of the relay's
+ * host. */
 const struct hvd_addr *hvd_tcpstore_addr(const struct hvd_tcpstore_conn *c);
-/* What its memory counts against. */
+/* The budget that the connection's memory counts against. */
 struct hvd_rv_budget *hvd_tcpstore_budget(const struct hvd_tcpstore_conn *c);
-/* Its input takes no memory any longer, as far as limits are concerned. */
+/* The connection's input no longer counts against limits. */
 void hvd_tcpstore_refund_input(struct hvd_tcpstore_conn *c);
 
 /* tcpstore_waits.c */
 /* Wait for a key in the scope here. */
 enum hvd_rv_stored hvd_tcpstore_wait(struct hvd_tcpstore_conn *c, struct hvd_slice key);
-/* End what the connection waits for. */
+/* End the waits of the connection. */
 void hvd_tcpstore_unwait(struct hvd_tcpstore_conn *c);
 /* End its BARRIER, if there is one. */
 void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c);
@@ -128,25 +130,25 @@ void hvd_tcpstore_send_value(struct hvd_tcpstore_conn *c, struct hvd_rv_value *v
 void hvd_tcpstore_send_current(struct hvd_tcpstore_conn *c, struct hvd_rv_value *v);
 /* Wait until the socket takes what is left, if there is anything. */
 void hvd_tcpstore_expect_output(struct hvd_tcpstore_conn *c);
-/* May more of its input be handled, or do its answers come first? */
+/* May more of the connection's input be handled, or must its answers be sent first? */
 bool hvd_tcpstore_may_ask(const struct hvd_tcpstore_conn *c);
 
 /* tcpstore_query.c */
-/* Act on an item of a request. The connection may be closed after this. False when something must be known first: then
- * c->asks is set, and the item is to come again once it is not. */
+/* Act on an item of a request. The connection may be closed after this. False if something must be known first: then
+ * c->asks is set, and the caller hands the item over again when c->asks is cleared. */
 bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item);
 
 /* tcpstore_call.c */
-/* Find the epoch that it belongs to: it arrives, visits, or begins a group. False when that is not known yet: the
+/* Find the connection's epoch: it arrives, visits, or begins a group. False if the epoch is not known yet: the
  * connection was closed, or it asks. */
 bool hvd_tcpstore_find_place(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind);
 /* What is known of a key? With HVD_CACHE_PENDING the connection asks. */
 enum hvd_cache hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits);
-/* It asks for the key of `item`, behind which these bytes have come: ask for the next keys of a list, too, so that they
- * are known when it gets there. */
+/* The connection asks for the key of `item`, behind which these bytes have arrived. Ask for the next keys of a list,
+ * too, so that they are known in time. */
 void hvd_tcpstore_look_ahead(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item, const char *data,
 			     size_t len);
-/* Have an operation carried out, and send what comes of it. */
+/* Carry out an operation, and send its result. */
 void hvd_tcpstore_call(struct hvd_tcpstore_conn *c, struct hvd_store_op *op);
 
 #endif

@@ -4,17 +4,18 @@
  *
  * A client sends requests, a byte with the query's number and its fields:
  *
- *   u8, u32, u64, i64   as they are in the client's memory; the magic number of VALIDATE tells the byte order
+ *   u8, u32, u64, i64   as they are in the client's memory; the magic number of VALIDATE shows the byte order
  *   string              u64 length, then as many bytes
  *   keys                u64 count, then as many strings
  *
- * There are no heads and no lengths of requests, so a request that is not understood ends the connection. Source:
- * torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStoreLibUvBackend.cpp of PyTorch 2.2 to 2.13, whose limits
- * are those here. Before 2.2 the queries had other numbers, and there was no VALIDATE.
+ * Requests have no heads and no lengths, so a request that is not understood ends the connection. Source:
+ * torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStoreLibUvBackend.cpp of PyTorch 2.2 to 2.13, whose limits are
+ * those here. Before 2.2 the queries had other numbers, and there was no VALIDATE.
  *
- * A request with a list can be gigabytes. So the parser hands out items: a request without a list is one item, a
- * request with a list is an item for each of its keys, or one without a key when the list is empty. It reads a buffer
- * that the caller fills, and copies nothing. What it says depends on the bytes only, not on how they were divided.
+ * A request with a list can be gigabytes. So the parser hands out items: a request without a list is one item, and a
+ * request with a list is an item for each of its keys, or one item without a key if the list is empty. It reads a
+ * buffer that the caller fills, and copies nothing. The result depends only on the bytes, not on the pieces in which
+ * they arrived.
  */
 #ifndef HVD_RENDEZVOUS_TCPSTORE_WIRE_H
 #define HVD_RENDEZVOUS_TCPSTORE_WIRE_H
@@ -29,7 +30,7 @@
 #define HVD_TCPSTORE_VALUE_MAX (8 << 20) /* bytes of a value */
 #define HVD_TCPSTORE_LIST_MAX  131072    /* keys of a list */
 
-/* In brackets: what the answer is. */
+/* The answer is in brackets. */
 enum hvd_tcpstore_query {
 	HVD_TCPSTORE_VALIDATE,    /* the first of a connection, and only that [none] */
 	HVD_TCPSTORE_SET,         /* key, value [none] */
@@ -78,14 +79,14 @@ enum hvd_tcpstore_parsed {
 
 /*
  * Parse the next item at the front of `data`, which takes *used bytes; the item points into them. With MORE, *need is
- * how many bytes there must be before the next call can say more: always more than there are, and no more than the
- * limits allow. With BAD, *why says what is wrong, for people.
+ * how many bytes the next call needs: always more than there are, and no more than the limits allow. With BAD, *why
+ * says what is wrong, for people.
  */
 enum hvd_tcpstore_parsed hvd_tcpstore_parse(struct hvd_tcpstore_wire *wire, const char *data, size_t len, size_t *used,
 					    size_t *need, struct hvd_tcpstore_item *item, const char **why);
 
-/* The first byte of a connection says that the client speaks this protocol, or the one before PyTorch 2.2, of which
- * ADD was number 3. No HTTP request begins like that. */
+/* The first byte of a connection shows that the client speaks this protocol, or the one before PyTorch 2.2, in which
+ * ADD was number 3. No HTTP request begins with either. */
 #define HVD_TCPSTORE_FIRST_BYTE     '\0'
 #define HVD_TCPSTORE_OLD_FIRST_BYTE '\3'
 

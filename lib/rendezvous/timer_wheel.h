@@ -2,8 +2,8 @@
 /*
  * timer_wheel.h - many deadlines with one timer.
  *
- * A ring of lists, one for each tick of 50 ms. Setting and removing a deadline take constant time. A deadline is
- * reported in the tick after it has passed, never before. One thread.
+ * The wheel is a ring of lists, one for each tick of 50 ms. Setting and removing a deadline take constant time. A
+ * deadline is reported in the tick after it has passed, never before. One thread.
  */
 #ifndef HVD_RENDEZVOUS_TIMER_WHEEL_H
 #define HVD_RENDEZVOUS_TIMER_WHEEL_H
@@ -16,7 +16,7 @@
 #define HVD_RV_TIMER_WHEEL_SLOTS 128
 #define HVD_RV_TIMER_WHEEL_TICK  INT64_C(50000000) /* nanoseconds */
 
-/* A member of the caller's struct for what has the deadline. Zeroed: on no wheel. */
+/* A timer with a deadline: a member of the caller's struct. Zeroed: on no wheel. */
 struct hvd_rv_timer {
 	struct hvd_rv_timer *prev, *next;
 	hvd_time deadline;

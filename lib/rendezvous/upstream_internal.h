@@ -2,13 +2,14 @@
 /*
  * upstream_internal.h - what the files of a relay's own side share. Nobody else includes it.
  *
- *   upstream.c              the connection to the parent, and what comes over it
+ *   upstream.c              the connection to the parent, and its messages
  *   upstream_calls.c        operations that the root carries out
  *   upstream_epochs.c       epochs of the TCPStore
  *   upstream_keys.c         what is known of keys
- *   upstream_send.c         what the parent is sent, and whether it owes something
+ *   upstream_send.c         messages to the parent, and the answers that it owes
  *
- * Each calls those below it only. Nobody but server.c calls upstream.c, because it calls the TCPStore and downstream.h.
+ * Each file calls only those below it. Only server.c calls upstream.c, because upstream.c calls the TCPStore and
+ * downstream.h.
  */
 #ifndef HVD_RENDEZVOUS_UPSTREAM_INTERNAL_H
 #define HVD_RENDEZVOUS_UPSTREAM_INTERNAL_H
@@ -51,25 +52,25 @@ struct hvd_upstream {
 /* upstream_send.c */
 /* Send a message, if there is a parent. */
 void hvd_upstream_send(struct hvd_upstream *up, const struct hvd_relay_msg *msg);
-/* The parent owes an answer more, or less. */
+/* Change by `more` how many answers the parent owes. */
 void hvd_upstream_owes(struct hvd_upstream *up, int more);
-/* The parent has sent something: what it owes is due anew. */
+/* The parent has sent something: its deadline for the other answers starts again. */
 void hvd_upstream_expect(struct hvd_upstream *up);
 
 /* upstream_keys.c */
 void hvd_upstream_keys_init(struct hvd_upstream *up);
 void hvd_upstream_keys_free(struct hvd_upstream *up);
-/* There is a parent, which is to be told all watches; there is none any longer. */
+/* There is a parent now: send it all watches. hvd_upstream_keys_unknown(): there is none any longer. */
 void hvd_upstream_keys_begin(struct hvd_upstream *up);
 void hvd_upstream_keys_unknown(struct hvd_upstream *up);
-/* What the parent says of the key with this watch. */
+/* A message of the parent about the key with this watch. */
 void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_rv_value *v);
 void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch);
 void hvd_upstream_key_ask(struct hvd_upstream *up, uint32_t watch, bool present);
 void hvd_upstream_key_wake(struct hvd_upstream *up, uint32_t watch, bool all);
 /* Forget all keys of an epoch. */
 void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct epoch *g);
-/* Forget keys that nobody needs at present, the oldest first, so that about as many bytes become free. */
+/* Forget keys that nobody needs at present, the oldest first, until about `bytes` bytes are free. */
 void hvd_upstream_make_room(struct hvd_upstream *up, size_t bytes);
 
 /* upstream_epochs.c */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * value.h - values of the store, and the budget of bytes that they are paid from.
+ * value.h - values of the store, and the budget of bytes that pays for them.
  *
- * Values are counted by reference: a value that is being sent to many readers is in memory once, and stays readable for
- * them when it is replaced or removed from the store. One thread.
+ * Values have reference counts: a value that is being sent to many readers is in memory once, and stays readable for
+ * them if it is replaced or removed from the store. One thread.
  */
 #ifndef HVD_RENDEZVOUS_VALUE_H
 #define HVD_RENDEZVOUS_VALUE_H
@@ -35,16 +35,16 @@ enum hvd_rv_stored {
 	HVD_RV_NO_ROOM,  /* the total, the number of scopes or the number of keys is used up */
 };
 
-/* Take `n` bytes from the budget, to be given back with hvd_rv_refund(). False, and nothing taken, when they are not
- * there. */
+/* Take `n` bytes from the budget; hvd_rv_refund() gives them back. False, and nothing taken, if the budget has too
+ * few. */
 bool hvd_rv_charge(struct hvd_rv_budget *budget, size_t n);
 void hvd_rv_refund(struct hvd_rv_budget *budget, size_t n);
 
 /* A copy of `data` with one reference; with NULL the caller fills in the bytes. NULL with *why set. */
 struct hvd_rv_value *hvd_rv_value_new(struct hvd_rv_budget *budget, const void *data, size_t len,
 				      enum hvd_rv_stored *why);
-/* Make a value longer, to `len` bytes, while the caller has its only reference; the caller fills the new bytes. Returns
- * its new place. NULL with *why set when that cannot be: `v` is as it was then. */
+/* Make a value longer, to `len` bytes. The caller must have its only reference, and fills in the new bytes. Returns the
+ * value's new place. NULL with *why set if there is no room: `v` is unchanged. */
 struct hvd_rv_value *hvd_rv_value_grow(struct hvd_rv_value *v, size_t len, enum hvd_rv_stored *why);
 struct hvd_rv_value *hvd_rv_value_ref(struct hvd_rv_value *v);
 void hvd_rv_value_unref(struct hvd_rv_value *v); /* NULL is fine */
@@ -54,12 +54,14 @@ void hvd_rv_value_edit(struct hvd_rv_value *v);
 /* Bytes of values that are compressed. Longer ones would keep the server busy for too long. */
 #define HVD_RV_PACK_MIN 256
 #define HVD_RV_PACK_MAX (16 << 20)
-/* The value compressed by zstd, made at the first call, and in memory as long as the value. False where it would not be
- * smaller, or the budget has no room for it. */
+/* The value compressed by zstd. The first call compresses it, and the result stays in memory as long as the value.
+ * False if it would not be smaller, or the budget has no room for it. */
 bool hvd_rv_value_packed(struct hvd_rv_value *v, const void **data, size_t *len);
-/* The value of `len` bytes that was compressed; the compressed form is kept, if there is room. NULL with *why set: it
- * is HVD_RV_STORED where `data` is malformed, or is not of a value of that length. No more memory is taken than the
- * value needs, and none before the budget has it. */
+/*
+ * Decompress a value of `len` bytes; the compressed form is kept, if there is room. NULL with *why set; HVD_RV_STORED
+ * means that `data` is malformed, or does not have that length. Takes no more memory than the value needs, and none
+ * before the budget has it.
+ */
 struct hvd_rv_value *hvd_rv_value_unpack(struct hvd_rv_budget *budget, const void *data, size_t data_len, size_t len,
 					 enum hvd_rv_stored *why);
 
