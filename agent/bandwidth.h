@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bandwidth.h - how fast bytes come from another host's node agent (--preflight=full).
+ * bandwidth.h - measures how fast bytes arrive from another host's agent (--preflight=full).
  *
- * The agent that asks connects to the other's responder (probe_server.h), and both prove who they are by the signed
- * ping and pong of the probe (probe.h). Then it sends {"t":"stream", "ms":N}, and from there on the other side sends
- * bytes without a meaning, for so long at most, and HVD_STREAM_BYTES at most; then it closes the connection.
+ * The asking agent connects to the other agent's probe server (probe_server.h), and both prove who they are by the
+ * signed ping and pong of the probe (probe.h). Then it sends {"t":"stream", "ms":N}. The other side sends meaningless
+ * bytes for at most that time, and at most HVD_STREAM_BYTES of them; then it closes the connection.
  */
 #ifndef HVD_BANDWIDTH_H
 #define HVD_BANDWIDTH_H
@@ -23,13 +23,13 @@
 
 struct hvd_bandwidth;
 
-/* Ask the agent of host `node` at this address. From the event loop `done` is called once: with Mbit/s and the time of
- * a packet there and back in µs, or with 0 and 0 when nothing came. NULL with err set. */
+/* Ask the agent of host `node` at this address. From the event loop `done` is called once: with Mbit/s and the
+ * round-trip time of a packet in µs, or with 0 and 0 if nothing arrived. NULL with err set. */
 struct hvd_bandwidth *hvd_bandwidth_ask(struct event_base *base, const struct hvd_key *key, uint32_t node,
 					const struct hvd_addr *addr, in_port_t port, int ms,
 					void (*done)(double mbps, uint32_t rtt_us, void *arg), void *arg,
 					struct hvd_err *err);
-/* Send bytes over `fd`, which is taken over. `over` is called once, when it is closed. */
+/* Send bytes over `fd`, of which this takes ownership. `over` is called once, when `fd` is closed. */
 struct hvd_bandwidth *hvd_bandwidth_serve(struct event_base *base, int fd, int ms, void (*over)(void *arg), void *arg);
 void hvd_bandwidth_destroy(struct hvd_bandwidth *stream); /* without a call; NULL is fine */
 

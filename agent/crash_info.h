@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crash_info.h - what tells why a rank failed, kept by the node agent while it runs: what it writes to its standard
- * error, PyTorch's error file (lib/job/rank_error.h), and how often the kernel has killed a process of its cgroup
- * because memory was used up.
+ * crash_info.h - the evidence of why a rank failed, which the agent keeps while the rank runs: its standard error,
+ * PyTorch's error file (lib/job/rank_error.h), and how often the kernel has killed a process of its cgroup because
+ * memory was used up.
  *
- * The error file is a pipe of this process, so no ending leaves a file behind.
+ * The error file is a pipe of this process, so no file is left behind, however the process ends.
  */
 #ifndef HVD_CRASH_INFO_H
 #define HVD_CRASH_INFO_H
@@ -16,25 +16,26 @@
 #include <event2/event.h>
 #include <stddef.h>
 
-/* How many descriptors one takes. */
+/* How many descriptors one rank takes. */
 #define HVD_EVIDENCE_FDS 1
 
 struct hvd_crash_info;
 
-/* Before the rank starts. `lines`: the last lines of standard error to keep. `kills`: what hvd_oom_kills(0) says now.
- * Where no pipe can be made there is no error file. */
+/* Before the rank starts. `lines`: how many last lines of standard error to keep. `kills`: the present result of
+ * hvd_oom_kills(0). If no pipe can be made, there is no error file. */
 struct hvd_crash_info *hvd_crash_info_create(struct event_base *base, unsigned lines,
 					     const struct hvd_oom_kills *kills);
 void hvd_crash_info_destroy(struct hvd_crash_info *crash_info); /* NULL is fine */
 
 /* The error file's path, for hvd_rank_env_error_file(); NULL = there is none. */
 const char *hvd_crash_info_file(const struct hvd_crash_info *crash_info);
-/* Another process has started the rank, whose pid this is. */
+/* Another process has started the rank; `pid` is the rank's. */
 void hvd_crash_info_began(struct hvd_crash_info *crash_info, pid_t pid);
 /* The rank has written this to its standard error. */
 void hvd_crash_info_stderr(struct hvd_crash_info *crash_info, const char *bytes, size_t n);
-/* The rank has just ended, and all that it wrote was handed over. Of `end`, status is set, and cause, if another cause
- * is known already, and ended_at, if that was before; the rest of it but rank, local_rank and pid is set here. */
+/* The rank has just ended, and all of its output was handed over. The caller has set status in `end`, and cause if
+ * another cause is already known, and ended_at if the end was earlier. This function sets the other fields except rank,
+ * local_rank and pid. */
 void hvd_crash_info_end(struct hvd_crash_info *crash_info, struct hvd_rank_end *end);
 
 #endif

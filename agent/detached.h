@@ -2,20 +2,21 @@
 /*
  * detached.h - a process of this program that stays on a host as long as the ranks that others start there.
  *
- * It is forked by hvd-agent shim or plan in a task of Slurm, or of an MPI, where the user's program, or the rank shim
- * in front of it, goes on in the task's place, so the task cannot do the work itself. It is in the step's control
- * group: scancel, time limits and accounting reach it. It is no child of the task, and of no process that the task
- * waits for; it has a session of its own, and after the start none of the task's descriptors, so that the reader of the
- * task's output sees its end. It ignores the signals that Slurm or the user sends to all processes of the step, because
- * the ranks may need it while they act on them.
+ * hvd-agent shim or plan forks the detached process in a task of Slurm or of an MPI. The task cannot do the work
+ * itself, because the user's program, or the rank shim in front of it, goes on in the task's place. The detached
+ * process is in the step's control group, so scancel, time limits and accounting reach it. It is no child of the task,
+ * nor of any process that the task waits for. It has a session of its own, and after the start it has none of the
+ * task's descriptors, so that the reader of the task's output sees the end of the output. It ignores the signals that
+ * Slurm or the user sends to all processes of the step, because the ranks may need it while they act on them.
  *
- * There are two processes. The watchdog only waits, for the end of the tasks (step_tasks.h) or of the detached, and
- * kills the detached when the tasks have ended and it has not, HVD_DETACHED_LAST_MS later: a detached that hangs, or
- * that somebody has stopped, would otherwise stay on the host with its ports, because Slurm with proctrack/linuxproc
- * does not find it. The detached waits for the end of the tasks, too, and kills the watchdog then. So both are gone at
- * once, unless both were stopped; then Slurm kills them, or they end when they go on. A detached that is stopped while
- * tasks run is sent SIGCONT after a while (stopped_child.h). A watchdog that somebody kills is not replaced, and the
- * detached goes on: the ranks need it.
+ * There are two processes. The watchdog only waits for the end of the tasks (step_tasks.h) or of the detached process.
+ * If the detached process has not ended HVD_DETACHED_LAST_MS after the tasks, the watchdog kills it. Otherwise a
+ * detached process that hangs, or that somebody has stopped, would stay on the host with its ports, because Slurm with
+ * proctrack/linuxproc does not find it. The detached process also waits for the end of the tasks, and then kills the
+ * watchdog. So both end at once, unless both were stopped; then Slurm kills them, or they end when they are continued.
+ *
+ * If the detached process is stopped while tasks run, the watchdog sends SIGCONT after a while (stopped_child.h). If
+ * somebody kills the watchdog, it is not replaced, and the detached process goes on, because the ranks need it.
  */
 #ifndef HVD_DETACHED_H
 #define HVD_DETACHED_H
@@ -47,29 +48,30 @@ struct hvd_detached_opts {
 	size_t n_keep;
 	int spare;                 /* the watchdog's descriptor; 0 = none */
 	const struct hvd_log *log; /* prefix and level of the detached's */
-	/* Called in the new process, which has all of this one's memory. It ends when the function returns. */
+	/* Called in the new process, which has all of this process's memory. The new process ends when the function
+	 * returns. */
 	void (*run)(struct hvd_detached *self, void *arg);
 	void *arg;
-	/* Called in the watchdog when the detached has ended before the tasks: its pid and its status as from
+	/* Called in the watchdog when the detached process has ended before the tasks: its pid, its status as from
 	 * waitpid(2), and `spare`, which is still open. May be NULL. */
 	void (*lost)(pid_t pid, int status, int spare, struct hvd_step_tasks *tasks, void *arg);
 };
 
-/* Start one. Returns its pid; -1 with err set: nothing was started. */
+/* Start a detached process. Returns its pid; -1 with err set: nothing was started. */
 pid_t hvd_detached_start(const struct hvd_detached_opts *opts, struct hvd_err *err);
 
-/* How long the detached may take to end after the tasks. */
+/* How long the detached process may take to end after the tasks. */
 #define HVD_DETACHED_LAST_MS 500
 
-/* In run(): close what has been kept of the process that has started this one. */
+/* In run(): close the descriptors that were kept of the starting process. */
 void hvd_detached_detach(struct hvd_detached *self);
-/* In run(), once: have `over` called from the event loop when the tasks have ended. */
+/* In run(), once: call `over` from the event loop when the tasks have ended. */
 void hvd_detached_watch(struct hvd_detached *self, struct event_base *base, void (*over)(void *arg), void *arg);
 /* From the event loop: have all tasks ended by now? Then `over` follows. */
 bool hvd_detached_tasks_over(struct hvd_detached *self);
-/* Has what had started the tasks ended before them? */
+/* Has the process that started the tasks ended before them? */
 bool hvd_detached_orphaned(const struct hvd_detached *self);
-/* When the event loop has ended: watch no longer. */
+/* After the event loop has ended: stop watching. */
 void hvd_detached_unwatch(struct hvd_detached *self);
 
 #endif

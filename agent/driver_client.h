@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver_client.h - the connection of a host's node agent to the driver: register, probe, get the plan.
+ * driver_client.h - the connection of a host's agent to the driver: register, probe, get the plan.
  *
  * Messages to the driver, after the handshake (handshake.h):
- *   register   the host (host_info.h). "hosts":TEXT, when it is known, lists all hosts of the step (hvdn[1-4]).
- *              "clock":NS is this host's time (launcher/driver/clocks.h)
- *              "relay":PORT is the loopback port of this host's relay (agent/relay.h); 0: none could be had,
- *              and "cannot" follows. "relay_network":PORT and "relay_children":PORT, where ranks of other hosts
- *              and other relays can connect to it on all addresses, are left out where none will
- *   report     what the probe found (probe.h); "preflight":{…}, what was found on this host
- *              (lib/job/host_check.h), if the order asked for it
+ *   register   the host (host_info.h). "hosts":TEXT, if it is known, lists all hosts of the step (hvdn[1-4]).
+ *              "clock":NS is this host's time (launcher/driver/clocks.h).
+ *              "relay":PORT is the loopback port of this host's relay (agent/relay.h); 0: the host has none, and
+ *              "cannot" follows. "relay_network":PORT and "relay_children":PORT are the ports on all addresses for
+ *              ranks of other hosts and for other relays; they are left out if none will connect
+ *   report     the result of the probe (probe.h); "preflight":{…}, the check of this host (lib/job/host_check.h), if
+ *              the order asked for it
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part
  *   {"t":"exit", "rank":R, …}                              a rank has ended (lib/job/rank_end.h); in an elastic job
  *                                                          "worker":N in place of the rank
- *   {"t":"lost", "rank":R}                                 the rank's shim has ended without a word
+ *   {"t":"lost", "rank":R}                                 the rank's shim has ended without a message
  *   {"t":"output-lost"}                                    output of ranks could not be written; the user was told
  *   {"t":"orphan", "parent":TEXT}                          the process that started the ranks is gone, so they are
  *                                                          ended; parent: that process's program
@@ -21,24 +21,24 @@
  *                                                          answers on this host, or the launch does not use munge
  * Messages from the driver:
  *   {"t":"probe", …}                                       probe these hosts (probe.h); with "preflight":{"ms":N,
- *                                                          "hook":PATH} look at this host, too, for so long at most,
+ *                                                          "hook":PATH} also check this host, for at most that time,
  *                                                          and run the site's program, if one is named
- *   {"t":"measure", …}                                     measure how fast bytes come from a host (probe.h); the
+ *   {"t":"measure", …}                                     measure how fast bytes arrive from a host (probe.h); the
  *                                                          answer is {"t":"measured", …}
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, with
  *                                                          "func_key":BOOL, see rank_env.h
- *              It has "relay":{"origin":I, "addr":ADDR, "children":BOOL, "up":[ADDR,…], "port":N, "network":[ADDR,…]}:
- *              this relay's number, the host's address for messages, whether other relays connect to this one; where
- *              its parent is another relay, that one's addresses and port; and where it is to listen on the network,
- *              from which addresses ranks may come (in an elastic job: none at first, see
+ *              It has "relay":{"relay_id":I, "addr":ADDR, "children":BOOL, "up":[ADDR,…], "port":N,
+ *              "network":[ADDR,…]}: this relay's number; the host's address for messages; whether other relays connect
+ *              to this one; the addresses and the port of its parent, if that is another relay; and, if it listens on
+ *              the network, the addresses from which ranks may come (in an elastic job none at first, see
  *              launcher/driver/agent_commands.h). Messages of bytes, in both directions, are the relay's
  *   {"t":"plan", "spare":true}                             this host takes no part in the job; all plans may have
  *                                                          "numbers" and "size" (launcher/driver/spares.h)
- *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of what the user wrote);
- *                                                          the driver has told the user why
+ *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of the user's input); the
+ *                                                          driver has told the user why
  *   {"t":"end"}                                            end the ranks (see spawned_ranks.h)
- *   {"t":"relay"}                                          the host's relay is to begin anew; the answer is the same
- * Those of an elastic job are in launcher/driver/agent_registry.h.
+ *   {"t":"relay"}                                          the host's relay must start again; the answer is the same
+ * Those of an elastic job are in launcher/driver/agent_commands.h.
  */
 #ifndef HVD_DRIVER_CLIENT_H
 #define HVD_DRIVER_CLIENT_H
@@ -54,14 +54,15 @@
 struct hvd_driver_client;
 
 struct hvd_driver_client_ops {
-	/* The plan has come; `plan` is released after the call. The connection stays until the agent is destroyed. */
+	/* The plan has arrived; `plan` is released after the call. The connection stays until the agent is
+	 * destroyed. */
 	void (*plan)(const json_t *plan, void *arg);
-	/* In place of `plan`: this host takes no part in the job, which has others, or the driver cannot be reached in
-	 * a job that can do without this host (boot.spares). The user was told; the process is to end with status 0.
+	/* In place of `plan`: this host takes no part in the job, which has others; or the driver cannot be reached in
+	 * a job that can do without this host (boot.spares). The user was told; the process must end with status 0.
 	 * NULL: these are failures. */
 	void (*spare)(void *arg);
 	void (*message)(json_t *msg, void *arg); /* any message after the plan */
-	/* The agent cannot go on; called once at most. HVD_E_FAILED: the driver has told the user already. The end of
+	/* The agent cannot go on; called at most once. HVD_E_FAILED: the driver has already told the user. The end of
 	 * the connection is a failure, also after the plan. */
 	void (*failed)(const struct hvd_err *why, void *arg);
 	void (*drained)(void *arg); /* after the plan: all messages have left this process. May be NULL */
@@ -69,52 +70,53 @@ struct hvd_driver_client_ops {
 	void (*bytes)(const void *data, size_t len, void *arg);
 };
 
-/* Begins to connect at once; `failed` is called when the plan has not come within the launch's start timeout. `session`
- * (hvd_driver_client_session()) is copied; `boot`, `info` and `log` are not owned, and must outlive the agent. Just
- * before `plan` is called, the ranks in *info get other numbers if the plan has them. NULL with err set. */
+/* Begins to connect at once. `failed` is called if the plan has not arrived within the launch's start timeout.
+ * `session` (hvd_driver_client_session()) is copied; `boot`, `info` and `log` are not owned, and must outlive the
+ * agent. If the plan numbers the ranks anew, *info gets the new numbers just before `plan` is called. NULL with err
+ * set. */
 struct hvd_driver_client *hvd_driver_client_create(struct event_base *base, const struct hvd_boot *boot,
 						   const struct hvd_session *session, struct hvd_taskinfo *info,
 						   const struct hvd_driver_client_ops *ops, void *arg,
 						   const struct hvd_log *log, struct hvd_err *err);
-/* The same, over a connection on which both ends have proven in this session that they belong to the launch. It is the
- * agent's, also after an error. {"t":"took"} and messages of bytes are passed on before the plan, too. */
+/* The same, over a connection on which both ends have proven in this session that they belong to the launch. The agent
+ * owns the connection, also after an error. It passes on {"t":"took"} and messages of bytes before the plan, too. */
 struct hvd_driver_client *hvd_driver_client_create_on(struct event_base *base, struct hvd_conn *conn,
 						      const struct hvd_boot *boot, const struct hvd_session *session,
 						      struct hvd_taskinfo *info,
 						      const struct hvd_driver_client_ops *ops, void *arg,
 						      const struct hvd_log *log, struct hvd_err *err);
-/* Messages that were queued are still sent: run the event loop until it is empty, which takes a second at most, or a
- * minute after hvd_driver_client_create_on(). */
+/* Queued messages are still sent: run the event loop until it is empty, which takes at most a second, or a minute after
+ * hvd_driver_client_create_on(). */
 void hvd_driver_client_destroy(struct hvd_driver_client *agent); /* NULL is fine */
 
 /* Before the event loop runs: once connected, tell the driver that this host cannot take part. `why` must outlive the
  * agent. */
 void hvd_driver_client_refuse(struct hvd_driver_client *agent, const struct hvd_err *why);
 
-/* Before the event loop runs: the registration is to name these ports, which are reserved on this host. */
+/* Before the event loop runs: register these ports, which are reserved on this host. */
 void hvd_driver_client_ports(struct hvd_driver_client *agent, const in_port_t *ports, size_t n);
 
-/* Before the event loop runs: the registration is to name these ports (see "register" above; 0 = none). */
+/* Before the event loop runs: register these ports (see "register" above; 0 = none). */
 void hvd_driver_client_relay(struct hvd_driver_client *agent, in_port_t port, in_port_t network, in_port_t children);
 
 /* Queue a message for the driver; takes the reference. */
 void hvd_driver_client_send(struct hvd_driver_client *agent, json_t *msg);
-/* Has a message not left this process yet, which still may? Then `drained` follows, or `failed`. */
+/* Is a message still queued that may be sent? Then `drained` follows, or `failed`. */
 bool hvd_driver_client_sending(const struct hvd_driver_client *agent);
 
-/* The connection, for the host's relay (relay.h): valid from the plan on until `failed`, and the agent's. */
+/* The connection, for the host's relay (relay.h): valid from the plan until `failed`. The agent owns it. */
 struct hvd_conn *hvd_driver_client_conn(const struct hvd_driver_client *agent);
 
 /* The session's key; valid from the plan on, until the agent is destroyed. */
 const struct hvd_key *hvd_driver_client_key(const struct hvd_driver_client *agent);
 
-/* Log what `failed` was called with, under the name of this host. Nothing is logged, and false is returned, if the
- * driver has told the user already. */
+/* Log the error of `failed`, under the name of this host. Logs nothing and returns false if the driver has already told
+ * the user. */
 bool hvd_driver_client_log_failure(const struct hvd_log *log, const struct hvd_taskinfo *info,
 				   const struct hvd_err *why);
 
-/* Does munged answer on this host, within seconds, or does the launch not use munge? Without it slurmstepd cannot tell
- * srun that its tasks have ended. */
+/* Does munged answer on this host, within seconds, or does the launch not use munge? Without munge slurmstepd cannot
+ * tell srun that its tasks have ended. */
 bool hvd_driver_client_munge_answers(const struct hvd_boot *boot);
 
 /* Fill in a session from the boot text: its identity and, where that is not munge's, its key. -1 with err set. */

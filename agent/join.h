@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * join.h - hvd-agent as an agent that comes to a launch by itself (hvdrun --launcher=join).
+ * join.h - hvd-agent as a self-registering agent (hvdrun --launcher=join).
  *
- * The agent offers its host, and waits. When the launch needs the host, the agent becomes the host's node agent
+ * The agent offers its host, and waits. When the launch needs the host, the agent becomes the host's spawning agent
  * (spawning_agent.h), in its own directory and environment. It serves one launch once. When the launcher's connection
  * ends, or the agent gets SIGTERM, SIGINT or SIGHUP, it ends its ranks and then itself.
  */
-#ifndef HVD_TASK_JOIN_H
-#define HVD_TASK_JOIN_H
+#ifndef HVD_AGENT_JOIN_H
+#define HVD_AGENT_JOIN_H
 
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
@@ -37,11 +37,11 @@ struct hvd_join {
 	int parent;           /* ends when what has started the agent does; -1: that does not matter */
 };
 
-/* Blocks. Returns -1 when the launch needs this agent: *join is set. Else the exit status: 0 if the launch did not
- * need it, 1 and 2 after an error, 128 and a signal's number; the user was told why. */
+/* Blocks. Returns -1 if the launch needs this agent: *join is set. Otherwise returns the exit status: 0 if the launch
+ * did not need the agent, 1 and 2 after an error, 128 plus a signal's number; the user was told why. */
 int hvd_join_wait(const struct hvd_join_opts *opts, struct hvd_join *join, const struct hvd_log *log);
 
-/* join->parent is readable: has it ended? What comes there has no meaning. */
+/* join->parent is readable: has it ended? Bytes that arrive there have no meaning. */
 bool hvd_join_parent_gone(const struct hvd_join *join);
 
 #endif

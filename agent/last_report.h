@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * last_report.h - what the driver is told where a host's node agent has ended before the ranks, over a connection that
- * is made for it: by the agent's watchdog, and by rank shims.
+ * last_report.h - the report to the driver if a host's agent has ended before the ranks. The agent's watchdog and the
+ * rank shims send it, over a new connection.
  *
- * Both functions block for some seconds at most. A driver that is gone is not told, and nothing is said of that.
+ * Both functions block for at most some seconds. If the driver is gone, they do nothing, silently.
  */
 #ifndef HVD_LAST_REPORT_H
 #define HVD_LAST_REPORT_H
@@ -15,7 +15,7 @@
 
 #include <sys/types.h>
 
-/* The node agent of this host has ended before the ranks, with this status as from waitpid(2). */
+/* The agent of this host has ended before the ranks, with this status as from waitpid(2). */
 void hvd_last_report_death(const struct hvd_boot *boot, struct hvd_session *session, const struct hvd_taskinfo *info,
 			   pid_t pid, int status);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * observing_agent.h - the node agent of a host whose ranks Slurm, an MPI or jsrun starts.
+ * observing_agent.h - the agent of a host whose ranks Slurm, an MPI or jsrun starts.
  *
- * It is a process of its own (detached.h), which the first process of the launch on a host starts before anything is
- * connected, and which lasts as long as the host's ranks. It
+ * It is a process of its own (detached.h), which lasts as long as the host's ranks. The first process of the launch on
+ * the host starts it, before anything is connected. The agent
  *   registers the host, probes, and gets the plan (driver_client.h);
- *   hands each shim of the host its plan (shims.h), or that of all ranks to the plugin's first task;
+ *   hands each shim of the host its plan (shims.h), or all plans to the plugin's first task;
  *   has the host's relay of the rendezvous, if the plan has one (relay.h), and the sockets of ports that are reserved
  *   for the ranks (ports.h);
- *   observes the ranks (observed_ranks.h), tells the driver how they end, and answers what it asks (rank_watch.h).
- * Where an agent starts the ranks itself it is in spawning_agent.h.
+ *   observes the ranks (observed_ranks.h), reports their ends to the driver, and answers its questions (rank_watch.h).
+ * If the agent starts the ranks itself, it is a spawning agent (spawning_agent.h).
  */
 #ifndef HVD_OBSERVING_AGENT_H
 #define HVD_OBSERVING_AGENT_H
@@ -40,7 +40,7 @@ struct hvd_observing_agent_opts {
 	int socket;  /* PLUGIN: a connection to the process that asks for all plans; else one that listens for shims */
 };
 
-/* Start it. Its descriptors are closed here, also after an error. Returns its pid; -1 with err set. */
+/* Start the agent. Its descriptors are closed here, also after an error. Returns its pid; -1 with err set. */
 pid_t hvd_observing_agent_start(const struct hvd_observing_agent_opts *opts, struct hvd_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* observing_agent_internal.h - the node agent of ranks that others start (observing_agent.h), for its own files. */
+/* observing_agent_internal.h - the observing agent (observing_agent.h), for its own files. */
 #ifndef HVD_OBSERVING_AGENT_INTERNAL_H
 #define HVD_OBSERVING_AGENT_INTERNAL_H
 
@@ -42,13 +42,13 @@ static inline bool hvd_host_has_shims(const struct host *host)
 
 /* ---- observing_agent_ranks.c: what is made of events ---- */
 
-/* The plan has come: from now on the ranks are observed, if anybody sends events of them. */
+/* The plan has arrived: from now on observe the ranks, if anybody sends events of them. */
 void hvd_host_ranks_begin(struct host *host);
-/* The driver has what was sent, or never will. */
+/* The driver has the messages that were sent, or never will. */
 void hvd_host_ranks_told(struct host *host);
-/* Say that all ranks have ended, unless that was said, or there is no plan. */
+/* Report that all ranks have ended, unless that was reported, or there is no plan. */
 void hvd_host_done(struct host *host);
-/* hvd_shims_ops of this host. */
+/* The hvd_shims_ops of this host. */
 void hvd_host_shim_event(const struct hvd_step_event *event, int fds[2], void *host);
 void hvd_host_shim_left(uint32_t local_id, void *host);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output.h - pass the output of a rank on in whole lines, with labels, and write it into files.
+ * output.h - passes the output of a rank on in whole lines, with labels, and writes it into files.
  *
- * Lines of several ranks never mix within a line. A line longer than HVD_FRAME_LINE is passed on in pieces. Only line
- * ends are looked at in the bytes. A write blocks while the reader of this process's output is slow, which slows the
- * rank down: nothing is dropped but what cannot be written. That is reported once for each file or stream.
+ * Lines of several ranks never mix within a line. A line longer than HVD_FRAME_LINE is passed on in pieces. Of the
+ * bytes, only line ends have a meaning. A write blocks while the reader of this process's output is slow, which slows
+ * the rank down. Only output that cannot be written is lost; that is reported once for each file or stream.
  *
- * Output without labels and files passes byte by byte. Where it cannot be written at once, this process goes on with
- * what else it has to do.
+ * Output without labels and files passes byte by byte. If it cannot be written at once, this process goes on with its
+ * other work.
  */
 #ifndef HVD_OUTPUT_H
 #define HVD_OUTPUT_H
@@ -46,7 +46,7 @@ struct hvd_output_sink {
 	struct hvd_output *first; /* private */
 };
 
-/* It is full no longer. */
+/* The sink is no longer full. */
 void hvd_output_sink_resume(struct hvd_output_sink *sink);
 
 struct hvd_output_style {
@@ -64,20 +64,21 @@ struct hvd_output_style {
 /* Are there labels, files or a sink, so that both streams must pass through this process? */
 bool hvd_output_wanted(const struct hvd_output_style *style);
 
-/* Read `fd` until its end; then call `ended` once, after the output was freed. Takes over `fd`, also on an error. Makes
- * the rank's directory and file, if there are to be any; NULL with err set if that fails. */
+/* Read `fd` until its end; then call `ended` once, after the output was freed. Takes ownership of `fd`, also on an
+ * error. Makes the rank's directory and file, if the style asks for files; NULL with err set if that fails. */
 struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, enum hvd_stream stream,
 				     const struct hvd_output_style *style, void (*ended)(void *arg), void *arg,
 				     struct hvd_err *err);
-/* Have a function called with all that is read, before it is passed on. NULL: none. */
+/* A function that gets all bytes before they are passed on. NULL: none. */
 typedef void hvd_output_look_fn(enum hvd_stream stream, const char *bytes, size_t n, void *arg);
 void hvd_output_look(struct hvd_output *out, hvd_output_look_fn *look, void *arg);
 /* Pass on what can be read without waiting, and stop. `ended` is not called. NULL is fine. */
 void hvd_output_destroy(struct hvd_output *out);
 
 /* For the end of a process, when nothing else writes to its stdout and stderr any more. If these are sockets (of res,
- * the remote execution server of OpenLava and its relatives), say that nothing follows, and wait until the other side
- * has closed: res may throw away what it has not read yet when this process ends. Waits until `deadline` at most. */
+ * the remote execution server of OpenLava and compatible schedulers), shut them down for writing, and wait until the
+ * other side has closed, because res may throw away what it has not read when this process ends. Waits at most until
+ * `deadline`. */
 void hvd_output_settle(hvd_time deadline);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * ports.h - the ports that a host reserves for servers in the processes of its ranks (lib/net/reserve.h).
  *
- * They are reserved until the ranks have ended: the node agent holds the sockets.
+ * The agent holds the sockets, so the ports are reserved until the ranks have ended.
  */
 #ifndef HVD_PORTS_H
 #define HVD_PORTS_H
@@ -13,8 +13,8 @@
 /* May this host have rank 0? */
 bool hvd_ports_may_have_rank0(const struct hvd_boot *boot, const struct hvd_taskinfo *info);
 
-/* Reserve what the launch wants of this host, which is the node agent's to do, and have the agent register it. If there
- * are too few ports, none is reserved, and the log says so. The caller clears *out when the ranks have ended. */
+/* Reserve the ports that the launch wants on this host, and have the agent register them. If there are too few ports,
+ * none is reserved, and the log says so. The caller clears *out when the ranks have ended. */
 void hvd_ports_reserve(struct hvd_driver_client *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
 		       struct hvd_reserve *out, const struct hvd_log *log);
 

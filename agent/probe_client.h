@@ -2,8 +2,8 @@
 /*
  * probe_client.h - one connection of the probe to one address of another host's agent.
  *
- * The messages are in probe.h. An attempt exists from hvd_probe_client_start() until its owner destroys it, which may
- * be from within `done`.
+ * probe.h has the messages. An attempt exists from hvd_probe_client_start() until its owner destroys it, which may
+ * happen within `done`.
  */
 #ifndef HVD_PROBE_CLIENT_H
 #define HVD_PROBE_CLIENT_H
@@ -30,14 +30,14 @@ struct hvd_target {
 	in_port_t port;
 };
 
-/* Called once, with the result. `at` is NULL when the attempt failed before hvd_probe_client_start() returned. `iface`
- * is the index of the interface of this host over which the connection goes, or -1; `rtt_us` is the time until the
- * result in microseconds for HVD_REACH_OK, else 0. */
+/* Called once, with the result. `at` is NULL if the attempt failed before hvd_probe_client_start() returned. `iface` is
+ * the index of the interface of this host over which the connection goes, or -1. `rtt_us` is the time until the result
+ * in microseconds for HVD_REACH_OK, else 0. */
 typedef void hvd_probe_client_done(void *arg, struct hvd_probe_client *at, enum hvd_reach result, int iface,
 				   uint32_t rtt_us);
 
-/* Begin to connect. `asker` and `target` must outlive the attempt. NULL when the attempt failed at once; `done` has
- * been called then. */
+/* Begin to connect. `asker` and `target` must outlive the attempt. NULL if the attempt failed at once; `done` was then
+ * called. */
 struct hvd_probe_client *hvd_probe_client_start(const struct hvd_asker *asker, const struct hvd_target *target,
 						hvd_probe_client_done *done, void *arg);
 void hvd_probe_client_destroy(struct hvd_probe_client *at); /* without a call of `done`; NULL is fine */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe_server.h - the port on which a node agent answers the probes of other hosts (see probe.h for the messages).
+ * probe_server.h - the port on which an agent answers the probes of other hosts. probe.h has the messages.
  */
 #ifndef HVD_PROBE_SERVER_H
 #define HVD_PROBE_SERVER_H
@@ -11,10 +11,10 @@
 #include <jansson.h>
 #include <netinet/in.h>
 
-/* The size limit of a ping or a pong, in bytes. A peer can have this side keep no more before its signature is
- * checked. */
+/* The size limit of a ping or a pong, in bytes. A peer can make this side keep no more than that before its signature
+ * is checked. */
 #define HVD_PING_MAX 512
-/* The size limit of a message that fills packets. It is taken only from a peer that has signed a ping. A segment over
+/* The size limit of a message that fills packets. Only a peer that has signed a ping may send one. A segment over
  * InfiniBand or loopback may be almost as long. */
 #define HVD_PAD_MAX  65536
 #define HVD_FILL_MAX (HVD_PAD_MAX + 64)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rank_args.h - the options that hvd-agent host and hvd-agent shim have in common: what becomes of the output of ranks,
- * and how the process gets what the launcher has to tell it.
+ * rank_args.h - the options that hvd-agent host and hvd-agent shim have in common: where the output of ranks goes, and
+ * how the process gets the launcher's data.
  */
 #ifndef HVD_RANK_ARGS_H
 #define HVD_RANK_ARGS_H
@@ -15,7 +15,7 @@ struct hvd_rank_args {
 	bool timestamps;
 	int size;
 	bool from_stdin; /* driver's address and key, perhaps environment and directory, come on stdin: preamble.h */
-	bool behind;     /* a monitor has started this process */
+	bool behind;     /* a session wrapper has started this process */
 };
 
 extern const struct hvd_option_row hvd_rank_args_rows[];

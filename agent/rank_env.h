@@ -20,18 +20,18 @@ void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const struct hvd
 		      const struct hvd_log *log);
 
 /* Name the error file (crash_info.h) in the rank's environment, if its framework writes one, and the user has not set
- * another. NULL: there is none. */
+ * another. `path` NULL: there is none. */
 void hvd_rank_env_error_file(struct hvd_strv *env, const char *path);
 
-/* The whole environment of a rank's command: this process's without the launch's boot text, what the plan adds, and the
- * variable of the key where key_fd is not 0. The caller frees *env. */
+/* The whole environment of a rank's command: this process's environment without the launch's boot text, the plan's
+ * variables, and the variable of the key unless key_fd is 0. The caller frees *env. */
 void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts,
 		       const char *command, int key_fd, const struct hvd_log *log);
 
-/* What this process knows of its rank, or, in the first task of a host, of all ranks of that host. `slurm_task` as in
+/* The facts about this process's rank or, in the first task of a host, about all ranks of that host. `slurm_task` as in
  * struct hvd_rank_facts. */
 struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task);
-/* Ask whether names are found, if the plan has PyTorch's store: takes up to HVD_NAME_SERVICE_MS. */
+/* Find out whether names can be looked up, if the plan has PyTorch's store. Takes up to HVD_NAME_SERVICE_MS. */
 struct hvd_name_service hvd_rank_env_names(const json_t *plan);
 /* How many CPUs this process may run on. */
 int hvd_rank_env_cpus(void);

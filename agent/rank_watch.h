@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rank_watch.h - answers what the driver asks about this host's ranks while they run.
+ * rank_watch.h - answers the driver's questions about this host's ranks while they run.
  *
- * Whoever starts ranks, or stays beside them, tells the watch their processes, and hands it the messages that it does
- * not know itself. Ranks are only looked at: nothing is sent to their processes, and nothing of them changes.
+ * The agent that starts or observes the ranks gives the watch their processes, and hands it the messages that it does
+ * not know itself. The watch only looks at ranks: it sends nothing to their processes, and changes nothing of them.
  *
  * Messages of the driver, and the answers:
- *   {"t":"stacks", "id":I, "seconds":S}      where the ranks are (stacks.h). Answered within S seconds (60 at most)
- *                                            and one by
- *   {"t":"stacks", "id":I, "ranks":[…]}      stacks.h has the format. One that comes while another is being answered
- *                                            is answered by {"t":"stacks", "id":I, "busy":true}
- *   {"t":"watch", "every":SEC}               whether the ranks make progress: activity.h has it, and its answer
+ *   {"t":"stacks", "id":I, "seconds":S}      where are the ranks (stacks.h)? Answered within S seconds (60 at most) and
+ *                                            one by
+ *   {"t":"stacks", "id":I, "ranks":[…]}      stacks.h has the format. A question that arrives during another one is
+ *                                            answered by {"t":"stacks", "id":I, "busy":true}
+ *   {"t":"watch", "every":SEC}               do the ranks make progress? activity.h has this message, and its answer
  *
- * Without being asked, where a rank is one of PyTorch whose store is the launch's (torch_rank.h):
+ * Without a question, if a rank is one of PyTorch whose store is the launch's (torch_rank.h):
  *   {"t":"refused", "at":ADDRESS, "port":P}  something on this host tries again and again to reach this port of it,
  *                                            where nobody listens (refused.h). It may be another program
  */
@@ -36,20 +36,20 @@ struct hvd_watched_rank {
 
 struct hvd_rank_watch;
 
-/* `send` gets the answers and takes their reference; it is not called from within hvd_rank_watch_create(). `log` and
- * `base` are not owned and must outlive the watch. */
+/* `send` gets the answers and takes their reference; hvd_rank_watch_create() does not call it. `log` and `base` are not
+ * owned and must outlive the watch. */
 struct hvd_rank_watch *hvd_rank_watch_create(struct event_base *base, void (*send)(json_t *msg, void *arg), void *arg,
 					     const struct hvd_log *log);
 void hvd_rank_watch_destroy(struct hvd_rank_watch *watch); /* NULL is fine; ends what is being asked */
 
-/* A rank runs in this process. A rank that is there already gets the new process. */
+/* A rank runs in this process. A known rank gets the new process. */
 void hvd_rank_watch_add(struct hvd_rank_watch *watch, uint32_t rank, pid_t pid);
-/* The rank has ended; before its process is reaped, so that the pid is not another process's by then. */
+/* The rank has ended. Call this before its process is reaped, because its pid may then become another process's. */
 void hvd_rank_watch_remove(struct hvd_rank_watch *watch, uint32_t rank);
-/* A rank has written so many bytes of output. */
+/* A rank has written this many bytes of output. */
 void hvd_rank_watch_output(struct hvd_rank_watch *watch, size_t bytes);
 
-/* A message of the driver. False: it is of none of the types above. Malformed ones are ignored. */
+/* Handle a message of the driver. False: it has none of the types above. Malformed messages are ignored. */
 bool hvd_rank_watch_message(struct hvd_rank_watch *watch, const json_t *msg);
 
 #endif

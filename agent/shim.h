@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shim.h - what stands in front of ranks that a scheduler or an MPI starts: it finds the host's node agent
+ * shim.h - the process in front of a rank that a scheduler or an MPI starts. It finds the host's agent
  * (agent_socket.h), or starts it, gets the plan from it (shims.h), and runs the rank.
  *
  * Both functions log errors on `log`, and return the exit status.
@@ -26,7 +26,7 @@ struct hvd_shim_opts {
 	const struct hvd_output_style *style;
 };
 
-/* Run the command as a child, tell the agent how it began and ended, and end in the same way. Signals that a scheduler
+/* Run the command as a child, report its start and end to the agent, and end in the same way. Signals that a scheduler
  * sends to the process group reach the command without this process. */
 int hvd_shim_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_shim_opts *opts,
 		 const struct hvd_log *log);

@@ -3,7 +3,7 @@
  * spawned_ranks.h - the processes of a host's ranks: start them, watch them, end them.
  *
  * Each rank is in a process group of its own. To end the ranks, every group gets SIGTERM and, five seconds later,
- * SIGKILL; so does every process that a rank has left behind, which becomes a child of this process
+ * SIGKILL. So does every process that a rank has left behind, which becomes a child of this process
  * (PR_SET_CHILD_SUBREAPER). If this process dies, the kernel kills the ranks (PR_SET_PDEATHSIG).
  */
 #ifndef HVD_SPAWNED_RANKS_H
@@ -43,7 +43,7 @@ struct hvd_spawned_ranks_ops {
 };
 
 /* Start a rank for each object of `plans` ({NAME:VALUE,…}); the id of such a rank is its number. `opts`, `ops` and
- * `log` must outlive the ranks. NULL with err set if one cannot be started; then all were ended. */
+ * `log` must outlive the ranks. NULL with err set if one cannot be started; all others were then ended. */
 struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct event_base *base, const json_t *plans,
 						  const struct hvd_spawned_ranks_opts *opts,
 						  const struct hvd_spawned_ranks_ops *ops, void *arg,
@@ -52,12 +52,12 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct event_base *base, const
  * err set. */
 int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan, int slot, int slots,
 			  struct hvd_err *err);
-/* Send one rank SIGTERM and, so many seconds later, SIGKILL. More than a second is for a rank that has something to do
- * then: one of which all processes ignore SIGTERM does not get it. 0: SIGKILL at once. Does nothing if the rank has
- * ended. */
+/* Send one rank SIGTERM and, `grace` seconds later, SIGKILL. More than a second is for a rank that still has work to
+ * do. If all processes of such a rank ignore SIGTERM, they do not get it. 0: SIGKILL at once. Does nothing if the rank
+ * has ended. */
 #define HVD_MAX_GRACE 3600
 void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, int grace);
-/* Begin to end all ranks; all_gone is called at most five seconds later. A second call changes nothing. */
+/* Begin to end all ranks; all_gone is called after at most five seconds. A second call changes nothing. */
 void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks);
 /* The same at the request of the launcher, whose second request sends SIGKILL at once. A signal to this process does
  * not count as a request: a scheduler may send signals to the launcher and to this process at the same time. */

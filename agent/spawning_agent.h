@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spawning_agent.h - hvd-agent host, where no scheduler watches the ranks: it starts them, watches them and ends them.
+ * spawning_agent.h - hvd-agent host, for ranks that no scheduler watches: it starts them, watches them and ends them.
  *
- * A supervisor gets the plan, starts its ranks (spawned_ranks.h), tells the driver how each of them ended, and keeps
- * its connection to the driver until they have all ended. When the driver says so, or the connection ends, or the
- * supervisor gets SIGTERM, SIGINT or SIGHUP, it ends its ranks, and then itself.
+ * A spawning agent gets the plan, starts its ranks (spawned_ranks.h), reports their ends to the driver, and keeps its
+ * connection to the driver until all of them have ended. When the driver says so, or the connection ends, or the agent
+ * gets SIGTERM, SIGINT or SIGHUP, it ends its ranks, and then itself.
  *
- * The backend starts one process for each host (fork, ssh, blaunch, lsrun), or an agent has come by itself (join.h).
- * This process is the host's node agent, and starts all ranks of the host. In an elastic job it starts and stops ranks
- * for as long as the job runs: the driver's messages are in launcher/driver/agent_registry.h.
+ * It is the one agent of its host, and starts all ranks of the host. The backend starts it (fork, ssh, blaunch, lsrun),
+ * or it is a self-registering agent (join.h). In an elastic job it starts and stops ranks as long as the job runs; the
+ * driver's messages are in launcher/driver/agent_commands.h.
  */
 #ifndef HVD_SPAWNING_AGENT_H
 #define HVD_SPAWNING_AGENT_H
@@ -20,12 +20,12 @@
 #include "taskinfo.h"
 
 /* Returns the exit status: that of the first rank that failed, as a shell gives it. If `refusal` has a code, this host
- * cannot have ranks: the driver is told why, and none is started. */
+ * cannot have ranks: the agent reports the reason to the driver, and starts none. */
 int hvd_spawning_agent_run(const struct hvd_boot *boot, struct hvd_taskinfo *info,
 			   const struct hvd_spawned_ranks_opts *opts, const struct hvd_err *refusal,
 			   const struct hvd_log *log);
 
-/* The same in an agent that came by itself, over its connection, which is taken over. */
+/* The same in a self-registering agent, over its connection. Takes ownership of *join. */
 int hvd_spawning_agent_connect(struct hvd_join *join, struct hvd_taskinfo *info,
 			       const struct hvd_spawned_ranks_opts *opts, const struct hvd_log *log);
 

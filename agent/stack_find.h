@@ -20,17 +20,18 @@ struct hvd_found_ranks {
 	size_t n, room;
 };
 
-/* The main processes of the tasks of JOB or JOB.STEP on this host that belong to this user: by the variables that Slurm
- * sets for tasks. Without STEP those of all steps but batch scripts, and but this process's own. -1 with HVD_E_USAGE
- * for a `target` that is neither. */
+/* The main processes of the tasks of JOB or JOB.STEP on this host that belong to this user, by the variables that Slurm
+ * sets for tasks. Without STEP: those of all steps except batch scripts and this process's own step. -1 with
+ * HVD_E_USAGE for a malformed `target`. */
 int hvd_stack_find_step(const char *target, struct hvd_found_ranks *found, struct hvd_err *err);
 
-/* The process whose stack tells where the rank is: the first one that runs Python, of the rank's main process and those
- * below it; else the last one of a chain of processes that have one child each, as a shell that waits for a program. Up
- * to `room` further Python processes below are stored in `others`; *n is how many. */
+/* The process whose stack shows where the rank is: among the rank's main process and those below it, the first that
+ * runs Python. Without Python, the last of a chain of processes that have one child each, as with a shell that waits
+ * for a program. `others` gets up to `room` further Python processes; *n is how many. */
 pid_t hvd_stack_find_main(pid_t pid, pid_t *others, size_t room, size_t *n);
 
-/* The value of a variable that the process was started with; NULL: none, or it cannot be read. The caller frees it. */
+/* The value of a variable in the environment with which the process was started; NULL: none, or it cannot be read. The
+ * caller frees it. */
 char *hvd_stack_find_env(pid_t pid, const char *name);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stack_parse.h - reads what tools print of a process's stacks.
+ * stack_parse.h - reads the output of tools that print a process's stacks.
  *
  * The result is an object:
  *   {"frames":[FRAME,…], "threads":[{"name":TEXT, "frames":[FRAME,…]},…]}
  * with the stack of the main thread, the innermost frame first, and those of some of the other threads. A FRAME is
- * [FUNCTION, FILE, LINE]; FILE is "" and LINE 0 where the tool knows none. Texts are valid UTF-8, printable, and not
- * longer than HVD_STACK_TEXT.
+ * [FUNCTION, FILE, LINE]; FILE is "" and LINE 0 if the tool does not know them. Texts are valid UTF-8, printable, and
+ * not longer than HVD_STACK_TEXT.
  *
- * The output is that of a program that looks at the memory of another one, so any bytes are fine.
+ * The tool looks at the memory of another program, so any bytes are fine.
  */
 #ifndef HVD_STACK_PARSE_H
 #define HVD_STACK_PARSE_H
@@ -22,8 +22,8 @@
 #define HVD_STACK_THREADS       4
 #define HVD_STACK_THREAD_FRAMES 16
 
-/* The output of `py-spy dump --json` (an array of threads), for the process `pid`. A new reference; NULL: it is none,
- * or no thread of it has a frame. */
+/* The output of `py-spy dump --json` (an array of threads), for the process `pid`. A new reference; NULL if the output
+ * is malformed, or no thread has a frame. */
 json_t *hvd_stack_parse_pyspy(const char *text, size_t len, pid_t pid);
 
 /* The output of `eu-stack -p`, or of gdb's `thread apply all bt`. */

@@ -2,12 +2,13 @@
 /*
  * stacks.h - where this host's ranks are: hvd-agent inspect WHICH.
  *
- * A program of its own, so that whoever asks goes on meanwhile, and can end it. It looks at several ranks at a time,
- * and tells what it knows when its time is over. It prints one object, in the form of stack_pieces.h where it has
- * looked for the ranks itself:
+ * It is a program of its own, so that the asking process goes on meanwhile, and can end it. It looks at several ranks
+ * at a time, and prints what it knows when its time is over. It prints one object, in the form of stack_pieces.h if it
+ * has searched the ranks itself:
  *   {"host":NAME, "ranks":[RANK,…]}
- * A RANK is what stack_tools.h has of its process, with "rank":R, and "step":S where the ranks were looked for. Further
- * processes of a rank that run Python, as the workers of a DataLoader do, follow in "others":[…], a few of them.
+ * A RANK is the object of stack_tools.h for its process, with "rank":R, and "step":S if the ranks were searched.
+ * Further processes of a rank that run Python, such as the workers of a DataLoader, follow in "others":[…], a few of
+ * them.
  */
 #ifndef HVD_STACKS_H
 #define HVD_STACKS_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stderr_tee.h - a task's standard error on its way from the task to where it wrote before, with somebody who looks on.
+ * stderr_tee.h - a task's standard error, on its way from the task to its former destination, with a copy for a reader.
  *
- * The bytes stay in the kernel: tee(2) copies what the pipe has for the looker, and splice(2) moves it on. So not one
- * is lost when the process that passes them on is killed, if another one has the descriptors, too.
+ * The bytes stay in the kernel: tee(2) copies the pipe's contents for the reader, and splice(2) moves them on. So
+ * nothing is lost if the process that passes them on is killed while another process also has the descriptors.
  */
 #ifndef HVD_STDERR_TEE_H
 #define HVD_STDERR_TEE_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The room in which a process looks at what its taps pass on; one for all of them. */
+/* The memory in which a process reads copies; one for all of its tees. */
 struct hvd_stderr_tee_view {
 	int ends[2]; /* a pipe */
 	char *bytes;
@@ -33,12 +33,12 @@ enum hvd_stderr_tee_state {
 int hvd_stderr_tee_view_open(struct hvd_stderr_tee_view *view);
 void hvd_stderr_tee_view_close(struct hvd_stderr_tee_view *view); /* a zeroed one is fine */
 
-/* Pass on about `budget` bytes at most, without waiting. `look` is called with all bytes, in their order, before they
- * are passed on; NULL: nobody looks. */
+/* Pass on at most about `budget` bytes, without waiting. `look` is called with all bytes, in their order, before they
+ * are passed on; NULL: nobody reads them. */
 enum hvd_stderr_tee_state hvd_stderr_tee_pass(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view *view,
 					      size_t budget, void (*look)(const char *bytes, size_t len, void *arg),
 					      void *arg);
-/* The task has ended: make room, so that all that the pipe has can be passed on at once although nobody reads it
+/* The task has ended: enlarge the pipe, so that all of its bytes can be passed on at once although nobody reads them
  * yet. */
 void hvd_stderr_tee_widen(struct hvd_stderr_tee *st);
 void hvd_stderr_tee_close(struct hvd_stderr_tee *st);

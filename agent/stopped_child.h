@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stopped_child.h - has a child go on that somebody has stopped.
+ * stopped_child.h - continues a child that somebody has stopped.
  *
- * For a watchdog, whose child ranks need: if it stays stopped (SIGSTOP, as by pkill -STOP) they wait for it until
- * PyTorch's timeout. Where Slurm suspends a job it stops the watchdog, too, well before it would have the child go on.
+ * For a watchdog, whose child the ranks need: if the child stays stopped (SIGSTOP, as by pkill -STOP), they wait for it
+ * until PyTorch's timeout. If Slurm suspends a job, it stops the watchdog, too, well before the watchdog would continue
+ * the child.
  */
 #ifndef HVD_STOPPED_CHILD_H
 #define HVD_STOPPED_CHILD_H
@@ -21,10 +22,10 @@ struct hvd_stopped_child {
 	hvd_time since; /* 0 = it is not stopped */
 };
 
-/* To be called once, before the first hvd_stopped_child_poll(): handles and blocks SIGCHLD in this process. */
+/* Call this once, before the first hvd_stopped_child_poll(). It handles and blocks SIGCHLD in this process. */
 void hvd_stopped_child_begin(struct hvd_stopped_child *child, pid_t pid);
-/* As poll(2) without a limit, but for this: it returns when the child has been stopped, or has gone on, too, and may
- * return for no reason. The child's end is left to waitpid(2). */
+/* Like poll(2) without a limit, but it also returns when the child was stopped or continued, and may return without a
+ * reason. waitpid(2) still reports the child's end. */
 void hvd_stopped_child_poll(struct hvd_stopped_child *child, struct pollfd *fds, nfds_t n);
 
 #endif

@@ -2,12 +2,13 @@
 /*
  * streams.h - standard output and standard error of one rank, as far as they pass through this process.
  *
- * All does where the style of output asks for labels or files. Else standard error does where it is to be looked at,
- * byte by byte, and is no terminal. If it goes where standard output goes, both pass, through one pipe: what the rank
- * writes to the two stays in order.
+ * Both pass if the style of output asks for labels or files. Otherwise only standard error passes, byte by byte, if it
+ * is to be read and is no terminal. If standard error goes to the same place as standard output, both pass, through one
+ * pipe, so that the rank's output stays in order.
  *
- * Another process may look at standard error in place of this one (stderr_tee.h). Then it passes through that one
- * first, and through this one only where it must: for labels and files, and where it goes to no pipe.
+ * Another process may read standard error in place of this one (stderr_tee.h). Standard error then passes through that
+ * process first. It also passes through this one only if it must: for labels and files, and if its destination is no
+ * pipe.
  */
 #ifndef HVD_STREAMS_H
 #define HVD_STREAMS_H
@@ -19,27 +20,27 @@
 #include <event2/event.h>
 #include <stdbool.h>
 
-/* Zeroed: nothing passes. Must stay where it is while something does. */
+/* Zeroed: nothing passes. The struct must not move while something passes. */
 struct hvd_streams {
 	struct hvd_output *out[2]; /* by enum hvd_stream; NULL = does not pass, or has ended */
 	int child[2];              /* the rank's ends; 0 = closed */
 };
 
-/* Hand two descriptors, which stay the caller's, to who looks at standard error: the reading end of the pipe that the
- * rank writes to, and where that goes on to. False: nobody looks. */
+/* Hand two descriptors, which stay the caller's, to the reader of standard error: the reading end of the pipe that the
+ * rank writes to, and the destination of its bytes. False: nobody reads. */
 typedef bool hvd_streams_tap_fn(const int fds[2], void *arg);
 
 /* How many descriptors a rank's streams take in this process. */
 int hvd_streams_fds(const struct hvd_output_style *style);
 
-/* Make the pipes of a rank, and name them to `spawn`. `look` may be NULL, see hvd_output_look(); and so may `tap`:
- * nobody else looks. -1 with err set; the caller closes the streams then, too. */
+/* Make the pipes of a rank, and name them to `spawn`. `look` may be NULL, see hvd_output_look(); so may `tap`: no other
+ * process reads. -1 with err set; the caller closes the streams then, too. */
 int hvd_streams_open(struct hvd_streams *streams, struct event_base *base, int rank,
 		     const struct hvd_output_style *style, hvd_output_look_fn *look, hvd_streams_tap_fn *tap, void *arg,
 		     struct hvd_spawn *spawn, struct hvd_err *err);
 /* The rank was started, or could not be: close its ends. */
 void hvd_streams_started(struct hvd_streams *streams);
-/* Has all that passed here ended? */
+/* Have all streams that pass here ended? */
 bool hvd_streams_ended(const struct hvd_streams *streams);
 /* Pass on what can be read without waiting, and stop. */
 void hvd_streams_close(struct hvd_streams *streams);

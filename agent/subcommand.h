@@ -45,9 +45,8 @@ struct hvd_subcommand {
 extern const struct hvd_subcommand hvd_subcommand_host, hvd_subcommand_shim, hvd_subcommand_plan,
 	hvd_subcommand_connect;
 
-/* Read the options into the zeroed struct `values`, and have *operands point to what follows them in argv, which may
- * get another order. Returns -1 to go on, or the exit status to end with: 0 after --help, 2 after a message and the
- * usage. */
+/* Read the options into the zeroed struct `values`, and point *operands to the operands in argv, whose order may
+ * change. Returns -1 to go on, or the exit status to end with: 0 after --help, 2 after a message and the usage. */
 int hvd_subcommand_parse(const struct hvd_subcommand *subcommand, int argc, char **argv, void *values, char ***operands,
 			 const struct hvd_log *log);
 /* Report `why` and the usage, and return 2. */

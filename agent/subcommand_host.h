@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * subcommand_host.h - hvd-agent host in an agent that has come by itself.
+ * subcommand_host.h - hvd-agent host in a self-registering agent.
  */
 #ifndef HVD_SUBCOMMAND_HOST_H
 #define HVD_SUBCOMMAND_HOST_H
@@ -8,7 +8,7 @@
 #include "join.h"
 #include "lib/base/log.h"
 
-/* Be the node agent that join->args describes, over the agent's connection. Takes over *join. Returns the exit
+/* Be the agent that join->args describes, over the agent's connection. Takes ownership of *join. Returns the exit
  * status. */
 int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log);
 

@@ -2,8 +2,8 @@
 /*
  * taskinfo.h - which rank, on which host, a process of hvd-agent is.
  *
- * There is one reader for each way in which a scheduler, an MPI or the launcher tells it. The driver compares what the
- * hosts say.
+ * There is one reader for each source: a scheduler, an MPI or the launcher. The driver compares the information of all
+ * hosts.
  */
 #ifndef HVD_TASKINFO_H
 #define HVD_TASKINFO_H
@@ -30,7 +30,7 @@ struct hvd_taskinfo {
  * SLURM_STEP_NUM_TASKS and SLURMD_NODENAME (srun(1), "OUTPUT ENVIRONMENT VARIABLES"). */
 int hvd_taskinfo_slurm(struct hvd_taskinfo *info, struct hvd_err *err);
 
-/* In a process that an MPI has started. The MPI tells only rank and size, and perhaps local rank and local size:
+/* In a process that an MPI has started. The MPI gives only rank and size, and perhaps local rank and local size:
  * OMPI_COMM_WORLD_* (Open MPI, IBM Spectrum MPI), PMI_RANK with MPI_LOCALRANKID (MPICH, Intel MPI), else PMIX_RANK.
  * `hosts`, "HOST:SLOTS,…", is where the launcher had the MPI put the ranks, slot by slot. It is an error if the MPI's
  * variables disagree with it. */
@@ -44,8 +44,8 @@ int hvd_taskinfo_jsrun(const char *hosts, struct hvd_taskinfo *info, struct hvd_
  * "FIRST:COUNT". */
 int hvd_taskinfo_host(const char *host, const char *ranks, struct hvd_taskinfo *info, struct hvd_err *err);
 
-/* Number the ranks anew, as the plan says ("numbers" and "size", launcher/driver/spares.h), if it does. The host may
- * have fewer ranks afterwards. -1 with err set: the numbers are malformed, and *info is as it was. */
+/* If the plan numbers the ranks anew ("numbers" and "size", launcher/driver/spares.h), do so here. The host may have
+ * fewer ranks afterwards. -1 with err set: the numbers are malformed, and *info is unchanged. */
 int hvd_taskinfo_renumber(struct hvd_taskinfo *info, const json_t *plan, struct hvd_err *err);
 
 void hvd_taskinfo_free(struct hvd_taskinfo *info);

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 /* Has this process, or one below it, loaded PyTorch, with TORCHELASTIC_USE_AGENT_STORE=True in its environment? False
- * where that cannot be told. Looks at 64 processes at most. */
+ * if that cannot be read. Looks at 64 processes at most. */
 bool hvd_torch_rank(pid_t pid);
 
 #endif

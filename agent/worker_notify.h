@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker_notify.h - the node agent tells an elastic worker on its host that the hosts of the job have changed.
+ * worker_notify.h - the agent notifies an elastic worker on its host that the hosts of the job have changed.
  *
- * The launcher does not do so itself, because a worker listens on the job's network only, to which the launcher's host
+ * The launcher does not do so itself, because a worker listens only on the job's network, to which the launcher's host
  * may not belong.
  *
  *   from the launcher   {"t":"notify", "worker":N, "to":TEXT, "time":T}   to: the worker's addresses, as the worker has
@@ -18,8 +18,10 @@
 
 struct hvd_worker_notify;
 
-/* Sends one notification at a time: a new one takes the place of one that is under way. `answer` gets the messages for
- * the launcher, whose reference it owns. */
+/*
+ * Sends one notification at a time: a new one replaces one that is under way. `answer` gets the messages for the
+ * launcher, and owns their references.
+ */
 struct hvd_worker_notify *hvd_worker_notify_create(struct event_base *base, void (*answer)(json_t *msg, void *arg),
 						   void *arg);
 void hvd_worker_notify_destroy(struct hvd_worker_notify *wn); /* NULL is fine */

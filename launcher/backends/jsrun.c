@@ -10,9 +10,10 @@
  *   CSM: the cores that are not kept for the system, and the job's SMT mode;
  *   the compute nodes: one task on each runs `hvd-agent topology`.
  *
- * Killing jsrun does not always kill its tasks. So each shim stays connected to
- * the driver and ends its rank with the connection (agent/spawning_agent.h). The shims
- * are told which ranks each host has, and compare that with what jsrun says.
+ * Killing jsrun does not always kill its tasks. So the agent has the shims end
+ * their ranks when the driver says so, or when its connection to the driver
+ * ends (agent/observing_agent.h). The shims get the ranks of each host on their
+ * command line, and compare them with jsrun's variables.
  *
  * Options are those of IBM's "jsrun command"; nothing here has run with IBM's
  * jsrun.
