@@ -3,18 +3,18 @@
  * failure_report.h - which rank of a launch failed first, and what is known of that.
  *
  * The owner adds the ends of ranks in any order, with times by one clock (launcher/driver/driver.h). In the end the
- * report says which failure came first by the time at which it happened: the first sign of it, or else the end of the
- * process. Failures are of four kinds, of which the first that there is has the first failure:
+ * report names the first failure by the time at which it happened: the first sign of it, or else the end of the
+ * process. There are four kinds of failures. The first failure is of the first kind that occurs:
  *   OWN     a rank failed by itself; or was killed before any other had ended with a failure
- *   PEER    it failed since others could not be reached any longer: a connection error of Gloo, NCCL, Horovod, …
+ *   PEER    it failed because it could not reach others any longer: a connection error of Gloo, NCCL, Horovod, …
  *   KILLED  it was ended by a signal that others send (SIGTERM, SIGKILL, …), or after the launch had begun to end ranks
- *   ALL     it was ended with all others (HVD_END_WITH_ALL): never the first, and never reported alone. If it had said
- *           before that others could not be reached, it counts as PEER
- * A process of the launch that has ended before that (struct hvd_loss) is what failed first, if it explains the
- * failure: one of kind PEER or KILLED, or any on its own host; a host that was lost, any at all. Otherwise the report
- * tells of it besides.
+ *   ALL     it was ended with all others (HVD_END_WITH_ALL): never the first, and never reported alone. If it had
+ *           reported before that it could not reach others, it counts as PEER
+ * A process of the launch that has ended earlier (struct hvd_loss) is what failed first, if it explains the failure:
+ * any failure of kind PEER or KILLED, or any on its own host; a lost host explains any failure. Otherwise the report
+ * mentions the process besides.
  *
- * Where there are only those of kind PEER, a rank that ended with 0 before any of them had is named: the others still
+ * If all failures are of kind PEER, the report names a rank that ended with 0 before all of them: the others still
  * needed it.
  *
  * Does no I/O. Some ends are kept in full, the others are counted, so that a job of 10,000 ranks costs no more than a
@@ -35,15 +35,15 @@ struct hvd_failure_report;
 struct hvd_failure_report *hvd_failure_report_create(void);
 void hvd_failure_report_destroy(struct hvd_failure_report *report); /* NULL is fine */
 
-/* The rank has ended, with 0 or not. Nothing is owned; `host` is a name. ended_at must be known. */
+/* The rank has ended, with 0 or another status. Nothing is owned; `host` is a name. ended_at must be known. */
 void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_rank_end *end, const char *host);
-/* A process of the launch has ended before the ranks. Again when more is known of it. Nothing is owned. */
+/* A process of the launch has ended before the ranks. Call this again when more is known of it. Nothing is owned. */
 void hvd_failure_report_lost(struct hvd_failure_report *report, const struct hvd_loss *loss);
 /* The launch ends the ranks from now on (ns since the epoch). Only the first time counts. */
 void hvd_failure_report_ending(struct hvd_failure_report *report, int64_t now);
 
-/* The first failure: an end that stays the report's own, and *host, until the next call with this report. NULL: there
- * is none. Its status is 0 where a rank ended too early with 0. */
+/* The first failure, and *host. The report owns both; they are valid until the next call with this report. NULL: there
+ * is none. Its status is 0 if a rank ended too early with 0. */
 const struct hvd_rank_end *hvd_failure_report_first(struct hvd_failure_report *report, const char **host);
 /* Was the first failure a SIGKILL of which nothing more is known? Then the caller may know who has sent it. */
 bool hvd_failure_report_killed(struct hvd_failure_report *report);
@@ -52,22 +52,22 @@ bool hvd_failure_report_killed(struct hvd_failure_report *report);
 void hvd_failure_report_killer(struct hvd_failure_report *report, const char *text);
 /* Is there anything to report: a failure, or a process of the launch that was lost before all ranks were ended? */
 bool hvd_failure_report_any(struct hvd_failure_report *report);
-/* The process of the launch that failed first; NULL: none did. The report's own, until the next call. */
+/* The process of the launch that failed first; NULL: none did. The report owns it; it is valid until the next call. */
 const struct hvd_loss *hvd_failure_report_loss(struct hvd_failure_report *report);
 /* The highest exit status of a rank, as a shell gives it: srun ends with that. */
 int hvd_failure_report_highest(const struct hvd_failure_report *report);
-/* The status of the launch, as from waitpid(2): the first failure's, or, where that one ended with 0 or was ended with
- * all others, that of the first rank that ended by itself with a failure. 0: there is no failure. */
+/* The status of the launch, as from waitpid(2): the first failure's. If that one ended with 0 or was ended with all
+ * others, the status of the first rank that ended by itself with a failure. 0: there is no failure. */
 int hvd_failure_report_status(struct hvd_failure_report *report);
 
 /* Was the first failure a SIGKILL, and were others killed in the same way within a second, while no rank failed in
  * another way? Then somebody has killed them all, as Slurm does when srun is forced to end. */
 bool hvd_failure_report_killed_together(struct hvd_failure_report *report);
 
-/* Some lines for people, escaped: which rank failed first, and all that is known of it, of the others, and of what to
- * do. `brief`: only the first line, with the error. NULL: no failure. Caller frees. */
+/* Some lines for people, escaped: the rank that failed first, everything that is known of it and of the others, and the
+ * remedy. `brief`: only the first line, with the error. NULL: no failure. Caller frees. */
 char *hvd_failure_report_text(struct hvd_failure_report *report, bool brief);
-/* The same as a message of the log, an error. Nothing without a failure. */
+/* The same as a message of the log, an error. Logs nothing without a failure. */
 void hvd_failure_report_log(struct hvd_failure_report *report, bool brief, const struct hvd_log *log);
 
 /* For programs: *first is {"rank":R, "host":TEXT, "how":TEXT, "local_rank":L, "pid":P, "status":S, "time":SECONDS,

@@ -57,8 +57,8 @@ struct hvd_failure_report {
 	int64_t ending_at;   /* 0 = not yet */
 };
 
-/* The process of the launch whose loss explains the first failure `first` of this kind; or, with NULL, that ranks were
- * ended. NULL: none does. */
+/* The process of the launch whose loss explains the first failure `first` of this kind; or, with NULL, the fact that
+ * ranks were ended. NULL: none does. */
 const struct hvd_loss *hvd_failure_cause(const struct hvd_failure_report *report, const struct hvd_failure *first,
 					 enum hvd_failure_kind kind);
 

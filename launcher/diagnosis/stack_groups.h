@@ -2,14 +2,14 @@
 /*
  * stack_groups.h - the stacks of a job's ranks, in groups of ranks that are at the same place.
  *
- * Pure: makes text and JSON of what the hosts have said. `said` is
+ * Pure: makes text and JSON of the hosts' answers. `said` is
  *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT}
- * with a RANK as agent/stacks.h has it, and with the hosts that did not answer in time in "silent". What it holds comes
- * from other hosts: what has another form is left out, and all texts are escaped.
+ * with a RANK as in agent/stacks.h, and the hosts that did not answer in time in "silent". The contents come from other
+ * hosts: anything in another form is left out, and all texts are escaped.
  *
- * A group's place is the line of the user's program that the main thread is in, and what that line calls: "all_reduce
- * (train.py:41)". Files of installed packages and of Python's own library are not the user's. Small groups come first:
- * the rank that does something else than all others is at the top.
+ * A group's place is the line of the user's program in which the main thread is, and the function that it calls:
+ * "all_reduce (train.py:41)". Files of installed packages and of Python's own library are not the user's. Small groups
+ * come first, so a rank that is elsewhere than all others is at the top.
  */
 #ifndef HVD_STACK_GROUPS_H
 #define HVD_STACK_GROUPS_H

@@ -44,7 +44,8 @@ void hvd_stack_groups_clear(struct hvd_stack_groups *groups);
 const char *hvd_stack_text_of(const json_t *object, const char *key);
 const char *hvd_stack_frame_text(const json_t *frame, size_t i);
 
-/* Where a process is; without a stack, or in any case, by what the kernel says. */
+/* Where a process is. hvd_stack_kernel_place() uses the kernel's information only, as does hvd_stack_place() if there
+ * is no stack. */
 void hvd_stack_place(const json_t *process, char out[HVD_STACK_TEXT]);
 void hvd_stack_kernel_place(const json_t *process, char out[HVD_STACK_TEXT]);
 

@@ -2,9 +2,9 @@
 /*
  * stacks_command.h - hvdrun --stacks: shows where the ranks of a running job are.
  *
- * The process of the launch is asked where it runs on this host (control.h): it knows its ranks and the store. Else a
- * job of Slurm is asked by a short step of its own beside the job's steps (srun --overlap), with one task on each
- * of the job's nodes, which looks for the ranks there (agent/stacks.h).
+ * If the process of the launch runs on this host, the command asks it (control.h), because it knows its ranks and the
+ * store. Otherwise the command asks a Slurm job by a short step of its own beside the job's steps (srun --overlap),
+ * with one task on each of the job's nodes, which looks for the ranks there (agent/stacks.h).
  */
 #ifndef HVD_STACKS_COMMAND_H
 #define HVD_STACKS_COMMAND_H
@@ -15,8 +15,7 @@
 #include <stdbool.h>
 
 /* Ask, and print the groups (stack_groups.h) to stdout, as JSON with `json`. `task`: the path of hvd-agent, which all
- * hosts have. Returns 0; -1 with err set: nothing is known, HVD_E_USAGE where there is no such job, or it does not
- * run. */
+ * hosts have. Returns 0; -1 with err set: nothing is known, HVD_E_USAGE if there is no such job, or it does not run. */
 int hvd_stacks_command(const char *target, bool json, const char *task, const struct hvd_log *log, struct hvd_err *err);
 
 #endif

@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent_registry.h - the node agents of a launch, one for each host: which of them are part of the job.
+ * agent_registry.h - the agents of a launch, one for each host: which hosts are part of the job.
  *
  * The hosts are those of a job of fixed size (driver.h), or those of an elastic job, which come and go
  * (agent_commands.h). Both kinds of job take the same steps:
  *
- *   register  each agent says what its host is
- *   open      when all hosts that are expected have registered, the rendezvous is opened
- *   probe     each agent tries its neighbours and the rendezvous, and reports what it reached. Where packets were lost
- *             all agents probe again, as long as time is left
+ *   register  each agent describes its host
+ *   open      when all expected hosts have registered, the driver opens the rendezvous
+ *   probe     each agent tries to reach its neighbours, and reports which it reached. If packets were lost, all agents
+ *             probe again, as long as time is left
  *   decide    the planner chooses the networks that connect the hosts (planner.h); these hosts are admitted
  *
  * The stages of an agent (host_table.h), and what ends each:
  *
  *   ABSENT      hvd_agent_registry_expect(). The hosts of a job of fixed size are expected from the beginning
  *   EXPECTED    the agent registers
- *   REGISTERED  all that are expected have registered, and the rendezvous is open
+ *   REGISTERED  all expected hosts have registered, and the rendezvous is open
  *   PROBING     the agent reports
- *   REPORTED    all that are probing have reported
+ *   REPORTED    all probing hosts have reported
  *   ADMITTED    until the end of the job
  *
- * An agent of an elastic job becomes ABSENT again, from any stage, when its connection or its time ends, when it does
- * not fit, or by hvd_agent_registry_forget(). An agent that registers after the decision probes by itself, and is
- * admitted when it reaches a host that is in. In a job of fixed size each of these ends is a failure of the start.
+ * An agent of an elastic job becomes ABSENT again, from any stage, when its connection or its time ends, when its host
+ * does not fit, or by hvd_agent_registry_forget(). An agent that registers after the decision probes by itself, and is
+ * admitted if it reaches an admitted host. In a job of fixed size each of these ends is a failure of the start.
  *
  * Messages are JSON objects (wire.h), whose type is "t". From an agent:
  *   register                                                  lib/job/host_info.h
  *   report                                                    agent/probe.h
- *   {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}      it cannot do its part; any process of the job may say so
- *   {"t":"relay"}                                             the answer to the same: messages of bytes that follow are
- *                                                             those of a relay that begins anew
- * and what plan_delivery.h, driver.h and agent_commands.h have. To an agent:
+ *   {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}      it cannot do its part; any process of the job may send
+ *                                                             this
+ *   {"t":"relay"}                                             the answer to the same: the messages of bytes that follow
+ *                                                             are those of a relay that has started again
+ * and those of plan_delivery.h, driver.h and agent_commands.h. To an agent:
  *   {"t":"probe", …}                                          agent/probe.h
  *   {"t":"plan", "ranks":[], "stay":true}                     your host is part of an elastic job
- *   {"t":"relay"}                                             your relay was not understood, or there was no room: it
- *                                                             is to begin anew
+ *   {"t":"relay"}                                             your relay has broken the protocol, or there was no room:
+ *                                                             it must start again
  *   {"t":"failed"} {"t":"misused"}                            the start has failed; misused: by a wrong option
  *   {"t":"end"}                                               end your ranks and yourself; again: at once
  *   {"t":"signal", "sig":N}                                   send this signal to your ranks
@@ -48,41 +49,41 @@
 #include "lib/protocol/handshake.h"
 #include "progress.h"
 
-/* For which hosts the first decision waits, and what it means when one of them does not come. */
+/* For which hosts the first decision waits, and what happens if one of them does not register. */
 enum hvd_barrier {
-	/* For all hosts of the job, whose number opts->hosts or the first registration says. They share one deadline.
-	 * The job fails without any of them. The rendezvous may run on rank 0's host. */
+	/* It waits for all hosts of the job, whose number opts->hosts or the first registration gives. They share one
+	 * deadline. The job fails without any of them. */
 	HVD_BARRIER_ALL,
-	/* For the hosts that are expected. Each has opts->start_timeout to register, and again to report. The job goes
-	 * on without a host. The rendezvous runs in this process, as any host may leave. */
+	/* It waits for the expected hosts. Each has the start timeout (launch_spec.h) to register, and again to report.
+	 * The job goes on without a host. */
 	HVD_BARRIER_AS_THEY_COME,
 };
 
 struct hvd_rv;
 struct hvd_stacks;
 
-/* A function may be NULL where it is said to concern the other kind of job. */
+/* A function that concerns one kind of job may be NULL for the other. */
 struct hvd_agent_registry_ops {
 	/* The rendezvous is open in this process, and no rank knows of it yet. -1 with err set: the start fails. */
 	int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
 	void (*registered)(uint32_t host, void *arg);
 	/* The first decision, or with HVD_BARRIER_ALL the only one: all hosts are admitted. May be NULL. */
 	void (*decided)(void *arg);
-	/* ALL: the host is none of the job's (spares.h); its agent, if there is one, was told to end. May be NULL. */
+	/* ALL: the job leaves the host out (spares.h); its agent, if there is one, was told to end. May be NULL. */
 	void (*left_out)(uint32_t host, void *arg);
 	/* AS_THEY_COME: the host is admitted. */
 	void (*admitted)(uint32_t host, void *arg);
-	/* AS_THEY_COME: the host does not come, or does not fit, or its connection has ended; it is ABSENT. `unfit`: it
-	 * need not be tried again. */
+	/* AS_THEY_COME: the host does not come, or does not fit, or its connection has ended; it is ABSENT. `unfit`: do
+	 * not try it again. */
 	void (*gone)(uint32_t host, const struct hvd_err *why, bool unfit, void *arg);
 	/* AS_THEY_COME: the connection of an agent that was told to end has ended. `lost`: its host does not answer. */
 	void (*left)(uint32_t host, bool lost, void *arg);
 	/* ALL: a connection has ended; the client is released after the call. */
 	void (*disconnected)(struct hvd_client *cl, const struct hvd_err *why, void *arg);
-	/* A message of a type that is not listed above. The client may be finished from within, except an agent's. */
+	/* A message of a type that is not listed above. The callee may finish the client, except an agent's. */
 	void (*message)(struct hvd_client *cl, const char *type, const json_t *msg, void *arg);
-	/* The start has failed, and all agents were told. Called once; after it nothing but `left` and `disconnected`
-	 * is. */
+	/* The start has failed, and all agents were told. Called once; afterwards only `left` and `disconnected` are
+	 * called. */
 	void (*failed)(const struct hvd_err *why, void *arg);
 	/* With --hang-timeout: no rank makes progress (progress.h). May be NULL. */
 	hvd_stalled_fn *stalled;
@@ -106,19 +107,18 @@ void hvd_agent_registry_adopt(struct hvd_agent_registry *agents, struct hvd_conn
 
 /* AS_THEY_COME: the host's agent was started. Hosts are known by their number in the job. */
 void hvd_agent_registry_expect(struct hvd_agent_registry *agents, uint32_t host, const char *name);
-/* AS_THEY_COME: the host is not wanted any longer. Its agent is told to end, if it has registered. `gone` is not
- * called. */
+/* AS_THEY_COME: the host is no longer wanted. Its agent is told to end, if it has registered. `gone` is not called. */
 void hvd_agent_registry_forget(struct hvd_agent_registry *agents, uint32_t host);
 
-/* Let the start fail, for a reason outside. Nothing happens if it has failed before. */
+/* Fail the start, for a reason outside. Does nothing if it has already failed. */
 void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd_err *why);
-/* AS_THEY_COME: tell all agents to end their ranks and themselves (twice: at once), those that register later, too. */
+/* AS_THEY_COME: tell all agents to end their ranks and themselves (twice: at once), also agents that register later. */
 void hvd_agent_registry_end(struct hvd_agent_registry *agents);
-/* AS_THEY_COME: ranks were started, or have gone on (progress.h). */
+/* AS_THEY_COME: ranks were started, or have made progress (progress.h). */
 void hvd_agent_registry_progress(struct hvd_agent_registry *agents);
-/* Asks where the ranks are; the agents' own. */
+/* The object that asks where the ranks are. The registry owns it. */
 struct hvd_stacks *hvd_agent_registry_stacks(const struct hvd_agent_registry *agents);
-/* Have all processes of admitted hosts that are connected pass a signal on to their ranks. */
+/* Have all connected processes of admitted hosts pass a signal on to their ranks. */
 void hvd_agent_registry_signal(struct hvd_agent_registry *agents, int sig);
 
 #endif

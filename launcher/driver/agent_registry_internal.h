@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent_registry_internal.h - what the files of the node agents share: agent_registry.c (who is expected, who goes),
- * admission.c (who gets in) and agent_messages.c. Their users, driver.c and agent_commands.c, read the table, the plan
- * and the clients here, and change no stage.
+ * agent_registry_internal.h - what the files of the registry share: agent_registry.c (which hosts are expected, and
+ * which go), admission.c (which hosts are admitted) and agent_messages.c. Their users, driver.c and agent_commands.c,
+ * read the table, the plan and the clients here, and change no stage.
  */
 #ifndef HVD_AGENT_REGISTRY_INTERNAL_H
 #define HVD_AGENT_REGISTRY_INTERNAL_H
@@ -54,21 +54,21 @@ struct hvd_agent_registry {
 
 /* ---- agent_registry.c: hosts that go ---- */
 
-/* The host is out of the job, which fails or goes on without it, as the barrier says. */
+/* The host is out of the job. The job fails or goes on without it, by the barrier. */
 void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit);
-/* The hosts of the table, or their relays, and no others may come to the rendezvous from now on. */
+/* From now on only the hosts of the table, or their relays, may use the rendezvous. */
 void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents);
-/* Tell an agent to end. What it says from now on is ignored. */
+/* Tell an agent to end. Its later messages are ignored. */
 void hvd_agent_registry_dismiss(struct hvd_client *cl);
 
 /* ---- agent_deadlines.c ---- */
 
 void hvd_agent_deadlines_create(struct hvd_agent_registry *agents);
-/* ALL: the time of all hosts begins, unless it has begun before. */
+/* ALL: start the time of all hosts, unless it has started before. */
 void hvd_agent_deadlines_begin(struct hvd_agent_registry *agents);
 /* AS_THEY_COME: a host's deadline or stage has changed. */
 void hvd_agent_deadlines_update(struct hvd_agent_registry *agents);
-/* AS_THEY_COME: ask the agent of an admitted host whether it is there, unless an answer is awaited already. `soon`: it
+/* AS_THEY_COME: ask the agent of an admitted host whether it is there, unless an answer is already awaited. `soon`: it
  * has less time, also for that answer. */
 void hvd_agent_deadlines_ask(struct hvd_agent_registry *agents, uint32_t host, bool soon);
 /* … it has answered. */
@@ -78,9 +78,9 @@ void hvd_agent_deadlines_stop(struct hvd_agent_registry *agents);
 
 /* ---- admission.c ---- */
 
-/* Take the next step if no host is awaited any longer: call this when a host has registered, reported or gone. */
+/* Take the next step if no host is awaited any longer. Call this when a host has registered, reported or gone. */
 void hvd_admission_check(struct hvd_agent_registry *agents);
-/* Order a probe from all that have registered and were not told to probe yet. */
+/* Order a probe from all hosts that have registered and have no order yet. */
 void hvd_admission_probe(struct hvd_agent_registry *agents);
 /* A host that came after the decision has reported. */
 void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host);

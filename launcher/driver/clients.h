@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clients.h - the node agents that are connected to the driver, one of each host, and watchdogs that tell of their end.
+ * clients.h - the agents that are connected to the driver, one of each host, and watchdogs that report their end.
  *
- * Each connection must prove first that it belongs to the launch (preauth.h). Only messages of connections that have
- * are passed on. Connections that are refused are logged. The hosts of all others are watched (hvd_conn_watch_host()).
+ * Each connection must first prove that it belongs to the launch (preauth.h). Messages of other connections are not
+ * passed on. Refused connections are logged. The hosts of all others are watched (hvd_conn_watch_host()).
  */
 #ifndef HVD_CLIENTS_H
 #define HVD_CLIENTS_H
@@ -28,12 +28,12 @@ struct hvd_rv_child;
 
 struct hvd_client;
 
-/* What one has to say who passes on what the ranks of an agent write and read (lib/job/join.h). */
+/* Passes on the output and input of an agent's ranks (lib/job/join.h). */
 struct hvd_client_io {
 	struct hvd_client *client; /* NULL before it is adopted, and when its connection has ended */
 	/* Messages of bytes that are not the store's. */
 	void (*bytes)(struct hvd_client_io *io, const unsigned char *data, size_t len);
-	/* Every message of JSON. True: it was for this one alone. */
+	/* Every message of JSON. True: it was only for this object. */
 	bool (*message)(struct hvd_client_io *io, const char *type, const json_t *msg);
 	/* The connection has ended, or is about to be closed. */
 	void (*gone)(struct hvd_client_io *io, const struct hvd_err *why);
@@ -70,23 +70,23 @@ void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host 
 		      const struct hvd_driver_opts *opts, struct hvd_boot *boot);
 void hvd_clients_stop_listening(struct hvd_clients *cls);
 
-/* A connection that has proven in this session that it belongs to the launch, elsewhere. It is the clients' from now
- * on. `io` stays valid until its `client` is NULL or was released by hvd_client_release(). */
+/* A connection that has already proven in this session that it belongs to the launch. The clients own it from now on.
+ * `io` stays valid until its `client` is NULL or was released by hvd_client_release(). */
 void hvd_clients_adopt(struct hvd_clients *cls, struct hvd_conn *conn, struct hvd_client_io *io);
-/* Nobody passes on any longer what this one's ranks write. One without a client is fine. */
+/* `io` no longer passes on the output of its client's ranks. An `io` without a client is fine. */
 void hvd_client_release(struct hvd_client_io *io);
 
 /* All clients, the oldest first. NULL after the last. */
 struct hvd_client *hvd_clients_first(const struct hvd_clients *cls);
 struct hvd_client *hvd_clients_next(const struct hvd_client *cl);
 
-/* Send {"t":type} to all of them. */
+/* Send {"t":type} to all clients. */
 void hvd_clients_tell(struct hvd_clients *cls, const char *type);
 
 /* The client's host has a relay of the rendezvous `rv`, whose messages come over the client's connection. */
 void hvd_client_relay(struct hvd_client *cl, struct hvd_rv *rv);
 
-/* Close the connection after what was sent has gone out. The client is released at once. */
+/* Close the connection after the queued messages were sent. The client is released at once. */
 void hvd_client_finish(struct hvd_client *cl);
 
 #endif

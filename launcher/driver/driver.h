@@ -2,21 +2,20 @@
 /*
  * driver.h - the driver of a job of fixed size: all hosts register with it, and every rank gets its plan from it.
  *
- * The driver lives in the caller's event loop. hvd_driver_create() listens; hvd_driver_boot() has what agents must know
- * to connect. Then the hosts register, the rendezvous is opened, the agents probe, and the plan is decided
- * (agent_registry.h). Each agent is sent its host's part of the plan (plan_delivery.h), and `started` is called. After
+ * The driver lives in the caller's event loop. hvd_driver_create() listens; hvd_driver_boot() gives what agents must
+ * know to connect. Then the hosts register, the rendezvous is opened, the agents probe, and the plan is decided
+ * (agent_registry.h). Each agent gets its host's part of the plan (plan_delivery.h), and `started` is called. After
  * that the rendezvous goes on, and agents report ranks that have ended.
  *
- * The start timeout covers all of this up to `started`. When it passes, or anything fails, `failed` is called once, all
- * agents are told to end, and the caller is left to destroy the driver.
+ * The start timeout covers all steps up to `started`. When it passes, or anything fails, `failed` is called once, all
+ * agents are told to end, and the caller must destroy the driver.
  *
  * Messages from agents, besides those in agent_registry.h:
- *   {"t":"exit", "rank":R, …}             a rank has ended; what else it says: lib/job/rank_end.h
- *   {"t":"lost", "rank":R}                the rank's shim has ended without a word, and the rank with it
- *   {"t":"done", "munge":B}               the host's ranks have ended, and the agent goes; B false: there is no munged
- *                                         any longer
- *   {"t":"orphan", "parent":NAME}         what had started the host's ranks has gone, and they are ended
- *   {"t":"died", …}                       an agent has ended before the ranks: its watchdog tells (loss.h)
+ *   {"t":"exit", "rank":R, …}             a rank has ended; the other fields: lib/job/rank_end.h
+ *   {"t":"lost", "rank":R}                the rank's shim has ended without a message, and the rank with it
+ *   {"t":"done", "munge":B}               the host's ranks have ended, and the agent ends; B false: munged has gone
+ *   {"t":"orphan", "parent":NAME}         the process that started the host's ranks has gone, and they are ended
+ *   {"t":"died", …}                       an agent has ended before the ranks: its watchdog reports it (loss.h)
  *   {"t":"output-lost"}                   not all output of the ranks could be written; the user was told why
  */
 #ifndef HVD_DRIVER_H
@@ -43,24 +42,24 @@ struct hvd_driver_ops {
 	void (*failed)(const struct hvd_err *why, void *arg);
 	/* A rank has ended. `host` is its name. The times are by this process's clock; ended_at is known. */
 	void (*rank_exit)(const struct hvd_rank_end *end, const char *host, void *arg);
-	/* After the start: the connection of a host's agent has ended before the host's ranks have. why->code says
-	 * more: HVD_E_TIMEOUT: the host does not answer any longer. HVD_E_FAILED: what had started the ranks has gone,
-	 * and they are ended. Other codes: the agent has gone, as when all processes are being ended. */
+	/* After the start: the connection of a host's agent has ended before the host's ranks. why->code:
+	 * HVD_E_TIMEOUT: the host no longer answers. HVD_E_FAILED: the process that started the ranks has gone, and
+	 * they are ended. Other codes: the agent has gone, as when all processes are being ended. */
 	void (*host_gone)(const char *host, const struct hvd_err *why, void *arg);
 
 	void (*host_registered)(uint32_t host, void *arg); /* by its index */
 	/* The rendezvous is open in this process, and no rank knows of it yet. -1 with err set: the start fails. */
 	int (*rendezvous_opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
-	/* Where a backend's one process has started all ranks: every rank has ended, or its host is lost. Called once.
+	/* If a backend's one process has started all ranks: every rank has ended, or its host is lost. Called once.
 	 * `without_munge`: the hosts whose munged had gone by then; not owned. */
 	void (*ranks_ended)(const struct hvd_strv *without_munge, void *arg);
 	/* The connection of the last agent has ended. */
 	void (*all_left)(void *arg);
 	hvd_stalled_fn *stalled;                         /* with --hang-timeout: no rank makes progress */
 	void (*host_left_out)(uint32_t host, void *arg); /* before the plan: it has no ranks (spares.h) */
-	/* After the plan: a process of the launch has ended before the ranks. Called again when more is known of it.
-	 * Where ranks need it that have not come yet, `failed` follows, some seconds later: the launch may just be
-	 * ending. */
+	/* After the plan: a process of the launch has ended before the ranks. Called again when more is known of it. If
+	 * ranks that have not yet called init_process_group() need it, `failed` follows some seconds later, because the
+	 * launch may just be ending. */
 	void (*process_lost)(const struct hvd_loss *loss, void *arg);
 };
 
@@ -74,8 +73,8 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 				     const struct hvd_log *log, struct hvd_err *err);
 void hvd_driver_destroy(struct hvd_driver *driver); /* NULL is fine */
 
-/* The hosts where a rank still runs, when all ranks of another host have ended: their names, with commas between them.
- * NULL when there are no hosts of the one or the other kind. The caller frees it. */
+/* The hosts where a rank still runs while all ranks of another host have ended: their names, with commas between them.
+ * NULL if there are no hosts of the one or the other kind. The caller frees it. */
 char *hvd_driver_hosts_behind(const struct hvd_driver *driver);
 /* The hosts where a rank still runs, as far as is known, in the same way; NULL when there is none. */
 char *hvd_driver_hosts_left(const struct hvd_driver *driver);
@@ -84,20 +83,20 @@ void hvd_driver_lose_host(struct hvd_driver *driver, const char *host);
 /* Something outside the driver has made the start fail; `failed` is called, unless it was already. */
 void hvd_driver_give_up(struct hvd_driver *driver, const struct hvd_err *why);
 
-/* Is anybody connected who could still tell of ends of ranks? */
+/* Is any process connected that could still report ends of ranks? */
 bool hvd_driver_connected(const struct hvd_driver *driver);
 
-/* The host's agent will not come, or has gone, before the plan. True: the host was left out, or was before (spares.h).
- * False: the job cannot do without it, and nothing has happened. */
+/* The host's agent will not come, or has gone, before the plan. True: the host is left out (spares.h). False: the job
+ * needs the host, and nothing has happened. */
 bool hvd_driver_leave_out(struct hvd_driver *driver, uint32_t host, const struct hvd_err *why);
 
-/* Has an agent said "output-lost"? */
+/* Has an agent sent "output-lost"? */
 bool hvd_driver_output_lost(const struct hvd_driver *driver);
 
 /* Which rank is on which host; NULL while there is no plan. */
 const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *driver);
 
-/* Asks where the ranks are (stacks.h); the driver's own. */
+/* The object that asks where the ranks are (stacks.h). The driver owns it. */
 struct hvd_stacks *hvd_driver_stacks(const struct hvd_driver *driver);
 
 /* What agents must know to connect. */

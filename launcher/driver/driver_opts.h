@@ -18,7 +18,7 @@ struct hvd_driver_opts {
 	const struct hvd_launch_spec *spec; /* not owned */
 	enum hvd_start_mode mode;
 	bool loopback;  /* all ranks are on this machine: listen on 127.0.0.1 only */
-	bool hosts_own; /* no process of another job runs on the job's hosts: Slurm says so, … */
+	bool hosts_own; /* the job has exclusive nodes: Slurm says so, … */
 	/* … or says so when this function asks, for seconds at most, of the job that the hosts are in. NULL: it was
 	 * asked before. */
 	bool (*ask_own)(uint32_t job, const struct hvd_log *log);
@@ -28,8 +28,8 @@ struct hvd_driver_opts {
 	struct hvd_strv names; /* the hosts' names, for messages; may be empty */
 	in_port_t port_lo, port_hi; /* 0: any */
 	struct hvd_strv extra_env;  /* NAME=VALUE for every rank, besides spec->env */
-	/* X: tell every rank, whatever its framework, where it meets the others (X_ADDR, X_PORT) and who it is (X_RANK,
-	 * X_HOST). NULL = only as its framework wants to know. */
+	/* X: give every rank, whatever its framework, the address of the rendezvous (X_ADDR, X_PORT) and its own
+	 * (X_RANK, X_HOST). NULL = only what its framework needs. */
 	const char *rendezvous_env;
 	bool func_key;       /* ranks get the key that signs a function and its results (lib/protocol/func_key.h) */
 	const char *id_text; /* how shims identify themselves: "munge", "file:PATH", "fd:N" */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_table.h - the hosts of a launch: what each has registered, what it has reached, and how far its node agent has
- * come.
+ * host_table.h - the hosts of a launch: what each has registered, which hosts it has reached, and the stage of its
+ * agent.
  *
- * The table keeps what messages say, and does no I/O. Hosts are known by their number in the job. What each stage waits
- * for stands in agent_registry.h.
+ * The table keeps the contents of messages, and does no I/O. A host's number in the job identifies it. agent_registry.h
+ * describes the stages.
  */
 #ifndef HVD_HOST_TABLE_H
 #define HVD_HOST_TABLE_H
@@ -40,8 +40,8 @@ struct hvd_host_entry {
 	hvd_time registered_at, probed_at, reported_at, planned_at; /* for the launch trace; 0 = not yet */
 	int64_t probe_sent;     /* when the last order to probe went, by hvd_wall_now() */
 	struct hvd_clock clock; /* the host's, as its messages tell */
-	/* After hvd_host_table_restrict(): from the agent's numbers of its interfaces, which its report uses, to those
-	 * that were kept; HVD_NO_IFACE where one was not. */
+	/* After hvd_host_table_restrict(): maps the agent's numbers of its interfaces, which its report uses, to the
+	 * interfaces that were kept; HVD_NO_IFACE for the others. */
 	uint8_t *kept;
 	uint16_t n_told;             /* length of `kept` */
 	bool named;                  /* the user has named interfaces */
@@ -73,40 +73,41 @@ struct hvd_host_table {
 void hvd_host_table_init(struct hvd_host_table *table, uint32_t n, uint32_t size);
 void hvd_host_table_clear(struct hvd_host_table *table);
 
-/* Host `host` is expected, in a table that grows where it is too short. */
+/* Host `host` is expected. The table grows if it is too short. */
 void hvd_host_table_expect(struct hvd_host_table *table, uint32_t host, const char *name);
-/* The host becomes ABSENT. All that is known of it is forgotten but its name, also what other hosts reported of it. */
+/* The host becomes ABSENT. Everything that is known of it is forgotten except its name, also what other hosts reported
+ * of it. */
 void hvd_host_table_leave(struct hvd_host_table *table, uint32_t index);
 void hvd_host_table_enter(struct hvd_host_table *table, uint32_t host, enum hvd_stage stage);
 
-/* The hosts that have come to stage `least` or further: how many, which (the caller frees the list), and whether all
- * of them (one at least) are one machine and one network namespace. */
+/* The hosts that have reached stage `least` or a later one: how many; which (the caller frees the list); and whether
+ * all of them (at least one) are one machine and one network namespace. */
 uint32_t hvd_host_table_count(const struct hvd_host_table *table, enum hvd_stage least);
 uint32_t *hvd_host_table_list(const struct hvd_host_table *table, enum hvd_stage least, uint32_t *n);
 bool hvd_host_table_one_machine(const struct hvd_host_table *table, enum hvd_stage least);
 
-/* Take over a registration in a job of fixed size. A second one for the same host, or one that contradicts the others,
- * is an error. */
+/* Store a registration in a job of fixed size. A second one for the same host, or one that contradicts the others, is
+ * an error. */
 int hvd_host_table_register(struct hvd_host_table *table, const json_t *msg, uint32_t *index, struct hvd_err *err);
 /* Is this the registration of a host that was left out (spares.h)? */
 bool hvd_host_table_left_out(const struct hvd_host_table *table, const json_t *msg);
-/* Take over a registration where hosts come and go: -1 unless the host is expected, and *index is that host if the
- * table has it. */
+/* Store a registration where hosts come and go: -1 unless the host is expected. *index is that host if the table has
+ * it. */
 int hvd_host_table_register_expected(struct hvd_host_table *table, const json_t *msg, uint32_t *index);
 
 /* Remove those interfaces and addresses of a host that the user does not want (nicspec.h; NULL or an empty list: all
- * are wanted), and keep the best HVD_MAX_NICS of the others. To be called once for each host that registers. It is an
- * error, which names host and interface, when the host lacks a named interface, or when none is left. */
+ * are wanted), and keep the best HVD_MAX_NICS of the others. Call it once for each host that registers. It is an error,
+ * which names host and interface, if the host lacks a named interface, or if none is left. */
 int hvd_host_table_restrict(struct hvd_host_table *table, uint32_t index, char *const *nics, struct hvd_err *err);
 
-/* Take over the report of host `index`. It counts the addresses of each target as hvd_host_table_addr() does. What it
- * says of hosts that have left is ignored. */
+/* Store the report of host `index`, which counts the addresses of each target as hvd_host_table_addr() does. Its
+ * results about hosts that have left are ignored. */
 int hvd_host_table_report(struct hvd_host_table *table, uint32_t index, const json_t *msg, struct hvd_err *err);
 
-/* All hosts that have reported are to probe again: they are REGISTERED. What they have reached is kept. */
+/* All hosts that have reported must probe again: they become REGISTERED. Their former results are kept. */
 void hvd_host_table_probe_again(struct hvd_host_table *table);
 
-/* Free what the reports said of who reached whom: the largest part of the table, of no use after the plan. */
+/* Free the results of the reports: the largest part of the table, of no use after the plan. */
 void hvd_host_table_forget_edges(struct hvd_host_table *table);
 
 /* Address `i` of a host, in the order in which a probe order lists them; NULL after the last. *iface is the index of

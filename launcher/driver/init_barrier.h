@@ -2,12 +2,12 @@
 /*
  * init_barrier.h - which ranks have called torch.distributed's init_process_group(), and which have not.
  *
- * The rendezvous tells of each process that calls it (struct hvd_rv_init_event): address, process id and epoch. That
- * does not tell the process's rank, so arrivals are counted by host. Who is missing is known exactly when none of a
- * host's ranks has come; else by number. Names of one machine count as one host, since they share their addresses. A
- * rank may be several processes: what a host has beyond its ranks does not count.
+ * The rendezvous reports each process that calls it (struct hvd_rv_init_event): address, process id and epoch. The
+ * report lacks the process's rank, so arrivals are counted by host. If no rank of a host has arrived, the missing ranks
+ * are known exactly; otherwise only their number is. Names of one machine count as one host, because they share their
+ * addresses. A rank may be several processes: arrivals beyond the host's number of ranks do not count.
  *
- * Does no I/O. Times are handed in.
+ * Does no I/O. The caller passes times.
  */
 #ifndef HVD_INIT_BARRIER_H
 #define HVD_INIT_BARRIER_H
@@ -17,9 +17,9 @@
 #include "lib/job/layout.h"
 #include "lib/rendezvous/server.h"
 
-/* A warning is due so many seconds after the first rank of an epoch has come. */
+/* A warning is due this many seconds after the first rank of an epoch has arrived. */
 #define HVD_INIT_BARRIER_PATIENCE 60.0
-/* The latest epochs, which are kept. What comes to an earlier one does not count. */
+/* How many of the latest epochs are kept. Arrivals in an earlier one do not count. */
 #define HVD_INIT_BARRIER_EPOCHS 16
 
 /* One epoch: the first call of all processes, or the second … */
@@ -51,33 +51,34 @@ struct hvd_init_barrier {
 	struct hvd_init_round epochs[HVD_INIT_BARRIER_EPOCHS]; /* by number */
 };
 
-/* Nobody has come yet. Host I of the layout is host I of the table. The layout must stay until
+/* Nobody has arrived yet. Host I of the layout is host I of the table. The layout must stay until
  * hvd_init_barrier_clear(); the table need not. *a is zero before. */
 void hvd_init_barrier_begin(struct hvd_init_barrier *a, const struct hvd_layout *layout,
 			    const struct hvd_host_table *table);
 void hvd_init_barrier_clear(struct hvd_init_barrier *a); /* leaves a zeroed struct */
 
-/* A process has come. Returns its epoch if this was the last rank of it, else NULL. The result is valid until the
- * next call. A process from elsewhere than the layout's hosts does not count. */
+/* A process has arrived. Returns its epoch if this was the last rank of it, else NULL. The result is valid until the
+ * next call. A process that is not on the layout's hosts does not count. */
 const struct hvd_init_round *hvd_init_barrier_add(struct hvd_init_barrier *a, const struct hvd_rv_init_event *join,
 						  hvd_time now);
 
-/* When hvd_init_barrier_late() or hvd_init_barrier_overdue() has something to say; INT64_MAX = never, if nobody comes.
+/* When hvd_init_barrier_late() or hvd_init_barrier_overdue() is next due; INT64_MAX = never, if nobody arrives.
  * `patience`: seconds after which the first epoch is overdue; 0 = never. */
 hvd_time hvd_init_barrier_next(const struct hvd_init_barrier *a, double patience);
-/* An epoch for which a warning is due, or NULL. The first epoch is told again after twice the time, and so on;
- * later ones are told once. */
+/* An epoch for which a warning is due, or NULL. The first epoch is due again after twice the time, and so on; later
+ * ones are due once. */
 const struct hvd_init_round *hvd_init_barrier_late(struct hvd_init_barrier *a, hvd_time now);
-/* The first epoch, if it is overdue; else NULL. Later ones never are: a program may make a store of its own in
- * some ranks only, which looks the same. */
+/* The first epoch, if it is overdue; else NULL. Later ones never are: a program may make a store of its own in some
+ * ranks only, which looks the same. */
 const struct hvd_init_round *hvd_init_barrier_overdue(const struct hvd_init_barrier *a, hvd_time now, double patience);
 
-/* Who of the first epoch has not come, as hvd_init_barrier_missing(): of all hosts, or of host `host` alone if that is
- * not -1. NULL: all have, or nobody is watched for. *any: has a rank of any host come? The caller frees it. */
+/* The ranks that are missing in the first epoch, as hvd_init_barrier_missing() names them: of all hosts, or of host
+ * `host` alone if that is not -1. NULL: none is missing, or nobody is watched. *any: has a rank of any host arrived?
+ * The caller frees it. */
 char *hvd_init_barrier_absent(const struct hvd_init_barrier *a, int32_t host, bool *any);
 
-/* Who is missing, with what they have not done: "ranks 6, 7 on n4 have not called init_process_group", "1 of ranks 4, 5
- * on n3 has not called …". The caller frees it. */
+/* The missing ranks, and the call that they have not made: "ranks 6, 7 on n4 have not called init_process_group", "1 of
+ * ranks 4, 5 on n3 has not called …". The caller frees it. */
 char *hvd_init_barrier_missing(const struct hvd_init_barrier *a, const struct hvd_init_round *epoch);
 
 #endif

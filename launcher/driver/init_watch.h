@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * init_watch.h - waits for the ranks that have not called torch.distributed's init_process_group(), and says who they
- * are: when all others have waited for a minute, then ever less often, and once the launch's time for it has passed
- * (launch_spec.h: deadlines.init), which is a failure. Nothing is said while no rank has called it.
+ * init_watch.h - waits for the ranks that have not called torch.distributed's init_process_group(), and names them.
  *
- * Says too when ranks seem to wait for a server that none of them starts: that of init_method="tcp://…", before PyTorch
- * 2.14.
+ * It names them when all others have waited for a minute, and then ever less often. When the launch's time has passed
+ * (launch_spec.h: deadlines.init), the job fails. While no rank has called it, nothing is reported.
  *
- * What the ranks that have come wait for is asked of the rendezvous (lib/rendezvous/service.h), and logged if the user
- * wants to know more.
+ * The watch also reports ranks that seem to wait for a server that none of them starts: that of init_method="tcp://…",
+ * before PyTorch 2.14.
+ *
+ * It asks the rendezvous (lib/rendezvous/service.h) what the other ranks wait for, and logs the answer with --verbose.
  */
 #ifndef HVD_DRIVER_INIT_WATCH_H
 #define HVD_DRIVER_INIT_WATCH_H
@@ -19,8 +19,8 @@
 
 struct hvd_init_watch;
 
-/* `patience`: seconds from the first rank that comes until `failed` is called; 0 = never. It is called once in a watch,
- * and may not destroy it. `service`, `log` and `arg` are not owned. */
+/* `patience`: seconds from the first rank that arrives until `failed` is called; 0 = never. It is called at most once,
+ * and may not destroy the watch. `service`, `log` and `arg` are not owned. */
 struct hvd_init_watch *hvd_init_watch_create(struct event_base *base, double patience, struct hvd_rv_service *service,
 					     void (*failed)(const struct hvd_err *why, void *arg), void *arg,
 					     const struct hvd_log *log);
@@ -32,16 +32,17 @@ void hvd_init_watch_begin(struct hvd_init_watch *watch, const struct hvd_layout 
 			  const struct hvd_host_table *table);
 void hvd_init_watch_stop(struct hvd_init_watch *watch);
 
-/* Nobody can come to the rendezvous any longer, on any host (-1) or on this one: who was still expected there, as
- * hvd_init_barrier_missing() has it; the caller frees it. NULL: nobody is, as far as can be told. Where no rank at all
- * has come for ten minutes they are not of PyTorch, and need no store. */
+/* No rank can reach the rendezvous any longer, on any host (-1) or on this one. Returns the ranks that were still
+ * expected, as hvd_init_barrier_missing() names them; the caller frees it. NULL: none, as far as is known. If no rank
+ * at all has arrived within ten minutes, they are not of PyTorch, and need no store. */
 char *hvd_init_watch_expected(const struct hvd_init_watch *watch, int32_t host);
 
-/* What the service tells (hvd_rv_service_ops). */
+/* The calls of hvd_rv_service_ops. */
 void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_init_event *join);
 void hvd_init_watch_waits(const struct hvd_init_watch *watch, const char *text);
 
-/* {"t":"refused", …} of agent/rank_watch.h, from this host: says once of each port what is likely to be wrong. */
+/* The message {"t":"refused", …} of agent/rank_watch.h, from this host: log once for each port what is probably
+ * wrong. */
 void hvd_init_watch_refused(struct hvd_init_watch *watch, const char *host, const json_t *msg);
 
 #endif

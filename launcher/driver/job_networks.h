@@ -2,23 +2,23 @@
 /*
  * job_networks.h - the networks of a plan: which ones connect the hosts, and whether a later host is in them.
  *
- * Pure. Part of the planner (planner.h), which alone uses it.
+ * Pure. A part of the planner (planner.h), which alone uses it.
  */
 #ifndef HVD_JOB_NETWORKS_H
 #define HVD_JOB_NETWORKS_H
 
 #include "planner.h"
 
-/* The hosts that are planned together: all that have come to the stage `least`. */
+/* The hosts that are planned together: all that have reached the stage `least`. */
 struct hvd_plan_group {
 	struct hvd_host_table *table;
 	enum hvd_stage least;
 	uint32_t n, *host; /* their numbers in the table */
 };
 
-/* Set plan->networks and plan->local. -1 with err set: no network connects the hosts. 1: `again` allows another round
- * of the probe, and it may say more. With a log for it, *unused becomes the list of interfaces that are in no network;
- * the caller frees it. Changes the order of the table's edges. */
+/* Set plan->networks and plan->local. -1 with err set: no network connects the hosts. 1: another round of the probe,
+ * which `again` allows, may find more. With a log for it, *unused becomes the list of interfaces that are in no
+ * network; the caller frees it. Changes the order of the table's edges. */
 int hvd_job_networks_choose(struct hvd_plan *plan, const struct hvd_plan_group *group, bool again, char **unused,
 			    const struct hvd_log *log, struct hvd_err *err);
 /* Log the networks, with --verbose. */

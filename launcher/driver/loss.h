@@ -2,7 +2,7 @@
 /*
  * loss.h - a process of the launch that has ended before the ranks that need it, or a host that was lost.
  *
- * The driver hears of it by the end of a connection, which does not tell how, or from the process's watchdog:
+ * The driver learns of it by the end of a connection, which gives no reason, or from the process's watchdog:
  *   {"t":"died", "node":I, "pid":P, "status":S, "ended":NS}
  */
 #ifndef HVD_DRIVER_LOSS_H
@@ -34,16 +34,17 @@ struct hvd_loss {
 #define HVD_LOSS_HINT                                                                                                  \
 	"was it killed by a user (pkill), or by the kernel, because the host's memory was used up? (dmesg there)"
 
-/* Read a message "died" into *loss, but for host and of; `at` is by the host's clock. -1 with err set. */
+/* Read a message "died" into *loss, except host and of; `at` is by the host's clock. -1 with err set. */
 int hvd_loss_parse(const json_t *msg, struct hvd_loss *loss, struct hvd_err *err);
 
 /* As ps(1) shows it: "hvd-agent". */
 const char *hvd_loss_name(const struct hvd_loss *loss);
-/* What it was for, to stand behind "hvd-agent on n2": "the relay of the rendezvous and node agent there". */
+/* The purpose of the process, for a text such as "hvd-agent on n2": "the relay of the rendezvous and node agent
+ * there". */
 const char *hvd_loss_duty(const struct hvd_loss *loss);
 /* "the relay of the rendezvous (hvd-agent, pid 77) was killed by signal 9 (SIGKILL)". The caller frees it. */
 char *hvd_loss_text(const struct hvd_loss *loss);
-/* What becomes of ranks without it: half a sentence. */
+/* What happens to ranks without it: half a sentence. */
 const char *hvd_loss_outlook(const struct hvd_loss *loss);
 
 #endif

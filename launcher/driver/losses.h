@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * losses.h - what the driver does about a process of the launch that has ended before the ranks (loss.h), when there is
- * a plan.
+ * losses.h - what the driver does, after the plan, about a process of the launch that has ended before the ranks
+ * (loss.h).
  *
- * It waits first for a moment, since the launch may just be ending, with all of its processes. Then the start fails if
- * ranks need the process to come to PyTorch's store and have not come yet: they would wait for half an hour. Otherwise
- * the user is told, and the ranks go on.
+ * It first waits for a moment, because the whole launch may just be ending. Then the start fails if ranks need the
+ * process to reach PyTorch's store and have not called init_process_group() yet: they would wait for half an hour.
+ * Otherwise the user is told, and the ranks go on.
  */
 #ifndef HVD_DRIVER_LOSSES_H
 #define HVD_DRIVER_LOSSES_H
@@ -22,9 +22,10 @@ struct hvd_losses *hvd_losses_create(struct event_base *base, struct hvd_agent_r
 				     const struct hvd_log *log);
 void hvd_losses_destroy(struct hvd_losses *losses); /* NULL is fine */
 
-/* A process was lost, on the host of this number. One is judged at a time, and of that one more may be told. */
+/* A process was lost, on the host of this number. One loss is judged at a time, and may be added once more with more
+ * facts. */
 void hvd_losses_add(struct hvd_losses *losses, const struct hvd_loss *loss, uint32_t host);
-/* A rank has failed: what is lost from now on may be lost because of that, and ends nothing. */
+/* A rank has failed: later losses may follow from that, and end nothing. */
 void hvd_losses_rank_failed(struct hvd_losses *losses);
 
 #endif

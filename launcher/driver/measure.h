@@ -2,10 +2,11 @@
 /*
  * measure.h - how fast the network between neighbouring hosts is, for --preflight=full.
  *
- * The hosts are a ring. In each step disjoint pairs of neighbours measure at the same time, one way after the other, so
- * that nobody shares a link. The figure of a pair is that of its slower way; the figure of a host that of its best
- * pair: a slow host is slow with both neighbours, and the neighbour of one is fast with the other. A host that seems
- * slow is then measured with a host that does not, as both of its neighbours may be the slow ones.
+ * The hosts are a ring. In each step disjoint pairs of neighbours measure at the same time, first one direction and
+ * then the other, so that no two pairs share a link. The figure of a pair is that of its slower direction. The figure
+ * of a host is that of its best pair: a slow host is slow with both neighbours, but its neighbour is fast with its
+ * other one. A host that seems slow is measured once more with a host that does not, because both of its neighbours may
+ * be the slow ones.
  *
  * Messages: agent/probe.h, "measure" and "measured".
  */
@@ -16,13 +17,13 @@
 
 struct hvd_measure;
 
-/* Measure between all hosts that have registered, over the first network of the plan. The host table's `mbps` and
- * `rtt_us` are set, and then `done` is called, once, from the event loop. */
+/* Measure between all hosts that have registered, over the first network of the plan. Sets `mbps` and `rtt_us` in the
+ * host table, and then calls `done`, once, from the event loop. */
 struct hvd_measure *hvd_measure_begin(struct hvd_agent_registry *agents,
 				      void (*done)(struct hvd_agent_registry *agents));
 void hvd_measure_destroy(struct hvd_measure *measure); /* without a call of `done`; NULL is fine */
 
-/* "measured" has come from this host. */
+/* A message "measured" of this host. */
 void hvd_measure_message(struct hvd_measure *measure, uint32_t host, const json_t *msg);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plan_delivery.h - sends each node agent the part of the plan that is its host's:
+ * plan_delivery.h - sends each agent its host's part of the plan:
  *
  *   {"t":"plan", "ranks":[ENV,…], "func_key":B, "relay":{…}, "numbers":[…], "size":N}
  *
- * ENV has the variables of a rank, {NAME:VALUE,…}, by local rank. agent/driver_client.h says what the rest is, and when
- * it is left out.
+ * ENV has the variables of a rank, {NAME:VALUE,…}, by local rank. agent/driver_client.h describes the other fields, and
+ * when they are left out.
  */
 #ifndef HVD_PLAN_DELIVERY_H
 #define HVD_PLAN_DELIVERY_H
@@ -15,13 +15,13 @@
 #include "host_table.h"
 #include "planner.h"
 
-/* Add the relay of a host, where it has one, to the plan that its agent is sent: what the plan says of it, and that its
- * messages come over the agent's connection. `rv` is the rendezvous. */
+/* Add the relay of a host, if it has one, to the plan for its agent: the plan's fields for the relay. From then on the
+ * relay's messages come over the agent's connection. `rv` is the rendezvous. */
 void hvd_plan_delivery_relay(const struct hvd_plan *plan, const struct hvd_host_table *table, struct hvd_client *cl,
 			     struct hvd_rv *rv, json_t *msg);
 
-/* The plan is made: send it to all agents that are connected. The table is told when. `rv` is the rendezvous, whose
- * relays the agents have. */
+/* Send the plan to all connected agents, and note the time in the table. `rv` is the rendezvous, whose relays the
+ * agents have. */
 void hvd_plan_delivery_send_all(const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
 				struct hvd_host_table *table, const struct hvd_clients *clients, struct hvd_rv *rv);
 

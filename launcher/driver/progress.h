@@ -2,16 +2,15 @@
 /*
  * progress.h - does any rank of a launch make progress, for --hang-timeout?
  *
- * The processes that watch ranks (node agents, rank shims, what stays beside Slurm's tasks) are asked to tell when
- * their ranks have become idle, and when not any longer (agent/activity.h); the store of the rendezvous is asked how
- * often it was changed. One from which nothing was heard for half of the timeout is asked again: if it does not answer,
- * its host is frozen, and its ranks count as idle since it was heard last. So a job costs each host a message in half
- * of the timeout, and a change.
+ * The driver asks the agents to report when their ranks become idle, and when they are no longer idle
+ * (agent/activity.h), and asks the store of the rendezvous how often it was changed. It asks an agent again that has
+ * been silent for half of the timeout. If the agent does not answer, its host is frozen, and its ranks count as idle
+ * since its last message. So a job costs each host one message in half of the timeout, and one for each change.
  *
  * When all ranks have been idle, and the store unchanged, for the timeout, `stalled` is called: once, and again only
  * after there was progress. It is not called while
  *   - the ranks of a host are not watched yet, in the first seconds;
- *   - a rank waits for what its user types;
+ *   - a rank waits for input of its user;
  *   - there is no rank.
  */
 #ifndef HVD_DRIVER_PROGRESS_H
@@ -40,23 +39,23 @@ typedef void hvd_stalled_fn(const struct hvd_stall *stall, void *arg);
 
 struct hvd_progress;
 
-/* `timeout`: seconds, more than 0. Nothing that is passed is owned. Nothing is asked until hvd_progress_begin(). */
+/* `timeout`: seconds, more than 0. Nothing is owned. Nothing is asked until hvd_progress_begin(). */
 struct hvd_progress *hvd_progress_create(struct event_base *base, double timeout, struct hvd_rv_service *service,
 					 const struct hvd_host_table *table, hvd_stalled_fn *stalled, void *arg);
 void hvd_progress_destroy(struct hvd_progress *progress); /* NULL is fine, here and in what follows */
 
-/* The ranks run, or start now, on so many hosts; 0: on hosts that come and go. Also: there was progress, of which
- * nobody else can tell, as when ranks were started. */
+/* The ranks run, or start now, on this many hosts; 0: on hosts that come and go. Also: there was progress that only the
+ * caller can see, such as the start of ranks. */
 void hvd_progress_begin(struct hvd_progress *progress, uint32_t hosts);
-/* Nothing is expected of ranks any longer. */
+/* No progress of ranks is expected any longer. */
 void hvd_progress_stop(struct hvd_progress *progress);
 
-/* This client watches ranks: call it for each, before or after the begin. */
+/* This client watches ranks. Call it for each, before or after the begin. */
 void hvd_progress_add(struct hvd_progress *progress, struct hvd_client *cl);
-/* Its connection has ended, or its ranks have. */
+/* The client's connection has ended, or its ranks have. */
 void hvd_progress_remove(struct hvd_progress *progress, const struct hvd_client *cl);
 
-/* The message "activity" of a client; answers of the service. */
+/* The message "activity" of a client. hvd_progress_store(): an answer of the service. */
 void hvd_progress_message(struct hvd_progress *progress, const struct hvd_client *cl, const json_t *msg);
 void hvd_progress_store(struct hvd_progress *progress, uint64_t changes);
 
@@ -80,7 +79,7 @@ struct hvd_progress_state {
 	hvd_time progress; /* the last that was not a rank's: of the store, or a start */
 };
 
-/* Since when is there no progress? `now`: there is, or it cannot be told. */
+/* Since when is there no progress? `now`: there is progress, or it is not known. */
 hvd_time hvd_progress_none_since(const struct hvd_progress_state *state, double timeout, hvd_time now);
 
 #endif

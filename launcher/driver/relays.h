@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relays.h - the relays of the rendezvous on the job's hosts, and where each of them connects to.
+ * relays.h - the relays of the rendezvous on the job's hosts, and the parent of each.
  *
- * A relay (lib/rendezvous/server.h) is part of a node agent. The ranks of its host reach it over loopback, where it
- * takes connections of the launch's user only. It reaches the root, which is the rendezvous of the launch, by the
- * agent's connection to the driver, or its parent, another relay, by one of its own. The root itself listens nowhere:
- * nobody can reach the store who has not proven that they belong to the launch.
+ * A relay (lib/rendezvous/server.h) is part of an agent. The ranks of its host reach it over loopback, where it accepts
+ * only connections of the launch's user. The root is the rendezvous of the launch. A relay reaches it over the agent's
+ * connection to the driver, or over its parent, another relay, to which it has a connection of its own. The root
+ * listens nowhere: only processes that have proven that they belong to the launch can reach the store.
  *
- * Programs of PyTorch take MASTER_ADDR for an address of rank 0's host, and open further ports there. So on nodes that
- * are the job's alone the relay of rank 0's host listens on the network as well, for the job's hosts, and all ranks of
- * PyTorch meet there. Not where that host has not the descriptors for all ranks.
+ * PyTorch's programs expect MASTER_ADDR to be an address of rank 0's host, and open further ports there. So on
+ * exclusive nodes the relay of rank 0's host also listens on the network, for the job's hosts, and all ranks of PyTorch
+ * rendezvous there. It does not if that host lacks the descriptors for all ranks.
  *
- * The tree: each parent has `fan_out` relays at most. So all relays connect to the root where there are no more than
- * that; else the first of them do, in the order of hosts, the next ones connect to the first of these, and so on. In an
- * elastic job a host that comes later connects to the root.
+ * The tree: each parent has at most `fan_out` relays. If there are no more relays than that, all of them connect to the
+ * root. Otherwise the first ones, in the order of hosts, connect to the root, the next ones connect to the first of
+ * these, and so on. In an elastic job a later host connects to the root.
  *
  * Does no I/O.
  */
@@ -48,16 +48,16 @@ struct hvd_relays {
 	uint32_t next_relay_id;
 };
 
-/* May one of them be opened to the network, if the hosts are the job's own? */
+/* May one relay be opened to the network, if the job has exclusive nodes? */
 bool hvd_relays_ask_own(const struct hvd_driver_opts *opts);
 
-/* Make the tree, of the hosts that have come to stage `least`. `own`: the hosts are the job's own. *relays is zero
+/* Make the tree of the hosts that have reached stage `least`. `own`: the job has exclusive nodes. *relays is zero
  * before. */
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_host_table *table,
 		     enum hvd_stage least, bool own, const struct hvd_log *log);
 void hvd_relays_clear(struct hvd_relays *relays); /* leaves a zeroed struct */
 
-/* In an elastic job: a host comes, in a table that may have grown, or goes. */
+/* In an elastic job: a host joins, in a table that may have grown, or leaves. */
 void hvd_relays_join(struct hvd_relays *relays, const struct hvd_host_table *table, uint32_t host);
 void hvd_relays_leave(struct hvd_relays *relays, uint32_t host);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spares.h - a job of fixed size that has more hosts than it needs (--spares): which are left out, before the plan.
+ * spares.h - a job of fixed size that has more hosts than it needs (--spares): which hosts are left out, before the
+ * plan.
  *
- * A host is left out when it is a bad one: its node agent does not come, or not in time; it cannot do its part; it does
- * not reach the others; or --preflight says so. When all that are left are good, the worst of them are left out until
- * as many hosts are left as the job needs. Then the ranks of those that are left are numbered anew, in their old order.
- * When more hosts are bad than there are spares the start fails, with the list.
+ * A bad host is left out: its agent does not come in time; it cannot do its part; it does not reach the others; or
+ * --preflight rejects it. When all remaining hosts are good, the worst of them are left out until as many hosts remain
+ * as the job needs. Then the ranks of the remaining hosts are numbered anew, in their old order. If more hosts are bad
+ * than there are spares, the start fails, with the list.
  *
- * A host that was left out is ABSENT in the host table, and has no ranks in the layout. Its processes are sent
+ * A host that was left out is ABSENT in the host table, and has no ranks in the layout. Its processes get
  *   {"t":"plan", "spare":true}
  * and end with status 0. The other hosts' plans have "numbers":[RANK,…], the host's ranks by local rank, and "size":N.
  */
@@ -20,23 +21,23 @@
  * and nothing has happened. True also for a host that was left out before. */
 bool hvd_spares_leave_out(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why);
 
-/* A host has registered, or all have been told to probe: those that are late have a limited time now. */
+/* A host has registered, or all hosts have got the order to probe: limit the time of those that are late. */
 void hvd_spares_registered(struct hvd_agent_registry *agents);
 void hvd_spares_probing(struct hvd_agent_registry *agents);
 void hvd_spares_stop(struct hvd_agent_registry *agents);
 
-/* All have reported: leave out those that --preflight finds bad. -1 with err set: they are more than the spares. */
+/* All hosts have reported: leave out those that --preflight rejects. -1 with err set: they are more than the spares. */
 int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err);
 /* The plan cannot be made because of a host, or of a network that does not connect all hosts. True: a host was left
- * out, and it may be tried again. */
+ * out, and the caller may try again. */
 bool hvd_spares_unconnected(struct hvd_agent_registry *agents, const struct hvd_err *why);
-/* Number the ranks of the hosts that are left, in their old order, if a host was left out. */
+/* Number the ranks of the remaining hosts, in their old order, if a host was left out. */
 void hvd_spares_renumber(struct hvd_agent_registry *agents);
-/* A plan can be made. Leave out the worst until as many hosts are left as the job needs, and number the ranks anew: the
- * plan is to be made once more. -1 with err set: too few slots are left. */
+/* A plan can be made. Leave out the worst hosts until as many remain as the job needs, and number the ranks anew: the
+ * caller must make the plan once more. -1 with err set: too few slots are left. */
 int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err);
 
-/* Tell a process of a host that was left out, or of a rank that the job does not have, to end. */
+/* Tell a process to end: of a host that was left out, or of a rank that the job does not have. */
 void hvd_spares_dismiss(struct hvd_client *cl);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stacks.h - asks all hosts of a launch where their ranks are, and the store what is waited for.
+ * stacks.h - asks all hosts of a launch where their ranks are, and the store what clients wait for.
  *
- * The messages are in agent/rank_watch.h. Several may ask at the same time: who asks while the hosts are being asked
- * already gets that answer.
+ * agent/rank_watch.h has the messages. Several callers may ask at the same time: a caller that asks while the hosts are
+ * already being asked gets that answer.
  */
 #ifndef HVD_DRIVER_STACKS_H
 #define HVD_DRIVER_STACKS_H
@@ -17,19 +17,19 @@ struct hvd_stacks;
 
 /* The ranks of `agents`, which is not owned. */
 struct hvd_stacks *hvd_stacks_create(struct event_base *base, struct hvd_agent_registry *agents);
-/* Nobody is answered any longer. NULL is fine. */
+/* Callers that still wait get no answer. NULL is fine. */
 void hvd_stacks_destroy(struct hvd_stacks *stacks);
 
-/* Ask. `done` is called once, from the event loop, when all hosts have answered, and `seconds` and a second from now at
- * the latest:
+/* Ask. `done` is called once, from the event loop, when all hosts have answered, at the latest `seconds` and a second
+ * from now:
  *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT}
- * RANK is agent/stacks.h's; "silent": hosts with ranks that have not answered, or are not connected; TEXT: a line for
+ * RANK is agent/stacks.h's. "silent": hosts with ranks that have not answered, or are not connected. TEXT: a line for
  * each process that waits at the rendezvous (hvd_rv_service_ask_waits()). `said` stays this object's. */
 void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *said, void *arg), void *arg);
-/* Do not answer whoever has asked with `arg`. */
+/* Do not answer the caller that has asked with `arg`. */
 void hvd_stacks_forget(struct hvd_stacks *stacks, const void *arg);
 
-/* What the node agents hear. */
+/* Messages of the agents, ends of their connections, and the answer of the rendezvous. */
 void hvd_stacks_message(struct hvd_stacks *stacks, const struct hvd_client *cl, const json_t *msg);
 void hvd_stacks_gone(struct hvd_stacks *stacks, const struct hvd_client *cl);
 void hvd_stacks_waits(struct hvd_stacks *stacks, const char *text);
