@@ -2,7 +2,7 @@
 /*
  * lists.h - reads LSF's lists of hosts.
  *
- * The lists are of job slots: in the result a host has as many slots as the list gives it in all places. On success the
+ * The lists are of job slots: the result adds up the slots of a host from all of its places in the list. On success the
  * caller clears *out; after an error it is empty. Untrusted input is fine.
  */
 #ifndef HVD_LSF_LISTS_H

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lsf.h - the hosts and slots of a job of LSF, or of a scheduler that sets the same variables (OpenLava and its kin).
+ * lsf.h - the hosts and slots of a job of LSF, or of a scheduler that sets the same variables (OpenLava and compatible
+ * schedulers).
  *
- * The hosts come from the first of these sources that can be used:
- *   CSM_ALLOCATION_ID    what csm_allocation_query answers (csm.h)
+ * The hosts come from the first usable source of these:
+ *   CSM_ALLOCATION_ID    the answer of csm_allocation_query (csm.h)
  *   LSB_DJOB_HOSTFILE    a file with a host name on each line, one line for each slot
  *   LSB_MCPU_HOSTS       "host slots host slots …"
  *   LSB_HOSTS            "host host …", one word for each slot
- * A source that exists but is empty, unreadable or malformed is skipped, and a note tells so. A host may be listed
+ * A source that exists but is empty, unreadable or malformed is skipped, and a note says so. A host may be listed
  * several times, at any places: its slots are added up where it is listed first.
  *
  * Formats: IBM Spectrum LSF, "Environment variables set for job execution". CSM: the sources of CAST (csmi/src/wm/cmd,
@@ -33,7 +34,7 @@ struct hvd_lsf_host {
 	int cores;   /* physical cores that the job may use, without isolated cores */
 	int sockets; /* that these cores are on */
 	/* For each of LSF's tasks in turn the physical ids of its CPUs, as "0,1,2,3", from LSB_AFFINITY_HOSTFILE. Empty
-	 * when LSF does not bind tasks. */
+	 * if LSF does not bind tasks. */
 	struct hvd_strv cpus;
 };
 
@@ -50,7 +51,7 @@ struct hvd_lsf {
 
 void hvd_lsf_clear(struct hvd_lsf *facts); /* leaves a zeroed struct; NULL is fine */
 
-/* Does the environment belong to an LSF job? LSB_JOBID alone does not tell, since programs that a job submits or leaves
+/* Does the environment belong to an LSF job? LSB_JOBID alone is no proof, because programs that a job submits or leaves
  * behind inherit it: one of the sources above must be set too. */
 bool hvd_alloc_in_lsf(char *const *envp);
 
@@ -68,10 +69,10 @@ struct hvd_alloc_lsf_opts {
 	hvd_time deadline;  /* for all calls of CSM's tools together; 0: 30 seconds from now */
 };
 
-/* Find the job's hosts and what is known of them. `facts` may be NULL. A host has as many slots as the first of these
- * that is known tells:
+/* Find the job's hosts and what is known of them. `facts` may be NULL. The slots of a host are the first known one of
+ * these:
  *   slots_per_host;
- *   its GPUs: from CSM; or, when this host is one of the job's, as many on every host as CUDA_VISIBLE_DEVICES
+ *   its GPUs: from CSM; or, if this host is one of the job's, as many on every host as CUDA_VISIBLE_DEVICES
  *     (ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES) lists on this one. The ids in that list mean nothing on other hosts;
  *   its tasks: how often LSF's list names it;
  *   1.
@@ -80,12 +81,12 @@ struct hvd_alloc_lsf_opts {
 int hvd_alloc_from_lsf(struct hvd_alloc *out, struct hvd_lsf *facts, char *const *envp,
 		       const struct hvd_alloc_lsf_opts *opts, struct hvd_err *err);
 
-/* `facts` belong to the allocation `from`: make them belong to `to`, whose hosts are all in `from`. */
+/* Convert `facts` of the allocation `from` to facts of `to`, whose hosts are all in `from`. */
 void hvd_lsf_select(struct hvd_lsf *facts, const struct hvd_alloc *from, const struct hvd_alloc *to);
 
-/* The CPUs of each of a host's ranks, "0,1:2,3" (hvd_bind_listed()): those that LSF has bound the host's tasks to. With
- * fewer ranks than tasks a rank gets the CPUs of several. The caller frees it. NULL when LSF has bound no task there,
- * or fewer tasks than there are ranks. */
+/* The CPUs of each of a host's ranks, "0,1:2,3" (hvd_bind_listed()), which are those of the host's tasks in LSF. With
+ * fewer ranks than tasks a rank gets the CPUs of several tasks. The caller frees it. NULL if LSF has bound no task
+ * there, or fewer tasks than there are ranks. */
 char *hvd_lsf_cpus(const struct hvd_lsf_host *host, int ranks);
 
 #endif

@@ -15,18 +15,18 @@
 /* Does this environment belong to a Slurm job? A heterogeneous job counts. */
 bool hvd_alloc_in_slurm(char *const *envp);
 
-/* 0, or -1 with err set (HVD_E_USAGE) when that job is a heterogeneous one. */
+/* Returns 0, or -1 with err set (HVD_E_USAGE) if the job is a heterogeneous one. */
 int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err);
 
-/* The hosts of the step that the environment belongs to, else those of the job. The slots of a host are the first of
- * these that is known:
+/* The hosts of the step that the environment belongs to, else those of the job. The slots of a host are the first known
+ * one of these:
  *   slots_per_host, if it is greater than 0;
  *   tasks per GPU (SLURM_NTASKS_PER_GPU), if it is known how the GPUs are spread over the hosts;
  *   tasks, if the user asked for tasks (SLURM_NTASKS, SLURM_NTASKS_PER_NODE). In a step only if the step has more tasks
  *     than nodes: a shell that was started as a step has one task, and is there for the GPUs;
  *   GPUs (SLURM_GPUS_PER_NODE, SLURM_GPUS_ON_NODE, SLURM_JOB_GPUS, SLURM_STEP_GPUS, SLURM_GPUS, divided by
  *     SLURM_GPUS_PER_TASK or SLURM_TRES_PER_TASK). If the environment leaves open how they are spread over several
- *     hosts and ask_controller is set, the controller is asked, see slurm.h;
+ *     hosts, and ask_controller is set, the controller is asked, see slurm.h;
  *   1.
  * Fails with HVD_E_NOENT if there is no job, and refuses heterogeneous jobs. After an error *out is empty. */
 int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, int slots_per_host, bool ask_controller,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slurm.h - everything that this suite asks of libslurm.
+ * slurm.h - everything that hvd asks of libslurm.
  *
- * Only slurm.c, slurm_init.c and slurm_requeue.c include <slurm/slurm.h>, so the differences between Slurm's releases
- * are known in these files and nowhere else. In a build without libslurm (slurm_none.c) every function that asks Slurm
- * fails with HVD_E_NOENT, except that hvd_slurm_site_get() runs scontrol.
+ * Only slurm.c, slurm_init.c and slurm_requeue.c include <slurm/slurm.h>, so only these files know the differences
+ * between Slurm's releases. In a build without libslurm (slurm_none.c) every function that asks Slurm fails with
+ * HVD_E_NOENT, except that hvd_slurm_site_get() runs scontrol.
  *
  * libslurm keeps its state in the process, so there is no handle: the configuration is read once in the life of a
  * process, and one thread at a time may ask. libslurm waits for the controller as long as MessageTimeout in slurm.conf
- * says and knows no deadline, so a function that asks may block for many seconds while the controller is down.
+ * says and knows no deadline. So a function that asks may block for many seconds while the controller is down.
  *
  * Differences between the releases of Slurm, up to 26.05:
  *   slurm_init          24.11 crashes in a slurm_init() after slurm_fini(): it is called once, slurm_fini() never
@@ -33,9 +33,9 @@
 /* Was this program built with libslurm? */
 bool hvd_slurm_built_in(void);
 
-/* Read slurm.conf, which every function below that asks Slurm does at its first call if this was not called before.
- * Returns 0 and does nothing when the configuration was read before; after an error the next call tries again. Reading
- * may take long, starts a process, and sets SLURM_CONF in the environment: call this before the process has threads.
+/* Read slurm.conf. Every function below that asks Slurm does so at its first call, unless this was called before.
+ * Returns 0 and does nothing if the configuration was read before; after an error the next call tries again. Reading
+ * may take long, starts a process, and sets SLURM_CONF in the environment, so call this before the process has threads.
  * Later calls may come from any thread. */
 int hvd_slurm_open(struct hvd_err *err);
 
@@ -49,8 +49,8 @@ struct hvd_slurm_site {
 /* After an error *site is zeroed. */
 int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err);
 
-/* Have the controller send a signal to all tasks of a step; SIGKILL ends the step. It is no error if the step has ended
- * already. */
+/* Have the controller send a signal to all tasks of a step; SIGKILL ends the step. A step that has already ended is no
+ * error. */
 int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, struct hvd_err *err);
 
 enum hvd_slurm_state {
@@ -59,7 +59,7 @@ enum hvd_slurm_state {
 	HVD_SLURM_ENDED,   /* also a job that is completing, since no step can be started in it any more */
 };
 
-/* Whether and where a job may begin again. */
+/* Whether and where a job may be requeued. */
 struct hvd_slurm_rerun {
 	bool batch;        /* it has a batch script; another job cannot begin again */
 	bool allowed;      /* … and was submitted with --requeue, or the site allows it to all jobs */
@@ -91,19 +91,19 @@ struct hvd_slurm_job {
 int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err);
 void hvd_slurm_job_clear(struct hvd_slurm_job *job); /* leaves a zeroed struct; NULL is fine */
 
-/* Have a batch job begin again: Slurm ends its processes, this one, too, if it is part of the job. `rerun` is what the
- * job was when the caller last asked: HVD_E_NOENT if it does not run any longer, or has begun again since. The error
- * says why Slurm refuses. */
+/* Requeue a batch job. Slurm ends its processes, also this one if it is part of the job. `rerun` is the state of the
+ * job when the caller last asked: HVD_E_NOENT if the job no longer runs, or was requeued since. The error says why
+ * Slurm refuses. */
 int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, struct hvd_err *err);
 
-/* Keep a pending job away from a node, besides those that it is kept away from already. HVD_E_LIMIT if too few nodes
- * like this one would be left for the job, or if the user has said which nodes it needs. */
+/* Keep a pending job away from a node, besides its former excluded nodes. HVD_E_LIMIT if too few nodes like this one
+ * would be left for the job, or if the user has required certain nodes. */
 int hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const char *node, struct hvd_err *err);
 
-/* May processes of other users run on the nodes of this job? Not where the controller says that the job has its nodes
- * to itself or to its user (--exclusive, --exclusive=user, a partition with OverSubscribe=EXCLUSIVE or ExclusiveUser),
- * or where jobs always get whole nodes (select/linear). A job that merely has all cores of its nodes counts as shared.
- * After an error *shared is true. */
+/* May processes of other users run on the nodes of this job? Not if the controller says that the job has its nodes to
+ * itself or to its user (--exclusive, --exclusive=user, a partition with OverSubscribe=EXCLUSIVE or ExclusiveUser), or
+ * if jobs always get whole nodes (select/linear). A job that merely has all cores of its nodes counts as shared. After
+ * an error *shared is true. */
 int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err);
 
 /* Ask for all jobs of this user that the controller knows, including jobs that have ended. The caller calls
@@ -114,7 +114,7 @@ int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *e
 char *hvd_slurm_job_script(uint32_t job, struct hvd_err *err);
 
 /* The nodes of the cluster on which nothing should be started: down, draining or drained, failing, or going down for a
- * reboot or to save power. A node that does not answer at the moment is not one of them, because after a restart of the
+ * reboot or to save power. A node that does not answer at the moment is not among them, because after a restart of the
  * controller no node has answered yet. */
 struct hvd_slurm_nodes {
 	struct hvd_strv unusable; /* sorted */
@@ -122,8 +122,8 @@ struct hvd_slurm_nodes {
 	bool hidden;              /* PrivateData=nodes hides the states of nodes from users; `unusable` is empty then */
 };
 
-/* Bring *nodes, which was got before or is zeroed, up to date. Costs little if nothing has changed in the cluster.
- * After an error *nodes is as it was. */
+/* Bring *nodes, which is zeroed or from an earlier call, up to date. Costs little if nothing has changed in the
+ * cluster. An error leaves *nodes unchanged. */
 int hvd_slurm_nodes_get(struct hvd_slurm_nodes *nodes, struct hvd_err *err);
 bool hvd_slurm_node_usable(const struct hvd_slurm_nodes *nodes, const char *name);
 void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes); /* NULL is fine */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slurm_step.h - in which step of Slurm a process was started, and what another step has left in its environment.
+ * slurm_step.h - the Slurm step in which a process was started, and the environment that another step has left there.
  */
 #ifndef HVD_SLURM_STEP_H
 #define HVD_SLURM_STEP_H
@@ -15,10 +15,10 @@
  * if the ancestors cannot be seen: /proc hides other users' processes, or the process is in a PID namespace. */
 bool hvd_slurm_step_of(pid_t pid, const char *proc, char *step, size_t len);
 
-/* Slurm tells the tasks of a step their CPU binding (SLURM_CPU_BIND and others). sbatch hands that on to a job which is
- * submitted from within a step, where srun takes it for the user's wish, and refuses the CPUs that the job has. Where
- * the process `pid`, by `proc` as above, is in no step, remove it from this process's environment. What a user has set
- * stays. Before there are threads. */
+/* Slurm puts the CPU binding of a step's tasks into their environment (SLURM_CPU_BIND and others). sbatch passes it on
+ * to a job that is submitted from within a step. There srun takes it for the user's wish, and refuses the CPUs that the
+ * job has. If the process `pid`, by `proc` as above, is in no step, remove the binding from this process's environment.
+ * A user's own setting stays. Call this before there are threads. */
 void hvd_slurm_forget_other_binding(pid_t pid, const char *proc);
 
 #endif

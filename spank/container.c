@@ -2,18 +2,19 @@
 /*
  * container.c - tasks that another plugin (pyxis) puts into a container.
  *
- * The task_init of pyxis enters the container: another root directory and user namespace, with no way back but a
+ * The task_init of pyxis enters the container: another root directory and user namespace, with no way back except a
  * descriptor, and the container's variables in place of variables of the same name. Slurm calls the hooks of plugins in
  * the order of plugstack.conf.
  *
  * If this plugin comes first, hvd-agent runs on the host, and then the container's variables replace those of the plan.
- * Two things prevent that. pyxis is told to keep the plan's variables (PYXIS_CONTAINER_ENV, which it reads in its
- * init_post_opt). And where plugstack.conf lists hvd.so again after pyxis, with the argument "late", that line sets the
- * plan once more. Slurm loads the file once, so both lines have the same context.
+ * Two measures prevent that. The plugin has pyxis keep the plan's variables (PYXIS_CONTAINER_ENV, which pyxis reads in
+ * its init_post_opt). And if plugstack.conf lists hvd.so again after pyxis, with the argument "late", that line sets
+ * the plan again. Slurm loads the file once, so both lines have the same context.
  *
  * If this plugin comes last, hvd-agent must run with the host's root directory. The hook task_init_privileged, which
- * runs before any task_init, opens it; hvd-agent's process makes it its root. The process may do so, since a process
- * that joins a user namespace has all capabilities there until its next exec. The descriptor is close-on-exec.
+ * runs before any task_init, opens that directory; hvd-agent's process makes it its root. The process may do so,
+ * because a process that joins a user namespace has all capabilities there until its next exec. The descriptor is
+ * close-on-exec.
  */
 #include "plugin.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hvd.c - Slurm's hooks. They only choose what to call; plugin.h tells which file does what.
+ * hvd.c - Slurm's hooks. They only choose the function to call; plugin.h lists the files.
  *
  * There is no user_init: while that hook waits, scancel does not reach the step, and Slurm may drain the node.
  */

@@ -2,14 +2,14 @@
 /*
  * key.c - the launch's key on its way from srun to its tasks, where Slurm does not use munge.
  *
- * The key is the value of an option in Slurm's launch message, which slurmd takes only from the job's user, and which
- * slurmstepd reads as root before there is a task. So the key is in no environment, on no command line and in no file,
- * and Slurm's commands do not show it.
+ * The key is the value of an option in Slurm's launch message. slurmd accepts that message only from the job's user,
+ * and slurmstepd reads it as root before there is a task. So the key is in no environment, on no command line and in no
+ * file, and Slurm's commands do not show it.
  *
  * No user gives that option: srun does not know it, and only slurmstepd registers it. spank_option_getopt() adds an
  * option that srun does not know to the options that srun sends; its value is that of a certain environment variable.
- * So the variable is set to a row of zeros for that call, and then the key is written over Slurm's copy of the zeros in
- * srun's memory.
+ * So the plugin sets the variable to a row of zeros for that call, and then writes the key over Slurm's copy of the
+ * zeros in srun's memory.
  */
 #include "plugin.h"
 

@@ -2,13 +2,13 @@
 /*
  * plans.c - how the tasks of a host share one hvd-agent plan.
  *
- * If each task ran it, with a connection and a proof of identity of its own, a launch of many ranks would spend
- * its time with that. So the first task of a host gets the plans of all, and the others read them from a piece of
- * memory (memfd). slurmstepd makes it before it forks the tasks: they inherit it, and no other process can open it.
+ * If each task ran it, with a connection and a proof of identity of its own, a launch of many ranks would spend its
+ * time with that. So the first task of a host gets the plans of all, and the others read them from a piece of memory
+ * (memfd). slurmstepd makes the memory before it forks the tasks: they inherit it, and no other process can open it.
  *
- * The memory begins with a status byte; if that is 0, the plans follow, each with an empty string at its end. When the
- * memory is complete the first task writes a byte into a pipe. No task reads that byte, so that every task sees it. If
- * the first task ends before, the others see the end of the pipe.
+ * The memory begins with a status byte. If that is 0, the plans follow, each with an empty string at its end. When the
+ * memory is complete, the first task writes a byte into a pipe. No task reads that byte, so that every task sees it. If
+ * the first task ends earlier, the others see the end of the pipe.
  *
  * All descriptors are close-on-exec. A host's only task needs none of them.
  */

@@ -10,7 +10,7 @@
  *   key.c          brings the launch's key to the tasks without munge   srun, slurmstepd, tasks
  *   step.c         tells steps of srun --hvd from others                slurmstepd, tasks
  *   plans.c        shares one hvd-agent plan among the tasks of a host  slurmstepd, tasks
- *   step_events.c  tells the node agent that stays of the tasks         slurmstepd, tasks
+ *   step_events.c  reports the tasks to the observing agent             slurmstepd, tasks
  *   container.c    tasks that another plugin puts into a container      slurmstepd, tasks
  *   task.c         gets the plan and sets it in the environment         tasks
  *   prolog.c       has the plan win over the site's TaskProlog          tasks
@@ -34,11 +34,9 @@
 
 #define HVD_OPT_UNSET      (-1)
 #define HVD_LAUNCH_KEY_HEX (2 * HVD_KEY_LEN)
-/* The step that HVD_BOOT_ENV belongs to, "JOB.STEP". A step that is started within another one inherits both
- * variables. */
+/* The step of HVD_BOOT_ENV, "JOB.STEP". A step that is started within another one inherits both variables. */
 #define HVD_STEP_ENV "SLURM_HVD_STEP"
-/* The value of HVD_BOOT_ENV when there is no driver, with the exit status for the tasks behind it. srun has said
- * why. */
+/* The begin of HVD_BOOT_ENV's value if there is no driver; the exit status for the tasks follows. srun has said why. */
 #define HVD_REFUSED "refused "
 
 /* A network namespace; all zero = not known. */
@@ -67,7 +65,7 @@ struct hvd_plugin_opt {
 };
 
 struct hvd_plugin {
-	/* A setting of the user holds, and where that is unset the site's. */
+	/* A setting of the user wins over the site's. */
 	struct hvd_plugin_opt opt; /* of the user: from options */
 	unsigned given;            /* bits, by the options' numbers: options of this command's own command line */
 	unsigned of_job;           /* … and those that were given to sbatch or salloc */
@@ -98,8 +96,8 @@ struct hvd_plugin {
 		int ours, agents, spare, watchdogs; /* descriptors; 0 = there are none */
 		int seen, answers;                  /* the eventfd, and the epoll instance that tells of it */
 		hvd_time waited;                    /* for answers, in all */
-		pid_t agent; /* in a task that has its plan: the node agent that stays; 0 = none */
-	} events;            /* slurmstepd and its tasks only; see step_events.c */
+		pid_t agent;                        /* in a task that has its plan: the observing agent; 0 = none */
+	} events;                                   /* slurmstepd and its tasks only; see step_events.c */
 };
 
 /* options.c */
@@ -109,7 +107,8 @@ struct hvd_plugin {
 int hvd_plugin_site_args(struct hvd_plugin *pl, int argc, char **argv, struct hvd_err *err);
 /* Register the command-line options with Slurm. -1 after saying why. */
 int hvd_plugin_options(spank_t sp);
-/* When all options are known: -1 with err set if one has an invalid value. Tells the user of options without effect. */
+/* After all options are known: -1 with err set if one has an invalid value. Reports options without effect to the
+ * user. */
 int hvd_plugin_check(const struct hvd_plugin *pl, struct hvd_err *err);
 /* The value of a setting: the option's, else the site's, else NULL. */
 const char *hvd_plugin_value(const struct hvd_plugin *pl, enum hvd_plugin_option setting);
@@ -120,9 +119,9 @@ bool hvd_plugin_enabled(const struct hvd_plugin *pl);
 
 /* srun.c */
 
-/* Refuse a step for a reason that is known before the driver is started. -1 with err set; nothing is to be undone. */
+/* Refuse a step for a reason that is known before the driver is started. -1 with err set; there is nothing to undo. */
 int hvd_srun_check(struct hvd_err *err);
-/* When all options are known: the same, and have srun end the step when a rank fails. */
+/* After all options are known: the same, and have srun end the step when a rank fails. */
 int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err);
 /* Before srun launches the tasks: start the driver, and export its address. -1 with err set; then no driver runs. */
 int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err);
@@ -141,45 +140,46 @@ int hvd_launch_key_send(spank_t sp, struct hvd_err *err);
 /* In slurmstepd, when options are registered: have Slurm store the key of the launch message in
  * hvd_plugin.launch_key. */
 int hvd_launch_key_expect(spank_t sp);
-/* In a task: a descriptor as above, for hvd-agent plan. -1 with err set if no key came. */
+/* In a task: a descriptor as above, for hvd-agent plan. -1 with err set if the launch message had no key. */
 int hvd_launch_key_take(const struct hvd_plugin *pl, struct hvd_err *err);
 
 /* step.c */
 
 /* Was this step started by srun --hvd, and not by an srun within it? `boot` gets the value of HVD_BOOT_ENV. */
 bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX]);
-/* Which of its host's tasks is this one? From 0; also in task_exit. */
+/* Which of its host's tasks is this one, from 0? Works in task_exit, too. */
 uint32_t hvd_step_local_id(spank_t sp);
-/* Close a descriptor of those in struct hvd_plugin of which 0 means that there is none, and make it 0. */
+/* Close a descriptor in struct hvd_plugin for which 0 means that there is none, and set it to 0. */
 void hvd_step_close(int *fd);
 
 /* plans.c */
 
-/* In slurmstepd, before it forks the tasks: make what they share. */
+/* In slurmstepd, before it forks the tasks: make the memory and the pipe that they share. */
 void hvd_plans_prepare(struct hvd_plugin *pl, spank_t sp);
 /* In slurmstepd, after it has forked the tasks. Does nothing if nothing is open. */
 void hvd_plans_close(struct hvd_plugin *pl);
 /* In a task: is it the host's first, which gets the plans of all, and hands them out? */
 bool hvd_plans_first(struct hvd_plugin *pl, spank_t sp);
-/* In the first task: hand out the plans of all tasks (status 0), or the status with which all are to end. */
+/* In the first task: hand out the plans of all tasks (status 0), or the status with which all tasks must end. */
 void hvd_plans_tell(struct hvd_plugin *pl, int status, const char *plans, size_t len);
-/* In another task: wait for that. 0 with *plan, which the caller frees; > 0: the status to end with, after the first
- * task has said why; -1 with err set. */
+/* In another task: wait for the plans. 0 with *plan, which the caller frees; > 0: the status to end with, which the
+ * first task has explained; -1 with err set. */
 int hvd_plans_take(struct hvd_plugin *pl, spank_t sp, hvd_time deadline, char **plan, size_t *len, struct hvd_err *err);
 /* Where plan `n` (from 0) begins in `plans`. Returns its length with its empty string; 0 if there is no such plan. */
 size_t hvd_plans_nth(const char *plans, size_t len, uint32_t n, const char **plan);
 
 /* step_events.c */
 
-/* In slurmstepd, before it forks the tasks: make what they share with the node agent that stays. */
+/* In slurmstepd, before it forks the tasks: make the descriptors that they share with the observing agent. */
 void hvd_step_events_prepare(struct hvd_plugin *pl, spank_t sp);
-/* In the first task: have hvd-agent plan get the agent's ends. False: there are none. */
+/* In the first task: pass the agent's descriptors on to hvd-agent plan. False: there are none. */
 bool hvd_step_events_hand_over(const struct hvd_plugin *pl, struct hvd_spawn *spawn);
-/* In slurmstepd, after it has forked the tasks: keep only what it needs. */
+/* In slurmstepd, after it has forked the tasks: keep only its own descriptors. */
 void hvd_step_events_forked(struct hvd_plugin *pl);
-/* In a task that has its plan: tell the agent, if one stays, and have it look at standard error. */
+/* In a task that has its plan: report the task to the agent, if there is one, and have it read standard error. */
 void hvd_step_events_task(struct hvd_plugin *pl, spank_t sp, const struct hvd_boot *boot);
-/* In slurmstepd, when a task has ended: tell the agent. Takes HVD_STEP_SEEN_MS at most, and in vain once in a step. */
+/* In slurmstepd, when a task has ended: report the end to the agent. Takes at most HVD_STEP_SEEN_MS, and waits in vain
+ * only once in a step. */
 void hvd_step_events_exit(struct hvd_plugin *pl, spank_t sp);
 
 /* container.c */
@@ -189,19 +189,19 @@ bool hvd_container_late_args(int argc, char **argv);
 /* In slurmstepd, before the init_post_opt of pyxis if this plugin is listed first: have pyxis keep the plan's
  * variables. */
 void hvd_container_keep_names(struct hvd_plugin *pl, spank_t sp);
-/* In a task, after pyxis has read them: give an srun within the command what the user had set. */
+/* In a task, after pyxis has read the names: restore the user's setting for an srun within the command. */
 void hvd_container_restore_names(struct hvd_plugin *pl, spank_t sp);
 /* In a task, still as root and outside of any container. */
 void hvd_container_remember_host(struct hvd_plugin *pl, spank_t sp);
-/* A descriptor of the host's root if this process has another root by now, else 0. */
+/* A descriptor of the host's root if this process now has another root, else 0. */
 int hvd_container_host_root(const struct hvd_plugin *pl);
-/* Is this task in another network namespace than it was? *now gets the namespace. */
+/* Is this task in another network namespace than before? *now gets the namespace. */
 bool hvd_container_other_net(const struct hvd_plugin *pl, struct hvd_netns *now);
-/* In the task_init of the line "hvd.so late": set the plan once more. */
+/* In the task_init of the line "hvd.so late": set the plan again. */
 void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp);
 
-/* task.c: in a task, which is the user's by now: get the plan, and set it in the task's environment. Without a plan the
- * task could only hang, so this function ends the task then. */
+/* task.c: in a task, which already runs as the user: get the plan, and set it in the task's environment. Without a plan
+ * the task could only hang, so this function then ends the task. */
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp);
 
 /* prolog.c: in a task, after the plan was set: have hvd-agent run the site's TaskProlog, if there is one. */

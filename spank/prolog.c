@@ -2,10 +2,10 @@
 /*
  * prolog.c - the site's TaskProlog, which Slurm runs in each task after the plugins' task_init.
  *
- * What the TaskProlog exports would replace variables of the plan. So hvd-agent runs the site's program, and prints the
- * plan's variables after it (agent/prolog.h). To that end the task's own copy of Slurm's configuration names hvd-agent
- * as the TaskProlog, just before Slurm looks there. In a container of another plugin hvd-agent may not be found; there
- * the site's program stays.
+ * Variables that the TaskProlog exports would replace variables of the plan. So hvd-agent runs the site's program, and
+ * prints the plan's variables after it (agent/prolog.h). For this, the task's own copy of Slurm's configuration names
+ * hvd-agent as the TaskProlog, just before Slurm reads it. In a container of another plugin hvd-agent may not be found;
+ * there the site's program stays.
  */
 #include "plugin.h"
 

@@ -4,7 +4,7 @@
  *
  * The plugin opens no socket and starts no thread in srun's process. The driver is a child process, with one end of a
  * socket pair. Through the pair it gets the settings of the launch, and sends the boot text (boot.h), which the tasks
- * need. When srun ends, however that comes about, the driver reads the end of the socket, and ends too.
+ * need. However srun ends, the driver then reads the end of the socket, and ends too.
  */
 #include "plugin.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step_events.c - tells the node agent that stays beside a host's tasks (step_event.h) who they are and how they end.
+ * step_events.c - reports a host's tasks and their ends to the observing agent (step_event.h).
  *
- * slurmstepd makes the sockets before it forks the tasks, which inherit them; the first task gives the agent's ends to
- * its hvd-agent. Each task sends its event when it has its plan, and closes all ends. slurmstepd keeps one end, and
- * sends an event when it has reaped a task. It waits then, for a moment, until the agent has passed on what the task
- * has written: after the last task slurmstepd kills all other processes of the step, the agent among them. The agent is
- * the user's, so slurmstepd takes nothing from it but that it has answered.
+ * slurmstepd makes the sockets before it forks the tasks, which inherit them; the first task passes the agent's ends on
+ * to its hvd-agent. Each task sends its event when it has its plan, and closes all ends. slurmstepd keeps one end, and
+ * sends an event when it has reaped a task. Then it waits for a moment until the agent has delivered the task's output,
+ * because after the last task slurmstepd kills all other processes of the step, also the agent. The agent runs as the
+ * user, so slurmstepd takes nothing from it except the acknowledgement.
  */
 #include "plugin.h"
 

@@ -2,8 +2,8 @@
 /*
  * task.c - the plugin inside a task, just before the task becomes the user's command.
  *
- * The task runs as the user by now, and Slurm tracks it, so scancel and signals reach it while it waits here.
- * hvd-agent, which starts the host's node agent, prints the plan as NAME=VALUE, which this file sets in the task's
+ * The task already runs as the user, and Slurm tracks it, so scancel and signals reach it while it waits here.
+ * hvd-agent, which starts the host's agent, prints the plan as NAME=VALUE, and this file sets it in the task's
  * environment.
  */
 #include "plugin.h"

@@ -83,8 +83,7 @@ struct hvd_backend {
 	bool by_stdin;
 	/* So many launch processes at most may be on the way to their hosts at a time; 0 = any number. */
 	unsigned fan_out;
-	/* All ranks are tasks of one srun, which takes every option of srun's. Slurm can start the rendezvous on the
-	 * job's first host; with any other backend it runs with the launcher. */
+	/* All ranks are tasks of one srun, which takes every option of srun's. */
 	bool one_srun;
 	/* To kill a launch process would kill its node agent before that can end its ranks. So the launch process is
 	 * started with SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 ignored, outlives hvdrun, and ends when
