@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * activity.c - see activity.h. A look at the ranks reads all of /proc once, some processes per turn of the event loop,
- * and adds up what the processes of each rank have used. What a rank has used more than at the last look tells whether
- * it makes progress.
+ * and adds up what the processes of each rank have used. The increase since the last look shows whether the rank makes
+ * progress.
  */
 #include "activity.h"
 

@@ -2,11 +2,11 @@
 /*
  * The processes, and who waits for whom:
  *
- *   hvd-agent shim, or plan ── leader ── watchdog ── detached
+ *   hvd-agent shim, or plan ── leader ── watchdog ── detached process
  *
  * The leader begins the session, and ends at once; the first process reaps it. So init, or slurmstepd where it is a
- * subreaper, is the watchdog's parent. None of them calls exec: the detached shares its code and the tables of its
- * libraries with the watchdog, and begins within a millisecond.
+ * subreaper, is the watchdog's parent. None of them calls exec: the detached process shares its code and the tables of
+ * its libraries with the watchdog, and begins within a millisecond.
  */
 #include "detached.h"
 

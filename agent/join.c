@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps: connect, and prove to have the key (dial.h); offer the host; wait until the launch needs it, or does
+/* The steps: connect, and prove possession of the key (dial.h); offer the host; wait until the launch needs it, or does
  * not. */
 #include "join.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hvd-agent - what runs on the hosts of a job: node agents, rank shims, and small helpers of both. srun's plugin and
+ * hvd-agent - the program on the hosts of a job: agents, rank shims, and small helpers of both. srun's plugin and
  * hvdrun's backends start it; only `connect` is for users.
  *
- * The table of subcommands below says which there are. One that has options is in a file of its own, subcommand_*.c.
- * With no argument, which is how Slurm starts a TaskProlog, it runs the site's TaskProlog (prolog.h).
+ * The table below lists the subcommands. A subcommand with options is in a file of its own, subcommand_*.c. With no
+ * argument, which is how Slurm starts a TaskProlog, hvd-agent runs the site's TaskProlog (prolog.h).
  */
 #include "lib/base/cleanup.h"
 #include "lib/process/task_prolog.h"

@@ -2,10 +2,10 @@
 /*
  * main_libraries.c - the libraries that hvd-agent loads when it first calls them.
  *
- * hvdrun starts hvd-agent for each rank, and two fifths of such a process's time were the dynamic linker's. hwloc, with
- * its own libraries libudev and libm, is needed where ranks are bound, and zstd by a relay of the rendezvous. So
- * hvd-agent is linked with this file in their place. hvdrun and hvd-driver are linked with the libraries themselves,
- * and packages have all programs, or none: a library that is missing is noticed there.
+ * hvdrun starts hvd-agent for each rank, and the dynamic linker took two fifths of such a process's time. hwloc, with
+ * its own libraries libudev and libm, is needed if ranks are bound, and zstd by a relay of the rendezvous. So hvd-agent
+ * is linked with this file in their place. hvdrun and hvd-driver are linked with the libraries themselves, and packages
+ * have all programs, or none: so a missing library is noticed there.
  */
 #include <dlfcn.h>
 #include <hwloc.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A rank begins with its TASK event, and ends with its EXIT event. Between them its tee passes its standard error on;
- * an event of the tee waits for the one end of it that is the obstacle. After the EXIT event what is left in the tee is
- * passed on, the rank's end is told, and when the driver knows of it the event is acknowledged.
+ * an event of the event loop waits for that end of the tee that blocks. After the EXIT event the rest of the tee is
+ * passed on, the rank's end is reported, and when the driver knows of it the EXIT event is acknowledged.
  */
 #include "observed_ranks.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process ends with the ranks. Under the plugin: when the tasks have ended, slurmstepd has told of it, and the
- * driver knows how; all of this takes some milliseconds, or HVD_STEP_SEEN_MS where somebody does not answer. With
- * shims: when the last of them has ended; if slurmstepd ends first, when they have ended since. (An MPI or jsrun may
- * start each shim by a process of its own, so nothing is made of the end of one.) Before the plan: when nobody is left
- * who waits for it.
+ * The process ends with the ranks. Under the plugin: when the tasks have ended, slurmstepd has reported them, and the
+ * driver knows their ends. This takes some milliseconds, or HVD_STEP_SEEN_MS if one of them does not answer. With
+ * shims: when the last of them has ended; or, if slurmstepd ends first, when they have ended since. (An MPI or jsrun
+ * may start each shim by a process of its own, so the end of such a process means nothing.) Before the plan: when
+ * nobody waits for the plan any longer.
  */
 #include "observing_agent_internal.h"
 

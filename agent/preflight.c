@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * preflight.c - the process that looks at the host, see preflight.h. It is forked, writes one JSON text into a pipe,
- * and ends. It dies with this process; the programs that it runs die with it.
+ * preflight.c - the process that checks the host, see preflight.h. It is forked, writes one JSON text into a pipe, and
+ * ends. It dies with this process; the programs that it runs die with it.
  */
 #include "preflight.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An order becomes a list of lines, one for each address that is tried. Each line starts an attempt at once, and
- * another every AGAIN_MS for as long as none of its attempts has a connection: the kernel repeats a lost SYN only after
- * a second. The first attempt with a result decides for its line, and the line's other attempts end. The report is made
- * when all lines have a result, or when the order's time is over.
+ * An order becomes a list of lines, one for each address. Each line starts an attempt at once, and another every
+ * AGAIN_MS as long as none of its attempts has a connection, because the kernel repeats a lost SYN only after a second.
+ * The first attempt with a result decides for its line, and the line's other attempts end. The report is made when all
+ * lines have a result, or when the order's time is over.
  */
 #include "probe.h"
 

@@ -2,8 +2,8 @@
 /*
  * The witness is a process that shares this process's memory and descriptors, so starting and ending it copies and
  * frees nothing: a host has one for each rank. It ends with this process, or when this process says so. Until then it
- * calls only what changes neither errno nor anything else that belongs to this process's thread: it reads its signals,
- * which the kernel keeps for each process, by a signalfd, and stores in `witnessed` when they came.
+ * only makes calls that change neither errno nor anything else that belongs to this process's thread: it reads its
+ * signals, which the kernel keeps for each process, by a signalfd, and stores their times in `witnessed`.
  */
 #include "signal_forward.h"
 

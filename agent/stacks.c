@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stacks.c - looks at ranks by processes of its own, some at a time, each of which writes a line for each of its ranks
- * into a file in memory: what is there when the time is over is kept. */
+/* stacks.c - looks at ranks by processes of its own, some at a time. Each writes a line for each of its ranks into a
+ * file in memory; lines that are there when the time is over are kept. */
 #include "stacks.h"
 
 #include "lib/base/cleanup.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hvd-agent host: the node agent of a host where no scheduler starts the ranks (spawning_agent.h).
+ * hvd-agent host: the agent of a host where no scheduler starts the ranks (spawning_agent.h).
  */
 #include "subcommand_host.h"
 

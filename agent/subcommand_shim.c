@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hvd-agent shim: what stands in front of a rank that a scheduler or an MPI starts (shim.h).
+ * hvd-agent shim: the process in front of a rank that a scheduler or an MPI starts (shim.h).
  *
  * An MPI fills the hosts of --mpi slot by slot, and the rank ends with the process that started it (session_wrapper.h).
  * jsrun need not end its tasks when it is killed, so such a rank ends when the driver says so or is gone.

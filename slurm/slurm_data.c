@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be done with the answers of Slurm without libslurm. */
+/* Work on Slurm's answers that needs no libslurm. */
 #include "slurm.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  *
  * slurm_init() ends its process if the configuration is missing or wrong. So a child process tries it first; if the
  * child survives, this process does the same. slurm_fini() is never called, because Slurm 24.11 crashes in a
- * slurm_init() after it: what libslurm has read stays until the process ends.
+ * slurm_init() after it: libslurm's data stay until the process ends.
  */
 #include "slurm.h"
 

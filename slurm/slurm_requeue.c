@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slurm.h: a job that begins again, and the nodes that it is then kept away from. */
+/*
+ * slurm.h: a job that is requeued, and the nodes that it is then kept away from.
+ */
 #include "slurm.h"
 
 #ifdef HVD_WITH_SLURM

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control.c - a client is one connection: it is accepted, says what it wants, waits for the answer, reads it, and is
- * closed; until then the next one waits in the kernel's queue. Each step has a deadline. */
+/* control.c - a client is one connection: it is accepted, sends its request, waits for the answer, reads it, and is
+ * closed. Until then the next client waits in the kernel's queue. Each step has a deadline. */
 #include "control.h"
 
 #include "lib/base/cleanup.h"

@@ -2,11 +2,12 @@
 /*
  * agent_deadlines.c - how long agents may take to register, to report and to answer, and what is logged meanwhile.
  *
- * With HVD_BARRIER_ALL all hosts share one deadline, which covers the start until every rank has its plan. Else each
- * host has its own, which is set anew when the host is expected and when it is told to probe. An admitted host is asked
- * whether it is there each time that it is told to do something, and every ASK_SECONDS: the kernel of a host whose
- * agent is stopped, or all of whose processes are, goes on to acknowledge what is sent (hvd_conn_watch_host()), and
- * what the agent was told to do would be waited for without end.
+ * With HVD_BARRIER_ALL all hosts share one deadline, which covers the start until every rank has its plan. Otherwise
+ * each host has its own, which starts again when the host is expected and when it gets the order to probe.
+ *
+ * An admitted host is asked whether it is there with each command, and every ASK_SECONDS. If an agent, or all processes
+ * of its host, are stopped, the host's kernel still acknowledges what is sent (hvd_conn_watch_host()), and the job
+ * would wait for ever for the result of a command.
  */
 #include "agent_registry_internal.h"
 

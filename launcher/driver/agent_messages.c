@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_messages.c - what agents say until they are admitted (agent_registry.h), and the end of their connections. */
+/* agent_messages.c - messages of agents until they are admitted (agent_registry.h), and the end of their
+ * connections. */
 #include "agent_registry_internal.h"
 
 #include "measure.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_relay.c - what the plan tells a host of its relay of the rendezvous, and its ranks of where they meet. */
+/* plan_relay.c - the plan's fields for a host's relay of the rendezvous, and the addresses at which its ranks
+ * rendezvous. */
 #include "planner.h"
 
 in_port_t hvd_plan_rendezvous(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host list expressions. An expression is checked as a whole before a name is made of it, so what follows the check
+ * Host list expressions. An expression is checked as a whole before it becomes names, so the code after the check
  * relies on its form: brackets are closed, ranges ascend, and no name is longer than MAX_NAME.
  */
 #include "hostlist.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emit_jax.c - what jax.distributed.initialize() reads (jax/_src/distributed.py). The coordinator is a server in rank
- * 0's process. JAX asks Slurm or Open MPI for rank and size; elsewhere the program passes WORLD_SIZE and RANK.
+ * emit_jax.c - the variables that jax.distributed.initialize() reads (jax/_src/distributed.py). The coordinator is a
+ * server in rank 0's process. JAX gets rank and size from Slurm or Open MPI; elsewhere the program passes WORLD_SIZE
+ * and RANK.
  */
 #include "emitters.h"
 

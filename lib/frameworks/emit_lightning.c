@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emit_lightning.c - which of Lightning's cluster environments it chooses (lightning_fabric/connector.py): that of
- * torchrun where TORCHELASTIC_RUN_ID is set, else that of Slurm, LSF or MPI by their variables.
+ * emit_lightning.c - which cluster environment Lightning chooses (lightning_fabric/connector.py): that of torchrun if
+ * TORCHELASTIC_RUN_ID is set, else that of Slurm, LSF or MPI by their variables.
  *
- * torchrun's is right wherever others' variables are not the rank's own (hvd_resolve() knows), and where all ranks are
- * started anew after a failure. Elsewhere Slurm's is better: it requeues jobs.
+ * torchrun's is right if the variables of a scheduler are not the rank's own (hvd_resolve() knows), and if all ranks
+ * start again after a failure. Otherwise Slurm's is better, because it requeues jobs.
  */
 #include "emitters.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emit_torch.c - what torch.distributed's init_method env:// reads, and what torchrun tells its workers besides
+ * emit_torch.c - the variables that torch.distributed's init_method env:// reads, and further ones of torchrun
  * (torch/distributed/rendezvous.py; _start_workers() of torch/distributed/elastic/agent/server/local_elastic_agent.py).
  *
- * Not set: TORCHELASTIC_SIGNALS_TO_HANDLE, which is for torchrun itself. Whoever starts a rank sets
+ * TORCHELASTIC_SIGNALS_TO_HANDLE is not set: it is for torchrun itself. The process that starts a rank sets
  * TORCHELASTIC_ERROR_FILE (lib/job/rank_error.h). For TORCHELASTIC_RUN_ID see emit_lightning.c.
  */
 #include "emitters.h"

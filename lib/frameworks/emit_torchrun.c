@@ -3,10 +3,10 @@
  * emit_torchrun.c - for a torchrun that each host's one rank starts: the defaults of its options (PET_*; class env in
  * torch/distributed/argparse_util.py), so that torchrun without options starts the workers of one world.
  *
- * Its agents meet at the launch's store. Each would also serve a store, if the endpoint's address were its host's and
- * the port free; it is not free. PET_RDZV_CONF=is_host=0 says so, but also keeps agents from serving at an endpoint
- * that the user gives on torchrun's command line. So it is set only where torchrun would fail to find out whose the
- * address is.
+ * The agents of torchrun rendezvous through the launch's store. Each would also serve a store if the endpoint's address
+ * were its host's and the port free; the port is not free. PET_RDZV_CONF=is_host=0 prevents that, but also keeps agents
+ * from serving at an endpoint that the user gives on torchrun's command line. So it is set only if torchrun would fail
+ * to find out whether the address is its host's.
  */
 #include "emitters.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pickle.c - looks at the values that a pickle was read into. */
+/* pickle.c - questions about the values of a pickle that was read. */
 #include "pickle.h"
 
 #include <string.h>

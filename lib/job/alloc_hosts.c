@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations that the user writes down: lists after -H, and hostfiles. */
+/* Allocations that the user specifies: lists after -H, and hostfiles. */
 #include "alloc.h"
 
 #include "lib/base/cleanup.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bind_list.c - reads a binding that somebody else, such as LSF, has decided on. */
+/* bind_list.c - reads a binding that another program, such as LSF, has decided. */
 #include "bind.h"
 
 #include "lib/base/xalloc.h"

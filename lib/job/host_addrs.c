@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host_addrs.c - the child process has some threads, each of which asks for one name after the other and writes what it
- * has found as one `struct found`. The child ends with its main thread, whatever the others still wait for. */
+/* host_addrs.c - the child process has some threads. Each looks up one name after the other, and writes each result as
+ * one `struct found`. The child ends with its main thread, whatever the other threads still wait for. */
 #include "host_addrs.h"
 
 #include "lib/base/cleanup.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * iface.c - builds the list of usable interfaces from what the kernel lists and sysfs tells.
+ * iface.c - builds the list of usable interfaces from the kernel's list and sysfs.
  */
 #include "iface.h"
 

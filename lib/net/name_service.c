@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * name_service.c - a thread asks, since a question to glibc's resolver has no limit and cannot be taken back. Thread
- * and asker share an inquiry, and the one that needs it longer frees it. A thread that is still waiting ends with the
- * process, or when that becomes another program.
+ * name_service.c - a thread makes the look-ups, because a call of glibc's resolver has no limit and cannot be
+ * cancelled. The thread and its caller share an inquiry, and the last one that needs it frees it. A thread that is
+ * still waiting ends with the process, or when the process becomes another program.
  */
 #include "name_service.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hash finds the peer of an address. Peers with the same number of entries are in one list. An entry more or less
- * moves a peer to the next list, so the highest list that is not empty moves by one at most, and its peers are the
- * busiest.
+ * A hash finds the peer of an address. Peers with the same number of entries are in one list. Adding or removing an
+ * entry moves a peer to the neighbouring list. So the highest list that is not empty moves by at most one, and its
+ * peers are the busiest.
  */
 #include "peer_table.h"
 

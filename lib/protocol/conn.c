@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection is a socket with two events. What has come is read into memory of the loop's turn, and frames are taken
- * from there; of a frame that is not complete, what has come is kept. There is a buffer for output only while the
- * socket does not take it. Messages of JSON are written at once if nothing is queued before them: they are few, and a
- * process that sends one to each of ten thousand hosts need not have all of them in memory. Messages of bytes are many
- * and small, or long, so they are queued and written together.
+ * A connection is a socket with two events. Input is read into memory that all connections share during a turn of the
+ * event loop, and frames are taken from there; the connection keeps the part of a frame that is not complete. A buffer
+ * for output exists only while the socket takes no more. Messages of JSON are written at once if nothing is queued
+ * before them: they are few, and a process that sends one to each of ten thousand hosts need not have all of them in
+ * memory. Messages of bytes are many and small, or long, so they are queued and written together.
  */
 #include "conn.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A unauthenticated begins as a descriptor to which the greeting was sent. When its first bytes arrive it gets an
+ * A pending connection begins as a descriptor to which the greeting was sent. When its first bytes arrive, it gets an
  * hvd_conn and does the handshake; most connections of a flood never get that far. It ends when it is authenticated,
- * refused, breaks the protocol, is closed by the peer, takes too long, or must make room. All unauthenticated are in
- * one list by age, for the time limit, and in the table of peers.
+ * refused, breaks the protocol, is closed by the peer, takes too long, or must make room. All pending connections are
+ * in one list by age, for the time limit, and in the table of peers.
  */
 #include "preauth.h"
 
@@ -42,7 +42,7 @@ struct hvd_preauth {
 	bool told_full;
 };
 
-/* Free the unauthenticated, whose connection or descriptor is closed or has another owner. */
+/* Free the pending connection, whose connection or descriptor is closed or has another owner. */
 static void forget(struct unauthenticated *s)
 {
 	struct hvd_preauth *st = s->owner;
@@ -78,7 +78,7 @@ static struct hvd_addr from(const struct unauthenticated *s)
 	return s->entry.peer->addr;
 }
 
-/* ---- unauthenticated that have sent something ---- */
+/* ---- pending connections that have sent something ---- */
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {

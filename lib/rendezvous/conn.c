@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection: whose it is, reading, deadlines.
+ * A connection: its owner, reading, deadlines.
  *
  * A worker makes a connection for each request, so the cost of a request is the number of system calls for a
- * connection. These are accept4, read, sendmsg and close: the server reads the request right after accepting it (it is
- * mostly there already) and answers it in the same callback. It registers an event and sets a deadline only when it has
- * to wait for something. This is why connections are plain descriptors and not libevent's bufferevents, and why all
- * deadlines share one timer (timer_wheel.h).
+ * connection. These are accept4, read, sendmsg and close: the server reads the request right after accepting the
+ * connection (it has mostly arrived already) and answers it in the same callback. It registers an event and sets a
+ * deadline only when it has to wait for something. This is why connections are plain descriptors and not libevent's
+ * bufferevents, and why all deadlines share one timer (timer_wheel.h).
  *
  * The server closes the connection after the answer, unless the client wants to send another request (request.c). The
  * answer and the end of the connection then go out in one segment.

@@ -3,9 +3,9 @@
  * Operations that relays ask the root for, each carried out once, and the processes behind relays that use the
  * TCPStore.
  *
- * An relay_id's calls come in the order of their ids, perhaps over two connections one after the other; an id that is
- * not above all that came before is a repetition. The answer of a call that has changed something is kept for that
- * until the relay_id says that it has it; one that has only read is carried out again.
+ * The calls of a relay arrive in the order of their ids, perhaps over two connections one after the other. An id that
+ * is not above all earlier ones is a repetition. For that case, the answer to a call that has changed something is kept
+ * until the relay confirms that it has the answer. A call that has only read is carried out again.
  */
 #include "downstream_internal.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What waits to be sent to a child. Not more is encoded than its connection takes.
+ * The items that are queued for a child. No more is encoded than its connection takes.
  */
 #include "downstream_internal.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watches of relays, and in which order they are told what.
+ * Watches of relays, and the order of their messages.
  *
- * What a child is to be told waits in a list, and is encoded when its connection takes it. A key is in there once, with
- * the value that it has then. A key that changes again while it is in the list moves to the end, since a relay must not
- * see a value before what was written earlier. But an answer that stood behind the key says that the relay knows of the
- * first change. So in the place where the key was, the relay is told not to use what it has.
+ * The changes for a child wait in a list, and are encoded when its connection takes them. A key is in the list once,
+ * with its latest value. If a key changes again while it is in the list, it moves to the end, because a relay must not
+ * see a value before an earlier write. But an answer behind the key's old place implies that the relay knows of the
+ * first change. So in the old place the relay is told not to use its present value.
  *
- * The keys are those in the scopes here, of which the store says whether they have all there is.
+ * The keys are those in the scopes here. The store knows whether these are complete.
  *
- * The states, and the invariants I9 ... that check_watch() asserts, are in COHERENCE.md.
+ * COHERENCE.md has the states, and the invariants I9 ... that check_watch() asserts.
  */
 #include "downstream_internal.h"
 

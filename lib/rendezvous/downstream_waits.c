@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking relays what their clients wait for. Each child answers the questions in their order, so its answers need no
+ * Asks relays what their clients wait for. Each child answers the questions in their order, so its answers need no
  * numbers.
  */
 #include "downstream_internal.h"

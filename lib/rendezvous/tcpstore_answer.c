@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client is answered when an operation was carried out, or was refused.
+ * The answer to a client after an operation was carried out, or was refused.
  */
 #include "tcpstore.h"
 

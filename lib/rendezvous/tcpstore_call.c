@@ -2,8 +2,8 @@
 /*
  * Operations of a TCPStore connection on the store, which may take a while.
  *
- * While a connection asks, nothing of its input is handled, and its socket is not read. So a client's requests take
- * effect in their order. A BARRIER to which others have not come yet is the exception, since CANCEL_WAIT may end it.
+ * While a connection asks, its input is not handled, and its socket is not read. So a client's requests take effect in
+ * their order. A BARRIER that other processes have not reached yet is the exception, because CANCEL_WAIT may end it.
  */
 #include "tcpstore.h"
 

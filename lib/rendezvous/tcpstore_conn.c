@@ -2,14 +2,14 @@
 /*
  * A TCPStore connection: reading, and deadlines.
  *
- * A request costs a read() and a send(): the event stays registered, small requests are parsed where they were read to,
- * and the answers to all requests of one read() go out together. Memory is taken when an item comes in pieces, as much
- * as has arrived and twice that at most; and when the socket does not take the answers. Then no further request is
- * begun. A request that has begun is read to its end, however, because the client reads no answer before it has sent
- * the request.
+ * A request costs a read() and a send(): the event stays registered, small requests are parsed in the buffer of the
+ * read(), and the answers to all requests of one read() go out together. Memory is taken in two cases. If an item
+ * arrives in pieces, at most twice as much is taken as has arrived. If the socket does not take the answers, they are
+ * kept, and no further request is begun. A request that has begun is read to its end, however, because the client reads
+ * no answer before it has sent the request.
  *
- * A closed connection keeps its epoch until it is freed (stream.h): callers further up the stack may be working
- * on the keys of that.
+ * A closed connection keeps its epoch until it is freed (stream.h): callers further up the stack may be working on the
+ * epoch's keys.
  */
 #include "tcpstore.h"
 

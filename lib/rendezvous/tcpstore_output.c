@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending answers. Those to one read() go to ts->out, and out together.
+ * Sends answers. The answers to one read() collect in ts->out, and go out together.
  */
 #include "tcpstore.h"
 

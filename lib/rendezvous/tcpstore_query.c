@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the store answers to a query: what PyTorch's libuv server answers, also where that is odd (store_op.c). Further
- * differences are that a client that QUEUE_PUSH has woken does not stay in the list of those that wait, and that an
- * operation which is refused closes the connection.
+ * The store's answer to a query. It is the answer of PyTorch's libuv server, even where that is odd (store_op.c). There
+ * are two further differences: a client that QUEUE_PUSH has woken does not stay in the list of waiting clients, and an
+ * operation that is refused closes the connection.
  */
 #include "tcpstore.h"
 

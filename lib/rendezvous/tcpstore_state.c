@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose a TCPStore connection is, and its end.
+ * The owner of a TCPStore connection, and its end.
  */
 #include "tcpstore.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a connection waits for: keys, or the others at a BARRIER.
+ * The waits of a connection: for keys, or for the other processes at a BARRIER.
  */
 #include "tcpstore.h"
 

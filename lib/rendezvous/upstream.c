@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connection to the parent. There is one at most. It begins with hvd_rv_relay_up(), and ends when the parent closes
- * it, breaks the protocol, or owes an answer for too long. Then nothing is known of any key, relays below are closed,
- * since their calls went over this connection, and the relay's owner is told, who may give the relay another parent.
+ * The connection to the parent. There is at most one. It begins with hvd_rv_relay_up(), and ends when the parent closes
+ * it, breaks the protocol, or owes an answer for too long. Then the relay knows nothing of any key, and closes the
+ * relays below, because their calls went over this connection. It calls its owner, who may give it another parent.
  */
 #include "upstream_internal.h"
 

@@ -2,10 +2,10 @@
 /*
  * Operations that the root carries out for this relay's clients.
  *
- * A call begins with hvd_upstream_submit() and ends with the root's answer. Until then it is kept, also when its caller
- * has gone: if the parent is lost, it is not known whether the root has got it, so it is sent again to the next parent,
- * with the same id. Ids grow, and calls are sent by rising id. They begin with the time, since another process that
- * becomes the same relay later, as the host's next one, must not use ids again.
+ * A call begins with hvd_upstream_submit() and ends with the root's answer. Until then it is kept, even if its caller
+ * has gone. If the parent is lost, nobody knows whether the root has received the call, so it is sent again to the next
+ * parent, with the same id. Ids grow, and calls are sent by rising id. Ids begin with the time, because another process
+ * that becomes the same relay later, as the host's next one, must not use ids again.
  */
 #include "upstream_internal.h"
 

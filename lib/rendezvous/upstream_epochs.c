@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Generations of the TCPStore in a relay: a scope each, whose values are those keys of it that are known here.
+ * Epochs of the TCPStore in a relay: a scope for each, with the values of the keys that are known here.
  *
- * An epoch begins when the first connection or watch uses it, and is forgotten with its keys when none does and
- * there is a newer one: the newest outlives its users, since the next client mostly belongs to it. While a message of
- * the parent is handled none is forgotten, because the message may be about one of its keys.
+ * An epoch begins when the first connection or watch uses it. It is forgotten with its keys when none uses it and there
+ * is a newer one. The newest epoch outlives its users, because the next client mostly belongs to it. No epoch is
+ * forgotten while a message of the parent is handled, because the message may be about one of its keys.
  */
 #include "upstream_internal.h"
 

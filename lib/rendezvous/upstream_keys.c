@@ -2,12 +2,12 @@
 /*
  * What a relay knows of the root's keys.
  *
- * A key begins when somebody asks for it: the parent is sent a watch. It is kept as long as somebody waits for it, here
- * or in a relay below; after that it is forgotten, with its value, when there is no room, when its epoch ends, or
- * when the parent is lost. Its id is used for no other key: what the parent has sent before it was told that the watch
- * has ended is not taken for another key's.
+ * A key begins when somebody asks for it: the relay sends the parent a watch. The key is kept as long as somebody waits
+ * for it, here or in a relay below. Afterwards it is forgotten, with its value, when there is no room, when its epoch
+ * ends, or when the parent is lost. No other key gets its id: messages that the parent has sent before it heard of the
+ * end of the watch are not taken for another key's.
  *
- * The states, and the invariants I1 ... that check_key() asserts, are in COHERENCE.md.
+ * COHERENCE.md has the states, and the invariants I1 ... that check_key() asserts.
  */
 #include "upstream_internal.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the parent is sent, and whether it owes something.
+ * Messages to the parent, and the answers that it owes.
  */
 #include "upstream_internal.h"
 
