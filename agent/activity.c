@@ -53,7 +53,7 @@ struct hvd_activity {
 	bool listed;     /* all processes are there */
 	size_t added;    /* so many of them are in the sums */
 	bool input_seen; /* one of those waits for input */
-	/* What was told. */
+	/* The state of the last report. */
 	bool idle, input;
 	size_t told_ranks;
 };

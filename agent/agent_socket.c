@@ -56,8 +56,8 @@ static int try_listen(const struct sockaddr_un *name, socklen_t len, struct hvd_
 	return -1;
 }
 
-/* Connect to who has the name. Returns -1 without an error: nobody has it any longer, or it is another user's; then
- * *strange is true. */
+/* Connect to the owner of the name. Returns -1 without an error if the name has no owner any longer, or if the owner is
+ * another user; then *strange is true. */
 static int try_connect(const struct sockaddr_un *name, socklen_t len, hvd_time deadline, bool *strange,
 		       struct hvd_err *err)
 {

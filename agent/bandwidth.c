@@ -142,7 +142,7 @@ static void on_bytes(evutil_socket_t fd, short what, void *arg)
 		n = recv(fd, st->piece, PIECE, MSG_DONTWAIT);
 		if (n <= 0)
 			break;
-		/* What has come at the first look tells nothing of the time that it took. */
+		/* The bytes of the first look show nothing of the time that they took. */
 		if (!st->first) {
 			st->first = st->last = hvd_now();
 			limit_ms(st, st->ms);

@@ -118,7 +118,7 @@ static void end_watchdog(pid_t watchdog)
 	sigaddset(&gone, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &gone, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);
-	/* One that was killed is nobody's parent any longer, and its number may be another process's. */
+	/* A process that was killed is nobody's parent any longer, and another process may have its number. */
 	if (!watchdog || getppid() != watchdog)
 		return;
 	kill(watchdog, SIGKILL);

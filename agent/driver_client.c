@@ -167,8 +167,8 @@ static void on_plan(struct hvd_driver_client *agent, const json_t *plan)
 	agent->timer = NULL;
 	event_free(timer);
 	agent->planned = true;
-	/* In an elastic job hosts that come later probe this one, so it goes on to answer. When the launcher cannot be
-	 * reached it gives this host up, and the ranks here must not go on beside those that take their place. */
+	/* In an elastic job later hosts probe this one, so it goes on to answer. When the launcher cannot be reached,
+	 * it gives this host up, and the ranks here must not go on beside their replacements. */
 	if (json_is_true(json_object_get(plan, "stay"))) {
 		hvd_conn_watch_host(agent->conn);
 	} else {

@@ -13,8 +13,8 @@
 #define PTY_MAJOR   136 /* and the seven after it */
 #define PTY_MAJOR_N 8
 
-/* The functions in which readers sleep, in the kernels since 3.10; nothing else of files makes a reader wait for a
- * user. wait_woken is where readers of TCP sleep, too. */
+/* The functions in which readers sleep, in the kernels since 3.10; no other kind of file makes a reader wait for a
+ * user. Readers of TCP also sleep in wait_woken. */
 static const char *const of_terminal[] = {"n_tty_read", "wait_woken", NULL};
 static const char *const of_pipe[] = {"pipe_read", "anon_pipe_read",     "fifo_pipe_read",
 				      "pipe_wait", "pipe_wait_readable", NULL};

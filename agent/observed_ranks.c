@@ -125,9 +125,9 @@ static void begin_tee(struct rank *r, const int fds[2])
 
 /* ---- ends ---- */
 
-/* Does slurmstepd tell of the first of several ranks when all have ended already? srun, which would end the others,
- * hears of it only when this process has acknowledged it: so one signal has ended them all. It need not have come to
- * this process: Slurm's proctrack/linuxproc does not find it. */
+/* Does slurmstepd report the first of several ranks after all have ended? srun would end the others, but it learns of
+ * the end only when this process has acknowledged it. So one signal has ended them all. This process need not have got
+ * the signal: Slurm's proctrack/linuxproc does not find it. */
 static bool ended_at_once(const struct rank *r)
 {
 	const struct hvd_observed_ranks *ranks = r->owner;

@@ -306,7 +306,7 @@ static void run(struct hvd_detached *self, void *arg)
 	end(&host);
 }
 
-/* In the watchdog: the process has ended before the ranks. If it has ended by itself it has said why. */
+/* In the watchdog: the process has ended before the ranks. If it has ended by itself, it has logged why. */
 static void on_lost(pid_t pid, int status, int spare, struct hvd_step_tasks *tasks, void *arg)
 {
 	const struct start *start = arg;

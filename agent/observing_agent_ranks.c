@@ -16,8 +16,8 @@ void hvd_host_ranks_told(struct host *host)
 	host->output_lost = false;
 }
 
-/* The driver takes a connection that ends without this for the loss of the process. It also wants to know whether
- * munged is there: without it slurmstepd cannot tell srun that ranks have ended. */
+/* A connection that ends without this message looks to the driver like the loss of the process. The driver also needs
+ * to know whether munged is there: without it slurmstepd cannot tell srun that ranks have ended. */
 void hvd_host_done(struct host *host)
 {
 	bool asks = host->opts->kind == HVD_OBSERVING_AGENT_SRUN;
@@ -74,9 +74,9 @@ static bool on_ended(const struct hvd_rank_end *end, void *arg)
 	return !hvd_driver_client_sending(host->agent);
 }
 
-/* slurmstepd goes on when it hears of the last end. What is left of the step by then it kills, and where it tracks by
- * control groups it sleeps for a second before it looks again. So it hears by the end of this process, which closes the
- * socket of the events. */
+/* slurmstepd goes on when it learns of the last end. It then kills the rest of the step, and if it tracks by control
+ * groups it sleeps for a second before it looks again. So it learns of the last end by the end of this process, which
+ * closes the socket of the events. */
 static void on_seen(uint32_t local_id, void *arg)
 {
 	struct host *host = arg;

@@ -414,8 +414,8 @@ void hvd_output_look(struct hvd_output *out, hvd_output_look_fn *look, void *arg
 	out->look_arg = arg;
 }
 
-/* What a process that outlives the rank writes from now on is not waited for. Not inlined: the compiler has each page
- * of the buffer touched, which is some time of a shim that has no output to read. */
+/* Output that a process writes after the rank's end is not awaited. Not inlined: the compiler would have each page of
+ * the buffer touched, which costs a shim without output time. */
 static __attribute__((noinline)) void read_rest(struct hvd_output *out)
 {
 	char buf[READ_AT_ONCE];

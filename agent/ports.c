@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ports.h"
 
-/* In a job with spare hosts rank 0 may come to any host. In an elastic job rank 0 may come to any host, and the ranks
- * of each are told to begin with 0. */
+/* In a job with spare hosts, and in an elastic job, rank 0 may come to any host. In an elastic job the ranks of each
+ * agent begin with 0 at first. */
 bool hvd_ports_may_have_rank0(const struct hvd_boot *boot, const struct hvd_taskinfo *info)
 {
 	return info->ranks[0] == 0 || boot->spares;

@@ -76,8 +76,8 @@ static const char *last_line(char *text)
 	return line ? line + 1 : text;
 }
 
-/* One line of nvidia-smi: index, uncorrected ECC errors, pages that wait for their retirement. A GPU that has none of
- * these says [N/A]; one that is lost says so in place of numbers. */
+/* One line of nvidia-smi: index, uncorrected ECC errors, pages that wait for their retirement. A GPU without these
+ * counters prints [N/A]; a lost GPU prints a text in place of numbers. */
 static void look_at_gpu(struct hvd_host_check *check, char *line)
 {
 	char *save = NULL, *index = strtok_r(line, ",", &save), *errors = strtok_r(NULL, ",", &save),

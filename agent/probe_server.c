@@ -63,8 +63,8 @@ static void drop(struct answering *an)
 	answering_free(an);
 }
 
-/* Drop a connection to make room: of those without a signed ping one of the address that has most of them, so that a
- * flood from one address hurts only itself; if there is none, the oldest connection. */
+/* Drop a connection to make room. Among those without a signed ping, drop one of the address that has most of them, so
+ * that a flood from one address hurts only itself. If there is none, drop the oldest connection. */
 static void drop_one(struct hvd_probe_server *rs)
 {
 	struct hvd_peer_entry *silent = hvd_peer_table_busiest(rs->silent);

@@ -139,8 +139,8 @@ static struct hvd_rank_facts own_facts(const struct shim *shim, bool slurm_task)
 	return facts;
 }
 
-/* Warn if the workers' controller is MPI in a step that srun was not told to start an MPI in: each worker would find
- * itself alone, and go on. */
+/* Warn if the workers' controller is MPI, but srun was not asked to start an MPI: each worker would find itself alone,
+ * and go on. */
 static void warn_without_pmi(const struct shim *shim)
 {
 	const char *controller = json_string_value(json_object_get(nth(shim, "ranks", 0), "HOROVOD_CONTROLLER"));
@@ -153,9 +153,9 @@ static void warn_without_pmi(const struct shim *shim)
 			    "--mpi=list' has");
 }
 
-/* Say that no more events come, and wait until the agent has closed the connection: with the last shim of a host it
- * ends. What is left when the last task of a step has ended Slurm kills, and where it tracks by control groups it
- * sleeps for a second before it looks again. */
+/* Announce that no more events follow, and wait until the agent has closed the connection: with the last shim of a host
+ * the agent ends. When the last task of a step has ended, Slurm kills the rest of the step, and if it tracks by control
+ * groups it sleeps for a second before it looks again. */
 static void leave(const struct shim *shim)
 {
 	hvd_time deadline = hvd_deadline_in(HVD_STEP_SEEN_MS / 1e3);
@@ -345,8 +345,8 @@ static void tell_not_started(struct shim *shim, struct hvd_err *err)
 		close(fd);
 }
 
-/* One that a scheduler has ended with all others is not what has ended the job. Where the agent has gone, the driver is
- * told of a failure all the same. */
+/* A rank that a scheduler has ended with all others is not the cause of the job's end. But a failure must reach the
+ * driver even if the agent has gone. */
 static void tell_end(struct shim *shim, pid_t pid, int status)
 {
 	bool with_all = hvd_child_signalled_with_us(status);
@@ -407,7 +407,7 @@ static int run_command(struct shim *shim)
 	rc = hvd_child_run(&command, &status, &err);
 	if (rc != 0)
 		tell_not_started(shim, &err);
-	/* The exit status does not tell of lost output: the scheduler would take it for a failure of the rank, and end
+	/* Lost output does not change the exit status: the scheduler would take it for a failure of the rank, and end
 	 * the others. */
 	shim->seen = false;
 	if (losses.any && send_event(shim, &(struct hvd_step_event){.kind = HVD_STEP_OUTPUT_LOST}, NULL) == 0)

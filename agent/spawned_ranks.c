@@ -92,8 +92,8 @@ static void check_gone(struct hvd_spawned_ranks *ranks)
 			return;
 	if (ranks->gone)
 		return;
-	/* End what the ranks have left in their groups, and what has left the groups too: such processes became
-	 * children of this process when their parents ended. */
+	/* End all processes that the ranks have left in their groups, and also those that have left the groups: such
+	 * processes became children of this process when their parents ended. */
 	signal_groups(ranks, SIGKILL);
 	if (hvd_kill_children())
 		return; /* their SIGCHLD leads to another call */
@@ -344,8 +344,8 @@ static void on_grace_one(evutil_socket_t fd, short what, void *arg)
 	evtimer_add(rank->grace, &again);
 }
 
-/* A signal to end is about to be sent to it. One that is ending by itself, though the kernel is not done with it, does
- * not heed it: on a busy host the others may have noticed before. */
+/* A signal to end is about to be sent to the rank. A rank that is already ending by itself, though the kernel is not
+ * done with it, does not react to the signal: on a busy host the others may have noticed its end before. */
 static void note_end(struct rank *rank)
 {
 	struct hvd_process process;

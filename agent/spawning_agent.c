@@ -124,7 +124,7 @@ static void forward_of_step(struct spawning_agent *sup)
 }
 
 /* The step daemon is gone: output of the ranks gets lost, and srun waits for ever. The launcher takes this host for
- * lost, and begins anew without it, or here in a new step: nothing of this one may go on beside that. */
+ * lost, and starts again without it, or here in a new step. No process of this step may go on beside that. */
 static void on_orphan(evutil_socket_t fd, short what, void *arg)
 {
 	struct spawning_agent *sup = arg;
@@ -332,8 +332,8 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 	end_early(sup, "what has started it is gone");
 }
 
-/* The driver takes a connection that ends without this for the loss of its host. Of an elastic job's host it wants to
- * know whether srun can be told that this task has ended. */
+/* A connection that ends without this message looks to the driver like the loss of its host. For a host of an elastic
+ * job, the driver also needs to know whether srun can learn that this task has ended. */
 static void say_done(struct spawning_agent *sup)
 {
 	bool step = sup->opts.stay && getenv("SLURM_STEP_ID");

@@ -115,7 +115,7 @@ static bool task_of(pid_t pid, uint32_t job, const uint32_t *step, struct hvd_fo
 	*found = (struct hvd_found_rank){.rank.pid = pid};
 	if (!text || !number(value_in(text, len, "SLURM_JOB_ID"), &its_job) || its_job != job)
 		return false;
-	/* Where nodes share a machine, /proc has the processes of all of them. */
+	/* If nodes share a machine, /proc has the processes of all of them. */
 	its_node = value_in(text, len, "SLURMD_NODENAME");
 	if (its_node && own_node && strcmp(its_node, own_node) != 0)
 		return false;

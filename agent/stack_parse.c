@@ -32,8 +32,8 @@ static json_t *frame(const char *name, size_t name_len, const char *file, size_t
 			 (json_int_t)(line > 0 ? line : 0));
 }
 
-/* Where the frames of a thread go; NULL: there are enough threads. The main thread's come first in the result, wherever
- * they stand in the output. */
+/* The destination of a thread's frames; NULL: there are enough threads. The main thread's frames come first in the
+ * result, wherever they are in the output. */
 static json_t *begin_thread(json_t *stacks, bool is_main, json_t *name)
 {
 	json_t *threads = json_object_get(stacks, "threads"), *frames;

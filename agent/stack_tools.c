@@ -20,7 +20,7 @@
 #define TOOL_SECONDS 4.0
 #define WHY          2048
 
-/* What the kernel says of a process. */
+/* The kernel's information about a process. */
 struct seen {
 	char state;
 	char wchan[64];

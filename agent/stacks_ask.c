@@ -33,8 +33,8 @@ void hvd_stacks_ask_destroy(struct hvd_stacks_ask *ask)
 	event_free(ask->readable);
 	event_free(ask->timer);
 	close(ask->fd);
-	/* It ends by itself at the end of its output, and may have been reaped since, so its number is not used then.
-	 * What it has started ends with it. */
+	/* The child ends by itself at the end of its output, and may have been reaped since, so its number is not used
+	 * then. Processes that it has started end with it. */
 	if (ask->pid > 0) {
 		kill(ask->pid, SIGKILL);
 		hvd_wait(ask->pid, hvd_deadline_in(1), NULL, NULL);

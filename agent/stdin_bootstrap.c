@@ -18,8 +18,8 @@
 /* How long the preamble may take. The launcher sends it at once, and ssh has logged in before this process starts. */
 #define PREAMBLE_SECONDS 20
 
-/* How long to wait for the preamble. A task of srun has the boot text in its environment, which tells the start
- * timeout; then *srun is true. */
+/* How long to wait for the preamble. A task of srun has the boot text in its environment, with the start timeout; then
+ * *srun is true. */
 static hvd_time patience(bool *srun)
 {
 	const char *text = getenv(HVD_BOOT_ENV);

@@ -70,8 +70,8 @@ static int open_pipe(struct hvd_streams *streams, struct event_base *base, int r
 	return *out ? 0 : -1;
 }
 
-/* What would take standard error: `to`, or with 0 this process's own. Returns the writing end of a pipe in front of it,
- * at the other end of which somebody looks; else `to`, or 0. */
+/* The descriptor that takes standard error: `to`, or with 0 this process's own. If somebody reads standard error,
+ * returns the writing end of a pipe in front of it; otherwise `to`, or 0. */
 static int put_tap(int to, hvd_streams_tap_fn *tap, void *arg)
 {
 	int ends[2], fds[2] = {-1, -1}, rc = to;

@@ -137,7 +137,8 @@ struct rank_names {
 			"OMPI_COMM_WORLD_LOCAL_SIZE"                                                                   \
 	}
 
-/* Of MPIs: the first whose rank is set is the one that started this process. Another one's may be left from outside. */
+/* The variables of MPIs. The first MPI whose rank is set has started this process; variables of another one may be left
+ * from outside. */
 static const struct rank_names mpi_names[] = {
 	OPENMPI_NAMES,
 	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
@@ -176,8 +177,8 @@ static int set_slot(struct hvd_taskinfo *info, const struct hvd_alloc *hosts, st
 			   hosts->slots);
 }
 
-/* Fail if this process runs on another host of the job than its rank says. A job may name its hosts by names that this
- * machine does not know as its own (addresses): then nothing is checked. */
+/* Fail if this process runs on another host of the job than its rank should. A job may name its hosts by names that
+ * this machine does not know as its own (addresses): then nothing is checked. */
 static int check_host(const struct hvd_taskinfo *info, const struct hvd_alloc *hosts, struct hvd_err *err)
 {
 	if (hvd_like_this_host(info->name))
@@ -239,8 +240,8 @@ static int read_rank(const struct rank_names *names, size_t n, struct hvd_taskin
 	return found;
 }
 
-/* `hosts` says where the launcher had the ranks put. All of `n` names must agree with it, as far as they are set.
- * `none` and `hint` are for the error when no rank is set. */
+/* `hosts` is where the launcher had the ranks put. All of `n` names must agree with it, as far as they are set. `none`
+ * and `hint` are for the error if no rank is set. */
 static int read_names(const struct rank_names *names, size_t n, const char *hosts, const char *none, const char *hint,
 		      struct hvd_taskinfo *info, struct hvd_err *err)
 {

@@ -260,8 +260,8 @@ int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err)
 		return slurm_failed(err, errno, "cannot ask Slurm for the job");
 	how = msg->record_count ? msg->job_array[0].shared : JOB_SHARED_OK;
 	slurm_free_job_info_msg(msg);
-	/* NO_VAL16: neither the user nor the partition says anything about sharing. JOB_SHARED_MCS: jobs of one label,
-	 * which several users may have. */
+	/* NO_VAL16: neither the user nor the partition decides about sharing. JOB_SHARED_MCS: jobs of one label, which
+	 * several users may have. */
 	if (how == NO_VAL16 && whole_nodes(&whole, err) != 0)
 		return -1;
 	*shared = how == JOB_SHARED_OK || how == JOB_SHARED_MCS || (how == NO_VAL16 && !whole);

@@ -69,8 +69,8 @@ static int rehearse(struct hvd_err *err)
 	return hvd_err_hint(err, "see whether 'scontrol show config' works here");
 }
 
-/* What a step's processes have of an srun without configuration files (Slurm 22.05): libslurm would look for a file of
- * that name for a minute. Without it the controller is asked, as SLURM_CONF_SERVER says. */
+/* The environment of a step's processes from an srun without configuration files (Slurm 22.05): libslurm would look for
+ * a file of that name for a minute. Without it the controller is asked, as SLURM_CONF_SERVER says. */
 static void drop_no_name(void)
 {
 	const char *conf = getenv("SLURM_CONF");

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The outcome for one job. Where the job was named as a task of an array the call itself succeeds, and the answer has
- * the task's error. Frees the answer. */
+/* The outcome for one job. If the job was named as a task of an array, the call itself succeeds, and the answer has the
+ * task's error. Frees the answer. */
 static int outcome(int rc, job_array_resp_msg_t *answer)
 {
 	int code = rc == SLURM_SUCCESS ? 0 : errno;

@@ -28,7 +28,7 @@ static int on_key(int val, const char *value, int remote)
 	struct hvd_plugin *pl = &hvd_plugin;
 
 	(void)val;
-	/* Zeros come from a user who has set the variable. Then there is no key, and the task says so. */
+	/* The value is zeros if a user has set the variable. Then there is no key, and the task says so. */
 	if (remote && value && strlen(value) == HVD_LAUNCH_KEY_HEX && strspn(value, "0") < HVD_LAUNCH_KEY_HEX)
 		memcpy(pl->launch_key, value, HVD_LAUNCH_KEY_HEX + 1);
 	return 0;

@@ -125,8 +125,8 @@ static int send_settings(const struct hvd_plugin *pl, spank_t sp, int fd, int ke
 	return 0;
 }
 
-/* The driver has closed the socket. If it could not start, it has said why on stderr, and this function adds no
- * message; the status 2 tells that the user has to change something. Always returns -1. */
+/* The driver has closed the socket. If it could not start, it has logged why on stderr, and this function adds no
+ * message; status 2 means that the user has to change something. Always returns -1. */
 static int no_driver(struct hvd_plugin *pl, struct hvd_err *err)
 {
 	int status = 0;

@@ -38,7 +38,7 @@ static int watch(int answers, int fd, uint32_t events)
 	return epoll_ctl(answers, EPOLL_CTL_ADD, fd, &ev);
 }
 
-/* What tells slurmstepd that an event was seen, or that the agent has gone. */
+/* How slurmstepd learns that an event was acknowledged, or that the agent has gone. */
 static bool make_answers(struct hvd_plugin *pl)
 {
 	int seen = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), answers = epoll_create1(EPOLL_CLOEXEC);
@@ -85,8 +85,8 @@ void hvd_step_events_forked(struct hvd_plugin *pl)
 	hvd_step_close(&pl->events.watchdogs);
 }
 
-/* A terminal and a file stay: a program writes in another way there, or looks back at what it has written. So does a
- * socket, on which splice(2) of the agent would wait, and hold up the output of all other ranks. */
+/* A terminal and a file stay: a program writes differently to a terminal, and may read back what it has written to a
+ * file. A socket also stays: splice(2) of the agent would block on it, and hold up the output of all other ranks. */
 static bool can_be_passed_on(void)
 {
 	struct stat st;
@@ -135,16 +135,16 @@ void hvd_step_events_task(struct hvd_plugin *pl, spank_t sp, const struct hvd_bo
 	if (pl->events.agent > 0 && pl->events.ours > 0)
 		send_event(pl, sp, boot->stderr_lines > 0);
 #ifdef PR_SET_PTRACER
-	/* Where only a parent may look at a process (Yama's ptrace_scope 1), let the agent, too. */
+	/* If only a parent may look at a process (Yama's ptrace_scope 1), let the agent, too. */
 	if (pl->events.agent > 0)
 		prctl(PR_SET_PTRACER, (unsigned long)pl->events.agent, 0UL, 0UL, 0UL);
 #endif
 	close_all(pl);
 }
 
-/* Wait until the agent has seen the end of a task. False if it has not, or has ended: it does with the last one. A
- * process that ends closes its descriptors just before it leaves its control group, and slurmstepd, which would look
- * there next, may have its CPU in between. */
+/* Wait until the agent has acknowledged the end of a task. False if it has not, or has ended, as it does with the last
+ * task. A process that ends closes its descriptors just before it leaves its control group, and slurmstepd, which would
+ * look there next, may have its CPU in between. */
 static bool await_seen(struct hvd_plugin *pl)
 {
 	hvd_time began = hvd_now(), deadline = hvd_deadline_in(HVD_STEP_SEEN_MS / 1e3);

@@ -168,7 +168,7 @@ static void give_up_because(struct hvd_plugin *pl, pid_t shim, const char *why)
 	give_up(pl, shim, &err);
 }
 
-/* End the task as hvd-agent plan has ended, which has said why. It does not know that the task may have its own
+/* End the task as hvd-agent plan has ended, which has logged why. It does not know that the task may have its own
  * network. */
 static void give_up_with(struct hvd_plugin *pl, int status)
 {
@@ -287,8 +287,10 @@ static void on_term(int sig)
 		kill(hvd_plugin.task.shim, sig);
 }
 
-/* Until the task has its plan SIGTERM ends hvd-agent plan, after which give_up_with() ends this task and those that
- * wait for its plans. srun sends it to all tasks of a failed launch as soon as the first one has ended. */
+/*
+ * Until the task has its plan, SIGTERM ends hvd-agent plan. Then give_up_with() ends this task and those that wait for
+ * its plans. srun sends SIGTERM to all tasks of a failed launch as soon as the first one has ended.
+ */
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 {
 	struct sigaction pass_on = {.sa_handler = on_term}, before;

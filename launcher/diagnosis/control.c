@@ -273,7 +273,7 @@ static void find_names(const char *target, struct hvd_strv *names)
 	}
 }
 
-/* Connect to a launch of this user's; the kernel says whose it is before it answers. Returns the connection, or -1 with
+/* Connect to a launch of this user; the kernel names its owner before it answers. Returns the connection, or -1 with
  * errno; EAGAIN: so many others wait there that nothing is known of it after `wait_ms`. */
 static int connect_to(const char *name, int wait_ms)
 {

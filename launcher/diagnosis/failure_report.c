@@ -52,8 +52,8 @@ void hvd_failure_report_destroy(struct hvd_failure_report *report)
 
 /* ---- of which kind a failure is ---- */
 
-/* What ranks say when others have gone: Python's exceptions and C's errno; Gloo; PyTorch's store and process groups;
- * NCCL; Horovod; MPI. */
+/* The messages of ranks when others have gone: Python's exceptions and C's errno; Gloo; PyTorch's store and process
+ * groups; NCCL; Horovod; MPI. */
 static const char *const peer_errors[] = {
 	"connection closed",
 	"connection reset",
@@ -114,7 +114,7 @@ static bool is_peer_error(const char *error)
 	return says(error, peer_errors, sizeof(peer_errors) / sizeof(peer_errors[0]));
 }
 
-/* What a program says that was told to end. */
+/* The messages of a program that got a signal to end. */
 static bool is_interruption(const char *error)
 {
 	static const char *const words[] = {"keyboardinterrupt", "signalexception", "systemexit"};
@@ -283,8 +283,8 @@ void hvd_failure_report_lost(struct hvd_failure_report *report, const struct hvd
 	known->host = host;
 }
 
-/* Have several processes gone at once, nobody knows how? Then all processes of the step were killed, and none failed
- * first. The end of a rank that was killed then counts as one of them. */
+/* Have several processes gone at once, for an unknown reason? Then all processes of the step were killed, and none
+ * failed first. The end of a rank that was killed then counts as one of them. */
 static bool gone_at_once(const struct hvd_failure_report *report, const struct hvd_failure *first)
 {
 	bool killed = first && signal_of(first->end.status) == SIGKILL && !first->end.error &&
@@ -306,8 +306,7 @@ static bool explains(const struct hvd_failure_report *report, const struct hvd_l
 		return true;
 	if (loss->of == HVD_LOSS_HOST)
 		return since < EXPLAINS_NS;
-	/* But for its own rank nobody needs a shim, which a launcher such as mpirun kills as soon as it sees a rank
-	 * fail. */
+	/* Only its own rank needs a shim. A launcher such as mpirun kills the shims as soon as it sees a rank fail. */
 	return since < EXPLAINS_NS &&
 	       (kind == HVD_FAILURE_KILLED || (loss->of != HVD_LOSS_SHIM && strcmp(loss->host, first->host) == 0));
 }

@@ -203,7 +203,7 @@ static const char *advice_on_start(const struct hvd_rank_end *end)
 {
 	int status = hvd_status_exit(end->status);
 
-	/* What hinders the start of a program that is there was told with it. */
+	/* If an existing program could not be started, the error already says why. */
 	if (status == 127 && (!end->error || strstr(end->error, "No such file")))
 		return "is the program there on that host, by the same path, and on every host? (hvdrun --hosts ... "
 		       "ls -l, srun ls -l)";

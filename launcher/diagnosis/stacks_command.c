@@ -56,8 +56,8 @@ static void step_command(const char *target, unsigned job, size_t hosts, const c
 	hvd_strv_addf(argv, "%s@%g", target, LOOK_SECONDS);
 }
 
-/* Run the step. Returns an array of what its tasks have said until they had ended or the time was over. NULL with err
- * set when srun cannot be started, or nobody has said anything. */
+/* Run the step. Returns an array of its tasks' answers up to their end or the time limit. NULL with err set if srun
+ * cannot be started, or no task has answered. */
 static json_t *run_step(const struct hvd_strv *argv, struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
@@ -173,7 +173,7 @@ static size_t count_ranks(const json_t *said)
 	return n;
 }
 
-/* The launch itself knows its ranks and the store. Where it is not on this host, or has no ranks to show, Slurm is
+/* The launch itself knows its ranks and the store. If it is not on this host, or has no ranks to show, Slurm is
  * asked. */
 static json_t *ask(const char *target, const char *task, const struct hvd_log *log, struct hvd_err *err)
 {

@@ -11,7 +11,7 @@
 
 #define MAX_KEYS 4096
 
-/* The rank whose process, or one of whose processes, has this pid; -1: none, or several on several hosts. */
+/* The rank that has this pid among its processes; -1: none, or several on several hosts. */
 static json_int_t rank_of(const json_t *said, json_int_t pid)
 {
 	json_int_t found = -1;

@@ -24,7 +24,7 @@ static void add_preflight(const struct hvd_launch_spec *spec, json_t *order, int
 	json_object_set_new(order, "preflight", wanted);
 }
 
-/* Where IPv4 connects the hosts, IPv6 is of no use but to an MPI, and to a user who wants to know. */
+/* If IPv4 connects the hosts, IPv6 is only of use to an MPI, and to a user who wants to see it. */
 static bool tries_all(const struct hvd_agent_registry *agents)
 {
 	return agents->plan.mpi || agents->log->level >= HVD_LOG_VERBOSE;

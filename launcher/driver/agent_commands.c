@@ -60,7 +60,7 @@ static void command(struct hvd_agent_registry *agents, uint32_t host, json_t *ms
 	hvd_agent_deadlines_ask(agents, host, false);
 }
 
-/* All ranks are to meet at the relay of rank 0's host, and at no other any longer. */
+/* From now on all ranks rendezvous through the relay of rank 0's host, and through no other. */
 static void open_relay(struct hvd_agent_registry *agents)
 {
 	int32_t open = hvd_plan_open_relay(&agents->plan, &agents->table);
@@ -174,8 +174,8 @@ static void on_orphan(struct hvd_agent_registry *agents, uint32_t host, const js
 void hvd_agent_read(struct hvd_agent_registry *agents, const struct hvd_agent_events *events,
 		    const struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
 {
-	/* When the job has ended, how its ranks end is still worth to know: the first of them to fail may be the last
-	 * to be heard of. */
+	/* After the job has ended, the ends of its ranks are still of interest: the report of the first failure may
+	 * arrive last. */
 	bool last_words = agents->ended && cl->role == HVD_ROLE_FORMER &&
 			  (strcmp(type, "exit") == 0 || strcmp(type, "output-lost") == 0);
 

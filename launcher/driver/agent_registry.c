@@ -26,7 +26,7 @@ void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd
 
 /* ---- hosts that go ---- */
 
-/* Tell an agent to end. What it says from now on is ignored. */
+/* Tell an agent to end. Its later messages are ignored. */
 void hvd_agent_registry_dismiss(struct hvd_client *cl)
 {
 	cl->role = HVD_ROLE_FORMER;

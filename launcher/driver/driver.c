@@ -114,8 +114,8 @@ static void on_decided(void *arg)
 
 /* ---- messages ---- */
 
-/* Have the host's ranks ended, as far as can be told? Those of an agent that is lost without a word of its watchdog
- * have ended with it. */
+/* Have the host's ranks ended, as far as is known? If an agent is lost without a report of its watchdog, its ranks have
+ * ended with it. */
 static bool over(const struct hvd_host_entry *host)
 {
 	return host->done || host->node.n_ranks == 0 || (!host->client && !host->died);
@@ -135,8 +135,9 @@ static void maybe_all_ended(struct hvd_driver *dr)
 	dr->ops->ranks_ended(&dr->ends.without_munge, dr->arg);
 }
 
-/* The host that has this rank, which has ended; NULL: the message is malformed, comes too early, or is no news. Where
- * the host's agent has gone, the rank's shim tells, by a connection of its own: the agent may have told before. */
+/* The host of this rank, which has ended; NULL: the message is malformed, comes too early, or is no news. If the host's
+ * agent has gone, the rank's shim reports the end over a connection of its own; the agent may have reported it
+ * before. */
 static struct hvd_host_entry *take_end(struct hvd_driver *dr, const struct hvd_client *cl, const json_t *msg,
 				       uint32_t *rank)
 {
@@ -155,7 +156,7 @@ static struct hvd_host_entry *take_end(struct hvd_driver *dr, const struct hvd_c
 	return host;
 }
 
-/* One that the scheduler has ended with all others is not what has ended the job; the scheduler says why. */
+/* A rank that the scheduler has ended with all others is not the cause of the job's end; the scheduler says why. */
 static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_rank_end end = {0};

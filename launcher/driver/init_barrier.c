@@ -256,7 +256,7 @@ static char *rank_list(int *ranks, size_t n)
 	return text;
 }
 
-/* Ranks and hosts of which something is to be said. */
+/* The ranks and hosts of a report. */
 struct clause {
 	int *ranks;
 	size_t n;

@@ -9,7 +9,7 @@
 
 #define MAX_TOLD 64 /* hosts whose interfaces are listed when no network connects them, with --verbose */
 
-/* Need the networks not be of IPv4? An MPI has a rendezvous of its own, and a user who names a subnet of IPv6 has no
+/* May the networks be without IPv4? An MPI has a rendezvous of its own, and a user who names a subnet of IPv6 has no
  * Horovod, or another one. */
 static bool takes_ipv6(const struct hvd_plan *plan, const struct hvd_host_table *table)
 {
@@ -132,9 +132,9 @@ static int iface_of_twin(const struct hvd_network *network, const struct hvd_hos
 }
 
 /*
- * All hosts of an elastic job are names of one machine so far. They need no network among themselves, but a host that
- * comes later may be another machine. So they use the machine's best network, as a single host does, and loopback only
- * if it has none. Its other networks are not used: no probe has shown yet that they lead anywhere.
+ * All hosts of an elastic job are names of one machine so far. They need no network among themselves, but a later host
+ * may be another machine. So they use the machine's best network, as a single host does, and loopback only if it has
+ * none. Its other networks are not used: no probe has shown yet that they lead anywhere.
  */
 static void find_network_of_one(struct hvd_plan *plan, const struct hvd_plan_group *group, const struct hvd_log *log)
 {

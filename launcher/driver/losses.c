@@ -11,7 +11,8 @@
 
 /* srun may take so long to end after the processes of its step. */
 #define ENDED_SECONDS 5
-/* The same where a watchdog has told of it, which would have been killed as well. */
+/* The same for a loss that a watchdog has reported: if all processes were being killed, the watchdog would have been
+ * killed as well. */
 #define DIED_SECONDS 1
 
 struct hvd_losses {

@@ -13,7 +13,7 @@
 /* … and of the list for all ranks of a host, in one message (HVD_WIRE_MAX). */
 #define TF_PLANS_MAX (6 * 1024 * 1024)
 
-/* "ib0,eth0": this host's interface in each network that is like the first one; that IPv6 works over an interface says
+/* "ib0,eth0": this host's interface in each network of the same family as the first one; IPv6 over an interface says
  * nothing about its IPv4. Caller frees. */
 static char *iface_list(const struct hvd_plan *plan, const struct hvd_host_info *node, uint32_t h)
 {
@@ -140,7 +140,7 @@ static void add_env(struct hvd_strv *env, const char *prefix, const char *name, 
 	hvd_strv_addf(env, "%s_%s=%s", prefix, name, value);
 }
 
-/* Where the rank meets the others and who it is, whatever its framework. */
+/* The address of the rendezvous, and the rank's own, whatever its framework. */
 static void add_rendezvous(struct hvd_strv *env, const char *prefix, const struct hvd_emit *in, const char *host)
 {
 	char text[HVD_ADDR_TEXT], number[16];

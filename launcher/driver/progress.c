@@ -112,8 +112,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	wait_on(p);
-	/* Idle ones, too: one of them may have gone on, and then have been frozen. Who has never answered may not have
-	 * started its rank yet when it was asked. */
+	/* Ask idle agents, too: one of them may have gone on, and then have been frozen. An agent that has never
+	 * answered may not have started its rank yet when it was asked. */
 	for (size_t i = 0; i < p->state.n; i++) {
 		struct hvd_watcher *w = &p->watchers[i];
 

@@ -233,7 +233,7 @@ static uint32_t count_ranks(const struct hvd_host_table *table)
 	return n;
 }
 
-/* How many ranks the job must have; 0 = those of the hosts that are kept. "-N5 -n10 --ntasks-per-node=2" says no more
+/* How many ranks the job must have; 0 = those of the hosts that are kept. "-N5 -n10 --ntasks-per-node=2" means no more
  * than -N5 --ntasks-per-node=2: the tasks of spare hosts count. */
 static uint32_t wanted_ranks(const struct hvd_agent_registry *agents)
 {
@@ -281,8 +281,7 @@ static int check_ranks(const struct hvd_agent_registry *agents, struct hvd_err *
 	return hvd_err_hint(err, "ask for more hosts, or for spares that have as many slots as the others");
 }
 
-/* The host that is to be left out next: the slowest, or the last of those that are as good as each other. -1: the ranks
- * need all of them. */
+/* The next host to leave out: the slowest, or the last of equally good ones. -1: the ranks need all of them. */
 static int64_t worst_host(const struct hvd_agent_registry *agents)
 {
 	const struct hvd_host_table *table = &agents->table;
@@ -304,7 +303,7 @@ static int64_t worst_host(const struct hvd_agent_registry *agents)
 	return worst;
 }
 
-/* Leave out the hosts that are not needed. None of them is a bad one: hvd_spares_judge() has found those. */
+/* Leave out the hosts that are not needed. None of them is bad: hvd_spares_judge() has found the bad ones. */
 static void leave_out_worst(struct hvd_agent_registry *agents)
 {
 	while (spares_left(agents) > 0) {
@@ -338,7 +337,7 @@ static int by_told(const void *a, const void *b)
 	return x->told < y->told ? -1 : x->told > y->told;
 }
 
-/* The host's ranks by local rank, as it has told of them; node.ranks gets room for their new numbers. */
+/* The host's ranks by local rank, as it has registered them; node.ranks gets room for their new numbers. */
 static void keep_told(struct hvd_host_entry *host)
 {
 	if (!host->told) {

@@ -22,7 +22,7 @@ static void emit_store(const struct hvd_emit *in, struct hvd_strv *env)
 	hvd_env_setf(env, "MASTER_PORT", "%u", port);
 	if (agent)
 		hvd_env_set(env, "TORCHELASTIC_USE_AGENT_STORE", "True");
-	/* Where names are found too slowly (name_service.h). */
+	/* For hosts where look-ups of names are too slow (name_service.h). */
 	hvd_env_set(env, "RES_OPTIONS?", "timeout:1 attempts:1");
 }
 

@@ -62,9 +62,9 @@ static char *torchrun_workers(const struct hvd_strv *plan, const struct hvd_rank
 	return hvd_gpu_count(facts->root ? facts->root : "", facts->envp) > 0 ? hvd_xstrdup(planned) : NULL;
 }
 
-/* Lightning takes the numbers of Slurm's or of jsrun's variables for the rank's; those of torchrun come before them.
- * A rank that is no task of a step has Slurm's variables from the batch script, or from its host's node agent. jsrun's
- * would make Lightning take the store's address from a file of LSF's. */
+/* Lightning takes the numbers of Slurm's or of jsrun's variables for the rank's, unless torchrun's are set. A rank that
+ * is no task of a step has Slurm's variables from the batch script, or from its host's agent. jsrun's variables would
+ * make Lightning take the store's address from a file of LSF's. */
 static char *run_id(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
 {
 	bool slurm = !facts->slurm_task && hvd_envp_get(facts->envp, "SLURM_NTASKS");

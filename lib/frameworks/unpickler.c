@@ -188,8 +188,8 @@ static int op_tuple(struct reader *r, size_t n, bool marked)
 	return push(r, v);
 }
 
-/* Add to the list or dict that is below them the top `step` values, or with `marked` those above the mark, whose number
- * must be a multiple of `step`. */
+/* Add the top `step` values, or with `marked` the values above the mark, to the list or dict below them. The number of
+ * values above the mark must be a multiple of `step`. */
 static int op_add(struct reader *r, enum hvd_pickle_kind kind, size_t step, bool marked)
 {
 	struct hvd_pickle_value *to;

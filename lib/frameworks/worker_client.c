@@ -69,7 +69,7 @@ static const struct hvd_worker_addr *address(const struct attempt *a)
 	return &a->owner->to.v[a - a->owner->attempts];
 }
 
-/* An attempt has failed. Remember why, unless a failure is known that tells more than that an address cannot be
+/* An attempt has failed. Remember the reason, unless a more informative one is known than that an address cannot be
  * reached, and go on with the next address. */
 static void failed(struct attempt *a, struct hvd_err *why)
 {

@@ -29,8 +29,8 @@ static bool one_list(const char **p, cpu_set_t *set)
 	}
 }
 
-/* May this process run on all of the sets? Only an attempt tells: the kernel may allow CPUs that are not in the present
- * affinity mask. */
+/* May this process run on all of the sets? Only an attempt shows it: the kernel may allow CPUs that are not in the
+ * present affinity mask. */
 static bool usable(const struct hvd_binding *b)
 {
 	cpu_set_t before;

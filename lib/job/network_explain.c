@@ -126,8 +126,8 @@ static bool mutual(const struct probed *p, const struct hvd_edge *there)
 	return false;
 }
 
-/* Why does interface `i` of host `h` not meet the interface of the same name on the neighbour `to`? The caller frees
- * the text; NULL when they meet. */
+/* Why does interface `i` of host `h` not reach the interface of the same name on the neighbour `to`? The caller frees
+ * the text; NULL if they reach each other. */
 static char *why_not(const struct probed *p, uint32_t h, int i, uint32_t to, uint8_t family)
 {
 	const struct hvd_host_info *here = &p->nodes[h], *there = &p->nodes[to];

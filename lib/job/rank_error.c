@@ -176,8 +176,7 @@ static char *last_lines(const struct hvd_rank_error *e)
 	return hvd_take_ptr(&marked);
 }
 
-/* Without what PyTorch writes in front of each line of a traceback, "[rank0]: ": whose lines they are is said
- * anyway. */
+/* Skip PyTorch's prefix of each line of a traceback, "[rank0]: ": the report names the rank anyway. */
 static void remove_prefix(char *tail, const char *prefix)
 {
 	size_t n = strlen(prefix);
@@ -197,7 +196,7 @@ static void remove_prefix(char *tail, const char *prefix)
 	*to = '\0';
 }
 
-/* What a shell or the C library says of a command that has crashed, without a line of the command itself. */
+/* The message of a shell or of the C library about a command that has crashed, without a line of the command itself. */
 static char *crash_in(const char *tail)
 {
 	static const char *const crashes[] = {"Segmentation fault",      "Bus error",

@@ -182,7 +182,7 @@ static bool is_crash(const char *p, size_t n)
 	}
 }
 
-/* The line says that the next traceback is one that the program does not end by. */
+/* The line announces a traceback that does not end the program. */
 static bool is_ignored(const char *p, size_t n)
 {
 	return begins(p, n, "Exception ignored in") || begins(p, n, "Error in atexit._run_exitfuncs");

@@ -77,8 +77,8 @@ static int class_of(const struct hvd_iface *i)
 	return CLASS_VIRTUAL;
 }
 
-/* Are all addresses in 169.254.0.0/16? Service processors (BMCs) give their host such a network over USB, and the same
- * one on every host. */
+/* Are all addresses in 169.254.0.0/16? Service processors (BMCs) give their host such a network over USB, and it is the
+ * same on every host. */
 static bool only_v4_link_local(const struct hvd_iface *i)
 {
 	for (int k = 0; k < i->n_addrs; k++)

@@ -31,8 +31,8 @@ static int listen_one(struct sockaddr_storage ss, in_port_t port, int reuse)
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
 	/* Before the first connection comes: some sockets listen for a while before they are used. */
 	setsockopt(fd, IPPROTO_TCP, TCP_SAVE_SYN, &on, sizeof(on));
-	/* What was bound without it must have it before it listens: connections inherit it, and one in TIME_WAIT that
-	 * lacks it would keep everybody from the port for a minute. */
+	/* A socket that was bound without the option must get it before it listens. Connections inherit it, and a
+	 * connection in TIME_WAIT without it would block the port for a minute. */
 	if (bind(fd, (struct sockaddr *)&ss, len) == 0 &&
 	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
 	    listen(fd, INT_MAX) == 0) /* SOMAXCONN is a number of the C library's */

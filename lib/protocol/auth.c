@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Uses nettle and not libcrypto: a rank shim lives for a few milliseconds, and loading libcrypto takes more than one of
- * them. */
+/* Uses nettle and not libcrypto: a rank shim lives for a few milliseconds, and loading libcrypto takes more than
+ * one. */
 void hvd_hmac(const struct hvd_key *key, const struct hvd_piece *pieces, size_t n_pieces,
 	      unsigned char mac[HVD_MAC_LEN])
 {

@@ -155,7 +155,7 @@ static int take(struct hvd_conn *conn, const struct hvd_frame *frame, struct hvd
 	return 0;
 }
 
-/* Take a frame from the start of what has come; *used is how much of it was taken or kept. -1: it is refused. */
+/* Take a frame from the start of the input; *used is how much of it was taken or kept. -1: the frame is refused. */
 static int take_next(struct hvd_conn *conn, const unsigned char *data, size_t len, size_t *used, struct hvd_err *err)
 {
 	size_t more = 0;

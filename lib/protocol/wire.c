@@ -35,8 +35,8 @@ void hvd_wire_set_max(struct hvd_wire *wire, size_t max)
 	wire->max = max;
 }
 
-/* With flags other than FLAG_SIGNED they are signed, too. No frame of JSON has the signature of another kind of frame:
- * its first piece is shorter, and hvd_hmac() signs the lengths of pieces. */
+/* Flags other than FLAG_SIGNED are signed, too. No frame of JSON has the signature of another kind of frame: its first
+ * piece is shorter, and hvd_hmac() signs the lengths of pieces. */
 static void sign(const struct hvd_wire *wire, bool from_server, uint64_t count, unsigned char flags, const void *body,
 		 size_t len, unsigned char mac[HVD_MAC_LEN])
 {

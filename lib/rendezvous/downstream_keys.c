@@ -113,8 +113,8 @@ static enum told is_so(const struct down_watch *w, struct hvd_rv_value **value)
 	return s.value ? VALUE : ABSENT;
 }
 
-/* What holds of a watch whenever none of its changes is half done. It is about what this process has done, whatever the
- * relay sends. */
+/* The invariants of a watch while none of its changes is half done. They concern the actions of this process, whatever
+ * the relay sends. */
 static void check_watch(const struct down_watch *w)
 {
 	struct hvd_rv_watch_state s = hvd_rv_watch_state(&w->watch);
@@ -196,7 +196,7 @@ static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
 
 static const char no_room[] = "the store has no room left for what it watches";
 
-/* Somebody waits for the key in the relay, which has not known of anything there. NULL, or what is wrong: nobody would
+/* Somebody waits for the key in the relay, which has not known of a wait there. NULL, or what is wrong: nobody would
  * end the wait. */
 static const char *begin_to_wait(struct down_watch *w)
 {

@@ -198,7 +198,7 @@ void hvd_rv_listen_fd(struct hvd_rv *rv, int fd)
 
 	/* Accepted connections inherit it: an answer must not wait for an acknowledgement. */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	/* TCPStore clients are silent for weeks. What is here says when the host of one has vanished: after 7
+	/* TCPStore clients are silent for weeks. These settings detect that a client's host has vanished: after 7
 	 * minutes. */
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &alive_idle, sizeof(alive_idle));

@@ -114,7 +114,7 @@ int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storag
 	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY || h->nlmsg_len < NLMSG_LENGTH(sizeof(m)))
 		return -1;
 	memcpy(&m, NLMSG_DATA(h), sizeof(m));
-	/* Where no such socket is connected the kernel answers with one that listens at the client's port. */
+	/* If no such socket is connected, the kernel answers with one that listens at the client's port. */
 	if (m.idiag_inode == 0 || !is_clients_end(m.idiag_state))
 		return 1;
 	*uid = m.idiag_uid;

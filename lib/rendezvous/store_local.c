@@ -14,8 +14,8 @@ struct hvd_store_local {
 
 /* --- places --- */
 
-/* If the process has just come to its epoch, count it and tell the server's user, who may do anything then but
- * destroy the server. */
+/* If the process has just arrived in its epoch, count it and call the server's user. The user may then do anything
+ * except destroy the server. */
 static void tell_joined(struct hvd_rv *rv, const struct hvd_store_place *place)
 {
 	struct hvd_rv_init_event join = {.from = place->from, .pid = place->pid, .epoch = place->epoch};
@@ -170,7 +170,7 @@ static bool do_tcpstore(const struct hvd_store_op *op, struct hvd_store_result *
 {
 	const struct hvd_store_place *place = op->at;
 
-	/* What was under way while all ranks were started anew is of the old ones. */
+	/* Operations that were under way while all ranks started again belong to the old ranks. */
 	if (!place || !place->scope || place->epoch != op->scope.epoch) {
 		now->status = HVD_OP_NO_SCOPE;
 		return true;

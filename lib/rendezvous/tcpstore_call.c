@@ -139,8 +139,8 @@ static void on_fence(struct hvd_store_call *call, const struct hvd_store_result 
 	go_on(of_call(call), HVD_OP_QUEUE_LEN, NULL);
 }
 
-/* If all have come, the answer comes in front of those to the client's next requests: these wait for an operation
- * behind the BARRIER, which is carried out at once. */
+/* If all have come, the answer is sent before those to the client's next requests: these wait for an operation behind
+ * the BARRIER, which is carried out at once. */
 static void call_barrier(struct hvd_tcpstore_conn *c, struct hvd_store_op *op)
 {
 	struct hvd_store_op fence = {.kind = HVD_OP_QUEUE_LEN, .scope = op->scope, .key = op->key};

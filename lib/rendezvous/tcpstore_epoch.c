@@ -183,7 +183,7 @@ static struct hvd_tcpstore_process *need_process(struct hvd_tcpstore_epochs *gs,
 
 /* --- connections --- */
 
-/* Where those are that do not say their process id. */
+/* The epoch of processes that do not send their process id. */
 static uint32_t of_strangers(const struct hvd_tcpstore_epochs *gs)
 {
 	return later(gs->floor, gs->base);

@@ -62,8 +62,8 @@ void hvd_upstream_keys_init(struct hvd_upstream *up)
 	hvd_hash_table_init(&up->watches, 256);
 }
 
-/* What holds of a key whenever none of its changes is half done. It is about what this process has done, whatever the
- * parent sends. */
+/* The invariants of a key while none of its changes is half done. They concern the actions of this process, whatever
+ * the parent sends. */
 static void check_key(const struct hvd_upstream_key *k)
 {
 	const struct hvd_rv_scope *sc = local_scope(k);
@@ -214,8 +214,8 @@ static bool needed(const struct hvd_upstream_key *k)
 	return sc && hvd_rv_scope_awaited(sc, key_name(k));
 }
 
-/* Forget the key that was not used for longest of those that nobody needs. False when there is none among the first
- * `tries`. */
+/* Among the first `tries` keys, forget the one that nobody needs and that was unused for longest. False if there is
+ * none. */
 static bool forget_one(struct hvd_upstream *up, size_t tries)
 {
 	for (size_t i = 0; i < tries && up->oldest; i++) {
