@@ -415,7 +415,7 @@ struct hvd_driver_client *hvd_driver_client_create_on(struct event_base *base, s
 	agent->arg = arg;
 	agent->log = log;
 	agent->session = *session;
-	/* A little later than the link's deadline: the link's message tells more. */
+	/* A little later than the dial's deadline: the dial's message says more. */
 	tv = hvd_left_tv(agent->deadline + 200000000);
 	agent->timer = evtimer_new(base, on_deadline, agent);
 	evtimer_add(agent->timer, &tv);

@@ -30,8 +30,8 @@ struct hvd_relay {
 	struct event_base *base;
 	const struct hvd_taskinfo *info;
 	struct hvd_driver_client *agent;
-	struct hvd_log log; /* which names this host in front of each message */
-	const struct hvd_log *said;
+	struct hvd_log log;             /* which names this host in front of each message */
+	const struct hvd_log *base_log; /* gets the messages of `log` */
 	struct hvd_session session;
 	struct hvd_boot up; /* the parent: of this only the addresses, and the port. No address: there is none */
 	struct hvd_rv_access *access;
@@ -47,7 +47,7 @@ static void on_log(enum hvd_log_level level, const char *text, void *arg)
 {
 	const struct hvd_relay *relay = arg;
 
-	hvd_log(relay->said, level, "%s: %s", relay->info->name, text);
+	hvd_log(relay->base_log, level, "%s: %s", relay->info->name, text);
 }
 
 /* ---- sockets ---- */
@@ -348,7 +348,7 @@ struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_rel
 	relay->info = opts->info;
 	relay->agent = opts->agent;
 	relay->log = (struct hvd_log){.level = log ? log->level : HVD_LOG_ERROR, .sink = on_log, .arg = relay};
-	relay->said = log;
+	relay->base_log = log;
 	relay->again = evtimer_new(base, on_again, relay);
 	hvd_rv_service_relay_session(hvd_driver_client_key(opts->agent), opts->boot->session, &relay->session);
 	rc = make_server(relay, opts->plan, err) == 0 ? take_sockets(relay, opts->plan, opts->sockets, err) : -1;

@@ -104,7 +104,7 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 	if (args.guarded && !args.rank.behind)
 		return hvd_session_wrapper_run(argv, HVD_SESSION_WRAPPER_HOST, log);
 	if (args.rank.behind)
-		prctl(PR_SET_PDEATHSIG, SIGTERM); /* the end of the monitor ends this process, after its ranks */
+		prctl(PR_SET_PDEATHSIG, SIGTERM); /* the end of the wrapper ends this process, after its ranks */
 	opts.from_stdin = args.rank.from_stdin;
 	opts.refuses = args.rank.behind;
 	return hvd_bootstrap_run(&opts, log);

@@ -150,14 +150,14 @@ static int by_size(const void *a, const void *b)
 	return x->first->rank < y->first->rank ? -1 : 1;
 }
 
-void hvd_stack_groups_make(const json_t *said, struct hvd_stack_groups *groups)
+void hvd_stack_groups_make(const json_t *answers, struct hvd_stack_groups *groups)
 {
 	struct hvd_stack_entries *all = &groups->entries;
 	json_t *host, *rank, *other;
 	size_t h, r, o;
 
 	*groups = (struct hvd_stack_groups){0};
-	json_array_foreach(json_object_get(said, "hosts"), h, host)
+	json_array_foreach(json_object_get(answers, "hosts"), h, host)
 	{
 		const char *name = hvd_stack_text_of(host, "host");
 
@@ -217,16 +217,16 @@ static json_t *group_json(const struct hvd_stack_group *group)
 			 hvd_stack_text_of(process, "state"), "frames", frames ? frames : json_null());
 }
 
-json_t *hvd_stack_groups_json(const json_t *said)
+json_t *hvd_stack_groups_json(const json_t *answers)
 {
-	json_t *silent = json_object_get(said, "silent"), *hosts = json_object_get(said, "hosts");
+	json_t *silent = json_object_get(answers, "silent"), *hosts = json_object_get(answers, "hosts");
 	json_t *list = json_array();
 	struct hvd_stack_groups groups;
 
-	hvd_stack_groups_make(said, &groups);
+	hvd_stack_groups_make(answers, &groups);
 	for (size_t i = 0; i < groups.n; i++)
 		json_array_append_new(list, group_json(&groups.v[i]));
 	hvd_stack_groups_clear(&groups);
 	return json_pack("{s:o, s:O, s:o, s:O}", "groups", list, "silent", silent ? silent : json_null(), "store",
-			 hvd_store_waits(said), "hosts", hosts ? hosts : json_null());
+			 hvd_store_waits(answers), "hosts", hosts ? hosts : json_null());
 }

@@ -2,7 +2,7 @@
 /*
  * stack_groups.h - the stacks of a job's ranks, in groups of ranks that are at the same place.
  *
- * Pure: makes text and JSON of the hosts' answers. `said` is
+ * Pure: makes text and JSON of the hosts' answers. `answers` is
  *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT}
  * with a RANK as in agent/stacks.h, and the hosts that did not answer in time in "silent". The contents come from other
  * hosts: anything in another form is left out, and all texts are escaped.
@@ -18,13 +18,13 @@
 
 /* A text of some lines, the last one with its newline. `title` says whose ranks they are, as in "job 17". The caller
  * frees it. */
-char *hvd_stack_groups_text(const json_t *said, const char *title);
+char *hvd_stack_groups_text(const json_t *answers, const char *title);
 
 /* One line for each group, without stacks, each indented by two blanks: for a message. The caller frees it. */
-char *hvd_stack_groups_short(const json_t *said);
+char *hvd_stack_groups_short(const json_t *answers);
 
 /* {"groups":[{"ranks":[R,…], "hosts":[NAME,…], "where":TEXT, "child":B, "stopped":B, "state":TEXT, "frames":[…]},…],
  *  "silent":[NAME,…], "store":store_waits.h, "hosts":[…]}; a new reference. */
-json_t *hvd_stack_groups_json(const json_t *said);
+json_t *hvd_stack_groups_json(const json_t *answers);
 
 #endif

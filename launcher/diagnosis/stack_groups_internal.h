@@ -36,8 +36,8 @@ struct hvd_stack_groups {
 	bool several_hosts, several_steps;
 };
 
-/* Everything in `groups` points into `said`. */
-void hvd_stack_groups_make(const json_t *said, struct hvd_stack_groups *groups);
+/* Everything in `groups` points into `answers`. */
+void hvd_stack_groups_make(const json_t *answers, struct hvd_stack_groups *groups);
 void hvd_stack_groups_clear(struct hvd_stack_groups *groups);
 
 /* "" where there is none. */

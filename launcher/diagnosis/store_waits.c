@@ -12,13 +12,13 @@
 #define MAX_KEYS 4096
 
 /* The rank that has this pid among its processes; -1: none, or several on several hosts. */
-static json_int_t rank_of(const json_t *said, json_int_t pid)
+static json_int_t rank_of(const json_t *answers, json_int_t pid)
 {
 	json_int_t found = -1;
 	json_t *host, *rank, *other;
 	size_t h, r, o;
 
-	json_array_foreach(json_object_get(said, "hosts"), h, host)
+	json_array_foreach(json_object_get(answers, "hosts"), h, host)
 	{
 		json_array_foreach(json_object_get(host, "ranks"), r, rank)
 		{
@@ -74,12 +74,12 @@ static bool has_rank(const json_t *list, json_int_t rank)
 }
 
 /* "10.0.0.2 (pid 77) waits for KEY". */
-static void add_line(const json_t *said, json_t *keys, json_t *waiting, const char *line, size_t len)
+static void add_line(const json_t *answers, json_t *keys, json_t *waiting, const char *line, size_t len)
 {
 	static const char words[] = " waits for ";
 	hvd_cleanup_free char *text = hvd_xstrndup(line, len);
 	char *at = strstr(text, words), *pid = strstr(text, " (pid ");
-	json_int_t rank = at && pid && pid < at ? rank_of(said, strtoll(pid + 6, NULL, 10)) : -1;
+	json_int_t rank = at && pid && pid < at ? rank_of(answers, strtoll(pid + 6, NULL, 10)) : -1;
 	json_t *entry;
 
 	if (!at)
@@ -96,13 +96,13 @@ static void add_line(const json_t *said, json_t *keys, json_t *waiting, const ch
 		json_array_append_new(waiting, json_integer(rank));
 }
 
-static void add_missing(const json_t *said, const json_t *waiting, json_t *keys)
+static void add_missing(const json_t *answers, const json_t *waiting, json_t *keys)
 {
 	json_auto_t *missing = json_array();
 	json_t *host, *rank, *entry;
 	size_t h, r, i;
 
-	json_array_foreach(json_object_get(said, "hosts"), h, host)
+	json_array_foreach(json_object_get(answers, "hosts"), h, host)
 	{
 		json_array_foreach(json_object_get(host, "ranks"), r, rank)
 		{
@@ -124,16 +124,16 @@ static size_t waiters(const json_t *entry)
 	return json_array_size(json_object_get(entry, "ranks")) + json_array_size(json_object_get(entry, "others"));
 }
 
-json_t *hvd_store_waits(const json_t *said)
+json_t *hvd_store_waits(const json_t *answers)
 {
-	const char *text = json_string_value(json_object_get(said, "store"));
+	const char *text = json_string_value(json_object_get(answers, "store"));
 	json_auto_t *keys = json_array(), *waiting = json_array();
 	json_t *most = json_array();
 
 	for (const char *p = text; p && *p;) {
 		size_t len = strcspn(p, "\n");
 
-		add_line(said, keys, waiting, p, len);
+		add_line(answers, keys, waiting, p, len);
 		p += len;
 		p += *p == '\n';
 	}
@@ -146,6 +146,6 @@ json_t *hvd_store_waits(const json_t *said)
 		json_array_append(most, json_array_get(keys, best));
 		json_array_remove(keys, best);
 	}
-	add_missing(said, waiting, most);
+	add_missing(answers, waiting, most);
 	return most;
 }

@@ -2,8 +2,8 @@
 /*
  * store_waits.h - which ranks wait for which keys of the store, and which do not.
  *
- * Pure. `said` is launcher/driver/stacks.h's. A waiting process is known by its pid, which gives its rank if one rank
- * has it; otherwise it is shown by its address.
+ * Pure. `answers` is launcher/driver/stacks.h's. A waiting process is known by its pid, which gives its rank if one
+ * rank has it; otherwise it is shown by its address.
  */
 #ifndef HVD_STORE_WAITS_H
 #define HVD_STORE_WAITS_H
@@ -16,6 +16,6 @@
  * reference.
  */
 #define HVD_STORE_WAITS_KEYS 8
-json_t *hvd_store_waits(const json_t *said);
+json_t *hvd_store_waits(const json_t *answers);
 
 #endif

@@ -111,16 +111,16 @@ void hvd_agent_notify(struct hvd_agent_registry *agents, uint32_t host, uint32_t
 
 int hvd_agent_kill_connections(struct hvd_agent_registry *agents, const struct hvd_gloo_peers *peers)
 {
-	int told = 0;
+	int count = 0;
 
 	for (uint32_t h = 0; h < agents->table.n; h++) {
 		json_t *at = is_admitted(agents, h) ? hvd_gloo_peers_at(peers, &agents->table.hosts[h].node) : NULL;
 
 		if (at)
 			command(agents, h, json_pack("{s:s, s:o}", "t", "kill-connections", "at", at));
-		told += at != NULL;
+		count += at != NULL;
 	}
-	return told;
+	return count;
 }
 
 /* ---- what agents say ---- */

@@ -15,7 +15,7 @@ struct hvd_stacks {
 	struct event_base *base;
 	struct hvd_agent_registry *agents;
 	struct asker {
-		void (*done)(json_t *said, void *arg);
+		void (*done)(json_t *answers, void *arg);
 		void *arg;
 	} askers[MAX_ASKERS];
 	size_t n_askers;
@@ -47,7 +47,7 @@ static bool still_owes(const struct hvd_stacks *stacks, uint32_t host)
 	return false;
 }
 
-static json_t *make_said(const struct hvd_stacks *stacks)
+static json_t *make_answers(const struct hvd_stacks *stacks)
 {
 	json_t *hosts = json_array(), *silent = json_array(), *ranks;
 	char buf[32];
@@ -70,7 +70,7 @@ static json_t *make_said(const struct hvd_stacks *stacks)
 
 static void finish(struct hvd_stacks *stacks)
 {
-	json_auto_t *said = make_said(stacks);
+	json_auto_t *answers = make_answers(stacks);
 	struct asker askers[MAX_ASKERS];
 	size_t n = stacks->n_askers;
 
@@ -86,7 +86,7 @@ static void finish(struct hvd_stacks *stacks)
 	free(stacks->owing);
 	stacks->owing = NULL;
 	for (size_t i = 0; i < n; i++)
-		askers[i].done(said, askers[i].arg);
+		askers[i].done(answers, askers[i].arg);
 }
 
 /* Answers are made from the event loop only, not from within a question. */
@@ -133,7 +133,7 @@ static void ask_hosts(struct hvd_stacks *stacks, double seconds)
 	}
 }
 
-void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *said, void *arg), void *arg)
+void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *answers, void *arg), void *arg)
 {
 	struct timeval tv;
 

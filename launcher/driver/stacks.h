@@ -24,8 +24,8 @@ void hvd_stacks_destroy(struct hvd_stacks *stacks);
  * from now:
  *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT}
  * RANK is agent/stacks.h's. "silent": hosts with ranks that have not answered, or are not connected. TEXT: a line for
- * each process that waits at the rendezvous (hvd_rv_service_ask_waits()). `said` stays this object's. */
-void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *said, void *arg), void *arg);
+ * each process that waits at the rendezvous (hvd_rv_service_ask_waits()). `answers` stays this object's. */
+void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *answers, void *arg), void *arg);
 /* Do not answer the caller that has asked with `arg`. */
 void hvd_stacks_forget(struct hvd_stacks *stacks, const void *arg);
 
