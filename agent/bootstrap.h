@@ -25,9 +25,10 @@ struct hvd_bootstrap_opts {
 	/* Find out which ranks are this process's: one of the readers in taskinfo.h. */
 	int (*find)(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err);
 	const void *arg;
-	bool from_stdin;   /* the launcher's data comes on stdin (stdin_bootstrap.h); else HVD_BOOT_ENV has it */
-	const char *input; /* whose the rest of stdin is, see hvd_stdin_bootstrap_input(); NULL = this process's */
-	bool refuses;      /* a directory that this host lacks is a refusal, not an error */
+	bool from_stdin; /* the launcher's data comes on stdin (stdin_bootstrap.h); else HVD_BOOT_ENV has it */
+	const char
+		*input; /* the rank that gets the rest of stdin (hvd_stdin_bootstrap_input()); NULL = this process's */
+	bool refuses;   /* a directory that this host lacks is a refusal, not an error */
 	/* Do the work of the process. Returns the exit status. */
 	int (*run)(struct hvd_bootstrap *start, const void *arg);
 };

@@ -30,7 +30,7 @@ struct hvd_join_opts {
 /* A launch needs this agent. */
 struct hvd_join {
 	struct event_base *base; /* the loop of `conn` */
-	struct hvd_conn *conn;   /* to the launcher, whose driver waits for the node agent's registration */
+	struct hvd_conn *conn;   /* to the launcher, whose driver waits for the agent's registration */
 	struct hvd_session session;
 	struct hvd_boot boot;
 	struct hvd_strv args; /* the command line of hvd-agent host */

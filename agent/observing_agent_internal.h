@@ -25,7 +25,7 @@ struct host {
 	struct hvd_reserve reserved;
 	struct hvd_relay_sockets sockets;
 	struct hvd_relay *relay;
-	struct hvd_observed_ranks *ranks; /* NULL before the plan, and where nobody sends events */
+	struct hvd_observed_ranks *ranks; /* NULL before the plan, and if nobody sends events */
 	struct hvd_rank_watch *watch;
 	struct event *late, *events, *signals[HVD_HOST_SIGNALS];
 	int key_fd, spare; /* spare: events for the watchdog; 0 = none */

@@ -34,7 +34,7 @@ struct hvd_spawned_ranks_opts {
 	bool ignore_ends; /* ranks start with SIGTERM, SIGINT and SIGHUP ignored; they soon get SIGKILL after SIGTERM */
 	struct hvd_output_style output;
 	unsigned stderr_lines;        /* the last lines of each rank's standard error that are kept; 0 = none */
-	struct hvd_rank_watch *watch; /* is told of the ranks; NULL = nobody is. Not owned */
+	struct hvd_rank_watch *watch; /* learns of the ranks; NULL = none. Not owned */
 };
 
 struct hvd_spawned_ranks_ops {

@@ -18,8 +18,8 @@ struct hvd_stderr_tee_view {
 };
 
 struct hvd_stderr_tee {
-	int in, out;  /* pipes, `in` non-blocking; owned. out -1: nobody reads there, and what comes is thrown away */
-	size_t ahead; /* how much of what is in the pipe was looked at already */
+	int in, out;  /* pipes, `in` non-blocking; owned. out -1: nobody reads there, and the bytes are thrown away */
+	size_t ahead; /* how many bytes in the pipe the reader has already got */
 };
 
 enum hvd_stderr_tee_state {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch_rank.h - is a rank one of PyTorch whose store is the launch's? */
+/* torch_rank.h - is a rank one of PyTorch that uses the launch's store? */
 #ifndef HVD_TORCH_RANK_H
 #define HVD_TORCH_RANK_H
 

@@ -27,7 +27,7 @@
 
 #include <stdbool.h>
 
-/* What is known of a host beyond its slots. A number is -1 when it is unknown. */
+/* The facts about a host besides its slots. A number is -1 if it is unknown. */
 struct hvd_lsf_host {
 	int tasks;   /* LSF's job slots on the host; unknown when only CSM lists the host */
 	int gpus;    /* that the job may use */
@@ -38,7 +38,7 @@ struct hvd_lsf_host {
 	struct hvd_strv cpus;
 };
 
-/* What is known of a job beyond its allocation. A zeroed struct knows nothing. */
+/* The facts about a job besides its allocation. A zeroed struct has none. */
 struct hvd_lsf {
 	struct hvd_lsf_host *hosts; /* owned; in the order of the allocation's hosts */
 	int n_hosts;

@@ -94,7 +94,7 @@ struct hvd_plugin {
 	} plans;                         /* slurmstepd and its tasks only; see plans.c */
 	struct {
 		int ours, agents, spare, watchdogs; /* descriptors; 0 = there are none */
-		int seen, answers;                  /* the eventfd, and the epoll instance that tells of it */
+		int seen, answers;                  /* the eventfd, and the epoll instance that watches it */
 		hvd_time waited;                    /* for answers, in all */
 		pid_t agent;                        /* in a task that has its plan: the observing agent; 0 = none */
 	} events;                                   /* slurmstepd and its tasks only; see step_events.c */

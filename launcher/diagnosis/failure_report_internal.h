@@ -44,7 +44,7 @@ struct hvd_failure_way {
 struct hvd_failure_report {
 	struct hvd_loss losses[HVD_LOSSES_KEPT]; /* the first ones that were heard of; hosts are the report's own */
 	uint32_t n_losses;
-	uint32_t gone; /* processes of the launch of whose end nothing is known; when the first and the last one went */
+	uint32_t gone; /* processes of the launch that ended for an unknown reason; when the first and the last did */
 	int64_t gone_first, gone_last;
 	int highest;  /* exit status of a rank */
 	char *killer; /* hvd_failure_report_killer(); NULL = not known */

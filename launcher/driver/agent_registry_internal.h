@@ -31,7 +31,7 @@ struct hvd_agent_registry {
 	struct hvd_host_table table;
 	struct hvd_rv_service service;
 	struct hvd_init_watch *init_watch;  /* NULL where no rank meets the others at the rendezvous as TCPStore */
-	struct hvd_progress *rank_progress; /* NULL: nobody wants to know */
+	struct hvd_progress *rank_progress; /* NULL: not wanted */
 	struct hvd_plan plan;               /* its layout in an elastic job: that of ranks to be started */
 	struct hvd_layout layout;           /* of an elastic job's generation */
 	int32_t open_relay;                 /* of an elastic job: the host whose relay is open to all; -1 = none */

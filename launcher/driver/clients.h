@@ -18,7 +18,7 @@
 #include <event2/event.h>
 
 enum hvd_role {
-	HVD_ROLE_NONE,   /* has not said what it is */
+	HVD_ROLE_NONE,   /* has sent no message that shows its role */
 	HVD_ROLE_AGENT,  /* a host's node agent */
 	HVD_ROLE_FORMER, /* an agent that was told to end */
 };

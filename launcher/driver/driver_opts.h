@@ -22,10 +22,10 @@ struct hvd_driver_opts {
 	/* … or says so when this function asks, for seconds at most, of the job that the hosts are in. NULL: it was
 	 * asked before. */
 	bool (*ask_own)(uint32_t job, const struct hvd_log *log);
-	uint32_t wanted_ranks; /* with spares: so many of the ranks are needed; 0 = all of the hosts that are kept */
-	bool ranks_per_host;   /* the user gave ranks per host: wanted_ranks of all hosts are no more than these */
-	uint32_t hosts, ranks; /* 0: the first registration decides */
-	struct hvd_strv names; /* the hosts' names, for messages; may be empty */
+	uint32_t wanted_ranks;      /* with spares: how many ranks are needed; 0 = all of the hosts that are kept */
+	bool ranks_per_host;        /* the user gave ranks per host: wanted_ranks of all hosts are no more than these */
+	uint32_t hosts, ranks;      /* 0: the first registration decides */
+	struct hvd_strv names;      /* the hosts' names, for messages; may be empty */
 	in_port_t port_lo, port_hi; /* 0: any */
 	struct hvd_strv extra_env;  /* NAME=VALUE for every rank, besides spec->env */
 	/* X: give every rank, whatever its framework, the address of the rendezvous (X_ADDR, X_PORT) and its own

@@ -20,9 +20,9 @@
 enum hvd_stage {
 	HVD_STAGE_ABSENT,     /* not expected, or no longer */
 	HVD_STAGE_EXPECTED,   /* has not registered yet */
-	HVD_STAGE_REGISTERED, /* has said what it is */
-	HVD_STAGE_PROBING,    /* was told to probe */
-	HVD_STAGE_REPORTED,   /* has said what it reached */
+	HVD_STAGE_REGISTERED, /* has described itself */
+	HVD_STAGE_PROBING,    /* has the order to probe */
+	HVD_STAGE_REPORTED,   /* has sent what it reached */
 	HVD_STAGE_ADMITTED,   /* is part of the plan */
 	HVD_N_STAGES,
 };
@@ -39,7 +39,7 @@ struct hvd_host_entry {
 	hvd_time answer_by;        /* … and has until then; 0 = it was not asked, or has answered */
 	hvd_time registered_at, probed_at, reported_at, planned_at; /* for the launch trace; 0 = not yet */
 	int64_t probe_sent;     /* when the last order to probe went, by hvd_wall_now() */
-	struct hvd_clock clock; /* the host's, as its messages tell */
+	struct hvd_clock clock; /* the host's, by its messages */
 	/* After hvd_host_table_restrict(): maps the agent's numbers of its interfaces, which its report uses, to the
 	 * interfaces that were kept; HVD_NO_IFACE for the others. */
 	uint8_t *kept;
@@ -52,8 +52,8 @@ struct hvd_host_entry {
 	uint32_t *told;              /* node.ranks before they were numbered anew, n_told_ranks of them; or NULL */
 	uint32_t n_told_ranks;
 	bool left_out;  /* the host is none of the job's any longer (spares.h) */
-	bool done;      /* the agent has said that its ranks have ended */
-	bool died;      /* its watchdog has said that the agent has ended before them */
+	bool done;      /* the agent has reported that its ranks have ended */
+	bool died;      /* its watchdog has reported that the agent has ended before them */
 	uint32_t ended; /* how many of its ranks have ended */
 };
 
@@ -63,7 +63,7 @@ struct hvd_host_table {
 	uint32_t size; /* ranks */
 	struct hvd_host_entry *hosts;
 	uint32_t in_stage[HVD_N_STAGES]; /* how many hosts are in each */
-	struct hvd_edge *edges;          /* what the reports say of who reached whom */
+	struct hvd_edge *edges;          /* the reports' results: which host reached which */
 	size_t n_edges, edges_room;
 	bool ipv6;  /* the user has named a subnet of IPv6 */
 	int rounds; /* how many rounds of the probe were not enough */
@@ -114,13 +114,14 @@ void hvd_host_table_forget_edges(struct hvd_host_table *table);
  * its interface. */
 const struct hvd_addr *hvd_host_table_addr(const struct hvd_host_info *node, size_t i, uint8_t *iface);
 
-/* The host that runs this rank, as the registrations say; 0 if none does. */
+/* The host that runs this rank, by the registrations; 0 if none does. */
 uint32_t hvd_host_table_host_of(const struct hvd_host_table *table, uint32_t rank);
 
 /* The layout that the registrations of all hosts make. */
 int hvd_host_table_layout(const struct hvd_host_table *table, struct hvd_layout *layout, struct hvd_err *err);
 
-/* What the start waits for, for messages: lists of hosts by what is missing from them; "" for nothing. Caller frees. */
+/* The missing steps of the start, for messages: lists of hosts by what is missing from them; "" for nothing. Caller
+ * frees. */
 char *hvd_host_table_missing(const struct hvd_host_table *table);
 
 /* The name of a host, as far as it is known. Valid until the next call with the same buffer. */

@@ -30,7 +30,7 @@ struct hvd_loss {
 	int64_t at;       /* ns since the epoch, by this process's clock */
 };
 
-/* What to look for. */
+/* Questions for the user. */
 #define HVD_LOSS_HINT                                                                                                  \
 	"was it killed by a user (pkill), or by the kernel, because the host's memory was used up? (dmesg there)"
 

@@ -21,8 +21,8 @@
 struct hvd_plan {
 	bool mpi;      /* the workers' controller is MPI (emit.h), which needs no IPv4 */
 	bool elastic;  /* hosts come and go: there is no layout in the registrations, and others may follow */
-	bool loopback; /* the ranks of an elastic job are to be connected over loopback */
-	int restarts;  /* how often all ranks were started anew, in an elastic job of PyTorch's kind */
+	bool loopback; /* the ranks of an elastic job connect over loopback */
+	int restarts;  /* how often all ranks started again, in an elastic job of PyTorch's kind */
 	/* The launch's random id. Only its ranks learn it: keys in the store contain it. */
 	char run_id[HVD_RUN_ID_LEN + 1];
 
@@ -81,7 +81,7 @@ in_port_t hvd_plan_rendezvous(const struct hvd_plan *plan, const struct hvd_host
 /* Where all ranks find PyTorch's store: those of this host at its own relay, or at that of rank 0's host. */
 in_port_t hvd_plan_store(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,
 			 struct hvd_addr *addr);
-/* The host whose relay is open to all ranks, rank 0's; -1: there is none. */
+/* The host whose relay is open to all ranks, which is rank 0's; -1: there is none. */
 int32_t hvd_plan_open_relay(const struct hvd_plan *plan, const struct hvd_host_table *table);
 /* The addresses that may connect to that relay: those of all hosts of the layout. */
 json_t *hvd_plan_host_addrs(const struct hvd_plan *plan, const struct hvd_host_table *table);

@@ -73,8 +73,8 @@ struct hvd_watcher {
 struct hvd_progress_state {
 	const struct hvd_watcher *watchers;
 	size_t n;
-	uint32_t hosts;    /* that are to be watched; 0 = any number */
-	uint32_t covered;  /* that are, or were */
+	uint32_t hosts;    /* how many must be watched; 0 = any number */
+	uint32_t covered;  /* how many are watched, or were */
 	hvd_time begun;    /* the ranks' start */
 	hvd_time progress; /* the last that was not a rank's: of the store, or a start */
 };

@@ -25,8 +25,8 @@ enum hvd_rank0_port {
 struct hvd_emit {
 	unsigned frameworks; /* bits of enum hvd_framework: whose variables are wanted */
 	enum hvd_store_mode store;
-	int restarts, max_restarts; /* of an elastic job that starts all ranks anew; max < 0: it is none */
-	bool mpi;                   /* Horovod's controller is MPI: the MPI tells ranks their rank and size */
+	int restarts, max_restarts; /* of an elastic job that restarts all ranks; max < 0: it is none */
+	bool mpi;                   /* Horovod's controller is MPI, which gives ranks their rank and size */
 	bool one_machine;           /* all ranks are on this machine */
 	const char *run_id;         /* of the launch; no other has it */
 	const struct hvd_rank_slot *slot;

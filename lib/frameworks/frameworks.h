@@ -35,7 +35,7 @@ int hvd_frameworks_parse(const char *from, const char *text, unsigned *set, stru
 /* Append the names of a set's frameworks, in the order of enum hvd_framework. */
 void hvd_frameworks_names(unsigned set, struct hvd_strv *names);
 
-/* --store: who has the TCPStore at which torch.distributed's ranks meet. */
+/* --store: who serves the TCPStore through which torch.distributed's ranks rendezvous. */
 enum hvd_store_mode {
 	HVD_STORE_AGENT = 0, /* the launch's rendezvous */
 	HVD_STORE_RANK0,     /* rank 0's process, at a port that is reserved for it */

@@ -26,7 +26,7 @@
 /* What is known of a rank on its host. */
 struct hvd_rank_facts {
 	char *const *envp; /* its environment without the plan; NULL-terminated, or NULL */
-	bool slurm_task;   /* it is a task of a Slurm step, so SLURM_PROCID and the like tell its rank */
+	bool slurm_task;   /* it is a task of a Slurm step, so SLURM_PROCID and the like have its rank */
 	int cpus;          /* how many CPUs it may run on; 0 = not known */
 	int host_cpus;     /* … and all ranks of its host together; 0 = not known */
 	struct hvd_name_service names;

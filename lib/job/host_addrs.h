@@ -12,9 +12,9 @@
 
 #include <stddef.h>
 
-#define HVD_HOST_ADDRS_MAX 16 /* addresses of one host that are looked at */
+#define HVD_HOST_ADDRS_MAX 16 /* of one host; further addresses are ignored */
 
-/* A zeroed one is a host whose name has no address, or none that a name server told in time. */
+/* A zeroed struct is a host whose name has no address, or none that a name server returned in time. */
 struct hvd_host_addrs {
 	struct hvd_addr v[HVD_HOST_ADDRS_MAX];
 	size_t n;

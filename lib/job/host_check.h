@@ -16,7 +16,7 @@
 #define HVD_HOST_CHECK_TEXT 256 /* bytes of a reason */
 
 struct hvd_host_check {
-	bool known;       /* the host has been looked at */
+	bool known;       /* the host was checked */
 	int64_t tmp, shm; /* bytes that the user may write in /tmp and /dev/shm; -1 = not known */
 	int64_t memlock;  /* the soft limit RLIMIT_MEMLOCK in bytes; INT64_MAX = none, -1 = not known */
 	int64_t nofile;   /* the soft limit RLIMIT_NOFILE; -1 = not known */

@@ -44,7 +44,7 @@ struct hvd_rank_end {
 	enum hvd_end_cause cause;
 	char *error;     /* one line, "RuntimeError: …"; NULL = not known */
 	char *traceback; /* from the error file, else from stderr; NULL = none */
-	char *tail;      /* the last lines of stderr; NULL = none, or not looked at */
+	char *tail;      /* the last lines of stderr; NULL = none, or not read */
 };
 
 /* "none", "oom", "host-oom", "not-started", "with-all". */

@@ -17,7 +17,7 @@
 
 /* A zeroed struct is empty. */
 struct hvd_this_host {
-	char host[256];                    /* as gethostname(2) tells it */
+	char host[256];                    /* from gethostname(2) */
 	char machine[HVD_MACHINE_LEN + 1]; /* hvd_machine_id() */
 	struct hvd_addr *addrs;            /* owned; addresses of better interfaces first, 127.0.0.1 last */
 	size_t n_addrs;

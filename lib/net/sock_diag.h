@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sock_diag.h - reads what the kernel says of TCP sockets (sock_diag(7)). */
+/* sock_diag.h - reads the kernel's information about TCP sockets (sock_diag(7)). */
 #ifndef HVD_SOCK_DIAG_H
 #define HVD_SOCK_DIAG_H
 

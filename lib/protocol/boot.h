@@ -52,7 +52,7 @@ struct hvd_boot {
 	/* The job has more hosts than it needs. So a shim that does not reach the driver ends with status 0: its host
 	 * may be one that was left out. */
 	bool spares;
-	unsigned stderr_lines; /* the last lines of a rank's standard error that are kept; 0: it is not looked at */
+	unsigned stderr_lines; /* how many last lines of a rank's standard error are kept; 0: it is not read */
 	/* The range of ports in which the site wants a launch to listen; 0 and 0: any port. */
 	in_port_t port_lo, port_hi;
 };

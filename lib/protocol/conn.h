@@ -18,14 +18,14 @@
 struct hvd_conn;
 
 struct hvd_conn_ops {
-	/* A message has come. Its reference is released after the call; a callback that keeps it takes its own. */
+	/* A message has arrived. Its reference is released after the call; a callback that keeps it takes its own. */
 	void (*message)(struct hvd_conn *conn, json_t *msg, void *arg);
 	/* The connection is over. why->code is HVD_OK when the peer closed it between two messages, and HVD_E_TIMEOUT
 	 * when the connection's deadline passed or the peer's host no longer answers. */
 	void (*closed)(struct hvd_conn *conn, const struct hvd_err *why, void *arg);
-	/* A message of bytes has come; they are valid during the call. NULL: the peer may send none. */
+	/* A message of bytes has arrived; the bytes are valid during the call. NULL: the peer may send none. */
 	void (*bytes)(struct hvd_conn *conn, const void *data, size_t len, void *arg);
-	/* The queue has become shorter than what hvd_conn_set_low() says. May be NULL. */
+	/* The queue has become shorter than the length of hvd_conn_set_low(). May be NULL. */
 	void (*drained)(struct hvd_conn *conn, void *arg);
 };
 

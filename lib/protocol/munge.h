@@ -58,7 +58,7 @@ int hvd_munge_here(const char *socket, struct hvd_err *err);
  * not wait. */
 bool hvd_munge_listens(const char *socket);
 
-/* Does a munged make a credential within so many seconds? False where there is none, and for one that is stopped. */
+/* Does a munged make a credential within `seconds`? False without munged, and if munged is stopped. */
 bool hvd_munge_answers(const char *socket, double seconds);
 
 #endif

@@ -39,7 +39,7 @@ enum hvd_rv_verdict {
 	HVD_RV_WELCOME,
 	HVD_RV_NOT_LISTED, /* the address is not one of those that may connect */
 	HVD_RV_OTHER_USER, /* a process of another user of this host, or a process that has ended */
-	HVD_RV_ENDED,      /* the client, of this host, has reset the connection: whose it was cannot be told */
+	HVD_RV_ENDED,      /* the client, of this host, has reset the connection: its owner is unknown */
 	HVD_RV_UNPROVEN,   /* ask again when the client has sent something, or, if it has, a little later */
 };
 

@@ -41,7 +41,7 @@ struct hvd_rv_child {
 	struct item *first, *last;
 	struct hvd_hash_table watches; /* by id */
 	size_t detached;               /* watches of epochs that do not exist */
-	uint64_t waits_seq;            /* the next of its answers to ASK_WAITS is to this one */
+	uint64_t waits_seq;            /* which question its next answer to ASK_WAITS belongs to */
 	bool full;                     /* its connection has enough to send */
 };
 

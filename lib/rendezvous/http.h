@@ -57,7 +57,7 @@ int hvd_http_split(struct hvd_slice target, struct hvd_slice *scope, struct hvd_
 
 enum hvd_http_after {
 	HVD_HTTP_AFTER_KEEP,    /* the connection stays open, as is usual in HTTP/1.1: no header */
-	HVD_HTTP_AFTER_KEEP_10, /* the connection stays open, which an HTTP/1.0 client must be told */
+	HVD_HTTP_AFTER_KEEP_10, /* the connection stays open, with a header for an HTTP/1.0 client */
 	HVD_HTTP_AFTER_CLOSE,
 };
 

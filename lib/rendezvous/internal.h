@@ -40,14 +40,14 @@ struct conn {
 	struct hvd_rv_value *value; /* being received */
 	size_t at;                  /* bytes of it that are received */
 	size_t scanned;             /* bytes of the input */
-	char *names;                /* scope and key of a PUT whose body is coming, or of a GET that waits */
+	char *names;                /* scope and key of a PUT whose body is arriving, or of a GET that waits */
 	size_t scope_len, key_len;
 	size_t body_len; /* as announced */
 	size_t pending;  /* bytes of the body that `value` has room for, counted in s.entry.peer->pending, too */
 	enum conn_state state;
 	bool close_after, drain_after, http10, body_follows;
 	bool has_asked;                 /* had an answer: it is idle, not slow */
-	bool unproven;                  /* nothing is read of it before it is known whose it is: HVD_RV_UNPROVEN */
+	bool unproven;                  /* nothing is read before its owner is known: HVD_RV_UNPROVEN */
 	bool hooked;                    /* in CONN_TAKEN: a hook will answer, as far as is known */
 	bool half_closed;               /* the client sends no more, and waits for what it has asked for */
 	struct hvd_store_lookup lookup; /* in CONN_TAKEN: this, … */
@@ -72,7 +72,7 @@ struct hook {
 	struct hook *next;
 	struct hvd_rv_hook fn;
 	void *arg;
-	bool met; /* is to be told so */
+	bool met; /* its `met` function is due */
 	size_t scope_len;
 	char scope[];
 };

@@ -24,7 +24,7 @@ struct hvd_rv_table {
 	uint64_t seed;
 	struct hvd_hash_table keys;
 	size_t values, waiters;
-	uint64_t changes; /* of values and queues, but for the signs of life of PyTorch's agents */
+	uint64_t changes; /* of values and queues, except the signs of life of PyTorch's agents */
 };
 
 void hvd_rv_table_init(struct hvd_rv_table *table, size_t value_max, size_t total_max);
@@ -108,7 +108,7 @@ enum hvd_rv_stored hvd_rv_scope_watch(struct hvd_rv_scope *sc, struct hvd_slice 
 void hvd_rv_unwatch(struct hvd_rv_watch *w);
 /* The scope of a watch; NULL for a watch of no key. */
 struct hvd_rv_scope *hvd_rv_watch_scope(const struct hvd_rv_watch *w);
-/* What a watch's key has now; nothing, for a watch of no key. */
+/* The state of a watch's key; empty for a watch of no key. */
 struct hvd_rv_watch_state {
 	struct hvd_rv_value *value; /* or NULL */
 	bool queued, ask;

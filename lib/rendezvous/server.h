@@ -50,7 +50,7 @@ struct hvd_rv_request;
  */
 struct hvd_rv_init_event {
 	struct hvd_addr from;
-	uint32_t pid;   /* of the process, as it says; 0 = it does not say */
+	uint32_t pid;   /* of the process, as the client sends it; 0 = it sends none */
 	uint32_t epoch; /* of the store: each default process group but the first has an empty one */
 };
 typedef void hvd_rv_joined_fn(void *arg, const struct hvd_rv_init_event *join);
@@ -74,7 +74,7 @@ struct hvd_rv_config {
 	hvd_rv_joined_fn *joined;     /* may be NULL */
 	void *joined_arg;
 
-	double relay_back; /* a relay whose connection has ended may come back within so many seconds */
+	double relay_back; /* seconds within which a relay whose connection has ended may come back */
 
 	/* This server is a relay: its values are those of the root (relay_wire.h). It has no parent at first. */
 	bool relay;
@@ -217,7 +217,7 @@ struct hvd_rv_stats {
 	uint64_t bytes_in, bytes_out;
 	unsigned conns_now, conns_peak; /* of both protocols */
 	uint64_t tcpstore_requests;
-	uint64_t tcpstore_joined;             /* times that a process has come: see struct hvd_rv_init_event */
+	uint64_t tcpstore_joined;             /* init events */
 	uint64_t tcpstore_old;                /* clients that were too old */
 	unsigned tcpstore_now, tcpstore_peak; /* open connections */
 	unsigned waiting_now, waiting_peak;

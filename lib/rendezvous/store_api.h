@@ -38,14 +38,14 @@ enum hvd_cache {
 /* The place of a connection to the TCPStore, or of a relay's client. Zeroed but for `from` and `pid`: it has no place
  * yet. */
 struct hvd_store_place {
-	struct hvd_addr from; /* of the process, and its id as it says, 0 = not said; the caller sets them */
+	struct hvd_addr from; /* of the process; `pid` as it sends it, 0 = it sends none; the caller sets both */
 	uint32_t pid;
 	struct hvd_rv_scope *scope; /* the values that it sees, as far as they are here; NULL: it is nowhere */
 	uint32_t epoch;             /* the number of `scope` */
 	bool begun;                 /* it has used a key of a default process group */
 	/* Private: */
 	struct hvd_tcpstore_place at;
-	uint32_t number; /* by which the root knows it; 0 = the root was not told of it */
+	uint32_t number; /* the root's number for it; 0 = the root does not know it */
 };
 
 /* The scopes here, and either `local` or `upstream`. */

@@ -12,7 +12,7 @@ struct hvd_store_local;
 
 struct hvd_store_local *hvd_store_local_create(struct hvd_rv *rv);
 void hvd_store_local_destroy(struct hvd_store_local *local); /* NULL is fine */
-/* How many ranks there are, which helps to tell who belongs together; 0: not known. */
+/* Set how many ranks there are, which helps to assign clients to epochs; 0: not known. */
 void hvd_store_local_ranks(struct hvd_store_local *local, size_t ranks);
 
 /* For store_api.c, as the functions there. */

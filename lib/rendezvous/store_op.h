@@ -29,7 +29,7 @@ enum hvd_store_op_kind {
 	HVD_OP_QUEUE_PUSH = 9,
 	HVD_OP_QUEUE_POP = 10, /* the answer's number: the queue's length before; the value, if there was one */
 	HVD_OP_QUEUE_LEN = 11,
-	HVD_OP_BARRIER = 12, /* `number` of processes; answered when so many have come, or when it is cancelled */
+	HVD_OP_BARRIER = 12, /* `number` of processes; answered when all have reached it, or when it is cancelled */
 	/* Places: which epoch a process uses (tcpstore_epoch.h); `number` = its pid, `place` = which of the
 	 * relay's connections, `expected` = its address as text, or empty: it is of the relay's host. The answer's
 	 * number is the epoch. */

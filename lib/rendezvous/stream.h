@@ -77,7 +77,7 @@ void hvd_rv_stream_watch(struct hvd_rv_stream *s, short events);
 
 /* Read once. 0: the client sends no more. -1: there is no input at present, or the stream is closed. */
 ssize_t hvd_rv_stream_read(struct hvd_rv_stream *s, void *into, size_t room);
-/* Make room for so many bytes of input. */
+/* Make room for `room` bytes of input. */
 void hvd_rv_stream_make_room(struct hvd_rv_stream *s, size_t room);
 /* Keep these bytes, for which there is room, in place of the input; they may be a part of it. 0 bytes take no
  * memory. */

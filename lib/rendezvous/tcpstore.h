@@ -43,7 +43,7 @@ void hvd_tcpstore_take(struct hvd_tcpstore *ts, int fd, const struct hvd_addr *p
 struct hvd_tcpstore {
 	struct hvd_rv *rv;
 	struct hvd_rv_streams conns;
-	struct hvd_addr old[16]; /* that have sent what PyTorch before 2.2 sends; no more are told of */
+	struct hvd_addr old[16]; /* clients that have spoken the protocol before PyTorch 2.2; no more are logged */
 	size_t n_old;
 	/* The answers to the connection whose requests are handled now, until they are sent together. */
 	struct hvd_tcpstore_conn *current;
@@ -67,7 +67,7 @@ struct hvd_tcpstore_conn {
 	struct hvd_rv_stream s; /* in ts->conns */
 	struct hvd_tcpstore *ts;
 	struct hvd_tcpstore_wire wire;
-	uint32_t pid;                 /* as PING says; 0: it has not said it */
+	uint32_t pid;                 /* from PING; 0: not sent */
 	struct hvd_store_place place; /* which values it sees */
 	size_t in_need;               /* bytes of the item that has not come completely */
 
@@ -83,7 +83,7 @@ struct hvd_tcpstore_conn {
 	struct hvd_store_lookup lookup; /* … or this */
 	struct hvd_store_call barrier;  /* a BARRIER, in which input is handled */
 	char *barrier_key;              /* for messages; NULL = there is none */
-	uint64_t ahead_left;            /* items of the list that were not looked at */
+	uint64_t ahead_left;            /* items of the list that the look-ahead has not reached */
 };
 
 static inline struct hvd_tcpstore_conn *hvd_tcpstore_conn_of(struct hvd_rv_stream *s)

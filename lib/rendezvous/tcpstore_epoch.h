@@ -79,7 +79,7 @@ struct hvd_tcpstore_place {
 	struct hvd_tcpstore_process *process;
 	bool arrived;
 	bool begun; /* it has arrived, and has begun a default process group */
-	bool news;  /* set when a process has come to this epoch that had not come to it before */
+	bool news;  /* set when a process has arrived in this epoch for the first time */
 };
 
 /* Is this one of the keys that only a default process group has? Recognises them in every PyTorch from 2.2 on, with any

@@ -46,7 +46,7 @@ struct hvd_upstream {
 	struct hvd_hash_table calls;       /* by id */
 	struct pending_call *first, *last; /* by rising id */
 	uint64_t last_call;
-	uint32_t last_place; /* so many connections have told the root where they belong to */
+	uint32_t last_place; /* how many connections have told the root their place */
 };
 
 /* upstream_send.c */
