@@ -136,7 +136,7 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 
 	(void)what;
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		stop(arg, "the parent has gone");
+		stop(arg, "the parent has ended");
 }
 
 static void on_idle_look(evutil_socket_t fd, short what, void *arg)
@@ -151,7 +151,7 @@ static void on_idle_look(evutil_socket_t fd, short what, void *arg)
 		p->seen = s.connections;
 		p->last_use = hvd_now();
 	} else if (hvd_now() - p->last_use >= (hvd_time)(p->idle_exit * 1e9)) {
-		stop(p, "nobody has connected for long enough");
+		stop(p, "no connection for the time of --idle-exit");
 	}
 }
 

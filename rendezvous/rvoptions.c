@@ -41,21 +41,22 @@ static const struct row {
 	{"any-user", NULL, "let other users' processes on this host connect, too", FLAG, 0, AT(any_user)},
 	{"no-tcpstore", NULL, "do not serve PyTorch's TCPStore", UNFLAG, 0, AT(cfg.tcpstore)},
 	{"ranks", "N", "how many ranks PyTorch's init_process_group() has (default: not known)", COUNT, 0, AT(ranks)},
-	{"scope", "NAME=MEMBERS", "remove a scope's values when so many members have deleted their key", SCOPE, 0, 0},
+	{"scope", "NAME=MEMBERS", "remove a scope's values after this many members have deleted their key", SCOPE, 0,
+	 0},
 	{"hold", "SEC", "how long a GET waits for its key (default: 1)", SECONDS, 0, AT(cfg.get_wait)},
 	{"rank-hold", "SEC", "the same for keys named rank_NUMBER (default: 30)", SECONDS, 0, AT(cfg.rank_wait)},
 	{"max-value", "BYTES", "size of one value; K, M, G may follow (default: 256M)", BYTES, 0,
 	 AT(cfg.store.value_max)},
-	{"max-total", "BYTES", "size of everything that is stored (default: 4G)", BYTES, 0, AT(cfg.store.total_max)},
+	{"max-total", "BYTES", "size of all stored values (default: 4G)", BYTES, 0, AT(cfg.store.total_max)},
 	{"max-keys", "N", "keys of one scope (default: 262144)", COUNT, 0, AT(cfg.store.scope_keys_max)},
 	{"max-scopes", "N", "scopes (default: 65536)", COUNT, 0, AT(cfg.store.scopes_max)},
 	{"max-connections", "N", "open connections (default: 65536)", SMALL, 0, AT(cfg.conns_max)},
-	{"idle-exit", "SEC", "end when nobody has connected for so long", SECONDS, 0, AT(idle_exit)},
-	{"parent-fd", "FD", "end when this descriptor comes to its end", FD, 0, 0},
+	{"idle-exit", "SEC", "end after this time without a connection", SECONDS, 0, AT(idle_exit)},
+	{"parent-fd", "FD", "end when this descriptor reaches end of file", FD, 0, 0},
 	{"json", NULL, "print the start, and statistics at the end and on SIGUSR1, as JSON lines", FLAG, 0, AT(json)},
-	{"verbose", NULL, "say more; twice: even more", VERBOSE, 'v', 0},
+	{"verbose", NULL, "print more; twice: even more", VERBOSE, 'v', 0},
 	{"version", NULL, "print the version", VERSION, 'V', 0},
-	{"help", NULL, "print this", HELP, 'h', 0},
+	{"help", NULL, "print this help", HELP, 'h', 0},
 #undef AT
 };
 
@@ -64,9 +65,8 @@ static const struct row {
 
 static void usage(void)
 {
-	printf("usage: hvd-rendezvous [OPTION]...\n\n"
-	       "Serve a key-value store for ranks to meet at, until SIGTERM or SIGINT: over HTTP, for Gloo contexts,\n"
-	       "and as the TCPStore of PyTorch.\n\n");
+	printf("usage: hvd-rendezvous [OPTION]...\n\nServe a key-value store through which ranks rendezvous, until "
+	       "SIGTERM or SIGINT: over HTTP, for Gloo\ncontexts, and as the TCPStore of PyTorch.\n\n");
 	for (size_t i = 0; i < N_ROWS; i++) {
 		char letter[] = "-x, ", text[64];
 

@@ -99,7 +99,8 @@ static int check(const char *expr, size_t max_hosts, struct hvd_err *err)
 		size_t n = check_element(&p, HVD_MAX_HOSTS);
 
 		if (n == 0)
-			return hvd_err_set(err, HVD_E_PROTO, "'%.200s' is no list of hosts like 'n[1-4],gpu07'", expr);
+			return hvd_err_set(err, HVD_E_PROTO, "'%.200s' is not a list of hosts like 'n[1-4],gpu07'",
+					   expr);
 		if (n > max_hosts - count)
 			return hvd_err_set(err, HVD_E_LIMIT, "'%.200s' stands for more than %zu hosts", expr,
 					   max_hosts);

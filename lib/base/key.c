@@ -36,7 +36,7 @@ int hvd_key_memfd(const struct hvd_key *key, struct hvd_err *err)
 	hvd_cleanup_close int fd = memfd_create("key", MFD_CLOEXEC);
 
 	if (fd < 0 || fchmod(fd, 0600) != 0 || write(fd, key->b, HVD_KEY_LEN) != (ssize_t)HVD_KEY_LEN)
-		return hvd_err_sys(err, "cannot keep the launch's key");
+		return hvd_err_sys(err, "cannot store the launch's key");
 	return hvd_take_fd(&fd);
 }
 
@@ -70,7 +70,7 @@ int hvd_key_read_file(const char *path, struct hvd_key *key, struct hvd_err *err
 	if (n < 0)
 		return hvd_err_sys(err, "cannot read the key file %s", path);
 	if (!S_ISREG(st.st_mode))
-		return hvd_err_set(err, HVD_E_USAGE, "the key file %s is no ordinary file", path);
+		return hvd_err_set(err, HVD_E_USAGE, "the key file %s is not a regular file", path);
 	if (st.st_uid != geteuid() || (st.st_mode & 077)) {
 		hvd_err_set(err, HVD_E_AUTH, "the key file %s is open to others", path);
 		return hvd_err_hint(err, "it must belong to you and have mode 0600: chmod 600 %s", path);
@@ -83,7 +83,7 @@ int hvd_key_read_file(const char *path, struct hvd_key *key, struct hvd_err *err
 	text[strcspn(text, "\r\n")] = '\0';
 	if (hvd_unhex(text, key->b, HVD_KEY_LEN) != 0) {
 		hvd_err_set(err, HVD_E_USAGE, "the key file %s holds neither 64 hex digits nor 32 bytes", path);
-		return hvd_err_hint(err, "make one: (umask 077; openssl rand -hex 32 > %s)", path);
+		return hvd_err_hint(err, "create one: (umask 077; openssl rand -hex 32 > %s)", path);
 	}
 	return 0;
 }

@@ -114,7 +114,7 @@ int hvd_value_list(const char *from, const char *text, struct hvd_strv *list, st
 	/* Checked first, for after an error the list is as it was: "a,,b" must not add "a". */
 	if (!len || text[0] == ',' || text[len - 1] == ',' || strstr(text, ",,")) {
 		bad(err, from, text, "a list");
-		return hvd_err_hint(err, "write names with commas between them, none of them empty");
+		return hvd_err_hint(err, "separate the names by single commas");
 	}
 	for (const char *s = text;;) {
 		size_t n = strcspn(s, ",");
@@ -145,7 +145,7 @@ int hvd_value_set(const char *from, const char *text, const char *choices, unsig
 			break;
 		if (n < 0) {
 			hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is not known", from, list.v[i]);
-			rc = hvd_err_hint(err, "write none, or some of %s with commas between them", choices);
+			rc = hvd_err_hint(err, "write none, or some of %s, separated by commas", choices);
 		}
 		set |= n < 0 ? 0 : 1U << n;
 	}

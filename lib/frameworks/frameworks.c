@@ -25,7 +25,7 @@ int hvd_frameworks_parse(const char *from, const char *text, unsigned *set, stru
 		if (bit < 0) {
 			hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is not known", from, names.v[i]);
 			return hvd_err_hint(err, "write auto, none, or some of " HVD_FRAMEWORKS_WORDS
-						 " with commas between them");
+						 " separated by commas");
 		}
 		found |= 1U << bit;
 	}

@@ -147,19 +147,18 @@ static void tell_users_store(const struct hvd_strv *plan, char *const *envp, con
 	if (!addr || !port) {
 		hvd_warn(log, "%s is set and %s is not, so PyTorch's ranks will not find each other",
 			 addr ? "MASTER_ADDR" : "MASTER_PORT", addr ? "MASTER_PORT" : "MASTER_ADDR");
-		hvd_info(log, "unset %s: this launch sets both then", addr ? "MASTER_ADDR" : "MASTER_PORT");
+		hvd_info(log, "unset %s, so that this launch sets both", addr ? "MASTER_ADDR" : "MASTER_PORT");
 		return;
 	}
 	hvd_verbose(log,
-		    "MASTER_ADDR=%.*s MASTER_PORT=%.*s are the user's: PyTorch's ranks meet there, not at this "
-		    "launch's store",
+		    "MASTER_ADDR=%.*s MASTER_PORT=%.*s are set by the user: PyTorch's ranks rendezvous there, not "
+		    "through this launch's store",
 		    VALUE_SHOWN, addr, VALUE_SHOWN, port);
 	if (is_loopback(addr) ? told(plan, "GROUP_WORLD_SIZE", 1) < 2 : !names_other_host(addr))
 		return;
-	hvd_warn(log,
-		 "MASTER_ADDR=%.*s, which the environment had, is no address of rank 0's host that all ranks reach",
+	hvd_warn(log, "MASTER_ADDR=%.*s in the environment is not an address of rank 0's host that all ranks reach",
 		 VALUE_SHOWN, addr);
-	hvd_info(log, "unset MASTER_ADDR and MASTER_PORT: this launch sets them then");
+	hvd_info(log, "unset MASTER_ADDR and MASTER_PORT, so that this launch sets them");
 }
 
 /* ---- all of them ---- */
@@ -182,8 +181,8 @@ static void tell_names(const struct hvd_rank_facts *facts, const struct hvd_log 
 		 "this host's name servers have not answered within %d ms, so each name that PyTorch looks up delays "
 		 "it",
 		 HVD_NAME_SERVICE_MS);
-	hvd_info(log, "look at /etc/resolv.conf there; ranks ask each name server once, for 1 s (RES_OPTIONS), unless "
-		      "it is set");
+	hvd_info(log,
+		 "check /etc/resolv.conf there; ranks ask each name server once, for 1 s, unless RES_OPTIONS is set");
 }
 
 static void resolve_one(const struct hvd_strv *plan, const char *entry, bool users_store,

@@ -47,7 +47,7 @@ static const unsigned char *take(struct reader *r, size_t n)
 	const unsigned char *bytes = r->p;
 
 	if ((size_t)(r->end - r->p) < n) {
-		bad(r, "it is cut off");
+		bad(r, "it is truncated");
 		return NULL;
 	}
 	r->p += n;
@@ -205,7 +205,7 @@ static int op_add(struct reader *r, enum hvd_pickle_kind kind, size_t step, bool
 		return bad(r, "a value is missing");
 	to = r->stack[r->depth - n - marked - 1];
 	if (!to || to->kind != kind)
-		return bad(r, "items are added to what cannot have any");
+		return bad(r, "items are added to a value that is not a container");
 	if (add_items(r, to, n) < 0)
 		return -1;
 	r->depth -= marked;
@@ -222,7 +222,7 @@ static int op_pair(struct reader *r, enum hvd_pickle_kind kind)
 	if (kind == HVD_PICKLE_CLASS && (a->kind != HVD_PICKLE_STR || b->kind != HVD_PICKLE_STR))
 		return bad(r, "a class has no name");
 	if (kind != HVD_PICKLE_CLASS && b->kind != HVD_PICKLE_TUPLE)
-		return bad(r, "arguments are no tuple");
+		return bad(r, "arguments are not a tuple");
 	v = make(r, kind);
 	if (!v || add_items(r, v, 2) < 0)
 		return -1;
@@ -236,7 +236,7 @@ static int op_build(struct reader *r)
 	if (!v)
 		return -1;
 	if (v->kind != HVD_PICKLE_OBJECT || v->n != 2)
-		return bad(r, "a state for what cannot have one");
+		return bad(r, "a state for a value that cannot have one");
 	return add_items(r, v, 1);
 }
 
@@ -247,7 +247,7 @@ static int op_get(struct reader *r, size_t bytes)
 	if (take_number(r, bytes, false, &at) < 0)
 		return -1;
 	if ((size_t)at >= r->n_memo)
-		return bad(r, "it refers to what it has not remembered");
+		return bad(r, "it refers to a missing memo entry");
 	return push(r, r->memo[at]);
 }
 
@@ -325,7 +325,7 @@ static int step(struct reader *r)
 	case HVD_OP_STOP:
 		return 1;
 	default:
-		return hvd_err_set(r->err, HVD_E_PROTO, "a pickle with opcode 0x%02x, which is not taken", *op);
+		return hvd_err_set(r->err, HVD_E_PROTO, "a pickle with the unsupported opcode 0x%02x", *op);
 	}
 }
 
@@ -354,7 +354,7 @@ struct hvd_pickle *hvd_pickle_read(const void *bytes, size_t len, struct hvd_err
 	int rc;
 
 	if (len > HVD_PICKLE_MAX) {
-		hvd_err_set(err, HVD_E_LIMIT, "a pickle of %zu bytes; at most %d are taken", len, HVD_PICKLE_MAX);
+		hvd_err_set(err, HVD_E_LIMIT, "a pickle of %zu bytes; at most %d are accepted", len, HVD_PICKLE_MAX);
 		return NULL;
 	}
 	r.room = len < HVD_PICKLE_MAX_VALUES ? len : HVD_PICKLE_MAX_VALUES;

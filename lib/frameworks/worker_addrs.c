@@ -24,15 +24,15 @@ static int read_addr(const struct hvd_pickle_value *iface, const struct hvd_pick
 		return hvd_err_set(err, HVD_E_LIMIT, "a worker with more than %d addresses", HVD_WORKER_MAX_ADDRS);
 	if (v->kind != HVD_PICKLE_TUPLE || v->n != 2 || v->items[0]->kind != HVD_PICKLE_STR ||
 	    v->items[1]->kind != HVD_PICKLE_INT)
-		return bad_addrs(err, "one is not (address, port)");
+		return bad_addrs(err, "an entry is not (address, port)");
 	if (v->items[0]->len >= sizeof(text) || memchr(v->items[0]->text, 0, v->items[0]->len))
-		return bad_addrs(err, "one is no address");
+		return bad_addrs(err, "an entry has an invalid address");
 	memcpy(text, v->items[0]->text, v->items[0]->len);
 	text[v->items[0]->len] = '\0';
 	if (hvd_addr_parse(text, &a->addr) != 0)
-		return bad_addrs(err, "one is no address");
+		return bad_addrs(err, "an entry has an invalid address");
 	if (v->items[1]->number < 1 || v->items[1]->number > 65535)
-		return bad_addrs(err, "one has no port");
+		return bad_addrs(err, "an entry has no valid port");
 	a->port = (in_port_t)v->items[1]->number;
 	if (iface->len >= sizeof(a->iface) || memchr(iface->text, 0, iface->len))
 		return bad_addrs(err, "an interface has no name, or too long a one");
@@ -48,13 +48,13 @@ static int read_addrs(const struct hvd_pickle_value *v, struct hvd_worker_addrs 
 	const struct hvd_pickle_value *dict, *key;
 
 	if (v->kind != HVD_PICKLE_TUPLE || v->n != 2)
-		return bad_addrs(err, "they are no pair");
+		return bad_addrs(err, "they are not a pair");
 	dict = v->items[0];
 	key = v->items[1];
 	if (dict->kind != HVD_PICKLE_DICT)
-		return bad_addrs(err, "the first is no dict");
+		return bad_addrs(err, "the first element is not a dict");
 	if (key->kind != HVD_PICKLE_BYTES || key->len != HVD_KEY_LEN)
-		return bad_addrs(err, "the second is no key of 32 bytes");
+		return bad_addrs(err, "the second element is not a key of 32 bytes");
 	for (size_t i = 0; i < dict->n; i += 2) {
 		const struct hvd_pickle_value *iface = dict->items[i], *list = dict->items[i + 1];
 

@@ -109,7 +109,7 @@ static void on_read(struct bufferevent *bev, void *arg)
 				finish(a->owner, &why);
 				return;
 			}
-			hvd_err_set(&why, HVD_E_PROTO, "it answered with something else than an acknowledgement");
+			hvd_err_set(&why, HVD_E_PROTO, "its answer is not an acknowledgement");
 		}
 	}
 	failed(a, &why);
@@ -130,7 +130,8 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	if (!(what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)))
 		return;
 	if (a->connected)
-		hvd_err_set(&why, HVD_E_PROTO, "it hung up without an answer%s%s", what & BEV_EVENT_ERROR ? ": " : "",
+		hvd_err_set(&why, HVD_E_PROTO, "it closed the connection without an answer%s%s",
+			    what & BEV_EVENT_ERROR ? ": " : "",
 			    what & BEV_EVENT_ERROR ? evutil_socket_error_to_string(error) : "");
 	else
 		hvd_err_set(&why, HVD_E_NET, "it cannot be reached: %s", evutil_socket_error_to_string(error));

@@ -94,7 +94,7 @@ int hvd_message_length(const unsigned char head[HVD_MESSAGE_HEAD], size_t *len, 
 	for (size_t i = 0; i < 4; i++)
 		body |= (size_t)head[HVD_MAC_LEN + i] << (8 * i);
 	if (body > HVD_MESSAGE_MAX_BODY)
-		return hvd_err_set(err, HVD_E_LIMIT, "a message of %zu bytes; at most %d are taken", body,
+		return hvd_err_set(err, HVD_E_LIMIT, "a message of %zu bytes; at most %d are accepted", body,
 				   HVD_MESSAGE_MAX_BODY);
 	*len = HVD_MESSAGE_HEAD + body;
 	return 0;
@@ -151,7 +151,7 @@ static int read_body(const struct hvd_pickle_value *v, struct hvd_message *out, 
 	const struct hvd_pickle_value *class = v->kind == HVD_PICKLE_OBJECT ? v->items[0] : NULL;
 
 	if (!class || class->kind != HVD_PICKLE_CLASS)
-		return hvd_err_set(err, HVD_E_PROTO, "a message that is no object");
+		return hvd_err_set(err, HVD_E_PROTO, "a message that is not an object");
 	out->kind = HVD_MESSAGE_OTHER;
 	if (hvd_pickle_is_class(class, NETWORK, "AckResponse"))
 		out->kind = HVD_MESSAGE_ACK;
@@ -176,15 +176,15 @@ int hvd_message_read(const struct hvd_key *key, const unsigned char *frame, size
 
 	memset(out, 0, sizeof(*out));
 	if (len < HVD_MESSAGE_HEAD)
-		return hvd_err_set(err, HVD_E_PROTO, "a message that is cut off");
+		return hvd_err_set(err, HVD_E_PROTO, "a truncated message");
 	if (hvd_message_length(frame, &whole, err) < 0)
 		return -1;
 	if (whole != len)
-		return hvd_err_set(err, HVD_E_PROTO, "a message that is cut off, or followed by something");
+		return hvd_err_set(err, HVD_E_PROTO, "a message that is truncated, or followed by other data");
 	/* Checked before the body is parsed. */
 	sign(key, frame + HVD_MESSAGE_HEAD, len - HVD_MESSAGE_HEAD, mac);
 	if (!hvd_mac_equal(mac, frame))
-		return hvd_err_set(err, HVD_E_AUTH, "a message whose signature does not fit the worker's key");
+		return hvd_err_set(err, HVD_E_AUTH, "a message whose signature does not match the worker's key");
 	pickle = hvd_pickle_read(frame + HVD_MESSAGE_HEAD, len - HVD_MESSAGE_HEAD, err);
 	if (!pickle)
 		return -1;

@@ -134,7 +134,7 @@ int hvd_alloc_from_local(struct hvd_alloc *out, int slots, struct hvd_err *err)
 {
 	memset(out, 0, sizeof(*out));
 	if (slots < 1)
-		return hvd_err_set(err, HVD_E_USAGE, "%d is no number of slots", slots);
+		return hvd_err_set(err, HVD_E_USAGE, "%d is not a valid number of slots", slots);
 	if (hvd_alloc_add(out, "localhost", slots, err) < 0)
 		return -1;
 	snprintf(out->source, sizeof(out->source), "this machine");
@@ -185,7 +185,7 @@ int hvd_alloc_take(const struct hvd_alloc *a, int np, struct hvd_alloc *out, str
 
 	memset(out, 0, sizeof(*out));
 	if (np < 0)
-		return hvd_err_set(err, HVD_E_USAGE, "%d is no number of processes", np);
+		return hvd_err_set(err, HVD_E_USAGE, "%d is not a valid number of processes", np);
 	if (np > a->slots || a->slots == 0) {
 		char *table = hvd_alloc_table(a, 10);
 

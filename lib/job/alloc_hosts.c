@@ -39,7 +39,7 @@ static int printable(size_t len)
 
 static int not_a_number(struct hvd_err *err, const char *text, size_t len)
 {
-	return hvd_err_set(err, HVD_E_USAGE, "'%.*s' is no number of slots", printable(len), text);
+	return hvd_err_set(err, HVD_E_USAGE, "'%.*s' is not a valid number of slots", printable(len), text);
 }
 
 int hvd_alloc_parse_host(const char *text, size_t len, int default_slots, char **name, int *slots, struct hvd_err *err)
@@ -60,7 +60,7 @@ int hvd_alloc_parse_host(const char *text, size_t len, int default_slots, char *
 		host_len = (size_t)(end - host);
 		colon = end + 1 < text + len ? end + 1 : NULL;
 		if ((colon && *colon != ':') || !memchr(host, ':', host_len))
-			return hvd_err_set(err, HVD_E_USAGE, "'%.*s': only an IPv6 address stands in brackets",
+			return hvd_err_set(err, HVD_E_USAGE, "'%.*s': only an IPv6 address may be in brackets",
 					   printable(len), text);
 	} else {
 		host = text;

@@ -33,7 +33,7 @@ static hwloc_topology_t load(const char *machine, struct hvd_err *err)
 	bool ok;
 
 	if (hvd_hw_topology_init(&t, 0, HWLOC_TYPE_FILTER_KEEP_STRUCTURE) != 0) {
-		hvd_err_sys(err, "cannot look at this machine");
+		hvd_err_sys(err, "cannot read this machine's topology");
 		return NULL;
 	}
 	ok = true;
@@ -42,7 +42,7 @@ static hwloc_topology_t load(const char *machine, struct hvd_err *err)
 	else if (machine)
 		ok = hwloc_topology_set_xml(t, machine) == 0;
 	if (!ok || hwloc_topology_load(t) != 0) {
-		hvd_err_sys(err, "cannot look at this machine");
+		hvd_err_sys(err, "cannot read this machine's topology");
 		hwloc_topology_destroy(t);
 		return NULL;
 	}
@@ -160,7 +160,7 @@ int hvd_bind_cores(struct hvd_cores *out, const char *machine, struct hvd_err *e
 	out->packages = packages > 0 ? packages : 1;
 	hwloc_topology_destroy(t);
 	if (out->cores < 1 || out->threads < 1)
-		return hvd_err_set(err, HVD_E_SYS, "this machine does not tell its cores");
+		return hvd_err_set(err, HVD_E_SYS, "this machine does not report its cores");
 	return 0;
 }
 
@@ -170,9 +170,9 @@ int hvd_bind_split(struct hvd_binding *out, int n, bool near, const char *machin
 	int rc;
 
 	memset(out, 0, sizeof(*out));
-	out->why = "the machine is not known";
+	out->why = "the machine's topology is not known";
 	if (n < 1)
-		return hvd_err_set(err, HVD_E_USAGE, "%d is no number of local ranks", n);
+		return hvd_err_set(err, HVD_E_USAGE, "%d is not a valid number of local ranks", n);
 	t = load(machine, err);
 	if (!t)
 		return -1;

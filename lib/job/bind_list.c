@@ -49,7 +49,7 @@ int hvd_bind_listed(struct hvd_binding *out, int n, const char *lists, struct hv
 	memset(out, 0, sizeof(*out));
 	out->why = "the list of CPUs cannot be used";
 	if (n < 1)
-		return hvd_err_set(err, HVD_E_USAGE, "%d is no number of local ranks", n);
+		return hvd_err_set(err, HVD_E_USAGE, "%d is not a valid number of local ranks", n);
 	out->sets = hvd_xcalloc((size_t)n, sizeof(*out->sets));
 	for (const char *p = lists; i < n && one_list(&p, &out->sets[i]); p++) {
 		i++;
@@ -67,6 +67,6 @@ int hvd_bind_listed(struct hvd_binding *out, int n, const char *lists, struct hv
 	out->sets = NULL;
 	out->n = 0;
 	if (i != n || *lists != '\0')
-		return hvd_err_set(err, HVD_E_PROTO, "these are no CPUs of %d ranks: %.80s", n, lists);
-	return hvd_err_set(err, HVD_E_SYS, "not all of the CPUs that were named may be used");
+		return hvd_err_set(err, HVD_E_PROTO, "this is not a list of CPUs of %d ranks: %.80s", n, lists);
+	return hvd_err_set(err, HVD_E_SYS, "some of the CPUs in the list may not be used");
 }

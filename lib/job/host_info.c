@@ -84,8 +84,8 @@ void hvd_host_info_set_ifaces(struct hvd_host_info *node, const struct hvd_iface
 	}
 	if (ifs->n > HVD_HOST_MAX_IFACES)
 		hvd_host_info_dropped(node,
-				      hvd_xasprintf("%d slower ones (a host tells of %d)", ifs->n - HVD_HOST_MAX_IFACES,
-						    HVD_HOST_MAX_IFACES),
+				      hvd_xasprintf("%d slower ones (a host reports at most %d)",
+						    ifs->n - HVD_HOST_MAX_IFACES, HVD_HOST_MAX_IFACES),
 				      true);
 }
 
@@ -208,7 +208,7 @@ static int ports_from_json(const json_t *msg, struct hvd_host_info *node, struct
 		const json_t *port = json_array_get(list, i);
 
 		if (!json_is_integer(port) || json_integer_value(port) < 1 || json_integer_value(port) > 65535)
-			return hvd_err_set(err, HVD_E_PROTO, "host %s names a port that is none", node->name);
+			return hvd_err_set(err, HVD_E_PROTO, "host %s sent an invalid port", node->name);
 		node->ports[node->n_ports++] = (in_port_t)json_integer_value(port);
 	}
 	return 0;
@@ -259,7 +259,7 @@ static int from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_e
 		const json_t *rank = json_array_get(ranks, i);
 
 		if (!json_is_integer(rank) || json_integer_value(rank) < 0 || json_integer_value(rank) >= HVD_MAX_RANKS)
-			return hvd_err_set(err, HVD_E_PROTO, "host %s names a rank that is none", name);
+			return hvd_err_set(err, HVD_E_PROTO, "host %s sent an invalid rank", name);
 		node->ranks[node->n_ranks++] = (uint32_t)json_integer_value(rank);
 	}
 	n = json_array_size(ifaces);

@@ -61,8 +61,8 @@ int hvd_join_address_parse(const char *text, struct hvd_boot *boot, struct hvd_e
 		if (parse_port(colon + 1, &boot->port) == 0 && hvd_boot_parse_addrs(copy, boot) == 0)
 			return 0;
 	}
-	hvd_err_set(err, HVD_E_USAGE, "'%.200s' is no address of a launch, ADDRESS[,ADDRESS…]:PORT/SESSION", text);
-	return hvd_err_hint(err, "hvdrun --launcher=join prints it when it begins to wait for agents");
+	hvd_err_set(err, HVD_E_USAGE, "'%.200s' is not an address of a launch, ADDRESS[,ADDRESS…]:PORT/SESSION", text);
+	return hvd_err_hint(err, "hvdrun --launcher=join prints it when it starts to wait for agents");
 }
 
 json_t *hvd_join_offer(const struct hvd_join_offer *offer)
@@ -97,7 +97,7 @@ int hvd_join_offer_read(const json_t *msg, struct hvd_join_offer *offer, struct 
 	    check_name(host, err) != 0)
 		return -1;
 	if (slots < 1 || slots > HVD_MAX_HOST_RANKS) {
-		hvd_err_set(err, HVD_E_LIMIT, "%lld slots are not possible, only 1 to %d on a host", (long long)slots,
+		hvd_err_set(err, HVD_E_LIMIT, "%lld slots are not possible: a host can have 1 to %d", (long long)slots,
 			    HVD_MAX_HOST_RANKS);
 		return hvd_err_hint(err, "offer fewer: hvd-agent connect ADDRESS --slots=N");
 	}
@@ -148,7 +148,7 @@ void hvd_join_declined_read(const json_t *msg, struct hvd_err *why)
 
 	hvd_get_str(msg, "why", sizeof(why->msg) - 1, &text, NULL);
 	hvd_get_str(msg, "hint", sizeof(why->hint) - 1, &hint, NULL);
-	hvd_err_set(why, HVD_E_FAILED, "the launcher declines this agent: %s", *text ? text : "it does not say why");
+	hvd_err_set(why, HVD_E_FAILED, "the launcher declines this agent: %s", *text ? text : "no reason given");
 	if (*hint)
 		hvd_err_hint(why, "%s", hint);
 }

@@ -185,5 +185,5 @@ int hvd_tasks_per_node_parse(const char *text, int max_nodes, int **out, struct 
 			goto malformed;
 	}
 malformed:
-	return hvd_err_set(err, HVD_E_PROTO, "'%.80s' is no list of tasks per node like '2(x4),1'", text);
+	return hvd_err_set(err, HVD_E_PROTO, "'%.80s' is not a list of tasks per node like '2(x4),1'", text);
 }

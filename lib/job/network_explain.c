@@ -150,11 +150,11 @@ static char *why_not(const struct probed *p, uint32_t h, int i, uint32_t to, uin
 		}
 	}
 	if (cross)
-		return hvd_xasprintf("%s -> %s: it leads to %s there", here->name, there->name,
+		return hvd_xasprintf("%s -> %s: it connects to %s there", here->name, there->name,
 				     there->ifaces[cross->to_if].name);
 	if (back)
-		return hvd_xasprintf("%s -> %s: what comes back leaves by another interface than %s", here->name,
-				     there->name, there->ifaces[back->to_if].name);
+		return hvd_xasprintf("%s -> %s: replies leave by another interface than %s", here->name, there->name,
+				     there->ifaces[back->to_if].name);
 	if (other)
 		return hvd_xasprintf("%s -> %s: the connection leaves by %s", here->name, there->name,
 				     here->ifaces[other->from_if].name);
@@ -218,9 +218,8 @@ static void explain_one(struct probed *p, const char *name, uint8_t family, bool
 	} else if (without) {
 		append(p, hvd_xasprintf("  %s: not usable on %s", name, without));
 	} else if (useless) {
-		append(p, hvd_xasprintf(
-				  "  %s: the first address of it on %s, which Gloo takes, is of no use to other hosts",
-				  name, useless->name));
+		append(p, hvd_xasprintf("  %s: Gloo uses its first address on %s, which other hosts cannot reach", name,
+					useless->name));
 	} else {
 		why = unconnected(p, name, family);
 		append(p, hvd_xasprintf("  %s: does not connect all hosts%s%s", name, why ? ": " : "", why ? why : ""));
@@ -289,7 +288,7 @@ static void explain_dropped(struct probed *p)
 			if (p->nodes[i].dropped && strcmp(p->nodes[i].dropped, p->nodes[h].dropped) == 0)
 				hvd_strv_add(&alike, p->nodes[i].name);
 		hosts = hvd_hostlist_compress(alike.v, alike.n);
-		append(p, hvd_xasprintf("  on %s not looked at: %s", hosts, p->nodes[h].dropped));
+		append(p, hvd_xasprintf("  on %s not checked: %s", hosts, p->nodes[h].dropped));
 		free(hosts);
 		hvd_strv_free(&alike);
 	}

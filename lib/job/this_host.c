@@ -55,7 +55,7 @@ int hvd_machine_id(char id[HVD_MACHINE_LEN + 1], struct hvd_err *err)
 	if (fd >= 0)
 		close(fd);
 	if (n <= 0 || stat("/proc/self/ns/net", &st) != 0)
-		return hvd_err_sys(err, "cannot tell this machine from others: /proc is not readable");
+		return hvd_err_sys(err, "cannot identify this machine: /proc is not readable");
 	struct hvd_piece pieces[] = {
 		{boot_id, (size_t)n}, {&st.st_ino, sizeof(st.st_ino)}, {&st.st_dev, sizeof(st.st_dev)}};
 

@@ -88,7 +88,7 @@ static const char *take_addrs(struct hvd_iface *i, const struct hvd_nl_dump *d, 
 	if (tentative)
 		return "has an address that the kernel is still checking for duplicates";
 	if (duplicate)
-		return "has an address that another host uses too";
+		return "has an address that another host also uses";
 	if (l->master)
 		return "is a port of another interface";
 	return local ? "has only link-local addresses" : "has no address";

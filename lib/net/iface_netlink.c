@@ -307,7 +307,7 @@ static ssize_t receive(int fd, void *buf, hvd_time deadline, struct hvd_err *err
 		if (n >= 0 || errno == EINTR)
 			continue;
 		if (errno != EAGAIN)
-			return hvd_err_sys(err, "cannot hear the kernel's answer about interfaces");
+			return hvd_err_sys(err, "cannot receive the kernel's answer about interfaces");
 		n = poll(&pfd, 1, hvd_left_ms(deadline));
 		if (n == 0)
 			return hvd_err_set(err, HVD_E_TIMEOUT, "the kernel did not list the interfaces in time");

@@ -18,11 +18,11 @@ static const char *read_subnet(struct hvd_nicspec_entry *nic, char *slash)
 
 	*slash = '\0';
 	if (hvd_addr_parse(nic->text, &nic->net) != 0)
-		return "what is in front of / is no address";
+		return "the part before / is not an address";
 	*slash = '/';
 	bits = strtol(slash + 1, &end, 10);
 	if (!isdigit((unsigned char)slash[1]) || *end || bits > (nic->net.family == AF_INET ? 32 : 128))
-		return "what is behind / is no number of bits";
+		return "the part after / is not a number of bits";
 	nic->bits = (int)bits;
 	nic->kind = HVD_NIC_SUBNET;
 	return NULL;
@@ -47,7 +47,7 @@ static const char *read_entry(struct hvd_nicspec_entry *nic, const char *text)
 	if (strchr(nic->text, '/'))
 		return read_subnet(nic, strchr(nic->text, '/'));
 	if (hvd_addr_parse(nic->text, &addr) == 0)
-		return "that is one host's address; of a subnet the bits follow, as in 10.77.0.0/24";
+		return "that is the address of one host; write a subnet with its number of bits, as in 10.77.0.0/24";
 	if (strpbrk(nic->text, "*?["))
 		nic->kind = HVD_NIC_PATTERN;
 	else if (strlen(nic->text) >= IF_NAMESIZE)
@@ -66,8 +66,8 @@ int hvd_nicspec_parse(struct hvd_nicspec *spec, char *const *entries, struct hvd
 		if (wrong) {
 			hvd_nicspec_clear(spec);
 			hvd_err_set(err, HVD_E_USAGE, "\"%.100s\" names no network interfaces: %s", *entries, wrong);
-			return hvd_err_hint(err, "give names (eth0), patterns (ib*), subnets (10.77.0.0/24), or with ^ "
-						 "those that are not to be used (^docker0)");
+			return hvd_err_hint(err, "give names (eth0), patterns (ib*), subnets (10.77.0.0/24), or "
+						 "exclusions with ^ (^docker0)");
 		}
 		if (spec->v[0].excluded)
 			spec->v[spec->n].excluded = true;

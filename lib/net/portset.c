@@ -121,13 +121,13 @@ int hvd_portset_from_json(const json_t *obj, struct hvd_portset *set, struct hvd
 	size_t i;
 
 	if (!json_is_object(obj))
-		return hvd_err_set(err, HVD_E_PROTO, "ports by address are no object");
+		return hvd_err_set(err, HVD_E_PROTO, "ports by address are not an object");
 	json_object_foreach((json_t *)obj, text, ports)
 	{
 		struct hvd_addr addr;
 
 		if (hvd_addr_parse(text, &addr) != 0 || !json_is_array(ports))
-			return hvd_err_set(err, HVD_E_PROTO, "\"%.64s\" is no address with ports", text);
+			return hvd_err_set(err, HVD_E_PROTO, "\"%.64s\" is not an address with ports", text);
 		json_array_foreach(ports, i, port)
 		{
 			json_int_t p = json_is_integer(port) ? json_integer_value(port) : -1;

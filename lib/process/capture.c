@@ -24,7 +24,7 @@ char *hvd_capture_fd(int fd, const char *what, size_t max, hvd_time deadline, si
 		int rc = poll(&pfd, 1, hvd_left_ms(deadline));
 
 		if (rc == 0) {
-			hvd_err_set(err, HVD_E_TIMEOUT, "%s does not come to an end", what);
+			hvd_err_set(err, HVD_E_TIMEOUT, "%s does not end", what);
 			return NULL;
 		}
 		if (rc < 0 && errno == EINTR)

@@ -115,8 +115,8 @@ int hvd_limits_ranks(const char *root, long n, struct hvd_err *err)
 	if (n <= low.room)
 		return 0;
 	hvd_err_set(err, HVD_E_LIMIT,
-		    "%ld ranks on one host need as many processes, and there may be %ld more: %s is %ld", n, low.room,
-		    low.what, low.limit);
+		    "%ld ranks on one host need as many processes, but only %ld more are allowed: %s is %ld", n,
+		    low.room, low.what, low.limit);
 	return hvd_err_hint(err, "%s", low.todo);
 }
 
@@ -126,7 +126,7 @@ int hvd_limits_files(unsigned long n, const char *what, struct hvd_err *err)
 
 	if (getrlimit(RLIMIT_NOFILE, &rl) != 0 || n <= rl.rlim_cur)
 		return 0;
-	hvd_err_set(err, HVD_E_LIMIT, "%s need %lu open files, and ulimit -n is %lu", what, n,
+	hvd_err_set(err, HVD_E_LIMIT, "%s need %lu open files, but ulimit -n is %lu", what, n,
 		    (unsigned long)rl.rlim_cur);
 	return hvd_err_hint(err, "raise it (ulimit -n, ulimit -Hn, limits.conf(5)), or start fewer ranks on this host");
 }
@@ -142,14 +142,14 @@ void hvd_limits_explain(int error, struct hvd_err *err)
 		find_lowest(&low, "");
 		hvd_err_hint(
 			err,
-			"there can be no more processes: %s is %ld, of which all that run on this host for the same "
-			"user count; %s",
+			"cannot start more processes: %s is %ld, and all processes of the user on this host count; %s",
 			low.what, low.limit, low.todo ? low.todo : "start fewer");
 	} else if (error == EMFILE && getrlimit(RLIMIT_NOFILE, &rl) == 0) {
 		hvd_err_hint(err, "ulimit -n is %lu: raise it (limits.conf(5)), or start fewer ranks on this host",
 			     (unsigned long)rl.rlim_cur);
 	} else if (error == ENFILE) {
-		hvd_err_hint(err, "all files that can be open on this host are (fs.file-max): start fewer ranks on it");
+		hvd_err_hint(err,
+			     "this host has reached its limit of open files (fs.file-max): start fewer ranks on it");
 	} else if (error == ENOMEM) {
 		hvd_err_hint(err, "the host or this job has no more memory: start fewer ranks on it");
 	} else {

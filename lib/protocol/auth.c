@@ -104,7 +104,7 @@ static void munge_hint(int rc, struct hvd_err *err)
 		break;
 	case HVD_MUNGE_CRED_EXPIRED:
 	case HVD_MUNGE_CRED_REWOUND:
-		hvd_err_hint(err, "the clocks of the two hosts differ by minutes; synchronise them (chrony, ntp)");
+		hvd_err_hint(err, "the clocks of the two hosts differ by minutes; synchronize them (chrony, ntp)");
 		break;
 	case HVD_MUNGE_CRED_INVALID:
 		hvd_err_hint(err, "the two hosts have different munge keys (/etc/munge/munge.key)");

@@ -28,8 +28,8 @@ static int find(void *library, const char *name, void *function)
 
 static int hint(struct hvd_err *err)
 {
-	return hvd_err_hint(err, "without munge a key file identifies the ranks: --key-file=FILE (srun --hvd: "
-				 "--hvd-key-file=FILE), of mode 0600, which all hosts can read");
+	return hvd_err_hint(err, "without munge, name a key file of mode 0600 that all hosts can read: --key-file=FILE "
+				 "(srun --hvd: --hvd-key-file=FILE)");
 }
 
 int hvd_munge_load(struct hvd_munge *munge, const char *soname, struct hvd_err *err)
@@ -53,7 +53,7 @@ int hvd_munge_load(struct hvd_munge *munge, const char *soname, struct hvd_err *
 		return 0; /* the library stays loaded: its functions are in use from now on */
 	dlclose(library);
 	memset(munge, 0, sizeof(*munge));
-	hvd_err_set(err, HVD_E_SYS, "%s is not munge's library: functions are missing", soname);
+	hvd_err_set(err, HVD_E_SYS, "%s is not munge's library: it lacks functions", soname);
 	return hint(err);
 }
 

@@ -124,13 +124,13 @@ int hvd_preamble_length(const unsigned char head[HVD_PREAMBLE_HEAD], size_t *n, 
 	struct cursor c = {head + sizeof(magic), head + HVD_PREAMBLE_HEAD};
 
 	if (memcmp(head, magic, 4) != 0)
-		return hvd_err_set(err, HVD_E_PROTO, "what came on stdin is not from hvdrun");
+		return hvd_err_set(err, HVD_E_PROTO, "the data on stdin is not from hvdrun");
 	if (memcmp(head, magic, sizeof(magic)) != 0) {
-		hvd_err_set(err, HVD_E_PROTO, "what came on stdin is from another release of hvdrun");
+		hvd_err_set(err, HVD_E_PROTO, "the data on stdin is from another release of hvdrun");
 		return hvd_err_hint(err, "the same release must be installed on all hosts");
 	}
 	if (take_number(&c, n) != 0 || *n > HVD_PREAMBLE_MAX)
-		return hvd_err_set(err, HVD_E_LIMIT, "what came on stdin is too long");
+		return hvd_err_set(err, HVD_E_LIMIT, "the data on stdin is too long");
 	return 0;
 }
 
@@ -147,7 +147,7 @@ int hvd_preamble_parse(const unsigned char *bytes, size_t n, struct hvd_preamble
 			return 0;
 	}
 	hvd_preamble_clear(p);
-	return hvd_err_set(err, HVD_E_PROTO, "what came on stdin is damaged");
+	return hvd_err_set(err, HVD_E_PROTO, "the data on stdin is damaged");
 }
 
 /* Read exactly `len` bytes. */
@@ -159,7 +159,7 @@ static int read_all(int fd, unsigned char *buf, size_t len, hvd_time deadline, s
 		ssize_t n = ready > 0 ? read(fd, buf + got, len - got) : -1;
 
 		if (ready == 0)
-			return hvd_err_set(err, HVD_E_TIMEOUT, "nothing came on stdin in time");
+			return hvd_err_set(err, HVD_E_TIMEOUT, "no data arrived on stdin in time");
 		if (n == 0)
 			return hvd_err_set(err, HVD_E_PROTO, "stdin ended before the launch's data was complete");
 		if (n > 0)

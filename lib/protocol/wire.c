@@ -109,7 +109,7 @@ int hvd_wire_seal_bytes(struct hvd_wire *wire, unsigned char *frame, size_t len,
 	if (!wire->keyed)
 		return hvd_err_set(err, HVD_E_AUTH, "bytes cannot be sent before the peer has proven who it is");
 	if (len > HVD_WIRE_PIECE || (len == 0 && more))
-		return hvd_err_set(err, HVD_E_LIMIT, "%zu bytes are no piece of a message", len);
+		return hvd_err_set(err, HVD_E_LIMIT, "%zu bytes are not a piece of a message", len);
 	seal(wire, frame, FLAG_SIGNED | FLAG_BYTES | (more ? FLAG_MORE : 0), len);
 	return 0;
 }
@@ -119,11 +119,11 @@ static int check_flags(const struct hvd_wire *wire, unsigned char flags, struct 
 	if (flags == (wire->keyed ? FLAG_SIGNED : 0))
 		return 0;
 	if ((flags & FLAG_SIGNED) != (wire->keyed ? FLAG_SIGNED : 0))
-		return hvd_err_set(err, HVD_E_AUTH, "the peer sent %s message where %s one is due",
+		return hvd_err_set(err, HVD_E_AUTH, "the peer sent %s message where %s one was expected",
 				   wire->keyed ? "an unsigned" : "a signed", wire->keyed ? "a signed" : "an unsigned");
 	if (wire->keyed && wire->bytes && (flags & ~FLAG_MORE) == (FLAG_SIGNED | FLAG_BYTES))
 		return 0;
-	return hvd_err_set(err, HVD_E_PROTO, "the peer sent a message of a kind that is not taken here");
+	return hvd_err_set(err, HVD_E_PROTO, "the peer sent a message of an unexpected kind");
 }
 
 static int check_head(const struct hvd_wire *wire, const unsigned char *buf, size_t len, struct hvd_err *err)
@@ -184,7 +184,7 @@ int hvd_wire_read(struct hvd_wire *wire, const unsigned char *buf, size_t len, s
 
 		if (!json_is_object(msg)) {
 			json_decref(msg);
-			return hvd_err_set(err, HVD_E_PROTO, "a message is no JSON object");
+			return hvd_err_set(err, HVD_E_PROTO, "a message is not a JSON object");
 		}
 		frame->msg = msg;
 	} else {

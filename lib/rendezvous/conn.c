@@ -194,7 +194,7 @@ enum hvd_rv_verdict hvd_rv_judge(struct hvd_rv *rv, int fd, const struct sockadd
 	switch (verdict) {
 	case HVD_RV_NOT_LISTED:
 		rv->stats.refused_address++;
-		log_refusal(rv, peer, "its address is not one of the job's", uid);
+		log_refusal(rv, peer, "its address does not belong to the job", uid);
 		break;
 	case HVD_RV_OTHER_USER:
 		rv->stats.refused_user++;

@@ -52,7 +52,7 @@ static void on_not_back(struct hvd_rv_timer *s)
 	struct relay_id *o = (struct relay_id *)(void *)((char *)s - offsetof(struct relay_id, timer));
 	char addr[HVD_ADDR_TEXT];
 
-	hvd_verbose(o->down->rv->log, "the rendezvous' relay at %s has not come back", hvd_addr_text(&o->addr, addr));
+	hvd_verbose(o->down->rv->log, "the rendezvous relay at %s has not reconnected", hvd_addr_text(&o->addr, addr));
 	say_gone(o);
 }
 
@@ -129,7 +129,7 @@ static void end_child(struct hvd_rv_child *child, bool may_come_back)
 	end_child_because(child, may_come_back, false);
 }
 
-static const char not_admitted[] = "it is not of a host of the job";
+static const char not_admitted[] = "it does not belong to a host of the job";
 
 /* A relay breaks the protocol, or wants too much. */
 static void fail(struct hvd_rv_child *child, const char *why)
@@ -143,7 +143,7 @@ static void fail(struct hvd_rv_child *child, const char *why)
 		hvd_addr_text(&peer, addr);
 	/* Whoever has not been told that its host has left the job has the job's key all the same. */
 	hvd_log(child->down->rv->log, why == not_admitted ? HVD_LOG_VERBOSE : HVD_LOG_WARN,
-		"closed the connection of the rendezvous' relay at %s: %s", addr, why);
+		"closed the connection of the rendezvous relay at %s: %s", addr, why);
 	end_child_because(child, true, true);
 }
 
@@ -158,7 +158,7 @@ static const char *do_begin(struct hvd_rv_child *child, struct hvd_relay_msg *ms
 	if (!child->relay_id && !is_admitted(down, msg->relay_id))
 		return not_admitted;
 	if (child->relay_id && child->relay_id->number == msg->relay_id)
-		return "it has begun twice";
+		return "it registered twice";
 	if (msg->addr.family == AF_UNSPEC)
 		hvd_addr_of_peer(hvd_conn_fd(child->conn), &msg->addr);
 	o = need_origin(child, msg);
@@ -189,7 +189,7 @@ static const char *do_call(struct hvd_rv_child *child, const struct hvd_relay_ms
 	struct hvd_store_result result = {0};
 
 	if (!o)
-		return "it calls for a relay that has not begun";
+		return "it sent a call of an unregistered relay";
 	if (o->route != child)
 		return NULL; /* the relay is connected to another one by now, and has sent this again */
 	if (down->rv->store_api.local)
@@ -229,7 +229,7 @@ static void do_gone(const struct hvd_rv_child *child, const struct hvd_relay_msg
 static const char *handle(struct hvd_rv_child *child, struct hvd_relay_msg *msg)
 {
 	if (!child->relay_id && msg->type != HVD_RELAY_BEGIN)
-		return "it does not say which relay it is";
+		return "it did not register";
 	switch (msg->type) {
 	case HVD_RELAY_BEGIN:
 		return do_begin(child, msg);
@@ -282,7 +282,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	(void)conn;
 	(void)msg;
-	fail(arg, "it has sent what is no message of a rendezvous");
+	fail(arg, "it sent data that is not a rendezvous message");
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
@@ -291,7 +291,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 	(void)conn;
 	hvd_rv_reap(child->down->rv);
-	hvd_verbose(child->down->rv->log, "the connection of a relay of the rendezvous has ended: %s",
+	hvd_verbose(child->down->rv->log, "the connection of a rendezvous relay has ended: %s",
 		    why->code == HVD_OK ? "the relay has closed it" : why->msg);
 	end_child(child, true);
 }

@@ -391,7 +391,7 @@ const char *hvd_down_call(struct relay_id *o, const struct hvd_relay_msg *msg)
 		return NULL;
 	}
 	if (o->n_calls >= CALLS_MAX)
-		return "it has too many calls under way";
+		return "it has too many pending calls";
 	carry_out(add_call(o, msg), msg);
 	return NULL;
 }

@@ -194,7 +194,7 @@ static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
 	return true;
 }
 
-static const char no_room[] = "the store has no room left for what it watches";
+static const char no_room[] = "the store has no room left for the keys that it watches";
 
 /* Somebody waits for the key in the relay, which has not known of a wait there. NULL, or what is wrong: nobody would
  * end the wait. */
@@ -366,7 +366,7 @@ const char *hvd_down_watch(struct hvd_rv_child *child, const struct hvd_relay_ms
 			return no_room;
 		dirty(w);
 	} else if (msg->op.key.n != w->key_len || memcmp(msg->op.key.p, key_of(w).p, w->key_len) != 0) {
-		return "it watches two keys with one number";
+		return "it watches two keys by the same number";
 	}
 	return msg->flag && !w->by_calls ? begin_to_wait(w) : NULL;
 }

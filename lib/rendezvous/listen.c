@@ -80,9 +80,8 @@ static void pause_accepting(struct hvd_rv *rv)
 	if (rv->stats.tcpstore_now > 0 && !rv->told_full) { /* these stay, so it may last */
 		rv->told_full = true;
 		hvd_warn(rv->log,
-			 "the rendezvous has %u connections and can take no more, so some ranks wait in vain; allow "
-			 "this "
-			 "process more open files (ulimit -n)",
+			 "the rendezvous has %u connections and can accept no more, so some ranks cannot connect; "
+			 "allow this process more open files (ulimit -n)",
 			 rv->stats.conns_now);
 	}
 	/* The timer resumes accepting, so it must run even when no connection has a deadline. */

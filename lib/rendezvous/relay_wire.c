@@ -261,7 +261,7 @@ static void get_scope(struct in *in, struct hvd_store_scope_id *id)
 		id->epoch = (uint32_t)get(in, 4);
 		break;
 	default:
-		wrong(in, HVD_E_PROTO, "a scope is neither named nor a epoch");
+		wrong(in, HVD_E_PROTO, "a scope is neither a name nor an epoch");
 	}
 }
 
@@ -283,7 +283,7 @@ static struct hvd_rv_value *get_value(struct in *in, enum hvd_rv_stored *why)
 	else if (how == PLAIN && bytes.n == len)
 		v = hvd_rv_value_new(in->budget, bytes.p, len, why);
 	if (!v && *why == HVD_RV_STORED)
-		wrong(in, HVD_E_PROTO, "a value is not what it says");
+		wrong(in, HVD_E_PROTO, "a value does not match its description");
 	return v;
 }
 
@@ -310,9 +310,9 @@ static void get_call(struct in *in, struct hvd_relay_msg *msg)
 	if (in->wrong)
 		return;
 	if ((op->kind >= HVD_OP_HTTP_GET && op->kind <= HVD_OP_HTTP_DELETE) != (op->scope.name.p != NULL))
-		wrong(in, HVD_E_PROTO, "an operation is of another kind of scope");
+		wrong(in, HVD_E_PROTO, "an operation does not match the kind of its scope");
 	if (hvd_store_op_has_value(op->kind) != (op->value || msg->stored != HVD_RV_STORED))
-		wrong(in, HVD_E_PROTO, "an operation has no value, or one that it has no use for");
+		wrong(in, HVD_E_PROTO, "an operation lacks a value, or has one that it does not use");
 	if (msg->call == 0 || msg->done > msg->call)
 		wrong(in, HVD_E_PROTO, "its number is wrong");
 }
@@ -412,7 +412,7 @@ int hvd_relay_parse(const void *data, size_t len, bool from_relay, struct hvd_rv
 	else
 		get_from_parent(&in, msg);
 	if (!in.wrong && in.left > 0)
-		wrong(&in, HVD_E_PROTO, "there is something behind its end");
+		wrong(&in, HVD_E_PROTO, "there is data after its end");
 	if (!in.wrong)
 		return 0;
 	hvd_relay_msg_clear(msg);

@@ -184,7 +184,7 @@ static void expel(struct hvd_rv_streams *list, bool hooked)
 		if (getpeername(s->fd, (struct sockaddr *)&peer, &len) != 0 ||
 		    hvd_rv_access_listed(s->rv->cfg.access, &peer))
 			continue;
-		s->ops->close(s, HVD_LOG_VERBOSE, "its address is not one of the job's any longer");
+		s->ops->close(s, HVD_LOG_VERBOSE, "its address no longer belongs to the job");
 		if (hooked) /* the hook was called, and may have answered other requests */
 			next = TAILQ_FIRST(list);
 	}

@@ -26,7 +26,7 @@ static void send_bytes(struct hvd_tcpstore_conn *c, struct hvd_slice bytes)
 bool hvd_tcpstore_stored(struct hvd_tcpstore_conn *c, enum hvd_rv_stored why)
 {
 	if (why == HVD_RV_TOO_LONG)
-		hvd_tcpstore_close(c, HVD_LOG_WARN, "a value would become longer than the store takes");
+		hvd_tcpstore_close(c, HVD_LOG_WARN, "a value would become longer than the store allows");
 	else if (why != HVD_RV_STORED)
 		hvd_tcpstore_close(c, HVD_LOG_WARN, "the store has no room left");
 	return why == HVD_RV_STORED;
@@ -46,8 +46,9 @@ static bool done(struct hvd_tcpstore_conn *c, enum hvd_store_status status)
 	case HVD_OP_CANCELLED:
 		return false;
 	case HVD_OP_NO_SCOPE:
-		hvd_tcpstore_close(c, HVD_LOG_WARN,
-				   "the store has forgotten its process, whose host was away for long");
+		hvd_tcpstore_close(
+			c, HVD_LOG_WARN,
+			"the store has forgotten its process, because its host was disconnected for too long");
 		return false;
 	default:
 		return hvd_tcpstore_stored(c, HVD_RV_NO_ROOM);

@@ -195,7 +195,7 @@ static void on_due(struct hvd_rv_stream *s)
 	if (c->s.first_out)
 		hvd_tcpstore_close(c, HVD_LOG_WARN, "it did not read its answers for too long");
 	else
-		hvd_tcpstore_close(c, HVD_LOG_VERBOSE, "the rest of its request did not come");
+		hvd_tcpstore_close(c, HVD_LOG_VERBOSE, "the rest of its request did not arrive");
 }
 
 static const struct hvd_rv_stream_ops ops = {

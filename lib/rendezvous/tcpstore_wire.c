@@ -158,7 +158,7 @@ static bool take_head(struct cursor *c, struct hvd_tcpstore_wire *wire, unsigned
 		return false;
 	*query = (unsigned char)*p;
 	if (*query >= HVD_TCPSTORE_QUERIES)
-		c->why = "it sent a query that is not known here";
+		c->why = "it sent an unknown query";
 	else if ((*query == HVD_TCPSTORE_VALIDATE) == wire->validated)
 		c->why = wire->validated ? "it sent VALIDATE twice" : "its first query is not VALIDATE";
 	return !c->why;

@@ -143,7 +143,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	(void)conn;
 	(void)msg;
-	lose_parent(arg, "it has sent what is no message of a rendezvous");
+	lose_parent(arg, "it sent data that is not a rendezvous message");
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)

@@ -89,12 +89,12 @@ END
         MASTER_ADDR=hvdn1 MASTER_PORT=29512 run launch "$with" --hvd-verbose -N2 -n2 bash -c "$STORE"
         exits 0
         stored 2 "hvdn1 29512 none"
-        [[ $(grep -c "MASTER_ADDR=hvdn1 MASTER_PORT=29512 are the user's" <<<"$output") -eq 1 ]]
+        [[ $(grep -c "MASTER_ADDR=hvdn1 MASTER_PORT=29512 are set by the user" <<<"$output") -eq 1 ]]
         # What cannot work gets one warning.
         MASTER_ADDR=hvdn2 MASTER_PORT=29512 run launch "$with" -N2 -n2 bash -c "$STORE"
         exits 0
         stored 2 "hvdn2 29512 none"
-        [[ $(grep -c "MASTER_ADDR=hvdn2, which the environment had, is no address of rank 0's host" <<<"$output") -eq 1 ]]
+        [[ $(grep -c "MASTER_ADDR=hvdn2 in the environment is not an address of rank 0's host" <<<"$output") -eq 1 ]]
         MASTER_PORT=29512 run launch "$with" -N2 -n2 bash -c "$STORE"
         exits 0
         stored 2 "none 29512 none"

@@ -310,7 +310,7 @@ limited() {
     has "ulimit -u is 2"
     has_not "is the suite installed" "same path"
     run -127 limited -n 100 -- --label -np 60 true
-    has "60 ranks with output by lines need" "open files, and ulimit -n is 100"
+    has "60 ranks with output by lines need" "open files, but ulimit -n is 100"
     # The node agent raises its own limit as far as it may; the ranks keep theirs.
     run on_login bash -c 'ulimit -Sn 64; exec hvdrun --launcher fork -np 60 --label bash -c "ulimit -Sn"'
     exits 0

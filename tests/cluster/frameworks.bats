@@ -102,7 +102,7 @@ start() {
         is MASTER_PORT "29511 29511"
         is TORCHELASTIC_USE_AGENT_STORE ""
         is RANK "0 1"
-        [[ $(grep -c "MASTER_ADDR=hvdn1 MASTER_PORT=29511 are the user's" <<<"$output") -eq 1 ]]
+        [[ $(grep -c "MASTER_ADDR=hvdn1 MASTER_PORT=29511 are set by the user" <<<"$output") -eq 1 ]]
         has_not warning:
         # Of a launch around this one, so not the user's.
         MASTER_ADDR=hvdn1 MASTER_PORT=29511 TORCHELASTIC_USE_AGENT_STORE=True run launch "$with" -N2 -n2 env
@@ -111,7 +111,7 @@ start() {
         has_not MASTER_ADDR=hvdn1 MASTER_PORT=29511
         MASTER_ADDR=192.0.2.1 MASTER_PORT=29511 run launch "$with" -N2 -n2 env
         exits 0
-        [[ $(grep -c "warning: MASTER_ADDR=192.0.2.1, which the environment had" <<<"$output") -eq 1 ]]
+        [[ $(grep -c "warning: MASTER_ADDR=192.0.2.1 in the environment" <<<"$output") -eq 1 ]]
     done
     nobody_left
 }

@@ -138,7 +138,7 @@ nobody_left() {
     run -1 on_host hvdn1 "$AGENT" connect "$at" --key-file key --name=-o
     has "'-o' is neither a host name nor an address"
     run -2 on_host hvdn1 "$AGENT" connect hvdlogin --key-file key
-    has "'hvdlogin' is no address of a launch"
+    has "'hvdlogin' is not an address of a launch"
     run -2 on_host hvdn1 "$AGENT" connect "$at"
     has "hvd-agent connect needs the key"
     run -1 as_root hvdn1 "$AGENT" connect "$at" --key-file "$(home)/key"

@@ -73,7 +73,7 @@ docker_is_up() {
     has "network 2: IPv4 over eth0"
     [[ $output =~ docker0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \(172.17.0.1\):\ the\ asking\ host\ has\ the\ same\ address ]]
     # What is the same on all hosts is said once.
-    has "on hvdn[1-4] not looked at: lo (is the loopback interface)"
+    has "on hvdn[1-4] not checked: lo (is the loopback interface)"
     launch_telling hvdrun -N4 -n8 --verbose
     selftest_ok 8 4
     all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
@@ -115,7 +115,7 @@ docker_is_up() {
     selftest_ok 4 4
     all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     has "not usable on hvdn3"
-    [[ $output =~ on\ hvdn3\ not\ looked\ at:[^$'\n']*ib0\ \(is\ down\) ]]
+    [[ $output =~ on\ hvdn3\ not\ checked:[^$'\n']*ib0\ \(is\ down\) ]]
 }
 
 @test "an interface with another name on one host is used under that name" {
@@ -286,7 +286,7 @@ NFT
         # shellcheck disable=SC2086
         launch_telling $option -N4
         exits 2
-        has '"10.78.0.5" names no network interfaces: that is one host'
+        has '"10.78.0.5" names no network interfaces: that is the address of one host'
     done
     assert_no_leftovers
 }

@@ -65,9 +65,9 @@ told_alike() {
         told_alike "$how" --hvd-store=moon 'option --hvd-store: "moon" is not known' "agent|rank0|off"
         told_alike "$how" --hvd-frameworks=torch,moon 'option --hvd-frameworks: "moon" is not known' "write auto, none, or"
         told_alike "$how" --hvd-init-timeout=soon 'option --hvd-init-timeout: "soon" is not a number of seconds' "30, 1.5 or 2m"
-        told_alike "$how" --hvd-nics= 'option --hvd-nics: "" is not a list' "none of them empty"
-        told_alike "$how" --hvd-nics=a,,b 'option --hvd-nics: "a,,b" is not a list' "none of them empty"
-        told_alike "$how" --hvd-nics=10.0.0.0/99 'names no network interfaces: what is behind / is no number of bits' "subnets (10.77.0.0/24)"
+        told_alike "$how" --hvd-nics= 'option --hvd-nics: "" is not a list' "by single commas"
+        told_alike "$how" --hvd-nics=a,,b 'option --hvd-nics: "a,,b" is not a list' "by single commas"
+        told_alike "$how" --hvd-nics=10.0.0.0/99 'names no network interfaces: the part after / is not a number of bits' "subnets (10.77.0.0/24)"
         told_alike "$how" --hvd-trace= 'option --hvd-trace: the value is empty' "leave the option out"
     done
     # These values only the driver checks.

@@ -179,7 +179,7 @@ NFT
         [[ $output != *OK* ]]
         has hvdn2
         case $mode in
-        swap) has "an unsigned message where a signed one is due" ;;
+        swap) has "an unsigned message where a signed one was expected" ;;
         *) has "a message's signature is wrong" ;;
         esac
         [[ $mode == tamper || $(heard driver signed) != *plan* ]]
@@ -454,7 +454,7 @@ has_taken() { [[ $(peer "${@:2}") -eq $1 ]]; }
     as_user bob rm -f /tmp/bobs-key
     # Nothing is written at the other end: it must not be waited for.
     with_key_file pipe 2
-    has "the key file pipe is no ordinary file"
+    has "the key file pipe is not a regular file"
     # With a good one the next thing is to look for the driver.
     with_key_file key
     has "cannot reach the driver at port 20001"

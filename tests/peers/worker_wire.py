@@ -65,7 +65,7 @@ def be_worker(program):
     addresses, _ = codec.loads_base64(put)
     wrong = codec.dumps_base64((addresses, secret.make_secret_key()), to_ascii=False).decode()
     ran = send(program, wrong, 1, 1)
-    assert ran.returncode == 1 and "hung up without an answer" in ran.stderr and not heard, ran
+    assert ran.returncode == 1 and "closed the connection without an answer" in ran.stderr and not heard, ran
     made.shutdown()
     ran = send(program, put, 1, 1)
     assert ran.returncode == 1 and "cannot be reached" in ran.stderr, ran

@@ -129,9 +129,9 @@ static void hostfile_errors_name_the_line(void **state)
 	static const struct {
 		const char *text, *want;
 	} bad[] = {
-		{"a slots=2\n\nb slots=x\n", "hosts.txt, line 3: 'x' is no number of slots"},
+		{"a slots=2\n\nb slots=x\n", "hosts.txt, line 3: 'x' is not a valid number of slots"},
 		{"a slots\n", "hosts.txt, line 1: 'slots' is not understood"},
-		{"a slots=\n", "hosts.txt, line 1: '' is no number of slots"},
+		{"a slots=\n", "hosts.txt, line 1: '' is not a valid number of slots"},
 		{"# x\na gpus=2\n", "hosts.txt, line 2: 'gpus' is not understood"},
 		{"a slots=0\n", "hosts.txt, line 1: a has no slots"},
 		{"a slots=2 b\n", "hosts.txt, line 1: 'b' is not understood"},
@@ -338,8 +338,8 @@ static void other_environments_are_refused(void **state)
 	CASE(NULL, "heterogeneous", "SLURM_JOB_ID=1", "SLURM_HET_SIZE=2", "SLURM_JOB_NODELIST_HET_GROUP_0=n1");
 	CASE(NULL, "heterogeneous", "SLURM_JOB_ID=1", "SLURM_JOB_NODELIST_HET_GROUP_0=n1");
 	CASE(NULL, "SLURM_JOB_NUM_NODES is 3", JOB("3", "n[1-2]"));
-	CASE(NULL, "no list of hosts", JOB("3", "n[1-2"));
-	CASE(NULL, "no list of hosts", JOB("3", "n[1-99999999]"));
+	CASE(NULL, "not a list of hosts", JOB("3", "n[1-2"));
+	CASE(NULL, "not a list of hosts", JOB("3", "n[1-99999999]"));
 }
 
 static void this_machine_is_an_allocation(void **state)

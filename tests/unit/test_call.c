@@ -71,7 +71,7 @@ static void the_signal_that_ends_the_child_runs_no_handler_of_ours(void **state)
 	sigaction(SIGTERM, &ours, &before);
 	assert_null(hvd_call(hang, NULL, "the child", 100, hvd_deadline_in(0.2), &len, NULL, &err));
 	assert_int_equal(err.code, HVD_E_TIMEOUT);
-	assert_string_equal(err.msg, "the child does not come to an end");
+	assert_string_equal(err.msg, "the child does not end");
 	assert_int_equal(read(told[0], &sig, sizeof(sig)), -1);
 	sigaction(SIGTERM, &before, NULL);
 	close(told[0]);

@@ -218,7 +218,7 @@ static void bytes_where_none_are_taken(void **state)
 	(void)state;
 	make(&a, &b, 0);
 	send_filled(a.conn, 1);
-	expect_end(&a, &b, HVD_E_PROTO, "not taken here");
+	expect_end(&a, &b, HVD_E_PROTO, "of an unexpected kind");
 	assert_int_equal(b.bytes, 0);
 }
 
@@ -230,7 +230,7 @@ static void bytes_for_an_owner_without_a_callback(void **state)
 	make(&a, &b, 1000);
 	hvd_conn_set_ops(b.conn, &no_bytes, &b);
 	send_filled(a.conn, 1);
-	expect_end(&a, &b, HVD_E_PROTO, "not taken here");
+	expect_end(&a, &b, HVD_E_PROTO, "of an unexpected kind");
 }
 
 static void bytes_before_there_is_a_key(void **state)

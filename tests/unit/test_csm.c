@@ -184,7 +184,7 @@ static void a_tool_that_hangs_is_ended(void **state)
 	(void)state;
 	assert_int_equal(hvd_alloc_from_lsf(&a, &facts, (char **)env, &opts, NULL), 0);
 	assert_string_equal(text_of(&a), "h1:42 h2:42");
-	assert_in(facts.notes.v[0], "csm_allocation_query does not come to an end");
+	assert_in(facts.notes.v[0], "csm_allocation_query does not end");
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	hvd_alloc_clear(&a);
 	hvd_lsf_clear(&facts);

@@ -601,7 +601,7 @@ static void relays_below_relays(void **state)
 	send_msg(b, &(struct hvd_relay_msg){.type = HVD_RELAY_GONE, .relay_id = 40});
 	op(b, HVD_OP_GET, "x", 0, NULL);
 	hears(p, b, "closed; ");
-	assert_in(p->said, "has not begun");
+	assert_in(p->said, "unregistered relay");
 }
 
 static void renewing_ends_all_of_the_tcpstore(void **state)
@@ -647,7 +647,7 @@ static void only_admitted_relays_stay(void **state)
 	hears_nothing(p, b);
 	c = relay(p, 3);
 	hears(p, c, "closed; ");
-	assert_in(p->said, "not of a host of the job");
+	assert_in(p->said, "not belong to a host of the job");
 	assert_int_equal(hvd_rv_relay_count(p->rv), 1);
 	hvd_rv_relay_admit(p->rv, NULL, 0);
 	a = relay(p, 1);

@@ -312,7 +312,7 @@ static void messages_are_answered(void **state)
 
 	(void)state;
 	assert_string_equal(json_string_value(json_object_get(answer, "t")), "kill-connections");
-	assert_in(json_string_value(json_object_get(answer, "why")), "\"elsewhere\" is no address");
+	assert_in(json_string_value(json_object_get(answer, "why")), "\"elsewhere\" is not an address");
 	json_decref(answer);
 	json_decref(bad);
 	answer = hvd_kill_connections_answer(none);

@@ -49,7 +49,7 @@ static void another_library(void **state)
 
 	(void)state;
 	assert_int_equal(hvd_munge_load(&munge, "libc.so.6", &err), -1);
-	assert_string_equal(err.msg, "libc.so.6 is not munge's library: functions are missing");
+	assert_string_equal(err.msg, "libc.so.6 is not munge's library: it lacks functions");
 	assert_in(err.hint, "--key-file=FILE");
 	assert_null(munge.encode);
 }

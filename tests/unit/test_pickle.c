@@ -235,11 +235,11 @@ static void refuses_what_no_worker_sends(void **state)
 	refused_hex("80044e4e2e", "more than one");
 	refused_hex("80042e", "missing");
 	refused_hex("8004282e", "missing");
-	refused_hex("80044e", "cut off");
-	refused_hex("800468002e", "not remembered");
-	refused_hex("80046a000000802e", "not remembered");
-	refused_hex("80048cff41", "cut off");
-	refused_hex("80044e4e61", "cannot have any"); /* APPEND to None */
+	refused_hex("80044e", "truncated");
+	refused_hex("800468002e", "missing memo entry");
+	refused_hex("80046a000000802e", "missing memo entry");
+	refused_hex("80048cff41", "truncated");
+	refused_hex("80044e4e61", "not a container"); /* APPEND to None */
 	refused_hex("80045d4e75", "a mark is missing");
 	refused_hex("80047d284e75", "without a value");
 	refused_hex("80044e4e93", "no name");
@@ -331,18 +331,18 @@ static void refuses_bad_addresses(void **state)
 	struct hvd_err err = {0};
 
 	(void)state;
-	put_refused("80044e2e", "no pair");
-	put_refused("80044e4e862e", "no dict");
-	put_refused("80047d4e862e", "no key");
-	put_refused("80047d43026b6b862e", "no key of 32 bytes");
+	put_refused("80044e2e", "not a pair");
+	put_refused("80044e4e862e", "not a dict");
+	put_refused("80047d4e862e", "not a key");
+	put_refused("80047d43026b6b862e", "not a key of 32 bytes");
 	put_refused("80047d43206b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b862e", "there are none");
 	/* ({'e': [('h', 1)]}, key), then with port 0, then with a short pair */
 	put_refused("80047d8c01655d8c01684b01866173"
 		    "43206b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b862e",
-		    "no address");
+		    "invalid address");
 	put_refused("80047d8c01655d8c07312e322e332e344b00866173"
 		    "43206b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b862e",
-		    "no port");
+		    "no valid port");
 	put_refused("80047d8c01655d8c07312e322e332e34856173"
 		    "43206b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b862e",
 		    "(address, port)");

@@ -252,7 +252,7 @@ static void what_is_cut_or_longer_is_refused(void **state)
 	}
 	out[n] = 0;
 	assert_int_equal(hvd_relay_parse(out, n + 1, true, &b, &got, &err), -1);
-	assert_in(err.msg, "behind its end");
+	assert_in(err.msg, "after its end");
 	assert_int_equal(hvd_relay_parse(out, n, true, &b, &got, &err), 0);
 	hvd_relay_msg_clear(&got);
 	/* An operation without the value that it needs, or in a scope of the other kind. */

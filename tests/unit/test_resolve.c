@@ -99,7 +99,7 @@ static void the_users_store(void **state)
 	has("MASTER_PORT", NULL);
 	has("TORCHELASTIC_USE_AGENT_STORE", NULL);
 	has("RANK", "0"); /* what a rank is cannot be the user's */
-	says("MASTER_PORT=29500 are the user's");
+	says("MASTER_PORT=29500 are set by the user");
 	assert_null(strstr(said, "warning"));
 	/* A name of the same host on another network. */
 	snprintf(mine, sizeof(mine), "MASTER_ADDR=%s-ib.cluster", own);
@@ -133,12 +133,12 @@ static void stores_that_cannot_work(void **state)
 	says("MASTER_PORT is set and MASTER_ADDR is not");
 	/* An address of documentation, so of no host. */
 	with("MASTER_ADDR=192.0.2.9", "MASTER_PORT=29500", NULL);
-	says("is no address of rank 0's host");
+	says("is not an address of rank 0's host");
 	with("MASTER_ADDR=another-host", "MASTER_PORT=29500", NULL);
-	says("is no address of rank 0's host");
+	says("is not an address of rank 0's host");
 	/* Each of the two hosts has a localhost. */
 	with("MASTER_ADDR=localhost", "MASTER_PORT=29500", NULL);
-	says("is no address of rank 0's host");
+	says("is not an address of rank 0's host");
 	resolve(&facts, one);
 	assert_null(strstr(said, "warning"));
 }

@@ -64,7 +64,7 @@ static void test_of_the_kernel(void **state)
 {
 	(void)state;
 	assert_int_equal(hvd_limits_ranks(root, 100, NULL), 0);
-	refused(1001, "1001 ranks on one host need as many processes, and there may be 1000 more: "
+	refused(1001, "1001 ranks on one host need as many processes, but only 1000 more are allowed: "
 		      "kernel.threads-max is 1000");
 	put("proc/sys/kernel/pid_max", "900\n");
 	refused(1000, "kernel.pid_max is 900");
@@ -80,9 +80,9 @@ static void test_of_a_control_group(void **state)
 	put("sys/fs/cgroup/user.slice/pids.max", "60\n");
 	put("sys/fs/cgroup/user.slice/pids.current", "20\n");
 	assert_int_equal(hvd_limits_ranks(root, 40, NULL), 0);
-	refused(41, "there may be 40 more: /sys/fs/cgroup/user.slice/pids.max is 60");
+	refused(41, "only 40 more are allowed: /sys/fs/cgroup/user.slice/pids.max is 60");
 	put("sys/fs/cgroup/user.slice/pids.current", "60\n");
-	refused(1, "there may be 0 more");
+	refused(1, "only 0 more are allowed");
 }
 
 static void test_of_a_control_group_of_version_1(void **state)
@@ -109,7 +109,7 @@ static void test_of_open_files(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	assert_int_equal(hvd_limits_files(50, "3 ranks", NULL), 0);
 	assert_int_equal(hvd_limits_files(51, "3 ranks", &err), -1);
-	assert_string_equal(err.msg, "3 ranks need 51 open files, and ulimit -n is 50");
+	assert_string_equal(err.msg, "3 ranks need 51 open files, but ulimit -n is 50");
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 }
 

@@ -507,7 +507,7 @@ static void tells_whom_it_cannot_serve(void **state)
 	fd = meet(w, 700);
 	add_number(&w->out, 77, 1);
 	expect_end(w, fd);
-	assert_in(said(w), "process 700 at 127.0.0.1: it sent a query that is not known");
+	assert_in(said(w), "process 700 at 127.0.0.1: it sent an unknown query");
 	fd = join(w, 700, 1);
 	add_pair(&w->out, HVD_TCPSTORE_SET, "text", "no number");
 	add_count(&w->out, HVD_TCPSTORE_ADD, "text", 1);

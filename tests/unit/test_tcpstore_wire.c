@@ -144,10 +144,10 @@ static void refuses_what_is_none(void **state)
 	bad(b, "VALIDATE twice");
 	b = validated();
 	add_number(&b, HVD_TCPSTORE_QUERIES, 1);
-	bad(b, "not known");
+	bad(b, "unknown query");
 	b = validated();
 	add_number(&b, 255, 1);
-	bad(b, "not known");
+	bad(b, "unknown query");
 }
 
 /* An announced length beyond a limit is refused at once; one within it is waited for. */

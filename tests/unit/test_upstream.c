@@ -398,7 +398,7 @@ static void operations_are_answered(void **state)
 	say(w, fd);
 	answer(next_call(w, HVD_OP_APPEND), HVD_OP_TOO_LONG, 0, NULL);
 	expect_end(w, fd);
-	assert_in(said(w), "longer than the store takes");
+	assert_in(said(w), "longer than the store allows");
 }
 
 static void what_cannot_be_kept_is_asked_for(void **state)
@@ -708,7 +708,7 @@ static void rubbish_ends_the_connection(void **state)
 	hvd_conn_send(parent.conn, json_pack("{s:s}", "t", "waits"));
 	turn(w, 0.02);
 	assert_null(parent.conn);
-	assert_in(said(w), "no message of a rendezvous");
+	assert_in(said(w), "not a rendezvous message");
 }
 
 static void a_silent_parent_is_lost(void **state)
@@ -1039,7 +1039,7 @@ static void those_below_do_not_wait_for_what_cannot_be_known(void **state)
 	for (until = hvd_deadline_in(5); !below.closed && hvd_left(until) > 0;)
 		turn(w, 0);
 	assert_true(below.closed);
-	assert_in(said(w), "the store has no room left for what it watches");
+	assert_in(said(w), "the store has no room left for the keys that it watches");
 	hvd_conn_free(child);
 }
 

@@ -84,7 +84,7 @@ static void tells_that_the_worker_hung_up(void **state)
 	send_it(w, 30);
 	event_base_dispatch(w->base);
 	assert_int_equal(w->why.code, HVD_E_PROTO);
-	assert_in(w->why.msg, "hung up without an answer");
+	assert_in(w->why.msg, "closed the connection without an answer");
 	assert_in(w->why.msg, "127.0.0.1 port");
 	assert_int_equal(w->worker.heard, 0);
 	assert_int_equal(w->worker.err.code, HVD_E_AUTH);
