@@ -144,7 +144,7 @@ static int read_nodes(struct hvd_csm_job *out, yaml_document_t *doc, const yaml_
 		const char *name = scalar(yaml_document_get_node(doc, *i));
 
 		if (!name)
-			return hvd_err_set(err, HVD_E_PROTO, "an entry of compute_nodes is no name");
+			return hvd_err_set(err, HVD_E_PROTO, "an entry of compute_nodes is not a name");
 		if (hvd_alloc_add(&out->nodes, name, 1, err) != 0)
 			return -1;
 	}
@@ -209,7 +209,7 @@ static int read_record(struct hvd_lsf_host *hosts, const struct hvd_alloc *a, in
 	if (host < 0)
 		return 0;
 	if (cores < 0 || gpus < 0 || sockets < 0)
-		return hvd_err_set(err, HVD_E_PROTO, "%.80s: its %s is missing or no number", name,
+		return hvd_err_set(err, HVD_E_PROTO, "%.80s: its %s is missing or not a number", name,
 				   cores < 0  ? "discovered_cores"
 				   : gpus < 0 ? "discovered_gpus"
 					      : "discovered_sockets");

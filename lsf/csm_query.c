@@ -68,7 +68,7 @@ int hvd_csm_query_job(struct hvd_csm_job *out, const char *id, char *const *envp
 
 	memset(out, 0, sizeof(*out));
 	if (strlen(id) > 19 || strspn(id, "0123456789") != strlen(id))
-		return hvd_err_set(err, HVD_E_PROTO, "CSM_ALLOCATION_ID is '%.40s', and not a number", id);
+		return hvd_err_set(err, HVD_E_PROTO, "CSM_ALLOCATION_ID is '%.40s', not a number", id);
 	text = ask(tool, "-a", id, envp, deadline, &len, err);
 	if (!text)
 		return -1;

@@ -72,13 +72,13 @@ static int check(const struct hvd_alloc *ranks, const struct hvd_erf_host *hosts
 		    ranks->hosts[h].slots <= has->cores * has->threads)
 			continue;
 		if (has->cores < 1 || has->threads < 1 || has->cores > HVD_ERF_MAX_CPUS / has->threads)
-			hvd_err_set(err, HVD_E_USAGE, "how many cores it has is not known");
+			hvd_err_set(err, HVD_E_USAGE, "its number of cores is not known");
 		else
 			hvd_err_set(err, HVD_E_USAGE,
 				    "it has %d cores with %d hardware threads each, too few for %d ranks", has->cores,
 				    has->threads, ranks->hosts[h].slots);
-		hvd_err_hint(err, "--slots-per-host and --hosts set the ranks of a host; with --binding-args jsrun is "
-				  "told where ranks go in your words");
+		hvd_err_hint(err, "--slots-per-host and --hosts set the ranks of a host; --binding-args tells jsrun "
+				  "where ranks go");
 		return hvd_err_host(err, ranks->hosts[h].name);
 	}
 	return 0;

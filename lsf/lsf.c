@@ -103,7 +103,7 @@ static int from_lists(struct hvd_alloc *out, struct finder *f, struct hvd_err *e
 		}
 		hvd_strv_addf(&f->facts->notes, "%s cannot be used: %s", sources[i].name, why.msg);
 	}
-	hvd_err_set(err, HVD_E_NOENT, "LSF says of no host that it is part of job %.20s", look(f->envp, "LSB_JOBID"));
+	hvd_err_set(err, HVD_E_NOENT, "LSF names no host of job %.20s", look(f->envp, "LSB_JOBID"));
 	if (f->facts->notes.n)
 		hvd_err_hint(err, "%s", f->facts->notes.v[f->facts->notes.n - 1]);
 	else
@@ -186,7 +186,7 @@ static int find_hosts(struct hvd_alloc *out, struct finder *f, struct hvd_err *e
 	if (id && from_csm(out, f, id, &why) == 0)
 		return 0;
 	if (id)
-		hvd_strv_addf(&f->facts->notes, "CSM does not say which hosts the job has, LSF's list is taken: %s",
+		hvd_strv_addf(&f->facts->notes, "CSM does not report which hosts the job has, LSF's list is used: %s",
 			      why.msg);
 	if (from_lists(out, f, err) != 0)
 		return -1;
@@ -206,7 +206,7 @@ static void ask_csm(struct hvd_alloc *a, struct finder *f)
 	if (hvd_csm_query_nodes(f->facts->hosts, a, f->facts->isolated, f->envp, f->deadline, &why) != 0) {
 		for (int i = 0; i < a->n_hosts; i++)
 			f->facts->hosts[i].cores = f->facts->hosts[i].sockets = f->facts->hosts[i].gpus = -1;
-		hvd_strv_addf(&f->facts->notes, "CSM does not say what GPUs and cores the hosts have: %s", why.msg);
+		hvd_strv_addf(&f->facts->notes, "CSM does not report the GPUs and cores of the hosts: %s", why.msg);
 	}
 	/* The job may have fewer GPUs than the host. */
 	for (int i = 0; i < a->n_hosts && f->csm_gpus > 0; i++)
@@ -235,8 +235,8 @@ static void count_gpus(const struct hvd_alloc *a, struct finder *f)
 	}
 	if (uneven)
 		hvd_strv_addf(&f->facts->notes,
-			      "the job has %d GPUs on this host, and LSF does not say how many on "
-			      "others; --slots-per-host does if the guess is wrong",
+			      "the job has %d GPUs on this host, but LSF does not report those of other hosts; set "
+			      "--slots-per-host if the guess is wrong",
 			      here);
 }
 
@@ -271,7 +271,7 @@ static bool slots_by_gpus(struct hvd_alloc *a, struct finder *f)
 	}
 	for (int i = 0; i < a->n_hosts && sum > 0; i++) {
 		if (f->facts->hosts[i].gpus == 0)
-			hvd_strv_addf(&f->facts->notes, "host %s has no GPU, as others have, and gets no rank",
+			hvd_strv_addf(&f->facts->notes, "host %s has no GPU, unlike other hosts, and gets no rank",
 				      a->hosts[i].name);
 		set_slots(a, i, f->facts->hosts[i].gpus);
 	}

@@ -19,7 +19,7 @@ char *hvd_topology_line(struct hvd_err *err)
 	char host[256] = "";
 
 	if (gethostname(host, sizeof(host) - 1) != 0) {
-		hvd_err_sys(err, "cannot tell this host's name");
+		hvd_err_sys(err, "cannot get this host's name");
 		return NULL;
 	}
 	if (hvd_bind_cores(&cores, NULL, err) != 0)
@@ -89,7 +89,7 @@ int hvd_topology_parse(struct hvd_erf_host *hosts, const struct hvd_alloc *a, co
 	free(copy);
 	for (int h = 0; h < a->n_hosts && rc == 0; h++)
 		if (hosts[h].cores == 0) {
-			rc = hvd_err_set(err, HVD_E_PROTO, "it has not answered what cores it has");
+			rc = hvd_err_set(err, HVD_E_PROTO, "it has not reported its cores");
 			hvd_err_host(err, a->hosts[h].name);
 		}
 	return rc;

@@ -136,7 +136,7 @@ static int slots_by_tasks(struct job *j, struct hvd_err *err)
 
 		if (!tasks_from(j, "SLURM_STEP_TASKS_PER_NODE"))
 			return hvd_err_set(err, HVD_E_PROTO,
-					   "SLURM_STEP_TASKS_PER_NODE does not fit the %zu hosts of the step",
+					   "SLURM_STEP_TASKS_PER_NODE does not match the %zu hosts of the step",
 					   j->hosts.n);
 		for (int64_t i = 0; i < hosts; i++)
 			sum += j->slots[i];
@@ -225,9 +225,9 @@ static int count_gpus(struct job *j, struct hvd_err *err)
 		return 1;
 	}
 	if (total > 0) {
-		hvd_err_set(err, HVD_E_USAGE, "how the %d GPUs of the job are spread over its %d hosts is not known",
+		hvd_err_set(err, HVD_E_USAGE, "cannot tell how the %d GPUs of the job are spread over its %d hosts",
 			    total, hosts);
-		return hvd_err_hint(err, "ask for --gpus-per-node, or say --slots-per-host");
+		return hvd_err_hint(err, "ask for --gpus-per-node, or set --slots-per-host");
 	}
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
 		if (!(s = look(j->envp, lists[i])))

@@ -66,7 +66,7 @@ static int rehearse(struct hvd_err *err)
 	} else if (err->code == HVD_E_TIMEOUT) {
 		hvd_err_set(err, HVD_E_TIMEOUT, "Slurm's configuration cannot be read: the controller does not answer");
 	}
-	return hvd_err_hint(err, "see whether 'scontrol show config' works here");
+	return hvd_err_hint(err, "check that 'scontrol show config' works here");
 }
 
 /* The environment of a step's processes from an srun without configuration files (Slurm 22.05): libslurm would look for

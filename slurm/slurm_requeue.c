@@ -111,15 +111,14 @@ static int dispensable(const struct hvd_slurm_rerun *rerun, const char *node, co
 	long others;
 
 	if (*rerun->required)
-		return hvd_err_set(err, HVD_E_LIMIT, "the job is to have certain nodes (%s)", rerun->required);
+		return hvd_err_set(err, HVD_E_LIMIT, "the job requires certain nodes (%s)", rerun->required);
 	if (*rerun->reservation)
 		return hvd_err_set(err, HVD_E_LIMIT, "the job is in the reservation %s", rerun->reservation);
 	others = others_like(node, excluded);
 	if (others < 0)
-		return hvd_err_set(err, HVD_E_LIMIT, "Slurm does not tell which nodes are like it");
+		return hvd_err_set(err, HVD_E_LIMIT, "Slurm does not report which nodes are like it");
 	if (others < (long)rerun->nodes)
-		return hvd_err_set(err, HVD_E_LIMIT,
-				   "the job needs %u nodes, and only %ld like it would be left for the job",
+		return hvd_err_set(err, HVD_E_LIMIT, "the job needs %u nodes, but only %ld like it would be left",
 				   rerun->nodes, others);
 	return 0;
 }

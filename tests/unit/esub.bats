@@ -99,12 +99,12 @@ refused() {
 }
 
 @test "numbers and launchers that cannot be are refused" {
-	refused "'x' is no number of processes" 'LSB_SUB_NUM_PROCESSORS=2' 'LSB_SUB_COMMAND_LINE="hvdrun -np x ./a"'
-	refused "'0' is no number of processes" 'LSB_SUB_NUM_PROCESSORS=2' 'LSB_SUB_COMMAND_LINE="hvdrun -np 0 ./a"'
-	refused "'-3' is no number" 'LSB_SUB_NUM_PROCESSORS=2' 'LSB_SUB_COMMAND_LINE="hvdrun -np -3 ./a"'
-	refused "'99999999999999999999' is no number" 'LSB_SUB_COMMAND_LINE="hvdrun -np 99999999999999999999 ./a"'
+	refused "'x' is not a valid number of processes" 'LSB_SUB_NUM_PROCESSORS=2' 'LSB_SUB_COMMAND_LINE="hvdrun -np x ./a"'
+	refused "'0' is not a valid number of processes" 'LSB_SUB_NUM_PROCESSORS=2' 'LSB_SUB_COMMAND_LINE="hvdrun -np 0 ./a"'
+	refused "'-3' is not a valid number" 'LSB_SUB_NUM_PROCESSORS=2' 'LSB_SUB_COMMAND_LINE="hvdrun -np -3 ./a"'
+	refused "'99999999999999999999' is not a valid number" 'LSB_SUB_COMMAND_LINE="hvdrun -np 99999999999999999999 ./a"'
 	refused "option -np needs a value" 'LSB_SUB_COMMAND_LINE="hvdrun -np"'
-	refused "'many' is no number of slots" 'LSB_SUB_COMMAND_LINE="hvdrun --slots-per-host many ./a"'
+	refused "'many' is not a valid number of slots" 'LSB_SUB_COMMAND_LINE="hvdrun --slots-per-host many ./a"'
 	refused "--launcher=srun does not work in an LSF job" 'LSB_SUB_COMMAND_LINE="hvdrun --launcher=srun ./a"'
 	accepted 'LSB_SUB_COMMAND_LINE="hvdrun --launcher=blaunch ./a"'
 }

@@ -87,7 +87,7 @@ dry=(--launcher=ssh --dry-run --json)
 	[[ $stderr == *"LSB_DJOB_HOSTFILE cannot be used: cannot open the file /nowhere"* ]]
 	in_job LSB_DJOB_HOSTFILE=/nowhere -- "${dry[@]}" true
 	[ "$status" -eq 1 ]
-	[[ $stderr == *"LSF says of no host that it is part of job 71"* ]]
+	[[ $stderr == *"LSF names no host of job 71"* ]]
 }
 
 @test "a thousand hosts can be listed" {
@@ -173,8 +173,8 @@ csm_node_attributes_query -n h1\,h2' ]
 	in_job CSM_ALLOCATION_ID=12 HVD_STANDIN_CSM_FAIL="csm_allocation_query=daemon csm_node_attributes_query=daemon" \
 		"LSB_MCPU_HOSTS=batch1 1 h1 42 h2 42" -- "${dry[@]}" true
 	[ "$(hosts)" = "h1:42 h2:42" ]
-	[[ $stderr == *"warning: CSM does not say which hosts the job has, LSF's list is taken: csm_allocation_query: exit code 18"* ]]
-	[[ $stderr == *"warning: CSM does not say what GPUs and cores the hosts have"* ]]
+	[[ $stderr == *"warning: CSM does not report which hosts the job has, LSF's list is used: csm_allocation_query: exit code 18"* ]]
+	[[ $stderr == *"warning: CSM does not report the GPUs and cores of the hosts"* ]]
 }
 
 @test "the stand-ins of CSM refuse what is not documented" {

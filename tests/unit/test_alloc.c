@@ -315,7 +315,7 @@ static void steps_come_before_their_job(void **state)
 	CASE("n2:1", "one slot", JOB("4", "n[1-4]"), STEP("3", "1", "n2", "1"), "SLURM_NTASKS=1");
 	/* salloc's interactive step is a place to sit in, not the allocation. */
 	CASE("n1:1 n2:1", "one slot", JOB("2", "n[1-2]"), STEP("4294967290", "1", "n1", "1"));
-	CASE(NULL, "does not fit", JOB("4", "n[1-4]"), STEP("0", "2", "n[2-3]", "2"));
+	CASE(NULL, "does not match", JOB("4", "n[1-4]"), STEP("0", "2", "n[2-3]", "2"));
 	CASE(NULL, "SLURM_STEP_NUM_NODES is 3", JOB("4", "n[1-4]"), STEP("0", "3", "n[2-3]", "1(x2)"));
 }
 

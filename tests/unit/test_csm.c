@@ -134,7 +134,7 @@ static void a_failing_allocation_query_falls_back(void **state)
 		assert_string_equal(text_of(&a), "h1:6 h2:6"); /* the other tool still knows the GPUs */
 		assert_in(a.source, "LSB_MCPU_HOSTS");
 		assert_int_equal(facts.notes.n, 1);
-		assert_in(facts.notes.v[0], "CSM does not say which hosts the job has");
+		assert_in(facts.notes.v[0], "CSM does not report which hosts the job has");
 		assert_in(facts.notes.v[0], ways[i].why);
 		assert_string_equal(facts.launch_host, "batch1");
 		assert_int_equal(facts.isolated, 0);
@@ -166,7 +166,7 @@ static void a_failing_attributes_query_falls_back(void **state)
 		assert_int_equal(facts.hosts[0].gpus, -1);
 		assert_int_equal(facts.hosts[0].cores, -1);
 		assert_int_equal(facts.notes.n, 1);
-		assert_in(facts.notes.v[0], "CSM does not say what GPUs and cores the hosts have: ");
+		assert_in(facts.notes.v[0], "CSM does not report the GPUs and cores of the hosts: ");
 		assert_in(facts.notes.v[0], ways[i].why);
 		hvd_alloc_clear(&a);
 		hvd_lsf_clear(&facts);

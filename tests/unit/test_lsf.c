@@ -142,7 +142,7 @@ static void a_bad_hostfile_is_passed_over(void **state)
 	}
 	assert_int_equal(hvd_alloc_from_lsf(&a, &facts, WORDS(JOB, missing), NULL, &err), -1);
 	assert_int_equal(err.code, HVD_E_NOENT);
-	assert_in(err.msg, "LSF says of no host that it is part of job 71");
+	assert_in(err.msg, "LSF names no host of job 71");
 	assert_in(err.hint, "LSB_DJOB_HOSTFILE cannot be used");
 	assert_int_equal(a.n_hosts, 0);
 	assert_int_equal(facts.notes.n, 0);
