@@ -105,9 +105,9 @@ int hvd_agent_socket_connect(const char *session, uint32_t node, hvd_time deadli
 			return -1;
 	}
 	*listening = -1;
-	hvd_err_set(err, HVD_E_TIMEOUT, "this host's node agent cannot be reached: its socket is another user's");
+	hvd_err_set(err, HVD_E_TIMEOUT, "this host's node agent cannot be reached: its socket belongs to another user");
 	return hvd_err_hint(err,
-			    "a process of another user has taken the names of the form @hvd-agent.%s… on this host; "
-			    "ss -xlp shows which",
+			    "a process of another user on this host has taken the abstract sockets @hvd-agent.%s…; ss "
+			    "-xlp shows which",
 			    session);
 }

@@ -17,7 +17,8 @@ static int read_stdin(struct hvd_bootstrap *start, const struct hvd_bootstrap_op
 	/* LSF's launchers may lose this process's output and exit status, so the driver is told. */
 	if (status == HVD_PREAMBLE_NO_DIRECTORY && opts->refuses) {
 		start->refusal = err;
-		hvd_err_hint(&start->refusal, "start hvdrun in a directory that all hosts have, with the same path");
+		hvd_err_hint(&start->refusal,
+			     "start hvdrun in a directory that exists under the same path on all hosts");
 		return 0;
 	}
 	if (status == 0 && opts->input && hvd_stdin_bootstrap_input(opts->input, start->info.rank, &err) != 0)

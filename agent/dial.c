@@ -79,7 +79,7 @@ static const char *outcome(const struct way *way)
 		return way->why;
 	if (!way->conn)
 		return "no answer";
-	return way->asked ? "greeted, and then no word came" : "connected, and no word came";
+	return way->asked ? "connected, but got no answer after the greeting" : "connected, but got no answer";
 }
 
 /* Say what the user can do; it depends on how the attempts ended. */
@@ -96,18 +96,17 @@ static void hint(const struct hvd_dial *link, struct hvd_err *why)
 		closed += way->closed > 0;
 	}
 	if (link->mute)
-		hvd_err_hint(why,
-			     "the driver is there and says nothing: is srun's hvd-driver, or hvdrun, stopped, or its "
-			     "host overloaded?");
+		hvd_err_hint(why, "the driver accepts connections but does not answer: is srun's hvd-driver or hvdrun "
+				  "stopped, or its host overloaded?");
 	else if (refused)
 		hvd_err_hint(why,
-			     "nothing listens there any more: did srun or hvdrun end, or was it or srun's hvd-driver "
-			     "killed?");
+			     "nothing listens there: did srun or hvdrun end, or was it or srun's hvd-driver killed?");
 	else if (closed)
-		hvd_err_hint(why, "the driver had more connections than it takes: does somebody flood its port?");
+		hvd_err_hint(why,
+			     "the driver has reached its limit of connections: does another program flood its port?");
 	else
-		hvd_err_hint(why, "is a firewall between the hosts? The driver listens inside SrunPortRange where the "
-				  "site sets one; srun --hvd-verbose tells more");
+		hvd_err_hint(why, "does a firewall block the connection? The driver listens in SrunPortRange if the "
+				  "site sets one; srun --hvd-verbose shows more");
 }
 
 static void give_up(struct hvd_dial *link, enum hvd_errc code)
@@ -278,7 +277,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 		return;
 	}
 	tv = again_in(way->closed++);
-	snprintf(way->why, sizeof(way->why), "closed %u connection%s without a word", way->closed,
+	snprintf(way->why, sizeof(way->why), "closed %u connection%s without an answer", way->closed,
 		 way->closed == 1 ? "" : "s");
 	way_close(way);
 	if (way->asked)

@@ -117,7 +117,7 @@ static void on_probe_order(struct hvd_driver_client *agent, const json_t *order)
 	struct hvd_err why = {0};
 
 	if (!agent->probe)
-		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered a probe that was not to be expected");
+		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered an unexpected probe");
 	else if (look_at_host(agent, order, &why) == 0 &&
 		 hvd_probe_run(agent->probe, order, on_report, agent, &why) == 0)
 		return;
@@ -145,7 +145,7 @@ static void on_measure_order(struct hvd_driver_client *agent, const json_t *orde
 	struct hvd_err why = {0};
 
 	if (!agent->probe)
-		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered a measurement that was not to be expected");
+		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered an unexpected measurement");
 	else if (hvd_probe_measure(agent->probe, order, on_measured, agent, &why) == 0)
 		return;
 	cannot(agent, &why);
@@ -231,7 +231,7 @@ static int describe_host(struct hvd_driver_client *agent, struct hvd_err *err)
 	char host[256] = "";
 
 	if (gethostname(host, sizeof(host) - 1) != 0)
-		return hvd_err_sys(err, "cannot tell this host's name");
+		return hvd_err_sys(err, "cannot get this host's name");
 	agent->node.name = hvd_xstrdup(info->name);
 	agent->node.job = getenv("SLURM_JOB_ID") ? (uint32_t)strtoul(getenv("SLURM_JOB_ID"), NULL, 10) : 0;
 	agent->node.host = hvd_xstrdup(host);
@@ -336,8 +336,8 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	hvd_err_set(&why, HVD_E_TIMEOUT, "no launch plan came from the driver in time");
-	hvd_err_hint(&why, "the driver says which hosts did not answer. If it says nothing, it does not run: is srun's "
-			   "hvd-driver, or hvdrun, stopped, or has its host gone?");
+	hvd_err_hint(&why, "a message of the driver names the hosts that did not answer. If there is none, is srun's "
+			   "hvd-driver or hvdrun stopped, or its host down?");
 	fail(arg, &why);
 }
 
@@ -348,7 +348,7 @@ static int key_of_process(const char *text, struct hvd_key *key, struct hvd_err 
 	int pid, n, fd, rc;
 
 	if (sscanf(text, "%d:%d", &pid, &n) != 2 || pid <= 0 || n < 0)
-		return hvd_err_set(err, HVD_E_PROTO, "\"%s\" is no process and descriptor", text);
+		return hvd_err_set(err, HVD_E_PROTO, "\"%s\" is not a process and a descriptor", text);
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, n);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0) {

@@ -119,8 +119,7 @@ static void on_down(const struct hvd_err *why, void *arg)
 	struct hvd_err told = *why;
 
 	hvd_err_hint(&told,
-		     "does hvdrun still wait there, at this address and with this key? Is a firewall between the "
-		     "hosts?");
+		     "does hvdrun still wait at this address, with this key? Does a firewall block the connection?");
 	fail(arg, &told);
 }
 
@@ -162,7 +161,7 @@ static int read_number(const char *option, const char *text, long min, long max,
 	*out = strtol(text, &rest, 10);
 	if (!errno && rest != text && !*rest && *out >= min && *out <= max)
 		return 0;
-	return hvd_err_set(err, HVD_E_USAGE, "--%s=%.40s is no number from %ld to %ld", option, text, min, max);
+	return hvd_err_set(err, HVD_E_USAGE, "--%s=%.40s is not a number from %ld to %ld", option, text, min, max);
 }
 
 /* 64 hex digits and a newline. Not a byte more is read. */
@@ -178,7 +177,7 @@ static int key_from_stdin(hvd_time deadline, struct hvd_key *key, struct hvd_err
 		ssize_t got = ready > 0 ? read(STDIN_FILENO, text + n, 1) : -1;
 
 		if (ready == 0)
-			return hvd_err_set(err, HVD_E_TIMEOUT, "no key came on stdin in time");
+			return hvd_err_set(err, HVD_E_TIMEOUT, "no key arrived on stdin in time");
 		if (got < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (got <= 0 || text[n++] == '\n')
@@ -189,7 +188,9 @@ static int key_from_stdin(hvd_time deadline, struct hvd_key *key, struct hvd_err
 		rc = hvd_unhex(text, key->b, HVD_KEY_LEN);
 	}
 	explicit_bzero(text, sizeof(text));
-	return rc == 0 ? 0 : hvd_err_set(err, HVD_E_USAGE, "no key of 64 hex digits and a newline came on stdin");
+	return rc == 0 ? 0
+		       : hvd_err_set(err, HVD_E_USAGE,
+				     "the input on stdin is not a key of 64 hex digits and a newline");
 }
 
 static int read_opts(struct joiner *j, const struct hvd_join_opts *opts, struct hvd_err *err)
@@ -197,8 +198,8 @@ static int read_opts(struct joiner *j, const struct hvd_join_opts *opts, struct 
 	long slots = 1, index = -1, timeout = REACH_SECONDS;
 
 	if (!opts->key_file) {
-		hvd_err_set(err, HVD_E_USAGE, "hvd-agent connect needs the key that hvdrun has");
-		return hvd_err_hint(err, "--key-file=FILE names it; --key-file=- reads it from stdin");
+		hvd_err_set(err, HVD_E_USAGE, "hvd-agent connect needs the key of hvdrun");
+		return hvd_err_hint(err, "add --key-file=FILE, or --key-file=- to read the key from stdin");
 	}
 	if (hvd_join_address_parse(opts->address, &j->join->boot, err) != 0 ||
 	    read_number("slots", opts->slots, 1, INT32_MAX, &slots, err) != 0 ||
@@ -211,7 +212,7 @@ static int read_opts(struct joiner *j, const struct hvd_join_opts *opts, struct 
 	if (opts->name)
 		snprintf(j->offer.host, sizeof(j->offer.host), "%s", opts->name);
 	else if (gethostname(j->offer.host, sizeof(j->offer.host) - 1) != 0)
-		return hvd_err_sys(err, "cannot tell this host's name");
+		return hvd_err_sys(err, "cannot get this host's name");
 	if (hvd_machine_id(j->offer.machine, err) != 0)
 		return -1;
 	return strcmp(opts->key_file, "-") == 0 ? key_from_stdin(hvd_deadline_in((double)timeout), &j->key, err)

@@ -113,12 +113,12 @@ int hvd_kill_connections(const struct hvd_portset *at, hvd_time deadline, struct
 	}
 	free(pids.v);
 	if (late) {
-		hvd_err_set(err, HVD_E_TIMEOUT, "there are more processes than can be looked at in time");
+		hvd_err_set(err, HVD_E_TIMEOUT, "there are too many processes to inspect in time");
 	} else if (killer.closed && killer.broken == 0) {
 		errno = killer.error;
 		hvd_err_sys(err,
-			    "cannot take over sockets of process %d, which needs Linux 5.6 or later and that "
-			    "ptrace is allowed (kernel.yama.ptrace_scope of 0 or 1)",
+			    "cannot take over sockets of process %d: this needs Linux 5.6 or later, and "
+			    "kernel.yama.ptrace_scope of 0 or 1",
 			    (int)killer.closed);
 	}
 	return killer.broken;

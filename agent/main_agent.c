@@ -59,10 +59,10 @@ static const struct hvd_subcommand inspect = {
 	.name = "inspect",
 	.process = "hvd-inspect",
 	.operands = "WHICH",
-	.summary = "print where ranks of this host are in their programs",
-	.about = "Look into ranks of this host, and print where each is, as JSON. WHICH is RANK:PID,...@SECONDS, or\n"
-		 "JOB@SECONDS or JOB.STEP@SECONDS. A node agent starts it, and hvdrun --stacks in a step beside the "
-		 "ranks.",
+	.summary = "print the stacks of ranks of this host",
+	.about = "Inspect ranks of this host, and print their stacks as JSON. WHICH is RANK:PID,...@SECONDS, "
+		 "or\nJOB@SECONDS or JOB.STEP@SECONDS. A node agent starts it, and hvdrun --stacks in a step beside "
+		 "the ranks.",
 	.least = 1,
 	.most = 1,
 	.run = run_inspect,
@@ -82,7 +82,7 @@ static const struct hvd_subcommand drain = {
 	.process = "hvd-drain",
 	.operands = "",
 	.summary = "read stdin to its end",
-	.about = "Read stdin to its end. A rank shim starts it for input that is another rank's.",
+	.about = "Read stdin to its end. A rank shim starts it for input that belongs to another rank.",
 	.run = run_drain,
 };
 
@@ -105,8 +105,8 @@ static void print_usage(FILE *to)
 	fputs("usage: hvd-agent SUBCOMMAND [OPTION]...\n\n", to);
 	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
 		fprintf(to, "  %-9s %s\n", subcommands[i]->name, subcommands[i]->summary);
-	fputs("\nhvd-agent SUBCOMMAND --help has its options; hvd-agent --version prints the version.\n"
-	      "Only connect is started by hand, all else by srun --hvd and hvdrun: see hvd-join(7).\n",
+	fputs("\nhvd-agent SUBCOMMAND --help shows its options; hvd-agent --version prints the version.\nOnly connect "
+	      "is started by hand; srun --hvd and hvdrun start the others. See hvd-join(7).\n",
 	      to);
 }
 

@@ -111,7 +111,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	struct host *host = arg;
 
 	if (host->planned) {
-		hvd_debug(&host->detached->log, "%s: the driver is gone: %s", host->opts->info->name, why->msg);
+		hvd_debug(&host->detached->log, "%s: lost the driver: %s", host->opts->info->name, why->msg);
 		host->unreachable = true;
 		hvd_relay_lost(host->relay, why);
 		hvd_host_ranks_told(host);

@@ -87,11 +87,11 @@ static void look_at_gpu(struct hvd_host_check *check, char *line)
 	if (check->gpu)
 		return;
 	if (!index || !errors || !pending || strstr(errors, "lost") || strstr(errors, "Unknown Error"))
-		check->gpu = reason("nvidia-smi says of a GPU: ", index ? index : "nothing", "");
+		check->gpu = reason("nvidia-smi reports for a GPU: ", index ? index : "nothing", "");
 	else if (strtoll(errors, NULL, 10) > 0)
 		check->gpu = reason("a GPU has uncorrected ECC errors:", errors, "");
 	else if (strstr(pending, "Yes"))
-		check->gpu = reason("GPU ", index, " has memory pages that wait to be retired");
+		check->gpu = reason("GPU ", index, " has memory pages pending retirement");
 }
 
 static void look_at_gpus(struct hvd_host_check *check, hvd_time deadline)
@@ -130,7 +130,7 @@ static void ask_site(struct hvd_host_check *check, const char *hook, hvd_time de
 	char *text = hvd_capture(&sp, MAX_OUTPUT, deadline, &len, &status, &why);
 
 	if (!text) {
-		check->hook = reason(why.code == HVD_E_TIMEOUT ? "it does not come to an end" : "",
+		check->hook = reason(why.code == HVD_E_TIMEOUT ? "it does not end" : "",
 				     why.code == HVD_E_TIMEOUT ? "" : why.msg, "");
 	} else if (status != 0) {
 		line = last_line(text);
@@ -192,7 +192,7 @@ static void finish(struct hvd_preflight *pf)
 	found = json_loadb(pf->found, pf->len, 0, NULL);
 	if (!json_is_object(found)) {
 		json_decref(found);
-		found = json_pack("{s:s}", "hook", "looking at the host took too long, or failed");
+		found = json_pack("{s:s}", "hook", "the checks of the host failed or took too long");
 	}
 	pf->done(found, pf->arg);
 	json_decref(found);

@@ -234,7 +234,7 @@ int hvd_probe_run(struct hvd_probe *probe, const json_t *order, void (*done)(jso
 	int64_t timeout_ms;
 
 	if (probe->lines)
-		return hvd_err_set(err, HVD_E_PROTO, "the driver ordered a probe while another was under way");
+		return hvd_err_set(err, HVD_E_PROTO, "the driver ordered a probe while another was running");
 	probe->ordered = hvd_wall_now();
 	probe->done = done;
 	probe->done_arg = arg;

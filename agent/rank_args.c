@@ -10,10 +10,9 @@ const struct hvd_option_row hvd_rank_args_rows[] = {
 	 AT(from_stdin)},
 	{"behind", NULL, "a monitor has started this process", HVD_OPTION_FLAG, AT(behind)},
 	{"label", "srun|horovod", "label each line of output as this program does", HVD_OPTION_TEXT, AT(label)},
-	{"timestamps", NULL, "put the time in front of each line", HVD_OPTION_FLAG, AT(timestamps)},
+	{"timestamps", NULL, "start each line with the time", HVD_OPTION_FLAG, AT(timestamps)},
 	{"output-dir", "DIR", "also write DIR/rank.N/stdout and DIR/rank.N/stderr", HVD_OPTION_TEXT, AT(output_dir)},
-	{"size", "N", "the job has N ranks, which tells how far to pad the names of folders", HVD_OPTION_NUMBER,
-	 AT(size)},
+	{"size", "N", "the job has N ranks; pads the names of folders to the same length", HVD_OPTION_NUMBER, AT(size)},
 	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
 };
 

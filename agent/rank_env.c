@@ -118,7 +118,7 @@ int hvd_rank_key_take(const json_t *plan, const struct hvd_key *session_key, int
 	/* The command may find stdin, stdout or stderr closed: the key's descriptor must not take their numbers. */
 	*fd = fcntl(memory, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (*fd < 0) {
-		rc = hvd_err_sys(err, "cannot keep the key of --run-func");
+		rc = hvd_err_sys(err, "cannot store the key of --run-func");
 		*fd = 0;
 	}
 	close(memory);

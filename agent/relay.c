@@ -100,7 +100,7 @@ void hvd_relay_offer(struct hvd_driver_client *agent, const struct hvd_boot *boo
 		return;
 	}
 	hvd_relay_sockets_close(out);
-	hvd_err_prefix(why, "there can be no relay of the rendezvous");
+	hvd_err_prefix(why, "cannot open the port of the rendezvous relay");
 	hvd_driver_client_refuse(agent, why);
 }
 
@@ -119,7 +119,7 @@ void hvd_relay_lost(struct hvd_relay *relay, const struct hvd_err *why)
 	hvd_rv_stats(relay->rv, &stats);
 	/* That the rendezvous ends before the last rank is normal, if that has no use for it any more. */
 	if (waits || stats.waiting_now)
-		hvd_error(&relay->log, "the rendezvous is lost, and ranks wait for others there: %s", why->msg);
+		hvd_error(&relay->log, "lost the connection to the rendezvous while ranks wait there: %s", why->msg);
 	else
 		hvd_debug(&relay->log, "the rendezvous has ended: %s", why->msg);
 	free(waits);
@@ -182,7 +182,7 @@ static void on_down(const struct hvd_err *why, void *arg)
 {
 	struct hvd_relay *relay = arg;
 
-	hvd_verbose(&relay->log, "using the connection to the rendezvous itself, not the relay above: %s", why->msg);
+	hvd_verbose(&relay->log, "connecting to the rendezvous directly, not through the parent relay: %s", why->msg);
 	go_to_root(relay);
 }
 
@@ -193,11 +193,11 @@ static void on_parent_lost(void *arg)
 	struct hvd_err why = {0};
 
 	if (relay->to_root) {
-		hvd_err_set(&why, HVD_E_PROTO, "its messages are not understood");
+		hvd_err_set(&why, HVD_E_PROTO, "it sent an invalid message");
 		hvd_relay_lost(relay, &why);
 		return;
 	}
-	hvd_debug(&relay->log, "the connection to the relay above has ended; using that to the rendezvous itself");
+	hvd_debug(&relay->log, "the connection to the parent relay has ended; connecting to the rendezvous directly");
 	go_to_root(relay);
 }
 
@@ -209,7 +209,7 @@ static void connect_up(struct hvd_relay *relay)
 	}
 	relay->link = hvd_dial_create(relay->base, &relay->up, &relay->session, hvd_deadline_in(PARENT_SECONDS), on_up,
 				      on_down, relay);
-	hvd_dial_name(relay->link, "the relay above");
+	hvd_dial_name(relay->link, "the parent relay");
 }
 
 /* ---- relays below ---- */
@@ -224,7 +224,7 @@ static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, v
 	const struct hvd_relay *relay = arg;
 	char peer[HVD_ADDR_TEXT];
 
-	hvd_verbose(&relay->log, "refused a connection from %s to the port for relays: %s", hvd_addr_text(from, peer),
+	hvd_verbose(&relay->log, "refused a connection from %s to the relay port: %s", hvd_addr_text(from, peer),
 		    why->msg);
 }
 
@@ -286,7 +286,7 @@ static int read_parent(const json_t *plan, struct hvd_boot *out, struct hvd_err 
 		out->addrs[i] = list[i];
 	free(list);
 	if (n == 0)
-		return hvd_err_set(err, HVD_E_PROTO, "the plan has no address of the relay above");
+		return hvd_err_set(err, HVD_E_PROTO, "the plan has no address of the parent relay");
 	if (hvd_get_int(plan, "port", 1, 65535, &port, err) != 0)
 		return -1;
 	out->port = (in_port_t)port;
@@ -323,7 +323,7 @@ static int take_sockets(struct hvd_relay *relay, const json_t *plan, struct hvd_
 	bool children = json_is_true(json_object_get(plan, "children"));
 
 	if (!sockets->port || (children && !sockets->children_port))
-		return hvd_err_set(err, HVD_E_PROTO, "the plan has a relay here, where no port is open for it");
+		return hvd_err_set(err, HVD_E_PROTO, "the plan has a relay on this host, but no port is open for it");
 	hvd_rv_listen_fd(relay->rv, sockets->fd);
 	sockets->port = 0;
 	if (sockets->network_port && json_object_get(plan, "network")) {
@@ -355,7 +355,7 @@ struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_rel
 	hvd_relay_sockets_close(opts->sockets);
 	if (rc != 0) {
 		hvd_relay_destroy(relay);
-		hvd_err_prefix(err, "cannot start the relay of the rendezvous");
+		hvd_err_prefix(err, "cannot start the rendezvous relay");
 		return NULL;
 	}
 	connect_up(relay);

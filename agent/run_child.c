@@ -50,7 +50,7 @@ void hvd_child_parent(char name[HVD_COMMAND_PARENT])
 	FILE *f;
 	char path[64];
 
-	snprintf(name, HVD_COMMAND_PARENT, "what started the ranks");
+	snprintf(name, HVD_COMMAND_PARENT, "the starter of the ranks");
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)getppid());
 	f = fopen(path, "re");
 	if (f && fgets(name, HVD_COMMAND_PARENT, f))

@@ -120,7 +120,7 @@ static int ask(struct shim *shim)
 		hvd_err_set(&err, HVD_E_FAILED,
 			    "this host's node agent (hvd-agent) ended before the ranks had started");
 	hvd_err_hint(&err,
-		     "was it killed or stopped, by a user or because the host's memory was used up? (dmesg there)");
+		     "was it killed or stopped by a user, or killed by the kernel for lack of memory? (dmesg there)");
 	return fail(shim, &err);
 }
 
@@ -148,9 +148,9 @@ static void warn_without_pmi(const struct shim *shim)
 	if (shim->info->rank != 0 || shim->info->size < 2 || !controller || strcmp(controller, "mpi") != 0 ||
 	    getenv("PMIX_RANK") || getenv("PMI_RANK") || getenv("OMPI_COMM_WORLD_RANK"))
 		return;
-	hvd_warn(shim->log, "the workers' controller is MPI, but nothing here tells an MPI its rank");
-	hvd_info(shim->log, "srun needs --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH, Intel MPI), whatever 'srun "
-			    "--mpi=list' has");
+	hvd_warn(shim->log, "the controller is MPI, but this process has no MPI rank");
+	hvd_info(shim->log, "add --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH, Intel MPI) to srun; 'srun --mpi=list' "
+			    "shows what it supports");
 }
 
 /* Announce that no more events follow, and wait until the agent has closed the connection: with the last shim of a host

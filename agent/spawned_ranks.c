@@ -250,7 +250,8 @@ static void bind_for(struct hvd_spawned_ranks *ranks, int n)
 	if (ranks->opts->bind && ranks->opts->cpus) {
 		if (hvd_bind_listed(bound, n, ranks->opts->cpus, &why) == 0)
 			return;
-		hvd_warn(ranks->log, "ranks are bound as if the scheduler had said nothing: %s", why.msg);
+		hvd_warn(ranks->log, "cannot use the scheduler's list of CPUs, ranks are bound without it: %s",
+			 why.msg);
 	}
 	if (ranks->opts->bind && n > 1 &&
 	    (hvd_bind_split(bound, n, ranks->opts->near, NULL, NULL) != 0 || bound->n == 0))
@@ -270,7 +271,7 @@ static int check_room(struct hvd_spawned_ranks *ranks, size_t n, struct hvd_err 
 	snprintf(what, sizeof(what), "%zu ranks with output %s", n,
 		 style->dir                 ? "into files"
 		 : hvd_output_wanted(style) ? "by lines"
-					    : "that is looked at");
+					    : "that is watched");
 	return hvd_limits_files(n * each + OTHER_FILES, what, err);
 }
 

@@ -315,7 +315,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	if (for_ranks)
 		return; /* the launcher gets it too, and has it passed on */
 	if (sup->ranks && sup->opts.ignore_ends && sig == SIGTERM)
-		hvd_verbose(sup->log, "%s: SIGTERM: going on until the launcher decides", sup->info->name);
+		hvd_verbose(sup->log, "%s: got SIGTERM; going on until the launcher decides", sup->info->name);
 	else
 		end_early(sup, strsignal((int)sig));
 }
@@ -329,7 +329,7 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 	if (!hvd_join_parent_gone(sup->join))
 		return;
 	event_del(sup->parent);
-	end_early(sup, "what has started it is gone");
+	end_early(sup, "its starter has ended");
 }
 
 /* A connection that ends without this message looks to the driver like the loss of its host. For a host of an elastic

@@ -171,7 +171,7 @@ int hvd_stack_find_step(const char *target, struct hvd_found_ranks *found, struc
 		number_of_step = strtoul(dot + 1, &end, 10);
 	if (dot == target || (*dot && (*dot != '.' || end == dot + 1 || *end)) || job > UINT32_MAX ||
 	    number_of_step > UINT32_MAX)
-		return hvd_err_set(err, HVD_E_USAGE, "'%s' is no job or job step", target);
+		return hvd_err_set(err, HVD_E_USAGE, "'%s' is not a job or a job step", target);
 	step = (uint32_t)number_of_step;
 	proc = opendir("/proc");
 	while (proc && (de = readdir(proc)) && found->n < MAX_FOUND) {

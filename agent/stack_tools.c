@@ -74,13 +74,13 @@ static const char *state_text(const struct seen *seen)
 	case 'S':
 		return "sleeping";
 	case 'D':
-		return "in an uninterruptible wait of the kernel";
+		return "in an uninterruptible wait in the kernel";
 	case 'T':
 		return "stopped by a signal";
 	case 't':
 		return "stopped by a debugger";
 	case 'Z':
-		return "ended, and not waited for by its parent";
+		return "a zombie, not waited for by its parent";
 	default:
 		return "in another state";
 	}

@@ -130,7 +130,7 @@ static int read_pairs(const char *text, struct hvd_found_ranks *found, struct hv
 		int pid, used = 0;
 
 		if (sscanf(p, "%u:%d%n", &rank, &pid, &used) != 2 || pid <= 0 || (p[used] != ',' && p[used]))
-			return hvd_err_set(err, HVD_E_USAGE, "'%s' is no list of ranks and processes", text);
+			return hvd_err_set(err, HVD_E_USAGE, "'%s' is not a list of ranks and processes", text);
 		found->v[found->n++].rank = (struct hvd_watched_rank){.rank = rank, .pid = pid};
 		p += used;
 	}
@@ -159,7 +159,7 @@ int hvd_stacks_run(const char *which, const struct hvd_log *log)
 	if (at)
 		*at = '\0';
 	if (at && (*end || !(seconds > 0 && seconds <= HVD_STACKS_MAX_SECONDS)))
-		rc = hvd_err_set(&err, HVD_E_USAGE, "'%s' is no time", at + 1);
+		rc = hvd_err_set(&err, HVD_E_USAGE, "'%s' is not a time", at + 1);
 	in_step = *text && !strchr(text, ':');
 	if (rc == 0)
 		rc = in_step ? hvd_stack_find_step(text, &found, &err) : read_pairs(text, &found, &err);

@@ -126,11 +126,12 @@ int hvd_stdin_bootstrap_enter(struct hvd_boot *boot, struct hvd_err *err)
 		status = enter(&p, boot, err);
 		hvd_preamble_clear(&p);
 	} else if (srun && err->code == HVD_E_TIMEOUT) {
-		hvd_err_set(err, HVD_E_TIMEOUT, "the launch's key did not come on stdin in time");
-		hvd_err_hint(err, "srun brings it when it has reached all hosts of the step: is one of them down, or "
+		hvd_err_set(err, HVD_E_TIMEOUT, "the launch's key did not arrive on stdin in time");
+		hvd_err_hint(err, "srun sends it after it has reached all hosts of the step: is one of them down, or "
 				  "cut off from srun?");
 	} else if (srun) {
-		hvd_err_hint(err, "a TaskProlog must not read from stdin; --key-file=FILE does without it");
+		hvd_err_hint(err,
+			     "a TaskProlog must not read from stdin; with --key-file=FILE no key is sent on stdin");
 	}
 	return status;
 }

@@ -15,11 +15,13 @@ struct connect_args {
 #define AT(field) offsetof(struct connect_args, field)
 
 static const struct hvd_option_row options[] = {
-	{"key-file", "FILE|-", "the launch's key; -: 64 hex digits and a newline on stdin, whose end ends the ranks",
+	{"key-file", "FILE|-",
+	 "file with the launch's key; -: read it from stdin (64 hex digits and a newline); the end of stdin ends the "
+	 "ranks",
 	 HVD_OPTION_TEXT, AT(opts.key_file)},
 	{"slots", "N", "how many ranks this host takes (1)", HVD_OPTION_TEXT, AT(opts.slots)},
-	{"index", "N", "where this host wants to be among the others", HVD_OPTION_TEXT, AT(opts.index)},
-	{"name", "HOST", "what this host is called (its host name)", HVD_OPTION_TEXT, AT(opts.name)},
+	{"index", "N", "the position of this host among the others, if possible", HVD_OPTION_TEXT, AT(opts.index)},
+	{"name", "HOST", "the name of this host (its host name)", HVD_OPTION_TEXT, AT(opts.name)},
 	{"timeout", "SECONDS", "how long to try to reach the launcher (30)", HVD_OPTION_TEXT, AT(opts.timeout)},
 	{"join", "ADDRESS", NULL, HVD_OPTION_TEXT, AT(opts.address)}, /* hvd-task --join=ADDRESS */
 	{"behind", NULL, NULL, HVD_OPTION_FLAG, AT(behind)},          /* of the monitor */

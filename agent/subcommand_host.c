@@ -25,10 +25,9 @@ struct host_args {
 #define AT(field) offsetof(struct host_args, field)
 
 static const struct hvd_option_row options[] = {
-	{"host", "INDEX:HOSTS:NAME", "which of the job's hosts this is, and what the launcher calls it",
-	 HVD_OPTION_TEXT, AT(host)},
+	{"host", "INDEX:HOSTS:NAME", "index and name of this host in the job", HVD_OPTION_TEXT, AT(host)},
 	{"ranks", "FIRST:COUNT", "the ranks of this host", HVD_OPTION_TEXT, AT(ranks)},
-	{"guarded", NULL, "run behind a monitor, since what starts this process may kill it", HVD_OPTION_FLAG,
+	{"guarded", NULL, "run behind a monitor, because the starter may kill this process", HVD_OPTION_FLAG,
 	 AT(guarded)},
 	{"bind", "[=near]", "bind each rank to cores of its own, or to their NUMA domains", HVD_OPTION_TEXT, AT(bind)},
 	{"cpus", "LIST:LIST...", "the CPUs of each rank", HVD_OPTION_TEXT, AT(cpus)},
@@ -115,8 +114,8 @@ const struct hvd_subcommand hvd_subcommand_host = {
 	.process = "hvd-agent",
 	.operands = "COMMAND [ARGUMENT]...",
 	.summary = "start the ranks of this host, and watch them",
-	.about = "Be the node agent of this host, start its ranks, each of which runs COMMAND, and watch them.\n"
-		 "hvdrun starts it once on each host where no scheduler starts the ranks.",
+	.about = "Act as the node agent of this host: start its ranks, each of which runs COMMAND, and watch "
+		 "them.\nhvdrun starts it once on each host where no scheduler starts the ranks.",
 	.options = options,
 	.common = hvd_rank_args_rows,
 	.least = 1,

@@ -11,7 +11,7 @@ struct plan_args {
 };
 
 static const struct hvd_option_row options[] = {
-	{"events", NULL, "slurmstepd and its tasks tell the node agent of themselves", HVD_OPTION_FLAG,
+	{"events", NULL, "slurmstepd and its tasks report to the node agent", HVD_OPTION_FLAG,
 	 offsetof(struct plan_args, events)},
 	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
 };

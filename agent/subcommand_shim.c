@@ -26,8 +26,8 @@ static const struct hvd_option_row options[] = {
 	{"mpi", "HOST:SLOTS,...", "an MPI has started this process, and fills these hosts slot by slot",
 	 HVD_OPTION_TEXT, AT(mpi)},
 	{"jsrun", "HOST:SLOTS,...", "jsrun has started this process on one of these hosts", HVD_OPTION_TEXT, AT(jsrun)},
-	{"input", "RANK|none", "with --stdin: which rank gets what else comes on stdin", HVD_OPTION_TEXT, AT(input)},
-	{"framed", NULL, "put frames around the output, which hvdrun takes away", HVD_OPTION_FLAG, AT(framed)},
+	{"input", "RANK|none", "with --stdin: the rank that gets the rest of stdin", HVD_OPTION_TEXT, AT(input)},
+	{"framed", NULL, "put frames around the output, which hvdrun removes", HVD_OPTION_FLAG, AT(framed)},
 	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
 };
 

@@ -52,7 +52,7 @@ static int from_env(const char *name, const char *other, uint32_t max, uint32_t 
 		return hvd_err_hint(err, "hvd-agent is started by srun --hvd or hvdrun, not by hand");
 	}
 	if (only_number(text, max, out) != 0)
-		return hvd_err_set(err, HVD_E_PROTO, "%s=%s is no number up to %u", name, text, max);
+		return hvd_err_set(err, HVD_E_PROTO, "%s=%s is not a number up to %u", name, text, max);
 	return 0;
 }
 
@@ -66,7 +66,7 @@ static int parse_gtids(const char *text, struct hvd_taskinfo *info, struct hvd_e
 		int used = number(p, HVD_MAX_RANKS - 1, &rank);
 
 		if (used < 0)
-			return hvd_err_set(err, HVD_E_PROTO, "SLURM_GTIDS=%s is no list of numbers", text);
+			return hvd_err_set(err, HVD_E_PROTO, "SLURM_GTIDS=%s is not a list of numbers", text);
 		if (info->local_size == room) {
 			room = room ? room * 2 : 16;
 			info->ranks = hvd_xrealloc(info->ranks, room, sizeof(*info->ranks));
@@ -76,7 +76,7 @@ static int parse_gtids(const char *text, struct hvd_taskinfo *info, struct hvd_e
 		if (*p == '\0')
 			return 0;
 		if (*p != ',')
-			return hvd_err_set(err, HVD_E_PROTO, "SLURM_GTIDS=%s is no list of numbers", text);
+			return hvd_err_set(err, HVD_E_PROTO, "SLURM_GTIDS=%s is not a list of numbers", text);
 	}
 }
 
@@ -173,7 +173,7 @@ static int set_slot(struct hvd_taskinfo *info, const struct hvd_alloc *hosts, st
 		}
 		first += slots;
 	}
-	return hvd_err_set(err, HVD_E_PROTO, "MPI says that this is rank %u, and the launch has %d ranks", info->rank,
+	return hvd_err_set(err, HVD_E_PROTO, "MPI gives rank %u, but the launch has %d ranks", info->rank,
 			   hosts->slots);
 }
 
@@ -185,7 +185,7 @@ static int check_host(const struct hvd_taskinfo *info, const struct hvd_alloc *h
 		return 0;
 	for (int i = 0; i < hosts->n_hosts; i++)
 		if (hvd_like_this_host(hosts->hosts[i].name)) {
-			hvd_err_set(err, HVD_E_PROTO, "rank %u is on %s, and not on %s: " NOT_BY_SLOT, info->rank,
+			hvd_err_set(err, HVD_E_PROTO, "rank %u is on %s, not on %s: " NOT_BY_SLOT, info->rank,
 				    hosts->hosts[i].name, info->name);
 			return hvd_err_hint(err, HINT_BY_SLOT);
 		}
@@ -199,7 +199,7 @@ static int agrees(const char *name, uint32_t want, struct hvd_err *err)
 
 	if (!name || !getenv(name) || (only_number(getenv(name), HVD_MAX_RANKS, &v) == 0 && v == want))
 		return 0;
-	hvd_err_set(err, HVD_E_PROTO, "%s is %s, and not %u: " NOT_BY_SLOT, name, getenv(name), want);
+	hvd_err_set(err, HVD_E_PROTO, "%s is %s, not %u: " NOT_BY_SLOT, name, getenv(name), want);
 	return hvd_err_hint(err, HINT_BY_SLOT);
 }
 
@@ -229,8 +229,8 @@ static int read_rank(const struct rank_names *names, size_t n, struct hvd_taskin
 		if (from_env(name, NULL, HVD_MAX_RANKS - 1, &rank, err) != 0)
 			return -1;
 		if (from && rank != info->rank) {
-			hvd_err_set(err, HVD_E_PROTO, "%s says that this is rank %u, %s that it is %u", from,
-				    info->rank, name, rank);
+			hvd_err_set(err, HVD_E_PROTO, "%s gives rank %u, but %s gives rank %u", from, info->rank, name,
+				    rank);
 			return hvd_err_hint(err, "was the variable set in the job script? jsrun sets it itself");
 		}
 		info->rank = rank;
@@ -268,15 +268,17 @@ int hvd_taskinfo_mpi(const char *hosts, struct hvd_taskinfo *info, struct hvd_er
 	while (i < N_MPI_NAMES - 1 && !getenv(mpi_names[i].rank))
 		i++;
 	memset(info, 0, sizeof(*info));
-	return done(info, read_names(&mpi_names[i], 1, hosts, "no MPI has said which rank this is",
-				     "hvd-agent shim --mpi is started by mpirun and its like, not by hand", info, err));
+	return done(info, read_names(&mpi_names[i], 1, hosts, "no variable of an MPI gives the rank of this process",
+				     "hvd-agent shim --mpi is started by mpirun or a similar launcher, not by hand",
+				     info, err));
 }
 
 int hvd_taskinfo_jsrun(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err)
 {
 	memset(info, 0, sizeof(*info));
-	return done(info, read_names(jsrun_names, N_JSRUN_NAMES, hosts, "jsrun has not said which rank this is",
-				     "hvd-agent shim --jsrun is started by jsrun, not by hand", info, err));
+	return done(info,
+		    read_names(jsrun_names, N_JSRUN_NAMES, hosts, "no variable of jsrun gives the rank of this process",
+			       "hvd-agent shim --jsrun is started by jsrun, not by hand", info, err));
 }
 
 static int parse_host(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
@@ -327,7 +329,7 @@ int hvd_taskinfo_renumber(struct hvd_taskinfo *info, const json_t *plan, struct 
 	json_array_foreach(numbers, i, number)
 	{
 		if (!json_is_integer(number) || json_integer_value(number) < 0 || json_integer_value(number) >= size)
-			return hvd_err_set(err, HVD_E_PROTO, "the plan has a rank %lld of %lld",
+			return hvd_err_set(err, HVD_E_PROTO, "the plan has an invalid rank: %lld of %lld",
 					   (long long)json_integer_value(number), (long long)size);
 	}
 	json_array_foreach(numbers, i, number)

@@ -147,7 +147,7 @@ void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp)
 				"interfaces are set in it\n");
 	if (other_net && relay)
 		fprintf(stderr,
-			"hvd: warning: the container has a network namespace of its own, from which the relay of "
-			"the rendezvous cannot be reached: share the node's network with the container\n");
+			"hvd: warning: the container has a network namespace of its own, from which the rendezvous "
+			"relay cannot be reached: share the node's network with the container\n");
 	hvd_strv_free(&pl->task.plan);
 }

@@ -98,7 +98,7 @@ int hvd_launch_key_take(const struct hvd_plugin *pl, struct hvd_err *err)
 	int fd;
 
 	if (hvd_unhex(pl->launch_key, key.b, sizeof(key.b)) < 0)
-		return hvd_err_set(err, HVD_E_AUTH, "the launch's key did not come with Slurm's launch message");
+		return hvd_err_set(err, HVD_E_AUTH, "Slurm's launch message does not contain the launch's key");
 	fd = hvd_key_memfd(&key, err);
 	explicit_bzero(&key, sizeof(key));
 	return fd;

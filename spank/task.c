@@ -83,9 +83,8 @@ static int check_bundle(spank_t sp, struct hvd_err *err)
 	hvd_err_set(err, HVD_E_USAGE,
 		    "--hvd cannot reach a container of --container: this release of Slurm has written "
 		    "its environment already");
-	return hvd_err_hint(err,
-			    "start the container in the command (srun --hvd apptainer exec IMAGE COMMAND), or by pyxis "
-			    "(--container-image); Slurm 23.02 or newer can do it");
+	return hvd_err_hint(err, "start the container in the command (srun --hvd apptainer exec IMAGE COMMAND), or by "
+				 "pyxis (--container-image); Slurm 23.02 or newer supports it");
 }
 
 /* Set a variable for a container that the command starts, unless the user has set it for that container. */
@@ -186,7 +185,7 @@ static void give_up_with(struct hvd_plugin *pl, int status)
 		_exit(1);
 	}
 	if (hvd_container_other_net(pl, &now))
-		fprintf(stderr, "hvd: this task was put into a network namespace of its own before hvd.so came: list "
+		fprintf(stderr, "hvd: this task was put into a network namespace of its own before hvd.so ran: list "
 				"hvd.so first in plugstack.conf, or share the host's network with the container\n");
 	hvd_plans_tell(pl, hvd_status_exit(status), NULL, 0);
 	_exit(hvd_status_exit(status));

@@ -177,17 +177,17 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
     exits 0
     has "network namespace of its own" "RANK=1 GLOO_SOCKET_IFNAME! NCCL_SOCKET_IFNAME" \
         "TORCHELASTIC_USE_AGENT_STORE=True MASTER_ADDR=10."
-    has_not "IFNAME=ib0" "relay of the rendezvous cannot"
+    has_not "IFNAME=ib0" "rendezvous relay cannot"
     # A relay on the host's loopback cannot be reached from there.
     run launch srun -N2 -n2 --container-unshare=net --container-image="$BARE" /show MASTER_ADDR
     exits 0
-    has "warning: the container has a network namespace of its own, from which the relay of the rendezvous cannot" \
+    has "warning: the container has a network namespace of its own, from which the rendezvous relay cannot" \
         "share the node's network with the container" "MASTER_ADDR=127.0.0.1"
     # After the container plugin a task in that network namespace cannot reach the driver, and the message says why.
     order pyxis hvd
     in_image --container-unshare=net --hvd-start-timeout=5
     [ "$status" -ne 0 ]
-    has "network namespace of its own before hvd.so came" "list hvd.so first in plugstack.conf"
+    has "network namespace of its own before hvd.so ran" "list hvd.so first in plugstack.conf"
     has_not "HOROVOD_RANK="
     assert_no_leftovers
 }

@@ -29,8 +29,8 @@ late() {
 
 @test "a driver that is stopped: its nodes say that it does not run" {
     late STOP 5
-    has "hvdn1: no launch plan came from the driver in time" "If it says nothing, it does not run"
-    [[ $output != *"hvd-agent: error: hvdn4"* ]] || has "connected, and no word came" "the driver is there and says nothing"
+    has "hvdn1: no launch plan came from the driver in time" "is srun's hvd-driver or hvdrun stopped"
+    [[ $output != *"hvd-agent: error: hvdn4"* ]] || has "connected, but got no answer" "the driver accepts connections but does not answer"
 }
 
 @test "a driver that was killed: its nodes say that, and nothing of a firewall" {

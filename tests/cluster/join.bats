@@ -144,7 +144,7 @@ nobody_left() {
     run -1 as_root hvdn1 "$AGENT" connect "$at" --key-file "$(home)/key"
     has "is open to others"
     run -2 on_host hvdn1 bash -c 'echo nokey | "$0" connect "$1" --key-file=-' "$AGENT" "$at"
-    has "no key of 64 hex digits"
+    has "not a key of 64 hex digits"
     agent hvdn1 --index=3
     wait_for 5 on_host hvdlogin bash -c "ss -Htn state established '( sport = :$(sed -E 's/.*:([0-9]+)\/.*/\1/' <<<"$at") )' | grep -q ."
     run -1 on_host hvdn2 "$AGENT" connect "$at" --key-file key --index=3
@@ -157,7 +157,7 @@ nobody_left() {
     exits 0
     has "was refused: the peer does not hold this launch's key"
     run -1 on_host hvdn1 "$AGENT" connect "$at" --key-file key
-    has "Connection refused" "does hvdrun still wait there"
+    has "Connection refused" "does hvdrun still wait at this address"
     nobody_left
 }
 
@@ -226,7 +226,7 @@ nobody_left() {
         else
             has hvdn1
         fi
-        [[ $victim != parent ]] || has "hvdn1: the agent ends its ranks: what has started it is gone"
+        [[ $victim != parent ]] || has "hvdn1: the agent ends its ranks: its starter has ended"
         [[ $victim != monitor ]] || has "hvdn1: the agent ends its ranks: Terminated"
         [[ $victim != node-agent ]] || has "hvdn1: the connection to its agent has ended"
         nobody_left 10

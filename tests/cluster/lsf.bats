@@ -173,7 +173,7 @@ $(home)/a dir 'q'
         run in_job bash -c 'cd /dev/shm/here && exec hvdrun echo unlikely'
         exits 1
         has "hvdrun: error: hvdn" ": cannot change to the directory /dev/shm/here: No such file or directory" \
-            "a directory that all hosts have"
+            "a directory that exists under the same path on all hosts"
         has_not unlikely "installed" "ended before"
     done
     as_root hvdn1 rmdir /dev/shm/here
@@ -398,12 +398,12 @@ stopped_on() {
     with jsrun
     STANDIN_JSRUN=rank+1 run sixth --start-timeout 15 echo unlikely
     exits 1
-    has "PMIX_RANK says that this is rank 0, OMPI_COMM_WORLD_RANK that it is 1"
+    has "PMIX_RANK gives rank 0, but OMPI_COMM_WORLD_RANK gives rank 1"
     has_not unlikely
     STANDIN_JSRUN=backwards run sixth --start-timeout 4 echo unlikely
     exits 1
-    has "hvd-agent: error: hvdn3: rank 0 is on hvdn3, and not on hvdn1: ranks were not put on the hosts slot by slot" \
-        "hvd-agent: error: hvdn1: rank 5 is on hvdn1, and not on hvdn3: ranks were not put on the hosts slot by slot" \
+    has "hvd-agent: error: hvdn3: rank 0 is on hvdn3, not on hvdn1: ranks were not put on the hosts slot by slot" \
+        "hvd-agent: error: hvdn1: rank 5 is on hvdn1, not on hvdn3: ranks were not put on the hosts slot by slot" \
         "must not change which rank goes to which host"
     has_not unlikely
     STANDIN_JSRUN=fail run sixth echo unlikely

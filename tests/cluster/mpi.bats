@@ -290,7 +290,7 @@ END
     rings 4
     has_not warning
     run on_login srun --hvd --mpi=none -N2 -n2 ./ring.mpich
-    has "nothing here tells an MPI its rank" --mpi=pmi2
+    has "this process has no MPI rank" --mpi=pmi2
 }
 
 @test "stand-ins for Intel MPI and IBM Spectrum MPI get arguments that they take" {

@@ -104,7 +104,7 @@ listening() {
         take_ports 8 hvdn1
         run launch $with -N2 -n2 echo started
         exits 1
-        has "error: hvdn1: there can be no relay of the rendezvous: " "20000" "20007" "in use"
+        has "error: hvdn1: cannot open the port of the rendezvous relay: " "20000" "20007" "in use"
         has_not started "took longer"
         release hvdn1
         run launch $with -N2 -n2 true

@@ -132,7 +132,7 @@ dry=(--launcher=ssh --dry-run --json)
 	printf '%s\n' "$HERE 1022" "$HERE 1023" >affinity
 	in_job "LSB_MCPU_HOSTS=$HERE 2" LSB_AFFINITY_HOSTFILE="$PWD/affinity" -- echo here
 	[ "$output" = $'here\nhere' ]
-	[[ $stderr == *"as if the scheduler had said nothing: not all of the CPUs"* ]]
+	[[ $stderr == *"cannot use the scheduler's list of CPUs, ranks are bound without it: some of the CPUs"* ]]
 }
 
 @test "elastic jobs use the job's hosts, as they are" {

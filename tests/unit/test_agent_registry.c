@@ -423,11 +423,11 @@ static void one_has_no_relay(void **state)
 		event_base_loop(w->l->base, EVLOOP_NONBLOCK);
 	assert_false(agent_heard(s, "probe"));
 	say(s, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", "x", "why",
-			 "there can be no relay of the rendezvous: there is no room", "hint", ""));
+			 "cannot open the port of the rendezvous relay: there is no room", "hint", ""));
 	until(w->l, w->gone);
 	assert_int_equal(w->last_gone, 1);
 	assert_true(w->unfit);
-	assert_string_equal(w->why, "node1: there can be no relay of the rendezvous: there is no room");
+	assert_string_equal(w->why, "node1: cannot open the port of the rendezvous relay: there is no room");
 	assert_int_equal(w->here, 1);
 	assert_int_equal(w->failed, 0);
 }

@@ -139,7 +139,7 @@ static void names_that_another_user_has_are_passed_over(void **state)
 	squatter = taken(3, 16, STRANGER, true);
 	assert_int_equal(connect_to(3, &listening, &err), -1);
 	assert_int_equal(listening, -1);
-	assert_in(err.msg, "its socket is another user's");
+	assert_in(err.msg, "its socket belongs to another user");
 	assert_in(err.hint, "ss -xlp");
 	end(squatter);
 	assert_int_equal(open_fds(), before);

@@ -62,12 +62,12 @@ static void contradictions_are_said(void **state)
 	static const struct {
 		const char *name, *value, *said;
 	} bad[] = {
-		{"PMIX_RANK", "2", "JSM_NAMESPACE_RANK says that this is rank 1, PMIX_RANK that it is 2"},
-		{"OMPI_COMM_WORLD_RANK", "0", "OMPI_COMM_WORLD_RANK that it is 0"},
-		{"OMPI_COMM_WORLD_RANK", "x", "OMPI_COMM_WORLD_RANK=x is no number"},
-		{"JSM_NAMESPACE_SIZE", "5", "JSM_NAMESPACE_SIZE is 5, and not 4"},
-		{"JSM_NAMESPACE_LOCAL_RANK", "1", "JSM_NAMESPACE_LOCAL_RANK is 1, and not 0"},
-		{"OMPI_COMM_WORLD_LOCAL_SIZE", "1", "OMPI_COMM_WORLD_LOCAL_SIZE is 1, and not 2"},
+		{"PMIX_RANK", "2", "JSM_NAMESPACE_RANK gives rank 1, but PMIX_RANK gives rank 2"},
+		{"OMPI_COMM_WORLD_RANK", "0", "OMPI_COMM_WORLD_RANK gives rank 0"},
+		{"OMPI_COMM_WORLD_RANK", "x", "OMPI_COMM_WORLD_RANK=x is not a number"},
+		{"JSM_NAMESPACE_SIZE", "5", "JSM_NAMESPACE_SIZE is 5, not 4"},
+		{"JSM_NAMESPACE_LOCAL_RANK", "1", "JSM_NAMESPACE_LOCAL_RANK is 1, not 0"},
+		{"OMPI_COMM_WORLD_LOCAL_SIZE", "1", "OMPI_COMM_WORLD_LOCAL_SIZE is 1, not 2"},
 		{"JSM_NAMESPACE_RANK", "4", "rank 4"},
 	};
 	struct hvd_taskinfo info;
@@ -75,7 +75,7 @@ static void contradictions_are_said(void **state)
 
 	(void)state;
 	assert_int_equal(hvd_taskinfo_jsrun("a:1,b:2,c:1", &info, &err), -1);
-	assert_in(err.msg, "jsrun has not said which rank this is");
+	assert_in(err.msg, "no variable of jsrun gives the rank of this process");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		nothing_set(NULL);
 		setenv("JSM_NAMESPACE_RANK", "1", 1);

@@ -383,10 +383,10 @@ static void refuses_another_place(void **state)
 	char own[256] = "", hosts[300];
 
 	(void)state;
-	misplaced("a:3,b:2,c:1", "no MPI has said");
+	misplaced("a:3,b:2,c:1", "no variable of an MPI gives the rank");
 	setenv("OMPI_COMM_WORLD_RANK", "4", 1);
 	setenv("OMPI_COMM_WORLD_LOCAL_RANK", "0", 1);
-	misplaced("a:3,b:2,c:1", "OMPI_COMM_WORLD_LOCAL_RANK is 0, and not 1");
+	misplaced("a:3,b:2,c:1", "OMPI_COMM_WORLD_LOCAL_RANK is 0, not 1");
 	setenv("OMPI_COMM_WORLD_LOCAL_RANK", "x", 1);
 	misplaced("a:3,b:2,c:1", "OMPI_COMM_WORLD_LOCAL_RANK is x");
 	setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1);
@@ -396,7 +396,7 @@ static void refuses_another_place(void **state)
 	setenv("OMPI_COMM_WORLD_SIZE", "5", 1);
 	misplaced("a:3,b:2,c:1", "OMPI_COMM_WORLD_SIZE is 5");
 	unsetenv("OMPI_COMM_WORLD_SIZE");
-	misplaced("a:2,b:2", "this is rank 4, and the launch has 4 ranks");
+	misplaced("a:2,b:2", "MPI gives rank 4, but the launch has 4 ranks");
 	misplaced("a:2,,b:2", "");
 	misplaced("", "");
 	setenv("OMPI_COMM_WORLD_RANK", "-1", 1);
@@ -406,7 +406,7 @@ static void refuses_another_place(void **state)
 	snprintf(hosts, sizeof(hosts), "another-host:1,%s:1", own);
 	setenv("OMPI_COMM_WORLD_RANK", "0", 1);
 	setenv("OMPI_COMM_WORLD_LOCAL_RANK", "0", 1);
-	misplaced(hosts, "and not on another-host");
+	misplaced(hosts, "not on another-host");
 }
 
 /* ---- what ranks are told ---- */

@@ -95,8 +95,8 @@ static void hosts_that_are_behind_the_others(void **state)
 	table.hosts[2].check.gpus = -1;
 	only_host_2(&table, "it has 0 GPUs, the others have 4");
 	good(&table);
-	table.hosts[2].check.gpu = hvd_xstrdup("GPU 1 has memory pages that wait to be retired");
-	only_host_2(&table, "GPU 1 has memory pages that wait to be retired");
+	table.hosts[2].check.gpu = hvd_xstrdup("GPU 1 has memory pages pending retirement");
+	only_host_2(&table, "GPU 1 has memory pages pending retirement");
 	good(&table);
 	table.hosts[2].check.memlock = 65536;
 	only_host_2(&table, "64 KiB of memory may be locked there, and more on the others");

@@ -120,7 +120,7 @@ static void a_range_that_is_full(void **state)
 	assert_int_equal(w->sockets.port, 0);
 	until(w->l, w->l->failed && w->failed);
 	assert_string_equal(w->l->why.host, "here");
-	assert_in(w->l->why.msg, "there can be no relay of the rendezvous: ");
+	assert_in(w->l->why.msg, "cannot open the port of the rendezvous relay: ");
 	assert_in(w->l->why.msg, "in use");
 	assert_in(w->l->why.hint, "SrunPortRange");
 	assert_int_equal(w->why.code, HVD_E_FAILED); /* the driver tells the user */
