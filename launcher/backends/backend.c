@@ -39,8 +39,8 @@ static int check_binding(const char *bind, struct hvd_err *err)
 {
 	if (strcmp(bind, "none") == 0 || strcmp(bind, "cores") == 0 || strcmp(bind, "ldoms") == 0)
 		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "--cpu-bind=%s is srun's, and it is not srun that starts the ranks", bind);
-	return hvd_err_hint(err, "elsewhere it takes none, cores, and ldoms, which is what it does by itself");
+	hvd_err_set(err, HVD_E_USAGE, "--cpu-bind=%s needs srun, but srun does not start the ranks", bind);
+	return hvd_err_hint(err, "other launchers accept none, cores and ldoms (the default)");
 }
 
 /* The user expects of an option that only srun knows that it has an effect. */
@@ -50,14 +50,13 @@ static int reject_srun_options(const struct hvd_launch *launch, struct hvd_err *
 	bool slurm = hvd_alloc_in_slurm(launch->envp) || hvd_launch_installed(launch, "srun");
 
 	if (name && slurm) {
-		hvd_err_set(err, HVD_E_USAGE, "--%s is srun's, and it is not srun that starts the ranks", name);
+		hvd_err_set(err, HVD_E_USAGE, "--%s is an option of srun, but srun does not start the ranks", name);
 		return hvd_err_hint(err, "leave the option out, or have srun start them: --launcher=srun");
 	}
 	if (name) {
-		hvd_err_set(err, HVD_E_USAGE, "--%s is srun's, and srun is not in PATH", name);
-		return hvd_err_hint(err,
-				    "load the module that puts srun into PATH, or leave the option out to do without "
-				    "Slurm");
+		hvd_err_set(err, HVD_E_USAGE, "--%s is an option of srun, but srun is not in PATH", name);
+		return hvd_err_hint(err, "load the module that puts srun into PATH, or leave the option out to start "
+					 "the ranks without Slurm");
 	}
 	if (unknown) {
 		hvd_err_set(err, HVD_E_USAGE, "unknown option %s", unknown);
@@ -75,7 +74,7 @@ int hvd_backend_prepare(const struct hvd_backend *backend, struct hvd_launch *la
 		return -1;
 	if (spec->spares > 0 && (backend->mode == HVD_START_SUPERVISED_RANKS || backend == &hvd_backend_mpirun ||
 				 backend == &hvd_backend_join)) {
-		hvd_err_set(err, HVD_E_USAGE, "--spares does not go with %s, which starts all ranks itself",
+		hvd_err_set(err, HVD_E_USAGE, "--spares cannot be used with %s, which starts all ranks itself",
 			    backend->name);
 		return hvd_err_hint(err,
 				    "leave it out, or start the ranks by srun, ssh, blaunch or lsrun (--launcher)");
@@ -83,7 +82,7 @@ int hvd_backend_prepare(const struct hvd_backend *backend, struct hvd_launch *la
 	if (backend->prepare)
 		return backend->prepare(launch, err);
 	if (!spec->hosts.listed && !hvd_alloc_in_lsf(launch->envp)) {
-		hvd_err_set(err, HVD_E_USAGE, "%s has to be told which hosts to start ranks on", backend->name);
+		hvd_err_set(err, HVD_E_USAGE, "%s needs a list of hosts", backend->name);
 		return hvd_err_hint(err, "list them with --hosts HOST:SLOTS,… or in a --hostfile");
 	}
 	if (hvd_launch_hosts(launch, err) != 0)

@@ -23,9 +23,8 @@ static int listed_hosts(struct hvd_launch *launch, struct hvd_err *err)
 			hvd_err_set(err, HVD_E_USAGE,
 				    "host %s is another machine, and fork starts ranks on this one only",
 				    launch->alloc.hosts[i].name);
-			return hvd_err_hint(err,
-					    "--launcher=ssh reaches others; or run hvdrun inside a Slurm job, or with "
-					    "srun's options (hvdrun -N2 …)");
+			return hvd_err_hint(err, "use --launcher=ssh for other hosts; or run hvdrun inside a Slurm "
+						 "job, or with srun's options (hvdrun -N2 …)");
 		}
 	return 0;
 }
@@ -34,7 +33,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 {
 	if (!hvd_launch_is_local(launch, launch->alloc.hosts[0].name)) {
 		hvd_err_set(err, HVD_E_USAGE, "it is another machine, and fork starts ranks on this one only");
-		return hvd_err_hint(err, "--launcher=ssh reaches others");
+		return hvd_err_hint(err, "use --launcher=ssh for other hosts");
 	}
 	hvd_launch_add_hosts(launch, NULL);
 	return 0;

@@ -119,7 +119,8 @@ static int check_slots(const struct hvd_launch *launch, const struct hvd_alloc *
 			continue;
 		hvd_err_set(err, HVD_E_USAGE, "%d slots on %s are more than the job has there, %d (%s)", host->slots,
 			    host->name, slots, granted->source);
-		return hvd_err_hint(err, "ask for fewer; or say --slots-per-host if the job's slots are counted wrong");
+		return hvd_err_hint(
+			err, "ask for fewer slots, or set --slots-per-host if hvdrun counts the job's slots wrong");
 	}
 	return 0;
 }
@@ -161,7 +162,7 @@ static int with_spares(const struct hvd_alloc *alloc, int spares, int np, struct
 		slots += alloc->hosts[i].slots;
 	}
 	if (hosts < (needed ? needed : 1) + spares) {
-		hvd_err_set(err, HVD_E_USAGE, "the job has %d hosts, and needs %d and %d spare%s", hosts,
+		hvd_err_set(err, HVD_E_USAGE, "the job has %d hosts, but needs %d and %d spare%s", hosts,
 			    needed ? needed : 1, spares, spares == 1 ? "" : "s");
 		return hvd_err_hint(err, "ask for more hosts, or for fewer --spares");
 	}

@@ -26,18 +26,20 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 	const struct hvd_launch_spec *spec = launch->spec;
 
 	if (!spec->key_file) {
-		hvd_err_set(err, HVD_E_USAGE, "--launcher=join needs a key, which hvdrun and agents have in common");
-		return hvd_err_hint(err, "--key-file=FILE names the file, which is made if it is not there");
+		hvd_err_set(err, HVD_E_USAGE, "--launcher=join needs a key that hvdrun and the agents share");
+		return hvd_err_hint(err, "add --key-file=FILE; hvdrun creates the file if it does not exist");
 	}
 	if (spec->hosts.listed || spec->discovery.from != HVD_DISCOVER_AUTO) {
-		hvd_err_set(err, HVD_E_USAGE, "with --launcher=join the hosts are those whose agents come");
+		hvd_err_set(err, HVD_E_USAGE,
+			    "--launcher=join takes no list of hosts: it uses the hosts whose agents connect");
 		return hvd_err_hint(err, "leave %s out",
 				    spec->hosts.listed ? "the list of hosts"
 						       : "--discover and --host-discovery-script");
 	}
 	if (!spec->elastic.on && spec->ranks.n < 1) {
-		hvd_err_set(err, HVD_E_USAGE, "--launcher=join has to be told how many ranks there are to be");
-		return hvd_err_hint(err, "-np N waits for agents with N slots; --min-np begins with as many");
+		hvd_err_set(err, HVD_E_USAGE, "--launcher=join needs the number of ranks");
+		return hvd_err_hint(err,
+				    "-np N waits for agents with N slots; an elastic job starts with --min-np slots");
 	}
 	return 0;
 }

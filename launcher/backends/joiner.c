@@ -87,14 +87,13 @@ static int check_offer(const struct hvd_joining *joining, const struct hvd_join_
 		if (!j->host)
 			continue;
 		if (offer->index >= 0 && j->offer.index == offer->index) {
-			hvd_err_set(err, HVD_E_USAGE, "there is an agent with the index %d already, %s", offer->index,
-				    j->host);
-			return hvd_err_hint(err, "each --index may be used once; agents need not have one");
+			hvd_err_set(err, HVD_E_USAGE, "another agent has index %d already: %s", offer->index, j->host);
+			return hvd_err_hint(err, "use each --index once, or leave --index out");
 		}
 		hosts++;
 		slots += j->offer.slots;
 		if (hosts > HVD_MAX_HOSTS || slots > HVD_MAX_RANKS)
-			return hvd_err_set(err, HVD_E_LIMIT, "no more agents can be taken, there are %d with %d slots",
+			return hvd_err_set(err, HVD_E_LIMIT, "cannot accept more agents: there are %d with %d slots",
 					   hosts - 1, slots - offer->slots);
 	}
 	return 0;
@@ -115,8 +114,8 @@ static json_t *not_needed(const struct hvd_joining *joining)
 
 	if (!joining->failed)
 		return json_pack("{s:s}", "t", "enough");
-	hvd_err_set(&why, HVD_E_FAILED, "its job could not begin");
-	hvd_err_hint(&why, "hvdrun says why");
+	hvd_err_set(&why, HVD_E_FAILED, "its job could not start");
+	hvd_err_hint(&why, "hvdrun has printed the reason");
 	return hvd_join_declined(&why);
 }
 
@@ -131,10 +130,10 @@ static void accept_offer(struct hvd_joiner *j)
 	hvd_conn_send(j->conn, json_pack("{s:s}", "t", "accepted"));
 	if (joining->want)
 		hvd_log(joining->opts.log, joining->opts.progress ? HVD_LOG_INFO : HVD_LOG_VERBOSE,
-			"the agent %s has come with %d slot%s: %d of %d", j->host, j->offer.slots, s,
+			"agent %s has joined with %d slot%s: %d of %d", j->host, j->offer.slots, s,
 			hvd_joining_slots_waiting(joining), joining->want);
 	else
-		hvd_verbose(joining->opts.log, "the agent %s has come with %d slot%s", j->host, j->offer.slots, s);
+		hvd_verbose(joining->opts.log, "agent %s has joined with %d slot%s", j->host, j->offer.slots, s);
 	hvd_joining_tell(joining);
 }
 
@@ -146,7 +145,7 @@ static void on_offer(struct hvd_joiner *j, const json_t *msg)
 	if (joining->enough) {
 		say_last(j, not_needed(joining));
 	} else if (hvd_join_offer_read(msg, &j->offer, &why) != 0 || check_offer(joining, &j->offer, &why) != 0) {
-		hvd_warn(joining->opts.log, "an agent was turned away: %s", why.msg);
+		hvd_warn(joining->opts.log, "an agent was refused: %s", why.msg);
 		say_last(j, hvd_join_declined(&why));
 	} else {
 		accept_offer(j);
@@ -170,7 +169,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && j->state == JOINER_OFFERING && strcmp(type, "offer") == 0) {
 		on_offer(j, msg);
 	} else {
-		hvd_warn(j->joining->opts.log, "an agent was turned away: it does not speak as this release does");
+		hvd_warn(j->joining->opts.log, "an agent was refused: it does not speak the protocol of this release");
 		leave(j);
 	}
 }
@@ -181,11 +180,10 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 	(void)conn;
 	if (j->host)
-		hvd_verbose(j->joining->opts.log, "the agent %s has left%s%s", j->host, *why->msg ? ": " : "",
-			    why->msg);
+		hvd_verbose(j->joining->opts.log, "agent %s has left%s%s", j->host, *why->msg ? ": " : "", why->msg);
 	else
-		hvd_verbose(j->joining->opts.log, "an agent went before it was ready%s%s", *why->msg ? ": " : "",
-			    why->msg);
+		hvd_verbose(j->joining->opts.log, "an agent disconnected before it was ready%s%s",
+			    *why->msg ? ": " : "", why->msg);
 	leave(j);
 }
 

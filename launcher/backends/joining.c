@@ -24,7 +24,7 @@ static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, v
 	hvd_log(joining->opts.log, joining->n_warnings++ < MAX_WARNINGS ? HVD_LOG_WARN : HVD_LOG_VERBOSE,
 		"an agent from %s was refused: %s", hvd_addr_text(from, peer), why->msg);
 	if (joining->n_warnings == 1)
-		hvd_info(joining->opts.log, "has it the key of %s?", joining->opts.key_file);
+		hvd_info(joining->opts.log, "does it have the key of %s?", joining->opts.key_file);
 }
 
 static void on_dropped(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
@@ -199,7 +199,7 @@ int hvd_joining_take(struct hvd_joining *joining, const char *host, struct hvd_e
 
 	if (!j || j->state != JOINER_WAITING) {
 		hvd_err_set(err, HVD_E_NOENT, "its agent has left");
-		hvd_err_hint(err, "was it, or what had started it, ended?");
+		hvd_err_hint(err, "did it or its starter end?");
 		return hvd_err_host(err, host);
 	}
 	j->state = JOINER_TAKEN;

@@ -49,11 +49,11 @@ static int too_few(const struct hvd_joining *joining, double seconds, struct hvd
 		}
 		hvd_xappendf(&who, "%s %s (%d)", i ? "," : ":", waiting[i]->host, waiting[i]->offer.slots);
 	}
-	hvd_err_set(err, HVD_E_TIMEOUT, "agents with %d of %d slots have come within %g s%s; %d are missing", slots,
+	hvd_err_set(err, HVD_E_TIMEOUT, "agents with %d of %d slots have joined within %g s%s; %d are missing", slots,
 		    joining->want, seconds, who ? who : "", joining->want - slots);
 	hvd_err_hint(err,
-		     "do the others run, do they have the key, and can they reach this host at port %u? "
-		     "--start-timeout gives them longer",
+		     "are the others running, do they have the key, and can they reach port %u of this host? "
+		     "--start-timeout allows more time",
 		     joining->boot.port);
 	free(who);
 	free(waiting);

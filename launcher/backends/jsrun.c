@@ -84,7 +84,7 @@ static int ask_nodes(const struct hvd_launch *launch, struct hvd_erf_host *hosts
 	free(text);
 	if (rc == 0)
 		return 0;
-	hvd_err_prefix(err, "cannot learn from the compute nodes what cores they have");
+	hvd_err_prefix(err, "cannot get the number of cores from the compute nodes");
 	return hvd_err_hint(err,
 			    "this must work in the job: jsrun -n %d -r 1 -a 1 -c ALL_CPUS --bind=none %s --topology. "
 			    "With --binding-args, as in --binding-args \"-n 4 -a 1 -c 4\", it is not needed",
@@ -144,7 +144,7 @@ static int add_binding(const char *args, struct hvd_strv *argv, struct hvd_err *
 	if (hvd_shell_split(args, argv) == 0)
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "a quote in --binding-args is not closed");
-	return hvd_err_hint(err, "it is read as a shell reads it: %.300s", args);
+	return hvd_err_hint(err, "it is parsed as a shell parses it: %.300s", args);
 }
 
 /* With the MPI controller, the options for Spectrum MPI. */
@@ -185,15 +185,15 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 	const struct hvd_launch_spec *spec = launch->spec;
 
 	if (!hvd_alloc_in_lsf(launch->envp)) {
-		hvd_err_set(err, HVD_E_USAGE, "jsrun starts ranks inside an LSF job only, and this is none");
+		hvd_err_set(err, HVD_E_USAGE, "jsrun starts ranks inside an LSF job only, and this is not one");
 		return hvd_err_hint(err, "submit a script that calls hvdrun: bsub -nnodes 2 ./job.sh; see hvd-lsf(7)");
 	}
 	if (!spec->dry_run && !hvd_launch_installed(launch, "jsrun")) {
 		hvd_err_set(err, HVD_E_USAGE, "jsrun is not in PATH");
-		return hvd_err_hint(err, "load the module that has it; --launcher=blaunch does without it");
+		return hvd_err_hint(err, "load the module of jsrun, or use --launcher=blaunch");
 	}
 	if (spec->erf && spec->binding.args) {
-		hvd_err_set(err, HVD_E_USAGE, "--binding-args replaces the resource file that --erf is to write");
+		hvd_err_set(err, HVD_E_USAGE, "--binding-args replaces the resource file that --erf would write");
 		return hvd_err_hint(err, "leave one of them out");
 	}
 	return 0;
@@ -228,10 +228,10 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 	if (came)
 		hvd_err_hint(why, "was it killed, or did a host fail? (bjobs -l, bhosts)");
 	else if (launch->spec->binding.args)
-		hvd_err_hint(why, "does it say why above? It was told --binding-args as they are");
+		hvd_err_hint(why, "see its own message above; it got --binding-args unchanged");
 	else
-		hvd_err_hint(why, "does it say why above? Ranks prove who they are by munge, or else by --key-file; "
-				  "hvdrun --erf FILE --dry-run … writes the resource file to look at");
+		hvd_err_hint(why, "see its own message above. Ranks authenticate by munge, or else by --key-file; "
+				  "hvdrun --erf FILE --dry-run … writes the resource file for inspection");
 }
 
 const struct hvd_backend hvd_backend_jsrun = {

@@ -13,14 +13,12 @@ static int missing(const struct hvd_launch *launch, const char *program, const c
 	bool chosen = launch->spec->launcher != NULL;
 
 	if (chosen)
-		hvd_err_set(err, HVD_E_USAGE, "%s is not in PATH, and ranks are to start on %s", program, host);
+		hvd_err_set(err, HVD_E_USAGE, "%s is not in PATH, so it cannot start ranks on %s", program, host);
 	else
 		hvd_err_set(err, HVD_E_USAGE,
-			    "none of LSF's launchers (jsrun, blaunch, lsrun) is in PATH, and ranks are to start on %s",
-			    host);
-	return hvd_err_hint(err,
-			    "read LSF's profile.lsf in the job script, before hvdrun; or --launcher=ssh, where the "
-			    "hosts let you in");
+			    "none of LSF's launchers (jsrun, blaunch, lsrun) is in PATH to start ranks on %s", host);
+	return hvd_err_hint(err, "source LSF's profile.lsf in the job script before hvdrun; or use --launcher=ssh, if "
+				 "you can log in to the hosts");
 }
 
 int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)
@@ -28,7 +26,7 @@ int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend
 	const char *program = backend->name;
 
 	if (!hvd_alloc_in_lsf(launch->envp)) {
-		hvd_err_set(err, HVD_E_USAGE, "%s starts ranks inside an LSF job only, and this is none", program);
+		hvd_err_set(err, HVD_E_USAGE, "%s starts ranks inside an LSF job only, and this is not one", program);
 		return hvd_err_hint(err, "submit a script that calls hvdrun: bsub -n 8 ./job.sh; see hvd-lsf(7)");
 	}
 	if (hvd_launch_hosts(launch, err) != 0)
@@ -52,8 +50,8 @@ void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *pro
 		program = "node agent";
 	hvd_status_text(status, text, sizeof(text));
 	if (code == HVD_PREAMBLE_NO_DIRECTORY && !came) {
-		hvd_err_set(why, HVD_E_FAILED, "the current directory is not there");
-		hvd_err_hint(why, "start hvdrun in a directory that all hosts have, with the same path");
+		hvd_err_set(why, HVD_E_FAILED, "the current directory does not exist there");
+		hvd_err_hint(why, "start hvdrun in a directory that exists under the same path on all hosts");
 		return;
 	}
 	if (!came && !hvd_launch_is_local(launch, proc->host) && !hvd_name_resolves(proc->host)) {

@@ -85,7 +85,7 @@ int hvd_mpi_detect(const char *program, char *const *envp, hvd_time deadline, en
 			    hvd_status_text(status, how, sizeof(how)), text);
 		found = -1;
 	} else if (found < 0) {
-		hvd_err_set(err, HVD_E_USAGE, "%s is that of an MPI which is not known here: %.200s", program, text);
+		hvd_err_set(err, HVD_E_USAGE, "%s belongs to an unknown MPI: %.200s", program, text);
 	}
 	free(text);
 	if (found < 0)
@@ -140,7 +140,7 @@ static int add_words(struct hvd_strv *argv, const char *option, const char *text
 	if (hvd_shell_split(text, argv) == 0)
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "option --%s: a quote is not closed: %s", option, text);
-	return hvd_err_hint(err, "it is taken apart as a shell does");
+	return hvd_err_hint(err, "it is parsed as a shell parses it");
 }
 
 static int binding(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)
@@ -281,7 +281,8 @@ static int ranks_per_host(enum hvd_mpi mpi, const struct hvd_alloc *hosts, struc
 
 		if (slots == each || (slots < each && i == n - 1))
 			continue;
-		hvd_err_set(err, HVD_E_USAGE, "%s takes the same number of slots on every host, and %s has %d, %s %d",
+		hvd_err_set(err, HVD_E_USAGE,
+			    "%s needs the same number of slots on every host, but %s has %d and %s has %d",
 			    hvd_mpi_name(mpi), hosts->hosts[0].name, each, hosts->hosts[i].name, slots);
 		hvd_err_hint(err, "ask for equal slots (--hosts, --slots-per-host), or use Open MPI or Gloo");
 		return -1;
@@ -297,14 +298,13 @@ static int hydra(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_str
 	if (each < 0)
 		return -1;
 	if (job->nics->n > 1) {
-		hvd_err_set(err, HVD_E_USAGE, "%s takes one network interface, and these are %zu", hvd_mpi_name(mpi),
+		hvd_err_set(err, HVD_E_USAGE, "%s accepts one network interface, but %zu are named", hvd_mpi_name(mpi),
 			    job->nics->n);
-		return hvd_err_hint(err, "name the one to use");
+		return hvd_err_hint(err, "name one of them");
 	}
 	if (job->timestamps || (job->keep_going && mpi == HVD_MPI_INTEL)) {
-		hvd_err_set(err, HVD_E_USAGE, "%s has no %s", hvd_mpi_name(mpi),
-			    job->timestamps ? "time in front of lines (--prefix-output-with-timestamp)"
-					    : "way to go on after a rank has failed (--keep-going)");
+		hvd_err_set(err, HVD_E_USAGE, "%s does not support %s", hvd_mpi_name(mpi),
+			    job->timestamps ? "--prefix-output-with-timestamp" : "--keep-going");
 		return hvd_err_hint(err, "leave the option out, or use Open MPI or Gloo");
 	}
 	hosts = hvd_mpi_hosts(job->hosts, false);

@@ -209,7 +209,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 			   !hvd_alloc_in_lsf(launch->envp);
 	if (hvd_mpi_detect(program(launch), launch->envp, hvd_deadline_in(VERSION_SECONDS), &mpi, err) != 0)
 		return -1;
-	hvd_verbose(launch->log, "%s is that of %s", program(launch), hvd_mpi_name(mpi));
+	hvd_verbose(launch->log, "%s belongs to %s", program(launch), hvd_mpi_name(mpi));
 	proc = hvd_launch_add(launch, NULL);
 	set_slurm(launch, proc);
 	if (hvd_mpi_keeps_output(mpi))

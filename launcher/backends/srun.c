@@ -76,7 +76,7 @@ static int check_command(const struct hvd_launch *launch, struct hvd_err *err)
 	if (!option)
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "%s cannot be used with hvdrun", option);
-	return hvd_err_hint(err, "srun --hvd %s does it, where the plugin is installed", option);
+	return hvd_err_hint(err, "use srun --hvd %s, if the plugin is installed", option);
 }
 
 /* The option that puts the tasks of this srun into a container, or the variable by which srun or pyxis does it. NULL:
@@ -100,11 +100,10 @@ static int check_container(const struct hvd_launch *launch, struct hvd_err *err)
 
 	if (!what)
 		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "hvdrun cannot start ranks in a container of srun's (%s%s)",
+	hvd_err_set(err, HVD_E_USAGE, "hvdrun cannot start ranks in a container that srun starts (%s%s)",
 		    what[0] == 'c' ? "--" : "", what);
-	return hvd_err_hint(err,
-			    "srun --hvd does it with the same options, where the plugin is installed; or start the "
-			    "container in the command: hvdrun … apptainer exec IMAGE COMMAND");
+	return hvd_err_hint(err, "use srun --hvd with the same options, if the plugin is installed; or start the "
+				 "container in the command: hvdrun … apptainer exec IMAGE COMMAND");
 }
 
 /* Outside of a job srun makes one of fixed size, which ends with its step: no host can join it. */
@@ -134,7 +133,7 @@ static int check_step(const struct hvd_launch *launch, struct hvd_err *err)
 	    strtoul(step, NULL, 10) != strtoul(job, NULL, 10))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE,
-		    "hvdrun was started by srun, in step %s, which has the CPUs that its ranks would wait for", step);
+		    "hvdrun was started by srun, in step %s, which holds the CPUs that the ranks need", step);
 	return hvd_err_hint(err,
 			    "start hvdrun without srun, from the batch script or the shell of salloc; or share the "
 			    "CPUs with that step: hvdrun --overlap");
@@ -147,7 +146,7 @@ static int check_nodes(const struct hvd_launch *launch, struct hvd_err *err)
 
 	if (n >= launch->spec->srun.nodes_min && (!max || n <= max))
 		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "--nodes does not fit the hosts that are listed and used, which are %d", n);
+	hvd_err_set(err, HVD_E_USAGE, "--nodes (-N) does not match the %d hosts that are listed and used", n);
 	return hvd_err_hint(err, "leave --nodes (-N) out");
 }
 
@@ -242,7 +241,8 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 			return -1;
 	} else {
 		if (spec->hosts.listed) {
-			hvd_err_set(err, HVD_E_USAGE, "hosts are listed (-H, --hostfile), but srun is to find them");
+			hvd_err_set(err, HVD_E_USAGE,
+				    "hosts are listed (-H, --hostfile), but srun chooses the hosts here");
 			return hvd_err_hint(err, "name nodes with -w, or leave srun's options out");
 		}
 		if (spec->srun.add_ntasks)

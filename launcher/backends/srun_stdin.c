@@ -14,10 +14,10 @@
 
 static int refuse(const char *what, struct hvd_err *err)
 {
-	hvd_err_set(err, HVD_E_USAGE,
-		    "there is no munge here, so the launch's key comes to the ranks on their stdin; %s leaves no way "
-		    "for it",
-		    what);
+	hvd_err_set(
+		err, HVD_E_USAGE,
+		"there is no munge here, so the launch's key is sent on the ranks' stdin, which is impossible with %s",
+		what);
 	return hvd_err_hint(err, "name a key file of mode 0600 that all hosts can read: --key-file=FILE");
 }
 

@@ -93,7 +93,7 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 	hvd_status_text(status, text, sizeof(text));
 	if (!local && code == 255 && !came && !hvd_name_resolves(proc->host)) {
 		hvd_err_set(why, HVD_E_FAILED, "its name does not resolve on this host");
-		hvd_err_hint(why, "is it spelled right? getent hosts %s must find it, by DNS or in /etc/hosts",
+		hvd_err_hint(why, "is it spelled correctly? getent hosts %s must find it in DNS or /etc/hosts",
 			     proc->host);
 	} else if (!local && code == 255 && !came) {
 		hvd_err_set(why, HVD_E_FAILED, "ssh cannot reach it, or may not log in there");
@@ -109,13 +109,13 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 		hvd_err_set(why, HVD_E_FAILED, "%s cannot be run there", launch->agent);
 		hvd_err_hint(why, "this suite must be installed under the same path on all hosts");
 	} else if (code == HVD_PREAMBLE_NO_DIRECTORY && !came) {
-		hvd_err_set(why, HVD_E_FAILED, "the current directory is not there");
-		hvd_err_hint(why, "start hvdrun in a directory that all hosts have, with the same path");
+		hvd_err_set(why, HVD_E_FAILED, "the current directory does not exist there");
+		hvd_err_hint(why, "start hvdrun in a directory that exists under the same path on all hosts");
 	} else if (code == HVD_PREAMBLE_UNREADABLE && !came) {
-		hvd_err_set(why, HVD_E_FAILED, "what its node agent was sent over ssh did not arrive");
-		hvd_err_hint(why,
-			     "the same release must be installed on all hosts, and what a shell runs at login must not "
-			     "read from stdin");
+		hvd_err_set(why, HVD_E_FAILED, "its node agent did not get its start data over ssh");
+		hvd_err_hint(
+			why,
+			"install the same release on all hosts; login scripts of the shell must not read from stdin");
 	} else {
 		hvd_err_set(why, HVD_E_FAILED, "its %s ended before its ranks did: %s", local ? "node agent" : "ssh",
 			    text);

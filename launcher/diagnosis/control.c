@@ -306,8 +306,8 @@ static int find_launch(const char *target, struct hvd_err *err)
 
 		if (fd >= 0 && found >= 0) {
 			close(fd);
-			return hvd_err_set(err, HVD_E_NOENT,
-					   "more than one launch of yours on this host is meant by %s", target);
+			return hvd_err_set(err, HVD_E_NOENT, "%s matches more than one of your launches on this host",
+					   target);
 		}
 		if (fd >= 0)
 			found = fd;
@@ -325,7 +325,7 @@ static int find_launch(const char *target, struct hvd_err *err)
 		}
 	}
 	if (found < 0)
-		return hvd_err_set(err, HVD_E_NOENT, "no launch of yours on this host is meant by %s", target);
+		return hvd_err_set(err, HVD_E_NOENT, "%s matches none of your launches on this host", target);
 	return hvd_take_fd(&found);
 }
 

@@ -173,13 +173,13 @@ static bool begins(const char *text, const char *with)
 static const char *advice_on_memory(const struct hvd_rank_end *end)
 {
 	if (end->cause == HVD_END_OOM)
-		return "the memory that the job may use there was used up: ask for more (srun --mem or --mem-per-cpu, "
-		       "bsub -M), or use less in each rank";
+		return "the job reached its memory limit there: ask for more (srun --mem or --mem-per-cpu, bsub -M), "
+		       "or use less in each rank";
 	if (end->cause == HVD_END_HOST_OOM)
-		return "the host's memory was used up: run fewer ranks on it, or have the scheduler limit jobs to what "
-		       "they ask for";
+		return "the host ran out of memory: run fewer ranks on it, or have the scheduler limit jobs to the "
+		       "memory they ask for";
 	if (end->error && strstr(end->error, "CUDA out of memory"))
-		return "the GPU's memory was used up: use smaller batches, and see with nvidia-smi who else uses it";
+		return "the GPU ran out of memory: use smaller batches; nvidia-smi shows who else uses it";
 	return NULL;
 }
 
@@ -194,8 +194,8 @@ static const char *advice_on_frameworks(const struct hvd_rank_end *end)
 		       "os.environ[\"JAX_COORDINATOR_ADDRESS\"], int(os.environ[\"WORLD_SIZE\"]), "
 		       "int(os.environ[\"RANK\"]))";
 	if (text && strstr(text, "Duplicate GPU detected"))
-		return "two ranks use one GPU: start no more ranks on a host than it has GPUs, and have each take the "
-		       "one of its LOCAL_RANK";
+		return "two ranks use one GPU: start no more ranks on a host than it has GPUs, and let each rank use "
+		       "GPU LOCAL_RANK";
 	return NULL;
 }
 
@@ -205,11 +205,10 @@ static const char *advice_on_start(const struct hvd_rank_end *end)
 
 	/* If an existing program could not be started, the error already says why. */
 	if (status == 127 && (!end->error || strstr(end->error, "No such file")))
-		return "is the program there on that host, by the same path, and on every host? (hvdrun --hosts ... "
-		       "ls -l, srun ls -l)";
+		return "does the program exist under the same path on every host? (hvdrun --hosts ... ls -l, srun ls "
+		       "-l)";
 	if (status == 126 && !end->error)
-		return "may the program be executed on that host? (file system mounted noexec, permissions, another "
-		       "CPU)";
+		return "is the program executable on that host? (file system mounted noexec, permissions, another CPU)";
 	if (begins(end->error, "ModuleNotFoundError") || begins(end->error, "ImportError"))
 		return "is the module installed on that host, and is the same Python used there as on the others?";
 	return NULL;
@@ -219,15 +218,15 @@ static const char *advice_on_signal(const struct hvd_rank_end *end)
 {
 	switch (hvd_status_exit(end->status) - 128) {
 	case SIGBUS:
-		return "a file that was mapped into memory had no room: is /dev/shm full there? (df /dev/shm; fewer "
-		       "workers of DataLoader use less of it)";
+		return "there was no space for a file mapped into memory: is /dev/shm full there? (df /dev/shm; fewer "
+		       "DataLoader workers use less)";
 	case SIGSEGV:
 	case SIGILL:
 	case SIGFPE:
 		return "native code crashed: PYTHONFAULTHANDLER=1 in the environment of the ranks shows where";
 	case SIGKILL:
-		return "who killed it? The scheduler, if a line above says CANCELLED (scancel, a time limit); else the "
-		       "kernel, because the host's memory was used up (dmesg there), or a user";
+		return "find out who killed it: the scheduler, if a line above says CANCELLED (scancel, a time limit); "
+		       "else the kernel for lack of memory (dmesg there), or a user";
 	default:
 		return NULL;
 	}
@@ -272,10 +271,10 @@ static char *loss_headline(const struct hvd_loss *cause)
 		return hvd_xasprintf("%s failed first: the host was lost", host);
 	if (cause->of == HVD_LOSS_SHIM)
 		return hvd_xasprintf(
-			"the rank shim (hvd-shim) of rank %u on %s failed first: it has ended without a word",
+			"the rank shim (hvd-shim) of rank %u on %s failed first: it ended without a message",
 			(unsigned)cause->rank, host);
 	return hvd_xasprintf("%s on %s failed first: %s", hvd_loss_name(cause), host,
-			     cause->status < 0 ? "it has ended without a word"
+			     cause->status < 0 ? "it ended without a message"
 					       : hvd_status_text(cause->status, buf, sizeof(buf)));
 }
 
@@ -296,8 +295,8 @@ static char *loss_text(const struct hvd_failure_report *report, const struct hvd
 		hvd_cleanup_free char *error = shown(first->end.error ? first->end.error : "");
 
 		span(cause->at, first->at, first->at, when);
-		hvd_xappendf(&out, "\n  of the ranks first rank %u on %s, %s: %s%s%s", (unsigned)first->end.rank, host,
-			     when, how(&first->end, buf), *error ? ": " : "", error);
+		hvd_xappendf(&out, "\n  the first rank to fail was rank %u on %s, %s: %s%s%s",
+			     (unsigned)first->end.rank, host, when, how(&first->end, buf), *error ? ": " : "", error);
 		add_losses(&out, report, first, cause);
 		add_others(&out, report, first);
 	} else if (report->with_all) {

@@ -35,7 +35,7 @@ void hvd_hang_describe(const struct hvd_stall *stall, struct hvd_err *err)
 		    : silent.n == 1 ? ", and this host does not answer: "
 				    : ", and these hosts do not answer: ",
 		    names);
-	hvd_err_hint(err, "--hang-timeout says how long is too long");
+	hvd_err_hint(err, "--hang-timeout sets this limit");
 	free(names);
 	hvd_strv_free(&silent);
 }
@@ -50,7 +50,7 @@ static void on_stacks(json_t *said, void *arg)
 	if (groups)
 		hvd_log_text(watch->log, HVD_LOG_WARN, groups);
 	if (action == HVD_HANG_REPORT)
-		hvd_info(watch->log, "the job goes on; --hang-action can have it ended");
+		hvd_info(watch->log, "the job goes on; --hang-action=kill would end it");
 	else
 		watch->end(&watch->why, action == HVD_HANG_REQUEUE, watch->arg);
 }

@@ -54,9 +54,9 @@ static void put_head(FILE *out, const struct hvd_stack_groups *groups, const str
 	char where[HVD_STACK_TEXT], kernel[HVD_STACK_TEXT];
 
 	if (group->n == 1)
-		fprintf(out, "%srank %lld", first->child ? "a further process of " : "", (long long)first->rank);
+		fprintf(out, "%srank %lld", first->child ? "another process of " : "", (long long)first->rank);
 	else {
-		fprintf(out, "%zu %s (", group->n, first->child ? "further processes of ranks" : "ranks");
+		fprintf(out, "%zu %s (", group->n, first->child ? "other processes of ranks" : "ranks");
 		put_ranks(out, group);
 		fputs(")", out);
 	}

@@ -71,7 +71,7 @@ static json_t *run_step(const struct hvd_strv *argv, struct hvd_err *err)
 	pid_t pid;
 
 	if (out < 0 || said < 0) {
-		hvd_err_sys(err, "cannot keep what the hosts say in memory");
+		hvd_err_sys(err, "cannot store the hosts' answers in memory");
 		return NULL;
 	}
 	step_env(&env);
@@ -87,7 +87,7 @@ static json_t *run_step(const struct hvd_strv *argv, struct hvd_err *err)
 	if (hvd_wait(pid, hvd_deadline_in(ALL_SECONDS - 1), NULL, NULL) != 0)
 		hvd_end(pid, 1, NULL);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", out);
-	text = hvd_read_file(path, MAX_OUTPUT, "what the hosts say", &len, err);
+	text = hvd_read_file(path, MAX_OUTPUT, "the hosts' answers", &len, err);
 	if (!text)
 		return NULL;
 	answers = hvd_stack_pieces_read(text, len);
@@ -132,7 +132,7 @@ static int find_job(unsigned number, struct hvd_slurm_job *job, struct hvd_err *
 	if (job->state == HVD_SLURM_RUNNING && job->hosts.n)
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "job %u %s", number,
-		    job->state == HVD_SLURM_ENDED ? "has ended" : "has not begun to run");
+		    job->state == HVD_SLURM_ENDED ? "has ended" : "has not started");
 	return hvd_err_hint(err, "squeue --me lists your jobs");
 }
 
@@ -147,7 +147,7 @@ static json_t *ask_slurm(const char *target, const char *task, struct hvd_err *e
 	if (*end == '.')
 		step = strtoul(end + 1, &end, 10);
 	if (end == target || *end || number == 0 || number > UINT32_MAX || step > UINT32_MAX) {
-		hvd_err_set(err, HVD_E_USAGE, "--stacks: '%s' is no job", target);
+		hvd_err_set(err, HVD_E_USAGE, "--stacks: '%s' is not a job", target);
 		hvd_err_hint(err, "write the number of a job (123), of a step (123.0), or pid:PID");
 		return NULL;
 	}
@@ -184,7 +184,7 @@ static json_t *ask(const char *target, const char *task, const struct hvd_log *l
 	hvd_verbose(log, "%s", said ? "the launch on this host has no ranks that it can show" : err->msg);
 	if (strncmp(target, "pid:", 4) == 0) {
 		if (!said && err->code == HVD_E_NOENT)
-			hvd_err_set(err, HVD_E_USAGE, "process %s is no hvdrun or srun --hvd of yours on this host",
+			hvd_err_set(err, HVD_E_USAGE, "process %s is not an hvdrun or srun --hvd of yours on this host",
 				    target + 4);
 		return said;
 	}

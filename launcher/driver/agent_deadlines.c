@@ -42,7 +42,8 @@ static void out_of_time(struct hvd_agent_registry *agents)
 
 	hvd_err_set(&why, HVD_E_TIMEOUT, "the start took longer than %g seconds: %s",
 		    agents->opts->spec->deadlines.start, missing);
-	hvd_err_hint(&why, "are these hosts up, %sdoes a firewall block port %u of %s? --start-timeout gives more time",
+	hvd_err_hint(&why,
+		     "are these hosts up, %sdoes a firewall block port %u of %s? --start-timeout allows more time",
 		     strcmp(agents->opts->id_text, "munge") == 0 ? "is munged running there, " : "",
 		     hvd_clients_port(agents->clients), agents->self.host);
 	free(missing);
@@ -73,10 +74,11 @@ static void explain(const struct hvd_agent_registry *agents, const struct hvd_ho
 		hvd_err_hint(why, "is the host frozen, or is hvd-agent stopped there?");
 	} else {
 		hvd_err_set(why, HVD_E_TIMEOUT, "%s within %g seconds",
-			    host->client ? "it did not say what it reaches" : "no word came from there",
+			    host->client ? "its node agent did not report which hosts it reaches"
+					 : "its node agent did not register",
 			    agents->opts->spec->deadlines.start);
 		hvd_err_hint(why,
-			     "is the host up, does a firewall block port %u of %s? --start-timeout gives more time",
+			     "is the host up, does a firewall block port %u of %s? --start-timeout allows more time",
 			     hvd_clients_port(agents->clients), agents->self.host);
 	}
 	hvd_err_host(why, host->name);

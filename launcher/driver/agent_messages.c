@@ -15,7 +15,7 @@ static int take_registration(struct hvd_agent_registry *agents, struct hvd_clien
 	char buf[32];
 
 	if (agents->barrier == HVD_BARRIER_ALL && cl->role != HVD_ROLE_NONE) {
-		hvd_err_set(&why, HVD_E_PROTO, "a node agent registers a second time");
+		hvd_err_set(&why, HVD_E_PROTO, "a node agent registered twice");
 		if (cl->role == HVD_ROLE_AGENT)
 			hvd_err_host(&why, hvd_host_table_name(&agents->table, cl->host, buf));
 		hvd_agent_registry_fail(agents, &why);

@@ -212,7 +212,7 @@ static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, v
 	if (why->hint[0])
 		hvd_info(cls->log, "%s", why->hint);
 	if (++cls->n_warnings == MAX_WARNINGS)
-		hvd_warn(cls->log, "more refused connections are not told of");
+		hvd_warn(cls->log, "further refused connections are not reported");
 }
 
 static void on_unproven(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
@@ -232,8 +232,7 @@ static void on_full(void *arg)
 		 "need at least one each",
 		 hvd_nofile());
 	hvd_info(cls->log,
-		 "raise the limit where the launch begins: ulimit -Hn, or LimitNOFILE= of the service that it "
-		 "runs in");
+		 "raise the limit where the launch starts: ulimit -Hn, or LimitNOFILE= of the service that it runs in");
 }
 
 struct hvd_client *hvd_clients_first(const struct hvd_clients *cls)

@@ -345,11 +345,11 @@ static int check_room(const struct hvd_driver_opts *opts, struct hvd_err *err)
 
 	if (opts->hosts + OTHER_FILES <= files)
 		return 0;
-	hvd_err_set(err, HVD_E_LIMIT, "%u hosts need a connection each, and this process may open %lu files",
+	hvd_err_set(err, HVD_E_LIMIT, "%u hosts need a connection each, but this process may open only %lu files",
 		    (unsigned)opts->hosts, files);
 	return hvd_err_hint(err,
-			    "raise the limit where the launch begins to more than %u: ulimit -Hn, or LimitNOFILE= "
-			    "of the service that it runs in",
+			    "raise the limit where the launch starts to more than %u: ulimit -Hn, or LimitNOFILE= of "
+			    "the service that it runs in",
 			    (unsigned)opts->hosts + OTHER_FILES);
 }
 

@@ -142,16 +142,16 @@ int hvd_host_table_register(struct hvd_host_table *table, const json_t *msg, uin
 	if (table->n == 0)
 		set_size(table, (uint32_t)nodes, (uint32_t)size);
 	if ((uint32_t)nodes != table->n || (size && table->size && (uint32_t)size != table->size)) {
-		hvd_err_set(err, HVD_E_PROTO, "%s knows of %u hosts and %u ranks, the driver of %u and %u", fresh.name,
-			    (unsigned)nodes, (unsigned)size, table->n, table->size);
+		hvd_err_set(err, HVD_E_PROTO, "%s knows of %u hosts and %u ranks, but the driver knows of %u and %u",
+			    fresh.name, (unsigned)nodes, (unsigned)size, table->n, table->size);
 		hvd_host_info_clear(&fresh);
 		return -1;
 	}
 	if (table->hosts[node].stage != HVD_STAGE_EXPECTED) {
-		hvd_err_set(err, HVD_E_PROTO, "%s registers as host %u, which %s is already", fresh.name,
+		hvd_err_set(err, HVD_E_PROTO, "%s registers as host %u, but %s already has this number", fresh.name,
 			    (unsigned)node, table->hosts[node].node.name);
-		hvd_err_hint(err, "do the tasks of one host run in several network namespaces, as those of containers? "
-				  "srun --hvd does not mind");
+		hvd_err_hint(err, "do the tasks of one host run in several network namespaces, for example in "
+				  "containers? srun --hvd supports this");
 		hvd_host_info_clear(&fresh);
 		return -1;
 	}
@@ -221,7 +221,7 @@ static int add_edge(struct hvd_host_table *table, uint32_t from, const json_t *e
 		return 0; /* it has left since it was to be probed */
 	if (v[0] >= table->n || v[0] == from || v[3] >= HVD_REACH_N || v[2] >= n_told ||
 	    !(addr = hvd_host_table_addr(&table->hosts[v[0]].node, (size_t)v[1], &to_if)))
-		return hvd_err_set(err, HVD_E_PROTO, "a probe report names what was not asked for");
+		return hvd_err_set(err, HVD_E_PROTO, "a probe report names an address that was not asked for");
 	if (v[2] < 0)
 		v[2] = HVD_NO_IFACE;
 	else if (state->kept)
@@ -253,7 +253,7 @@ int hvd_host_table_report(struct hvd_host_table *table, uint32_t index, const js
 	size_t i;
 
 	if (state->stage != HVD_STAGE_PROBING)
-		return hvd_err_set(err, HVD_E_PROTO, "a probe report came unasked");
+		return hvd_err_set(err, HVD_E_PROTO, "a probe report came without a request");
 	if (hvd_get_array(msg, "edges", MAX_EDGES_PER_NODE, &edges, err) != 0)
 		return -1;
 	json_array_foreach(edges, i, entry)
@@ -337,8 +337,8 @@ char *hvd_host_table_missing(const struct hvd_host_table *table)
 	static const struct {
 		enum hvd_stage stage;
 		const char *what;
-	} lacking[] = {{HVD_STAGE_EXPECTED, "no word from"}, {HVD_STAGE_PROBING, "no probe report from"}};
-	char *text = hvd_xstrdup(table->n ? "" : "no word from any host"), buf[32];
+	} lacking[] = {{HVD_STAGE_EXPECTED, "no registration from"}, {HVD_STAGE_PROBING, "no probe report from"}};
+	char *text = hvd_xstrdup(table->n ? "" : "no registration from any host"), buf[32];
 
 	for (size_t i = 0; i < sizeof(lacking) / sizeof(lacking[0]); i++) {
 		struct hvd_strv hosts = {0};

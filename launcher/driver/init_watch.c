@@ -46,7 +46,7 @@ static void fail(struct hvd_init_watch *watch, const struct hvd_init_round *epoc
 
 	hvd_err_set(&why, HVD_E_TIMEOUT, "%s within %g s of the first rank that did; ending the launch", missing,
 		    watch->patience);
-	hvd_err_hint(&why, "what do these ranks do instead? --init-timeout gives more time");
+	hvd_err_hint(&why, "what do these ranks do instead? --init-timeout allows more time");
 	free(missing);
 	hvd_rv_service_ask_waits(watch->service);
 	hvd_init_watch_stop(watch);
@@ -162,12 +162,11 @@ void hvd_init_watch_refused(struct hvd_init_watch *watch, const char *host, cons
 		return;
 	}
 	watch->refused[i] = name;
-	hvd_warn(
-		watch->log,
-		"ranks seem to wait for a server at %s port %d on %s, where nobody listens: for "
-		"init_process_group(init_method=\"tcp://...\") rank 0 starts none, since this launch serves the store; "
-		"--store=rank0 (srun: --hvd-store=rank0) has it start one",
-		hvd_addr_text(&addr, text), (int)port, host);
+	hvd_warn(watch->log,
+		 "ranks seem to wait for a server at %s port %d on %s, where nobody listens: with "
+		 "init_process_group(init_method=\"tcp://...\") rank 0 starts no server, because this launch serves "
+		 "the store; --store=rank0 (srun: --hvd-store=rank0) makes rank 0 start one",
+		 hvd_addr_text(&addr, text), (int)port, host);
 }
 
 void hvd_init_watch_destroy(struct hvd_init_watch *watch)

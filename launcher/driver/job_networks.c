@@ -81,7 +81,7 @@ static int no_network(const struct hvd_host_info *nodes, uint32_t n, const struc
 
 		hvd_verbose(log, "%s has %s", nodes[i].name, text);
 	}
-	return hvd_err_hint(err, "mend the network, or leave out the host that differs (srun --exclude=HOST)");
+	return hvd_err_hint(err, "fix the network, or leave out the host that differs (srun --exclude=HOST)");
 }
 
 /* Was there an address of IPv6 that the first round of the probe did not try (hvd_probe_order())? */
@@ -164,8 +164,8 @@ int hvd_job_networks_choose(struct hvd_plan *plan, const struct hvd_plan_group *
 
 	if (plan->loopback && !one) {
 		hvd_err_set(err, HVD_E_NET, "loopback (lo) connects the ranks of one machine only");
-		return hvd_err_hint(err, "--network-interfaces names an interface that connects the hosts; without it "
-					 "one is looked for");
+		return hvd_err_hint(err, "name an interface that connects the hosts (--network-interfaces), or leave "
+					 "the option out to have one found");
 	}
 	plan->local = one && (plan->loopback || !plan->elastic);
 	if (!one)
@@ -237,7 +237,7 @@ static int not_reached(const struct hvd_plan *plan, const struct hvd_host_table 
 			    "it is another machine, and the ranks of this job are connected over loopback (lo)");
 	else
 		hvd_err_set(err, HVD_E_NET, "it does not reach the other hosts over their network; it has %s", have);
-	hvd_err_hint(err, plan->local ? "the job goes on without it; --network-interfaces names another interface"
+	hvd_err_hint(err, plan->local ? "the job goes on without it; name another interface with --network-interfaces"
 				      : "the job goes on without it; a host must be in the network that the first "
 					"hosts share");
 	free(have);

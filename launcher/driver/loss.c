@@ -12,9 +12,10 @@
 static const struct kind {
 	const char *name, *what, *duty, *outlook;
 } kinds[HVD_LOSS_KINDS] = {
-	[HVD_LOSS_AGENT] = {"hvd-agent", "the node agent", "through which the ranks there use the rendezvous",
-			    "the ranks have met and go on; those there fail when they use the store again"},
-	[HVD_LOSS_SHIM] = {"hvd-shim", "the rank shim", "which had started the rank", "its rank has ended with it"},
+	[HVD_LOSS_AGENT] =
+		{"hvd-agent", "the node agent", "it connected the ranks there to the rendezvous",
+		 "the ranks have initialized and go on; ranks on this host fail when they use the store again"},
+	[HVD_LOSS_SHIM] = {"hvd-shim", "the rank shim", "it had started the rank", "its rank has ended with it"},
 	[HVD_LOSS_HOST] = {.duty = "with all ranks there"},
 };
 

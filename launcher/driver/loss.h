@@ -30,9 +30,8 @@ struct hvd_loss {
 	int64_t at;       /* ns since the epoch, by this process's clock */
 };
 
-/* Questions for the user. */
-#define HVD_LOSS_HINT                                                                                                  \
-	"was it killed by a user (pkill), or by the kernel, because the host's memory was used up? (dmesg there)"
+/* What to look for. */
+#define HVD_LOSS_HINT "was it killed by a user (pkill), or by the kernel for lack of memory? (dmesg there)"
 
 /* Read a message "died" into *loss, except host and of; `at` is by the host's clock. -1 with err set. */
 int hvd_loss_parse(const json_t *msg, struct hvd_loss *loss, struct hvd_err *err);

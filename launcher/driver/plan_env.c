@@ -116,8 +116,8 @@ static int list_workers(struct hvd_plan *plan, const struct hvd_host_table *tabl
 	hvd_err_set(err, HVD_E_USAGE,
 		    "TF_CONFIG is too long for a job of %d ranks, %d of them on one host: %zu KB for each rank",
 		    plan->layout.size, most, len / 1024);
-	return hvd_err_hint(err, "leave tensorflow out of --hvd-frameworks, and have the program say where its workers "
-				 "are");
+	return hvd_err_hint(
+		err, "leave tensorflow out of --hvd-frameworks, and set the addresses of its workers in the program");
 }
 
 int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_host_table *table, const struct hvd_launch_spec *spec,

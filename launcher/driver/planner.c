@@ -71,9 +71,7 @@ static int decide(struct hvd_plan *plan, struct hvd_plan_group *group, bool agai
 
 	if (rc == 0 && !plan->local) {
 		if (!hvd_networks_serve_horovod(&plan->networks) && !plan->mpi)
-			hvd_warn(log,
-				 "the network is one of IPv6, as it was named; Horovod's rendezvous client knows IPv4 "
-				 "only");
+			hvd_warn(log, "the named network is IPv6; Horovod's rendezvous client supports IPv4 only");
 		hvd_job_networks_tell(plan, group, unused, log);
 		hvd_plan_check_user_ifnames(plan, group->table, log);
 	}

@@ -135,22 +135,22 @@ static char *lacks(const struct hvd_host_entry *host, const char **hint)
 	char text[32], least[32];
 
 	if (magnitude(skew) > HVD_PREFLIGHT_SKEW) {
-		*hint = "is its time synchronised? (chronyc tracking, timedatectl)";
+		*hint = "is its clock synchronized? (chronyc tracking, timedatectl)";
 		return hvd_xasprintf("its clock is %.1f s %s the launcher's", magnitude(skew),
 				     skew > 0 ? "ahead of" : "behind");
 	}
 	if (check->shm >= 0 && check->shm < HVD_PREFLIGHT_SHM) {
-		*hint = "remove what lies in /dev/shm, or have it made larger";
+		*hint = "remove files from /dev/shm, or make it larger";
 		return hvd_xasprintf("%s are free in /dev/shm, and %s are needed", bytes_text(check->shm, text),
 				     bytes_text(HVD_PREFLIGHT_SHM, least));
 	}
 	if (check->tmp >= 0 && check->tmp < HVD_PREFLIGHT_TMP) {
-		*hint = "remove what lies in /tmp";
+		*hint = "remove files from /tmp";
 		return hvd_xasprintf("%s are free in /tmp, and %s are needed", bytes_text(check->tmp, text),
 				     bytes_text(HVD_PREFLIGHT_TMP, least));
 	}
-	*hint = "run it there by hand: HVD_PREFLIGHT_HOOK names it";
-	return check->hook ? hvd_xasprintf("the site's program says: %s", check->hook) : NULL;
+	*hint = "run it there by hand; HVD_PREFLIGHT_HOOK names the program";
+	return check->hook ? hvd_xasprintf("the site's program reports: %s", check->hook) : NULL;
 }
 
 /* Compared with the others. */
@@ -162,19 +162,19 @@ static char *behind(const struct hvd_host_table *table, enum hvd_stage least, co
 	double rtt = median(table, least, rtt_of);
 	char a[32], b[32];
 
-	*hint = "nvidia-smi -q there tells more";
+	*hint = "nvidia-smi -q there shows more";
 	if (check->known && gpus_of(host) < gpus)
 		return hvd_xasprintf("it has %d GPUs, the others have %.0f", (int)gpus_of(host), gpus);
 	if (check->gpu)
 		return hvd_xstrdup(check->gpu);
-	*hint = "is it set up as the others are? (limits.conf, PropagateResourceLimits, LimitMEMLOCK= of its daemons)";
+	*hint = "is it set up like the others? (limits.conf, PropagateResourceLimits, LimitMEMLOCK= of its daemons)";
 	if (check->memlock >= 0 && (double)check->memlock < median(table, least, memlock_of) / 2)
-		return hvd_xasprintf("%s of memory may be locked there, and more on the others",
+		return hvd_xasprintf("%s of memory may be locked there, but more on the others",
 				     bytes_text(check->memlock, a));
 	if (check->nofile >= 0 && (double)check->nofile < median(table, least, nofile_of) / 2)
-		return hvd_xasprintf("a process may open %lld files there, and %.0f on the others",
+		return hvd_xasprintf("a process may open %lld files there, but %.0f on the others",
 				     (long long)check->nofile, median(table, least, nofile_of));
-	*hint = "look at its network interface, cable and switch port (ethtool, ibstat)";
+	*hint = "check its network interface, cable and switch port (ethtool, ibstat)";
 	if (host->mbps > 0 && host->mbps < rate * SLOW_PART)
 		return hvd_xasprintf("%s to its neighbours, median %s", hvd_preflight_rate(host->mbps, a),
 				     hvd_preflight_rate(rate, b));

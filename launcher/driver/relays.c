@@ -60,9 +60,9 @@ void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *op
 	grow(relays, table->n);
 	make_tree(relays, table, hosts, n, fan_out);
 	hvd_verbose(log,
-		    "ranks meet at a relay of the rendezvous on their host%s: %u relays, %u of them connect to the "
-		    "rendezvous itself",
-		    relays->network ? ", those of PyTorch at that of rank 0's host" : "", (unsigned)n,
+		    "ranks rendezvous through a relay on their host%s: %u relays, %u of them connect to the rendezvous "
+		    "directly",
+		    relays->network ? ", those of PyTorch through the relay on rank 0's host" : "", (unsigned)n,
 		    (unsigned)(n < fan_out ? n : fan_out));
 	free(hosts);
 }

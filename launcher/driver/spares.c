@@ -80,7 +80,8 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 	if (agents->table.in_stage[awaited] > spares_left(agents))
 		return; /* the start's deadline says which do not answer */
 	hvd_err_set(&why, HVD_E_TIMEOUT, "%s",
-		    gathering ? "no word came from there in time" : "it did not say in time what it reaches");
+		    gathering ? "its node agent did not register in time"
+			      : "its node agent did not report in time which hosts it reaches");
 	hvd_err_hint(&why, "is the host up, does a firewall block port %u of %s?", hvd_clients_port(agents->clients),
 		     agents->self.host);
 	for (uint32_t h = 0; h < agents->table.n; h++)
@@ -131,9 +132,9 @@ void hvd_spares_stop(struct hvd_agent_registry *agents)
 
 static int refuse(const struct hvd_agent_registry *agents, uint32_t n_bad, const char *list, struct hvd_err *err)
 {
-	hvd_err_set(err, HVD_E_FAILED, "%u hosts are not fit for the job, and it has %u spare%s left:%.800s",
+	hvd_err_set(err, HVD_E_FAILED, "%u hosts are not fit for the job, but it has %u spare%s left:%.800s",
 		    (unsigned)n_bad, (unsigned)spares_left(agents), spares_left(agents) == 1 ? "" : "s", list);
-	return hvd_err_hint(err, "have these hosts mended, exclude them, or ask for more hosts and --spares=%u",
+	return hvd_err_hint(err, "fix these hosts, exclude them, or ask for more hosts and --spares=%u",
 			    (unsigned)(n_bad + agents->spares.used));
 }
 
@@ -272,12 +273,12 @@ static int check_ranks(const struct hvd_agent_registry *agents, struct hvd_err *
 	if (most > 0 && most >= wanted)
 		return 0;
 	hvd_err_set(err, agents->spares.used ? HVD_E_FAILED : HVD_E_USAGE,
-		    "without %u spare host%s there are %u slots, and the job has %u ranks",
+		    "without %u spare host%s there are %u slots, but the job has %u ranks",
 		    (unsigned)(agents->spares.used + spares), agents->spares.used + spares == 1 ? "" : "s",
 		    (unsigned)most, (unsigned)wanted);
 	if (agents->opts->mode != HVD_START_HOSTS)
-		return hvd_err_hint(err, "srun's -n counts the tasks of spare hosts as well: leave it out, and say "
-					 "--ntasks-per-node, and -N with the spares");
+		return hvd_err_hint(err, "srun's -n counts the tasks of spare hosts as well: replace it by "
+					 "--ntasks-per-node, and an -N that includes the spares");
 	return hvd_err_hint(err, "ask for more hosts, or for spares that have as many slots as the others");
 }
 

@@ -59,7 +59,7 @@ static void check_one(const struct hvd_plan *plan, const struct hvd_host_table *
 			continue;
 		what = say(plan, node, h, var);
 		text = hvd_xasprintf("%s=%s (from %s) %s", hvd_user_ifname_name(var), node->user_ifnames[var].value,
-				     node->user_ifnames[var].source, *what ? what : "is left as it is");
+				     node->user_ifnames[var].source, *what ? what : "is left unchanged");
 		if (!*what)
 			hvd_verbose(log, "%s: %s", node->name, text);
 		while (*what && i < n && strcmp(told[i], text) != 0)

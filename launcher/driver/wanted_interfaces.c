@@ -15,9 +15,8 @@ static int lacks_iface(const struct hvd_host_info *node, const char *what, const
 
 	hvd_err_set(err, HVD_E_USAGE, "there is no usable interface %s%s there, only %s%s%s", what, name, have,
 		    node->dropped ? "; left out: " : "", node->dropped ? node->dropped : "");
-	hvd_err_hint(err,
-		     "name interfaces that every host has, by name, pattern (ib*), subnet (10.1.0.0/16) or what they "
-		     "are not (^docker0); or leave the option out to have them found");
+	hvd_err_hint(err, "name interfaces that every host has, by name, pattern (ib*), subnet (10.1.0.0/16) or "
+			  "exclusion (^docker0); or leave the option out to have them found");
 	return hvd_err_host(err, node->name);
 }
 
@@ -40,7 +39,7 @@ static int check_nics(const struct hvd_host_info *node, const struct hvd_nicspec
 				return 0;
 	hvd_strv_add_all(&list, nics);
 	text = hvd_strv_join(&list, ",");
-	rc = lacks_iface(node, "that is wanted by ", text, err);
+	rc = lacks_iface(node, "that matches ", text, err);
 	free(text);
 	hvd_strv_free(&list);
 	return rc;
@@ -93,10 +92,9 @@ int hvd_host_table_restrict(struct hvd_host_table *table, uint32_t index, char *
 	}
 	node->n_ifaces = (uint16_t)kept;
 	if (more)
-		hvd_host_info_dropped(node,
-				      hvd_xasprintf("%u slower ones than the first %d, which can be named to be used",
-						    more, HVD_MAX_NICS),
-				      true);
+		hvd_host_info_dropped(
+			node, hvd_xasprintf("%u slower than the first %d; name them to use them", more, HVD_MAX_NICS),
+			true);
 	table->ipv6 = hvd_nicspec_ipv6(&spec);
 	hvd_nicspec_clear(&spec);
 	return 0;

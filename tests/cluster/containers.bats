@@ -317,7 +317,7 @@ END
     for given in --container-image=ubuntu --container-name=one --container=/bundle; do
         run on_login hvdrun -N1 -n1 "$given" true
         exits 2
-        has "cannot start ranks in a container of srun's (${given%%=*})" "srun --hvd does it"
+        has "cannot start ranks in a container that srun starts (${given%%=*})" "use srun --hvd"
     done
     run on_login env PYXIS_CONTAINER_IMAGE=ubuntu hvdrun -N1 -n1 true
     exits 2

@@ -45,13 +45,13 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     ended 20
     ((status != 0))
     has "rank 2: its store is lost" "hvd: error: hvd-agent on hvdn2 failed first: killed by signal 9 (SIGKILL)" \
-        "through which the ranks there use the rendezvous, pid "
+        "it connected the ranks there to the rendezvous, pid "
     rm -rf "${WORK:?}"/*
     begin_ranks 4 launch hvdrun "${FOUR[@]}" $RANK
     kill_one hvdn2 -x hvd-agent
     ended 20
     exits 3
-    has "hvdrun: error: hvd-agent on hvdn2 failed first: killed by signal 9 (SIGKILL)" "of the ranks first rank "
+    has "hvdrun: error: hvd-agent on hvdn2 failed first: killed by signal 9 (SIGKILL)" "the first rank to fail was rank "
 }
 
 @test "a node agent is killed and the ranks need nothing of it: they go on, and a failure of one elsewhere is still found" {
@@ -63,7 +63,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     wait_for 6 connected hvdn2
     kill_one hvdn2 -x hvd-agent
     says 5 "warning: hvdn2: the node agent (hvd-agent, pid "
-    said "was killed by signal 9 (SIGKILL); the ranks have met and go on; those there fail when they use the store again"
+    said "was killed by signal 9 (SIGKILL); the ranks have initialized and go on; ranks on this host fail when they use the store again"
     on_login touch go
     ended 15
     exits_one_of 4 143
@@ -111,7 +111,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     as_root hvdn2 pkill -KILL -u alice -n -x hvd-shim
     ended 15
     ((status != 0))
-    has "hvdrun: error: the rank shim (hvd-shim) of rank " " on hvdn2 failed first: it has ended without a word"
+    has "hvdrun: error: the rank shim (hvd-shim) of rank " " on hvdn2 failed first: it ended without a message"
     has_not "srun ended:"
 }
 
@@ -270,19 +270,19 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     ended 20
     exits 137
     has "hvd: the ranks were ended by SIGKILL, since job " " was cancelled (scancel): as the first one rank 0 on hvdn1"
-    has_not "who killed it?"
+    has_not "who killed it"
     begin launch hvdrun -N1 -n2 --overcommit bash -c 'trap "" TERM; echo ready; while :; do sleep 0.2; done'
     says_times 10 2 ready
     on_login sh -c 'scancel "$(squeue -h -o %A)"'
     ended 20
     exits 137
     has "hvdrun: error: srun ended: exit code 137"
-    has_not "failed first" "who killed it?"
+    has_not "failed first" "who killed it"
     # Of a step that was cancelled the controller knows nothing afterwards, and what slurmstepd says of it may get lost.
     begin launch srun -N1 -n1 bash -c 'echo ready; exec sleep 50'
     says 10 ready
     on_login sh -c 'scancel "$(squeue -h -o %A).0"'
     ended 20
     exits 137
-    has "who killed it? The scheduler, if a line above says CANCELLED"
+    has "who killed it: the scheduler, if a line above says CANCELLED"
 }

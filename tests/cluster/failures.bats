@@ -125,11 +125,11 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     for with in srun hvdrun; do
         fault node-freeze hvdn2
         begin launch "$with" --hvd-start-timeout=2 "${FOUR[@]}" true
-        says 8 "the start took longer than 2 seconds: no word from hvdn2"
+        says 8 "the start took longer than 2 seconds: no registration from hvdn2"
         fault node-thaw hvdn2
         ended 20
         if [[ $with == hvdrun ]]; then exits 1; else exits_one_of 1 143; fi
-        has "are these hosts up" "start-timeout gives more time"
+        has "are these hosts up" "start-timeout allows more time"
         assert_no_leftovers 15
     done
 }

@@ -145,13 +145,13 @@ time.sleep(60)' 3>&- &
     has "hosts are listed"
     run on_login hvdrun --launcher=fork -np 2 -J name hostname
     exits 2
-    has "--job-name is srun's, and it is not srun that starts the ranks"
+    has "--job-name is an option of srun, but srun does not start the ranks"
     run on_login hvdrun -n 2 --min-np 1 hostname
     exits 2
     has "only within a Slurm job"
     run on_login env PATH=/nowhere "$B/bin/hvdrun" -np 2 -J name hostname
     exits 2
-    has "--job-name is srun's, and srun is not in PATH"
+    has "--job-name is an option of srun, but srun is not in PATH"
     nobody_left 2
     assert_no_leftovers
 }
@@ -354,7 +354,7 @@ limited() {
     [[ $(allowed) == "$all" ]]
     run on_login hvdrun --launcher fork --cpu-bind=map_cpu:0 -np 2 true
     exits 2
-    has "--cpu-bind=map_cpu:0 is srun's" "none, cores, and ldoms"
+    has "--cpu-bind=map_cpu:0 needs srun" "none, cores and ldoms"
     (($(on_login nproc) > 1)) || return 0
     run on_login hvdrun --launcher fork --cpu-bind=verbose,cores -np 2 "${cpus[@]}"
     exits 0

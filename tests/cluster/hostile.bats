@@ -166,7 +166,7 @@ assert r["left"] == 0 and r["failed"] == 0 and 9 < r["longest"] < 10 + 3 * int(s
     go_on
     selftest_ok 4 4
     (($(grep -c "refused a connection" <<<"$output") <= 8))
-    has "more refused connections are not told of"
+    has "further refused connections are not reported"
 }
 
 @test "strangers do not start the clock of a job that is still queued" {

@@ -185,7 +185,7 @@ END
     counts 3 "of <3>"
     run on_login salloc --quiet -N3 -n6 hvdrun -N3 --hosts hvdn3:1,hvdn1:2 bash -c "$SIZE"
     exits 2
-    has "--nodes does not fit the hosts that are listed"
+    has "--nodes (-N) does not match the "
     run on_login salloc --quiet -N2 --ntasks-per-node=2 hvdrun -np 3 --min-np 3 --max-np 3 bash -c "$SIZE"
     exits 0
     counts 3 "of <3>"

@@ -103,9 +103,9 @@ nobody_left() {
     agent hvdn1 --name=other
     ended 10
     exits 1
-    has "agents with 3 of 4 slots have come within 2 s: hvdn1 (2), other (1); 1 are missing" "--start-timeout"
-    agent_ends 0 1 "its job could not begin"
-    agent_ends 1 1 "its job could not begin"
+    has "agents with 3 of 4 slots have joined within 2 s: hvdn1 (2), other (1); 1 are missing" "--start-timeout"
+    agent_ends 0 1 "its job could not start"
+    agent_ends 1 1 "its job could not start"
     [ ! -e "$(home)/at" ]
     nobody_left
 }
@@ -148,7 +148,7 @@ nobody_left() {
     agent hvdn1 --index=3
     wait_for 5 on_host hvdlogin bash -c "ss -Htn state established '( sport = :$(sed -E 's/.*:([0-9]+)\/.*/\1/' <<<"$at") )' | grep -q ."
     run -1 on_host hvdn2 "$AGENT" connect "$at" --key-file key --index=3
-    has "there is an agent with the index 3 already, hvdn1"
+    has "another agent has index 3 already: hvdn1"
     # What scans ports, says nothing, or nothing sensible.
     as_root hvdn2 timeout 20 bash -c 'for i in {1..40}; do { echo "GET / HTTP/1.0"; echo; } >"/dev/tcp/$1/$2"; : >"/dev/tcp/$1/$2"; done' \
         x "${at%%[,:]*}" "$(sed -E 's/.*:([0-9]+)\/.*/\1/' <<<"$at")" || true
@@ -185,7 +185,7 @@ nobody_left() {
     agent hvdn2 --slots=2
     ended 20
     exits 0
-    has "rank 0" "rank 1" "rank 2" "an agent was turned away" "\\x1b[31m"
+    has "rank 0" "rank 1" "rank 2" "an agent was refused" "\\x1b[31m"
     has_not $'\nhvdrun: all is well'
     agent_ends 0 0
     agent_ends 1 0
@@ -313,11 +313,11 @@ nobody_left() {
     run -2 on_login hvdrun --launcher=join -np 2 true
     has "needs a key" "--key-file"
     run -2 on_login hvdrun --launcher=join --key-file key true
-    has "how many ranks" "-np"
+    has "needs the number of ranks" "-np"
     run -2 on_login hvdrun --launcher=join --key-file key -np 2 --hosts a,b true
-    has "the hosts are those whose agents come"
+    has "it uses the hosts whose agents connect"
     run -2 on_login hvdrun --launcher=join --key-file key -np 2 --discover hosts true
-    has "the hosts are those whose agents come"
+    has "it uses the hosts whose agents connect"
     run -1 on_login hvdrun --launcher=join --key-file key -np 2 --join-file /nowhere/at true
     has "cannot write the join file /nowhere/at"
     run -0 on_login hvdrun --launcher=join --key-file key -np 2 --dry-run true

@@ -172,7 +172,7 @@ END
     on_login rm -f go
     begin ompi in_job 2 4 hvdrun --launcher=mpirun -v python3 raises.py
     says_times 20 4 "ready 127.0.0.1"
-    said "ranks meet at a relay of the rendezvous on their host: 2 relays"
+    said "ranks rendezvous through a relay on their host: 2 relays"
     job=$(on_login squeue -h -u alice -t R -o %A)
     run on_login hvdrun --stacks "$job"
     exits 0

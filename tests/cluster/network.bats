@@ -226,7 +226,7 @@ NFT
     [[ $output =~ eth0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \([0-9.]+\):\ no\ answer ]]
     [[ $output =~ docker0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \([0-9.]+\): ]]
     has "lo (is the loopback interface)"
-    has "mend the network, or leave out the host that differs"
+    has "fix the network, or leave out the host that differs"
     ((took < 20000))
     launch_telling hvdrun -N4
     exits 1
@@ -255,7 +255,7 @@ NFT
         # shellcheck disable=SC2086
         launch_telling $option -N4
         exits 2
-        has "hvdn2: there is no usable interface ib0 there" "pattern (ib*), subnet (10.1.0.0/16) or what they are not (^docker0)"
+        has "hvdn2: there is no usable interface ib0 there" "pattern (ib*), subnet (10.1.0.0/16) or exclusion (^docker0)"
         has eth0
         ((took < 20000))
     done
@@ -281,7 +281,7 @@ NFT
     done
     launch_telling srun --hvd "--hvd-nics=wl*,10.99.0.0/16" -N4
     exits 2
-    has "there is no usable interface that is wanted by wl*,10.99.0.0/16 there, only"
+    has "there is no usable interface that matches wl*,10.99.0.0/16 there, only"
     for option in "srun --hvd --hvd-nics=10.78.0.5" "hvdrun --nics=10.78.0.5"; do
         # shellcheck disable=SC2086
         launch_telling $option -N4
@@ -314,7 +314,7 @@ NFT
     output=$first status=$status_first
     selftest_ok 2 2
     all_given "ib0 =ib0 $(cluster addr hvdn1 ib0)" hvdn1 hvdn2
-    has "slower ones than the first 64, which can be named to be used"
+    has "slower than the first 64; name them to use them"
 }
 
 @test "of named interfaces those that connect all hosts are used" {
@@ -382,7 +382,7 @@ NFT
         go_on
         as_root hvdn4 nft delete table inet test_firewall
         exits 1
-        grep -q "the start took longer than 4 seconds: no word from hvdn4\$" <<<"$output"
+        grep -q "the start took longer than 4 seconds: no registration from hvdn4\$" <<<"$output"
         has "does a firewall block port $port of hvdlogin"
     done
     assert_no_leftovers
@@ -494,7 +494,7 @@ any_on_ib0() {
         launch_telling env NCCL_SOCKET_IFNAME==eth0 $option -N4
         selftest_ok 4 4
         all_given "ib0 =eth0 $ib0"
-        has "NCCL_SOCKET_IFNAME==eth0 (from the environment) is left as it is"
+        has "NCCL_SOCKET_IFNAME==eth0 (from the environment) is left unchanged"
         [[ $output != *warning* ]]
     done
     wait_for 10 docker_is_up
@@ -509,7 +509,7 @@ any_on_ib0() {
     on_login bash -c 'rm ~/.nccl.conf'
     selftest_ok 4 4
     all_given "ib0 $ib0 "
-    has "/.nccl.conf) is left as it is"
+    has "/.nccl.conf) is left unchanged"
 }
 
 @test "on one machine named interfaces are used" {
@@ -556,6 +556,6 @@ any_on_ib0() {
     other srun --hvd --hvd-nics=fd79::/64 -N2
     selftest_ok 2 2
     all_given "eth6 =eth6 $(cluster addr --name "$OTHER" hvdn1 eth6 6)" hvdn1 hvdn2
-    has "warning: the network is one of IPv6, as it was named; Horovod's rendezvous client knows IPv4 only"
+    has "warning: the named network is IPv6; Horovod's rendezvous client supports IPv4 only"
     cluster fault --name "$OTHER" clear
 }

@@ -190,10 +190,10 @@ input() {
     without_munge
     run on_login hvdrun -N2 --pty true
     exits 2
-    has "there is no munge here" "--pty leaves no way for it" "--key-file=FILE"
+    has "there is no munge here" "which is impossible with --pty" "--key-file=FILE"
     run on_login hvdrun -N2 --input=/etc/hostname true
     exits 2
-    has "there is no munge here" "a file as --input leaves no way for it" "--key-file=FILE"
+    has "there is no munge here" "which is impossible with a file as --input" "--key-file=FILE"
     a_key key
     run on_login hvdrun --key-file=key -N2 -n2 --input=/etc/hosts sh -c 'grep -c hvdn1'
     exits 0

@@ -52,11 +52,11 @@ eight_without() {
     bad hvdn3
     run over_ssh --preflight=quick true
     exits 1
-    has "hvdn3: the site's program says: no licence on hvdn3"
+    has "hvdn3: the site's program reports: no licence on hvdn3"
     bad hvdn2 hvdn3
     run over_ssh --preflight=quick true
     exits 1
-    has "hvdn2: the site's program says: no licence on hvdn2" "hvdn3: the site's program says: no licence on hvdn3"
+    has "hvdn2: the site's program reports: no licence on hvdn2" "hvdn3: the site's program reports: no licence on hvdn3"
     run over_ssh --preflight=off bash -c "$RANKS"
     exits 0
 }
@@ -65,7 +65,7 @@ eight_without() {
     bad hvdn3
     run over_ssh --preflight=quick --spares=1 bash -c "$RANKS"
     exits 0
-    has "hvdn3 left out: the site's program says: no licence on hvdn3"
+    has "hvdn3 left out: the site's program reports: no licence on hvdn3"
     eight_without hvdn3
     bad hvdn1
     run over_ssh --preflight=quick --spares=1 hvd-selftest --quick
@@ -80,17 +80,17 @@ eight_without() {
     bad hvdn2
     run on_login env HVD_PREFLIGHT_HOOK="$(hook)" srun -N5 -n10 --ntasks-per-node=2 --hvd --hvd-preflight=quick --hvd-spares=1 bash -c "$RANKS"
     exits 0
-    has "hvdn2 left out: the site's program says: no licence on hvdn2"
+    has "hvdn2 left out: the site's program reports: no licence on hvdn2"
     eight_without hvdn2
     run on_login env HVD_PREFLIGHT_HOOK="$(hook)" hvdrun --preflight=quick --spares=1 -N5 -n10 --ntasks-per-node=2 bash -c "$RANKS"
     exits 0
-    has "hvdn2 left out: the site's program says: no licence on hvdn2"
+    has "hvdn2 left out: the site's program reports: no licence on hvdn2"
     eight_without hvdn2
     bad hvdn2 hvdn4
     # --hvd-spares implies --hvd-preflight=quick.
     run on_login env HVD_PREFLIGHT_HOOK="$(hook)" srun -N5 -n10 --ntasks-per-node=2 --hvd --hvd-spares=1 bash -c "$RANKS"
     exits 1
-    has "2 hosts are not fit for the job, and it has 1 spare" "no licence on hvdn2" "no licence on hvdn4"
+    has "2 hosts are not fit for the job, but it has 1 spare" "no licence on hvdn2" "no licence on hvdn4"
 }
 
 @test "ssh: with --preflight=off a host that cannot be reached is left out" {
@@ -133,7 +133,7 @@ fast() {
     eight_without hvdn2
     run on_login hvdrun --hosts hvdn1,hvdn2 -np 2 --spares=1 true
     exits 2
-    has "the job has 2 hosts, and needs 2 and 1 spare"
+    has "the job has 2 hosts, but needs 2 and 1 spare"
     run on_login hvdrun --mpi --hosts "$ALL" --spares=1 true
     exits 2
     has "--spares does not go with"
@@ -164,19 +164,19 @@ refused() {
 
 @test "ranks that the hosts without the spares do not hold are refused, whoever starts them" {
     refused srun -N2 -n4 --hvd --hvd-spares=1
-    has "without 1 spare host there are " " slots, and the job has 4 ranks" "srun's -n counts the tasks of spare hosts as well"
+    has "without 1 spare host there are " " slots, but the job has 4 ranks" "srun's -n counts the tasks of spare hosts as well"
     refused hvdrun -N2 -n4 --preflight=full --spares=1
-    has "without 1 spare host there are " " slots, and the job has 4 ranks" "srun's -n counts the tasks of spare hosts as well"
+    has "without 1 spare host there are " " slots, but the job has 4 ranks" "srun's -n counts the tasks of spare hosts as well"
     refused hvdrun -N5 -np 8 --ntasks-per-node=2 --spares=1
-    has "without 1 spare host there are 7 slots, and the job has 8 ranks"
+    has "without 1 spare host there are 7 slots, but the job has 8 ranks"
     refused salloc -Q -N2 -n4 srun -n4 --hvd --hvd-spares=1
-    has "without 1 spare host there are " " slots, and the job has 4 ranks"
+    has "without 1 spare host there are " " slots, but the job has 4 ranks"
     refused salloc -Q -N2 --ntasks-per-node=2 hvdrun -np 4 --spares=1
-    has "the job has 2 hosts, and needs 2 and 1 spare"
+    has "the job has 2 hosts, but needs 2 and 1 spare"
     refused hvdrun --hosts hvdn1:2,hvdn2:2 -np 4 --spares=1
-    has "the job has 2 hosts, and needs 2 and 1 spare"
+    has "the job has 2 hosts, but needs 2 and 1 spare"
     refused hvdrun --launcher=fork -np 4 --spares=1
-    has "the job has 1 hosts, and needs 1 and 1 spare"
+    has "the job has 1 hosts, but needs 1 and 1 spare"
     # The number of the job's tasks counts the spares, and so does one that says no more than --ntasks-per-node.
     run on_login salloc -Q -N2 -n4 srun --hvd --hvd-spares=1 true
     exits 0
@@ -214,6 +214,6 @@ refused() {
 @test "srun --hvd: a host whose munged has stopped is left out and named" {
     fault munged-stop hvdn4
     run on_login srun -N5 -n10 --ntasks-per-node=2 --hvd --hvd-spares=1 --hvd-start-timeout=20 bash -c "$RANKS"
-    has "hvdn4 left out: no word came from there in time"
+    has "hvdn4 left out: its node agent did not register in time"
     eight_without hvdn4
 }

@@ -260,7 +260,7 @@ is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
     as_root hvdlogin rmdir /dev/shm/here
     exits 1
     has ": cannot change to the directory /dev/shm/here: No such file or directory" \
-        "the current directory is not there" "that all hosts have"
+        "the current directory does not exist there" "that exists under the same path on all hosts"
     nobody_left
 }
 
@@ -272,7 +272,7 @@ is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
     [[ $(grep -c "ssh -T" <<<"$output") -eq 1 ]]
     run on_login hvdrun --launcher ssh true
     exits 2
-    has "which hosts"
+    has "needs a list of hosts"
     run on_login hvdrun --hosts localhost:2 --dry-run true
     exits 0
     has "# backend: fork"

@@ -84,7 +84,7 @@ driver_knows() {
     exits 2
     run on_login hvdrun --stacks nonsense
     exits 2
-    has "is no job"
+    has "is not a job"
     begin on_login srun -n1 bash -c 'echo here; exec sleep 1000'
     job=$(job_of 1)
     run as_user bob hvdrun --stacks "$job"
@@ -139,7 +139,7 @@ print("answer", n, "bytes")'
     has "3 ranks of pid:$pid" "3 ranks (0-2)"
     run on_login hvdrun --stacks "pid:1"
     exits 2
-    has "process 1 is no hvdrun"
+    has "process 1 is not an hvdrun"
     # Another user learns nothing, and cannot take the name; what makes no sense does no harm.
     run as_user bob hvdrun --stacks "pid:$pid"
     exits 2
@@ -192,7 +192,7 @@ time.sleep(200)'
     # Nothing of alice's is meant: a name at which others wait is given up after some seconds.
     run on_login timeout 9 hvdrun --stacks "pid:$((pid + 1))"
     exits 2
-    has "process $((pid + 1)) is no hvdrun"
+    has "process $((pid + 1)) is not an hvdrun"
     as_root hvdlogin kill -INT "$pid"
     ended 20 || true
     as_root hvdlogin pkill -u bob

@@ -151,7 +151,7 @@ serves() { "$PY" -c 'import torch; exit(tuple(map(int, torch.__version__.split("
         [[ $status -ne 0 ]]
         # Said once, and before the first rank has given up.
         [[ $(grep -c "ranks seem to wait for a server at .* port 23456 on hvdn1, where nobody listens" <<<"$output") -eq 1 ]]
-        [[ ${output%%no server after*} == *"--store=rank0 (srun: --hvd-store=rank0) has it start one"* ]]
+        [[ ${output%%no server after*} == *"--store=rank0 (srun: --hvd-store=rank0) makes rank 0 start one"* ]]
     done
     assert_no_leftovers
 }

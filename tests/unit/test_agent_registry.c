@@ -249,7 +249,7 @@ static void one_does_not_come(void **state)
 	assert_int_equal(w->last_gone, 1);
 	assert_false(w->unfit);
 	assert_int_equal(w->code, HVD_E_TIMEOUT);
-	assert_in(w->why, "node1: no word came from there within 0.3 seconds");
+	assert_in(w->why, "node1: its node agent did not register within 0.3 seconds");
 }
 
 static void one_does_not_report(void **state)
@@ -262,7 +262,7 @@ static void one_does_not_report(void **state)
 	come(w, 0);
 	come(w, 1)->deaf = true;
 	until(w->l, w->here == 1);
-	assert_in(w->why, "node1: it did not say what it reaches");
+	assert_in(w->why, "node1: its node agent did not report which hosts it reaches");
 	until(w->l, agent_heard(&w->l->agents[1], "end"));
 }
 

@@ -260,13 +260,15 @@ static void a_lost_process_is_the_first(void **state)
 	lost(h, HVD_LOSS_AGENT, "n2", 0, SIGKILL, 10);
 	ended(h, 0, "n1", SIGTERM, 50, NULL);
 	assert_in(text(h),
-		  "hvd-agent on n2 failed first: killed by signal 9 (SIGKILL)\n  through which the ranks there use the "
-		  "rendezvous, pid 77, at 22:13:20.010\n  of the ranks first rank 0 on n1, 0.04 s later: killed by "
+		  "hvd-agent on n2 failed first: killed by signal 9 (SIGKILL)\n  it connected the ranks there to the "
+		  "rendezvous, pid 77, at 22:13:20.010\n  the first rank to fail was rank 0 on n1, 0.04 s later: "
+		  "killed by "
 		  "signal 15 (SIGTERM)");
 	ended(h, 1, "n1", EXIT(1), 40, "RuntimeError: Connection closed by peer");
 	assert_in(text(h), "hvd-agent on n2 failed first");
 	ended(h, 2, "n2", EXIT(3), 30, "ValueError: it says so");
-	assert_in(text(h), "of the ranks first rank 2 on n2, 0.02 s later: exit code 3: ValueError: it says so");
+	assert_in(text(h),
+		  "the first rank to fail was rank 2 on n2, 0.02 s later: exit code 3: ValueError: it says so");
 	/* The status of the launch stays a rank's. */
 	first_is(h, 2, EXIT(3));
 	assert_int_equal(hvd_failure_report_highest(h->report), 143);
@@ -282,12 +284,13 @@ static void a_lost_host_is_the_first(void **state)
 	ended(h, 0, "n1", SIGABRT, 10000,
 	      "gloo::IoException: Timed out waiting 30000ms for recv operation to complete");
 	assert_in(text(h), "n2 failed first: the host was lost\n  with all ranks there, ");
-	assert_in(text(h), "of the ranks first rank 0 on n1, 8.90 s later: killed by signal 6 (SIGABRT)");
+	assert_in(text(h), "the first rank to fail was rank 0 on n1, 8.90 s later: killed by signal 6 (SIGABRT)");
 	assert_in(text(h), "n3: the host was lost 8.89 s earlier");
 	assert_in(text(h), "did the host or its network fail?");
 	ended(h, 1, "n4", EXIT(3), 9000, "ValueError: it says so");
 	assert_in(text(h), "n2 failed first: the host was lost");
-	assert_in(text(h), "of the ranks first rank 1 on n4, 7.90 s later: exit code 3: ValueError: it says so");
+	assert_in(text(h),
+		  "the first rank to fail was rank 1 on n4, 7.90 s later: exit code 3: ValueError: it says so");
 	ended(h, 2, "n1", EXIT(3), 50, "ValueError: it says so");
 	assert_in(text(h), "rank 2 on n1 failed first");
 }
@@ -312,7 +315,7 @@ static void processes_that_go_at_once_were_killed_with_the_step(void **state)
 	struct history *h = *state;
 
 	lost(h, HVD_LOSS_SHIM, "n2", 3, -1, 10);
-	assert_in(text(h), "the rank shim (hvd-shim) of rank 3 on n2 failed first: it has ended without a word");
+	assert_in(text(h), "the rank shim (hvd-shim) of rank 3 on n2 failed first: it ended without a message");
 	for (uint32_t r = 4; r < 20; r++)
 		lost(h, HVD_LOSS_SHIM, "n2", r, -1, 11);
 	assert_null(hvd_failure_report_loss(h->report));
@@ -351,7 +354,7 @@ static void causes_and_advice(void **state)
 	} cases[] = {
 		{SIGKILL, HVD_END_OOM, NULL, "killed by signal 9 (SIGKILL): out of memory\n", "ask for more", NULL},
 		{SIGKILL, HVD_END_HOST_OOM, NULL, ": the host ran out of memory\n", "run fewer ranks", NULL},
-		{EXIT(127), HVD_END_NOT_STARTED, NULL, ": the program could not be started\n", "is the program there",
+		{EXIT(127), HVD_END_NOT_STARTED, NULL, ": the program could not be started\n", "does the program exist",
 		 NULL},
 		{EXIT(1), 0, "ModuleNotFoundError: No module named 'x'", "exit code 1\n", "is the module installed",
 		 NULL},

@@ -224,7 +224,7 @@ static void nics_of_all_kinds(void **state)
 	assert_int_equal(hvd_host_table_restrict(&roster, 1, none, &err), -1);
 	assert_int_equal(err.code, HVD_E_USAGE);
 	assert_string_equal(err.host, "n1");
-	assert_in(err.msg, "there is no usable interface that is wanted by wl*,10.9.0.0/16 there, only ib0");
+	assert_in(err.msg, "there is no usable interface that matches wl*,10.9.0.0/16 there, only ib0");
 	/* An interface is without the address that Gloo takes of it when that is not wanted. */
 	none[0] = (char *)"fd01::/64";
 	none[1] = NULL;
@@ -261,7 +261,7 @@ static void many_interfaces(void **state)
 		} else {
 			assert_int_equal(roster.hosts[0].node.n_ifaces, HVD_MAX_NICS);
 			assert_string_equal(roster.hosts[0].node.dropped,
-					    "238 slower ones than the first 64, which can be named to be used");
+					    "238 slower than the first 64; name them to use them");
 		}
 		/* Its report has numbers of its own. */
 		assert_int_equal(put(&roster, registration(1, 2, "[1]"), NULL), 0);
@@ -357,7 +357,7 @@ static void reports_that_are_refused(void **state)
 	(void)state;
 	filled(&roster, 3);
 	assert_int_equal(report(&roster, 0, "{\"edges\":[]}", &err), -1);
-	assert_in(err.msg, "unasked");
+	assert_in(err.msg, "without a request");
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		hvd_host_table_enter(&roster, 0, HVD_STAGE_PROBING);
 		assert_int_equal(report(&roster, 0, texts[i], &err), -1);
@@ -378,7 +378,7 @@ static void what_is_missing(void **state)
 	(void)state;
 	hvd_host_table_init(&roster, 0, 0);
 	text = hvd_host_table_missing(&roster);
-	assert_string_equal(text, "no word from any host");
+	assert_string_equal(text, "no registration from any host");
 	free(text);
 	hvd_host_table_init(&roster, 4, 8);
 	hvd_host_table_expect(&roster, 0, "n0");
@@ -388,7 +388,7 @@ static void what_is_missing(void **state)
 	hvd_host_table_enter(&roster, 2, HVD_STAGE_PROBING);
 	hvd_host_table_enter(&roster, 3, HVD_STAGE_ADMITTED);
 	text = hvd_host_table_missing(&roster);
-	assert_in(text, "no word from n[0-1]");
+	assert_in(text, "no registration from n[0-1]");
 	assert_in(text, "no probe report from n2");
 	assert_null(strstr(text, "n3"));
 	free(text);

@@ -126,7 +126,7 @@ static void a_host_registers_twice(void **state)
 	first = agent_connect(l, registration(1, 3, 1, false));
 	until(l, first->conn);
 	agent_connect(l, registration(1, 3, 1, false));
-	fails(l, HVD_E_PROTO, "node1 registers as host 1, which node1 is already");
+	fails(l, HVD_E_PROTO, "node1 registers as host 1, but node1 already has this number");
 	assert_true(agent_heard(first, "failed"));
 }
 
@@ -139,7 +139,7 @@ static void an_agent_registers_twice(void **state)
 	s = agent_connect(l, registration(0, 3, 1, false));
 	until(l, s->conn);
 	hvd_conn_send(s->conn, registration(1, 3, 1, false));
-	fails(l, HVD_E_PROTO, "a second time");
+	fails(l, HVD_E_PROTO, "registered twice");
 	assert_string_equal(l->why.host, "node0");
 }
 
@@ -163,7 +163,7 @@ static void more_hosts_than_the_launcher_asked_for(void **state)
 	l->opts.ranks = 4;
 	launch_start(l);
 	agent_connect(l, registration(0, 2, 3, false));
-	fails(l, HVD_E_PROTO, "the driver of 2 and 4");
+	fails(l, HVD_E_PROTO, "the driver knows of 2 and 4");
 }
 
 static void more_hosts_than_descriptors(void **state)
@@ -182,7 +182,7 @@ static void more_hosts_than_descriptors(void **state)
 	assert_int_equal(hvd_session_create(&l->session, &id, NULL), 0);
 	assert_null(hvd_driver_create(l->base, &l->opts, &l->session, &ops, l, &l->log, &err));
 	assert_int_equal(err.code, HVD_E_LIMIT);
-	assert_in(err.msg, "180 hosts need a connection each, and this process may open 200 files");
+	assert_in(err.msg, "180 hosts need a connection each, but this process may open only 200 files");
 	assert_in(err.hint, "more than 212");
 	l->opts.hosts = 150;
 	launch_start(l);
@@ -246,7 +246,7 @@ static void the_timeout_names_who_is_missing(void **state)
 	agent_connect(l, registration(0, 5, 1, false));
 	agent_connect(l, registration(3, 5, 1, false));
 	fails(l, HVD_E_TIMEOUT, "0.2 seconds");
-	assert_in(l->why.msg, "no word from node[1-2,4]");
+	assert_in(l->why.msg, "no registration from node[1-2,4]");
 	assert_in(l->why.hint, "--start-timeout");
 }
 
@@ -272,7 +272,7 @@ static void a_timeout_from_the_first_agent(void **state)
 		event_base_loop(l->base, EVLOOP_NONBLOCK);
 	assert_int_equal(l->failed, 0); /* still in the queue */
 	agent_connect(l, registration(0, 2, 1, false));
-	fails(l, HVD_E_TIMEOUT, "no word from");
+	fails(l, HVD_E_TIMEOUT, "no registration from");
 }
 
 /* ---- interfaces ---- */

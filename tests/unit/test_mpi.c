@@ -288,10 +288,10 @@ static void hydra(void **state)
 	line(HVD_MPI_MPICH, &g, "-l -np 5 -ppn 2 -hosts a,b,c -bind-to none -map-by slot");
 	clear(&g);
 	give(&g, "a:2,b:1,c:2");
-	refused(HVD_MPI_MPICH, &g, "MPICH takes the same number of slots on every host, and a has 2, b 1");
+	refused(HVD_MPI_MPICH, &g, "MPICH needs the same number of slots on every host, but a has 2 and b has 1");
 	clear(&g);
 	give(&g, "a:1,b:2");
-	refused(HVD_MPI_INTEL, &g, "Intel MPI takes the same number of slots");
+	refused(HVD_MPI_INTEL, &g, "Intel MPI needs the same number of slots");
 	clear(&g);
 }
 

@@ -71,7 +71,7 @@ static void hosts_that_lack_something(void **state)
 	only_host_2(&table, "5.0 MiB are free in /tmp, and 100 MiB are needed");
 	good(&table);
 	table.hosts[2].check.hook = hvd_xstrdup("no licence");
-	only_host_2(&table, "the site's program says: no licence");
+	only_host_2(&table, "the site's program reports: no licence");
 	good(&table);
 	hvd_clock_came(&table.hosts[2].clock, INT64_C(1700000002500000000), INT64_C(1700000000000000000));
 	only_host_2(&table, "its clock is 2.5 s ahead of the launcher's");
@@ -99,10 +99,10 @@ static void hosts_that_are_behind_the_others(void **state)
 	only_host_2(&table, "GPU 1 has memory pages pending retirement");
 	good(&table);
 	table.hosts[2].check.memlock = 65536;
-	only_host_2(&table, "64 KiB of memory may be locked there, and more on the others");
+	only_host_2(&table, "64 KiB of memory may be locked there, but more on the others");
 	good(&table);
 	table.hosts[2].check.nofile = 256;
-	only_host_2(&table, "a process may open 256 files there, and 1024 on the others");
+	only_host_2(&table, "a process may open 256 files there, but 1024 on the others");
 	good(&table);
 	table.hosts[2].mbps = 95;
 	only_host_2(&table, "95 Mbit/s to its neighbours, median 9.1 Gbit/s");

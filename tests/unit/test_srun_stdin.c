@@ -84,9 +84,9 @@ static void refused(const char *line, const char *what)
 static void what_takes_its_way(void **state)
 {
 	(void)state;
-	refused("hvdrun --pty a", "; --pty leaves no way");
-	refused("hvdrun --input=/etc/hosts a", "; a file as --input leaves no way");
-	refused("hvdrun --input=in.%t a", "; a file as --input leaves no way");
+	refused("hvdrun --pty a", ", which is impossible with --pty");
+	refused("hvdrun --input=/etc/hosts a", ", which is impossible with a file as --input");
+	refused("hvdrun --input=in.%t a", ", which is impossible with a file as --input");
 }
 
 int main(void)
