@@ -36,7 +36,7 @@ def find_hvdrun(name=None):
     found = shutil.which(os.path.join(here, "..", "..", "..", "..", "bin", "hvdrun")) or shutil.which("hvdrun")
     if found is None:
         raise FileNotFoundError(
-            errno.ENOENT, "hvdrun is not in PATH: install it, or name it by hvdrun=… or in $HVDRUN", "hvdrun"
+            errno.ENOENT, "hvdrun is not in PATH: install it, or give its path by hvdrun=… or in $HVDRUN", "hvdrun"
         )
     return os.path.normpath(found)
 

@@ -49,7 +49,7 @@ def _option(arguments, name, value):
 def same(name, value, old, old_value):
     """Returns the value of a parameter that has an old name, too."""
     if value is not None and old_value is not None and value != old_value:
-        raise ValueError("{}={} and {}={} are the same thing".format(name, value, old, old_value))
+        raise ValueError("{}={} and {}={} are two names of one parameter".format(name, value, old, old_value))
     return old_value if value is None else value
 
 
@@ -61,7 +61,7 @@ def elastic_options(min_num_proc, max_num_proc, reset_limit, cooldown_range, hos
     _option(arguments, "host-discovery-script", host_discovery_script)
     if reset_limit is not None or cooldown_range is not None:
         if not arguments:
-            raise ValueError("reset_limit and cooldown_range are for elastic jobs; give min_num_proc, too")
+            raise ValueError("reset_limit and cooldown_range are for elastic jobs; also give min_num_proc")
         _option(arguments, "reset-limit", reset_limit)
     if cooldown_range is not None:
         least, most = cooldown_range

@@ -65,7 +65,7 @@ def missing(hvd_agent):
     """Returns why no agent can run here, or None."""
     if not os.path.exists(hvd_agent):
         return (
-            "there is no {}: install this suite on the executors' machines, or say where it is by hvd_agent=… or "
+            "there is no {}: install this suite on the executors' machines, or give its path by hvd_agent=… or "
             "$HVD_AGENT".format(hvd_agent)
         )
     if not os.access(hvd_agent, os.X_OK):

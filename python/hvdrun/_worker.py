@@ -104,7 +104,7 @@ class Rendezvous(object):
             raise RuntimeError("the rendezvous has no function (status {})".format(status))
         if not hmac.compare_digest(value[:MAC_LEN], self._mac("func", "", value[MAC_LEN:])):
             raise RuntimeError(
-                "what the rendezvous at {} port {} has for a function is not of this launch, and is not "
+                "the function in the rendezvous at {} port {} is not from this launch, and is not "
                 "executed".format(self.addr, self.port)
             )
         return value[MAC_LEN:]
@@ -114,7 +114,7 @@ class Rendezvous(object):
         status, _ = self.ask("PUT", path, self._mac(kind, str(rank), value) + value)
         if status != 200:
             raise RuntimeError(
-                "the rendezvous does not take {} bytes at {} (status {})".format(len(value), path, status)
+                "the rendezvous refuses {} bytes at {} (status {})".format(len(value), path, status)
             )
 
 

@@ -101,7 +101,7 @@ def _context():
     context = pyspark.SparkContext._active_spark_context
     if context is None:
         raise RuntimeError(
-            "there is no SparkContext in this process: make a SparkSession first; one of Spark Connect is not enough"
+            "there is no SparkContext in this process: create a SparkSession first; a session of Spark Connect is not enough"
         )
     return context
 

@@ -7,7 +7,7 @@
 
 cmd_fault() {
     local kind=${1-} name
-    (($#)) || die "fault: which? (see --help)"
+    (($#)) || die "fault needs a kind (see --help)"
     shift
     # Only one fault command at a time: two of them would undo each other's work.
     exec {lock}>"$STATE/lock"
@@ -157,7 +157,7 @@ fault_mtu_hole() {
     for host in "${HOSTS[@]}"; do
         if in_net "$host" ip link show dev "$iface" >/dev/null 2>&1; then
             touch_net "$host"
-            in_net "$host" ip link set dev "$iface" gso_max_segs 1 || fail "$host cannot cut segments"
+            in_net "$host" ip link set dev "$iface" gso_max_segs 1 || fail "$host cannot set gso_max_segs"
         fi
     done
     nsenter --target "$switch" --net ip link set dev "$1.$iface" mtu "$bytes" || fail "no packets of $bytes bytes"
@@ -270,7 +270,7 @@ mend_nodes() {
         daemon_start "$node" slurmd
     done
     wait_until 20 nodes_usable ||
-        fail "nodes do not come back: $(node_states | xargs)" "$CTL.slurmctld"
+        fail "nodes do not return to service: $(node_states | xargs)" "$CTL.slurmctld"
 }
 
 cmd_restart_node() {

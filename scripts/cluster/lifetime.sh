@@ -76,7 +76,7 @@ parse_up() {
         shift
     done
     if [[ $ROOT == / ]]; then ROOT=''; fi
-    [[ $AUTH == munge || ! $CONFIGLESS ]] || die "--configless goes with --auth munge only"
+    [[ $AUTH == munge || ! $CONFIGLESS ]] || die "--configless needs --auth munge"
     set_hosts
 }
 
@@ -176,7 +176,7 @@ cmd_up() {
 
 up_failed() {
     trap - EXIT HUP INT TERM
-    echo "hvd-cluster: up failed; removing what there was" >&2
+    echo "hvd-cluster: up failed; removing its remains" >&2
     tear_down || true
     exit $(($1 == 0 ? 1 : $1))
 }
@@ -195,7 +195,7 @@ tear_down() {
             kill -KILL "$pid" 2>/dev/null || true
         fi
     done
-    wait_until 10 gone switch || fail "the switch does not die"
+    wait_until 10 gone switch || fail "the switch does not end"
     neigh_release
     cgroup_tear_down
     rm -rf --one-file-system "$STATE"

@@ -58,7 +58,7 @@ power_off() {
     local pid
     pid=$(init_pid "$1") || return 0
     kill -KILL "$pid" 2>/dev/null || true
-    wait_until 10 gone "$1" || fail "$1 does not die (process $pid)"
+    wait_until 10 gone "$1" || fail "$1 does not end (process $pid)"
 }
 
 gone() { ! init_pid "$1" >/dev/null; }
@@ -127,5 +127,5 @@ daemon_kill() {
     for pid in $(daemon_pids "$1" "$2" || true); do
         on "$1" kill -KILL "$pid" || true
     done
-    wait_until 5 not daemon_pids "$1" "$2" || fail "$2 on $1 does not die"
+    wait_until 5 not daemon_pids "$1" "$2" || fail "$2 on $1 does not end"
 }

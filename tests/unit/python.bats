@@ -140,14 +140,14 @@ python() {
 		        return
 		    assert False, kwargs
 		f = len
-		refused(ValueError, "same thing", f, min_num_proc=1, min_np=2)
+		refused(ValueError, "two names of one", f, min_num_proc=1, min_np=2)
 		refused(ValueError, "elastic jobs", f, reset_limit=1)
 		refused(ValueError, "elastic jobs", f, cooldown_range=(1, 2))
 		refused(ValueError, "not both", f, hosts="a:1", hostfile="b")
 		refused(ValueError, "not both", f, use_gloo=True, use_mpi=True)
 		refused(ValueError, "mpi_args", f, mpi_args="-v")
 		refused(ValueError, "num_proc", f, num_proc=0)
-		refused(ValueError, "same thing", f, num_proc=1, np=2)
+		refused(ValueError, "two names of one", f, num_proc=1, np=2)
 		refused(TypeError, "not callable", 7)
 		refused(TypeError, "list of words", f, extra_args="-N2")
 		refused(TypeError, "cannot be pickled", f, (open("/dev/null"), (x for x in "")))
