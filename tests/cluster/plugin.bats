@@ -347,7 +347,7 @@ EOF
     run launch srun -N2 -n7 --overcommit -m plane=3 bash -c 'echo "$SLURM_PROCID=$HOROVOD_RANK $HOROVOD_HOSTNAME:$HOROVOD_LOCAL_RANK $SLURM_LOCALID"'
     exits 0
     [ "$(sort <<<"$output" | sed -E 's/^([0-9]+)=\1 hvdn[12]:([0-9]+) \2$/right/' | uniq -c | xargs)" = "7 right" ]
-    [ "$(sed "s/ --notes//" <"$(home)/tasks" | sort | xargs)" = "hvdn1 plan hvdn2 plan" ]
+    [ "$(sed "s/ --events//" <"$(home)/tasks" | sort | xargs)" = "hvdn1 plan hvdn2 plan" ]
 }
 
 @test "an hvd-agent plan that fails ends all tasks of its host, and one message says so" {
