@@ -4,73 +4,10 @@
 #include "lib/base/hex.h"
 #include "lib/base/random.h"
 #include "lib/base/xalloc.h"
-#include "relays.h"
 #include "spares.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd_err *why)
-{
-	if (agents->phase == HVD_AGENTS_OVER)
-		return;
-	agents->phase = HVD_AGENTS_OVER;
-	hvd_agent_deadlines_stop(agents);
-	if (agents->init_watch)
-		hvd_init_watch_stop(agents->init_watch);
-	hvd_progress_stop(agents->rank_progress);
-	hvd_clients_stop_listening(agents->clients);
-	hvd_clients_tell(agents->clients, why->code == HVD_E_USAGE ? "misused" : "failed");
-	agents->ops->failed(why, agents->arg);
-}
-
-/* ---- hosts that go ---- */
-
-/* Tell an agent to end. Its later messages are ignored. */
-void hvd_agent_registry_dismiss(struct hvd_client *cl)
-{
-	cl->role = HVD_ROLE_FORMER;
-	hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "end"));
-}
-
-void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents)
-{
-	uint32_t *relay_ids;
-	size_t n;
-
-	relay_ids = hvd_relays_ids(&agents->plan.relays, &n);
-	hvd_rv_service_admit_relays(&agents->service, relay_ids, n);
-	free(relay_ids);
-}
-
-static void drop(struct hvd_agent_registry *agents, uint32_t host)
-{
-	struct hvd_client *cl = agents->table.hosts[host].client;
-
-	hvd_host_table_leave(&agents->table, host);
-	hvd_relays_leave(&agents->plan.relays, host);
-	if (agents->service.rv)
-		hvd_agent_registry_open_to_hosts(agents); /* those that are left */
-	if (cl)
-		hvd_agent_registry_dismiss(cl);
-	hvd_agent_deadlines_update(agents);
-}
-
-/* The job goes on without the host, if it can. */
-void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit)
-{
-	if (hvd_spares_leave_out(agents, host, why)) {
-		hvd_admission_check(agents);
-		return;
-	}
-	if (agents->barrier == HVD_BARRIER_ALL) {
-		hvd_agent_registry_fail(agents, why);
-		return;
-	}
-	drop(agents, host);
-	agents->ops->gone(host, why, unfit, agents->arg);
-	hvd_admission_check(agents);
-}
 
 /* ---- what its user asks ---- */
 
@@ -93,7 +30,8 @@ void hvd_agent_registry_forget(struct hvd_agent_registry *agents, uint32_t host)
 {
 	if (host >= agents->table.n || agents->table.hosts[host].stage == HVD_STAGE_ABSENT)
 		return;
-	drop(agents, host);
+	hvd_agent_registry_drop(agents, host);
+	hvd_agent_deadlines_update(agents);
 	hvd_admission_check(agents);
 }
 
@@ -132,6 +70,21 @@ struct hvd_stacks *hvd_agent_registry_stacks(const struct hvd_agent_registry *ag
 }
 
 /* ---- life ---- */
+
+/* Hosts have gone, or the start has failed (departures.c). */
+static void on_changed(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_agent_registry *agents = arg;
+
+	(void)fd;
+	(void)what;
+	if (agents->phase == HVD_AGENTS_OVER) {
+		hvd_agent_deadlines_stop(agents);
+		return;
+	}
+	hvd_agent_deadlines_update(agents);
+	hvd_admission_check(agents);
+}
 
 static void on_first(void *arg)
 {
@@ -221,6 +174,7 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, en
 	agents->plan.elastic = barrier == HVD_BARRIER_AS_THEY_COME;
 	agents->plan.loopback = agents->plan.elastic && over_loopback(opts);
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
+	agents->changed = evtimer_new(base, on_changed, agents);
 	hvd_agent_deadlines_create(agents);
 	agents->stacks = hvd_stacks_create(base, agents);
 	serve_torch(agents);
@@ -250,6 +204,7 @@ void hvd_agent_registry_destroy(struct hvd_agent_registry *agents)
 	if (!agents)
 		return;
 	hvd_clients_destroy(agents->clients);
+	event_free(agents->changed);
 	event_free(agents->timer);
 	event_free(agents->ask);
 	event_free(agents->progress);

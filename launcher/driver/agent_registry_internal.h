@@ -28,6 +28,7 @@ struct hvd_agent_registry {
 	hvd_time deadline; /* ALL: of all hosts; 0: it does not run yet */
 	hvd_time next;     /* AS_THEY_COME: the earliest one of a host; 0: none is awaited */
 	struct event *timer, *ask, *progress;
+	struct event *changed; /* active: deadlines and admission are to be looked at */
 	struct hvd_host_table table;
 	struct hvd_rv_service service;
 	struct hvd_init_watch *init_watch;  /* NULL where no rank meets the others at the rendezvous as TCPStore */
@@ -52,7 +53,7 @@ struct hvd_agent_registry {
 	struct hvd_stacks *stacks;
 };
 
-/* ---- agent_registry.c: hosts that go ---- */
+/* ---- departures.c ---- */
 
 /* The host is out of the job. The job fails or goes on without it, by the barrier. */
 void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit);
@@ -60,6 +61,10 @@ void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, c
 void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents);
 /* Tell an agent to end. Its later messages are ignored. */
 void hvd_agent_registry_dismiss(struct hvd_client *cl);
+/* AS_THEY_COME: take the host out of table, plan and rendezvous, and dismiss its agent. */
+void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host);
+/* Have the event loop update the deadlines, and take the next step of the admission if it is due. */
+void hvd_agent_registry_changed(struct hvd_agent_registry *agents);
 
 /* ---- agent_deadlines.c ---- */
 

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * departures.c - hosts that leave the job, and the end of a start that fails.
+ *
+ * The files above (admission.c, agent_deadlines.c, agent_messages.c) call this one from within their own decisions. So
+ * what follows from a departure, a new decision and new deadlines, waits for the event loop: see `changed`.
+ */
+#include "agent_registry_internal.h"
+
+#include "relays.h"
+#include "spares.h"
+
+#include <stdlib.h>
+
+void hvd_agent_registry_changed(struct hvd_agent_registry *agents)
+{
+	event_active(agents->changed, EV_TIMEOUT, 0);
+}
+
+void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd_err *why)
+{
+	if (agents->phase == HVD_AGENTS_OVER)
+		return;
+	agents->phase = HVD_AGENTS_OVER;
+	if (agents->init_watch)
+		hvd_init_watch_stop(agents->init_watch);
+	hvd_progress_stop(agents->rank_progress);
+	hvd_clients_stop_listening(agents->clients);
+	hvd_clients_tell(agents->clients, why->code == HVD_E_USAGE ? "misused" : "failed");
+	hvd_agent_registry_changed(agents);
+	agents->ops->failed(why, agents->arg);
+}
+
+/* Tell an agent to end. Its later messages are ignored. */
+void hvd_agent_registry_dismiss(struct hvd_client *cl)
+{
+	cl->role = HVD_ROLE_FORMER;
+	hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "end"));
+}
+
+void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents)
+{
+	uint32_t *relay_ids;
+	size_t n;
+
+	relay_ids = hvd_relays_ids(&agents->plan.relays, &n);
+	hvd_rv_service_admit_relays(&agents->service, relay_ids, n);
+	free(relay_ids);
+}
+
+void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host)
+{
+	struct hvd_client *cl = agents->table.hosts[host].client;
+
+	hvd_host_table_leave(&agents->table, host);
+	hvd_relays_leave(&agents->plan.relays, host);
+	if (agents->service.rv)
+		hvd_agent_registry_open_to_hosts(agents); /* those that are left */
+	if (cl)
+		hvd_agent_registry_dismiss(cl);
+}
+
+/* The job goes on without the host, if it can. */
+void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit)
+{
+	if (hvd_spares_leave_out(agents, host, why)) {
+		hvd_agent_registry_changed(agents);
+		return;
+	}
+	if (agents->barrier == HVD_BARRIER_ALL) {
+		hvd_agent_registry_fail(agents, why);
+		return;
+	}
+	hvd_agent_registry_drop(agents, host);
+	agents->ops->gone(host, why, unfit, agents->arg);
+	hvd_agent_registry_changed(agents);
+}
