@@ -8,7 +8,7 @@
  * another, and hvd-agent connects to the driver.
  *
  * To add a backend: a file with one struct hvd_backend, its declaration below,
- * its line in the table of backend.c, and its name behind the other values of
+ * its line in the table of choose_backend.c, and its name behind the other values of
  * --launcher (LAUNCHERS in launcher/options/options_hvd.c).
  */
 #ifndef HVD_BACKEND_H

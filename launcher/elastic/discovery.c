@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * discovery.c - what all kinds of discovery share: which kind it is, and telling what has changed.
+ * discovery.c - what all kinds of discovery share: hosts that are listed, and telling what has changed.
  *
  * A discovery that is destroyed from within one of its callbacks is freed when the callback has returned.
  */
@@ -37,15 +37,7 @@ static void end_fixed(struct hvd_discovery *s)
 		event_free(s->own);
 }
 
-static const struct hvd_discovery_kind fixed = {.name = "hosts", .begin = begin_fixed, .end = end_fixed};
-
-static const struct hvd_discovery_kind *const kinds[] = {
-	[HVD_DISCOVER_HOSTS] = &fixed,
-	[HVD_DISCOVER_SCRIPT] = &hvd_discovery_script,
-	[HVD_DISCOVER_SLURM] = &hvd_discovery_slurm,
-	[HVD_DISCOVER_JOBS] = &hvd_discovery_slurm,
-	[HVD_DISCOVER_AGENTS] = &hvd_discovery_agents,
-};
+const struct hvd_discovery_kind hvd_discovery_fixed = {.name = "hosts", .begin = begin_fixed, .end = end_fixed};
 
 /* ---- telling ---- */
 
@@ -169,13 +161,13 @@ void hvd_discovery_failed(struct hvd_discovery *s, const struct hvd_err *why)
 
 /* ---- lifetime ---- */
 
-struct hvd_discovery *hvd_discovery_create(struct event_base *base, const struct hvd_discovery_opts *opts,
-					   const struct hvd_discovery_ops *ops, void *arg, const struct hvd_log *log,
-					   struct hvd_err *err)
+struct hvd_discovery *hvd_discovery_begin(const struct hvd_discovery_kind *kind, struct event_base *base,
+					  const struct hvd_discovery_opts *opts, const struct hvd_discovery_ops *ops,
+					  void *arg, const struct hvd_log *log, struct hvd_err *err)
 {
 	struct hvd_discovery *s = hvd_xcalloc(1, sizeof(*s));
 
-	s->kind = kinds[opts->from];
+	s->kind = kind;
 	s->base = base;
 	s->ops = *ops;
 	s->arg = arg;
