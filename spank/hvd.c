@@ -22,17 +22,6 @@ const char plugin_type[] = "spank";
 const unsigned int plugin_version = SLURM_VERSION_NUMBER;
 const unsigned int spank_plugin_version = 1;
 
-struct hvd_plugin hvd_plugin = {
-	.opt = {.enabled = HVD_OPT_UNSET, .verbose = HVD_OPT_UNSET},
-	.site =
-		{
-			.defaults = {.enabled = HVD_OPT_UNSET, .verbose = HVD_OPT_UNSET},
-			.libexecdir = HVD_LIBEXECDIR,
-			.kill_on_bad_exit = 1,
-		},
-	.driver_fd = -1,
-};
-
 static int fail(const struct hvd_err *err)
 {
 	if (err->msg[0])

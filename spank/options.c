@@ -63,6 +63,17 @@ static const struct {
 #include "lib/base/settings.def"
 };
 
+struct hvd_plugin hvd_plugin = {
+	.opt = {.enabled = HVD_OPT_UNSET, .verbose = HVD_OPT_UNSET},
+	.site =
+		{
+			.defaults = {.enabled = HVD_OPT_UNSET, .verbose = HVD_OPT_UNSET},
+			.libexecdir = HVD_LIBEXECDIR,
+			.kill_on_bad_exit = 1,
+		},
+	.driver_fd = -1,
+};
+
 _Static_assert(HVD_N_OPTIONS <= 32, "hvd_plugin.given has a bit for each option");
 
 /* Check a value, and set it in `opt`. `join`: add to the list that is there. `from` names the option, or the argument
