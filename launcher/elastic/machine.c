@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine.c - create and destroy the state machine, and what its owner may ask. */
+/* machine.c - what the owner of the state machine may ask, and its end. */
 #include "machine_internal.h"
 
 #include "lib/base/xalloc.h"
@@ -115,22 +115,6 @@ int hvd_machine_layout(const struct hvd_machine *m, bool next, struct hvd_layout
 	free(tasks);
 	free(tids);
 	return rc;
-}
-
-struct hvd_machine *hvd_machine_create(const struct hvd_machine_opts *opts, hvd_time now,
-				       const struct hvd_machine_ops *ops, void *arg, const struct hvd_log *log)
-{
-	struct hvd_machine *m = hvd_xcalloc(1, sizeof(*m));
-
-	m->opts = *opts;
-	m->policy = opts->restart ? &hvd_policy_restart : &hvd_policy_horovod;
-	m->ops = ops;
-	m->arg = arg;
-	m->log = log;
-	m->phase = HVD_WAITING;
-	m->waiting_since = now;
-	m->due = hvd_after(now, opts->elastic_timeout);
-	return m;
 }
 
 void hvd_machine_destroy(struct hvd_machine *m)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine_opts.c - what the launch spec says to the state machine. */
+/* machine_opts.c - the state machine as the launch spec has it, with its policy. */
 #include "elastic.h"
+#include "lib/base/xalloc.h"
+#include "machine_internal.h"
 
 /* After a failure: how long the others wait for a rank that is silent before it is replaced, unless the launch spec
  * says otherwise; */
@@ -37,4 +39,20 @@ struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *s
 		.kill_grace = silent > 0 ? silent : KILL_SECONDS,
 		.settle = SETTLE_SECONDS,
 	};
+}
+
+struct hvd_machine *hvd_machine_create(const struct hvd_machine_opts *opts, hvd_time now,
+				       const struct hvd_machine_ops *ops, void *arg, const struct hvd_log *log)
+{
+	struct hvd_machine *m = hvd_xcalloc(1, sizeof(*m));
+
+	m->opts = *opts;
+	m->policy = opts->restart ? &hvd_policy_restart : &hvd_policy_horovod;
+	m->ops = ops;
+	m->arg = arg;
+	m->log = log;
+	m->phase = HVD_WAITING;
+	m->waiting_since = now;
+	m->due = hvd_after(now, opts->elastic_timeout);
+	return m;
 }
