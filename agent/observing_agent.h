@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Who starts the ranks. */
+/* Who starts the ranks. From HVD_OBSERVING_AGENT_MPI on, it is no slurmstepd. */
 enum hvd_observing_agent_kind {
 	HVD_OBSERVING_AGENT_PLUGIN, /* slurmstepd, with the plugin: it sends events */
 	HVD_OBSERVING_AGENT_SRUN,   /* slurmstepd; shims send events */

@@ -192,7 +192,7 @@ static void finish(struct hvd_preflight *pf)
 	found = json_loadb(pf->found, pf->len, 0, NULL);
 	if (!json_is_object(found)) {
 		json_decref(found);
-		found = json_pack("{s:s}", "hook", "the checks of the host failed or took too long");
+		found = json_pack("{s:s}", "failed", "the checks of the host failed or took too long");
 	}
 	pf->done(found, pf->arg);
 	json_decref(found);

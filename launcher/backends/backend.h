@@ -71,14 +71,14 @@ struct hvd_launch {
 	bool framed; /* the launch process is srun --label, and the shims frame their output (output_frame.h) */
 };
 
-/* Append to `argv` the command that runs `shim`, the words of a command line, on `host`. */
-typedef void hvd_reach_fn(const struct hvd_launch *launch, const char *host, char *const *shim, struct hvd_strv *argv);
+/* Append to `argv` the command that runs `agent`, the words of a command line of hvd-agent, on `host`. */
+typedef void hvd_reach_fn(const struct hvd_launch *launch, const char *host, char *const *agent, struct hvd_strv *argv);
 
 struct hvd_backend {
 	const char *name; /* as --launcher has it */
 	enum hvd_start_mode mode;
-	bool loopback; /* it starts processes on this machine only: driver and rendezvous listen on 127.0.0.1 */
-	/* Shims read environment, directory and key from their stdin (lib/protocol/preamble.h): hvd-agent shim
+	bool loopback; /* it starts processes on this machine only: the driver listens on 127.0.0.1 */
+	/* What it starts reads environment, directory and key from its stdin (lib/protocol/preamble.h): hvd-agent host
 	 * --stdin. */
 	bool by_stdin;
 	/* So many launch processes at most may be on the way to their hosts at a time; 0 = any number. */
@@ -95,7 +95,7 @@ struct hvd_backend {
 	int wake_signal;
 	/* HVD_START_RANKS: its exit status does not tell that a signal ended it, so hvdrun's does. */
 	bool status_hides_signals;
-	/* Is it the right backend here, when the user named none? */
+	/* Is it the right backend here, when the user named none? Never NULL. */
 	bool (*suits)(const struct hvd_launch *launch);
 	/* Refuse what it cannot do, in elastic jobs as well; -1 with err set. NULL: nothing. */
 	int (*check)(const struct hvd_launch *launch, struct hvd_err *err);

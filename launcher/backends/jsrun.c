@@ -86,7 +86,7 @@ static int ask_nodes(const struct hvd_launch *launch, struct hvd_erf_host *hosts
 		return 0;
 	hvd_err_prefix(err, "cannot get the number of cores from the compute nodes");
 	return hvd_err_hint(err,
-			    "this must work in the job: jsrun -n %d -r 1 -a 1 -c ALL_CPUS --bind=none %s --topology. "
+			    "this must work in the job: jsrun -n %d -r 1 -a 1 -c ALL_CPUS --bind=none %s topology. "
 			    "With --binding-args, as in --binding-args \"-n 4 -a 1 -c 4\", it is not needed",
 			    n, launch->agent);
 }

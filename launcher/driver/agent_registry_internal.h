@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent_registry_internal.h - what the files of the registry share: agent_registry.c (which hosts are expected, and
- * which go), admission.c (which hosts are admitted) and agent_messages.c. Their users, driver.c and agent_commands.c,
+ * agent_registry_internal.h - what the files of the registry share: agent_registry.c (which hosts are expected),
+ * departures.c (which go), admission.c (which are admitted), agent_deadlines.c and agent_messages.c. Their users, driver.c and agent_commands.c,
  * read the table, the plan and the clients here, and change no stage.
  */
 #ifndef HVD_AGENT_REGISTRY_INTERNAL_H

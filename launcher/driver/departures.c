@@ -2,8 +2,8 @@
 /*
  * departures.c - hosts that leave the job, and the end of a start that fails.
  *
- * The files above (admission.c, agent_deadlines.c, agent_messages.c) call this one from within their own decisions. So
- * what follows from a departure, a new decision and new deadlines, waits for the event loop: see `changed`.
+ * The callers (admission.c, agent_deadlines.c, agent_messages.c) may be in the middle of a decision of their own. So the
+ * consequences of a departure, a new decision and new deadlines, come later, from the event loop: see `changed`.
  */
 #include "agent_registry_internal.h"
 
@@ -55,7 +55,7 @@ void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host)
 	hvd_host_table_leave(&agents->table, host);
 	hvd_relays_leave(&agents->plan.relays, host);
 	if (agents->service.rv)
-		hvd_agent_registry_open_to_hosts(agents); /* those that are left */
+		hvd_agent_registry_open_to_hosts(agents); /* the remaining ones */
 	if (cl)
 		hvd_agent_registry_dismiss(cl);
 }

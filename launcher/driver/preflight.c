@@ -149,6 +149,10 @@ static char *lacks(const struct hvd_host_entry *host, const char **hint)
 		return hvd_xasprintf("%s are free in /tmp, and %s are needed", bytes_text(check->tmp, text),
 				     bytes_text(HVD_PREFLIGHT_TMP, least));
 	}
+	if (check->failed) {
+		*hint = "do its file systems answer? (df there, dmesg)";
+		return hvd_xstrdup(check->failed);
+	}
 	*hint = "run it there by hand; HVD_PREFLIGHT_HOOK names the program";
 	return check->hook ? hvd_xasprintf("the site's program reports: %s", check->hook) : NULL;
 }

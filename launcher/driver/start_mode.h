@@ -15,7 +15,7 @@ enum hvd_start_mode {
 	/* jsrun: the same, but the backend cannot be relied on to end the ranks. So the agents have the shims end them
 	 * when the driver says so or the connection drops. */
 	HVD_START_SUPERVISED_RANKS,
-	/* blaunch, lsrun, ssh, fork, steps: the backend is one process for each host, a node agent, which starts the
+	/* blaunch, lsrun, ssh, fork, join, steps: the backend is one process for each host, a node agent, which starts the
 	 * host's ranks, reports how they end, and ends them when the driver says so or the connection drops. */
 	HVD_START_HOSTS,
 };

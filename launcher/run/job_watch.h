@@ -26,10 +26,12 @@
 struct hvd_job_watch_ops {
 	/* Send all ranks this signal: the time limit is near. */
 	void (*signal_ranks)(int sig, void *arg);
-	/* End the job, for this reason, which is not logged yet; NULL: the time limit is met, which is logged. */
+	/* End the job, for this reason, which the callee logs. NULL: the time limit is met, which the watch has
+	 * logged. */
 	void (*end)(const struct hvd_err *why, void *arg);
 	/* A host is lost, perhaps while the job is being ended. `how` is "", or what is known of it: ": the host does
-	 * not answer". NULL where hvd_job_watch_host_gone() is not called, and no driver is passed. */
+	 * not answer". The pointer may be NULL if the owner never calls hvd_job_watch_host_gone(), and passes no
+	 * driver. */
 	void (*host_lost)(const char *host, const char *how, void *arg);
 	/* Is the job being ended already? Then nobody hears of hangs and the time limit, and no reason to requeue
 	 * counts. */
@@ -65,10 +67,11 @@ void hvd_job_watch_host_gone(struct hvd_job_watch *watch, const char *host, cons
 /* True: it was the agent of the host whose connection has ended last, and the host is up. */
 bool hvd_job_watch_process_lost(struct hvd_job_watch *watch, const struct hvd_loss *loss);
 
-/* All ranks have ended, so hosts are not lost any longer. True: one was about to be; it is remembered. */
+/* All ranks have ended: stop waiting for hosts. True: one was still in doubt. */
 bool hvd_job_watch_settle(struct hvd_job_watch *watch);
-/* … but the job cannot end without that host: it is lost. Returns its name; *at is when its connection ended. */
+/* That host's name; *at is when its connection ended. */
 const char *hvd_job_watch_settled_host(const struct hvd_job_watch *watch, int64_t *at);
+/* Report it as lost after all. */
 void hvd_job_watch_lose(struct hvd_job_watch *watch);
 
 /* Has Slurm given a host up on which a rank has not ended? Then host_lost is called. */

@@ -28,6 +28,8 @@ json_t *hvd_host_check_json(const struct hvd_host_check *check)
 		json_object_set_new(object, "gpu", json_string(check->gpu));
 	if (check->hook)
 		json_object_set_new(object, "hook", json_string(check->hook));
+	if (check->failed)
+		json_object_set_new(object, "failed", json_string(check->failed));
 	return object;
 }
 
@@ -58,7 +60,8 @@ void hvd_host_check_read(const json_t *object, struct hvd_host_check *check)
 					 .nofile = number(object, "nofile", INT64_MAX),
 					 .gpus = (int)number(object, "gpus", INT_MAX),
 					 .gpu = text(object, "gpu"),
-					 .hook = text(object, "hook")};
+					 .hook = text(object, "hook"),
+					 .failed = text(object, "failed")};
 }
 
 void hvd_host_check_clear(struct hvd_host_check *check)
@@ -67,5 +70,6 @@ void hvd_host_check_clear(struct hvd_host_check *check)
 		return;
 	free(check->gpu);
 	free(check->hook);
+	free(check->failed);
 	memset(check, 0, sizeof(*check));
 }

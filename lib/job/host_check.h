@@ -23,6 +23,7 @@ struct hvd_host_check {
 	int gpus;         /* that nvidia-smi lists; -1 = there is no nvidia-smi */
 	char *gpu;        /* what is wrong with one of them; NULL = nothing. Printable */
 	char *hook;       /* why the site's program says that the host is bad; NULL = it does not. Printable */
+	char *failed;     /* why the host could not be checked; NULL = it was. Printable */
 };
 
 /* A new reference. */

@@ -73,6 +73,9 @@ static void hosts_that_lack_something(void **state)
 	table.hosts[2].check.hook = hvd_xstrdup("no licence");
 	only_host_2(&table, "the site's program reports: no licence");
 	good(&table);
+	table.hosts[2].check.failed = hvd_xstrdup("the checks of the host failed or took too long");
+	only_host_2(&table, "the checks of the host failed or took too long");
+	good(&table);
 	hvd_clock_came(&table.hosts[2].clock, INT64_C(1700000002500000000), INT64_C(1700000000000000000));
 	only_host_2(&table, "its clock is 2.5 s ahead of the launcher's");
 	good(&table);
@@ -142,7 +145,8 @@ static void findings_over_the_network(void **state)
 				       .memlock = INT64_MAX,
 				       .nofile = -1,
 				       .gpus = 2,
-				       .hook = (char *)"a \033[31mred\nline"};
+				       .hook = (char *)"a \033[31mred\nline",
+				       .failed = (char *)"it hangs"};
 	struct hvd_host_check read;
 	json_t *object = hvd_host_check_json(&check);
 
@@ -153,6 +157,7 @@ static void findings_over_the_network(void **state)
 	assert_int_equal(read.gpus, 2);
 	assert_null(read.gpu);
 	assert_string_equal(read.hook, "a \\x1b[31mred\nline");
+	assert_string_equal(read.failed, "it hangs");
 	hvd_host_check_clear(&read);
 }
 
