@@ -55,7 +55,7 @@ char *hvd_options_usage(const struct hvd_options *o)
 
 	return hvd_xasprintf("Usage: %s [options] command [arguments]\n"
 			     "       %s -np 4 python train.py\n"
-			     "       %s -N 2 --ntasks-per-node=4 --gpus-per-task=1 python train.py\n"
+			     "       %s -N 2 --ntasks-per-node=4 --gpus-per-node=4 python train.py\n"
 			     "Options are srun's, horovodrun's, and its own: see %s --help=all.\n",
 			     name, name, name, name);
 }
@@ -79,8 +79,8 @@ static bool is_of_topic(const struct hvd_opt *o, int topic)
 	/* Those that most jobs need, and those that few know of. */
 	static const char common[] =
 		" num-proc launcher keep-going dry-run selftest hosts hostfile network-interfaces frameworks "
-		"start-timeout preflight spares config-file output-filename verbose stacks hang-timeout signal-ranks "
-		"requeue-on min-np max-np max-restarts discover help version ";
+		"store start-timeout preflight spares config-file output-filename verbose stacks hang-timeout "
+		"hang-action signal-ranks requeue-on min-np max-np max-restarts discover help version ";
 	char word[64];
 
 	switch ((enum hvd_help_topic)topic) {
