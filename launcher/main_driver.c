@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -81,8 +82,8 @@ static int other_release(struct hvd_err *err)
 	return hvd_err_hint(err, "both must be of one release: install the suite anew on this host");
 }
 
-/* Read what srun has written before it started this program: what it knows of the step, and settings, which are as
- * strong as options on a command line. */
+/* Read what srun has written before it started this program, so nothing waits for more: what it knows of the step, and
+ * settings, which are as strong as options on a command line. */
 static int read_settings(struct program *prog, struct hvd_err *err)
 {
 	struct hvd_driver_opts *opts = &prog->opts;
@@ -106,7 +107,7 @@ static int read_settings(struct program *prog, struct hvd_err *err)
 	size_t len = 0;
 
 	while (len < 2 || text[len - 1] || text[len - 2]) {
-		ssize_t n = read(SRUN_FD, text + len, MAX_SETTINGS - len);
+		ssize_t n = recv(SRUN_FD, text + len, MAX_SETTINGS - len, MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
 			continue;
