@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * agent_registry_internal.h - what the files of the registry share: agent_registry.c (which hosts are expected),
- * departures.c (which go), admission.c (which are admitted), agent_deadlines.c and agent_messages.c. Their users, driver.c and agent_commands.c,
- * read the table, the plan and the clients here, and change no stage.
+ * departures.c (which go), admission.c (which are admitted), agent_deadlines.c and agent_messages.c. Their users,
+ * driver.c and agent_commands.c, read the table, the plan and the clients here, and change no stage.
  */
 #ifndef HVD_AGENT_REGISTRY_INTERNAL_H
 #define HVD_AGENT_REGISTRY_INTERNAL_H
@@ -53,6 +53,12 @@ struct hvd_agent_registry {
 	struct hvd_stacks *stacks;
 };
 
+/* Have the event loop update the deadlines, and take the next step of the admission if it is due. */
+static inline void hvd_agent_registry_changed(struct hvd_agent_registry *agents)
+{
+	event_active(agents->changed, EV_TIMEOUT, 0);
+}
+
 /* ---- departures.c ---- */
 
 /* The host is out of the job. The job fails or goes on without it, by the barrier. */
@@ -63,8 +69,6 @@ void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents);
 void hvd_agent_registry_dismiss(struct hvd_client *cl);
 /* AS_THEY_COME: take the host out of table, plan and rendezvous, and dismiss its agent. */
 void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host);
-/* Have the event loop update the deadlines, and take the next step of the admission if it is due. */
-void hvd_agent_registry_changed(struct hvd_agent_registry *agents);
 
 /* ---- agent_deadlines.c ---- */
 

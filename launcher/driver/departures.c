@@ -12,11 +12,6 @@
 
 #include <stdlib.h>
 
-void hvd_agent_registry_changed(struct hvd_agent_registry *agents)
-{
-	event_active(agents->changed, EV_TIMEOUT, 0);
-}
-
 void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd_err *why)
 {
 	if (agents->phase == HVD_AGENTS_OVER)

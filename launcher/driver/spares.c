@@ -87,7 +87,7 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (agents->table.hosts[h].stage == awaited)
 			hvd_spares_leave_out(agents, h, &why);
-	event_active(agents->changed, EV_TIMEOUT, 0);
+	hvd_agent_registry_changed(agents);
 }
 
 static void wait_for_late(struct hvd_agent_registry *agents, double seconds)
