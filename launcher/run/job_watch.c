@@ -171,6 +171,7 @@ struct hvd_job_watch *hvd_job_watch_create(const struct hvd_job_watch_opts *opts
 
 	watch->opts = *opts;
 	watch->control = hvd_control_open(opts->base, opts->control, opts->pid, opts->stacks);
+	watch->opts.control = NULL; /* the caller's, valid until the return */
 	watch->hang = hvd_hang_watch_create(opts->stacks, opts->spec, on_hang_end, watch, opts->log);
 	watch->host_lost = evtimer_new(opts->base, on_host_lost, watch);
 	if (!watch->host_lost)
