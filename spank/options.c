@@ -273,7 +273,7 @@ static int site_arg(struct hvd_plugin *pl, const char *arg, struct hvd_err *err)
 	key = hvd_xstrndup(arg, (size_t)(value - arg));
 	if (set_site(pl, key, from, value + 1, err) == 0)
 		return 0;
-	return hvd_err_hint(err, "mend the line of hvd.so in plugstack.conf, see spank-hvd(8)");
+	return hvd_err_hint(err, "correct the line of hvd.so in plugstack.conf, see spank-hvd(8)");
 }
 
 int hvd_plugin_site_args(struct hvd_plugin *pl, int argc, char **argv, struct hvd_err *err)
