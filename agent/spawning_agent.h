@@ -3,8 +3,8 @@
  * spawning_agent.h - hvd-agent host and hvd-agent connect: start, watch and end the ranks of this host.
  *
  * A spawning agent gets the plan, starts its ranks (spawned_ranks.h), reports their ends to the driver, and keeps its
- * connection to the driver until all of them have ended. When the driver sends "end", or the connection ends, or the agent
- * gets SIGTERM, SIGINT or SIGHUP, it ends its ranks, and then itself.
+ * connection to the driver until all of them have ended. When the driver sends "end", or the connection ends, or the
+ * agent gets SIGTERM, SIGINT or SIGHUP, it ends its ranks, and then itself.
  *
  * It is the one agent of its host, and starts all ranks of the host. The backend starts it (fork, ssh, blaunch, lsrun),
  * or it is a self-registering agent (join.h). In an elastic job it starts and stops ranks as long as the job runs; the
@@ -19,8 +19,8 @@
 #include "spawned_ranks.h"
 #include "taskinfo.h"
 
-/* Returns the exit status: that of the first rank that failed, as a shell gives it, 0 if none failed. If `refusal` has a code, this host
- * cannot have ranks: the agent reports the reason to the driver, and starts none. */
+/* Returns the exit status: that of the first rank that failed, as a shell gives it, 0 if none failed. If `refusal` has a
+ * code, this host cannot have ranks: the agent reports the reason to the driver, and starts none. */
 int hvd_spawning_agent_run(const struct hvd_boot *boot, struct hvd_taskinfo *info,
 			   const struct hvd_spawned_ranks_opts *opts, const struct hvd_err *refusal,
 			   const struct hvd_log *log);
