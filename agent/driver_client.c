@@ -52,21 +52,22 @@ static void fail(struct hvd_driver_client *agent, const struct hvd_err *why)
 	agent->ops->failed(why, agent->arg);
 }
 
-static void send_cannot(struct hvd_driver_client *agent, const struct hvd_err *why)
+/* Fail. The driver has been told why, if there is a connection to it. */
+static void fail_told(struct hvd_driver_client *agent, const struct hvd_err *why)
 {
-	hvd_driver_client_send(agent, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", agent->info->name, "why",
-						why->msg, "hint", why->hint));
+	struct hvd_err told;
+
+	if (agent->conn)
+		hvd_err_set(&told, HVD_E_FAILED, "%s", why->msg);
+	fail(agent, agent->conn ? &told : why);
 }
 
 /* Fail, and tell the driver, which reports why the launch fails, with the name of this host. */
 static void cannot(struct hvd_driver_client *agent, const struct hvd_err *why)
 {
-	struct hvd_err told;
-
-	send_cannot(agent, why);
-	if (agent->conn)
-		hvd_err_set(&told, HVD_E_FAILED, "%s", why->msg);
-	fail(agent, agent->conn ? &told : why);
+	hvd_driver_client_send(agent, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", agent->info->name, "why",
+						why->msg, "hint", why->hint));
+	fail_told(agent, why);
 }
 
 /* The report waits for what is found on this host. */
@@ -254,6 +255,9 @@ static json_t *registration(const struct hvd_driver_client *agent)
 	const char *hosts = getenv("SLURM_STEP_NODELIST");
 
 	json_object_set_new(msg, "clock", json_integer(hvd_wall_now()));
+	if (agent->refusal)
+		json_object_set_new(msg, "cannot",
+				    json_pack("{s:s, s:s}", "why", agent->refusal->msg, "hint", agent->refusal->hint));
 	if (hosts)
 		json_object_set_new(msg, "hosts", json_string(hosts));
 	return msg;
@@ -299,7 +303,7 @@ static void begin(struct hvd_driver_client *agent)
 	agent->node.port = hvd_probe_port(agent->probe);
 	hvd_driver_client_send(agent, registration(agent));
 	if (agent->refusal)
-		cannot(agent, agent->refusal);
+		fail_told(agent, agent->refusal);
 }
 
 static void on_up(struct hvd_conn *conn, void *arg)

@@ -5,12 +5,13 @@
  * Messages to the driver, after the handshake (handshake.h):
  *   register   the host (host_info.h). "hosts":TEXT, if it is known, lists all hosts of the step (hvdn[1-4]).
  *              "clock":NS is this host's time (launcher/driver/clocks.h).
- *              "relay":PORT is the loopback port of this host's relay (agent/relay.h); 0: the host has none, and
- *              "cannot" follows. "relay_network":PORT and "relay_children":PORT are the ports on all addresses for
- *              ranks of other hosts and for other relays; they are left out if none will connect
+ *              "relay":PORT is the loopback port of this host's relay (agent/relay.h). "relay_network":PORT and
+ *              "relay_children":PORT are the ports on all addresses for ranks of other hosts and for other relays; they
+ *              are left out if none will connect. "cannot":{"why":TEXT, "hint":TEXT}: the host cannot take part, for
+ *              this reason, and may have no relay ("relay":0)
  *   report     the result of the probe (probe.h); "preflight":{…}, the check of this host (lib/job/host_check.h), if
  *              the order asked for it
- *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part
+ *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part, as it has found since
  *   {"t":"exit", "rank":R, …}                              a rank has ended (lib/job/rank_end.h); in an elastic job
  *                                                          "worker":N in place of the rank
  *   {"t":"lost", "rank":R}                                 the rank's shim has ended without a message
@@ -89,8 +90,7 @@ struct hvd_driver_client *hvd_driver_client_create_on(struct event_base *base, s
  * hvd_driver_client_create_on(). */
 void hvd_driver_client_destroy(struct hvd_driver_client *agent); /* NULL is fine */
 
-/* Before the event loop runs: once connected, tell the driver that this host cannot take part. `why` must outlive the
- * agent. */
+/* Before the event loop runs: register this host as one that cannot take part. `why` must outlive the agent. */
 void hvd_driver_client_refuse(struct hvd_driver_client *agent, const struct hvd_err *why);
 
 /* Before the event loop runs: register these ports, which are reserved on this host. */

@@ -43,12 +43,39 @@ static int take_registration(struct hvd_agent_registry *agents, struct hvd_clien
 	return -1;
 }
 
+/* Why the agent cannot do its part: its own words, or that they were no valid ones. */
+static void take_reason(const json_t *msg, struct hvd_err *why)
+{
+	const char *text, *hint;
+
+	if (hvd_get_str(msg, "why", 1024, &text, why) != 0 || hvd_get_str(msg, "hint", 512, &hint, why) != 0)
+		return;
+	hvd_err_set(why, HVD_E_FAILED, "%s", text);
+	if (*hint)
+		hvd_err_hint(why, "%s", hint);
+}
+
+/* Can the host that has registered take part? -1 with *why set. */
+static int check_host(struct hvd_agent_registry *agents, uint32_t host, const json_t *msg, struct hvd_err *why)
+{
+	const json_t *cannot = json_object_get(msg, "cannot");
+	char buf[32];
+
+	if (!cannot && agents->table.hosts[host].node.relay)
+		return hvd_host_table_restrict(&agents->table, host, agents->opts->spec->interfaces.v, why);
+	if (cannot)
+		take_reason(cannot, why);
+	else
+		hvd_err_set(why, HVD_E_PROTO, "its node agent registered without a relay of the rendezvous");
+	hvd_err_host(why, hvd_host_table_name(&agents->table, host, buf));
+	return -1;
+}
+
 static void on_register(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_host_entry *host;
 	struct hvd_err why = {0};
 	int64_t clock;
-	bool relay;
 	int rc;
 
 	if (take_registration(agents, cl, msg) != 0)
@@ -57,21 +84,18 @@ static void on_register(struct hvd_agent_registry *agents, struct hvd_client *cl
 	if (hvd_get_int(msg, "clock", 1, INT64_MAX, &clock, NULL) == 0)
 		hvd_clock_came(&host->clock, clock, hvd_wall_now());
 	host->client = cl;
-	relay = host->node.relay != 0;
 	if (agents->barrier == HVD_BARRIER_ALL)
 		host->deadline = agents->deadline;
 	cl->role = HVD_ROLE_AGENT;
 	hvd_progress_add(agents->rank_progress, cl);
 	hvd_debug(agents->log, "%s has registered (%u of %u)", host->node.name,
 		  hvd_host_table_count(&agents->table, HVD_STAGE_REGISTERED), agents->table.n);
-	rc = hvd_host_table_restrict(&agents->table, cl->host, agents->opts->spec->interfaces.v, &why);
+	rc = check_host(agents, cl->host, msg, &why);
 	if ((rc == 0 || agents->barrier == HVD_BARRIER_AS_THEY_COME) && agents->ops->registered)
 		agents->ops->registered(cl->host, agents->arg);
-	if (rc != 0)
+	if (rc != 0) {
 		hvd_agent_registry_lose(agents, cl->host, &why, true);
-	if (rc != 0 || !relay) /* it has no relay, and says next why: nothing is decided before */
-		return;
-	if (agents->phase == HVD_AGENTS_OPEN) {
+	} else if (agents->phase == HVD_AGENTS_OPEN) {
 		hvd_agent_registry_open_to_hosts(agents);
 		hvd_admission_probe(agents);
 	} else {
@@ -103,16 +127,13 @@ static void on_report(struct hvd_agent_registry *agents, struct hvd_client *cl, 
 
 static void on_cannot(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
-	const char *host, *text, *hint;
 	struct hvd_err why = {0};
+	const char *host;
 
 	if ((agents->barrier == HVD_BARRIER_AS_THEY_COME && cl->role != HVD_ROLE_AGENT) || cl->role == HVD_ROLE_FORMER)
 		return;
-	if (hvd_get_str(msg, "host", 255, &host, &why) == 0 && hvd_get_str(msg, "why", 1024, &text, &why) == 0 &&
-	    hvd_get_str(msg, "hint", 512, &hint, &why) == 0) {
-		hvd_err_set(&why, HVD_E_FAILED, "%s", text);
-		if (*hint)
-			hvd_err_hint(&why, "%s", hint);
+	if (hvd_get_str(msg, "host", 255, &host, &why) == 0) {
+		take_reason(msg, &why);
 		hvd_err_host(&why, host);
 	}
 	if (agents->barrier == HVD_BARRIER_AS_THEY_COME)

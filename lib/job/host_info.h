@@ -59,7 +59,7 @@ struct hvd_host_info {
 	in_port_t *ports;
 	/* The ports of this host's relay of the rendezvous: on loopback, and on all addresses for ranks of other hosts
 	 * and for other relays; 0 = there is no such port. A host without the loopback port cannot take part in a job,
-	 * and says why (agent/driver_client.h). */
+	 * and its registration says why (agent/driver_client.h). */
 	in_port_t relay, relay_network, relay_children;
 	uint32_t job; /* of Slurm, in which its agent runs; 0 = none */
 	/* All addresses of this host, also of interfaces that are not used. Only the agent has them: it does not send

@@ -355,7 +355,7 @@ static void one_comes_later(void **state)
 
 /* ---- relays of the rendezvous ---- */
 
-/* A host with a relay at this port; 0: it has none. */
+/* A host with a relay at this port. */
 static struct agent *come_with_relay(struct world *w, int h, int port)
 {
 	json_t *hello = registration(h, 1, 0, false);
@@ -409,27 +409,52 @@ static void relays_of_hosts_that_come_and_go(void **state)
 	assert_true(json_integer_value(json_object_get(relay_of(w, 3), "relay_id")) != origin);
 }
 
-/* The others are not probed with it, and it is not, before it says why. */
-static void one_has_no_relay(void **state)
+/* Host 1 registers: without a relay, and with this reason in the registration, if there is one. It is given up at once:
+ * no host is probed with it. */
+static void refuses(struct world *w, json_t *reason)
 {
-	struct world *w = *state;
+	json_t *hello = registration(1, 1, 0, false);
 	struct agent *s;
 
 	open_with(w, 1);
 	hvd_agent_registry_expect(w->agents, 1, "node1");
-	s = come_with_relay(w, 1, 0);
-	until(w->l, w->came == 2);
-	for (int i = 0; i < 20; i++)
-		event_base_loop(w->l->base, EVLOOP_NONBLOCK);
-	assert_false(agent_heard(s, "probe"));
-	say(s, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", "x", "why",
-			 "cannot open the port of the rendezvous relay: there is no room", "hint", ""));
+	json_object_set_new(hello, "relay", json_integer(0));
+	if (reason)
+		json_object_set_new(hello, "cannot", reason);
+	s = agent_connect(w->l, hello);
 	until(w->l, w->gone);
 	assert_int_equal(w->last_gone, 1);
 	assert_true(w->unfit);
-	assert_string_equal(w->why, "node1: cannot open the port of the rendezvous relay: there is no room");
+	until(w->l, agent_heard(s, "end"));
+	assert_false(agent_heard(s, "probe"));
 	assert_int_equal(w->here, 1);
 	assert_int_equal(w->failed, 0);
+}
+
+static void one_registers_as_unfit(void **state)
+{
+	struct world *w = *state;
+
+	refuses(w, json_pack("{s:s, s:s}", "why", "cannot open the port of the rendezvous relay: there is no room",
+			     "hint", ""));
+	assert_string_equal(w->why, "node1: cannot open the port of the rendezvous relay: there is no room");
+}
+
+static void one_registers_as_unfit_with_a_wrong_reason(void **state)
+{
+	struct world *w = *state;
+
+	refuses(w, json_integer(1));
+	assert_in(w->why, "node1: ");
+	assert_in(w->why, "\"why\"");
+}
+
+static void one_has_no_relay(void **state)
+{
+	struct world *w = *state;
+
+	refuses(w, NULL);
+	assert_string_equal(w->why, "node1: its node agent registered without a relay of the rendezvous");
 }
 
 static const json_t *opened_to(const struct world *w, int shim)
@@ -824,6 +849,8 @@ int main(void)
 		agents(one_comes_twice),
 		agents(one_comes_later),
 		agents(relays_of_hosts_that_come_and_go),
+		agents(one_registers_as_unfit),
+		agents(one_registers_as_unfit_with_a_wrong_reason),
 		agents(one_has_no_relay),
 		agents(the_relay_of_rank_0_is_open),
 		agents(one_comes_later_and_reaches_nobody),
