@@ -42,6 +42,7 @@ struct elastic {
 	bool restart; /* PyTorch's policy (machine.h) */
 	int grace;    /* of a worker that is ended, in seconds */
 	bool output_lost;
+	bool ending; /* ranks and processes were told to end */
 	bool failed; /* the job ends because ranks or hosts have failed */
 };
 
@@ -53,15 +54,15 @@ static void end_all(void *arg)
 
 	hvd_elastic_failures_ending(&el->failures);
 	hvd_agent_registry_end(el->agents);
-	if (el->job.ending) {
+	if (el->ending) {
 		hvd_procs_signal(el->job.procs, SIGTERM);
 	} else {
 		hvd_procs_end(el->job.procs, END_SECONDS);
 		hvd_unheard_ending(&el->unheard);
 	}
-	if (el->job.ending_signal)
+	if (el->job.result->ended_by)
 		hvd_procs_drop_output(el->job.procs);
-	el->job.ending = true;
+	el->ending = true;
 	hvd_discovery_destroy(el->discovery);
 	el->discovery = NULL;
 	hvd_event_queue_stop(el->events);
@@ -74,7 +75,7 @@ static void finish(const struct hvd_err *why, int status, void *arg)
 {
 	struct elastic *el = arg;
 
-	if (el->job.ending)
+	if (el->ending)
 		return;
 	if (why->code)
 		hvd_log_err(el->job.log, why);
@@ -135,9 +136,9 @@ static void do_prepare(void *arg)
 static void told_begin(struct elastic *el)
 {
 	hvd_verbose(el->job.log, "generation %d begins, %.3f s after the start", hvd_machine_generation(el->machine),
-		    hvd_job_seconds(&el->job));
+		    hvd_result_seconds(el->job.result));
 	if (!el->job.result->started)
-		el->job.result->start_seconds = hvd_job_seconds(&el->job);
+		el->job.result->start_seconds = hvd_result_seconds(el->job.result);
 	el->job.result->started = true;
 	hvd_agent_registry_progress(el->agents);
 }
@@ -247,7 +248,7 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 {
 	struct elastic *el = arg;
 
-	if (el->job.ending)
+	if (el->ending)
 		return; /* it was told to leave */
 	hvd_warn(el->job.log, "%s is left out: %s", hvd_machine_host(el->machine, host), why->msg);
 	if (*why->hint)
@@ -362,7 +363,7 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 {
 	struct elastic *el = arg;
 
-	if (el->job.ending)
+	if (el->ending)
 		return;
 	hvd_log_err(el->job.log, why);
 	hvd_agent_registry_forget(el->agents, host);
@@ -384,7 +385,7 @@ static void on_none_left(void *arg)
 {
 	struct elastic *el = arg;
 
-	if (el->job.ending)
+	if (el->ending)
 		hvd_job_stop(&el->job);
 }
 
@@ -425,7 +426,7 @@ static void on_end(const struct hvd_err *why, void *arg)
 
 static bool is_ending(void *arg)
 {
-	return ((struct elastic *)arg)->job.ending;
+	return ((struct elastic *)arg)->ending;
 }
 
 /* Nobody reads the results of --run-func any more. */
@@ -548,12 +549,10 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 	if (rc == 0) {
 		hvd_job_run(&el.job);
 		result->generations = hvd_machine_generation(el.machine);
-		if (el.failed && !el.job.ending_signal)
+		if (el.failed && !el.job.result->ended_by)
 			hvd_elastic_failures_end(&el.failures, result, el.job.log);
 	}
-	if (el.job.ending_signal)
-		hvd_requeue_unwant(&result->requeue, HVD_REQUEUE_LIMIT);
-	result->seconds = hvd_job_seconds(&el.job);
+	hvd_job_finish(&el.job);
 	if (el.output_lost)
 		hvd_job_failed(&el.job);
 	/* Ranks that do not meet have started as well. */

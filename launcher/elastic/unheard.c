@@ -23,7 +23,7 @@ static void tell(struct hvd_unheard *unheard, const char *host, const char *why,
 static void tell_of(struct hvd_unheard *unheard, uint32_t host, const char *why)
 {
 	tell(unheard, hvd_machine_host(unheard->machine, host), why,
-	     unheard->job->ending && hvd_machine_has_rank(unheard->machine, host));
+	     unheard->ending && hvd_machine_has_rank(unheard->machine, host));
 }
 
 static void no_munge(const struct hvd_unheard *unheard, char *text, size_t len)
@@ -75,6 +75,7 @@ static void on_own(evutil_socket_t fd, short what, void *arg)
 
 void hvd_unheard_ending(struct hvd_unheard *unheard)
 {
+	unheard->ending = true;
 	if (unheard->own)
 		evtimer_add(unheard->own, &(struct timeval){.tv_sec = ASK_SECONDS});
 }

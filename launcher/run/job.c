@@ -49,29 +49,17 @@ static void on_signal(int sig, bool tty, void *arg)
 
 void hvd_job_ended_by(struct hvd_job *job, int sig)
 {
-	if (job->ending_signal)
+	if (job->result->ended_by)
 		return;
 	hvd_info(job->log, "%s: ending the ranks", sig == SIGINT ? "interrupted" : strsignal(sig));
-	job->ending_signal = sig;
+	job->result->ended_by = sig;
 	job->result->status = 128 + sig;
-}
-
-double hvd_job_seconds(const struct hvd_job *job)
-{
-	return (double)(hvd_now() - job->began) / 1e9;
 }
 
 void hvd_job_failed(struct hvd_job *job)
 {
 	if (job->result->status == 0)
 		job->result->status = 1;
-}
-
-void hvd_result_clear(struct hvd_result *result)
-{
-	json_decref(result->first_failure);
-	json_decref(result->failures);
-	result->first_failure = result->failures = NULL;
 }
 
 int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hvd_backend *backend,
@@ -86,10 +74,9 @@ int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hv
 				.result = result,
 				.log = launch->log,
 				.secret = {.fd = -1},
-				.began = hvd_now(),
 				.ops = ops,
 				.arg = arg};
-	memset(result, 0, sizeof(*result));
+	*result = (struct hvd_result){.began = hvd_now()};
 	hvd_requeue_begin(launch->spec, 0, launch->log);
 	job->procs_opts = (struct hvd_procs_opts){.boot = job->boot,
 						  .key = &job->secret.key,
@@ -137,6 +124,13 @@ int hvd_job_open_func(struct hvd_job *job, void (*gone)(void *arg), void *arg, s
 	hvd_strv_addf(&job->opts->extra_env, HVD_RUNFUNC_MAX_ENV "=%zu", hvd_runfunc_max());
 	*out = hvd_runfunc_open(job->base, spec->function.file, spec->function.results, gone, arg, job->log, err);
 	return *out ? 0 : -1;
+}
+
+void hvd_job_finish(struct hvd_job *job)
+{
+	if (job->result->ended_by)
+		hvd_requeue_unwant(&job->result->requeue, HVD_REQUEUE_LIMIT);
+	job->result->seconds = hvd_result_seconds(job->result);
 }
 
 void hvd_job_end_procs(struct hvd_job *job)

@@ -11,33 +11,13 @@
 #ifndef HVD_JOB_H
 #define HVD_JOB_H
 
+#include "job_result.h"
 #include "launcher/backends/backend.h"
 #include "launcher/driver/driver_opts.h"
 #include "lib/protocol/boot.h"
 #include "procs.h"
-#include "requeue.h"
 #include "runfunc.h"
 #include "secret.h"
-
-#include <jansson.h>
-
-struct hvd_result {
-	int status;       /* exit status: the first failed rank's, else the backend's, 1 when the start failed */
-	bool started;     /* every rank had its plan */
-	bool rank_failed; /* one failed: */
-	uint32_t rank, local_rank; /* local_rank: of an elastic job only */
-	char host[256];
-	int rank_status; /* as from waitpid(2) */
-	/* What --json has of the failures (launcher/diagnosis/failure_report.h); NULL = nothing. The result's own. */
-	json_t *first_failure, *failures;
-	double start_seconds; /* until every rank had its plan */
-	double seconds;       /* all of it */
-	int generations;      /* of an elastic job; else 0 */
-	bool limit_met;       /* … which --reset-limit has ended */
-	struct hvd_requeue_wish requeue;
-};
-
-void hvd_result_clear(struct hvd_result *result);
 
 struct hvd_job_ops {
 	void (*end)(void *arg); /* end all ranks and processes; when called again: at once */
@@ -55,9 +35,6 @@ struct hvd_job {
 	const struct hvd_log *log;
 	struct hvd_procs *procs;
 	struct hvd_secret secret;
-	bool ending;       /* set by the owner: ranks and processes were told to end */
-	int ending_signal; /* why; 0 = not because of a signal */
-	hvd_time began;
 
 	/* job.c's own. */
 	const struct hvd_job_ops *ops;
@@ -81,14 +58,15 @@ void hvd_job_run(struct hvd_job *job);
 void hvd_job_stop(struct hvd_job *job);
 /* The job ends because of this signal: say so, and make it the result. Only the first signal counts. */
 void hvd_job_ended_by(struct hvd_job *job, int sig);
-double hvd_job_seconds(const struct hvd_job *job); /* since hvd_job_init() */
 /* The result is a failure, unless it is one already. */
 void hvd_job_failed(struct hvd_job *job);
 /* With --run-func: offer the function to the ranks. *out is NULL without, and is the caller's. `gone` as in runfunc.h;
  * -1 with err set. */
 int hvd_job_open_func(struct hvd_job *job, void (*gone)(void *arg), void *arg, struct hvd_runfunc **out,
 		      struct hvd_err *err);
-/* The loop has ended: end the processes that are left, with what they have started in sessions of their own. */
+/* The loop has ended: complete the result. */
+void hvd_job_finish(struct hvd_job *job);
+/* … and end the processes that are left, with what they have started in sessions of their own. */
 void hvd_job_end_procs(struct hvd_job *job);
 void hvd_job_clear(struct hvd_job *job); /* whatever uses the event loop is gone */
 

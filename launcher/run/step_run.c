@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The event loop ends when srun has closed its socket, and all ends of ranks are known that are about to be told: at
- * once, or when a rank has failed after LAST_SECONDS at most.
- */
+/* step_run.c - srun with its plugin as what starts, signals and ends the ranks of a static job, see step_run.h. */
 #include "step_run.h"
 
 #include "job_fate.h"
-#include "job_watch.h"
-#include "launcher/diagnosis/failure_report.h"
-#include "launcher/driver/driver.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/process/spawn.h"
 #include "requeue.h"
 #include "shared_hosts.h"
 #include "slurm/slurm.h"
+#include "starter.h"
+#include "static_job.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -25,8 +21,8 @@
 
 /* When the start fails, the ranks fail, and srun ends the step. If it has not done so within this time, because no rank
  * could be told, the driver asks Slurm's controller to end the step. After the start nobody is connected who could be
- * told: the controller is asked to send SIGTERM at once. */
-#define END_STEP_SECONDS 3.0
+ * told: the controller is asked to send SIGTERM at once, and SIGKILL so much later. */
+#define END_STEP_SECONDS 3
 /* srun itself may wait for ever for the tasks of a lost host, also when the controller has ended the step: so long
  * after that it gets SIGTERM, by which it ends KillWait seconds later (30 by default), and so long after this
  * SIGKILL. */
@@ -36,27 +32,50 @@
 #define ASK_SECONDS 2.0
 /* How long hosts that are still connected are waited for, when srun has ended and a rank has failed. srun's plugin
  * waits for some more. */
-#define LAST_SECONDS 1.0
+#define LAST_MS 1000
 
 struct step {
+	struct hvd_starter starter; /* first, so that a pointer to it is one to all */
 	const struct hvd_step_run_opts *opts;
 	const struct hvd_log *log;
 	struct event_base *base;
-	struct hvd_driver *driver;
-	struct event *srun, *term, *end_step, *end_srun, *last;
+	struct hvd_static_job *ranks;
+	struct hvd_result result;
+	struct event *srun, *gone, *term, *end_step, *end_srun;
 	pid_t srun_pid;
-	int srun_signal; /* the last one that srun was sent; 0 = none */
-	struct hvd_failure_report *report;
-	struct hvd_requeue_wish requeue;
-	struct hvd_job_watch *watch; /* NULL when the driver could not start */
-	char lost_host[256];         /* because of which the step is ended; "" = none */
-	int failed_status;           /* with which the start has failed */
-	bool started, start_failed, srun_gone, waiting;
+	int srun_signal;     /* the last one that srun was sent; 0 = none */
+	char lost_host[256]; /* because of which the step is ended; "" = none */
+	bool srun_gone;
 	bool srun_left; /* srun has not ended, and the job is to be requeued */
 };
 
-static void signal_step(const struct step *step, int sig)
+static struct step *step_of(struct hvd_starter *starter)
 {
+	return (struct step *)starter;
+}
+
+/* ---- what the job wants ---- */
+
+static int do_start(struct hvd_starter *starter, const struct hvd_boot *boot, struct hvd_err *err)
+{
+	struct step *step = step_of(starter);
+	char text[HVD_BOOT_MAX];
+	size_t len;
+
+	if (hvd_boot_format(boot, text, err) != 0)
+		return -1;
+	len = strlen(text);
+	text[len] = '\n'; /* in place of the NUL: the text is one line */
+	if (write(step->opts->srun, text, len + 1) != (ssize_t)len + 1)
+		return hvd_err_sys(err, "cannot answer srun");
+	/* srun is starting the tasks meanwhile. */
+	hvd_shared_hosts_ask(step->opts->job, ASK_SECONDS, step->opts->driver, step->log);
+	return 0;
+}
+
+static void do_signal(struct hvd_starter *starter, int sig)
+{
+	struct step *step = step_of(starter);
 	struct hvd_err err = {0};
 
 	if (hvd_slurm_step_signal(step->opts->job, step->opts->step, sig, &err) != 0)
@@ -65,9 +84,8 @@ static void signal_step(const struct step *step, int sig)
 
 static void await_srun(struct step *step)
 {
-	struct timeval tv = {.tv_sec = step->srun_signal ? KILL_SRUN_SECONDS : END_SRUN_SECONDS};
-
-	evtimer_add(step->end_srun, &tv);
+	evtimer_add(step->end_srun,
+		    &(struct timeval){.tv_sec = step->srun_signal ? KILL_SRUN_SECONDS : END_SRUN_SECONDS});
 }
 
 static void on_end_srun(evutil_socket_t fd, short what, void *arg)
@@ -79,7 +97,7 @@ static void on_end_srun(evutil_socket_t fd, short what, void *arg)
 	if (step->srun_gone || step->srun_signal == SIGKILL || getppid() != step->srun_pid)
 		return;
 	/* The job's script may end with srun, and a job that is over cannot be requeued. */
-	if (hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_NODE)) {
+	if (hvd_requeue_wanted(&step->result.requeue, HVD_REQUEUE_NODE)) {
 		step->srun_left = true;
 		event_base_loopbreak(step->base);
 		return;
@@ -97,142 +115,32 @@ static void on_end_step(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	signal_step(step, SIGKILL);
+	do_signal(&step->starter, SIGKILL);
 	if (*step->lost_host)
 		await_srun(step);
 }
 
-static void end_step(void *arg)
+static void do_end(struct hvd_starter *starter, const struct hvd_ending *how)
 {
-	struct step *step = arg;
-	struct timeval tv = {.tv_sec = (time_t)END_STEP_SECONDS};
+	struct step *step = step_of(starter);
 
-	hvd_failure_report_ending(step->report, hvd_wall_now());
-	if (step->started)
-		signal_step(step, SIGTERM);
-	evtimer_add(step->end_step, &tv);
-}
-
-/* ---- the time limit, hangs and lost hosts ---- */
-
-static void on_signal_ranks(int sig, void *arg)
-{
-	signal_step(arg, sig);
-}
-
-static void on_end(const struct hvd_err *why, void *arg)
-{
-	struct step *step = arg;
-
-	if (why)
-		hvd_log_err(step->log, why);
-	end_step(step);
-}
-
-static bool is_ending(void *arg)
-{
-	const struct step *step = arg;
-
-	return step->srun_gone || *step->lost_host;
-}
-
-/* srun would wait for the tasks of such a host until Slurm gives it up, or for ever. */
-static void on_host_lost(const char *host, const char *how, void *arg)
-{
-	struct step *step = arg;
-	bool end = step->opts->driver->spec->lost_host == HVD_LOST_HOST_LAUNCH ||
-		   hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_NODE);
-	struct hvd_err why = {0};
-
-	if (is_ending(step))
+	if (how->told) {
+		on_end_step(-1, 0, step);
 		return;
-	hvd_job_watch_lost_error(&why, host, how,
-				 end ? "ending the step" : "leaving the step to Slurm (lost-host: slurm)");
-	hvd_log_err(step->log, &why);
-	if (!end)
-		return;
-	snprintf(step->lost_host, sizeof(step->lost_host), "%s", host);
-	end_step(step);
+	}
+	do_signal(starter, SIGTERM);
+	evtimer_add(step->end_step, &(struct timeval){.tv_sec = END_STEP_SECONDS});
 }
 
-static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
+static void do_host_lost(struct hvd_starter *starter, const char *host)
 {
-	hvd_job_watch_host_gone(((struct step *)arg)->watch, host, why);
-}
+	struct step *step = step_of(starter);
 
-/* ---- what the driver tells ---- */
-
-static void on_started(void *arg)
-{
-	struct step *step = arg;
-
-	step->started = true;
-	hvd_job_watch_started(step->watch, step->driver);
-}
-
-static void on_failed(const struct hvd_err *why, void *arg)
-{
-	struct step *step = arg;
-
-	hvd_log_err(step->log, why);
-	step->start_failed = true;
-	step->failed_status = hvd_err_status(why);
-	end_step(step);
-}
-
-static void on_stalled(const struct hvd_stall *stall, void *arg)
-{
-	hvd_job_watch_stalled(((struct step *)arg)->watch, stall);
-}
-
-static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void *arg)
-{
-	struct step *step = arg;
-
-	hvd_requeue_rank_ended(&step->requeue, step->opts->driver->spec, end->status);
-	hvd_failure_report_add(step->report, end, host);
-}
-
-static void on_process_lost(const struct hvd_loss *loss, void *arg)
-{
-	struct step *step = arg;
-
-	if (step->srun_gone)
-		return;
-	hvd_failure_report_lost(step->report, loss);
-	hvd_job_watch_process_lost(step->watch, loss);
-}
-
-static void on_all_left(void *arg)
-{
-	struct step *step = arg;
-
-	if (step->waiting)
-		event_base_loopbreak(step->base);
+	if (!*step->lost_host)
+		snprintf(step->lost_host, sizeof(step->lost_host), "%s", host);
 }
 
 /* ---- srun ---- */
-
-static bool anything_failed(struct step *step)
-{
-	return !step->start_failed && !*step->lost_host && hvd_failure_report_any(step->report);
-}
-
-/* Called first when all that had come before srun's end was read. */
-static void on_last(evutil_socket_t fd, short what, void *arg)
-{
-	struct step *step = arg;
-	struct timeval tv = {.tv_sec = (time_t)LAST_SECONDS};
-
-	(void)fd;
-	(void)what;
-	if (step->waiting || !anything_failed(step) || !hvd_driver_connected(step->driver)) {
-		event_base_loopbreak(step->base);
-		return;
-	}
-	step->waiting = true;
-	evtimer_add(step->last, &tv);
-}
 
 static void on_srun(evutil_socket_t fd, short what, void *arg)
 {
@@ -245,7 +153,15 @@ static void on_srun(evutil_socket_t fd, short what, void *arg)
 		return;
 	event_del(step->srun);
 	step->srun_gone = true;
-	evtimer_add(step->last, &(struct timeval){0});
+	evtimer_add(step->gone, &(struct timeval){0});
+}
+
+/* All that had come before srun's end was read. */
+static void on_gone(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	hvd_static_job_starter_gone(((struct step *)arg)->ranks);
 }
 
 static void on_term(evutil_socket_t sig, short what, void *arg)
@@ -255,27 +171,14 @@ static void on_term(evutil_socket_t sig, short what, void *arg)
 	event_base_loopbreak(((struct step *)arg)->base);
 }
 
-static int send_boot(const struct step *step, struct hvd_err *err)
-{
-	struct hvd_boot boot;
-	char text[HVD_BOOT_MAX];
-	size_t len;
-
-	hvd_driver_boot(step->driver, &boot);
-	if (hvd_boot_format(&boot, text, err) != 0)
-		return -1;
-	len = strlen(text);
-	text[len] = '\n'; /* in place of the NUL: the text is one line */
-	if (write(step->opts->srun, text, len + 1) != (ssize_t)len + 1)
-		return hvd_err_sys(err, "cannot answer srun");
-	return 0;
-}
+/* ---- the report ---- */
 
 /* srun ends with the highest status of its tasks, those among them that it has ended itself. */
 static void log_status(const struct step *step)
 {
-	int first = hvd_status_exit(hvd_failure_report_status(step->report));
-	int highest = hvd_failure_report_highest(step->report);
+	struct hvd_failure_report *report = hvd_static_job_failures(step->ranks);
+	int first = hvd_status_exit(hvd_failure_report_status(report));
+	int highest = hvd_failure_report_highest(report);
 
 	if (first && highest > first)
 		hvd_info(step->log,
@@ -288,15 +191,16 @@ static void log_status(const struct step *step)
  * it is where the ranks were told of the time limit, or one asks to begin again. */
 static void log_report(const struct step *step)
 {
+	struct hvd_failure_report *report = hvd_static_job_failures(step->ranks);
 	const char *host;
-	const struct hvd_rank_end *first = hvd_failure_report_first(step->report, &host);
-	hvd_cleanup_free char *fate = hvd_failure_report_killed(step->report) ? hvd_job_fate(step->opts->job) : NULL;
+	const struct hvd_rank_end *first = hvd_failure_report_first(report, &host);
+	hvd_cleanup_free char *fate = hvd_failure_report_killed(report) ? hvd_job_fate(step->opts->job) : NULL;
 	int sig = first && WIFSIGNALED(first->status) ? WTERMSIG(first->status) : 0;
-	bool ended = sig == SIGTERM || sig == SIGINT || sig == SIGHUP || fate ||
-		     hvd_failure_report_killed_together(step->report);
+	bool ended =
+		sig == SIGTERM || sig == SIGINT || sig == SIGHUP || fate || hvd_failure_report_killed_together(report);
 
-	if ((!fate && hvd_failure_report_loss(step->report)) || first->error || !ended) {
-		hvd_failure_report_log(step->report, first && !first->error && hvd_requeue_leaving(&step->requeue),
+	if ((!fate && hvd_failure_report_loss(report)) || first->error || !ended) {
+		hvd_failure_report_log(report, first && !first->error && hvd_requeue_leaving(&step->result.requeue),
 				       step->log);
 		log_status(step);
 	} else {
@@ -306,92 +210,81 @@ static void log_report(const struct step *step)
 	}
 }
 
-/* The launch could not go on, which was said. How the ranks end that were ended then is not awaited. */
-static void log_failed(const struct step *step)
+/* Where the launch could not go on, which was logged, it is not awaited how the ranks end that were ended then. */
+static void log_end(const struct step *step)
 {
-	hvd_info(step->log, "the status of the launch is %d; srun's own is the highest of the ranks', which were ended",
-		 step->failed_status);
+	bool failed = hvd_static_job_failed(step->ranks);
+
+	if (!failed && hvd_failure_report_any(hvd_static_job_failures(step->ranks)))
+		log_report(step);
+	else if (failed && step->result.started && !*step->lost_host)
+		hvd_info(step->log,
+			 "the status of the launch is %d; srun's own is the highest of the ranks', which were ended",
+			 step->result.status);
 }
 
 /* ---- life ---- */
 
 static void begin(struct step *step)
 {
-	step->requeue.job = step->opts->job;
+	static const struct hvd_starter_ops ops = {
+		.start = do_start, .signal = do_signal, .end = do_end, .host_lost = do_host_lost};
+
+	step->starter = (struct hvd_starter){.ops = &ops,
+					     .judges_failures = true,
+					     .failed_seconds = END_STEP_SECONDS,
+					     .last_ms = LAST_MS,
+					     .ask_slurm = true};
+	step->result = (struct hvd_result){.began = hvd_now(), .requeue = {.job = step->opts->job}};
 	hvd_requeue_begin(step->opts->driver->spec, step->opts->job, step->log);
-	step->report = hvd_failure_report_create();
 	step->end_step = evtimer_new(step->base, on_end_step, step);
 	step->end_srun = evtimer_new(step->base, on_end_srun, step);
+	step->gone = evtimer_new(step->base, on_gone, step);
 	step->srun_pid = getppid();
-	step->last = evtimer_new(step->base, on_last, step);
 	step->srun = event_new(step->base, step->opts->srun, EV_READ | EV_PERSIST, on_srun, step);
 	step->term = evsignal_new(step->base, SIGTERM, on_term, step);
 	event_add(step->srun, NULL);
 	event_add(step->term, NULL);
 }
 
-static void begin_watch(struct step *step)
-{
-	static const struct hvd_job_watch_ops ops = {on_signal_ranks, on_end, on_host_lost, is_ending};
-	char launch[64];
-
-	snprintf(launch, sizeof(launch), "slurm-%u.%u", step->opts->job, step->opts->step);
-	step->watch = hvd_job_watch_create(&(struct hvd_job_watch_opts){.base = step->base,
-									.spec = step->opts->driver->spec,
-									.stacks = hvd_driver_stacks(step->driver),
-									.wish = &step->requeue,
-									.control = launch,
-									.pid = step->srun_pid,
-									.ops = &ops,
-									.arg = step,
-									.log = step->log});
-}
-
 static void end(struct step *step)
 {
-	hvd_job_watch_destroy(step->watch);
-	hvd_driver_destroy(step->driver);
-	hvd_failure_report_destroy(step->report);
+	hvd_static_job_destroy(step->ranks);
 	event_free(step->srun);
+	event_free(step->gone);
 	event_free(step->term);
 	event_free(step->end_step);
 	event_free(step->end_srun);
-	event_free(step->last);
 	event_base_free(step->base);
 }
 
 int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 {
-	static const struct hvd_driver_ops ops = {.started = on_started,
-						  .failed = on_failed,
-						  .rank_exit = on_rank_exit,
-						  .host_gone = on_host_gone,
-						  .all_left = on_all_left,
-						  .stalled = on_stalled,
-						  .process_lost = on_process_lost};
 	struct step step = {.opts = opts, .log = opts->log, .base = event_base_new()};
-	int rc = -1;
+	char launch[64];
+	int rc;
 
 	if (!step.base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
+	snprintf(launch, sizeof(launch), "slurm-%u.%u", opts->job, opts->step);
 	begin(&step);
-	step.driver = hvd_driver_create(step.base, opts->driver, opts->session, &ops, &step, opts->log, err);
-	if (step.driver) {
-		begin_watch(&step);
-		rc = send_boot(&step, err);
-	}
-	/* srun is starting the tasks meanwhile. */
-	if (rc == 0)
-		hvd_shared_hosts_ask(opts->job, ASK_SECONDS, opts->driver, step.log);
-	if (rc == 0)
+	rc = hvd_static_job_create(&step.ranks,
+				   &(struct hvd_static_job_opts){.base = step.base,
+								 .driver = opts->driver,
+								 .session = opts->session,
+								 .starter = &step.starter,
+								 .result = &step.result,
+								 .control = launch,
+								 .pid = step.srun_pid,
+								 .log = step.log},
+				   err);
+	if (rc == 0) {
 		event_base_dispatch(step.base);
-	if (rc == 0 && anything_failed(&step))
-		log_report(&step);
-	if (rc == 0 && step.start_failed && step.started)
-		log_failed(&step);
+		log_end(&step);
+	}
 	end(&step);
 	if (rc == 0)
-		rc = hvd_requeue_at_end(opts->driver->spec, &step.requeue, 0, opts->log);
+		rc = hvd_requeue_at_end(opts->driver->spec, &step.result.requeue, 0, opts->log);
 	if (step.srun_left && rc != HVD_REQUEUE_STATUS && getppid() == step.srun_pid)
 		kill(step.srun_pid, SIGKILL);
 	return rc;

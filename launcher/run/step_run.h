@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step_run.h - a step of `srun --hvd`, as hvd-driver sees it from its start to the end of srun.
+ * step_run.h - a step of `srun --hvd`, as hvd-driver sees it from its start to the end of srun: a job (static_job.h)
+ * whose starter is the srun that has started this process.
  *
  * srun starts the tasks, passes their output on and ends them; the driver hears of the ranks from the node agents that
  * stay beside them (agent/observing_agent.h). srun has the other end of a socket: it is told there how tasks reach the

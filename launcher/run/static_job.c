@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "static_job.h"
+
+#include "job_fate.h"
+#include "job_watch.h"
+#include "launcher/driver/driver.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/spawn.h"
+#include "procs.h"
+#include "starter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An agent that ends its ranks without being told to does so since what had started it has gone, or is ending it. How
+ * long that may take to be seen here, before the end counts as a failure of the rank. */
+#define UNASKED_SECONDS 1
+
+enum state {
+	IGNORED,  /* in the table: the event changes nothing */
+	STARTING, /* hosts register and probe */
+	RUNNING,  /* every rank has its plan */
+	FAILED, /* the start has failed, and the driver has told the agents: ranks may end by themselves for a moment */
+	ENDING, /* the starter was told to end everything */
+	LAST,   /* the starter has gone; ends of ranks may be on their way */
+	OVER,   /* the event loop ends */
+	N_STATES
+};
+
+enum event_type {
+	EV_PLANNED,
+	EV_START_FAILED, /* also after the plan, when ranks cannot complete init_process_group() */
+	EV_CANNOT_GO_ON, /* a host is lost, a hang, the time limit, … */
+	EV_INTERRUPTED,  /* by a signal */
+	EV_GRACE_OVER,
+	EV_STARTER_GONE,
+	EV_AGENTS_LEFT, /* the last connection has ended, or has no more time */
+	N_EVENTS
+};
+
+/* The state that follows an event in a state. The same state again is entered again. */
+/* clang-format off */
+static const enum state next_state[N_EVENTS][N_STATES] = {
+	[EV_PLANNED]      = {[STARTING] = RUNNING},
+	[EV_START_FAILED] = {[STARTING] = FAILED, [RUNNING] = FAILED},
+	[EV_CANNOT_GO_ON] = {[STARTING] = ENDING, [RUNNING] = ENDING, [FAILED] = ENDING},
+	[EV_INTERRUPTED]  = {[STARTING] = ENDING, [RUNNING] = ENDING, [FAILED] = ENDING, [ENDING] = ENDING},
+	[EV_GRACE_OVER]   = {                     [RUNNING] = ENDING, [FAILED] = ENDING},
+	[EV_STARTER_GONE] = {[STARTING] = LAST,   [RUNNING] = LAST,   [FAILED] = LAST,   [ENDING] = LAST},
+	[EV_AGENTS_LEFT]  = {                                                                            [LAST] = OVER},
+};
+/* clang-format on */
+
+struct hvd_static_job {
+	struct hvd_static_job_opts opts;
+	const struct hvd_launch_spec *spec;
+	struct hvd_starter *starter;
+	struct hvd_result *result;
+	const struct hvd_log *log;
+	enum state state;
+	struct hvd_driver *driver;
+	struct hvd_job_watch *watch;
+	struct hvd_failure_report *failures;
+	struct event *grace; /* pending: ranks may end by themselves */
+	struct event *last;
+	bool ending;      /* the starter was told to end everything */
+	bool failed;      /* for another reason than a rank's failure, which was logged */
+	bool ranks_ended; /* as the agents have reported … */
+	bool in_doubt;    /* … or as one has not whose connection had just ended */
+	struct {
+		struct event *late; /* pending: why the rank was ended is awaited */
+		uint32_t rank;
+		int status;
+		char host[256];
+	} unasked; /* a rank that its agent has ended without being told to */
+};
+
+/* ---- states ---- */
+
+static void enter(struct hvd_static_job *job, enum state state, enum event_type event);
+
+static void handle(struct hvd_static_job *job, enum event_type event)
+{
+	enum state next = next_state[event][job->state];
+
+	if (next != IGNORED)
+		enter(job, next, event);
+}
+
+/* Hosts that were left out have no ranks, and the last of the others may have fewer than slots. */
+static void count_ranks(struct hvd_static_job *job)
+{
+	const struct hvd_layout *layout = hvd_driver_layout(job->driver);
+
+	for (int h = 0; job->starter->agents_start_ranks && h < layout->n_hosts; h++)
+		if (layout->hosts[h].n > 0)
+			hvd_procs_set_ranks(job->starter->procs, (uint32_t)h, layout->hosts[h].n);
+}
+
+static void enter_running(struct hvd_static_job *job)
+{
+	hvd_job_watch_started(job->watch, job->starter->ask_slurm ? job->driver : NULL);
+	if (job->spec->spares > 0)
+		count_ranks(job);
+	job->result->started = true;
+	job->result->start_seconds = hvd_result_seconds(job->result);
+}
+
+static void enter_failed(struct hvd_static_job *job)
+{
+	int seconds = job->result->started ? job->starter->failed_later_seconds : job->starter->failed_seconds;
+
+	if (seconds > 0)
+		evtimer_add(job->grace, &(struct timeval){.tv_sec = seconds});
+	else
+		handle(job, EV_GRACE_OVER);
+}
+
+static void enter_ending(struct hvd_static_job *job, enum state from, enum event_type event)
+{
+	/* Before the plan there may be agents that the driver does not know. */
+	bool all_known = !job->failed && (event != EV_INTERRUPTED || job->result->started);
+	struct hvd_ending how = {.again = from == ENDING,
+				 .no_ranks = job->ranks_ended,
+				 .agents = job->starter->agents_end_ranks && all_known,
+				 .told = from == FAILED && event == EV_GRACE_OVER && !job->result->started};
+
+	job->ending = true;
+	if (event == EV_INTERRUPTED && !all_known)
+		job->failed = true;
+	hvd_failure_report_ending(job->failures, hvd_wall_now());
+	evtimer_del(job->grace);
+	if (job->starter->agents_end_ranks)
+		hvd_driver_end_ranks(job->driver);
+	job->starter->ops->end(job->starter, &how);
+}
+
+/* Ends of ranks that were reported last may not have been read yet. srun may have ended with the tasks that Slurm has
+ * ended since it has given up a host. */
+static void enter_last(struct hvd_static_job *job)
+{
+	struct hvd_starter *starter = job->starter;
+	bool unexplained = starter->ops->unexplained && starter->ops->unexplained(starter, false);
+	bool more = job->result->rank_failed || unexplained ||
+		    (starter->judges_failures && !job->failed && hvd_failure_report_any(job->failures));
+
+	if (unexplained)
+		hvd_job_watch_ask_slurm(job->watch);
+	if (more && hvd_driver_connected(job->driver))
+		evtimer_add(job->last, &(struct timeval){.tv_usec = starter->last_ms * 1000});
+	else
+		handle(job, EV_AGENTS_LEFT);
+}
+
+static void enter_over(struct hvd_static_job *job)
+{
+	if (job->starter->ops->unexplained)
+		job->starter->ops->unexplained(job->starter, true);
+	event_base_loopbreak(job->opts.base);
+}
+
+static void enter(struct hvd_static_job *job, enum state state, enum event_type event)
+{
+	enum state from = job->state;
+
+	job->state = state;
+	switch (state) {
+	case RUNNING:
+		enter_running(job);
+		break;
+	case FAILED:
+		enter_failed(job);
+		break;
+	case ENDING:
+		enter_ending(job, from, event);
+		break;
+	case LAST:
+		enter_last(job);
+		break;
+	case OVER:
+		enter_over(job);
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_grace_over(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	handle(arg, EV_GRACE_OVER);
+}
+
+static void on_last(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	handle(arg, EV_AGENTS_LEFT);
+}
+
+void hvd_static_job_interrupt(struct hvd_static_job *job)
+{
+	handle(job, EV_INTERRUPTED);
+}
+
+void hvd_static_job_fail(struct hvd_static_job *job, const struct hvd_err *why)
+{
+	if (job->ending)
+		return;
+	if (!job->failed && !job->result->rank_failed) {
+		if (why)
+			hvd_log_err(job->log, why);
+		job->result->status = 1;
+		job->failed = true;
+	}
+	handle(job, EV_CANNOT_GO_ON);
+}
+
+void hvd_static_job_starter_gone(struct hvd_static_job *job)
+{
+	handle(job, EV_STARTER_GONE);
+}
+
+void hvd_static_job_signal(struct hvd_static_job *job, int sig)
+{
+	job->result->requeue.signalled = true;
+	if (job->starter->ops->signal)
+		job->starter->ops->signal(job->starter, sig);
+	else
+		hvd_driver_signal_ranks(job->driver, sig);
+}
+
+/* ---- ranks ---- */
+
+static void rank_failed(struct hvd_static_job *job, uint32_t rank, const char *host, int status)
+{
+	struct hvd_result *result = job->result;
+	char text[64];
+
+	result->rank_failed = true;
+	result->rank = rank;
+	result->rank_status = status;
+	result->status = hvd_status_exit(status);
+	snprintf(result->host, sizeof(result->host), "%s", host);
+	hvd_status_text(status, text, sizeof(text));
+	if (job->spec->failure.keep_going) {
+		hvd_error(job->log, "rank %u on %s failed: %s; the others go on (--keep-going)", rank, host, text);
+		return;
+	}
+	hvd_error(job->log, "rank %u on %s failed: %s; ending the other ranks", rank, host, text);
+	if (job->starter->agents_end_ranks)
+		handle(job, EV_CANNOT_GO_ON);
+	else if (job->starter->failure_seconds)
+		evtimer_add(job->grace, &(struct timeval){.tv_sec = job->starter->failure_seconds});
+}
+
+static void on_unasked_late(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_static_job *job = arg;
+
+	(void)fd;
+	(void)what;
+	if (!job->result->rank_failed && !job->ending)
+		rank_failed(job, job->unasked.rank, job->unasked.host, job->unasked.status);
+}
+
+/* Its process here is about to end, and is not to be taken for one whose ranks have ended by themselves. */
+static void await_why(struct hvd_static_job *job, const struct hvd_rank_end *end, const char *host)
+{
+	if (evtimer_pending(job->unasked.late, NULL))
+		return;
+	job->unasked.rank = end->rank;
+	job->unasked.status = end->status;
+	snprintf(job->unasked.host, sizeof(job->unasked.host), "%s", host);
+	evtimer_add(job->unasked.late, &(struct timeval){.tv_sec = UNASKED_SECONDS});
+}
+
+static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void *arg)
+{
+	struct hvd_static_job *job = arg;
+	struct hvd_starter *starter = job->starter;
+	bool first = end->status != 0 && !job->result->rank_failed && !job->ending;
+
+	hvd_failure_report_add(job->failures, end, host);
+	if (first && end->cause == HVD_END_WITH_ALL && starter->agents_start_ranks) {
+		await_why(job, end, host);
+		return;
+	}
+	if (starter->procs)
+		hvd_procs_rank_ended(starter->procs, host);
+	hvd_requeue_rank_ended(&job->result->requeue, job->spec, end->status);
+	if (end->status != 0 && job->opts.func && !job->ending)
+		hvd_runfunc_failed(job->opts.func, end->rank, host, end->status);
+	/* After the signal before the time limit ranks end one after the other; each may still write a checkpoint. */
+	if (first && !starter->judges_failures && !hvd_requeue_wanted(&job->result->requeue, HVD_REQUEUE_LIMIT))
+		rank_failed(job, end->rank, host, end->status);
+}
+
+static void on_ranks_ended(const struct hvd_strv *without_munge, void *arg)
+{
+	struct hvd_static_job *job = arg;
+
+	if (!job->starter->ops->ranks_ended)
+		return;
+	job->ranks_ended = true;
+	job->in_doubt = hvd_job_watch_settle(job->watch);
+	job->starter->ops->ranks_ended(job->starter, without_munge);
+}
+
+/* ---- hosts and processes ---- */
+
+/* It has shown how the ranks ended, and nothing can follow any more. */
+static bool srun_has_gone(const struct hvd_static_job *job)
+{
+	return job->state == LAST && job->starter->judges_failures;
+}
+
+/* srun may wait for ever for the tasks of such a host. */
+static void on_host_lost(const char *host, const char *how, void *arg)
+{
+	struct hvd_static_job *job = arg;
+	bool leave = job->starter->judges_failures && job->spec->lost_host == HVD_LOST_HOST_SLURM &&
+		     !hvd_requeue_wanted(&job->result->requeue, HVD_REQUEUE_NODE);
+	struct hvd_err why = {0};
+
+	if (srun_has_gone(job))
+		return;
+	if (*how && job->ranks_ended && job->result->rank_failed && !job->ending)
+		hvd_warn(job->log, "%s%s, and srun still waits; ending it", host, how);
+	hvd_job_watch_lost_error(&why, host, how,
+				 leave                           ? "leaving the step to Slurm (lost-host: slurm)"
+				 : job->starter->judges_failures ? "ending the step"
+								 : "ending the job");
+	if (leave) {
+		if (!job->ending)
+			hvd_log_err(job->log, &why);
+		return;
+	}
+	if (job->starter->ops->host_lost)
+		job->starter->ops->host_lost(job->starter, host);
+	hvd_static_job_fail(job, &why);
+	hvd_driver_lose_host(job->driver, host);
+}
+
+/* A host's connection has ended before its ranks did; its agent may have said why. */
+static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
+{
+	struct hvd_static_job *job = arg;
+	struct hvd_err full = {0};
+
+	if (why->code == HVD_E_FAILED) {
+		hvd_err_set(&full, HVD_E_FAILED, "%s; ending the job", why->msg);
+		hvd_err_hint(&full,
+			     "was it killed, or is the host out of memory? (dmesg and the scheduler's log there)");
+		hvd_err_host(&full, host);
+		hvd_static_job_fail(job, &full);
+		return;
+	}
+	hvd_job_watch_host_gone(job->watch, host, why);
+}
+
+static void on_process_lost(const struct hvd_loss *loss, void *arg)
+{
+	struct hvd_static_job *job = arg;
+
+	if (job->ending)
+		return;
+	hvd_failure_report_lost(job->failures, loss);
+	if (hvd_job_watch_process_lost(job->watch, loss))
+		job->in_doubt = false;
+}
+
+static void on_host_registered(uint32_t host, void *arg)
+{
+	const struct hvd_starter *starter = ((struct hvd_static_job *)arg)->starter;
+
+	if (starter->procs)
+		hvd_procs_registered(starter->procs, host);
+}
+
+/* The job goes on without the host. An agent that has registered is told to end; a process that may still be on its way
+ * to the host is not waited for. */
+static void on_host_left_out(uint32_t host, void *arg)
+{
+	const struct hvd_starter *starter = ((struct hvd_static_job *)arg)->starter;
+
+	if (starter->agents_start_ranks)
+		hvd_procs_release(starter->procs, host, true);
+}
+
+bool hvd_static_job_host_failed(struct hvd_static_job *job, uint32_t host, const struct hvd_err *why)
+{
+	if (job->ending)
+		return false;
+	if (!job->result->started) {
+		if (hvd_driver_leave_out(job->driver, host, why))
+			return true;
+		hvd_driver_give_up(job->driver, why);
+		return false;
+	}
+	hvd_log_err(job->log, why);
+	if (job->result->status == 0)
+		job->result->status = 1;
+	if (!job->spec->failure.keep_going)
+		handle(job, EV_CANNOT_GO_ON);
+	return false;
+}
+
+bool hvd_static_job_lose_doubtful_host(struct hvd_static_job *job, const char *starter)
+{
+	struct hvd_loss loss = {.of = HVD_LOSS_HOST, .status = -1};
+
+	if (!job->in_doubt) {
+		hvd_job_watch_ask_of_all(job->watch);
+		return false;
+	}
+	loss.host = hvd_job_watch_settled_host(job->watch, &loss.at);
+	hvd_warn(job->log, "%s: the connection to its node agent was lost, and %s still waits; ending it", loss.host,
+		 starter);
+	hvd_failure_report_lost(job->failures, &loss);
+	hvd_job_watch_lose(job->watch);
+	return true;
+}
+
+/* ---- the driver and the watch ---- */
+
+static void on_planned(void *arg)
+{
+	handle(arg, EV_PLANNED);
+}
+
+static void on_start_failed(const struct hvd_err *why, void *arg)
+{
+	struct hvd_static_job *job = arg;
+
+	if (next_state[EV_START_FAILED][job->state] == IGNORED)
+		return;
+	job->failed = true;
+	job->result->status = hvd_err_status(why);
+	hvd_log_err(job->log, why);
+	handle(job, EV_START_FAILED);
+}
+
+static int on_rendezvous_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
+{
+	struct hvd_static_job *job = arg;
+
+	return job->opts.func ? hvd_runfunc_serve(job->opts.func, rv, &job->opts.session->key, err) : 0;
+}
+
+static void on_all_left(void *arg)
+{
+	handle(arg, EV_AGENTS_LEFT);
+}
+
+static void on_stalled(const struct hvd_stall *stall, void *arg)
+{
+	struct hvd_static_job *job = arg;
+
+	if (!job->ranks_ended)
+		hvd_job_watch_stalled(job->watch, stall);
+}
+
+static void on_watch_signal(int sig, void *arg)
+{
+	hvd_static_job_signal(arg, sig);
+}
+
+static void on_watch_end(const struct hvd_err *why, void *arg)
+{
+	if (why)
+		hvd_static_job_fail(arg, why);
+	else
+		handle(arg, EV_CANNOT_GO_ON);
+}
+
+static bool on_watch_ending(void *arg)
+{
+	const struct hvd_static_job *job = arg;
+
+	return job->ending || srun_has_gone(job);
+}
+
+/* ---- what may be asked ---- */
+
+struct hvd_driver *hvd_static_job_driver(const struct hvd_static_job *job)
+{
+	return job->driver;
+}
+
+struct hvd_failure_report *hvd_static_job_failures(const struct hvd_static_job *job)
+{
+	return job->failures;
+}
+
+bool hvd_static_job_ending(const struct hvd_static_job *job)
+{
+	return job->ending;
+}
+
+bool hvd_static_job_failed(const struct hvd_static_job *job)
+{
+	return job->failed;
+}
+
+bool hvd_static_job_ranks_ended(const struct hvd_static_job *job)
+{
+	return job->ranks_ended;
+}
+
+/* ---- life ---- */
+
+static int begin(struct hvd_static_job *job, struct hvd_err *err)
+{
+	static const struct hvd_driver_ops ops = {.started = on_planned,
+						  .failed = on_start_failed,
+						  .rank_exit = on_rank_exit,
+						  .host_gone = on_host_gone,
+						  .host_registered = on_host_registered,
+						  .rendezvous_opened = on_rendezvous_opened,
+						  .ranks_ended = on_ranks_ended,
+						  .all_left = on_all_left,
+						  .stalled = on_stalled,
+						  .host_left_out = on_host_left_out,
+						  .process_lost = on_process_lost};
+	static const struct hvd_job_watch_ops watch_ops = {on_watch_signal, on_watch_end, on_host_lost,
+							   on_watch_ending};
+	const struct hvd_static_job_opts *opts = &job->opts;
+	struct hvd_boot boot;
+
+	job->driver = hvd_driver_create(opts->base, opts->driver, opts->session, &ops, job, job->log, err);
+	if (!job->driver)
+		return -1;
+	job->watch = hvd_job_watch_create(&(struct hvd_job_watch_opts){.base = opts->base,
+								       .spec = job->spec,
+								       .stacks = hvd_driver_stacks(job->driver),
+								       .wish = &job->result->requeue,
+								       .control = opts->control,
+								       .pid = opts->pid,
+								       .ops = &watch_ops,
+								       .arg = job,
+								       .log = job->log});
+	hvd_driver_boot(job->driver, &boot);
+	return job->starter->ops->start(job->starter, &boot, err);
+}
+
+int hvd_static_job_create(struct hvd_static_job **out, const struct hvd_static_job_opts *opts, struct hvd_err *err)
+{
+	struct hvd_static_job *job = *out = hvd_xcalloc(1, sizeof(*job));
+
+	job->opts = *opts;
+	job->spec = opts->driver->spec;
+	job->starter = opts->starter;
+	job->starter->job = job;
+	job->result = opts->result;
+	job->log = opts->log;
+	job->state = STARTING;
+	job->grace = evtimer_new(opts->base, on_grace_over, job);
+	job->last = evtimer_new(opts->base, on_last, job);
+	job->unasked.late = evtimer_new(opts->base, on_unasked_late, job);
+	if (!job->grace || !job->last || !job->unasked.late)
+		abort();
+	job->failures = hvd_failure_report_create();
+	return begin(job, err);
+}
+
+void hvd_static_job_destroy(struct hvd_static_job *job)
+{
+	if (!job)
+		return;
+	hvd_job_watch_destroy(job->watch);
+	hvd_driver_destroy(job->driver);
+	event_free(job->grace);
+	event_free(job->last);
+	event_free(job->unasked.late);
+	hvd_failure_report_destroy(job->failures);
+	free(job);
+}
