@@ -139,7 +139,7 @@ void hvd_horovod_build_check(const struct hvd_launch *launch)
 			 build.folder);
 	else if (build.folder && !build.gloo && build.mpi)
 		hvd_warn(launch->log,
-			 "%s was built for MPI only, and its ranks are to use Gloo: --mpi starts them by mpirun",
+			 "%s was built for MPI only, but its ranks would use Gloo: --mpi starts them with mpirun",
 			 build.folder);
 	free(build.folder);
 }

@@ -81,7 +81,7 @@ void hvd_requeue_begin(const struct hvd_launch_spec *spec, uint32_t job, const s
 	if (cycle > 0)
 		hvd_info(log, "this is restart %ld of job %u", cycle, job);
 	if (file && unlink(file) == 0)
-		hvd_verbose(log, "removed %s, which an earlier launch has left", file);
+		hvd_verbose(log, "removed %s, which an earlier launch left behind", file);
 }
 
 void hvd_requeue_want(struct hvd_requeue_wish *wish, const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason,
@@ -135,9 +135,9 @@ static void exclude(const struct hvd_slurm_rerun *rerun, const char *host, const
 	struct hvd_err err = {0};
 
 	if (hvd_slurm_exclude(rerun, host, &err) == 0)
-		hvd_info(log, "job %s will not run on %s any longer, which has failed", rerun->name, host);
+		hvd_info(log, "job %s will no longer run on %s, which has failed", rerun->name, host);
 	else
-		hvd_warn(log, "job %s may get %s again, which has failed: %s", rerun->name, host, err.msg);
+		hvd_warn(log, "job %s may be given %s again, although it has failed: %s", rerun->name, host, err.msg);
 }
 
 static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const char *host, const struct hvd_log *log,

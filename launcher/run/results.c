@@ -50,8 +50,8 @@ static void write_failed(struct hvd_results *res, int error)
 	if (res->hangup)
 		event_del(res->hangup);
 	hvd_error(res->log, "the results cannot be written (--results): %s",
-		  error == EPIPE       ? "nobody reads them any more"
-		  : error == ETIMEDOUT ? "their reader takes nothing"
+		  error == EPIPE       ? "nobody reads them any longer"
+		  : error == ETIMEDOUT ? "their reader has stopped reading"
 				       : strerror(error));
 	if (res->gone)
 		res->gone(res->arg);

@@ -204,7 +204,7 @@ static void log_report(const struct step *step)
 				       step->log);
 		log_status(step);
 	} else {
-		hvd_info(step->log, "the ranks were ended by SIG%s%s%s: as the first one rank %u on %s",
+		hvd_info(step->log, "the ranks were ended by SIG%s%s%s; first: rank %u on %s",
 			 sigabbrev_np(sig ? sig : SIGKILL), fate ? ", since " : "", fate ? fate : "",
 			 (unsigned)first->rank, host);
 	}

@@ -130,7 +130,7 @@ static void announce(struct hvd_time_limit *limit, double left)
 	const int sig = limit->spec->signal_ranks.signal;
 
 	limit->announced = true;
-	hvd_info(limit->log, "the job's time is over in %.0f s: sending SIG%s to all ranks", left, sigabbrev_np(sig));
+	hvd_info(limit->log, "the job reaches its time limit in %.0f s: sending SIG%s to all ranks", left, sigabbrev_np(sig));
 	hvd_requeue_want(limit->wish, limit->spec, HVD_REQUEUE_LIMIT, NULL);
 	limit->ops->signal_ranks(sig, limit->arg);
 }
@@ -140,7 +140,7 @@ static void end_ranks(struct hvd_time_limit *limit, double left)
 	limit->ended = true;
 	if (!hvd_requeue_wanted(limit->wish, HVD_REQUEUE_LIMIT))
 		return;
-	hvd_info(limit->log, "the job's time is over in %.0f s: ending the ranks, so that it can be requeued", left);
+	hvd_info(limit->log, "the job reaches its time limit in %.0f s: ending the ranks, so that it can be requeued", left);
 	limit->ops->end(limit->arg);
 }
 
@@ -166,7 +166,7 @@ static void act(struct hvd_time_limit *limit)
 static void no_answer(struct hvd_time_limit *limit, const char *why)
 {
 	if (!limit->said_error)
-		hvd_warn(limit->log, "cannot tell when the job's time is over: %s", why);
+		hvd_warn(limit->log, "cannot find out when the job reaches its time limit: %s", why);
 	limit->said_error = true;
 	if (limit->ended)
 		return;

@@ -269,7 +269,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     on_login sh -c 'scancel "$(squeue -h -o %A)"'
     ended 20
     exits 137
-    has "hvd: the ranks were ended by SIGKILL, since job " " was cancelled (scancel): as the first one rank 0 on hvdn1"
+    has "hvd: the ranks were ended by SIGKILL, since job " " was cancelled (scancel); first: rank 0 on hvdn1"
     has_not "who killed it"
     begin launch hvdrun -N1 -n2 --overcommit bash -c 'trap "" TERM; echo ready; while :; do sleep 0.2; done'
     says_times 10 2 ready

@@ -129,7 +129,7 @@ END
     runs_on hvdn2 "hvd-agent shim -- bash"
     ended 40
     exits 1
-    has "all ranks ended 10 s ago, but srun cannot hear of those on hvdn2, where munged does not run; ending it"
+    has "all ranks ended 10 s ago, but srun cannot learn that those on hvdn2 did, because munged does not run there; ending it"
     fault munged-start hvdn2
     assert_no_leftovers 20
 }
@@ -141,7 +141,7 @@ END
     ended 40
     as_root hvdn2 pkill -CONT -x munged
     exits 1
-    has "srun cannot hear of those on hvdn2, where munged does not run; ending it"
+    has "srun cannot learn that those on hvdn2 did, because munged does not run there; ending it"
     assert_no_leftovers 20
 }
 
@@ -149,7 +149,7 @@ END
     begin launch hvdrun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' bash -c 'echo ready; sleep 1'
     says_times 10 4 ready
     as_root hvdn2 pkill -STOP -x slurmstepd
-    says 30 "all ranks ended 10 s ago, and srun goes on"
+    says 30 "all ranks ended 10 s ago, but srun is still running"
     sleep 3
     running "$PID"
     as_root hvdn2 pkill -CONT -x slurmstepd

@@ -543,7 +543,7 @@ stopped_on() {
     echo "0:01 L" >"$STANDIN_DIR/time_left"
     run sixth --signal-ranks=USR1@60 --requeue-on=limit bash -c 'trap "exit 7" USR1; while :; do sleep 0.1; done'
     ((status == 7 || status == 128 + 10)) # the signal may come before the trap is there
-    has "the job's time is over in 60 s: sending SIGUSR1 to all ranks" "requeueing job 4711: its time limit"
+    has "the job reaches its time limit in 60 s: sending SIGUSR1 to all ranks" "requeueing job 4711: its time limit"
     [ "$(<"$STANDIN_DIR/requeued")" = 4711 ]
     run in_job env LSB_JOBINDEX=3 hvdrun --requeue-on=ask bash -c 'exit 85'
     has "requeueing job 4711[3]: a rank asks for it"

@@ -139,7 +139,7 @@ END
     for with in "hvdrun --requeue-on=node" "srun --hvd --hvd-requeue-on=node"; do
         # shellcheck disable=SC2086 # several words
         lose node-kill $with
-        has "job $JOB will not run on hvdn2 any longer"
+        has "job $JOB will no longer run on hvdn2"
         # On a busy machine Slurm may be the first to notice it.
         grep -qE "requeueing job $JOB \(restart 1\): a failed host, hvdn2|job $JOB was requeued already" <<<"$output"
         [ "$(job_field "$JOB" ExcNodeList)" = "hvdn5,hvdn2" ]

@@ -201,7 +201,7 @@ blames() {
     local rank=${struck##* } first own="on $host"
     [[ $how$victim != KILL@(hvdrun|srun) ]] || [[ $kind$victim == hvdrunsrun ]] || return 0
     [[ $victim != rank ]] || own="rank $rank $own"
-    first=$(grep -oE 'rank [0-9]+ on [^ ]+ failed first|as the first one rank [0-9]+ on [^ ]+' "$out" | head -1)
+    first=$(grep -oE 'rank [0-9]+ on [^ ]+ failed first|first: rank [0-9]+ on [^ ]+' "$out" | head -1)
     [[ ! $first || $first == *"$own"@(| *) ]] || { complain "blames '$first'" && return; }
     [[ $host == hvdlogin || $(<"$out") == *"$host"* ]] || { complain "does not name the host" && return; }
     cause=${cause//RANK/$rank} cause=${cause//HOST/$host}

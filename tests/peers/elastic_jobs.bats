@@ -45,7 +45,7 @@ shrinks_and_ends() {
     wait_for 100 trains 4
     wait_job -w hvdn2
     shrinks_and_ends
-    grep 'hvdn2 goes in [1-5] s' "$(home)/train.out"
+    grep 'hvdn2 will be taken away in [1-5] s' "$(home)/train.out"
     run grep -E 'failed|silent' "$(home)/train.out"
     [[ ! $output ]]
 }

@@ -232,7 +232,7 @@ csm_node_attributes_query -n h1\,h2' ]
 	echo "$gloo $mpi" >"$lib"
 	[[ -z $(said) && -z $(said --min-np=2) ]]
 	echo "$mpi" >"$lib"
-	[[ $(said) == "hvdrun: warning: "*"/site-packages/horovod was built for MPI only, and its ranks are to use Gloo: --mpi"* ]]
+	[[ $(said) == "hvdrun: warning: "*"/site-packages/horovod was built for MPI only, but its ranks would use Gloo: --mpi"* ]]
 	[[ $(said --min-np=2) == "hvdrun: warning: "*"/site-packages/horovod was built without Gloo, which elastic jobs"* ]]
 	[[ $(said --min-np=2 | wc -l) -eq 1 && $(said | wc -l) -eq 1 ]]
 	# Programs of other frameworks do not need it.
