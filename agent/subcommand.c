@@ -5,7 +5,6 @@
 #include "lib/base/values.h"
 
 #include <getopt.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +75,6 @@ static void add_rows(struct table *table, const struct hvd_option_row *row)
 static int take(const struct hvd_option_row *row, const char *value, void *values, struct hvd_err *err)
 {
 	char *at = (char *)values + row->at;
-	double number;
 
 	switch (row->kind) {
 	case HVD_OPTION_FLAG:
@@ -86,10 +84,7 @@ static int take(const struct hvd_option_row *row, const char *value, void *value
 		*(const char **)at = value ? value : "";
 		return 0;
 	case HVD_OPTION_NUMBER:
-		if (hvd_value_number(row->name, value, 0, INT_MAX, &number, err) != 0)
-			return -1;
-		*(int *)at = (int)number;
-		return 0;
+		return hvd_value_int(row->name, value, 0, 0, (int *)at, err);
 	}
 	return 0;
 }

@@ -24,42 +24,30 @@
 /* What the options of settings begin with. */
 #define PREFIX "hvd-"
 
-#define ROW_SECONDS(least_) .kind = SECONDS, .least = least_, .arg = "SECONDS"
-#define ROW_NUMBER(most_)   .kind = NUMBER, .most = most_, .arg = "NUMBER"
-#define ROW_CHOICE(words)   .kind = CHOICE, .choices = words, .arg = words
-#define ROW_WORDS(words)    .kind = WORDS, .choices = words, .arg = "LIST"
-#define ROW_SIGNAL()        .kind = SIGNAL, .arg = "SIGNAL@SECONDS"
-#define ROW_INTERFACES()    .kind = INTERFACES, .arg = "LIST"
-#define ROW_FRAMEWORKS()    .kind = FRAMEWORKS, .arg = "LIST|auto|none"
-#define ROW_TEXT(word)      .kind = TEXT, .arg = word
+#define ARG_SECONDS(least) .arg = "SECONDS"
+#define ARG_NUMBER(most)   .arg = "NUMBER"
+#define ARG_CHOICE(words)  .arg = words
+#define ARG_WORDS(words)   .arg = "LIST"
+#define ARG_SIGNAL()       .arg = "SIGNAL@SECONDS"
+#define ARG_INTERFACES()   .arg = "LIST", .joins = true
+#define ARG_FRAMEWORKS()   .arg = "LIST|auto|none"
+#define ARG_TEXT(word)     .arg = word
 
 static const struct {
 	const char *name, *arg, *help, *def;
 	const char *setting; /* the name that hvd-driver knows it by */
-	enum {
-		FLAG,
-		SECONDS,
-		NUMBER,
-		CHOICE,
-		WORDS,
-		SIGNAL,
-		INTERFACES,
-		FRAMEWORKS,
-		TEXT,
-		IGNORED,
-	} kind;
-	double least, most;
-	const char *choices;
+	bool joins;          /* the values of an option that is repeated are one list */
+	bool ignored;
 } rows[] = {
 	[HVD_OPT_HVD] = {.name = "hvd", .help = "Start ranks of PyTorch, JAX, Horovod …: rendezvous, interfaces"},
 	[HVD_OPT_NO_HVD] = {.name = "no-hvd", .help = "Undo an --hvd given to sbatch or salloc"},
 	[HVD_OPT_VERBOSE] = {.name = PREFIX "verbose", .help = "Report why interfaces and addresses were chosen"},
-#define SETTING(field, id, group, kind_, env, value, text, more)                                                       \
-	[HVD_SET_##field] = {.name = PREFIX id, .setting = id, .help = text, .def = value, ROW_##kind_},
-#define HOROVOD_SETTING(field, id, plugin, group, kind_, env, value, text, more)                                       \
-	[HVD_SET_##field] = {.name = PREFIX plugin, .setting = id, .help = text, .def = value, ROW_##kind_},
+#define SETTING(field, id, group, kind, env, value, text, more)                                                        \
+	[HVD_SET_##field] = {.name = PREFIX id, .setting = id, .help = text, .def = value, ARG_##kind},
+#define HOROVOD_SETTING(field, id, plugin, group, kind, env, value, text, more)                                        \
+	[HVD_SET_##field] = {.name = PREFIX plugin, .setting = id, .help = text, .def = value, ARG_##kind},
 #define IGNORED_SETTING(field, id, env)                                                                                \
-	[HVD_SET_##field] = {.name = PREFIX id, .help = "Do nothing", .kind = IGNORED, .arg = "VALUE"},
+	[HVD_SET_##field] = {.name = PREFIX id, .help = "Do nothing", .arg = "VALUE", .ignored = true},
 #include "lib/base/settings.def"
 };
 
@@ -76,56 +64,49 @@ struct hvd_plugin hvd_plugin = {
 
 _Static_assert(HVD_N_OPTIONS <= 32, "hvd_plugin.given has a bit for each option");
 
+/* Read a value as hvdrun does, only to see whether it is valid. -1 with err set. */
+static int check(int id, const char *from, const char *value, struct hvd_err *err)
+{
+	unsigned bits;
+	double seconds;
+	int n;
+
+#define CHECK_SECONDS(least) hvd_value_seconds(from, value, least, 0, &seconds, err)
+#define CHECK_NUMBER(most)   hvd_value_int(from, value, 0, most, &n, err)
+#define CHECK_CHOICE(words)  hvd_value_choice(from, value, words, &n, err)
+#define CHECK_WORDS(words)   hvd_value_set(from, value, words, &bits, err)
+#define CHECK_SIGNAL()       hvd_value_signal_before(from, value, &n, &seconds, err)
+#define CHECK_INTERFACES()   hvd_nicspec_check(from, value, err)
+#define CHECK_FRAMEWORKS()   hvd_frameworks_parse(from, value, &bits, err)
+#define CHECK_TEXT(word)     hvd_value_text(from, value, err)
+	switch (id) {
+#define SETTING(field, name, group, kind, env, def, help, more)                                                        \
+	case HVD_SET_##field:                                                                                          \
+		return CHECK_##kind;
+#define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more)                                        \
+	SETTING(field, name, group, kind, env, def, help, more)
+#define IGNORED_SETTING(field, name, env)
+#include "lib/base/settings.def"
+	}
+	return 0;
+}
+
 /* Check a value, and set it in `opt`. `join`: add to the list that is there. `from` names the option, or the argument
  * of plugstack.conf, in messages. -1 with err set. */
 static int set(struct hvd_plugin_opt *opt, int id, bool join, const char *from, const char *value, struct hvd_err *err)
 {
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv list = {0};
 	hvd_cleanup_free char *had = NULL;
-	double n, least = rows[id].least;
-	unsigned bits;
-	int rc = 0, i;
 
-	switch (rows[id].kind) {
-	case FLAG:
-		if (id == HVD_OPT_VERBOSE)
-			opt->verbose = *value ? atoi(value) : 1;
-		else
-			opt->enabled = id == HVD_OPT_HVD;
+	if (id == HVD_OPT_VERBOSE)
+		opt->verbose = *value ? atoi(value) : 1;
+	else if (id < HVD_OPT_VERBOSE)
+		opt->enabled = id == HVD_OPT_HVD;
+	if (!rows[id].setting)
 		return 0;
-	case IGNORED:
-		return 0;
-	case SECONDS:
-		rc = hvd_value_seconds(from, value, least, 0, &n, err);
-		break;
-	case NUMBER:
-		rc = hvd_value_number(from, value, 0, rows[id].most, &n, err);
-		break;
-	case CHOICE:
-		rc = hvd_value_choice(from, value, rows[id].choices, &i, err);
-		break;
-	case WORDS:
-		rc = hvd_value_set(from, value, rows[id].choices, &bits, err);
-		break;
-	case SIGNAL:
-		rc = hvd_value_signal_before(from, value, &i, &n, err);
-		break;
-	case FRAMEWORKS:
-		rc = hvd_frameworks_parse(from, value, &bits, err);
-		break;
-	case INTERFACES:
-		rc = hvd_value_list(from, value, &list, err) != 0 ? -1 : hvd_nicspec_check(value, err);
-		break;
-	case TEXT:
-		rc = hvd_value_text(from, value, err);
-		break;
-	}
-	if (rc != 0)
+	if (check(id, from, value, err) != 0)
 		return -1;
 	had = opt->text[id];
-	if (rows[id].kind == NUMBER)
-		opt->text[id] = hvd_xasprintf("%.0f", n);
-	else if (join && had && rows[id].kind == INTERFACES)
+	if (join && had && rows[id].joins)
 		opt->text[id] = hvd_xasprintf("%s,%s", had, value);
 	else
 		opt->text[id] = hvd_xstrdup(value);
@@ -166,7 +147,7 @@ static int on_option(int val, const char *value, int remote)
 		hvd_plugin.of_job |= 1U << val;
 	else
 		hvd_plugin.given |= 1U << val;
-	if (again && rows[val].kind == INTERFACES && spank_context() != S_CTX_LOCAL) {
+	if (again && rows[val].joins && spank_context() != S_CTX_LOCAL) {
 		hvd_err_set(&err, HVD_E_USAGE, "%s: sbatch and salloc keep one of several only", from);
 		hvd_err_hint(&err, "write one list: --%s=%s,%s", name,
 			     hvd_plugin.opt.text[val] ? hvd_plugin.opt.text[val] : "", value);
@@ -185,7 +166,7 @@ int hvd_plugin_check(const struct hvd_plugin *pl, struct hvd_err *err)
 		return -1;
 	}
 	for (int i = 0; spank_context() == S_CTX_LOCAL && i < HVD_N_OPTIONS; i++)
-		if (rows[i].kind == IGNORED && pl->given & 1U << i)
+		if (rows[i].ignored && pl->given & 1U << i)
 			slurm_info("hvd: --%s has no effect: the rendezvous runs with srun, and ranks meet at an agent "
 				   "on their host",
 				   rows[i].name);
@@ -252,7 +233,7 @@ static int set_site(struct hvd_plugin *pl, const char *key, const char *from, co
 			*p = *p == '-' ? '_' : *p;
 		if (strcmp(name, key) == 0)
 			return set(&pl->site.defaults, i, false, from, value, err);
-		if (rows[i].kind != IGNORED)
+		if (!rows[i].ignored)
 			hvd_xappendf(&known, "%s ", name);
 	}
 	return hvd_err_set(err, HVD_E_USAGE, "%s: no such key (known: %slibexecdir kill_on_bad_exit enabled)", from,

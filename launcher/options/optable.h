@@ -177,8 +177,6 @@ int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const
 void hvd_opt_clear(void *result, const struct hvd_opt *o);
 /* The stored value as a worker's variable has it; NULL when it is not given. The caller frees it. */
 char *hvd_opt_text(const void *result, const struct hvd_opt *o);
-/* Read a decimal number, which must be all of `s`. */
-bool hvd_opt_int(const char *s, long long *out);
 
 /* Text made from the tables; the caller frees it. It leaves out names and letters that always mean another row, one of
  * the primary family. `wants` chooses the rows of `topic`; `brief` leaves out all but a sentence of each; `width` is

@@ -17,8 +17,8 @@ static int read_cooldown(void *result, const char *from, const char *value, stru
 	long long lo, hi;
 	char a[16], b[16], rest;
 
-	if (!value || sscanf(value, "%15[0-9]%*[ ,]%15[0-9]%c", a, b, &rest) != 2 || !hvd_opt_int(a, &lo) ||
-	    !hvd_opt_int(b, &hi)) {
+	if (!value || sscanf(value, "%15[0-9]%*[ ,]%15[0-9]%c", a, b, &rest) != 2 || !hvd_value_whole(a, &lo) ||
+	    !hvd_value_whole(b, &hi)) {
 		hvd_err_set(err, HVD_E_USAGE, "%s: \"%s\" is not two numbers of seconds", from, value ? value : "");
 		return hvd_err_hint(err, "for example --blacklist-cooldown-range 60 300");
 	}

@@ -4,6 +4,7 @@
  * those of the plugin pyxis. All of them but --async are handed on to srun; hvdrun
  * also reads the values that decide what it does itself.
  */
+#include "lib/base/values.h"
 #include "options_rows.h"
 
 #include <limits.h>
@@ -70,7 +71,7 @@ static int read_kill(void *result, const char *from, const char *value, struct h
 	struct hvd_options *res = result;
 	long long n = 1;
 
-	if (value && *value && !hvd_opt_int(value, &n)) {
+	if (value && *value && !hvd_value_whole(value, &n)) {
 		hvd_err_set(err, HVD_E_USAGE, "%s: \"%s\" is neither 0 nor 1", from, value);
 		return hvd_err_hint(err, "write -K0 or --kill-on-bad-exit=0 to let the other ranks go on");
 	}

@@ -7,7 +7,6 @@
 #include "optable.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,21 +15,6 @@
 static void *place(void *result, const struct hvd_opt *o)
 {
 	return (char *)result + o->at;
-}
-
-bool hvd_opt_int(const char *s, long long *out)
-{
-	char *end;
-	long long n;
-
-	if (!isdigit((unsigned char)*s) && *s != '-' && *s != '+')
-		return false;
-	errno = 0;
-	n = strtoll(s, &end, 10);
-	if (errno || end == s || *end)
-		return false;
-	*out = n;
-	return true;
 }
 
 /* 1 for yes, 0 for no, -1 for any other text. */
@@ -44,23 +28,6 @@ static int truth(const char *s)
 		if (!isdigit((unsigned char)*p))
 			return -1;
 	return s[strspn(s, "0")] != '\0';
-}
-
-static int bad(struct hvd_err *err, const char *from, const char *value, const char *what)
-{
-	return hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is not %s", from, value, what);
-}
-
-static int store_int(int *at, const struct hvd_opt *o, const char *from, const char *value, struct hvd_err *err)
-{
-	long long n;
-
-	if (!hvd_opt_int(value, &n))
-		return bad(err, from, value, "a whole number");
-	if ((double)n < o->min || n > INT_MAX || (o->max > 0 && (double)n > o->max))
-		return hvd_value_outside(from, value, o->min, o->max, err);
-	*at = (int)n;
-	return 0;
 }
 
 int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const char *value, struct hvd_err *err)
@@ -81,10 +48,8 @@ int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const
 	case HVD_OPT_TRI:
 		/* A flag that takes an optional value, such as --overlap=KIND, is on whatever its value is. */
 		n = value && o->arity == HVD_ARG_NONE ? truth(value) : 1;
-		if (n < 0) {
-			bad(err, from, value, "yes or no");
-			return -1;
-		}
+		if (n < 0)
+			return hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is not yes or no", from, value);
 		if (o->type == HVD_OPT_FLAG)
 			*(bool *)at = n;
 		else
@@ -92,12 +57,12 @@ int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const
 		return 0;
 	case HVD_OPT_COUNT:
 		if (value)
-			return store_int(at, o, from, value, err);
+			return hvd_value_int(from, value, o->min, o->max, at, err);
 		if (*(int *)at < INT_MAX)
 			++*(int *)at;
 		return 0;
 	case HVD_OPT_INT:
-		return store_int(at, o, from, value ? value : "", err);
+		return hvd_value_int(from, value ? value : "", o->min, o->max, at, err);
 	case HVD_OPT_FLOAT:
 		return hvd_value_number(from, value ? value : "", o->min, o->max, at, err);
 	case HVD_OPT_SECONDS:

@@ -5,9 +5,9 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static const char *number(const char *text, double *out)
 	return end == text || !isfinite(*out) ? NULL : end;
 }
 
-int hvd_value_outside(const char *from, const char *text, double min, double max, struct hvd_err *err)
+static int outside(const char *from, const char *text, double min, double max, struct hvd_err *err)
 {
 	hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is out of range", from, text);
 	if (max > 0)
@@ -72,7 +72,7 @@ static int within(const char *from, const char *text, double n, double min, doub
 		  struct hvd_err *err)
 {
 	if (n < min || (max > 0 && n > max))
-		return hvd_value_outside(from, text, min, max, err);
+		return outside(from, text, min, max, err);
 	*out = n;
 	return 0;
 }
@@ -86,6 +86,33 @@ int hvd_value_number(const char *from, const char *text, double min, double max,
 	if (!rest || *rest)
 		return bad(err, from, text, "a number");
 	return within(from, text, n, min, max, out, err);
+}
+
+bool hvd_value_whole(const char *text, long long *out)
+{
+	char *end;
+	long long n;
+
+	if (!isdigit((unsigned char)*text) && *text != '-' && *text != '+')
+		return false;
+	errno = 0;
+	n = strtoll(text, &end, 10);
+	if (errno || end == text || *end)
+		return false;
+	*out = n;
+	return true;
+}
+
+int hvd_value_int(const char *from, const char *text, double min, double max, int *out, struct hvd_err *err)
+{
+	long long n;
+
+	if (!hvd_value_whole(text, &n))
+		return bad(err, from, text, "a whole number");
+	if ((double)n < min || n > INT_MAX || (max > 0 && (double)n > max))
+		return outside(from, text, min, max, err);
+	*out = (int)n;
+	return 0;
 }
 
 int hvd_value_seconds(const char *from, const char *text, double min, double max, double *out, struct hvd_err *err)

@@ -14,9 +14,13 @@
 #include "err.h"
 #include "strv.h"
 
+#include <stdbool.h>
+
 /* A decimal number from `min` to `max`; max 0 means no upper bound. Refuses the hexadecimal numbers, inf and nan that
  * strtod(3) accepts. */
 int hvd_value_number(const char *from, const char *text, double min, double max, double *out, struct hvd_err *err);
+/* A whole decimal number with the same bounds, which fits into an int. */
+int hvd_value_int(const char *from, const char *text, double min, double max, int *out, struct hvd_err *err);
 /* A time with the unit s (also when there is none), m or h, in seconds; bounds as above. */
 int hvd_value_seconds(const char *from, const char *text, double min, double max, double *out, struct hvd_err *err);
 /* One of the words in `choices`, "a|b|c", of either case; *out is its index. */
@@ -31,9 +35,9 @@ int hvd_value_set(const char *from, const char *text, const char *choices, unsig
 /* SIGNAL@SECONDS, as in USR1@300 or SIGTERM@5m: a signal's name or number, and how long before an event it is sent, at
  * least a second. */
 int hvd_value_signal_before(const char *from, const char *text, int *sig, double *seconds, struct hvd_err *err);
-/* Report that `text` is outside of these bounds. Returns -1. */
-int hvd_value_outside(const char *from, const char *text, double min, double max, struct hvd_err *err);
 
+/* Read a whole decimal number, which must be all of `text`. */
+bool hvd_value_whole(const char *text, long long *out);
 /* The index of `text`, of either case, in "a|b|c"; -1 when it is none of these. */
 int hvd_value_index(const char *choices, const char *text);
 

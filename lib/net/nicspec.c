@@ -2,6 +2,7 @@
 #include "nicspec.h"
 
 #include "lib/base/strv.h"
+#include "lib/base/values.h"
 #include "lib/base/xalloc.h"
 
 #include <ctype.h>
@@ -85,22 +86,11 @@ int hvd_nicspec_check_all(char *const *entries, struct hvd_err *err)
 	return rc;
 }
 
-int hvd_nicspec_check(const char *list, struct hvd_err *err)
+int hvd_nicspec_check(const char *from, const char *text, struct hvd_err *err)
 {
 	struct hvd_strv entries = {0};
-	int rc;
+	int rc = hvd_value_list(from, text, &entries, err) != 0 ? -1 : hvd_nicspec_check_all(entries.v, err);
 
-	for (;;) {
-		size_t len = strcspn(list, ",");
-		char *entry = hvd_xstrndup(list, len);
-
-		hvd_strv_add(&entries, entry);
-		free(entry);
-		if (!list[len])
-			break;
-		list += len + 1;
-	}
-	rc = hvd_nicspec_check_all(entries.v, err);
 	hvd_strv_free(&entries);
 	return rc;
 }

@@ -42,9 +42,9 @@ struct hvd_nicspec {
 /* Read a list of entries, which is NULL-terminated or NULL. On success the caller clears *spec. After an error
  * (HVD_E_USAGE, which names the wrong entry and why it is wrong) *spec is empty. */
 int hvd_nicspec_parse(struct hvd_nicspec *spec, char *const *entries, struct hvd_err *err);
-/* Only check: entries as above, or a list with commas between them. */
+/* Only check: entries as above, or a list with commas between them, which `from` names in messages (values.h). */
 int hvd_nicspec_check_all(char *const *entries, struct hvd_err *err);
-int hvd_nicspec_check(const char *list, struct hvd_err *err);
+int hvd_nicspec_check(const char *from, const char *text, struct hvd_err *err);
 void hvd_nicspec_clear(struct hvd_nicspec *spec); /* leaves it empty; NULL is fine */
 
 /* Is the address of the interface wanted? `addr` NULL: is the interface wanted by its name alone? */

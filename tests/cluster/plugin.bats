@@ -116,6 +116,9 @@ told_alike() {
         run launch "$how" --hvd-nics=ib0 --hvd-nics=eth0 -N2 -n2 sh -c "$say"
         exits 0
         [ "$output" = $'=ib0,eth0\n=ib0,eth0' ]
+        run launch "$how" --hvd-spares=1.5 -N2 -n2 true
+        exits 2
+        has 'option --hvd-spares: "1.5" is not a whole number'
     done
     run on_login hvdrun --store-relay=never -N2 -n2 true
     exits 0

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		hvd_user_ifname_selects(text, HVD_NCCL_IFNAME, names[i]);
 		hvd_user_ifname_selects(text, HVD_GLOO_IFNAME, names[i]);
 	}
-	rc = hvd_nicspec_check(text, NULL);
+	rc = hvd_nicspec_check("x", text, NULL);
 	list = entries(text);
 	if (hvd_nicspec_parse(&spec, list.v, NULL) == 0) {
 		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -25,7 +25,7 @@ static bool wants(const char *list, const char *iface, const char *addr)
 	bool yes;
 
 	assert_int_equal(hvd_nicspec_parse(&spec, v.v, NULL), 0);
-	assert_int_equal(hvd_nicspec_check(list, NULL), 0);
+	assert_int_equal(hvd_nicspec_check("x", list, NULL), 0);
 	if (addr)
 		assert_int_equal(hvd_addr_parse(addr, &a), 0);
 	yes = hvd_nicspec_wants(&spec, iface, addr ? &a : NULL);
@@ -83,8 +83,6 @@ static void what_is_refused(void **state)
 	static const struct {
 		const char *list, *why;
 	} cases[] = {
-		{"", "empty"},
-		{"a,,b", "empty"},
 		{"^", "empty"},
 		{"eth0,^", "empty"},
 		{"10.77.0.5", "as in 10.77.0.0/24"},
@@ -105,7 +103,7 @@ static void what_is_refused(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct hvd_err err = {0};
 
-		assert_int_equal(hvd_nicspec_check(cases[i].list, &err), -1);
+		assert_int_equal(hvd_nicspec_check("x", cases[i].list, &err), -1);
 		assert_int_equal(err.code, HVD_E_USAGE);
 		assert_in(err.msg, cases[i].why);
 		assert_in(err.hint, "ib*");

@@ -32,6 +32,25 @@ static void test_numbers(void **state)
 		"at least 1");
 }
 
+static void test_whole_numbers(void **state)
+{
+	static const char *const bad[] = {"", "-", " 1", "1 ", "1.5", "1e2", "0x10", "one"};
+	struct hvd_err err;
+	int n = 7;
+
+	(void)state;
+	assert_int_equal(hvd_value_int("option --x", "-12", -20, 0, &n, &err), 0);
+	assert_int_equal(n, -12);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(hvd_value_int("option --x", bad[i], 0, 0, &n, &err), -1);
+	refused(-1, &err, "option --x: \"one\" is not a whole number", "");
+	refused(hvd_value_int("option --x", "2147483648", 1, 0, &n, &err), &err,
+		"option --x: \"2147483648\" is out of range", "at least 1");
+	refused(hvd_value_int("option --x", "9", 1, 8, &n, &err), &err, "option --x: \"9\" is out of range",
+		"from 1 to 8");
+	assert_int_equal(n, -12); /* as it was */
+}
+
 static void test_seconds(void **state)
 {
 	static const struct {
@@ -137,9 +156,9 @@ static void test_texts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers), cmocka_unit_test(test_seconds), cmocka_unit_test(test_choices),
-		cmocka_unit_test(test_lists),   cmocka_unit_test(test_texts),   cmocka_unit_test(test_sets),
-		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_numbers), cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_seconds),
+		cmocka_unit_test(test_choices), cmocka_unit_test(test_lists),         cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_sets),    cmocka_unit_test(test_signals),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
