@@ -16,7 +16,6 @@
 #include "lib/base/key.h"
 #include "lib/base/log.h"
 #include "lib/base/xalloc.h"
-#include "lib/net/nicspec.h"
 #include "lib/process/rlimits.h"
 
 #include <errno.h>
@@ -63,16 +62,18 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 
 	if (hvd_options_env(o, environ, err) != 0 || worker_controller(o, err) != 0 || hvd_config_load(o, err) != 0)
 		return -1;
-	if (hvd_nicspec_check_all(o->nics.v, err) != 0 || hvd_options_check_trace(o, err) != 0)
-		return -1;
-	for (size_t i = 0; i < o->warnings.n; i++)
-		hvd_warn(&prog->log, "%s", o->warnings.v[i]);
 	/* Elastic jobs are hvdrun's, even if the site or the environment says something of them. */
-	o->max_restarts = -1;
-	hvd_launch_spec_make(&prog->spec, o, environ);
-	prog->opts.spec = &prog->spec;
+	hvd_options_not_elastic(o);
+	if (hvd_options_check_step(o, err) != 0)
+		return -1;
 	if (o->verbose && prog->log.level < HVD_LOG_VERBOSE)
 		prog->log.level = o->verbose > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;
+	for (size_t i = 0; i < o->warnings.n; i++)
+		hvd_warn(&prog->log, "%s", o->warnings.v[i]);
+	for (size_t i = 0; i < o->notes.n; i++)
+		hvd_verbose(&prog->log, "%s", o->notes.v[i]);
+	hvd_launch_spec_make(&prog->spec, o, environ);
+	prog->opts.spec = &prog->spec;
 	return 0;
 }
 

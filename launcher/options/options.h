@@ -183,8 +183,8 @@ bool hvd_options_settings_below(const char *map);
 /* The rules between options, when all values are known. Settles what one option decides about another, and adds to
  * o->notes. */
 int hvd_options_check(struct hvd_options *o, struct hvd_err *err);
-/* A part of that, for a program that has other rules: can the file of --trace be written? */
-int hvd_options_check_trace(const struct hvd_options *o, struct hvd_err *err);
+/* The part of that which holds for a step of srun --hvd, too: the rules between settings. */
+int hvd_options_check_step(struct hvd_options *o, struct hvd_err *err);
 
 void hvd_options_free(struct hvd_options *o); /* NULL is fine */
 
@@ -203,6 +203,8 @@ bool hvd_options_mpi(const struct hvd_options *o);
 
 /* Is the job to be elastic: may ranks come and go? */
 bool hvd_options_elastic(const struct hvd_options *o);
+/* It is not, whatever the options, the environment and configuration files say. */
+void hvd_options_not_elastic(struct hvd_options *o);
 
 /* Is the flag with this long name on, or has the option with this long name a value? True for NULL. */
 bool hvd_options_on(const struct hvd_options *o, const char *name);

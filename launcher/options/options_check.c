@@ -22,6 +22,14 @@ bool hvd_options_elastic(const struct hvd_options *o)
 	return o->min_np > 0 || o->max_np > 0 || o->max_restarts >= 0 || o->discovery_script || o->discover;
 }
 
+void hvd_options_not_elastic(struct hvd_options *o)
+{
+	o->min_np = o->max_np = o->max_restarts = -1;
+	free(o->discovery_script);
+	free(o->discover);
+	o->discovery_script = o->discover = NULL;
+}
+
 /* Options of which only one can be given. */
 static int check_exclusive(const struct hvd_options *o, struct hvd_err *err)
 {
@@ -200,12 +208,16 @@ static int check_discover(const struct hvd_options *o, struct hvd_err *err)
 	return 0;
 }
 
-static int check_troubles(const struct hvd_options *o, struct hvd_err *err)
+static int check_stacks(const struct hvd_options *o, struct hvd_err *err)
 {
-	if (o->stacks && (o->command.n || o->selftest)) {
-		hvd_err_set(err, HVD_E_USAGE, "--stacks looks at a job that runs, and starts no command");
-		return hvd_err_hint(err, "leave the command out, or --stacks");
-	}
+	if (!o->stacks || !(o->command.n || o->selftest))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "--stacks looks at a job that runs, and starts no command");
+	return hvd_err_hint(err, "leave the command out, or --stacks");
+}
+
+static int check_spares(const struct hvd_options *o, struct hvd_err *err)
+{
 	if (o->spares <= 0 || (!hvd_options_elastic(o) && !hvd_options_mpi(o)))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "--spares does not go with %s",
@@ -216,7 +228,7 @@ static int check_troubles(const struct hvd_options *o, struct hvd_err *err)
 }
 
 /* The trace is written when the launch has started: too late to say that it cannot be. */
-int hvd_options_check_trace(const struct hvd_options *o, struct hvd_err *err)
+static int check_trace(const struct hvd_options *o, struct hvd_err *err)
 {
 	hvd_cleanup_free char *path = o->trace ? hvd_xstrdup(o->trace) : NULL;
 	struct stat st;
@@ -282,6 +294,14 @@ static void add_notes(struct hvd_options *o)
 			      o->hvd ? "hvd" : "no-hvd");
 }
 
+int hvd_options_check_step(struct hvd_options *o, struct hvd_err *err)
+{
+	if (check_spares(o, err) || check_trace(o, err) || hvd_nicspec_check_all(o->nics.v, err))
+		return -1;
+	add_notes(o);
+	return 0;
+}
+
 int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 {
 	/* --help and its like work whatever else was written. */
@@ -289,11 +309,9 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
 	    check_function(o, err) || check_discover(o, err) || check_elastic(o, err) || check_async(o, err) ||
-	    check_troubles(o, err) || hvd_options_check_trace(o, err) || check_command(o, err) ||
-	    hvd_nicspec_check_all(o->nics.v, err))
+	    check_stacks(o, err) || check_command(o, err))
 		return -1;
-	add_notes(o);
-	return 0;
+	return hvd_options_check_step(o, err);
 }
 
 int hvd_options_load(struct hvd_options *o, int argc, char *const *argv, char *const *envp, struct hvd_err *err)

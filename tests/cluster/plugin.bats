@@ -139,6 +139,32 @@ told_alike() {
     assert_no_leftovers
 }
 
+@test "srun --hvd and hvdrun refuse the same combinations" {
+    local how conf
+    conf=$(home)/elastic.conf
+    for how in "srun --hvd" hvdrun; do
+        # shellcheck disable=SC2086
+        run on_login env HVD_CONTROLLER=mpi $how --hvd-spares=1 -N2 --ntasks-per-node=1 echo started
+        exits 2
+        has "--spares does not go with the MPI controller" "the MPI decides which hosts have ranks"
+        has_not started
+        # What does nothing is said alike, too.
+        # shellcheck disable=SC2086
+        run on_login env HVD_RENDEZVOUS=launch $how --hvd-hang-action=kill --hvd-verbose -N2 -n2 echo started
+        exits 0
+        has "option --rendezvous has no effect" "--hang-action has no effect without --hang-timeout" started
+    done
+    run on_login env HOROVOD_CONTROLLER=mpi srun --hvd --hvd-spares=1 -N2 --ntasks-per-node=1 echo started
+    exits 2
+    has "--spares does not go with the MPI controller"
+    # A file that makes jobs of hvdrun elastic makes no step of srun so.
+    printf '%s\n' "min-np: 2" "max-np: 1" "discover: hosts" >"$conf"
+    run launch srun --hvd-config="$conf" --hvd-spares=0 -N2 -n2 bash -c 'echo "at $MASTER_ADDR"'
+    exits 0
+    [ "$output" = $'at 127.0.0.1\nat 127.0.0.1' ]
+    assert_no_leftovers
+}
+
 @test "options without --hvd are said to do nothing" {
     run on_login srun --hvd-nics=eth0 --hvd-start-timeout=3 -N1 -n1 true
     exits 0
