@@ -45,7 +45,8 @@ struct hvd_dial {
 	void *arg;
 	const char *name; /* of the other side; NULL = it is the driver */
 	bool over, mute;
-	struct hvd_err local; /* a failure of this host, which no other address would change */
+	struct hvd_err local;  /* a failure of this host, which no other address would change */
+	struct hvd_err remedy; /* the first failure at an address that has a hint */
 };
 
 static void way_close(struct way *way)
@@ -87,7 +88,9 @@ static void hint(const struct hvd_dial *link, struct hvd_err *why)
 {
 	unsigned refused = 0, closed = 0;
 
-	if (link->name)
+	if (*link->remedy.hint)
+		hvd_err_hint(why, "%s", link->remedy.hint);
+	if (*link->remedy.hint || link->name)
 		return;
 	for (unsigned i = 0; i < link->boot->n_addrs; i++) {
 		const struct way *way = &link->ways[i];
@@ -157,6 +160,8 @@ static void way_failed(struct way *way, const struct hvd_err *why)
 		return;
 	way->failed = true;
 	snprintf(way->why, sizeof(way->why), "%.*s", (int)sizeof(way->why) - 1, why->msg);
+	if (!*link->remedy.hint)
+		link->remedy = *why;
 	way_close(way);
 	/* This host cannot make a credential: at the other addresses it would fail as well. */
 	if (why->code == HVD_E_SYS && way->asked) {

@@ -21,7 +21,7 @@ struct place {
 	struct hvd_acceptor *acceptor;
 	struct hvd_dial *link;
 	unsigned came, to_close; /* how many connections came; how many are closed without a message */
-	bool leave, rude;        /* after that the driver stops listening, or sends a refusal */
+	bool leave, rude, newer; /* after that the driver stops listening, sends a refusal, or speaks another version */
 	struct hvd_conn *served, *up;
 	struct hvd_handshake hs;
 	bool down;
@@ -59,7 +59,9 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 		return;
 	}
 	p->served = hvd_conn_new(p->base, fd, true, &conn_ops, p);
-	if (p->rude)
+	if (p->newer)
+		assert_int_equal(write(fd, "HV\x7f", 3), 3);
+	else if (p->rude)
 		hvd_conn_send(p->served, json_pack("{s:s, s:s}", "t", "refused", "why", "not you"));
 	else
 		assert_int_equal(hvd_handshake_start(&p->hs, &p->driver, p->served, true, NULL), 0);
@@ -186,12 +188,26 @@ static void a_driver_that_refuses(void **state)
 	end(&p);
 }
 
+/* The remedy is the failure's own: no firewall has anything to do with it. */
+static void a_driver_of_another_release(void **state)
+{
+	struct place p = {.newer = true};
+
+	(void)state;
+	look(&p, 30);
+	event_base_dispatch(p.base);
+	assert_true(p.down);
+	assert_in(p.why.msg, "the peer speaks version 127 of the protocol");
+	assert_in(p.why.hint, "the same release must be installed on all hosts");
+	end(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(closed_without_a_word),    cmocka_unit_test(closed_until_the_deadline),
 		cmocka_unit_test(a_driver_that_was_killed), cmocka_unit_test(a_driver_that_is_stopped),
-		cmocka_unit_test(a_driver_that_refuses),
+		cmocka_unit_test(a_driver_that_refuses),    cmocka_unit_test(a_driver_of_another_release),
 	};
 
 	return cmocka_run_group_tests_name("link", tests, NULL, NULL);
