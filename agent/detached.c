@@ -11,7 +11,6 @@
 #include "detached.h"
 
 #include "lib/base/xalloc.h"
-#include "lib/process/keep_fds.h"
 #include "process_name.h"
 #include "stopped_child.h"
 
@@ -23,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +36,43 @@ static void ignore_signals(void)
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		signal(ignored[i], SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
+}
+
+static bool listed(int fd, const int *keep, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (keep[i] == fd)
+			return true;
+	return false;
+}
+
+static void close_from(int first, int last)
+{
+	if (first > last)
+		return;
+	if (syscall(SYS_close_range, (unsigned)first, (unsigned)last, 0U) == 0)
+		return;
+	for (int fd = first; fd <= last && fd < (int)sysconf(_SC_OPEN_MAX); fd++)
+		close(fd);
+}
+
+/* Close all descriptors but the n in `keep`, `a` and `b` (0 = none): this process outlives its parent, and must hold
+ * nothing of the parent's open. Descriptors 0, 1 and 2 become /dev/null. */
+static void keep_fds(const int *keep, size_t n, int a, int b)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), top = a > b ? a : b, from = 3;
+
+	for (int fd = 0; fd < 3 && null >= 0; fd++)
+		dup2(null, fd);
+	top = top > 2 ? top : 2;
+	for (size_t i = 0; i < n; i++)
+		top = keep[i] > top ? keep[i] : top;
+	for (int fd = 3; fd <= top; fd++)
+		if (fd == a || fd == b || listed(fd, keep, n)) {
+			close_from(from, fd - 1);
+			from = fd + 1;
+		}
+	close_from(from, ~0U >> 1);
 }
 
 /* ---- the detached ---- */
@@ -173,7 +210,7 @@ static bool wait_for_end(struct hvd_step_tasks *tasks, pid_t detached)
 static void stand_by(const struct hvd_detached_opts *opts, struct hvd_step_tasks *tasks, pid_t detached)
 {
 	hvd_process_describe("hvd-watchdog", "guards %s %d", opts->name, (int)detached);
-	hvd_keep_fds(NULL, 0, opts->spare, 0);
+	keep_fds(NULL, 0, opts->spare, 0);
 	if (hvd_step_tasks_open(tasks, NULL) == 0 && !wait_for_end(tasks, detached)) {
 		int status = 0;
 
@@ -198,7 +235,7 @@ static void watch(struct hvd_detached *self, const struct hvd_detached_opts *opt
 		keep[i] = opts->keep[i];
 	keep[opts->n_keep] = self->err;
 	ignore_signals();
-	hvd_keep_fds(keep, opts->n_keep + (self->err > 0), opts->spare, tell);
+	keep_fds(keep, opts->n_keep + (self->err > 0), opts->spare, tell);
 	free(keep);
 	if (chdir("/") != 0) /* the job's folder may be one that can be unmounted */
 		_exit(1);
