@@ -3,17 +3,19 @@
 
 #include "activity.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/descendants.h"
 #include "lib/protocol/wire.h"
 #include "refused.h"
 #include "stacks.h"
 #include "stacks_ask.h"
-#include "torch_rank.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define REFUSED_SECONDS 5.0 /* a rank can be so much slower than another one */
+#define TORCH_PROCESSES 64  /* how many processes of a rank are looked at */
 
 struct hvd_rank_watch {
 	struct event_base *base;
@@ -60,13 +62,52 @@ static struct hvd_watched_rank *find(struct hvd_rank_watch *watch, uint32_t rank
 	return NULL;
 }
 
+/* Has the file of the process a piece that ends with `end` and has this text? */
+static bool has_piece(pid_t pid, const char *file, int end, const char *text)
+{
+	char path[64], *piece = NULL;
+	bool found = false;
+	size_t room = 0;
+	ssize_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (!found && (n = getdelim(&piece, &room, end, f)) > 0)
+		found = strstr(piece, text) != NULL;
+	free(piece);
+	fclose(f);
+	return found;
+}
+
+/* Is a rank one of PyTorch that uses the launch's store: has this process, or one below it, loaded PyTorch, with
+ * TORCHELASTIC_USE_AGENT_STORE=True in its environment? False if that cannot be read. */
+static bool is_torch_rank(pid_t pid)
+{
+	struct hvd_pids below = {0};
+	bool is = false;
+
+	for (size_t i = 0; !is && i <= below.n && i < TORCH_PROCESSES; i++) {
+		pid_t each = i == 0 ? pid : below.v[i - 1];
+
+		is = has_piece(each, "environ", '\0', "TORCHELASTIC_USE_AGENT_STORE=True") &&
+		     has_piece(each, "maps", '\n', "/libtorch");
+		if (!is)
+			hvd_pids_add_children(&below, each);
+	}
+	free(below.v);
+	return is;
+}
+
 static void on_refused(const struct hvd_addr *addr, in_port_t port, void *arg)
 {
 	struct hvd_rank_watch *watch = arg;
 	char text[HVD_ADDR_TEXT];
 
 	for (size_t i = 0; i < watch->n; i++) {
-		if (!hvd_torch_rank(watch->ranks[i].pid))
+		if (!is_torch_rank(watch->ranks[i].pid))
 			continue;
 		watch->send(json_pack("{s:s, s:s, s:i}", "t", "refused", "at", hvd_addr_text(addr, text), "port",
 				      (int)port),

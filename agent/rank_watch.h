@@ -12,7 +12,7 @@
  *                                            answered by {"t":"stacks", "id":I, "busy":true}
  *   {"t":"watch", "every":SEC}               do the ranks make progress? activity.h has this message, and its answer
  *
- * Without a question, if a rank is one of PyTorch whose store is the launch's (torch_rank.h):
+ * Without a question, if a rank is one of PyTorch whose store is the launch's:
  *   {"t":"refused", "at":ADDRESS, "port":P}  something on this host tries again and again to reach this port of it,
  *                                            where nobody listens (refused.h). It may be another program
  */
