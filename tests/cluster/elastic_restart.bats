@@ -157,7 +157,7 @@ until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
     stop
     wait_for 30 job_is_over
     cat "$(home)/train.out"
-    grep "hvdn2 goes in" "$(home)/train.out"
+    grep "hvdn2 will be taken away in" "$(home)/train.out"
     grep "generation 3: 1 rank on 1 host (hvdn2 removed)" "$(home)/train.out"
     run grep -E "hvdrun: (warning|error)|failed" "$(home)/train.out"
     [[ ! $output ]]
