@@ -2,9 +2,9 @@
 /*
  * hvd-driver - the driver of `srun --hvd`, started by the plugin inside srun.
  *
- * Descriptor 3 is one end of a socket pair whose other end srun has. The driver reads from it what it is to do: strings
- * KEY=VALUE, each with a NUL at its end, and an empty one at the end of all. Then it writes the boot text to it as one
- * line, and ends when it reads end of file, which it does however srun ended.
+ * Descriptor 3 is one end of a socket pair whose other end srun has. The driver reads its settings from it: strings
+ * KEY=VALUE, each with a NUL at its end, and an empty string after the last one. Then it writes the boot text to it as
+ * one line, and ends when it reads end of file, which happens however srun ends.
  *
  * With the key key-fd another descriptor holds the launch's key, which srun sends to the tasks in Slurm's launch
  * message; else munge or a key file proves who belongs to the launch.
@@ -41,8 +41,7 @@ struct program {
 	struct hvd_launch_spec spec; /* made from `settings` */
 };
 
-/* srun has no option for the workers' controller. A user who chooses it by Horovod's own variable means it for the plan
- * as well. */
+/* srun has no option for the workers' controller. If the user sets it by Horovod's own variable, the plan follows. */
 static int worker_controller(struct hvd_options *o, struct hvd_err *err)
 {
 	const char *text = getenv("HOROVOD_CONTROLLER");
@@ -62,7 +61,7 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 
 	if (hvd_options_env(o, environ, err) != 0 || worker_controller(o, err) != 0 || hvd_config_load(o, err) != 0)
 		return -1;
-	/* Elastic jobs are hvdrun's, even if the site or the environment says something of them. */
+	/* Only hvdrun starts elastic jobs: ignore such settings of the site and the environment. */
 	hvd_options_not_elastic(o);
 	if (hvd_options_check_step(o, err) != 0)
 		return -1;
@@ -80,11 +79,11 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 static int other_release(struct hvd_err *err)
 {
 	hvd_err_set(err, HVD_E_PROTO, "srun's plugin hvd.so has sent settings that hvd-driver does not know");
-	return hvd_err_hint(err, "both must be of one release: install the suite anew on this host");
+	return hvd_err_hint(err, "both must be of the same release: reinstall the suite on this host");
 }
 
-/* Read what srun has written before it started this program, so nothing waits for more: what it knows of the step, and
- * settings, which are as strong as options on a command line. */
+/* Read what srun knows of the step, and the settings, which take precedence as options on a command line do. srun has
+ * written all of it before it started this program, so this never waits for more. */
 static int read_settings(struct program *prog, struct hvd_err *err)
 {
 	struct hvd_driver_opts *opts = &prog->opts;
@@ -174,13 +173,14 @@ int main(int argc, char **argv)
 	int status = -1;
 
 	if (argc > 1 || fstat(SRUN_FD, &st) != 0 || !S_ISSOCK(st.st_mode)) {
-		fprintf(stderr, "usage: %s\nsrun --hvd starts it, and sends it its settings: see spank-hvd(8).\n",
+		fprintf(stderr,
+			"usage: %s\nsrun --hvd starts hvd-driver and sends it the settings: see spank-hvd(8).\n",
 			argv[0]);
 		return 2;
 	}
 	hvd_raise_nofile();
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGINT, SIG_IGN); /* srun decides what Ctrl-C means */
+	signal(SIGINT, SIG_IGN); /* srun handles Ctrl-C */
 	hvd_options_init(&prog.settings);
 	if (read_settings(&prog, &err) == 0 && apply_settings(&prog, &err) == 0)
 		status = run(&prog, &err);

@@ -37,9 +37,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How long Slurm may take to say whether a job shares its hosts. */
+/* How long Slurm may take to report whether a job shares its hosts. */
 #define SHARED_SECONDS 30.0
-/* The same for a job whose tasks have just begun. */
+/* The same for a job whose tasks have just started. */
 #define SOON_SECONDS 3.0
 
 extern char **environ;
@@ -113,7 +113,7 @@ static void driver_opts(const struct hvd_launch *launch, const struct hvd_backen
 		hvd_strv_add(&opts->names, launch->alloc.hosts[i].name);
 }
 
-/* Heed Slurm's configuration: the driver listens within srun's range of ports, and without munge srun's tasks get the
+/* Apply Slurm's configuration: the driver listens within srun's range of ports, and without munge srun's tasks get the
  * launch's key on their stdin. */
 static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 		    struct hvd_err *err)
@@ -140,7 +140,7 @@ static bool ask_own(uint32_t job, const struct hvd_log *log)
 	return hvd_shared_hosts_own(job, SOON_SECONDS, log);
 }
 
-/* May other users have processes on the job's hosts? A job that srun is still to make is asked for when it is there. */
+/* May other users have processes on the job's hosts? If srun creates the job, Slurm is asked once the job exists. */
 static void ask_shared(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts)
 {
 	const uint32_t job = hvd_requeue_job(launch->spec, 0);
@@ -151,7 +151,7 @@ static void ask_shared(const struct hvd_launch *launch, const struct hvd_backend
 		hvd_shared_hosts_ask(job, SHARED_SECONDS, opts, launch->log);
 }
 
-/* --output-filename: make the folder and those above it. The shims make the ranks' folders, on their hosts. */
+/* --output-filename: create the folder and its parents. The shims create the ranks' folders, on their hosts. */
 static int make_output_dir(const struct hvd_launch_spec *spec, struct hvd_err *err)
 {
 	const char *path = spec->output.dir;
@@ -168,7 +168,7 @@ static int make_output_dir(const struct hvd_launch_spec *spec, struct hvd_err *e
 	}
 	if (mkdir(path, 0777) == 0 || errno == EEXIST)
 		return 0;
-	hvd_err_sys(err, "cannot make the folder %s for the ranks' output", path);
+	hvd_err_sys(err, "cannot create the folder %s for the ranks' output", path);
 	err->code = HVD_E_USAGE;
 	return -1;
 }
@@ -185,12 +185,12 @@ static const struct hvd_backend *choose_backend(struct hvd_launch *launch, struc
 		backend = &hvd_backend_ssh;
 	if (!backend->elastic) {
 		hvd_err_set(err, HVD_E_USAGE, "%s cannot start the ranks of an elastic job", backend->name);
-		hvd_err_hint(err, "--launcher takes srun, blaunch, lsrun, ssh, join or fork for it");
+		hvd_err_hint(err, "use --launcher=srun, blaunch, lsrun, ssh, join or fork");
 	}
 	return backend->elastic;
 }
 
-/* Tell the user that ranks run on this host, where Slurm is installed and the user asked for neither. */
+/* If Slurm is installed and the user chose neither Slurm nor this host, report that the ranks run on this host. */
 static void say_where(const struct hvd_launch *launch, const struct hvd_backend *backend)
 {
 	char host[256] = "this host";
@@ -200,8 +200,8 @@ static void say_where(const struct hvd_launch *launch, const struct hvd_backend 
 		return;
 	gethostname(host, sizeof(host) - 1);
 	hvd_info(launch->log,
-		 "the ranks run on %s, outside of Slurm, for no option of srun's is given (--launcher=srun has Slurm "
-		 "start them; --launcher=fork has this host do it without this message)",
+		 "the ranks run on %s, outside of Slurm, because no srun option is given (--launcher=srun starts them "
+		 "through Slurm; --launcher=fork starts them here without this message)",
 		 host);
 }
 

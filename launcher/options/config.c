@@ -20,7 +20,7 @@
 
 struct reader {
 	yaml_document_t doc;
-	bool horovodruns; /* the file was written for horovodrun: unknown keys are passed over */
+	bool horovodruns; /* the file was written for horovodrun: unknown keys are ignored */
 	struct hvd_options *o;
 	enum hvd_opt_source from;
 	const char *path;
@@ -41,10 +41,10 @@ static int set_value(struct reader *rd, const yaml_node_t *at, const char *key, 
 	return -1;
 }
 
-/* horovodrun passes over keys that it does not know, so a file that was written for it may have some. */
+/* horovodrun ignores unknown keys, so a file that was written for it may have some. */
 static int pass_over(struct reader *rd, const yaml_node_t *at, const char *key)
 {
-	hvd_strv_addf(&rd->o->warnings, "%s:%zu: there is no setting \"%.200s\"; it is passed over, as by horovodrun",
+	hvd_strv_addf(&rd->o->warnings, "%s:%zu: there is no setting \"%.200s\"; ignoring it, as horovodrun does",
 		      rd->path, at->start_mark.line + 1, key);
 	return 0;
 }
@@ -60,7 +60,7 @@ static int set_list(struct reader *rd, const yaml_node_t *node, const char *key)
 		const yaml_node_t *entry = yaml_document_get_node(&rd->doc, *item);
 
 		if (entry->type != YAML_SCALAR_NODE || ++n > MAX_LIST) {
-			rc = complain(rd, entry, "a list must hold plain values, not more than 256");
+			rc = complain(rd, entry, "a list must contain plain values, at most 256");
 			break;
 		}
 		hvd_xappendf(&list, "%s%s", *list ? "," : "", (const char *)entry->data.scalar.value);
@@ -78,7 +78,7 @@ static bool plain(const yaml_node_t *node)
 	       strlen((const char *)node->data.scalar.value) == node->data.scalar.length;
 }
 
-/* Was the file written for horovodrun: has it keys of horovodrun's, and none that only hvdrun has? */
+/* Was the file written for horovodrun? Then it has keys of horovodrun, and none that only hvdrun has. */
 static bool is_horovodruns(struct reader *rd, const yaml_node_t *root)
 {
 	const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
@@ -143,7 +143,7 @@ static int not_valid(const yaml_parser_t *parser, const char *path, struct hvd_e
 			   parser->problem ? parser->problem : "unknown problem");
 }
 
-/* Check depth and number of nodes, before libyaml makes a document of the text. */
+/* Check the depth and the number of nodes before libyaml builds a document of the text. */
 static int check_extent(const char *text, size_t len, const char *path, struct hvd_err *err)
 {
 	int depth = 0, nodes = 0, rc = 0;

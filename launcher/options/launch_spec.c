@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define START_TIMEOUT 30 /* seconds, as horovodrun's */
+#define START_TIMEOUT 30 /* seconds, as for horovodrun */
 
-/* Options have -1 where nothing gave a number. */
+/* An option without a number is -1. */
 static int positive(int n)
 {
 	return n > 0 ? n : 0;
@@ -28,7 +28,7 @@ static struct hvd_signal_before signal_of(struct hvd_signal_before given)
 	return (struct hvd_signal_before){.signal = positive(given.signal), .seconds = given.seconds};
 }
 
-/* How launch_spec.h has the value of an option, by the kinds of lib/base/settings.def. */
+/* For each kind of lib/base/settings.def: converts an option's value for the launch spec. */
 #define FROM_SECONDS(least) seconds_of
 #define FROM_NUMBER(most)
 #define FROM_CHOICE(words)
@@ -45,7 +45,7 @@ static void set_shared(struct hvd_launch_spec *spec, const struct hvd_options *o
 #include "lib/base/settings.def"
 }
 
-/* What an option says of another one that nothing as strong has given. */
+/* Set an option that another option implies, unless a source as strong as that of the other has set it. */
 static void set_implied(struct hvd_launch_spec *spec, const struct hvd_options *o)
 {
 	const unsigned hang = 1U << HVD_REQUEUE_HANG;
@@ -106,7 +106,7 @@ static void set_elastic(struct hvd_launch_spec *spec, const struct hvd_options *
 	spec->elastic.on = hvd_options_elastic(o);
 	spec->elastic.min_np = min;
 	spec->elastic.max_np = max;
-	/* In a batch job ranks.n may be no wish of the user's: it gives way to the bounds, which are. */
+	/* In a batch job ranks.n may be the job's number of tasks, so the user's bounds take precedence. */
 	spec->elastic.first_np = max && np > max ? max : np > 1 ? np : 1;
 	spec->elastic.reset_limit = o->reset_limit;
 	spec->elastic.max_restarts = o->max_restarts;
@@ -116,8 +116,8 @@ static void set_elastic(struct hvd_launch_spec *spec, const struct hvd_options *
 	spec->elastic.silent = silent && atof(silent) > 0 ? atof(silent) : 0;
 }
 
-/* The first option on the command line that is srun's and that `ours`, which hvdrun knows as well, does not list. How
- * much srun says has nothing to do with who starts the ranks. */
+/* The first option of srun on the command line. Without `also_ours` options that hvdrun handles as well do not count.
+ * Neither -v nor -Q ever counts: what srun prints has nothing to do with who starts the ranks. */
 static const char *srun_option(const struct hvd_options *o, bool also_ours)
 {
 	static const char *const talk = " quiet verbose ";
@@ -133,7 +133,7 @@ static const char *srun_option(const struct hvd_options *o, bool also_ours)
 		snprintf(word, sizeof(word), " %s ", row->name);
 		if (strstr(talk, word) || (!also_ours && strstr(ours, word)))
 			continue;
-		/* One node is what there is without srun. */
+		/* -N1 is true without srun, too. */
 		if (also_ours || strcmp(row->name, "nodes") != 0 || o->nodes_min != 1)
 			return row->name;
 	}
@@ -142,7 +142,7 @@ static const char *srun_option(const struct hvd_options *o, bool also_ours)
 
 static void set_srun_tasks(struct hvd_launch_spec *spec, const struct hvd_options *o)
 {
-	/* What a job's environment says of tasks and nodes, which srun reads as well, describes the allocation. */
+	/* Numbers of tasks and nodes in a job's environment describe the allocation, and srun reads them itself. */
 	static const char *const places[] = {
 		"ntasks",   "nodes",    "ntasks-per-node", "ntasks-per-gpu", "ntasks-per-socket", "ntasks-per-core",
 		"nodelist", "nodefile", "relative",        "distribution",   "multi-prog",        NULL,
@@ -185,7 +185,7 @@ static void set_srun(struct hvd_launch_spec *spec, const struct hvd_options *o, 
 	set_srun_tasks(spec, o);
 }
 
-/* Where node agents bind ranks. A variable that says how srun is to bind them only counts when it says not at all. */
+/* Where node agents bind ranks. Of a variable that sets srun's binding, only the value none counts. */
 static const char *rank_binding(const struct hvd_options *o)
 {
 	static const char *const reports[] = {"quiet,", "q,", "verbose,", "v,"};
@@ -215,7 +215,7 @@ static void set_backends(struct hvd_launch_spec *spec, const struct hvd_options 
 
 static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp)
 {
-	/* Tests have trees of a few hosts. */
+	/* For tests, which build trees from a few hosts. */
 	const char *text = hvd_envp_get(envp, "HVD_RELAY_FAN_OUT");
 	int fan_out = text ? atoi(text) : 0;
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch_spec.h - what the user wants of one launch, decided.
+ * launch_spec.h - what the user wants of one launch, after all options are read.
  *
  * hvd_launch_spec_make() reads struct hvd_options (command line, environment
- * and configuration files) once. Nothing outside of launcher/options reads the
- * options after that, and nothing changes the launch spec: what starts ranks,
- * talks to their hosts and ends them reads it as it is.
+ * and configuration files) once. After that, nothing outside of launcher/options
+ * reads the options, and nothing changes the launch spec.
  *
- * Numbers are 0, and strings NULL, where nothing gave them a value; where a
- * value has another meaning, the field says so.
+ * A number without a value is 0, and a string NULL, unless the field's comment
+ * describes another value.
  */
 #ifndef HVD_LAUNCH_SPEC_H
 #define HVD_LAUNCH_SPEC_H
@@ -38,24 +37,24 @@ struct hvd_signal_before {
 
 #define HVD_RELAY_FAN_OUT 32
 
-/* What stands in front of each line that a rank prints. */
+/* The label of each line that a rank prints. */
 enum hvd_label {
 	HVD_LABEL_NONE = 0,
-	HVD_LABEL_SRUN,    /* as srun --label has it */
-	HVD_LABEL_HOROVOD, /* as horovodrun has it */
+	HVD_LABEL_SRUN,    /* in the form of srun --label */
+	HVD_LABEL_HOROVOD, /* in horovodrun's form */
 };
 
 /* Where the hosts of an elastic job come from. */
 enum hvd_discover {
 	HVD_DISCOVER_AUTO = 0, /* nothing was said */
-	HVD_DISCOVER_HOSTS,    /* the listed hosts or those of the job, which stay */
+	HVD_DISCOVER_HOSTS,    /* the listed hosts or those of the job, which never change */
 	HVD_DISCOVER_SLURM,    /* the nodes of this Slurm job */
 	HVD_DISCOVER_JOBS,     /* the nodes of all Slurm jobs of one name or comment */
 	HVD_DISCOVER_SCRIPT,   /* what a program prints */
-	HVD_DISCOVER_AGENTS,   /* agents that come by themselves (--launcher=join) */
+	HVD_DISCOVER_AGENTS,   /* self-registering agents (--launcher=join) */
 };
 
-/* --hang-action: what is done when no rank makes progress any longer, after the report. */
+/* --hang-action: what follows the report that no rank makes progress. */
 enum hvd_hang_action {
 	HVD_HANG_REPORT = 0, /* nothing more */
 	HVD_HANG_KILL,       /* the job is ended */
@@ -77,7 +76,7 @@ enum hvd_requeue_reason {
 	HVD_REQUEUE_HANG,    /* no rank makes progress any longer: HVD_HANG_REQUEUE has this bit, too */
 };
 
-/* --preflight: what is looked at on each host before the ranks start. */
+/* --preflight: what is checked on each host before the ranks start. */
 enum hvd_preflight {
 	HVD_PREFLIGHT_OFF = 0,
 	HVD_PREFLIGHT_QUICK, /* clocks, free space, limits, GPUs, the site's program */
@@ -93,23 +92,23 @@ struct hvd_launch_spec {
 		const char *results; /* where the ranks' results go: a file, a pipe, or a descriptor's number */
 	} function;
 	bool dry_run;       /* only show what would be started */
-	bool as_horovodrun; /* called as horovodrun: where hvdrun differs from it, do as horovodrun does */
+	bool as_horovodrun; /* called as horovodrun: behave as horovodrun does */
 
 	/* How many ranks, on which hosts. */
 	struct {
-		int n; /* from any source; in a batch job that is its number of tasks where the user gave none */
+		int n; /* from any source; in a batch job without a number of the user: the job's number of tasks */
 		int requested; /* from the command line or a configuration file only */
 	} ranks;
 	struct {
 		const char *list, *file; /* --hosts, --hostfile: at most one is set */
 		bool listed;             /* one of them is */
-		int slots_per_host;      /* of hosts that come without a number; 0 = what the scheduler says, or 1 */
-		bool said;               /* where ranks run was said: by --launcher, a list, or a discovery source */
+		int slots_per_host;      /* of hosts without a number; 0 = the scheduler's number, or 1 */
+		bool said; /* the user chose where ranks run: by --launcher, a list, or a discovery source */
 	} hosts;
 	struct {
 		enum hvd_discover from;
 		const char *what; /* JOBS: their name or comment; SCRIPT: a command line for sh -c */
-		double interval;  /* seconds from one look to the next; 0 = as often as is cheap */
+		double interval;  /* seconds between two queries; 0 = as often as is cheap */
 	} discovery;
 	struct {
 		bool on;                           /* ranks come and go */
@@ -117,17 +116,17 @@ struct hvd_launch_spec {
 		int min_np, max_np;                /* of each later one; max 0 = any number */
 		int reset_limit;                   /* generations after the first; -1 = any number */
 		double timeout;                    /* seconds that the job waits for slots; below 0 = any time */
-		double cooldown_min, cooldown_max; /* seconds that a failing host is left out; 0 = for ever */
-		/* At least 0: PyTorch's kind of elastic job, in which all ranks are started anew after a failure or a
+		double cooldown_min, cooldown_max; /* seconds that a failing host is left out; 0 = forever */
+		/* At least 0: PyTorch's kind of elastic job, in which all ranks restart after a failure or a
 		 * change of hosts, after failures so many times at most. -1: Horovod's. */
 		int max_restarts;
-		double silent; /* seconds after which a silent rank is replaced; 0 = what the state machine thinks */
+		double silent; /* seconds after which a silent rank is replaced; 0 = the state machine's default */
 	} elastic;
 
 	/* What starts the ranks. */
 	char *launcher; /* the name of a backend; NULL = the first that suits */
 	struct {
-		struct hvd_strv args;           /* the words that go to srun as they are */
+		struct hvd_strv args;           /* the words that go to srun unchanged */
 		struct hvd_strv args_but_nodes; /* … without -N */
 		struct hvd_strv args_but_label; /* … without -l */
 		const char *jobid;              /* --jobid on the command line */
@@ -138,15 +137,15 @@ struct hvd_launch_spec {
 		const char *any_option;         /* … or that srun and hvdrun know; -v and -Q do not count */
 		const char *unknown_option;     /* one that may belong to a plugin of srun's */
 		int nodes_min, nodes_max;       /* -N on the command line; max 0 = no bound */
-		int add_ntasks;                 /* -np, where `args` have no --ntasks that says the same */
-		int add_kill_on_bad_exit;       /* to be told to srun; -1 = the user or the environment does */
-		bool places_tasks;              /* the user said how many tasks there are, or where */
+		int add_ntasks;                 /* -np, if `args` have no --ntasks */
+		int add_kill_on_bad_exit;       /* passed to srun; -1 = the user or the environment sets it */
+		bool places_tasks;              /* the user set the number of tasks, or where they run */
 		bool tasks_per_node;            /* --ntasks-per-node, from any source */
 		bool heterogeneous;             /* --het-group, or ":" */
 		bool shares_step;               /* --overlap, --immediate: no wait for CPUs of the step we are in */
 		bool overcommit, pty;
 		bool talks;          /* -v or -Q */
-		bool handles_output; /* --output, --error, --pty or --label: output is not hvdrun's to label */
+		bool handles_output; /* --output, --error, --pty or --label was given: hvdrun does not label output */
 	} srun;
 	struct {
 		bool on; /* the workers' controller is MPI */
@@ -157,15 +156,15 @@ struct hvd_launch_spec {
 		int port;             /* 0 = ssh's own default */
 		const char *identity; /* a file */
 	} ssh;
-	const char *erf; /* where jsrun's resource file is to stay; NULL = it goes with the launch */
+	const char *erf; /* where jsrun's resource file is kept; NULL = it is temporary */
 	struct {
-		/* Where node agents bind ranks: "none", "cores" or "ldoms"; anything else is not for them. */
+		/* Where node agents bind ranks: "none", "cores" or "ldoms"; other values are for srun. */
 		const char *ranks;
 		bool given;       /* --cpu-bind, or its variable: srun binds accordingly */
 		const char *args; /* --binding-args, for jsrun and mpirun */
 	} binding;
 
-	/* How the driver brings the ranks together. */
+	/* Rendezvous and networks. */
 	const char *preflight_hook; /* the site's program, which --preflight runs on each host; NULL = there is none */
 	struct hvd_strv interfaces; /* names, prefixes or networks; empty = the driver finds them */
 	int relay_fan_out;          /* relays that connect to one parent at most */
@@ -175,7 +174,7 @@ struct hvd_launch_spec {
 	struct hvd_strv env;   /* NAME=VALUE for every rank */
 	const char *join_file; /* where the address for agents is written; NULL = nowhere */
 
-	/* What becomes of a rank that fails, and of what ranks print. */
+	/* Failing ranks, and the ranks' output. */
 	struct {
 		bool keep_going; /* the other ranks go on */
 	} failure;
@@ -184,21 +183,21 @@ struct hvd_launch_spec {
 		enum hvd_label label;
 		bool timestamps; /* with HVD_LABEL_HOROVOD */
 		char *dir;       /* a file for each rank goes here; an absolute path */
-		bool progress;   /* say what is awaited when the start takes long */
+		bool progress;   /* when the start takes long, print what it waits for */
 		bool quiet;
 	} output;
 
-	/* The settings of lib/base/settings.def as the user has given them; where nothing did, what another one
-	 * implies, or the default. Times are
-	 * at most HVD_MOST_SECONDS, 0 for no limit; signal_ranks.signal is 0 for none; preflight, hang_action,
-	 * requeue_on and store are numbers of the enumerations above and of lib/frameworks/frameworks.h. */
+	/* The settings of lib/base/settings.def: the user's value, else one that another setting implies, else the
+	 * default. Times are at most HVD_MOST_SECONDS, 0 for no limit; signal_ranks.signal is 0 for none; preflight,
+	 * hang_action, requeue_on and store are numbers of the enumerations above and in
+	 * lib/frameworks/frameworks.h. */
 #define SETTING(field, name, group, kind, env, def, help, more) HVD_TYPE_##kind field;
 #define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more)
 #define IGNORED_SETTING(field, name, env)
 #include "lib/base/settings.def"
 };
 
-/* `spec` gets all that `o`, which hvd_options_check() has passed, and the environment say. Lists, launcher and
+/* Fill `spec` from `o`, which hvd_options_check() has accepted, and from the environment. Lists, launcher and
  * output.dir are the spec's own; other strings stay those of `o`, which must outlive it. */
 void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp);
 void hvd_launch_spec_clear(struct hvd_launch_spec *spec);

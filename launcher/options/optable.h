@@ -37,7 +37,7 @@ enum hvd_opt_arity {
 
 /* What a value is, and which C type is stored at offset `at` of the result. */
 enum hvd_opt_type {
-	HVD_OPT_PASS,    /* nothing is stored: the option is only handed on */
+	HVD_OPT_PASS,    /* nothing is stored: the option is only passed on */
 	HVD_OPT_FLAG,    /* bool; on a command line it is on, whatever value it has */
 	HVD_OPT_TRI,     /* int: -1 not given, 0 off, 1 on; `negate` rows turn it off */
 	HVD_OPT_COUNT,   /* int: how often */
@@ -70,7 +70,8 @@ struct hvd_opt {
 	int group;        /* index of a title in --help and the manual page */
 	const char *arg;  /* what its value is called; NULL without one */
 	const char *help; /* a sentence that begins with a verb, without a full stop at the end */
-	const char *more; /* what follows it but in a short --help, without a full stop at the end; NULL: nothing */
+	const char
+		*more; /* what follows it, except in the short --help, without a full stop at the end; NULL: nothing */
 
 	/* Storing. */
 	size_t at; /* offset in the result; 0 = nothing is stored. Rows with one offset are spellings of one value */
@@ -92,17 +93,17 @@ struct hvd_opt {
 	bool hidden;         /* not in --help, never meant by an abbreviation */
 	bool alias;          /* not in --help: another spelling of a row */
 	bool plugin;         /* a plugin adds it to srun, so srun may not have it */
-	const char *collide; /* for the manual: how a spelling is read that another family has too */
+	const char *collide; /* for the manual: the meaning of a spelling that another family has as well */
 
 	/* Other sources of the value, and its use for workers. */
 	const char *env;     /* environment variables, "A,B": the first that is set gives the value */
 	const char *def;     /* the default, read like a value; NULL = "not given" */
-	const char *shown;   /* what --help calls the default when `def` does not say it */
+	const char *shown;   /* the default in --help, if it is not `def` */
 	const char *config;  /* key path in a configuration file: "autotune.log_file" */
 	const char *tunable; /* the worker's variable that gets the value */
 	enum hvd_opt_transform transform;
 	const char *needs; /* the option without which this one has no effect */
-	/* Why it never has one, of which users are told, and warned where the option is hidden; NULL: it has. */
+	/* Why the option never has an effect; users get a note, or a warning if it is hidden. NULL: it has one. */
 	const char *no_effect;
 };
 

@@ -23,7 +23,7 @@ static char letter_of(const struct hvd_optset *set, enum hvd_opt_family primary,
 	return o->letter && hvd_optset_letter(set, primary, o->letter) == o ? o->letter : '\0';
 }
 
-/* What is known besides the help text: "horovodrun; default 30; $A; $B; needs --autotune", or a part of it. `family`:
+/* Further facts about an option: "horovodrun; default 30; $A; $B; needs --autotune", or a part of it. `family`:
  * also that horovodrun has the option. */
 static char *facts(const struct hvd_opt *o, bool family)
 {
@@ -54,7 +54,7 @@ static char *facts(const struct hvd_opt *o, bool family)
 	return text;
 }
 
-/* The length of the first word. Of a list of values that does not fit into a line it is as many as do. */
+/* The length of the first word; of a list of values that is longer than a line, the length of as many as fit. */
 static int word(const char *text, int width)
 {
 	int n = (int)strcspn(text, " ");
@@ -183,7 +183,7 @@ static void man_sentence(FILE *f, const char *s)
 	fputs(".\n", f);
 }
 
-/* What there is to say of an option. */
+/* The text of an option. */
 static void man_about(FILE *f, const struct hvd_opt *o, bool family)
 {
 	char *brackets = facts(o, family);

@@ -16,7 +16,7 @@ void hvd_options_init(struct hvd_options *o)
 	o->source = hvd_xcalloc(hvd_optset_count(&set), 1);
 	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
 		hvd_opt_clear(o, row);
-	/* A default cannot be refused: a unit test stores each of them. */
+	/* This cannot fail: a unit test stores each default. */
 	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
 		if (row->def)
 			hvd_opt_store(o, row, row->name, row->def, NULL);
@@ -71,9 +71,9 @@ static int apply(struct hvd_options *o, const struct hvd_optset *set, const stru
 }
 
 /*
- * An option that no table has may belong to a plugin of srun's. It is handed on
- * where it is clear which words belong to it. Where the next word could be its
- * value or the command, it is refused: a guess could run the wrong program.
+ * An option that no table has may belong to a plugin of srun. It is passed on if
+ * it is clear which words belong to it. If the next word could be its value or
+ * the command, it is refused: a guess could run the wrong program.
  */
 static int take_unknown(struct hvd_options *o, const struct hvd_optset *set, int argc, char *const *argv,
 			const struct hvd_opthit *hit, struct hvd_err *err)
@@ -131,7 +131,7 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 
 	o->as_horovodrun = argc > 0 && strcmp(slash ? slash + 1 : argv[0], "horovodrun") == 0;
 	scan.primary = o->as_horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN;
-	if (o->as_horovodrun) /* a worker of horovodrun's has no variables of PyTorch's, and programs look for them */
+	if (o->as_horovodrun) /* horovodrun's workers have no variables of PyTorch, and programs test for them */
 		o->frameworks = HVD_FW_HOROVOD;
 
 	while ((rc = hvd_optscan_next(&scan, &hit, err)) > 0) {
@@ -142,7 +142,7 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 		}
 		if (take_known(o, &set, &hit, err))
 			return -1;
-		/* --help and its like take effect whatever comes after them. */
+		/* --help, --version and the like take effect whatever comes after them. */
 		if (o->action != HVD_RUN)
 			return 0;
 		all_pass = (all_pass || hit.word_begins) && hit.opt->pass;
@@ -176,7 +176,7 @@ static const char *lookup(char *const *envp, const char *name, size_t len)
 	return NULL;
 }
 
-/* Store in a row's place the value of the first of its variables that is set. */
+/* Store the value of the first of the row's variables that is set. */
 static int from_env(struct hvd_options *o, const struct hvd_optset *set, const struct hvd_opt *row, size_t at,
 		    char *const *envp, struct hvd_err *err)
 {
@@ -187,7 +187,7 @@ static int from_env(struct hvd_options *o, const struct hvd_optset *set, const s
 		char *from;
 		int rc;
 
-		/* An empty variable counts as not set, except for flags of srun's, which srun takes as set. */
+		/* An empty variable counts as unset, except for flags of srun, for which srun counts it as set. */
 		if (!value || (!*value && (row->family != HVD_FAMILY_SRUN || row->type != HVD_OPT_FLAG))) {
 			s += len + (s[len] == ',');
 			continue;
@@ -195,7 +195,8 @@ static int from_env(struct hvd_options *o, const struct hvd_optset *set, const s
 		from = hvd_xasprintf("environment variable %.*s", (int)len, s);
 		rc = apply(o, set, row, at, HVD_FROM_ENV, from, value, &e);
 		if (rc && row->family == HVD_FAMILY_SRUN) {
-			hvd_strv_addf(&o->notes, "%s: \"%.200s\" is left to srun to judge", from, value);
+			hvd_strv_addf(&o->notes, "%s: \"%.200s\" is passed on to srun, which will check it", from,
+				      value);
 			rc = 0;
 		} else if (rc && err) {
 			*err = e;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.h - what the command line of hvdrun says.
+ * options.h - the options of hvdrun, from all sources.
  *
  * hvdrun [options] command [args…]. Options are srun's, horovodrun's and
  * hvdrun's own, in any order. Option parsing stops at the first argument that is
@@ -78,10 +78,9 @@ enum hvd_opt_source {
  * hvd_options_free() frees all of it.
  */
 struct hvd_options {
-	/* The words of the command line that are handed on. */
+	/* The words of the command line that are passed on. */
 	struct hvd_strv srun_args; /* for srun, as they were written and in that order */
-	struct hvd_strv
-		unknown; /* those of srun_args that no table has: an error where srun does not start the ranks */
+	struct hvd_strv unknown;   /* those of srun_args that no table has: an error if srun does not start the ranks */
 	struct hvd_strv command;
 	struct hvd_strv notes;    /* messages for --verbose */
 	struct hvd_strv warnings; /* messages that are always shown */
@@ -140,9 +139,9 @@ struct hvd_options {
 	int lost_host;            /* enum hvd_lost_host */
 	char *preflight_hook;     /* a program; NULL = none */
 	char *stacks;             /* --stacks: a job, a step or a process; NULL = not given */
-	int max_restarts;         /* -1 = all ranks are never started anew */
+	int max_restarts;         /* -1 = never restart all ranks */
 	int verbose;              /* how often -v, --verbose or --hvd-verbose */
-	int hvd;                  /* --hvd 1, --no-hvd 0: only the plugin heeds it */
+	int hvd;                  /* --hvd 1, --no-hvd 0: only the plugin uses it */
 
 	/* What hvdrun and the plugin share, by the names of lib/base/settings.def. */
 #define SETTING(field, name, group, kind, env, def, help, more)                 HVD_TYPE_##kind field;
@@ -180,7 +179,7 @@ int hvd_options_config(struct hvd_options *o, enum hvd_opt_source from, const ch
 /* Does a table have such a key? Does one have keys within a map of that name ("params")? */
 bool hvd_options_setting(const char *key);
 bool hvd_options_settings_below(const char *map);
-/* The rules between options, when all values are known. Settles what one option decides about another, and adds to
+/* The rules between options, when all values are known. Sets what one option implies for another, and adds to
  * o->notes. */
 int hvd_options_check(struct hvd_options *o, struct hvd_err *err);
 /* The part of that which holds for a step of srun --hvd, too: the rules between settings. */
@@ -195,13 +194,13 @@ bool hvd_options_given(const struct hvd_options *o, const char *name);
 
 /* The number of ranks: -np or -n, or the environment's; -1 when nothing gave it. */
 int hvd_options_np(const struct hvd_options *o);
-/* Must srun be told -np as -n? True when -np was given and -n was not. */
+/* Must -np be passed to srun as -n? True if -np was given and -n was not. */
 bool hvd_options_np_for_srun(const struct hvd_options *o);
 
 /* Is the workers' controller MPI: --mpi, --jsrun? */
 bool hvd_options_mpi(const struct hvd_options *o);
 
-/* Is the job to be elastic: may ranks come and go? */
+/* Is the job elastic? */
 bool hvd_options_elastic(const struct hvd_options *o);
 /* It is not, whatever the options, the environment and configuration files say. */
 void hvd_options_not_elastic(struct hvd_options *o);

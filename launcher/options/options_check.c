@@ -30,7 +30,7 @@ void hvd_options_not_elastic(struct hvd_options *o)
 	o->discovery_script = o->discover = NULL;
 }
 
-/* Options of which only one can be given. */
+/* Refuse two options that exclude each other. */
 static int check_exclusive(const struct hvd_options *o, struct hvd_err *err)
 {
 	const struct hvd_optset set = hvd_options_set();
@@ -54,8 +54,8 @@ static int check_exclusive(const struct hvd_options *o, struct hvd_err *err)
 
 static int check_processes(const struct hvd_options *o, struct hvd_err *err)
 {
-	/* The environment's number is the batch job's number of tasks, and not how many ranks an elastic job begins
-	 * with. */
+	/* A number from the environment is the batch job's number of tasks. It does not say with how many ranks an
+	 * elastic job starts. */
 	int np = o->num_proc > 0 || hvd_options_given(o, "ntasks") ? hvd_options_np(o) : 0;
 
 	if (o->num_proc > 0 && hvd_options_given(o, "ntasks") && o->num_proc != o->ntasks) {
@@ -65,11 +65,11 @@ static int check_processes(const struct hvd_options *o, struct hvd_err *err)
 	}
 	if (o->min_np > 0 && o->max_np > 0 && o->min_np > o->max_np) {
 		hvd_err_set(err, HVD_E_USAGE, "--min-np %d is more than --max-np %d", o->min_np, o->max_np);
-		return hvd_err_hint(err, "the least number of processes cannot be above the largest");
+		return hvd_err_hint(err, "the minimum number of processes cannot exceed the maximum");
 	}
 	if (np > 0 && np < o->min_np) {
 		hvd_err_set(err, HVD_E_USAGE, "%d processes are fewer than --min-np %d", np, o->min_np);
-		return hvd_err_hint(err, "the job begins with -np processes and may shrink to --min-np: raise -np, or "
+		return hvd_err_hint(err, "the job starts with -np processes and may shrink to --min-np: raise -np, or "
 					 "lower --min-np");
 	}
 	if (np > 0 && o->max_np > 0 && np > o->max_np) {
@@ -79,7 +79,7 @@ static int check_processes(const struct hvd_options *o, struct hvd_err *err)
 	return 0;
 }
 
-/* -K0 and --keep-going say the same. */
+/* -K0 and --keep-going mean the same. */
 static int check_failure(struct hvd_options *o, struct hvd_err *err)
 {
 	enum hvd_opt_source kill = hvd_options_source(o, "kill-on-bad-exit");
@@ -101,7 +101,7 @@ static int check_launcher(struct hvd_options *o, struct hvd_err *err)
 	if (o->erf && o->launcher == HVD_LAUNCHER_AUTO)
 		o->launcher = HVD_LAUNCHER_JSRUN;
 	if (o->erf && o->launcher != HVD_LAUNCHER_JSRUN) {
-		hvd_err_set(err, HVD_E_USAGE, "--erf is for jsrun, and --launcher names another");
+		hvd_err_set(err, HVD_E_USAGE, "--erf is for jsrun, but --launcher names another launcher");
 		return hvd_err_hint(err, "leave one of them out");
 	}
 	if (o->controller == HVD_CONTROLLER_MPI) {
@@ -110,8 +110,8 @@ static int check_launcher(struct hvd_options *o, struct hvd_err *err)
 		if (o->launcher == HVD_LAUNCHER_MPIRUN || o->launcher == HVD_LAUNCHER_SRUN ||
 		    o->launcher == HVD_LAUNCHER_JSRUN)
 			return 0;
-		hvd_err_set(err, HVD_E_USAGE, "--launcher names one that cannot start programs of MPI (--mpi)");
-		return hvd_err_hint(err, "leave it out for mpirun, or take srun with --mpi=pmix, or jsrun");
+		hvd_err_set(err, HVD_E_USAGE, "--launcher names a launcher that cannot start MPI programs (--mpi)");
+		return hvd_err_hint(err, "leave it out to use mpirun, or name srun with --mpi=pmix, or jsrun");
 	}
 	if (o->controller != HVD_CONTROLLER_JSRUN)
 		return 0;
@@ -157,9 +157,9 @@ static bool asks_srun(const struct hvd_options *o)
 static int check_function(const struct hvd_options *o, struct hvd_err *err)
 {
 	if (!o->run_func != !o->results) {
-		hvd_err_set(err, HVD_E_USAGE, "--run-func and --results belong together");
-		return hvd_err_hint(err,
-				    "the one is the function, the other where the ranks' results go; see hvdrun(1)");
+		hvd_err_set(err, HVD_E_USAGE, "--run-func and --results must be given together");
+		return hvd_err_hint(err, "--run-func names the function, --results the file for the ranks' results; "
+					 "see hvdrun(1)");
 	}
 	if (o->run_func && o->selftest)
 		return hvd_err_set(err, HVD_E_USAGE, "--run-func and --selftest cannot be given together");
@@ -171,10 +171,10 @@ static int check_elastic(const struct hvd_options *o, struct hvd_err *err)
 	if (!hvd_options_elastic(o))
 		return 0;
 	if (o->keep_going || hvd_options_mpi(o)) {
-		hvd_err_set(err, HVD_E_USAGE, "%s does not go with an elastic job",
+		hvd_err_set(err, HVD_E_USAGE, "%s cannot be used with an elastic job",
 			    o->keep_going ? "--keep-going (-K0)" : "the MPI controller");
-		return hvd_err_hint(err, "leave it out, or --min-np, --max-np, --max-restarts, --discover and "
-					 "--host-discovery-script");
+		return hvd_err_hint(err, "leave it out, or leave out --min-np, --max-np, --max-restarts, "
+					 "--discover and --host-discovery-script");
 	}
 	if (o->max_restarts >= 0 && o->reset_limit >= 0) {
 		hvd_err_set(err, HVD_E_USAGE,
@@ -194,7 +194,7 @@ static int check_discover(const struct hvd_options *o, struct hvd_err *err)
 		return 0;
 	if ((script && !d[7]) || (jobs && !d[5]) ||
 	    (!script && !jobs && strcmp(d, "slurm") != 0 && strcmp(d, "hosts") != 0)) {
-		hvd_err_set(err, HVD_E_USAGE, "--discover %.200s names no source of hosts", d);
+		hvd_err_set(err, HVD_E_USAGE, "--discover %.200s is not a source of hosts", d);
 		return hvd_err_hint(err, "write slurm, jobs:NAME, script:PROGRAM or hosts");
 	}
 	if (o->discovery_script) {
@@ -212,22 +212,22 @@ static int check_stacks(const struct hvd_options *o, struct hvd_err *err)
 {
 	if (!o->stacks || !(o->command.n || o->selftest))
 		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "--stacks looks at a job that runs, and starts no command");
-	return hvd_err_hint(err, "leave the command out, or --stacks");
+	hvd_err_set(err, HVD_E_USAGE, "--stacks inspects a running job, and starts no command");
+	return hvd_err_hint(err, "leave out the command or --stacks");
 }
 
 static int check_spares(const struct hvd_options *o, struct hvd_err *err)
 {
 	if (o->spares <= 0 || (!hvd_options_elastic(o) && !hvd_options_mpi(o)))
 		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "--spares does not go with %s",
+	hvd_err_set(err, HVD_E_USAGE, "--spares cannot be used with %s",
 		    hvd_options_elastic(o) ? "an elastic job" : "the MPI controller");
 	return hvd_err_hint(err, "%s",
-			    hvd_options_elastic(o) ? "leave it out: --min-np says with how few ranks the job goes on"
+			    hvd_options_elastic(o) ? "leave it out: --min-np sets the smallest number of ranks"
 						   : "leave it out: the MPI decides which hosts have ranks");
 }
 
-/* The trace is written when the launch has started: too late to say that it cannot be. */
+/* The trace is written when the launch has started, which is too late to refuse the option. */
 static int check_trace(const struct hvd_options *o, struct hvd_err *err)
 {
 	hvd_cleanup_free char *path = o->trace ? hvd_xstrdup(o->trace) : NULL;
@@ -241,7 +241,7 @@ static int check_trace(const struct hvd_options *o, struct hvd_err *err)
 	hvd_err_sys(err, "--trace %.200s cannot be written", o->trace);
 	if (err)
 		err->code = HVD_E_USAGE;
-	return hvd_err_hint(err, "name a file in a folder that is there, and that you may write to");
+	return hvd_err_hint(err, "name a file in an existing folder in which you can write");
 }
 
 static int check_command(struct hvd_options *o, struct hvd_err *err)
@@ -304,7 +304,7 @@ int hvd_options_check_step(struct hvd_options *o, struct hvd_err *err)
 
 int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 {
-	/* --help and its like work whatever else was written. */
+	/* --help and the like work whatever other options are given. */
 	if (o->action != HVD_RUN)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||

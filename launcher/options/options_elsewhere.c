@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options_elsewhere.c - options of torchrun, accelerate and deepspeed that are not taken, and what is written here. */
+/* options_elsewhere.c - options of torchrun, accelerate and deepspeed, and what hvdrun has in their place. */
 #include "options_rows.h"
 
 #include <string.h>
 
-#define ADDRESS "leave it out: the launch tells every rank its number, and MASTER_ADDR and MASTER_PORT"
+#define ADDRESS "leave it out: the launch sets every rank's number, MASTER_ADDR and MASTER_PORT"
 #define HOSTS                                                                                                          \
-	"leave it out, or write -N NUMBER where Slurm is to make a job: hosts are those of the job, of --hosts, or "   \
-	"this machine; an elastic job has --min-np and --max-np, which count ranks"
+	"leave it out, or write -N NUMBER to have Slurm create a job. The hosts are those of the job or of --hosts, "  \
+	"or this machine; --min-np and --max-np, which count ranks, are for elastic jobs"
 #define PER_HOST "write --slots-per-host=NUMBER for the ranks of each host, or -np NUMBER for all of them"
 #define COMMAND  "write the command as in a shell: python train.py, python -m MODULE, ./program"
 #define FILES    "write --output-filename=DIRECTORY, which gets files of each rank's output"
@@ -24,9 +24,8 @@ static const struct {
 	{"master-port", "torchrun", ADDRESS},
 	{"local-addr", "torchrun", ADDRESS},
 	{"rdzv-*", "torchrun", ADDRESS},
-	{"standalone", "torchrun",
-	 "leave it out: where no hosts are listed and there is no job, ranks run on this machine"},
-	{"monitor-interval", "torchrun", "leave it out: the end of a rank is seen at once"},
+	{"standalone", "torchrun", "leave it out: without a job and without listed hosts, ranks run on this machine"},
+	{"monitor-interval", "torchrun", "leave it out: the launch notices the end of a rank at once"},
 	{"start-method", "torchrun", "leave it out: each rank is a process of its own"},
 	{"module", "torchrun", COMMAND},
 	{"no-python", "torchrun", COMMAND},
@@ -43,7 +42,7 @@ static const struct {
 	{"num-nodes", "deepspeed", HOSTS},
 };
 
-/* Are the names equal, but that "_" may stand for "-"? */
+/* Are the names equal, if "_" counts as "-"? */
 static bool same(const char *name, const char *written)
 {
 	for (; *name && *name != '*'; name++, written++)

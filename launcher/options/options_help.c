@@ -66,7 +66,7 @@ char *hvd_options_usage(const struct hvd_options *o)
 	"\n"                                                                                                           \
 	"Examples:\n"                                                                                                  \
 	"  hvdrun python train.py                              in a batch job\n"                                       \
-	"  hvdrun -N2 --ntasks-per-node=4 python train.py      as a new job of Slurm\n"                                \
+	"  hvdrun -N2 --ntasks-per-node=4 python train.py      as a new Slurm job\n"                                   \
 	"  hvdrun --hosts n1:8,n2:8 python train.py            through ssh\n"
 #define COMMON_FOOT                                                                                                    \
 	"\n"                                                                                                           \
@@ -76,7 +76,7 @@ char *hvd_options_usage(const struct hvd_options *o)
 
 static bool is_of_topic(const struct hvd_opt *o, int topic)
 {
-	/* Those that most jobs need, and those that few know of. */
+	/* The options that most jobs need, and useful ones that few users know. */
 	static const char common[] =
 		" num-proc launcher keep-going dry-run selftest hosts hostfile network-interfaces frameworks "
 		"store start-timeout preflight spares config-file output-filename verbose stacks hang-timeout "
@@ -86,7 +86,7 @@ static bool is_of_topic(const struct hvd_opt *o, int topic)
 	switch ((enum hvd_help_topic)topic) {
 	case HVD_HELP_COMMON:
 		snprintf(word, sizeof(word), " %s ", o->name);
-		/* srun's --help is the one without a topic. */
+		/* Without a value, --help is an option of srun, which has no topic. */
 		return strstr(common, word) && (o->family != HVD_FAMILY_SRUN || strcmp(o->name, "help") != 0);
 	case HVD_HELP_SRUN:
 		return o->family == HVD_FAMILY_SRUN;

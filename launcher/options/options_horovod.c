@@ -24,7 +24,7 @@ static int read_cooldown(void *result, const char *from, const char *value, stru
 	}
 	if (lo < 1 || hi > 3600 || lo > hi) {
 		hvd_err_set(err, HVD_E_USAGE, "%s: %lld to %lld is not a range within 1 to 3600 seconds", from, lo, hi);
-		return hvd_err_hint(err, "the least time comes first: --blacklist-cooldown-range 60 300");
+		return hvd_err_hint(err, "the shorter time comes first: --blacklist-cooldown-range 60 300");
 	}
 	res->cooldown_min = (int)lo;
 	res->cooldown_max = (int)hi;
@@ -66,10 +66,11 @@ static const struct hvd_opt rows[] = {
 	      "Run this program every second for the hosts of an elastic job", discovery_script),
 	 .more = "It prints a line for each, HOST or HOST:SLOTS. --discovery-interval changes the second",
 	 .exclude = HVD_X_HOSTS},
-	{NUM("slots-per-host", HOSTS, "Count this many slots on hosts whose number is not listed", slots_per_host, 1),
+	{NUM("slots-per-host", HOSTS, "Use this many slots on hosts that are listed without a number", slots_per_host,
+	     1),
 	 .env = "HVD_SLOTS_PER_HOST"},
 
-/* Those that the plugin has as well. */
+/* Options that the plugin has as well. */
 #define SETTING(field, id, g, kind, variables, value, text, rest)
 #define HOROVOD_SETTING(field, id, plugin, g, kind, variables, value, text, rest)                                      \
 	{HVD_ROW(HOROVOD, field, id, g, HVD_ROW_##kind, text), .more = rest, .env = variables, .def = value},
@@ -77,18 +78,19 @@ static const struct hvd_opt rows[] = {
 #include "lib/base/settings.def"
 	{ROW("network-interface", REQUIRED, START, "NAME", "Use this network interface; may be repeated for more"),
 	 .type = HVD_OPT_LIST, .at = HVD_AT(nics)},
-	{ROW("disable-cache", NONE, START, NULL, "Do nothing: every launch checks its hosts anew"),
-	 .type = HVD_OPT_PASS, .no_effect = "hosts are looked at anew by every launch"},
+	{ROW("disable-cache", NONE, START, NULL, "Do nothing: every launch checks its hosts again"),
+	 .type = HVD_OPT_PASS, .no_effect = "every launch checks its hosts again"},
 
-	{TEXT("output-filename", OUTPUT, "DIRECTORY", "Write each rank's output to files here, too", output_filename),
+	{TEXT("output-filename", OUTPUT, "DIRECTORY", "Also write each rank's output to files in this directory",
+	      output_filename),
 	 .more = "The files are DIRECTORY/rank.RANK/stdout and stderr"},
 	{ROW("prefix-output-with-timestamp", NONE, OUTPUT, NULL, "Put the time in front of each line of output"),
 	 .word = "prefix-timestamp", .type = HVD_OPT_FLAG, .at = HVD_AT(prefix_timestamp)},
 	{ROW("verbose", NONE, OUTPUT, NULL, "Print more messages"), .type = HVD_OPT_COUNT, .at = HVD_AT(verbose),
-	 .collide = "srun's, and so handed on to it; not handed on when called as horovodrun"},
+	 .collide = "passed on to srun, but not when called as horovodrun"},
 
 	{NUM("min-np", ELASTIC, "Go on with as few ranks as this", min_np, 1),
-	 .more = "With fewer the job waits for hosts", .shown = "--num-proc"},
+	 .more = "With fewer, the job waits for hosts", .shown = "--num-proc"},
 	{NUM("min-num-proc", ELASTIC, "The same as --min-np", min_np, 1)},
 	{NUM("max-np", ELASTIC, "Start at most this many ranks", max_np, 1), .shown = "unbounded"},
 	{NUM("max-num-proc", ELASTIC, "The same as --max-np", max_np, 1)},
@@ -99,7 +101,7 @@ static const struct hvd_opt rows[] = {
 	{NUM("reset-limit", ELASTIC, "Change the ranks at most this many times", reset_limit, 0),
 	 .more = "After that a failure ends the job, and new hosts are not used", .shown = "unbounded"},
 	{ROW("blacklist-cooldown-range", TWO, ELASTIC, "MIN MAX",
-	     "Try a host that failed again after MIN seconds, and later after up to MAX"),
+	     "Reuse a failed host after MIN seconds, and after up to MAX if it fails again"),
 	 .type = HVD_OPT_INT, .at = HVD_AT(cooldown_min), .read = read_cooldown, .shown = "never again"},
 
 	{SETS("gloo", CONTROLLER, "Use the Gloo controller, which is the default", controller, HVD_CONTROLLER_GLOO),
@@ -109,13 +111,13 @@ static const struct hvd_opt rows[] = {
 	{SETS("jsrun", CONTROLLER, "Use the MPI controller, and start workers by jsrun (LSF)", controller,
 	      HVD_CONTROLLER_JSRUN),
 	 .exclude = HVD_X_CONTROLLER},
-	{TEXT("mpi-args", CONTROLLER, "ARGUMENTS", "Pass these arguments to mpirun, in one word", mpi_args),
+	{TEXT("mpi-args", CONTROLLER, "ARGUMENTS", "Pass these arguments, quoted as one word, to mpirun", mpi_args),
 	 .dash_value = true},
 	{TEXT("binding-args", CONTROLLER, "ARGUMENTS", "Pass these arguments to mpirun or jsrun, to bind processes",
 	      binding_args),
 	 .dash_value = true},
-	{ROW("tcp", NONE, CONTROLLER, NULL, "Use only TCP, no InfiniBand"), .type = HVD_OPT_FLAG, .at = HVD_AT(tcp),
-	 .tunable = "NCCL_IB_DISABLE", .transform = HVD_AS_BOOL},
+	{ROW("tcp", NONE, CONTROLLER, NULL, "Use TCP only, without InfiniBand"), .type = HVD_OPT_FLAG,
+	 .at = HVD_AT(tcp), .tunable = "NCCL_IB_DISABLE", .transform = HVD_AS_BOOL},
 
 	{NUM("ssh-port", SSH, "Connect to this port of ssh on all hosts", ssh_port, 1), .max = 65535, .letter = 'p',
 	 .collide = "-p is srun's --partition; horovodrun's when called as horovodrun"},
@@ -128,7 +130,7 @@ static const struct hvd_opt rows[] = {
 	{ROW("cycle-time-ms", REQUIRED, TUNE, "MILLISECONDS", "Wait this long between two rounds of fusing tensors"),
 	 .type = HVD_OPT_FLOAT, .at = HVD_AT(cycle_time_ms),
 	 TELL("HOROVOD_CYCLE_TIME", HVD_AS_IS, "params.cycle_time_ms"), .shown = "Horovod's: 1"},
-	{NUM("cache-capacity", TUNE, "Cache this many names of tensors", cache_capacity, 0),
+	{NUM("cache-capacity", TUNE, "Cache up to this many tensor names", cache_capacity, 0),
 	 TELL("HOROVOD_CACHE_CAPACITY", HVD_AS_IS, "params.cache_capacity"), .shown = "Horovod's: 1024"},
 	{ON("hierarchical-allreduce", TUNE, "Reduce within a host first, then between hosts", hierarchical_allreduce,
 	    HVD_X_HIERARCHICAL_ALLREDUCE),
@@ -163,7 +165,7 @@ static const struct hvd_opt rows[] = {
 	 TELL("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", HVD_AS_IS, "autotune.bayes_opt_max_samples"),
 	 .needs = "autotune", .shown = "Horovod's: 20"},
 	{ROW("autotune-gaussian-process-noise", REQUIRED, AUTOTUNE, "NUMBER",
-	     "Regularize the samples, which are noisy, by this number from 0 to 1"),
+	     "Regularize the noisy samples by this number from 0 to 1"),
 	 .type = HVD_OPT_FLOAT, .at = HVD_AT(autotune_gaussian_process_noise), .max = 1,
 	 TELL("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", HVD_AS_IS, "autotune.gaussian_process_noise"),
 	 .needs = "autotune", .shown = "Horovod's: 0.8"},
@@ -179,7 +181,7 @@ static const struct hvd_opt rows[] = {
 	{ON("stall-check", STALL, "Warn when ranks wait long for others, which is Horovod's default", stall_check,
 	    HVD_X_STALL),
 	 TELL("HOROVOD_STALL_CHECK_DISABLE", HVD_AS_COMPLEMENT, "stall_check.enabled")},
-	{OFF("no-stall-check", STALL, "Do not warn of stalls", stall_check, HVD_X_STALL)},
+	{OFF("no-stall-check", STALL, "Do not warn about stalls", stall_check, HVD_X_STALL)},
 	{NUM("stall-check-warning-time-seconds", STALL, "Warn after this time", stall_check_warning_time_seconds, 0),
 	 TELL("HOROVOD_STALL_CHECK_TIME_SECONDS", HVD_AS_IS, "stall_check.warning_time_seconds"),
 	 .shown = "Horovod's: 60"},
@@ -197,8 +199,7 @@ static const struct hvd_opt rows[] = {
 	 TELL("HOROVOD_NUM_NCCL_STREAMS", HVD_AS_IS, "library_options.num_nccl_streams")},
 	{NUM("thread-affinity", LIBRARY, "Bind Horovod's background thread to this CPU", thread_affinity, 0),
 	 TELL("HOROVOD_THREAD_AFFINITY", HVD_AS_IS, "library_options.thread_affinity"), .shown = "Horovod's: 0"},
-	{NUM("gloo-timeout-seconds", LIBRARY, "Give up when an operation of Gloo takes longer", gloo_timeout_seconds,
-	     0),
+	{NUM("gloo-timeout-seconds", LIBRARY, "Fail when a Gloo operation takes longer", gloo_timeout_seconds, 0),
 	 TELL("HOROVOD_GLOO_TIMEOUT_SECONDS", HVD_AS_IS, "library_options.gloo_timeout_seconds"),
 	 .shown = "Horovod's: 30"},
 
@@ -217,12 +218,12 @@ static const struct hvd_opt rows[] = {
 	 .hidden = true},
 
 	{ROW("check-build", NONE, INFO, NULL,
-	     "Show what this program and Horovod, in the Python of PATH, were built with and end"),
+	     "Show how this program and Horovod (in PATH's Python) were built, and exit"),
 	 .word = "cb", .type = HVD_OPT_SET, .at = HVD_AT(action), .number = HVD_CHECK_BUILD},
-	/* The letter -h is srun's: it takes no value. */
-	{ROW("help", OPTIONAL, INFO, HVD_HELP_TOPICS, "Show all options, or those of srun or horovodrun, and end"),
+	/* -h is an option of srun, without a value. */
+	{ROW("help", OPTIONAL, INFO, HVD_HELP_TOPICS, "Show all options, or those of srun or horovodrun, and exit"),
 	 .type = HVD_OPT_SET, .at = HVD_AT(action), .read = read_help},
-	{ROW("version", NONE, INFO, NULL, "Show the version of this program and end"), .letter = 'v',
+	{ROW("version", NONE, INFO, NULL, "Show the version of this program and exit"), .letter = 'v',
 	 .type = HVD_OPT_SET, .at = HVD_AT(action), .number = HVD_SHOW_VERSION,
 	 .collide = "-v is srun's --verbose; horovodrun's when called as horovodrun"},
 };

@@ -17,27 +17,25 @@ int hvd_options_read_frameworks(void *result, const char *from, const char *valu
 #define FLAG(n, g, text, field)       ROW(n, NONE, g, NULL, text), .type = HVD_OPT_FLAG, .at = HVD_AT(field)
 #define TEXT(n, g, hint, text, field) ROW(n, REQUIRED, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field)
 
-#define AGENT_OF_HOST "the rendezvous runs with the driver, and ranks meet at an agent on their host"
+#define AGENT_OF_HOST "the rendezvous runs with the driver, and ranks reach it through the agent on their host"
 
 static const struct hvd_opt rows[] = {
-	{ROW("launcher", REQUIRED, RUN, "NAME", "Start processes by srun, ssh, mpirun or others"),
-	 .more = "auto takes the scheduler of the job that hvdrun runs in. Outside of a job it takes srun if an option "
-		 "of "
-		 "srun is given (-n, -l, but not -np) and srun is in PATH, else ssh if --hosts lists other machines, "
-		 "else "
-		 "fork, on this machine. join waits for agents that something else starts. See LAUNCHERS in hvdrun(1)",
+	{ROW("launcher", REQUIRED, RUN, "NAME", "Start processes through srun, ssh, mpirun or another launcher"),
+	 .more = "auto selects the scheduler of the job that hvdrun runs in. Outside of a job it selects srun if an "
+		 "option of srun is given (-n, -l, but not -np) and srun is in PATH, else ssh if --hosts lists other "
+		 "machines, else fork, on this machine. join waits for agents that something else starts. See "
+		 "LAUNCHERS in hvdrun(1)",
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(launcher), .choices = LAUNCHERS, .env = "HVD_LAUNCHER", .def = "auto"},
 	{FLAG("keep-going", RUN, "Let the other ranks go on when a rank fails", keep_going),
 	 .more = "The same as srun's -K0", .env = "HVD_KEEP_GOING"},
 	{FLAG("dry-run", RUN, "Show what would be started, and start nothing", dry_run)},
 	{FLAG("selftest", RUN, "Test the network instead of running a command", selftest),
 	 .more = "hvd-selftest(1) tests whether all ranks reach each other"},
-	{TEXT("erf", RUN, "FILE", "Write jsrun's explicit resource file here, and leave it", erf),
+	{TEXT("erf", RUN, "FILE", "Write jsrun's explicit resource file here, and keep it", erf),
 	 .more = "With --dry-run the file is for use by hand"},
 	{TEXT("run-func", RUN, "FILE", "Offer all ranks the function in this file, or descriptor", run_func),
 	 .more = "This is for programs such as the Python module hvdrun, which collect what the ranks return; see "
-		 "FUNCTIONS "
-		 "in hvdrun(1)"},
+		 "FUNCTIONS in hvdrun(1)"},
 	{TEXT("results", RUN, "FILE", "Write the ranks' results of --run-func to this file, pipe or descriptor",
 	      results)},
 
@@ -69,44 +67,39 @@ static const struct hvd_opt rows[] = {
 	 .more = "This is for --launcher=join. The file is removed at the end", .env = "HVD_JOIN_FILE"},
 	{TEXT("preflight-hook", START, "PROGRAM", "Run this program on each host for --preflight, as the user",
 	      preflight_hook),
-	 .more = "A status that is not 0 makes the host a bad one, and the last line of its output is the reason",
+	 .more = "A host where the program exits with a status other than 0 is bad; the last line of the program's "
+		 "output is the reason",
 	 .env = "HVD_PREFLIGHT_HOOK"},
 
 	{TEXT("stacks", FAILURE, "JOB", "Show where the ranks of a running job are", stacks),
 	 .more = "It shows their stacks. JOB is a job of the scheduler (123), a step (123.0), or the process of an "
-		 "hvdrun or srun on this "
-		 "host "
-		 "(pid:4711). Nothing is started"},
+		 "hvdrun or srun on this host (pid:4711). Nothing is started"},
 	{ROW("lost-host", REQUIRED, FAILURE, "launch|slurm",
 	     "Choose who ends a step of srun --hvd when a host is lost"),
-	 .more = "launch ends it as scancel does, with a message. slurm leaves that to Slurm, whose srun may wait for "
-		 "ever. "
-		 "hvdrun always ends the job itself",
+	 .more = "launch: the launch ends it as scancel does, and prints a message. slurm: Slurm ends it, or its srun "
+		 "waits forever. hvdrun always ends the job itself",
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(lost_host), .choices = "launch|slurm", .env = "HVD_LOST_HOST",
 	 .def = "launch"},
 
-	{FLAG("json", OUTPUT, "End with a line of JSON about the launch on standard error", json),
+	{FLAG("json", OUTPUT, "Print a line of JSON about the launch to standard error at the end", json),
 	 .more = "With --dry-run, show what would be started as JSON"},
-	{ROW("hvd-verbose", NONE, OUTPUT, NULL, "Print more messages, but not of srun"), .more = "Twice: even more",
+	{ROW("hvd-verbose", NONE, OUTPUT, NULL, "Print more messages, but none of srun"), .more = "Twice: even more",
 	 .type = HVD_OPT_COUNT, .at = HVD_AT(verbose), .env = "HVD_VERBOSE"},
 
 	{TEXT("discover", ELASTIC, "SOURCE",
 	      "Take an elastic job's hosts from slurm, jobs:NAME, script:PROGRAM or hosts", discover),
-	 .more = "slurm: the nodes of this job, which needs --no-kill. jobs:NAME: those of all your running jobs of "
-		 "that "
-		 "name or comment. script:PROGRAM: those that it prints. hosts: those of --hosts, --hostfile or the "
-		 "job, "
-		 "which stay",
-	 .shown = "script with --host-discovery-script, hosts where they are listed, slurm in a Slurm job"},
+	 .more = "slurm: the nodes of this job, which needs --no-kill. jobs:NAME: those of all your running jobs with "
+		 "that name or comment. script:PROGRAM: those that the program prints. hosts: the fixed hosts of "
+		 "--hosts, --hostfile or the job",
+	 .shown = "script with --host-discovery-script, hosts if they are listed, slurm in a Slurm job"},
 	{ROW("discovery-interval", REQUIRED, ELASTIC, "SECONDS",
 	     "Run the discovery script, or ask Slurm for hosts, this often"),
 	 .type = HVD_OPT_SECONDS, .at = HVD_AT(discovery_interval), .env = "HVD_DISCOVERY_INTERVAL", .min = 0.1,
-	 .max = 3600, .shown = "1, more seldom if that takes much of a core"},
+	 .max = 3600, .shown = "1, less often if that takes much of a core"},
 	{ROW("max-restarts", REQUIRED, ELASTIC, "NUMBER",
 	     "Restart all ranks after a failure, at most this many times (PyTorch)"),
 	 .more = "They restart after a change of hosts as well, which does not count. Without --min-np and --max-np "
-		 "the job "
-		 "keeps its size",
+		 "the job keeps its size",
 	 .type = HVD_OPT_INT, .at = HVD_AT(max_restarts), .env = "HVD_MAX_RESTARTS",
 	 .shown = "Horovod's kind of elastic job"},
 

@@ -55,7 +55,7 @@ enum hvd_opt_exclusion {
 
 int hvd_options_read_frameworks(void *result, const char *from, const char *value, struct hvd_err *err);
 
-/* What a row has of the kinds of lib/base/settings.def. */
+/* The members of a row for each kind of lib/base/settings.def. */
 #define HVD_ROW_SECONDS(least) .type = HVD_OPT_SECONDS, .arg = "SECONDS", .min = least
 #define HVD_ROW_NUMBER(most)   .type = HVD_OPT_INT, .arg = "NUMBER", .max = most
 #define HVD_ROW_CHOICE(words)  .type = HVD_OPT_ENUM, .arg = words, .choices = words
@@ -64,7 +64,7 @@ int hvd_options_read_frameworks(void *result, const char *from, const char *valu
 #define HVD_ROW_INTERFACES()   .type = HVD_OPT_LIST, .arg = "LIST"
 #define HVD_ROW_FRAMEWORKS()   .type = HVD_OPT_INT, .arg = "LIST|auto|none", .read = hvd_options_read_frameworks
 #define HVD_ROW_TEXT(word)     .type = HVD_OPT_STRING, .arg = word
-/* The row of a setting; `traits` are those. */
+/* The row of a setting; `traits` are the members above. */
 #define HVD_ROW(whose, field, option, g, traits, text)                                                                 \
 	.name = option, .family = HVD_FAMILY_##whose, .arity = HVD_ARG_REQUIRED, .group = HVD_G_##g,                   \
 	.at = HVD_AT(field), .help = text, traits

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * options_srun.c - the options of srun, of all releases from 22.05 to 26.05, and
- * those of the plugin pyxis. All of them but --async are handed on to srun; hvdrun
+ * those of the plugin pyxis. All of them but --async are passed on to srun; hvdrun
  * also reads the values that decide what it does itself.
  */
 #include "lib/base/values.h"
@@ -82,7 +82,7 @@ static int read_kill(void *result, const char *from, const char *value, struct h
 #define ROW(n, l, ar, g, hint, text)                                                                                   \
 	.name = n, .letter = l, .arity = HVD_ARG_##ar, .family = HVD_FAMILY_SRUN, .group = HVD_G_S_##g, .arg = hint,   \
 	.help = text, .pass = true
-/* Rows of options that are only handed on. NEW: `release` is the first that has the option. */
+/* Rows of options that are only passed on. NEW: `release` is the first that has the option. */
 #define ON(n, l, ar, g, hint, text)                                                                                    \
 	{                                                                                                              \
 		ROW(n, l, ar, g, hint, text)                                                                           \
@@ -138,8 +138,8 @@ static const struct hvd_opt rows[] = {
 	TEXT("nodelist", 'w', REQUIRED, NODES, "HOSTS", "Run on these nodes", nodelist, NULL),
 	TEXT("nodefile", 'F', REQUIRED, NODES, "FILE", "Run on the nodes that the file names", nodefile, NULL),
 	TEXT("exclude", 'x', REQUIRED, NODES, "HOSTS", "Do not run on these nodes", exclude, NULL),
-	TEXT("relative", 'r', REQUIRED, NODES, "NUMBER", "Begin with this node of the allocation", relative, NULL),
-	ON("use-min-nodes", 0, NONE, NODES, NULL, "Of a range of node counts prefer the smaller"),
+	TEXT("relative", 'r', REQUIRED, NODES, "NUMBER", "Start at this node of the allocation", relative, NULL),
+	ON("use-min-nodes", 0, NONE, NODES, NULL, "Prefer the smaller number in a range of node counts"),
 	ON("contiguous", 0, NONE, NODES, NULL, "Ask for neighbouring nodes"),
 	ON("constraint", 'C', REQUIRED, NODES, "FEATURES", "Nodes must have these features"),
 	ON("cluster-constraint", 0, REQUIRED, NODES, "FEATURES", "Clusters must have these features"),
@@ -149,9 +149,9 @@ static const struct hvd_opt rows[] = {
 	ON("switches", 0, REQUIRED, NODES, "COUNT[@TIME]", "At most this many leaf switches"),
 	ON("spread-job", 0, NONE, NODES, NULL, "Spread the job over as many nodes as possible"),
 	ON("reboot", 0, NONE, NODES, NULL, "Reboot the nodes first"),
-	ON("delay-boot", 0, REQUIRED, NODES, "MINUTES", "Wait before nodes are rebooted for their features"),
+	ON("delay-boot", 0, REQUIRED, NODES, "MINUTES", "Wait this long before rebooting nodes for their features"),
 	FLAG("no-allocate", 'Z', NONE, NODES, NULL, "Do not create an allocation (administrators)", no_allocate, NULL),
-	NEW("segment", REQUIRED, NODES, "SIZE", "Size of the segments that blocks of nodes are taken in", 2405),
+	NEW("segment", REQUIRED, NODES, "SIZE", "Size of the segments that nodes are allocated in", 2405),
 	NEW("spread-segments", NONE, NODES, NULL, "Place segments in separate base blocks", 2511),
 	NEW("consolidate-segments", NONE, NODES, NULL, "Place segments in as few base blocks as possible", 2511),
 
@@ -166,15 +166,15 @@ static const struct hvd_opt rows[] = {
 	{ROW("tres-per-task", 0, REQUIRED, RESOURCES, "LIST", "Resources for each task"), .type = HVD_OPT_STRING,
 	 .at = HVD_AT(tres_per_task), .env = "SLURM_TRES_PER_TASK", .since = 2302},
 	TEXT("gres", 0, REQUIRED, RESOURCES, "LIST", "Generic resources on each node", gres, "SLURM_GRES"),
-	ON("gres-flags", 0, REQUIRED, RESOURCES, "FLAGS", "Give out generic resources in this way"),
+	ON("gres-flags", 0, REQUIRED, RESOURCES, "FLAGS", "Allocate generic resources in this way"),
 	ON("cpus-per-gpu", 0, REQUIRED, RESOURCES, "NUMBER", "CPUs for each GPU"),
 	ON("mem-per-gpu", 0, REQUIRED, RESOURCES, "SIZE", "Memory for each GPU"),
 	ON("mem-per-cpu", 0, REQUIRED, RESOURCES, "SIZE", "Memory for each CPU"),
 	TEXT("mem", 0, REQUIRED, RESOURCES, "SIZE", "Memory on each node", mem, "SLURM_MEM_PER_NODE"),
 	ON("licenses", 'L', REQUIRED, RESOURCES, "LIST", "Licenses that the job needs"),
-	FLAG("exclusive", 0, OPTIONAL, RESOURCES, "KIND", "Do not share nodes, or within a job CPUs", exclusive,
+	FLAG("exclusive", 0, OPTIONAL, RESOURCES, "KIND", "Do not share nodes or, within a job, CPUs", exclusive,
 	     "SLURM_EXCLUSIVE"),
-	FLAG("exact", 0, NONE, RESOURCES, NULL, "Take only what was asked for of each node", exact, "SLURM_EXACT"),
+	FLAG("exact", 0, NONE, RESOURCES, NULL, "Take only the requested resources of each node", exact, "SLURM_EXACT"),
 	FLAG("overlap", 0, OPTIONAL, RESOURCES, "KIND", "Let other steps use the same resources", overlap,
 	     "SLURM_OVERLAP"),
 	ON("oversubscribe", 's', NONE, RESOURCES, NULL, "Share resources with other jobs"),
@@ -195,7 +195,7 @@ static const struct hvd_opt rows[] = {
 	TEXT("gpu-bind", 0, REQUIRED, BINDING, "TYPE", "Bind tasks to GPUs", gpu_bind, "SLURM_GPU_BIND"),
 	NEW("tres-bind", REQUIRED, BINDING, "SPEC", "Bind tasks to generic resources", 2311),
 	ON("accel-bind", 0, REQUIRED, BINDING, "FLAGS", "Bind tasks to the nearest devices"),
-	ON("hint", 0, REQUIRED, BINDING, "TYPE", "Bind as suits a kind of application"),
+	ON("hint", 0, REQUIRED, BINDING, "TYPE", "Bind as suits this kind of application"),
 	ON("cpu-freq", 0, REQUIRED, BINDING, "RANGE", "Frequency and governor of CPUs"),
 	ON("gpu-freq", 0, REQUIRED, BINDING, "SPEC", "Frequency and voltage of GPUs"),
 	ON("extra-node-info", 'B', REQUIRED, BINDING, "S[:C[:T]]", "Sockets, cores and threads that nodes must have"),
@@ -216,11 +216,10 @@ static const struct hvd_opt rows[] = {
 	ON("x11", 0, OPTIONAL, IO, "WHERE", "Forward X11"),
 
 	/* The step. */
-	{ROW("mpi", 0, REQUIRED, STEP, "TYPE", "Serve this kind of MPI"), .type = HVD_OPT_STRING,
-	 .at = HVD_AT(mpi_type), .env = "SLURM_MPI_TYPE", .apart = "none|list|pmi2|pmix|pmix_v*|openmpi|cray_shasta",
-	 .collide = "--mpi without a value is horovodrun's MPI controller. Because of that the value is written with "
-		    "an equals sign; as a word of its own only the usual types are taken, and none when called as "
-		    "horovodrun"},
+	{ROW("mpi", 0, REQUIRED, STEP, "TYPE", "Use this kind of MPI"), .type = HVD_OPT_STRING, .at = HVD_AT(mpi_type),
+	 .env = "SLURM_MPI_TYPE", .apart = "none|list|pmi2|pmix|pmix_v*|openmpi|cray_shasta",
+	 .collide = "--mpi without a value is horovodrun's MPI controller. So the value needs an equals sign; as a "
+		    "separate word only the usual types are recognized, and none when called as horovodrun"},
 	{ROW("kill-on-bad-exit", 'K', OPTIONAL, STEP, "0|1",
 	     "End all tasks when one fails. That is the default here; 0 is the same as --keep-going"),
 	 .type = HVD_OPT_TRI, .at = HVD_AT(kill_on_bad_exit), .read = read_kill, .env = "SLURM_KILL_BAD_EXIT"},
@@ -235,7 +234,7 @@ static const struct hvd_opt rows[] = {
 	ON("send-libs", 0, OPTIONAL, STEP, "yes|no", "Copy the program's libraries as well"),
 	ON("compress", 0, OPTIONAL, STEP, "LIBRARY", "Compress what --bcast copies"),
 	TEXT("jobid", 0, REQUIRED, STEP, "ID", "Run in this allocation", jobid, "SLURM_JOB_ID,SLURM_JOBID"),
-	FLAG("preserve-env", 'E', NONE, STEP, NULL, "Let the environment's counts of nodes and tasks win", preserve_env,
+	FLAG("preserve-env", 'E', NONE, STEP, NULL, "Prefer the environment's numbers of nodes and tasks", preserve_env,
 	     NULL),
 	ON("no-kill", 'k', OPTIONAL, STEP, "off", "Do not end the job when a node fails"),
 	ON("signal", 0, REQUIRED, STEP, "SIGNAL[@TIME]", "Send a signal before the time limit"),
@@ -257,13 +256,13 @@ static const struct hvd_opt rows[] = {
 	 .letter = 'v',
 	 .family = HVD_FAMILY_SRUN,
 	 .group = HVD_G_OUTPUT,
-	 .help = "Print more messages; srun does, too",
+	 .help = "Print more messages, also of srun",
 	 .more = "--hvd-verbose is for this program only",
 	 .pass = true,
 	 .type = HVD_OPT_COUNT,
 	 .at = HVD_AT(verbose),
-	 .collide = "-v is horovodrun's --version, and --verbose is not handed on to srun, when called as horovodrun"},
-	FLAG("test-only", 0, NONE, STEP, NULL, "Only tell when the job would start", test_only, NULL),
+	 .collide = "-v is horovodrun's --version, and --verbose is not passed on to srun, when called as horovodrun"},
+	FLAG("test-only", 0, NONE, STEP, NULL, "Only show when the job would start", test_only, NULL),
 	ON("debugger-test", 0, NONE, STEP, NULL, "For testing debuggers"),
 	ON("interactive", 0, NONE, STEP, NULL, "The step is salloc's interactive one"),
 	TEXT("container", 0, REQUIRED, STEP, "PATH", "OCI bundle to run in", container, "SRUN_CONTAINER"),
@@ -271,7 +270,7 @@ static const struct hvd_opt rows[] = {
 	NEW("container-type", REQUIRED, STEP, "TYPE", "Kind of container", 2605),
 	NEW("runtime", REQUIRED, STEP, "NAME", "Plugin that runs containers", 2605),
 	NEW("external-launcher", OPTIONAL, STEP, "KIND", "The step is started by an MPI launcher", 2311),
-	NEW("treewidth", REQUIRED, STEP, "WIDTH", "Width of the tree that messages take", 2311),
+	NEW("treewidth", REQUIRED, STEP, "WIDTH", "Width of the message tree", 2311),
 	NEW("oom-kill-step", OPTIONAL, STEP, "0|1", "End the step when a task runs out of memory", 2411),
 	NEW("wait-for-children", NONE, STEP, NULL, "A task ends with the last of its processes", 2505),
 	NEW("ignore-signals", REQUIRED, STEP, "SIGNALS", "Signals that srun does not forward", 2605),
@@ -285,7 +284,7 @@ static const struct hvd_opt rows[] = {
 	NEW("parsable", NONE, STEP, NULL, "With --async, print only the step's number", 2605),
 	{ROW("autocomplete", 0, REQUIRED, STEP, "NAME", "For srun's shell completion"), .since = 2302, .hidden = true},
 
-	/* The job, where srun makes one. */
+	/* The job, if srun creates one. */
 	TEXT("account", 'A', REQUIRED, JOB, "NAME", "Account to charge", account, "SLURM_ACCOUNT"),
 	{ROW("partition", 'p', REQUIRED, JOB, "NAMES", "Partition"), .type = HVD_OPT_STRING, .at = HVD_AT(partition),
 	 .env = "SLURM_PARTITION", .collide = "-p is horovodrun's --ssh-port when called as horovodrun"},
@@ -294,7 +293,7 @@ static const struct hvd_opt rows[] = {
 	TEXT("clusters", 'M', REQUIRED, JOB, "NAMES", "Clusters to send the job to", clusters, "SLURM_CLUSTERS"),
 	ON("cluster", 0, REQUIRED, JOB, "NAMES", "Clusters to send the job to"),
 	TEXT("time", 't', REQUIRED, JOB, "TIME", "Time limit", time, "SLURM_TIMELIMIT"),
-	ON("time-min", 0, REQUIRED, JOB, "TIME", "Least time limit that is acceptable"),
+	ON("time-min", 0, REQUIRED, JOB, "TIME", "Smallest acceptable time limit"),
 	ON("job-name", 'J', REQUIRED, JOB, "NAME", "Name of the job"),
 	TEXT("immediate", 'I', OPTIONAL, JOB, "SECONDS", "Give up when there are no resources within this time",
 	     immediate, NULL),
@@ -306,7 +305,7 @@ static const struct hvd_opt rows[] = {
 	ON("priority", 0, REQUIRED, JOB, "VALUE", "Priority of the job"),
 	ON("nice", 0, OPTIONAL, JOB, "VALUE", "Lower the priority"),
 	ON("comment", 0, REQUIRED, JOB, "TEXT", "Comment"),
-	NEW("extra", REQUIRED, JOB, "TEXT", "Text that plugins may look at", 2302),
+	NEW("extra", REQUIRED, JOB, "TEXT", "Text that plugins may read", 2302),
 	ON("wckey", 0, REQUIRED, JOB, "KEY", "Key for accounting"),
 	ON("mcs-label", 0, REQUIRED, JOB, "LABEL", "Label of multi-category security"),
 	ON("context", 0, REQUIRED, JOB, "CONTEXT", "SELinux context"),
@@ -317,7 +316,7 @@ static const struct hvd_opt rows[] = {
 	ON("gid", 0, REQUIRED, JOB, "GROUP", "Submit with this group (old releases, root)"),
 	NEW("stepmgr", NONE, JOB, NULL, "Let the first node manage the job's steps", 2405),
 
-	/* pyxis: known here so that their values are, with and without "=". */
+	/* pyxis: listed so that hvdrun knows which options take a value, with or without "=". */
 	PYXIS("container-image", REQUIRED, "IMAGE", "Container image to run in"),
 	PYXIS("container-mounts", REQUIRED, "SRC:DST,...", "Directories to mount in the container"),
 	PYXIS("container-workdir", REQUIRED, "PATH", "Working directory in the container"),
@@ -325,29 +324,29 @@ static const struct hvd_opt rows[] = {
 	PYXIS("container-save", REQUIRED, "PATH", "Save the container to this file"),
 	PYXIS("container-mount-home", NONE, NULL, "Mount the home directory"),
 	PYXIS("no-container-mount-home", NONE, NULL, "Do not mount the home directory"),
-	PYXIS("container-remap-root", NONE, NULL, "Be root in the container"),
-	PYXIS("no-container-remap-root", NONE, NULL, "Do not be root in the container"),
+	PYXIS("container-remap-root", NONE, NULL, "Become root in the container"),
+	PYXIS("no-container-remap-root", NONE, NULL, "Do not become root in the container"),
 	PYXIS("container-entrypoint", NONE, NULL, "Run the image's entry point"),
 	PYXIS("no-container-entrypoint", NONE, NULL, "Do not run the image's entry point"),
 	PYXIS("container-entrypoint-log", NONE, NULL, "Show the output of the entry point"),
-	PYXIS("container-writable", NONE, NULL, "Let the container be written to"),
-	PYXIS("container-readonly", NONE, NULL, "Do not let the container be written to"),
-	PYXIS("container-env", REQUIRED, "NAMES", "Variables that win over the image's"),
-	PYXIS("container-unshare", REQUIRED, "SPEC", "Namespaces that the container gets of its own"),
+	PYXIS("container-writable", NONE, NULL, "Make the container writable"),
+	PYXIS("container-readonly", NONE, NULL, "Make the container read-only"),
+	PYXIS("container-env", REQUIRED, "NAMES", "Variables that override the image's"),
+	PYXIS("container-unshare", REQUIRED, "SPEC", "Namespaces that the container does not share"),
 
-	/* Not handed on: hvdrun itself answers these. */
+	/* Not passed on: hvdrun itself answers these. */
 	{.name = "help",
 	 .letter = 'h',
 	 .family = HVD_FAMILY_SRUN,
 	 .group = HVD_G_INFO,
-	 .help = "Show the options and end",
+	 .help = "Show the options and exit",
 	 .type = HVD_OPT_SET,
 	 .number = HVD_SHOW_HELP,
 	 .at = HVD_AT(action)},
 	{.name = "usage",
 	 .family = HVD_FAMILY_SRUN,
 	 .group = HVD_G_INFO,
-	 .help = "Show a summary and end",
+	 .help = "Show a summary and exit",
 	 .type = HVD_OPT_SET,
 	 .number = HVD_SHOW_USAGE,
 	 .at = HVD_AT(action)},
@@ -355,7 +354,7 @@ static const struct hvd_opt rows[] = {
 	 .letter = 'V',
 	 .family = HVD_FAMILY_SRUN,
 	 .group = HVD_G_INFO,
-	 .help = "Show the version of this program and end",
+	 .help = "Show the version of this program and exit",
 	 .type = HVD_OPT_SET,
 	 .number = HVD_SHOW_VERSION,
 	 .at = HVD_AT(action)},

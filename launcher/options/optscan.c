@@ -264,8 +264,8 @@ static const char *word_after(const struct hvd_optscan *scan, int i)
 	return i + 1 < scan->argc ? scan->argv[i + 1] : NULL;
 }
 
-/* Take values that are words of their own. Only an option of srun may swallow what looks like another option, since
- * only srun knows better. */
+/* Take values that are separate words. Only an option of srun may take a word that looks like an option, since only
+ * srun knows whether it is one. */
 static int take_words(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hvd_err *err)
 {
 	int wanted = hit->opt->arity == HVD_ARG_TWO ? 2 : hit->opt->arity == HVD_ARG_REQUIRED ? 1 : 0;
@@ -305,7 +305,7 @@ static int one_long(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hvd
 	snprintf(hit->spelled, sizeof(hit->spelled), "%.*s", (int)(nm.len < 60 ? nm.len + 2 : 60), word);
 	/* The empty name of "--=x" would be an abbreviation of every option. */
 	if (!nm.len) {
-		hvd_err_set(err, HVD_E_USAGE, "\"%.100s\" is no option", word);
+		hvd_err_set(err, HVD_E_USAGE, "\"%.100s\" is not an option", word);
 		return hvd_err_hint(err, "to run a command of that name put -- in front of it");
 	}
 	if (find_long(scan, &nm, &hit->opt, err) < 0)

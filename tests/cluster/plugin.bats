@@ -146,7 +146,7 @@ told_alike() {
         # shellcheck disable=SC2086
         run on_login env HVD_CONTROLLER=mpi $how --hvd-spares=1 -N2 --ntasks-per-node=1 echo started
         exits 2
-        has "--spares does not go with the MPI controller" "the MPI decides which hosts have ranks"
+        has "--spares cannot be used with the MPI controller" "the MPI decides which hosts have ranks"
         has_not started
         # What does nothing is said alike, too.
         # shellcheck disable=SC2086
@@ -156,7 +156,7 @@ told_alike() {
     done
     run on_login env HOROVOD_CONTROLLER=mpi srun --hvd --hvd-spares=1 -N2 --ntasks-per-node=1 echo started
     exits 2
-    has "--spares does not go with the MPI controller"
+    has "--spares cannot be used with the MPI controller"
     # A file that makes jobs of hvdrun elastic makes no step of srun so.
     printf '%s\n' "min-np: 2" "max-np: 1" "discover: hosts" >"$conf"
     run launch srun --hvd-config="$conf" --hvd-spares=0 -N2 -n2 bash -c 'echo "at $MASTER_ADDR"'

@@ -136,7 +136,7 @@ fast() {
     has "the job has 2 hosts, but needs 2 and 1 spare"
     run on_login hvdrun --mpi --hosts "$ALL" --spares=1 true
     exits 2
-    has "--spares does not go with"
+    has "--spares cannot be used with"
 }
 
 @test "-np: so many hosts as its ranks need, and the spares, are taken; the last host may have fewer ranks" {

@@ -87,7 +87,7 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
     has "5 ranks on 2 hosts" "--host=1:2:b --ranks=0:3"
     run on_this "${ELASTIC[@]}" --min-np 2 --keep-going true
     exits 2
-    has "--keep-going (-K0) does not go with an elastic job"
+    has "--keep-going (-K0) cannot be used with an elastic job"
 }
 
 trains() { grep -q "^epoch" "$LOG" 2>/dev/null; }

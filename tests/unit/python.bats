@@ -327,8 +327,8 @@ os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
 		run timeout 20 "$HVDRUN" -np 1 "$@" true
 		[ "$status" -eq 2 ] && [[ $output == *"$text"* ]] || { echo "$status: $output" && false; }
 	}
-	refused "belong together" --run-func=func
-	refused "belong together" --results=out
+	refused "must be given together" --run-func=func
+	refused "must be given together" --results=out
 	refused "cannot open the function" --run-func=none --results=out
 	refused "is not a file" --run-func=fifo --results=out
 	refused "314572800 bytes, and the rendezvous takes 268435392 at most" --run-func=large --results=out

@@ -24,7 +24,7 @@ static void test_arity(void **state)
 	refused("hvdrun --nodes", "--nodes needs a value", "");
 	refused("hvdrun -y a", "unknown option -y", "--help");
 	refused("hvdrun -ly a", "unknown option -y in \"-ly\"", "--help");
-	refused("hvdrun --=a b", "no option", "--");
+	refused("hvdrun --=a b", "not an option", "--");
 }
 
 static void test_end_of_options(void **state)
@@ -435,9 +435,9 @@ static void test_own(void **state)
 	refused("hvdrun --init-timeout=-1 a", "-1", "");
 	refused("hvdrun --signal-ranks=USR1 a", "not a signal and a time", "USR1@300");
 	refused("hvdrun --requeue-on=always a", "\"always\" is not known", "limit|node|preempt|ask|hang");
-	refused("hvdrun --stacks=1 a", "starts no command", "leave the command out");
-	refused("hvdrun --spares=1 --min-np=2 a", "--spares does not go with an elastic job", "--min-np");
-	refused("hvdrun --spares=1 --mpi -np 2 a", "--spares does not go with the MPI controller", "");
+	refused("hvdrun --stacks=1 a", "starts no command", "leave out the command");
+	refused("hvdrun --spares=1 --min-np=2 a", "--spares cannot be used with an elastic job", "--min-np");
+	refused("hvdrun --spares=1 --mpi -np 2 a", "--spares cannot be used with the MPI controller", "");
 	refused("hvdrun --stderr-lines=1001 a", "out of range", "");
 }
 

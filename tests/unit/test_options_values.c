@@ -151,9 +151,9 @@ static void test_discover(void **state)
 	hvd_options_free(&o);
 	refused("hvdrun --discovery-interval 0.09 a", "out of range", "from 0.1 to 3600");
 	refused("hvdrun --discovery-interval often a", "often", "");
-	refused("hvdrun --discover nodes a", "nodes names no source", "jobs:NAME");
-	refused("hvdrun --discover jobs: a", "names no source", "");
-	refused("hvdrun --discover script: a", "names no source", "");
+	refused("hvdrun --discover nodes a", "nodes is not a source", "jobs:NAME");
+	refused("hvdrun --discover jobs: a", "is not a source", "");
+	refused("hvdrun --discover script: a", "is not a source", "");
 	refused("hvdrun --discover slurm --host-discovery-script x a", "both say", "leave one");
 	refused("hvdrun --discover jobs:x --hosts a:1 a", "hosts cannot be listed", "--hosts");
 	refused("hvdrun --discover slurm --hostfile f a", "hosts cannot be listed", "--hostfile");
