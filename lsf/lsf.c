@@ -214,7 +214,7 @@ static void ask_csm(struct hvd_alloc *a, struct finder *f)
 			f->facts->hosts[i].gpus = f->csm_gpus;
 }
 
-/* Count the job's GPUs. The list in the environment tells the number on this host; for other hosts it has to be
+/* Count the job's GPUs. The list in the environment gives the number on this host; for other hosts it must be
  * guessed. `bsub -gpu num=N` means N GPUs on each host, unless site or user have made it N for each task; then the
  * number here is a multiple of the number of tasks here. When all hosts have as many tasks, both mean the same.
  * Otherwise the smaller number is taken, because a rank too many would have no GPU. */

@@ -61,9 +61,9 @@ enum hvd_slurm_state {
 
 /* Whether and where a job may be requeued. */
 struct hvd_slurm_rerun {
-	bool batch;        /* it has a batch script; another job cannot begin again */
+	bool batch;        /* it has a batch script; another job cannot be requeued */
 	bool allowed;      /* … and was submitted with --requeue, or the site allows it to all jobs */
-	uint32_t restarts; /* how often it has begun again */
+	uint32_t restarts; /* how often it was requeued */
 	char name[32];     /* "12"; of a task of an array "10_3": by the number alone Slurm may take the whole array;
 			    * of a component of a heterogeneous job that of the job */
 	uint32_t nodes;    /* that the job needs at least */

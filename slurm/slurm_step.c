@@ -61,7 +61,7 @@ void hvd_slurm_forget_other_binding(pid_t pid, const char *proc)
 					    "SLURM_CPU_BIND_VERBOSE"};
 	char step[64];
 
-	/* Who names a binding sets the first one only. */
+	/* A user who sets a binding sets only the first variable. */
 	if (!getenv("SLURM_CPU_BIND_LIST") || hvd_slurm_step_of(pid, proc, step, sizeof(step)))
 		return;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -16,9 +16,9 @@
 bool hvd_slurm_step_of(pid_t pid, const char *proc, char *step, size_t len);
 
 /* Slurm puts the CPU binding of a step's tasks into their environment (SLURM_CPU_BIND and others). sbatch passes it on
- * to a job that is submitted from within a step. There srun takes it for the user's wish, and refuses the CPUs that the
- * job has. If the process `pid`, by `proc` as above, is in no step, remove the binding from this process's environment.
- * A user's own setting stays. Call this before there are threads. */
+ * to a job that is submitted from within a step. There srun takes it for a user's setting, and refuses the CPUs that
+ * the job has. If the process `pid`, by `proc` as above, is in no step, remove the binding from this process's
+ * environment. A user's own setting stays. Call this before there are threads. */
 void hvd_slurm_forget_other_binding(pid_t pid, const char *proc);
 
 #endif

@@ -137,7 +137,7 @@ static int on_option(int val, const char *value, int remote)
 	struct hvd_err err = {0};
 	char from[64];
 
-	/* slurmstepd gets the options too. They are of no use there: the driver knows them. */
+	/* slurmstepd gets the options too, and ignores them: the driver has them. */
 	if (remote)
 		return 0;
 	if (!value)
@@ -148,7 +148,7 @@ static int on_option(int val, const char *value, int remote)
 	else
 		hvd_plugin.given |= 1U << val;
 	if (again && rows[val].joins && spank_context() != S_CTX_LOCAL) {
-		hvd_err_set(&err, HVD_E_USAGE, "%s: sbatch and salloc keep one of several only", from);
+		hvd_err_set(&err, HVD_E_USAGE, "%s: sbatch and salloc keep only one of several values", from);
 		hvd_err_hint(&err, "write one list: --%s=%s,%s", name,
 			     hvd_plugin.opt.text[val] ? hvd_plugin.opt.text[val] : "", value);
 	} else {
@@ -167,8 +167,8 @@ int hvd_plugin_check(const struct hvd_plugin *pl, struct hvd_err *err)
 	}
 	for (int i = 0; spank_context() == S_CTX_LOCAL && i < HVD_N_OPTIONS; i++)
 		if (rows[i].ignored && pl->given & 1U << i)
-			slurm_info("hvd: --%s has no effect: the rendezvous runs with srun, and ranks meet at an agent "
-				   "on their host",
+			slurm_info("hvd: --%s has no effect: the rendezvous runs with srun, and ranks reach it "
+				   "through the agent on their host",
 				   rows[i].name);
 	if (spank_context() != S_CTX_LOCAL || hvd_plugin_enabled(pl) || pl->opt.enabled == 0)
 		return 0;

@@ -8,7 +8,7 @@
  *   options.c      options and plugstack arguments                      everywhere
  *   srun.c         starts and ends hvd-driver                           srun
  *   key.c          brings the launch's key to the tasks without munge   srun, slurmstepd, tasks
- *   step.c         tells steps of srun --hvd from others                slurmstepd, tasks
+ *   step.c         distinguishes steps of srun --hvd from others        slurmstepd, tasks
  *   plans.c        shares one hvd-agent plan among the tasks of a host  slurmstepd, tasks
  *   step_events.c  reports the tasks to the observing agent             slurmstepd, tasks
  *   container.c    tasks that another plugin puts into a container      slurmstepd, tasks
@@ -36,7 +36,8 @@
 #define HVD_LAUNCH_KEY_HEX (2 * HVD_KEY_LEN)
 /* The step of HVD_BOOT_ENV, "JOB.STEP". A step that is started within another one inherits both variables. */
 #define HVD_STEP_ENV "SLURM_HVD_STEP"
-/* The begin of HVD_BOOT_ENV's value if there is no driver; the exit status for the tasks follows. srun has said why. */
+/* The start of HVD_BOOT_ENV's value if there is no driver. The exit status for the tasks follows; srun has printed the
+ * reason. */
 #define HVD_REFUSED "refused "
 
 /* A network namespace; all zero = not known. */
@@ -60,7 +61,7 @@ enum hvd_plugin_option {
 
 struct hvd_plugin_opt {
 	int enabled;               /* HVD_OPT_UNSET, 0 (--no-hvd) or 1 (--hvd) */
-	int verbose;               /* HVD_OPT_UNSET, or how much to say */
+	int verbose;               /* HVD_OPT_UNSET, or the verbosity */
 	char *text[HVD_N_OPTIONS]; /* of settings, checked; NULL = unset */
 };
 
@@ -75,7 +76,7 @@ struct hvd_plugin {
 		char libexecdir[PATH_MAX];
 		int kill_on_bad_exit;            /* end the step when a rank fails */
 	} site;                                  /* of the site: from plugstack.conf */
-	char launch_key[HVD_LAUNCH_KEY_HEX + 1]; /* slurmstepd only; "" = none came (key.c) */
+	char launch_key[HVD_LAUNCH_KEY_HEX + 1]; /* slurmstepd only; "" = the launch message has none (key.c) */
 	pid_t driver;                            /* srun only; 0 = none runs */
 	int driver_fd;                           /* srun only: when it is closed the driver ends; -1 = none */
 	struct {
@@ -105,7 +106,7 @@ struct hvd_plugin {
 /* Take the arguments of the plugin's line in plugstack.conf: key=value. -1 with err set for an unknown key or an
  * invalid value. */
 int hvd_plugin_site_args(struct hvd_plugin *pl, int argc, char **argv, struct hvd_err *err);
-/* Register the command-line options with Slurm. -1 after saying why. */
+/* Register the command-line options with Slurm. -1 after logging the reason. */
 int hvd_plugin_options(spank_t sp);
 /* After all options are known: -1 with err set if one has an invalid value. Reports options without effect to the
  * user. */

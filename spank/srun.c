@@ -39,11 +39,11 @@ static int refuse_async(struct hvd_err *err)
 {
 	if (!&hvd_srun_opt || !slurm_option_isset || !slurm_option_isset(&hvd_srun_opt, "async"))
 		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "srun --async does not wait for the step, and the driver of a --hvd step must");
-	return hvd_err_hint(err, "leave --async out and let the shell put srun in the background (&), or say --no-hvd");
+	hvd_err_set(err, HVD_E_USAGE, "srun --async does not wait for the step, but the driver of a --hvd step must");
+	return hvd_err_hint(err, "leave --async out and let the shell put srun in the background (&), or add --no-hvd");
 }
 
-/* srun may set the variable itself, when it makes such a job, so this is called once more before the launch. */
+/* srun may set the variable itself when it creates such a job, so this is called again before the launch. */
 static int refuse_het(struct hvd_err *err)
 {
 	const char *size = getenv("SLURM_HET_SIZE");
@@ -53,10 +53,10 @@ static int refuse_het(struct hvd_err *err)
 	if (!size || atoi(size) < 2)
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "this is a heterogeneous job of %s components, which --hvd cannot span", size);
-	return hvd_err_hint(err, "use one component as a job of its own");
+	return hvd_err_hint(err, "submit one component as a separate job");
 }
 
-/* Was this srun started by hvdrun, which runs the driver itself? --hvd was given to sbatch then. */
+/* Was this srun started by hvdrun, which runs the driver itself? That happens if --hvd was given to sbatch. */
 static bool within_hvdrun(void)
 {
 	return getenv(HVD_BOOT_ENV) && !getenv(HVD_STEP_ENV);
@@ -77,9 +77,9 @@ int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err)
 	return 0;
 }
 
-/* Send the driver what it is to do: KEY=VALUE, each with a NUL at its end, and an empty one. What the settings of
- * lib/base/settings.def mean, hvdrun's tables say; launcher/main_driver.c has the other keys. The driver does not run
- * yet: all of it must fit into the socket. */
+/* Send the driver its settings: KEY=VALUE, each with a NUL at its end, and an empty string. hvdrun's option tables
+ * define the settings of lib/base/settings.def, launcher/main_driver.c the other keys. The driver does not run yet, so
+ * all of it must fit into the socket. */
 static int send_settings(const struct hvd_plugin *pl, spank_t sp, int fd, int key_fd, struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv lines = {0};
@@ -94,8 +94,8 @@ static int send_settings(const struct hvd_plugin *pl, spank_t sp, int fd, int ke
 	hvd_strv_addf(&lines, "step=%u", step);
 	hvd_strv_addf(&lines, "nodes=%u", nodes);
 	hvd_strv_addf(&lines, "tasks=%u", tasks);
-	/* With spare hosts the driver must know whether the number of tasks is the user's own, for those of a job's
-	 * environment describe the allocation. */
+	/* With spare hosts the driver must know whether the user gave the number of tasks: a number from a job's
+	 * environment describes the allocation. */
 	if (hvd_plugin_value(pl, HVD_SET_spares) && &hvd_srun_opt && slurm_option_set_by_cli &&
 	    slurm_option_set_by_cli(&hvd_srun_opt, 'n')) {
 		hvd_strv_addf(&lines, "wanted=%u", tasks);
@@ -194,7 +194,7 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 	if (within_hvdrun())
 		return 0;
 	if (pl->driver > 0)
-		return hvd_err_set(err, HVD_E_USAGE, "one srun can carry one --hvd step only");
+		return hvd_err_set(err, HVD_E_USAGE, "one srun can start only one --hvd step");
 	if (hvd_launch_key_wanted() && !hvd_plugin_value(pl, HVD_SET_key_file) &&
 	    (key = hvd_launch_key_send(sp, err)) < 0)
 		return -1;
@@ -237,8 +237,8 @@ void hvd_srun_refuse_tasks(spank_t sp, int status)
 		slurm_error("hvd: %s", err.msg);
 }
 
-/* Did the driver end before it was told to? The ranks' status stays srun's. */
-static void tell_of_driver(struct hvd_plugin *pl)
+/* Warn if the driver has ended before the step. srun still exits with the ranks' status. */
+static void warn_of_driver(struct hvd_plugin *pl)
 {
 	char text[64];
 	int status;
@@ -247,15 +247,14 @@ static void tell_of_driver(struct hvd_plugin *pl)
 		return;
 	pl->driver = 0;
 	fprintf(stderr,
-		"hvd: warning: hvd-driver ended before the step (%s): since then nobody has reported failures of ranks "
-		"or "
-		"watched hosts and limits, and the rendezvous has gone with it\n",
+		"hvd: warning: hvd-driver ended before the step (%s): since then failed ranks, lost hosts and time "
+		"limits were not reported, and there was no rendezvous\n",
 		hvd_status_text(status, text, sizeof(text)));
 }
 
 void hvd_srun_end_driver(struct hvd_plugin *pl)
 {
-	tell_of_driver(pl);
+	warn_of_driver(pl);
 	if (pl->driver_fd >= 0)
 		close(pl->driver_fd);
 	pl->driver_fd = -1;

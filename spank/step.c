@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step.c - tells steps of srun --hvd from others, in slurmstepd and its tasks.
+ * step.c - distinguishes steps of srun --hvd from others, in slurmstepd and its tasks.
  */
 #include "plugin.h"
 

@@ -55,13 +55,13 @@ static void shim_env(spank_t sp, bool in_image, struct hvd_strv *env)
 			hvd_strv_add(env, *job_env);
 }
 
-/* The name of this host, for messages: the task's standard error does not tell which host it comes from. */
+/* The name of this host, for messages: the task's standard error does not show the host. */
 static const char *own_name(char name[HOST_NAME_MAX + 1])
 {
 	return gethostname(name, HOST_NAME_MAX) == 0 ? name : "this host";
 }
 
-/* The task's command, with a NULL at its end; NULL if Slurm does not tell it. */
+/* The task's command, with a NULL at its end; NULL if Slurm does not report it. */
 static char **command(spank_t sp)
 {
 	char **argv = NULL;
@@ -81,8 +81,8 @@ static int check_bundle(spank_t sp, struct hvd_err *err)
 	    !argv[1] || !argv[2] || !strstr(argv[2], "this should never execute with a container"))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE,
-		    "--hvd cannot reach a container of --container: this release of Slurm has written "
-		    "its environment already");
+		    "--hvd cannot reach a container of --container: this release of Slurm writes its "
+		    "environment before the tasks start");
 	return hvd_err_hint(err, "start the container in the command (srun --hvd apptainer exec IMAGE COMMAND), or by "
 				 "pyxis (--container-image); Slurm 23.02 or newer supports it");
 }
@@ -213,10 +213,9 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	if (pid < 0 && err->code == HVD_E_LIMIT)
 		return pid;
 	if (pid < 0 && spawn.root_fd > 0)
-		hvd_err_hint(err,
-			     "a plugin in front of hvd.so in plugstack.conf has put the task into a container "
-			     "that cannot be left: list hvd.so before that one, and \"hvd.so late\" behind it; see "
-			     "spank-hvd(8), CONTAINERS");
+		hvd_err_hint(err, "a plugin in front of hvd.so in plugstack.conf has put the task into a container "
+				  "that cannot be left: list hvd.so before that one, and \"hvd.so late\" after it; see "
+				  "spank-hvd(8), CONTAINERS");
 	else if (pid < 0)
 		hvd_err_hint(err, "is the suite installed on this node? set libexecdir= in plugstack.conf");
 	return pid;
@@ -231,7 +230,7 @@ static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, sp
 	pid_t pid;
 
 	if (pipe2(out, O_CLOEXEC) != 0)
-		give_up_because(pl, 0, "no pipe for the launch plan");
+		give_up_because(pl, 0, "cannot create a pipe for the launch plan");
 	pid = start_shim(pl, boot, sp, out[1], &err);
 	close(out[1]);
 	if (pid < 0)

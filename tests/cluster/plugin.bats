@@ -111,7 +111,7 @@ told_alike() {
         run launch "$how" --hvd-store-relay=never -N2 -n2 bash -c 'echo "at $HOROVOD_GLOO_RENDEZVOUS_ADDR $MASTER_ADDR"'
         exits 0
         [[ $(grep -c "^at 127.0.0.1 127.0.0.1$" <<<"$output") -eq 2 &&
-            $(grep -c -- "--hvd-store-relay has no effect: .* ranks meet at an agent on their host$" <<<"$output") -eq 1 &&
+            $(grep -c -- "--hvd-store-relay has no effect: .* ranks reach it through the agent on their host$" <<<"$output") -eq 1 &&
             $(wc -l <<<"$output") -eq 3 ]] || { echo "$output" && return 1; }
         run launch "$how" --hvd-nics=ib0 --hvd-nics=eth0 -N2 -n2 sh -c "$say"
         exits 0
