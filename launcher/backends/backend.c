@@ -25,8 +25,8 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host)
 	return proc;
 }
 
-/* srun --label labels lines itself; where something else starts the ranks, or lines are to look as horovodrun's, the
- * shim does. */
+/* srun --label labels lines itself. If something else starts the ranks, or lines must look as horovodrun's do, the shim
+ * labels them. */
 void hvd_launch_add_agent(struct hvd_launch *launch, struct hvd_proc *proc, const char *subcommand)
 {
 	enum hvd_label label = launch->spec->output.label;
@@ -61,8 +61,8 @@ static void add_binding(const struct hvd_launch *launch, struct hvd_proc *proc)
 		hvd_strv_add(&proc->argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
 }
 
-/* LSF's launchers do not take the nice value and the limit of locked memory to other hosts. Append to the node agent's
- * command line the options by which it sets them. */
+/* LSF's launchers do not pass the nice value and the limit of locked memory on to other hosts. Append options to the
+ * node agent's command line by which it sets them. */
 static void add_limits(struct hvd_strv *shim)
 {
 	int value = getpriority(PRIO_PROCESS, 0);

@@ -36,20 +36,20 @@ struct hvd_proc {
 	const char *host;    /* the host whose ranks it starts; NULL = the ranks of all hosts. Not owned */
 	const char *cwd;     /* a string constant; NULL = hvdrun's directory */
 	int fd;              /* a descriptor that the process inherits under the same number; -1 = none. Owned */
-	bool joined;         /* it is the agent of `host` that waits (joining.h), and is to be released there */
+	bool joined;         /* it is the waiting agent of `host` (joining.h), which must be released there */
 };
 
-/* In place of a wait status: it was an agent that came by itself, and its connection has ended before it said how. */
+/* In place of a wait status: it was a self-registering agent, whose connection ended before it reported a status. */
 #define HVD_PROC_LOST (-1)
 
 struct hvd_launch {
-	/* In: set before a backend is asked. Nothing here is owned. */
+	/* In: set before a backend is called. Nothing here is owned. */
 	const struct hvd_launch_spec *spec;
 	char *const *envp;
 	const char *agent, *selftest; /* paths of hvd-agent and hvd-selftest */
 	const struct hvd_log *log;
 	struct hvd_local_hosts *local_hosts;
-	/* In, for the backend join: where agents wait (joining.h). The job goes on in its event loop, with its key. */
+	/* In, for the backend join: where agents wait (joining.h). The job runs in its event loop, with its key. */
 	struct hvd_joining *joining;
 	unsigned long nofile; /* the soft limit of open files before it was raised for them; 0 = it was not */
 	/* In, for elastic jobs: each host has a struct hvd_launch, see hvd_launch_for_host(). */
@@ -62,7 +62,7 @@ struct hvd_launch {
 
 	/* Out: what hvd_backend_prepare() has found. hvd_launch_clear() frees it. */
 	struct hvd_alloc alloc;      /* hosts and slots in use; empty when only srun knows them */
-	struct hvd_lsf lsf;          /* in an LSF job: what LSF says of the hosts in `alloc` */
+	struct hvd_lsf lsf;          /* in an LSF job: LSF's facts about the hosts in `alloc` */
 	bool one_machine;            /* all hosts are this machine, though the backend could reach others */
 	struct hvd_scratch *scratch; /* temporary files, which are removed with it; or NULL */
 	struct hvd_proc *procs;
@@ -75,27 +75,27 @@ struct hvd_launch {
 typedef void hvd_reach_fn(const struct hvd_launch *launch, const char *host, char *const *agent, struct hvd_strv *argv);
 
 struct hvd_backend {
-	const char *name; /* as --launcher has it */
+	const char *name; /* the value of --launcher */
 	enum hvd_start_mode mode;
 	bool loopback; /* it starts processes on this machine only: the driver listens on 127.0.0.1 */
 	/* What it starts reads environment, directory and key from its stdin (lib/protocol/preamble.h): hvd-agent host
 	 * --stdin. */
 	bool by_stdin;
-	/* So many launch processes at most may be on the way to their hosts at a time; 0 = any number. */
+	/* How many launch processes may be connecting to their hosts at a time; 0 = any number. */
 	unsigned fan_out;
-	/* All ranks are tasks of one srun, which takes every option of srun's. */
+	/* All ranks are tasks of one srun, which accepts every option of srun. */
 	bool one_srun;
-	/* To kill a launch process would kill its node agent before that can end its ranks. So the launch process is
-	 * started with SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 ignored, outlives hvdrun, and ends when
-	 * the node agent, which is told over its connection to the driver, has ended. A signal that hvdrun does send
-	 * goes to the launch process's whole group. */
+	/* Killing a launch process would kill its node agent before the agent can end its ranks. So the launch process
+	 * is started with SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 ignored, survives hvdrun, and ends when
+	 * the node agent has ended, which gets that order over its connection to the driver. A signal that hvdrun does
+	 * send goes to the launch process's whole group. */
 	bool launch_proc_ignores_signals;
 	/* A launch process may leave its stdin unread until a signal wakes it up. This signal is sent to its group
 	 * again and again until its host has registered; it must mean nothing to the remote side. 0 = none. */
 	int wake_signal;
-	/* HVD_START_RANKS: its exit status does not tell that a signal ended it, so hvdrun's does. */
+	/* HVD_START_RANKS: its exit status does not show that a signal ended it, so hvdrun's does. */
 	bool status_hides_signals;
-	/* Is it the right backend here, when the user named none? Never NULL. */
+	/* Is it the right backend here if the user has not named one? Never NULL. */
 	bool (*suits)(const struct hvd_launch *launch);
 	/* Refuse what it cannot do, in elastic jobs as well; -1 with err set. NULL: nothing. */
 	int (*check)(const struct hvd_launch *launch, struct hvd_err *err);
@@ -109,7 +109,7 @@ struct hvd_backend {
 	/* The backend that starts node agents for elastic jobs, often this one. NULL: elastic jobs are refused. */
 	const struct hvd_backend *elastic;
 	/* Set `why`, and a hint, for a launch process that ended before its ranks did. `status` is as from waitpid(2);
-	 * `came`: its host had registered. NULL: the message tells the status only. */
+	 * `came`: its host had registered. NULL: the message contains only the status. */
 	void (*explain)(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
 			struct hvd_err *why);
 };
@@ -136,8 +136,8 @@ int hvd_backend_prepare(const struct hvd_backend *backend, struct hvd_launch *la
 int hvd_launch_for_host(struct hvd_launch *one, const struct hvd_launch *job, const struct hvd_backend *backend,
 			int number, const struct hvd_alloc_host *host, struct hvd_err *err);
 
-/* After srun's prepare, where there is no munge: have srun bring the key to all tasks on their stdin, and the shims do
- * what --input asks for. Refuses what needs stdin otherwise: --pty, and a file as --input. */
+/* After srun's prepare, without munge: have srun send the key to all tasks on their stdin, and have the shims implement
+ * --input. Refuses --pty and a file as --input, which need stdin for something else. */
 int hvd_srun_by_stdin(struct hvd_launch *launch, struct hvd_err *err);
 
 /* ---- for backends: launch processes ---- */
@@ -149,10 +149,10 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host);
 void hvd_launch_add_agent(struct hvd_launch *launch, struct hvd_proc *proc, const char *subcommand);
 void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc);
 /* For each host of launch->alloc append a process that starts its node agent, with ranks in slot order. On this machine
- * the process is the node agent itself; on others it is what `reach` makes of the node agent's command line. Node
+ * the process is the node agent itself; on others it is the command line that `reach` makes of the node agent's. Node
  * agents read the launch's data from their stdin, unless `reach` is NULL: then all hosts are this machine. */
 void hvd_launch_add_hosts(struct hvd_launch *launch, hvd_reach_fn *reach);
-/* Append to `env` what of the user's environment makes sense on other hosts. */
+/* Append to `env` the variables of the user's environment that make sense on other hosts. */
 void hvd_launch_export(const struct hvd_launch *launch, struct hvd_strv *env);
 
 /* ---- for backends: hosts. These set launch->alloc; -1 with err set. ---- */
@@ -164,15 +164,15 @@ int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err);
 /* The listed hosts, which must be among those of `granted`, unless that is empty. */
 int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err);
 /* All slots of the LSF job that hvdrun runs in, or of those of its hosts that the user listed. Sets launch->lsf as
- * well, and warns of what LSF said and cannot be used. */
+ * well, and warns about data of LSF that cannot be used. */
 int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err);
 /* The hosts of the LSF job or else the listed hosts, cut to the number of ranks. HVD_E_NOENT when there are neither. */
 int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err);
-/* How many ranks are asked for, 0 = as many as there are slots. A job with spare hosts takes the number only from its
- * user: a scheduler counts the spare hosts' slots. */
+/* The requested number of ranks, 0 = as many as there are slots. In a job with spare hosts only the user's number
+ * counts, because a scheduler includes the spare hosts' slots. */
 int hvd_launch_ranks(const struct hvd_launch_spec *spec);
-/* Cut launch->alloc to `np` ranks, unless that is 0; with --spares to so many hosts more than these need, each with all
- * of its slots. */
+/* Cut launch->alloc to `np` ranks, unless that is 0. With --spares keep so many more hosts than these need, each with
+ * all of its slots. */
 int hvd_launch_take(struct hvd_launch *launch, int np, struct hvd_err *err);
 
 /* Is this host listed by that name? hvd_launch_find_local() looks the names of many hosts up at once. */

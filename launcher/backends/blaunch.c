@@ -2,7 +2,7 @@
 /*
  * blaunch.c - ranks on the hosts of an LSF job: one blaunch per host, which starts that host's node agent.
  *
- * No documentation says which environment and directory blaunch hands on. So
+ * No documentation says which environment and directory blaunch passes on. So
  * the node agent reads them from its stdin (lib/protocol/preamble.h), as with
  * ssh, and reports the ranks' exit statuses over its connection to the driver.
  * By default a shell on the other host reads the command (IBM Spectrum LSF,

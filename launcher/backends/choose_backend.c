@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Where the user names no backend, the first that suits is taken: lsrun suits an LSF job without blaunch, blaunch any
- * other; mpirun and join suit nowhere, fork everywhere. */
+/* If the user names no backend, the first that suits is used: lsrun suits an LSF job without blaunch, blaunch any other
+ * LSF job; mpirun and join never suit, fork always does. */
 static const struct hvd_backend *const table[] = {
 	&hvd_backend_srun, &hvd_backend_jsrun,  &hvd_backend_lsrun, &hvd_backend_blaunch,
 	&hvd_backend_ssh,  &hvd_backend_mpirun, &hvd_backend_join,  &hvd_backend_fork,
@@ -37,7 +37,7 @@ static int check_binding(const char *bind, struct hvd_err *err)
 	return hvd_err_hint(err, "other launchers accept none, cores and ldoms (the default)");
 }
 
-/* The user expects of an option that only srun knows that it has an effect. */
+/* Refuse an option that only srun knows if srun does not start the ranks: it would have no effect. */
 static int reject_srun_options(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	const char *name = launch->spec->srun.only_option, *unknown = launch->spec->srun.unknown_option;

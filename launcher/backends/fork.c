@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork.c - ranks on this machine: one node agent, without any scheduler. Where the user lists several names of this
- * machine, each name is a host with a node agent of its own, which is good for trying things out.
+ * fork.c - ranks on this machine: one node agent, without any scheduler. If the user lists several names of this
+ * machine, each name is a host with a node agent of its own, which is useful for experiments.
  */
 #include "backend.h"
 
@@ -21,7 +21,7 @@ static int listed_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	for (int i = 0; i < launch->alloc.n_hosts; i++)
 		if (!hvd_launch_is_local(launch, launch->alloc.hosts[i].name)) {
 			hvd_err_set(err, HVD_E_USAGE,
-				    "host %s is another machine, and fork starts ranks on this one only",
+				    "host %s is another machine, but fork starts ranks on this machine only",
 				    launch->alloc.hosts[i].name);
 			return hvd_err_hint(err, "use --launcher=ssh for other hosts; or run hvdrun inside a Slurm "
 						 "job, or with srun's options (hvdrun -N2 …)");
@@ -32,7 +32,7 @@ static int listed_hosts(struct hvd_launch *launch, struct hvd_err *err)
 static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 {
 	if (!hvd_launch_is_local(launch, launch->alloc.hosts[0].name)) {
-		hvd_err_set(err, HVD_E_USAGE, "it is another machine, and fork starts ranks on this one only");
+		hvd_err_set(err, HVD_E_USAGE, "it is another machine, but fork starts ranks on this machine only");
 		return hvd_err_hint(err, "use --launcher=ssh for other hosts");
 	}
 	hvd_launch_add_hosts(launch, NULL);

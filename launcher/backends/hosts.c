@@ -18,7 +18,7 @@ int hvd_launch_local_alloc(struct hvd_launch *launch, struct hvd_err *err)
 {
 	int np = launch->spec->ranks.n, slots = launch->spec->hosts.slots_per_host;
 
-	/* No scheduler limits the number of ranks on this machine: the user gets as many as are asked for. */
+	/* No scheduler limits the number of ranks on this machine: the user gets as many as requested. */
 	if (!slots)
 		slots = np ? np : hvd_gpu_count("", launch->envp);
 	return hvd_alloc_from_local(&launch->alloc, slots > 0 ? slots : 1, err);
@@ -42,8 +42,8 @@ static bool share_address(const struct hvd_host_addrs *a, const struct hvd_host_
 	return false;
 }
 
-/* The granted host that is called `name`, whose addresses are `addrs`; `granted_addrs` are those of the granted hosts;
- * -1: none. A host's own name often has no address on the host itself but a loopback one. */
+/* The index of the granted host called `name`, whose addresses are `addrs`; -1: none. `granted_addrs` are the addresses
+ * of the granted hosts. On the host itself its name often resolves only to a loopback address. */
 static int granted_host(const struct hvd_launch *launch, const struct hvd_alloc *granted, const char *name,
 			const struct hvd_host_addrs *addrs, const struct hvd_host_addrs *granted_addrs)
 {
@@ -65,8 +65,7 @@ static bool all_granted(const struct hvd_alloc *listed, const struct hvd_alloc *
 	return true;
 }
 
-/* A scheduler takes only its own names of hosts: call the listed hosts by these, though the user wrote an address, or
- * a name with a domain. */
+/* A scheduler accepts only its own host names: replace an address, or a name with a domain, by the scheduler's name. */
 static void rename_granted(struct hvd_launch *launch, const struct hvd_alloc *granted)
 {
 	struct hvd_alloc *listed = &launch->alloc;
@@ -108,7 +107,7 @@ int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *
 	return 0;
 }
 
-/* LSF starts whatever it is told to, also more ranks than it granted slots. */
+/* LSF would start more ranks than it granted slots, so refuse that here. */
 static int check_slots(const struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
 {
 	for (int i = 0; i < launch->alloc.n_hosts; i++) {
@@ -149,8 +148,8 @@ int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	return rc;
 }
 
-/* How many slots the job takes with its spare hosts: all of those hosts that np ranks need, and of so many more. np of
- * 0: all that there are, of which the last hosts are the spares. */
+/* The number of slots that the job takes with its spare hosts: all slots of the hosts that np ranks need, and of so
+ * many more hosts. If np is 0: all slots, and the last hosts are the spares. */
 static int with_spares(const struct hvd_alloc *alloc, int spares, int np, struct hvd_err *err)
 {
 	int needed = 0, slots = 0, hosts = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * join.c - ranks in agents that come by themselves (hvd-agent connect), started by whatever starts processes elsewhere:
- * Spark's executors, containers, a user by hand.
+ * join.c - ranks in self-registering agents (hvd-agent connect), which something else starts: Spark's executors,
+ * containers, a user by hand.
  *
- * Agents come, and wait (joining.h). Each is a host of its own. When the job needs it, it becomes the node agent of
- * that host, and carries over its one connection what the ranks there write and read (launcher/run/agent_proc.h). The
+ * Agents connect and wait (joining.h). Each is a host of its own. When the job needs the agent, it becomes the node
+ * agent of that host. Its only connection also carries the ranks' input and output (launcher/run/agent_proc.h). The
  * ranks have the agent's environment and directory; nothing is bound to cores unless the user says so, since the agent
  * may be one of several on its machine.
  */
@@ -44,7 +44,7 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 	return 0;
 }
 
-/* The agent of a host, which waits. */
+/* Take the waiting agent of a host. */
 static int add_agent(struct hvd_launch *launch, int index, int first_rank, struct hvd_err *err)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
@@ -70,7 +70,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	return add_agent(launch, 0, 0, err);
 }
 
-/* --dry-run: what agents are to be started as. */
+/* --dry-run: the command line that starts an agent. */
 static void preview(struct hvd_launch *launch)
 {
 	struct hvd_proc *proc = hvd_launch_add(launch, NULL);
@@ -110,7 +110,7 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 	(void)proc;
 	(void)came;
 	if (status == HVD_PROC_LOST) {
-		hvd_err_set(why, HVD_E_FAILED, "its agent was lost"); /* the user was told more */
+		hvd_err_set(why, HVD_E_FAILED, "its agent was lost"); /* a more detailed message was logged */
 		return;
 	}
 	hvd_status_text(status, text, sizeof(text));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An agent begins as a connection that has proven to have the key (preauth.h). When its offer was accepted it waits:
- * both ends are silent, and the end of the connection ends the agent. It is taken for a host of the job, with its
- * connection, and then released; or it is told that it is not needed.
+ * An agent starts as a connection that has proven possession of the key (preauth.h). After its offer was accepted it
+ * waits: both ends are silent, and the end of the connection ends the agent. Then the job takes it as a host, with its
+ * connection, and releases it at the end; or the agent gets the message that it is not needed.
  */
 #include "joining_internal.h"
 
@@ -16,7 +16,7 @@
 #define OFFER_SECONDS 10.0
 #define TELL_SECONDS  1.0
 
-/* ---- the list of them ---- */
+/* ---- the list of agents ---- */
 
 void hvd_joiner_free(struct hvd_joiner *j)
 {
@@ -55,7 +55,7 @@ void hvd_joining_on_tell(evutil_socket_t fd, short what, void *arg)
 		joining->changed(joining->arg);
 }
 
-/* ---- what agents say ---- */
+/* ---- messages of agents ---- */
 
 static bool is_name_taken(const struct hvd_joining *joining, const char *name)
 {
@@ -65,7 +65,7 @@ static bool is_name_taken(const struct hvd_joining *joining, const char *name)
 	return false;
 }
 
-/* "n1", and for others that call their host so "n1-2", "n1-3" … The caller frees it. */
+/* "n1", and for further agents with the same host name "n1-2", "n1-3" … The caller frees it. */
 static char *new_name(struct hvd_joining *joining, const char *host)
 {
 	char *name = hvd_xstrdup(host);
@@ -78,7 +78,7 @@ static char *new_name(struct hvd_joining *joining, const char *host)
 	return name;
 }
 
-/* May this offer be accepted, beside those of the others? */
+/* May this offer be accepted in addition to those of the others? */
 static int check_offer(const struct hvd_joining *joining, const struct hvd_join_offer *offer, struct hvd_err *err)
 {
 	int hosts = 1, slots = offer->slots;
@@ -87,7 +87,7 @@ static int check_offer(const struct hvd_joining *joining, const struct hvd_join_
 		if (!j->host)
 			continue;
 		if (offer->index >= 0 && j->offer.index == offer->index) {
-			hvd_err_set(err, HVD_E_USAGE, "another agent has index %d already: %s", offer->index, j->host);
+			hvd_err_set(err, HVD_E_USAGE, "another agent already has index %d: %s", offer->index, j->host);
 			return hvd_err_hint(err, "use each --index once, or leave --index out");
 		}
 		hosts++;
@@ -99,8 +99,8 @@ static int check_offer(const struct hvd_joining *joining, const struct hvd_join_
 	return 0;
 }
 
-/* The last message; the connection closes behind it, in the event loop. */
-static void say_last(struct hvd_joiner *j, json_t *msg)
+/* Send the last message; the event loop closes the connection after it. */
+static void send_last(struct hvd_joiner *j, json_t *msg)
 {
 	hvd_conn_send(j->conn, msg);
 	hvd_conn_finish(j->conn, hvd_deadline_in(TELL_SECONDS));
@@ -143,10 +143,10 @@ static void on_offer(struct hvd_joiner *j, const json_t *msg)
 	struct hvd_err why = {0};
 
 	if (joining->enough) {
-		say_last(j, not_needed(joining));
+		send_last(j, not_needed(joining));
 	} else if (hvd_join_offer_read(msg, &j->offer, &why) != 0 || check_offer(joining, &j->offer, &why) != 0) {
 		hvd_warn(joining->opts.log, "an agent was refused: %s", why.msg);
-		say_last(j, hvd_join_declined(&why));
+		send_last(j, hvd_join_declined(&why));
 	} else {
 		accept_offer(j);
 	}
@@ -206,7 +206,7 @@ void hvd_joiner_arrive(struct hvd_conn *conn, void *arg)
 
 void hvd_joiner_turn_off(struct hvd_joiner *j)
 {
-	say_last(j, not_needed(j->joining));
+	send_last(j, not_needed(j->joining));
 }
 
 void hvd_joining_turn_off_waiting(struct hvd_joining *joining)

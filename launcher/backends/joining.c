@@ -63,7 +63,7 @@ static int listen_for_agents(struct hvd_joining *joining, struct hvd_err *err)
 	    hvd_this_host_query(&self, HVD_BOOT_MAX_ADDRS, false, joining->opts.nics, err) != 0)
 		return -1;
 	memcpy(joining->boot.session, joining->session.id, sizeof(joining->boot.session));
-	/* The last address is 127.0.0.1, which leads an agent on another host to its own host. */
+	/* Leave out the last address, 127.0.0.1: an agent on another host would connect to its own host. */
 	joining->boot.n_addrs = (unsigned)self.n_addrs - (self.n_addrs > 1);
 	memcpy(joining->boot.addrs, self.addrs, joining->boot.n_addrs * sizeof(*self.addrs));
 	memcpy(joining->machine, self.machine, sizeof(joining->machine));
@@ -77,7 +77,7 @@ static int listen_for_agents(struct hvd_joining *joining, struct hvd_err *err)
 	return joining->pending ? 0 : hvd_err_prefix(err, "cannot listen for agents");
 }
 
-/* Readers see all of it or nothing. */
+/* Write the join file atomically. */
 static int write_file(struct hvd_joining *joining, struct hvd_err *err)
 {
 	const char *path = joining->opts.join_file;
@@ -125,7 +125,7 @@ struct hvd_joining *hvd_joining_open(const struct hvd_joining_opts *opts, struct
 		hvd_joining_close(joining);
 		return NULL;
 	}
-	/* A file is for a program, whose users do not start agents themselves. */
+	/* A join file is for programs; their users do not start agents by hand. */
 	hvd_log(opts->log, opts->join_file ? HVD_LOG_VERBOSE : HVD_LOG_INFO,
 		"agents join with: %s connect %s --key-file=%s", opts->agent, joining->address, opts->key_file);
 	return joining;
@@ -141,7 +141,7 @@ void hvd_joining_close(struct hvd_joining *joining)
 	while (joining->first)
 		hvd_joiner_free(joining->first);
 	event_free(joining->tell);
-	event_base_dispatch(joining->base); /* until the last messages are out, or have been given up */
+	event_base_dispatch(joining->base); /* until the last messages are sent or have timed out */
 	hvd_strv_free(&joining->names);
 	event_base_free(joining->base);
 	explicit_bzero(&joining->key, sizeof(joining->key));
@@ -199,7 +199,7 @@ int hvd_joining_take(struct hvd_joining *joining, const char *host, struct hvd_e
 
 	if (!j || j->state != JOINER_WAITING) {
 		hvd_err_set(err, HVD_E_NOENT, "its agent has left");
-		hvd_err_hint(err, "did it or its starter end?");
+		hvd_err_hint(err, "did it end, or the process that started it?");
 		return hvd_err_host(err, host);
 	}
 	j->state = JOINER_TAKEN;

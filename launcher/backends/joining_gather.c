@@ -49,7 +49,7 @@ static int too_few(const struct hvd_joining *joining, double seconds, struct hvd
 		}
 		hvd_xappendf(&who, "%s %s (%d)", i ? "," : ":", waiting[i]->host, waiting[i]->offer.slots);
 	}
-	hvd_err_set(err, HVD_E_TIMEOUT, "agents with %d of %d slots have joined within %g s%s; %d are missing", slots,
+	hvd_err_set(err, HVD_E_TIMEOUT, "agents with %d of %d slots have joined within %g s%s; %d missing", slots,
 		    joining->want, seconds, who ? who : "", joining->want - slots);
 	hvd_err_hint(err,
 		     "are the others running, do they have the key, and can they reach port %u of this host? "
@@ -87,7 +87,7 @@ static void wait_for_slots(struct hvd_joining *joining, double seconds)
 		struct sigaction now;
 
 		signals[i] = evsignal_new(joining->base, ends[i], on_signal, joining);
-		/* nohup(1) has SIGHUP ignored, and so does a shell SIGINT in what it puts in the background. */
+		/* nohup(1) makes its command ignore SIGHUP, and a shell makes background commands ignore SIGINT. */
 		if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
 			event_add(signals[i], NULL);
 	}

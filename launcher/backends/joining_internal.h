@@ -16,14 +16,14 @@
 #include "lib/protocol/preauth.h"
 
 enum hvd_joiner_state {
-	JOINER_OFFERING, /* no offer has come */
-	JOINER_WAITING,  /* … and it was accepted */
+	JOINER_OFFERING, /* its offer has not arrived */
+	JOINER_WAITING,  /* its offer was accepted */
 	JOINER_TAKEN,    /* the connection is the job's */
 };
 
 struct hvd_joiner {
 	struct hvd_joining *joining;
-	struct hvd_joiner *prev, *next; /* by the time of their coming */
+	struct hvd_joiner *prev, *next; /* in the order of their connections */
 	enum hvd_joiner_state state;
 	struct hvd_join_offer offer;
 	char *host;            /* its name in the job; NULL before its offer */
@@ -41,12 +41,12 @@ struct hvd_joining {
 	char address[HVD_JOIN_ADDRESS_MAX];
 	bool file_written;
 	struct hvd_joiner *first, *last;
-	struct hvd_strv names; /* that were given out */
+	struct hvd_strv names; /* all that agents have had */
 	unsigned n_warnings;
 	bool enough; /* no more agents are needed */
-	bool failed; /* … since the job could not begin */
+	bool failed; /* … because the job could not start */
 	int want;    /* slots that are waited for; 0 = any number */
-	int sig;     /* has ended the wait */
+	int sig;     /* the signal that ended the wait; 0 = none */
 	struct event *tell;
 	void (*changed)(void *arg);
 	void *arg;
@@ -54,13 +54,13 @@ struct hvd_joining {
 
 void hvd_joiner_arrive(struct hvd_conn *conn, void *joining); /* an agent has proven that it has the key */
 void hvd_joiner_free(struct hvd_joiner *j);
-/* Tell an agent that waits that it is not needed. */
+/* Send a waiting agent the message that it is not needed. */
 void hvd_joiner_turn_off(struct hvd_joiner *j);
-/* … all that wait, and all that come from now on. */
+/* … to all waiting agents, and to all that connect later. */
 void hvd_joining_turn_off_waiting(struct hvd_joining *joining);
 
 int hvd_joining_slots_waiting(const struct hvd_joining *joining);
-/* Agents have come or gone: whoever waits for that is told, from the event loop. */
+/* Agents have joined or left: run the callbacks that wait for that, from the event loop. */
 void hvd_joining_tell(struct hvd_joining *joining);
 void hvd_joining_on_tell(evutil_socket_t fd, short what, void *joining);
 void hvd_joining_remove_file(struct hvd_joining *joining);

@@ -4,15 +4,15 @@
  *
  * An explicit resource file (lsf/erf.h) says where each rank runs, and on which
  * CPUs. It must exist before jsrun starts anything on the compute nodes, whose
- * hardware may differ from this launch node's. What the compute nodes have is
- * taken from the first of these that knows:
+ * hardware may differ from this launch node's. The hardware of the
+ * compute nodes comes from the first source that has it:
  *   LSF's binding of the job's tasks (LSB_AFFINITY_HOSTFILE);
  *   CSM: the cores that are not kept for the system, and the job's SMT mode;
  *   the compute nodes: one task on each runs `hvd-agent topology`.
  *
  * Killing jsrun does not always kill its tasks. So the agent has the shims end
- * their ranks when the driver says so, or when its connection to the driver
- * ends (agent/observing_agent.h). The shims get the ranks of each host on their
+ * their ranks on the driver's order, or when its connection to the driver ends
+ * (agent/observing_agent.h). The shims get the ranks of each host on their
  * command line, and compare them with jsrun's variables.
  *
  * Options are those of IBM's "jsrun command"; nothing here has run with IBM's
@@ -31,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Enough for a line from each node, and for messages of jsrun's. */
+/* Enough for a line from each node, and for jsrun's own messages. */
 #define MAX_ANSWER (4u << 20)
 
 static bool suits(const struct hvd_launch *launch)
@@ -39,8 +39,8 @@ static bool suits(const struct hvd_launch *launch)
 	return hvd_alloc_in_lsf(launch->envp) && hvd_launch_installed(launch, "jsrun");
 }
 
-/* The number of the job's hosts. Without a resource file jsrun can only be told to start a task on each of them, also
- * where the launch uses a part. */
+/* The number of the job's hosts. Without a resource file jsrun can only start a task on each of them, even if the
+ * launch uses only some. */
 static int count_hosts(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	struct hvd_alloc_lsf_opts opts = {.jsrun = true};

@@ -2,13 +2,13 @@
 /*
  * lsrun.c - ranks on the hosts of a job of OpenLava or Volclava, which have no blaunch: one lsrun per host.
  *
- * These schedulers were seen to work like this. lsrun hands on words as they
- * are, without a shell. Its exit status is always 0, whatever became of the
- * command. When a signal ends lsrun, the remote side kills the process group of
- * the node agent at once, which then cannot end what its ranks have started in
- * sessions of their own. So lsrun is started with the usual signals ignored,
- * statuses and the order to end travel over the node agents' connections, and
- * killing lsrun is the last resort.
+ * Observed behaviour of these schedulers: lsrun passes words on unchanged,
+ * without a shell. Its exit status is always 0, whatever the command's is. When
+ * a signal ends lsrun, the remote side kills the process group of the node
+ * agent at once, which then cannot end processes that its ranks have started in
+ * other sessions. So lsrun is started with the usual signals ignored, statuses
+ * and the order to end are sent over the node agents' connections, and killing
+ * lsrun is the last resort.
  *
  * lsrun's helper, nios, checks whether the remote side has connected before it
  * waits for input. If the connection comes in between, nios leaves its stdin
@@ -65,8 +65,8 @@ static void equip(struct hvd_launch *launch)
 			continue;
 		/* Without this lsrun writes stderr to stdout. */
 		hvd_env_set(&proc->env, "LSF_INTERACTIVE_STDERR", "y");
-		/* lsrun starts the node agent in lsrun's own directory. Where the other host does not have it, nothing
-		 * starts, and no status says so. In / the node agent starts, and can say what is missing. */
+		/* lsrun starts the node agent in lsrun's own directory. If the other host does not have it, nothing
+		 * starts, and no status shows it. In / the node agent starts, and can report what is missing. */
 		proc->cwd = "/";
 		shield(launch, proc);
 	}

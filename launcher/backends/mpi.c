@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From so many hosts on mpirun starts all of Open MPI's daemons itself, instead of in a tree. */
+/* With this many hosts or more, mpirun starts all of Open MPI's daemons itself, instead of in a tree. */
 #define MANY_HOSTS 64
-/* Bytes that are read of the answer to --version, which is shorter. */
+/* More bytes than --version prints. */
 #define ANSWER_MAX 65536
 
 #define HINT_INSTALL                                                                                                   \
@@ -50,7 +50,7 @@ static int open_mpi_release(const char *text)
 
 int hvd_mpi_from_version(const char *text)
 {
-	/* An MPI that is derived from another may name that as well, so it comes first. */
+	/* A derived MPI comes first, because it may print the name of the original as well. */
 	static const struct {
 		const char *text;
 		enum hvd_mpi mpi;
@@ -171,8 +171,8 @@ static void add_hosts(const struct hvd_mpi_job *job, struct hvd_strv *argv)
 	free(hosts);
 }
 
-/* Tell Open MPI's daemons not to start each other in a tree where there are many hosts, and how to call ssh. `param` is
- * the option that sets a parameter of the daemons; the other three are parameters. */
+/* For many hosts, keep Open MPI's daemons from starting each other in a tree; and set the ssh command. `param` is the
+ * option that sets a parameter of the daemons; the other three are parameters. */
 static void add_daemons(const struct hvd_mpi_job *job, const char *param, const char *no_tree, const char *at_once,
 			const char *args, struct hvd_strv *argv)
 {
@@ -188,8 +188,8 @@ static void add_daemons(const struct hvd_mpi_job *job, const char *param, const 
 	free(ssh);
 }
 
-/* The user's interfaces, with commas between them, where all of them are names: an MPI understands nothing else. In any
- * other case "", and the ranks' shims set the interfaces that the plan has. Caller frees. */
+/* The user's interfaces, separated by commas, if all of them are names: an MPI understands nothing else. Otherwise "",
+ * and the ranks' shims set the plan's interfaces. Caller frees. */
 static char *plain_nics(const struct hvd_mpi_job *job)
 {
 	struct hvd_nicspec spec;
@@ -214,7 +214,7 @@ static bool has_nccl_nics(const struct hvd_mpi_job *job)
 	return false;
 }
 
-/* Tell the ranks' processes which interfaces to use, and hand them the user's variables. */
+/* Pass the interfaces and the user's variables to the ranks' processes. */
 static void add_ranks(const struct hvd_mpi_job *job, const char *param, struct hvd_strv *argv)
 {
 	char *nics = plain_nics(job);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mpi.h - the MPI that is installed, and how its mpirun is told what to start where.
+ * mpi.h - the installed MPI, and the arguments of its mpirun.
  *
- * Four MPIs are known, with three kinds of options. Open MPI up to release 4 and
+ * Four MPIs are supported, with three kinds of options. Open MPI up to release 4 and
  * IBM Spectrum MPI, which is derived from it, have those of mpirun(1) of Open
  * MPI 4. Open MPI from release 5 on is started by PRRTE, whose options have two
  * dashes (prterun(1)). MPICH and Intel MPI are started by hydra (MPICH, "Using
  * the Hydra Process Manager"; Intel MPI Library Developer Reference,
- * "mpiexec.hydra"). mpirun gets the arguments that horovodrun gives it
- * (horovod/runner/mpi_run.py), PRRTE, which horovodrun does not know, the same in
- * its own options.
+ * "mpiexec.hydra"). mpirun gets the arguments that horovodrun passes
+ * (horovod/runner/mpi_run.py). horovodrun does not support PRRTE, which gets the
+ * same in its own options.
  */
 #ifndef HVD_MPI_H
 #define HVD_MPI_H
@@ -33,18 +33,18 @@ enum hvd_mpi {
 const char *hvd_mpi_name(enum hvd_mpi mpi);
 /* Is it started by hydra? */
 bool hvd_mpi_hydra(enum hvd_mpi mpi);
-/* Does its mpirun write --output-filename's files, and not the shims? hydra cannot, and PRRTE puts its process id into
- * the files' names. */
+/* Does its mpirun, and not the shims, write the files of --output-filename? hydra cannot, and PRRTE puts its process id
+ * into the files' names. */
 bool hvd_mpi_keeps_output(enum hvd_mpi mpi);
 
-/* The MPI (enum hvd_mpi) whose mpirun answers --version with this text; -1: none that is known. */
+/* The MPI (enum hvd_mpi) whose mpirun prints this text for --version; -1: unknown. */
 int hvd_mpi_from_version(const char *text);
 
-/* Run `program` (searched in the PATH of `envp`) with --version. HVD_E_NOENT when it cannot be run, HVD_E_USAGE when
- * its answer is of no MPI that is known, HVD_E_TIMEOUT when it does not answer. */
+/* Run `program` (searched in the PATH of `envp`) with --version. HVD_E_NOENT when it cannot be run, HVD_E_USAGE if
+ * its output is that of an unknown MPI, HVD_E_TIMEOUT if it does not end in time. */
 int hvd_mpi_detect(const char *program, char *const *envp, hvd_time deadline, enum hvd_mpi *mpi, struct hvd_err *err);
 
-/* What mpirun is to start. Nothing is owned. */
+/* What mpirun starts. Nothing is owned. */
 struct hvd_mpi_job {
 	const struct hvd_alloc *hosts;
 	const struct hvd_strv *nics;    /* --network-interfaces; may be empty */
@@ -58,8 +58,8 @@ struct hvd_mpi_job {
 	bool tcp, timestamps, keep_going;
 };
 
-/* Append mpirun's arguments, up to the program that it is to start. HVD_E_USAGE when this MPI cannot do what is
- * asked. */
+/* Append mpirun's arguments, up to the program that it starts. HVD_E_USAGE if this MPI does not support what the spec
+ * asks for. */
 int hvd_mpi_args(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err);
 
 /* "h1:2,h2:2", or without the slots. Caller frees. */

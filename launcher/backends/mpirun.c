@@ -2,11 +2,11 @@
 /*
  * mpirun.c - ranks through the mpirun that is installed (mpi.h), whose processes are the rank shims.
  *
- * mpirun is told hosts and slots, whether a scheduler granted them or the user
+ * mpirun gets hosts and slots, whether a scheduler granted them or the user
  * listed them. Open MPI starts its daemons by srun in a Slurm job and by ssh
  * elsewhere; on this machine it needs neither. hvdrun decides which rank is
- * where, slot by slot, and tells the shims, since an MPI's variables say no more
- * than rank and local rank.
+ * where, slot by slot, and passes that to the shims, since an MPI's variables
+ * contain only rank and local rank.
  */
 #include "backend.h"
 
@@ -140,7 +140,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Open MPI hands on only the variables that its command line names. */
+/* Open MPI passes on only the variables that its command line names. */
 static void add_exports(const struct hvd_launch *launch, struct hvd_strv *names)
 {
 	struct hvd_strv env = {0};
@@ -158,10 +158,9 @@ static void add_exports(const struct hvd_launch *launch, struct hvd_strv *names)
 	hvd_strv_free(&env);
 }
 
-/* Open MPI reads from Slurm's variables how many slots each host has, and refuses a list of hosts that has more.
- * hvdrun's list may have more, where slots follow from GPUs or from the user's options; so the variables are set
- * accordingly. And Slurm's plugin, where it is installed, must not take the step of the MPI's daemons for one of srun
- * --hvd. */
+/* Open MPI reads the slots of each host from Slurm's variables, and refuses a list of hosts with more slots. hvdrun's
+ * list may have more if slots follow from GPUs or from the user's options, so the variables are set accordingly. And
+ * the plugin for Slurm, if it is installed, must not take the step of the MPI's daemons for one of srun --hvd. */
 static void set_slurm(const struct hvd_launch *launch, struct hvd_proc *proc)
 {
 	const struct hvd_alloc *a = &launch->alloc;

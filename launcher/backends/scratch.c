@@ -53,7 +53,7 @@ struct hvd_scratch *hvd_scratch_create(char *const *envp, struct hvd_err *err)
 	scratch->remover = -1;
 	scratch->dir = hvd_xasprintf("%s/hvdrun-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp");
 	if (!mkdtemp(scratch->dir)) {
-		hvd_err_sys(err, "cannot make the folder %s", scratch->dir);
+		hvd_err_sys(err, "cannot create the folder %s", scratch->dir);
 		hvd_err_hint(err, "set TMPDIR to a folder in which you can write");
 		free(scratch->dir);
 		scratch->dir = NULL;

@@ -2,9 +2,9 @@
 /*
  * srun.c - ranks through Slurm: one srun, whose tasks are the rank shims.
  *
- * What the user wrote for srun goes to srun unchanged. hvdrun adds only what the
- * user left open and hvdrun knows better: the number of tasks where slots follow
- * from GPUs, -H or a hostfile, and that a failing rank ends the others.
+ * The user's options for srun go to srun unchanged. hvdrun adds only options that
+ * the user has not given and whose values it knows: the number of tasks if slots
+ * follow from GPUs, -H or a hostfile, and that a failing rank ends the others.
  */
 #include "backend.h"
 
@@ -24,8 +24,8 @@ static bool hosts_told(const struct hvd_launch_spec *spec)
 	return spec->hosts.listed || spec->discovery.from != HVD_DISCOVER_AUTO;
 }
 
-/* Inside a Slurm job; outside of one where srun is installed and the user gives options of srun's. An option that srun
- * and hvdrun know (--label, -n) counts as well, unless hosts are listed or discovered: these are not srun's to find. */
+/* Inside a Slurm job; outside of one if srun is installed and the user gives options of srun. An option that srun and
+ * hvdrun share (--label, -n) counts as well, unless hosts are listed or discovered, since srun cannot use those. */
 static bool suits(const struct hvd_launch *launch)
 {
 	if (hvd_alloc_in_slurm(launch->envp))
@@ -34,20 +34,21 @@ static bool suits(const struct hvd_launch *launch)
 	       (launch->spec->srun.only_option || (launch->spec->srun.any_option && !hosts_told(launch->spec)));
 }
 
-/* Was the job itself submitted with a number of tasks? Then srun places them by itself. */
+/* Was the job itself submitted with a number of tasks? Then srun places the tasks. */
 static bool job_has_tasks(const struct hvd_launch *launch)
 {
 	return hvd_envp_get(launch->envp, "SLURM_NTASKS") || hvd_envp_get(launch->envp, "SLURM_NTASKS_PER_NODE");
 }
 
-/* --jobid of a heterogeneous job: srun would refuse a component as no leader, and the leader for missing directives,
- * which tells the user nothing. */
+/* --jobid of a heterogeneous job: srun's own messages (a component is not a leader, the leader lacks directives) would
+ * not explain the reason. */
 static int check_job(const char *jobid, struct hvd_err *err)
 {
 	struct hvd_slurm_job job = {0};
 	uint32_t het = 0;
 
-	/* "17+1" counts as its leader, 17. A job that cannot be asked for, or no number, is left for srun to refuse. */
+	/* "17+1" counts as its leader, 17. srun itself refuses a job that Slurm does not know, or a value that is not a
+	 * number. */
 	if (hvd_slurm_job_get((uint32_t)strtoul(jobid, NULL, 10), &job, NULL) == 0)
 		het = job.het;
 	hvd_slurm_job_clear(&job);
@@ -65,7 +66,7 @@ static int check_het(const struct hvd_launch *launch, struct hvd_err *err)
 	if (!launch->spec->srun.heterogeneous)
 		return jobid ? check_job(jobid, err) : hvd_alloc_refuse_het(launch->envp, err);
 	hvd_err_set(err, HVD_E_USAGE, "a heterogeneous step (--het-group, \":\") cannot be one Horovod job");
-	return hvd_err_hint(err, "use one component as a job of its own");
+	return hvd_err_hint(err, "submit one component as a separate job");
 }
 
 /* srun would copy the rank shim, or run it for some tasks only, instead of the user's program. */
@@ -79,8 +80,7 @@ static int check_command(const struct hvd_launch *launch, struct hvd_err *err)
 	return hvd_err_hint(err, "use srun --hvd %s, if the plugin is installed", option);
 }
 
-/* The option that puts the tasks of this srun into a container, or the variable by which srun or pyxis does it. NULL:
- * nothing does. */
+/* The option or the variable of srun or pyxis that puts the tasks of this srun into a container. NULL: none. */
 static const char *container(const struct hvd_launch *launch)
 {
 	static const char *const variables[] = {"PYXIS_CONTAINER_IMAGE", "PYXIS_CONTAINER_NAME", "SRUN_CONTAINER_ID"};
@@ -123,7 +123,7 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 	return check_container(launch, err);
 }
 
-/* A step within a step: srun would wait for the outer step's CPUs, and the outer step waits for hvdrun. */
+/* A step within a step would deadlock: srun waits for the outer step's CPUs, and the outer step waits for hvdrun. */
 static int check_step(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	const char *job = hvd_envp_get(launch->envp, "SLURM_JOB_ID");
@@ -139,7 +139,7 @@ static int check_step(const struct hvd_launch *launch, struct hvd_err *err)
 			    "CPUs with that step: hvdrun --overlap");
 }
 
-/* srun takes no -N where hosts are listed, so hvdrun checks that -N fits the list. */
+/* hvdrun does not pass -N to srun if hosts are listed, so it checks that -N matches the list. */
 static int check_nodes(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	int n = launch->alloc.n_hosts, max = launch->spec->srun.nodes_max;
@@ -150,7 +150,7 @@ static int check_nodes(const struct hvd_launch *launch, struct hvd_err *err)
 	return hvd_err_hint(err, "leave --nodes (-N) out");
 }
 
-/* Hosts with different numbers of tasks: srun reads them from a file, in which each host stands once per task. */
+/* Hosts with different numbers of tasks: srun reads a file that names each host once per task. */
 static int arbitrary(struct hvd_launch *launch, struct hvd_proc *proc, struct hvd_err *err)
 {
 	FILE *file;
@@ -188,8 +188,8 @@ static bool uniform(const struct hvd_alloc *a)
 	return true;
 }
 
-/* In an allocation: tell srun how many tasks there are, and where. The user's own options win, then a job that was
- * submitted with tasks; else ranks fill the slots of the hosts one after the other. */
+/* In an allocation: set the number of tasks, and where they run. The user's own options come first, then the tasks of
+ * the job's submission; otherwise ranks fill the slots of one host after the other. */
 static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
@@ -249,18 +249,18 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 			hvd_strv_addf(&proc->argv, "--ntasks=%d", spec->srun.add_ntasks);
 	}
 	hvd_strv_add_all(&proc->argv, proc->fd >= 0 ? spec->srun.args_but_nodes.v : spec->srun.args.v);
-	/* srun does not keep lines whole, so hvdrun puts labelled lines together, unless srun handles the output. */
+	/* srun does not keep lines together, so hvdrun joins labelled lines, unless srun handles the output. */
 	launch->framed = spec->output.label == HVD_LABEL_HOROVOD && !spec->srun.handles_output;
 	if (launch->framed)
 		hvd_strv_add(&proc->argv, "--label");
-	/* horovodrun gives its input to rank 0 only, srun to all tasks. */
+	/* horovodrun passes its input to rank 0 only, srun to all tasks. */
 	if (spec->as_horovodrun && !spec->srun.input && !spec->srun.pty)
 		hvd_strv_add(&proc->argv, "--input=0");
 	hvd_launch_add_agent(launch, proc, "shim");
 	if (launch->framed)
 		hvd_strv_add(&proc->argv, "--framed");
 	hvd_launch_add_command(launch, proc);
-	/* The plugin, where it is installed, would take this step for one of srun --hvd. */
+	/* Otherwise the plugin, if it is installed, would take this step for one of srun --hvd. */
 	hvd_env_unset(&proc->env, "SLURM_HVD_STEP");
 	return 0;
 }

@@ -5,8 +5,8 @@
  * srun copies its stdin to all of its tasks, over connections that Slurm itself
  * authenticates; what it copies is in no environment and on no command line. So
  * the key comes first on the shims' stdin (lib/protocol/preamble.h), and
- * hvdrun's own stdin follows. srun must bring the key to every task, so it is
- * the shims that do what the user asks for with --input.
+ * hvdrun's own stdin follows. srun must send the key to every task, so the
+ * shims implement --input.
  */
 #include "backend.h"
 

@@ -17,8 +17,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* Where hosts are listed and one of them is another machine. A list that cannot be read suits nobody but fork, which
- * then reports it. */
+/* If hosts are listed and one of them is another machine. A list that cannot be read suits only fork, which then
+ * reports it. */
 static bool suits(const struct hvd_launch *launch)
 {
 	struct hvd_launch look = {.spec = launch->spec};

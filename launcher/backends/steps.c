@@ -3,7 +3,7 @@
  * steps.c - an elastic job through Slurm: one srun per host, whose single task is the host's node agent.
  *
  * The step has all of the host's CPUs, memory and GPUs that the job has, and the
- * node agent starts ranks within it. So a replaced rank costs a fork and not a
+ * node agent starts ranks within it. So replacing a rank costs a fork and not a
  * step, all ranks of a host see each other's GPUs, and everything stays within
  * the job's cgroups and accounting. The node agent binds ranks to cores.
  */

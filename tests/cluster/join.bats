@@ -103,7 +103,7 @@ nobody_left() {
     agent hvdn1 --name=other
     ended 10
     exits 1
-    has "agents with 3 of 4 slots have joined within 2 s: hvdn1 (2), other (1); 1 are missing" "--start-timeout"
+    has "agents with 3 of 4 slots have joined within 2 s: hvdn1 (2), other (1); 1 missing" "--start-timeout"
     agent_ends 0 1 "its job could not start"
     agent_ends 1 1 "its job could not start"
     [ ! -e "$(home)/at" ]
@@ -148,7 +148,7 @@ nobody_left() {
     agent hvdn1 --index=3
     wait_for 5 on_host hvdlogin bash -c "ss -Htn state established '( sport = :$(sed -E 's/.*:([0-9]+)\/.*/\1/' <<<"$at") )' | grep -q ."
     run -1 on_host hvdn2 "$AGENT" connect "$at" --key-file key --index=3
-    has "another agent has index 3 already: hvdn1"
+    has "another agent already has index 3: hvdn1"
     # What scans ports, says nothing, or nothing sensible.
     as_root hvdn2 timeout 20 bash -c 'for i in {1..40}; do { echo "GET / HTTP/1.0"; echo; } >"/dev/tcp/$1/$2"; : >"/dev/tcp/$1/$2"; done' \
         x "${at%%[,:]*}" "$(sed -E 's/.*:([0-9]+)\/.*/\1/' <<<"$at")" || true

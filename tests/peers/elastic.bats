@@ -65,7 +65,7 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
     echo "elsewhere.invalid:2" >"$HOSTS"
     run on_this "${ELASTIC[@]}" --min-np 2 true
     exits 1
-    has "elsewhere.invalid: it is another machine, and fork starts ranks on this one only"
+    has "elsewhere.invalid: it is another machine, but fork starts ranks on this machine only"
     has "none of the hosts can be used"
 }
 
