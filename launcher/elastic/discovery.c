@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * discovery.c - what all kinds of discovery share: hosts that are listed, and telling what has changed.
+ * discovery.c - what all kinds of discovery share: fixed lists of hosts, and reporting changes.
  *
  * A discovery that is destroyed from within one of its callbacks is freed when the callback has returned.
  */
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- hosts that are known from the beginning ---- */
+/* ---- fixed lists ---- */
 
-static void tell_fixed(evutil_socket_t fd, short what, void *arg)
+static void report_fixed(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_discovery *s = arg;
 	const struct hvd_slurm_hosts found = {.hosts = s->opts.hosts};
@@ -26,7 +26,7 @@ static void tell_fixed(evutil_socket_t fd, short what, void *arg)
 static int begin_fixed(struct hvd_discovery *s, struct hvd_err *err)
 {
 	(void)err;
-	s->own = evtimer_new(s->base, tell_fixed, s);
+	s->own = evtimer_new(s->base, report_fixed, s);
 	event_active(s->own, EV_TIMEOUT, 0);
 	return 0;
 }
@@ -39,7 +39,7 @@ static void end_fixed(struct hvd_discovery *s)
 
 const struct hvd_discovery_kind hvd_discovery_fixed = {.name = "hosts", .begin = begin_fixed, .end = end_fixed};
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static void append(struct hvd_alloc *to, const struct hvd_alloc_host *host)
 {
@@ -47,8 +47,8 @@ static void append(struct hvd_alloc *to, const struct hvd_alloc_host *host)
 		to->hosts[to->n_hosts - 1].slurm_job = host->slurm_job;
 }
 
-/* The hosts that were found, those that stay in the order in which they were told. *moved: a host has gone to another
- * job; with without_moved such hosts are left out. */
+/* The hosts that were found. Those of the last list keep their order; new ones follow. *moved: a host now belongs to
+ * another job; with without_moved such hosts are left out. */
 static void arrange(const struct hvd_discovery *s, const struct hvd_alloc *found, bool without_moved, bool *moved,
 		    struct hvd_alloc *out)
 {
@@ -81,8 +81,8 @@ static bool same(const struct hvd_alloc *a, const struct hvd_alloc *b)
 	return true;
 }
 
-/* Takes over the list. */
-static void tell(struct hvd_discovery *s, struct hvd_alloc *hosts)
+/* Report the list if it differs from the last one. Takes over the list. */
+static void report(struct hvd_discovery *s, struct hvd_alloc *hosts)
 {
 	if (s->any && same(hosts, &s->hosts)) {
 		hvd_alloc_clear(hosts);
@@ -102,8 +102,8 @@ static bool is_in(const struct hvd_strv *names, const char *name)
 	return false;
 }
 
-/* Tell which hosts in use will go, each of them once. */
-static void tell_leaving(struct hvd_discovery *s, const struct hvd_slurm_hosts *found)
+/* Report which hosts in use will go, each of them once. */
+static void report_leaving(struct hvd_discovery *s, const struct hvd_slurm_hosts *found)
 {
 	struct hvd_strv now = {0}, before = s->leaving;
 
@@ -130,17 +130,17 @@ void hvd_discovery_found(struct hvd_discovery *s, const struct hvd_slurm_hosts *
 
 	s->busy = true;
 	if (s->said[0])
-		hvd_info(s->log, "hosts are being found again (%s)", s->kind->name);
+		hvd_info(s->log, "host discovery works again (%s)", s->kind->name);
 	s->said[0] = '\0';
-	tell_leaving(s, found);
+	report_leaving(s, found);
 	if (!s->unwanted) {
 		arrange(s, &found->hosts, true, &moved, &hosts);
-		tell(s, &hosts);
+		report(s, &hosts);
 	}
 	if (moved && !s->unwanted) {
 		memset(&hosts, 0, sizeof(hosts));
 		arrange(s, &found->hosts, false, &moved, &hosts);
-		tell(s, &hosts);
+		report(s, &hosts);
 	}
 	leave(s);
 }
@@ -155,7 +155,7 @@ void hvd_discovery_failed(struct hvd_discovery *s, const struct hvd_err *why)
 	}
 	if (strcmp(s->said, why->msg) == 0)
 		return;
-	hvd_warn(s->log, "hosts cannot be looked for at the moment, those known are used on: %s", why->msg);
+	hvd_warn(s->log, "host discovery is failing; keeping the hosts known so far: %s", why->msg);
 	memcpy(s->said, why->msg, sizeof(s->said));
 }
 

@@ -2,14 +2,15 @@
 /*
  * discovery.h - where the hosts of an elastic job come from, and when they change.
  *
- * A job has one discovery, in its event loop; nothing in it blocks. It looks for hosts, and tells the complete list
- * whenever that has changed. Kinds:
- *   hosts     those that the user listed, or a given allocation: told once
- *   script    a program that prints `host[:slots]` lines, run every second, or as often as is asked for
+ * A job has one discovery, in its event loop; nothing in it blocks. It looks for hosts, and reports the complete list
+ * whenever the list has changed. Kinds:
+ *   hosts     those that the user listed, or a given allocation: reported once
+ *   script    a program that prints `host[:slots]` lines, run every second, or at another interval
  *   slurm     the nodes of this Slurm job, without those that are down, draining or failing
  *   jobs      the nodes of all the user's running Slurm jobs of one name or comment
- *   agents    those that come by themselves (--launcher=join), while they are connected
- * To add one: a file with a struct hvd_discovery_kind (discovery_kind.h), and its line in the table of discovery_choose.c.
+ *   agents    self-registering agents (--launcher=join), while they are connected
+ * To add one: a file with a struct hvd_discovery_kind (discovery_kind.h), and its line in the table of
+ * discovery_choose.c.
  */
 #ifndef HVD_DISCOVERY_H
 #define HVD_DISCOVERY_H
@@ -25,16 +26,16 @@
 
 struct hvd_discovery_opts {
 	enum hvd_discover from;      /* not AUTO */
-	struct hvd_alloc hosts;      /* HOSTS: these. SLURM: the job's as it began */
+	struct hvd_alloc hosts;      /* HOSTS: these. SLURM: the job's hosts at the start */
 	char *script;                /* SCRIPT: a command line for sh -c */
 	char *jobs;                  /* JOBS: the name or comment of the jobs */
-	struct hvd_joining *joining; /* AGENTS: where they come; not owned */
+	struct hvd_joining *joining; /* AGENTS: where they register; not owned */
 	uint32_t job;       /* SLURM: the job. JOBS: the one that we run in, whose hosts come first; 0 = none */
-	int slots_per_host; /* of hosts that come without a number; 0 = 1, or what their job says */
+	int slots_per_host; /* of hosts without a number; 0 = 1, or the number in their job */
 	char *const *envp;  /* of the script; not owned */
 	double time_limit;  /* seconds that a run of the script may take; 0 = 30 */
-	/* Seconds from one look to the next, SCRIPT, SLURM and JOBS; 0 = 1, or more where a look takes so much of a
-	 * core that it should be seldom. */
+	/* SCRIPT, SLURM and JOBS: seconds between two queries; 0 = 1, or more if a query takes a lot of processor
+	 * time. */
 	double interval;
 };
 
@@ -42,34 +43,35 @@ struct hvd_discovery_opts {
  * discovery. */
 struct hvd_discovery_ops {
 	/*
-	 * The complete list, at first (soon after creation; perhaps an empty one) and whenever it has changed. Hosts
-	 * are named once, with at least one slot, and keep their order from list to list: a new one comes behind those
-	 * that stay. The list is on loan for the call.
+	 * The complete list, soon after creation (it may be empty) and whenever it has changed. Each host is listed
+	 * once, with at least one slot. Hosts keep their order from list to list, and new ones follow. The list is only
+	 * valid during the call.
 	 *
-	 * A host that is not in the list any more is to be left: its processes may still run (drained, its job about to
-	 * end) or be gone already. A host that went from one job to another is left out of one list in between, so
-	 * that nobody has to compare jobs.
+	 * The job must leave a host that is no longer in the list. Processes there may still run (the host drains, or
+	 * its job is about to end) or be gone already. A host that moved from one job to another is missing from one
+	 * list in between, so the callee need not compare jobs.
 	 */
 	void (*hosts)(const struct hvd_alloc *hosts, void *arg);
 	/*
-	 * This host will go in about so many seconds: its job is being preempted or is near its time limit. Once for
-	 * each host; a list without it follows at once. Until then processes there run on, so ranks can leave it in
-	 * peace. But Slurm has sent SIGTERM to the steps of a job that is preempted: they must outlive that.
+	 * This host will go in about so many seconds, because its job is being preempted or is near its time limit.
+	 * Called once for each host; a list without the host follows at once. Processes there run until the time is
+	 * over, so ranks can leave the host in an orderly way. But Slurm has sent SIGTERM to the steps of a job that
+	 * is preempted, and they must survive it.
 	 */
 	void (*leaving)(const char *host, double seconds, void *arg);
-	/* The first look for hosts failed, which no later one would mend. Called once, and nothing follows. Later
-	 * failures are logged, and the last list stays. */
+	/* The first query failed, and later ones would fail in the same way. Called once, and nothing follows. Later
+	 * failures are logged, and the last list stays valid. */
 	void (*failed)(const struct hvd_err *why, void *arg);
 };
 
 struct hvd_discovery;
 
-/* What the options ask for: --discover, --host-discovery-script, -H or --hostfile, else the Slurm job that we are
+/* Choose by the options: --discover, --host-discovery-script, -H or --hostfile, else the Slurm job that we are
  * in, else this machine. -1 with err set (HVD_E_USAGE, HVD_E_NOENT). Clear *out in any case. */
 int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err);
 void hvd_discovery_opts_clear(struct hvd_discovery_opts *opts); /* NULL is fine */
 
-/* Begin. `opts`, `ops` are copied where needed; `envp` and `log` must outlive the discovery. NULL with err set. While
+/* Start. `opts` and `ops` are copied as needed; `envp` and `log` must outlive the discovery. NULL with err set. While
  * one of the Slurm kinds lives, nobody else in this process may use libslurm (slurm.h). */
 struct hvd_discovery *hvd_discovery_create(struct event_base *base, const struct hvd_discovery_opts *opts,
 					   const struct hvd_discovery_ops *ops, void *arg, const struct hvd_log *log,
@@ -77,7 +79,7 @@ struct hvd_discovery *hvd_discovery_create(struct event_base *base, const struct
 /* Ends what it started (a script that runs is killed). NULL is fine. */
 void hvd_discovery_destroy(struct hvd_discovery *s);
 
-/* Look now, rather than at the next turn: the caller has seen a host fail. Harmless for all kinds. */
+/* Query now instead of at the next interval, because the caller has seen a host fail. Any kind accepts this. */
 void hvd_discovery_nudge(struct hvd_discovery *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* discovery_agents.c - the hosts of an elastic job are agents that come by themselves (launcher/backends/joining.h). */
+/* discovery_agents.c - the hosts of an elastic job are self-registering agents (launcher/backends/joining.h). */
 #include "discovery_kind.h"
 #include "launcher/backends/joining.h"
 

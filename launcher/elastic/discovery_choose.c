@@ -31,7 +31,8 @@ static bool script_has_no_kill(const char *script)
 	return found;
 }
 
-/* Slurm does not tell whether a job has --no-kill. Look where it may have been asked for, and warn if it was not. */
+/* Slurm does not report whether a job has --no-kill. Look for the option in the script and the environment, and warn if
+ * it is not there. */
 static void warn_of_kill(const struct hvd_launch *launch, const struct hvd_discovery_opts *out)
 {
 	char *script;
@@ -44,11 +45,10 @@ static void warn_of_kill(const struct hvd_launch *launch, const struct hvd_disco
 	found = script_has_no_kill(script);
 	free(script);
 	if (!found)
-		hvd_info(
-			launch->log,
-			"unless job %u was submitted with --no-kill, Slurm ends all of it when one of its nodes fails; "
-			"\"#SBATCH --no-kill\" in its script is how it can be seen here",
-			out->job);
+		hvd_info(launch->log,
+			 "unless job %u was submitted with --no-kill, Slurm ends the whole job when one of its nodes "
+			 "fails; put \"#SBATCH --no-kill\" into its script, where hvdrun can see it",
+			 out->job);
 }
 
 /* The hosts of the Slurm job that hvdrun runs in. */
@@ -70,7 +70,7 @@ static int choose_slurm(const struct hvd_launch *launch, struct hvd_discovery_op
 	out->from = HVD_DISCOVER_SLURM;
 	if (!hvd_alloc_in_slurm(launch->envp)) {
 		hvd_err_set(err, HVD_E_USAGE,
-			    "--discover=slurm watches the nodes of the Slurm job that hvdrun runs in, and "
+			    "--discover=slurm watches the nodes of the Slurm job that hvdrun runs in, but "
 			    "there is none");
 		return hvd_err_hint(err, "start hvdrun within sbatch or salloc, with --no-kill");
 	}
@@ -148,7 +148,7 @@ int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_o
 			return choose_slurm(launch, out, err);
 		break;
 	case HVD_DISCOVER_HOSTS:
-	case HVD_DISCOVER_AGENTS: /* it was dealt with */
+	case HVD_DISCOVER_AGENTS: /* handled above */
 		break;
 	}
 	return choose_fixed(launch, out, err);

@@ -11,7 +11,7 @@
 
 struct hvd_discovery_kind {
 	const char *name;
-	/* Begin to look for hosts; s->own is the kind's to use. */
+	/* Start to look for hosts; s->own belongs to the kind. */
 	int (*begin)(struct hvd_discovery *s, struct hvd_err *err);
 	void (*end)(struct hvd_discovery *s);   /* also after a begin that failed */
 	void (*nudge)(struct hvd_discovery *s); /* look now; may be NULL */
@@ -26,11 +26,11 @@ struct hvd_discovery {
 	const struct hvd_log *log;
 	void *own;
 
-	/* Told so far. */
+	/* Reported so far. */
 	bool any;
 	struct hvd_alloc hosts;
-	struct hvd_strv leaving; /* hosts of which `leaving` was told, while they are still found */
-	char said[1024];         /* the last failure that was logged; "" when the last look was good */
+	struct hvd_strv leaving; /* hosts that ops.leaving() was called for and that are still found */
+	char said[1024];         /* the last failure that was logged; "" if the last query succeeded */
 	bool busy, unwanted;     /* in a callback; to be destroyed after it */
 };
 
@@ -43,8 +43,8 @@ struct hvd_discovery *hvd_discovery_begin(const struct hvd_discovery_kind *kind,
 					  void *arg, const struct hvd_log *log, struct hvd_err *err);
 
 /*
- * A look for hosts has ended: with the hosts that were found, of which the changes are told, or with a failure. The
- * discovery may have been freed after the call, so a kind makes it last.
+ * A kind calls one of these at the end of a query: with the hosts that were found, whose changes are reported, or with
+ * the failure. The call may free the discovery, so it must be the last that the kind does.
  */
 void hvd_discovery_found(struct hvd_discovery *s, const struct hvd_slurm_hosts *found);
 void hvd_discovery_failed(struct hvd_discovery *s, const struct hvd_err *why);

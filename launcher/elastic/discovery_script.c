@@ -3,10 +3,10 @@
  * discovery_script.c - a discovery script, run again and again.
  *
  * One process runs at a time, in a process group of its own. Its stdout is collected, its stderr is hvdrun's. A run is
- * over when the process has ended, even if others still have its stdout open: processes that it left behind are killed.
- * Killed is also a script that takes too long, prints too much, or runs when the discovery is destroyed. The next run
- * starts --discovery-interval after the last one started; by default that is a second, or more for a script that would
- * take more than SHARE of a core otherwise.
+ * over when the process has ended, even if other processes still have its stdout open: those that it left behind are
+ * killed. A script that takes too long, prints too much, or runs when the discovery is destroyed is killed as well. The
+ * next run starts --discovery-interval after the last one started: by default a second, or more for a script that would
+ * otherwise take more than SHARE of a core.
  */
 #include "discovery_kind.h"
 
@@ -32,7 +32,7 @@
 #define TOO_MUCH     "printed more than a megabyte, and was killed"
 
 struct own {
-	struct event *next;  /* start the next run, or give up on the one that runs */
+	struct event *next;  /* start the next run, or end the one that takes too long */
 	struct event *out;   /* its stdout */
 	struct event *ended; /* its pidfd */
 	pid_t pid;           /* 0: none runs */
@@ -167,9 +167,8 @@ static void failed(struct hvd_discovery *s, struct hvd_err *why)
 {
 	hvd_err_prefix(why, "the discovery script %.200s", s->opts.script);
 	if (!why->hint[0])
-		hvd_err_hint(why,
-			     "it is to print a line host or host:slots for each host, and to exit with 0; what it says "
-			     "on its standard error is shown above");
+		hvd_err_hint(why, "it must print a line host or host:slots for each host, and exit with status 0; its "
+				  "standard error is shown above");
 	hvd_discovery_failed(s, why);
 }
 
@@ -219,7 +218,7 @@ static void on_output(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	if (collect(own))
-		event_del(own->out); /* at its end it would be readable for ever */
+		event_del(own->out); /* at end of file it would stay readable */
 	if (own->len > OUTPUT_MAX)
 		stop(own, TOO_MUCH);
 }
@@ -263,7 +262,7 @@ static int start(struct hvd_discovery *s, struct hvd_err *err)
 	hvd_spawn_fd(&spawn, fds[1], STDOUT_FILENO);
 	own->pid = hvd_spawn(&spawn, err);
 	if (own->pid < 0 && spawn.argv == plain) {
-		/* A script without "#!", or one that cannot be run: then the shell's message tells why. */
+		/* A script without "#!", or one that cannot be run: the shell runs it, or prints the reason. */
 		spawn.argv = shell;
 		spawn.path = shell[0];
 		own->pid = hvd_spawn(&spawn, err);

@@ -2,15 +2,15 @@
 /*
  * discovery_slurm.c - the nodes of a Slurm job, or of several, as the controller sees them.
  *
- * Slurm does not tell a user's program about changes, so the controller is asked again and again: for the states of
- * nodes, which costs next to nothing while no state has changed, and for the user's jobs. Where only the job that
- * hvdrun runs in matters, that job is asked for when a node has changed, and now and then.
+ * Slurm does not notify a user's program of changes, so the controller is polled: for the states of nodes, which costs
+ * next to nothing while no state has changed, and for the user's jobs. If only the job that hvdrun runs in matters, the
+ * job is queried when a node has changed, and every JOB_TURNS polls.
  *
- * A thread asks, since libslurm may wait for a long time. The thread alone uses libslurm while it lives. It leaves what
- * it found for the event loop when that differs from the last time, and then rests: as long as the user said, or for a
- * second, or longer where answers are so large that reading them would take more than SHARE of a core. When a node or a
- * job goes, its node agents go, too; the caller sees that at once, and nudges. The thread ends with the discovery. If
- * it hangs in libslurm then, it is left behind, and ends later without touching the discovery.
+ * A thread polls, since libslurm may block for a long time. While the thread lives, only the thread uses libslurm. It
+ * passes a result that differs from the last one to the event loop, and then sleeps: for --discovery-interval, or for a
+ * second, or longer if reading the answers would take more than SHARE of a core. When a node or a job goes, its node
+ * agents go, too; the caller notices that at once, and nudges. The thread ends with the discovery. If it hangs in
+ * libslurm then, it is left behind, and ends later without touching the discovery.
  */
 #include "discovery_kind.h"
 
@@ -30,12 +30,12 @@
 #define INTERVAL_MAX  15.0   /* of a cluster with very many nodes */
 #define INTERVAL_SOON 0.1    /* after a nudge */
 #define SHARE         0.0008 /* of a core */
-#define JOB_TURNS     10     /* looks from one question for our own job to the next, while nothing changes */
+#define JOB_TURNS     10     /* polls between two queries for our own job, while nothing changes */
 #define PATIENCE      2.0    /* seconds to wait for the thread's end */
 
 /* Shared by the event loop and the thread; the last of them frees it. */
 struct watch {
-	pthread_mutex_t lock; /* for all that follows but the thread's own */
+	pthread_mutex_t lock; /* for the members below, except the thread's own */
 	pthread_cond_t wake;
 	int refs;
 	int fd; /* an eventfd: there is something for the loop */
@@ -46,10 +46,10 @@ struct watch {
 	/* The thread's own. */
 	struct hvd_slurm_nodes nodes;
 	struct hvd_discovery_opts opts;
-	struct hvd_slurm_job *jobs; /* as the controller told them last */
+	struct hvd_slurm_job *jobs; /* the controller's last answer */
 	size_t n_jobs;
-	int turns;   /* looks since the controller was asked for jobs */
-	double cost; /* of a look, in seconds of a core: a mean in which the last ones count most */
+	int turns;   /* polls since the last query for jobs */
+	double cost; /* of a poll, in seconds of a core: a moving average */
 	struct hvd_slurm_hosts last;
 	bool any;
 };
@@ -104,7 +104,7 @@ static int ask(struct watch *w, struct hvd_err *err)
 
 static int look(struct watch *w, struct hvd_slurm_hosts *found, struct hvd_err *err)
 {
-	/* Where the states of nodes are hidden, only the job can tell that something has changed. */
+	/* If the states of nodes are hidden, only the job shows changes. */
 	bool asked = w->opts.jobs || !w->n_jobs || w->nodes.hidden || ++w->turns >= JOB_TURNS;
 
 	if ((asked && ask(w, err) != 0) || hvd_slurm_nodes_get(&w->nodes, err) != 0)
@@ -112,7 +112,7 @@ static int look(struct watch *w, struct hvd_slurm_hosts *found, struct hvd_err *
 	hvd_slurm_hosts_make(found, &w->opts, w->jobs, w->n_jobs, &w->nodes);
 	if (asked || hvd_slurm_hosts_same(found, &w->last))
 		return 0;
-	/* Is the node that has come or gone still part of the job? */
+	/* Is the node whose state has changed still part of the job? */
 	hvd_slurm_hosts_clear(found);
 	if (ask(w, err) != 0)
 		return -1;
@@ -165,7 +165,7 @@ static void look_once(struct watch *w)
 		w->any = true;
 	} else {
 		fresh = true;
-		w->any = false; /* after a failure the next hosts are told even if they are the same */
+		w->any = false; /* after a failure the next hosts are reported even if they are the same */
 	}
 	pthread_mutex_lock(&w->lock);
 	if (fresh && !w->stop)
@@ -181,7 +181,7 @@ static double cpu_seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Wait until so many seconds have passed, or for a nudge and a moment in which more may come. False: the thread is to
+/* Sleep for so many seconds, or until shortly after a nudge, since more nudges may follow. False: the thread must
  * end. */
 static bool rest(struct watch *w, double seconds)
 {
@@ -232,7 +232,7 @@ static void *run(void *arg)
 
 /* ---- the loop ---- */
 
-static void say_notes(struct hvd_discovery *s, struct own *own, const struct hvd_strv *notes)
+static void log_notes(struct hvd_discovery *s, struct own *own, const struct hvd_strv *notes)
 {
 	for (size_t i = 0; i < notes->n; i++) {
 		bool said = false;
@@ -258,7 +258,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 
 	(void)what;
 	if (read(fd, &count, sizeof(count)) < 0) {
-		/* Nothing to be read: nothing to be done. */
+		/* There is nothing to read. */
 	}
 	pthread_mutex_lock(&w->lock);
 	posted = w->posted;
@@ -269,7 +269,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 	pthread_mutex_unlock(&w->lock);
 	if (!posted)
 		return;
-	say_notes(s, own, &found.notes);
+	log_notes(s, own, &found.notes);
 	if (why.code == HVD_OK)
 		hvd_discovery_found(s, &found);
 	else
@@ -320,7 +320,7 @@ static int begin(struct hvd_discovery *s, struct hvd_err *err)
 	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->fd < 0)
 		return hvd_err_sys(err, "cannot make an eventfd");
-	/* Not in the thread, for it forks and changes the environment. */
+	/* Not in the thread, because this forks and changes the environment. */
 	if (hvd_slurm_open(err) != 0)
 		return -1;
 	return begin_thread(s, own, err);

@@ -34,7 +34,7 @@ void hvd_draining_clear(struct hvd_draining *leaving)
 	leaving->late = NULL;
 }
 
-/* Ranks of the generation that run, by what the machine knows, which is not told of ends any longer. */
+/* The running ranks of the generation. The machine is no longer notified when one ends, so the number stays. */
 static int running(const struct hvd_machine *machine)
 {
 	const struct hvd_worker *w;

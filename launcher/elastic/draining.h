@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * draining.h - the end of an elastic job that is to begin again: its ranks have been told of the time limit
- * (launcher/run/time_limit.h), or one has asked for it.
+ * draining.h - the end of an elastic job that is to be requeued: its ranks got the signal of --signal-ranks
+ * (launcher/run/time_limit.h), or a rank has asked for it.
  *
- * From then on a rank that ends is no failure, and no rank is started in its place. The job ends when all ranks have
- * ended, or some time after the first of them: the others wait for it.
+ * From then on a rank that ends is not a failure, and is not replaced. The job ends when all ranks have ended, or some
+ * time after the first of them, since the others may wait for it.
  */
 #ifndef HVD_DRAINING_H
 #define HVD_DRAINING_H
@@ -31,7 +31,7 @@ struct hvd_draining {
 void hvd_draining_init(struct hvd_draining *leaving, struct event_base *base);
 void hvd_draining_clear(struct hvd_draining *leaving);
 
-/* A rank has ended, `status` as from waitpid(2). True: the job is leaving, and the machine need not hear of it. */
+/* A rank has ended, `status` as from waitpid(2). True: the job is draining, and the machine must not be notified. */
 bool hvd_draining_exited(struct hvd_draining *leaving, const struct hvd_machine *machine, int status);
 
 #endif

@@ -4,8 +4,8 @@
  *
  * All parts are in one event loop, which ends when the job has ended and no process is left:
  *
- *   discovery.h            tells which hosts there are
- *   event_queue.h          hands what has happened to the state machine
+ *   discovery.h            finds the hosts
+ *   event_queue.h          passes events to the state machine
  *   machine.h              the state machine decides what is done next
  *   procs.h                runs a process for each host: ssh, a Slurm step, …, which starts the host's node agent
  *   agent_registry.h       admits the node agents that register, and has them start and stop workers
@@ -13,7 +13,7 @@
  *   gloo_peers.h           knows the connections between workers, which are killed after a failure
  *   job.h                  secret, signals, result
  *
- * elastic.c connects them: it carries out what the machine wants, and puts what they tell into the event queue.
+ * elastic.c connects them: it carries out the machine's decisions, and puts the events of the others into the queue.
  */
 #ifndef HVD_ELASTIC_H
 #define HVD_ELASTIC_H
@@ -24,7 +24,7 @@
 /* For --dry-run: the hosts that are known before the start, and the processes for their shims. */
 int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err);
 
-/* What the launch spec says to the state machine. */
+/* The options of the state machine, from the launch spec. */
 struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *spec);
 
 /* Run the job on hosts where `backend` starts node agents. As hvd_run(). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elastic_rendezvous.c - an entry for each worker that has asked or told something. Entries of workers that are gone
- * are freed when a generation is answered. */
+/* elastic_rendezvous.c - an entry for each worker that has sent a request. Entries of workers that are gone are freed
+ * when a generation is answered. */
 #include "elastic_rendezvous.h"
 
 #include "lib/base/xalloc.h"
@@ -15,7 +15,7 @@
 
 struct entry {
 	uint32_t worker;
-	struct hvd_rv_request *request; /* waits for its rank; NULL: it does not ask, or its connection broke */
+	struct hvd_rv_request *request; /* waits for its rank; NULL: no request, or its connection broke */
 	bool answer_due;                /* its connection broke while it waited: the answer is due when it asks again */
 	char *address;                  /* what it has put at worker_addresses; NULL = nothing yet */
 	struct entry *next;
@@ -103,7 +103,7 @@ static enum hvd_rv_took on_ask(void *arg, struct hvd_slice key, struct hvd_rv_re
 	struct entry *c;
 
 	if (!w || w->state == HVD_WORKER_GONE || w->state == HVD_WORKER_ENDING) {
-		hvd_debug(erv->log, "rendezvous: %.*s asks for its rank, and has none", (int)key.n,
+		hvd_debug(erv->log, "rendezvous: %.*s asks for its rank, but has none", (int)key.n,
 			  (const char *)key.p);
 		hvd_rv_answer(req, 200, NOT_A_MEMBER, sizeof(NOT_A_MEMBER) - 1);
 		return HVD_RV_TAKEN;
@@ -143,7 +143,7 @@ static int on_addresses(void *arg, struct hvd_slice key, const void *data, size_
 	if (!w || w->state == HVD_WORKER_GONE)
 		return 200;
 	if (hvd_worker_addrs_parse(data, len, &addrs, &why) != 0) {
-		hvd_warn(erv->log, "%s: where local rank %d listens for changes of hosts cannot be read: %s",
+		hvd_warn(erv->log, "%s: cannot parse the address at which local rank %d listens for host changes: %s",
 			 hvd_machine_host(erv->machine, w->host), w->slot, why.msg);
 		return 200;
 	}
@@ -226,7 +226,7 @@ static void send_notify(struct hvd_elastic_rv *erv)
 	int64_t now = (int64_t)time(NULL);
 
 	if (!c->address || !w)
-		return; /* it is notified when it has said where it listens, at the beginning of the training */
+		return; /* it is notified when it has published its address, at the beginning of the training */
 	erv->notify_pending = false;
 	erv->last_time = now > erv->last_time ? now : erv->last_time + 1;
 	erv->ops->notify(w, c->address, erv->last_time, erv->arg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elastic_rendezvous.h - what elastic Horovod's workers ask and tell at the rendezvous besides keys and values, and how
- * rank 0 is notified.
+ * elastic_rendezvous.h - the requests of elastic Horovod's workers at the rendezvous besides keys and values, and the
+ * notification of rank 0.
  *
  *   GET /rank_and_size/HOST:LOCAL_RANK      a worker is ready. The answer, with the next generation, is "rank,size,
  *                                           local_rank,local_size,cross_rank,cross_size"; all of them are -1 when the
@@ -25,7 +25,7 @@ struct hvd_elastic_rv_ops {
 	void (*arrived)(uint32_t worker, void *arg);
 	void (*connected)(void *arg); /* all members of this generation have connected to each other */
 	void (*ready)(uint32_t worker, void *arg);
-	/* Tell this worker that hosts have changed; `to` is what it has put at worker_addresses. */
+	/* Notify this worker that hosts have changed; `to` is the value that it has put at worker_addresses. */
 	void (*notify)(const struct hvd_worker *worker, const char *to, int64_t when, void *arg);
 };
 
@@ -39,12 +39,12 @@ void hvd_elastic_rv_destroy(struct hvd_elastic_rv *erv); /* before the server; N
 /* Take over the three scopes of this server. */
 void hvd_elastic_rv_open(struct hvd_elastic_rv *erv, struct hvd_rv *rv);
 
-/* Tell every ready member of this generation its rank; `layout` is used for members that ask again, until the next
- * call. */
+/* Answer every ready member of this generation with its rank. `layout` also serves members that ask again, until the
+ * next call. */
 void hvd_elastic_rv_answer(struct hvd_elastic_rv *erv, const struct hvd_layout *layout);
-/* Notify this worker that hosts have changed, as soon as it has said where it listens. */
+/* Notify this worker that hosts have changed, as soon as it has published its address. */
 void hvd_elastic_rv_notify(struct hvd_elastic_rv *erv, uint32_t worker);
-/* A new generation begins: a notification that was not sent yet is given up. */
+/* A new generation begins: drop a notification that was not sent yet. */
 void hvd_elastic_rv_cancel_notify(struct hvd_elastic_rv *erv);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event_queue.h - hands what has happened in the parts of an elastic job to the state machine, and is its clock.
+ * event_queue.h - passes the events of an elastic job's parts to the state machine, and is its clock.
  *
- * Events are not handed over at once, but from the event loop, in the order in which they came. The reason: what the
- * machine wants is carried out by parts that may have new events at once, and the machine must not be called while it
- * is at work.
+ * Events are not passed on at once, but from the event loop, in the order of their arrival. The parts that carry out
+ * the machine's decisions may have new events at once, and the machine must not be called while it is at work.
  */
 #ifndef HVD_EVENT_QUEUE_H
 #define HVD_EVENT_QUEUE_H
@@ -23,7 +22,7 @@ enum hvd_event_kind {         /* id                  value */
 	HVD_EVENT_CONNECTED,
 	HVD_EVENT_READY,    /* worker */
 	HVD_EVENT_EXITED,   /* worker              as from waitpid(2) */
-	HVD_EVENT_NOTIFIED, /* worker              1: it was told, 0: not */
+	HVD_EVENT_NOTIFIED, /* worker              1: it was notified, 0: not */
 	HVD_EVENT_KILL_FAILED,
 };
 
@@ -34,10 +33,10 @@ struct hvd_event_queue *hvd_event_queue_create(struct event_base *base, struct h
 void hvd_event_queue_destroy(struct hvd_event_queue *events); /* NULL is fine */
 
 void hvd_event_queue_add(struct hvd_event_queue *events, enum hvd_event_kind kind, uint32_t id, int value);
-/* The hosts that there are, each once. Copied. */
+/* The current hosts, each once. Copied. */
 void hvd_event_queue_add_hosts(struct hvd_event_queue *events, const struct hvd_alloc *hosts);
 
-/* The machine is told nothing any more. */
+/* Pass no more events to the machine. */
 void hvd_event_queue_stop(struct hvd_event_queue *events);
 
 #endif

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-/* How long a worker may take to end after SIGKILL before the user is told. */
+/* How long a worker may take to end after SIGKILL before a message is logged. */
 #define LATE_SECONDS 15
-/* A host that the job cannot do without is not banned for its first failures. */
+/* How many failures of a host that the job needs do not ban it. */
 #define SPARE_TIMES 3
 
 static bool aborted(int status)
@@ -73,7 +73,7 @@ static void ban(struct hvd_machine *m, struct hvd_managed_host *h, hvd_time now)
 	h->banned_at = now;
 	if (seconds <= 0) {
 		h->banned_until = HVD_FOREVER;
-		hvd_warn(m->log, "%s: a rank failed there; the host is not used any longer", h->name);
+		hvd_warn(m->log, "%s: a rank failed there; the host is no longer used", h->name);
 		return;
 	}
 	for (int i = 1; i < h->bans && seconds < m->opts.cooldown_max; i++)
@@ -98,8 +98,8 @@ void hvd_failure_judge(struct hvd_machine *m, hvd_time now)
 			h->spared++;
 			if (!m->opts.restart)
 				hvd_warn(m->log,
-					 "%s: a rank failed there; the host is used further, for there are not enough "
-					 "others",
+					 "%s: a rank failed there; the host is still used, because the other hosts do "
+					 "not have enough slots",
 					 h->name);
 		} else {
 			ban(m, h, now);
@@ -120,7 +120,7 @@ void hvd_failure_finish(struct hvd_machine *m)
 			   m->first_status ? hvd_status_exit(m->first_status) : m->first_failure.code != 0);
 }
 
-/* ---- hosts that go, and workers that do not ---- */
+/* ---- lost hosts, and workers that do not end ---- */
 
 static void lose_worker(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
 {
@@ -149,15 +149,15 @@ void hvd_failure_lose_host(struct hvd_machine *m, uint32_t host, enum hvd_host_e
 	m->gen.notified = false;
 }
 
-/* Its node agent is there, else it would be lost. So the kernel does not let the worker end. */
-static void tell_late(const struct hvd_machine *m, struct hvd_worker *w, bool over)
+/* Its node agent answers, otherwise the host would be lost. So the kernel keeps the worker from ending. */
+static void log_late(const struct hvd_machine *m, struct hvd_worker *w, bool over)
 {
 	if (!over && w->late)
 		return;
 	w->late = true;
-	hvd_warn(m->log, "%s: local rank %d was told to end, and has not for %g s%s", m->hosts[w->host].name, w->slot,
-		 over ? m->opts.patience : m->opts.grace + LATE_SECONDS, over ? "; giving the host up" : "");
-	hvd_info(m->log, "look for processes in state D there, as of a file system or a device that hangs");
+	hvd_warn(m->log, "%s: local rank %d has not ended %g s after it was asked to%s", m->hosts[w->host].name,
+		 w->slot, over ? m->opts.patience : m->opts.grace + LATE_SECONDS, over ? "; giving the host up" : "");
+	hvd_info(m->log, "look for processes in state D there: a file system or a device may hang");
 }
 
 void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time now)
@@ -172,13 +172,13 @@ void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time now)
 		late = hvd_after(w->told, m->opts.grace + LATE_SECONDS);
 		end = hvd_after(w->told, m->opts.patience);
 		if (now >= end) {
-			tell_late(m, w, true);
+			log_late(m, w, true);
 			m->ops->host_give_up(w->host, m->arg);
 			hvd_failure_lose_host(m, w->host, HVD_HOST_LOST, now);
 			continue;
 		}
 		if (now >= late)
-			tell_late(m, w, false);
+			log_late(m, w, false);
 		hvd_machine_wake(m, now < late ? hvd_earlier(late, end) : end);
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generation.c - generations: prepared, begun, given up. A worker lives from its start until a generation begins of
- * which it is no member. */
+/* generation.c - generations: prepared, started, given up. A worker lives from its start until a generation begins that
+ * it is not a member of. */
 #include "machine_internal.h"
 
 #include "lib/base/strv.h"
@@ -20,7 +20,7 @@ void hvd_worker_group_give_up_late(struct hvd_machine *m, const struct hvd_worke
 {
 	char text[96];
 
-	snprintf(text, sizeof(text), "it has not come to the rendezvous within %g seconds", m->opts.patience);
+	snprintf(text, sizeof(text), "it did not reach the rendezvous within %g seconds", m->opts.patience);
 	for (int r = 0; r < group->n; r++)
 		if (group->v[r]->state == HVD_WORKER_STARTING) {
 			hvd_failure_blame(m, group->v[r], true, text);
@@ -87,7 +87,7 @@ static char *change_of(const struct hvd_machine *m)
 	return text;
 }
 
-static void tell_begin(const struct hvd_machine *m)
+static void log_begin(const struct hvd_machine *m)
 {
 	char *change = m->generation            ? change_of(m)
 		       : m->next.n < m->opts.np ? hvd_xasprintf("-np asks for %d", m->opts.np)
@@ -132,8 +132,7 @@ void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_rank_assignm
 
 	plan(m, assignment);
 	m->next_since = now;
-	hvd_verbose(m->log, "starting %d rank%s beside the %d that train", fresh, fresh == 1 ? "" : "s",
-		    assignment->kept);
+	hvd_verbose(m->log, "starting %d new rank%s while %d train", fresh, fresh == 1 ? "" : "s", assignment->kept);
 	m->ops->prepare(m->arg);
 	start(m, &m->next);
 }
@@ -150,9 +149,9 @@ void hvd_generation_drop(struct hvd_machine *m)
 	m->next = (struct hvd_worker_group){0};
 }
 
-/* ---- begun ---- */
+/* ---- started ---- */
 
-/* A host without a survivor is new to the training: its ranks come behind all others from now on. */
+/* A host without a survivor is new to the training: its ranks follow all others from now on. */
 static void reorder(struct hvd_machine *m)
 {
 	for (int r = 0; r < m->next.n; r++) {
@@ -179,7 +178,7 @@ static void remove_others(struct hvd_machine *m)
 
 static void begin(struct hvd_machine *m, bool prepared, hvd_time now)
 {
-	tell_begin(m);
+	log_begin(m);
 	if (m->generation > 0 && !m->opts.restart)
 		reorder(m);
 	remove_others(m);

@@ -27,13 +27,13 @@ void hvd_elastic_failures_add(struct hvd_elastic_failures *failures, const struc
 			      const struct hvd_rank_end *end)
 {
 	const struct hvd_worker *w = hvd_machine_worker(machine, worker);
-	struct hvd_rank_end known = *end; /* its texts stay the caller's */
+	struct hvd_rank_end known = *end; /* the caller keeps its texts */
 
 	if (!w)
 		return;
 	known.rank = (uint32_t)w->rank;
 	known.local_rank = (uint32_t)w->slot;
-	/* It may have failed before it was told to end. */
+	/* It may have failed by itself before the machine ended it. */
 	if (w->state == HVD_WORKER_ENDING && !end->error)
 		known.cause = HVD_END_WITH_ALL;
 	hvd_failure_report_add(current(failures), &known, hvd_machine_host(machine, w->host));

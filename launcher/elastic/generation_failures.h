@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * generation_failures.h - what an elastic job tells the user of failed ranks: after each generation in a few words
- * which rank failed first, and in the end, if the job has failed, all that is known
+ * generation_failures.h - the messages of an elastic job about failed ranks: after each generation a short one about
+ * the rank that failed first, and at the end, if the job has failed, the full report
  * (launcher/diagnosis/failure_report.h).
  */
 #ifndef HVD_GENERATION_FAILURES_H
@@ -16,8 +16,7 @@ struct hvd_elastic_failures {
 	struct hvd_failure_report *now, *last; /* of this generation; of the last one before it that had failures */
 };
 
-/* A worker has ended. If the machine had told it to end, and it says nothing of an error, it has not
- * failed. */
+/* A worker has ended. If the machine had it ended, and it reports no error, it has not failed. */
 void hvd_elastic_failures_add(struct hvd_elastic_failures *failures, const struct hvd_machine *machine, uint32_t worker,
 			      const struct hvd_rank_end *end);
 /* A host was lost; `silent`: it has not answered for HVD_CONN_WATCH_SECONDS. */
@@ -27,7 +26,7 @@ void hvd_elastic_failures_lose_host(struct hvd_elastic_failures *failures, const
 void hvd_elastic_failures_ending(struct hvd_elastic_failures *failures);
 /* The generation with this number begins. */
 void hvd_elastic_failures_next(struct hvd_elastic_failures *failures, int generation, const struct hvd_log *log);
-/* The job has failed: tell why, and make the first failure the result. */
+/* The job has failed: log the report, and make the first failure the result. */
 void hvd_elastic_failures_end(struct hvd_elastic_failures *failures, struct hvd_result *result,
 			      const struct hvd_log *log);
 void hvd_elastic_failures_clear(struct hvd_elastic_failures *failures);

@@ -11,7 +11,8 @@
 /* A host that leaves the job within this time (nanoseconds) after it was banned is not banned any longer: its ranks
  * failed because it was about to go. */
 #define LAST_MOMENTS 30000000000LL
-/* From the first loss of a host until it is tried again; twice as long after each loss, up to the second. */
+/* The pause after the first loss of a host before its agent is started again. It doubles with each loss, up to the
+ * second number. */
 #define AGAIN_SECONDS      10.0
 #define AGAIN_MOST_SECONDS 300.0
 
@@ -43,7 +44,7 @@ void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *host
 		if (!h)
 			h = add_host(m, hosts->hosts[i].name);
 		else if (!h->listed)
-			h->order = m->next_order++; /* it is back, and comes behind those that stayed */
+			h->order = m->next_order++; /* it is back, and follows those that stayed */
 		h->slots = hosts->hosts[i].slots;
 		h->slurm_job = hosts->hosts[i].slurm_job;
 		h->listed = true;
@@ -54,7 +55,7 @@ void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *host
 		if (!h->listed || hvd_alloc_find(hosts, h->name) >= 0)
 			continue;
 		h->again_at = 0;
-		h->listed = h->lost = false; /* when it is listed again, it is taken to be mended */
+		h->listed = h->lost = false; /* when it is listed again, it counts as repaired */
 		if (h->banned_until && now - h->banned_at < LAST_MOMENTS)
 			h->banned_until = 0;
 	}
@@ -98,7 +99,7 @@ void hvd_host_manager_lost(struct hvd_machine *m, struct hvd_managed_host *h, en
 	h->again_at = hvd_after(now, pause < AGAIN_MOST_SECONDS ? pause : AGAIN_MOST_SECONDS);
 }
 
-/* Has the job fewer slots than it was to begin with? */
+/* Does the job have fewer slots than -np asks for? */
 static bool is_short(const struct hvd_machine *m, hvd_time now)
 {
 	int64_t slots = 0;
@@ -109,7 +110,7 @@ static bool is_short(const struct hvd_machine *m, hvd_time now)
 	return (slots < m->opts.np || slots < m->opts.min_np) && !m->gen.success;
 }
 
-/* Have hosts that were lost be tried again. */
+/* Start agents again on hosts that were lost and whose pause is over. */
 static void try_again(struct hvd_machine *m, hvd_time now)
 {
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
@@ -121,7 +122,7 @@ static void try_again(struct hvd_machine *m, hvd_time now)
 			hvd_machine_wake(m, h->again_at);
 			continue;
 		}
-		hvd_info(m->log, "%s is tried again", h->name);
+		hvd_info(m->log, "%s: trying the host again", h->name);
 		h->lost = false;
 		h->again_at = 0;
 	}
@@ -143,7 +144,7 @@ void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now)
 	}
 }
 
-/* Is a host coming that may be used? */
+/* Has the agent of a usable host been started, but not registered? */
 static bool is_one_coming(const struct hvd_machine *m, hvd_time now)
 {
 	for (uint32_t k = 0; k < m->n_hosts; k++)
@@ -223,7 +224,7 @@ bool hvd_host_manager_unban(struct hvd_machine *m)
 		if (!h->listed || h->banned_until != HVD_FOREVER)
 			continue;
 		h->banned_until = 0;
-		hvd_info(m->log, "%s is used again, for there are not enough others", h->name);
+		hvd_info(m->log, "%s is used again, because the other hosts do not have enough slots", h->name);
 		any = true;
 	}
 	return any;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine.c - what the owner of the state machine may ask, and its end. */
+/* machine.c - queries by the owner of the state machine, and its end. */
 #include "machine_internal.h"
 
 #include "lib/base/xalloc.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine_events.c - what the state machine is told: one function for each event. */
+/* machine_events.c - the state machine's events: one function for each. */
 #include "machine_internal.h"
 
 /* When rank 0 could not be notified, try again after this. */
 #define NOTIFY_AGAIN_SECONDS 1
 
-/* Something has happened: go from phase to phase as far as possible. */
+/* After an event: go from phase to phase as far as possible. */
 static void step(struct hvd_machine *m, hvd_time now)
 {
 	bool again = m->phase != HVD_OVER;
@@ -16,7 +16,7 @@ static void step(struct hvd_machine *m, hvd_time now)
 		hvd_host_manager_tend(m, now);
 		again = m->policy->step(m, now) && m->phase != HVD_OVER;
 	}
-	/* Some may have been told just now. */
+	/* Some workers may have become ENDING just now. */
 	if (m->phase != HVD_OVER)
 		hvd_failure_bound_ends(m, now);
 	if (m->due == HVD_FOREVER)

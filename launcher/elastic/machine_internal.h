@@ -2,17 +2,17 @@
 /*
  * machine_internal.h - what the files of the state machine share. Each file calls only those below it.
  *
- *   machine_events.c           what has happened: one function for each event
- *   policy_horovod.c           Horovod's policy: the phases waiting and starting, and from phase to phase
+ *   machine_events.c           one function for each event
+ *   policy_horovod.c           Horovod's policy: the phases waiting and starting, and the changes of phase
  *   policy_horovod_training.c  … the phase running
  *   policy_horovod_end.c       … a worker has ended
  *   policy_restart.c           PyTorch's policy
  *   slot_wait.c                how the job waits for slots
- *   generation.c               generations: prepared, begun, given up
+ *   generation.c               generations: prepared, started, given up
  *   failure.c                  what a failure means for its host, and for the job
- *   rank_assignment.c          which worker, or new worker, gets which rank
+ *   rank_assignment.c          which slots get which ranks
  *   host_manager.c             which hosts may be used
- *   machine.c                  create, destroy, and what the owner may ask
+ *   machine.c                  create, destroy, and queries by the owner
  */
 #ifndef HVD_MACHINE_INTERNAL_H
 #define HVD_MACHINE_INTERNAL_H
@@ -36,12 +36,12 @@ struct hvd_managed_host {
 	bool listed;           /* discovery names it */
 	bool lost, unfit;      /* see enum hvd_host_end */
 	int losses;            /* how often it was lost */
-	hvd_time again_at;     /* lost: when it may be tried again; 0 = not before it is listed anew */
+	hvd_time again_at;     /* lost: when its agent may be started again; 0 = not before it is listed again */
 	hvd_time banned_until; /* 0 = it is not banned */
 	hvd_time banned_at;
 	int bans, spared;
-	bool tried;    /* its node agent has been here, or did not come */
-	bool to_judge; /* a worker has failed there; hvd_failure_judge() has not decided yet whether that bans it */
+	bool tried;    /* its node agent has registered once, or failed to */
+	bool to_judge; /* a worker has failed there; hvd_failure_judge() decides whether that bans it */
 };
 
 /* A slot of the next generation. */
@@ -64,37 +64,37 @@ struct hvd_worker_group {
 	int n;
 };
 
-/* What has happened in the current generation. It is zeroed when a generation begins. Until the first one begins, and
+/* The state of the current generation. It is zeroed when a generation begins. Until the first one begins, and
  * while the job waits for the slots of the next one, warned_slots, enough_since and notified are in use, too. */
 struct hvd_generation {
 	bool counted; /* it counts against the reset limit */
-	bool partial; /* it was formed of survivors alone, though there were slots for more */
+	bool partial; /* it consists of survivors only, though there were slots for more */
 	hvd_time starting_since;
-	hvd_time enough_since; /* since then there are enough slots, or slots for more workers; 0 = there are not */
-	hvd_time trouble_at;   /* while it starts: a member has gone; 0 = none */
+	hvd_time enough_since; /* since when there are enough slots, or slots for more workers; 0 = there are not */
+	hvd_time trouble_at;   /* while it starts: when a member went; 0 = none did */
 	bool connected;        /* its members have connected to each other */
 	int replaced;          /* members that were replaced before they had connected to the others */
 	hvd_time moved_at;     /* when a member last became ready or went */
 	int ended_silent;      /* members that were ended because they were silent while others waited for them */
 	bool died, success;    /* a member has failed or was lost; has ended with 0 */
-	bool kill_asked;       /* the connections between the remaining members were to be killed … */
-	bool kill_failed;      /* … and this could not be done on every host */
-	bool notifying;        /* rank 0 is being told that hosts have changed */
+	bool kill_asked;       /* kill_connections() was called … */
+	bool kill_failed;      /* … and failed on some host */
+	bool notifying;        /* rank 0 is being notified of a change of hosts */
 	bool notified;         /* rank 0 knows of the latest change */
-	hvd_time notify_after; /* when to tell it again after a failure */
+	hvd_time notify_after; /* when to notify it again after a failure */
 	bool warned_slots;
-	bool ended_all; /* PyTorch's policy: all members were told to end */
-	int slots_seen; /* … when hosts had come last, with as many slots in all */
+	bool ended_all; /* PyTorch's policy: all members are being ended */
+	int slots_seen; /* … the number of all slots when enough_since was set */
 };
 
 struct hvd_machine;
 
-/* What the policies do differently. */
+/* What differs between the policies. */
 struct hvd_policy {
 	bool (*step)(struct hvd_machine *m, hvd_time now); /* true: the phase has changed */
-	/* A worker has ended; it is GONE by now. `told`: it was to end. */
+	/* A worker has ended; it is GONE by now. `told`: it was being ended. */
 	void (*exited)(struct hvd_machine *m, struct hvd_worker *w, bool told, hvd_time now);
-	/* A member has gone with its host. */
+	/* A member was lost with its host. */
 	void (*lost)(struct hvd_machine *m, struct hvd_worker *w, hvd_time now);
 };
 extern const struct hvd_policy hvd_policy_horovod, hvd_policy_restart;
@@ -113,7 +113,7 @@ struct hvd_machine {
 	struct hvd_worker **workers; /* all that are not gone, and the members of this generation and of the next */
 	uint32_t n_workers, next_worker;
 	struct hvd_worker_group now;  /* members of the current generation */
-	struct hvd_worker_group next; /* members of the one that has been prepared; empty when there is none */
+	struct hvd_worker_group next; /* members of the prepared one; empty when there is none */
 
 	enum {
 		HVD_WAITING,
@@ -127,8 +127,8 @@ struct hvd_machine {
 	uint32_t suspect; /* … and first on this host */
 	struct hvd_generation gen;
 	hvd_time waiting_since; /* for slots */
-	hvd_time short_since;   /* before the first generation: a host was lost then; 0 = none was */
-	hvd_time next_since;    /* the prepared generation's workers were started */
+	hvd_time short_since;   /* before the first generation: when a host was lost; 0 = none was */
+	hvd_time next_since;    /* when the prepared generation's workers were started */
 	struct hvd_err first_failure;
 	int first_status;
 	hvd_time due;
@@ -161,24 +161,24 @@ static inline int hvd_machine_count(const struct hvd_machine *m, enum hvd_worker
 void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
 bool hvd_host_manager_usable(const struct hvd_managed_host *h, hvd_time now);
 bool hvd_host_manager_banned(const struct hvd_managed_host *h, hvd_time now);
-/* Have the node agents of hosts that may be used be started, and those of hosts be ended that discovery does not list
- * any longer or that are unfit, when no worker is left there. */
+/* Start the node agents of usable hosts. End those of hosts that discovery no longer lists or that are unfit, once no
+ * worker is left there. */
 void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now);
-/* The host was lost: when is it tried again? */
+/* The host was lost: set when its agent is started again. */
 void hvd_host_manager_lost(struct hvd_machine *m, struct hvd_managed_host *h, enum hvd_host_end how, hvd_time now);
-/* While hosts are coming for the first time: the slots of the hosts that are here and of these. Otherwise 0. */
+/* While agents register for the first time: the slots of their hosts and of those that have registered. Otherwise 0. */
 int hvd_host_manager_promised(const struct hvd_machine *m, hvd_time now);
-/* There are this many slots, which are enough. False: wait a little for hosts that are still coming. */
+/* Given this many slots, which are enough: true to start, false to wait a little for agents that are registering. */
 bool hvd_host_manager_settled(struct hvd_machine *m, int slots, hvd_time now);
 /* The next end of a ban; HVD_FOREVER when there is none. */
 hvd_time hvd_host_manager_due(const struct hvd_machine *m, hvd_time now);
-/* All hosts are banned for ever: only new ones could be used. */
+/* All hosts are banned forever: only new ones could be used. */
 bool hvd_host_manager_hopeless(const struct hvd_machine *m);
-/* Hosts are listed, and each of them was lost, though it may be tried again, or is unfit. */
+/* Hosts are listed, and each of them was lost (even if it will be tried again) or is unfit. */
 bool hvd_host_manager_none_came(const struct hvd_machine *m);
-/* The slots of all listed hosts that are neither lost nor unfit, whether they are here or banned. */
+/* The slots of all listed hosts that are neither lost nor unfit, whether registered, banned or not. */
 int hvd_host_manager_left(const struct hvd_machine *m);
-/* Lift the bans that would last for ever. False: there is none. */
+/* Lift the bans that would last forever. False: there is none. */
 bool hvd_host_manager_unban(struct hvd_machine *m);
 
 /* ---- rank_assignment.c ---- */
@@ -195,22 +195,22 @@ bool hvd_rank_assignment_covers(const struct hvd_rank_assignment *assignment, co
 
 /* ---- failure.c ---- */
 
-/* A worker has failed: tell, and keep it if it is the generation's first failure. */
+/* A worker has failed: log it, and keep it if it is the generation's first failure. */
 void hvd_failure_note(struct hvd_machine *m, struct hvd_worker *w, const char *what);
 /* Keep this as the generation's first failure if there is none. */
 void hvd_failure_set(struct hvd_machine *m, const struct hvd_worker *w, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* A worker has failed, or will not arrive: its host is to be judged. `first`: before any other of its generation. */
+/* A worker has failed, or did not arrive in time: mark its host for hvd_failure_judge(). `first`: before any other of
+ * its generation. */
 void hvd_failure_blame(struct hvd_machine *m, struct hvd_worker *w, bool first, const char *what);
-/* Ban the hosts that are to be judged, or spare them. */
+/* Ban or spare each marked host. */
 void hvd_failure_judge(struct hvd_machine *m, hvd_time now);
-/* The job has ended; with what failed first, if anything did. */
+/* The job has ended; hvd_failure_finish(): with the first failure, if there is one. */
 void hvd_machine_finish(struct hvd_machine *m, const struct hvd_err *why, int status);
 void hvd_failure_finish(struct hvd_machine *m);
-/* The host has gone, and its workers with it. */
+/* The host is lost, and its workers with it. */
 void hvd_failure_lose_host(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now);
-/* Workers were told to end. The user is told of one that does not in time; within opts.patience of that its host is
- * given up. */
+/* Bound the time that workers take to end: log one that is late, and give its host up after opts.patience. */
 void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time now);
 
 /* ---- slot_wait.c ---- */
@@ -219,27 +219,27 @@ void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time now);
 int hvd_slots_needed(const struct hvd_machine *m, hvd_time now);
 /* Before the first generation: can none of the hosts be used? Then the job has ended. */
 bool hvd_slots_none_came(struct hvd_machine *m);
-/* There are `have` slots, which do not do: wait for others, or end the job when elastic_timeout is over. */
+/* There are `have` slots, which are too few: wait for others, or end the job when elastic_timeout is over. */
 void hvd_slots_wait(struct hvd_machine *m, int have, int need, hvd_time now);
 
 /* ---- generation.c ---- */
 
-/* Assign the ranks of a next generation, and start its new workers beside the generation that runs. */
+/* Assign the ranks of a next generation, and start its new workers while the current one runs. */
 void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now);
 /* Give up what has been prepared, if anything. */
 void hvd_generation_drop(struct hvd_machine *m);
 /* The prepared generation begins. */
 void hvd_generation_begin(struct hvd_machine *m, hvd_time now);
-/* A generation with this assignment begins, without having been prepared. */
+/* A generation with this assignment begins that was not prepared. */
 void hvd_generation_form(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now);
 /* Start a new worker with the rank and slot of a member that has gone. */
 void hvd_generation_replace(struct hvd_machine *m, const struct hvd_worker *w, hvd_time now);
-/* The current generation has failed to start. Survivors wait on at the rendezvous. */
+/* The current generation has failed to start. Survivors go on waiting at the rendezvous. */
 void hvd_generation_undo(struct hvd_machine *m);
 /* The current generation is over: its ready members wait for the next one. */
 void hvd_generation_over(struct hvd_machine *m, hvd_time now);
 
-/* Is a worker being ended that has been no member yet? It may still publish its address at the rendezvous. */
+/* Is a worker being ended that has not been a member yet? It may still publish its address at the rendezvous. */
 bool hvd_generation_dying(const struct hvd_machine *m);
 bool hvd_generation_limit_met(const struct hvd_machine *m);
 

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine_opts.c - the state machine as the launch spec has it, with its policy. */
+/* machine_opts.c - the options of the state machine, from the launch spec. */
 #include "elastic.h"
 #include "lib/base/xalloc.h"
 #include "machine_internal.h"
 
-/* After a failure: how long the others wait for a rank that is silent before it is replaced, unless the launch spec
- * says otherwise; */
+/* After a failure: how long the others wait for a silent rank before it is replaced, unless the launch spec sets
+ * another time; */
 #define SILENT_SECONDS 1.0
-/* … where its connections were killed: then it does not wait for a dead peer, but is at work. */
+/* … if its connections were killed: then it does not wait for a dead peer, but is at work. */
 #define KILL_SECONDS 15.0
-/* How long those that train wait for a worker that should arrive, and for one that should end; --elastic-timeout may be
- * longer. */
+/* How long training ranks wait for a worker to arrive, and for one to end; --elastic-timeout may be longer. */
 #define PATIENCE_SECONDS 600.0
-/* A worker that is ended gets SIGTERM, and SIGKILL so many seconds later. Where all are started anew a worker may write
- * a checkpoint; torchrun gives it as long. */
+/* A worker that is ended gets SIGTERM, and SIGKILL so many seconds later. With restarts of all ranks it may write a
+ * checkpoint meanwhile; torchrun waits as long. */
 #define GRACE_SECONDS      1.0
 #define CHECKPOINT_SECONDS 30.0
-/* Hosts that come one after the other within this time change the job once. */
+/* New hosts that appear one after the other within this time change the job once. */
 #define SETTLE_SECONDS 3.0
 
 struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *spec)

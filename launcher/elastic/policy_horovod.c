@@ -15,12 +15,12 @@ static bool give_up(struct hvd_machine *m, bool fills_up)
 
 	if (m->generation > 0 && hvd_machine_count(m, HVD_WORKER_READY) == 0) {
 		if (!why.code)
-			hvd_err_set(&why, HVD_E_FAILED, "no rank is left that has the state of the training");
+			hvd_err_set(&why, HVD_E_FAILED, "no rank is left that has the training state");
 		hvd_machine_finish(m, &why, status);
 		return true;
 	}
 	if (m->generation > 0 && hvd_generation_limit_met(m) && !fills_up) {
-		hvd_err_set(&why, HVD_E_LIMIT, "the ranks have changed %d time%s, as often as --reset-limit lets them",
+		hvd_err_set(&why, HVD_E_LIMIT, "the ranks have changed %d time%s, as often as --reset-limit allows",
 			    m->opts.reset_limit, m->opts.reset_limit == 1 ? "" : "s");
 		if (m->first_failure.code)
 			hvd_err_hint(&why, "the last failure: %.200s", m->first_failure.msg);
@@ -33,14 +33,14 @@ static bool give_up(struct hvd_machine *m, bool fills_up)
 		if (!why.code)
 			hvd_err_set(&why, HVD_E_FAILED, "ranks have failed on every host");
 		hvd_err_hint(&why,
-			     "no host is left; --blacklist-cooldown-range lets hosts be used again after a failure");
+			     "no host is left; with --blacklist-cooldown-range hosts are used again after a failure");
 		hvd_machine_finish(m, &why, status);
 		return true;
 	}
 	return false;
 }
 
-/* Form a generation with this assignment, or one of the survivors alone where they are enough. */
+/* Start a generation with this assignment, or with the survivors only if they are enough. */
 static bool form(struct hvd_machine *m, struct hvd_rank_assignment *assignment, hvd_time now)
 {
 	int need = hvd_slots_needed(m, now), all = assignment->n;
@@ -80,8 +80,8 @@ static bool step_waiting(struct hvd_machine *m, hvd_time now)
 
 /* ---- starting ---- */
 
-/* New workers have failed, or a survivor has gone. Assign ranks anew without them: since ranks change, the other new
- * workers are of no use. */
+/* New workers have failed, or a survivor has gone. Assign ranks again without them. The other new workers are ended,
+ * because their ranks change. */
 static void start_over(struct hvd_machine *m, hvd_time now)
 {
 	int fresh = 0, failed = 0;
@@ -106,7 +106,7 @@ static bool step_starting(struct hvd_machine *m, hvd_time now)
 	hvd_time late = m->generation > 1 ? hvd_after(m->gen.starting_since, m->opts.patience) : HVD_FOREVER;
 
 	if (m->gen.success) {
-		/* A worker has ended with 0 without coming to the rendezvous: the program does no training. Wait until
+		/* A worker has ended with 0 and has never called the rendezvous: the program does not train. Wait until
 		 * the others have ended, too. */
 		if (starting + arrived == 0)
 			hvd_failure_finish(m);

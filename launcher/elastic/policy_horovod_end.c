@@ -8,7 +8,7 @@
 #define MAX_REPLACED 3
 
 /* A member has ended before it published its address, which the others wait for: can a replacement publish it? Rank 0
- * cannot be replaced, for it hands its state to the others. */
+ * cannot be replaced, because it sends its state to the others. */
 static bool can_be_replaced(const struct hvd_machine *m, const struct hvd_worker *w)
 {
 	const struct hvd_managed_host *h = &m->hosts[w->host];
@@ -29,8 +29,8 @@ static void member_exited(struct hvd_machine *m, struct hvd_worker *w, bool told
 		return;
 	}
 	if (!told && can_be_replaced(m, w)) {
-		hvd_warn(m->log, "rank %d on %s failed before it had met the others: %s; starting another one", w->rank,
-			 m->hosts[w->host].name, hvd_status_text(w->status, text, sizeof(text)));
+		hvd_warn(m->log, "rank %d on %s failed before it had connected to the others: %s; replacing it",
+			 w->rank, m->hosts[w->host].name, hvd_status_text(w->status, text, sizeof(text)));
 		hvd_generation_replace(m, w, now);
 		return;
 	}
@@ -43,8 +43,8 @@ static void member_exited(struct hvd_machine *m, struct hvd_worker *w, bool told
 		hvd_failure_judge(m, now);
 }
 
-/* A worker that was started for the next generation has ended: its host is judged, and the current generation goes
- * on. */
+/* A worker that was started for the next generation has ended. Its host is judged, and the current generation
+ * continues. */
 static void newcomer_exited(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
 {
 	char text[64];

@@ -3,17 +3,17 @@
  * policy_horovod_training.c - the running phase: the members of a generation connect to each other and train, while
  * hosts come and go and members fail, ask for their next rank (are ready), or end.
  *
- * The phase ends when every member is ready or gone. In between a member may sit in a receive from a peer that has
+ * The phase ends when every member is ready or gone. Meanwhile a member may block in a receive from a peer that has
  * died, or that has left the training because a third one has died. Three steps free it, each after a time without any
- * change: kill the connections between the members that remain; then kill members that still neither are ready nor
- * end, one at first and twice as many each time; then give their hosts up, when not even killed members end.
+ * change: kill the connections between the remaining members; kill members that are still neither ready nor ended, one
+ * at first and twice as many each time; give up the hosts of killed members that do not end.
  */
 #include "machine_internal.h"
 
 #include "lib/process/spawn.h"
 
 /* Some members are ready, the others are not, and none is known to have died. After the first time the connections are
- * killed, after the second one the silent members are. The second is longer than Gloo's own timeout. */
+ * killed, after the second one the silent members. The second is longer than Gloo's own timeout. */
 #define KILL_SECONDS    10
 #define REPLACE_SECONDS 60
 
@@ -29,14 +29,14 @@ static void notify_rank_0(struct hvd_machine *m, hvd_time now)
 	m->ops->notify(m->now.v[0]->id, m->arg);
 }
 
-/* There are slots for more workers: start them beside the generation that trains. */
+/* There are slots for more workers: start them while the current generation trains. */
 static void grow(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now)
 {
 	if (hvd_generation_limit_met(m) && !m->gen.partial) {
 		if (!m->warned_limit)
 			hvd_warn(m->log,
-				 "hosts that come are not used: the ranks have changed %d time%s, as often as "
-				 "--reset-limit lets them",
+				 "new hosts are not used: the ranks have changed %d time%s, as often as "
+				 "--reset-limit allows",
 				 m->opts.reset_limit, m->opts.reset_limit == 1 ? "" : "s");
 		m->warned_limit = true;
 		return;
@@ -47,8 +47,8 @@ static void grow(struct hvd_machine *m, const struct hvd_rank_assignment *assign
 		hvd_generation_prepare(m, assignment, now);
 }
 
-/* Have all workers that were started for the next generation arrived? Then tell rank 0. True: some have not in time,
- * and the next generation was given up. */
+/* Notify rank 0 when all workers of the next generation have arrived. True: some did not in time, and the next
+ * generation was given up. */
 static bool check_prepared(struct hvd_machine *m, hvd_time now)
 {
 	hvd_time late = hvd_after(m->next_since, m->opts.patience);
@@ -79,13 +79,13 @@ static bool check_hosts(struct hvd_machine *m, hvd_time now)
 	} else if (assignment.n < m->opts.min_np || assignment.kept == 0) {
 		if (!m->gen.warned_slots)
 			hvd_warn(m->log,
-				 "%d slots are left, and %d ranks are needed: going on as long as the hosts last",
+				 "%d slots are left, but %d ranks are needed: going on as long as the hosts remain",
 				 assignment.n, m->opts.min_np);
 		m->gen.warned_slots = true;
 	} else if (m->next.n) {
 		again = check_prepared(m, now);
 	} else if (leaving && assignment.kept >= m->opts.min_np) {
-		notify_rank_0(m, now); /* workers on new hosts are started after the members have left the others */
+		notify_rank_0(m, now); /* workers on new hosts are started when members have left the lost hosts */
 	} else {
 		grow(m, &assignment, now);
 	}
@@ -93,7 +93,7 @@ static bool check_hosts(struct hvd_machine *m, hvd_time now)
 	return again;
 }
 
-/* Kill silent members. The death of one may wake those that wait for it, so it is one at first, and twice as many each
+/* Kill silent members. The death of one may wake those that wait for it, so kill one at first, and twice as many each
  * time. */
 static void end_silent(struct hvd_machine *m, hvd_time now)
 {
@@ -111,7 +111,7 @@ static void end_silent(struct hvd_machine *m, hvd_time now)
 		}
 }
 
-/* A member has died, or is ready, and others go on as if it trained. */
+/* A member has died or is ready, and others go on waiting for it in the training. */
 static void wait_for_members(struct hvd_machine *m, hvd_time now)
 {
 	bool waited_for = hvd_machine_count(m, HVD_WORKER_READY) > 0;
@@ -141,8 +141,8 @@ static void wait_for_members(struct hvd_machine *m, hvd_time now)
 		end_silent(m, now);
 }
 
-/* The members have not connected to each other yet. Has one of them gone without a replacement, or does it take too
- * long? True: then the job has ended. */
+/* The members have not connected to each other yet. If one of them has gone without a replacement, or it takes too
+ * long, end the job and return true. */
 static bool cannot_connect(struct hvd_machine *m, hvd_time now)
 {
 	/* When a member has died, the others cannot connect any more. Horovod's initialisation fails within this
@@ -160,14 +160,15 @@ static bool cannot_connect(struct hvd_machine *m, hvd_time now)
 		return false;
 	if (missing)
 		hvd_err_set(&why, HVD_E_FAILED,
-			    "rank %d went while the ranks of generation %d were connecting to each other, and the "
-			    "others cannot be freed from that",
+			    "rank %d was lost while the ranks of generation %d were connecting to each other, and "
+			    "the others cannot recover from that",
 			    missing->rank, m->generation);
 	else
-		hvd_err_set(&why, HVD_E_TIMEOUT, "the ranks of generation %d have not met within %g seconds%s",
+		hvd_err_set(&why, HVD_E_TIMEOUT,
+			    "the ranks of generation %d did not connect to each other within %g seconds%s",
 			    m->generation, m->gen.died ? (double)REPLACE_SECONDS : m->opts.patience,
 			    m->gen.died ? " after one of them failed" : "");
-	hvd_err_hint(&why, "start the job again, from the training's last checkpoint");
+	hvd_err_hint(&why, "restart the job from the last checkpoint of the training");
 	if (missing)
 		hvd_err_host(&why, m->hosts[missing->host].name);
 	hvd_machine_finish(m, &why, m->first_status ? hvd_status_exit(m->first_status) : 1);
@@ -180,7 +181,7 @@ bool hvd_training_step(struct hvd_machine *m, hvd_time now)
 
 	if (!m->gen.connected && cannot_connect(m, now))
 		return false;
-	/* A replacement that was started before another member died is not needed any longer. */
+	/* A replacement that was started before another member died is no longer needed. */
 	for (int r = 0; r < m->now.n && m->gen.died; r++)
 		if (m->now.v[r]->state == HVD_WORKER_STARTING)
 			hvd_worker_stop(m, m->now.v[r], true);
@@ -194,7 +195,7 @@ bool hvd_training_step(struct hvd_machine *m, hvd_time now)
 		return true;
 	}
 	if (m->gen.died)
-		hvd_generation_drop(m); /* it was planned with the member that has died */
+		hvd_generation_drop(m); /* it includes the member that has died */
 	if (ready == 0 && !m->gen.died && !m->gen.success && m->gen.connected)
 		return check_hosts(m, now);
 	if (m->gen.success || (ready == 0 && !m->gen.died))

@@ -7,14 +7,14 @@
 
 #include <signal.h>
 
-/* Hosts that come do not end a generation that is younger than this, whose ranks may not even have met. */
+/* New hosts do not end a generation that is younger than this, whose ranks may not even have connected. */
 #define YOUNG_SECONDS 10
 /* A host is left out when the first failure of two generations in a row was there, each within this time. */
 #define SOON_SECONDS 600
 
 /* ---- the end of a generation ---- */
 
-/* Have all members end that have not yet. */
+/* End all members that still run. */
 static void end_members(struct hvd_machine *m, hvd_time now)
 {
 	m->gen.ended_all = true;
@@ -29,10 +29,10 @@ static void no_restart_left(struct hvd_machine *m)
 	struct hvd_err why = m->first_failure;
 
 	if (m->opts.max_restarts > 0)
-		hvd_err_hint(&why, "all ranks were started anew %d time%s, as often as --max-restarts lets them",
+		hvd_err_hint(&why, "all ranks were restarted %d time%s, as often as --max-restarts allows",
 			     m->opts.max_restarts, m->opts.max_restarts == 1 ? "" : "s");
 	else
-		hvd_err_hint(&why, "--max-restarts=0 starts nothing anew after a failure");
+		hvd_err_hint(&why, "--max-restarts=0 restarts nothing after a failure");
 	hvd_machine_finish(m, &why, hvd_status_exit(m->first_status));
 }
 
@@ -46,7 +46,7 @@ static void begin_restart(struct hvd_machine *m, hvd_time now)
 		return;
 	}
 	m->restarts++;
-	hvd_info(m->log, "all ranks are started anew, restart %d of %d%s", m->restarts, m->opts.max_restarts,
+	hvd_info(m->log, "restarting all ranks, restart %d of %d%s", m->restarts, m->opts.max_restarts,
 		 left ? ", when the others have ended" : "");
 	end_members(m, now);
 }
@@ -60,7 +60,7 @@ static void over(struct hvd_machine *m, hvd_time now)
 
 /* ---- failures ---- */
 
-/* The host's ranks fail first again and again: it is to be judged. With a cooldown, once is enough. */
+/* Mark a host whose ranks fail first repeatedly for hvd_failure_judge(). With a cooldown, once is enough. */
 static void suspect(struct hvd_machine *m, uint32_t host, hvd_time now)
 {
 	bool soon = now < hvd_after(m->gen.starting_since, SOON_SECONDS);
@@ -97,8 +97,8 @@ static void on_lost(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
 
 /* ---- hosts change ---- */
 
-/* Hosts have come. Is now a time to end the generation for them? Not while it is young, nor while others are coming,
- * since every restart costs what was trained after the last checkpoint. */
+/* There are new hosts: end the generation for them? Not while it is young or more agents are registering, since every
+ * restart loses the training after the last checkpoint. */
 static bool may_grow(struct hvd_machine *m, int slots, hvd_time now)
 {
 	hvd_time young = hvd_after(m->gen.starting_since, YOUNG_SECONDS), settled;
@@ -131,11 +131,11 @@ static void check_hosts(struct hvd_machine *m, hvd_time now)
 	} else if (assignment.n < m->opts.min_np) {
 		if (!m->gen.warned_slots)
 			hvd_warn(m->log,
-				 "%d slots are left, and %d ranks are needed: going on as long as the hosts last",
+				 "%d slots are left, but %d ranks are needed: going on as long as the hosts remain",
 				 assignment.n, m->opts.min_np);
 		m->gen.warned_slots = true;
 	} else if (leaving || may_grow(m, assignment.n, now)) {
-		hvd_info(m->log, "hosts have changed: all ranks are started anew, when they have ended");
+		hvd_info(m->log, "hosts have changed: restarting all ranks when they have ended");
 		m->suspected = false;
 		end_members(m, now);
 	}
@@ -158,11 +158,11 @@ static bool step_running(struct hvd_machine *m, hvd_time now)
 		return m->phase != HVD_OVER;
 	}
 	if (!m->gen.ended_all && !m->gen.success)
-		check_hosts(m, now); /* once a rank has ended well the job is near its end */
+		check_hosts(m, now); /* once a rank has ended with 0, the job is near its end */
 	return false;
 }
 
-/* Can there be as many slots never again? */
+/* Can there never be as many slots again? */
 static bool no_others_come(const struct hvd_machine *m, int need)
 {
 	bool any = false;
@@ -172,7 +172,7 @@ static bool no_others_come(const struct hvd_machine *m, int need)
 	return (m->opts.hosts_stay && hvd_host_manager_left(m) < need) || (m->opts.hosts_end && !any);
 }
 
-/* There are too few slots. True: something was done about it, or the job has ended. */
+/* There are too few slots. True: a ban was lifted, or the job has ended. */
 static bool help_or_give_up(struct hvd_machine *m, int have, int need)
 {
 	struct hvd_err why = m->first_failure;
@@ -185,7 +185,7 @@ static bool help_or_give_up(struct hvd_machine *m, int have, int need)
 		return false;
 	if (!why.code)
 		hvd_err_set(&why, HVD_E_FAILED, "too few hosts are left");
-	hvd_err_hint(&why, "%d slot%s left, and %d ranks are needed; --min-np goes on with fewer", have,
+	hvd_err_hint(&why, "%d slot%s left, but %d ranks are needed; a lower --min-np goes on with fewer", have,
 		     have == 1 ? " is" : "s are", need);
 	hvd_machine_finish(m, &why, m->first_status ? hvd_status_exit(m->first_status) : 1);
 	return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preview.c - hvdrun --dry-run of an elastic job: what would be started on the hosts that are known beforehand. */
+/* preview.c - hvdrun --dry-run of an elastic job: what would be started on the hosts that are known in advance. */
 #include "discovery.h"
 #include "elastic.h"
 
@@ -31,8 +31,8 @@ int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *bac
 	int rc = hvd_discovery_choose(launch, &opts, err);
 
 	if (rc == 0 && opts.hosts.n_hosts == 0) {
-		rc = hvd_err_set(err, HVD_E_USAGE, "--dry-run: which hosts there are is found out when the job runs");
-		hvd_err_hint(err, "run what finds them by hand, or list hosts with --hosts");
+		rc = hvd_err_set(err, HVD_E_USAGE, "--dry-run: the hosts of this job are only known when it runs");
+		hvd_err_hint(err, "list hosts with --hosts for the dry run");
 	}
 	if (rc == 0) {
 		launch->alloc = opts.hosts;

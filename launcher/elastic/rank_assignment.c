@@ -2,7 +2,7 @@
 /*
  * rank_assignment.c - which survivor, or new worker, gets which rank in a next generation.
  *
- * Survivors keep their slots, before new workers get any. machine.h tells the order of ranks.
+ * Survivors keep their slots; new workers get the others. machine.h describes the order of ranks.
  */
 #include "machine_internal.h"
 
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-/* Does this worker have the state of the training? While a generation runs, all of its members do. */
+/* Does this worker have the training state? While a generation runs, all of its members do. */
 static bool carries(const struct hvd_worker *w)
 {
 	return w->state == HVD_WORKER_READY || w->state == HVD_WORKER_RUNNING;
@@ -31,8 +31,8 @@ struct choice {
 	bool carries;
 };
 
-/* The number of slots up to the last one (`first`: the first one) whose worker has the state of the training. Local
- * ranks have no gaps, so that the slots below it have to be filled as well. */
+/* The number of slots up to the last one (`first`: the first one) whose worker has the training state. Local ranks have
+ * no gaps, so the slots below it must be filled as well. */
 static int slots_to_carriers(const struct hvd_machine *m, uint32_t host, bool first)
 {
 	int n = 0;
@@ -53,8 +53,7 @@ static int cmp_choice(const void *a, const void *b)
 }
 
 /* Hosts to use, in the order of their ranks. When none of the usable hosts has a worker with the training's state, the
- * oldest host that has one stays for one more generation, even if it is not listed any more, and hands the state
- * over. */
+ * oldest host that has one stays for one more generation, even if it is no longer listed, and passes the state on. */
 static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct choice *v)
 {
 	bool carried = false;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slot_wait.c - an elastic job waits for slots: how many it needs, how long it waits, and when no wait can help. */
+/* slot_wait.c - an elastic job waits for slots: how many it needs, how long it waits, and when waiting is useless. */
 #include "machine_internal.h"
 
-/* When a host was lost before the first generation, how long it may take to come back before the others begin; at most
- * half of the time for slots. */
+/* If a host is lost before the first generation, the others wait this long for its return; at most half of
+ * --elastic-timeout. */
 #define BACK_SECONDS 20.0
 
-/* When the first generation is to begin without hosts that were lost. */
+/* When the first generation begins without hosts that were lost. */
 static hvd_time without_lost(const struct hvd_machine *m)
 {
 	double half = m->opts.elastic_timeout / 2;
@@ -28,7 +28,7 @@ bool hvd_slots_none_came(struct hvd_machine *m)
 	if (m->generation > 0 || !hvd_host_manager_none_came(m))
 		return false;
 	hvd_err_set(&why, HVD_E_FAILED, "none of the hosts can be used");
-	hvd_err_hint(&why, "what was said of each of them above tells why");
+	hvd_err_hint(&why, "the messages above give the reason for each host");
 	hvd_machine_finish(m, &why, 1);
 	return true;
 }
@@ -38,16 +38,16 @@ static void too_late(struct hvd_machine *m, int have, int need)
 	struct hvd_err why = {0};
 
 	if (have >= need)
-		hvd_err_set(&why, HVD_E_FAILED, "no host that may be used has the state of the training");
+		hvd_err_set(&why, HVD_E_FAILED, "no usable host has the training state");
 	else
 		hvd_err_set(&why, HVD_E_TIMEOUT,
-			    "there were not enough slots for %g seconds: %d, and %d ranks are needed",
+			    "there were not enough slots for %g seconds: %d, but %d ranks are needed",
 			    m->opts.elastic_timeout, have, need);
 	if (have > 0 && have < need)
-		hvd_err_hint(&why, "%s=%d does with these, --elastic-timeout waits longer",
+		hvd_err_hint(&why, "lower %s to %d, or raise --elastic-timeout to wait longer",
 			     have >= m->opts.min_np ? "-np" : "--min-np", have);
 	else
-		hvd_err_hint(&why, "--elastic-timeout waits longer");
+		hvd_err_hint(&why, "raise --elastic-timeout to wait longer");
 	hvd_machine_finish(m, &why, 1);
 }
 
@@ -56,7 +56,7 @@ void hvd_slots_wait(struct hvd_machine *m, int have, int need, hvd_time now)
 	int promised = hvd_host_manager_promised(m, now);
 	hvd_time end;
 
-	/* There are slots enough on hosts that are coming, and these have a time limit of their own. */
+	/* Hosts whose agents are registering have enough slots, and the registration has a time limit of its own. */
 	if (promised >= need)
 		m->waiting_since = now;
 	end = hvd_after(m->waiting_since, m->opts.elastic_timeout);
@@ -65,7 +65,7 @@ void hvd_slots_wait(struct hvd_machine *m, int have, int need, hvd_time now)
 		return;
 	}
 	if (have < need && promised < need && !m->gen.warned_slots && (m->generation || m->n_hosts)) {
-		hvd_info(m->log, "%d slots, and %d ranks are needed: waiting for hosts",
+		hvd_info(m->log, "%d slots, but %d ranks are needed: waiting for hosts",
 			 promised > have ? promised : have, need);
 		m->gen.warned_slots = true;
 	}

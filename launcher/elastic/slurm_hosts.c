@@ -36,8 +36,8 @@ static int known(const struct hvd_alloc *a, const char *name, size_t guess)
 }
 
 /*
- * Slots of a job's host `i`: as the user says here; as our own job's environment tells; tasks per node or, where there
- * are more tasks than nodes, tasks, which somebody must have asked for; GPUs; one.
+ * Slots of a job's host `i`, the first known of: --slots-per-host; those in our own job's environment; tasks per node;
+ * tasks, if there are more tasks than nodes, since only a user asks for that; GPUs; one.
  */
 static int slots_of(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job, size_t i)
 {
@@ -56,7 +56,7 @@ static int slots_of(const struct hvd_discovery_opts *opts, const struct hvd_slur
 	return 1;
 }
 
-/* Is the job about to end? That of the job that hvdrun runs in does not count, for hvdrun ends with it. */
+/* Is the job about to end? The job that hvdrun runs in does not count, because hvdrun ends with it. */
 static bool about_to_end(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job)
 {
 	if (job->id == opts->job || !job->ends)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slurm_hosts.h - turns what Slurm tells about jobs and nodes into hosts and slots. No I/O.
+ * slurm_hosts.h - turns Slurm's data about jobs and nodes into hosts and slots. No I/O.
  */
 #ifndef HVD_SLURM_HOSTS_H
 #define HVD_SLURM_HOSTS_H

@@ -6,36 +6,36 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* When all were told to end: how soon this host's munged is asked, if there are processes left; and how long it may
- * take to answer. */
+/* How soon after the job's end this host's munged is asked, if processes are left, and how long it may take to
+ * answer. */
 #define ASK_SECONDS    2
 #define ANSWER_SECONDS 2.0
 
-/* `bad`: ranks are concerned. */
-static void tell(struct hvd_unheard *unheard, const char *host, const char *why, bool bad)
+/* `bad`: the host has ranks of the last generation, whose output may be incomplete. */
+static void report(struct hvd_unheard *unheard, const char *host, const char *why, bool bad)
 {
 	hvd_log(unheard->job->log, bad ? HVD_LOG_ERROR : HVD_LOG_WARN, "%s: %s%s", host, why,
-		bad ? "; what its ranks wrote last may be missing" : "");
+		bad ? "; the last output of its ranks may be missing" : "");
 	if (bad)
 		hvd_job_failed(unheard->job);
 }
 
-static void tell_of(struct hvd_unheard *unheard, uint32_t host, const char *why)
+static void report_host(struct hvd_unheard *unheard, uint32_t host, const char *why)
 {
-	tell(unheard, hvd_machine_host(unheard->machine, host), why,
-	     unheard->ending && hvd_machine_has_rank(unheard->machine, host));
+	report(unheard, hvd_machine_host(unheard->machine, host), why,
+	       unheard->ending && hvd_machine_has_rank(unheard->machine, host));
 }
 
 static void no_munge(const struct hvd_unheard *unheard, char *text, size_t len)
 {
-	snprintf(text, len, "munged does not answer there, so %s cannot hear that its ranks have ended; ending it",
+	snprintf(text, len, "munged does not answer there, so %s cannot learn that its ranks have ended; ending it",
 		 unheard->job->backend->name);
 }
 
 void hvd_unheard_lost(struct hvd_unheard *unheard, uint32_t host)
 {
 	if (hvd_procs_in_vain(unheard->job->procs, host))
-		tell_of(unheard, host, "the host does not answer");
+		report_host(unheard, host, "the host does not answer");
 }
 
 void hvd_unheard_without_munge(struct hvd_unheard *unheard, uint32_t host)
@@ -44,7 +44,7 @@ void hvd_unheard_without_munge(struct hvd_unheard *unheard, uint32_t host)
 
 	no_munge(unheard, why, sizeof(why));
 	if (hvd_procs_in_vain(unheard->job->procs, host))
-		tell_of(unheard, host, why);
+		report_host(unheard, host, why);
 }
 
 void hvd_unheard_cut_short(struct hvd_unheard *unheard, uint32_t host)
@@ -52,7 +52,7 @@ void hvd_unheard_cut_short(struct hvd_unheard *unheard, uint32_t host)
 	char why[64];
 
 	snprintf(why, sizeof(why), "%s did not end in time", unheard->job->backend->name);
-	tell_of(unheard, host, why);
+	report_host(unheard, host, why);
 }
 
 static void on_own(evutil_socket_t fd, short what, void *arg)
@@ -70,7 +70,7 @@ static void on_own(evutil_socket_t fd, short what, void *arg)
 			any |= hvd_machine_has_rank(unheard->machine, h);
 	gethostname(name, sizeof(name) - 1);
 	no_munge(unheard, why, sizeof(why));
-	tell(unheard, name, why, any);
+	report(unheard, name, why, any);
 }
 
 void hvd_unheard_ending(struct hvd_unheard *unheard)

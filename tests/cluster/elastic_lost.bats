@@ -36,7 +36,7 @@ AGENT='[h]vd-agent host .*--host='
     trains 0 hvdn{1,2,3}
     fault silence hvdn2
     kill_rank hvdn1 0
-    says 5 "all ranks are started anew, restart 1 of 2, when the others have ended"
+    says 5 "restarting all ranks, restart 1 of 2, when the others have ended"
     within 25 trains_so 1 "$(printf '%s\n' hvdn1 hvdn1 hvdn3 hvdn3 hvdn4 hvdn4)"
     stop
     ended 30
@@ -78,7 +78,7 @@ AGENT='[h]vd-agent host .*--host='
     as_root hvdn2 pkill -STOP -f "$AGENT"
     fault node-freeze hvdn3
     kill_rank hvdn4 6
-    says 5 "all ranks are started anew, restart 1 of 1, when the others have ended"
+    says 5 "restarting all ranks, restart 1 of 1, when the others have ended"
     within 15 trains_so 1 "$(printf '%s\n' hvdn1 hvdn1 hvdn4 hvdn4)"
     fault node-thaw hvdn3
     stop
@@ -135,8 +135,8 @@ AGENT='[h]vd-agent host .*--host='
             as_root "$where" pkill -CONT -x munged || fault munged-start "$where"
             ended 30
             exits 1
-            has "$where: munged does not answer there, so srun cannot hear that its ranks have ended; ending it" \
-                "what its ranks wrote last may be missing"
+            has "$where: munged does not answer there, so srun cannot learn that its ranks have ended; ending it" \
+                "the last output of its ranks may be missing"
         done
     done
     assert_no_leftovers 20
@@ -157,7 +157,7 @@ before_first() {
 @test "an agent is killed before the first generation: its host is tried again" {
     before_first
     fault node-thaw hvdn4
-    says 15 "hvdn2 is tried again"
+    says 15 "hvdn2: trying the host again"
     trains 0 hvdn{1,2,3,4}
     stop
     ended 20

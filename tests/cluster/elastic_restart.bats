@@ -48,7 +48,7 @@ beyond() { [[ $(checkpoint) -gt $1 ]]; }
     ended 30
     exits 0
     has "generation 1: 4 ranks on 2 hosts" "rank 3 on hvdn2 failed: killed by signal 9" \
-        "all ranks are started anew, restart 1 of 2, when the others have ended" "generation 3: 4 ranks on 2 hosts"
+        "restarting all ranks, restart 1 of 2, when the others have ended" "generation 3: 4 ranks on 2 hosts"
     has_not "error" "Killed"
     [[ $(sed -E 's/.* on ([^ ]*) .* pid /\1 /' "$WORK/log" | sort -u | wc -l) -eq 12 ]]
 }
@@ -76,10 +76,10 @@ until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
     run on_login salloc -Q -N2 --ntasks-per-node=1 --no-kill hvdrun --max-restarts 2 ./failing
     exits 7
     has "generation 3: 2 ranks on 2 hosts" "error: hvdn2: rank 1 failed: exit code 7" "error: rank 1 on hvdn2 failed first: exit code 7" \
-        "all ranks were started anew 2 times, as often as --max-restarts lets them"
+        "all ranks were restarted 2 times, as often as --max-restarts allows"
     run on_login salloc -Q -N2 --ntasks-per-node=1 --no-kill hvdrun --max-restarts 0 ./failing
     exits 7
-    has "--max-restarts=0 starts nothing anew after a failure"
+    has "--max-restarts=0 restarts nothing after a failure"
     has_not "generation 2"
 }
 

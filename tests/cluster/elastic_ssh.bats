@@ -112,7 +112,7 @@ started() { tail -n "$1" "$WORK/log" 2>/dev/null | sed -E 's/.*(rank .*) local .
     as_root hvdn2 pkill -KILL -u alice
     ended 20
     exits 137
-    has "rank 1 was lost with its host" "1 slot is left, and 2 ranks are needed"
+    has "rank 1 was lost with its host" "1 slot is left, but 2 ranks are needed"
     nobody_left
 }
 

@@ -29,7 +29,7 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
     run on_this "${ELASTIC[@]}" -v --min-np 4 -np 4 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:2:kill -9 $PID'
     exits 0
     has "rank 2 on 127.0.0.1 failed: killed by signal 9 (SIGKILL)"
-    has "the host is used further, for there are not enough others"
+    has "the host is still used, because the other hosts do not have enough slots"
     has "generation 2: 4 ranks on 2 hosts"
     survived 0 1
     sizes 4
@@ -53,15 +53,15 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
     echo "localhost:2" >"$HOSTS"
     run on_this "${ELASTIC[@]}" --min-np 2 -np 2 --reset-limit 0 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:1:kill -9 $PID'
     exits 1
-    has "the ranks have changed 0 times, as often as --reset-limit lets them"
+    has "the ranks have changed 0 times, as often as --reset-limit allows"
 }
 
 @test "the job ends when hosts never come, and when none of them can be used" {
     echo "localhost:2" >"$HOSTS"
     run on_this "${ELASTIC[@]}" --min-np 4 --elastic-timeout 2 true
     exits 1
-    has "2 slots, and 4 ranks are needed: waiting for hosts"
-    has "there were not enough slots for 2 seconds: 2, and 4 ranks are needed"
+    has "2 slots, but 4 ranks are needed: waiting for hosts"
+    has "there were not enough slots for 2 seconds: 2, but 4 ranks are needed"
     echo "elsewhere.invalid:2" >"$HOSTS"
     run on_this "${ELASTIC[@]}" --min-np 2 true
     exits 1

@@ -153,14 +153,14 @@ called() { (($(calls) >= $1)); }
     train 2 1 --host-discovery-script ./discover -np 1 --
     works_with 1
     mode hang
-    says 60 "hosts cannot be looked for at the moment, those known are used on: the discovery script ./discover: it did not end"
-    says 20 "those known are used on: the discovery script ./discover: exit code 3"
+    says 60 "host discovery is failing; keeping the hosts known so far: the discovery script ./discover: it did not end"
+    says 20 "keeping the hosts known so far: the discovery script ./discover: exit code 3"
     wait_for 20 called $(($(calls) + 2))
     mode rubbish
-    says 20 "those known are used on: the discovery script ./discover: line 2 of its output"
+    says 20 "keeping the hosts known so far: the discovery script ./discover: line 2 of its output"
     hosts hvdn1:1 hvdn2:1
     mode well
-    says 20 "hosts are being found again"
+    says 20 "host discovery works again"
     works_with 2
     went_well
     [[ $(grep -c "exit code 3" <<<"$output") -eq 1 ]]

@@ -67,7 +67,7 @@ moves() {
 @test "the reset limit: two changes of hosts are one too many, or just enough" {
     moves 1 --reset-limit 1
     exits 1
-    has "generation 2: 2 ranks on 2 hosts" "the ranks have changed 1 time, as often as --reset-limit lets them"
+    has "generation 2: 2 ranks on 2 hosts" "the ranks have changed 1 time, as often as --reset-limit allows"
     has_not "generation 3"
     rm -f "$LOG"*
     moves 1 --reset-limit 2

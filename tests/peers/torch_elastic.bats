@@ -46,7 +46,7 @@ trains() {
     pkill -KILL -n -f -- "--checkpoint $BATS_TEST_TMPDIR/checkpoint"
     ended 120
     exits 0
-    has "restarts 1" "killed by signal 9" "all ranks are started anew, restart 1 of 1"
+    has "restarts 1" "killed by signal 9" "restarting all ranks, restart 1 of 1"
     diff <(epochs "$OUT") <(epochs "$BATS_FILE_TMPDIR/alone")
 }
 

@@ -732,7 +732,7 @@ static void host_that_does_not_come(void **state)
 	pass(s, 2);
 	assert_true(s->over);
 	assert_int_equal(s->why.code, HVD_E_TIMEOUT);
-	assert_in(s->why.msg, "there were not enough slots for 3 seconds: 2, and 4 ranks are needed");
+	assert_in(s->why.msg, "there were not enough slots for 3 seconds: 2, but 4 ranks are needed");
 	end(s);
 }
 
@@ -761,7 +761,7 @@ static void one_goes_before_they_have_met(void **state)
 	die(s, id_at(s, "a", 0), SIGKILL); /* it had the state for the others */
 	assert_true(s->over);
 	assert_int_equal(s->status, 137);
-	assert_non_null(strstr(s->why.msg, "rank 0 went while the ranks of generation 3 were connecting"));
+	assert_non_null(strstr(s->why.msg, "rank 0 was lost while the ranks of generation 3 were connecting"));
 	end(s);
 }
 
