@@ -133,7 +133,7 @@ static void on_said(json_t *said, void *arg)
 	wait_for_client(control, EV_WRITE, on_writable, CLIENT_SECONDS);
 }
 
-/* The client has closed its end, or says more than it should. */
+/* The client has closed its end, or has sent more than a request. */
 static void on_impatient(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
@@ -236,7 +236,7 @@ void hvd_control_close(struct hvd_control *control)
 
 /* ---- the asking end ---- */
 
-/* Is `name` (LAUNCH/PID) meant by the target? */
+/* Does the target match `name` (LAUNCH/PID)? */
 static bool is_meant(const char *name, const char *target)
 {
 	const char *slash = strrchr(name, '/'), *job = strchr(name, '-');
@@ -250,7 +250,7 @@ static bool is_meant(const char *name, const char *target)
 	       (job[1 + n] == '/' || (job[1 + n] == '.' && !strchr(target, '.')));
 }
 
-/* The names that are meant, of sockets that listen. Anyone may have taken some of them. */
+/* The names of listening sockets that match the target. Other users may own some of them. */
 static void find_names(const char *target, struct hvd_strv *names)
 {
 	hvd_cleanup_fclose FILE *f = fopen("/proc/net/unix", "re");
@@ -292,8 +292,8 @@ static int connect_to(const char *name, int wait_ms)
 	return -1;
 }
 
-/* Connect to the launch of this user's that is meant. Those of which nothing is known at once are asked in turns, if no
- * other is found. -1 with err set. */
+/* Connect to this user's launch that matches the target. Launches that do not answer at once are tried in turns, if no
+ * other matches. -1 with err set. */
 static int find_launch(const char *target, struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0}, busy = {0};

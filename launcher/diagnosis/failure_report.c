@@ -11,12 +11,12 @@
 #include <sys/wait.h>
 
 #define MS INT64_C(1000000)
-/* A host notices the end of a process so late at most, where it is busy: so long after the launch began to end the
- * ranks an error may still be a rank's own. */
+/* A busy host may notice the end of a process this late. So for this long after the launch has begun to end the ranks,
+ * an error may still be a rank's own. */
 #define NOTICED_NS (200 * MS)
 /* How long Slurm may take to kill all ranks. */
 #define TOGETHER_NS (1000 * MS)
-/* What ends ranks so long after the loss of a process of the launch may have another reason. */
+/* Ranks that end later than this after the loss of a process of the launch may have another reason. */
 #define EXPLAINS_NS (60000 * MS)
 /* Ranks that the launch or Slurm ends get SIGTERM first, and SIGKILL not before this. */
 #define KILL_NS (2000 * MS)
@@ -50,9 +50,9 @@ void hvd_failure_report_destroy(struct hvd_failure_report *report)
 	free(report);
 }
 
-/* ---- of which kind a failure is ---- */
+/* ---- kinds of failures ---- */
 
-/* The messages of ranks when others have gone: Python's exceptions and C's errno; Gloo; PyTorch's store and process
+/* The messages of ranks whose peers are gone: Python's exceptions and C's errno; Gloo; PyTorch's store and process
  * groups; NCCL; Horovod; MPI. */
 static const char *const peer_errors[] = {
 	"connection closed",
@@ -216,8 +216,8 @@ static void count_way(struct hvd_failure_report *report, const struct hvd_failur
 	way->count++;
 }
 
-/* Was it ended with all others, and not dying of another's failure already? The interpreter of a rank takes some time
- * to end after a connection error, and the launch does not wait for that. */
+/* Was it ended with all others, and was it not already failing because of another's failure? The interpreter of a rank
+ * takes some time to end after a connection error, and the launch does not wait for that. */
 static bool only_with_all(const struct hvd_failure_report *report, const struct hvd_failure *f)
 {
 	return f->end.cause == HVD_END_WITH_ALL &&
@@ -283,7 +283,7 @@ void hvd_failure_report_lost(struct hvd_failure_report *report, const struct hvd
 	known->host = host;
 }
 
-/* Have several processes gone at once, for an unknown reason? Then all processes of the step were killed, and none
+/* Did several processes end at once, for an unknown reason? Then all processes of the step were killed, and none
  * failed first. The end of a rank that was killed then counts as one of them. */
 static bool gone_at_once(const struct hvd_failure_report *report, const struct hvd_failure *first)
 {

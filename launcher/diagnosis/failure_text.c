@@ -93,7 +93,7 @@ static void span(int64_t first, int64_t from, int64_t to, char buf[80])
 		snprintf(buf, 80, "%s to %s s later", a, b);
 }
 
-/* Those of a kind but for the first failure. False: there are none. */
+/* The failures of a kind, without the first failure. False: there are none. */
 static bool others(const struct hvd_failure_list *list, const struct hvd_failure *first, uint32_t *n, char when[80])
 {
 	uint32_t from = list->n && first == &list->v[0];
@@ -278,7 +278,7 @@ static char *loss_headline(const struct hvd_loss *cause)
 					       : hvd_status_text(cause->status, buf, sizeof(buf)));
 }
 
-/* … and what came of it; `first` may be NULL. */
+/* … and the failures that followed; `first` may be NULL. */
 static char *loss_text(const struct hvd_failure_report *report, const struct hvd_loss *cause,
 		       const struct hvd_failure *first, bool brief)
 {

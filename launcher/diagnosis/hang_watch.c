@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* How long hosts may take to say where their ranks are. */
+/* How long hosts may take to report where their ranks are. */
 #define STACKS_SECONDS 10.0
 
 struct hvd_hang_watch {

@@ -40,7 +40,7 @@ static bool is_users(const char *file)
 	return true;
 }
 
-/* Is this only the way into what was called? */
+/* Is this function only a wrapper around the called one? */
 static bool is_wrapper(const char *name)
 {
 	static const char *const names[] = {"wrapper",    "wrapped",          "inner",
@@ -70,7 +70,8 @@ void hvd_stack_kernel_place(const json_t *process, char out[HVD_STACK_TEXT])
 		 wchan);
 }
 
-/* "all_reduce (train.py:41)"; without Python's lines the innermost function; without a stack what the kernel says. */
+/* "all_reduce (train.py:41)"; without Python's lines the innermost function; without a stack the kernel's
+ * information. */
 void hvd_stack_place(const json_t *process, char out[HVD_STACK_TEXT])
 {
 	const json_t *frames = json_object_get(process, "frames");

@@ -24,7 +24,7 @@ extern char **environ;
 #define ALL_SECONDS  10.0
 #define MAX_OUTPUT   (256 << 20)
 
-/* What Slurm or a launch has set for the place where this program runs is not meant for the step. */
+/* The step's environment: without the variables of Slurm or of a launch that describe this process. */
 static void step_env(struct hvd_strv *env)
 {
 	static const char *const out[] = {"SLURM_", "SRUN_", "SPANK_", "_SLURM_SPANK", "HVD_", "PMI", "SBATCH_"};

@@ -165,7 +165,7 @@ int hvd_job_networks_choose(struct hvd_plan *plan, const struct hvd_plan_group *
 	if (plan->loopback && !one) {
 		hvd_err_set(err, HVD_E_NET, "loopback (lo) connects the ranks of one machine only");
 		return hvd_err_hint(err, "name an interface that connects the hosts (--network-interfaces), or leave "
-					 "the option out to have one found");
+					 "the option out to detect one");
 	}
 	plan->local = one && (plan->loopback || !plan->elastic);
 	if (!one)

@@ -16,7 +16,7 @@ static int lacks_iface(const struct hvd_host_info *node, const char *what, const
 	hvd_err_set(err, HVD_E_USAGE, "there is no usable interface %s%s there, only %s%s%s", what, name, have,
 		    node->dropped ? "; left out: " : "", node->dropped ? node->dropped : "");
 	hvd_err_hint(err, "name interfaces that every host has, by name, pattern (ib*), subnet (10.1.0.0/16) or "
-			  "exclusion (^docker0); or leave the option out to have them found");
+			  "exclusion (^docker0); or leave the option out to detect them");
 	return hvd_err_host(err, node->name);
 }
 
