@@ -405,7 +405,8 @@ static void on_hosts(const struct hvd_alloc *hosts, void *arg)
 
 static void on_leaving(const char *host, double seconds, void *arg)
 {
-	hvd_info(((struct elastic *)arg)->job.log, "%s will be taken away in %.0f s: its ranks are moved now", host, seconds);
+	hvd_info(((struct elastic *)arg)->job.log, "%s will be taken away in %.0f s: its ranks are moved now", host,
+		 seconds);
 }
 
 static void on_signal_ranks(int sig, void *arg)

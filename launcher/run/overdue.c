@@ -51,14 +51,16 @@ static void tell(struct hvd_overdue *od)
 	char *hosts = hvd_strv_join(od->without_munge, ", ");
 
 	if (certain) {
-		hvd_err_set(&why, HVD_E_FAILED,
-			    "all ranks ended %d s ago, but %s cannot learn that those on %s did, because munged does not "
-			    "run there; ending it",
-			    od->seconds, od->program, hosts);
+		hvd_err_set(
+			&why, HVD_E_FAILED,
+			"all ranks ended %d s ago, but %s cannot learn that those on %s did, because munged does not "
+			"run there; ending it",
+			od->seconds, od->program, hosts);
 		hvd_err_hint(&why, "start munged there again; the last output of these ranks may be missing above");
 	} else {
 		hvd_err_set(&why, HVD_E_TIMEOUT,
-			    "all ranks ended %d s ago, but %s is still running, perhaps because of an epilog; Ctrl-C (SIGINT) ends it",
+			    "all ranks ended %d s ago, but %s is still running, perhaps because of an epilog; Ctrl-C "
+			    "(SIGINT) ends it",
 			    od->seconds, od->program);
 	}
 	free(hosts);

@@ -130,7 +130,8 @@ static void announce(struct hvd_time_limit *limit, double left)
 	const int sig = limit->spec->signal_ranks.signal;
 
 	limit->announced = true;
-	hvd_info(limit->log, "the job reaches its time limit in %.0f s: sending SIG%s to all ranks", left, sigabbrev_np(sig));
+	hvd_info(limit->log, "the job reaches its time limit in %.0f s: sending SIG%s to all ranks", left,
+		 sigabbrev_np(sig));
 	hvd_requeue_want(limit->wish, limit->spec, HVD_REQUEUE_LIMIT, NULL);
 	limit->ops->signal_ranks(sig, limit->arg);
 }
@@ -140,7 +141,8 @@ static void end_ranks(struct hvd_time_limit *limit, double left)
 	limit->ended = true;
 	if (!hvd_requeue_wanted(limit->wish, HVD_REQUEUE_LIMIT))
 		return;
-	hvd_info(limit->log, "the job reaches its time limit in %.0f s: ending the ranks, so that it can be requeued", left);
+	hvd_info(limit->log, "the job reaches its time limit in %.0f s: ending the ranks, so that it can be requeued",
+		 left);
 	limit->ops->end(limit->arg);
 }
 
