@@ -115,7 +115,7 @@ static void print_frameworks(const struct hvd_launch_spec *spec)
 	if (spec->init_timeout > 0)
 		printf("# init-timeout: %g seconds\n", spec->init_timeout);
 	if (spec->elastic.max_restarts >= 0)
-		printf("# all ranks are started anew after changes of hosts, and after failures %d time%s at most\n",
+		printf("# all ranks are restarted after changes of hosts, and after failures %d time%s at most\n",
 		       spec->elastic.max_restarts, spec->elastic.max_restarts == 1 ? "" : "s");
 }
 

@@ -152,7 +152,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     on_login touch work/go
     ended 20
     exits_one_of 3 143
-    has "rank 0: its store is lost" "hvd-driver ended before the step (killed by signal 9 (SIGKILL))" \
+    has ": its store is lost" "hvd-driver ended before the step (killed by signal 9 (SIGKILL))" \
         "and there was no rendezvous"
 }
 
