@@ -80,6 +80,18 @@ FAILED: test_addr (build/test_addr.log)
 	[ "${lines[-1]}" = "1 passed, 0 failed, 1 skipped" ]
 }
 
+@test "a flaky test has passed, and is named" {
+	results last pass,test_addr,one, flaky,cluster/mpi.bats,srun,
+	run ./report table "$R" last
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[ "$(row cluster/mpi.bats)" = "cluster/mpi.bats 1 0 0" ]
+	[[ "$output" == *"Flaky on last:
+  cluster/mpi.bats: srun
+"* ]]
+	[ "${lines[-1]}" = "1 passed, 0 failed, 0 skipped, 1 flaky" ]
+}
+
 @test "the page keeps what is written by hand, and lists releases by Slurm's version" {
 	local page=$BATS_TEST_TMPDIR/page.md slurm
 	two_roots

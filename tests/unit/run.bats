@@ -268,8 +268,9 @@ scratch() { find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 	tests 1 -j 2 early/busy.bats early/broken.bats fine
 	says 'Once more, one by one:' 'Failed beside other files' 'early/busy.bats: it' 'FAILED: '
 	[ "$(grep -c '^FAILED: ' <<<"$output")" -eq 1 ]
-	last_line '2 passed, 1 failed, 0 skipped'
+	last_line '1 passed, 1 failed, 0 skipped, 1 flaky'
 	[ "$(grep -c again times)" -eq 2 ]
+	grep -q $'^flaky\t.*/busy.bats\tit\t' "$B/test-logs/results"
 	rm was_here
 	tests 1 early/busy.bats
 	last_line '0 passed, 1 failed, 0 skipped'
@@ -280,7 +281,7 @@ scratch() { find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 	printf '@test "%s" { echo "%s" >>"$B/runs"; %s; }\n' \
 		good g true "${name//\"/\\\"}" b '[[ $(grep -c b "$B/runs") -eq 2 ]]' other o 'skip "it rains"' >"$BATS_TEST_TMPDIR/early/some.bats"
 	tests 0 -j 2 early/some.bats
-	last_line '2 passed, 0 failed, 1 skipped'
+	last_line '1 passed, 0 failed, 1 skipped, 1 flaky'
 	says "early/some.bats: busy (a|b)" "other: it rains"
 	[[ $(xargs -a runs) == "g b o b" ]]
 	{
@@ -289,6 +290,48 @@ scratch() { find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 	} >"$BATS_TEST_TMPDIR/late/some.bats"
 	echo b >"$B/runs"
 	tests 0 -j 2 late/some.bats
-	last_line '2 passed, 0 failed, 1 skipped'
+	last_line '2 passed, 0 failed, 1 skipped, 1 flaky'
+	says '/late/some.bats: (the file)'
 	[[ $(xargs -a runs) == "b s s g b o" ]]
+}
+
+@test "of a program all is repeated, and what had passed before is not flaky" {
+	ok_program steady
+	program busy <<-EOF
+		cd '$B' || exit 1
+		printf '[==========] busy: Running 2 test(s).\n[ RUN      ] good\n[       OK ] good\n[ RUN      ] bad\n'
+		[ -e was_here ] || { touch was_here; printf '[  FAILED  ] bad\n'; exit 1; }
+		printf '[       OK ] bad\n[==========] busy: 2 test(s) run.\n'
+	EOF
+	tests 0 -j 2 steady busy
+	last_line '2 passed, 0 failed, 0 skipped, 1 flaky'
+	says 'busy: bad'
+	program busy <<-EOF
+		printf '[==========] busy: Running 1 test(s).\n[ RUN      ] good\n[       OK ] good\n'
+		[ -e '$B/was_there' ] || { touch '$B/was_there'; exit 1; }
+	EOF
+	tests 0 -j 2 steady busy
+	last_line '2 passed, 0 failed, 0 skipped, 1 flaky'
+	says 'busy: (the file)'
+}
+
+@test "more flaky tests than HVD_TEST_FLAKY are a failure" {
+	local name
+	for name in one two; do
+		bats_file "early/$name.bats" "[ -e $name ] || { touch $name && false; }"
+	done
+	HVD_TEST_FLAKY=1 tests 1 -j 2 early/one.bats early/two.bats
+	says '2 are more than 1'
+	last_line '0 passed, 0 failed, 0 skipped, 2 flaky'
+	rm one two
+	HVD_TEST_FLAKY=2 tests 0 -j 2 early/one.bats early/two.bats
+	last_line '0 passed, 0 failed, 0 skipped, 2 flaky'
+}
+
+@test "the results have the seconds of each test of bats" {
+	printf '@test "%s" { %s; }\n' 'sleeps in 5ms' 'sleep 0.3' skips 'skip "it rains"' fails 'sleep 0.3; false' >"$BATS_TEST_TMPDIR/early/some.bats"
+	tests 1 early/some.bats
+	cut -f 1,3- "$B/test-logs/results" | grep -E $'^pass\tsleeps in 5ms\t\t0\\.[3-9]$'
+	cut -f 1,3- "$B/test-logs/results" | grep -E $'^skip\tskips\tit rains\t0\\.[0-9]$'
+	cut -f 1,3- "$B/test-logs/results" | grep -E $'^fail\tfails\t\t(0\\.[3-9])?$'
 }
