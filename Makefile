@@ -187,28 +187,39 @@ objects: $(patsubst %.cc,$(B)/obj/%.o,$(call obj,$(compiled)))
 unit: $(unit_bin)  ## build and run the unit tests that are programs
 	@$(run_tests) $(unit_bin)
 
+# The first tier, of which make check-unit is a part, is what tests/first-tier names.
+first_tier := --only tests/first-tier
+
 .PHONY: check-unit
-check-unit: all $(unit_bin) $(test_tools)  ## every test that needs no cluster
-	@$(run_tests) $(unit_bin) $(unit_bats)
+check-unit: all $(unit_bin) $(test_tools)  ## the quick tests that need no cluster; half a minute
+	@$(run_tests) $(first_tier) --say 'unit tests, first tier' $(unit_bin) $(unit_bats)
+
+.PHONY: check-unit-all
+check-unit-all: all $(unit_bin) $(test_tools)  ## every test that needs no cluster
+	@$(run_tests) --say 'unit tests' $(unit_bin) $(unit_bats)
 
 .PHONY: check-cluster
 check-cluster: all $(test_tools)  ## every test on a real Slurm on this machine (as root)
-	@$(run_tests) $(cluster_bats)
+	@$(run_tests) --say 'cluster tests' $(cluster_bats)
 
 .PHONY: peers check-peers
 peers:  ## install Horovod, PyTorch and others for the tests that need them, outside of this folder; some minutes
 	@tests/peers/install.sh --all
 
 check-peers: all $(test_tools)  ## every test with real Horovod and PyTorch: make peers first
-	@$(run_tests) $(peers_bats)
+	@$(run_tests) --say 'tests with peers' $(peers_bats)
 
 # What cannot be had its tests are skipped without, and say why; where it should be and is not they fail.
 # The other tests run while it is installed.
 PEERS ?= yes
-.PHONY: check
-check: all $(unit_bin) $(test_tools)  ## run every test; installs Horovod and others besides, unless PEERS=no
-	@$(run_tests) $(if $(filter no,$(PEERS)),,--prepare 'peers=tests/peers/install.sh --all') \
-		$(unit_bin) $(unit_bats) $(cluster_bats) $(peers_bats)
+prepare = $(if $(filter no,$(PEERS)),,--prepare 'peers=$(1)')
+all_tests := $(unit_bin) $(unit_bats) $(cluster_bats) $(peers_bats)
+.PHONY: check check-all
+check: all $(unit_bin) $(test_tools)  ## the first tier of tests, of every kind; installs Horovod and PyTorch besides, unless PEERS=no
+	@$(run_tests) $(first_tier) --say 'first tier' \
+		$(call prepare,tests/peers/install.sh; tests/peers/install.sh --torch) $(all_tests)
+check-all: all $(unit_bin) $(test_tools)  ## run every test; installs Horovod and others besides, unless PEERS=no
+	@$(run_tests) --say 'all tests' $(call prepare,tests/peers/install.sh --all) $(all_tests)
 
 # The suite on other releases of Slurm: in roots of other releases of Debian, outside of this folder.
 ROOTS  ?= trixie sid

@@ -68,5 +68,5 @@ mount --bind "$out/tests" build/test-logs || problem tests "cannot mount the fol
 only=("peers_bats=$(echo tests/peers/*.bats) tests/packages/deb.bats")
 if (($#)); then only=("cluster_bats=$*" "peers_bats="); fi
 # Horovod has been installed before, or cannot be had.
-make -j"$(nproc)" PEERS=no "${side[@]}" "${only[@]}" check </dev/null 2>&1 | tee "$out/tests.log" | grep --line-buffered -E '^(ok|FAIL) '
+make -j"$(nproc)" PEERS=no "${side[@]}" "${only[@]}" check-all </dev/null 2>&1 | tee "$out/tests.log" | grep --line-buffered -E '^(ok|FAIL) '
 [[ -s $out/tests/results || $(compgen -G "$out/tests/*.results") ]] || problem tests "no test has run: $(tail -n 1 "$out/tests.log")"

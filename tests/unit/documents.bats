@@ -45,6 +45,24 @@ named() {
     ((${#missing[@]} == 0)) || { printf '%s\n' "${missing[@]}" && return 1; }
 }
 
+# tests/run looks at the lines for the files that it is to run only.
+@test "every line of tests/first-tier names a file, and a test in it, that is there" {
+    local line file test missing=()
+    while IFS= read -r line; do
+        line=${line#- } file=${line%%: *} test=
+        if [[ $line == *": "* ]]; then test=${line#*: }; fi
+        case $file in
+        test_*) [[ $(compgen -G "tests/unit/$file.c") ]] || missing+=("$line") ;;
+        *)
+            if [[ ! $(compgen -G "tests/$file") ]] || { [[ $test ]] && ! grep -qF "@test \"$test\" {" "tests/$file"; }; then
+                missing+=("$line")
+            fi
+            ;;
+        esac
+    done < <(grep -vE '^(#|$)' tests/first-tier)
+    ((${#missing[@]} == 0)) || { printf 'not there: %s\n' "${missing[@]}" && return 1; }
+}
+
 # A folder of sources that ARCHITECTURE.md does not have in its table is one that nobody finds.
 @test "ARCHITECTURE.md has every folder of sources" {
     local folder missing=()
