@@ -398,10 +398,8 @@ scratch() { find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 	tests 0 -j 2 --only "$PWD/list" early/some.bats
 	[[ $(xargs -a ran) == "s s 1" ]]
 	mkdir "$BATS_TEST_TMPDIR/bin"
-	local tool
-	for tool in /usr/bin/* /bin/*; do
-		[[ $tool == */bats || -e $BATS_TEST_TMPDIR/bin/${tool##*/} ]] || ln -s "$tool" "$BATS_TEST_TMPDIR/bin/"
-	done
+	ln -s -t "$BATS_TEST_TMPDIR/bin" /usr/bin/*
+	rm -f "$BATS_TEST_TMPDIR/bin/bats"
 	PATH=$BATS_TEST_TMPDIR/bin tests 1 --only "$PWD/list" early/some.bats
 	says "some.bats: one: bats is not installed"
 	last_line '0 passed, 0 failed, 1 skipped'
