@@ -151,9 +151,9 @@ cluster_bats := $(sort $(wildcard tests/cluster/*.bats))
 peers_bats   := $(sort $(wildcard tests/peers/*.bats))
 fuzz_bin     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/tests/fuzz/%,$(fuzz_src))
 
-# Files of tests that run side by side: two more than there are processors, for they wait now and then. Tests that fail for
-# the load alone run once more.
-JOBS ?= $(shell expr $$(nproc) + 2)
+# Files of tests that run side by side: three for each processor, for they wait most of their time. Tests that fail for the
+# load alone run once more.
+JOBS ?= $(shell expr $$(nproc) '*' 3)
 run_tests := B='$(B)' tests/run -j '$(JOBS)'
 
 # Programs that tests run.
