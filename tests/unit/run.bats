@@ -8,7 +8,9 @@ setup() {
 	RUN=$BATS_TEST_DIRNAME/../run
 	export B=$BATS_TEST_TMPDIR/build
 	unset HVD_TEST_LIMIT HVD_TEST_LIMIT_BATS HVD_TEST_CLUSTER HVD_TEST_PATIENCE
-	mkdir "$BATS_TEST_TMPDIR/early" "$BATS_TEST_TMPDIR/late" "$B"
+	mkdir "$BATS_TEST_TMPDIR/early" "$BATS_TEST_TMPDIR/late" "$BATS_TEST_TMPDIR/tmp" "$B"
+	# Other runs begin and end on this machine meanwhile.
+	export TMPDIR=$BATS_TEST_TMPDIR/tmp
 	# What the tests leave for each other is here: their /tmp may be their own.
 	cd "$B" || return 1
 }
@@ -213,7 +215,7 @@ nobody() {
 # Where a process namespace can be had, what is in a session of its own ends, too.
 away() { if ((EUID == 0)) && unshare --mount --pid --fork --mount-proc true 2>/dev/null; then echo "setsid "; fi; }
 
-scratch() { find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'hvd-tests.*' | sort; }
+scratch() { find "$TMPDIR" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 
 @test "a file that takes too long is ended, with all that it has started" {
 	local before mark=86399.$BASHPID
