@@ -29,12 +29,27 @@ gets_nothing() {
     [[ " ${*:5} " == *" $said "* ]] || { echo "port $4 of $3 is $said for $1 on $2, not ${*:5}" && return 1; }
 }
 
+# all_get_nothing HOST PORT ANSWER… <"USER FROM"…: gets_nothing for each line, side by side: mostly they wait for an
+# answer that does not come.
+all_get_nothing() {
+    local user from pids=() outs=() i status=0
+    while read -r user from; do
+        outs+=("$BATS_TEST_TMPDIR/attack.${#pids[@]}")
+        gets_nothing "$user" "$from" "$@" >"${outs[-1]}" </dev/null 7<&- &
+        pids+=($!)
+    done
+    for i in "${!pids[@]}"; do
+        wait "${pids[i]}" || { status=1 && cat "${outs[i]}"; }
+    done
+    ((${#pids[@]} > 0)) && return $status
+}
+
 # strangers_get_nothing HOST…: bob tries all that listens on these hosts: from the host itself, from other hosts of the
 # job and from hosts that are not. Only ports with signed messages are open to the network, and $open, if there is one: the
 # port of rank 0's relay for the job's hosts, which tells neither him on that host nor anybody on hvdn4 or hvdlogin
 # anything.
 strangers_get_nothing() {
-    local host where port pid from user said tried=0
+    local host where port pid said tried=0
     for host in "$@"; do
         while read -r -u 7 where port pid; do
             echo "$host: $where $port, process $pid"
@@ -42,16 +57,11 @@ strangers_get_nothing() {
             if on_loopback "$where"; then
                 said=$(attack bob "$host" "$where" "$port" --flood 200) || { echo "$said" && return 1; }
             elif [[ ${open-} == "$port" ]]; then
-                gets_nothing bob "$host" "$host" "$port" silent || return 1
-                for from in hvdn4 hvdlogin; do
-                    for user in bob alice; do
-                        gets_nothing "$user" "$from" "$host" "$port" silent || return 1
-                    done
-                done
+                printf '%s\n' "bob $host" {bob,alice}" hvdn4" {bob,alice}" hvdlogin" |
+                    all_get_nothing "$host" "$port" silent || return 1
             else
-                for from in $(printf '%s\n' "$host" hvdn1 hvdn2 hvdn3 hvdlogin | sort -u); do
-                    gets_nothing bob "$from" "$host" "$port" "signed${quiet:+ $quiet}" || return 1
-                done
+                printf 'bob %s\n' "$host" hvdn1 hvdn2 hvdn3 hvdlogin | sort -u |
+                    all_get_nothing "$host" "$port" "signed${quiet:+ $quiet}" || return 1
             fi
         done 7< <(ports "$host")
     done
