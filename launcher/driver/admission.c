@@ -2,6 +2,7 @@
 /* admission.c - from registered hosts to admitted ones: the rendezvous is opened, agents probe, the planner decides. */
 #include "agent_registry_internal.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "measure.h"
 #include "plan_delivery.h"
@@ -46,7 +47,7 @@ static void order_probe(struct hvd_agent_registry *agents, const uint32_t *hosts
 	if (!host->client)
 		return;
 	order = hvd_probe_order(&agents->table, hosts, n, i, ms > half ? half + 1 : ms, tries_all(agents), addrs);
-	if (agents->barrier == HVD_BARRIER_ALL && agents->opts->spec->preflight && !host->check.known)
+	if (agents->opts->spec->preflight && !host->check.known)
 		add_preflight(agents->opts->spec, order, half);
 	hvd_conn_send(host->client->conn, order);
 }
@@ -102,10 +103,29 @@ static void admit(struct hvd_agent_registry *agents, uint32_t h)
 	agents->ops->admitted(h, agents->arg);
 }
 
+/* AS_THEY_COME: is the host bad by --preflight? Then it is lost, and is looked at again when it is tried again. */
+static bool lose_bad(struct hvd_agent_registry *agents, uint32_t host)
+{
+	struct hvd_err why = {0};
+	const char *hint = "";
+	hvd_cleanup_free char *bad = agents->opts->spec->preflight
+					     ? hvd_preflight_bad(&agents->table, HVD_STAGE_REPORTED, host, &hint)
+					     : NULL;
+
+	if (!bad)
+		return false;
+	hvd_err_set(&why, HVD_E_FAILED, "%s", bad);
+	hvd_err_hint(&why, "%s", hint);
+	hvd_agent_registry_lose(agents, host, &why, false);
+	return true;
+}
+
 void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host)
 {
 	struct hvd_err why = {0};
 
+	if (lose_bad(agents, host))
+		return;
 	if (hvd_plan_join(&agents->plan, &agents->table, host, &why) == 0) {
 		hvd_relays_join(&agents->plan.relays, &agents->table, host);
 		hvd_agent_registry_open_to_hosts(agents);
@@ -169,8 +189,14 @@ static void decide(struct hvd_agent_registry *agents)
 {
 	enum hvd_stage least = agents->barrier == HVD_BARRIER_ALL ? HVD_STAGE_REGISTERED : HVD_STAGE_REPORTED;
 	struct hvd_err why = {0};
-	int rc = choose(agents, &why);
+	int rc;
 
+	for (uint32_t h = 0; agents->barrier == HVD_BARRIER_AS_THEY_COME && h < agents->table.n; h++)
+		if (agents->table.hosts[h].stage == HVD_STAGE_REPORTED)
+			lose_bad(agents, h);
+	if (agents->table.in_stage[least] == 0 && agents->barrier == HVD_BARRIER_AS_THEY_COME)
+		return;
+	rc = choose(agents, &why);
 	if (rc == 0 && measure(agents))
 		return;
 	if (rc == 0 && agents->opts->spec->spares > 0 && agents->barrier == HVD_BARRIER_ALL) {

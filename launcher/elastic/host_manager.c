@@ -36,8 +36,35 @@ static struct hvd_managed_host *add_host(struct hvd_machine *m, const char *name
 	return h;
 }
 
+/* The job has the ranks of the first hosts that are listed, without the last ones of them, which are the spares. */
+static void set_spares_aside(struct hvd_machine *m, const struct hvd_alloc *hosts)
+{
+	struct hvd_err why = {0};
+	int room = 0;
+
+	if (m->opts.spares == 0 || m->spares_set_aside || hosts->n_hosts == 0)
+		return;
+	m->spares_set_aside = true;
+	for (int i = 0; i < hosts->n_hosts - m->opts.spares; i++)
+		room += hosts->hosts[i].slots;
+	if (room > 0 && room >= m->opts.np) {
+		if (m->opts.max_np == 0)
+			m->opts.max_np = room;
+		if (m->opts.np == 0)
+			m->opts.np = room < m->opts.max_np ? room : m->opts.max_np;
+		if (m->opts.min_np == 0)
+			m->opts.min_np = m->opts.np;
+		return;
+	}
+	hvd_err_set(&why, HVD_E_USAGE, "without %d spare host%s there are %d slots, but the job has %d ranks",
+		    m->opts.spares, m->opts.spares == 1 ? "" : "s", room, m->opts.np);
+	hvd_err_hint(&why, "ask for more hosts, or for spares that have as many slots as the others");
+	hvd_machine_finish(m, &why, hvd_err_status(&why));
+}
+
 void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now)
 {
+	set_spares_aside(m, hosts);
 	for (int i = 0; i < hosts->n_hosts; i++) {
 		struct hvd_managed_host *h = find_host(m, hosts->hosts[i].name);
 
@@ -91,7 +118,7 @@ void hvd_host_manager_lost(struct hvd_machine *m, struct hvd_managed_host *h, en
 	h->again_at = 0;
 	if (m->generation == 0 && !m->short_since)
 		m->short_since = now;
-	if (how != HVD_HOST_LOST || m->opts.hosts_stay || !h->lost)
+	if (how != HVD_HOST_LOST || (m->opts.hosts_stay && m->opts.spares == 0) || !h->lost)
 		return;
 	for (int i = 0; i < h->losses && pause < AGAIN_MOST_SECONDS; i++)
 		pause *= 2;
@@ -99,15 +126,18 @@ void hvd_host_manager_lost(struct hvd_machine *m, struct hvd_managed_host *h, en
 	h->again_at = hvd_after(now, pause < AGAIN_MOST_SECONDS ? pause : AGAIN_MOST_SECONDS);
 }
 
-/* Does the job have fewer slots than -np asks for? */
+/* Does the job have fewer slots than -np asks for, or fewer spare hosts than --spares? */
 static bool is_short(const struct hvd_machine *m, hvd_time now)
 {
 	int64_t slots = 0;
+	int spares = 0;
 
 	for (uint32_t k = 0; k < m->n_hosts; k++)
-		if (wanted(&m->hosts[k], now))
+		if (wanted(&m->hosts[k], now)) {
+			spares += slots >= m->opts.np;
 			slots += m->hosts[k].slots;
-	return (slots < m->opts.np || slots < m->opts.min_np) && !m->gen.success;
+		}
+	return (slots < m->opts.np || slots < m->opts.min_np || spares < m->opts.spares) && !m->gen.success;
 }
 
 /* Start agents again on hosts that were lost and whose pause is over. */
@@ -182,6 +212,40 @@ bool hvd_host_manager_settled(struct hvd_machine *m, int slots, hvd_time now)
 		return true;
 	hvd_machine_wake(m, end);
 	return false;
+}
+
+/* ---- places ---- */
+
+void hvd_host_manager_move_places(struct hvd_machine *m, hvd_time now)
+{
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		struct hvd_managed_host *gone = &m->hosts[k], *next = NULL;
+		uint64_t order = gone->order;
+
+		if (gone->place == 0 || hvd_host_manager_usable(gone, now))
+			continue;
+		for (uint32_t j = 0; j < m->n_hosts; j++) {
+			struct hvd_managed_host *h = &m->hosts[j];
+
+			if (h->place == 0 && h->slots >= gone->place && hvd_host_manager_usable(h, now) &&
+			    (!next || h->order < next->order))
+				next = h;
+		}
+		if (!next)
+			continue;
+		next->place = gone->place;
+		gone->place = 0;
+		gone->order = next->order;
+		next->order = order;
+	}
+}
+
+void hvd_host_manager_set_places(struct hvd_machine *m)
+{
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		m->hosts[k].place = 0;
+	for (int r = 0; r < m->now.n; r++)
+		m->hosts[m->now.v[r]->host].place++;
 }
 
 /* ---- bans ---- */

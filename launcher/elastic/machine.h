@@ -56,6 +56,8 @@
  *     hosts that appear together.
  *   - A member ends with 0: the others go on, and changes of hosts have no effect any more. The job ends when all
  *     members have ended. If one fails before that, all restart.
+ *   - The ranks of hosts that stay keep their numbers. A host without ranks, as a spare one, takes the place of a host
+ *     that has gone: it gets its ranks. If that one comes back, it is the spare.
  *   - A host that has had the first failure of two generations in a row, each soon after its start, is left out, if the
  *     others are enough. With a cooldown a host is left out after each failure.
  * Ops that are never called: answer, notify, kill_connections. Events that are ignored: arrived, connected, ready,
@@ -75,8 +77,9 @@
 
 struct hvd_machine_opts {
 	int np;           /* the first generation has at least this many ranks, unless a host is lost before it */
-	int min_np;       /* each later one; also the first one, after such a loss */
+	int min_np;       /* each later one; also the first one, after such a loss; 0 = np */
 	int max_np;       /* 0 = any number */
+	int spares;       /* so many of the first hosts have no rank at first. Without max_np: the last ones */
 	int reset_limit;  /* generations after the first, without those that fill up a smaller one; -1 = any number */
 	bool restart;     /* PyTorch's policy; it has no reset limit */
 	int max_restarts; /* … after so many failures at most */

@@ -38,6 +38,9 @@ void hvd_machine_host_here(struct hvd_machine *m, uint32_t host, hvd_time now)
 	m->hosts[host].tried = true;
 	m->gen.notified = false;
 	step(m, now);
+	if (m->opts.spares > 0 && m->phase == HVD_RUNNING && m->now.n == m->opts.max_np &&
+	    !hvd_machine_has_rank(m, host))
+		hvd_info(m->log, "%s is a spare host", m->hosts[host].name);
 }
 
 void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now)

@@ -40,6 +40,8 @@ struct hvd_managed_host {
 	hvd_time banned_until; /* 0 = it is not banned */
 	hvd_time banned_at;
 	int bans, spared;
+	int place;     /* PyTorch's policy: so many ranks the host has, or had in the last generation, or will have in
+			* the place of a host that had them */
 	bool tried;    /* its node agent has registered once, or failed to */
 	bool to_judge; /* a worker has failed there; hvd_failure_judge() decides whether that bans it */
 };
@@ -133,6 +135,7 @@ struct hvd_machine {
 	int first_status;
 	hvd_time due;
 	bool warned_limit;
+	bool spares_set_aside;
 };
 
 static inline hvd_time hvd_after(hvd_time t, double seconds)
@@ -161,6 +164,10 @@ static inline int hvd_machine_count(const struct hvd_machine *m, enum hvd_worker
 void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
 bool hvd_host_manager_usable(const struct hvd_managed_host *h, hvd_time now);
 bool hvd_host_manager_banned(const struct hvd_managed_host *h, hvd_time now);
+/* PyTorch's policy, between two generations: hosts without ranks take the places of those that cannot be used. */
+void hvd_host_manager_move_places(struct hvd_machine *m, hvd_time now);
+/* … a generation has begun. */
+void hvd_host_manager_set_places(struct hvd_machine *m);
 /* Start the node agents of usable hosts. End those of hosts that discovery no longer lists or that are unfit, once no
  * worker is left there. */
 void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now);

@@ -21,11 +21,14 @@
 struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *spec)
 {
 	const double silent = spec->elastic.silent, timeout = spec->elastic.timeout;
+	/* How many ranks there are without the spare hosts is known when the hosts are. */
+	const int first = spec->spares > 0 && !spec->ranks.requested ? 0 : spec->elastic.first_np;
 
 	return (struct hvd_machine_opts){
-		.np = spec->elastic.first_np,
-		.min_np = spec->elastic.min_np ? spec->elastic.min_np : spec->elastic.first_np,
+		.np = first,
+		.min_np = spec->elastic.min_np ? spec->elastic.min_np : first,
 		.max_np = spec->elastic.max_np,
+		.spares = spec->spares,
 		.reset_limit = spec->elastic.reset_limit,
 		.restart = spec->elastic.max_restarts >= 0,
 		.max_restarts = spec->elastic.max_restarts,

@@ -198,6 +198,7 @@ static void start(struct hvd_machine *m, const struct hvd_rank_assignment *assig
 		m->now.v[r]->state = HVD_WORKER_RUNNING;
 		m->now.v[r]->fresh = false;
 	}
+	hvd_host_manager_set_places(m);
 	m->phase = HVD_RUNNING;
 	m->first_failure = (struct hvd_err){0};
 	m->first_status = 0;
@@ -205,10 +206,12 @@ static void start(struct hvd_machine *m, const struct hvd_rank_assignment *assig
 
 static bool step_waiting(struct hvd_machine *m, hvd_time now)
 {
-	struct hvd_rank_assignment assignment = hvd_rank_assignment_find(m, now);
+	struct hvd_rank_assignment assignment;
 	int need = hvd_slots_needed(m, now);
 	bool moved = false;
 
+	hvd_host_manager_move_places(m, now);
+	assignment = hvd_rank_assignment_find(m, now);
 	if (assignment.n < need) {
 		moved = help_or_give_up(m, assignment.n, need);
 		if (!moved)

@@ -52,6 +52,11 @@ static int cmp_choice(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
+static int least(int a, int b)
+{
+	return a < b ? a : b;
+}
+
 /* Hosts to use, in the order of their ranks. When none of the usable hosts has a worker with the training's state, the
  * oldest host that has one stays for one more generation, even if it is no longer listed, and passes the state on. */
 static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct choice *v)
@@ -65,6 +70,8 @@ static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct cho
 		struct choice c = {k, h->order, slots_to_carriers(m, k, false), false};
 
 		c.carries = c.slots > 0;
+		if (m->opts.restart && c.slots < h->place)
+			c.slots = least(h->place, h->slots);
 		if (hvd_host_manager_usable(h, now)) {
 			v[n++] = c;
 			carried |= c.carries;
@@ -80,11 +87,6 @@ static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct cho
 	}
 	qsort(v, n, sizeof(*v), cmp_choice);
 	return n;
-}
-
-static int least(int a, int b)
-{
-	return a < b ? a : b;
 }
 
 /* Assign ranks to the first `n` slots of a host: survivors first, then new workers. */

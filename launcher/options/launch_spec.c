@@ -100,8 +100,10 @@ static void set_elastic(struct hvd_launch_spec *spec, const struct hvd_options *
 {
 	const char *silent = hvd_envp_get(envp, "HVD_SILENT_SECONDS");
 	bool fixed = o->max_restarts >= 0 && o->min_np <= 0 && o->max_np <= 0;
-	int min = fixed ? spec->ranks.n : positive(o->min_np), max = fixed ? spec->ranks.n : positive(o->max_np);
-	int np = spec->ranks.n > min ? spec->ranks.n : min;
+	/* A scheduler counts the slots of spare hosts as well. */
+	int n = spec->spares > 0 ? spec->ranks.requested : spec->ranks.n;
+	int min = fixed ? n : positive(o->min_np), max = fixed ? n : positive(o->max_np);
+	int np = n > min ? n : min;
 
 	spec->elastic.on = hvd_options_elastic(o);
 	spec->elastic.min_np = min;

@@ -218,13 +218,10 @@ static int check_stacks(const struct hvd_options *o, struct hvd_err *err)
 
 static int check_spares(const struct hvd_options *o, struct hvd_err *err)
 {
-	if (o->spares <= 0 || (!hvd_options_elastic(o) && !hvd_options_mpi(o)))
+	if (o->spares <= 0 || !hvd_options_mpi(o))
 		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "--spares cannot be used with %s",
-		    hvd_options_elastic(o) ? "an elastic job" : "the MPI controller");
-	return hvd_err_hint(err, "%s",
-			    hvd_options_elastic(o) ? "leave it out: --min-np sets the smallest number of ranks"
-						   : "leave it out: the MPI decides which hosts have ranks");
+	hvd_err_set(err, HVD_E_USAGE, "--spares cannot be used with the MPI controller");
+	return hvd_err_hint(err, "leave it out: the MPI decides which hosts have ranks");
 }
 
 /* The trace is written when the launch has started, which is too late to refuse the option. */

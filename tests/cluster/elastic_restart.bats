@@ -99,6 +99,44 @@ until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
     has "generation 2: 4 ranks on 2 hosts (hvdn1 removed)"
 }
 
+@test "with a spare host: a lost host's ranks move there, and all ranks keep their numbers; one that comes back is the spare" {
+    train 4 --max-restarts 3 --spares 1
+    works_as "size 6 rank 0 on hvdn1 local 0/2 restarts 0" "size 6 rank 1 on hvdn1 local 1/2 restarts 0" \
+        "size 6 rank 2 on hvdn2 local 0/2 restarts 0" "size 6 rank 3 on hvdn2 local 1/2 restarts 0" \
+        "size 6 rank 4 on hvdn3 local 0/2 restarts 0" "size 6 rank 5 on hvdn3 local 1/2 restarts 0"
+    says 5 "hvdn4 is a spare host"
+    # Its agent is started again ten seconds later.
+    as_root hvdn2 pkill -KILL -f 'hvd-agent host'
+    works_as "size 6 rank 0 on hvdn1 local 0/2 restarts 1" "size 6 rank 1 on hvdn1 local 1/2 restarts 1" \
+        "size 6 rank 2 on hvdn4 local 0/2 restarts 1" "size 6 rank 3 on hvdn4 local 1/2 restarts 1" \
+        "size 6 rank 4 on hvdn3 local 0/2 restarts 1" "size 6 rank 5 on hvdn3 local 1/2 restarts 1"
+    says 30 "hvdn2 is a spare host"
+    fault node-kill hvdn3
+    works_as "size 6 rank 0 on hvdn1 local 0/2 restarts 2" "size 6 rank 1 on hvdn1 local 1/2 restarts 2" \
+        "size 6 rank 2 on hvdn4 local 0/2 restarts 2" "size 6 rank 3 on hvdn4 local 1/2 restarts 2" \
+        "size 6 rank 4 on hvdn2 local 0/2 restarts 2" "size 6 rank 5 on hvdn2 local 1/2 restarts 2"
+    stop
+    ended 30
+    exits 0
+    has "generation 2: 6 ranks on 3 hosts (hvdn4 added, hvdn2 removed)" \
+        "generation 3: 6 ranks on 3 hosts (hvdn2 added, hvdn3 removed)"
+}
+
+@test "with a spare host: a host that --preflight finds bad is the one without ranks; too few hosts are an error" {
+    printf '#!/bin/sh\n[ "$(hostname)" != hvdn1 ] || { echo no licence; exit 3; }\n' | script hook
+    begin on_login env HVD_PREFLIGHT_HOOK="$(on_login pwd)/hook" salloc -Q -N3 --ntasks-per-node=2 hvdrun --max-restarts 1 \
+        --spares 1 -np 4 ./restart_worker.py work
+    works_as "size 4 rank 0 on hvdn2 local 0/2 restarts 0" "size 4 rank 1 on hvdn2 local 1/2 restarts 0" \
+        "size 4 rank 2 on hvdn3 local 0/2 restarts 0" "size 4 rank 3 on hvdn3 local 1/2 restarts 0"
+    stop
+    ended 30
+    exits 0
+    has "hvdn1 is left out: the site's program reports: no licence"
+    run on_login salloc -Q -N3 --ntasks-per-node=2 hvdrun --max-restarts 1 --spares 1 -np 5 ./restart_worker.py work
+    exits 2
+    has "without 1 spare host there are 4 slots, but the job has 5 ranks"
+}
+
 # hvdn3 comes when generation 1 is young, hvdn4 a moment later.
 @test "hosts that come change the job once, and not at once; one that goes does at once" {
     hosts hvdn1:1 hvdn2:1

@@ -341,8 +341,70 @@ static void spare_host(void **state)
 	assert_int_equal(s->generations, 4);
 	lose(s, 0, HVD_HOST_LOST);
 	obey(s);
+	/* It takes the place of the one that was lost. */
+	assert_string_equal(host_of(s, 0), "c");
+	assert_string_equal(host_of(s, 2), "b");
+	end(s);
+}
+
+/* --spares without -np: the job has the ranks of the other hosts. What is lost is replaced, rank for rank, and what
+ * comes back is the next spare. */
+static void spares(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.spares = 1, .max_restarts = 9}, "a:2,b:2,c:2,d:4");
+
+	(void)state;
+	assert_int_equal(s->m->now.n, 6);
+	assert_string_equal(host_of(s, 4), "c");
+	lose(s, 1, HVD_HOST_LOST);
+	obey(s);
+	assert_int_equal(s->m->now.n, 6);
+	assert_string_equal(host_of(s, 0), "a");
+	assert_string_equal(host_of(s, 2), "d");
+	assert_string_equal(host_of(s, 3), "d");
+	assert_string_equal(host_of(s, 4), "c");
+	/* It is tried again, as there is no spare host, and ends nothing. */
+	pass(s, 11);
+	assert_true(s->agent[1]);
+	come(s);
+	pass(s, 100);
+	assert_int_equal(s->generations, 2);
+	lose(s, 2, HVD_HOST_LOST);
+	obey(s);
+	assert_int_equal(s->generations, 3);
+	assert_string_equal(host_of(s, 2), "d");
+	assert_string_equal(host_of(s, 4), "b");
+	assert_string_equal(host_of(s, 5), "b");
+	end(s);
+}
+
+/* A spare host with fewer slots than a lost one had ranks holds some of them: others follow on hosts with room. */
+static void small_spare(void **state)
+{
+	struct sim *s =
+		running((struct hvd_machine_opts){.np = 4, .min_np = 4, .max_np = 4, .spares = 2, .max_restarts = 9},
+			"a:2,b:2,c:1,d:1");
+
+	(void)state;
+	lose(s, 0, HVD_HOST_LOST);
+	obey(s);
+	assert_int_equal(s->m->now.n, 4);
 	assert_string_equal(host_of(s, 0), "b");
 	assert_string_equal(host_of(s, 2), "c");
+	assert_string_equal(host_of(s, 3), "d");
+	end(s);
+}
+
+static void too_few_hosts_for_spares(void **state)
+{
+	struct sim *s =
+		begin((struct hvd_machine_opts){.np = 5, .min_np = 5, .max_np = 5, .spares = 1, .max_restarts = 1}, 1);
+
+	(void)state;
+	list(s, "a:2,b:2,c:2");
+	assert_true(s->over);
+	assert_int_equal(s->status, 2);
+	assert_string_equal(s->why.msg, "without 1 spare host there are 4 slots, but the job has 5 ranks");
 	end(s);
 }
 
@@ -700,6 +762,9 @@ int main(void)
 		cmocka_unit_test(hosts_that_go),
 		cmocka_unit_test(host_is_replaced),
 		cmocka_unit_test(spare_host),
+		cmocka_unit_test(spares),
+		cmocka_unit_test(small_spare),
+		cmocka_unit_test(too_few_hosts_for_spares),
 		cmocka_unit_test(lost_host),
 		cmocka_unit_test(lost_while_ending),
 		cmocka_unit_test(lost_host_comes_back),
