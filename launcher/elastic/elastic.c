@@ -10,7 +10,10 @@
 #include "launcher/driver/agent_commands.h"
 #include "launcher/driver/gloo_peers.h"
 #include "launcher/run/job_watch.h"
+#include "lib/process/spawn.h"
 #include "machine.h"
+#include "progress_file.h"
+#include "restart_history.h"
 #include "unheard.h"
 #include "unresponsive_ranks.h"
 
@@ -39,8 +42,11 @@ struct elastic {
 	struct hvd_job_watch *watch;
 	struct hvd_draining leaving;
 	struct hvd_unheard unheard;
-	bool restart; /* PyTorch's policy (machine.h) */
-	int grace;    /* of a worker that is ended, in seconds */
+	struct hvd_restart_history history;
+	struct hvd_progress_file progress; /* of a job with restarts … */
+	int looked_at;                     /* … in this generation, last */
+	bool restart;                      /* PyTorch's policy (machine.h) */
+	int grace;                         /* of a worker that is ended, in seconds */
 	bool output_lost;
 	bool ending; /* ranks and processes were told to end */
 	bool failed; /* the job ends because ranks or hosts have failed */
@@ -159,6 +165,7 @@ static void do_generation(bool prepared, void *arg)
 		finish(&why, 1, el);
 	if (el->restart && !why.code) {
 		hvd_agent_renew(el->agents, hvd_machine_restarts(el->machine));
+		hvd_restart_history_begin(&el->history, el->machine, hvd_now());
 		told_begin(el);
 	}
 }
@@ -177,9 +184,10 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 	struct elastic *el = arg;
 
 	/* Then all of them end. */
-	if (el->restart)
+	if (el->restart) {
 		hvd_elastic_failures_ending(&el->failures);
-
+		hvd_restart_history_ends(&el->history, "hosts have changed", NULL, -1, hvd_now());
+	}
 	hvd_verbose(el->job.log, "%s: ending local rank %d%s", hvd_machine_host(el->machine, w->host), w->slot,
 		    w->removed ? ", which is no longer part of the job" : "");
 	if (w->silent)
@@ -254,6 +262,8 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 	if (*why->hint)
 		hvd_info(el->job.log, "%s", why->hint);
 	hvd_elastic_failures_lose_host(&el->failures, el->machine, host, why->code == HVD_E_TIMEOUT);
+	if (hvd_machine_has_rank(el->machine, host))
+		hvd_restart_history_ends(&el->history, why->msg, hvd_machine_host(el->machine, host), -1, hvd_now());
 	hvd_discovery_nudge(el->discovery);
 	hvd_procs_release(el->job.procs, host, true);
 	hvd_event_queue_add(el->events, unfit ? HVD_EVENT_HOST_UNFIT : HVD_EVENT_HOST_LOST, host, 0);
@@ -277,12 +287,28 @@ static void tell_func(struct elastic *el, uint32_t worker, const struct hvd_rank
 		hvd_runfunc_failed(el->func, (uint32_t)w->rank, hvd_machine_host(el->machine, w->host), end->status);
 }
 
+/* A rank that was not told to end has failed: what has its generation achieved? */
+static void look_for_progress(struct elastic *el, uint32_t worker, int status)
+{
+	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
+	char text[64];
+
+	if (status == 0 || !w || w->state == HVD_WORKER_ENDING || el->looked_at == hvd_machine_generation(el->machine))
+		return;
+	el->looked_at = hvd_machine_generation(el->machine);
+	hvd_status_text(status, text, sizeof(text));
+	hvd_restart_history_ends(&el->history, text, hvd_machine_host(el->machine, w->host), w->rank, hvd_now());
+	if (hvd_progress_file_changed(&el->progress))
+		hvd_machine_progress(el->machine);
+}
+
 static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg)
 {
 	struct elastic *el = arg;
 
 	hvd_elastic_failures_add(&el->failures, el->machine, worker, end);
 	tell_func(el, worker, end);
+	look_for_progress(el, worker, end->status);
 	if (!hvd_draining_exited(&el->leaving, el->machine, end->status))
 		hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, end->status);
 }
@@ -477,6 +503,9 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
 	el->restart = opts.restart;
 	el->grace = (int)opts.grace;
+	hvd_restart_history_init(&el->history, job->result->began);
+	el->progress.pattern = job->launch->spec->elastic.progress_file;
+	hvd_progress_file_changed(&el->progress);
 	if (!el->restart)
 		hvd_strv_add(&job->opts->extra_env, "HOROVOD_ELASTIC=1");
 	el->machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, el, job->log);
@@ -512,6 +541,7 @@ static void cleanup(struct elastic *el)
 	hvd_discovery_destroy(el->discovery);
 	hvd_draining_clear(&el->leaving);
 	hvd_unheard_clear(&el->unheard);
+	hvd_restart_history_clear(&el->history);
 	hvd_job_end_procs(&el->job);
 	hvd_elastic_rv_destroy(el->erv);
 	hvd_job_watch_destroy(el->watch);
@@ -550,8 +580,11 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 	if (rc == 0) {
 		hvd_job_run(&el.job);
 		result->generations = hvd_machine_generation(el.machine);
+		hvd_restart_history_end(&el.history, result, hvd_now(), el.job.log);
 		if (el.failed && !el.job.result->ended_by)
 			hvd_elastic_failures_end(&el.failures, result, el.job.log);
+		if (hvd_machine_idle(el.machine) && !el.job.result->ended_by)
+			result->status = HVD_IDLE_STATUS;
 	}
 	hvd_job_finish(&el.job);
 	if (el.output_lost)

@@ -249,6 +249,6 @@ void hvd_generation_over(struct hvd_machine *m, hvd_time now)
 {
 	hvd_failure_judge(m, now);
 	m->phase = HVD_WAITING;
-	m->waiting_since = now;
+	m->waiting_since = m->over_at = now;
 	m->gen.enough_since = 0;
 }

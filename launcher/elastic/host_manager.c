@@ -36,35 +36,8 @@ static struct hvd_managed_host *add_host(struct hvd_machine *m, const char *name
 	return h;
 }
 
-/* The job has the ranks of the first hosts that are listed, without the last ones of them, which are the spares. */
-static void set_spares_aside(struct hvd_machine *m, const struct hvd_alloc *hosts)
-{
-	struct hvd_err why = {0};
-	int room = 0;
-
-	if (m->opts.spares == 0 || m->spares_set_aside || hosts->n_hosts == 0)
-		return;
-	m->spares_set_aside = true;
-	for (int i = 0; i < hosts->n_hosts - m->opts.spares; i++)
-		room += hosts->hosts[i].slots;
-	if (room > 0 && room >= m->opts.np) {
-		if (m->opts.max_np == 0)
-			m->opts.max_np = room;
-		if (m->opts.np == 0)
-			m->opts.np = room < m->opts.max_np ? room : m->opts.max_np;
-		if (m->opts.min_np == 0)
-			m->opts.min_np = m->opts.np;
-		return;
-	}
-	hvd_err_set(&why, HVD_E_USAGE, "without %d spare host%s there are %d slots, but the job has %d ranks",
-		    m->opts.spares, m->opts.spares == 1 ? "" : "s", room, m->opts.np);
-	hvd_err_hint(&why, "ask for more hosts, or for spares that have as many slots as the others");
-	hvd_machine_finish(m, &why, hvd_err_status(&why));
-}
-
 void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now)
 {
-	set_spares_aside(m, hosts);
 	for (int i = 0; i < hosts->n_hosts; i++) {
 		struct hvd_managed_host *h = find_host(m, hosts->hosts[i].name);
 

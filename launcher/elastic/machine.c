@@ -46,6 +46,16 @@ int hvd_machine_restarts(const struct hvd_machine *m)
 	return m->restarts;
 }
 
+hvd_time hvd_machine_over_at(const struct hvd_machine *m)
+{
+	return m->over_at;
+}
+
+bool hvd_machine_idle(const struct hvd_machine *m)
+{
+	return m->opts.max_idle > 0 && m->idle >= m->opts.max_idle;
+}
+
 const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int rank)
 {
 	return rank >= 0 && rank < m->now.n ? m->now.v[rank] : NULL;

@@ -60,6 +60,8 @@
  *     that has gone: it gets its ranks. If that one comes back, it is the spare.
  *   - A host that has had the first failure of two generations in a row, each soon after its start, is left out, if the
  *     others are enough. With a cooldown a host is left out after each failure.
+ *   - Generations that a rank's failure ends before they have made any progress end the job when there are max_idle of
+ *     them in a row. A generation that is ended by the loss of a host does not count.
  * Ops that are never called: answer, notify, kill_connections. Events that are ignored: arrived, connected, ready,
  * notified, kill_failed.
  */
@@ -75,6 +77,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The exit status of a job that has ended for want of progress. */
+#define HVD_IDLE_STATUS 86
+
 struct hvd_machine_opts {
 	int np;           /* the first generation has at least this many ranks, unless a host is lost before it */
 	int min_np;       /* each later one; also the first one, after such a loss; 0 = np */
@@ -83,8 +88,12 @@ struct hvd_machine_opts {
 	int reset_limit;  /* generations after the first, without those that fill up a smaller one; -1 = any number */
 	bool restart;     /* PyTorch's policy; it has no reset limit */
 	int max_restarts; /* … after so many failures at most */
-	bool hosts_stay;  /* the first list of hosts is the only one, and a lost host never returns */
-	bool hosts_end;   /* when the list of hosts is empty, it stays empty */
+	int max_idle;     /* … so many of them in a row without progress end the job; 0 = any number */
+	/* A generation has made progress if it has lived for so many seconds; below 0: if hvd_machine_progress() says
+	 * so. */
+	double progress_after;
+	bool hosts_stay; /* the first list of hosts is the only one, and a lost host never returns */
+	bool hosts_end;  /* when the list of hosts is empty, it stays empty */
 	/* Seconds. */
 	double elastic_timeout; /* to wait for slots */
 	/* … to wait for a worker to arrive at the rendezvous, once others train; for the members of a generation to
@@ -177,6 +186,8 @@ void hvd_machine_arrived(struct hvd_machine *m, uint32_t worker, hvd_time now);
 void hvd_machine_connected(struct hvd_machine *m, hvd_time now);
 void hvd_machine_ready(struct hvd_machine *m, uint32_t worker, hvd_time now);
 void hvd_machine_exited(struct hvd_machine *m, uint32_t worker, int status, hvd_time now);
+/* PyTorch's policy: the current generation has made progress, as by a checkpoint. */
+void hvd_machine_progress(struct hvd_machine *m);
 void hvd_machine_notified(struct hvd_machine *m, bool heard, hvd_time now);
 void hvd_machine_kill_failed(struct hvd_machine *m, hvd_time now);
 void hvd_machine_tick(struct hvd_machine *m, hvd_time now); /* it is hvd_machine_due() */
@@ -186,8 +197,10 @@ hvd_time hvd_machine_due(const struct hvd_machine *m);
 
 /* ---- state ---- */
 
-int hvd_machine_generation(const struct hvd_machine *m); /* its number; 0 before the first */
-int hvd_machine_restarts(const struct hvd_machine *m);   /* PyTorch's policy: restarts after failures */
+int hvd_machine_generation(const struct hvd_machine *m);   /* its number; 0 before the first */
+int hvd_machine_restarts(const struct hvd_machine *m);     /* PyTorch's policy: restarts after failures */
+hvd_time hvd_machine_over_at(const struct hvd_machine *m); /* … when the last rank of a generation ended; 0 = never */
+bool hvd_machine_idle(const struct hvd_machine *m);        /* … has the job ended for want of progress? */
 /* The member of the current generation with this rank; NULL: none. */
 const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int rank);
 /* Does the host have a rank of the current generation? */

@@ -23,8 +23,35 @@ static void step(struct hvd_machine *m, hvd_time now)
 		m->due = 0;
 }
 
+/* The job has the ranks of the first hosts that are listed, without the last ones of them, which are the spares. */
+static void set_spares_aside(struct hvd_machine *m, const struct hvd_alloc *hosts)
+{
+	struct hvd_err why = {0};
+	int room = 0;
+
+	if (m->opts.spares == 0 || m->spares_set_aside || hosts->n_hosts == 0)
+		return;
+	m->spares_set_aside = true;
+	for (int i = 0; i < hosts->n_hosts - m->opts.spares; i++)
+		room += hosts->hosts[i].slots;
+	if (room > 0 && room >= m->opts.np) {
+		if (m->opts.max_np == 0)
+			m->opts.max_np = room;
+		if (m->opts.np == 0)
+			m->opts.np = room < m->opts.max_np ? room : m->opts.max_np;
+		if (m->opts.min_np == 0)
+			m->opts.min_np = m->opts.np;
+		return;
+	}
+	hvd_err_set(&why, HVD_E_USAGE, "without %d spare host%s there are %d slots, but the job has %d ranks",
+		    m->opts.spares, m->opts.spares == 1 ? "" : "s", room, m->opts.np);
+	hvd_err_hint(&why, "ask for more hosts, or for spares that have as many slots as the others");
+	hvd_machine_finish(m, &why, hvd_err_status(&why));
+}
+
 void hvd_machine_hosts(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now)
 {
+	set_spares_aside(m, hosts);
 	hvd_host_manager_update(m, hosts, now);
 	m->gen.notified = m->gen.warned_slots = false;
 	step(m, now);
@@ -49,6 +76,11 @@ void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_e
 		return;
 	hvd_failure_lose_host(m, host, how, now);
 	step(m, now);
+}
+
+void hvd_machine_progress(struct hvd_machine *m)
+{
+	m->gen.progress = true;
 }
 
 void hvd_machine_arrived(struct hvd_machine *m, uint32_t worker, hvd_time now)

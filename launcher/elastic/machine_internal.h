@@ -86,6 +86,8 @@ struct hvd_generation {
 	hvd_time notify_after; /* when to notify it again after a failure */
 	bool warned_slots;
 	bool ended_all; /* PyTorch's policy: all members are being ended */
+	bool progress;  /* … hvd_machine_progress() */
+	bool host_lost; /* … before any rank has failed */
 	int slots_seen; /* … the number of all slots when enough_since was set */
 };
 
@@ -125,10 +127,12 @@ struct hvd_machine {
 	} phase;
 	int generation, resets;
 	int restarts;     /* PyTorch's policy: after failures */
+	int idle;         /* … generations in a row that have failed without progress */
 	bool suspected;   /* … the last generation failed soon, … */
 	uint32_t suspect; /* … and first on this host */
 	struct hvd_generation gen;
 	hvd_time waiting_since; /* for slots */
+	hvd_time over_at;       /* the last generation was over; 0 = none was */
 	hvd_time short_since;   /* before the first generation: when a host was lost; 0 = none was */
 	hvd_time next_since;    /* when the prepared generation's workers were started */
 	struct hvd_err first_failure;

@@ -32,6 +32,8 @@ struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *s
 		.reset_limit = spec->elastic.reset_limit,
 		.restart = spec->elastic.max_restarts >= 0,
 		.max_restarts = spec->elastic.max_restarts,
+		.max_idle = spec->elastic.max_idle_restarts,
+		.progress_after = spec->elastic.progress_file ? -1 : spec->elastic.restart_window,
 		.grace = spec->elastic.max_restarts >= 0 ? CHECKPOINT_SECONDS : GRACE_SECONDS,
 		.elastic_timeout = timeout,
 		.patience = timeout > PATIENCE_SECONDS ? timeout : PATIENCE_SECONDS,

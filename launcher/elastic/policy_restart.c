@@ -36,6 +36,33 @@ static void no_restart_left(struct hvd_machine *m)
 	hvd_machine_finish(m, &why, hvd_status_exit(m->first_status));
 }
 
+/* A generation has failed. Is there no point in yet another one? */
+static bool is_in_vain(struct hvd_machine *m, hvd_time now)
+{
+	double after = m->opts.progress_after;
+	bool progress = after < 0 ? m->gen.progress : now >= hvd_after(m->gen.starting_since, after);
+
+	if (progress)
+		m->idle = 0;
+	else if (!m->gen.host_lost)
+		m->idle++;
+	return hvd_machine_idle(m);
+}
+
+static void finish_in_vain(struct hvd_machine *m)
+{
+	struct hvd_err why = m->first_failure;
+
+	hvd_err_hint(&why,
+		     m->opts.progress_after < 0
+			     ? "the last %d generation%s ended without a new file of --progress-file "
+			       "(--max-idle-restarts=0 goes on all the same)"
+			     : "the last %d generation%s ended soon after the start (--restart-window, "
+			       "--progress-file; --max-idle-restarts=0 goes on all the same)",
+		     m->idle, m->idle == 1 ? "" : "s");
+	hvd_machine_finish(m, &why, HVD_IDLE_STATUS);
+}
+
 /* A member has failed, for the first time in this generation. */
 static void begin_restart(struct hvd_machine *m, hvd_time now)
 {
@@ -43,6 +70,10 @@ static void begin_restart(struct hvd_machine *m, hvd_time now)
 
 	if (m->restarts >= m->opts.max_restarts) {
 		no_restart_left(m);
+		return;
+	}
+	if (is_in_vain(m, now)) {
+		finish_in_vain(m);
 		return;
 	}
 	m->restarts++;
@@ -91,6 +122,7 @@ static void on_exited(struct hvd_machine *m, struct hvd_worker *w, bool told, hv
 static void on_lost(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
 {
 	(void)now;
+	m->gen.host_lost |= !m->gen.died;
 	m->gen.died = true;
 	hvd_failure_set(m, w, "rank %d was lost with its host", w->rank);
 }

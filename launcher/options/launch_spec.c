@@ -112,6 +112,9 @@ static void set_elastic(struct hvd_launch_spec *spec, const struct hvd_options *
 	spec->elastic.first_np = max && np > max ? max : np > 1 ? np : 1;
 	spec->elastic.reset_limit = o->reset_limit;
 	spec->elastic.max_restarts = o->max_restarts;
+	spec->elastic.max_idle_restarts = o->max_idle_restarts;
+	spec->elastic.progress_file = o->progress_file;
+	spec->elastic.restart_window = o->restart_window;
 	spec->elastic.timeout = o->elastic_timeout;
 	spec->elastic.cooldown_min = positive(o->cooldown_min);
 	spec->elastic.cooldown_max = positive(o->cooldown_max);

@@ -120,6 +120,9 @@ struct hvd_launch_spec {
 		/* At least 0: PyTorch's kind of elastic job, in which all ranks restart after a failure or a
 		 * change of hosts, after failures so many times at most. -1: Horovod's. */
 		int max_restarts;
+		int max_idle_restarts;     /* … in a row without progress: these end the job; 0 = any number */
+		const char *progress_file; /* a pattern of files whose change is progress; NULL = none; not owned */
+		double restart_window;     /* without it: seconds after which a generation has made progress */
 		double silent; /* seconds after which a silent rank is replaced; 0 = the state machine's default */
 	} elastic;
 

@@ -140,6 +140,9 @@ struct hvd_options {
 	char *preflight_hook;     /* a program; NULL = none */
 	char *stacks;             /* --stacks: a job, a step or a process; NULL = not given */
 	int max_restarts;         /* -1 = never restart all ranks */
+	int max_idle_restarts;    /* 0 = any number */
+	char *progress_file;      /* a pattern; NULL = none */
+	double restart_window;    /* seconds */
 	int verbose;              /* how often -v, --verbose or --hvd-verbose */
 	int hvd;                  /* --hvd 1, --no-hvd 0: only the plugin uses it */
 

@@ -102,6 +102,19 @@ static const struct hvd_opt rows[] = {
 		 "the job keeps its size",
 	 .type = HVD_OPT_INT, .at = HVD_AT(max_restarts), .env = "HVD_MAX_RESTARTS",
 	 .shown = "Horovod's kind of elastic job"},
+	{ROW("max-idle-restarts", REQUIRED, ELASTIC, "NUMBER",
+	     "End the job when so many generations in a row have failed without progress"),
+	 .more = "With --max-restarts. A generation has made progress if a file of --progress-file has changed, or "
+		 "else "
+		 "if it lasted for --restart-window. 0: any number. The exit status is 86",
+	 .type = HVD_OPT_INT, .at = HVD_AT(max_idle_restarts), .env = "HVD_MAX_IDLE_RESTARTS", .def = "3"},
+	{ROW("progress-file", REQUIRED, ELASTIC, "PATTERN",
+	     "A new or changed file of this pattern, as a checkpoint, is progress"),
+	 .type = HVD_OPT_STRING, .at = HVD_AT(progress_file), .env = "HVD_PROGRESS_FILE"},
+	{ROW("restart-window", REQUIRED, ELASTIC, "SECONDS",
+	     "Without --progress-file, a generation that lasted for so long has made progress"),
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(restart_window), .env = "HVD_RESTART_WINDOW", .min = 0, .max = 604800,
+	 .def = "600"},
 
 	{ROW("controller", REQUIRED, CONTROLLER, "auto|gloo|mpi|jsrun", "Choose the workers' controller"),
 	 .more = "The same as --gloo, --mpi or --jsrun", .type = HVD_OPT_ENUM, .at = HVD_AT(controller),

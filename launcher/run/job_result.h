@@ -21,10 +21,11 @@ struct hvd_result {
 	int rank_status; /* as from waitpid(2) */
 	/* What --json has of the failures (launcher/diagnosis/failure_report.h); NULL = nothing. The result's own. */
 	json_t *first_failure, *failures;
-	double start_seconds; /* until every rank had its plan */
-	double seconds;       /* all of it */
-	int generations;      /* of an elastic job; else 0 */
-	bool limit_met;       /* … which --reset-limit has ended */
+	json_t *history, *goodput; /* of a job with restarts (launcher/elastic/restart_history.h); else NULL */
+	double start_seconds;      /* until every rank had its plan */
+	double seconds;            /* all of it */
+	int generations;           /* of an elastic job; else 0 */
+	bool limit_met;            /* … which --reset-limit has ended */
 	struct hvd_requeue_wish requeue;
 };
 
@@ -32,7 +33,9 @@ static inline void hvd_result_clear(struct hvd_result *result)
 {
 	json_decref(result->first_failure);
 	json_decref(result->failures);
-	result->first_failure = result->failures = NULL;
+	json_decref(result->history);
+	json_decref(result->goodput);
+	result->first_failure = result->failures = result->history = result->goodput = NULL;
 }
 
 static inline double hvd_result_seconds(const struct hvd_result *result) /* since it began */

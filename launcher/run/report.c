@@ -169,6 +169,10 @@ void hvd_report_result(const struct hvd_result *result, const struct hvd_backend
 					      "how", hvd_status_text(result->rank_status, text, sizeof(text))));
 	if (result->generations)
 		json_object_set_new(out, "generations", json_integer(result->generations));
+	if (result->history) {
+		json_object_set(out, "history", result->history);
+		json_object_set(out, "goodput", result->goodput);
+	}
 	line = json_dumps(out, JSON_COMPACT);
 	fprintf(stderr, "%s\n", line);
 	free(line);

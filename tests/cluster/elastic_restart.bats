@@ -137,6 +137,26 @@ until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
     has "without 1 spare host there are 4 slots, but the job has 5 ranks"
 }
 
+@test "ranks that fail again and again without progress end the job; a checkpoint is progress" {
+    printf '#!/bin/sh\n[ "$RANK" = 1 ] || exec sleep 60\n[ ! -e work/write ] || date >>"work/a checkpoint.pt"
+[ "$TORCHELASTIC_RESTART_COUNT" -lt 4 ] || rm -f work/write\nexit 3\n' | script fails
+    begin on_login salloc -Q -N2 --ntasks-per-node=1 --no-kill hvdrun -np 2 --max-restarts 50 --json ./fails
+    ended 30
+    exits 86
+    has "the last 3 generations ended soon after the start" "rank 1 on hvdn2 failed first: exit code 3" \
+        '"generations":3' '"cause":"exit code 3","host":"hvdn2","rank":1' '"goodput":' "% of"
+    on_login touch work/write
+    begin on_login salloc -Q -N2 --ntasks-per-node=1 --no-kill hvdrun -np 2 --max-restarts 50 --json \
+        --progress-file 'work/*point.pt' ./fails
+    ended 30
+    exits 86
+    has "the last 3 generations ended without a new file of --progress-file" '"generations":8'
+    begin on_login salloc -Q -N2 --ntasks-per-node=1 --no-kill hvdrun -np 2 --max-restarts 4 --max-idle-restarts 0 ./fails
+    ended 30
+    exits 3
+    has "as often as --max-restarts allows"
+}
+
 # hvdn3 comes when generation 1 is young, hvdn4 a moment later.
 @test "hosts that come change the job once, and not at once; one that goes does at once" {
     hosts hvdn1:1 hvdn2:1

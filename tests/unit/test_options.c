@@ -436,7 +436,6 @@ static void test_own(void **state)
 	refused("hvdrun --signal-ranks=USR1 a", "not a signal and a time", "USR1@300");
 	refused("hvdrun --requeue-on=always a", "\"always\" is not known", "limit|node|preempt|ask|hang");
 	refused("hvdrun --stacks=1 a", "starts no command", "leave out the command");
-	refused("hvdrun --spares=1 --min-np=2 a", "--spares cannot be used with an elastic job", "--min-np");
 	refused("hvdrun --spares=1 --mpi -np 2 a", "--spares cannot be used with the MPI controller", "");
 	refused("hvdrun --stderr-lines=1001 a", "out of range", "");
 }

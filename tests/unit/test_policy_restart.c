@@ -395,6 +395,47 @@ static void small_spare(void **state)
 	end(s);
 }
 
+/* Ranks that fail soon after their start, again and again; a lost host does not count, and progress starts anew. */
+static void no_progress(void **state)
+{
+	const bool by_file = *state != NULL;
+	struct sim *s = running((struct hvd_machine_opts){.np = 4,
+							  .min_np = 4,
+							  .max_np = 4,
+							  .spares = 2,
+							  .max_restarts = 20,
+							  .max_idle = 3,
+							  .progress_after = by_file ? -1 : 60},
+				"a:2,b:2,c:2,d:2");
+
+	for (int i = 0; i < 2; i++) {
+		pass(s, by_file ? 1000 : 59);
+		die(s, id_of(s, 1 + i), FAILED);
+		obey(s);
+	}
+	lose(s, 0, HVD_HOST_LOST);
+	obey(s);
+	assert_int_equal(s->generations, 4);
+	pass(s, by_file ? 1 : 61);
+	if (by_file)
+		hvd_machine_progress(s->m);
+	die(s, id_of(s, 0), FAILED);
+	obey(s);
+	for (int i = 0; i < 3; i++) {
+		assert_false(s->over);
+		assert_false(hvd_machine_idle(s->m));
+		pass(s, 1);
+		die(s, id_of(s, 2 + i % 2), FAILED);
+		if (!s->over)
+			obey(s);
+	}
+	assert_true(s->over && hvd_machine_idle(s->m));
+	assert_int_equal(s->status, HVD_IDLE_STATUS);
+	assert_int_equal(s->generations, 7);
+	assert_non_null(strstr(s->why.hint, by_file ? "without a new file" : "soon after the start"));
+	end(s);
+}
+
 static void too_few_hosts_for_spares(void **state)
 {
 	struct sim *s =
@@ -765,6 +806,8 @@ int main(void)
 		cmocka_unit_test(spares),
 		cmocka_unit_test(small_spare),
 		cmocka_unit_test(too_few_hosts_for_spares),
+		cmocka_unit_test(no_progress),
+		cmocka_unit_test_prestate(no_progress, (void *)"by file"),
 		cmocka_unit_test(lost_host),
 		cmocka_unit_test(lost_while_ending),
 		cmocka_unit_test(lost_host_comes_back),

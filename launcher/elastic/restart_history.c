@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "restart_history.h"
+
+#include "lib/base/hostlist.h"
+#include "lib/base/strv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Older generations are counted, but not listed. */
+#define MOST_LISTED 1000
+
+static double seconds(hvd_time from, hvd_time to)
+{
+	return to > from ? (double)((to - from) / 1000000) / 1000 : 0;
+}
+
+void hvd_restart_history_init(struct hvd_restart_history *history, hvd_time began)
+{
+	*history = (struct hvd_restart_history){.began = began, .list = json_array()};
+}
+
+void hvd_restart_history_clear(struct hvd_restart_history *history)
+{
+	json_decref(history->list);
+	*history = (struct hvd_restart_history){0};
+}
+
+/* "hvdn[1-3]": the hosts of the machine's generation. */
+static json_t *hosts_of(const struct hvd_machine *machine)
+{
+	struct hvd_strv names = {0};
+	char *text;
+	json_t *json;
+
+	for (uint32_t k = 0; k < hvd_machine_n_hosts(machine); k++)
+		if (hvd_machine_has_rank(machine, k))
+			hvd_strv_add(&names, hvd_machine_host(machine, k));
+	text = hvd_hostlist_compress(names.v, names.n);
+	json = json_string(text);
+	free(text);
+	hvd_strv_free(&names);
+	return json;
+}
+
+/* The generation has ended; its last rank had gone at `over`. */
+static void close_current(struct hvd_restart_history *history, hvd_time over, hvd_time now)
+{
+	hvd_time failed = history->now.failed ? history->now.failed : over;
+
+	if (!history->now.began)
+		return;
+	history->training += seconds(history->now.began, failed);
+	history->ending += seconds(failed, over);
+	history->waiting += seconds(over, now);
+	json_object_set_new(history->now.entry, "training", json_real(seconds(history->now.began, failed)));
+	json_object_set_new(history->now.entry, "ending", json_real(seconds(failed, over)));
+	history->now.began = history->now.failed = 0;
+}
+
+void hvd_restart_history_begin(struct hvd_restart_history *history, const struct hvd_machine *machine, hvd_time now)
+{
+	if (hvd_machine_generation(machine) <= 1)
+		history->start = seconds(history->began, now);
+	close_current(history, hvd_machine_over_at(machine), now);
+	history->now.began = now;
+	history->now.entry = json_pack("{s:i, s:f, s:o}", "generation", hvd_machine_generation(machine), "began",
+				       seconds(history->began, now), "hosts", hosts_of(machine));
+	json_array_append_new(history->list, history->now.entry);
+	if (json_array_size(history->list) > MOST_LISTED)
+		json_array_remove(history->list, 0);
+}
+
+void hvd_restart_history_ends(struct hvd_restart_history *history, const char *cause, const char *host, int rank,
+			      hvd_time now)
+{
+	if (!history->now.began || history->now.failed)
+		return;
+	history->now.failed = now;
+	json_object_set_new(history->now.entry, "cause", json_string(cause));
+	if (host)
+		json_object_set_new(history->now.entry, "host", json_string(host));
+	if (rank >= 0)
+		json_object_set_new(history->now.entry, "rank", json_integer(rank));
+}
+
+void hvd_restart_history_end(struct hvd_restart_history *history, struct hvd_result *result, hvd_time now,
+			     const struct hvd_log *log)
+{
+	double total = seconds(history->began, now), share;
+
+	close_current(history, now, now);
+	if (json_array_size(history->list) == 0)
+		return;
+	share = total > 0 ? history->training / total : 0;
+	result->history = json_incref(history->list);
+	result->goodput =
+		json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "total", total, "start", history->start, "training",
+			  history->training, "ending", history->ending, "waiting", history->waiting, "goodput", share);
+	if (json_array_size(history->list) > 1)
+		hvd_info(
+			log,
+			"%.1f %% of %.1f s were training; starting took %.1f s, ending ranks %.1f s, waiting for ranks "
+			"to start again %.1f s",
+			share * 100, total, history->start, history->ending, history->waiting);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * restart_history.h - the generations of a job with restarts: when each began and why it ended, and where the time went.
+ *
+ * The time of the job has these parts. start: until the first generation began. training: from the begin of each
+ * generation to its first failure, or to the change of hosts that ended it; the time in which the programs themselves
+ * start is part of it. ending: from then until the last rank had gone. waiting: from then until the next generation
+ * began, as for hosts. goodput is the share of training in all of it, as far as the launcher can see.
+ */
+#ifndef HVD_RESTART_HISTORY_H
+#define HVD_RESTART_HISTORY_H
+
+#include "launcher/run/job_result.h"
+#include "lib/base/log.h"
+#include "lib/job/rank_end.h"
+#include "machine.h"
+
+struct hvd_restart_history {
+	hvd_time began; /* the job */
+	json_t *list;
+	double start, training, ending, waiting; /* seconds of generations that are over */
+	struct {
+		hvd_time began, failed; /* 0 = has not */
+		json_t *entry;
+	} now;
+};
+
+void hvd_restart_history_init(struct hvd_restart_history *history, hvd_time began);
+void hvd_restart_history_clear(struct hvd_restart_history *history);
+
+/* The machine's generation begins. */
+void hvd_restart_history_begin(struct hvd_restart_history *history, const struct hvd_machine *machine, hvd_time now);
+/* Why the current generation ends; only the first reason counts. `rank` below 0: no rank's failure. `host` may be
+ * NULL. */
+void hvd_restart_history_ends(struct hvd_restart_history *history, const char *cause, const char *host, int rank,
+			      hvd_time now);
+/* The job has ended: put the history into the result, and log a summary if there was more than one generation. */
+void hvd_restart_history_end(struct hvd_restart_history *history, struct hvd_result *result, hvd_time now,
+			     const struct hvd_log *log);
+
+#endif
