@@ -5,6 +5,7 @@
 #include "lib/base/key.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/host_info.h"
+#include "lib/net/host_try.h"
 #include "lib/net/iface.h"
 #include "lib/protocol/munge.h"
 #include "preflight.h"
@@ -40,6 +41,8 @@ struct hvd_driver_client {
 	struct hvd_preflight *preflight; /* has looked, or looks, at this host; NULL: was not asked for */
 	json_t *found;                   /* … what it has found; NULL: nothing yet */
 	json_t *report;                  /* of the probe, while the look at the host goes on */
+	struct hvd_host_try *trying;     /* tries another host for the driver; NULL: does not */
+	uint32_t tried;                  /* … the host of this number */
 	bool planned, over, closed;
 	const struct hvd_err *refusal; /* see hvd_driver_client_refuse(); NULL = none */
 };
@@ -179,6 +182,45 @@ static void on_plan(struct hvd_driver_client *agent, const json_t *plan)
 	agent->ops->plan(plan, agent->arg);
 }
 
+static void on_tried(bool answered, void *arg)
+{
+	struct hvd_driver_client *agent = arg;
+
+	hvd_host_try_destroy(agent->trying);
+	agent->trying = NULL;
+	hvd_driver_client_send(
+		agent, json_pack("{s:s, s:I, s:b}", "t", "tried", "n", (json_int_t)agent->tried, "answered", answered));
+}
+
+/* The driver hears nothing from a host: does it answer this one? An address that this host has itself, as of a bridge,
+ * would answer in any case. */
+static void on_try(struct hvd_driver_client *agent, const json_t *order)
+{
+	struct hvd_addr addrs[HVD_HOST_TRY_ADDRS];
+	json_t *list, *entry;
+	int64_t n, port, ms;
+	size_t i, count = 0;
+
+	if (agent->trying || hvd_get_int(order, "n", 0, UINT32_MAX, &n, NULL) != 0 ||
+	    hvd_get_int(order, "p", 1, 65535, &port, NULL) != 0 || hvd_get_int(order, "ms", 1, 60000, &ms, NULL) != 0 ||
+	    hvd_get_array(order, "a", HVD_HOST_TRY_ADDRS, &list, NULL) != 0)
+		return;
+	json_array_foreach(list, i, entry)
+	{
+		const char *text = json_string_value(entry);
+
+		if (text && hvd_addr_parse(text, &addrs[count]) == 0 &&
+		    hvd_host_info_find_addr(&agent->node, &addrs[count]) < 0)
+			count++;
+	}
+	agent->tried = (uint32_t)n;
+	if (count == 0) {
+		on_tried(true, agent); /* nothing speaks against the host */
+		return;
+	}
+	agent->trying = hvd_host_try_begin(agent->base, addrs, count, (in_port_t)port, (int)ms, on_tried, agent);
+}
+
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	struct hvd_driver_client *agent = arg;
@@ -191,7 +233,9 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 		return;
 	}
 	/* The driver sends "end" before the plan when the user has interrupted the start. */
-	if (agent->planned || (agent->begin && strcmp(type, "took") == 0)) {
+	if (agent->planned && strcmp(type, "try") == 0) {
+		on_try(agent, msg);
+	} else if (agent->planned || (agent->begin && strcmp(type, "took") == 0)) {
 		agent->ops->message(msg, agent->arg);
 	} else if (strcmp(type, "failed") == 0 || strcmp(type, "end") == 0) {
 		hvd_err_set(&why, HVD_E_FAILED, "the launch failed");
@@ -500,6 +544,7 @@ void hvd_driver_client_destroy(struct hvd_driver_client *agent)
 		return;
 	if (agent->timer)
 		event_free(agent->timer);
+	hvd_host_try_destroy(agent->trying);
 	hvd_probe_destroy(agent->probe);
 	hvd_preflight_destroy(agent->preflight);
 	json_decref(agent->found);

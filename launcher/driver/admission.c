@@ -7,6 +7,7 @@
 #include "measure.h"
 #include "plan_delivery.h"
 #include "preflight.h"
+#include "silence.h"
 #include "spares.h"
 
 #include <stdlib.h>
@@ -217,6 +218,8 @@ static void decide(struct hvd_agent_registry *agents)
 		return;
 	}
 	agents->phase = HVD_AGENTS_OPEN;
+	if (!agents->plan.local && !agents->opts->loopback && !agents->silence)
+		agents->silence = hvd_silence_watch(agents);
 	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, own_hosts(agents), agents->log);
 	hvd_agent_registry_open_to_hosts(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++)

@@ -4,6 +4,7 @@
 #include "agent_registry_internal.h"
 
 #include "measure.h"
+#include "silence.h"
 #include "spares.h"
 
 #include <string.h>
@@ -171,6 +172,8 @@ void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg)
 		on_report(agents, cl, msg);
 	else if (strcmp(type, "measured") == 0 && cl->role == HVD_ROLE_AGENT)
 		hvd_measure_message(agents->spares.measure, cl->host, msg);
+	else if (strcmp(type, "tried") == 0)
+		hvd_silence_message(agents->silence, cl, msg);
 	else if (strcmp(type, "cannot") == 0)
 		on_cannot(agents, cl, msg);
 	else if (strcmp(type, "activity") == 0)
@@ -203,6 +206,11 @@ void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, v
 			    "the connection to its node agent was lost%s%s", why->code ? ": " : "",
 			    why->code ? why->msg : "");
 		hvd_err_host(&lost, agents->table.hosts[cl->host].name);
+		/* A connection that the kernel has given up says no more about that. */
+		agents->silent_ms = hvd_conn_silent_ms(cl->conn);
+		if (why->code == HVD_E_TIMEOUT && agents->silent_ms < HVD_SILENT_MS)
+			agents->silent_ms = HVD_CONN_WATCH_SECONDS * 1000;
 		hvd_agent_registry_lose(agents, cl->host, &lost, false);
+		agents->silent_ms = 0;
 	}
 }

@@ -4,6 +4,7 @@
 #include "lib/base/hex.h"
 #include "lib/base/random.h"
 #include "lib/base/xalloc.h"
+#include "silence.h"
 #include "spares.h"
 
 #include <stdlib.h>
@@ -62,6 +63,11 @@ void hvd_agent_registry_boot(const struct hvd_agent_registry *agents, struct hvd
 	hvd_plan_ports(agents->opts->spec, &boot->ports, &boot->store_port, &boot->rank_ports);
 	boot->relays = (unsigned)agents->opts->spec->relay_fan_out;
 	boot->network = hvd_relays_ask_own(agents->opts);
+}
+
+unsigned hvd_agent_registry_silent_ms(const struct hvd_agent_registry *agents)
+{
+	return agents->silent_ms;
 }
 
 struct hvd_stacks *hvd_agent_registry_stacks(const struct hvd_agent_registry *agents)
@@ -209,6 +215,7 @@ void hvd_agent_registry_destroy(struct hvd_agent_registry *agents)
 	event_free(agents->ask);
 	event_free(agents->progress);
 	hvd_spares_stop(agents);
+	hvd_silence_destroy(agents->silence);
 	hvd_init_watch_destroy(agents->init_watch);
 	hvd_progress_destroy(agents->rank_progress);
 	hvd_stacks_destroy(agents->stacks);

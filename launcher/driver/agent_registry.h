@@ -37,6 +37,7 @@
  *   {"t":"relay"}                                             your relay has broken the protocol, or there was no room:
  *                                                             it must start again
  *   {"t":"failed"} {"t":"misused"}                            the start has failed; misused: by a wrong option
+ *   {"t":"try", …}                                            silence.h; the answer is {"t":"tried", …}
  *   {"t":"end"}                                               end your ranks and yourself; again: at once
  *   {"t":"signal", "sig":N}                                   send this signal to your ranks
  */
@@ -116,6 +117,8 @@ void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd
 void hvd_agent_registry_end(struct hvd_agent_registry *agents);
 /* AS_THEY_COME: ranks were started, or have made progress (progress.h). */
 void hvd_agent_registry_progress(struct hvd_agent_registry *agents);
+/* AS_THEY_COME: for how many milliseconds the host that `gone` has reported last had not answered before. */
+unsigned hvd_agent_registry_silent_ms(const struct hvd_agent_registry *agents);
 /* The object that asks where the ranks are. The registry owns it. */
 struct hvd_stacks *hvd_agent_registry_stacks(const struct hvd_agent_registry *agents);
 /* Have all connected processes of admitted hosts pass a signal on to their ranks. */

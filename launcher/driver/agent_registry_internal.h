@@ -14,6 +14,8 @@
 #include "planner.h"
 #include "stacks.h"
 
+struct hvd_silence;
+
 struct hvd_agent_registry {
 	struct event_base *base;
 	enum hvd_barrier barrier;
@@ -49,6 +51,8 @@ struct hvd_agent_registry {
 		bool measured;               /* … and is over */
 		struct event *late;          /* hosts that are awaited have no more time; NULL = not yet */
 	} spares;                            /* spares.h */
+	unsigned silent_ms;                  /* hvd_agent_registry_silent_ms() */
+	struct hvd_silence *silence;         /* watches the hosts after the decision; NULL: not yet */
 	bool ended;                          /* hvd_agent_registry_end() */
 	struct hvd_stacks *stacks;
 };

@@ -168,6 +168,11 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	hvd_conn_free(conn);
 }
 
+void hvd_client_lose(struct hvd_client *cl, const struct hvd_err *why)
+{
+	on_closed(cl->conn, why, cl);
+}
+
 static struct hvd_client *take_in(struct hvd_clients *cls, struct hvd_conn *conn)
 {
 	static const struct hvd_conn_ops ops = {

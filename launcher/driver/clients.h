@@ -86,6 +86,8 @@ void hvd_clients_tell(struct hvd_clients *cls, const char *type);
 /* The client's host has a relay of the rendezvous `rv`, whose messages come over the client's connection. */
 void hvd_client_relay(struct hvd_client *cl, struct hvd_rv *rv);
 
+/* The client's host is lost: end as when its connection ends with this error. */
+void hvd_client_lose(struct hvd_client *cl, const struct hvd_err *why);
 /* Close the connection after the queued messages were sent. The client is released at once. */
 void hvd_client_finish(struct hvd_client *cl);
 

@@ -69,6 +69,16 @@ static json_t *network_addrs(const struct hvd_plan *plan, const struct hvd_host_
 	return list;
 }
 
+json_t *hvd_plan_network_addrs(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,
+			       size_t most)
+{
+	json_t *list = plan->local ? json_array() : network_addrs(plan, &table->hosts[host].node, host);
+
+	while (json_array_size(list) > most)
+		json_array_remove(list, most);
+	return list;
+}
+
 json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host)
 {
 	const struct hvd_relay_place *place;

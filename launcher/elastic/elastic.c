@@ -261,7 +261,7 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 	hvd_warn(el->job.log, "%s is left out: %s", hvd_machine_host(el->machine, host), why->msg);
 	if (*why->hint)
 		hvd_info(el->job.log, "%s", why->hint);
-	hvd_elastic_failures_lose_host(&el->failures, el->machine, host, why->code == HVD_E_TIMEOUT);
+	hvd_elastic_failures_lose_host(&el->failures, el->machine, host, hvd_agent_registry_silent_ms(el->agents));
 	if (hvd_machine_has_rank(el->machine, host))
 		hvd_restart_history_ends(&el->history, why->msg, hvd_machine_host(el->machine, host), -1, hvd_now());
 	hvd_discovery_nudge(el->discovery);

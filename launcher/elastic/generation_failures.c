@@ -4,7 +4,6 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/process/spawn.h"
-#include "lib/protocol/conn.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -40,13 +39,12 @@ void hvd_elastic_failures_add(struct hvd_elastic_failures *failures, const struc
 }
 
 void hvd_elastic_failures_lose_host(struct hvd_elastic_failures *failures, const struct hvd_machine *machine,
-				    uint32_t host, bool silent)
+				    uint32_t host, unsigned silent_ms)
 {
-	int64_t since = silent ? HVD_CONN_WATCH_SECONDS * INT64_C(1000000000) : 0;
 	struct hvd_loss loss = {.of = HVD_LOSS_HOST,
 				.host = hvd_machine_host(machine, host),
 				.status = -1,
-				.at = hvd_wall_now() - since};
+				.at = hvd_wall_now() - silent_ms * INT64_C(1000000)};
 
 	if (hvd_machine_has_rank(machine, host))
 		hvd_failure_report_lost(current(failures), &loss);

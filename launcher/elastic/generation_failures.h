@@ -19,9 +19,9 @@ struct hvd_elastic_failures {
 /* A worker has ended. If the machine had it ended, and it reports no error, it has not failed. */
 void hvd_elastic_failures_add(struct hvd_elastic_failures *failures, const struct hvd_machine *machine, uint32_t worker,
 			      const struct hvd_rank_end *end);
-/* A host was lost; `silent`: it has not answered for HVD_CONN_WATCH_SECONDS. */
+/* A host was lost, which has not answered for so many milliseconds. */
 void hvd_elastic_failures_lose_host(struct hvd_elastic_failures *failures, const struct hvd_machine *machine,
-				    uint32_t host, bool silent);
+				    uint32_t host, unsigned silent_ms);
 /* The job ends the ranks of this generation from now on. */
 void hvd_elastic_failures_ending(struct hvd_elastic_failures *failures);
 /* The generation with this number begins. */

@@ -318,14 +318,24 @@ static void set_usual_options(int fd)
 void hvd_conn_watch_host(struct hvd_conn *conn)
 {
 	static const struct option options[] = {
-		{IPPROTO_TCP, TCP_KEEPIDLE, HVD_CONN_WATCH_SECONDS - 8},
-		{IPPROTO_TCP, TCP_KEEPINTVL, 2},
-		{IPPROTO_TCP, TCP_KEEPCNT, 4},
+		{IPPROTO_TCP, TCP_KEEPIDLE, 1},
+		{IPPROTO_TCP, TCP_KEEPINTVL, 1},
+		{IPPROTO_TCP, TCP_KEEPCNT, HVD_CONN_WATCH_SECONDS},
 		/* The kernel sends no keepalive probe while sent data is not acknowledged: this limits that time. */
 		{IPPROTO_TCP, TCP_USER_TIMEOUT, HVD_CONN_WATCH_SECONDS * 1000},
 	};
 
 	set_options(conn->fd, options, sizeof(options) / sizeof(options[0]));
+}
+
+unsigned hvd_conn_silent_ms(const struct hvd_conn *conn)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(conn->fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0 || info.tcpi_state != TCP_ESTABLISHED)
+		return 0;
+	return info.tcpi_last_ack_recv;
 }
 
 struct hvd_conn *hvd_conn_new(struct event_base *base, int fd, bool server, const struct hvd_conn_ops *ops, void *arg)

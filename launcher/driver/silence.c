@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "silence.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/net/host_try.h"
+
+#include <stdlib.h>
+
+/* From one look at all hosts to the next. */
+#define LOOK_MS 500
+/* How long a witness tries. The kernel repeats a lost SYN after a second. */
+#define TRY_MS    1500
+#define WITNESSES 2
+/* Witnesses that do not answer, or reach the host, are not asked again before this. */
+#define AGAIN_SECONDS 4.0
+
+struct asked {
+	uint32_t host, witness[WITNESSES];
+	int n, silent; /* witnesses; and how many of them have not reached it */
+	uint32_t next; /* where to look for witnesses: others than before */
+	hvd_time again;
+};
+
+struct hvd_silence {
+	struct hvd_agent_registry *agents;
+	struct event *look;
+	struct asked *asked;
+	size_t n, room;
+};
+
+static unsigned silent_ms(const struct hvd_host_entry *host)
+{
+	return host->client ? hvd_conn_silent_ms(host->client->conn) : 0;
+}
+
+static struct asked *find(struct hvd_silence *silence, uint32_t host)
+{
+	for (size_t i = 0; i < silence->n; i++)
+		if (silence->asked[i].host == host)
+			return &silence->asked[i];
+	return NULL;
+}
+
+static void forget(struct hvd_silence *silence, struct asked *asked)
+{
+	*asked = silence->asked[--silence->n];
+}
+
+/* Does the host speak, so that it can be asked? */
+static bool is_witness(const struct hvd_agent_registry *agents, uint32_t host)
+{
+	const struct hvd_host_entry *entry = &agents->table.hosts[host];
+
+	return entry->stage == HVD_STAGE_ADMITTED && entry->client && silent_ms(entry) < HVD_SILENT_MS;
+}
+
+static void ask(struct hvd_silence *silence, struct asked *asked)
+{
+	struct hvd_agent_registry *agents = silence->agents;
+	const struct hvd_host_table *table = &agents->table;
+	json_t *addrs = hvd_plan_network_addrs(&agents->plan, table, asked->host, HVD_HOST_TRY_ADDRS);
+	json_t *order = json_pack("{s:s, s:I, s:i, s:o, s:i}", "t", "try", "n", (json_int_t)asked->host, "p",
+				  (int)table->hosts[asked->host].node.port, "a", addrs, "ms", TRY_MS);
+
+	asked->n = asked->silent = 0;
+	asked->again = hvd_deadline_in(AGAIN_SECONDS);
+	for (uint32_t i = 1; json_array_size(addrs) > 0 && i <= table->n && asked->n < WITNESSES; i++) {
+		uint32_t w = (asked->host + asked->next + i) % table->n;
+
+		if (w == asked->host || !is_witness(agents, w))
+			continue;
+		asked->witness[asked->n++] = w;
+		hvd_conn_send(table->hosts[w].client->conn, json_incref(order));
+	}
+	json_decref(order);
+	asked->next += WITNESSES;
+	if (asked->n > 0)
+		hvd_verbose(agents->log, "%s is silent: asking %d other host%s whether it answers",
+			    table->hosts[asked->host].node.name, asked->n, asked->n == 1 ? "" : "s");
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_silence *silence = arg;
+	const struct hvd_host_table *table = &silence->agents->table;
+
+	(void)fd;
+	(void)what;
+	for (uint32_t h = 0; h < table->n; h++) {
+		struct asked *asked = find(silence, h);
+
+		if (table->hosts[h].stage != HVD_STAGE_ADMITTED || silent_ms(&table->hosts[h]) < HVD_SILENT_MS) {
+			if (asked)
+				forget(silence, asked);
+			continue;
+		}
+		if (!asked) {
+			if (silence->n == silence->room) {
+				silence->room = silence->room ? 2 * silence->room : 8;
+				silence->asked = hvd_xrealloc(silence->asked, silence->room, sizeof(*silence->asked));
+			}
+			asked = &silence->asked[silence->n++];
+			*asked = (struct asked){.host = h};
+		}
+		if (asked->again <= hvd_now())
+			ask(silence, asked);
+	}
+}
+
+static void lose(struct hvd_silence *silence, const struct asked *asked)
+{
+	const struct hvd_host_table *table = &silence->agents->table;
+	struct hvd_client *cl = table->hosts[asked->host].client;
+	struct hvd_err why = {0};
+
+	hvd_err_set(&why, HVD_E_TIMEOUT, "it has not answered for %.1f seconds, and does not answer %s%s%s either",
+		    silent_ms(&table->hosts[asked->host]) / 1000.0, table->hosts[asked->witness[0]].node.name,
+		    asked->n > 1 ? " and " : "", asked->n > 1 ? table->hosts[asked->witness[1]].node.name : "");
+	if (cl)
+		hvd_client_lose(cl, &why);
+}
+
+void hvd_silence_message(struct hvd_silence *silence, const struct hvd_client *cl, const json_t *msg)
+{
+	struct asked *asked, lost;
+	int64_t host;
+
+	if (!silence || cl->role != HVD_ROLE_AGENT || hvd_get_int(msg, "n", 0, UINT32_MAX, &host, NULL) != 0)
+		return;
+	asked = find(silence, (uint32_t)host);
+	if (!asked || silent_ms(&silence->agents->table.hosts[host]) < HVD_SILENT_MS)
+		return;
+	for (int i = 0; i < asked->n; i++) {
+		if (asked->witness[i] != cl->host)
+			continue;
+		if (json_is_true(json_object_get(msg, "answered"))) {
+			hvd_verbose(silence->agents->log, "%s is silent, but answers %s",
+				    silence->agents->table.hosts[host].node.name,
+				    silence->agents->table.hosts[cl->host].node.name);
+			asked->n = 0;
+		} else if (++asked->silent == asked->n) {
+			lost = *asked;
+			forget(silence, asked);
+			lose(silence, &lost);
+		}
+		return;
+	}
+}
+
+struct hvd_silence *hvd_silence_watch(struct hvd_agent_registry *agents)
+{
+	struct hvd_silence *silence = hvd_xcalloc(1, sizeof(*silence));
+
+	silence->agents = agents;
+	silence->look = event_new(agents->base, -1, EV_PERSIST, on_look, silence);
+	if (!silence->look)
+		abort();
+	event_add(silence->look, &(struct timeval){.tv_usec = LOOK_MS * 1000});
+	return silence;
+}
+
+void hvd_silence_destroy(struct hvd_silence *silence)
+{
+	if (!silence)
+		return;
+	event_free(silence->look);
+	free(silence->asked);
+	free(silence);
+}
