@@ -64,8 +64,9 @@ void hvd_restart_history_begin(struct hvd_restart_history *history, const struct
 		history->start = seconds(history->began, now);
 	close_current(history, hvd_machine_over_at(machine), now);
 	history->now.began = now;
-	history->now.entry = json_pack("{s:i, s:f, s:o}", "generation", hvd_machine_generation(machine), "began",
-				       seconds(history->began, now), "hosts", hosts_of(machine));
+	history->now.entry = json_pack("{s:i, s:f, s:f, s:o}", "generation", hvd_machine_generation(machine), "time",
+				       (double)hvd_wall_now() / 1e9, "began", seconds(history->began, now), "hosts",
+				       hosts_of(machine));
 	json_array_append_new(history->list, history->now.entry);
 	if (json_array_size(history->list) > MOST_LISTED)
 		json_array_remove(history->list, 0);
