@@ -214,10 +214,12 @@ check-peers: all $(test_tools)  ## every test with real Horovod and PyTorch: mak
 PEERS ?= yes
 prepare = $(if $(filter no,$(PEERS)),,--prepare 'peers=$(1)')
 all_tests := $(unit_bin) $(unit_bats) $(cluster_bats) $(peers_bats)
-.PHONY: check check-all
+.PHONY: check check-all check-rest
 check: all $(unit_bin) $(test_tools)  ## the first tier of tests, of every kind; installs Horovod and PyTorch besides, unless PEERS=no
 	@$(run_tests) $(first_tier) --say 'first tier' \
 		$(call prepare,tests/peers/install.sh; tests/peers/install.sh --torch) $(all_tests)
+check-rest: all $(unit_bin) $(test_tools)  ## the tests that make check does not run
+	@$(run_tests) --not tests/first-tier --say 'second tier' $(call prepare,tests/peers/install.sh --all) $(all_tests)
 check-all: all $(unit_bin) $(test_tools)  ## run every test; installs Horovod and others besides, unless PEERS=no
 	@$(run_tests) --say 'all tests' $(call prepare,tests/peers/install.sh --all) $(all_tests)
 

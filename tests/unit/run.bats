@@ -140,7 +140,7 @@ cmocka_output() {
 	for wrong in "-j" "-j 0" "-j x" "--jobs 3" "--prepare" "--only" "--only /nowhere"; do
 		# shellcheck disable=SC2086 # two words
 		tests 2 $wrong
-		says "usage: tests/run [-j N] [--only LIST]"
+		says "usage: tests/run [-j N] [--only LIST | --not LIST]"
 	done
 }
 
@@ -364,7 +364,7 @@ scratch() { find "$TMPDIR" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 	grep -q '^1 passed, 1 failed, 0 skipped' out
 }
 
-@test "--only: the tests that a list names, and no others" {
+@test "--only: the tests that a list names, and no others; --not: these others" {
 	local file
 	for file in early late; do
 		printf '@test "%s" { echo "%s" >>"$B/ran"; }\n' "it (really) works: \\\"so\\\"" "$file-1" "it works" "$file-2" other "$file-3" \
@@ -385,6 +385,10 @@ scratch() { find "$TMPDIR" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 	[[ $(sort ran | xargs) == "a c early-1 early-2 early-all late-1" ]]
 	last_line '6 passed, 0 failed, 0 skipped'
 	says '5 of 5 files'
+	rm ran
+	tests 0 -j 2 --not "$PWD/list" test_{a,b,c} {early,late}/{some,all}.bats
+	[[ $(sort ran | xargs) == "b early-3 late-2 late-3 late-all" ]]
+	last_line '5 passed, 0 failed, 0 skipped'
 	# Not what has been renamed.
 	echo "$BATS_TEST_TMPDIR/late/some.bats: it works no longer" >>list
 	tests 2 --only "$PWD/list" test_{a,b,c} {early,late}/{some,all}.bats
