@@ -13,6 +13,8 @@
 #define WITNESSES 2
 /* Witnesses that do not answer, or reach the host, are not asked again before this. */
 #define AGAIN_SECONDS 4.0
+/* Others are asked about so many hosts at a time, at most: if more are silent, it is rather this host that is cut off. */
+#define MOST 64
 
 struct asked {
 	uint32_t host, witness[WITNESSES];
@@ -24,8 +26,8 @@ struct asked {
 struct hvd_silence {
 	struct hvd_agent_registry *agents;
 	struct event *look;
-	struct asked *asked;
-	size_t n, room;
+	struct asked asked[MOST];
+	size_t n;
 };
 
 static unsigned silent_ms(const struct hvd_host_entry *host)
@@ -94,11 +96,9 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 				forget(silence, asked);
 			continue;
 		}
+		if (!asked && silence->n == MOST)
+			continue;
 		if (!asked) {
-			if (silence->n == silence->room) {
-				silence->room = silence->room ? 2 * silence->room : 8;
-				silence->asked = hvd_xrealloc(silence->asked, silence->room, sizeof(*silence->asked));
-			}
 			asked = &silence->asked[silence->n++];
 			*asked = (struct asked){.host = h};
 		}
@@ -164,6 +164,5 @@ void hvd_silence_destroy(struct hvd_silence *silence)
 	if (!silence)
 		return;
 	event_free(silence->look);
-	free(silence->asked);
 	free(silence);
 }
