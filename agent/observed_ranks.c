@@ -380,7 +380,7 @@ void hvd_observed_ranks_pass_on(int spare, struct hvd_step_tasks *tasks)
 			break;
 		if (p.waits[p.n].revents & POLLIN)
 			take_spare(&p, spare);
-		else if (p.waits[p.n].revents)
+		if (p.waits[p.n].revents & ~POLLIN) /* all that was sent has been taken */
 			spare = -1;
 		pass_all(&p, &view);
 	}
