@@ -1,0 +1,91 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Each ending of a launch by each kind of start: the status, what the message names, the time it takes, and that
+# nothing is left. The lines are a table: STARTER ENDING STATUS SECONDS TEXT…, which endings.bash explains. What is
+# special of one kind of start has its place in other files.
+
+load helpers
+load launch
+load sshd
+load lsf
+load endings
+
+# Slurm itself is slow to notice a lost host: what is tested here is what the launch does by itself.
+setup_file() {
+    suite_up --nodes 2 --slurm-conf SlurmdTimeout=120
+    standins_up hvdlogin hvdn1 hvdn2
+    if sshd_can; then sshd_prepare hvdn1 hvdn2; fi
+    as_user alice bash -c '(umask 077; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d " \n" >key)'
+}
+teardown_file() { cluster_down; }
+# A cell that ends well has left nothing.
+teardown() {
+    local host
+    if [[ ${BATS_TEST_COMPLETED-} ]]; then return 0; fi
+    for host in hvdlogin hvdn1 hvdn2; do as_root "$host" pkill -KILL -u alice || true; done
+    cluster_mend
+    daemons_again
+}
+
+# What is said by several kinds of start. (tests/run takes the last brace of a line for the beginning of the test.)
+CODE="exit code 7" SIGNAL="killed by signal 9 (SIGKILL)"
+FIRST="error: rank 2 on hvdn2 failed first:" FIRST_HERE="error: rank 2 on localhost failed first:"
+OTHERS="; ending the other ranks"
+INTERRUPTED="hvdrun: interrupted: ending the ranks"
+AGENT="error: hvdn2: the node agent (hvd-agent, pid "
+RANKS="was killed by signal 9 (SIGKILL); ranks 2, 3 on hvdn2 have not called init_process_group and cannot rendezvous any \
+longer; ending the launch"
+LOST="error: hvdn2: the connection to its node agent was lost; ending the "
+
+# -- A rank exits with a status. srun's own is the highest of all ranks'; the report has that of the rank.
+@test "a rank exits with 7: srun --hvd" { ends srun exit 143 10 "hvdn2: task 2: Exited with exit code 7" "hvd: $FIRST $CODE" "the status of the launch is 7,"; }
+@test "a rank exits with 7: hvdrun by srun" { ends step exit 7 10 "hvdrun: $FIRST $CODE" "$CODE$OTHERS"; }
+@test "a rank exits with 7: hvdrun over ssh" { ends ssh exit 7 10 "hvdrun: $FIRST $CODE" "$CODE$OTHERS"; }
+@test "a rank exits with 7: hvdrun on one machine" { ends fork exit 7 10 "hvdrun: $FIRST_HERE $CODE" "$CODE$OTHERS"; }
+@test "a rank exits with 7: blaunch" { ends lsf exit 7 10 "hvdrun: $FIRST $CODE" "$CODE$OTHERS"; }
+@test "a rank exits with 7: mpirun" { ends mpirun exit 7 10 "hvdrun: $FIRST $CODE" "$CODE$OTHERS"; }
+@test "a rank exits with 7: agents that come by themselves" { ends join exit 7 10 "hvdrun: $FIRST $CODE" "$CODE$OTHERS"; }
+
+# -- A rank is killed by a signal.
+@test "a rank is killed: srun --hvd" { ends srun killed 143 10 "hvdn2: task 2: Killed" "hvd: $FIRST $SIGNAL" "the status of the launch is 137,"; }
+@test "a rank is killed: hvdrun by srun" { ends step killed 137 10 "hvdrun: $FIRST $SIGNAL" "$SIGNAL$OTHERS"; }
+@test "a rank is killed: hvdrun over ssh" { ends ssh killed 137 10 "hvdrun: $FIRST $SIGNAL" "$SIGNAL$OTHERS"; }
+@test "a rank is killed: hvdrun on one machine" { ends fork killed 137 10 "hvdrun: $FIRST_HERE $SIGNAL" "$SIGNAL$OTHERS"; }
+@test "a rank is killed: blaunch" { ends lsf killed 137 10 "hvdrun: $FIRST $SIGNAL" "$SIGNAL$OTHERS"; }
+@test "a rank is killed: mpirun" { ends mpirun killed 137 10 "hvdrun: $FIRST $SIGNAL" "$SIGNAL$OTHERS"; }
+@test "a rank is killed: agents that come by themselves" { ends join killed 137 10 "hvdrun: $FIRST $SIGNAL" "$SIGNAL$OTHERS"; }
+
+# -- The launcher gets SIGKILL: it can say nothing.
+@test "the launcher is killed: srun --hvd" { ends srun launcher 137 10; }
+@test "the launcher is killed: hvdrun by srun" { ends step launcher 137 10; }
+@test "the launcher is killed: hvdrun over ssh" { ends ssh launcher 137 10; }
+@test "the launcher is killed: hvdrun on one machine" { ends fork launcher 137 10; }
+@test "the launcher is killed: blaunch" { ends lsf launcher 137 10; }
+@test "the launcher is killed: mpirun" { ends mpirun launcher 137 10; }
+@test "the launcher is killed: agents that come by themselves" { ends join launcher 137 10; }
+
+# -- Ctrl-C. srun wants two, and its tasks end by SIGINT or by SIGKILL.
+@test "Ctrl-C twice: srun --hvd" { ends srun interrupt 130,137 15 "sending Ctrl-C"; }
+@test "Ctrl-C twice: hvdrun by srun" { ends step interrupt 130,137 15 "sending Ctrl-C"; }
+@test "Ctrl-C: hvdrun over ssh" { ends ssh interrupt 130 10 "$INTERRUPTED"; }
+@test "Ctrl-C: hvdrun on one machine" { ends fork interrupt 130 10 "$INTERRUPTED"; }
+@test "bkill sends SIGINT: blaunch" { ends lsf interrupt 130 10 "$INTERRUPTED"; }
+@test "Ctrl-C: mpirun" { ends mpirun interrupt 130 10 "$INTERRUPTED"; }
+@test "Ctrl-C: agents that come by themselves" { ends join interrupt 130 10 "$INTERRUPTED"; }
+
+# -- The node agent of some ranks gets SIGKILL.
+@test "a node agent is killed: srun --hvd" { ends srun agent 143 15 "hvd: $AGENT" "$RANKS"; }
+@test "a node agent is killed: hvdrun by srun" { ends step agent 1 15 "hvdrun: $AGENT" "$RANKS"; }
+@test "a node agent is killed: hvdrun over ssh" { ends ssh agent 1 10 "hvdrun: error: hvdn2: "; }
+@test "a node agent is killed: hvdrun on one machine" { ends fork agent 1 10 "hvdrun: error: localhost: its node agent ended before its ranks did: $SIGNAL"; }
+@test "a node agent is killed: blaunch" { ends lsf agent 1 10 "hvdrun: error: hvdn2: "; }
+@test "a node agent is killed: mpirun" { ends mpirun agent 1 15 "hvdrun: $AGENT" "$RANKS"; }
+@test "a node agent is killed: agents that come by themselves" { ends join agent 1 10 "hvdrun: error: hvdn2: the connection to its agent has ended"; }
+
+# -- A host dies, and others hear that its connections end. On one machine there is no other host.
+@test "a host is gone: srun --hvd" { ends srun host bad 30 "hvd: $LOST"step; }
+@test "a host is gone: hvdrun by srun" { ends step host 1 20 "hvdrun: $LOST"job; }
+@test "a host is gone: hvdrun over ssh" { ends ssh host 1 20 "hvdrun: error: hvdn2: "; }
+@test "a host is gone: blaunch" { ends lsf host 1 20 "hvdrun: error: hvdn2: its blaunch ended before its ranks did: exit code 255" "(bhosts hvdn2, "; }
+@test "a host is gone: mpirun" { ends mpirun host bad 20 "hvdn2"; }
+@test "a host is gone: agents that come by themselves" { ends join host 1 20 "hvdrun: error: hvdn2: the connection to its agent has ended"; }
