@@ -22,22 +22,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 
 # kill_one HOST PATTERN|-x NAME: SIGKILL for one process of alice's.
 kill_one() { as_root "$1" pkill -KILL -u alice "${@:2}"; }
-relaying() { as_root "$1" pgrep -u alice -x hvd-agent >/dev/null; }
 connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
-
-@test "a node agent is killed before its ranks have come: the job ends soon, and says which agent" {
-    local with
-    for with in srun hvdrun; do
-        begin launch $with "${FOUR[@]}" bash -c 'echo ready; sleep 50'
-        says_times 10 4 ready
-        wait_for 5 relaying hvdn2
-        kill_one hvdn2 -x hvd-agent
-        ended 15
-        if [[ $with == hvdrun ]]; then exits 1; else exits 143; fi
-        has "hvdn2: the node agent (hvd-agent, pid " "was killed by signal 9 (SIGKILL); ranks 2, 3 on hvdn2 have not called init_process_group and cannot rendezvous any longer; ending the launch"
-        has_not "failed first" "were ended by"
-    done
-}
 
 @test "a node agent is killed when the ranks have met: it is named as what failed first" {
     begin_ranks 4 launch srun "${FOUR[@]}" $RANK

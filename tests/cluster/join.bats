@@ -201,7 +201,7 @@ nobody_left() {
 
 @test "whichever of them is killed, all others end and nothing is left" {
     local victim
-    for victim in monitor node-agent parent hvdrun; do
+    for victim in monitor parent hvdrun; do
         joins -np 2 sleep 1000
         if [[ $victim == parent ]]; then
             # The agent reads the key from its stdin, which ends with what has started the agent.
@@ -216,7 +216,6 @@ nobody_left() {
         case $victim in
         monitor) as_root hvdn1 pkill -KILL -x hvd-monitor ;; # it is the parent of the node agent
         parent) as_root hvdn1 pkill -KILL -f 'sleep 999' ;;
-        node-agent) as_root hvdn1 pkill -KILL -f -- --behind ;;
         hvdrun) as_root hvdlogin pkill -KILL -x hvdrun ;;
         esac
         ended 15
@@ -228,7 +227,6 @@ nobody_left() {
         fi
         [[ $victim != parent ]] || has "hvdn1: the agent ends its ranks: its starter has ended"
         [[ $victim != monitor ]] || has "hvdn1: the agent ends its ranks: Terminated"
-        [[ $victim != node-agent ]] || has "hvdn1: the connection to its agent has ended"
         nobody_left 10
         AGENTS=()
     done

@@ -10,16 +10,6 @@ teardown() { cluster_mend; }
 
 FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 
-@test "hvdrun killed in mid-run: its step ends, and nothing is left" {
-    begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
-    says_times 10 4 ready
-    sleep 0.3
-    on_host hvdlogin pkill -KILL -o -x hvdrun
-    assert_no_leftovers 15
-    ended 10
-    [ "$status" -eq 137 ]
-}
-
 @test "hvdrun killed in mid-run: nothing is left in a batch job that goes on" {
     script killed.sh <<'END'
 #!/bin/bash
@@ -37,18 +27,6 @@ END
     submit -N2 --ntasks-per-node=2 killed.sh
     has ready "left 0"
     assert_no_leftovers
-}
-
-@test "srun killed in mid-run: the step ends, and nothing is left" {
-    begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
-    says_times 10 4 ready
-    sleep 0.3
-    on_host hvdlogin pkill -KILL -o -x srun
-    wait_for 10 gone hvdlogin hvd-driver
-    wait_for 10 gone hvdn1 hvd-agent
-    assert_no_leftovers 15
-    ended 10
-    exits 137
 }
 
 @test "hvdrun's srun killed in mid-run: the signal is named" {
@@ -194,38 +172,4 @@ END
     has "hvdn3: the connection to its node agent was lost: Slurm has given up the node; ending the job"
     fault clear
     assert_no_leftovers 20
-}
-
-given_up() { [[ $(on_login sinfo -hn "$1" -o %T | head -n 1) == down* ]]; }
-
-@test "a node lost in mid-run: the ranks of the others end" {
-    local out
-    begin launch srun -K -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' bash -c 'echo ready; sleep 300'
-    local first=$PID
-    out=$OUT
-    OUT=$BATS_TEST_TMPDIR/second
-    on_login hvdrun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[3-4]' bash -c 'echo ready; sleep 300' >"$OUT" 2>&1 3>&- &
-    PID=$!
-    says 10 ready
-    wait_for 10 grep -q ready "$out"
-    fault node-kill hvdn2
-    fault node-kill hvdn4
-    for host in hvdn1 hvdn3; do
-        wait_for 40 gone "$host" 'sleep 300'
-    done
-    # Both end and say why; srun alone would wait on for the node's output.
-    ended 30
-    exits 1
-    has "hvdn4: the connection to its node agent was lost"
-    has_not "failed first: killed by signal 15"
-    wait_for 30 grep -q "hvd: error: hvdn2: the connection to its node agent was lost" "$out" || { cat "$out" && false; }
-    # Nodes whose step Slurm still ends do not come back.
-    for host in hvdn2 hvdn4; do
-        wait_for 60 given_up "$host"
-    done
-    # srun of 24.11 has ended by itself by now: pkill finds none (1).
-    on_host hvdlogin pkill -TERM -x srun || [ "$?" -eq 1 ]
-    wait "$first" || true
-    fault clear
-    assert_no_leftovers 10
 }
