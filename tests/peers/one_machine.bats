@@ -62,10 +62,6 @@ fails() {
     has "RuntimeError: out of data"
 }
 
-@test "a rank that ends by os._exit(7) ends the job soon, with 7" {
-    fails exit 7 "exit code 7"
-}
-
 @test "a rank that is killed ends the job soon, with 137" {
     fails kill 137 "killed by signal 9 (SIGKILL)"
 }
