@@ -111,6 +111,7 @@ do_agent() {
 }
 runs_as() { as_root "$1" pgrep -u alice -x "$2" >/dev/null; }
 do_host() { fault node-kill hvdn2; }
+do_link() { fault node-lost hvdn2; }
 # On a terminal Ctrl-C has been typed already. In a job of LSF it is bkill that sends the signal.
 do_interrupt() { if [[ $1 == lsf ]]; then job_signal INT; fi; }
 
@@ -143,8 +144,8 @@ ends() {
     # host, which hvdrun may hear of first.
     if [[ $ending != @(exit|killed) && $starter-$ending != mpirun-host ]]; then has_not "failed first"; fi
     # The report is of the agent or the host, and not of ranks or the other host.
-    if [[ $ending == @(agent|host) ]]; then has_not "were ended by" "hvd: error: hvdn1" "hvdrun: error: hvdn1"; fi
-    if [[ $ending == host ]]; then
+    if [[ $ending == @(agent|host|link) ]]; then has_not "were ended by" "hvd: error: hvdn1" "hvdrun: error: hvdn1"; fi
+    if [[ $ending == @(host|link) ]]; then
         wait_for 10 gone hvdn1 .
         daemons_again
     fi

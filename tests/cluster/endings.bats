@@ -36,6 +36,7 @@ AGENT="error: hvdn2: the node agent (hvd-agent, pid "
 RANKS="was killed by signal 9 (SIGKILL); ranks 2, 3 on hvdn2 have not called init_process_group and cannot rendezvous any \
 longer; ending the launch"
 LOST="error: hvdn2: the connection to its node agent was lost; ending the "
+SILENT="error: hvdn2: the connection to its node agent was lost: the host does not answer; ending the job"
 
 # -- A rank exits with a status. srun's own is the highest of all ranks'; the report has that of the rank.
 @test "a rank exits with 7: srun --hvd" { ends srun exit 143 10 "hvdn2: task 2: Exited with exit code 7" "hvd: $FIRST $CODE" "the status of the launch is 7,"; }
@@ -89,3 +90,8 @@ LOST="error: hvdn2: the connection to its node agent was lost; ending the "
 @test "a host is gone: blaunch" { ends lsf host 1 20 "hvdrun: error: hvdn2: its blaunch ended before its ranks did: exit code 255" "(bhosts hvdn2, "; }
 @test "a host is gone: mpirun" { ends mpirun host bad 20 "hvdn2"; }
 @test "a host is gone: agents that come by themselves" { ends join host 1 20 "hvdrun: error: hvdn2: the connection to its agent has ended"; }
+
+# -- Its links are cut first, and nobody hears anything. The stand-in for LSF needs no links, and mpirun leaves an ssh of
+# -- its own behind then. deaths.bats and lifetime.bats have the starts by srun.
+@test "a host's links are cut: hvdrun over ssh" { ends ssh link 1 25 "hvdrun: $SILENT"; }
+@test "a host's links are cut: agents that come by themselves" { ends join link 1 25 "hvdrun: $SILENT"; }
