@@ -31,11 +31,23 @@ works_as() {
 checkpoint() { cat "$WORK/checkpoint"; }
 beyond() { [[ $(checkpoint) -gt $1 ]]; }
 
+# descriptors: how many the agents of hvdn1 and hvdn2 and hvdrun have open.
+descriptors() {
+    # shellcheck disable=SC2016 # for the other shell
+    local count='for pid in $(pgrep -f "$0"); do ls /proc/$pid/fd | wc -l; done'
+    as_root hvdn1 sh -c "$count" '[h]vd-agent host'
+    as_root hvdn2 sh -c "$count" '[h]vd-agent host'
+    as_root hvdlogin sh -c "$count" '^[^ ]*[h]vdrun --max-restarts'
+}
+
 @test "a rank is killed: all are started anew, go on from their checkpoint, and this is counted" {
-    train 2 --max-restarts 2
+    local before
+    train 2 --max-restarts 2 --output-filename out
     works_as "size 4 rank 0 on hvdn1 local 0/2 restarts 0" "size 4 rank 1 on hvdn1 local 1/2 restarts 0" \
         "size 4 rank 2 on hvdn2 local 0/2 restarts 0" "size 4 rank 3 on hvdn2 local 1/2 restarts 0"
     wait_for 10 beyond 5
+    before=$(descriptors)
+    [[ $(wc -w <<<"$before") -ge 3 ]]
     kill_rank hvdn2 3
     # None has come to a checkpoint at this signal, so none need be waited for.
     within 5 works_so 4 "$(printf 'size 4 rank %s restarts 1\n' "0 on hvdn1 local 0/2" "1 on hvdn1 local 1/2" \
@@ -44,6 +56,8 @@ beyond() { [[ $(checkpoint) -gt $1 ]]; }
     kill_rank hvdn1 0
     works_as "size 4 rank 0 on hvdn1 local 0/2 restarts 2" "size 4 rank 1 on hvdn1 local 1/2 restarts 2" \
         "size 4 rank 2 on hvdn2 local 0/2 restarts 2" "size 4 rank 3 on hvdn2 local 1/2 restarts 2"
+    # None is left of the ranks that have ended.
+    [[ $(descriptors) == "$before" ]] || { echo "$before, and then:" && descriptors && return 1; }
     stop
     ended 30
     exits 0
