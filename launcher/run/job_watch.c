@@ -7,6 +7,7 @@
 #include "lib/base/xalloc.h"
 #include "lsf/lsf.h"
 #include "node_down.h"
+#include "slurm/alloc_slurm.h"
 #include "time_limit.h"
 
 #include <stdio.h>
@@ -111,11 +112,17 @@ void hvd_job_watch_ask_of_all(struct hvd_job_watch *watch)
 		hvd_node_down_look_at_all(watch->down);
 }
 
-int hvd_job_watch_lost_error(struct hvd_err *err, const char *host, const char *how, const char *then)
+int hvd_job_watch_lost_error(struct hvd_err *err, const char *host, const char *how, const char *then, bool slurm)
 {
+	bool lsf = hvd_alloc_in_lsf(environ);
+
 	hvd_err_set(err, HVD_E_NET, "the connection to its node agent was lost%s; %s", how, then);
+	slurm = slurm || hvd_alloc_in_slurm(environ);
 	hvd_err_hint(err, "did the host fail, or was it taken away? (%s %s)",
-		     hvd_alloc_in_lsf(environ) ? "bhosts" : "sinfo -N -n", host);
+		     lsf     ? "bhosts"
+		     : slurm ? "sinfo -N -n"
+			     : "ping",
+		     host);
 	return hvd_err_host(err, host);
 }
 

@@ -79,8 +79,8 @@ void hvd_job_watch_ask_slurm(struct hvd_job_watch *watch);
 /* All ranks have ended, as far as is known, and srun goes on: from now on Slurm is asked about all hosts. */
 void hvd_job_watch_ask_of_all(struct hvd_job_watch *watch);
 
-/* The error of a lost host, with its host and a hint; `then` is what follows from it: "ending the job". Always returns
- * -1. */
-int hvd_job_watch_lost_error(struct hvd_err *err, const char *host, const char *how, const char *then);
+/* The error of a lost host, with its host and a hint; `then` is what follows from it: "ending the job"; `slurm`:
+ * Slurm knows the host, wherever this process runs. Always returns -1. */
+int hvd_job_watch_lost_error(struct hvd_err *err, const char *host, const char *how, const char *then, bool slurm);
 
 #endif

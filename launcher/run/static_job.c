@@ -333,7 +333,8 @@ static void on_host_lost(const char *host, const char *how, void *arg)
 	hvd_job_watch_lost_error(&why, host, how,
 				 leave                           ? "leaving the step to Slurm (lost-host: slurm)"
 				 : job->starter->judges_failures ? "ending the step"
-								 : "ending the job");
+								 : "ending the job",
+				 job->starter->ask_slurm);
 	if (leave) {
 		if (!job->ending)
 			hvd_log_err(job->log, &why);

@@ -180,10 +180,15 @@ static void what_the_user_reads(void **state)
 	struct hvd_err err = {0};
 
 	(void)state;
-	hvd_job_watch_lost_error(&err, "n1", ": the host does not answer", "ending the job");
+	hvd_job_watch_lost_error(&err, "n1", ": the host does not answer", "ending the job", true);
 	assert_in(err.msg, "was lost: the host does not answer; ending the job");
 	assert_in(err.hint, "(sinfo -N -n n1)");
 	assert_string_equal(err.host, "n1");
+	/* Over ssh no scheduler knows it. */
+	unsetenv("SLURM_JOB_ID");
+	unsetenv("LSB_JOBID");
+	hvd_job_watch_lost_error(&err, "n1", "", "ending the job", false);
+	assert_in(err.hint, "(ping n1)");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
