@@ -121,6 +121,15 @@ static bool lose_bad(struct hvd_agent_registry *agents, uint32_t host)
 	return true;
 }
 
+/* AS_THEY_COME: lose all bad hosts of those that have reported. False: none is left. */
+static bool keep_good(struct hvd_agent_registry *agents)
+{
+	for (uint32_t h = 0; h < agents->table.n; h++)
+		if (agents->table.hosts[h].stage == HVD_STAGE_REPORTED)
+			lose_bad(agents, h);
+	return agents->table.in_stage[HVD_STAGE_REPORTED] > 0;
+}
+
 void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host)
 {
 	struct hvd_err why = {0};
@@ -192,10 +201,7 @@ static void decide(struct hvd_agent_registry *agents)
 	struct hvd_err why = {0};
 	int rc;
 
-	for (uint32_t h = 0; agents->barrier == HVD_BARRIER_AS_THEY_COME && h < agents->table.n; h++)
-		if (agents->table.hosts[h].stage == HVD_STAGE_REPORTED)
-			lose_bad(agents, h);
-	if (agents->table.in_stage[least] == 0 && agents->barrier == HVD_BARRIER_AS_THEY_COME)
+	if (agents->barrier == HVD_BARRIER_AS_THEY_COME && !keep_good(agents))
 		return;
 	rc = choose(agents, &why);
 	if (rc == 0 && measure(agents))
@@ -218,7 +224,7 @@ static void decide(struct hvd_agent_registry *agents)
 		return;
 	}
 	agents->phase = HVD_AGENTS_OPEN;
-	if (!agents->plan.local && !agents->opts->loopback && !agents->silence)
+	if (!agents->plan.local && !agents->opts->loopback)
 		agents->silence = hvd_silence_watch(agents);
 	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, own_hosts(agents), agents->log);
 	hvd_agent_registry_open_to_hosts(agents);

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* From one look at all hosts to the next. */
+/* From one look at all hosts to the next: the kernel knows how long a peer has been silent, but has no event for it. */
 #define LOOK_MS 500
 /* How long a witness tries. The kernel repeats a lost SYN after a second. */
 #define TRY_MS    1500
@@ -18,8 +18,9 @@
 
 struct asked {
 	uint32_t host, witness[WITNESSES];
-	int n, silent; /* witnesses; and how many of them have not reached it */
-	uint32_t next; /* where to look for witnesses: others than before */
+	int n;           /* witnesses */
+	unsigned silent; /* bits, by witness: it has not reached the host */
+	uint32_t next;   /* where to look for witnesses: others than before */
 	hvd_time again;
 };
 
@@ -64,7 +65,8 @@ static void ask(struct hvd_silence *silence, struct asked *asked)
 	json_t *order = json_pack("{s:s, s:I, s:i, s:o, s:i}", "t", "try", "n", (json_int_t)asked->host, "p",
 				  (int)table->hosts[asked->host].node.port, "a", addrs, "ms", TRY_MS);
 
-	asked->n = asked->silent = 0;
+	asked->n = 0;
+	asked->silent = 0;
 	asked->again = hvd_deadline_in(AGAIN_SECONDS);
 	for (uint32_t i = 1; json_array_size(addrs) > 0 && i <= table->n && asked->n < WITNESSES; i++) {
 		uint32_t w = (asked->host + asked->next + i) % table->n;
@@ -138,7 +140,10 @@ void hvd_silence_message(struct hvd_silence *silence, const struct hvd_client *c
 				    silence->agents->table.hosts[host].node.name,
 				    silence->agents->table.hosts[cl->host].node.name);
 			asked->n = 0;
-		} else if (++asked->silent == asked->n) {
+			return;
+		}
+		asked->silent |= 1u << i;
+		if (asked->silent == (1u << asked->n) - 1) {
 			lost = *asked;
 			forget(silence, asked);
 			lose(silence, &lost);
