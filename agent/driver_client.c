@@ -196,29 +196,24 @@ static void on_tried(bool answered, void *arg)
  * would answer in any case. */
 static void on_try(struct hvd_driver_client *agent, const json_t *order)
 {
-	struct hvd_addr addrs[HVD_HOST_TRY_ADDRS];
-	json_t *list, *entry;
+	struct hvd_addr *addrs;
+	size_t all, count = 0;
 	int64_t n, port, ms;
-	size_t i, count = 0;
 
 	if (agent->trying || hvd_get_int(order, "n", 0, UINT32_MAX, &n, NULL) != 0 ||
-	    hvd_get_int(order, "p", 1, 65535, &port, NULL) != 0 || hvd_get_int(order, "ms", 1, 60000, &ms, NULL) != 0 ||
-	    hvd_get_array(order, "a", HVD_HOST_TRY_ADDRS, &list, NULL) != 0)
+	    hvd_get_int(order, "p", 1, 65535, &port, NULL) != 0 || hvd_get_int(order, "ms", 1, 60000, &ms, NULL) != 0)
 		return;
-	json_array_foreach(list, i, entry)
-	{
-		const char *text = json_string_value(entry);
-
-		if (text && hvd_addr_parse(text, &addrs[count]) == 0 &&
-		    hvd_host_info_find_addr(&agent->node, &addrs[count]) < 0)
-			count++;
-	}
+	all = hvd_get_addrs(order, "a", &addrs);
+	for (size_t i = 0; i < all; i++)
+		if (hvd_host_info_find_addr(&agent->node, &addrs[i]) < 0)
+			addrs[count++] = addrs[i];
 	agent->tried = (uint32_t)n;
-	if (count == 0) {
+	if (count == 0)
 		on_tried(true, agent); /* nothing speaks against the host */
-		return;
-	}
-	agent->trying = hvd_host_try_begin(agent->base, addrs, count, (in_port_t)port, (int)ms, on_tried, agent);
+	else
+		agent->trying =
+			hvd_host_try_begin(agent->base, addrs, count, (in_port_t)port, (int)ms, on_tried, agent);
+	free(addrs);
 }
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
