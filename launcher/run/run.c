@@ -32,7 +32,6 @@ struct run {
 	struct hvd_starter starter; /* first, so that a pointer to it is one to all */
 	struct hvd_job job;
 	struct hvd_runfunc *func;
-	struct hvd_static_job *ranks;
 	struct hvd_overdue *overdue; /* watches the backend's process since all ranks have ended */
 	int proc_status; /* as from waitpid(2), of the process whose end is this launch's status; 0 = none has ended
 			    badly */
@@ -76,9 +75,9 @@ static void on_overdue(const struct hvd_err *why, bool certain, void *arg)
 	struct run *run = arg;
 
 	if (certain)
-		hvd_static_job_fail(run->ranks, why);
-	else if (!hvd_static_job_ending(run->ranks) &&
-		 !hvd_static_job_lose_doubtful_host(run->ranks, run->job.launch->procs[0].argv.v[0]))
+		hvd_static_job_fail(run->starter.job, why);
+	else if (!hvd_static_job_ending(run->starter.job) &&
+		 !hvd_static_job_lose_doubtful_host(run->starter.job, run->job.launch->procs[0].argv.v[0]))
 		hvd_info(run->job.log, "%s", why->msg);
 }
 
@@ -99,13 +98,13 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 {
 	const struct run *run = run_of(starter);
 	const struct hvd_result *result = run->job.result;
-	struct hvd_failure_report *failures = hvd_static_job_failures(run->ranks);
+	struct hvd_failure_report *failures = hvd_static_job_failures(run->starter.job);
 	hvd_cleanup_free char *fate = NULL;
 	const char *host;
 	char text[64];
 
-	if (starter->agents_start_ranks || run->proc_status == 0 || hvd_static_job_failed(run->ranks) ||
-	    result->rank_failed || hvd_static_job_ending(run->ranks) || result->ended_by)
+	if (starter->agents_start_ranks || run->proc_status == 0 || hvd_static_job_failed(run->starter.job) ||
+	    result->rank_failed || hvd_static_job_ending(run->starter.job) || result->ended_by)
 		return false;
 	if (!WIFSIGNALED(run->proc_status) && (!result->started || hvd_failure_report_first(failures, &host)))
 		return false;
@@ -126,7 +125,7 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 {
 	struct run *run = arg;
 
-	run->excused = hvd_static_job_host_failed(run->ranks, host, why);
+	run->excused = hvd_static_job_host_failed(run->starter.job, host, why);
 }
 
 static void on_proc_ended(int status, void *arg)
@@ -134,7 +133,7 @@ static void on_proc_ended(int status, void *arg)
 	struct run *run = arg;
 	struct hvd_result *result = run->job.result;
 
-	if (!hvd_static_job_failed(run->ranks) && !result->rank_failed && result->status == 0 && !run->excused) {
+	if (!hvd_static_job_failed(run->starter.job) && !result->rank_failed && result->status == 0 && !run->excused) {
 		result->status = hvd_status_exit(status);
 		run->proc_status = status;
 	}
@@ -143,24 +142,24 @@ static void on_proc_ended(int status, void *arg)
 
 static void on_none_left(void *arg)
 {
-	hvd_static_job_starter_gone(((struct run *)arg)->ranks);
+	hvd_static_job_starter_gone(((struct run *)arg)->starter.job);
 }
 
 static void on_joined(struct hvd_conn *conn, struct hvd_client_io *io, void *arg)
 {
-	hvd_driver_adopt(hvd_static_job_driver(((struct run *)arg)->ranks), conn, io);
+	hvd_driver_adopt(hvd_static_job_driver(((struct run *)arg)->starter.job), conn, io);
 }
 
 /* ---- signals ---- */
 
 static void on_end(void *arg)
 {
-	hvd_static_job_interrupt(((struct run *)arg)->ranks);
+	hvd_static_job_interrupt(((struct run *)arg)->starter.job);
 }
 
 static void on_signal_ranks(int sig, void *arg)
 {
-	hvd_static_job_signal(((struct run *)arg)->ranks, sig);
+	hvd_static_job_signal(((struct run *)arg)->starter.job, sig);
 }
 
 /* HVD_START_RANKS: the backend's process has the signal from the terminal, or gets it from here, and decides what to
@@ -173,13 +172,13 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 
 	if (!tty)
 		on_signal_ranks(sig, run);
-	if (hvd_static_job_ending(run->ranks)) {
+	if (hvd_static_job_ending(run->starter.job)) {
 		/* The user was told. */
 	} else if (job->backend->status_hides_signals && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)) {
 		hvd_job_ended_by(job, sig);
 		run->has_signal = true;
 		on_end(run);
-	} else if (sig == SIGINT && hvd_static_job_ranks_ended(run->ranks)) {
+	} else if (sig == SIGINT && hvd_static_job_ranks_ended(run->starter.job)) {
 		hvd_info(job->log, "interrupted; all ranks have ended: ending %s", job->launch->procs[0].argv.v[0]);
 		job->result->ended_by = sig;
 		job->result->status = 128 + sig;
@@ -192,7 +191,7 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 /* All ends are known: the failure that counts is the first by its time. */
 static void report_failures(struct run *run)
 {
-	struct hvd_failure_report *failures = hvd_static_job_failures(run->ranks);
+	struct hvd_failure_report *failures = hvd_static_job_failures(run->starter.job);
 	struct hvd_result *result = run->job.result;
 	const struct hvd_rank_end *first;
 	const char *host;
@@ -219,7 +218,7 @@ static void report_failures(struct run *run)
 /* Nobody reads the results of --run-func any more. */
 static void on_unread(void *arg)
 {
-	hvd_static_job_fail(((struct run *)arg)->ranks, NULL);
+	hvd_static_job_fail(((struct run *)arg)->starter.job, NULL);
 }
 
 static int begin(struct run *run, struct hvd_err *err)
@@ -228,8 +227,7 @@ static int begin(struct run *run, struct hvd_err *err)
 
 	if (hvd_job_open_func(job, on_unread, run, &run->func, err) != 0)
 		return -1;
-	return hvd_static_job_create(&run->ranks,
-				     &(struct hvd_static_job_opts){.base = job->base,
+	return hvd_static_job_create(&(struct hvd_static_job_opts){.base = job->base,
 								   .driver = job->opts,
 								   .session = &job->secret.session,
 								   .starter = &run->starter,
@@ -267,7 +265,7 @@ static void make_starter(struct run *run, const struct hvd_backend *backend)
 static void end(struct run *run)
 {
 	struct hvd_result *result = run->job.result;
-	struct hvd_driver *driver = hvd_static_job_driver(run->ranks);
+	struct hvd_driver *driver = hvd_static_job_driver(run->starter.job);
 
 	report_failures(run);
 	if (run->func)
@@ -295,7 +293,7 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 	hvd_job_finish(&run.job);
 	hvd_job_end_procs(&run.job);
 	hvd_overdue_destroy(run.overdue);
-	hvd_static_job_destroy(run.ranks);
+	hvd_static_job_destroy(run.starter.job);
 	hvd_runfunc_close(run.func);
 	hvd_job_clear(&run.job);
 	return rc;

@@ -46,7 +46,7 @@ struct hvd_starter_ops {
 
 struct hvd_starter {
 	const struct hvd_starter_ops *ops;
-	struct hvd_static_job *job; /* set by the job */
+	struct hvd_static_job *job; /* hvd_static_job_create() sets it */
 	struct hvd_procs *procs; /* its processes on this host, which the job reports hosts and ranks to; NULL = none */
 	/* Who starts the ranks: the agents (true), or the starter itself. */
 	bool agents_start_ranks;

@@ -548,9 +548,9 @@ static int begin(struct hvd_static_job *job, struct hvd_err *err)
 	return job->starter->ops->start(job->starter, &boot, err);
 }
 
-int hvd_static_job_create(struct hvd_static_job **out, const struct hvd_static_job_opts *opts, struct hvd_err *err)
+int hvd_static_job_create(const struct hvd_static_job_opts *opts, struct hvd_err *err)
 {
-	struct hvd_static_job *job = *out = hvd_xcalloc(1, sizeof(*job));
+	struct hvd_static_job *job = hvd_xcalloc(1, sizeof(*job));
 
 	job->opts = *opts;
 	job->spec = opts->driver->spec;

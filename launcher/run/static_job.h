@@ -38,9 +38,9 @@ struct hvd_static_job_opts {
 	const struct hvd_log *log;
 };
 
-/* Listen, and have the starter start. *out is set first, and is the caller's in any case. -1 with err set: nothing was
- * started, or not all. */
-int hvd_static_job_create(struct hvd_static_job **out, const struct hvd_static_job_opts *opts, struct hvd_err *err);
+/* Listen, and have the starter start. The job is the starter's `job` from then on, also after an error, and the caller
+ * destroys it. -1 with err set: nothing was started, or not all. */
+int hvd_static_job_create(const struct hvd_static_job_opts *opts, struct hvd_err *err);
 void hvd_static_job_destroy(struct hvd_static_job *job); /* NULL is fine */
 
 /* ---- what the owner and the starter report ---- */

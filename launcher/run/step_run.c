@@ -39,7 +39,6 @@ struct step {
 	const struct hvd_step_run_opts *opts;
 	const struct hvd_log *log;
 	struct event_base *base;
-	struct hvd_static_job *ranks;
 	struct hvd_result result;
 	struct event *srun, *gone, *term, *end_step, *end_srun;
 	pid_t srun_pid;
@@ -161,7 +160,7 @@ static void on_gone(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	hvd_static_job_starter_gone(((struct step *)arg)->ranks);
+	hvd_static_job_starter_gone(((struct step *)arg)->starter.job);
 }
 
 static void on_term(evutil_socket_t sig, short what, void *arg)
@@ -176,7 +175,7 @@ static void on_term(evutil_socket_t sig, short what, void *arg)
 /* srun ends with the highest status of its tasks, those among them that it has ended itself. */
 static void log_status(const struct step *step)
 {
-	struct hvd_failure_report *report = hvd_static_job_failures(step->ranks);
+	struct hvd_failure_report *report = hvd_static_job_failures(step->starter.job);
 	int first = hvd_status_exit(hvd_failure_report_status(report));
 	int highest = hvd_failure_report_highest(report);
 
@@ -191,7 +190,7 @@ static void log_status(const struct step *step)
  * it is where the ranks were told of the time limit, or one asks to begin again. */
 static void log_report(const struct step *step)
 {
-	struct hvd_failure_report *report = hvd_static_job_failures(step->ranks);
+	struct hvd_failure_report *report = hvd_static_job_failures(step->starter.job);
 	const char *host;
 	const struct hvd_rank_end *first = hvd_failure_report_first(report, &host);
 	hvd_cleanup_free char *fate = hvd_failure_report_killed(report) ? hvd_job_fate(step->opts->job) : NULL;
@@ -213,9 +212,9 @@ static void log_report(const struct step *step)
 /* Where the launch could not go on, which was logged, it is not awaited how the ranks end that were ended then. */
 static void log_end(const struct step *step)
 {
-	bool failed = hvd_static_job_failed(step->ranks);
+	bool failed = hvd_static_job_failed(step->starter.job);
 
-	if (!failed && hvd_failure_report_any(hvd_static_job_failures(step->ranks)))
+	if (!failed && hvd_failure_report_any(hvd_static_job_failures(step->starter.job)))
 		log_report(step);
 	else if (failed && step->result.started && !*step->lost_host)
 		hvd_info(step->log,
@@ -249,7 +248,7 @@ static void begin(struct step *step)
 
 static void end(struct step *step)
 {
-	hvd_static_job_destroy(step->ranks);
+	hvd_static_job_destroy(step->starter.job);
 	event_free(step->srun);
 	event_free(step->gone);
 	event_free(step->term);
@@ -268,8 +267,7 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
 	snprintf(launch, sizeof(launch), "slurm-%u.%u", opts->job, opts->step);
 	begin(&step);
-	rc = hvd_static_job_create(&step.ranks,
-				   &(struct hvd_static_job_opts){.base = step.base,
+	rc = hvd_static_job_create(&(struct hvd_static_job_opts){.base = step.base,
 								 .driver = opts->driver,
 								 .session = opts->session,
 								 .starter = &step.starter,
