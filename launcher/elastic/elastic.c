@@ -43,8 +43,8 @@ struct elastic {
 	struct hvd_draining leaving;
 	struct hvd_unheard unheard;
 	struct hvd_restart_history history;
-	struct hvd_progress_file progress; /* of a job with restarts … */
-	int looked_at;                     /* … in this generation, last */
+	struct hvd_progress_file progress; /* of a job with restarts */
+	int failed_generation;             /* … the last one in which a rank has failed */
 	bool restart;                      /* PyTorch's policy (machine.h) */
 	int grace;                         /* of a worker that is ended, in seconds */
 	bool output_lost;
@@ -287,15 +287,16 @@ static void tell_func(struct elastic *el, uint32_t worker, const struct hvd_rank
 		hvd_runfunc_failed(el->func, (uint32_t)w->rank, hvd_machine_host(el->machine, w->host), end->status);
 }
 
-/* A rank that was not told to end has failed: what has its generation achieved? */
-static void look_for_progress(struct elastic *el, uint32_t worker, int status)
+/* Restarts: the first rank of a generation that was not told to end has failed. What has the generation achieved? */
+static void note_failure(struct elastic *el, uint32_t worker, int status)
 {
 	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
 	char text[64];
 
-	if (status == 0 || !w || w->state == HVD_WORKER_ENDING || el->looked_at == hvd_machine_generation(el->machine))
+	if (!el->restart || status == 0 || !w || w->state == HVD_WORKER_ENDING ||
+	    el->failed_generation == hvd_machine_generation(el->machine))
 		return;
-	el->looked_at = hvd_machine_generation(el->machine);
+	el->failed_generation = hvd_machine_generation(el->machine);
 	hvd_status_text(status, text, sizeof(text));
 	hvd_restart_history_ends(&el->history, text, hvd_machine_host(el->machine, w->host), w->rank, hvd_now());
 	if (hvd_progress_file_changed(&el->progress))
@@ -308,7 +309,7 @@ static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg
 
 	hvd_elastic_failures_add(&el->failures, el->machine, worker, end);
 	tell_func(el, worker, end);
-	look_for_progress(el, worker, end->status);
+	note_failure(el, worker, end->status);
 	if (!hvd_draining_exited(&el->leaving, el->machine, end->status))
 		hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, end->status);
 }

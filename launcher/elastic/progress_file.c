@@ -9,9 +9,8 @@
 #define ANSWER_SECONDS 5.0
 #define MAX_ANSWER     64
 
-/* IFS: the pattern may have spaces. */
-static const char newest[] =
-	"IFS=; for f in $1; do [ -e \"$f\" ] && stat -L -c %.9Y \"$f\"; done | sort -n | tail -n 1";
+/* IFS: the pattern may have spaces. printf is the shell's own, so that there may be any number of files. */
+static const char newest[] = "IFS=; printf '%s\\0' $1 | xargs -0 stat -L -c %.9Y -- 2>/dev/null | sort -n | tail -n 1";
 
 bool hvd_progress_file_changed(struct hvd_progress_file *file)
 {
@@ -25,7 +24,9 @@ bool hvd_progress_file_changed(struct hvd_progress_file *file)
 	if (!file->pattern)
 		return false;
 	text = hvd_capture(&spawn, MAX_ANSWER, hvd_deadline_in(ANSWER_SECONDS), &n, &status, NULL);
-	if (text && status == 0 && n > 0)
+	if (!text)
+		return true;
+	if (status == 0 && n > 0)
 		file->newest = strtod(text, NULL);
 	free(text);
 	return file->newest > before;

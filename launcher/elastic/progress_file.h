@@ -14,7 +14,8 @@ struct hvd_progress_file {
 	double newest;       /* when it was changed, by its file system's clock, in seconds; 0 = there is none */
 };
 
-/* Has a file been made or changed since the last call? Waits for seconds at most; no answer is no. */
+/* Has a file been made or changed since the last call? Waits for seconds at most. Without an answer, as from a file
+ * system that hangs, it is not known that there is none: true. */
 bool hvd_progress_file_changed(struct hvd_progress_file *file);
 
 #endif
