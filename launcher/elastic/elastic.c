@@ -48,7 +48,6 @@ struct elastic {
 	bool restart;                      /* PyTorch's policy (machine.h) */
 	int grace;                         /* of a worker that is ended, in seconds */
 	bool output_lost;
-	bool ending; /* ranks and processes were told to end */
 	bool failed; /* the job ends because ranks or hosts have failed */
 };
 
@@ -60,7 +59,7 @@ static void end_all(void *arg)
 
 	hvd_elastic_failures_ending(&el->failures);
 	hvd_agent_registry_end(el->agents);
-	if (el->ending) {
+	if (hvd_procs_ending(el->job.procs)) {
 		hvd_procs_signal(el->job.procs, SIGTERM);
 	} else {
 		hvd_procs_end(el->job.procs, END_SECONDS);
@@ -68,7 +67,6 @@ static void end_all(void *arg)
 	}
 	if (el->job.result->ended_by)
 		hvd_procs_drop_output(el->job.procs);
-	el->ending = true;
 	hvd_discovery_destroy(el->discovery);
 	el->discovery = NULL;
 	hvd_event_queue_stop(el->events);
@@ -81,7 +79,7 @@ static void finish(const struct hvd_err *why, int status, void *arg)
 {
 	struct elastic *el = arg;
 
-	if (el->ending)
+	if (hvd_procs_ending(el->job.procs))
 		return;
 	if (why->code)
 		hvd_log_err(el->job.log, why);
@@ -256,7 +254,7 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 {
 	struct elastic *el = arg;
 
-	if (el->ending)
+	if (hvd_procs_ending(el->job.procs))
 		return; /* it was told to leave */
 	hvd_warn(el->job.log, "%s is left out: %s", hvd_machine_host(el->machine, host), why->msg);
 	if (*why->hint)
@@ -390,7 +388,7 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 {
 	struct elastic *el = arg;
 
-	if (el->ending)
+	if (hvd_procs_ending(el->job.procs))
 		return;
 	hvd_log_err(el->job.log, why);
 	hvd_agent_registry_forget(el->agents, host);
@@ -412,7 +410,7 @@ static void on_none_left(void *arg)
 {
 	struct elastic *el = arg;
 
-	if (el->ending)
+	if (hvd_procs_ending(el->job.procs))
 		hvd_job_stop(&el->job);
 }
 
@@ -454,7 +452,7 @@ static void on_end(const struct hvd_err *why, void *arg)
 
 static bool is_ending(void *arg)
 {
-	return ((struct elastic *)arg)->ending;
+	return hvd_procs_ending(((struct elastic *)arg)->job.procs);
 }
 
 /* Nobody reads the results of --run-func any more. */

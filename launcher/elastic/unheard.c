@@ -23,7 +23,7 @@ static void report(struct hvd_unheard *unheard, const char *host, const char *wh
 static void report_host(struct hvd_unheard *unheard, uint32_t host, const char *why)
 {
 	report(unheard, hvd_machine_host(unheard->machine, host), why,
-	       unheard->ending && hvd_machine_has_rank(unheard->machine, host));
+	       hvd_procs_ending(unheard->job->procs) && hvd_machine_has_rank(unheard->machine, host));
 }
 
 static void no_munge(const struct hvd_unheard *unheard, char *text, size_t len)
@@ -75,7 +75,6 @@ static void on_own(evutil_socket_t fd, short what, void *arg)
 
 void hvd_unheard_ending(struct hvd_unheard *unheard)
 {
-	unheard->ending = true;
 	if (unheard->own)
 		evtimer_add(unheard->own, &(struct timeval){.tv_sec = ASK_SECONDS});
 }

@@ -16,7 +16,6 @@ struct hvd_unheard {
 	struct hvd_job *job;
 	const struct hvd_machine *machine;
 	struct event *own;
-	bool ending; /* all were told to end */
 };
 
 /* Neither is owned. *unheard is zero before. */

@@ -260,6 +260,11 @@ void hvd_procs_release(struct hvd_procs *procs, uint32_t host, bool ask)
 	hvd_proc_set_deadline(p, HVD_PROC_RELEASE_SECONDS);
 }
 
+bool hvd_procs_ending(const struct hvd_procs *procs)
+{
+	return procs->ending;
+}
+
 unsigned hvd_procs_running(const struct hvd_procs *procs)
 {
 	return procs->running;
