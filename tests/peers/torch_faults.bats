@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154 # what run sets
 # A training by real PyTorch with a spare host, in which one thing after the other fails: scripts/examples/elastic-torch.py.
 #
-# FAULTS (7): how many faults. FAULT_TIMES: a file for a line of each: its kind and host, the seconds until the launcher
+# FAULTS (7): how many faults. FAULT_KINDS: their kinds, in turn (see do_fault). FAULT_TIMES: a file for a line of each: its kind and host, the seconds until the launcher
 # has noticed, until all old ranks had gone, and until the next generation began.
 
 load ../cluster/helpers
@@ -66,7 +66,8 @@ undo_fault() {
 
 @test "with a spare host a training goes on after each of many faults, to the numbers of an undisturbed one" {
     needs_cluster
-    local kinds=(rank agent link rank stepd rank stopped) i kind spares victim='' number=0 times=()
+    local kinds i kind spares victim='' number=0 times=()
+    read -ra kinds <<<"${FAULT_KINDS:-rank agent link rank stepd rank stopped}"
     begin on_login env OMP_NUM_THREADS=1 salloc -Q -N5 --ntasks-per-node=1 --no-kill hvdrun --max-restarts 1000 \
         --spares 1 --progress-file 'checkpoint*' --json "$PY" "$TRAIN" --epochs $EPOCHS --pause 0.1
     goes_on 5
