@@ -52,10 +52,9 @@ json_t *hvd_plan_host_addrs(const struct hvd_plan *plan, const struct hvd_host_t
 	return list;
 }
 
-/* The addresses of a host in the networks that connect all hosts, the best network first; loopback where all hosts are
- * one machine. */
-static json_t *network_addrs(const struct hvd_plan *plan, const struct hvd_host_info *node, uint32_t host)
+json_t *hvd_plan_network_addrs(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host)
 {
+	const struct hvd_host_info *node = &table->hosts[host].node;
 	json_t *list = plan->local ? json_pack("[s]", "127.0.0.1") : json_array();
 
 	for (int i = 0; i < plan->networks.n; i++) {
@@ -66,16 +65,6 @@ static json_t *network_addrs(const struct hvd_plan *plan, const struct hvd_host_
 			if ((iface->addrs[a].family == AF_INET) == (network->family == 4))
 				add_addr(list, &iface->addrs[a]);
 	}
-	return list;
-}
-
-json_t *hvd_plan_network_addrs(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,
-			       size_t most)
-{
-	json_t *list = plan->local ? json_array() : network_addrs(plan, &table->hosts[host].node, host);
-
-	while (json_array_size(list) > most)
-		json_array_remove(list, most);
 	return list;
 }
 
@@ -93,10 +82,8 @@ json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_host_table 
 	relay = json_pack("{s:I, s:s, s:b}", "relay_id", (json_int_t)place->relay_id, "addr",
 			  hvd_addr_text(&addr, text), "children", place->children > 0);
 	if (place->parent >= 0) {
-		const struct hvd_host_info *parent = &table->hosts[place->parent].node;
-
-		json_object_set_new(relay, "up", network_addrs(plan, parent, (uint32_t)place->parent));
-		json_object_set_new(relay, "port", json_integer(parent->relay_children));
+		json_object_set_new(relay, "up", hvd_plan_network_addrs(plan, table, (uint32_t)place->parent));
+		json_object_set_new(relay, "port", json_integer(table->hosts[place->parent].node.relay_children));
 	}
 	/* In an elastic job nobody is rank 0 yet. */
 	if (plan->elastic && plan->relays.network)

@@ -97,8 +97,8 @@ struct hvd_addr hvd_plan_host_addr(const struct hvd_plan *plan, const struct hvd
 void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_host_table *table,
 				 const struct hvd_log *log);
 
-/* The addresses of a host in the networks of the plan, at most so many; none for a job on one machine. */
-json_t *hvd_plan_network_addrs(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,
-			       size_t most);
+/* The addresses of a host in the networks that connect all hosts, the best network first; loopback where all hosts are
+ * one machine. */
+json_t *hvd_plan_network_addrs(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host);
 
 #endif

@@ -2,7 +2,6 @@
 #include "silence.h"
 
 #include "lib/base/xalloc.h"
-#include "lib/net/host_try.h"
 
 #include <stdlib.h>
 
@@ -61,7 +60,7 @@ static void ask(struct hvd_silence *silence, struct asked *asked)
 {
 	struct hvd_agent_registry *agents = silence->agents;
 	const struct hvd_host_table *table = &agents->table;
-	json_t *addrs = hvd_plan_network_addrs(&agents->plan, table, asked->host, HVD_HOST_TRY_ADDRS);
+	json_t *addrs = hvd_plan_network_addrs(&agents->plan, table, asked->host);
 	json_t *order = json_pack("{s:s, s:I, s:i, s:o, s:i}", "t", "try", "n", (json_int_t)asked->host, "p",
 				  (int)table->hosts[asked->host].node.port, "a", addrs, "ms", TRY_MS);
 

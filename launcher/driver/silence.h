@@ -7,9 +7,9 @@
  * network between it and this host is disturbed: it keeps its time (HVD_CONN_WATCH_SECONDS). A host that none of them
  * reaches is lost. Where all hosts are silent, it is this host that is cut off, and nobody can be asked.
  *
- * Messages: to a witness {"t":"try", "n":HOST, "p":PORT, "a":[ADDR,…], "ms":N}, at most HVD_HOST_TRY_ADDRS addresses in the
- * networks of the plan; from it {"t":"tried", "n":HOST, "answered":B}. A witness tries one host at a time, and drops
- * further orders.
+ * Messages: to a witness {"t":"try", "n":HOST, "p":PORT, "a":[ADDR,…], "ms":N}, with the host's addresses in the networks
+ * of the plan, of which it tries the first HVD_HOST_TRY_ADDRS; from it {"t":"tried", "n":HOST, "answered":B}. A witness
+ * tries one host at a time, and drops further orders.
  */
 #ifndef HVD_SILENCE_H
 #define HVD_SILENCE_H
