@@ -93,5 +93,5 @@ SILENT="error: hvdn2: the connection to its node agent was lost: the host does n
 
 # -- Its links are cut first, and nobody hears anything. The stand-in for LSF needs no links, and mpirun leaves an ssh of
 # -- its own behind then. deaths.bats and lifetime.bats have the starts by srun.
-@test "a host's links are cut: hvdrun over ssh" { ends ssh link 1 25 "hvdrun: $SILENT"; }
-@test "a host's links are cut: agents that come by themselves" { ends join link 1 25 "hvdrun: $SILENT"; }
+@test "a host's links are cut: hvdrun over ssh" { ends ssh link 1 12 "hvdrun: $SILENT"; }
+@test "a host's links are cut: agents that come by themselves" { ends join link 1 12 "hvdrun: $SILENT"; }
