@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launcher/run/overdue.h"
 
-#include "lib/base/deadline.h"
-
+#include "test_clock.h"
 #include "unit.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +16,8 @@ struct heard {
 	struct hvd_err why;
 };
 
+static int out; /* what the writer has written */
+
 static void on_overdue(const struct hvd_err *why, bool certain, void *arg)
 {
 	struct heard *heard = arg;
@@ -25,57 +25,85 @@ static void on_overdue(const struct hvd_err *why, bool certain, void *arg)
 	heard->times++;
 	heard->why = *why;
 	heard->certain = certain;
-	event_base_loopbreak(heard->base);
 }
 
-/* A process that writes a byte a tenth of a second `busy` times, and then nothing. */
-static pid_t start_writer(int busy)
+/* A process that writes a byte to `out` for each that it reads from *in, which is set. */
+static pid_t start_writer(int *in)
 {
-	pid_t pid = fork();
-	int fd;
+	int ask[2], answer[2];
+	char c;
+	pid_t pid;
 
-	if (pid != 0)
-		return pid;
-	fd = open("/dev/null", O_WRONLY);
-	for (int i = 0; i < busy && write(fd, "x", 1) == 1; i++)
-		usleep(100000);
-	pause();
-	_exit(0);
+	assert_int_equal(pipe(ask), 0);
+	assert_int_equal(pipe(answer), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(ask[1]);
+		while (read(ask[0], &c, 1) == 1 && write(answer[1], &c, 1) == 1)
+			;
+		_exit(0);
+	}
+	close(ask[0]);
+	close(answer[1]);
+	*in = ask[1];
+	out = answer[0];
+	return pid;
 }
 
-static double seconds_until_overdue(struct heard *heard, pid_t pid, const struct hvd_strv *hosts)
+/* It has written when this returns. */
+static void have_it_write(int in)
 {
-	hvd_time began = hvd_now();
-	struct hvd_overdue *od;
-	double seconds;
+	char c = 'x';
 
-	heard->base = event_base_new();
-	heard->times = 0;
-	od = hvd_overdue_watch(heard->base, "srun", pid, 1, hosts, on_overdue, heard);
-	event_base_dispatch(heard->base);
-	seconds = (double)(hvd_now() - began) / 1e9;
-	assert_int_equal(heard->times, 1);
+	assert_int_equal(write(in, &c, 1), 1);
+	assert_int_equal(read(out, &c, 1), 1);
+}
+
+static struct hvd_overdue *watch(struct heard *heard, pid_t pid, const struct hvd_strv *hosts)
+{
+	*heard = (struct heard){.base = event_base_new()};
+	return hvd_overdue_watch(heard->base, "srun", pid, 3, hosts, on_overdue, heard);
+}
+
+static void end(struct heard *heard, struct hvd_overdue *od)
+{
 	hvd_overdue_destroy(od);
 	event_base_free(heard->base);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	return seconds;
 }
 
 static void a_process_that_does_nothing(void **state)
 {
 	struct hvd_strv hosts = {0};
 	struct heard heard;
+	struct hvd_overdue *od = watch(&heard, getpid(), &hosts);
 
 	(void)state;
-	assert_true(seconds_until_overdue(&heard, start_writer(0), &hosts) >= 0.9);
-	assert_in(heard.why.msg, "all ranks ended 1 s ago, but srun is still running");
+	test_clock_pass(heard.base, 2.9);
+	assert_int_equal(heard.times, 0);
+	test_clock_pass(heard.base, 0.2);
+	assert_int_equal(heard.times, 1);
+	assert_in(heard.why.msg, "all ranks ended 3 s ago, but srun is still running");
 	assert_false(heard.certain);
+	test_clock_pass(heard.base, 100);
+	assert_int_equal(heard.times, 1);
+	end(&heard, od);
+}
+
+static void a_process_that_cannot_learn_the_end(void **state)
+{
+	struct hvd_strv hosts = {0};
+	struct heard heard;
+	struct hvd_overdue *od;
+
+	(void)state;
 	hvd_strv_add(&hosts, "node1");
 	hvd_strv_add(&hosts, "node7");
-	seconds_until_overdue(&heard, start_writer(0), &hosts);
+	od = watch(&heard, getpid(), &hosts);
+	test_clock_pass(heard.base, 3.1);
+	assert_int_equal(heard.times, 1);
 	assert_true(heard.certain);
 	assert_in(heard.why.msg, "srun cannot learn that those on node1, node7 did");
+	end(&heard, od);
 	hvd_strv_free(&hosts);
 }
 
@@ -83,49 +111,62 @@ static void one_that_still_writes_gets_its_time(void **state)
 {
 	struct hvd_strv hosts = {0};
 	struct heard heard;
+	int in;
+	pid_t pid = start_writer(&in);
+	struct hvd_overdue *od = watch(&heard, pid, &hosts);
 
 	(void)state;
-	assert_true(seconds_until_overdue(&heard, start_writer(25), &hosts) >= 2.9);
+	for (int i = 0; i < 10; i++) {
+		have_it_write(in);
+		test_clock_pass(heard.base, 2);
+	}
+	assert_int_equal(heard.times, 0);
+	test_clock_pass(heard.base, 2);
+	assert_int_equal(heard.times, 1);
+	end(&heard, od);
+	close(in);
+	close(out);
+	waitpid(pid, NULL, 0);
 }
 
-/* Standard output is a pipe that nobody reads for two seconds. */
+/* Standard output is a pipe that nobody reads at first. */
 static void one_whose_output_is_not_read_gets_its_time(void **state)
 {
 	static char junk[65536];
 	struct hvd_strv hosts = {0};
 	struct heard heard;
-	int fds[2], out = dup(STDOUT_FILENO);
-	double seconds;
-	pid_t reader;
+	struct hvd_overdue *od;
+	int fds[2], before = dup(STDOUT_FILENO), early, late;
 
 	(void)state;
 	fflush(stdout);
 	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
 	assert_int_equal(fcntl(fds[1], F_SETFL, O_NONBLOCK), 0);
 	while (write(fds[1], junk, sizeof(junk)) > 0)
 		;
-	reader = fork();
-	if (reader == 0) {
-		usleep(2500000);
-		while (read(fds[0], junk, sizeof(junk)) > 0)
-			;
-		_exit(0);
-	}
+	od = watch(&heard, getpid(), &hosts);
 	assert_true(dup2(fds[1], STDOUT_FILENO) >= 0);
-	seconds = seconds_until_overdue(&heard, start_writer(0), &hosts);
-	assert_true(dup2(out, STDOUT_FILENO) >= 0);
-	kill(reader, SIGKILL);
-	waitpid(reader, NULL, 0);
-	close(out);
+	test_clock_pass(heard.base, 60);
+	early = heard.times;
+	while (read(fds[0], junk, sizeof(junk)) > 0)
+		;
+	test_clock_pass(heard.base, 3.1);
+	late = heard.times;
+	assert_true(dup2(before, STDOUT_FILENO) >= 0);
+	assert_int_equal(early, 0);
+	assert_int_equal(late, 1);
+	end(&heard, od);
+	close(before);
 	close(fds[0]);
 	close(fds[1]);
-	assert_true(seconds >= 2.4);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_process_that_does_nothing),
+		cmocka_unit_test(a_process_that_cannot_learn_the_end),
 		cmocka_unit_test(one_that_still_writes_gets_its_time),
 		cmocka_unit_test(one_whose_output_is_not_read_gets_its_time),
 	};
