@@ -184,7 +184,7 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 	/* Then all of them end. */
 	if (el->restart) {
 		hvd_elastic_failures_ending(&el->failures);
-		hvd_restart_history_ends(&el->history, "hosts have changed", NULL, -1, hvd_now());
+		hvd_restart_history_ends(&el->history, "hosts have changed", NULL, hvd_now());
 	}
 	hvd_verbose(el->job.log, "%s: ending local rank %d%s", hvd_machine_host(el->machine, w->host), w->slot,
 		    w->removed ? ", which is no longer part of the job" : "");
@@ -261,7 +261,7 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 		hvd_info(el->job.log, "%s", why->hint);
 	hvd_elastic_failures_lose_host(&el->failures, el->machine, host, hvd_agent_registry_silent_ms(el->agents));
 	if (hvd_machine_has_rank(el->machine, host))
-		hvd_restart_history_ends(&el->history, why->msg, hvd_machine_host(el->machine, host), -1, hvd_now());
+		hvd_restart_history_ends(&el->history, why->msg, hvd_machine_host(el->machine, host), hvd_now());
 	hvd_discovery_nudge(el->discovery);
 	hvd_procs_release(el->job.procs, host, true);
 	hvd_event_queue_add(el->events, unfit ? HVD_EVENT_HOST_UNFIT : HVD_EVENT_HOST_LOST, host, 0);
@@ -286,19 +286,22 @@ static void tell_func(struct elastic *el, uint32_t worker, const struct hvd_rank
 }
 
 /* Restarts: the first rank of a generation that was not told to end has failed. What has the generation achieved? */
-static void note_failure(struct elastic *el, uint32_t worker, int status)
+static void note_failure(struct elastic *el, uint32_t worker, const struct hvd_rank_end *end)
 {
 	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
 	char text[64];
 
-	if (!el->restart || status == 0 || !w || w->state == HVD_WORKER_ENDING ||
+	if (!el->restart || end->status == 0 || !w || w->state == HVD_WORKER_ENDING ||
 	    el->failed_generation == hvd_machine_generation(el->machine))
 		return;
 	el->failed_generation = hvd_machine_generation(el->machine);
-	hvd_status_text(status, text, sizeof(text));
-	hvd_restart_history_ends(&el->history, text, hvd_machine_host(el->machine, w->host), w->rank, hvd_now());
+	hvd_status_text(end->status, text, sizeof(text));
+	hvd_restart_history_failed(&el->history, text, end->error, hvd_machine_host(el->machine, w->host), w->rank,
+				   hvd_now());
 	if (hvd_progress_file_changed(&el->progress))
 		hvd_machine_progress(el->machine);
+	if (hvd_restart_history_repeats(&el->history))
+		hvd_machine_repeats(el->machine);
 }
 
 static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg)
@@ -307,7 +310,7 @@ static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg
 
 	hvd_elastic_failures_add(&el->failures, el->machine, worker, end);
 	tell_func(el, worker, end);
-	note_failure(el, worker, end->status);
+	note_failure(el, worker, end);
 	if (!hvd_draining_exited(&el->leaving, el->machine, end->status))
 		hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, end->status);
 }

@@ -61,7 +61,8 @@
  *   - A host that has had the first failure of two generations in a row, each soon after its start, is left out, if the
  *     others are enough. With a cooldown a host is left out after each failure.
  *   - Generations that a rank's failure ends before they have made any progress end the job when there are max_idle of
- *     them in a row. A generation that is ended by the loss of a host does not count.
+ *     them in a row. A generation that is ended by the loss of a host does not count. A failure that repeats one on
+ *     another host (hvd_machine_repeats()) ends the job at once if the generation has made no progress.
  * Ops that are never called: answer, notify, kill_connections. Events that are ignored: arrived, connected, ready,
  * notified, kill_failed.
  */
@@ -188,6 +189,8 @@ void hvd_machine_ready(struct hvd_machine *m, uint32_t worker, hvd_time now);
 void hvd_machine_exited(struct hvd_machine *m, uint32_t worker, int status, hvd_time now);
 /* PyTorch's policy: the current generation has made progress, as by a checkpoint. */
 void hvd_machine_progress(struct hvd_machine *m);
+/* … the failure that ends it is one of the program: it has occurred on another host, too. */
+void hvd_machine_repeats(struct hvd_machine *m);
 void hvd_machine_notified(struct hvd_machine *m, bool heard, hvd_time now);
 void hvd_machine_kill_failed(struct hvd_machine *m, hvd_time now);
 void hvd_machine_tick(struct hvd_machine *m, hvd_time now); /* it is hvd_machine_due() */

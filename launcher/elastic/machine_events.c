@@ -83,6 +83,11 @@ void hvd_machine_progress(struct hvd_machine *m)
 	m->gen.progress = true;
 }
 
+void hvd_machine_repeats(struct hvd_machine *m)
+{
+	m->gen.repeats = true;
+}
+
 void hvd_machine_arrived(struct hvd_machine *m, uint32_t worker, hvd_time now)
 {
 	struct hvd_worker *w = hvd_worker_find(m, worker);

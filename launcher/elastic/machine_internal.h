@@ -87,6 +87,7 @@ struct hvd_generation {
 	bool warned_slots;
 	bool ended_all; /* PyTorch's policy: all members are being ended */
 	bool progress;  /* … hvd_machine_progress() */
+	bool repeats;   /* … hvd_machine_repeats() */
 	bool host_lost; /* … before any rank has failed */
 	int slots_seen; /* … the number of all slots when enough_since was set */
 };

@@ -36,13 +36,32 @@ static void no_restart_left(struct hvd_machine *m)
 	hvd_machine_finish(m, &why, hvd_status_exit(m->first_status));
 }
 
+static bool has_progress(const struct hvd_machine *m, hvd_time now)
+{
+	double after = m->opts.progress_after;
+
+	return after < 0 ? m->gen.progress : now >= hvd_after(m->gen.starting_since, after);
+}
+
+/* A generation has failed. Has the program failed in the same way on another host, and made no progress since? */
+static bool is_the_programs(const struct hvd_machine *m, hvd_time now)
+{
+	return m->opts.max_idle > 0 && m->gen.repeats && !has_progress(m, now);
+}
+
+static void finish_as_the_programs(struct hvd_machine *m)
+{
+	struct hvd_err why = m->first_failure;
+
+	hvd_err_hint(&why, "the same rank has failed with the same exception on another host, so the program is at "
+			   "fault, and not a host (--max-idle-restarts=0 goes on all the same)");
+	hvd_machine_finish(m, &why, hvd_status_exit(m->first_status));
+}
+
 /* A generation has failed. Is there no point in yet another one? */
 static bool is_in_vain(struct hvd_machine *m, hvd_time now)
 {
-	double after = m->opts.progress_after;
-	bool progress = after < 0 ? m->gen.progress : now >= hvd_after(m->gen.starting_since, after);
-
-	if (progress)
+	if (has_progress(m, now))
 		m->idle = 0;
 	else if (!m->gen.host_lost)
 		m->idle++;
@@ -70,6 +89,10 @@ static void begin_restart(struct hvd_machine *m, hvd_time now)
 
 	if (m->restarts >= m->opts.max_restarts) {
 		no_restart_left(m);
+		return;
+	}
+	if (is_the_programs(m, now)) {
+		finish_as_the_programs(m);
 		return;
 	}
 	if (is_in_vain(m, now)) {

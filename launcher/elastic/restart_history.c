@@ -72,8 +72,7 @@ void hvd_restart_history_begin(struct hvd_restart_history *history, const struct
 		json_array_remove(history->list, 0);
 }
 
-void hvd_restart_history_ends(struct hvd_restart_history *history, const char *cause, const char *host, int rank,
-			      hvd_time now)
+void hvd_restart_history_ends(struct hvd_restart_history *history, const char *cause, const char *host, hvd_time now)
 {
 	if (!history->now.began || history->now.failed)
 		return;
@@ -81,8 +80,37 @@ void hvd_restart_history_ends(struct hvd_restart_history *history, const char *c
 	json_object_set_new(history->now.entry, "cause", json_string(cause));
 	if (host)
 		json_object_set_new(history->now.entry, "host", json_string(host));
-	if (rank >= 0)
-		json_object_set_new(history->now.entry, "rank", json_integer(rank));
+}
+
+void hvd_restart_history_failed(struct hvd_restart_history *history, const char *cause, const char *error,
+				const char *host, int rank, hvd_time now)
+{
+	if (!history->now.began || history->now.failed)
+		return;
+	hvd_restart_history_ends(history, cause, host, now);
+	json_object_set_new(history->now.entry, "rank", json_integer(rank));
+	if (error)
+		json_object_set_new(history->now.entry, "error", json_string(error));
+}
+
+static bool same(const json_t *a, const json_t *b, const char *key)
+{
+	return json_equal(json_object_get(a, key), json_object_get(b, key));
+}
+
+bool hvd_restart_history_repeats(const struct hvd_restart_history *history)
+{
+	const json_t *last = history->now.entry, *before;
+	size_t n = json_array_size(history->list);
+
+	if (!history->now.failed || !json_object_get(last, "error"))
+		return false;
+	for (size_t i = n - 1; i-- > 0;) {
+		before = json_array_get(history->list, i);
+		if (json_object_get(before, "rank"))
+			return same(last, before, "rank") && same(last, before, "error") && !same(last, before, "host");
+	}
+	return false;
 }
 
 void hvd_restart_history_end(struct hvd_restart_history *history, struct hvd_result *result, hvd_time now,

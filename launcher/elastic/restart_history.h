@@ -30,10 +30,14 @@ void hvd_restart_history_clear(struct hvd_restart_history *history);
 
 /* The machine's generation begins. */
 void hvd_restart_history_begin(struct hvd_restart_history *history, const struct hvd_machine *machine, hvd_time now);
-/* Why the current generation ends; only the first reason counts. `rank` below 0: no rank's failure. `host` may be
- * NULL. */
-void hvd_restart_history_ends(struct hvd_restart_history *history, const char *cause, const char *host, int rank,
-			      hvd_time now);
+/* Why the current generation ends; only the first reason counts. `host` may be NULL. */
+void hvd_restart_history_ends(struct hvd_restart_history *history, const char *cause, const char *host, hvd_time now);
+/* The same for the failure of a rank. `error` is its exception (struct hvd_rank_end), or NULL. */
+void hvd_restart_history_failed(struct hvd_restart_history *history, const char *cause, const char *error,
+				const char *host, int rank, hvd_time now);
+/* Did the current generation end by the same exception of the same rank as the last one before it that ended by the
+ * failure of a rank, but on another host? */
+bool hvd_restart_history_repeats(const struct hvd_restart_history *history);
 /* The job has ended: put the history into the result, and log a summary if there was more than one generation. */
 void hvd_restart_history_end(struct hvd_restart_history *history, struct hvd_result *result, hvd_time now,
 			     const struct hvd_log *log);

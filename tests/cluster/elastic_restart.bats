@@ -171,6 +171,15 @@ until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
     has "as often as --max-restarts allows"
 }
 
+@test "a rank that fails with the same exception on two hosts ends the job, and no host is blamed" {
+    printf '#!/usr/bin/env python3\nimport os, time\nif os.environ["RANK"] != "1":\n    time.sleep(60)
+raise ValueError("sample 17 is broken")\n' | script raises
+    begin on_login salloc -Q -N3 --ntasks-per-node=1 --no-kill hvdrun -np 2 --spares 1 --max-restarts 50 --json ./raises
+    ended 30
+    exits 1
+    has "the program is at fault, and not a host" '"generations":3' '"error":"ValueError: sample 17 is broken"'
+}
+
 # hvdn3 comes when generation 1 is young, hvdn4 a moment later.
 @test "hosts that come change the job once, and not at once; one that goes does at once" {
     hosts hvdn1:1 hvdn2:1

@@ -436,6 +436,41 @@ static void no_progress(void **state)
 	end(s);
 }
 
+/* The program's failure on a second host ends the job at once, unless there was progress since, or it may go on. */
+static void repeats(void **state)
+{
+	static const struct {
+		int max_idle, lasted;
+		bool over;
+	} cases[] = {{3, 59, true}, {3, 61, false}, {0, 59, false}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct sim *s = running((struct hvd_machine_opts){.np = 2,
+								  .min_np = 2,
+								  .max_restarts = 20,
+								  .max_idle = cases[i].max_idle,
+								  .progress_after = 60},
+					"a:1,b:1");
+
+		die(s, id_of(s, 1), FAILED);
+		obey(s);
+		pass(s, cases[i].lasted);
+		hvd_machine_repeats(s->m);
+		die(s, id_of(s, 1), FAILED);
+		assert_int_equal(s->over, cases[i].over);
+		if (s->over) {
+			assert_int_equal(s->status, 1);
+			assert_non_null(strstr(s->why.hint, "the program is at fault"));
+		} else {
+			obey(s);
+			die(s, id_of(s, 1), FAILED);
+			assert_false(s->over); /* it holds for one generation */
+		}
+		end(s);
+	}
+}
+
 static void too_few_hosts_for_spares(void **state)
 {
 	struct sim *s =
@@ -808,6 +843,7 @@ int main(void)
 		cmocka_unit_test(too_few_hosts_for_spares),
 		cmocka_unit_test(no_progress),
 		cmocka_unit_test_prestate(no_progress, (void *)"by file"),
+		cmocka_unit_test(repeats),
 		cmocka_unit_test(lost_host),
 		cmocka_unit_test(lost_while_ending),
 		cmocka_unit_test(lost_host_comes_back),
