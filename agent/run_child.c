@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run_child.h"
 
+#include "lib/base/deadline.h"
 #include "lib/process/spawn.h"
 #include "signal_forward.h"
 
@@ -15,8 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long the command has after SIGTERM when the process that started this rank is gone. */
-#define ORPHAN_SECONDS 5
 /* How long the report of that may take. */
 #define REPORT_USEC 20000
 /* The kernel sends it to the shim when the shim's parent ends. Nothing else uses it. */
@@ -114,7 +113,7 @@ void hvd_child_signal(struct hvd_child_process *run, int sig)
 
 void hvd_child_end(struct hvd_child_process *run)
 {
-	struct timeval grace = {.tv_sec = run->told ? 0 : ORPHAN_SECONDS};
+	struct timeval grace = hvd_left_tv(hvd_deadline_in(run->told ? 0 : run->command->kill_wait));
 
 	if (run->ended || run->orphan)
 		return;
@@ -129,7 +128,7 @@ void hvd_child_end(struct hvd_child_process *run)
 static void on_orphan(evutil_socket_t sig, short what, void *arg)
 {
 	struct hvd_child_process *run = arg;
-	struct timeval grace = {.tv_sec = ORPHAN_SECONDS};
+	struct timeval grace = hvd_left_tv(hvd_deadline_in(run->command->kill_wait));
 
 	(void)sig;
 	(void)what;

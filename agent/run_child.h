@@ -36,7 +36,7 @@ struct hvd_child {
 	void (*ended)(pid_t pid, int status, void *arg);
 	int key_fd; /* the command gets it at the same number; 0 = none */
 	/* Needs hvd_child_follow(). When the process `parent`, which has started this one, is gone: SIGTERM to the
-	 * process group if this process leads it, else to the command; SIGKILL five seconds later; then this process
+	 * process group if this process leads it, else to the command; SIGKILL after `kill_wait`; then this process
 	 * ends too, and hvd_child_run() does not return. */
 	bool follow;
 	pid_t parent;
@@ -47,7 +47,8 @@ struct hvd_child {
 	/* Without `follow`: the parent is a scheduler's daemon. When it is gone, nobody looks after the command. So the
 	 * command and all processes that it has started are ended in the same way; hvd_child_run() returns. */
 	bool ends_as_orphan;
-	void *arg; /* of all functions */
+	double kill_wait; /* seconds between SIGTERM and SIGKILL */
+	void *arg;        /* of all functions */
 };
 
 /* Have the kernel send this process a signal when its parent ends, or when the parent's thread ends that started this
@@ -64,8 +65,8 @@ void hvd_child_parent(char name[HVD_COMMAND_PARENT]);
  * set if the command could not be started. */
 int hvd_child_run(const struct hvd_child *command, int *status, struct hvd_err *err);
 
-/* From the event loop: send the command and its process group a signal. hvd_child_end() sends SIGTERM, and SIGKILL five
- * seconds later, or at once when called again; it also ends all processes that the command has left behind. */
+/* From the event loop: send the command and its process group a signal. hvd_child_end() sends SIGTERM, and SIGKILL after
+ * `kill_wait`, or at once when called again; it also ends all processes that the command has left behind. */
 void hvd_child_signal(struct hvd_child_process *process, int sig);
 void hvd_child_end(struct hvd_child_process *process);
 

@@ -393,6 +393,7 @@ static int run_command(struct shim *shim)
 				    .adopts = opts->kind != HVD_OBSERVING_AGENT_SRUN, /* which tracks all processes */
 				    .ends_as_orphan = opts->kind != HVD_OBSERVING_AGENT_MPI,
 				    .parent = getppid(),
+				    .kill_wait = shim->boot->kill_wait,
 				    .arg = shim};
 	const json_t *plan = nth(shim, "ranks", 0);
 	struct hvd_err err = {0};

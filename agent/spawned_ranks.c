@@ -23,9 +23,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GRACE_SECONDS 5
-/* … where ranks ignore SIGTERM, unless they have set a handler. */
-#define GRACE_SECONDS_IGNORED 1
 /* How often a rank that is being ended is looked at: do all of its processes ignore SIGTERM? */
 #define LOOK_USEC 250000
 /* How many descriptors this process itself has open, with those that it needs to start a rank. */
@@ -41,7 +38,7 @@ struct rank {
 	struct hvd_streams streams;
 	struct hvd_crash_info *crash_info;
 	bool ended_here;     /* this process has sent it a signal to end, before it had ended */
-	struct event *grace; /* runs while this rank alone is being ended; else NULL */
+	struct event *grace; /* runs while this rank is being ended; else NULL */
 	hvd_time kill_at;    /* … then it gets SIGKILL, … */
 	bool heeding;        /* … or sooner, when all of its processes ignore SIGTERM */
 };
@@ -58,7 +55,7 @@ struct hvd_spawned_ranks {
 	struct hvd_name_service names; /* asked when the first rank starts */
 	bool names_asked;
 	unsigned long nofile; /* the ranks' soft limit of open files; 0 = this process's */
-	struct event *child, *grace;
+	struct event *child;
 	bool ending; /* hvd_spawned_ranks_end() was called */
 	bool told;   /* the launcher has asked for it */
 	bool gone;   /* all_gone was called */
@@ -177,15 +174,6 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
 	check_gone(ranks);
 }
 
-static void on_grace(evutil_socket_t fd, short what, void *arg)
-{
-	struct hvd_spawned_ranks *ranks = arg;
-
-	(void)fd;
-	(void)what;
-	signal_groups(ranks, SIGKILL);
-}
-
 static struct rank *new_rank(struct hvd_spawned_ranks *ranks)
 {
 	ranks->v = hvd_xrealloc(ranks->v, ranks->n + 1, sizeof(struct rank *));
@@ -292,7 +280,6 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct event_base *base, const
 	bind_for(ranks, (int)n);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	ranks->child = evsignal_new(base, SIGCHLD, on_child, ranks);
-	ranks->grace = evtimer_new(base, on_grace, ranks);
 	event_add(ranks->child, NULL);
 	if (check_room(ranks, n, err) != 0) {
 		hvd_spawned_ranks_destroy(ranks);
@@ -331,7 +318,7 @@ int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, c
 	return 0;
 }
 
-static void on_grace_one(evutil_socket_t fd, short what, void *arg)
+static void on_grace(evutil_socket_t fd, short what, void *arg)
 {
 	static const struct timeval again = {.tv_usec = LOOK_USEC};
 	struct rank *rank = arg;
@@ -355,45 +342,49 @@ static void note_end(struct rank *rank)
 		rank->ended_here = true;
 }
 
-void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, int grace)
+/* Ask the rank to end, and have it killed at `kill_at`; `kill_at` 0: kill it now. A rank that is being ended keeps the
+ * earlier time. */
+static void end_rank(struct rank *rank, hvd_time kill_at, bool heeding)
 {
 	static const struct timeval soon = {.tv_usec = LOOK_USEC / 25};
+	struct timeval then;
 
-	for (size_t i = 0; i < ranks->n; i++) {
-		struct rank *rank = ranks->v[i];
+	if (rank->pid <= 0)
+		return;
+	note_end(rank);
+	rank->kill_at = rank->grace ? hvd_earlier(rank->kill_at, kill_at) : kill_at;
+	rank->heeding = heeding;
+	signal_rank(rank, rank->kill_at ? SIGTERM : SIGKILL);
+	signal_rank(rank, SIGCONT); /* a stopped process does not handle SIGTERM */
+	if (!rank->grace)
+		rank->grace = evtimer_new(rank->all->base, on_grace, rank);
+	then = hvd_left_tv(rank->kill_at);
+	evtimer_add(rank->grace, heeding || !rank->kill_at ? &soon : &then);
+}
 
-		if (rank->id != id || rank->pid <= 0)
-			continue;
-		note_end(rank);
-		signal_rank(rank, grace ? SIGTERM : SIGKILL);
-		signal_rank(rank, SIGCONT);
-		rank->kill_at = hvd_deadline_in(grace);
-		rank->heeding = grace > 1;
-		if (!rank->grace)
-			rank->grace = evtimer_new(ranks->base, on_grace_one, rank);
-		evtimer_add(rank->grace, &soon);
-	}
+void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, bool kill)
+{
+	for (size_t i = 0; i < ranks->n; i++)
+		if (ranks->v[i]->id == id)
+			end_rank(ranks->v[i], kill ? 0 : hvd_deadline_in(ranks->opts->kill_wait), !kill);
 }
 
 void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks)
 {
-	struct timeval tv = {.tv_sec = ranks->opts->ignore_ends ? GRACE_SECONDS_IGNORED : GRACE_SECONDS};
+	hvd_time kill_at = hvd_deadline_in(ranks->opts->kill_wait);
 
 	if (ranks->gone || ranks->ending)
 		return;
 	ranks->ending = true;
 	for (size_t i = 0; i < ranks->n; i++)
-		note_end(ranks->v[i]);
-	signal_groups(ranks, SIGTERM);
-	signal_groups(ranks, SIGCONT); /* a stopped process does not handle SIGTERM */
-	event_add(ranks->grace, &tv);
+		end_rank(ranks->v[i], kill_at, ranks->opts->ignore_ends);
 	event_active(ranks->child, EV_SIGNAL, 1); /* if there is no rank, no SIGCHLD will come */
 }
 
 void hvd_spawned_ranks_end_told(struct hvd_spawned_ranks *ranks)
 {
-	if (ranks->told && !ranks->gone)
-		on_grace(-1, 0, ranks);
+	for (size_t i = 0; i < ranks->n && ranks->told && !ranks->gone; i++)
+		end_rank(ranks->v[i], 0, false);
 	ranks->told = true;
 	hvd_spawned_ranks_end(ranks);
 }
@@ -423,7 +414,6 @@ void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks)
 		if (waitpid(-1, NULL, 0) < 0 && errno != EINTR)
 			break;
 	event_free(ranks->child);
-	event_free(ranks->grace);
 	hvd_binding_clear(&ranks->bound);
 	free(ranks->v);
 	free(ranks);

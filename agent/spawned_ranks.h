@@ -2,9 +2,9 @@
 /*
  * spawned_ranks.h - the processes of a host's ranks: start them, watch them, end them.
  *
- * Each rank is in a process group of its own. To end the ranks, every group gets SIGTERM and, five seconds later,
- * SIGKILL. So does every process that a rank has left behind, which becomes a child of this process
- * (PR_SET_CHILD_SUBREAPER). If this process dies, the kernel kills the ranks (PR_SET_PDEATHSIG).
+ * Each rank is in a process group of its own. To end a rank, its group gets SIGTERM and, after `kill_wait`, SIGKILL.
+ * Processes that a rank has left behind become children of this process (PR_SET_CHILD_SUBREAPER), and get SIGKILL. If
+ * this process dies, the kernel kills the ranks (PR_SET_PDEATHSIG).
  */
 #ifndef HVD_SPAWNED_RANKS_H
 #define HVD_SPAWNED_RANKS_H
@@ -31,7 +31,10 @@ struct hvd_spawned_ranks_opts {
 	/* The numbers of the ranks that hvd_spawned_ranks_start() starts, as many as there are plans; not owned. */
 	const uint32_t *numbers;
 	bool stay; /* ranks come and go by hvd_spawned_ranks_add() and hvd_spawned_ranks_end_one(); there may be none */
-	bool ignore_ends; /* ranks start with SIGTERM, SIGINT and SIGHUP ignored; they soon get SIGKILL after SIGTERM */
+	/* Ranks start with SIGTERM, SIGINT and SIGHUP ignored. If all processes of a rank still ignore SIGTERM when it is
+	 * to end, SIGKILL follows at once. */
+	bool ignore_ends;
+	double kill_wait; /* seconds between SIGTERM and SIGKILL */
 	struct hvd_output_style output;
 	unsigned stderr_lines;        /* the last lines of each rank's standard error that are kept; 0 = none */
 	struct hvd_rank_watch *watch; /* learns of the ranks; NULL = none. Not owned */
@@ -52,12 +55,10 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct event_base *base, const
  * err set. */
 int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan, int slot, int slots,
 			  struct hvd_err *err);
-/* Send one rank SIGTERM and, `grace` seconds later, SIGKILL. More than a second is for a rank that still has work to
- * do. If all processes of such a rank ignore SIGTERM, they do not get it. 0: SIGKILL at once. Does nothing if the rank
- * has ended. */
-#define HVD_MAX_GRACE 3600
-void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, int grace);
-/* Begin to end all ranks; all_gone is called after at most five seconds. A second call changes nothing. */
+/* End one rank, as above. If all of its processes ignore SIGTERM, or with `kill`, SIGKILL follows at once. Does nothing
+ * if the rank has ended. */
+void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, bool kill);
+/* Begin to end all ranks; all_gone is called soon after `kill_wait` at the latest. A second call changes nothing. */
 void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks);
 /* The same at the request of the launcher, whose second request sends SIGKILL at once. A signal to this process does
  * not count as a request: a scheduler may send signals to the launcher and to this process at the same time. */

@@ -238,7 +238,7 @@ static void on_message(json_t *msg, void *arg)
 {
 	struct spawning_agent *sup = arg;
 	const char *type;
-	int64_t sig, worker, grace;
+	int64_t sig, worker;
 
 	if (sup->io && hvd_get_str(msg, "t", 16, &type, NULL) == 0 && hvd_host_io_message(sup->io, type, msg))
 		return;
@@ -260,9 +260,8 @@ static void on_message(json_t *msg, void *arg)
 		hvd_relay_network(sup->relay, msg);
 	else if (strcmp(type, "kill-connections") == 0)
 		hvd_driver_client_send(sup->agent, hvd_kill_connections_answer(msg));
-	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) == 0 &&
-		 hvd_get_int(msg, "grace", 0, HVD_MAX_GRACE, &grace, NULL) == 0)
-		hvd_spawned_ranks_end_one(sup->ranks, (int)worker, (int)grace);
+	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) == 0)
+		hvd_spawned_ranks_end_one(sup->ranks, (int)worker, json_is_true(json_object_get(msg, "kill")));
 	else if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
 		hvd_spawned_ranks_signal(sup->ranks, (int)sig);
 }
@@ -418,6 +417,7 @@ static int run(struct spawning_agent *sup, const struct hvd_err *refusal)
 	sup->opts.output.losses = &sup->losses;
 	sup->opts.output.look = sup->boot->stderr_lines > 0;
 	sup->opts.stderr_lines = sup->boot->stderr_lines;
+	sup->opts.kill_wait = sup->boot->kill_wait;
 	sup->opts.watch = hvd_rank_watch_create(sup->base, send_answer, sup, sup->log);
 	for (size_t i = 0; i < N_CAUGHT; i++) {
 		signals[i] = evsignal_new(sup->base, caught[i], on_signal, sup);

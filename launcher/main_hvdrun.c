@@ -113,6 +113,16 @@ static void driver_opts(const struct hvd_launch *launch, const struct hvd_backen
 		hvd_strv_add(&opts->names, launch->alloc.hosts[i].name);
 }
 
+/* --kill-wait, or what Slurm gives the tasks of this job. */
+static void take_kill_wait(const struct hvd_launch_spec *spec, const struct hvd_slurm_site *site,
+			   struct hvd_driver_opts *opts)
+{
+	if (spec->failure.kill_wait >= 0)
+		opts->kill_wait = spec->failure.kill_wait;
+	else
+		opts->kill_wait = site->kill_wait > 0 ? site->kill_wait : HVD_KILL_WAIT;
+}
+
 /* Apply Slurm's configuration: the driver listens within srun's range of ports, and without munge srun's tasks get the
  * launch's key on their stdin. */
 static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
@@ -126,6 +136,7 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 		hvd_err_hint(err, "does 'scontrol show config' work here? --launcher=fork uses this machine only");
 	opts->port_lo = (in_port_t)site.port_lo;
 	opts->port_hi = (in_port_t)site.port_hi;
+	take_kill_wait(launch->spec, &site, opts);
 	launch->unbound = !site.binds;
 	keyless = keyless && (!site.munge || hvd_munge_here(NULL, NULL) != 0);
 	if (rc == 0 && keyless && backend == &hvd_backend_srun)
@@ -133,6 +144,16 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 	else if (backend == &hvd_backend_steps)
 		launch->by_stdin = keyless;
 	return rc;
+}
+
+/* The same where Slurm does not start the ranks, but may have given the hosts. */
+static void ask_kill_wait(const struct hvd_launch *launch, struct hvd_driver_opts *opts)
+{
+	struct hvd_slurm_site site = {0};
+
+	if (launch->spec->failure.kill_wait < 0 && hvd_alloc_in_slurm(launch->envp))
+		hvd_slurm_site_get(&site, NULL);
+	take_kill_wait(launch->spec, &site, opts);
 }
 
 static bool ask_own(uint32_t job, const struct hvd_log *log)
@@ -260,6 +281,8 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 		return hvd_report_dry_run(launch, backend, json);
 	if (by_slurm && ask_site(launch, backend, opts, err) != 0)
 		return -1;
+	if (!by_slurm)
+		ask_kill_wait(launch, opts);
 	if (by_slurm || hvd_alloc_in_slurm(launch->envp))
 		ask_shared(launch, backend, opts);
 	rc = elastic ? hvd_elastic_run(launch, backend, opts, result, err)

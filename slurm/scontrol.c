@@ -44,6 +44,14 @@ static void take_range(const char *p, struct hvd_slurm_site *site)
 	site->port_hi = hi;
 }
 
+/* Read the value of KillWait, "30 sec"; 0 if it is none. */
+static int take_seconds(const char *p)
+{
+	const size_t digits = strspn(p, "0123456789");
+
+	return digits > 0 && digits < 6 ? atoi(p) : 0;
+}
+
 void hvd_scontrol_config_parse(const char *text, struct hvd_slurm_site *site)
 {
 	*site = (struct hvd_slurm_site){.munge = true};
@@ -55,6 +63,8 @@ void hvd_scontrol_config_parse(const char *text, struct hvd_slurm_site *site)
 		else if ((value = value_of(line, "TaskPlugin")))
 			site->binds = *value && *value != '\n' && *value != '(' &&
 				      strncmp(value, "task/none", strlen("task/none")) != 0;
+		else if ((value = value_of(line, "KillWait")))
+			site->kill_wait = take_seconds(value);
 		else if ((value = value_of(line, "AuthType")))
 			site->munge = strncmp(value, "auth/munge", strlen("auth/munge")) == 0;
 	}

@@ -65,6 +65,7 @@ int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err)
 		site->port_lo = conf->srun_port_range[0];
 		site->port_hi = conf->srun_port_range[1];
 	}
+	site->kill_wait = conf->kill_wait == NO_VAL16 ? 0 : conf->kill_wait;
 	site->munge = conf->authtype && strcmp(conf->authtype, "auth/munge") == 0;
 	site->binds = conf->task_plugin && conf->task_plugin[0] && strcmp(conf->task_plugin, "task/none") != 0;
 	free_conf(conf);

@@ -43,6 +43,7 @@ int hvd_slurm_open(struct hvd_err *err);
 struct hvd_slurm_site {
 	int port_lo, port_hi; /* SrunPortRange; both 0 when there is none */
 	bool munge;           /* AuthType is auth/munge */
+	int kill_wait;        /* KillWait, in seconds; 0 = not known */
 	bool binds;           /* TaskPlugin is not task/none; with task/none srun prints a remark on every --cpu-bind */
 };
 

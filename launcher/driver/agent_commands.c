@@ -91,9 +91,9 @@ void hvd_agent_start(struct hvd_agent_registry *agents, uint32_t worker, int ran
 			  "env", env));
 }
 
-void hvd_agent_stop(struct hvd_agent_registry *agents, uint32_t host, uint32_t worker, int grace)
+void hvd_agent_stop(struct hvd_agent_registry *agents, uint32_t host, uint32_t worker, bool kill)
 {
-	command(agents, host, json_pack("{s:s, s:I, s:i}", "t", "stop", "worker", (json_int_t)worker, "grace", grace));
+	command(agents, host, json_pack("{s:s, s:I, s:b}", "t", "stop", "worker", (json_int_t)worker, "kill", kill));
 }
 
 void hvd_agent_doubt(struct hvd_agent_registry *agents, uint32_t host)

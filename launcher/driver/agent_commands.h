@@ -6,7 +6,7 @@
  * rank's process. Messages, besides those in agent_registry.h:
  *
  *   to an agent     {"t":"start", "worker":ID, "rank":R, "slot":I, "slots":N, "env":{NAME:VALUE,…}}   start it
- *                   {"t":"stop", "worker":ID, "grace":S}              end it; S seconds from SIGTERM to SIGKILL
+ *                   {"t":"stop", "worker":ID, "kill":B}               end it; B true: by SIGKILL at once
  *                   {"t":"notify", "worker":ID, "to":TEXT, "time":T}  agent/worker_notify.h
  *                   {"t":"kill-connections", "at":{…}}                agent/kill_connections.h
  *                   {"t":"network", "addrs":[ADDR,…]}                 only ranks at these addresses may connect to the
@@ -58,8 +58,8 @@ const struct hvd_layout *hvd_agent_layout(const struct hvd_agent_registry *agent
 
 /* Start a rank of the prepared layout; its host has `slots` slots. Does nothing on a host that is not admitted. */
 void hvd_agent_start(struct hvd_agent_registry *agents, uint32_t worker, int rank, int slots);
-/* End a rank with SIGTERM, and `grace` seconds later with SIGKILL; 0: with SIGKILL at once. */
-void hvd_agent_stop(struct hvd_agent_registry *agents, uint32_t host, uint32_t worker, int grace);
+/* End a rank with SIGTERM, and after the time of --kill-wait with SIGKILL; `kill`: with SIGKILL at once. */
+void hvd_agent_stop(struct hvd_agent_registry *agents, uint32_t host, uint32_t worker, bool kill);
 
 /* Somebody reports that the host is gone. If its agent does not answer within seconds, it is lost. */
 void hvd_agent_doubt(struct hvd_agent_registry *agents, uint32_t host);

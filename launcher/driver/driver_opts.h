@@ -14,6 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* --kill-wait where Slurm does not say. */
+#define HVD_KILL_WAIT 15.0
+
 struct hvd_driver_opts {
 	const struct hvd_launch_spec *spec; /* not owned */
 	enum hvd_start_mode mode;
@@ -31,6 +34,7 @@ struct hvd_driver_opts {
 	/* X: give every rank, whatever its framework, the address of the rendezvous (X_ADDR, X_PORT) and its own
 	 * (X_RANK, X_HOST). NULL = only what its framework needs. */
 	const char *rendezvous_env;
+	double kill_wait;    /* seconds that a rank which was asked to end has until it is killed */
 	bool func_key;       /* ranks get the key that signs a function and its results (lib/protocol/func_key.h) */
 	const char *id_text; /* how shims identify themselves: "munge", "file:PATH", "fd:N" */
 };

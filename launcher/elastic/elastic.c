@@ -25,8 +25,8 @@
  * come. */
 #define RANK_WAIT_SECONDS (30 * 86400.0)
 
-/* When the job ends, node agents give their ranks five seconds; their processes get this in all. */
-#define END_SECONDS 10
+/* When the job ends, the node agents give their ranks the time of --kill-wait; their processes get so much more. */
+#define END_SECONDS 5
 
 struct elastic {
 	struct hvd_job job;
@@ -46,7 +46,6 @@ struct elastic {
 	struct hvd_progress_file progress; /* of a job with restarts */
 	int failed_generation;             /* … the last one in which a rank has failed */
 	bool restart;                      /* PyTorch's policy (machine.h) */
-	int grace;                         /* of a worker that is ended, in seconds */
 	bool output_lost;
 	bool failed; /* the job ends because ranks or hosts have failed */
 };
@@ -62,7 +61,7 @@ static void end_all(void *arg)
 	if (hvd_procs_ending(el->job.procs)) {
 		hvd_procs_signal(el->job.procs, SIGTERM);
 	} else {
-		hvd_procs_end(el->job.procs, END_SECONDS);
+		hvd_procs_end(el->job.procs, (int)el->job.opts->kill_wait + END_SECONDS);
 		hvd_unheard_ending(&el->unheard);
 	}
 	if (el->job.result->ended_by)
@@ -191,7 +190,7 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 	if (w->silent)
 		hvd_unresponsive_ranks_end(el->silent, w->host, w->id);
 	else
-		hvd_agent_stop(el->agents, w->host, w->id, at_once ? 0 : el->grace);
+		hvd_agent_stop(el->agents, w->host, w->id, at_once);
 }
 
 static void do_answer(void *arg)
@@ -491,7 +490,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 								 .failed = on_failed,
 								 .stalled = on_stalled};
 	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
-	struct hvd_machine_opts opts = hvd_elastic_machine_opts(el->job.launch->spec);
+	struct hvd_machine_opts opts = hvd_elastic_machine_opts(el->job.launch->spec, el->job.opts->kill_wait);
 	struct hvd_job *job = &el->job;
 	struct hvd_boot boot;
 
@@ -504,7 +503,6 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	opts.hosts_stay = discovery->from == HVD_DISCOVER_HOSTS;
 	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
 	el->restart = opts.restart;
-	el->grace = (int)opts.grace;
 	hvd_restart_history_init(&el->history, job->result->began);
 	el->progress.pattern = job->launch->spec->elastic.progress_file;
 	hvd_progress_file_changed(&el->progress);

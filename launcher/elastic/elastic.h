@@ -25,7 +25,7 @@
 int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err);
 
 /* The options of the state machine, from the launch spec. */
-struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *spec);
+struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *spec, double kill_wait);
 
 /* Run the job on hosts where `backend` starts node agents. As hvd_run(). */
 int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,

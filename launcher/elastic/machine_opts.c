@@ -11,14 +11,10 @@
 #define KILL_SECONDS 15.0
 /* How long training ranks wait for a worker to arrive, and for one to end; --elastic-timeout may be longer. */
 #define PATIENCE_SECONDS 600.0
-/* A worker that is ended gets SIGTERM, and SIGKILL so many seconds later. With restarts of all ranks it may write a
- * checkpoint meanwhile; torchrun waits as long. */
-#define GRACE_SECONDS      1.0
-#define CHECKPOINT_SECONDS 30.0
 /* New hosts that appear one after the other within this time change the job once. */
 #define SETTLE_SECONDS 3.0
 
-struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *spec)
+struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *spec, double kill_wait)
 {
 	const double silent = spec->elastic.silent, timeout = spec->elastic.timeout;
 	/* How many ranks there are without the spare hosts is known when the hosts are. */
@@ -34,7 +30,7 @@ struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *s
 		.max_restarts = spec->elastic.max_restarts,
 		.max_idle = spec->elastic.max_idle_restarts,
 		.progress_after = spec->elastic.progress_file ? -1 : spec->elastic.restart_window,
-		.grace = spec->elastic.max_restarts >= 0 ? CHECKPOINT_SECONDS : GRACE_SECONDS,
+		.grace = kill_wait,
 		.elastic_timeout = timeout,
 		.patience = timeout > PATIENCE_SECONDS ? timeout : PATIENCE_SECONDS,
 		.cooldown_min = spec->elastic.cooldown_min,

@@ -28,7 +28,7 @@ static void on_stacks(json_t *said, void *arg)
 
 	hvd_log_text(silent->log, HVD_LOG_INFO, groups);
 	for (size_t i = 0; i < silent->n; i++)
-		hvd_agent_stop(silent->agents, silent->v[i].host, silent->v[i].worker, 0);
+		hvd_agent_stop(silent->agents, silent->v[i].host, silent->v[i].worker, true);
 	silent->n = 0;
 }
 

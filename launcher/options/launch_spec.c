@@ -235,6 +235,7 @@ static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o
 static void set_troubles(struct hvd_launch_spec *spec, const struct hvd_options *o)
 {
 	spec->failure.keep_going = o->keep_going;
+	spec->failure.kill_wait = o->kill_wait;
 	spec->lost_host = (enum hvd_lost_host)o->lost_host;
 }
 

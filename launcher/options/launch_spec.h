@@ -179,7 +179,8 @@ struct hvd_launch_spec {
 
 	/* Failing ranks, and the ranks' output. */
 	struct {
-		bool keep_going; /* the other ranks go on */
+		bool keep_going;  /* the other ranks go on */
+		double kill_wait; /* --kill-wait; -1 = Slurm's, or the default */
 	} failure;
 	enum hvd_lost_host lost_host;
 	struct {

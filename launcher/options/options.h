@@ -131,7 +131,8 @@ struct hvd_options {
 
 	/* hvdrun's own options. */
 	bool dry_run, json, selftest;
-	bool keep_going; /* a rank that fails does not end the others: --keep-going, -K0 */
+	double kill_wait; /* seconds; -1 = not given */
+	bool keep_going;  /* a rank that fails does not end the others: --keep-going, -K0 */
 	char *join_file;
 	char *erf;                /* path at which jsrun's resource file is to stay */
 	char *run_func, *results; /* hvd_options_check(): both are given, or none */

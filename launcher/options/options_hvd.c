@@ -71,6 +71,13 @@ static const struct hvd_opt rows[] = {
 		 "output is the reason",
 	 .env = "HVD_PREFLIGHT_HOOK"},
 
+	{ROW("kill-wait", REQUIRED, FAILURE, "SECONDS",
+	     "Kill ranks that have not ended this long after they were asked to end (SIGTERM)"),
+	 .more = "It applies to ranks that hvdrun's agents start: with ssh, fork, join, blaunch and lsrun, and in "
+		 "elastic "
+		 "jobs. srun, mpirun and jsrun have their own times",
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(kill_wait), .env = "HVD_KILL_WAIT", .min = 0, .max = 3600,
+	 .shown = "Slurm's KillWait in its jobs, else 15"},
 	{TEXT("stacks", FAILURE, "JOB", "Show where the ranks of a running job are", stacks),
 	 .more = "It shows their stacks. JOB is a job of the scheduler (123), a step (123.0), or the process of an "
 		 "hvdrun or srun on this host (pid:4711). Nothing is started"},

@@ -81,6 +81,7 @@ int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hv
 	job->procs_opts = (struct hvd_procs_opts){.boot = job->boot,
 						  .key = &job->secret.key,
 						  .nofile = launch->nofile ? launch->nofile : hvd_raise_nofile(),
+						  .kill_wait = opts->kill_wait,
 						  .elastic = elastic};
 	opts->id_text = job->secret.id_text;
 	if (backend->mode == HVD_START_HOSTS)

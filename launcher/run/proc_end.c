@@ -66,7 +66,7 @@ void hvd_proc_deadline_passed(evutil_socket_t fd, short what, void *arg)
 	}
 	hvd_proc_signal(p, p->asked ? SIGKILL : SIGTERM);
 	p->asked = true;
-	hvd_proc_set_deadline(p, HVD_PROC_RELEASE_SECONDS);
+	hvd_proc_set_deadline(p, (int)p->procs->opts->kill_wait + HVD_PROC_RELEASE_SECONDS);
 }
 
 void hvd_procs_end(struct hvd_procs *procs, int seconds)

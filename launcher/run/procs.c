@@ -257,7 +257,7 @@ void hvd_procs_release(struct hvd_procs *procs, uint32_t host, bool ask)
 	p->asked = ask;
 	if (ask)
 		hvd_proc_signal(p, SIGTERM);
-	hvd_proc_set_deadline(p, HVD_PROC_RELEASE_SECONDS);
+	hvd_proc_set_deadline(p, (int)procs->opts->kill_wait + HVD_PROC_RELEASE_SECONDS);
 }
 
 bool hvd_procs_ending(const struct hvd_procs *procs)

@@ -46,6 +46,7 @@ struct hvd_procs_opts {
 	const char *boot;          /* text that tells the node agents and rank shims where the driver is */
 	const struct hvd_key *key; /* for backends that hand the key over themselves; else NULL */
 	unsigned long nofile;      /* soft limit of open files */
+	double kill_wait;          /* how long node agents give ranks that are to end, in seconds */
 	bool elastic;              /* hosts come and go; hvdrun's stdin goes to nobody */
 };
 

@@ -13,8 +13,8 @@
 #include "agent_proc.h"
 #include "procs.h"
 
-/* A node agent that was told to end gives its ranks five seconds, and then gets this long to end itself. */
-#define HVD_PROC_RELEASE_SECONDS 8
+/* A node agent that was told to end gives its ranks opts->kill_wait, and then gets this long to end itself. */
+#define HVD_PROC_RELEASE_SECONDS 3
 
 struct hvd_started_proc {
 	struct hvd_procs *procs;

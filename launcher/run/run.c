@@ -20,9 +20,11 @@
 #define FAILED_SECONDS 2
 /* How long an MPI may take to end the ranks after one has failed; hydra's may wait for ever. */
 #define MPI_END_SECONDS 3
-/* How long a backend may take to end its processes before it is killed; and how long it may go on when all of its ranks
- * have ended, before it is overdue. */
+/* How long mpirun, jsrun and srun may take to end their ranks before they are killed; and how long they may go on when
+ * all of their ranks have ended, before they are overdue. */
 #define END_SECONDS 10
+/* Where agents end the ranks: how much longer than --kill-wait the processes that started the agents may take. */
+#define AGENTS_END_SECONDS 5
 /* … to end when it was told to, and no rank is left that it could wait for. */
 #define SETTLE_SECONDS 2
 /* After a failure: how long ends of ranks may be on their way when the backend's processes have ended. */
@@ -64,8 +66,11 @@ static void do_end(struct hvd_starter *starter, const struct hvd_ending *how)
 	struct run *run = run_of(starter);
 	struct hvd_procs *procs = run->job.procs;
 
-	if (!how->again)
-		hvd_procs_end(procs, how->no_ranks ? SETTLE_SECONDS : END_SECONDS);
+	if (!how->again && how->no_ranks)
+		hvd_procs_end(procs, SETTLE_SECONDS);
+	else if (!how->again)
+		hvd_procs_end(procs, starter->agents_end_ranks ? (int)run->job.opts->kill_wait + AGENTS_END_SECONDS
+							       : END_SECONDS);
 	if (!how->agents && !run->has_signal)
 		hvd_procs_signal(procs, SIGTERM);
 }

@@ -25,10 +25,10 @@ int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct
 	if (boot->stderr_lines)
 		snprintf(lines, sizeof(lines), "stderr=%u;", boot->stderr_lines);
 	n = snprintf(text, HVD_BOOT_MAX,
-		     "1;session=%s;port=%u;%s%s%s%s%s%s%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session,
+		     "1;session=%s;port=%u;%s%s%s%s%s%s%stimeout=%.3f;kill=%.3f;id=%s;verbose=%d;addr=", boot->session,
 		     boot->port, range, ports, boot->store_port ? "store=1;" : "", relays,
-		     boot->network ? "network=1;" : "", lines, boot->spares ? "spares=1;" : "", boot->timeout, boot->id,
-		     boot->verbose);
+		     boot->network ? "network=1;" : "", lines, boot->spares ? "spares=1;" : "", boot->timeout,
+		     boot->kill_wait, boot->id, boot->verbose);
 	at = (size_t)n;
 	for (unsigned i = 0; i < boot->n_addrs && n > 0 && at < HVD_BOOT_MAX; i++) {
 		n = snprintf(text + at, HVD_BOOT_MAX - at, "%s%s", i ? "," : "", hvd_addr_text(&boot->addrs[i], addr));
@@ -109,6 +109,8 @@ static int parse_field(char *field, struct hvd_boot *boot)
 		boot->port = (in_port_t)number;
 	} else if (strcmp(field, "timeout") == 0) {
 		return parse_number(value, 0, HVD_MOST_SECONDS, &boot->timeout);
+	} else if (strcmp(field, "kill") == 0) {
+		return parse_number(value, 0, HVD_BOOT_MAX_KILL, &boot->kill_wait);
 	} else if (strcmp(field, "verbose") == 0) {
 		if (parse_number(value, 0, 9, &number) != 0)
 			return -1;

@@ -6,10 +6,10 @@
  * --export=NONE removes all other variables. The text holds no secret: it names the driver's address, and knowing the
  * address admits nobody.
  *
- *   1;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;relays=N;network=1;stderr=N;spares=1;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
+ *   1;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;relays=N;network=1;stderr=N;spares=1;timeout=SECONDS;kill=SECONDS;id=ID;verbose=N;addr=A,B,…
  *
  * 1 is the version. ID is munge, fd:N, pid:PID:N or file:PATH. Fields may come in any order, and unknown fields are
- * ignored; "range", "ports", "store", "relays", "network", "spares" and "stderr" may be left out.
+ * ignored; "range", "ports", "store", "relays", "network", "spares", "stderr" and "kill" may be left out.
  *
  * Uses nothing but libc: the SPANK plugin links it.
  */
@@ -27,6 +27,7 @@
 #define HVD_BOOT_MAX_PORTS  8 /* that are reserved for one rank */
 #define HVD_BOOT_MAX_RELAYS 4096
 #define HVD_BOOT_MAX_LINES  1000
+#define HVD_BOOT_MAX_KILL   3600 /* seconds of kill_wait */
 #define HVD_BOOT_MAX        2048 /* bytes of the text, its zero byte included */
 #define HVD_SESSION_LEN     32   /* hex digits */
 /* A parent that hands the key down ("fd:3") gives the key to its child as this descriptor. */
@@ -37,7 +38,8 @@ struct hvd_boot {
 	in_port_t port;
 	struct hvd_addr addrs[HVD_BOOT_MAX_ADDRS]; /* the driver's host; some of them may be unreachable from here */
 	unsigned n_addrs;
-	double timeout; /* seconds that the start may take, counted from the shim's start; at most HVD_MOST_SECONDS */
+	double timeout;   /* seconds that the start may take, counted from the shim's start; at most HVD_MOST_SECONDS */
+	double kill_wait; /* how long a rank that was asked to end has until it is killed, in seconds */
 	/* How a shim proves that it belongs to the launch: with "munge", or with the key. The key is in the shim's
 	 * descriptor N ("fd:N"), in descriptor N of the launcher's process PID ("pid:PID:N"), or in a file
 	 * ("file:PATH"). */

@@ -163,10 +163,18 @@ time.sleep(60)' 3>&- &
     nobody_left 2
 }
 
-@test "ranks that ignore SIGTERM are killed after a grace" {
-    begin forked bash -c 'trap "" TERM; [ $HOROVOD_RANK = 0 ] && exit 7; while :; do sleep 1; done'
-    ended 12
+@test "ranks that do not end by SIGTERM are killed after --kill-wait" {
+    local saves='trap "sleep 3; echo saved; exit 1" TERM; [ $HOROVOD_RANK != 0 ] || { sleep 0.5; exit 7; }
+        while :; do sleep 0.1; done'
+    begin forked --kill-wait 1 bash -c "$saves"
+    ended 6
     exits 7
+    has_not saved
+    nobody_left 2
+    begin on_login env HVD_KILL_WAIT=100 hvdrun --launcher fork -np 4 bash -c "$saves"
+    ended 8
+    exits 7
+    [[ $(grep -c saved <<<"$output") -eq 3 ]]
     nobody_left 2
 }
 

@@ -140,6 +140,7 @@ static struct hvd_boot boot_of(void)
 	struct hvd_boot boot = {.session = "0123456789abcdef0123456789abcdef",
 				.port = 4242,
 				.timeout = 12.5,
+				.kill_wait = 0.25,
 				.id = "file:/run/key, with=odd name",
 				.verbose = 2};
 
@@ -172,6 +173,7 @@ static void boot_round_trip(void **state)
 		boot.relays = boot.relays ? HVD_BOOT_MAX_RELAYS : 32;
 		assert_int_equal(back.verbose, 2);
 		assert_true(back.timeout == 12.5);
+		assert_true(back.kill_wait == 0.25);
 		assert_int_equal(back.n_addrs, boot.n_addrs);
 		for (unsigned i = 0; i < boot.n_addrs; i++)
 			assert_true(hvd_addr_equal(&back.addrs[i], &boot.addrs[i]));
@@ -245,6 +247,9 @@ static void boot_texts(void **state)
 		{"1;" SESSION ";port=1;addr=::1;id=munge;timeout=-1", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;timeout=1e10", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;verbose=99", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;kill=3600", HVD_OK},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;kill=3601", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;kill=-1", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=7-7", HVD_OK},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=0-7", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=0+8", HVD_OK},

@@ -112,7 +112,10 @@ static void on_failed(const struct hvd_err *why, void *arg)
 
 static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
 {
-	static const struct hvd_agent_events events = {on_exited, on_notified, on_cut, NULL, on_without_munge};
+	static const struct hvd_agent_events events = {.exited = on_exited,
+						       .notified = on_notified,
+						       .connections_killed = on_cut,
+						       .without_munge = on_without_munge};
 
 	hvd_agent_read(((struct world *)arg)->agents, &events, cl, type, msg, arg);
 }
@@ -601,10 +604,10 @@ static void workers_are_started_and_end(void **state)
 	assert_string_equal(env_of(s, "HOROVOD_HOSTNAME"), "node1");
 	assert_false(agent_heard(&w->l->agents[0], "start"));
 
-	hvd_agent_stop(w->agents, 1, WORKER, 30);
+	hvd_agent_stop(w->agents, 1, WORKER, false);
 	until(w->l, agent_heard(s, "stop"));
 	assert_int_equal(number_in(s, "stop", "worker"), WORKER);
-	assert_int_equal(json_integer_value(json_object_get(json_object_get(s->said, "stop"), "grace")), 30);
+	assert_true(json_is_false(json_object_get(json_object_get(s->said, "stop"), "kill")));
 
 	/* Words that are none, before the right one. */
 	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 2, "status", 9));
@@ -721,7 +724,7 @@ static void one_is_not_wanted_any_longer(void **state)
 	hvd_agent_registry_forget(w->agents, 1);
 	hvd_agent_registry_forget(w->agents, 5); /* none */
 	until(w->l, agent_heard(&w->l->agents[1], "end"));
-	hvd_agent_stop(w->agents, 1, WORKER, 0); /* goes nowhere */
+	hvd_agent_stop(w->agents, 1, WORKER, true); /* goes nowhere */
 	hvd_conn_free(w->l->agents[1].conn);
 	w->l->agents[1].conn = NULL;
 	until(w->l, w->left);
@@ -760,9 +763,9 @@ static void one_does_not_answer(void **state)
 	w->l->spec.deadlines.start = 0.5;
 	open_with(w, 2);
 	w->l->agents[1].deaf = true;
-	hvd_agent_stop(w->agents, 0, WORKER, 0);
-	hvd_agent_stop(w->agents, 1, WORKER + 1, 30);
-	hvd_agent_stop(w->agents, 1, WORKER + 2, 30);
+	hvd_agent_stop(w->agents, 0, WORKER, true);
+	hvd_agent_stop(w->agents, 1, WORKER + 1, false);
+	hvd_agent_stop(w->agents, 1, WORKER + 2, false);
 	until(w->l, w->gone == 1);
 	assert_int_equal(w->last_gone, 1);
 	assert_false(w->unfit);
@@ -770,7 +773,7 @@ static void one_does_not_answer(void **state)
 	assert_in(w->why, "node1: its node agent has not answered for 0.5 seconds");
 	until(w->l, agent_heard(&w->l->agents[1], "end"));
 	assert_true(w->is_here[0]);
-	hvd_agent_stop(w->agents, 1, WORKER, 0); /* goes nowhere */
+	hvd_agent_stop(w->agents, 1, WORKER, true); /* goes nowhere */
 	assert_int_equal(w->failed, 0);
 }
 
@@ -781,7 +784,7 @@ static void one_is_said_to_be_gone(void **state)
 
 	open_with(w, 2);
 	w->l->agents[1].deaf = true;
-	hvd_agent_stop(w->agents, 1, WORKER, 30); /* for this it would have more time */
+	hvd_agent_stop(w->agents, 1, WORKER, false); /* for this it would have more time */
 	hvd_agent_doubt(w->agents, 0);
 	hvd_agent_doubt(w->agents, 1);
 	hvd_agent_doubt(w->agents, 5); /* none */
@@ -811,7 +814,7 @@ static void munged_is_gone_at_the_end(void **state)
 
 	open_with(w, 2);
 	say(&w->l->agents[0], json_pack("{s:s, s:b}", "t", "done", "munge", 0)); /* it was not told to end */
-	hvd_agent_stop(w->agents, 0, WORKER, 0);
+	hvd_agent_stop(w->agents, 0, WORKER, true);
 	until(w->l, agent_heard(&w->l->agents[0], "ping"));
 	hvd_agent_registry_end(w->agents);
 	say(&w->l->agents[0], json_pack("{s:s, s:b}", "t", "done", "munge", 1));

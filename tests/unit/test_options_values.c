@@ -151,6 +151,17 @@ static void test_discover(void **state)
 	hvd_options_free(&o);
 	refused("hvdrun --discovery-interval 0.09 a", "out of range", "from 0.1 to 3600");
 	refused("hvdrun --discovery-interval often a", "often", "");
+	ok(&o, "hvdrun a");
+	assert_true(o.kill_wait < 0);
+	hvd_options_free(&o);
+	ok(&o, "hvdrun --kill-wait 0 a");
+	assert_true(o.kill_wait == 0);
+	hvd_options_free(&o);
+	ok(&o, "hvdrun --kill-wait=2m a");
+	assert_true(o.kill_wait == 120);
+	hvd_options_free(&o);
+	refused("hvdrun --kill-wait 3601 a", "out of range", "from 0 to 3600");
+	refused("hvdrun --kill-wait=-1 a", "-1", "");
 	refused("hvdrun --discover nodes a", "nodes is not a source", "jobs:NAME");
 	refused("hvdrun --discover jobs: a", "is not a source", "");
 	refused("hvdrun --discover script: a", "is not a source", "");

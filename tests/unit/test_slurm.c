@@ -57,21 +57,25 @@ static void scontrol_tells_the_configuration(void **state)
 		const char *text;
 		struct hvd_slurm_site want;
 	} cases[] = {
-		{"", {0, 0, true, false}},
+		{"", {0, 0, true, 0, false}},
 		{"Configuration data as of …\nSrunPortRange           = 60001-63000\nTaskPlugin              = "
 		 "task/affinity,task/cgroup\n",
-		 {60001, 63000, true, true}},
-		{"SrunPortRange           = 0-0\nTaskPlugin              = task/none\n", {0, 0, true, false}},
-		{"TaskPlugin              = (null)\nTaskPluginParam         = (null type)\n", {0, 0, true, false}},
-		{"TaskPlugin              = ", {0, 0, true, false}},
-		{"SrunPortRange=5-7", {5, 7, true, false}},
-		{"SrunPortRange = 7-5\n", {0, 0, true, false}},
-		{"SrunPortRange = 7\n", {0, 0, true, false}},
-		{"SrunPortRange = 7-70000\n", {0, 0, true, false}},
-		{"SrunPortRange = 99999999999999999999-1\n", {0, 0, true, false}},
-		{"AuthType                = auth/slurm\n", {0, 0, false, false}},
-		{"AuthType = auth/munge\n", {0, 0, true, false}},
-		{"NoSrunPortRange = 5-7\nSrunPortRangeX = 5-7\n", {0, 0, true, false}},
+		 {60001, 63000, true, 0, true}},
+		{"SrunPortRange           = 0-0\nTaskPlugin              = task/none\n", {0, 0, true, 0, false}},
+		{"TaskPlugin              = (null)\nTaskPluginParam         = (null type)\n", {0, 0, true, 0, false}},
+		{"TaskPlugin              = ", {0, 0, true, 0, false}},
+		{"SrunPortRange=5-7", {5, 7, true, 0, false}},
+		{"SrunPortRange = 7-5\n", {0, 0, true, 0, false}},
+		{"SrunPortRange = 7\n", {0, 0, true, 0, false}},
+		{"SrunPortRange = 7-70000\n", {0, 0, true, 0, false}},
+		{"SrunPortRange = 99999999999999999999-1\n", {0, 0, true, 0, false}},
+		{"AuthType                = auth/slurm\n", {0, 0, false, 0, false}},
+		{"AuthType = auth/munge\n", {0, 0, true, 0, false}},
+		{"KillWait                = 30 sec\nKillOnBadExit           = 0\n", {0, 0, true, 30, false}},
+		{"KillWait = 0 sec\n", {0, 0, true, 0, false}},
+		{"KillWait = -5 sec\n", {0, 0, true, 0, false}},
+		{"KillWait = 99999999 sec\n", {0, 0, true, 0, false}},
+		{"NoSrunPortRange = 5-7\nSrunPortRangeX = 5-7\n", {0, 0, true, 0, false}},
 	};
 
 	(void)state;
@@ -80,7 +84,8 @@ static void scontrol_tells_the_configuration(void **state)
 
 		hvd_scontrol_config_parse(cases[i].text, &site);
 		if (site.port_lo != cases[i].want.port_lo || site.port_hi != cases[i].want.port_hi ||
-		    site.binds != cases[i].want.binds || site.munge != cases[i].want.munge)
+		    site.kill_wait != cases[i].want.kill_wait || site.binds != cases[i].want.binds ||
+		    site.munge != cases[i].want.munge)
 			fail_msg("'%s': %d-%d %d %d", cases[i].text, site.port_lo, site.port_hi, site.munge,
 				 site.binds);
 	}
@@ -91,7 +96,7 @@ static void a_missing_configuration_is_an_error(void **state)
 {
 	struct hvd_slurm_job job;
 	struct hvd_err err;
-	struct hvd_slurm_site site = {1, 1, true, true};
+	struct hvd_slurm_site site = {1, 1, true, 1, true};
 
 	(void)state;
 	setenv("SLURM_CONF", "/nonexistent/slurm.conf", 1);
@@ -116,6 +121,7 @@ static void a_missing_configuration_is_an_error(void **state)
 	}
 	assert_int_equal(site.port_lo, 0);
 	assert_int_equal(site.port_hi, 0);
+	assert_int_equal(site.kill_wait, 0);
 	assert_false(site.binds);
 	memset(&job, 0, sizeof(job));
 	hvd_slurm_job_clear(&job);

@@ -64,10 +64,12 @@ struct scenario {
 	bool told_twice;    /* … which comes twice */
 	const char *end_at; /* … once this file exists; NULL = at once */
 	int sig;            /* signal the ranks at that time; 0 = none */
-	int grace;          /* end rank 0 alone at that time, with so many seconds; 0 = do not */
-	bool destroy;       /* destroy the ranks instead of ending them */
-	bool look;          /* at their standard error, and tell what was found */
-	bool joined;        /* stderr goes where stdout goes */
+	bool alone;         /* end rank 0 alone at that time */
+	double kill_wait;   /* 0 = longer than alarm()'s time */
+	bool ignore_ends;
+	bool destroy; /* destroy the ranks instead of ending them */
+	bool look;    /* at their standard error, and tell what was found */
+	bool joined;  /* stderr goes where stdout goes */
 };
 
 /* ---- in the process that has the ranks ---- */
@@ -116,8 +118,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		hvd_spawned_ranks_end_told(ranks);
 	if (sc->sig)
 		hvd_spawned_ranks_signal(ranks, sc->sig);
-	if (sc->grace)
-		hvd_spawned_ranks_end_one(ranks, 0, sc->grace);
+	if (sc->alone)
+		hvd_spawned_ranks_end_one(ranks, 0, false);
 	if (sc->destroy)
 		event_base_loopbreak(base);
 }
@@ -137,7 +139,9 @@ static int shim(const struct scenario *sc)
 	struct hvd_spawned_ranks_opts opts = {.argv = argv,
 					      .numbers = numbers,
 					      .output = {.label = sc->label, .size = sc->n, .look = sc->look},
-					      .stderr_lines = 2};
+					      .stderr_lines = 2,
+					      .ignore_ends = sc->ignore_ends,
+					      .kill_wait = sc->kill_wait > 0 ? sc->kill_wait : 100};
 	struct timeval now = {0};
 	struct hvd_err err = {0};
 	json_t *plans = json_array();
@@ -166,7 +170,7 @@ static int shim(const struct scenario *sc)
 	if (!ranks) {
 		fprintf(calls, "error %s\n", err.msg);
 	} else {
-		if (sc->end || sc->sig || sc->grace || sc->destroy)
+		if (sc->end || sc->sig || sc->alone || sc->destroy)
 			event_base_once(base, -1, EV_TIMEOUT, on_tick, (void *)sc, &now);
 		event_base_dispatch(base);
 	}
@@ -264,13 +268,29 @@ static void a_rank_that_does_not_want_to_end(void **state)
 
 	(void)state;
 	calls_are(&sc, "exit 0 9\nall gone\n");
+	/* … or after kill_wait; */
+	unlink("ready.0");
+	sc.told = sc.told_twice = false;
+	sc.kill_wait = 0.3;
+	calls_are(&sc, "exit 0 9\nall gone\n");
+	/* … or at once, if it began with SIGTERM ignored and has set no handler, … */
+	unlink("ready.0");
+	sc.kill_wait = 0;
+	sc.ignore_ends = true;
+	sc.script = ": >ready.0; while :; do sleep 0.01; done";
+	calls_are(&sc, "exit 0 9\nall gone\n");
+	/* … which another one of its processes may have done. */
+	unlink("ready.0");
+	sc.script = "env --default-signal=TERM sh -c 'trap \"sleep 0.6; exit 6\" TERM; : >ready.0; while :; do sleep "
+		    "0.01; done'; exit $?";
+	calls_are(&sc, "exit 0 1536\nall gone\n");
 }
 
 /* One of the rank's processes may heed SIGTERM, or none: then it need not get its time, which is longer than
  * alarm()'s. */
 static void a_rank_that_is_ended_alone(void **state)
 {
-	struct scenario sc = {.n = 1, .grace = 100, .end_at = "ready.0"};
+	struct scenario sc = {.n = 1, .alone = true, .end_at = "ready.0"};
 
 	(void)state;
 	sc.script = "trap '' TERM; (sleep 1000 & : >ready.0; wait)";
@@ -284,7 +304,7 @@ static void a_rank_that_is_ended_alone(void **state)
 	calls_are(&sc, "exit 0 1536\nall gone\n");
 	unlink("ready.0");
 	sc.script = "trap : TERM; : >ready.0; while :; do sleep 0.01; done";
-	sc.grace = 1;
+	sc.kill_wait = 0.3;
 	calls_are(&sc, "exit 0 9\nall gone\n");
 }
 

@@ -125,7 +125,7 @@ static json_int_t killed(const struct agent *s)
 {
 	const json_t *stop = json_object_get(s->said, "stop");
 
-	assert_int_equal(json_integer_value(json_object_get(stop, "grace")), 0);
+	assert_true(json_is_true(json_object_get(stop, "kill")));
 	return json_integer_value(json_object_get(stop, "worker"));
 }
 
