@@ -322,6 +322,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 	hvd_result_clear(&result);
 	if (!spec->dry_run)
 		rc = hvd_requeue_at_end(spec, &result.requeue, rc, log);
+	hvd_requeue_clear(&result.requeue);
 	hvd_launch_clear(&launch);
 	hvd_joining_close(launch.joining);
 	hvd_local_hosts_destroy(launch.local_hosts);

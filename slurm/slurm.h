@@ -97,9 +97,9 @@ void hvd_slurm_job_clear(struct hvd_slurm_job *job); /* leaves a zeroed struct; 
  * Slurm refuses. */
 int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, struct hvd_err *err);
 
-/* Keep a pending job away from a node, besides its former excluded nodes. HVD_E_LIMIT if too few nodes like this one
- * would be left for the job, or if the user has required certain nodes. */
-int hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const char *node, struct hvd_err *err);
+/* Keep a pending job away from nodes, besides its former excluded nodes. errs[i] is set if that is impossible for node
+ * i: HVD_E_LIMIT if too few nodes like it would be left for the job, or if the user has required certain nodes. */
+void hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const struct hvd_strv *nodes, struct hvd_err *errs);
 
 /* May processes of other users run on the nodes of this job? Not if the controller says that the job has its nodes to
  * itself or to its user (--exclusive, --exclusive=user, a partition with OverSubscribe=EXCLUSIVE or ExclusiveUser), or

@@ -88,10 +88,11 @@ int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, struct hvd_err *err)
 	return built_without(err);
 }
 
-int hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const char *node, struct hvd_err *err)
+void hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const struct hvd_strv *nodes, struct hvd_err *errs)
 {
-	(void)rerun, (void)node;
-	return built_without(err);
+	(void)rerun;
+	for (size_t i = 0; i < nodes->n; i++)
+		built_without(&errs[i]);
 }
 
 int hvd_slurm_open(struct hvd_err *err)

@@ -123,24 +123,14 @@ static int dispensable(const struct hvd_slurm_rerun *rerun, const char *node, co
 	return 0;
 }
 
-int hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const char *node, struct hvd_err *err)
+/* Replace the job's list of excluded nodes. */
+static int set_excluded(const struct hvd_slurm_rerun *rerun, char *list, struct hvd_err *err)
 {
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv excluded = {0};
-	hvd_cleanup_free char *list = NULL;
 	job_array_resp_msg_t *answer = NULL;
 	char name[sizeof(rerun->name)];
 	job_desc_msg_t job;
 	int code;
 
-	if (hvd_slurm_open(err) < 0)
-		return -1;
-	if (*rerun->excluded && hvd_hostlist_expand(rerun->excluded, HVD_MAX_HOSTS, &excluded, err) < 0)
-		return -1;
-	if (listed(&excluded, node))
-		return 0;
-	if (dispensable(rerun, node, &excluded, err) != 0)
-		return -1;
-	list = hvd_xasprintf("%s%s%s", rerun->excluded, *rerun->excluded ? "," : "", node);
 	memcpy(name, rerun->name, sizeof(name));
 	slurm_init_job_desc_msg(&job);
 	job.job_id_str = name;
@@ -148,6 +138,36 @@ int hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const char *node, str
 	code = slurm_update_job2(&job, &answer);
 	code = outcome(code, answer);
 	return code == 0 ? 0 : hvd_err_set(err, HVD_E_FAILED, "Slurm refuses: %s", slurm_strerror(code));
+}
+
+static void fail_all(const struct hvd_strv *nodes, const struct hvd_err *why, struct hvd_err *errs)
+{
+	for (size_t i = 0; i < nodes->n; i++)
+		if (!errs[i].code)
+			errs[i] = *why;
+}
+
+void hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const struct hvd_strv *nodes, struct hvd_err *errs)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv excluded = {0};
+	hvd_cleanup_free char *list = hvd_xstrdup(rerun->excluded);
+	struct hvd_err why = {0};
+	bool any = false;
+
+	if (hvd_slurm_open(&why) < 0 ||
+	    (*rerun->excluded && hvd_hostlist_expand(rerun->excluded, HVD_MAX_HOSTS, &excluded, &why) < 0)) {
+		fail_all(nodes, &why, errs);
+		return;
+	}
+	for (size_t i = 0; i < nodes->n; i++) {
+		if (listed(&excluded, nodes->v[i]) || dispensable(rerun, nodes->v[i], &excluded, &errs[i]) != 0)
+			continue;
+		hvd_xappendf(&list, "%s%s", *list ? "," : "", nodes->v[i]);
+		hvd_strv_add(&excluded, nodes->v[i]);
+		any = true;
+	}
+	if (any && set_excluded(rerun, list, &why) != 0)
+		fail_all(nodes, &why, errs);
 }
 
 #endif

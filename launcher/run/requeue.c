@@ -2,6 +2,7 @@
 #include "requeue.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
 #include "lsf/lsf.h"
 #include "slurm/slurm.h"
@@ -23,6 +24,8 @@ extern char **environ;
 /* How long brequeue may take. */
 #define BREQUEUE_SECONDS 30.0
 #define BREQUEUE_MAX     65536
+/* Hosts that a job can be kept away from. */
+#define MOST_BAD 256
 
 static const char *reason_text(enum hvd_requeue_reason reason)
 {
@@ -84,14 +87,31 @@ void hvd_requeue_begin(const struct hvd_launch_spec *spec, uint32_t job, const s
 		hvd_verbose(log, "removed %s, which an earlier launch left behind", file);
 }
 
+void hvd_requeue_avoid(struct hvd_requeue_wish *wish, const char *host, const char *why)
+{
+	if (wish->bad.n < MOST_BAD && !hvd_env_get(&wish->bad, host))
+		hvd_env_set(&wish->bad, host, why);
+}
+
+void hvd_requeue_pardon(struct hvd_requeue_wish *wish, const char *host)
+{
+	hvd_env_unset(&wish->bad, host);
+}
+
+void hvd_requeue_clear(struct hvd_requeue_wish *wish)
+{
+	hvd_strv_free(&wish->bad);
+	*wish = (struct hvd_requeue_wish){0};
+}
+
 void hvd_requeue_want(struct hvd_requeue_wish *wish, const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason,
 		      const char *host)
 {
 	if (!wanted(spec, reason))
 		return;
 	wish->reasons |= 1U << reason;
-	if (host && !*wish->host)
-		snprintf(wish->host, sizeof(wish->host), "%s", host);
+	if (host)
+		hvd_requeue_avoid(wish, host, "it has failed");
 }
 
 bool hvd_requeue_wanted(const struct hvd_requeue_wish *wish, enum hvd_requeue_reason reason)
@@ -130,20 +150,30 @@ static int refuse(const struct hvd_slurm_job *job, struct hvd_err *err)
 				 "(JobRequeue=0 in slurm.conf)");
 }
 
-static void exclude(const struct hvd_slurm_rerun *rerun, const char *host, const struct hvd_log *log)
+/* Tell Slurm of all bad hosts at once: it may be ending this process. */
+static void exclude(const struct hvd_slurm_rerun *rerun, const struct hvd_requeue_wish *wish, const struct hvd_log *log)
 {
-	struct hvd_err err = {0};
+	hvd_cleanup_free struct hvd_err *errs = hvd_xcalloc(wish->bad.n + 1, sizeof(*errs));
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv hosts = {0};
 
-	if (hvd_slurm_exclude(rerun, host, &err) == 0)
-		hvd_info(log, "job %s will no longer run on %s, which has failed", rerun->name, host);
-	else
-		hvd_warn(log, "job %s may be given %s again, although it has failed: %s", rerun->name, host, err.msg);
+	for (size_t i = 0; i < wish->bad.n; i++)
+		hvd_strv_addf(&hosts, "%.*s", (int)strcspn(wish->bad.v[i], "="), wish->bad.v[i]);
+	if (hosts.n > 0)
+		hvd_slurm_exclude(rerun, &hosts, errs);
+	for (size_t i = 0; i < hosts.n; i++)
+		if (errs[i].code)
+			hvd_warn(log, "job %s may be given %s again (%s): %s", rerun->name, hosts.v[i],
+				 hvd_env_get(&wish->bad, hosts.v[i]), errs[i].msg);
+		else
+			hvd_info(log, "job %s will no longer run on %s: %s", rerun->name, hosts.v[i],
+				 hvd_env_get(&wish->bad, hosts.v[i]));
 }
 
-static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const char *host, const struct hvd_log *log,
-			 struct hvd_err *err)
+static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const struct hvd_requeue_wish *wish,
+			 const struct hvd_log *log, struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
+	const char *host = reason == HVD_REQUEUE_NODE && wish->bad.n ? wish->bad.v[0] : "";
 	const long cycle = cycle_of(number);
 
 	if (hvd_slurm_job_get(number, &job, err) != 0)
@@ -151,22 +181,21 @@ static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const 
 	if (job.state != HVD_SLURM_RUNNING || (cycle >= 0 && job.rerun.restarts > (uint32_t)cycle)) {
 		hvd_info(log, "job %s %s already: not requeueing it", job.rerun.name,
 			 job.state == HVD_SLURM_ENDED ? "has ended" : "was requeued");
-		if (job.state == HVD_SLURM_PENDING && host)
-			exclude(&job.rerun, host, log);
+		if (job.state == HVD_SLURM_PENDING)
+			exclude(&job.rerun, wish, log);
 		return 0;
 	}
 	if (!job.rerun.batch || !job.rerun.allowed)
 		return refuse(&job, err);
-	hvd_info(log, "requeueing job %s (restart %u): %s%s%s", job.rerun.name, job.rerun.restarts + 1,
-		 reason_text(reason), host ? ", " : "", host ? host : "");
+	hvd_info(log, "requeueing job %s (restart %u): %s%s%.*s", job.rerun.name, job.rerun.restarts + 1,
+		 reason_text(reason), *host ? ", " : "", (int)strcspn(host, "="), host);
 	if (hvd_slurm_requeue(&job.rerun, err) != 0) {
 		if (err->code != HVD_E_NOENT)
 			return hvd_err_prefix(err, "job %s", job.rerun.name);
 		hvd_info(log, "job %s was requeued already", job.rerun.name);
 		return 0;
 	}
-	if (host)
-		exclude(&job.rerun, host, log);
+	exclude(&job.rerun, wish, log);
 	return 1;
 }
 
@@ -200,7 +229,7 @@ static int requeue(const struct hvd_launch_spec *spec, const struct hvd_requeue_
 	const uint32_t job = hvd_requeue_job(spec, wish->job);
 
 	if (job)
-		return requeue_slurm(job, reason, *wish->host ? wish->host : NULL, log, err);
+		return requeue_slurm(job, reason, wish, log, err);
 	if (hvd_alloc_in_lsf(environ))
 		return requeue_lsf(reason, log, err);
 	hvd_err_set(err, HVD_E_FAILED, "this launch is not part of a batch job, so nothing can be requeued");

@@ -10,8 +10,9 @@
  * after a failed node or a preemption; and a job that was cancelled stays cancelled.
  *
  * Slurm: the job of SLURM_JOB_ID, or of srun's --jobid; a task of an array by itself. Slurm takes back a batch job
- * only, and one that may be requeued (--requeue, JobRequeue in slurm.conf). A host that has failed is added to the
- * nodes that the job does not want (ExcNodeList), if enough nodes like it are left for it. Slurm takes that of pending
+ * only, and one that may be requeued (--requeue, JobRequeue in slurm.conf). Hosts that have failed, or were judged bad
+ * (hvd_requeue_avoid()), are added to the nodes that the job does not want (ExcNodeList), if enough nodes like them are
+ * left for it. Slurm takes that of pending
  * jobs only, so it is told right behind the requeueing, while Slurm is ending this process: it may be too late for it.
  * LSF: brequeue, for the job of LSB_JOBID and LSB_JOBINDEX.
  *
@@ -25,6 +26,7 @@
 #include "launcher/options/launch_spec.h"
 #include "lib/base/err.h"
 #include "lib/base/log.h"
+#include "lib/base/strv.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,10 +37,10 @@
 
 /* Zeroed at first. */
 struct hvd_requeue_wish {
-	unsigned reasons; /* bits, 1 << enum hvd_requeue_reason */
-	char host[256];   /* the one that has failed; "" = none */
-	bool signalled;   /* ranks were signalled, or have failed, as in a preemption */
-	uint32_t job;     /* Slurm's number of the job; 0 = that of SLURM_JOB_ID, or of --jobid */
+	unsigned reasons;    /* bits, 1 << enum hvd_requeue_reason */
+	struct hvd_strv bad; /* HOST=REASON: hosts that the job is not to be given again (hvd_requeue_avoid()) */
+	bool signalled;      /* ranks were signalled, or have failed, as in a preemption */
+	uint32_t job;        /* Slurm's number of the job; 0 = that of SLURM_JOB_ID, or of --jobid */
 };
 
 /* Slurm's number of this launch's job: `job` unless that is 0, else that of --jobid or SLURM_JOB_ID; 0 = none. */
@@ -47,6 +49,12 @@ uint32_t hvd_requeue_job(const struct hvd_launch_spec *spec, uint32_t job);
 /* `job` as in struct hvd_requeue_wish. Before the ranks start: say in the log that this is not the job's first cycle,
  * and remove an old HVD_REQUEUE_FILE. */
 void hvd_requeue_begin(const struct hvd_launch_spec *spec, uint32_t job, const struct hvd_log *log);
+
+/* If the job is requeued, for whatever reason, it is kept away from this host, if enough nodes like it are left. Only the
+ * first reason for a host counts: "its rank 3 cannot be killed". There may be 256 hosts. */
+void hvd_requeue_avoid(struct hvd_requeue_wish *wish, const char *host, const char *why);
+/* The host is good again. */
+void hvd_requeue_pardon(struct hvd_requeue_wish *wish, const char *host);
 
 /* `host` may be NULL. Counts only if --requeue-on has the reason. */
 void hvd_requeue_want(struct hvd_requeue_wish *wish, const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason,
@@ -66,5 +74,6 @@ void hvd_requeue_rank_ended(struct hvd_requeue_wish *wish, const struct hvd_laun
  * success. */
 int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish, int status,
 		       const struct hvd_log *log);
+void hvd_requeue_clear(struct hvd_requeue_wish *wish); /* leaves a zeroed struct */
 
 #endif

@@ -283,6 +283,7 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 	end(&step);
 	if (rc == 0)
 		rc = hvd_requeue_at_end(opts->driver->spec, &step.result.requeue, 0, opts->log);
+	hvd_requeue_clear(&step.result.requeue);
 	if (step.srun_left && rc != HVD_REQUEUE_STATUS && getppid() == step.srun_pid)
 		kill(step.srun_pid, SIGKILL);
 	return rc;

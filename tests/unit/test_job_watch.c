@@ -91,7 +91,7 @@ static void a_host_that_does_not_answer_is_lost_at_once(void **state)
 	assert_string_equal(w->host, "n1");
 	assert_string_equal(w->how, ": the host does not answer");
 	assert_true(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_NODE));
-	assert_string_equal(w->wish.host, "n1");
+	assert_string_equal(hvd_env_get(&w->wish.bad, "n1"), "it has failed");
 }
 
 /* The others may follow: then the whole job is ending. */
