@@ -5,6 +5,7 @@
 #include "lib/base/key.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/host_info.h"
+#include "lib/job/switch_path.h"
 #include "lib/net/host_try.h"
 #include "lib/net/iface.h"
 #include "lib/protocol/munge.h"
@@ -274,6 +275,8 @@ static int describe_host(struct hvd_driver_client *agent, struct hvd_err *err)
 		return hvd_err_sys(err, "cannot get this host's name");
 	agent->node.name = hvd_xstrdup(info->name);
 	agent->node.job = getenv("SLURM_JOB_ID") ? (uint32_t)strtoul(getenv("SLURM_JOB_ID"), NULL, 10) : 0;
+	agent->node.switch_path =
+		hvd_switch_path_of(getenv("SLURM_TOPOLOGY_ADDR"), getenv("SLURM_TOPOLOGY_ADDR_PATTERN"));
 	agent->node.host = hvd_xstrdup(host);
 	agent->node.n_ranks = info->local_size;
 	agent->node.ranks = hvd_xcalloc(info->local_size, sizeof(*agent->node.ranks));

@@ -8,7 +8,8 @@
  *              "relay":PORT is the loopback port of this host's relay (agent/relay.h). "relay_network":PORT and
  *              "relay_children":PORT are the ports on all addresses for ranks of other hosts and for other relays; they
  *              are left out if none will connect. "cannot":{"why":TEXT, "hint":TEXT}: the host cannot take part, for
- *              this reason, and may have no relay ("relay":0)
+ *              this reason, and may have no relay ("relay":0). "switch_path":TEXT, if it is known: where the host is
+ *              in the network (lib/job/switch_path.h)
  *   report     the result of the probe (probe.h); "preflight":{…}, the check of this host (lib/job/host_check.h), if
  *              the order asked for it
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part, as it has found since

@@ -5,6 +5,7 @@
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
+#include "switch_path.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@ void hvd_host_info_clear(struct hvd_host_info *node)
 	free(node->ports);
 	free(node->own);
 	free(node->dropped);
+	free(node->switch_path);
 	memset(node, 0, sizeof(*node));
 }
 
@@ -131,6 +133,8 @@ json_t *hvd_host_info_to_json(const struct hvd_host_info *node, uint32_t index, 
 		json_object_set_new(msg, "relay_children", json_integer(node->relay_children));
 	if (node->job)
 		json_object_set_new(msg, "job", json_integer(node->job));
+	if (node->switch_path)
+		json_object_set_new(msg, "switch_path", json_string(node->switch_path));
 	json_decref(user_ifnames);
 	json_decref(ports);
 	return msg;
@@ -232,6 +236,21 @@ static int relay_from_json(const json_t *msg, struct hvd_host_info *node, struct
 	return 0;
 }
 
+/* A malformed path would make a host look near or far that is not. */
+static int switch_path_from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_err *err)
+{
+	const char *path;
+
+	if (!json_object_get(msg, "switch_path"))
+		return 0;
+	if (hvd_get_str(msg, "switch_path", HVD_SWITCH_PATH_MAX, &path, err) != 0)
+		return -1;
+	if (!hvd_switch_path_valid(path))
+		return hvd_err_set(err, HVD_E_PROTO, "host %s sent an invalid place in the topology", node->name);
+	node->switch_path = hvd_xstrdup(path);
+	return 0;
+}
+
 static int from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_err *err)
 {
 	const char *name, *host, *machine, *dropped;
@@ -269,7 +288,8 @@ static int from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_e
 		if (iface_from_json(json_array_get(ifaces, i), &node->ifaces[i], err) != 0)
 			return -1;
 	}
-	if (ports_from_json(msg, node, err) != 0 || relay_from_json(msg, node, err) != 0)
+	if (ports_from_json(msg, node, err) != 0 || relay_from_json(msg, node, err) != 0 ||
+	    switch_path_from_json(msg, node, err) != 0)
 		return -1;
 	return user_ifnames_from_json(json_object_get(msg, "user_ifnames"), node, err);
 }

@@ -61,7 +61,8 @@ struct hvd_host_info {
 	 * and for other relays; 0 = there is no such port. A host without the loopback port cannot take part in a job,
 	 * and its registration says why (agent/driver_client.h). */
 	in_port_t relay, relay_network, relay_children;
-	uint32_t job; /* of Slurm, in which its agent runs; 0 = none */
+	uint32_t job;      /* of Slurm, in which its agent runs; 0 = none */
+	char *switch_path; /* where it is in the network (switch_path.h); NULL = not known */
 	/* All addresses of this host, also of interfaces that are not used. Only the agent has them: it does not send
 	 * them. */
 	struct hvd_addr *own;

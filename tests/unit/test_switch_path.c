@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where hosts are in the network, and which is the nearest. */
+#include "lib/job/switch_path.h"
+
+#include "unit.h"
+
+static void paths_come_from_slurm(void **state)
+{
+	static const struct {
+		const char *addr, *pattern, *want;
+	} rows[] = {
+		{"core.leaf3.node7", "switch.switch.node", "core.leaf3"},
+		{"core[1-2].leaf3.node7", "switch.switch.node", "core[1-2].leaf3"},
+		{"b1,b2.node7", "block.node", "b1,b2"},
+		{"node7", "node", NULL}, /* no topology */
+		{"core.leaf3.node7", "switch.node", NULL},
+		{"core.leaf3.node7.cluster", "switch.switch.node", NULL},
+		{"core.leaf3.node7", "switch.switch.switch", NULL},
+		{"core..node7", "switch.switch.node", NULL},
+		{".node7", "switch.node", NULL},
+		{"co re.node7", "switch.node", NULL},
+		{"core\n.node7", "switch.node", NULL},
+		{NULL, "switch.node", NULL},
+		{"core.node7", NULL, NULL},
+		{"", "", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *path = hvd_switch_path_of(rows[i].addr, rows[i].pattern);
+
+		if (rows[i].want)
+			assert_string_equal(path, rows[i].want);
+		else
+			assert_null(path);
+		free(path);
+	}
+}
+
+static void paths_are_checked(void **state)
+{
+	char most[HVD_SWITCH_PATH_MAX + 2];
+
+	(void)state;
+	memset(most, 'a', sizeof(most));
+	most[HVD_SWITCH_PATH_MAX + 1] = '\0';
+	assert_false(hvd_switch_path_valid(most));
+	most[HVD_SWITCH_PATH_MAX] = '\0';
+	assert_true(hvd_switch_path_valid(most));
+	assert_true(hvd_switch_path_valid("a.b-1_[2-3],c"));
+	assert_false(hvd_switch_path_valid(""));
+	assert_false(hvd_switch_path_valid("a."));
+	assert_false(hvd_switch_path_valid(".a"));
+	assert_false(hvd_switch_path_valid("a..b"));
+	assert_false(hvd_switch_path_valid("a;b"));
+}
+
+static void the_nearest_shares_most(void **state)
+{
+	static const struct {
+		const char *to, *paths[4];
+		size_t want;
+	} rows[] = {
+		{"c.s1", {"c.s2", "c.s1", "c.s3", "c.s1"}, 1}, /* the first of two */
+		{"c.s1", {"d.s1", "c.s2", "d.s2", NULL}, 1},
+		{"c.s1", {"c.s11", "c.s", "d.s1", "c.s1"}, 3}, /* whole names count */
+		{"c.s1", {NULL, NULL, "d.s1", NULL}, 0},       /* none is nearer than the first */
+		{"c.s1", {NULL, "c.s1.x", "c", NULL}, 1},
+		{NULL, {"c.s1", "c.s2", NULL, "c"}, 0}, /* not known */
+		{"c.s1", {NULL, NULL, NULL, "c.s9"}, 3},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (hvd_switch_path_nearest(rows[i].to, rows[i].paths, 4) != rows[i].want)
+			fail_msg("row %zu: %zu", i, hvd_switch_path_nearest(rows[i].to, rows[i].paths, 4));
+	assert_int_equal(hvd_switch_path_nearest("c", rows[0].paths, 0), 0);
+	assert_int_equal(hvd_switch_path_shared("a.b.c", "a.b.d"), 2);
+	assert_int_equal(hvd_switch_path_shared("a.b", "a.b"), 2);
+	assert_true(hvd_switch_path_same("a.b", "a.b"));
+	assert_false(hvd_switch_path_same("a.b", "a"));
+	assert_false(hvd_switch_path_same(NULL, NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(paths_come_from_slurm),
+		cmocka_unit_test(paths_are_checked),
+		cmocka_unit_test(the_nearest_shares_most),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
