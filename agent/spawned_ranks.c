@@ -6,6 +6,7 @@
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/bind.h"
+#include "lib/job/unkillable.h"
 #include "lib/process/descendants.h"
 #include "lib/process/process_usage.h"
 #include "lib/process/rlimits.h"
@@ -23,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How often a rank that is being ended is looked at: do all of its processes ignore SIGTERM? */
+/* How often a rank that is being ended is looked at: do all of its processes ignore SIGTERM, and has SIGKILL ended it? */
 #define LOOK_USEC 250000
 /* How many descriptors this process itself has open, with those that it needs to start a rank. */
 #define OTHER_FILES 40
@@ -38,10 +39,16 @@ struct rank {
 	struct hvd_streams streams;
 	struct hvd_crash_info *crash_info;
 	bool ended_here;     /* this process has sent it a signal to end, before it had ended */
-	struct event *grace; /* runs while this rank is being ended; else NULL */
+	struct event *grace; /* runs while this rank, or what it has left, is being ended; else NULL */
 	hvd_time kill_at;    /* … then it gets SIGKILL, … */
 	bool heeding;        /* … or sooner, when all of its processes ignore SIGTERM */
+	hvd_time killed_at;  /* when it got SIGKILL; 0 = not yet */
+	hvd_time quiet_at;   /* … since when it has used no processor time, */
+	int64_t cpu_ns;      /* … but so much before */
+	bool unkillable;     /* this was reported */
 };
+
+static void on_grace(evutil_socket_t fd, short what, void *arg);
 
 struct hvd_spawned_ranks {
 	struct event_base *base;
@@ -82,17 +89,23 @@ static void signal_groups(struct hvd_spawned_ranks *ranks, int sig)
 
 static void check_gone(struct hvd_spawned_ranks *ranks)
 {
+	int unkillable = 0;
+
 	if (ranks->opts->stay && !ranks->ending)
 		return;
-	for (size_t i = 0; i < ranks->n; i++)
-		if (ranks->v[i]->pid > 0 || !hvd_streams_ended(&ranks->v[i]->streams))
+	for (size_t i = 0; i < ranks->n; i++) {
+		const struct rank *rank = ranks->v[i];
+
+		if (!rank->unkillable && (rank->pid > 0 || !hvd_streams_ended(&rank->streams)))
 			return;
+		unkillable += rank->unkillable;
+	}
 	if (ranks->gone)
 		return;
 	/* End all processes that the ranks have left in their groups, and also those that have left the groups: such
 	 * processes became children of this process when their parents ended. */
 	signal_groups(ranks, SIGKILL);
-	if (hvd_kill_children())
+	if (hvd_kill_children() > unkillable)
 		return; /* their SIGCHLD leads to another call */
 	ranks->gone = true;
 	ranks->ops->all_gone(ranks->arg);
@@ -123,6 +136,52 @@ static void tell_end(struct hvd_spawned_ranks *ranks, struct rank *rank, pid_t p
 	hvd_rank_end_clear(&end);
 }
 
+static void stop_ending(struct rank *rank)
+{
+	if (rank->grace)
+		event_free(rank->grace);
+	rank->grace = NULL;
+	rank->killed_at = 0;
+	rank->unkillable = false;
+}
+
+/* A process that the rank has left in its group, and that has become a child of this process; 0: none. A child's pid is
+ * no other process's, as long as it was not waited for. */
+static pid_t left_of(const struct rank *rank)
+{
+	struct hvd_pids pids = {0};
+	struct hvd_process process;
+	pid_t found = 0;
+
+	if (rank->group <= 0 || kill(-rank->group, 0) != 0)
+		return 0;
+	hvd_pids_add_children(&pids, getpid());
+	for (size_t i = 0; i < pids.n && !found; i++)
+		if (hvd_process_read(pids.v[i], &process) == 0 && process.group == rank->group && process.state != 'Z')
+			found = pids.v[i];
+	free(pids.v);
+	return found;
+}
+
+/* What SIGKILL should end: the rank, or what it has left. */
+static pid_t victim_of(const struct rank *rank)
+{
+	return rank->pid > 0 ? rank->pid : left_of(rank);
+}
+
+static void look_again(struct rank *rank)
+{
+	evtimer_add(rank->grace, &(struct timeval){.tv_usec = LOOK_USEC});
+}
+
+/* It got SIGKILL with the rank's end (end_left_of()): see to it that it ends. */
+static void end_left(struct rank *rank)
+{
+	rank->grace = evtimer_new(rank->all->base, on_grace, rank);
+	rank->kill_at = 0;
+	look_again(rank);
+}
+
 static void reaped(struct hvd_spawned_ranks *ranks, pid_t pid, int status)
 {
 	for (size_t i = 0; i < ranks->n; i++) {
@@ -133,9 +192,9 @@ static void reaped(struct hvd_spawned_ranks *ranks, pid_t pid, int status)
 		rank->pid = 0;
 		/* What is in the pipes is read now: processes that the rank left behind may keep them open. */
 		hvd_streams_close(&rank->streams);
-		if (rank->grace)
-			event_free(rank->grace);
-		rank->grace = NULL;
+		stop_ending(rank);
+		if (left_of(rank))
+			end_left(rank);
 		tell_end(ranks, rank, pid, status);
 		return;
 	}
@@ -318,18 +377,49 @@ int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, c
 	return 0;
 }
 
+/* It has SIGKILL, and is still there: report it when it has done nothing for some time. */
+static void check_killed(struct rank *rank, pid_t pid)
+{
+	struct hvd_unkillable what = {.left = rank->pid <= 0};
+	struct hvd_process process;
+	hvd_time now = hvd_now();
+
+	if (rank->unkillable || hvd_process_read(pid, &process) != 0)
+		return;
+	if (!rank->killed_at)
+		rank->killed_at = now;
+	if (!rank->quiet_at || process.cpu_ns != rank->cpu_ns)
+		rank->quiet_at = now;
+	rank->cpu_ns = process.cpu_ns;
+	if (now < rank->killed_at + HVD_UNKILLABLE_SECONDS * 1000000000LL ||
+	    now < rank->quiet_at + HVD_UNKILLABLE_QUIET_SECONDS * 1000000000LL)
+		return;
+	rank->unkillable = true;
+	hvd_unkillable_look(&what, pid);
+	rank->all->ops->unkillable(rank->id, rank->number, &what, rank->all->arg);
+}
+
 static void on_grace(evutil_socket_t fd, short what, void *arg)
 {
-	static const struct timeval again = {.tv_usec = LOOK_USEC};
 	struct rank *rank = arg;
+	pid_t pid = victim_of(rank);
 
 	(void)fd;
 	(void)what;
-	if (rank->pid <= 0)
+	if (pid <= 0) {
+		stop_ending(rank);
 		return;
-	if (hvd_left(rank->kill_at) <= 0 || (rank->heeding && hvd_all_ignore(rank->pid, SIGTERM)))
-		signal_rank(rank, SIGKILL);
-	evtimer_add(rank->grace, &again);
+	}
+	if (hvd_left(rank->kill_at) <= 0 || (rank->heeding && hvd_all_ignore(rank->pid, SIGTERM))) {
+		if (rank->pid > 0)
+			signal_rank(rank, SIGKILL);
+		else
+			kill(pid, SIGKILL);
+		check_killed(rank, pid);
+	}
+	look_again(rank);
+	if (rank->unkillable)
+		check_gone(rank->all);
 }
 
 /* A signal to end is about to be sent to the rank. A rank that is already ending by itself, though the kernel is not
@@ -389,6 +479,15 @@ void hvd_spawned_ranks_end_told(struct hvd_spawned_ranks *ranks)
 	hvd_spawned_ranks_end(ranks);
 }
 
+size_t hvd_spawned_ranks_running(const struct hvd_spawned_ranks *ranks)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ranks->n; i++)
+		n += ranks->v[i]->pid > 0;
+	return n;
+}
+
 void hvd_spawned_ranks_signal(struct hvd_spawned_ranks *ranks, int sig)
 {
 	signal_groups(ranks, sig);
@@ -402,7 +501,7 @@ void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks)
 	for (size_t i = 0; i < ranks->n; i++) {
 		hvd_streams_close(&ranks->v[i]->streams);
 		hvd_crash_info_destroy(ranks->v[i]->crash_info);
-		if (ranks->v[i]->pid > 0)
+		if (ranks->v[i]->pid > 0 && !ranks->v[i]->unkillable)
 			waitpid(ranks->v[i]->pid, NULL, 0);
 		if (ranks->v[i]->grace)
 			event_free(ranks->v[i]->grace);

@@ -12,6 +12,7 @@
 #include "lib/base/err.h"
 #include "lib/base/log.h"
 #include "lib/job/rank_end.h"
+#include "lib/job/unkillable.h"
 #include "output.h"
 #include "rank_watch.h"
 
@@ -42,7 +43,11 @@ struct hvd_spawned_ranks_opts {
 
 struct hvd_spawned_ranks_ops {
 	void (*exited)(int id, const struct hvd_rank_end *end, void *arg); /* a rank has ended */
-	void (*all_gone)(void *arg);                                       /* called once, when no process is left */
+	/* SIGKILL has not ended the rank `number`, or a process that it has left, for some seconds. `exited` may still
+	 * follow. */
+	void (*unkillable)(int id, int number, const struct hvd_unkillable *what, void *arg);
+	/* Called once, when no process is left but those that were reported as unkillable. */
+	void (*all_gone)(void *arg);
 };
 
 /* Start a rank for each object of `plans` ({NAME:VALUE,…}); the id of such a rank is its number. `opts`, `ops` and
@@ -63,6 +68,8 @@ void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks);
 /* The same at the request of the launcher, whose second request sends SIGKILL at once. A signal to this process does
  * not count as a request: a scheduler may send signals to the launcher and to this process at the same time. */
 void hvd_spawned_ranks_end_told(struct hvd_spawned_ranks *ranks);
+/* How many ranks have not ended. */
+size_t hvd_spawned_ranks_running(const struct hvd_spawned_ranks *ranks);
 /* Send a signal to the process groups of all ranks. */
 void hvd_spawned_ranks_signal(struct hvd_spawned_ranks *ranks, int sig);
 void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks); /* kills what is left; NULL is fine */

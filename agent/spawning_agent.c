@@ -74,6 +74,18 @@ static void on_exited(int id, const struct hvd_rank_end *end, void *arg)
 	hvd_driver_client_send(sup->agent, msg);
 }
 
+static void on_unkillable(int id, int number, const struct hvd_unkillable *what, void *arg)
+{
+	struct spawning_agent *sup = arg;
+	json_t *msg = hvd_unkillable_json(what);
+
+	json_object_set_new(msg, "t", json_string("unkillable"));
+	json_object_set_new(msg, "rank", json_integer(number));
+	if (sup->opts.stay)
+		json_object_set_new(msg, "worker", json_integer(id));
+	hvd_driver_client_send(sup->agent, msg);
+}
+
 static void on_all_gone(void *arg)
 {
 	event_base_loopbreak(((struct spawning_agent *)arg)->base);
@@ -166,7 +178,7 @@ static void prepare_elastic(struct spawning_agent *sup)
 
 static int start_ranks(struct spawning_agent *sup, const json_t *plan, struct hvd_err *err)
 {
-	static const struct hvd_spawned_ranks_ops ops = {on_exited, on_all_gone};
+	static const struct hvd_spawned_ranks_ops ops = {on_exited, on_unkillable, on_all_gone};
 	const json_t *plans = json_object_get(plan, "ranks");
 
 	if (hvd_rank_key_take(plan, hvd_driver_client_key(sup->agent), &sup->opts.key_fd, err) == 0)

@@ -231,6 +231,18 @@ static void on_lost_shim(struct hvd_driver *dr, struct hvd_client *cl, const jso
 		dr->ops->process_lost(&loss, dr->arg);
 }
 
+static void on_unkillable(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_unkillable what;
+	int64_t rank;
+	char buf[32];
+
+	if (dr->started && cl->role == HVD_ROLE_AGENT && dr->ops->unkillable &&
+	    hvd_get_int(msg, "rank", 0, dr->agents->plan.layout.size - 1, &rank, NULL) == 0 &&
+	    hvd_unkillable_parse(msg, &what, NULL) == 0)
+		dr->ops->unkillable((uint32_t)rank, host_name(dr, cl->host, buf), &what, dr->arg);
+}
+
 static void on_output_lost(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
 	(void)cl;
@@ -263,8 +275,10 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 		const char *type;
 		void (*fn)(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg);
 	} known[] = {
-		{"exit", on_exit_message},       {"done", on_done}, {"lost", on_lost_shim}, {"orphan", on_orphan},
+		{"exit", on_exit_message},       {"done", on_done},
+		{"lost", on_lost_shim},          {"orphan", on_orphan},
 		{"output-lost", on_output_lost}, {"died", on_died},
+		{"unkillable", on_unkillable},
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

@@ -25,6 +25,7 @@
 #include "driver_opts.h"
 #include "lib/base/log.h"
 #include "lib/job/rank_end.h"
+#include "lib/job/unkillable.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/handshake.h"
 #include "loss.h"
@@ -42,6 +43,8 @@ struct hvd_driver_ops {
 	void (*failed)(const struct hvd_err *why, void *arg);
 	/* A rank has ended. `host` is its name. The times are by this process's clock; ended_at is known. */
 	void (*rank_exit)(const struct hvd_rank_end *end, const char *host, void *arg);
+	/* SIGKILL has not ended a rank, or a process that it has left. */
+	void (*unkillable)(uint32_t rank, const char *host, const struct hvd_unkillable *what, void *arg);
 	/* After the start: the connection of a host's agent has ended before the host's ranks. why->code:
 	 * HVD_E_TIMEOUT: the host no longer answers. HVD_E_FAILED: the process that started the ranks has gone, and
 	 * they are ended. Other codes: the agent has gone, as when all processes are being ended. */

@@ -3,6 +3,7 @@
 
 #include "launcher/diagnosis/control.h"
 #include "launcher/diagnosis/hang_watch.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
 #include "lsf/lsf.h"
@@ -42,6 +43,18 @@ static void lose(struct hvd_job_watch *watch, const char *how)
 	if (!ending(watch))
 		hvd_requeue_want(watch->opts.wish, watch->opts.spec, HVD_REQUEUE_NODE, watch->host);
 	watch->opts.ops->host_lost(watch->host, how, watch->opts.arg);
+}
+
+void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unkillable *what, int rank,
+			      const char *host)
+{
+	hvd_cleanup_free char *text = hvd_unkillable_text(what, rank);
+	hvd_cleanup_free char *why =
+		hvd_xasprintf("%sits rank %d cannot be killed", what->left ? "a process of " : "", rank);
+
+	hvd_warn(watch->opts.log, "%s: %s", host, text);
+	hvd_info(watch->opts.log, "%s", HVD_UNKILLABLE_HINT);
+	hvd_requeue_avoid(watch->opts.wish, host, why);
 }
 
 static void on_host_lost(evutil_socket_t fd, short what, void *arg)

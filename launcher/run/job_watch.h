@@ -19,6 +19,7 @@
 #include "launcher/driver/loss.h"
 #include "launcher/driver/progress.h"
 #include "launcher/driver/stacks.h"
+#include "lib/job/unkillable.h"
 #include "requeue.h"
 
 #include <event2/event.h>
@@ -66,6 +67,10 @@ void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *
 void hvd_job_watch_host_gone(struct hvd_job_watch *watch, const char *host, const struct hvd_err *why);
 /* True: it was the agent of the host whose connection has ended last, and the host is up. */
 bool hvd_job_watch_process_lost(struct hvd_job_watch *watch, const struct hvd_loss *loss);
+
+/* SIGKILL has not ended a rank: log it, and keep the job away from the host when it is requeued. */
+void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unkillable *what, int rank,
+			      const char *host);
 
 /* All ranks have ended: stop waiting for hosts. True: one was still in doubt. */
 bool hvd_job_watch_settle(struct hvd_job_watch *watch);

@@ -23,8 +23,6 @@
 /* How long mpirun, jsrun and srun may take to end their ranks before they are killed; and how long they may go on when
  * all of their ranks have ended, before they are overdue. */
 #define END_SECONDS 10
-/* Where agents end the ranks: how much longer than --kill-wait the processes that started the agents may take. */
-#define AGENTS_END_SECONDS 5
 /* … to end when it was told to, and no rank is left that it could wait for. */
 #define SETTLE_SECONDS 2
 /* After a failure: how long ends of ranks may be on their way when the backend's processes have ended. */
@@ -69,8 +67,9 @@ static void do_end(struct hvd_starter *starter, const struct hvd_ending *how)
 	if (!how->again && how->no_ranks)
 		hvd_procs_end(procs, SETTLE_SECONDS);
 	else if (!how->again)
-		hvd_procs_end(procs, starter->agents_end_ranks ? (int)run->job.opts->kill_wait + AGENTS_END_SECONDS
-							       : END_SECONDS);
+		hvd_procs_end(procs, starter->agents_end_ranks
+					     ? (int)run->job.opts->kill_wait + HVD_UNKILLABLE_TOLD_SECONDS
+					     : END_SECONDS);
 	if (!how->agents && !run->has_signal)
 		hvd_procs_signal(procs, SIGTERM);
 }

@@ -299,6 +299,13 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 		rank_failed(job, end->rank, host, end->status);
 }
 
+static void on_unkillable(uint32_t rank, const char *host, const struct hvd_unkillable *what, void *arg)
+{
+	struct hvd_static_job *job = arg;
+
+	hvd_job_watch_unkillable(job->watch, what, (int)rank, host);
+}
+
 static void on_ranks_ended(const struct hvd_strv *without_munge, void *arg)
 {
 	struct hvd_static_job *job = arg;
@@ -519,6 +526,7 @@ static int begin(struct hvd_static_job *job, struct hvd_err *err)
 	static const struct hvd_driver_ops ops = {.started = on_planned,
 						  .failed = on_start_failed,
 						  .rank_exit = on_rank_exit,
+						  .unkillable = on_unkillable,
 						  .host_gone = on_host_gone,
 						  .host_registered = on_host_registered,
 						  .rendezvous_opened = on_rendezvous_opened,

@@ -178,6 +178,18 @@ time.sleep(60)' 3>&- &
     nobody_left 2
 }
 
+@test "a rank that SIGKILL does not end is named, and the launch ends without it" {
+    hung_fs hvdlogin hung
+    begin forked --kill-wait 1 bash -c 'case $HOROVOD_RANK in 0) sleep 1; exit 7 ;; 1) exec stat hung/file ;; esac; exec sleep 60'
+    ended 20
+    exits 7
+    has "localhost: rank 1 cannot be killed: process" "has not ended 5 s after SIGKILL (state D)" \
+        "rank 0 on localhost failed first: exit code 7"
+    has_not "rank 2 cannot" GPUs
+    hung_fs_end hvdlogin
+    nobody_left 2
+}
+
 @test "a second Ctrl-C kills the ranks at once" {
     begin timeout 60 "$TTY" --wait ready --sleep 0.5 --type ^C --sleep 0.3 --type ^C -- "$HVD_CLUSTER_CMD" exec -- \
         hvdrun --launcher fork -np 4 bash -c 'trap "" INT TERM; echo ready; while :; do sleep 1; done'

@@ -150,3 +150,19 @@ job_over() { [[ $(job_field "$1" JobState) != @(PENDING|CONFIGURING|RUNNING|COMP
 
 # runs_on HOST PATTERN: succeeds when alice runs such a command there.
 runs_on() { as_root "$1" pgrep -u alice -f -- "$2" >/dev/null; }
+
+# hung_fs HOST DIRECTORY: that directory of alice's hangs on the host from now on, as if its server had gone
+# (lib/hung_fs.py); hung_fs_end HOST: it no longer does.
+hung_fs() {
+    local dir
+    mkdir -p "$(home)/$2"
+    dir=$(as_root "$1" sh -c 'echo ~alice')/$2
+    as_root "$1" sh -c 'setsid python3 "$0" "$1" >/dev/null 2>&1 </dev/null &' "$HUNG_FS" "$dir"
+    wait_for 10 as_root "$1" grep -q " $dir fuse" /proc/mounts
+}
+hung_fs_end() {
+    as_root "$1" pkill -TERM -f lib/hung_fs.py
+    wait_for 10 gone_from "$1" lib/hung_fs.py
+}
+gone_from() { ! as_root "$1" pgrep -f "$2" >/dev/null; }
+HUNG_FS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/lib/hung_fs.py

@@ -4,6 +4,7 @@
 #include "fuzz.h"
 #include "launcher/diagnosis/failure_report.h"
 #include "launcher/driver/clocks.h"
+#include "lib/job/unkillable.h"
 
 static void same(const char *a, const char *b)
 {
@@ -41,6 +42,25 @@ static void check_report(struct hvd_failure_report *report)
 	free(text);
 }
 
+/* A rank that SIGKILL has not ended. */
+static void check_unkillable(const json_t *msg)
+{
+	struct hvd_unkillable what, back;
+	json_t *again;
+	char *text;
+
+	if (hvd_unkillable_parse(msg, &what, NULL) != 0)
+		return;
+	text = hvd_unkillable_text(&what, 1);
+	for (const char *s = text; *s; s++)
+		must((unsigned char)*s >= ' ' && (unsigned char)*s < 127);
+	free(text);
+	again = hvd_unkillable_json(&what);
+	must(hvd_unkillable_parse(again, &back, NULL) == 0);
+	must(back.pid == what.pid && back.state == what.state && back.gpus == what.gpus && back.left == what.left);
+	json_decref(again);
+}
+
 /* An array of messages, or one. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -53,6 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct hvd_rank_end end = {.rank = (uint32_t)i};
 
 		one = json_is_array(msg) ? json_array_get(msg, i) : msg;
+		check_unkillable(one);
 		if (i % 5 == 4)
 			hvd_failure_report_ending(report, 1700000000000000000);
 		if (hvd_rank_end_parse(one, &end, NULL) != 0)

@@ -133,7 +133,7 @@ static int to_file(const char *name, int fd)
 
 static int shim(const struct scenario *sc)
 {
-	static const struct hvd_spawned_ranks_ops ops = {on_exited, on_all_gone};
+	static const struct hvd_spawned_ranks_ops ops = {.exited = on_exited, .all_gone = on_all_gone};
 	char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)sc->script, NULL};
 	uint32_t numbers[16];
 	struct hvd_spawned_ranks_opts opts = {.argv = argv,
