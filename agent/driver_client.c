@@ -106,14 +106,13 @@ static void on_looked(json_t *found, void *arg)
 static int look_at_host(struct hvd_driver_client *agent, const json_t *order, struct hvd_err *err)
 {
 	const json_t *wanted = json_object_get(order, "preflight");
-	int64_t ms;
+	struct hvd_preflight_order what;
 
 	if (!wanted || agent->preflight)
 		return 0;
-	if (hvd_get_int(wanted, "ms", 1, 3600000, &ms, err) != 0)
+	if (hvd_preflight_order_read(wanted, &what, err) != 0)
 		return -1;
-	agent->preflight = hvd_preflight_start(agent->base, json_string_value(json_object_get(wanted, "hook")),
-					       (double)ms / 1000, on_looked, agent, err);
+	agent->preflight = hvd_preflight_start(agent->base, &what, on_looked, agent, err);
 	return agent->preflight ? 0 : -1;
 }
 

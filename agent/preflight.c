@@ -12,7 +12,9 @@
 #include "lib/process/call.h"
 #include "lib/process/capture.h"
 #include "lib/process/spawn.h"
+#include "lib/protocol/wire.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,11 @@
 
 #define MAX_FOUND  4096
 #define MAX_OUTPUT 65536 /* of a program */
+
+/* So much more of a GPU's memory may be in use than before the ranks, in MiB: other processes may have begun to use it.
+ * While there is more, it is looked at this often. */
+#define HELD_MIB     500
+#define HELD_LOOK_MS 250
 
 struct hvd_preflight {
 	pid_t pid;
@@ -76,14 +83,29 @@ static const char *last_line(char *text)
 	return line ? line + 1 : text;
 }
 
-/* One line of nvidia-smi: index, uncorrected ECC errors, pages that wait for their retirement. A GPU without these
- * counters prints [N/A]; a lost GPU prints a text in place of numbers. */
+/* MiB as nvidia-smi prints it; forget the list if it is none, as where a GPU is shared out (MIG). */
+static void add_memory(json_t **mib, const char *text)
+{
+	char *end = NULL;
+	long long used = text ? strtoll(text, &end, 10) : -1;
+
+	if (*mib && used >= 0 && end != text && json_array_size(*mib) < HVD_HOST_CHECK_GPUS) {
+		json_array_append_new(*mib, json_integer(used));
+	} else {
+		json_decref(*mib);
+		*mib = NULL;
+	}
+}
+
+/* One line of nvidia-smi: index, uncorrected ECC errors, pages that wait for their retirement, memory in use. A GPU
+ * without these counters prints [N/A]; a lost GPU prints a text in place of numbers. */
 static void look_at_gpu(struct hvd_host_check *check, char *line)
 {
 	char *save = NULL, *index = strtok_r(line, ",", &save), *errors = strtok_r(NULL, ",", &save),
 	     *pending = strtok_r(NULL, ",", &save);
 
 	check->gpus++;
+	add_memory(&check->mib, strtok_r(NULL, ",", &save));
 	if (check->gpu)
 		return;
 	if (!index || !errors || !pending || strstr(errors, "lost") || strstr(errors, "Unknown Error"))
@@ -96,9 +118,10 @@ static void look_at_gpu(struct hvd_host_check *check, char *line)
 
 static void look_at_gpus(struct hvd_host_check *check, hvd_time deadline)
 {
-	char *argv[] = {(char *)"nvidia-smi",
-			(char *)"--query-gpu=index,ecc.errors.uncorrected.volatile.total,retired_pages.pending",
-			(char *)"--format=csv,noheader,nounits", NULL};
+	char *argv[] = {
+		(char *)"nvidia-smi",
+		(char *)"--query-gpu=index,ecc.errors.uncorrected.volatile.total,retired_pages.pending,memory.used",
+		(char *)"--format=csv,noheader,nounits", NULL};
 	struct hvd_spawn sp = {.path = argv[0], .argv = argv};
 	struct hvd_err why = {0};
 	char *text, *save = NULL;
@@ -111,11 +134,64 @@ static void look_at_gpus(struct hvd_host_check *check, hvd_time deadline)
 	if (!text)
 		return;
 	check->gpus = 0;
+	check->mib = json_array();
 	for (char *line = strtok_r(text, "\n", &save); status == 0 && line; line = strtok_r(NULL, "\n", &save))
 		look_at_gpu(check, line);
 	if (status != 0 && !strstr(text, "No devices were found"))
 		check->gpu = reason("nvidia-smi fails: ", last_line(text), "");
 	free(text);
+}
+
+/* Read nvidia-smi's list of the memory that is in use. NULL: it prints none. */
+static json_t *memory_in_use(hvd_time deadline)
+{
+	char *argv[] = {(char *)"nvidia-smi", (char *)"--query-gpu=memory.used",
+			(char *)"--format=csv,noheader,nounits", NULL};
+	struct hvd_spawn sp = {.path = argv[0], .argv = argv};
+	json_t *mib = json_array();
+	char *text, *save = NULL;
+	int status = 0;
+	size_t len;
+
+	text = hvd_capture(&sp, MAX_OUTPUT, deadline, &len, &status, NULL);
+	for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
+		add_memory(&mib, line);
+	free(text);
+	if (status == 0 && json_array_size(mib) > 0)
+		return mib;
+	json_decref(mib);
+	return NULL;
+}
+
+/* Name the first GPU that has more memory in use than `before`, by more than other processes may have taken since.
+ * Returns -1 if there is none. */
+static int first_held(const json_t *before, const json_t *now)
+{
+	for (size_t i = 0; i < json_array_size(now) && i < json_array_size(before); i++)
+		if (json_integer_value(json_array_get(now, i)) >
+		    json_integer_value(json_array_get(before, i)) + HELD_MIB)
+			return (int)i;
+	return -1;
+}
+
+/* Wait until the GPUs have as little memory in use as before the ranks. */
+static void await_memory(struct hvd_host_check *check, const json_t *before, hvd_time deadline)
+{
+	json_t *now = NULL;
+	int gpu = -1;
+
+	do {
+		if (now)
+			poll(NULL, 0, HELD_LOOK_MS);
+		json_decref(now);
+		now = memory_in_use(deadline);
+		gpu = now ? first_held(before, now) : -1;
+	} while (gpu >= 0 && hvd_left(deadline) > HELD_LOOK_MS / 1e3);
+	if (gpu >= 0)
+		check->held = hvd_xasprintf("GPU %d has %lld MiB in use, and had %lld MiB before the ranks", gpu,
+					    (long long)json_integer_value(json_array_get(now, (size_t)gpu)),
+					    (long long)json_integer_value(json_array_get(before, (size_t)gpu)));
+	json_decref(now);
 }
 
 static void ask_site(struct hvd_host_check *check, const char *hook, hvd_time deadline)
@@ -139,36 +215,32 @@ static void ask_site(struct hvd_host_check *check, const char *hook, hvd_time de
 	free(text);
 }
 
-static char *look(const char *hook, double seconds)
+static void look_at_all(struct hvd_host_check *check, const struct hvd_preflight_order *order)
 {
-	struct hvd_host_check check = {.known = true, .gpus = -1};
+	check->tmp = free_bytes("/tmp");
+	check->shm = free_bytes("/dev/shm");
+	check->memlock = limit(RLIMIT_MEMLOCK);
+	check->nofile = limit(RLIMIT_NOFILE);
+	look_at_gpus(check, hvd_deadline_in(order->hook ? order->seconds / 2 : order->seconds));
+	if (order->hook)
+		ask_site(check, order->hook, hvd_deadline_in(order->seconds / 2));
+}
+
+static void look_and_tell(int out, void *arg)
+{
+	const struct hvd_preflight_order *order = arg;
+	struct hvd_host_check check = {.known = true, .tmp = -1, .shm = -1, .memlock = -1, .nofile = -1, .gpus = -1};
 	json_t *object;
 	char *text;
 
-	check.tmp = free_bytes("/tmp");
-	check.shm = free_bytes("/dev/shm");
-	check.memlock = limit(RLIMIT_MEMLOCK);
-	check.nofile = limit(RLIMIT_NOFILE);
-	look_at_gpus(&check, hvd_deadline_in(hook ? seconds / 2 : seconds));
-	if (hook)
-		ask_site(&check, hook, hvd_deadline_in(seconds / 2));
+	if (order->mib)
+		await_memory(&check, order->mib, hvd_deadline_in(order->seconds));
+	else
+		look_at_all(&check, order);
 	object = hvd_host_check_json(&check);
 	text = json_dumps(object, JSON_COMPACT);
 	json_decref(object);
 	hvd_host_check_clear(&check);
-	return text;
-}
-
-struct wanted {
-	const char *hook;
-	double seconds;
-};
-
-static void look_and_tell(int out, void *arg)
-{
-	const struct wanted *wanted = arg;
-	char *text = look(wanted->hook, wanted->seconds);
-
 	if (!text || write(out, text, strlen(text)) < 0)
 		_exit(1);
 }
@@ -206,6 +278,12 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (n > 0)
 		pf->len += (size_t)n;
+	/* Others in this process may reap any child: this one ends by itself at the end of its output, and is not killed
+	 * then. */
+	if (n == 0 && pf->pid > 0) {
+		hvd_wait(pf->pid, hvd_deadline_in(1), NULL, NULL);
+		pf->pid = 0;
+	}
 	if (n <= 0 || pf->len == sizeof(pf->found))
 		finish(pf);
 }
@@ -217,11 +295,22 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 	finish(arg);
 }
 
-struct hvd_preflight *hvd_preflight_start(struct event_base *base, const char *hook, double seconds,
+int hvd_preflight_order_read(const json_t *msg, struct hvd_preflight_order *order, struct hvd_err *err)
+{
+	int64_t ms;
+
+	if (hvd_get_int(msg, "ms", 1, 3600000, &ms, err) != 0)
+		return -1;
+	*order = (struct hvd_preflight_order){.hook = json_string_value(json_object_get(msg, "hook")),
+					      .seconds = (double)ms / 1000};
+	return 0;
+}
+
+struct hvd_preflight *hvd_preflight_start(struct event_base *base, const struct hvd_preflight_order *order,
 					  void (*done)(json_t *found, void *arg), void *arg, struct hvd_err *err)
 {
-	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds + 1));
-	struct wanted wanted = {.hook = hook, .seconds = seconds};
+	struct timeval tv = hvd_left_tv(hvd_deadline_in(order->seconds + 1));
+	struct hvd_preflight_order wanted = *order;
 	struct hvd_preflight *pf;
 	int in;
 	pid_t pid = hvd_call_begin(look_and_tell, &wanted, &in, err);

@@ -8,6 +8,7 @@
 #include "lib/process/spawn.h"
 #include "ports.h"
 #include "rank_env.h"
+#include "recheck.h"
 #include "relay.h"
 #include "run_child.h"
 #include "signal_forward.h"
@@ -41,6 +42,7 @@ struct spawning_agent {
 	struct event *parent;   /* … and what has started it, if it is to end with that */
 	struct hvd_spawned_ranks *ranks;
 	struct hvd_worker_notify *notify;   /* elastic jobs only */
+	struct hvd_recheck *recheck;        /* … */
 	struct hvd_signal_forward *forward; /* of these in Slurm */
 	struct event *orphan;               /* … its step daemon may be gone */
 	pid_t daemon;
@@ -72,6 +74,8 @@ static void on_exited(int id, const struct hvd_rank_end *end, void *arg)
 	json_object_set_new(msg, "t", json_string("exit"));
 	json_object_set_new(msg, sup->opts.stay ? "worker" : "rank", json_integer(id));
 	hvd_driver_client_send(sup->agent, msg);
+	if (sup->recheck && hvd_spawned_ranks_running(sup->ranks) == 0)
+		hvd_recheck_ranks_ended(sup->recheck);
 }
 
 static void on_unkillable(int id, int number, const struct hvd_unkillable *what, void *arg)
@@ -174,6 +178,7 @@ static void prepare_elastic(struct spawning_agent *sup)
 		watch_daemon(sup);
 	}
 	sup->notify = hvd_worker_notify_create(sup->base, on_notified, sup);
+	sup->recheck = hvd_recheck_create(sup->base, send_answer, sup);
 }
 
 static int start_ranks(struct spawning_agent *sup, const json_t *plan, struct hvd_err *err)
@@ -266,6 +271,8 @@ static void on_message(json_t *msg, void *arg)
 		start_worker(sup, msg);
 	else if (strcmp(type, "notify") == 0 && sup->notify)
 		hvd_worker_notify_pass(sup->notify, msg);
+	else if (strcmp(type, "check") == 0 && sup->recheck)
+		hvd_recheck_begin(sup->recheck, msg, hvd_spawned_ranks_running(sup->ranks) > 0);
 	else if (strcmp(type, "relay") == 0)
 		hvd_relay_again(sup->relay);
 	else if (strcmp(type, "network") == 0 && sup->relay)
@@ -356,6 +363,8 @@ static void say_done(struct spawning_agent *sup)
 
 static void close_down(struct spawning_agent *sup)
 {
+	hvd_recheck_destroy(sup->recheck);
+	sup->recheck = NULL;
 	hvd_worker_notify_destroy(sup->notify);
 	hvd_signal_forward_destroy(sup->forward);
 	if (sup->orphan)

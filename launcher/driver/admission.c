@@ -15,17 +15,6 @@
 
 /* ---- probe ---- */
 
-/* The host is to be looked at while it probes, for half of the time that is left at most. */
-static void add_preflight(const struct hvd_launch_spec *spec, json_t *order, int half_ms)
-{
-	int ms = (int)(HVD_PREFLIGHT_SECONDS * 1000);
-	json_t *wanted = json_pack("{s:i}", "ms", ms > half_ms ? half_ms + 1 : ms);
-
-	if (spec->preflight_hook)
-		json_object_set_new(wanted, "hook", json_string(spec->preflight_hook));
-	json_object_set_new(order, "preflight", wanted);
-}
-
 /* If IPv4 connects the hosts, IPv6 is only of use to an MPI, and to a user who wants to see it. */
 static bool tries_all(const struct hvd_agent_registry *agents)
 {
@@ -49,7 +38,8 @@ static void order_probe(struct hvd_agent_registry *agents, const uint32_t *hosts
 		return;
 	order = hvd_probe_order(&agents->table, hosts, n, i, ms > half ? half + 1 : ms, tries_all(agents), addrs);
 	if (agents->opts->spec->preflight && !host->check.known)
-		add_preflight(agents->opts->spec, order, half);
+		/* The host is checked while it probes, for half of the time that is left at most. */
+		json_object_set_new(order, "preflight", hvd_preflight_order(agents->opts->spec, half + 1));
 	hvd_conn_send(host->client->conn, order);
 }
 

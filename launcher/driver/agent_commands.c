@@ -2,7 +2,10 @@
 #include "agent_commands.h"
 
 #include "agent_registry_internal.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/size.h"
 #include "lib/rendezvous/server.h"
+#include "preflight.h"
 
 #include <limits.h>
 #include <string.h>
@@ -47,6 +50,11 @@ const struct hvd_layout *hvd_agent_layout(const struct hvd_agent_registry *agent
 static bool is_admitted(const struct hvd_agent_registry *agents, uint32_t host)
 {
 	return host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_ADMITTED;
+}
+
+const char *hvd_agent_switch_path(const struct hvd_agent_registry *agents, uint32_t host)
+{
+	return is_admitted(agents, host) ? agents->table.hosts[host].node.switch_path : NULL;
 }
 
 /* `msg` is taken over. A host that is not admitted is sent nothing: its end was told, or is about to be. */
@@ -96,6 +104,16 @@ void hvd_agent_stop(struct hvd_agent_registry *agents, uint32_t host, uint32_t w
 	command(agents, host, json_pack("{s:s, s:I, s:b}", "t", "stop", "worker", (json_int_t)worker, "kill", kill));
 }
 
+void hvd_agent_check(struct hvd_agent_registry *agents, uint32_t host)
+{
+	json_t *order = hvd_preflight_order(agents->opts->spec, INT_MAX);
+
+	json_object_set_new(order, "t", json_string("check"));
+	if (is_admitted(agents, host) && agents->table.hosts[host].check.mib)
+		json_object_set(order, "mib", agents->table.hosts[host].check.mib);
+	command(agents, host, order);
+}
+
 void hvd_agent_doubt(struct hvd_agent_registry *agents, uint32_t host)
 {
 	if (is_admitted(agents, host))
@@ -138,6 +156,16 @@ static void on_exit_message(struct hvd_agent_registry *agents, const struct hvd_
 	hvd_rank_end_clear(&end);
 }
 
+static void on_unkillable(const struct hvd_agent_events *events, uint32_t host, const json_t *msg, void *arg)
+{
+	struct hvd_unkillable what;
+	int64_t worker, rank;
+
+	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) == 0 &&
+	    hvd_get_int(msg, "rank", 0, HVD_MAX_RANKS, &rank, NULL) == 0 && hvd_unkillable_parse(msg, &what, NULL) == 0)
+		events->unkillable(host, (uint32_t)worker, (int)rank, &what, arg);
+}
+
 static void on_notified(const struct hvd_agent_events *events, const json_t *msg, void *arg)
 {
 	const char *why;
@@ -155,6 +183,38 @@ static void on_connections_killed(const struct hvd_agent_events *events, uint32_
 
 	if (hvd_get_int(msg, "n", 0, INT_MAX, &n, NULL) == 0 && hvd_get_str(msg, "why", 1024, &why, NULL) == 0)
 		events->connections_killed(host, (int)n, why, arg);
+}
+
+/* What an agent's processes may use, and the GPUs' memory before the ranks, are known from the first check: since then
+ * the agent has raised its limit of open files. */
+static void take_check(struct hvd_host_check *check, const json_t *found)
+{
+	struct hvd_host_check first = *check;
+
+	hvd_host_check_read(found, check);
+	json_decref(check->mib);
+	check->mib = json_incref(first.mib);
+	check->memlock = first.memlock;
+	check->nofile = first.nofile;
+	hvd_host_check_clear(&first);
+}
+
+static void on_checked(struct hvd_agent_registry *agents, const struct hvd_agent_events *events, uint32_t host,
+		       const json_t *msg, void *arg)
+{
+	struct hvd_err why = {0};
+	const char *hint = "";
+	hvd_cleanup_free char *bad = NULL;
+
+	if (!is_admitted(agents, host) || !json_is_object(json_object_get(msg, "preflight")))
+		return;
+	take_check(&agents->table.hosts[host].check, json_object_get(msg, "preflight"));
+	bad = hvd_preflight_bad(&agents->table, HVD_STAGE_ADMITTED, host, &hint);
+	if (!events->checked(host, bad, arg))
+		return;
+	hvd_err_set(&why, HVD_E_FAILED, "%s", bad);
+	hvd_err_hint(&why, "%s", hint);
+	hvd_agent_registry_lose(agents, host, &why, false);
 }
 
 /* What runs on the host is ending: the host is lost as if the agent had ended. */
@@ -176,8 +236,9 @@ void hvd_agent_read(struct hvd_agent_registry *agents, const struct hvd_agent_ev
 {
 	/* After the job has ended, the ends of its ranks are still of interest: the report of the first failure may
 	 * arrive last. */
-	bool last_words = agents->ended && cl->role == HVD_ROLE_FORMER &&
-			  (strcmp(type, "exit") == 0 || strcmp(type, "output-lost") == 0);
+	bool last_words =
+		agents->ended && cl->role == HVD_ROLE_FORMER &&
+		(strcmp(type, "exit") == 0 || strcmp(type, "output-lost") == 0 || strcmp(type, "unkillable") == 0);
 
 	if (strcmp(type, "done") == 0 && cl->role == HVD_ROLE_FORMER && json_is_false(json_object_get(msg, "munge")) &&
 	    events->without_munge)
@@ -187,6 +248,10 @@ void hvd_agent_read(struct hvd_agent_registry *agents, const struct hvd_agent_ev
 		return;
 	if (strcmp(type, "exit") == 0)
 		on_exit_message(agents, events, cl->host, msg, arg);
+	else if (strcmp(type, "unkillable") == 0)
+		on_unkillable(events, cl->host, msg, arg);
+	else if (strcmp(type, "checked") == 0)
+		on_checked(agents, events, cl->host, msg, arg);
 	else if (strcmp(type, "pong") == 0)
 		hvd_agent_deadlines_answered(agents, cl->host);
 	else if (strcmp(type, "orphan") == 0)

@@ -11,10 +11,13 @@
  *                   {"t":"kill-connections", "at":{…}}                agent/kill_connections.h
  *                   {"t":"network", "addrs":[ADDR,…]}                 only ranks at these addresses may connect to the
  *                                                                     host's relay
+ *                   {"t":"check", …}                                  check the host again (agent/recheck.h)
  *                   {"t":"ping"}                                      answer "pong"; an agent that does not is lost
  *   from an agent   {"t":"exit", "worker":ID, …}                      the rank has ended (lib/job/rank_end.h)
+ *                   {"t":"unkillable", "worker":ID, "rank":R, …}      SIGKILL has not ended it (lib/job/unkillable.h)
  *                   {"t":"notified", "worker":ID, "why":TEXT}         why "": the worker has acknowledged
  *                   {"t":"kill-connections", "n":N, "why":TEXT}       N connections were broken; why "": all
+ *                   {"t":"checked", "preflight":{…}}                  the result of such a check
  *                   {"t":"pong"}
  *                   {"t":"orphan", "parent":NAME}                     the step daemon NAME is gone, and the agent ends
  *                                                                     its ranks
@@ -28,14 +31,19 @@
 #include "gloo_peers.h"
 #include "lib/job/layout.h"
 #include "lib/job/rank_end.h"
+#include "lib/job/unkillable.h"
 
 struct hvd_agent_events {
 	/* The times are by this process's clock, and ended_at is known; the rank is not set. */
 	void (*exited)(uint32_t worker, const struct hvd_rank_end *end, void *arg);
+	/* SIGKILL has not ended the rank of this number, or a process that it has left. */
+	void (*unkillable)(uint32_t host, uint32_t worker, int rank, const struct hvd_unkillable *what, void *arg);
 	void (*notified)(uint32_t worker, const char *why, void *arg); /* "": the worker has acknowledged */
 	void (*connections_killed)(uint32_t host, int broken, const char *why,
 				   void *arg); /* "": all connections were broken */
-	void (*output_lost)(void *arg);        /* the agent has told the user why */
+	/* A check has found this host good (`bad` NULL), or bad. True: lose the host. */
+	bool (*checked)(uint32_t host, const char *bad, void *arg);
+	void (*output_lost)(void *arg); /* the agent has told the user why */
 	/* The agent ends, and its host's munged does not answer, so srun cannot learn of the end. */
 	void (*without_munge)(uint32_t host, void *arg);
 };
@@ -56,10 +64,16 @@ void hvd_agent_renew(struct hvd_agent_registry *agents, int restarts);
 /* The layout of the generation. */
 const struct hvd_layout *hvd_agent_layout(const struct hvd_agent_registry *agents);
 
+/* Where an admitted host is in the network (lib/job/switch_path.h); NULL = not known. */
+const char *hvd_agent_switch_path(const struct hvd_agent_registry *agents, uint32_t host);
+
 /* Start a rank of the prepared layout; its host has `slots` slots. Does nothing on a host that is not admitted. */
 void hvd_agent_start(struct hvd_agent_registry *agents, uint32_t worker, int rank, int slots);
 /* End a rank with SIGTERM, and after the time of --kill-wait with SIGKILL; `kill`: with SIGKILL at once. */
 void hvd_agent_stop(struct hvd_agent_registry *agents, uint32_t host, uint32_t worker, bool kill);
+
+/* Have the host checked again, as with --preflight=quick; `checked` follows. */
+void hvd_agent_check(struct hvd_agent_registry *agents, uint32_t host);
 
 /* Somebody reports that the host is gone. If its agent does not answer within seconds, it is lost. */
 void hvd_agent_doubt(struct hvd_agent_registry *agents, uint32_t host);

@@ -23,6 +23,16 @@ double hvd_preflight_skew(const struct hvd_host_entry *host)
 	return (double)hvd_clock_offset(&host->clock) / 1e9;
 }
 
+json_t *hvd_preflight_order(const struct hvd_launch_spec *spec, int most_ms)
+{
+	int ms = (int)(HVD_PREFLIGHT_SECONDS * 1000);
+	json_t *order = json_pack("{s:i}", "ms", ms > most_ms ? most_ms : ms);
+
+	if (spec->preflight_hook)
+		json_object_set_new(order, "hook", json_string(spec->preflight_hook));
+	return order;
+}
+
 /* ---- medians ---- */
 
 static double gpus_of(const struct hvd_host_entry *host)
@@ -153,6 +163,9 @@ static char *lacks(const struct hvd_host_entry *host, const char **hint)
 		*hint = "do its file systems answer? (df there, dmesg)";
 		return hvd_xstrdup(check->failed);
 	}
+	*hint = "nvidia-smi there lists the processes that use the GPUs";
+	if (check->held)
+		return hvd_xstrdup(check->held);
 	*hint = "run it there by hand; HVD_PREFLIGHT_HOOK names the program";
 	return check->hook ? hvd_xasprintf("the site's program reports: %s", check->hook) : NULL;
 }

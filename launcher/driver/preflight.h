@@ -8,6 +8,7 @@
 #define HVD_DRIVER_PREFLIGHT_H
 
 #include "host_table.h"
+#include "launcher/options/launch_spec.h"
 
 /* Limits for a good host, and of the time. */
 #define HVD_PREFLIGHT_SKEW    1.0                  /* seconds that its clock may differ from the driver's */
@@ -17,6 +18,9 @@
 
 /* By how many seconds, at least, the host's clock is ahead of the driver's; negative: behind it; 0 = not known. */
 double hvd_preflight_skew(const struct hvd_host_entry *host);
+
+/* The order to check a host, for at most so many milliseconds: {"ms":N, "hook":PATH}. A new reference. */
+json_t *hvd_preflight_order(const struct hvd_launch_spec *spec, int most_ms);
 
 /* Why the host is a bad one among those that have reached stage `least`; NULL = it is not bad. `hint` (may be NULL)
  * gets the remedy, a string constant. The caller frees the result. */

@@ -25,9 +25,6 @@
  * come. */
 #define RANK_WAIT_SECONDS (30 * 86400.0)
 
-/* When the job ends, the node agents give their ranks the time of --kill-wait; their processes get so much more. */
-#define END_SECONDS 5
-
 struct elastic {
 	struct hvd_job job;
 	struct hvd_discovery *discovery;
@@ -61,7 +58,7 @@ static void end_all(void *arg)
 	if (hvd_procs_ending(el->job.procs)) {
 		hvd_procs_signal(el->job.procs, SIGTERM);
 	} else {
-		hvd_procs_end(el->job.procs, (int)el->job.opts->kill_wait + END_SECONDS);
+		hvd_procs_end(el->job.procs, (int)el->job.opts->kill_wait + HVD_UNKILLABLE_TOLD_SECONDS);
 		hvd_unheard_ending(&el->unheard);
 	}
 	if (el->job.result->ended_by)
@@ -71,6 +68,25 @@ static void end_all(void *arg)
 	hvd_event_queue_stop(el->events);
 	if (hvd_procs_running(el->job.procs) == 0)
 		hvd_job_stop(&el->job);
+}
+
+/* If the job is requeued, hosts of other jobs are no matter of it. */
+static void do_host_bad(uint32_t host, const char *why, void *arg)
+{
+	struct elastic *el = arg;
+	const uint32_t job = hvd_machine_slurm_job(el->machine, host);
+
+	if (!job || job == hvd_requeue_job(el->job.launch->spec, 0))
+		hvd_requeue_avoid(&el->job.result->requeue, hvd_machine_host(el->machine, host), why);
+}
+
+/* Too few hosts are left. */
+static void want_other_hosts(struct elastic *el)
+{
+	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
+		if (hvd_machine_lost(el->machine, h))
+			do_host_bad(h, "it was lost", el);
+	hvd_requeue_want(&el->job.result->requeue, el->job.launch->spec, HVD_REQUEUE_NODE, NULL);
 }
 
 /* The job has ended, or cannot go on. Only the first reason counts. */
@@ -83,6 +99,8 @@ static void finish(const struct hvd_err *why, int status, void *arg)
 	if (why->code)
 		hvd_log_err(el->job.log, why);
 	el->failed = why->code == HVD_E_FAILED;
+	if (hvd_machine_too_few(el->machine))
+		want_other_hosts(el);
 	el->job.result->status = status;
 	el->job.result->limit_met = why->code == HVD_E_LIMIT;
 	end_all(el);
@@ -222,6 +240,11 @@ static void do_kill_connections(void *arg)
 	}
 }
 
+static void do_check(uint32_t host, void *arg)
+{
+	hvd_agent_check(((struct elastic *)arg)->agents, host);
+}
+
 /* ---- what the node agents tell ---- */
 
 static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
@@ -246,7 +269,11 @@ static void on_registered(uint32_t host, void *arg)
 
 static void on_admitted(uint32_t host, void *arg)
 {
-	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_HOST_HERE, host, 0);
+	struct elastic *el = arg;
+
+	hvd_requeue_pardon(&el->job.result->requeue, hvd_machine_host(el->machine, host));
+	hvd_machine_switch_path(el->machine, host, hvd_agent_switch_path(el->agents, host));
+	hvd_event_queue_add(el->events, HVD_EVENT_HOST_HERE, host, 0);
 }
 
 static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
@@ -261,6 +288,9 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 	hvd_elastic_failures_lose_host(&el->failures, el->machine, host, hvd_agent_registry_silent_ms(el->agents));
 	if (hvd_machine_has_rank(el->machine, host))
 		hvd_restart_history_ends(&el->history, why->msg, hvd_machine_host(el->machine, host), hvd_now());
+	/* The end of a connection may be that of the agent alone, or of the job. */
+	if (why->code != HVD_E_NET)
+		do_host_bad(host, why->msg, el);
 	hvd_discovery_nudge(el->discovery);
 	hvd_procs_release(el->job.procs, host, true);
 	hvd_event_queue_add(el->events, unfit ? HVD_EVENT_HOST_UNFIT : HVD_EVENT_HOST_LOST, host, 0);
@@ -314,6 +344,30 @@ static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg
 		hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, end->status);
 }
 
+static void on_unkillable(uint32_t host, uint32_t worker, int rank, const struct hvd_unkillable *what, void *arg)
+{
+	struct elastic *el = arg;
+
+	hvd_job_watch_unkillable(el->watch, what, rank, hvd_machine_host(el->machine, host));
+	hvd_event_queue_add(el->events, HVD_EVENT_UNKILLABLE, worker, 0);
+}
+
+static bool on_checked(uint32_t host, const char *bad, void *arg)
+{
+	struct elastic *el = arg;
+	const char *name = hvd_machine_host(el->machine, host);
+
+	if (!bad) {
+		hvd_verbose(el->job.log, "%s was checked again, and is good", name);
+		hvd_event_queue_add(el->events, HVD_EVENT_CHECKED, host, 0);
+		return false;
+	}
+	if (hvd_machine_checking(el->machine, host) || !hvd_machine_has_rank(el->machine, host))
+		return true;
+	hvd_warn(el->job.log, "%s: its ranks have been started before its check was over: %s", name, bad);
+	return false;
+}
+
 static void on_failed(const struct hvd_err *why, void *arg)
 {
 	finish(why, hvd_err_status(why), arg);
@@ -356,8 +410,13 @@ static void on_without_munge(uint32_t host, void *arg)
 
 static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
 {
-	static const struct hvd_agent_events events = {on_exited, on_notified, on_connections_killed, on_output_lost,
-						       on_without_munge};
+	static const struct hvd_agent_events events = {.exited = on_exited,
+						       .unkillable = on_unkillable,
+						       .notified = on_notified,
+						       .connections_killed = on_connections_killed,
+						       .checked = on_checked,
+						       .output_lost = on_output_lost,
+						       .without_munge = on_without_munge};
 
 	hvd_agent_read(((struct elastic *)arg)->agents, &events, cl, type, msg, arg);
 }
@@ -478,9 +537,19 @@ static void on_all_left(int status, void *arg)
 static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery, struct hvd_err *err)
 {
 	static const struct hvd_discovery_ops discovery_ops = {on_hosts, on_leaving, on_failed};
-	static const struct hvd_machine_ops machine_ops = {
-		do_host_begin, do_host_end, do_host_give_up, do_prepare,          do_generation, do_worker_start,
-		do_worker_end, do_answer,   do_notify,       do_kill_connections, finish};
+	static const struct hvd_machine_ops machine_ops = {.host_begin = do_host_begin,
+							   .host_end = do_host_end,
+							   .host_give_up = do_host_give_up,
+							   .prepare = do_prepare,
+							   .generation = do_generation,
+							   .worker_start = do_worker_start,
+							   .worker_end = do_worker_end,
+							   .answer = do_answer,
+							   .notify = do_notify,
+							   .kill_connections = do_kill_connections,
+							   .check = do_check,
+							   .host_bad = do_host_bad,
+							   .finish = finish};
 	static const struct hvd_agent_registry_ops agents_ops = {.opened = on_opened,
 								 .registered = on_registered,
 								 .admitted = on_admitted,

@@ -62,6 +62,12 @@ static void tell(struct hvd_event_queue *events, const struct item *it, hvd_time
 	case HVD_EVENT_EXITED:
 		hvd_machine_exited(m, it->id, it->value, now);
 		break;
+	case HVD_EVENT_UNKILLABLE:
+		hvd_machine_unkillable(m, it->id, now);
+		break;
+	case HVD_EVENT_CHECKED:
+		hvd_machine_checked(m, it->id, now);
+		break;
 	case HVD_EVENT_NOTIFIED:
 		hvd_machine_notified(m, it->value != 0, now);
 		break;

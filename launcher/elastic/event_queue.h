@@ -20,9 +20,11 @@ enum hvd_event_kind {         /* id                  value */
 	HVD_EVENT_HOST_UNFIT, /* host */
 	HVD_EVENT_ARRIVED,    /* worker */
 	HVD_EVENT_CONNECTED,
-	HVD_EVENT_READY,    /* worker */
-	HVD_EVENT_EXITED,   /* worker              as from waitpid(2) */
-	HVD_EVENT_NOTIFIED, /* worker              1: it was notified, 0: not */
+	HVD_EVENT_READY,      /* worker */
+	HVD_EVENT_EXITED,     /* worker              as from waitpid(2) */
+	HVD_EVENT_UNKILLABLE, /* worker */
+	HVD_EVENT_CHECKED,    /* host */
+	HVD_EVENT_NOTIFIED,   /* worker              1: it was notified, 0: not */
 	HVD_EVENT_KILL_FAILED,
 };
 

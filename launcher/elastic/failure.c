@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-/* How long a worker may take to end after SIGKILL before a message is logged. */
-#define LATE_SECONDS 15
 /* How many failures of a host that the job needs do not ban it. */
 #define SPARE_TIMES 3
 
@@ -65,6 +63,12 @@ static bool enough_without(struct hvd_machine *m, struct hvd_managed_host *h, hv
 	return enough;
 }
 
+void hvd_failure_bad_host(struct hvd_machine *m, uint32_t host, const char *why)
+{
+	if (m->ops->host_bad)
+		m->ops->host_bad(host, why, m->arg);
+}
+
 static void ban(struct hvd_machine *m, struct hvd_managed_host *h, hvd_time now)
 {
 	double seconds = m->opts.cooldown_min;
@@ -74,6 +78,7 @@ static void ban(struct hvd_machine *m, struct hvd_managed_host *h, hvd_time now)
 	if (seconds <= 0) {
 		h->banned_until = HVD_FOREVER;
 		hvd_warn(m->log, "%s: a rank failed there; the host is no longer used", h->name);
+		hvd_failure_bad_host(m, (uint32_t)(h - m->hosts), "a rank failed there");
 		return;
 	}
 	for (int i = 1; i < h->bans && seconds < m->opts.cooldown_max; i++)
@@ -138,6 +143,7 @@ void hvd_failure_lose_host(struct hvd_machine *m, uint32_t host, enum hvd_host_e
 	h->tried = true;
 	h->unfit |= how == HVD_HOST_UNFIT;
 	h->lost = h->listed;
+	h->checking = false;
 	if (m->opts.cooldown_min > 0 && how == HVD_HOST_LOST && h->listed) {
 		h->lost = false;
 		h->banned_until = hvd_after(now, m->opts.cooldown_min);
@@ -149,36 +155,39 @@ void hvd_failure_lose_host(struct hvd_machine *m, uint32_t host, enum hvd_host_e
 	m->gen.notified = false;
 }
 
-/* Its node agent answers, otherwise the host would be lost. So the kernel keeps the worker from ending. */
-static void log_late(const struct hvd_machine *m, struct hvd_worker *w, bool over)
+void hvd_failure_unkillable(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
 {
-	if (!over && w->late)
-		return;
-	w->late = true;
-	hvd_warn(m->log, "%s: local rank %d has not ended %g s after it was asked to%s", m->hosts[w->host].name,
-		 w->slot, over ? m->opts.patience : m->opts.grace + LATE_SECONDS, over ? "; giving the host up" : "");
-	hvd_info(m->log, "look for processes in state D there: a file system or a device may hang");
+	struct hvd_managed_host *h = &m->hosts[w->host];
+
+	if (enough_without(m, h, now)) {
+		hvd_warn(m->log, "%s: the host is no longer used", h->name);
+		m->ops->host_give_up(w->host, m->arg);
+		hvd_failure_lose_host(m, w->host, HVD_HOST_UNFIT, now);
+	} else {
+		hvd_warn(m->log,
+			 "%s: the other hosts do not have enough slots: waiting up to %g s for the end of that rank",
+			 h->name, m->opts.patience);
+	}
 }
 
+/* Its node agent answers, otherwise the host would be lost. So the kernel keeps the worker from ending. */
 void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time now)
 {
 	for (uint32_t i = 0; i < m->n_workers; i++) {
 		struct hvd_worker *w = m->workers[i];
-		hvd_time late, end;
+		hvd_time end;
 
 		if (w->state != HVD_WORKER_ENDING)
 			continue;
 		w->told = w->told ? w->told : now;
-		late = hvd_after(w->told, m->opts.grace + LATE_SECONDS);
 		end = hvd_after(w->told, m->opts.patience);
-		if (now >= end) {
-			log_late(m, w, true);
-			m->ops->host_give_up(w->host, m->arg);
-			hvd_failure_lose_host(m, w->host, HVD_HOST_LOST, now);
+		if (now < end) {
+			hvd_machine_wake(m, end);
 			continue;
 		}
-		if (now >= late)
-			log_late(m, w, false);
-		hvd_machine_wake(m, now < late ? hvd_earlier(late, end) : end);
+		hvd_warn(m->log, "%s: local rank %d has not ended %g s after it was asked to; giving the host up",
+			 m->hosts[w->host].name, w->slot, m->opts.patience);
+		m->ops->host_give_up(w->host, m->arg);
+		hvd_failure_lose_host(m, w->host, HVD_HOST_LOST, now);
 	}
 }

@@ -3,6 +3,7 @@
 #include "machine_internal.h"
 
 #include "lib/base/xalloc.h"
+#include "lib/job/switch_path.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -189,23 +190,68 @@ bool hvd_host_manager_settled(struct hvd_machine *m, int slots, hvd_time now)
 
 /* ---- places ---- */
 
+static int by_order(const void *a, const void *b)
+{
+	const struct hvd_managed_host *x = *(struct hvd_managed_host *const *)a;
+	const struct hvd_managed_host *y = *(struct hvd_managed_host *const *)b;
+
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* The hosts without ranks that have the slots for the place of `gone`, in their order. */
+static size_t fit_for(struct hvd_machine *m, const struct hvd_managed_host *gone, hvd_time now,
+		      struct hvd_managed_host **v)
+{
+	size_t n = 0;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		struct hvd_managed_host *h = &m->hosts[k];
+
+		if (h->place == 0 && h->slots >= gone->place && hvd_host_manager_usable(h, now))
+			v[n++] = h;
+	}
+	qsort(v, n, sizeof(struct hvd_managed_host *), by_order);
+	return n;
+}
+
+/* The nearest of the fit hosts; where the topology does not tell, the first. */
+static struct hvd_managed_host *replacement(struct hvd_machine *m, const struct hvd_managed_host *gone, hvd_time now)
+{
+	struct hvd_managed_host **v = hvd_xcalloc(m->n_hosts, sizeof(struct hvd_managed_host *)), *next;
+	const char **paths = hvd_xcalloc(m->n_hosts, sizeof(*paths));
+	size_t n = fit_for(m, gone, now, v);
+
+	for (size_t i = 0; i < n; i++)
+		paths[i] = v[i]->switch_path;
+	next = n ? v[hvd_switch_path_nearest(gone->switch_path, paths, n)] : NULL;
+	free(paths);
+	free(v);
+	return next;
+}
+
+static void log_move(const struct hvd_machine *m, const struct hvd_managed_host *gone,
+		     const struct hvd_managed_host *next)
+{
+	const char *from = gone->switch_path, *to = next->switch_path;
+
+	if (hvd_switch_path_same(from, to))
+		hvd_info(m->log, "%s takes the place of %s, below the same switch (%s)", next->name, gone->name, to);
+	else if (from && to)
+		hvd_info(m->log, "%s (below %s) takes the place of %s (below %s); no fit spare host is nearer",
+			 next->name, to, gone->name, from);
+	else
+		hvd_info(m->log, "%s takes the place of %s", next->name, gone->name);
+}
+
 void hvd_host_manager_move_places(struct hvd_machine *m, hvd_time now)
 {
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
-		struct hvd_managed_host *gone = &m->hosts[k], *next = NULL;
+		struct hvd_managed_host *gone = &m->hosts[k], *next;
 		uint64_t order = gone->order;
 
-		if (gone->place == 0 || hvd_host_manager_usable(gone, now))
+		if (gone->place == 0 || hvd_host_manager_usable(gone, now) || !(next = replacement(m, gone, now)))
 			continue;
-		for (uint32_t j = 0; j < m->n_hosts; j++) {
-			struct hvd_managed_host *h = &m->hosts[j];
-
-			if (h->place == 0 && h->slots >= gone->place && hvd_host_manager_usable(h, now) &&
-			    (!next || h->order < next->order))
-				next = h;
-		}
-		if (!next)
-			continue;
+		log_move(m, gone, next);
 		next->place = gone->place;
 		gone->place = 0;
 		gone->order = next->order;

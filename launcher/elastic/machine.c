@@ -51,6 +51,21 @@ hvd_time hvd_machine_over_at(const struct hvd_machine *m)
 	return m->over_at;
 }
 
+bool hvd_machine_too_few(const struct hvd_machine *m)
+{
+	return m->too_few;
+}
+
+bool hvd_machine_lost(const struct hvd_machine *m, uint32_t host)
+{
+	return host < m->n_hosts && (m->hosts[host].lost || m->hosts[host].unfit);
+}
+
+bool hvd_machine_checking(const struct hvd_machine *m, uint32_t host)
+{
+	return host < m->n_hosts && m->hosts[host].checking;
+}
+
 bool hvd_machine_idle(const struct hvd_machine *m)
 {
 	return m->opts.max_idle > 0 && m->idle >= m->opts.max_idle;
@@ -136,8 +151,10 @@ void hvd_machine_destroy(struct hvd_machine *m)
 	free(m->workers);
 	free(m->now.v);
 	free(m->next.v);
-	for (uint32_t k = 0; k < m->n_hosts; k++)
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
 		free(m->hosts[k].name);
+		free(m->hosts[k].switch_path);
+	}
 	free(m->hosts);
 	free(m);
 }

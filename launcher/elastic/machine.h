@@ -57,7 +57,8 @@
  *   - A member ends with 0: the others go on, and changes of hosts have no effect any more. The job ends when all
  *     members have ended. If one fails before that, all restart.
  *   - The ranks of hosts that stay keep their numbers. A host without ranks, as a spare one, takes the place of a host
- *     that has gone: it gets its ranks. If that one comes back, it is the spare.
+ *     that has gone: it gets its ranks. If there are several, the nearest in the network does. If that one comes back, it is the spare.
+ *   - While ranks are being ended, all hosts are checked again. The next generation waits for that, for a moment.
  *   - A host that has had the first failure of two generations in a row, each soon after its start, is left out, if the
  *     others are enough. With a cooldown a host is left out after each failure.
  *   - Generations that a rank's failure ends before they have made any progress end the job when there are max_idle of
@@ -104,6 +105,9 @@ struct hvd_machine_opts {
 	double cooldown_min, cooldown_max; /* of a banned host; 0: it stays banned */
 	double silent_grace;               /* before a silent member is killed, if connections cannot be killed */
 	double kill_grace;                 /* … and if they were killed */
+	/* PyTorch's policy: how long the next generation waits for checks of hosts after the end of the last one; 0 =
+	 * hosts are not checked. */
+	double check_wait;
 	double settle; /* how long the first generation waits for more hosts once there are enough */
 };
 
@@ -126,7 +130,6 @@ struct hvd_worker {
 	bool published; /* in this generation, its address for the others: they can connect to it */
 	bool removed;   /* its host or slot is no longer part of the job */
 	bool silent;    /* it is ended because others wait for it in vain */
-	bool late;      /* a message that it does not end was logged */
 	hvd_time told;  /* when the machine first saw it ENDING; 0 = not yet */
 	bool failed;    /* it ended with a failure, and not because it was ended */
 	bool success;   /* it ended with 0 */
@@ -164,6 +167,11 @@ struct hvd_machine_ops {
 	void (*kill_connections)(void *arg);
 	/* The job has ended, well if why->code is HVD_OK. Called once; no other op is called after it. */
 	void (*finish)(const struct hvd_err *why, int status, void *arg);
+	/* PyTorch's policy: the ranks are being ended; check this host again meanwhile. hvd_machine_checked() follows, or
+	 * hvd_machine_host_gone() if the host is bad. Not called without opts.check_wait. */
+	void (*check)(uint32_t host, void *arg);
+	/* The host is judged bad for this reason, which may have no effect here if the job needs it. May be NULL. */
+	void (*host_bad)(uint32_t host, const char *why, void *arg);
 };
 
 struct hvd_machine;
@@ -179,6 +187,8 @@ void hvd_machine_destroy(struct hvd_machine *m); /* NULL is fine */
 void hvd_machine_hosts(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
 /* The host's node agent has registered, and reaches the others. */
 void hvd_machine_host_here(struct hvd_machine *m, uint32_t host, hvd_time now);
+/* Before that: where the host is in the network (lib/job/switch_path.h); NULL = not known. Copied. */
+void hvd_machine_switch_path(struct hvd_machine *m, uint32_t host, const char *path);
 void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now);
 /* The worker has published its address at the rendezvous. In its first generation that means that it has arrived. */
 void hvd_machine_arrived(struct hvd_machine *m, uint32_t worker, hvd_time now);
@@ -191,6 +201,9 @@ void hvd_machine_exited(struct hvd_machine *m, uint32_t worker, int status, hvd_
 void hvd_machine_progress(struct hvd_machine *m);
 /* … the failure that ends it is one of the program: it has occurred on another host, too. */
 void hvd_machine_repeats(struct hvd_machine *m);
+/* SIGKILL does not end the worker. If the job can do without its host, the host is given up, and never used again. */
+void hvd_machine_unkillable(struct hvd_machine *m, uint32_t worker, hvd_time now);
+void hvd_machine_checked(struct hvd_machine *m, uint32_t host, hvd_time now); /* the host is good */
 void hvd_machine_notified(struct hvd_machine *m, bool heard, hvd_time now);
 void hvd_machine_kill_failed(struct hvd_machine *m, hvd_time now);
 void hvd_machine_tick(struct hvd_machine *m, hvd_time now); /* it is hvd_machine_due() */
@@ -203,7 +216,10 @@ hvd_time hvd_machine_due(const struct hvd_machine *m);
 int hvd_machine_generation(const struct hvd_machine *m);   /* its number; 0 before the first */
 int hvd_machine_restarts(const struct hvd_machine *m);     /* PyTorch's policy: restarts after failures */
 hvd_time hvd_machine_over_at(const struct hvd_machine *m); /* … when the last rank of a generation ended; 0 = never */
-bool hvd_machine_idle(const struct hvd_machine *m);        /* … has the job ended for want of progress? */
+bool hvd_machine_too_few(const struct hvd_machine *m);     /* has the job ended because too few hosts are left? */
+bool hvd_machine_lost(const struct hvd_machine *m, uint32_t host); /* is it lost, or unfit? */
+bool hvd_machine_checking(const struct hvd_machine *m, uint32_t host); /* is a check of it awaited? */
+bool hvd_machine_idle(const struct hvd_machine *m);                    /* … has the job ended for want of progress? */
 /* The member of the current generation with this rank; NULL: none. */
 const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int rank);
 /* Does the host have a rank of the current generation? */

@@ -2,6 +2,10 @@
 /* machine_events.c - the state machine's events: one function for each. */
 #include "machine_internal.h"
 
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+
 /* When rank 0 could not be notified, try again after this. */
 #define NOTIFY_AGAIN_SECONDS 1
 
@@ -68,6 +72,14 @@ void hvd_machine_host_here(struct hvd_machine *m, uint32_t host, hvd_time now)
 	if (m->opts.spares > 0 && m->phase == HVD_RUNNING && m->now.n == m->opts.max_np &&
 	    !hvd_machine_has_rank(m, host))
 		hvd_info(m->log, "%s is a spare host", m->hosts[host].name);
+}
+
+void hvd_machine_switch_path(struct hvd_machine *m, uint32_t host, const char *path)
+{
+	if (host >= m->n_hosts)
+		return;
+	free(m->hosts[host].switch_path);
+	m->hosts[host].switch_path = path ? hvd_xstrdup(path) : NULL;
 }
 
 void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now)
@@ -139,6 +151,24 @@ void hvd_machine_exited(struct hvd_machine *m, uint32_t worker, int status, hvd_
 	if (m->phase == HVD_OVER)
 		return;
 	m->policy->exited(m, w, ours, now);
+	step(m, now);
+}
+
+void hvd_machine_unkillable(struct hvd_machine *m, uint32_t worker, hvd_time now)
+{
+	struct hvd_worker *w = hvd_worker_find(m, worker);
+
+	if (!w || w->state != HVD_WORKER_ENDING || m->phase == HVD_OVER)
+		return;
+	hvd_failure_unkillable(m, w, now);
+	step(m, now);
+}
+
+void hvd_machine_checked(struct hvd_machine *m, uint32_t host, hvd_time now)
+{
+	if (host >= m->n_hosts || !m->hosts[host].checking)
+		return;
+	m->hosts[host].checking = false;
 	step(m, now);
 }
 

@@ -29,7 +29,8 @@ enum hvd_host_stage {
 
 struct hvd_managed_host {
 	char *name;
-	int slots; /* as discovery listed it last */
+	char *switch_path; /* NULL = not known */
+	int slots;         /* as discovery listed it last */
 	uint32_t slurm_job;
 	uint64_t order; /* hosts of a smaller one have the lower ranks */
 	enum hvd_host_stage stage;
@@ -42,6 +43,7 @@ struct hvd_managed_host {
 	int bans, spared;
 	int place;     /* PyTorch's policy: so many ranks the host has, or had in the last generation, or will have in
 			* the place of a host that had them */
+	bool checking; /* … it is being checked again */
 	bool tried;    /* its node agent has registered once, or failed to */
 	bool to_judge; /* a worker has failed there; hvd_failure_judge() decides whether that bans it */
 };
@@ -140,6 +142,7 @@ struct hvd_machine {
 	int first_status;
 	hvd_time due;
 	bool warned_limit;
+	bool too_few; /* the job has ended because too few hosts are left */
 	bool spares_set_aside;
 };
 
@@ -222,7 +225,11 @@ void hvd_machine_finish(struct hvd_machine *m, const struct hvd_err *why, int st
 void hvd_failure_finish(struct hvd_machine *m);
 /* The host is lost, and its workers with it. */
 void hvd_failure_lose_host(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now);
-/* Bound the time that workers take to end: log one that is late, and give its host up after opts.patience. */
+/* The host is bad for this reason. */
+void hvd_failure_bad_host(struct hvd_machine *m, uint32_t host, const char *why);
+/* The worker cannot be killed: give its host up, if the others are enough. */
+void hvd_failure_unkillable(struct hvd_machine *m, struct hvd_worker *w, hvd_time now);
+/* Bound the time that workers take to end: give the host of one up after opts.patience. */
 void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time now);
 
 /* ---- slot_wait.c ---- */

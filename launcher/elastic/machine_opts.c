@@ -11,6 +11,8 @@
 #define KILL_SECONDS 15.0
 /* How long training ranks wait for a worker to arrive, and for one to end; --elastic-timeout may be longer. */
 #define PATIENCE_SECONDS 600.0
+/* How long a next generation waits for the checks of hosts after the last rank has ended. */
+#define CHECK_SECONDS 2.0
 /* New hosts that appear one after the other within this time change the job once. */
 #define SETTLE_SECONDS 3.0
 
@@ -37,6 +39,7 @@ struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *s
 		.cooldown_max = spec->elastic.cooldown_max,
 		.silent_grace = silent > 0 ? silent : SILENT_SECONDS,
 		.kill_grace = silent > 0 ? silent : KILL_SECONDS,
+		.check_wait = spec->preflight ? CHECK_SECONDS : 0,
 		.settle = SETTLE_SECONDS,
 	};
 }

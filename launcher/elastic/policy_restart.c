@@ -14,6 +14,38 @@
 
 /* ---- the end of a generation ---- */
 
+/* Have all hosts checked again that the next generation may use. */
+static void check_again(struct hvd_machine *m, hvd_time now)
+{
+	for (uint32_t k = 0; m->opts.check_wait > 0 && k < m->n_hosts; k++) {
+		if (!hvd_host_manager_usable(&m->hosts[k], now))
+			continue;
+		m->hosts[k].checking = true;
+		m->ops->check(k, m->arg);
+	}
+}
+
+/* Is the result of such a check still awaited? */
+static bool awaits_checks(struct hvd_machine *m, hvd_time now)
+{
+	hvd_time end = hvd_after(m->over_at, m->opts.check_wait);
+	bool any = false;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		struct hvd_managed_host *h = &m->hosts[k];
+
+		if (!h->checking || !hvd_host_manager_usable(h, now))
+			continue;
+		if (now >= end)
+			hvd_verbose(m->log, "%s: going on without the result of its check", h->name);
+		h->checking = now < end;
+		any |= h->checking;
+	}
+	if (any)
+		hvd_machine_wake(m, end);
+	return any;
+}
+
 /* End all members that still run. */
 static void end_members(struct hvd_machine *m, hvd_time now)
 {
@@ -22,6 +54,7 @@ static void end_members(struct hvd_machine *m, hvd_time now)
 	for (int r = 0; r < m->now.n; r++)
 		if (m->now.v[r]->state == HVD_WORKER_RUNNING)
 			hvd_worker_stop(m, m->now.v[r], false);
+	check_again(m, now);
 }
 
 static void no_restart_left(struct hvd_machine *m)
@@ -122,6 +155,8 @@ static void suspect(struct hvd_machine *m, uint32_t host, hvd_time now)
 
 	m->suspected = soon;
 	m->suspect = host;
+	if (again)
+		hvd_failure_bad_host(m, host, "the first failure of two generations in a row was there");
 	if (again || m->opts.cooldown_min > 0)
 		m->hosts[host].to_judge = true;
 }
@@ -242,6 +277,7 @@ static bool help_or_give_up(struct hvd_machine *m, int have, int need)
 		hvd_err_set(&why, HVD_E_FAILED, "too few hosts are left");
 	hvd_err_hint(&why, "%d slot%s left, but %d ranks are needed; a lower --min-np goes on with fewer", have,
 		     have == 1 ? " is" : "s are", need);
+	m->too_few = true;
 	hvd_machine_finish(m, &why, m->first_status ? hvd_status_exit(m->first_status) : 1);
 	return true;
 }
@@ -265,6 +301,8 @@ static bool step_waiting(struct hvd_machine *m, hvd_time now)
 	int need = hvd_slots_needed(m, now);
 	bool moved = false;
 
+	if (awaits_checks(m, now))
+		return false;
 	hvd_host_manager_move_places(m, now);
 	assignment = hvd_rank_assignment_find(m, now);
 	if (assignment.n < need) {

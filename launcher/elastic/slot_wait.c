@@ -48,6 +48,7 @@ static void too_late(struct hvd_machine *m, int have, int need)
 			     have >= m->opts.min_np ? "-np" : "--min-np", have);
 	else
 		hvd_err_hint(&why, "raise --elastic-timeout to wait longer");
+	m->too_few = have < need && (m->generation > 0 || m->short_since);
 	hvd_machine_finish(m, &why, 1);
 }
 

@@ -24,6 +24,10 @@ json_t *hvd_host_check_json(const struct hvd_host_check *check)
 	add_number(object, "memlock", check->memlock);
 	add_number(object, "nofile", check->nofile);
 	add_number(object, "gpus", check->gpus);
+	if (check->mib)
+		json_object_set(object, "mib", check->mib);
+	if (check->held)
+		json_object_set_new(object, "held", json_string(check->held));
 	if (check->gpu)
 		json_object_set_new(object, "gpu", json_string(check->gpu));
 	if (check->hook)
@@ -51,6 +55,15 @@ static char *text(const json_t *object, const char *key)
 	return hvd_xstrdup(shown);
 }
 
+bool hvd_host_check_is_mib(const json_t *list)
+{
+	bool all = json_is_array(list) && json_array_size(list) <= HVD_HOST_CHECK_GPUS;
+
+	for (size_t i = 0; all && i < json_array_size(list); i++)
+		all = json_is_integer(json_array_get(list, i)) && json_integer_value(json_array_get(list, i)) >= 0;
+	return all;
+}
+
 void hvd_host_check_read(const json_t *object, struct hvd_host_check *check)
 {
 	*check = (struct hvd_host_check){.known = json_is_object(object),
@@ -59,6 +72,10 @@ void hvd_host_check_read(const json_t *object, struct hvd_host_check *check)
 					 .memlock = number(object, "memlock", INT64_MAX),
 					 .nofile = number(object, "nofile", INT64_MAX),
 					 .gpus = (int)number(object, "gpus", INT_MAX),
+					 .mib = hvd_host_check_is_mib(json_object_get(object, "mib"))
+							? json_incref(json_object_get(object, "mib"))
+							: NULL,
+					 .held = text(object, "held"),
 					 .gpu = text(object, "gpu"),
 					 .hook = text(object, "hook"),
 					 .failed = text(object, "failed")};
@@ -68,6 +85,8 @@ void hvd_host_check_clear(struct hvd_host_check *check)
 {
 	if (!check)
 		return;
+	json_decref(check->mib);
+	free(check->held);
 	free(check->gpu);
 	free(check->hook);
 	free(check->failed);

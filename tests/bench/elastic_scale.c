@@ -690,7 +690,8 @@ static void driver_main(struct driver *d, int fd)
 {
 	static const struct hvd_machine_ops ops = {do_host_begin, do_host_end,     do_host_end,   do_prepare,
 						   do_generation, do_worker_start, do_worker_end, do_answer,
-						   do_notify,     do_cut,          do_finish};
+						   do_notify,     do_cut,          do_finish,     NULL,
+						   NULL};
 	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_met, on_ready, on_pass};
 	const struct hvd_machine_opts opts = {.np = d->ranks,
 					      .min_np = d->ranks / 2,

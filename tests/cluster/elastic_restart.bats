@@ -151,6 +151,65 @@ until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
     has "without 1 spare host there are 4 slots, but the job has 5 ranks"
 }
 
+@test "SIGKILL does not end a rank: a spare host takes the place of its host, which is not used again" {
+    printf '#!/bin/sh\nif [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then
+    [ $RANK != 2 ] || exec stat hung/file
+    [ $RANK != 0 ] || { until [ -e work/go ]; do sleep 0.1; done; exit 3; }
+fi
+echo "$TORCHELASTIC_RESTART_COUNT rank $RANK on $(hostname)"; until [ -e work/stop ]; do sleep 0.1; done\n' | script stuck
+    hung_fs hvdn2 hung
+    begin on_login salloc -Q -N4 --ntasks-per-node=2 --no-kill hvdrun --max-restarts 2 --spares 1 --kill-wait 1 ./stuck
+    says 20 "0 rank 3 on hvdn2"
+    says 20 "hvdn4 is a spare host"
+    on_login touch work/go
+    says 20 "1 rank 2 on hvdn4"
+    says 5 "1 rank 0 on hvdn1"
+    says 5 "1 rank 4 on hvdn3"
+    hung_fs_end hvdn2
+    stop
+    ended 30
+    exits 0
+    has "hvdn2: rank 2 cannot be killed: process" "(state D)" "hvdn2: the host is no longer used" \
+        "hvdn4 takes the place of hvdn2" "generation 2: 6 ranks on 3 hosts (hvdn4 added, hvdn2 removed)"
+}
+
+# gpus: a nvidia-smi for hosts with one GPU, whose memory in use is in ~/mib.HOST.
+gpus() {
+    mkdir -p "$(home)/bin"
+    printf '#!/bin/sh\nmib=$(cat ~/mib.$(hostname) 2>/dev/null || echo 10)
+case "$*" in *query-gpu=memory.used*) echo "$mib" ;; *) echo "0, 0, No, $mib" ;; esac\n' >"$(home)/bin/nvidia-smi"
+    chmod 755 "$(home)/bin/nvidia-smi"
+}
+
+@test "hosts are checked again while ranks end: a bad one is replaced, and is the spare when it is good again" {
+    local n path
+    gpus
+    path=$(on_login bash -c 'echo ~/bin:$PATH')
+    begin on_login env PATH="$path" salloc -Q -N4 --ntasks-per-node=2 --no-kill hvdrun --hvd-verbose --max-restarts 3 \
+        --spares 1 ./restart_worker.py work
+    works_as "size 6 rank 0 on hvdn1 local 0/2 restarts 0" "size 6 rank 1 on hvdn1 local 1/2 restarts 0" \
+        "size 6 rank 2 on hvdn2 local 0/2 restarts 0" "size 6 rank 3 on hvdn2 local 1/2 restarts 0" \
+        "size 6 rank 4 on hvdn3 local 0/2 restarts 0" "size 6 rank 5 on hvdn3 local 1/2 restarts 0"
+    says 10 "hvdn4 is a spare host"
+    for n in 1 2 3; do echo 3000 >"$(home)/mib.hvdn$n"; done # of the ranks
+    # hvdn2's is still in use when the ranks have ended, hvdn1's is not, but only some moments later.
+    kill_rank hvdn3 5
+    rm "$(home)/mib.hvdn3"
+    sleep 0.4
+    rm "$(home)/mib.hvdn1"
+    works_as "size 6 rank 0 on hvdn1 local 0/2 restarts 1" "size 6 rank 1 on hvdn1 local 1/2 restarts 1" \
+        "size 6 rank 2 on hvdn4 local 0/2 restarts 1" "size 6 rank 3 on hvdn4 local 1/2 restarts 1" \
+        "size 6 rank 4 on hvdn3 local 0/2 restarts 1" "size 6 rank 5 on hvdn3 local 1/2 restarts 1"
+    says 1 "hvdn2 is left out: GPU 0 has 3000 MiB in use, and had 10 MiB before the ranks"
+    rm "$(home)/mib.hvdn2"
+    says 30 "hvdn2 is a spare host"
+    stop
+    ended 30
+    exits 0
+    has "hvdn1 was checked again, and is good" "hvdn4 takes the place of hvdn2"
+    has_not "generation 3"
+}
+
 @test "ranks that fail again and again without progress end the job; a checkpoint is progress" {
     printf '#!/bin/sh\n[ "$RANK" = 1 ] || exec sleep 60\n[ ! -e work/write ] || date >>"work/a checkpoint.pt"
 [ "$TORCHELASTIC_RESTART_COUNT" -lt 4 ] || rm -f work/write\nexit 3\n' | script fails

@@ -146,6 +146,48 @@ END
     done
 }
 
+# The third generation asks for the requeueing.
+@test "a host that restarts have found bad does not come back" {
+    script twice.sh <<'END'
+#!/bin/bash
+trap : TERM
+echo "cycle ${SLURM_RESTART_COUNT-0} on $SLURM_JOB_NODELIST"
+[[ ! ${SLURM_RESTART_COUNT-} ]] || exit 0
+hvdrun --requeue-on=ask --max-restarts 5 --min-np 2 -np 3 bash -c '[ "$TORCHELASTIC_RESTART_COUNT" -lt 2 ] || exit 85
+    [ "$(hostname)" != hvdn2 ] || exit 3; sleep 60'
+END
+    submit -N3 --ntasks-per-node=1 --no-kill --requeue twice.sh
+    exits 0
+    has "cycle 0 on hvdn[1-3]" "cycle 1 on"
+    has "hvdn2: a rank failed there; the host is no longer used" "generation 3: 2 ranks on 2 hosts (hvdn2 removed)" \
+        "job $JOB will no longer run on hvdn2: the first failure of two generations in a row was there"
+    [[ $output != *"cycle 1 on"*[[,-]2* ]]
+    [ "$(job_field "$JOB" ExcNodeList)" = hvdn2 ]
+}
+
+@test "an elastic job that too few hosts are left for begins again without the lost one" {
+    script short.sh <<'END'
+#!/bin/bash
+#SBATCH --no-kill
+trap : TERM
+echo "cycle ${SLURM_RESTART_COUNT-0} on $SLURM_JOB_NODELIST"
+[[ ! ${SLURM_RESTART_COUNT-} ]] || exit 0
+hvdrun --requeue-on=node --max-restarts 5 --elastic-timeout 3 -np 3 sleep 50
+END
+    rm -f "$(home)/job.out"
+    JOB=$(on_login sbatch --parsable --output=job.out --open-mode=append -N3 --ntasks-per-node=1 --requeue short.sh)
+    wait_for 20 grep -q "generation 1" "$(home)/job.out"
+    fault node-kill hvdn2
+    wait_for 60 job_over "$JOB"
+    output=$(<"$(home)/job.out")
+    fault clear
+    has "cycle 0 on hvdn[1-3]" "cycle 1 on" "requeueing job $JOB (restart 1): a failed host, hvdn2" \
+        "job $JOB will no longer run on hvdn2: it "
+    [[ $output != *"cycle 1 on"*[[,-]2* ]]
+    [ "$(job_field "$JOB" ExcNodeList)" = hvdn2 ]
+    cluster wait $((30 * HVD_TEST_PATIENCE))
+}
+
 @test "a job that is preempted begins again" {
     script preempted.sh <<'END'
 #!/bin/bash

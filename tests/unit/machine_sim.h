@@ -49,6 +49,8 @@ struct sim {
 	/* PyTorch's policy only: */
 	int failures; /* generations in which a rank failed or was lost before it was told to end */
 	bool failed;
+	int checks[64]; /* of the host with this number, that were asked for */
+	char bad[64];   /* the last host that was judged bad */
 };
 
 static unsigned rnd(struct sim *s, unsigned n)

@@ -11,7 +11,7 @@ struct world {
 	struct launch *l;
 	struct hvd_agent_registry *agents;
 	struct hvd_rv *rv;
-	int opened, came, here, gone, left, no_munge, exited, notified, cut, failed;
+	int opened, came, here, gone, left, no_munge, exited, notified, cut, failed, good, bad, unkillable;
 	uint32_t last_here, last_gone, last_left, worker;
 	int status, broken;
 	bool unfit, heard_well, is_here[3];
@@ -93,6 +93,24 @@ static void on_cut(uint32_t host, int broken, const char *why, void *arg)
 	snprintf(w->cut_why, sizeof(w->cut_why), "%s", why);
 }
 
+static bool on_checked(uint32_t host, const char *bad, void *arg)
+{
+	struct world *w = arg;
+
+	w->good += bad == NULL;
+	w->bad += bad != NULL;
+	return bad && host == 1;
+}
+
+static void on_unkillable(uint32_t host, uint32_t worker, int rank, const struct hvd_unkillable *what, void *arg)
+{
+	struct world *w = arg;
+
+	assert_true(host == 1 && rank == 2 && what->pid == 77 && what->state == 'D' && what->gpus && !what->left);
+	w->unkillable++;
+	w->worker = worker;
+}
+
 static void on_without_munge(uint32_t host, void *arg)
 {
 	struct world *w = arg;
@@ -115,6 +133,8 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 	static const struct hvd_agent_events events = {.exited = on_exited,
 						       .notified = on_notified,
 						       .connections_killed = on_cut,
+						       .checked = on_checked,
+						       .unkillable = on_unkillable,
 						       .without_munge = on_without_munge};
 
 	hvd_agent_read(((struct world *)arg)->agents, &events, cl, type, msg, arg);
@@ -620,6 +640,55 @@ static void workers_are_started_and_end(void **state)
 	assert_int_equal(w->status, 9);
 }
 
+static void a_worker_that_cannot_be_killed(void **state)
+{
+	struct world *w = *state;
+	struct agent *s;
+
+	open_with(w, 2);
+	s = &w->l->agents[1];
+	/* Malformed ones first. */
+	say(s, json_pack("{s:s, s:i, s:i, s:i}", "t", "unkillable", "worker", WORKER, "rank", 2, "pid", 77));
+	say(s, json_pack("{s:s, s:i, s:i, s:s}", "t", "unkillable", "worker", WORKER, "pid", 77, "state", "D"));
+	say(s, json_pack("{s:s, s:i, s:i, s:i, s:s, s:b}", "t", "unkillable", "worker", WORKER, "rank", 2, "pid", 77,
+			 "state", "D", "gpus", 1));
+	until(w->l, w->unkillable);
+	assert_int_equal(w->unkillable, 1);
+	assert_int_equal(w->worker, WORKER);
+}
+
+/* What is found of a host's limits, and of the memory of its GPUs, stays what it was at first. */
+static void hosts_are_checked_again(void **state)
+{
+	struct world *w = *state;
+	struct agent *s;
+
+	open_with(w, 2);
+	s = &w->l->agents[1];
+	hvd_agent_check(w->agents, 1);
+	hvd_agent_check(w->agents, 2); /* there is none */
+	until(w->l, agent_heard(s, "check"));
+	assert_true(number_in(s, "check", "ms") > 0);
+	assert_false(agent_heard(&w->l->agents[0], "check"));
+	say(s, json_pack("{s:s}", "t", "checked"));
+	say(s, json_pack("{s:s, s:{s:I, s:[i]}}", "t", "checked", "preflight", "shm", (json_int_t)1 << 40, "mib", 7));
+	until(w->l, w->good + w->bad);
+	assert_int_equal(w->good, 1);
+	/* The owner may not want to lose a bad host. */
+	say(&w->l->agents[0], json_pack("{s:s, s:{s:s}}", "t", "checked", "preflight", "held", "GPU 3 is in use"));
+	until(w->l, w->bad);
+	assert_int_equal(w->gone, 0);
+	say(s, json_pack("{s:s, s:{s:s}}", "t", "checked", "preflight", "hook", "no licence"));
+	until(w->l, w->gone);
+	assert_int_equal(w->last_gone, 1);
+	assert_false(w->unfit);
+	assert_in(w->why, "the site's program reports: no licence");
+	until(w->l, agent_heard(s, "end"));
+	say(s, json_pack("{s:s, s:{}}", "t", "checked", "preflight")); /* it is none of the job's any longer */
+	say(&w->l->agents[0], json_pack("{s:s, s:{}}", "t", "checked", "preflight"));
+	until(w->l, w->good == 2);
+}
+
 /* A host has more ranks than slots when slots were taken away. */
 static void more_ranks_than_slots(void **state)
 {
@@ -862,6 +931,8 @@ int main(void)
 		agents(a_named_interface_is_missing),
 		agents(loopback_is_named),
 		agents(workers_are_started_and_end),
+		agents(a_worker_that_cannot_be_killed),
+		agents(hosts_are_checked_again),
 		agents(more_ranks_than_slots),
 		agents(a_worker_is_told_that_hosts_have_changed),
 		agents(connections_are_cut),

@@ -98,8 +98,25 @@ static void on_notify(uint32_t worker, void *arg)
 	on_nothing(arg);
 }
 
-static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_give_up, on_prepare, on_generation, on_start,
-					   on_end,        on_nothing,  on_notify,  on_nothing, on_finish};
+static void on_check(uint32_t host, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_true(s->agent[host] && s->opts.check_wait > 0);
+	s->checks[host]++;
+}
+
+static void on_bad(uint32_t host, const char *why, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_true(*why);
+	snprintf(s->bad, sizeof(s->bad), "%s", hvd_machine_host(s->m, host));
+}
+
+static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_give_up, on_prepare, on_generation,
+					   on_start,      on_end,      on_nothing, on_notify,  on_nothing,
+					   on_finish,     on_check,    on_bad};
 
 static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
 {
@@ -617,6 +634,161 @@ static void rank_that_does_not_end(void **state)
 	end(s);
 }
 
+/* SIGKILL does not end a rank: a spare host takes the place of its host at once, and for good. */
+static void rank_that_cannot_be_killed(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.spares = 1, .max_restarts = 9}, "a:2,b:2,c:2");
+
+	(void)state;
+	hvd_machine_unkillable(s->m, id_of(s, 0), s->now); /* nobody was to end it */
+	assert_int_equal(s->given_up, 0);
+	die(s, id_of(s, 0), FAILED);
+	die(s, id_of(s, 1), SIGTERM);
+	die(s, id_of(s, 2), SIGTERM);
+	pass(s, 40);
+	hvd_machine_unkillable(s->m, id_of(s, 3), s->now);
+	assert_int_equal(s->given_up, 1);
+	assert_int_equal(s->generations, 2);
+	assert_string_equal(host_of(s, 0), "a");
+	assert_string_equal(host_of(s, 2), "c");
+	pass(s, 1000);
+	assert_false(s->agent[1]);
+	/* The job needs the others: it waits for the end of such a rank … */
+	die(s, id_of(s, 0), FAILED);
+	die(s, id_of(s, 1), SIGTERM);
+	die(s, id_of(s, 2), SIGTERM);
+	hvd_machine_unkillable(s->m, id_of(s, 3), s->now);
+	pass(s, 500);
+	assert_int_equal(s->given_up, 1);
+	assert_int_equal(s->generations, 2);
+	die(s, id_of(s, 3), SIGKILL);
+	assert_int_equal(s->generations, 3);
+	/* … but not for ever. */
+	die(s, id_of(s, 0), FAILED);
+	die(s, id_of(s, 1), SIGTERM);
+	die(s, id_of(s, 2), SIGTERM);
+	hvd_machine_unkillable(s->m, id_of(s, 3), s->now);
+	pass(s, 601);
+	assert_int_equal(s->given_up, 2);
+	pass(s, 601);
+	assert_true(s->over && s->status != 0 && hvd_machine_too_few(s->m));
+	end(s);
+}
+
+/* Without a spare host, fewer ranks are better than none. */
+static void rank_that_cannot_be_killed_and_no_spare(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 2, .max_restarts = 9}, "a:2,b:2");
+
+	(void)state;
+	die(s, id_of(s, 0), FAILED);
+	die(s, id_of(s, 1), SIGTERM);
+	hvd_machine_unkillable(s->m, id_of(s, 3), s->now);
+	assert_int_equal(s->generations, 2);
+	assert_int_equal(s->m->now.n, 2);
+	assert_string_equal(host_of(s, 0), "a");
+	end(s);
+}
+
+/* While ranks are being ended their hosts and the spare one are checked. */
+static void hosts_are_checked_again(void **state)
+{
+	struct sim *s =
+		running((struct hvd_machine_opts){.spares = 1, .max_restarts = 9, .check_wait = 3}, "a:2,b:2,c:2");
+
+	(void)state;
+	assert_int_equal(s->checks[0] + s->checks[1] + s->checks[2], 0);
+	die(s, id_of(s, 0), FAILED);
+	assert_true(s->checks[0] == 1 && s->checks[1] == 1 && s->checks[2] == 1);
+	for (uint32_t h = 0; h < 3; h++)
+		hvd_machine_checked(s->m, h, s->now);
+	pass(s, 1);
+	obey(s);
+	assert_int_equal(s->generations, 2); /* the results were there */
+	/* One is bad, and known to be so when the ranks have ended. */
+	die(s, id_of(s, 0), FAILED);
+	hvd_machine_checked(s->m, 0, s->now);
+	hvd_machine_checked(s->m, 2, s->now);
+	lose(s, 1, HVD_HOST_LOST);
+	obey(s);
+	assert_int_equal(s->generations, 3);
+	assert_string_equal(host_of(s, 0), "a");
+	assert_string_equal(host_of(s, 2), "c");
+	/* It is tried again after a pause, and is a spare host then, which ends nothing. */
+	pass(s, 11);
+	come(s);
+	pass(s, 100);
+	assert_int_equal(s->generations, 3);
+	assert_true(s->agent[1]);
+	/* A late result is awaited, … */
+	die(s, id_of(s, 0), FAILED);
+	hvd_machine_checked(s->m, 0, s->now);
+	hvd_machine_checked(s->m, 1, s->now);
+	obey(s);
+	pass(s, 2);
+	assert_int_equal(s->generations, 3);
+	hvd_machine_checked(s->m, 2, s->now);
+	assert_int_equal(s->generations, 4);
+	/* … for a moment. */
+	die(s, id_of(s, 0), FAILED);
+	obey(s);
+	assert_true(hvd_machine_checking(s->m, 2));
+	pass(s, 2);
+	assert_int_equal(s->generations, 4);
+	pass(s, 2);
+	assert_int_equal(s->generations, 5);
+	assert_false(hvd_machine_checking(s->m, 2));
+	end(s);
+}
+
+/* A bad host is tried again after 10 s, 20 s, 40 s, …, as long as it is bad. */
+static void pauses_of_a_bad_host_grow(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.spares = 1, .max_restarts = 9}, "a:2,b:2,c:2");
+	double pause = 10;
+
+	(void)state;
+	lose(s, 1, HVD_HOST_LOST);
+	obey(s);
+	assert_string_equal(host_of(s, 2), "c");
+	for (int i = 0; i < 8; i++) {
+		pass(s, pause - 0.5);
+		assert_false(s->agent[1]);
+		pass(s, 1);
+		assert_true(s->agent[1]);
+		lose(s, 1, HVD_HOST_LOST); /* its check fails before it is admitted */
+		pause = pause < 150 ? 2 * pause : 300;
+	}
+	pass(s, 301);
+	come(s);
+	pass(s, 100);
+	assert_int_equal(s->generations, 2);
+	end(s);
+}
+
+/* The nearest spare host takes a place, whatever the order of hosts. */
+static void nearest_spare(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.spares = 3, .max_restarts = 9}, "a:1,b:1,c:1,d:1,e:1");
+
+	(void)state;
+	hvd_machine_switch_path(s->m, 0, "core.s1");
+	hvd_machine_switch_path(s->m, 1, "core.s2");
+	hvd_machine_switch_path(s->m, 3, "core.s1");
+	hvd_machine_switch_path(s->m, 4, "core.s2");
+	lose(s, 1, HVD_HOST_LOST);
+	obey(s);
+	assert_string_equal(host_of(s, 0), "a");
+	assert_string_equal(host_of(s, 1), "e");
+	lose(s, 4, HVD_HOST_LOST);
+	obey(s);
+	assert_string_equal(host_of(s, 1), "d"); /* none is left below s2, but one below the core */
+	lose(s, 0, HVD_HOST_LOST);
+	obey(s);
+	assert_string_equal(host_of(s, 0), "c");
+	end(s);
+}
+
 static void slots_that_never_come(void **state)
 {
 	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 3, .max_restarts = 3}, "a:2,b:2");
@@ -675,6 +847,7 @@ static void host_that_fails_again(void **state)
 	die(s, id_of(s, 0), FAILED);
 	obey(s);
 	assert_int_equal(s->m->now.n, 6); /* it has worked for long in between */
+	assert_string_equal(s->bad, "");
 	die(s, id_of(s, 0), FAILED);
 	obey(s);
 	list(s, "a:2,b:2,c:2,d:2");
@@ -694,12 +867,14 @@ static void host_that_fails_again(void **state)
 	obey(s);
 	assert_int_equal(s->m->now.n, 4);
 	assert_string_equal(host_of(s, 0), "b");
+	assert_string_equal(s->bad, "a");
 	/* The others are not enough without these. */
 	for (int i = 0; i < 3; i++) {
 		die(s, id_of(s, 0), FAILED);
 		obey(s);
 		assert_int_equal(s->m->now.n, 4);
 	}
+	assert_string_equal(s->bad, "b"); /* bad all the same, if the job is requeued */
 	/* One that was left out is better than none. */
 	lose(s, 1, HVD_HOST_LOST);
 	obey(s);
@@ -739,7 +914,7 @@ static void one_event(struct sim *s)
 	uint32_t any = s->n_procs ? s->n_procs - 1 - rnd(s, s->n_procs < 12 ? s->n_procs : 12) : 0;
 	uint32_t host = s->m->n_hosts ? rnd(s, s->m->n_hosts) : 0;
 
-	switch (rnd(s, 12)) {
+	switch (rnd(s, 14)) {
 	case 0:
 		random_list(s);
 		break;
@@ -762,6 +937,13 @@ static void one_event(struct sim *s)
 		break;
 	case 6:
 		obey(s);
+		break;
+	case 12:
+		if (s->n_procs && rnd(s, 9) == 0)
+			hvd_machine_unkillable(s->m, any, s->now);
+		break;
+	case 13:
+		hvd_machine_checked(s->m, host, s->now);
 		break;
 	case 7: /* what has no meaning here */
 		hvd_machine_arrived(s->m, any, s->now);
@@ -808,6 +990,7 @@ static void random_histories(void **state)
 								.hosts_stay = seed % 11 == 0,
 								.hosts_end = seed % 6 == 0,
 								.elastic_timeout = 60,
+								.check_wait = seed % 3 ? 0 : 2,
 								.cooldown_min = seed % 2 ? 0 : 3,
 								.cooldown_max = 10},
 				      seed);
@@ -849,6 +1032,11 @@ int main(void)
 		cmocka_unit_test(lost_host_comes_back),
 		cmocka_unit_test(first_generation_without_a_lost_host),
 		cmocka_unit_test(rank_that_does_not_end),
+		cmocka_unit_test(rank_that_cannot_be_killed),
+		cmocka_unit_test(rank_that_cannot_be_killed_and_no_spare),
+		cmocka_unit_test(hosts_are_checked_again),
+		cmocka_unit_test(pauses_of_a_bad_host_grow),
+		cmocka_unit_test(nearest_spare),
 		cmocka_unit_test(slots_that_never_come),
 		cmocka_unit_test(hosts_that_stay),
 		cmocka_unit_test(all_hosts_go),

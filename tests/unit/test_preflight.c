@@ -73,6 +73,9 @@ static void hosts_that_lack_something(void **state)
 	table.hosts[2].check.hook = hvd_xstrdup("no licence");
 	only_host_2(&table, "the site's program reports: no licence");
 	good(&table);
+	table.hosts[2].check.held = hvd_xstrdup("GPU 0 has 9000 MiB in use, and had 10 MiB before the ranks");
+	only_host_2(&table, "GPU 0 has 9000 MiB in use, and had 10 MiB before the ranks");
+	good(&table);
 	table.hosts[2].check.failed = hvd_xstrdup("the checks of the host failed or took too long");
 	only_host_2(&table, "the checks of the host failed or took too long");
 	good(&table);
@@ -145,6 +148,8 @@ static void findings_over_the_network(void **state)
 				       .memlock = INT64_MAX,
 				       .nofile = -1,
 				       .gpus = 2,
+				       .mib = json_pack("[ii]", 10, 81000),
+				       .held = (char *)"GPU 1 has 81000 MiB in use",
 				       .hook = (char *)"a \033[31mred\nline",
 				       .failed = (char *)"it hangs"};
 	struct hvd_host_check read;
@@ -156,6 +161,9 @@ static void findings_over_the_network(void **state)
 	assert_true(read.known && read.tmp == 1 && read.shm == 0 && read.memlock == INT64_MAX && read.nofile == -1);
 	assert_int_equal(read.gpus, 2);
 	assert_null(read.gpu);
+	assert_true(json_equal(read.mib, check.mib));
+	json_decref(check.mib);
+	assert_string_equal(read.held, "GPU 1 has 81000 MiB in use");
 	assert_string_equal(read.hook, "a \\x1b[31mred\nline");
 	assert_string_equal(read.failed, "it hangs");
 	hvd_host_check_clear(&read);
@@ -163,8 +171,12 @@ static void findings_over_the_network(void **state)
 
 static void findings_that_are_malformed(void **state)
 {
-	static const char *const texts[] = {"{}", "{\"tmp\":-1,\"gpus\":1e9,\"hook\":7,\"gpu\":[]}",
-					    "{\"tmp\":\"1\",\"shm\":null,\"gpus\":99999999999}"};
+	static const char *const texts[] = {"{}",
+					    "{\"tmp\":-1,\"gpus\":1e9,\"hook\":7,\"gpu\":[]}",
+					    "{\"tmp\":\"1\",\"shm\":null,\"gpus\":99999999999}",
+					    "{\"mib\":[1,-1],\"held\":1}",
+					    "{\"mib\":[1,\"2\"]}",
+					    "{\"mib\":{\"0\":1}}"};
 	struct hvd_host_check read;
 
 	(void)state;
@@ -177,6 +189,8 @@ static void findings_that_are_malformed(void **state)
 		assert_true(read.known && read.tmp == -1 && read.shm == -1 && read.gpus == -1);
 		assert_null(read.hook);
 		assert_null(read.gpu);
+		assert_null(read.mib);
+		assert_null(read.held);
 		hvd_host_check_clear(&read);
 	}
 	hvd_host_check_read(NULL, &read);
