@@ -157,7 +157,7 @@ JOBS ?= $(shell expr $$(nproc) '*' 3)
 run_tests := B='$(B)' tests/run -j '$(JOBS)'
 
 # Programs that tests run.
-test_tools := $(addprefix $(B)/tests/bench/,bench_driver connect_flood connect_hold discovery_watch worker_wire) \
+test_tools := $(addprefix $(B)/tests/bench/,bench_driver connect_flood connect_hold discovery_watch sim_agents worker_wire) \
 	$(B)/tests/standins/show
 ifeq ($(SLURM),yes)
 test_tools += $(B)/tests/standins/pyxis.so

@@ -8,6 +8,9 @@
  * An admitted host is asked whether it is there with each command, and every ASK_SECONDS. If an agent, or all processes
  * of its host, are stopped, the host's kernel still acknowledges what is sent (hvd_conn_watch_host()), and the job
  * would wait for ever for the result of a command.
+ *
+ * If this process was stopped itself, or had other work, when a time was over, messages may be there that it has not
+ * read. Then it reads for LATE_SECONDS before it decides that a host is late.
  */
 #include "agent_registry_internal.h"
 
@@ -20,6 +23,8 @@
 /* … when others say that its host is gone. */
 #define SOON_SECONDS 3
 #define ASK_SECONDS  10
+/* A timer that is late by so much: this process did not run. And the time to read what has come meanwhile. */
+#define LATE_SECONDS 1.0
 /* A start that takes longer than this says what it waits for, and again in this rhythm. */
 #define PROGRESS_SECONDS 1
 
@@ -84,6 +89,21 @@ static void explain(const struct hvd_agent_registry *agents, const struct hvd_ho
 	hvd_err_host(why, host->name);
 }
 
+/* Has this process not run when the time was over? Then the timer comes again, once. */
+static bool is_late(struct hvd_agent_registry *agents, hvd_time now)
+{
+	hvd_time due_at = agents->barrier == HVD_BARRIER_ALL ? agents->deadline : agents->next;
+	hvd_time again = hvd_deadline_in(LATE_SECONDS);
+	struct timeval tv = hvd_left_tv(again);
+
+	agents->late = !agents->late && now - due_at >= (hvd_time)(LATE_SECONDS * 1e9);
+	if (!agents->late)
+		return false;
+	agents->next = again;
+	evtimer_add(agents->timer, &tv);
+	return true;
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
@@ -91,6 +111,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	if (is_late(agents, now))
+		return;
 	if (agents->barrier == HVD_BARRIER_ALL) {
 		out_of_time(agents);
 		return;

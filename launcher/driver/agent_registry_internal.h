@@ -29,6 +29,7 @@ struct hvd_agent_registry {
 	struct hvd_clients *clients;
 	hvd_time deadline; /* ALL: of all hosts; 0: it does not run yet */
 	hvd_time next;     /* AS_THEY_COME: the earliest one of a host; 0: none is awaited */
+	bool late;         /* the timer came too late, and comes again */
 	struct event *timer, *ask, *progress;
 	struct event *changed; /* active: deadlines and admission are to be looked at */
 	struct hvd_host_table table;
