@@ -170,9 +170,17 @@ void hvd_failure_unkillable(struct hvd_machine *m, struct hvd_worker *w, hvd_tim
 	}
 }
 
-/* Its node agent answers, otherwise the host would be lost. So the kernel keeps the worker from ending. */
+/* Its node agent answers, otherwise the host would be lost. So the kernel keeps the worker from ending. All workers are
+ * looked at only if there is something new to see. */
 void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time now)
 {
+	if (!m->more_ending && now < m->ends_at) {
+		if (m->ends_at != HVD_FOREVER)
+			hvd_machine_wake(m, m->ends_at);
+		return;
+	}
+	m->more_ending = false;
+	m->ends_at = HVD_FOREVER;
 	for (uint32_t i = 0; i < m->n_workers; i++) {
 		struct hvd_worker *w = m->workers[i];
 		hvd_time end;
@@ -182,7 +190,7 @@ void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time now)
 		w->told = w->told ? w->told : now;
 		end = hvd_after(w->told, m->opts.patience);
 		if (now < end) {
-			hvd_machine_wake(m, end);
+			m->ends_at = hvd_earlier(m->ends_at, end);
 			continue;
 		}
 		hvd_warn(m->log, "%s: local rank %d has not ended %g s after it was asked to; giving the host up",
@@ -190,4 +198,6 @@ void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time now)
 		m->ops->host_give_up(w->host, m->arg);
 		hvd_failure_lose_host(m, w->host, HVD_HOST_LOST, now);
 	}
+	if (m->ends_at != HVD_FOREVER)
+		hvd_machine_wake(m, m->ends_at);
 }

@@ -13,6 +13,7 @@
 void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once)
 {
 	w->state = HVD_WORKER_ENDING;
+	m->more_ending = true;
 	m->ops->worker_end(w, at_once, m->arg);
 }
 
@@ -28,16 +29,24 @@ void hvd_worker_group_give_up_late(struct hvd_machine *m, const struct hvd_worke
 		}
 }
 
+static void mark(const struct hvd_worker_group *group, bool marked)
+{
+	for (int r = 0; r < group->n; r++)
+		group->v[r]->marked = marked;
+}
+
 static void forget_gone(struct hvd_machine *m)
 {
 	uint32_t n = 0;
 
+	mark(&m->now, true);
 	for (uint32_t i = 0; i < m->n_workers; i++)
-		if (m->workers[i]->state == HVD_WORKER_GONE && !hvd_worker_group_has(&m->now, m->workers[i]))
+		if (m->workers[i]->state == HVD_WORKER_GONE && !m->workers[i]->marked)
 			free(m->workers[i]);
 		else
 			m->workers[n++] = m->workers[i];
 	m->n_workers = n;
+	mark(&m->now, false);
 }
 
 static struct hvd_worker *new_worker(struct hvd_machine *m, const struct hvd_assigned_slot *slot)
@@ -56,26 +65,28 @@ static struct hvd_worker *new_worker(struct hvd_machine *m, const struct hvd_ass
 
 /* ---- messages ---- */
 
-static bool on_host(const struct hvd_worker_group *group, uint32_t host)
+/* By host: does it have members of the group? The caller frees it. */
+static bool *hosts_of(const struct hvd_machine *m, const struct hvd_worker_group *group)
 {
+	bool *hosts = hvd_xcalloc((size_t)m->n_hosts + 1, sizeof(*hosts));
+
 	for (int r = 0; r < group->n; r++)
-		if (group->v[r]->host == host)
-			return true;
-	return false;
+		hosts[group->v[r]->host] = true;
+	return hosts;
 }
 
 /* "hvdn4 added, hvdn2 removed": from the hosts of this generation to those of the next. Caller frees. */
 static char *change_of(const struct hvd_machine *m)
 {
 	struct hvd_strv names[2] = {{0}, {0}};
+	bool *was = hosts_of(m, &m->now), *is = hosts_of(m, &m->next);
 	char *lists[2], *text;
 
-	for (uint32_t k = 0; k < m->n_hosts; k++) {
-		bool was = on_host(&m->now, k), is = on_host(&m->next, k);
-
-		if (was != is)
-			hvd_strv_add(&names[is ? 0 : 1], m->hosts[k].name);
-	}
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		if (was[k] != is[k])
+			hvd_strv_add(&names[is[k] ? 0 : 1], m->hosts[k].name);
+	free(was);
+	free(is);
 	for (int i = 0; i < 2; i++)
 		lists[i] = names[i].n ? hvd_hostlist_compress(names[i].v, names[i].n) : NULL;
 	text = hvd_xasprintf("%s%s%s%s%s", lists[0] ? lists[0] : "", lists[0] ? " added" : "",
@@ -92,10 +103,12 @@ static void log_begin(const struct hvd_machine *m)
 	char *change = m->generation            ? change_of(m)
 		       : m->next.n < m->opts.np ? hvd_xasprintf("-np asks for %d", m->opts.np)
 						: hvd_xstrdup("");
+	bool *used = hosts_of(m, &m->next);
 	int hosts = 0;
 
 	for (uint32_t k = 0; k < m->n_hosts; k++)
-		hosts += on_host(&m->next, k);
+		hosts += used[k];
+	free(used);
 	hvd_info(m->log, "generation %d: %d rank%s on %d host%s%s%s%s", m->generation + 1, m->next.n,
 		 m->next.n == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s", *change ? " (" : "", change,
 		 *change ? ")" : "");

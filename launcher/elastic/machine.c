@@ -25,10 +25,17 @@ int hvd_worker_group_count(const struct hvd_worker_group *group, enum hvd_worker
 
 struct hvd_worker *hvd_worker_find(const struct hvd_machine *m, uint32_t id)
 {
-	for (uint32_t i = 0; i < m->n_workers; i++)
-		if (m->workers[i]->id == id)
-			return m->workers[i];
-	return NULL;
+	uint32_t low = 0, high = m->n_workers;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (m->workers[middle]->id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < m->n_workers && m->workers[low]->id == id ? m->workers[low] : NULL;
 }
 
 hvd_time hvd_machine_due(const struct hvd_machine *m)

@@ -130,6 +130,7 @@ struct hvd_worker {
 	bool published; /* in this generation, its address for the others: they can connect to it */
 	bool removed;   /* its host or slot is no longer part of the job */
 	bool silent;    /* it is ended because others wait for it in vain */
+	bool marked;    /* for searches: a member of the generation at hand */
 	hvd_time told;  /* when the machine first saw it ENDING; 0 = not yet */
 	bool failed;    /* it ended with a failure, and not because it was ended */
 	bool success;   /* it ended with 0 */
@@ -217,7 +218,7 @@ int hvd_machine_generation(const struct hvd_machine *m);   /* its number; 0 befo
 int hvd_machine_restarts(const struct hvd_machine *m);     /* PyTorch's policy: restarts after failures */
 hvd_time hvd_machine_over_at(const struct hvd_machine *m); /* … when the last rank of a generation ended; 0 = never */
 bool hvd_machine_too_few(const struct hvd_machine *m);     /* has the job ended because too few hosts are left? */
-bool hvd_machine_lost(const struct hvd_machine *m, uint32_t host); /* is it lost, or unfit? */
+bool hvd_machine_lost(const struct hvd_machine *m, uint32_t host);     /* is it lost, or unfit? */
 bool hvd_machine_checking(const struct hvd_machine *m, uint32_t host); /* is a check of it awaited? */
 bool hvd_machine_idle(const struct hvd_machine *m);                    /* … has the job ended for want of progress? */
 /* The member of the current generation with this rank; NULL: none. */

@@ -92,6 +92,7 @@ struct hvd_generation {
 	bool repeats;   /* … hvd_machine_repeats() */
 	bool host_lost; /* … before any rank has failed */
 	int slots_seen; /* … the number of all slots when enough_since was set */
+	int first_left; /* … all members of a lower rank have gone */
 };
 
 struct hvd_machine;
@@ -117,8 +118,10 @@ struct hvd_machine {
 	uint32_t n_hosts;
 	uint64_t next_order;
 
-	struct hvd_worker **workers; /* all that are not gone, and the members of this generation and of the next */
+	struct hvd_worker **workers; /* all that are not gone, and the members of this generation and of the next, by id */
 	uint32_t n_workers, next_worker;
+	bool more_ending; /* workers are ENDING that hvd_failure_bound_ends() has not seen yet */
+	hvd_time ends_at; /* the first of the others has been late then, or its host is given up; HVD_FOREVER = none */
 	struct hvd_worker_group now;  /* members of the current generation */
 	struct hvd_worker_group next; /* members of the prepared one; empty when there is none */
 

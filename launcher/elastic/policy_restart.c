@@ -234,13 +234,23 @@ static void check_hosts(struct hvd_machine *m, hvd_time now)
 
 /* ---- phases ---- */
 
+/* Each member is found gone once. */
+static bool all_gone(struct hvd_machine *m)
+{
+	int *r = &m->gen.first_left;
+
+	while (*r < m->now.n && m->now.v[*r]->state == HVD_WORKER_GONE)
+		(*r)++;
+	return *r == m->now.n;
+}
+
 static bool step_running(struct hvd_machine *m, hvd_time now)
 {
 	if (m->gen.died && !m->gen.ended_all) {
 		begin_restart(m, now);
 		return m->phase != HVD_OVER;
 	}
-	if (hvd_machine_count(m, HVD_WORKER_GONE) == m->now.n) {
+	if (all_gone(m)) {
 		if (m->gen.ended_all)
 			over(m, now);
 		else

@@ -16,11 +16,40 @@ static bool carries(const struct hvd_worker *w)
 	return w->state == HVD_WORKER_READY || w->state == HVD_WORKER_RUNNING;
 }
 
-static struct hvd_worker *carrier_at(const struct hvd_machine *m, uint32_t host, int slot)
+/* The workers that have the training state, host by host. */
+struct carriers {
+	struct hvd_worker **v;
+	uint32_t *first; /* by host: where its workers begin in v; one more: their number */
+};
+
+static struct carriers find_carriers(const struct hvd_machine *m)
 {
+	struct carriers all = {.v = hvd_xcalloc((size_t)m->n_workers + 1, sizeof(*all.v)),
+			       .first = hvd_xcalloc((size_t)m->n_hosts + 2, sizeof(*all.first))};
+	uint32_t *next = all.first + 1; /* during the second loop: where the host's next worker goes */
+
 	for (uint32_t i = 0; i < m->n_workers; i++)
-		if (m->workers[i]->host == host && m->workers[i]->slot == slot && carries(m->workers[i]))
-			return m->workers[i];
+		if (carries(m->workers[i]))
+			next[m->workers[i]->host + 1]++;
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		next[k + 1] += next[k];
+	for (uint32_t i = 0; i < m->n_workers; i++)
+		if (carries(m->workers[i]))
+			all.v[next[m->workers[i]->host]++] = m->workers[i];
+	return all;
+}
+
+static void clear_carriers(struct carriers *all)
+{
+	free(all->v);
+	free(all->first);
+}
+
+static struct hvd_worker *carrier_at(const struct carriers *all, uint32_t host, int slot)
+{
+	for (uint32_t i = all->first[host]; i < all->first[host + 1]; i++)
+		if (all->v[i]->slot == slot)
+			return all->v[i];
 	return NULL;
 }
 
@@ -33,12 +62,12 @@ struct choice {
 
 /* The number of slots up to the last one (`first`: the first one) whose worker has the training state. Local ranks have
  * no gaps, so the slots below it must be filled as well. */
-static int slots_to_carriers(const struct hvd_machine *m, uint32_t host, bool first)
+static int slots_to_carriers(const struct hvd_machine *m, const struct carriers *all, uint32_t host, bool first)
 {
 	int n = 0;
 
 	for (int s = 0; s < m->hosts[host].slots && !(first && n); s++)
-		if (carrier_at(m, host, s))
+		if (carrier_at(all, host, s))
 			n = s + 1;
 	return n;
 }
@@ -59,7 +88,7 @@ static int least(int a, int b)
 
 /* Hosts to use, in the order of their ranks. When none of the usable hosts has a worker with the training's state, the
  * oldest host that has one stays for one more generation, even if it is no longer listed, and passes the state on. */
-static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct choice *v)
+static size_t choose_hosts(const struct hvd_machine *m, const struct carriers *all, hvd_time now, struct choice *v)
 {
 	bool carried = false;
 	struct choice extra = {.order = UINT64_MAX};
@@ -67,7 +96,7 @@ static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct cho
 
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
 		const struct hvd_managed_host *h = &m->hosts[k];
-		struct choice c = {k, h->order, slots_to_carriers(m, k, false), false};
+		struct choice c = {k, h->order, slots_to_carriers(m, all, k, false), false};
 
 		c.carries = c.slots > 0;
 		if (m->opts.restart && c.slots < h->place)
@@ -82,7 +111,7 @@ static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct cho
 	}
 	if (n && !carried && extra.carries) {
 		if (m->opts.max_np > 0)
-			extra.slots = slots_to_carriers(m, extra.host, true); /* the others need the room */
+			extra.slots = slots_to_carriers(m, all, extra.host, true); /* the others need the room */
 		v[n++] = extra;
 	}
 	qsort(v, n, sizeof(*v), cmp_choice);
@@ -90,14 +119,15 @@ static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct cho
 }
 
 /* Assign ranks to the first `n` slots of a host: survivors first, then new workers. */
-static void assign_host(const struct hvd_machine *m, struct hvd_rank_assignment *assignment, uint32_t host, int n)
+static void assign_host(const struct hvd_machine *m, const struct carriers *all, struct hvd_rank_assignment *assignment,
+			uint32_t host, int n)
 {
-	int top = slots_to_carriers(m, host, false);
+	int top = slots_to_carriers(m, all, host, false);
 
 	assignment->v = hvd_xrealloc(assignment->v, (size_t)(assignment->n + n) + 1, sizeof(*assignment->v));
 	for (int pass = 0; pass < 2; pass++)
 		for (int s = 0; s < n; s++) {
-			struct hvd_worker *w = carrier_at(m, host, s);
+			struct hvd_worker *w = carrier_at(all, host, s);
 
 			if ((w != NULL) != (pass == 0))
 				continue;
@@ -110,7 +140,8 @@ static void assign_host(const struct hvd_machine *m, struct hvd_rank_assignment 
 struct hvd_rank_assignment hvd_rank_assignment_find(const struct hvd_machine *m, hvd_time now)
 {
 	struct choice *v = hvd_xcalloc(m->n_hosts + 1, sizeof(*v));
-	size_t n = choose_hosts(m, now, v);
+	struct carriers all = find_carriers(m);
+	size_t n = choose_hosts(m, &all, now, v);
 	struct hvd_rank_assignment assignment = {0};
 	int room = m->opts.max_np > 0 ? m->opts.max_np : INT32_MAX;
 
@@ -123,9 +154,10 @@ struct hvd_rank_assignment hvd_rank_assignment_find(const struct hvd_machine *m,
 		int more = leaves ? 0 : least(m->hosts[v[i].host].slots - v[i].slots, room);
 
 		room -= more;
-		assign_host(m, &assignment, v[i].host, v[i].slots + more);
+		assign_host(m, &all, &assignment, v[i].host, v[i].slots + more);
 	}
 	free(v);
+	clear_carriers(&all);
 	return assignment;
 }
 

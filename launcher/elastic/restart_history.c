@@ -3,6 +3,7 @@
 
 #include "lib/base/hostlist.h"
 #include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +30,19 @@ void hvd_restart_history_clear(struct hvd_restart_history *history)
 /* "hvdn[1-3]": the hosts of the machine's generation. */
 static json_t *hosts_of(const struct hvd_machine *machine)
 {
+	uint32_t n = hvd_machine_n_hosts(machine);
+	bool *used = hvd_xcalloc((size_t)n + 1, sizeof(*used));
+	const struct hvd_worker *w;
 	struct hvd_strv names = {0};
 	char *text;
 	json_t *json;
 
-	for (uint32_t k = 0; k < hvd_machine_n_hosts(machine); k++)
-		if (hvd_machine_has_rank(machine, k))
+	for (int rank = 0; (w = hvd_machine_member(machine, rank)); rank++)
+		used[w->host] = true;
+	for (uint32_t k = 0; k < n; k++)
+		if (used[k])
 			hvd_strv_add(&names, hvd_machine_host(machine, k));
+	free(used);
 	text = hvd_hostlist_compress(names.v, names.n);
 	json = json_string(text);
 	free(text);
