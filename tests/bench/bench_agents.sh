@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# bench_agents.sh - what hvdrun needs for many hosts, in a job with --max-restarts whose agents are simulated (sim_agents.c):
+#   silence   ROUNDS (5) of HOSTS (1000) hosts are cut off, one after the other: seconds until each is given up, and until
+#             the last rank of the next generation was started
+#   quiet     its share of a core while nothing happens, for IDLE (30) seconds, and memory
+#   restart   with SLOTS (8) ranks on each host, a rank fails ROUNDS times: milliseconds from the last old rank's end until
+#             the last new rank was started, and from the failure; and the launcher's processor time
+#
+# WHAT="silence quiet restart" selects. B: the build.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+B=$(realpath "${B:-build}")
+export B
+make -s B="$B" all "$B/tests/bench/sim_agents"
+hosts=${HOSTS:-1000}
+slots=${SLOTS:-8}
+rounds=${ROUNDS:-5}
+SIM_DIR=$(mktemp -d)
+# shellcheck source=tests/bench/sim_job.bash
+source tests/bench/sim_job.bash
+trap 'sim_end; rm -rf "$SIM_DIR"' EXIT
+LAUNCHER='' SIMS=() SIM_FDS=()
+
+cpu() { awk -v tick="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print ($12 + $13) / tick }' "/proc/$1/stat"; }
+kib() { sed -n "s/VmRSS:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$1/status"; }
+median() { sort -n | awk '{ v[NR] = $1 } END { printf "median %s worst %s", v[int((NR + 1) / 2)], v[NR] }'; }
+
+# begin SLOTS [OPTION OF hvdrun…]: all hosts are there, and the first generation runs.
+begin() {
+	sim_begin $((hosts * $1)) "${@:2}"
+	sim_agents "$hosts" 0 "$1"
+	sim_waits 120 agents.0 '^running'
+}
+
+silence() {
+	local i before
+	begin 1 --min-np $((hosts - rounds))
+	for ((i = 0; i < rounds; i++)); do
+		before=$(grep -c '^running' "$SIM_DIR/agents.0")
+		sim_tell 0 "silence $((hosts * (i + 1) / (rounds + 1)))"
+		sim_waits 60 agents.0 '^running' $((before + 1))
+	done
+	echo "$hosts hosts, $rounds are cut off: given up after (s) $(sed -n 's/.*is left out: .*has not answered for \([0-9.]*\) .*/\1/p' \
+		"$SIM_DIR/out" | median); the next generation runs after (ms) $(sed -n 's/^running [1-9][0-9]* .* //p' "$SIM_DIR/agents.0" | median)"
+	[[ $(grep -c 'is left out' "$SIM_DIR/out") -eq $rounds ]] || { grep 'is left out' "$SIM_DIR/out" && exit 1; }
+	sim_end
+}
+
+quiet() {
+	local before sims idle=${IDLE:-30}
+	begin 1
+	sleep 3
+	before=$(cpu "$LAUNCHER") sims=$(cpu "${SIMS[0]}")
+	sleep "$idle"
+	echo "$hosts hosts, nothing happens: $(cpu "$LAUNCHER" | awk -v a="$before" -v s="$idle" '{ printf "%.2f", ($1 - a) * 100 / s }') % of a core" \
+		"(all agents: $(cpu "${SIMS[0]}" | awk -v a="$sims" -v s="$idle" '{ printf "%.2f", ($1 - a) * 100 / s }') %), $(kib "$LAUNCHER") KiB"
+	sim_end
+}
+
+restart() {
+	local i before
+	begin "$slots"
+	before=$(cpu "$LAUNCHER")
+	for ((i = 1; i <= rounds; i++)); do
+		sim_tell 0 "fail $((hosts * slots * i / (rounds + 1)))"
+		sim_waits 120 agents.0 "^running $i "
+	done
+	echo "$hosts hosts with $slots ranks, one fails: from the last old rank's end until the last new one was started (ms)" \
+		"$(sed -n 's/^running [1-9][0-9]* [0-9]* \([0-9.]*\) .*/\1/p' "$SIM_DIR/agents.0" | median); from the failure" \
+		"$(sed -n 's/^running [1-9][0-9]* .* //p' "$SIM_DIR/agents.0" | median);" \
+		"the launcher's processor $(cpu "$LAUNCHER" | awk -v a="$before" -v n="$rounds" '{ printf "%.2f", ($1 - a) / n }') s each, $(kib "$LAUNCHER") KiB"
+	sim_end
+}
+
+printf '#!/bin/sh\n' >"$SIM_DIR/rank"
+chmod 755 "$SIM_DIR/rank"
+for what in ${WHAT:-silence quiet restart}; do
+	case $what in
+	silence | quiet | restart) "$what" ;;
+	*) echo "bench_agents: WHAT is silence, quiet, restart or several" >&2 && exit 2 ;;
+	esac
+done
