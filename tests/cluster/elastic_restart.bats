@@ -31,13 +31,19 @@ works_as() {
 checkpoint() { cat "$WORK/checkpoint"; }
 beyond() { [[ $(checkpoint) -gt $1 ]]; }
 
-# descriptors: how many the agents of hvdn1 and hvdn2 and hvdrun have open.
+# descriptors: how many the agents of hvdn1 and hvdn2 and hvdrun have open. memory: the kB of these processes.
 descriptors() {
     # shellcheck disable=SC2016 # for the other shell
     local count='for pid in $(pgrep -f "$0"); do ls /proc/$pid/fd | wc -l; done'
     as_root hvdn1 sh -c "$count" '[h]vd-agent host'
     as_root hvdn2 sh -c "$count" '[h]vd-agent host'
     as_root hvdlogin sh -c "$count" '^[^ ]*[h]vdrun --max-restarts'
+}
+memory() {
+    local size='for pid in $(pgrep -f "$0"); do sed -n "s/VmRSS:[^0-9]*\([0-9]*\).*/\1/p" /proc/$pid/status; done'
+    as_root hvdn1 sh -c "$size" '[h]vd-agent host'
+    as_root hvdn2 sh -c "$size" '[h]vd-agent host'
+    as_root hvdlogin sh -c "$size" '^[^ ]*[h]vdrun --max-restarts'
 }
 
 @test "a rank is killed: all are started anew, go on from their checkpoint, and this is counted" {
@@ -65,6 +71,28 @@ descriptors() {
         "restarting all ranks, restart 1 of 2, when the others have ended" "generation 3: 4 ranks on 2 hosts"
     has_not "error" "Killed"
     [[ $(sed -E 's/.* on ([^ ]*) .* pid /\1 /' "$WORK/log" | sort -u | wc -l) -eq 12 ]]
+}
+
+# A generation of the history that --json shows takes less than 2 kB, and 1,000 are kept. 200 kB are what pools of malloc()
+# and pages of libraries may come to.
+@test "after many restarts (RESTARTS) agents and hvdrun have no more descriptors and no more memory" {
+    local i before restarts=${RESTARTS:-8} was is
+    export HVD_TEST_DEADLINE=$((60 + 20 * restarts))
+    train 2 --max-restarts "$restarts" --max-idle-restarts 0
+    for ((i = 0; i <= restarts; i++)); do
+        wait_for 30 works_so 4 "$(printf 'size 4 rank %s restarts '"$i"'\n' "0 on hvdn1 local 0/2" "1 on hvdn1 local 1/2" \
+            "2 on hvdn2 local 0/2" "3 on hvdn2 local 1/2")"
+        # The first ones bring in what is needed for a restart.
+        if ((i == 3)); then was=$(memory) before=$(descriptors); fi
+        if ((i < restarts)); then kill_rank hvdn$((i / 2 % 2 + 1)) $((i / 2 % 2 * 2)); fi
+    done
+    is=$(memory)
+    [[ $(descriptors) == "$before" ]] || { echo "$before, and then:" && descriptors && return 1; }
+    printf '%s restarts: kB before and after:\n%s\n' "$restarts" "$(paste <(echo "$was") <(echo "$is"))" | tee "${RESTARTS_MEMORY:-/dev/null}"
+    paste <(echo "$was") <(echo "$is") | awk -v most=$((200 + 2 * restarts)) '{ n++ } $2 > $1 + most { bad = 1 } END { exit bad || n < 3 }'
+    stop
+    ended 30
+    exits 0
 }
 
 @test "on nodes of the job's own all ranks meet at the host of rank 0, also when that is another one" {
