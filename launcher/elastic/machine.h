@@ -96,6 +96,7 @@ struct hvd_machine_opts {
 	double progress_after;
 	bool hosts_stay; /* the first list of hosts is the only one, and a lost host never returns */
 	bool hosts_end;  /* when the list of hosts is empty, it stays empty */
+	bool hosts_come; /* the first list of hosts is only a beginning: np says how many ranks there are, not the list */
 	/* Seconds. */
 	double elastic_timeout; /* to wait for slots */
 	/* … to wait for a worker to arrive at the rendezvous, once others train; for the members of a generation to

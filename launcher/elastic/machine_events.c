@@ -38,6 +38,8 @@ static void set_spares_aside(struct hvd_machine *m, const struct hvd_alloc *host
 	m->spares_set_aside = true;
 	for (int i = 0; i < hosts->n_hosts - m->opts.spares; i++)
 		room += hosts->hosts[i].slots;
+	if (m->opts.hosts_come && m->opts.np > 0)
+		room = m->opts.np;
 	if (room > 0 && room >= m->opts.np) {
 		if (m->opts.max_np == 0)
 			m->opts.max_np = room;

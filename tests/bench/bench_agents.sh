@@ -5,10 +5,12 @@
 #   silence   ROUNDS (5) of HOSTS (1000) hosts are cut off, one after the other: seconds until each is given up, and until
 #             the last rank of the next generation was started
 #   quiet     its share of a core while nothing happens, for IDLE (30) seconds, and memory
+#   busy      hosts that are lost while all processors are busy for as long, and all agents of one process after the other
+#             are stopped for 5 seconds
 #   restart   with SLOTS (8) ranks on each host, a rank fails ROUNDS times: milliseconds from the last old rank's end until
 #             the last new rank was started, and from the failure; and the launcher's processor time
 #
-# WHAT="silence quiet restart" selects. B: the build.
+# WHAT="silence quiet busy restart" selects. B: the build.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 B=$(realpath "${B:-build}")
@@ -59,6 +61,26 @@ quiet() {
 	sim_end
 }
 
+busy() {
+	local i hogs=() n end=$((SECONDS + ${IDLE:-30}))
+	sim_begin "$hosts" --min-np 1
+	for ((i = 0; i < 4; i++)); do sim_agents $((hosts / 4)) $((hosts * i / 4)) 1; done
+	sim_waits 120 out 'generation 1: '
+	for ((i = 0; i < 2 * $(nproc); i++)); do
+		# shellcheck disable=SC2016 # for the other shell
+		bash -c 'while :; do :; done' &
+		hogs+=($!)
+	done
+	for ((n = 0; SECONDS < end; n++)); do
+		kill -STOP "${SIMS[n % 4]}"
+		sleep 5
+		kill -CONT "${SIMS[n % 4]}"
+	done
+	kill "${hogs[@]}"
+	echo "$hosts hosts, ${#hogs[@]} processes that only compute, $n times a fourth of the agents is stopped for 5 s: $(grep -c 'is left out' "$SIM_DIR/out") are given up"
+	sim_end
+}
+
 restart() {
 	local i before
 	begin "$slots"
@@ -76,9 +98,9 @@ restart() {
 
 printf '#!/bin/sh\n' >"$SIM_DIR/rank"
 chmod 755 "$SIM_DIR/rank"
-for what in ${WHAT:-silence quiet restart}; do
+for what in ${WHAT:-silence quiet busy restart}; do
 	case $what in
-	silence | quiet | restart) "$what" ;;
-	*) echo "bench_agents: WHAT is silence, quiet, restart or several" >&2 && exit 2 ;;
+	silence | quiet | busy | restart) "$what" ;;
+	*) echo "bench_agents: WHAT is silence, quiet, busy, restart or several" >&2 && exit 2 ;;
 	esac
 done

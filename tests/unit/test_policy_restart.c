@@ -501,6 +501,29 @@ static void too_few_hosts_for_spares(void **state)
 	end(s);
 }
 
+/* Self-registering agents: the job waits for the ranks' hosts, and whatever comes later is a spare host. */
+static void spares_that_come(void **state)
+{
+	struct sim *s = begin((struct hvd_machine_opts){.np = 4, .spares = 1, .max_restarts = 2, .hosts_come = true}, 1);
+
+	(void)state;
+	list(s, "a:2");
+	come(s);
+	assert_false(s->over);
+	list(s, "a:2,b:2");
+	come(s);
+	list(s, "a:2,b:2,c:2");
+	come(s);
+	pass(s, 100);
+	assert_int_equal(s->generations, 1);
+	assert_int_equal(s->m->now.n, 4);
+	assert_string_equal(host_of(s, 3), "b");
+	lose(s, 0, HVD_HOST_LOST);
+	obey(s);
+	assert_string_equal(host_of(s, 0), "c");
+	end(s);
+}
+
 static void lost_host(void **state)
 {
 	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 2, .max_restarts = 1}, "a:2,b:2");
@@ -1024,6 +1047,7 @@ int main(void)
 		cmocka_unit_test(spares),
 		cmocka_unit_test(small_spare),
 		cmocka_unit_test(too_few_hosts_for_spares),
+		cmocka_unit_test(spares_that_come),
 		cmocka_unit_test(no_progress),
 		cmocka_unit_test_prestate(no_progress, (void *)"by file"),
 		cmocka_unit_test(repeats),
