@@ -28,8 +28,9 @@ static void do_finish(const struct hvd_err *why, int status, void *arg)
 	fail();
 }
 
-static const struct hvd_machine_ops ops = {do_host, do_host,    do_host,   do_nothing, do_generation, do_start,
-					   do_end,  do_nothing, do_notify, do_nothing, do_finish};
+static const struct hvd_machine_ops ops = {do_host,   do_host, do_host,    do_nothing, do_generation,
+					   do_start,  do_end,  do_nothing, do_notify,  do_nothing,
+					   do_finish, NULL,    NULL};
 
 /* A job of two ranks on two hosts, in its first generation at second 3; it began at 1. */
 static struct hvd_machine *running(void)
