@@ -5,16 +5,7 @@
 
 #include "launcher/options/options.h"
 #include "lib/base/xalloc.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit.h"
 
 /* A command line split at spaces; "''" is an empty word. */
 static inline void split(const char *line, struct hvd_strv *out)

@@ -2,15 +2,7 @@
 #include "lib/base/size.h"
 #include "lib/job/layout.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 /* The library takes what execve(2) takes: pointers that are not const, to what it does not change. */
 #define WORDS(...) ((char **)(const char *[]){__VA_ARGS__})

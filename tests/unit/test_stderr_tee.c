@@ -2,17 +2,11 @@
 /* What passes a task's standard error on never waits, and never asks to be called again for nothing. */
 #include "agent/stderr_tee.h"
 
+#include "unit.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 struct fixture {
 	struct hvd_stderr_tee_view view;

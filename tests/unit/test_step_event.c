@@ -2,25 +2,11 @@
 /* Notes between slurmstepd, its tasks and the node agent, with descriptors and without. */
 #include "lib/protocol/step_event.h"
 
+#include "unit.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-static int open_fds(void)
-{
-	int n = 0;
-
-	for (int fd = 0; fd < 256; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
 
 static void test_event(void **state)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unit.h - what the unit tests share: cmocka with what it needs, and a few checks.
+ * unit.h - what the unit tests share: cmocka with what it needs, and a few checks. A program of tests fails if it ends
+ * with more open descriptors than it had when it began.
  */
 #ifndef HVD_TESTS_UNIT_H
 #define HVD_TESTS_UNIT_H
@@ -53,6 +54,40 @@ static inline int open_fds(void)
 	closedir(dir);
 	return n - 3; /* ".", ".." and the directory itself */
 }
+
+/* What the open descriptors are, for a program that has left some open. */
+static inline void print_fds(void)
+{
+	for (int fd = 0; fd < 1024; fd++) {
+		char path[64], name[256];
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, name, sizeof(name) - 1);
+		if (n > 0)
+			print_error("  %d: %.*s\n", fd, (int)n, name);
+	}
+}
+
+/* Run the tests, and look for descriptors that they have left open. Returns how many tests have failed, and one more
+ * with such a descriptor. */
+static inline int run_group(const char *name, const struct CMUnitTest *tests, size_t n, CMFixtureFunction setup,
+			    CMFixtureFunction teardown)
+{
+	const int before = open_fds(), failed = _cmocka_run_group_tests(name, tests, n, setup, teardown);
+	const int after = open_fds();
+
+	if (after <= before)
+		return failed;
+	print_error("%d descriptors are open, %d were when the tests began:\n", after, before);
+	print_fds();
+	return failed + 1;
+}
+#undef cmocka_run_group_tests
+#undef cmocka_run_group_tests_name
+#define cmocka_run_group_tests_name(name, tests, setup, teardown)                                                      \
+	run_group(name, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
+#define cmocka_run_group_tests(tests, setup, teardown) cmocka_run_group_tests_name(#tests, tests, setup, teardown)
 
 /* The same numbers in every run: xorshift. */
 static inline uint32_t dice(uint32_t *state)
