@@ -6,6 +6,7 @@
 #include "gres.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "slurm_nodes.h"
 
 #include <errno.h>
 #include <slurm/slurm.h>
@@ -316,15 +317,6 @@ char *hvd_slurm_job_script(uint32_t job, struct hvd_err *err)
 	return fclose(f) == 0 && rc == SLURM_SUCCESS ? hvd_take_ptr(&text) : NULL;
 }
 
-static bool unusable(uint32_t state)
-{
-	const uint32_t base = state & NODE_STATE_BASE;
-	const uint32_t flags = NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_POWERED_DOWN | NODE_STATE_POWERING_DOWN |
-			       NODE_STATE_REBOOT_ISSUED;
-
-	return base == NODE_STATE_DOWN || base == NODE_STATE_ERROR || base == NODE_STATE_FUTURE || state & flags;
-}
-
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
@@ -348,7 +340,7 @@ int hvd_slurm_nodes_get(struct hvd_slurm_nodes *nodes, struct hvd_err *err)
 	hvd_strv_free(&nodes->unusable);
 	nodes->hidden = false;
 	for (uint32_t i = 0; i < msg->record_count; i++)
-		if (msg->node_array[i].name && unusable(msg->node_array[i].node_state))
+		if (msg->node_array[i].name && hvd_slurm_node_unusable(msg->node_array[i].node_state))
 			hvd_strv_add(&nodes->unusable, msg->node_array[i].name);
 	if (nodes->unusable.n)
 		qsort(nodes->unusable.v, nodes->unusable.n, sizeof(*nodes->unusable.v), by_name);

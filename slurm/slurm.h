@@ -2,9 +2,9 @@
 /*
  * slurm.h - everything that hvd asks of libslurm.
  *
- * Only slurm.c, slurm_init.c and slurm_requeue.c include <slurm/slurm.h>, so only these files know the differences
- * between Slurm's releases. In a build without libslurm (slurm_none.c) every function that asks Slurm fails with
- * HVD_E_NOENT, except that hvd_slurm_site_get() runs scontrol.
+ * Only slurm.c, slurm_init.c, slurm_nodes.c and slurm_requeue.c use <slurm/slurm.h>, so only these files know the
+ * differences between Slurm's releases. In a build without libslurm (slurm_none.c) every function that asks Slurm fails
+ * with HVD_E_NOENT, except that hvd_slurm_site_get() runs scontrol.
  *
  * libslurm keeps its state in the process, so there is no handle: the configuration is read once in the life of a
  * process, and one thread at a time may ask. libslurm waits for the controller as long as MessageTimeout in slurm.conf

@@ -8,6 +8,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "slurm_nodes.h"
 
 #include <errno.h>
 #include <slurm/slurm.h>
@@ -51,55 +52,15 @@ int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, struct hvd_err *err)
 	return -1;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return strcmp(a ? a : "", b ? b : "") == 0;
-}
-
-static bool usable(const node_info_t *node)
-{
-	const uint32_t base = node->node_state & NODE_STATE_BASE;
-	const uint32_t flags = NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_NO_RESPOND | NODE_STATE_POWERED_DOWN;
-
-	return (base == NODE_STATE_IDLE || base == NODE_STATE_ALLOCATED || base == NODE_STATE_MIXED) &&
-	       !(node->node_state & flags);
-}
-
-static bool listed(const struct hvd_strv *names, const char *name)
-{
-	for (size_t i = 0; i < names->n; i++)
-		if (strcmp(names->v[i], name) == 0)
-			return true;
-	return false;
-}
-
-/* May what runs on the one node run on the other as well, as far as their descriptions tell? */
-static bool alike(const node_info_t *a, const node_info_t *b)
-{
-	return a->cpus == b->cpus && same_text(a->features, b->features) && same_text(a->gres, b->gres) &&
-	       same_text(a->partitions, b->partitions);
-}
-
-/* How many nodes like this one the job could have in its place. -1 if Slurm does not know the node, or does not say. */
+/* -1 if Slurm does not know the node, or does not say. */
 static long others_like(const char *name, const struct hvd_strv *excluded)
 {
 	node_info_msg_t *msg = NULL;
-	const node_info_t *self = NULL;
-	long n = -1;
+	long n;
 
 	if (slurm_load_node((time_t)0, &msg, SHOW_ALL) != SLURM_SUCCESS)
 		return -1;
-	for (uint32_t i = 0; i < msg->record_count && !self; i++)
-		if (msg->node_array[i].name && strcmp(msg->node_array[i].name, name) == 0)
-			self = &msg->node_array[i];
-	for (uint32_t i = 0; self && i < msg->record_count; i++) {
-		const node_info_t *node = &msg->node_array[i];
-
-		if (i == 0)
-			n = 0;
-		if (node != self && node->name && usable(node) && alike(node, self) && !listed(excluded, node->name))
-			n++;
-	}
+	n = hvd_slurm_nodes_like(msg, name, excluded);
 	slurm_free_node_info_msg(msg);
 	return n;
 }
@@ -160,7 +121,7 @@ void hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const struct hvd_str
 		return;
 	}
 	for (size_t i = 0; i < nodes->n; i++) {
-		if (listed(&excluded, nodes->v[i]) || dispensable(rerun, nodes->v[i], &excluded, &errs[i]) != 0)
+		if (hvd_strv_has(&excluded, nodes->v[i]) || dispensable(rerun, nodes->v[i], &excluded, &errs[i]) != 0)
 			continue;
 		hvd_xappendf(&list, "%s%s", *list ? "," : "", nodes->v[i]);
 		hvd_strv_add(&excluded, nodes->v[i]);

@@ -94,14 +94,6 @@ static void report(struct hvd_discovery *s, struct hvd_alloc *hosts)
 	s->ops.hosts(&s->hosts, s->arg);
 }
 
-static bool is_in(const struct hvd_strv *names, const char *name)
-{
-	for (size_t i = 0; i < names->n; i++)
-		if (strcmp(names->v[i], name) == 0)
-			return true;
-	return false;
-}
-
 /* Report which hosts in use will go, each of them once. */
 static void report_leaving(struct hvd_discovery *s, const struct hvd_slurm_hosts *found)
 {
@@ -111,7 +103,8 @@ static void report_leaving(struct hvd_discovery *s, const struct hvd_slurm_hosts
 		hvd_strv_add(&now, found->leaving[i].host);
 	s->leaving = now;
 	for (size_t i = 0; !s->unwanted && i < found->n_leaving; i++)
-		if (!is_in(&before, found->leaving[i].host) && hvd_alloc_find(&s->hosts, found->leaving[i].host) >= 0)
+		if (!hvd_strv_has(&before, found->leaving[i].host) &&
+		    hvd_alloc_find(&s->hosts, found->leaving[i].host) >= 0)
 			s->ops.leaving(found->leaving[i].host, found->leaving[i].seconds, s->arg);
 	hvd_strv_free(&before);
 }

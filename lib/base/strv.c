@@ -39,6 +39,14 @@ void hvd_strv_add_all(struct hvd_strv *sv, char *const *v)
 		hvd_strv_add(sv, *v);
 }
 
+bool hvd_strv_has(const struct hvd_strv *sv, const char *s)
+{
+	for (size_t i = 0; i < sv->n; i++)
+		if (strcmp(sv->v[i], s) == 0)
+			return true;
+	return false;
+}
+
 char *hvd_strv_join(const struct hvd_strv *sv, const char *between)
 {
 	size_t room = 1, n;

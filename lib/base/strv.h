@@ -9,6 +9,7 @@
 #ifndef HVD_STRV_H
 #define HVD_STRV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct hvd_strv {
@@ -21,6 +22,7 @@ void hvd_strv_add(struct hvd_strv *sv, const char *s);
 void hvd_strv_addf(struct hvd_strv *sv, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void hvd_strv_add_all(struct hvd_strv *sv, char *const *v); /* v is NULL-terminated or NULL */
 void hvd_strv_free(struct hvd_strv *sv);                    /* leaves an empty vector; NULL is fine */
+bool hvd_strv_has(const struct hvd_strv *sv, const char *s);
 
 /* Join the strings, with `between` between each two. The caller frees the result. */
 char *hvd_strv_join(const struct hvd_strv *sv, const char *between);

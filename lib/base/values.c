@@ -146,11 +146,8 @@ int hvd_value_list(const char *from, const char *text, struct hvd_strv *list, st
 	for (const char *s = text;;) {
 		size_t n = strcspn(s, ",");
 		char *item = hvd_xstrndup(s, n);
-		bool there = false;
 
-		for (size_t i = 0; i < list->n && !there; i++)
-			there = strcmp(list->v[i], item) == 0;
-		if (!there)
+		if (!hvd_strv_has(list, item))
 			hvd_strv_add(list, item);
 		free(item);
 		if (!s[n])

@@ -3,17 +3,9 @@
 #include "slurm/gres.h"
 #include "slurm/scontrol.h"
 #include "slurm/slurm.h"
+#include "slurm/slurm_nodes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 static void gpus_are_read_from_gres(void **state)
 {
@@ -91,6 +83,71 @@ static void scontrol_tells_the_configuration(void **state)
 	}
 }
 
+#ifdef HVD_WITH_SLURM
+static void some_nodes_are_not_to_be_used(void **state)
+{
+	static const uint32_t usable[] = {NODE_STATE_IDLE,
+					  NODE_STATE_ALLOCATED,
+					  NODE_STATE_MIXED,
+					  NODE_STATE_UNKNOWN,
+					  NODE_STATE_IDLE | NODE_STATE_NO_RESPOND,
+					  NODE_STATE_ALLOCATED | NODE_STATE_COMPLETING},
+			      unusable[] = {NODE_STATE_DOWN,
+					    NODE_STATE_ERROR,
+					    NODE_STATE_FUTURE,
+					    NODE_STATE_IDLE | NODE_STATE_DRAIN,
+					    NODE_STATE_ALLOCATED | NODE_STATE_DRAIN,
+					    NODE_STATE_IDLE | NODE_STATE_FAIL,
+					    NODE_STATE_IDLE | NODE_STATE_POWERED_DOWN,
+					    NODE_STATE_IDLE | NODE_STATE_POWERING_DOWN,
+					    NODE_STATE_ALLOCATED | NODE_STATE_REBOOT_ISSUED};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(usable) / sizeof(usable[0]); i++)
+		assert_false(hvd_slurm_node_unusable(usable[i]));
+	for (size_t i = 0; i < sizeof(unusable) / sizeof(unusable[0]); i++)
+		assert_true(hvd_slurm_node_unusable(unusable[i]));
+}
+
+/* In place of n0 a job can be given n1, until that one differs or cannot be used. */
+static void nodes_like_another_one(void **state)
+{
+	node_info_t nodes[] = {
+		{.name = (char *)"n0", .cpus = 8, .partitions = (char *)"a,b", .node_state = NODE_STATE_DOWN},
+		{.name = (char *)"n1", .cpus = 8, .partitions = (char *)"a,b", .node_state = NODE_STATE_ALLOCATED},
+		{.name = (char *)"n2", .cpus = 4, .partitions = (char *)"a,b", .node_state = NODE_STATE_IDLE},
+		{.name = NULL, .cpus = 8, .partitions = (char *)"a,b", .node_state = NODE_STATE_IDLE},
+	};
+	const node_info_msg_t all = {.record_count = 4, .node_array = nodes};
+	const node_info_t other = nodes[1];
+	struct hvd_strv excluded = {0};
+
+	(void)state;
+	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 1);
+	assert_int_equal(hvd_slurm_nodes_like(&all, "n1", &excluded), 0); /* n0 is down */
+	assert_int_equal(hvd_slurm_nodes_like(&all, "n2", &excluded), 0);
+	assert_int_equal(hvd_slurm_nodes_like(&all, "n3", &excluded), -1);
+	nodes[1].node_state |= NODE_STATE_DRAIN;
+	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 0);
+	nodes[1].node_state = NODE_STATE_IDLE | NODE_STATE_NO_RESPOND;
+	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 0);
+	nodes[1] = other;
+	nodes[1].features = (char *)"gpu";
+	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 0);
+	nodes[0].features = (char *)"gpu";
+	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 1);
+	nodes[1].gres = (char *)"gpu:8";
+	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 0);
+	nodes[1].gres = (char *)"";
+	nodes[1].partitions = (char *)"a";
+	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 0);
+	nodes[1].partitions = nodes[0].partitions;
+	hvd_strv_add(&excluded, "n1");
+	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 0);
+	hvd_strv_free(&excluded);
+}
+#endif
+
 /* libslurm ends a process that has no configuration; hvd_slurm_open() turns that into an error. */
 static void a_missing_configuration_is_an_error(void **state)
 {
@@ -133,6 +190,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gpus_are_read_from_gres),
 		cmocka_unit_test(scontrol_tells_the_configuration),
+#ifdef HVD_WITH_SLURM
+		cmocka_unit_test(some_nodes_are_not_to_be_used),
+		cmocka_unit_test(nodes_like_another_one),
+#endif
 		cmocka_unit_test(a_missing_configuration_is_an_error),
 	};
 

@@ -26,7 +26,11 @@ static void grows_and_stays_terminated(void **state)
 	assert_int_equal(sv.n, 1002);
 	assert_string_equal(sv.v[1001], "y");
 	assert_ptr_not_equal(sv.v[1001], more[1]);
+	assert_true(hvd_strv_has(&sv, "0"));
+	assert_true(hvd_strv_has(&sv, "y"));
+	assert_false(hvd_strv_has(&sv, "1000"));
 	hvd_strv_free(&sv);
+	assert_false(hvd_strv_has(&sv, "y"));
 	assert_int_equal(sv.n, 0);
 	assert_null(sv.v);
 	hvd_strv_free(&sv);
