@@ -170,7 +170,7 @@ static void on_up(struct hvd_conn *conn, void *arg)
 {
 	struct hvd_relay *relay = arg;
 
-	if (relay->lost || relay->to_root) {
+	if (relay->lost) {
 		hvd_conn_free(conn);
 		return;
 	}
