@@ -24,6 +24,14 @@ struct place {
 	bool leave, rude, newer; /* after that the driver stops listening, sends a refusal, or speaks another version */
 	struct hvd_conn *served, *up;
 	struct hvd_handshake hs;
+	enum {
+		ONLY_DRIVER,
+		REFUSES,      /* another process, at the first address, says that this is not its launch */
+		SAYS_NO_MORE, /* it has greeted, and does not prove who it is */
+	} other;
+	struct hvd_acceptor *other_acceptor;
+	struct hvd_conn *other_served;
+	struct hvd_handshake other_hs;
 	bool down;
 	struct hvd_err why;
 	int fds_before;
@@ -45,6 +53,11 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 static const struct hvd_conn_ops conn_ops = {.message = on_message, .closed = on_closed};
 
+static void send_refusal(struct hvd_conn *conn)
+{
+	hvd_conn_send(conn, json_pack("{s:s, s:s}", "t", "refused", "why", "not you"));
+}
+
 static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 {
 	struct place *p = arg;
@@ -62,9 +75,41 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 	if (p->newer)
 		assert_int_equal(write(fd, "HV\x7f", 3), 3);
 	else if (p->rude)
-		hvd_conn_send(p->served, json_pack("{s:s, s:s}", "t", "refused", "why", "not you"));
+		send_refusal(p->served);
 	else
 		assert_int_equal(hvd_handshake_start(&p->hs, &p->driver, p->served, true, NULL), 0);
+}
+
+/* The driver accepts no connection before the other process has had its turn. */
+static void on_other_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	const struct place *p = arg;
+
+	(void)conn;
+	(void)msg;
+	hvd_acceptor_resume(p->acceptor);
+}
+
+static void on_other_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	const struct place *p = arg;
+
+	(void)conn;
+	(void)why;
+	hvd_acceptor_resume(p->acceptor);
+}
+
+static void on_other_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
+{
+	static const struct hvd_conn_ops ops = {.message = on_other_message, .closed = on_other_closed};
+	struct place *p = arg;
+
+	(void)peer;
+	p->other_served = hvd_conn_new(p->base, fd, true, &ops, p);
+	if (p->other == REFUSES)
+		send_refusal(p->other_served);
+	else
+		assert_int_equal(hvd_handshake_start(&p->other_hs, &p->driver, p->other_served, true, NULL), 0);
 }
 
 static void on_up(struct hvd_conn *conn, void *arg)
@@ -85,12 +130,36 @@ static void on_down(const struct hvd_err *why, void *arg)
 	event_base_loopbreak(p->base);
 }
 
+/* Listen for the driver, and at an address before it for the other process, if there is one. */
+static void listen_all(struct place *p)
+{
+	static const struct hvd_acceptor_ops ops = {.accepted = on_accepted},
+					     other_ops = {.accepted = on_other_accepted};
+	const size_t n = p->other == ONLY_DRIVER ? 1 : 2;
+	struct sockaddr_storage addrs[2], bound;
+	socklen_t len = sizeof(bound);
+	int listening[2];
+	size_t which;
+
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(hvd_addr_parse(i == 0 ? "127.0.0.1" : "127.0.0.2", &p->boot.addrs[i]), 0);
+		hvd_addr_to_sockaddr(&p->boot.addrs[i], 0, &addrs[i]);
+	}
+	p->boot.n_addrs = (unsigned)n;
+	assert_int_equal(hvd_listen_all(addrs, n, 0, 0, listening, &which), 0);
+	assert_int_equal(getsockname(listening[0], (struct sockaddr *)&bound, &len), 0);
+	p->boot.port = ntohs(((struct sockaddr_in *)&bound)->sin_port);
+	p->acceptor = hvd_acceptor_create(p->base, listening[n - 1], &ops, p, NULL);
+	if (p->other == ONLY_DRIVER)
+		return;
+	p->other_acceptor = hvd_acceptor_create(p->base, listening[0], &other_ops, p, NULL);
+	hvd_acceptor_pause(p->acceptor);
+}
+
 /* Try to connect for so many seconds; the event loop ends with the result. */
 static void look(struct place *p, double seconds)
 {
-	static const struct hvd_acceptor_ops ops = {.accepted = on_accepted};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = key};
-	int fd;
 
 	p->fds_before = open_fds();
 	p->base = event_base_new();
@@ -98,11 +167,7 @@ static void look(struct place *p, double seconds)
 	memcpy(p->shim.id, p->driver.id, sizeof(p->shim.id));
 	p->shim.identity = id;
 	hvd_session_bind_key(&p->shim);
-	fd = hvd_listen_any(true, 0, 0, &p->boot.port, NULL);
-	assert_true(fd >= 0);
-	p->acceptor = hvd_acceptor_create(p->base, fd, &ops, p, NULL);
-	assert_int_equal(hvd_addr_parse("127.0.0.1", &p->boot.addrs[0]), 0);
-	p->boot.n_addrs = 1;
+	listen_all(p);
 	p->link = hvd_dial_create(p->base, &p->boot, &p->shim, hvd_deadline_in(seconds), on_up, on_down, p);
 }
 
@@ -111,7 +176,9 @@ static void end(struct place *p)
 	hvd_dial_destroy(p->link);
 	hvd_conn_free(p->up);
 	hvd_conn_free(p->served);
+	hvd_conn_free(p->other_served);
 	hvd_acceptor_destroy(p->acceptor);
+	hvd_acceptor_destroy(p->other_acceptor);
 	event_base_free(p->base);
 	assert_int_equal(open_fds(), p->fds_before);
 }
@@ -202,12 +269,39 @@ static void a_driver_of_another_release(void **state)
 	end(&p);
 }
 
+static void goes_on_to_the_driver(struct place *p)
+{
+	look(p, 30);
+	event_base_dispatch(p->base);
+	assert_non_null(p->other_served);
+	assert_non_null(p->up);
+	assert_false(p->down);
+	end(p);
+}
+
+static void after_a_refusal_another_address_is_used(void **state)
+{
+	(void)state;
+	goes_on_to_the_driver(&(struct place){.other = REFUSES});
+}
+
+static void after_a_second_of_silence_another_address_is_used(void **state)
+{
+	(void)state;
+	goes_on_to_the_driver(&(struct place){.other = SAYS_NO_MORE});
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(closed_without_a_word),    cmocka_unit_test(closed_until_the_deadline),
-		cmocka_unit_test(a_driver_that_was_killed), cmocka_unit_test(a_driver_that_is_stopped),
-		cmocka_unit_test(a_driver_that_refuses),    cmocka_unit_test(a_driver_of_another_release),
+		cmocka_unit_test(closed_without_a_word),
+		cmocka_unit_test(closed_until_the_deadline),
+		cmocka_unit_test(a_driver_that_was_killed),
+		cmocka_unit_test(a_driver_that_is_stopped),
+		cmocka_unit_test(a_driver_that_refuses),
+		cmocka_unit_test(a_driver_of_another_release),
+		cmocka_unit_test(after_a_refusal_another_address_is_used),
+		cmocka_unit_test(after_a_second_of_silence_another_address_is_used),
 	};
 
 	return cmocka_run_group_tests_name("link", tests, NULL, NULL);

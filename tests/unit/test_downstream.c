@@ -440,6 +440,23 @@ static void barriers(void **state)
 	hears(p, a, "answer 1:6 no scope 0; ");
 }
 
+/* A number is no right to it: only the connection behind which that relay is speaks for it. */
+static void a_call_is_cancelled_by_its_own_relay_only(void **state)
+{
+	struct place *p = *state;
+	struct relay *a = relay(p, 1), *b = relay(p, 2);
+
+	arrive(p, a);
+	arrive(p, b);
+	op(a, HVD_OP_BARRIER, "b", 2, NULL);
+	hears_nothing(p, a);
+	send_msg(b, &(struct hvd_relay_msg){.type = HVD_RELAY_CANCEL, .relay_id = 1, .call = 2});
+	hears_nothing(p, a);
+	op(b, HVD_OP_BARRIER, "b", 2, NULL);
+	hears(p, b, "answer 2:2 done 2; ");
+	hears(p, a, "answer 1:2 done 0; ");
+}
+
 static enum hvd_rv_took on_get(void *arg, struct hvd_slice key, struct hvd_rv_request *req)
 {
 	struct place *p = arg;
@@ -742,6 +759,7 @@ int main(void)
 		place(calls_are_carried_out_once),
 		place(a_push_wakes_one),
 		place(barriers),
+		place(a_call_is_cancelled_by_its_own_relay_only),
 		place(hooks_answer_relays),
 		place(who_does_not_read_costs_little),
 		place(a_relay_that_is_gone_has_left),

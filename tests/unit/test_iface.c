@@ -152,6 +152,16 @@ static void broken_messages_are_refused(void **state)
 	put_end(&e, NLMSG_ERROR, -EPERM);
 	assert_int_equal(hvd_nl_parse(&d, e.b, e.n, 1, &err), -1);
 	assert_non_null(strstr(err.msg, "not permitted"));
+	/* An error must have its code; the end of a list need not. */
+	e.n = 0;
+	open_msg(&e, NLMSG_ERROR, 0, 1);
+	close_msg(&e);
+	assert_int_equal(hvd_nl_parse(&d, e.b, e.n, 1, &err), -1);
+	assert_in(err.msg, "too short");
+	e.n = 0;
+	open_msg(&e, NLMSG_DONE, NLM_F_MULTI, 1);
+	close_msg(&e);
+	assert_int_equal(hvd_nl_parse(&d, e.b, e.n, 1, &err), 1);
 	e.n = 0;
 	put_end(&e, NLMSG_DONE, -EINVAL);
 	assert_int_equal(hvd_nl_parse(&d, e.b, e.n, 1, &err), -1);
