@@ -180,3 +180,24 @@ END
     [[ $(grep -c "rank 7, here" <<<"$output") -eq 2 ]]
     assert_no_leftovers
 }
+
+# Slurm runs the TaskProlog in the container, where there is no hvd-agent. The site's is in the image here.
+@test "in a container of pyxis, listed after the plugin, the site's TaskProlog runs as ever" {
+    local plugstack image
+    [[ -e $B/tests/standins/pyxis.so ]] || skip "there is no stand-in for pyxis in $B: make test-tools"
+    plugstack=$(cluster path)/etc/slurm/plugstack.conf
+    image=$(home)/image
+    mkdir -p "$image"/{etc,proc,sys,dev} "$image/$SITE"
+    cp "$B/tests/standins/show" "$image/show"
+    cp "$B/tests/standins/show" "$image/$SITE/task-prolog"
+    : >"$image/etc/environment"
+    chown -R 20001:20001 "$image"
+    cp "$plugstack" "$BATS_TEST_TMPDIR/plugstack.conf"
+    echo "required $B/tests/standins/pyxis.so" >>"$plugstack"
+    run launch srun -N1 -n1 --container-image="$image" /show HOROVOD_RANK HOROVOD_SIZE
+    cat "$BATS_TEST_TMPDIR/plugstack.conf" >"$plugstack"
+    exits 0
+    has "HOROVOD_RANK=0 HOROVOD_SIZE=1 uid=20001 host=no"
+    has_not "hvd-agent" "No such file"
+    assert_no_leftovers
+}

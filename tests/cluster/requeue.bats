@@ -204,6 +204,8 @@ END
     [ "$(job_field "$JOB" Restarts)" -eq 1 ]
 }
 
+job_runs() { [[ $(job_field "$JOB" JobState) == RUNNING ]]; }
+
 @test "what cannot be requeued is told" {
     script ask.sh <<'END'
 #!/bin/bash
@@ -218,4 +220,12 @@ END
     run on_login salloc --quiet -N1 hvdrun --requeue-on=ask sh -c 'exit 85'
     exits 85
     has "has no batch script"
+    # The job of another user. That Slurm refuses is not that the job was requeued before.
+    JOB=$(as_user bob sbatch --parsable --requeue -N1 --output=/dev/null --chdir=/tmp --wrap 'sleep 50')
+    wait_for 10 job_runs
+    run on_login env SLURM_JOB_ID="$JOB" hvdrun --launcher=fork -np 1 --requeue-on=ask sh -c 'exit 85'
+    as_user bob scancel "$JOB"
+    exits 85
+    has "job $JOB: Slurm refuses"
+    has_not "was requeued already"
 }
