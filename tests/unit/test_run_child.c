@@ -79,9 +79,9 @@ static void be_shim(struct shim *shim, const int pipe_ends[2])
 	int status = 0;
 
 	setpgid(0, 0); /* as a scheduler does it; nobody else gets what is sent to the group */
-	shim->base = command.base = event_base_new();
 	dup2(pipe_ends[1], 9);
 	close(pipe_ends[1]);
+	shim->base = command.base = event_base_new();
 	shim->readable = event_new(shim->base, pipe_ends[0], EV_READ, on_ready, shim);
 	event_add(shim->readable, NULL);
 	if (hvd_child_run(&command, &status, NULL) != 0)
