@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define REACH_SECONDS  30
+#define TIMEOUT_MAX    (86400 * 365) /* seconds */
 #define ANSWER_SECONDS 15
 
 #define GO_ON (-1) /* in place of an exit status */
@@ -151,19 +152,6 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 
 /* ---- life ---- */
 
-static int read_number(const char *option, const char *text, long min, long max, long *out, struct hvd_err *err)
-{
-	char *rest;
-
-	if (!text)
-		return 0;
-	errno = 0;
-	*out = strtol(text, &rest, 10);
-	if (!errno && rest != text && !*rest && *out >= min && *out <= max)
-		return 0;
-	return hvd_err_set(err, HVD_E_USAGE, "--%s=%.40s is not a number from %ld to %ld", option, text, min, max);
-}
-
 /* 64 hex digits and a newline. Not a byte more is read. */
 static int key_from_stdin(hvd_time deadline, struct hvd_key *key, struct hvd_err *err)
 {
@@ -195,20 +183,21 @@ static int key_from_stdin(hvd_time deadline, struct hvd_key *key, struct hvd_err
 
 static int read_opts(struct joiner *j, const struct hvd_join_opts *opts, struct hvd_err *err)
 {
-	long slots = 1, index = -1, timeout = REACH_SECONDS;
+	int slots = 1, index = -1;
+	double timeout = REACH_SECONDS;
 
 	if (!opts->key_file) {
 		hvd_err_set(err, HVD_E_USAGE, "hvd-agent connect needs the key of hvdrun");
 		return hvd_err_hint(err, "add --key-file=FILE, or --key-file=- to read the key from stdin");
 	}
 	if (hvd_join_address_parse(opts->address, &j->join->boot, err) != 0 ||
-	    read_number("slots", opts->slots, 1, INT32_MAX, &slots, err) != 0 ||
-	    read_number("index", opts->index, 0, HVD_JOIN_INDEX_MAX, &index, err) != 0 ||
-	    read_number("timeout", opts->timeout, 1, 86400 * 365, &timeout, err) != 0)
+	    (opts->slots && hvd_value_int("option --slots", opts->slots, 1, INT32_MAX, &slots, err) != 0) ||
+	    (opts->index && hvd_value_int("option --index", opts->index, 0, HVD_JOIN_INDEX_MAX, &index, err) != 0) ||
+	    (opts->timeout && hvd_value_seconds("option --timeout", opts->timeout, 1, TIMEOUT_MAX, &timeout, err) != 0))
 		return -1;
-	j->join->boot.timeout = (double)timeout;
-	j->offer.slots = (int)slots;
-	j->offer.index = (int)index;
+	j->join->boot.timeout = timeout;
+	j->offer.slots = slots;
+	j->offer.index = index;
 	if (opts->name)
 		snprintf(j->offer.host, sizeof(j->offer.host), "%s", opts->name);
 	else if (gethostname(j->offer.host, sizeof(j->offer.host) - 1) != 0)

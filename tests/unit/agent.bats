@@ -48,6 +48,11 @@ misused() {
     misused "WHICH is missing" inspect
     misused "ADDRESS is missing" connect --key-file=/dev/null
     misused "unexpected argument 'b:1/0'" connect --join=a:1/0 --key-file=/dev/null b:1/0
+    local number
+    for number in --slots=5x --slots=0 --index=-1 --timeout=soon; do
+        run -2 "$AGENT" connect "127.0.0.1:1/$(printf %032d 0)" --key-file=/dev/null "$number"
+        [[ $output == *"option ${number%=*}: \"${number#*=}\" "* ]] || { echo "$output" && false; }
+    done
     run -2 "$AGENT" shim -- true
     [[ $output == "hvd-agent: error: SLURM_HVD_BOOT is not set: hvd-agent is started by srun --hvd"* ]]
 }
