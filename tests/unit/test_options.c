@@ -22,6 +22,7 @@ static void test_arity(void **state)
 	refused("hvdrun --label=1 a", "--label takes no value", "");
 	refused("hvdrun -n", "-n needs a value", "-n NUMBER");
 	refused("hvdrun --nodes", "--nodes needs a value", "");
+	refused("hvdrun --nics --json a", "option --nics needs a value, but --json follows", "--nics=--json");
 	refused("hvdrun -y a", "unknown option -y", "--help");
 	refused("hvdrun -ly a", "unknown option -y in \"-ly\"", "--help");
 	refused("hvdrun --=a b", "not an option", "--");

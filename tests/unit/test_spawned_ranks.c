@@ -67,9 +67,11 @@ struct scenario {
 	bool alone;         /* end rank 0 alone at that time */
 	double kill_wait;   /* 0 = longer than alarm()'s time */
 	bool ignore_ends;
-	bool destroy; /* destroy the ranks instead of ending them */
-	bool look;    /* at their standard error, and tell what was found */
-	bool joined;  /* stderr goes where stdout goes */
+	bool destroy;    /* destroy the ranks instead of ending them */
+	bool look;       /* at their standard error, and tell what was found */
+	bool joined;     /* stderr goes where stdout goes */
+	const char *dir; /* output goes to files in it, too */
+	bool watch;      /* tell how many ranks are watched when all have gone */
 };
 
 /* ---- in the process that has the ranks ---- */
@@ -95,6 +97,25 @@ static void on_all_gone(void *arg)
 	(void)arg;
 	fprintf(calls, "all gone\n");
 	event_base_loopbreak(base);
+}
+
+static void on_stacks(json_t *msg, void *arg)
+{
+	(void)arg;
+	fprintf(calls, "%zu watched\n", json_array_size(json_object_get(msg, "ranks")));
+	json_decref(msg);
+	event_base_loopbreak(base);
+}
+
+static void ask_watch(struct hvd_rank_watch *watch)
+{
+	json_t *msg = json_pack("{s:s, s:i, s:i}", "t", "stacks", "id", 1, "seconds", 5);
+	long before = ftell(calls);
+
+	hvd_rank_watch_message(watch, msg);
+	json_decref(msg);
+	if (ftell(calls) == before)
+		event_base_dispatch(base);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -136,12 +157,13 @@ static int shim(const struct scenario *sc)
 	static const struct hvd_spawned_ranks_ops ops = {.exited = on_exited, .all_gone = on_all_gone};
 	char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)sc->script, NULL};
 	uint32_t numbers[16];
-	struct hvd_spawned_ranks_opts opts = {.argv = argv,
-					      .numbers = numbers,
-					      .output = {.label = sc->label, .size = sc->n, .look = sc->look},
-					      .stderr_lines = 2,
-					      .ignore_ends = sc->ignore_ends,
-					      .kill_wait = sc->kill_wait > 0 ? sc->kill_wait : 100};
+	struct hvd_spawned_ranks_opts opts = {
+		.argv = argv,
+		.numbers = numbers,
+		.output = {.label = sc->label, .dir = sc->dir, .size = sc->n, .look = sc->look},
+		.stderr_lines = 2,
+		.ignore_ends = sc->ignore_ends,
+		.kill_wait = sc->kill_wait > 0 ? sc->kill_wait : 100};
 	struct timeval now = {0};
 	struct hvd_err err = {0};
 	json_t *plans = json_array();
@@ -165,6 +187,8 @@ static int shim(const struct scenario *sc)
 						       "ROLE_NAME", "default"));
 	}
 	base = event_base_new();
+	if (sc->watch)
+		opts.watch = hvd_rank_watch_create(base, on_stacks, NULL, NULL);
 	ranks = hvd_spawned_ranks_start(base, plans, &opts, &ops, (void *)sc, NULL, &err);
 	json_decref(plans);
 	if (!ranks) {
@@ -173,8 +197,11 @@ static int shim(const struct scenario *sc)
 		if (sc->end || sc->sig || sc->alone || sc->destroy)
 			event_base_once(base, -1, EV_TIMEOUT, on_tick, (void *)sc, &now);
 		event_base_dispatch(base);
+		if (sc->watch)
+			ask_watch(opts.watch);
 	}
 	hvd_spawned_ranks_destroy(ranks);
+	hvd_rank_watch_destroy(opts.watch);
 	event_base_free(base);
 	if (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD)
 		fprintf(calls, "a child is left\n");
@@ -243,6 +270,28 @@ static void exit_codes(void **state)
 	assert_in(got, "all gone\n");
 	assert_int_equal(strlen(got), strlen("exit 0 0\nexit 1 256\nexit 2 512\nexit 3 768\nall gone\n"));
 	free(got);
+}
+
+/* In a folder that several ranks have, and that may be there from an earlier job. */
+static void output_goes_to_files(void **state)
+{
+	struct scenario sc = {.script = "echo rank $HOROVOD_RANK; echo oh >&2", .n = 2, .dir = "files"};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		free(play(&sc));
+		out_is("files/rank.0/stdout", "rank 0\n");
+		out_is("files/rank.1/stdout", "rank 1\n");
+		out_is("files/rank.1/stderr", "oh\n");
+	}
+	assert_int_equal(remove_tree("files"), 0);
+}
+
+/* Its number may be another process's soon. */
+static void a_rank_that_has_ended_is_not_watched(void **state)
+{
+	(void)state;
+	calls_are(&(struct scenario){.script = "exit 0", .n = 1, .watch = true}, "exit 0 0\nall gone\n0 watched\n");
 }
 
 static void signals(void **state)
@@ -541,6 +590,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exit_codes),
+		cmocka_unit_test(a_rank_that_has_ended_is_not_watched),
+		cmocka_unit_test(output_goes_to_files),
 		cmocka_unit_test(signals),
 		cmocka_unit_test(a_rank_that_does_not_want_to_end),
 		cmocka_unit_test(a_rank_that_needs_a_moment_to_end),
