@@ -381,6 +381,39 @@ static void an_agent_with_another_key(void **state)
 	until(l, s->plan);
 }
 
+struct warnings {
+	int refused, further;
+};
+
+static void on_log(enum hvd_log_level level, const char *text, void *arg)
+{
+	struct warnings *warnings = arg;
+
+	if (level > HVD_LOG_WARN)
+		return;
+	warnings->refused += strstr(text, "refused a connection") != NULL;
+	warnings->further += strstr(text, "further refused connections are not reported") != NULL;
+}
+
+static void strangers_do_not_fill_the_log(void **state)
+{
+	struct warnings warnings = {0};
+	struct launch *l = *state;
+
+	l->log.sink = on_log;
+	l->log.arg = &warnings;
+	launch_start(l);
+	l->key.b[0] ^= 1;
+	for (int i = 0; i < AGENTS; i++) {
+		const struct agent *stranger = agent_connect(l, registration(0, 1, 1, false));
+
+		until(l, stranger->down);
+	}
+	assert_int_equal(warnings.refused, 8);
+	assert_int_equal(warnings.further, 1);
+	l->log.sink = NULL;
+}
+
 /* ---- agents that start the ranks ---- */
 
 static void ranks_are_reported_and_ended(void **state)
@@ -673,6 +706,7 @@ int main(void)
 		launch(messages_that_mean_nothing),
 		launch(a_report_that_names_what_was_not_asked_for),
 		launch(an_agent_with_another_key),
+		launch(strangers_do_not_fill_the_log),
 		launch(ranks_are_reported_and_ended),
 		launch(the_end_of_the_last_rank_is_told),
 		launch(ranks_that_the_scheduler_has_ended_are_not_reported),
