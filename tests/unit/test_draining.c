@@ -49,8 +49,9 @@ static void on_over(int status, void *arg)
 /* A job whose ranks run. */
 static int begin(void **state)
 {
-	static const struct hvd_machine_ops ops = {do_host, do_host,    do_host,   do_nothing, do_generation, do_start,
-						   do_end,  do_nothing, do_notify, do_nothing, do_finish};
+	static const struct hvd_machine_ops ops = {do_host,   do_host, do_host,    do_nothing, do_generation,
+						   do_start,  do_end,  do_nothing, do_notify,  do_nothing,
+						   do_finish, NULL,    NULL};
 	const struct hvd_machine_opts opts = {
 		.np = RANKS, .restart = true, .max_restarts = 3, .elastic_timeout = 60, .patience = 60};
 	struct hvd_alloc hosts = {0};
