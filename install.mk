@@ -40,6 +40,14 @@ $(lsf_server): lsf/server.sh
 
 all: $(lsf_server)
 
+# hvd-agent looks for it beside itself.
+preload := $(B)/libexec/hvd/preload/sitecustomize.py
+$(preload): python/preload/sitecustomize.py
+	@mkdir -p $(@D)
+	$(INSTALL) -m 644 $< $@
+
+all: $(preload)
+
 place := sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@MANDIR@|$(MANDIR)|g' \
 	-e 's|@PYTHONDIR@|$(PYTHONDIR)|g' -e 's|@LIBEXECDIR@|$(LIBEXECDIR)|g' \
 	-e 's|@PLUGINDIR@|$(PLUGINDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
@@ -71,6 +79,8 @@ endif
 	$(INSTALL) -m 644 etc/bash_completion/* '$(DESTDIR)$(DATADIR)/bash-completion/completions'
 	$(INSTALL) -d '$(DESTDIR)$(PYTHONDIR)/hvdrun'
 	$(INSTALL) -m 644 $(sort $(wildcard python/hvdrun/*.py)) '$(DESTDIR)$(PYTHONDIR)/hvdrun'
+	$(INSTALL) -d '$(DESTDIR)$(LIBEXECDIR)/preload'
+	$(INSTALL) -m 644 $(preload) '$(DESTDIR)$(LIBEXECDIR)/preload'
 ifneq ($(HOROVODRUN),)
 	ln -sf hvdrun '$(DESTDIR)$(BINDIR)/horovodrun'
 	ln -sf hvdrun '$(DESTDIR)$(DATADIR)/bash-completion/completions/horovodrun'
@@ -82,8 +92,8 @@ uninstall:  ## remove what install has put there (give the same PREFIX, DESTDIR,
 	rm -rf '$(B)/uninstall'
 	$(MAKE) --no-print-directory install DESTDIR='$(abspath $(B))/uninstall' HOROVODRUN=$(HOROVODRUN) >/dev/null
 	cd '$(B)/uninstall' && find . ! -type d | while read -r f; do rm -f '$(DESTDIR)'/"$$f"; done
-	rm -rf '$(DESTDIR)$(PYTHONDIR)/hvdrun/__pycache__'
-	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' $(if $(filter %/hvd/python,$(PYTHONDIR)),'$(DESTDIR)$(patsubst %/python,%,$(PYTHONDIR))') '$(DESTDIR)$(LIBEXECDIR)/lsf/server' '$(DESTDIR)$(LIBEXECDIR)/lsf' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)' \
+	rm -rf '$(DESTDIR)$(PYTHONDIR)/hvdrun/__pycache__' '$(DESTDIR)$(LIBEXECDIR)/preload/__pycache__'
+	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' $(if $(filter %/hvd/python,$(PYTHONDIR)),'$(DESTDIR)$(patsubst %/python,%,$(PYTHONDIR))') '$(DESTDIR)$(LIBEXECDIR)/preload' '$(DESTDIR)$(LIBEXECDIR)/lsf/server' '$(DESTDIR)$(LIBEXECDIR)/lsf' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)' \
 		'$(DESTDIR)$(DATADIR)/modulefiles/hvd' $(if $(filter yes,$(SLURM)),'$(DESTDIR)$(PLUGINDIR)')
 	rm -rf '$(B)/uninstall'
 

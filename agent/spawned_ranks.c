@@ -12,6 +12,7 @@
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "output.h"
+#include "preload.h"
 #include "rank_env.h"
 #include "streams.h"
 
@@ -34,7 +35,7 @@ extern char **environ;
 struct rank {
 	struct hvd_spawned_ranks *all;
 	int id, number, slot;
-	pid_t pid; /* 0 when it has been reaped */
+	pid_t pid; /* 0 when it has been reaped, or is pending */
 	pid_t group;
 	struct hvd_streams streams;
 	struct hvd_crash_info *crash_info;
@@ -46,6 +47,11 @@ struct rank {
 	hvd_time quiet_at;   /* … since when it has used no processor time, */
 	int64_t cpu_ns;      /* … but so much before */
 	bool unkillable;     /* this was reported */
+	bool pending;        /* it will be forked (preload.h), … */
+	bool plainly;        /* … or could not be, so it is spawned */
+	bool bound;
+	cpu_set_t cpus; /* if it is bound; that and the plan are kept while it is pending */
+	json_t *plan;
 };
 
 static void on_grace(evutil_socket_t fd, short what, void *arg);
@@ -61,7 +67,9 @@ struct hvd_spawned_ranks {
 	struct hvd_binding bound;
 	struct hvd_name_service names; /* asked when the first rank starts */
 	bool names_asked;
-	unsigned long nofile; /* the ranks' soft limit of open files; 0 = this process's */
+	unsigned long nofile;        /* the ranks' soft limit of open files; 0 = this process's */
+	struct hvd_preload *preload; /* NULL = none */
+	struct hvd_preload_opts preload_opts;
 	struct event *child;
 	bool ending; /* hvd_spawned_ranks_end() was called */
 	bool told;   /* the launcher has asked for it */
@@ -96,7 +104,7 @@ static void check_gone(struct hvd_spawned_ranks *ranks)
 	for (size_t i = 0; i < ranks->n; i++) {
 		const struct rank *rank = ranks->v[i];
 
-		if (!rank->unkillable && (rank->pid > 0 || !hvd_streams_ended(&rank->streams)))
+		if (!rank->unkillable && (rank->pid > 0 || rank->pending || !hvd_streams_ended(&rank->streams)))
 			return;
 		unkillable += rank->unkillable;
 	}
@@ -105,6 +113,7 @@ static void check_gone(struct hvd_spawned_ranks *ranks)
 	/* End all processes that the ranks have left in their groups, and also those that have left the groups: such
 	 * processes became children of this process when their parents ended. */
 	signal_groups(ranks, SIGKILL);
+	hvd_preload_end(ranks->preload);
 	if (hvd_kill_children() > unkillable)
 		return; /* their SIGCHLD leads to another call */
 	ranks->gone = true;
@@ -198,6 +207,7 @@ static void reaped(struct hvd_spawned_ranks *ranks, pid_t pid, int status)
 		tell_end(ranks, rank, pid, status);
 		return;
 	}
+	hvd_preload_reaped(ranks->preload, pid, status);
 }
 
 /* Kill what the rank has left in its groups. The rank must not have been waited for, see signal_rank(). */
@@ -241,6 +251,35 @@ static struct rank *new_rank(struct hvd_spawned_ranks *ranks)
 	return ranks->v[ranks->n++];
 }
 
+/* It is pending no longer. */
+static void forget_pending(struct rank *rank)
+{
+	rank->pending = false;
+	json_decref(rank->plan);
+	rank->plan = NULL;
+}
+
+/* Have the rank forked, if there is a Python for that. */
+static bool fork_rank(struct rank *rank, const struct hvd_spawn *spawn, const json_t *plan)
+{
+	struct hvd_preload *preload = rank->all->preload;
+
+	if (!preload || rank->plainly || !hvd_preload_rank(preload, spawn, rank->slot == 0, rank))
+		return false;
+	rank->pending = true;
+	rank->plan = json_incref((json_t *)plan);
+	rank->bound = spawn->cpus;
+	if (spawn->cpus)
+		rank->cpus = *spawn->cpus;
+	return true;
+}
+
+static void watch_rank(const struct rank *rank)
+{
+	if (rank->all->opts->watch)
+		hvd_rank_watch_add(rank->all->opts->watch, (uint32_t)rank->number, rank->pid);
+}
+
 static int start_rank(struct hvd_spawned_ranks *ranks, struct rank *rank, const json_t *plan, const cpu_set_t *cpus,
 		      struct hvd_err *err)
 {
@@ -273,7 +312,7 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct rank *rank, const 
 		hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
 	rc = hvd_streams_open(&rank->streams, ranks->base, rank->number, &ranks->opts->output, on_output, NULL, rank,
 			      &spawn, err);
-	if (rc == 0)
+	if (rc == 0 && !fork_rank(rank, &spawn, plan))
 		rc = (rank->pid = hvd_spawn(&spawn, err)) < 0 ? -1 : 0;
 	hvd_streams_started(&rank->streams);
 	hvd_strv_free(&env);
@@ -282,9 +321,56 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct rank *rank, const 
 		hvd_streams_close(&rank->streams);
 		return hvd_err_prefix(err, "rank %d", rank->number);
 	}
-	if (ranks->opts->watch)
-		hvd_rank_watch_add(ranks->opts->watch, (uint32_t)rank->number, rank->pid);
+	if (!rank->pending)
+		watch_rank(rank);
 	return 0;
+}
+
+/* No rank will come after those that there are, so the Python that forks them is not needed any more. */
+static void end_preload(struct hvd_spawned_ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->n; i++)
+		if (ranks->v[i]->pending)
+			return;
+	if (!ranks->opts->stay)
+		hvd_preload_end(ranks->preload);
+}
+
+static void on_forked(pid_t pid, pid_t group, void *arg)
+{
+	struct rank *rank = arg;
+	struct hvd_spawned_ranks *ranks = rank->all;
+	json_t *plan = json_incref(rank->plan);
+	struct hvd_err why = {0};
+
+	forget_pending(rank);
+	if (pid > 0) {
+		rank->pid = pid;
+		rank->group = group;
+		watch_rank(rank);
+	} else {
+		rank->plainly = true;
+		hvd_streams_close(&rank->streams);
+		hvd_crash_info_destroy(rank->crash_info);
+		rank->crash_info = NULL;
+		if (start_rank(ranks, rank, plan, rank->bound ? &rank->cpus : NULL, &why) != 0)
+			ranks->ops->not_started(rank->id, &why, ranks->arg);
+	}
+	json_decref(plan);
+	end_preload(ranks);
+}
+
+/* End a rank that is pending; false: it is not. */
+static bool end_pending(struct rank *rank)
+{
+	if (!rank->pending)
+		return false;
+	hvd_preload_forget(rank->all->preload, rank);
+	forget_pending(rank);
+	hvd_streams_close(&rank->streams);
+	rank->ended_here = true;
+	tell_end(rank->all, rank, 0, SIGTERM);
+	return true;
 }
 
 static void bind_for(struct hvd_spawned_ranks *ranks, int n)
@@ -309,7 +395,8 @@ static void bind_for(struct hvd_spawned_ranks *ranks, int n)
 static int check_room(struct hvd_spawned_ranks *ranks, size_t n, struct hvd_err *err)
 {
 	const struct hvd_output_style *style = &ranks->opts->output;
-	size_t each = (size_t)hvd_streams_fds(style) + HVD_EVIDENCE_FDS;
+	size_t each =
+		(size_t)hvd_streams_fds(style) + HVD_EVIDENCE_FDS + (ranks->opts->preload ? HVD_PRELOAD_RANK_FDS : 0);
 	char what[64];
 
 	if (hvd_limits_ranks("", (long)n, err) != 0)
@@ -336,6 +423,10 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct event_base *base, const
 	ranks->ops = ops;
 	ranks->arg = arg;
 	ranks->log = log;
+	ranks->preload_opts = (struct hvd_preload_opts){
+		.modules = opts->preload, .host = opts->host, .key_fd = opts->key_fd, .forked = on_forked};
+	if (opts->preload)
+		ranks->preload = hvd_preload_create(base, &ranks->preload_opts, log);
 	bind_for(ranks, (int)n);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	ranks->child = evsignal_new(base, SIGCHLD, on_child, ranks);
@@ -439,7 +530,7 @@ static void end_rank(struct rank *rank, hvd_time kill_at, bool heeding)
 	static const struct timeval soon = {.tv_usec = LOOK_USEC / 25};
 	struct timeval then;
 
-	if (rank->pid <= 0)
+	if (end_pending(rank) || rank->pid <= 0)
 		return;
 	note_end(rank);
 	rank->kill_at = rank->grace ? hvd_earlier(rank->kill_at, kill_at) : kill_at;
@@ -484,7 +575,7 @@ size_t hvd_spawned_ranks_running(const struct hvd_spawned_ranks *ranks)
 	size_t n = 0;
 
 	for (size_t i = 0; i < ranks->n; i++)
-		n += ranks->v[i]->pid > 0;
+		n += ranks->v[i]->pid > 0 || ranks->v[i]->pending;
 	return n;
 }
 
@@ -498,8 +589,10 @@ void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks)
 	if (!ranks)
 		return;
 	signal_groups(ranks, SIGKILL);
+	hvd_preload_destroy(ranks->preload);
 	for (size_t i = 0; i < ranks->n; i++) {
 		hvd_streams_close(&ranks->v[i]->streams);
+		json_decref(ranks->v[i]->plan);
 		hvd_crash_info_destroy(ranks->v[i]->crash_info);
 		if (ranks->v[i]->pid > 0 && !ranks->v[i]->unkillable)
 			waitpid(ranks->v[i]->pid, NULL, 0);

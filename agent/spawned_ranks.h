@@ -5,6 +5,9 @@
  * Each rank is in a process group of its own. To end a rank, its group gets SIGTERM and, after `kill_wait`, SIGKILL.
  * Processes that a rank has left behind become children of this process (PR_SET_CHILD_SUBREAPER), and get SIGKILL. If
  * this process dies, the kernel kills the ranks (PR_SET_PDEATHSIG).
+ *
+ * With `preload` ranks start from the event loop, as soon as the modules are imported. A rank that is to end before that
+ * counts as ended by SIGTERM.
  */
 #ifndef HVD_SPAWNED_RANKS_H
 #define HVD_SPAWNED_RANKS_H
@@ -24,11 +27,13 @@
 struct hvd_spawned_ranks;
 
 struct hvd_spawned_ranks_opts {
-	char *const *argv; /* the user's command */
-	bool bind;         /* bind each rank to cores of its own */
-	bool near;         /* … or to the NUMA domains of these cores, which ranks then share */
-	const char *cpus;  /* the CPUs of each rank, see hvd_bind_listed(); NULL = divide all that there are */
-	int key_fd;        /* each rank gets it at the same number, see rank_env.h; 0 = none. Not owned */
+	char *const *argv;   /* the user's command */
+	bool bind;           /* bind each rank to cores of its own */
+	bool near;           /* … or to the NUMA domains of these cores, which ranks then share */
+	const char *preload; /* modules that are imported before the ranks are forked (preload.h); NULL = none */
+	const char *host;    /* this host's name, for messages of that */
+	const char *cpus;    /* the CPUs of each rank, see hvd_bind_listed(); NULL = divide all that there are */
+	int key_fd;          /* each rank gets it at the same number, see rank_env.h; 0 = none. Not owned */
 	/* The numbers of the ranks that hvd_spawned_ranks_start() starts, as many as there are plans; not owned. */
 	const uint32_t *numbers;
 	bool stay; /* ranks come and go by hvd_spawned_ranks_add() and hvd_spawned_ranks_end_one(); there may be none */
@@ -43,6 +48,8 @@ struct hvd_spawned_ranks_opts {
 
 struct hvd_spawned_ranks_ops {
 	void (*exited)(int id, const struct hvd_rank_end *end, void *arg); /* a rank has ended */
+	/* A rank cannot be started after all; only with `preload`. */
+	void (*not_started)(int id, struct hvd_err *why, void *arg);
 	/* SIGKILL has not ended the rank `number`, or a process that it has left, for some seconds. `exited` may still
 	 * follow. */
 	void (*unkillable)(int id, int number, const struct hvd_unkillable *what, void *arg);

@@ -181,9 +181,22 @@ static void prepare_elastic(struct spawning_agent *sup)
 	sup->recheck = hvd_recheck_create(sup->base, send_answer, sup);
 }
 
+/* As when they cannot be started at once: in a job of fixed size, all others end, too. */
+static void on_not_started(int id, struct hvd_err *why, void *arg)
+{
+	struct spawning_agent *sup = arg;
+
+	not_started(sup, id, why);
+	if (!sup->opts.stay)
+		event_base_loopbreak(sup->base);
+}
+
 static int start_ranks(struct spawning_agent *sup, const json_t *plan, struct hvd_err *err)
 {
-	static const struct hvd_spawned_ranks_ops ops = {on_exited, on_unkillable, on_all_gone};
+	static const struct hvd_spawned_ranks_ops ops = {.exited = on_exited,
+							 .not_started = on_not_started,
+							 .unkillable = on_unkillable,
+							 .all_gone = on_all_gone};
 	const json_t *plans = json_object_get(plan, "ranks");
 
 	if (hvd_rank_key_take(plan, hvd_driver_client_key(sup->agent), &sup->opts.key_fd, err) == 0)
@@ -467,6 +480,7 @@ int hvd_spawning_agent_run(const struct hvd_boot *boot, struct hvd_taskinfo *inf
 	struct spawning_agent sup = {.boot = boot, .info = info, .opts = *opts, .log = log};
 
 	sup.opts.numbers = info->ranks;
+	sup.opts.host = info->name;
 	return run(&sup, refusal);
 }
 
@@ -476,5 +490,6 @@ int hvd_spawning_agent_connect(struct hvd_join *join, struct hvd_taskinfo *info,
 	struct spawning_agent sup = {.boot = &join->boot, .join = join, .info = info, .opts = *opts, .log = log};
 
 	sup.opts.numbers = info->ranks;
+	sup.opts.host = info->name;
 	return run(&sup, NULL);
 }

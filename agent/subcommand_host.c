@@ -17,7 +17,7 @@
 
 struct host_args {
 	struct hvd_rank_args rank; /* first, for its rows */
-	const char *host, *ranks, *bind, *cpus, *nice, *memlock;
+	const char *host, *ranks, *bind, *cpus, *preload, *nice, *memlock;
 	bool guarded;
 	char **command;
 };
@@ -31,6 +31,7 @@ static const struct hvd_option_row options[] = {
 	 AT(guarded)},
 	{"bind", "[=near]", "bind each rank to cores of its own, or to their NUMA domains", HVD_OPTION_TEXT, AT(bind)},
 	{"cpus", "LIST:LIST...", "the CPUs of each rank", HVD_OPTION_TEXT, AT(cpus)},
+	{"preload", "MODULES", "import these Python modules once, and fork the ranks", HVD_OPTION_TEXT, AT(preload)},
 	{"nice", "N", "take over the launcher's nice value", HVD_OPTION_TEXT, AT(nice)},
 	{"memlock", "BYTES|unlimited", "take over the launcher's limit of locked memory", HVD_OPTION_TEXT, AT(memlock)},
 	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
@@ -50,6 +51,7 @@ static struct hvd_spawned_ranks_opts ranks_of(const struct host_args *args)
 		.bind = args->bind != NULL,
 		.near = args->bind && strcmp(args->bind, "near") == 0,
 		.cpus = args->cpus,
+		.preload = args->preload,
 		.output = hvd_rank_args_style(&args->rank),
 	};
 }

@@ -43,6 +43,8 @@ void hvd_launch_add_agent(struct hvd_launch *launch, struct hvd_proc *proc, cons
 		hvd_strv_addf(&proc->argv, "--output-dir=%s", launch->spec->output.dir);
 	if (launch->alloc.slots)
 		hvd_strv_addf(&proc->argv, "--size=%d", launch->alloc.slots);
+	if (launch->spec->preload)
+		hvd_strv_addf(&proc->argv, "--preload=%s", launch->spec->preload);
 }
 
 void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc)

@@ -60,11 +60,24 @@ static int reject_srun_options(const struct hvd_launch *launch, struct hvd_err *
 	return check_binding(launch->spec->binding.ranks, err);
 }
 
+static int check_preload(const struct hvd_backend *backend, const struct hvd_launch_spec *spec, struct hvd_err *err)
+{
+	if (!spec->preload || backend->mode == HVD_START_HOSTS)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE,
+		    "--preload cannot be used here: %s starts the ranks, which hvdrun then cannot fork", backend->name);
+	return hvd_err_hint(err,
+			    "leave it out, or have hvdrun start the ranks: with --max-restarts in a Slurm job, or by "
+			    "--launcher=ssh, fork, join, blaunch or lsrun");
+}
+
 int hvd_backend_prepare(const struct hvd_backend *backend, struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
 
 	if (!backend->one_srun && reject_srun_options(launch, err) != 0)
+		return -1;
+	if (check_preload(backend, spec, err) != 0)
 		return -1;
 	if (spec->spares > 0 && (backend->mode == HVD_START_SUPERVISED_RANKS || backend == &hvd_backend_mpirun ||
 				 backend == &hvd_backend_join)) {

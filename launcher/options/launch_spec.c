@@ -265,6 +265,7 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 		.command = o->command.v,
 		.selftest = o->selftest,
 		.function = {.file = o->run_func, .results = o->results},
+		.preload = o->preload,
 		.dry_run = o->dry_run,
 		.as_horovodrun = o->as_horovodrun,
 	};

@@ -91,8 +91,9 @@ struct hvd_launch_spec {
 		const char *file;    /* offer all ranks the function in this file or descriptor; NULL = none */
 		const char *results; /* where the ranks' results go: a file, a pipe, or a descriptor's number */
 	} function;
-	bool dry_run;       /* only show what would be started */
-	bool as_horovodrun; /* called as horovodrun: behave as horovodrun does */
+	const char *preload; /* import these Python modules once on each host; NULL = none */
+	bool dry_run;        /* only show what would be started */
+	bool as_horovodrun;  /* called as horovodrun: behave as horovodrun does */
 
 	/* How many ranks, on which hosts. */
 	struct {

@@ -134,6 +134,7 @@ struct hvd_options {
 	double kill_wait; /* seconds; -1 = not given */
 	bool keep_going;  /* a rank that fails does not end the others: --keep-going, -K0 */
 	char *join_file;
+	char *preload;            /* Python modules, with commas */
 	char *erf;                /* path at which jsrun's resource file is to stay */
 	char *run_func, *results; /* hvd_options_check(): both are given, or none */
 	int launcher;             /* enum hvd_launcher */

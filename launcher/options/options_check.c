@@ -3,6 +3,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/nicspec.h"
+#include "lib/process/python_command.h"
 #include "options_rows.h"
 
 #include <errno.h>
@@ -166,6 +167,23 @@ static int check_function(const struct hvd_options *o, struct hvd_err *err)
 	return 0;
 }
 
+static int check_preload(const struct hvd_options *o, struct hvd_err *err)
+{
+	if (!o->preload)
+		return 0;
+	if (!hvd_python_modules(o->preload)) {
+		hvd_err_set(err, HVD_E_USAGE, "--preload=%.200s is no list of modules", o->preload);
+		return hvd_err_hint(err, "write their names with commas, as in --preload=torch,transformers");
+	}
+	if (!o->selftest && o->command.n && hvd_is_python(o->command.v[0]))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "--preload needs a command that is Python, as in python train.py, not %.200s",
+		    o->selftest    ? "--selftest"
+		    : o->command.n ? o->command.v[0]
+				   : "none");
+	return hvd_err_hint(err, "leave it out, or write the interpreter and its program as the command");
+}
+
 static int check_elastic(const struct hvd_options *o, struct hvd_err *err)
 {
 	if (!hvd_options_elastic(o))
@@ -306,7 +324,7 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
 	    check_function(o, err) || check_discover(o, err) || check_elastic(o, err) || check_async(o, err) ||
-	    check_stacks(o, err) || check_command(o, err))
+	    check_stacks(o, err) || check_command(o, err) || check_preload(o, err))
 		return -1;
 	return hvd_options_check_step(o, err);
 }

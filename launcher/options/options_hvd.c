@@ -31,6 +31,11 @@ static const struct hvd_opt rows[] = {
 	{FLAG("dry-run", RUN, "Show what would be started, and start nothing", dry_run)},
 	{FLAG("selftest", RUN, "Test the network instead of running a command", selftest),
 	 .more = "hvd-selftest(1) tests whether all ranks reach each other"},
+	{TEXT("preload", RUN, "MODULES", "Import these Python modules once on each host, and fork the ranks from there",
+	      preload),
+	 .more = "As in --preload=torch,transformers. Restarts then do not wait for imports. The command must be "
+		 "Python, "
+		 "and the ranks must be started by hvdrun and not by a scheduler. See PRELOADING in hvdrun(1)"},
 	{TEXT("erf", RUN, "FILE", "Write jsrun's explicit resource file here, and keep it", erf),
 	 .more = "With --dry-run the file is for use by hand"},
 	{TEXT("run-func", RUN, "FILE", "Offer all ranks the function in this file, or descriptor", run_func),

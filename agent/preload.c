@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * preload.c - the Python is started with the first rank, and while there may be more ranks there is one, unless it was
+ * given up. It gets one request at a time; the ranks behind that wait in a queue. Whatever happens to it, its end comes
+ * as hvd_preload_reaped(), which decides what is next: so a Python that must go is killed, and nothing else.
+ *
+ *   ABSENT ── the first rank ──► IMPORTING ── ready ──► READY ── it ends ──► IMPORTING, at most MOST_STARTS times
+ *                                    │ ends, refuses, is late                │ is late, sends nonsense
+ *                                    └──────────────────────► GIVEN_UP ◄─────┘  also after hvd_preload_end()
+ */
+#include "preload.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+#include "lib/frameworks/emitted.h"
+#include "lib/process/process_usage.h"
+#include "lib/process/python_command.h"
+#include "preload_wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Modules come from a file system that all hosts may read at the same time. */
+#define IMPORT_SECONDS 300
+#define FORK_SECONDS   30
+#define MOST_STARTS    16
+/* The folder of sitecustomize.py, beside this program. */
+#define FOLDER "preload"
+#define PREFIX "HVD_PRELOAD_"
+
+enum state {
+	ABSENT,
+	IMPORTING,
+	READY,
+	GIVEN_UP,
+};
+
+/* A rank that is to be forked. */
+struct request {
+	void *rank;               /* NULL: it is no longer wanted */
+	int fds[HVD_PRELOAD_FDS]; /* those of the message; -1 once it was sent */
+	int go;                   /* the other end of its pipe */
+	struct request *next;
+};
+
+struct hvd_preload {
+	struct event_base *base;
+	const struct hvd_preload_opts *opts;
+	const struct hvd_log *log;
+	enum state state;
+	pid_t pid; /* 0 = there is none */
+	int socket;
+	struct event *readable, *late;
+	bool asked; /* the first of the queue was sent */
+	struct request *queue;
+	int starts;
+	bool replaced; /* it was killed, since ranks need one with another environment */
+	/* What it is started with, as the first rank. */
+	struct hvd_strv argv, env;
+	cpu_set_t cpus;
+	bool bound, ignore_ends;
+	unsigned long nofile;
+};
+
+/* ---- the queue ---- */
+
+static void free_request(struct request *req)
+{
+	for (int i = 0; i < HVD_PRELOAD_FDS; i++)
+		if (req->fds[i] >= 0)
+			close(req->fds[i]);
+	if (req->go >= 0)
+		close(req->go);
+	free(req);
+}
+
+static struct request *take_first(struct hvd_preload *preload)
+{
+	struct request *req = preload->queue;
+
+	preload->queue = req->next;
+	preload->asked = false;
+	return req;
+}
+
+/* Of the descriptors that a spawned child would have: a copy of that with this number. */
+static int copy_fd(const struct hvd_spawn *sp, int number)
+{
+	int from = number;
+
+	for (int i = 0; i < sp->n_fds; i++)
+		if (sp->child_fd[i] == number)
+			from = sp->parent_fd[i];
+	return from < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : fcntl(from, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
+static struct request *new_request(const struct hvd_spawn *sp, void *rank)
+{
+	struct request *req = hvd_xcalloc(1, sizeof(*req));
+	int ends[2] = {-1, -1};
+	cpu_set_t own;
+	bool ok;
+
+	req->rank = rank;
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		ends[0] = ends[1] = -1;
+	req->go = ends[1];
+	req->fds[0] = hvd_preload_request(sp->cpus                                       ? sp->cpus
+					  : sched_getaffinity(0, sizeof(own), &own) == 0 ? &own
+											 : NULL,
+					  sp->envp, NULL);
+	req->fds[1] = ends[0];
+	for (int number = 0; number <= STDERR_FILENO; number++)
+		req->fds[2 + number] = copy_fd(sp, number);
+	ok = req->go >= 0;
+	for (int i = 0; i < HVD_PRELOAD_FDS; i++)
+		ok = ok && req->fds[i] >= 0;
+	if (ok)
+		return req;
+	free_request(req);
+	return NULL;
+}
+
+/* Have all ranks of the queue started by hvd_spawn(). */
+static void return_all(struct hvd_preload *preload)
+{
+	while (preload->queue) {
+		struct request *req = take_first(preload);
+		void *rank = req->rank;
+
+		free_request(req);
+		if (rank)
+			preload->opts->forked(0, 0, rank);
+	}
+}
+
+/* ---- giving up ---- */
+
+static void disconnect(struct hvd_preload *preload)
+{
+	if (preload->readable)
+		event_free(preload->readable);
+	preload->readable = NULL;
+	if (preload->socket >= 0)
+		close(preload->socket);
+	preload->socket = -1;
+	event_del(preload->late);
+}
+
+static void give_up(struct hvd_preload *preload)
+{
+	preload->state = GIVEN_UP;
+	if (preload->pid > 0)
+		kill(preload->pid, SIGKILL);
+	disconnect(preload);
+	return_all(preload);
+}
+
+static void __attribute__((format(printf, 2, 3))) fail(struct hvd_preload *preload, const char *fmt, ...)
+{
+	char why[HVD_PRELOAD_ANSWER_MAX];
+	va_list ap;
+
+	if (preload->state == GIVEN_UP)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	hvd_warn(preload->log, "%s: ranks start without --preload=%s: %s", preload->opts->host, preload->opts->modules,
+		 why);
+	give_up(preload);
+}
+
+static void wait_until(struct hvd_preload *preload, double seconds)
+{
+	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
+
+	evtimer_add(preload->late, &tv);
+}
+
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_preload *preload = arg;
+
+	(void)fd;
+	(void)what;
+	if (preload->state == IMPORTING)
+		fail(preload, "the modules were not imported within %d s", IMPORT_SECONDS);
+	else
+		fail(preload, "no rank was forked within %d s", FORK_SECONDS);
+}
+
+/* ---- forking ranks ---- */
+
+static void ask_next(struct hvd_preload *preload)
+{
+	struct request *req;
+
+	while (preload->queue && !preload->queue->rank && !preload->asked)
+		free_request(take_first(preload));
+	req = preload->queue;
+	if (!req || preload->asked || preload->state != READY)
+		return;
+	if (hvd_preload_send(preload->socket, req->fds) != 0) {
+		if (preload->pid > 0)
+			kill(preload->pid, SIGKILL);
+		return;
+	}
+	for (int i = 0; i < HVD_PRELOAD_FDS; i++)
+		close(req->fds[i]);
+	memset(req->fds, -1, sizeof(req->fds));
+	preload->asked = true;
+	wait_until(preload, FORK_SECONDS);
+}
+
+static void on_started(struct hvd_preload *preload, const struct hvd_preload_answer *answer)
+{
+	struct hvd_process process;
+	struct request *req;
+
+	if (hvd_process_read(answer->pid, &process) != 0 || process.parent != getpid() ||
+	    process.group != answer->group) {
+		fail(preload, "it says that it has forked process %d, which is no new child of hvd-agent",
+		     (int)answer->pid);
+		return;
+	}
+	event_del(preload->late);
+	req = take_first(preload);
+	if (req->rank) {
+		preload->opts->forked(answer->pid, answer->group, req->rank);
+		if (write(req->go, "g", 1) != 1)
+			kill(answer->pid, SIGKILL);
+	}
+	free_request(req);
+	ask_next(preload);
+}
+
+static void on_not_forked(struct hvd_preload *preload, const char *why)
+{
+	struct request *req = take_first(preload);
+	void *rank = req->rank;
+
+	event_del(preload->late);
+	hvd_verbose(preload->log, "%s: a rank starts without --preload: %s", preload->opts->host, why);
+	free_request(req);
+	if (rank)
+		preload->opts->forked(0, 0, rank);
+	ask_next(preload);
+}
+
+static void on_answer(struct hvd_preload *preload, const char *text)
+{
+	struct hvd_preload_answer answer;
+	struct hvd_err why = {0};
+
+	if (hvd_preload_answer_parse(text, &answer, &why) != 0) {
+		fail(preload, "%s", why.msg);
+	} else if (answer.word == HVD_PRELOAD_REFUSED) {
+		fail(preload, "%s", answer.why);
+	} else if ((answer.word == HVD_PRELOAD_READY) != (preload->state == IMPORTING) ||
+		   (preload->state == READY && !preload->asked)) {
+		fail(preload, "it has sent an answer to nothing");
+	} else if (answer.word == HVD_PRELOAD_READY) {
+		event_del(preload->late);
+		preload->state = READY;
+		hvd_verbose(preload->log, "%s: process %d has imported %s", preload->opts->host, (int)preload->pid,
+			    preload->opts->modules);
+		ask_next(preload);
+	} else if (answer.word == HVD_PRELOAD_STARTED) {
+		on_started(preload, &answer);
+	} else {
+		on_not_forked(preload, answer.why);
+	}
+}
+
+/* What recv(2) returns. */
+static ssize_t read_answer(struct hvd_preload *preload)
+{
+	char text[HVD_PRELOAD_ANSWER_MAX];
+	ssize_t n = recv(preload->socket, text, sizeof(text) - 1, MSG_DONTWAIT);
+
+	if (n > 0) {
+		text[n] = '\0';
+		on_answer(preload, text);
+	}
+	return n;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_preload *preload = arg;
+	ssize_t n = read_answer(preload);
+
+	(void)fd;
+	(void)what;
+	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+		return;
+	/* It is ending, or a module has closed its socket. */
+	event_del(preload->readable);
+	if (preload->pid > 0)
+		kill(preload->pid, SIGKILL);
+}
+
+/* ---- starting the Python ---- */
+
+/* The folder of sitecustomize.py. The caller frees it. */
+static char *find_folder(struct hvd_err *err)
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	hvd_cleanup_free char *file = NULL;
+	char *slash;
+
+	if (n <= 0) {
+		hvd_err_sys(err, "cannot find hvd-agent's own folder");
+		return NULL;
+	}
+	self[n] = '\0';
+	slash = strrchr(self, '/');
+	*slash = '\0';
+	file = hvd_xasprintf("%s/" FOLDER "/sitecustomize.py", self);
+	if (access(file, R_OK) != 0) {
+		hvd_err_sys(err, "cannot read %s", file);
+		return NULL;
+	}
+	return hvd_xasprintf("%s/" FOLDER, self);
+}
+
+/* Variables that Python, or a library that it loads, reads before the program begins. */
+static bool read_at_start(const char *name)
+{
+	return strcmp(name, "OMP_NUM_THREADS") == 0 || strncmp(name, "PYTHON", 6) == 0;
+}
+
+/* The environment in which the modules are imported: the rank's, without what tells it from other ranks. */
+static void common_env(char *const *envp, struct hvd_strv *env)
+{
+	hvd_strv_free(env);
+	hvd_strv_add_all(env, envp);
+	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
+		if (!read_at_start(e->name))
+			hvd_env_unset(env, e->name);
+	hvd_env_unset(env, "TORCHELASTIC_ERROR_FILE");
+}
+
+static void add_folder(struct hvd_strv *env, const char *folder)
+{
+	const char *path = hvd_env_get(env, "PYTHONPATH");
+	hvd_cleanup_free char *all = hvd_xasprintf("%s%s%s", folder, path && *path ? ":" : "", path ? path : "");
+
+	hvd_env_set(env, "PYTHONPATH", all);
+}
+
+static int spawn_python(struct hvd_preload *preload, const char *folder, const int ends[2], struct hvd_err *err)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
+	hvd_cleanup_close int block = hvd_preload_environ(preload->env.v, err);
+	struct hvd_spawn sp = {.path = preload->argv.v[0],
+			       .argv = preload->argv.v,
+			       .parent_death_signal = SIGKILL,
+			       .new_group = 1,
+			       .ignore_ends = preload->ignore_ends,
+			       .ignore_user = 1,
+			       .nofile = preload->nofile,
+			       .cpus = preload->bound ? &preload->cpus : NULL};
+
+	if (block < 0)
+		return -1;
+	hvd_strv_add_all(&env, preload->env.v);
+	add_folder(&env, folder);
+	hvd_env_set(&env, PREFIX "MODULES", preload->opts->modules);
+	hvd_env_setf(&env, PREFIX "FD", "%d", ends[1]);
+	hvd_env_setf(&env, PREFIX "ENVIRON_FD", "%d", block);
+	sp.envp = env.v;
+	hvd_spawn_fd(&sp, -1, STDIN_FILENO);
+	hvd_spawn_fd(&sp, STDERR_FILENO, STDOUT_FILENO);
+	hvd_spawn_fd(&sp, ends[1], ends[1]);
+	hvd_spawn_fd(&sp, block, block);
+	if (preload->opts->key_fd)
+		hvd_spawn_fd(&sp, preload->opts->key_fd, preload->opts->key_fd);
+	preload->pid = hvd_spawn(&sp, err);
+	if (preload->pid > 0)
+		return 0;
+	preload->pid = 0;
+	return -1;
+}
+
+static int start(struct hvd_preload *preload, struct hvd_err *err)
+{
+	hvd_cleanup_free char *folder = find_folder(err);
+	int ends[2], rc;
+
+	if (!folder)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+		return hvd_err_sys(err, "cannot make a socket");
+	rc = spawn_python(preload, folder, ends, err);
+	close(ends[1]);
+	if (rc != 0) {
+		close(ends[0]);
+		return -1;
+	}
+	preload->starts++;
+	preload->state = IMPORTING;
+	preload->socket = ends[0];
+	preload->readable = event_new(preload->base, ends[0], EV_READ | EV_PERSIST, on_readable, preload);
+	event_add(preload->readable, NULL);
+	wait_until(preload, IMPORT_SECONDS);
+	return 0;
+}
+
+/* OpenMP's libraries read these when they are loaded, with the CPUs that the process has then. */
+static const char *binds_threads(const struct hvd_spawn *sp)
+{
+	static const char *const names[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"};
+
+	for (size_t i = 0; sp->cpus && i < sizeof(names) / sizeof(names[0]); i++)
+		if (hvd_envp_get(sp->envp, names[i]))
+			return names[i];
+	return NULL;
+}
+
+/* Keep what the Python is started with, from that of the host's first rank. */
+static void keep_start(struct hvd_preload *preload, const struct hvd_spawn *sp)
+{
+	preload->bound = sp->cpus;
+	if (sp->cpus)
+		preload->cpus = *sp->cpus;
+	preload->ignore_ends = sp->ignore_ends;
+	preload->nofile = sp->nofile;
+	common_env(sp->envp, &preload->env);
+	hvd_strv_free(&preload->argv);
+	hvd_strv_add(&preload->argv, sp->argv[0]);
+	hvd_python_options(sp->argv, &preload->argv);
+	hvd_strv_add(&preload->argv, "-c");
+	hvd_strv_add(&preload->argv, "");
+	hvd_strv_add_all(&preload->argv, sp->argv);
+}
+
+static void begin(struct hvd_preload *preload, const struct hvd_spawn *sp)
+{
+	const char *name = binds_threads(sp);
+	struct hvd_err why = {0};
+
+	keep_start(preload, sp);
+	if (name)
+		fail(preload, "%s is set, which is read when a module is imported, and ranks have CPUs of their own",
+		     name);
+	else if (start(preload, &why) != 0)
+		fail(preload, "%s", why.msg);
+}
+
+/* ---- interface ---- */
+
+/* Would the rank find another value of something that is read at the start? */
+static bool fits(const struct hvd_preload *preload, const struct hvd_spawn *sp)
+{
+	const char *has = hvd_env_get(&preload->env, "OMP_NUM_THREADS");
+	const char *wants = hvd_envp_get(sp->envp, "OMP_NUM_THREADS");
+
+	return !has == !wants && (!has || strcmp(has, wants) == 0);
+}
+
+bool hvd_preload_rank(struct hvd_preload *preload, const struct hvd_spawn *sp, bool first, void *rank)
+{
+	struct request *req, **at = &preload->queue;
+
+	if (preload->state == ABSENT)
+		begin(preload, sp);
+	if (preload->state == GIVEN_UP)
+		return false;
+	if (!fits(preload, sp) && first && preload->state == READY && !preload->queue) {
+		/* The host has another number of ranks than before. */
+		keep_start(preload, sp);
+		disconnect(preload);
+		preload->state = IMPORTING;
+		preload->replaced = true;
+		kill(preload->pid, SIGKILL);
+	}
+	req = fits(preload, sp) ? new_request(sp, rank) : NULL;
+	if (!req) {
+		hvd_verbose(preload->log, "%s: a rank starts without --preload: %s", preload->opts->host,
+			    fits(preload, sp) ? "too few descriptors"
+					      : "its OMP_NUM_THREADS is not that of the host's first rank");
+		return false;
+	}
+	while (*at)
+		at = &(*at)->next;
+	*at = req;
+	ask_next(preload);
+	return true;
+}
+
+void hvd_preload_forget(struct hvd_preload *preload, const void *rank)
+{
+	for (struct request *req = preload->queue; req; req = req->next)
+		if (req->rank == rank)
+			req->rank = NULL;
+}
+
+static void on_end(struct hvd_preload *preload, int status)
+{
+	struct hvd_err why = {0};
+	bool again = preload->replaced || (preload->state == READY && preload->starts < MOST_STARTS);
+	char text[64];
+
+	if (!again && preload->state == IMPORTING && status == 0) {
+		fail(preload, "Python did not read hvd-agent's sitecustomize.py (does the command have -E, -I or -S?)");
+	} else if (!again) {
+		fail(preload, "Python has ended: %s", hvd_status_text(status, text, sizeof(text)));
+	} else {
+		disconnect(preload);
+		if (!preload->replaced)
+			return_all(preload);
+		preload->replaced = false;
+		if (start(preload, &why) != 0)
+			fail(preload, "%s", why.msg);
+	}
+}
+
+void hvd_preload_reaped(struct hvd_preload *preload, pid_t pid, int status)
+{
+	if (!preload || pid != preload->pid)
+		return;
+	preload->pid = 0;
+	/* It may have said why it ends. */
+	while (preload->socket >= 0 && read_answer(preload) > 0)
+		;
+	if (preload->state != GIVEN_UP)
+		on_end(preload, status);
+}
+
+void hvd_preload_end(struct hvd_preload *preload)
+{
+	if (preload && preload->state != GIVEN_UP)
+		give_up(preload);
+}
+
+struct hvd_preload *hvd_preload_create(struct event_base *base, const struct hvd_preload_opts *opts,
+				       const struct hvd_log *log)
+{
+	struct hvd_preload *preload = hvd_xcalloc(1, sizeof(*preload));
+
+	preload->base = base;
+	preload->opts = opts;
+	preload->log = log;
+	preload->socket = -1;
+	preload->late = evtimer_new(base, on_late, preload);
+	return preload;
+}
+
+void hvd_preload_destroy(struct hvd_preload *preload)
+{
+	if (!preload)
+		return;
+	for (struct request *req = preload->queue; req; req = req->next)
+		req->rank = NULL;
+	if (preload->state != GIVEN_UP)
+		give_up(preload);
+	event_free(preload->late);
+	hvd_strv_free(&preload->argv);
+	hvd_strv_free(&preload->env);
+	free(preload);
+}
