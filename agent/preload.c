@@ -10,16 +10,13 @@
  */
 #include "preload.h"
 
-#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "lib/frameworks/emitted.h"
 #include "lib/process/process_usage.h"
-#include "lib/process/python_command.h"
+#include "preload_python.h"
 #include "preload_wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,9 +29,6 @@
 #define IMPORT_SECONDS 300
 #define FORK_SECONDS   30
 #define MOST_STARTS    16
-/* The folder of sitecustomize.py, beside this program. */
-#define FOLDER "preload"
-#define PREFIX "HVD_PRELOAD_"
 
 enum state {
 	ABSENT,
@@ -63,11 +57,7 @@ struct hvd_preload {
 	struct request *queue;
 	int starts;
 	bool replaced; /* it was killed, since ranks need one with another environment */
-	/* What it is started with, as the first rank. */
-	struct hvd_strv argv, env;
-	cpu_set_t cpus;
-	bool bound, ignore_ends;
-	unsigned long nofile;
+	struct hvd_preload_python python;
 };
 
 /* ---- the queue ---- */
@@ -144,6 +134,13 @@ static void return_all(struct hvd_preload *preload)
 
 /* ---- giving up ---- */
 
+/* It leads a process group: a wrapper may have started it as a child. */
+static void kill_python(const struct hvd_preload *preload)
+{
+	if (preload->pid > 0)
+		kill(-preload->pid, SIGKILL);
+}
+
 static void disconnect(struct hvd_preload *preload)
 {
 	if (preload->readable)
@@ -158,8 +155,7 @@ static void disconnect(struct hvd_preload *preload)
 static void give_up(struct hvd_preload *preload)
 {
 	preload->state = GIVEN_UP;
-	if (preload->pid > 0)
-		kill(preload->pid, SIGKILL);
+	kill_python(preload);
 	disconnect(preload);
 	return_all(preload);
 }
@@ -210,8 +206,7 @@ static void ask_next(struct hvd_preload *preload)
 	if (!req || preload->asked || preload->state != READY)
 		return;
 	if (hvd_preload_send(preload->socket, req->fds) != 0) {
-		if (preload->pid > 0)
-			kill(preload->pid, SIGKILL);
+		kill_python(preload);
 		return;
 	}
 	for (int i = 0; i < HVD_PRELOAD_FDS; i++)
@@ -305,191 +300,66 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		return;
 	/* It is ending, or a module has closed its socket. */
 	event_del(preload->readable);
-	if (preload->pid > 0)
-		kill(preload->pid, SIGKILL);
+	kill_python(preload);
 }
 
 /* ---- starting the Python ---- */
 
-/* The folder of sitecustomize.py. The caller frees it. */
-static char *find_folder(struct hvd_err *err)
+static void start(struct hvd_preload *preload)
 {
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	hvd_cleanup_free char *file = NULL;
-	char *slash;
+	const struct hvd_preload_opts *opts = preload->opts;
+	struct hvd_err why = {0};
+	pid_t pid = hvd_preload_python_start(&preload->python, opts->modules, opts->key_fd, &preload->socket, &why);
 
-	if (n <= 0) {
-		hvd_err_sys(err, "cannot find hvd-agent's own folder");
-		return NULL;
+	if (pid < 0) {
+		fail(preload, "%s", why.msg);
+		return;
 	}
-	self[n] = '\0';
-	slash = strrchr(self, '/');
-	*slash = '\0';
-	file = hvd_xasprintf("%s/" FOLDER "/sitecustomize.py", self);
-	if (access(file, R_OK) != 0) {
-		hvd_err_sys(err, "cannot read %s", file);
-		return NULL;
-	}
-	return hvd_xasprintf("%s/" FOLDER, self);
-}
-
-/* Variables that Python, or a library that it loads, reads before the program begins. */
-static bool read_at_start(const char *name)
-{
-	return strcmp(name, "OMP_NUM_THREADS") == 0 || strncmp(name, "PYTHON", 6) == 0;
-}
-
-/* The environment in which the modules are imported: the rank's, without what tells it from other ranks. */
-static void common_env(char *const *envp, struct hvd_strv *env)
-{
-	hvd_strv_free(env);
-	hvd_strv_add_all(env, envp);
-	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
-		if (!read_at_start(e->name))
-			hvd_env_unset(env, e->name);
-	hvd_env_unset(env, "TORCHELASTIC_ERROR_FILE");
-}
-
-static void add_folder(struct hvd_strv *env, const char *folder)
-{
-	const char *path = hvd_env_get(env, "PYTHONPATH");
-	hvd_cleanup_free char *all = hvd_xasprintf("%s%s%s", folder, path && *path ? ":" : "", path ? path : "");
-
-	hvd_env_set(env, "PYTHONPATH", all);
-}
-
-static int spawn_python(struct hvd_preload *preload, const char *folder, const int ends[2], struct hvd_err *err)
-{
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
-	hvd_cleanup_close int block = hvd_preload_environ(preload->env.v, err);
-	struct hvd_spawn sp = {.path = preload->argv.v[0],
-			       .argv = preload->argv.v,
-			       .parent_death_signal = SIGKILL,
-			       .new_group = 1,
-			       .ignore_ends = preload->ignore_ends,
-			       .ignore_user = 1,
-			       .nofile = preload->nofile,
-			       .cpus = preload->bound ? &preload->cpus : NULL};
-
-	if (block < 0)
-		return -1;
-	hvd_strv_add_all(&env, preload->env.v);
-	add_folder(&env, folder);
-	hvd_env_set(&env, PREFIX "MODULES", preload->opts->modules);
-	hvd_env_setf(&env, PREFIX "FD", "%d", ends[1]);
-	hvd_env_setf(&env, PREFIX "ENVIRON_FD", "%d", block);
-	sp.envp = env.v;
-	hvd_spawn_fd(&sp, -1, STDIN_FILENO);
-	hvd_spawn_fd(&sp, STDERR_FILENO, STDOUT_FILENO);
-	hvd_spawn_fd(&sp, ends[1], ends[1]);
-	hvd_spawn_fd(&sp, block, block);
-	if (preload->opts->key_fd)
-		hvd_spawn_fd(&sp, preload->opts->key_fd, preload->opts->key_fd);
-	preload->pid = hvd_spawn(&sp, err);
-	if (preload->pid > 0)
-		return 0;
-	preload->pid = 0;
-	return -1;
-}
-
-static int start(struct hvd_preload *preload, struct hvd_err *err)
-{
-	hvd_cleanup_free char *folder = find_folder(err);
-	int ends[2], rc;
-
-	if (!folder)
-		return -1;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-		return hvd_err_sys(err, "cannot make a socket");
-	rc = spawn_python(preload, folder, ends, err);
-	close(ends[1]);
-	if (rc != 0) {
-		close(ends[0]);
-		return -1;
-	}
+	preload->pid = pid;
 	preload->starts++;
 	preload->state = IMPORTING;
-	preload->socket = ends[0];
-	preload->readable = event_new(preload->base, ends[0], EV_READ | EV_PERSIST, on_readable, preload);
+	preload->readable = event_new(preload->base, preload->socket, EV_READ | EV_PERSIST, on_readable, preload);
 	event_add(preload->readable, NULL);
 	wait_until(preload, IMPORT_SECONDS);
-	return 0;
-}
-
-/* OpenMP's libraries read these when they are loaded, with the CPUs that the process has then. */
-static const char *binds_threads(const struct hvd_spawn *sp)
-{
-	static const char *const names[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"};
-
-	for (size_t i = 0; sp->cpus && i < sizeof(names) / sizeof(names[0]); i++)
-		if (hvd_envp_get(sp->envp, names[i]))
-			return names[i];
-	return NULL;
-}
-
-/* Keep what the Python is started with, from that of the host's first rank. */
-static void keep_start(struct hvd_preload *preload, const struct hvd_spawn *sp)
-{
-	preload->bound = sp->cpus;
-	if (sp->cpus)
-		preload->cpus = *sp->cpus;
-	preload->ignore_ends = sp->ignore_ends;
-	preload->nofile = sp->nofile;
-	common_env(sp->envp, &preload->env);
-	hvd_strv_free(&preload->argv);
-	hvd_strv_add(&preload->argv, sp->argv[0]);
-	hvd_python_options(sp->argv, &preload->argv);
-	hvd_strv_add(&preload->argv, "-c");
-	hvd_strv_add(&preload->argv, "");
-	hvd_strv_add_all(&preload->argv, sp->argv);
 }
 
 static void begin(struct hvd_preload *preload, const struct hvd_spawn *sp)
 {
-	const char *name = binds_threads(sp);
-	struct hvd_err why = {0};
+	const char *name = hvd_preload_python_obstacle(sp);
 
-	keep_start(preload, sp);
+	hvd_preload_python_keep(&preload->python, sp);
 	if (name)
 		fail(preload, "%s is set, which is read when a module is imported, and ranks have CPUs of their own",
 		     name);
-	else if (start(preload, &why) != 0)
-		fail(preload, "%s", why.msg);
+	else
+		start(preload);
 }
 
 /* ---- interface ---- */
 
-/* Would the rank find another value of something that is read at the start? */
-static bool fits(const struct hvd_preload *preload, const struct hvd_spawn *sp)
-{
-	const char *has = hvd_env_get(&preload->env, "OMP_NUM_THREADS");
-	const char *wants = hvd_envp_get(sp->envp, "OMP_NUM_THREADS");
-
-	return !has == !wants && (!has || strcmp(has, wants) == 0);
-}
-
 bool hvd_preload_rank(struct hvd_preload *preload, const struct hvd_spawn *sp, bool first, void *rank)
 {
 	struct request *req, **at = &preload->queue;
+	bool fits;
 
 	if (preload->state == ABSENT)
 		begin(preload, sp);
 	if (preload->state == GIVEN_UP)
 		return false;
-	if (!fits(preload, sp) && first && preload->state == READY && !preload->queue) {
+	fits = hvd_preload_python_fits(&preload->python, sp);
+	if (!fits && first && preload->state == READY && !preload->queue) {
 		/* The host has another number of ranks than before. */
-		keep_start(preload, sp);
+		hvd_preload_python_keep(&preload->python, sp);
 		disconnect(preload);
 		preload->state = IMPORTING;
 		preload->replaced = true;
-		kill(preload->pid, SIGKILL);
+		kill_python(preload);
 	}
-	req = fits(preload, sp) ? new_request(sp, rank) : NULL;
+	fits = hvd_preload_python_fits(&preload->python, sp);
+	req = fits ? new_request(sp, rank) : NULL;
 	if (!req) {
 		hvd_verbose(preload->log, "%s: a rank starts without --preload: %s", preload->opts->host,
-			    fits(preload, sp) ? "too few descriptors"
-					      : "its OMP_NUM_THREADS is not that of the host's first rank");
+			    fits ? "too few descriptors" : "its OMP_NUM_THREADS is not that of the host's first rank");
 		return false;
 	}
 	while (*at)
@@ -508,7 +378,6 @@ void hvd_preload_forget(struct hvd_preload *preload, const void *rank)
 
 static void on_end(struct hvd_preload *preload, int status)
 {
-	struct hvd_err why = {0};
 	bool again = preload->replaced || (preload->state == READY && preload->starts < MOST_STARTS);
 	char text[64];
 
@@ -521,8 +390,8 @@ static void on_end(struct hvd_preload *preload, int status)
 		if (!preload->replaced)
 			return_all(preload);
 		preload->replaced = false;
-		if (start(preload, &why) != 0)
-			fail(preload, "%s", why.msg);
+		if (preload->state != GIVEN_UP) /* a job of fixed size has all of its ranks now */
+			start(preload);
 	}
 }
 
@@ -566,7 +435,6 @@ void hvd_preload_destroy(struct hvd_preload *preload)
 	if (preload->state != GIVEN_UP)
 		give_up(preload);
 	event_free(preload->late);
-	hvd_strv_free(&preload->argv);
-	hvd_strv_free(&preload->env);
+	hvd_preload_python_clear(&preload->python);
 	free(preload);
 }

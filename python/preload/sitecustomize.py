@@ -93,7 +93,7 @@ class _Preloader(object):
         try:
             self.socket.send(text.encode("utf-8", "backslashreplace")[: self.TEXT_MAX])
         except OSError:
-            self.os._exit(0)  # hvd-agent has ended
+            self.os._exit(1)  # hvd-agent has ended
 
     def _refuse(self, why):
         self._tell("refused " + why)
@@ -260,7 +260,7 @@ class _Preloader(object):
                 if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                     fds.frombytes(body[: len(body) - len(body) % fds.itemsize])
             if not data:
-                self.os._exit(0)  # hvd-agent has ended
+                self.os._exit(1)  # hvd-agent has ended
             if len(fds) != 5:
                 self._refuse("a request came without its descriptors")
             try:
