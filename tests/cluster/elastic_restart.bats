@@ -95,6 +95,34 @@ memory() {
     exits 0
 }
 
+rank_names() { as_root "$1" pgrep -u alice -fc '^python3 ./restart_worker.py work$'; }
+
+@test "--preload: ranks of all generations are forked on each host, and seen as ranks" {
+    local job
+    begin on_login salloc -Q -N2 --ntasks-per-node=2 --no-kill hvdrun --max-restarts 1 --hvd-verbose --preload=json,socket \
+        python3 ./restart_worker.py work
+    works_as "size 4 rank 0 on hvdn1 local 0/2 restarts 0" "size 4 rank 1 on hvdn1 local 1/2 restarts 0" \
+        "size 4 rank 2 on hvdn2 local 0/2 restarts 0" "size 4 rank 3 on hvdn2 local 1/2 restarts 0"
+    says_times 10 2 "has imported json,socket"
+    as_root hvdn2 pgrep -u alice -x hvd-preload
+    [[ $(rank_names hvdn2) -eq 2 ]]
+    job=$(on_login squeue -h -u alice -o %A)
+    run on_login hvdrun --stacks "$job"
+    exits 0
+    has "4 ranks"
+    has_not "hvd-preload"
+    kill_rank hvdn2 3
+    works_as "size 4 rank 0 on hvdn1 local 0/2 restarts 1" "size 4 rank 1 on hvdn1 local 1/2 restarts 1" \
+        "size 4 rank 2 on hvdn2 local 0/2 restarts 1" "size 4 rank 3 on hvdn2 local 1/2 restarts 1"
+    stop
+    ended 30
+    exits 0
+    has_not "without --preload" "error"
+    [[ $(grep -c "has imported" <<<"$output") -eq 2 ]]
+    run -2 on_login hvdrun -N2 --preload=json python3 ./restart_worker.py work
+    has "--preload cannot be used here: srun starts the ranks" "with --max-restarts in a Slurm job"
+}
+
 @test "on nodes of the job's own all ranks meet at the host of rank 0, also when that is another one" {
     local n first second
     first=$(cluster addr hvdn1 ib0)

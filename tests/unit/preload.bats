@@ -68,7 +68,7 @@ rank_text() { grep -vE '^ *(hvdrun|hvd-agent)\b|^  ' "$1"; grep -E '^  [A-Z]|^  
 
 @test "exits, exceptions, signals and what comes at the end are those of a plain start" {
 	local how
-	for how in raise text code interrupt kill stack thread warn; do
+	for how in raise text code interrupt kill stack thread spawn warn; do
 		echo "how: $how"
 		both -np 1 "$PY" probe.py "$how"
 		grep -qx "not flushed" forked.out || [[ $how == kill ]]

@@ -109,10 +109,17 @@ def deep(how):
         import time
 
         threading.Thread(target=lambda: (time.sleep(0.2), print("thread", flush=True))).start()
+    if how == "spawn":
+        import multiprocessing
+
+        process = multiprocessing.get_context("spawn").Process(target=print, args=("spawned",))
+        process.start()
+        process.join()
     if how == "warn":
         import warnings
 
         warnings.warn("a warning", stacklevel=3)
 
 
-deep(sys.argv[1] if len(sys.argv) > 1 else "")
+if __name__ == "__main__":
+    deep(sys.argv[1] if len(sys.argv) > 1 else "")
