@@ -15,6 +15,7 @@
 #include "preload_python.h"
 #include "preload_wire.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -96,6 +97,7 @@ static struct request *new_request(const struct hvd_spawn *sp, void *rank)
 {
 	struct request *req = hvd_xcalloc(1, sizeof(*req));
 	int ends[2] = {-1, -1};
+	const cpu_set_t *cpus = sp->cpus;
 	cpu_set_t own;
 	bool ok;
 
@@ -103,10 +105,10 @@ static struct request *new_request(const struct hvd_spawn *sp, void *rank)
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		ends[0] = ends[1] = -1;
 	req->go = ends[1];
-	req->fds[0] = hvd_preload_request(sp->cpus                                       ? sp->cpus
-					  : sched_getaffinity(0, sizeof(own), &own) == 0 ? &own
-											 : NULL,
-					  sp->envp, NULL);
+	/* The Python may be bound. */
+	if (!cpus && sched_getaffinity(0, sizeof(own), &own) == 0)
+		cpus = &own;
+	req->fds[0] = hvd_preload_request(cpus, sp->envp, NULL);
 	req->fds[1] = ends[0];
 	for (int number = 0; number <= STDERR_FILENO; number++)
 		req->fds[2 + number] = copy_fd(sp, number);
@@ -342,6 +344,9 @@ bool hvd_preload_rank(struct hvd_preload *preload, const struct hvd_spawn *sp, b
 	struct request *req, **at = &preload->queue;
 	bool fits;
 
+	/* What else hvd_spawn() can do would have to be done in sitecustomize.py, too. */
+	assert(sp->group && !sp->root_fd && !sp->cwd && !sp->keep_fds && !sp->new_session &&
+	       sp->parent_death_signal == SIGKILL);
 	if (preload->state == ABSENT)
 		begin(preload, sp);
 	if (preload->state == GIVEN_UP)

@@ -7,6 +7,8 @@
  * pays nothing for it. The child has default signal dispositions, an empty signal mask, and only the descriptors that
  * were asked for. If the exec fails, its errno comes back through a close-on-exec pipe, and the caller gets an error.
  *
+ * The exception are ranks of hvdrun --preload, which a Python forks, in the same way (agent/preload.h).
+ *
  * Uses nothing but libc: the SPANK plugin links it too.
  */
 #ifndef HVD_SPAWN_H

@@ -37,6 +37,13 @@ class _Preloader(object):
         self.fd = int(os.environ.pop("HVD_PRELOAD_FD"))
         os.set_inheritable(self.fd, False)
         self._connect()
+        try:
+            self._begin()
+        except BaseException as e:
+            self._refuse("Python cannot fork ranks: {!r}".format(e))
+
+    def _begin(self):
+        os = self.os
         self.modules = os.environ.pop("HVD_PRELOAD_MODULES")
         block = int(os.environ.pop("HVD_PRELOAD_ENVIRON_FD"))
         self.started_with = self._parse(os.pread(block, self.REQUEST_MAX, 0))
@@ -102,23 +109,21 @@ class _Preloader(object):
     # ---- the modules ----
 
     def _find_others(self):
-        """Runs the sitecustomize that this file has hidden. Returns whether there is one."""
+        """Runs the sitecustomize that this file has hidden. Returns what its import raises; None: nothing."""
         from importlib.machinery import PathFinder
         from importlib.util import module_from_spec
 
         del sys.modules["sitecustomize"]
         spec = PathFinder.find_spec("sitecustomize")
         if spec is None or spec.loader is None:
-            return False
+            return ImportError("there is no sitecustomize", name="sitecustomize")
         sys.modules["sitecustomize"] = module_from_spec(spec)
         try:
             spec.loader.exec_module(sys.modules["sitecustomize"])
-        except ImportError as e:
-            if e.name != "sitecustomize":
-                raise
+        except BaseException as e:
             sys.modules.pop("sitecustomize", None)
-            return False
-        return True
+            return e
+        return None
 
     def _programs_folder(self):
         """Where the program will look for modules first."""
@@ -376,8 +381,7 @@ class _Preloader(object):
         if torch is not None and hasattr(torch, "default_generator"):
             torch.default_generator.seed()
 
-    def run(self):
-        """Returns in each rank, whether there is a sitecustomize of the user's or the site's."""
+    def _preload(self):
         try:
             self._libc()
         except ImportError as e:
@@ -385,14 +389,25 @@ class _Preloader(object):
         self._oom_first()
         self._show(b"hvd-preload\0" + self.os.fsencode(self.modules) + b"\0", b"")
         self.libc.prctl(self.PR_SET_NAME, self.ctypes.c_char_p(b"hvd-preload"))
-        others = self._find_others()
+        raised = self._find_others()
         self._import_all()
         sys.stdout.flush()
         sys.stderr.flush()
         self._tell("ready")
-        self._serve()
-        return others
+        return raised
+
+    def run(self):
+        """Returns in each rank; what the import of the user's or the site's sitecustomize raises, or None."""
+        try:
+            raised = self._preload()
+            self._serve()
+        except BaseException as e:
+            # Python would go on to the program here, too.
+            self._refuse("Python cannot fork ranks: {!r}".format(e))
+        return raised
 
 
-if "HVD_PRELOAD_FD" in __import__("os").environ and not _Preloader().run():
-    raise ImportError("there is no sitecustomize", name="sitecustomize")
+if "HVD_PRELOAD_FD" in __import__("os").environ:
+    _raised = _Preloader().run()
+    if _raised is not None:
+        raise _raised

@@ -11,7 +11,9 @@
 #   scale   128 ranks on 16 nodes that import nothing, each of which comes to the store, publishes an address and reads
 #           everybody's (store_rank.c), next to ranks that do nothing
 #   restart from the death of one of 4 ranks on 2 nodes until all have been started anew (restart_times.py)
-# WHAT="start again restart scale" selects. Needs PyTorch (tests/peers/install.sh --torch), root and Slurm.
+#   preload the same with ranks that import PyTorch and do an allreduce, with and without --preload=torch; and the first
+#           start
+# WHAT="start again restart preload scale" selects. Needs PyTorch (tests/peers/install.sh --torch), root and Slurm.
 set -euo pipefail
 
 PEERS=--torch
@@ -58,6 +60,13 @@ restart() {
 		"torchrun (c10d)=$(torchrun 2 2) --max-restarts=1"
 }
 
+preload() {
+	local hvdrun="hvdrun --max-restarts=1 -np 4"
+	echo "== one of 4 ranks on 2 nodes is killed: until the first and the last have done an allreduce again"
+	on_login salloc -Q -N2 -n4 --no-kill python3 "$BENCH/restart_times.py" --torch "${ROUNDS:-5}" 4 "$PY" \
+		"hvdrun=$hvdrun" "hvdrun, preload=$hvdrun --preload=torch"
+}
+
 scale() {
 	local step="-N16 -n128 --ntasks-per-node=8 --overcommit --overlap"
 	echo "== 128 ranks on 16 nodes: all come to the store and read everybody's address"
@@ -70,9 +79,9 @@ scale() {
 }
 
 bench_cluster
-for what in ${WHAT:-start again restart scale}; do
+for what in ${WHAT:-start again restart preload scale}; do
 	case $what in
-	start | again | restart | scale) $what ;;
-	*) echo "bench_torch: WHAT is start, again, restart, scale or several" >&2 && exit 2 ;;
+	start | again | restart | preload | scale) $what ;;
+	*) echo "bench_torch: WHAT is start, again, restart, preload, scale or several" >&2 && exit 2 ;;
 	esac
 done

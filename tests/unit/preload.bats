@@ -83,6 +83,12 @@ rank_text() { grep -vE '^ *(hvdrun|hvd-agent)\b|^  ' "$1"; grep -E '^  [A-Z]|^  
 	chmod +x bin/python3
 	PYTHONPATH=$PWD/site both -np 1 "$PY" probe.py
 	grep -q "^sitecustomize = $PWD/site/sitecustomize.py" forked.out
+	# Its own error is that of each rank, and the program runs once.
+	mkdir broken
+	echo 'raise ValueError("broken")' >broken/sitecustomize.py
+	PYTHONPATH=$PWD/broken both -np 1 "$PY" probe.py
+	grep -q "ValueError: broken" forked.err
+	[[ $(grep -c '^argv' forked.out) -eq 1 ]]
 	SHOWN=by_name PATH=$PWD/bin:$PATH both -np 1 python3 probe.py
 	grep -q "WRAPPED=:1'" forked.out
 	(unset LANG LC_ALL LC_CTYPE && both -np 1 "$PY" probe.py)
@@ -112,7 +118,9 @@ generations() {
 	echo 'open("imports", "a").write("x\n")' >noted.py
 	cat >train.py <<-'END'
 		import noted, os, signal, time
-		print("generation", os.environ["TORCHELASTIC_RESTART_COUNT"], "rank", os.environ["RANK"], flush=True)
+		text = "threads %s generation %s rank %s\n"
+		env = os.environ
+		os.write(1, (text % ("OMP_NUM_THREADS" in env, env["TORCHELASTIC_RESTART_COUNT"], env["RANK"])).encode())
 		while not os.path.exists("go" + os.environ["TORCHELASTIC_RESTART_COUNT"]):
 		    time.sleep(0.02)
 		if os.environ["TORCHELASTIC_RESTART_COUNT"] != "2" and os.environ["RANK"] == "0":
@@ -169,6 +177,8 @@ without() {
 	mkdir torch
 	printf 'class cuda:\n    def is_initialized():\n        return True\n' >torch/__init__.py
 	MODULES=torch without "importing torch initializes the GPU" "$PY" ran.py
+	echo 'import os; os.fork = None' >spoils.py
+	MODULES=spoils without "Python cannot fork ranks: TypeError" "$PY" ran.py
 	echo 'import os; os._exit(3)' >leaves.py
 	MODULES=leaves without "Python has ended: exit code 3" "$PY" ran.py
 	echo 'import os; os.closerange(3, 100)' >closes.py
@@ -237,4 +247,31 @@ gone() { ! kill -0 "$1" 2>/dev/null; }
 	kill -TERM "$PID"
 	ended 10
 	wait_for 10 gone "$forker"
+}
+
+@test "a host gets another number of ranks: a Python with their number of threads forks them" {
+	generations
+	unset OMP_NUM_THREADS
+	echo localhost:2 >hosts
+	printf '#!/bin/sh\ncat %q\n' "$PWD/hosts" >discover
+	chmod +x discover
+	begin "$HVDRUN" -np 2 --min-np=1 --max-restarts=1 --host-discovery-script=./discover --hvd-verbose --preload=noted \
+		"$PY" train.py
+	says_times 30 2 "threads True generation 0"
+	echo localhost:1 >hosts
+	says 60 "threads False generation 0"
+	[[ $(imports) -eq 2 ]]
+	kill -TERM "$PID"
+	ended 10
+	has_not "starts without --preload"
+}
+
+@test "ranks of --run-func are forked, too, and have the launch's key" {
+	"$PY" -c 'import cloudpickle' 2>/dev/null || skip "the Python module cloudpickle is not installed"
+	printf '#!/bin/bash\nexec %q --preload=json --hvd-verbose "$@"\n' "$HVDRUN" >hvdrun
+	chmod +x hvdrun
+	HVDRUN=$PWD/hvdrun PYTHONPATH=$SRC/python run -0 timeout 100 "$PY" -c '
+import hvdrun, os, sys
+print(hvdrun.run(lambda: (os.environ["HOROVOD_RANK"], "json" in sys.modules), np=2))'
+	has "[('0', True), ('1', True)]" "has imported json"
 }
