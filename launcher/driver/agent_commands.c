@@ -187,29 +187,29 @@ static void on_connections_killed(const struct hvd_agent_events *events, uint32_
 
 /* What an agent's processes may use, and the GPUs' memory before the ranks, are known from the first check: since then
  * the agent has raised its limit of open files. */
-static void take_check(struct hvd_host_check *check, const json_t *found)
+static void take_check(struct hvd_host_check *check, const struct hvd_host_check *first, const json_t *found)
 {
-	struct hvd_host_check first = *check;
-
 	hvd_host_check_read(found, check);
 	json_decref(check->mib);
-	check->mib = json_incref(first.mib);
-	check->memlock = first.memlock;
-	check->nofile = first.nofile;
-	hvd_host_check_clear(&first);
+	check->mib = json_incref(first->mib);
+	check->memlock = first->memlock;
+	check->nofile = first->nofile;
 }
 
 static void on_checked(struct hvd_agent_registry *agents, const struct hvd_agent_events *events, uint32_t host,
 		       const json_t *msg, void *arg)
 {
+	struct hvd_host_check first;
 	struct hvd_err why = {0};
 	const char *hint = "";
 	hvd_cleanup_free char *bad = NULL;
 
 	if (!is_admitted(agents, host) || !json_is_object(json_object_get(msg, "preflight")))
 		return;
-	take_check(&agents->table.hosts[host].check, json_object_get(msg, "preflight"));
-	bad = hvd_preflight_bad(&agents->table, HVD_STAGE_ADMITTED, host, &hint);
+	first = agents->table.hosts[host].check;
+	take_check(&agents->table.hosts[host].check, &first, json_object_get(msg, "preflight"));
+	bad = hvd_preflight_worse(&agents->table.hosts[host], &first, &hint);
+	hvd_host_check_clear(&first);
 	if (!events->checked(host, bad, arg))
 		return;
 	hvd_err_set(&why, HVD_E_FAILED, "%s", bad);

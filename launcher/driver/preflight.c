@@ -208,3 +208,15 @@ char *hvd_preflight_bad(const struct hvd_host_table *table, enum hvd_stage least
 
 	return why ? why : behind(table, least, &table->hosts[host], told);
 }
+
+char *hvd_preflight_worse(const struct hvd_host_entry *host, const struct hvd_host_check *first, const char **hint)
+{
+	char *why = lacks(host, hint);
+
+	if (why)
+		return why;
+	*hint = "nvidia-smi -q there shows more";
+	if (first->known && host->check.gpus < first->gpus)
+		return hvd_xasprintf("it has %d GPUs, and had %d before", (int)gpus_of(host), first->gpus);
+	return host->check.gpu ? hvd_xstrdup(host->check.gpu) : NULL;
+}

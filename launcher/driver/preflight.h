@@ -26,6 +26,10 @@ json_t *hvd_preflight_order(const struct hvd_launch_spec *spec, int most_ms);
  * gets the remedy, a string constant. The caller frees the result. */
 char *hvd_preflight_bad(const struct hvd_host_table *table, enum hvd_stage least, uint32_t host, const char **hint);
 
+/* Why a host is bad that was checked again; `first` is what was found at first. It is not compared with others, which may
+ * be thousands. As above. */
+char *hvd_preflight_worse(const struct hvd_host_entry *host, const struct hvd_host_check *first, const char **hint);
+
 /* The results for --verbose: "/tmp 10 GiB free, …". The caller frees them. */
 char *hvd_preflight_figures(const struct hvd_host_entry *host);
 

@@ -362,6 +362,11 @@ static bool on_checked(uint32_t host, const char *bad, void *arg)
 		hvd_event_queue_add(el->events, HVD_EVENT_CHECKED, host, 0);
 		return false;
 	}
+	if (hvd_machine_needs(el->machine, host, hvd_now())) {
+		hvd_warn(el->job.log, "%s: %s; the host is used all the same, because the job needs it", name, bad);
+		hvd_event_queue_add(el->events, HVD_EVENT_CHECKED, host, 0);
+		return false;
+	}
 	if (hvd_machine_checking(el->machine, host) || !hvd_machine_has_rank(el->machine, host))
 		return true;
 	hvd_warn(el->job.log, "%s: its ranks have been started before its check was over: %s", name, bad);

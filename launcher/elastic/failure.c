@@ -63,6 +63,12 @@ static bool enough_without(struct hvd_machine *m, struct hvd_managed_host *h, hv
 	return enough;
 }
 
+bool hvd_machine_needs(struct hvd_machine *m, uint32_t host, hvd_time now)
+{
+	return host < m->n_hosts && m->opts.hosts_stay && m->opts.spares == 0 &&
+	       !enough_without(m, &m->hosts[host], now);
+}
+
 void hvd_failure_bad_host(struct hvd_machine *m, uint32_t host, const char *why)
 {
 	if (m->ops->host_bad)

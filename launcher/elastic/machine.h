@@ -219,7 +219,9 @@ int hvd_machine_generation(const struct hvd_machine *m);   /* its number; 0 befo
 int hvd_machine_restarts(const struct hvd_machine *m);     /* PyTorch's policy: restarts after failures */
 hvd_time hvd_machine_over_at(const struct hvd_machine *m); /* … when the last rank of a generation ended; 0 = never */
 bool hvd_machine_too_few(const struct hvd_machine *m);     /* has the job ended because too few hosts are left? */
-bool hvd_machine_lost(const struct hvd_machine *m, uint32_t host);     /* is it lost, or unfit? */
+bool hvd_machine_lost(const struct hvd_machine *m, uint32_t host); /* is it lost, or unfit? */
+/* Would the job end for want of slots without this host, since no other host comes? */
+bool hvd_machine_needs(struct hvd_machine *m, uint32_t host, hvd_time now);
 bool hvd_machine_checking(const struct hvd_machine *m, uint32_t host); /* is a check of it awaited? */
 bool hvd_machine_idle(const struct hvd_machine *m);                    /* … has the job ended for want of progress? */
 /* The member of the current generation with this rank; NULL: none. */

@@ -764,6 +764,21 @@ static void hosts_are_checked_again(void **state)
 	end(s);
 }
 
+/* Of fixed hosts without spares none comes back: a bad one that the others cannot do without is needed. */
+static void a_host_that_is_needed(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 4, .max_restarts = 9, .hosts_stay = true},
+				"a:2,b:2,c:2");
+
+	(void)state;
+	assert_false(hvd_machine_needs(s->m, 1, s->now));
+	assert_false(hvd_machine_needs(s->m, 9, s->now));
+	lose(s, 0, HVD_HOST_LOST);
+	obey(s);
+	assert_true(hvd_machine_needs(s->m, 1, s->now));
+	end(s);
+}
+
 /* A bad host is tried again after 10 s, 20 s, 40 s, …, as long as it is bad. */
 static void pauses_of_a_bad_host_grow(void **state)
 {
@@ -1059,6 +1074,7 @@ int main(void)
 		cmocka_unit_test(rank_that_cannot_be_killed),
 		cmocka_unit_test(rank_that_cannot_be_killed_and_no_spare),
 		cmocka_unit_test(hosts_are_checked_again),
+		cmocka_unit_test(a_host_that_is_needed),
 		cmocka_unit_test(pauses_of_a_bad_host_grow),
 		cmocka_unit_test(nearest_spare),
 		cmocka_unit_test(slots_that_never_come),

@@ -140,6 +140,43 @@ static void only_hosts_that_are_in_are_compared(void **state)
 	hvd_host_table_clear(&table);
 }
 
+/* A host is compared with what it was itself. */
+static void hosts_that_have_become_worse(void **state)
+{
+	static const struct {
+		int had, has;
+		const char *gpu, *hook, *want;
+	} rows[] = {
+		{4, 4, NULL, NULL, NULL},
+		{4, 5, NULL, NULL, NULL},
+		{-1, -1, NULL, NULL, NULL},
+		{4, 3, NULL, NULL, "it has 3 GPUs, and had 4 before"},
+		{4, -1, NULL, NULL, "it has 0 GPUs, and had 4 before"},
+		{4, 4, "GPU 1 has memory pages pending retirement", NULL, "GPU 1 has memory pages pending retirement"},
+		{4, 3, NULL, "no licence", "the site's program reports: no licence"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct hvd_host_check first = {.known = true, .gpus = rows[i].had};
+		const struct hvd_host_entry host = {.check = {.known = true,
+							      .tmp = GIB,
+							      .shm = GIB,
+							      .gpus = rows[i].has,
+							      .gpu = (char *)rows[i].gpu,
+							      .hook = (char *)rows[i].hook}};
+		const char *hint = NULL;
+		char *bad = hvd_preflight_worse(&host, &first, &hint);
+
+		if (rows[i].want)
+			assert_string_equal(bad, rows[i].want);
+		else
+			assert_null(bad);
+		assert_non_null(hint);
+		free(bad);
+	}
+}
+
 static void findings_over_the_network(void **state)
 {
 	struct hvd_host_check check = {.known = true,
@@ -205,6 +242,7 @@ int main(void)
 		cmocka_unit_test(hosts_that_lack_something),
 		cmocka_unit_test(hosts_that_are_behind_the_others),
 		cmocka_unit_test(only_hosts_that_are_in_are_compared),
+		cmocka_unit_test(hosts_that_have_become_worse),
 		cmocka_unit_test(findings_over_the_network),
 		cmocka_unit_test(findings_that_are_malformed),
 	};
