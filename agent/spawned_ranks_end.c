@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spawned_ranks_end.c - how ranks are ended.
+ *
+ * From SIGTERM until it was reaped a rank has a timer, `grace`: it is killed when its time is over, and then looked at
+ * again and again, since the kernel may not be able to end it. So are processes that a rank has left in its group.
+ */
+#include "lib/job/unkillable.h"
+#include "lib/process/descendants.h"
+#include "lib/process/process_usage.h"
+#include "lib/process/spawn.h"
+#include "spawned_ranks_internal.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* How often a rank that is being ended is looked at: do all of its processes ignore SIGTERM, and has SIGKILL ended it? */
+#define LOOK_USEC 250000
+
+void hvd_spawned_rank_signal(const struct hvd_spawned_rank *rank, int sig)
+{
+	pid_t own = rank->pid > 0 ? getpgid(rank->pid) : -1;
+
+	if (rank->group > 0)
+		kill(-rank->group, sig);
+	if (own > 0 && own != rank->group)
+		kill(own == getpgrp() ? rank->pid : -own, sig);
+}
+
+void hvd_spawned_ranks_signal(struct hvd_spawned_ranks *ranks, int sig)
+{
+	for (size_t i = 0; i < ranks->n; i++)
+		hvd_spawned_rank_signal(ranks->v[i], sig);
+}
+
+void hvd_spawned_ranks_check_gone(struct hvd_spawned_ranks *ranks)
+{
+	int unkillable = 0;
+
+	if (ranks->opts->stay && !ranks->ending)
+		return;
+	for (size_t i = 0; i < ranks->n; i++) {
+		const struct hvd_spawned_rank *rank = ranks->v[i];
+
+		if (!rank->unkillable && (rank->pid > 0 || rank->pending || !hvd_streams_ended(&rank->streams)))
+			return;
+		unkillable += rank->unkillable;
+	}
+	if (ranks->gone)
+		return;
+	/* End all processes that the ranks have left in their groups, and also those that have left the groups: such
+	 * processes became children of this process when their parents ended. */
+	hvd_spawned_ranks_signal(ranks, SIGKILL);
+	hvd_preload_end(ranks->preload);
+	if (hvd_kill_children() > unkillable)
+		return; /* their SIGCHLD leads to another call */
+	ranks->gone = true;
+	ranks->ops->all_gone(ranks->arg);
+}
+
+static void stop_ending(struct hvd_spawned_rank *rank)
+{
+	if (rank->grace)
+		event_free(rank->grace);
+	rank->grace = NULL;
+	rank->killed_at = rank->quiet_at = 0;
+	rank->unkillable = false;
+}
+
+/* A process that the rank has left in its group, and that has become a child of this process; 0: none. A child's pid is
+ * no other process's, as long as it was not waited for. */
+static pid_t left_of(const struct hvd_spawned_rank *rank)
+{
+	struct hvd_pids pids = {0};
+	struct hvd_process process;
+	pid_t found = 0;
+
+	if (rank->group <= 0 || kill(-rank->group, 0) != 0)
+		return 0;
+	hvd_pids_add_children(&pids, getpid());
+	for (size_t i = 0; i < pids.n && !found; i++)
+		if (hvd_process_read(pids.v[i], &process) == 0 && process.group == rank->group && process.state != 'Z')
+			found = pids.v[i];
+	free(pids.v);
+	return found;
+}
+
+/* What SIGKILL should end: the rank, or what it has left. */
+static pid_t victim_of(const struct hvd_spawned_rank *rank)
+{
+	return rank->pid > 0 ? rank->pid : left_of(rank);
+}
+
+static void look_again(struct hvd_spawned_rank *rank)
+{
+	evtimer_add(rank->grace, &(struct timeval){.tv_usec = LOOK_USEC});
+}
+
+/* It has SIGKILL, and is still there: report it when it has done nothing for some time. */
+static void check_killed(struct hvd_spawned_rank *rank, pid_t pid)
+{
+	struct hvd_unkillable what = {.left = rank->pid <= 0};
+	struct hvd_process process;
+	hvd_time now = hvd_now();
+
+	if (rank->unkillable || hvd_process_read(pid, &process) != 0)
+		return;
+	if (!rank->killed_at)
+		rank->killed_at = now;
+	if (!rank->quiet_at || process.cpu_ns != rank->cpu_ns)
+		rank->quiet_at = now;
+	rank->cpu_ns = process.cpu_ns;
+	if (now < rank->killed_at + HVD_UNKILLABLE_SECONDS * 1000000000LL ||
+	    now < rank->quiet_at + HVD_UNKILLABLE_QUIET_SECONDS * 1000000000LL)
+		return;
+	rank->unkillable = true;
+	hvd_unkillable_look(&what, pid);
+	rank->all->ops->unkillable(rank->id, rank->number, &what, rank->all->arg);
+}
+
+static void on_grace(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_spawned_rank *rank = arg;
+	pid_t pid = victim_of(rank);
+
+	(void)fd;
+	(void)what;
+	if (pid <= 0) {
+		stop_ending(rank);
+		rank->group = 0;
+		return;
+	}
+	if (hvd_left(rank->kill_at) <= 0 || (rank->heeding && hvd_all_ignore(rank->pid, SIGTERM))) {
+		if (rank->pid > 0)
+			hvd_spawned_rank_signal(rank, SIGKILL);
+		else
+			kill(pid, SIGKILL);
+		check_killed(rank, pid);
+	}
+	look_again(rank);
+	if (rank->unkillable)
+		hvd_spawned_ranks_check_gone(rank->all);
+}
+
+void hvd_spawned_rank_end_left(struct hvd_spawned_rank *rank)
+{
+	stop_ending(rank);
+	if (!left_of(rank)) {
+		rank->group = 0; /* it may become another one's */
+		return;
+	}
+	rank->grace = evtimer_new(rank->all->base, on_grace, rank);
+	rank->kill_at = 0;
+	look_again(rank);
+}
+
+/* A signal to end is about to be sent to the rank. A rank that is already ending by itself, though the kernel is not
+ * done with it, does not react to the signal: on a busy host the others may have noticed its end before. */
+static void note_end(struct hvd_spawned_rank *rank)
+{
+	struct hvd_process process;
+
+	if (rank->pid > 0 && hvd_process_read(rank->pid, &process) == 0 && !process.ending)
+		rank->ended_here = true;
+}
+
+/* Ask the rank to end, and have it killed at `kill_at`; `kill_at` 0: kill it now. A rank that is being ended keeps the
+ * earlier time. */
+static void end_rank(struct hvd_spawned_rank *rank, hvd_time kill_at, bool heeding)
+{
+	static const struct timeval soon = {.tv_usec = LOOK_USEC / 25};
+	struct timeval then;
+
+	if (hvd_spawned_rank_end_pending(rank) || rank->pid <= 0)
+		return;
+	note_end(rank);
+	rank->kill_at = rank->grace ? hvd_earlier(rank->kill_at, kill_at) : kill_at;
+	rank->heeding = heeding;
+	hvd_spawned_rank_signal(rank, rank->kill_at ? SIGTERM : SIGKILL);
+	hvd_spawned_rank_signal(rank, SIGCONT); /* a stopped process does not handle SIGTERM */
+	if (!rank->grace)
+		rank->grace = evtimer_new(rank->all->base, on_grace, rank);
+	then = hvd_left_tv(rank->kill_at);
+	evtimer_add(rank->grace, heeding || !rank->kill_at ? &soon : &then);
+}
+
+void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, bool kill)
+{
+	for (size_t i = 0; i < ranks->n; i++)
+		if (ranks->v[i]->id == id)
+			end_rank(ranks->v[i], kill ? 0 : hvd_deadline_in(ranks->opts->kill_wait), !kill);
+}
+
+void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks)
+{
+	hvd_time kill_at = hvd_deadline_in(ranks->opts->kill_wait);
+
+	if (ranks->gone || ranks->ending)
+		return;
+	ranks->ending = true;
+	for (size_t i = 0; i < ranks->n; i++)
+		end_rank(ranks->v[i], kill_at, ranks->opts->ignore_ends);
+	event_active(ranks->child, EV_SIGNAL, 1); /* if there is no rank, no SIGCHLD will come */
+}
+
+void hvd_spawned_ranks_end_told(struct hvd_spawned_ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->n && ranks->told && !ranks->gone; i++)
+		end_rank(ranks->v[i], 0, false);
+	ranks->told = true;
+	hvd_spawned_ranks_end(ranks);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spawned_ranks_internal.h - what the files of the spawned ranks share: spawned_ranks.c (they are started, and reaped) and
+ * spawned_ranks_end.c (they are ended).
+ */
+#ifndef HVD_SPAWNED_RANKS_INTERNAL_H
+#define HVD_SPAWNED_RANKS_INTERNAL_H
+
+#include "crash_info.h"
+#include "lib/base/deadline.h"
+#include "lib/job/bind.h"
+#include "lib/net/name_service.h"
+#include "preload.h"
+#include "spawned_ranks.h"
+#include "streams.h"
+
+struct hvd_spawned_rank {
+	struct hvd_spawned_ranks *all;
+	int id, number, slot;
+	pid_t pid; /* 0 when it has been reaped, or is pending */
+	pid_t group;
+	struct hvd_streams streams;
+	struct hvd_crash_info *crash_info;
+	bool ended_here;     /* this process has sent it a signal to end, before it had ended */
+	struct event *grace; /* runs while this rank, or what it has left, is being ended; else NULL */
+	hvd_time kill_at;    /* … then it gets SIGKILL, … */
+	bool heeding;        /* … or sooner, when all of its processes ignore SIGTERM */
+	hvd_time killed_at;  /* when it got SIGKILL; 0 = not yet */
+	hvd_time quiet_at;   /* … since when it has used no processor time, */
+	int64_t cpu_ns;      /* … but so much before */
+	bool unkillable;     /* this was reported */
+	bool pending;        /* it will be forked (preload.h), … */
+	bool plainly;        /* … or could not be, so it is spawned */
+	bool bound;
+	cpu_set_t cpus; /* if it is bound; that and the plan are kept while it is pending */
+	json_t *plan;
+};
+
+struct hvd_spawned_ranks {
+	struct event_base *base;
+	const struct hvd_spawned_ranks_opts *opts;
+	const struct hvd_spawned_ranks_ops *ops;
+	void *arg;
+	const struct hvd_log *log;
+	struct hvd_spawned_rank **v;
+	size_t n;
+	struct hvd_binding bound;
+	struct hvd_name_service names; /* asked when the first rank starts */
+	bool names_asked;
+	unsigned long nofile;        /* the ranks' soft limit of open files; 0 = this process's */
+	struct hvd_preload *preload; /* NULL = none */
+	struct hvd_preload_opts preload_opts;
+	struct event *child;
+	bool ending; /* hvd_spawned_ranks_end() was called */
+	bool told;   /* the launcher has asked for it */
+	bool gone;   /* all_gone was called */
+};
+
+/* ---- spawned_ranks.c ---- */
+
+/* If the rank is pending, give it up: its end is told. False: it is not. */
+bool hvd_spawned_rank_end_pending(struct hvd_spawned_rank *rank);
+
+/* ---- spawned_ranks_end.c ---- */
+
+/* Signal the rank's process group, and the group that the rank has made for itself, perhaps with a session (setsid).
+ * This is safe for a rank that has ended but was not waited for: its groups cannot have become another process's
+ * yet. */
+void hvd_spawned_rank_signal(const struct hvd_spawned_rank *rank, int sig);
+/* The rank was reaped. If it has left processes in its group, which have got SIGKILL by then, see to it that they end. */
+void hvd_spawned_rank_end_left(struct hvd_spawned_rank *rank);
+/* All ranks are to end, and one has: call all_gone if nothing is left. */
+void hvd_spawned_ranks_check_gone(struct hvd_spawned_ranks *ranks);
+
+#endif
