@@ -5,7 +5,7 @@
  *
  * Signals: where the backend is one process that starts the ranks (srun, mpirun), it gets the terminal's signals
  * itself, and the owner decides on those that hvdrun gets (`backend_signal`). Elsewhere the first SIGINT, SIGTERM or
- * SIGHUP ends the ranks (SIGTERM, five seconds, SIGKILL), a second one ends them at once. SIGQUIT, SIGUSR1, SIGUSR2 and
+ * SIGHUP ends the ranks (SIGTERM, --kill-wait, SIGKILL), a second one ends them at once. SIGQUIT, SIGUSR1, SIGUSR2 and
  * SIGCONT are passed on to the ranks. So is SIGTSTP in a static job, before this process stops.
  */
 #ifndef HVD_JOB_H

@@ -326,6 +326,19 @@ raise ValueError("sample 17 is broken")\n' | script raises
     exits 0
 }
 
+# KillWait is five seconds here; without Slurm it would be fifteen.
+@test "without --kill-wait ranks have the time that Slurm gives them" {
+    local ticks
+    printf '#!/bin/bash\ntrap "for i in {1..20}; do echo tick; sleep 1; done" TERM
+[ $RANK = 0 ] || { sleep 1; exit 3; }\necho ready; while :; do sleep 0.1; done\n' | script ticking
+    begin on_login salloc -Q -N1 --ntasks-per-node=2 --no-kill hvdrun --max-restarts 0 ./ticking
+    ended 30
+    exits 3
+    has ready
+    ticks=$(grep -c tick <<<"$output")
+    [[ $ticks -ge 1 && $ticks -le 9 ]] || { echo "$ticks: $output" && return 1; }
+}
+
 @test "when one rank has ended well the others go on, and after a failure all are started anew" {
     train 2 --max-restarts 1 -- --end 0
     works_as "size 4 rank 0 on hvdn1 local 0/2 restarts 0" "size 4 rank 1 on hvdn1 local 1/2 restarts 0" \

@@ -186,6 +186,10 @@ time.sleep(60)' 3>&- &
     has "localhost: rank 1 cannot be killed: process" "has not ended 5 s after SIGKILL (state D)" \
         "rank 0 on localhost failed first: exit code 7"
     has_not "rank 2 cannot" GPUs
+    begin forked bash -c 'if [ $HOROVOD_RANK = 1 ]; then stat hung/file & fi; sleep 0.5'
+    ended 20
+    exits 0
+    has "localhost: a process of rank 1 cannot be killed: process"
     hung_fs_end hvdlogin
     nobody_left 2
 }

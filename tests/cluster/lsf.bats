@@ -384,7 +384,7 @@ stopped_on() {
     local each
     for each in blaunch lsrun; do
         with "$each"
-        begin_job hvdrun bash -c 'trap "" TERM; echo ready; setsid sleep 47 & sleep 50'
+        begin_job hvdrun --kill-wait 5 bash -c 'trap "" TERM; echo ready; setsid sleep 47 & sleep 50'
         says_times 20 6 ready
         as_root hvdn1 pkill -KILL -u alice -x hvdrun
         ended 20

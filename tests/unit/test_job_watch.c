@@ -70,6 +70,7 @@ static int teardown(void **state)
 	struct world *w = *state;
 
 	hvd_job_watch_destroy(w->watch);
+	hvd_requeue_clear(&w->wish);
 	event_base_free(w->base);
 	free(w);
 	return 0;
@@ -193,6 +194,25 @@ static void what_the_user_reads(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* The job is kept away from its host when it is requeued, for whatever reason. */
+static void a_rank_that_cannot_be_killed(void **state)
+{
+	struct world *w = *state;
+	const struct hvd_unkillable what = {.pid = 7, .state = 'D'}, left = {.pid = 8, .state = 'D', .left = true};
+
+	hvd_job_watch_unkillable(w->watch, &what, 3, "n2");
+	hvd_job_watch_unkillable(w->watch, &left, 4, "n3");
+	assert_int_equal(w->wish.reasons, 0);
+	assert_string_equal(hvd_env_get(&w->wish.bad, "n2"), "its rank 3 cannot be killed");
+	assert_string_equal(hvd_env_get(&w->wish.bad, "n3"), "a process of its rank 4 cannot be killed");
+	hvd_requeue_avoid(&w->wish, "n2", "another reason");
+	assert_string_equal(hvd_env_get(&w->wish.bad, "n2"), "its rank 3 cannot be killed");
+	hvd_requeue_pardon(&w->wish, "n2");
+	hvd_requeue_pardon(&w->wish, "n9");
+	assert_null(hvd_env_get(&w->wish.bad, "n2"));
+	assert_int_equal(w->wish.bad.n, 1);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -202,6 +222,7 @@ int main(void)
 		TEST(a_watchdog_shows_that_the_host_is_up),
 		TEST(a_hang_ends_the_job),
 		TEST(nothing_counts_in_a_job_that_is_ending),
+		TEST(a_rank_that_cannot_be_killed),
 		TEST(what_the_user_reads),
 	};
 
