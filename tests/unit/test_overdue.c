@@ -68,6 +68,8 @@ static struct hvd_overdue *watch(struct heard *heard, pid_t pid, const struct hv
 static void end(struct heard *heard, struct hvd_overdue *od)
 {
 	hvd_overdue_destroy(od);
+	/* Nothing of it can be called any longer. */
+	assert_int_equal(event_base_get_num_events(heard->base, EVENT_BASE_COUNT_ADDED), 0);
 	event_base_free(heard->base);
 }
 

@@ -167,6 +167,7 @@ static int shim(const struct scenario *sc)
 	struct timeval now = {0};
 	struct hvd_err err = {0};
 	json_t *plans = json_array();
+	int before;
 
 	alarm(30); /* whatever happens */
 	if (to_file("out", 1) != 0 || to_file("err", 2) != 0 || (sc->joined && dup2(1, 2) != 2) ||
@@ -186,6 +187,7 @@ static int shim(const struct scenario *sc)
 		json_array_append_new(plans, json_pack("{s:s, s:s, s:s}", "HOROVOD_RANK", number, "CHANGED", "new",
 						       "ROLE_NAME", "default"));
 	}
+	before = open_fds();
 	base = event_base_new();
 	if (sc->watch)
 		opts.watch = hvd_rank_watch_create(base, on_stacks, NULL, NULL);
@@ -203,6 +205,8 @@ static int shim(const struct scenario *sc)
 	hvd_spawned_ranks_destroy(ranks);
 	hvd_rank_watch_destroy(opts.watch);
 	event_base_free(base);
+	if (open_fds() != before)
+		fprintf(calls, "%d descriptors are open, %d were\n", open_fds(), before);
 	if (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD)
 		fprintf(calls, "a child is left\n");
 	return fclose(calls);
