@@ -174,7 +174,9 @@ static void shared_secret(void **state)
 	assert_non_null(longer);
 	memset(longer, 'a', HVD_CRED_MAX + 1);
 	refused(hvd_id_check(&id, &to, longer, &err), &err);
+	assert_in(err.msg, "too long");
 	refused(hvd_id_accept(&id, &to, longer, &key, &err), &err);
+	assert_in(err.msg, "too long");
 	free(longer);
 	free(proof);
 	free(grant);

@@ -268,7 +268,7 @@ static struct hvd_iface an_iface(enum hvd_iface_kind kind, int64_t speed, const 
 
 static void interfaces_are_ranked(void **state)
 {
-	struct hvd_iface_addr lla = {0};
+	struct hvd_iface_addr lla = {0}, mixed[2] = {lla, lla};
 	struct hvd_iface best_first[] = {
 		an_iface(HVD_IFACE_INFINIBAND, 200000, "ib0"), an_iface(HVD_IFACE_INFINIBAND, 100000, "ib1"),
 		an_iface(HVD_IFACE_ROCE, 100000, "eth4"),      an_iface(HVD_IFACE_ETHERNET, 100000, "eth3"),
@@ -293,6 +293,15 @@ static void interfaces_are_ranked(void **state)
 	bmc.n_addrs = 1;
 	bmc.addrs = &lla;
 	assert_true(hvd_iface_rank(&bmc) > hvd_iface_rank(&best_first[9]));
+	/* With another address besides it is like any other. */
+	mixed[0] = lla;
+	assert_int_equal(hvd_addr_parse("10.0.0.1", &mixed[1].addr), 0);
+	bmc.addrs = mixed;
+	bmc.n_addrs = 2;
+	assert_true(hvd_iface_rank(&bmc) < hvd_iface_rank(&best_first[6]));
+	bmc.addrs = &mixed[1];
+	bmc.n_addrs = 1;
+	assert_true(hvd_iface_rank(&bmc) < hvd_iface_rank(&best_first[6]));
 	for (int k = HVD_IFACE_INFINIBAND; k <= HVD_IFACE_LOOPBACK; k++)
 		assert_int_equal(hvd_iface_kind_of(hvd_iface_kind_name((enum hvd_iface_kind)k)), k);
 	assert_int_equal(hvd_iface_kind_of("carrier pigeon"), -1);

@@ -737,6 +737,26 @@ static void host_that_does_not_come(void **state)
 	end(s);
 }
 
+/* Nothing is awaited that cannot come. */
+static void hosts_of_which_none_can_be_used(void **state)
+{
+	struct sim *s = begin((struct hvd_machine_opts){.np = 4, .min_np = 4, DEFAULTS}, 1);
+
+	(void)state;
+	list(s, "a:2,b:2");
+	hvd_machine_host_gone(s->m, 0, HVD_HOST_UNFIT, s->now);
+	s->agent[0] = false;
+	pass(s, 1);
+	assert_false(s->over);
+	hvd_machine_host_gone(s->m, 1, HVD_HOST_UNFIT, s->now);
+	s->agent[1] = false;
+	pass(s, 1);
+	assert_true(s->over);
+	assert_int_equal(s->why.code, HVD_E_FAILED);
+	assert_in(s->why.msg, "none of the hosts can be used");
+	end(s);
+}
+
 /* One goes after the answer, before it has said where it listens: the others wait for its word. */
 static void one_goes_before_they_have_met(void **state)
 {
@@ -1012,6 +1032,7 @@ int main(void)
 		cmocka_unit_test(those_who_never_come),
 		cmocka_unit_test(first_ranks_take_their_time),
 		cmocka_unit_test(host_that_does_not_come),
+		cmocka_unit_test(hosts_of_which_none_can_be_used),
 		cmocka_unit_test(connections_break_by_themselves),
 		cmocka_unit_test(one_goes_before_they_have_met),
 		cmocka_unit_test(some_never_meet),
