@@ -746,6 +746,9 @@ static void hosts_of_which_none_can_be_used(void **state)
 	list(s, "a:2,b:2");
 	hvd_machine_host_gone(s->m, 0, HVD_HOST_UNFIT, s->now);
 	s->agent[0] = false;
+	/* A host that is listed again counts as repaired, but not as fit. */
+	list(s, "b:2");
+	list(s, "a:2,b:2");
 	pass(s, 1);
 	assert_false(s->over);
 	hvd_machine_host_gone(s->m, 1, HVD_HOST_UNFIT, s->now);
