@@ -625,6 +625,31 @@ static void goes_on_when_asked_to(void **state)
 	close(fd);
 }
 
+static void takes_a_value_in_pieces(void **state)
+{
+	static const char head[] = "PUT /s/1 HTTP/1.1\r\nContent-Length: 5\r\n\r\n", value[] = "value";
+	struct world *w = *state;
+
+	begin(w);
+	for (size_t n = 0; n < strlen(value); n++) {
+		int fd = dial(w);
+		struct answer a;
+		char c;
+
+		say(fd, head);
+		turn(w, 0);
+		assert_int_equal(send(fd, value, n, MSG_NOSIGNAL), n);
+		turn(w, 0.01);
+		assert_int_equal(recv(fd, &c, 1, MSG_DONTWAIT), -1); /* the rest is awaited */
+		say(fd, value + n);
+		assert_int_equal(hear(w, fd, 5).status, 200);
+		close(fd);
+		a = get(w, "/s/1");
+		assert_string_equal(a.body, value);
+		assert_int_equal(a.len, strlen(value));
+	}
+}
+
 static void moves_large_values(void **state)
 {
 	const size_t size = 20 << 20;
@@ -1215,6 +1240,7 @@ int main(void)
 		T(closes_first),
 		T(closes_without_a_reset),
 		T(goes_on_when_asked_to),
+		T(takes_a_value_in_pieces),
 		T(moves_large_values),
 		T(waits_for_a_place),
 		T(lets_hooks_answer),
