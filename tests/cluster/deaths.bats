@@ -55,6 +55,23 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     has "rank 0 on hvdn1 failed first: exit code 4" "ValueError: bad batch" "hvdn2: the node agent (hvd-agent, pid "
 }
 
+# Only the rank's shim knows of it.
+@test "a node agent is killed and a rank beside it fails later: hvdrun names the rank" {
+    rm -f "$(home)/go"
+    begin launch hvdrun --hvd-frameworks=horovod "${FOUR[@]}" bash -c 'echo ready
+        until [[ -e go ]]; do sleep 0.1; done
+        (($HOROVOD_RANK != 2)) || exit 4; sleep 30'
+    says_times 10 4 ready
+    wait_for 6 connected hvdn2
+    kill_one hvdn2 -x hvd-agent
+    says 5 "warning: hvdn2: the node agent (hvd-agent, pid "
+    on_login touch go
+    ended 15
+    exits 4
+    has "rank 2 on hvdn2 failed: exit code 4; ending the other ranks" "the first rank to fail was rank 2 on hvdn2"
+    assert_no_leftovers
+}
+
 @test "a watchdog is killed: what it watched goes on, and ends with the ranks" {
     rm -f "$(home)/go"
     begin launch srun "${FOUR[@]}" bash -c 'echo ready
