@@ -36,7 +36,7 @@ text_of() { sed -E 's/0x[0-9a-f]+|[0-9]{4,}/N/g' "$1"; }
     grep -q "^sum \[1.0, 1.0, 1.0, 1.0\]" forked/rank.0/stdout
     for r in 0 1; do diff <(text_of plain/rank.$r/stderr) <(text_of forked/rank.$r/stderr); done
     grep -q "RuntimeError: " forked/rank.1/stderr
-    run on_this "$HVDRUN" --launcher=fork -np 2 --preload=torch "$PY" -c 'import torch; print("seed", torch.initial_seed())'
+    run on_this "$HVDRUN" --launcher=fork -np 2 --preload=torch "$PY" -c 'import sys, torch; sys.stdout.write("seed %d\n" % torch.initial_seed())'
     exits 0
     [[ $(grep '^seed [0-9]' <<<"$output" | sort -u | wc -l) -eq 2 ]]
 }
@@ -59,7 +59,6 @@ at_epoch() { awk -v n="$1" -v text="$2" '/^epoch/ && $2 >= n && index($0, text) 
 }
 
 @test "the stacks of a forked rank are those of its program" {
-    local pid
     [[ -x $(dirname "$PY")/py-spy ]] || command -v py-spy || skip "py-spy is not installed"
     begin "$HVDRUN" --launcher=fork -np 2 --preload=torch "$PY" -c 'import time
 def waits_here():

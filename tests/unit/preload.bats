@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2154,SC2028 # what run sets; Python's escape sequences
 # hvdrun --preload on this machine, with modules of Python itself: a rank is as one that is started plainly.
 
 bats_require_minimum_version 1.5.0
@@ -73,7 +73,7 @@ rank_text() { grep -vE '^ *(hvdrun|hvd-agent)\b|^  ' "$1"; grep -E '^  [A-Z]|^  
 		both -np 1 "$PY" probe.py "$how"
 		grep -qx "not flushed" forked.out || [[ $how == kill ]]
 	done
-	! grep -q preload/sitecustomize forked.out forked.err
+	run ! grep -q preload/sitecustomize forked.out forked.err
 }
 
 @test "what a wrapper, the interpreter or the user's sitecustomize does has its effect" {
@@ -96,7 +96,7 @@ rank_text() { grep -vE '^ *(hvdrun|hvd-agent)\b|^  ' "$1"; grep -E '^  [A-Z]|^  
 	echo 'import os; os.environ["OF_MODULE"] = "1"; os.environ.pop("TO_GO")' >setter.py
 	MODULES=setter TO_GO=1 OF_MODULE=0 both -np 1 "$PY" -c 'import setter; exec(open("probe.py").read())'
 	grep -q "^environ = b'OF_MODULE=1" forked.out
-	! grep -q "^environ = b'TO_GO" forked.out
+	run ! grep -q "^environ = b'TO_GO" forked.out
 }
 
 @test "each of several ranks has its CPUs, its output and a seed of its own" {
@@ -107,7 +107,8 @@ rank_text() { grep -vE '^ *(hvdrun|hvd-agent)\b|^  ' "$1"; grep -E '^  [A-Z]|^  
 	mv files forked
 	for r in 0 1; do diff "plain/rank.$r/stdout" "forked/rank.$r/stdout"; done
 	start seeds -np 4 --preload="$MODULES" "$PY" -c \
-		'import random, multiprocessing as m; print(random.random(), bytes(m.current_process().authkey).hex())'
+		'import random, multiprocessing as m, sys
+sys.stdout.write("%s %s\n" % (random.random(), bytes(m.current_process().authkey).hex()))'
 	[[ $(grep -c '^0\.' seeds.out) -eq 4 ]]
 	[[ $(cut -d' ' -f1 seeds.out | sort -u | wc -l) -eq 5 && $(cut -d' ' -f2 seeds.out | sort -u | wc -l) -eq 5 ]]
 }
@@ -169,7 +170,7 @@ without() {
 	MODULES=json,boom without "importing boom failed:" "$PY" ran.py
 	grep -qx '  ValueError: not yet' without.err
 	grep -q 'boom.py", line 3' without.err
-	! grep -q 'preload/sitecustomize' without.err
+	run ! grep -q 'preload/sitecustomize' without.err
 	MODULES=nonesuch without "importing nonesuch failed:" "$PY" ran.py
 	grep -qx "  ModuleNotFoundError: No module named 'nonesuch'" without.err
 	echo 'import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()' >goes_on.py
@@ -191,7 +192,8 @@ without() {
 
 @test "a thread that has ended does not count; -np 6 are forked" {
 	echo 'import threading as t; x = t.Thread(target=print); x.start(); x.join()' >ends.py
-	MODULES=ends start forked -np 6 --preload=ends --hvd-verbose "$PY" -c 'import sys; print("ends" in sys.modules)'
+	MODULES=ends start forked -np 6 --preload=ends --hvd-verbose "$PY" -c \
+		'import sys; sys.stdout.write("%s\n" % ("ends" in sys.modules))'
 	[[ $(grep -c True forked.out) -eq 6 ]]
 	grep -q "has imported ends" forked.err
 }
