@@ -186,15 +186,13 @@ up_failed() {
 tear_down() {
     local pid file
     if pid=$(init_pid switch); then kill -KILL "$pid" 2>/dev/null || true; fi
-    for file in /proc/[0-9]*/cmdline; do
+    while read -r file; do
         pid=${file#/proc/}
         pid=${pid%/cmdline}
-        if { tr '\0' '\n' <"$file" | grep -qxF "$STATE"; } 2>/dev/null &&
-            [[ $pid != "$$" && $pid != "$BASHPID" ]]; then
-            if ! { tr '\0' '\n' <"$file" | grep -qxE 'hvd-init|--init'; } 2>/dev/null; then continue; fi
+        if [[ $pid != "$$" && $pid != "$BASHPID" ]] && grep -qzxE 'hvd-init|--init' "$file" 2>/dev/null; then
             kill -KILL "$pid" 2>/dev/null || true
         fi
-    done
+    done < <(grep -lzxF -e "$STATE" /proc/[0-9]*/cmdline 2>/dev/null)
     wait_until 10 gone switch || fail "the switch does not end"
     neigh_release
     cgroup_tear_down
