@@ -199,7 +199,7 @@ check-unit-all: all $(unit_bin) $(test_tools)  ## every test that needs no clust
 	@$(run_tests) --say 'unit tests' $(unit_bin) $(unit_bats)
 
 .PHONY: check-cluster
-check-cluster: all $(test_tools)  ## every test on a real Slurm on this machine (as root)
+check-cluster: all $(test_tools)  ## every test on several hosts on this machine, most with a real Slurm (as root)
 	@$(run_tests) --say 'cluster tests' $(cluster_bats)
 
 .PHONY: peers check-peers

@@ -47,6 +47,7 @@ all_idle() {
 wait_idle() { wait_until "$1" all_idle; }
 
 cmd_wait() {
+    [[ $SLURM ]] || return 0
     wait_idle "${1:-30}" || fail "not idle: $(node_states | xargs)"
 }
 
@@ -65,7 +66,16 @@ cmd_status() {
         echo "$host: up,$note"
     done
     if [[ -s $STATE/faults ]]; then sed 's/^/fault: /' "$STATE/faults"; fi
-    node_states || echo "slurmctld does not answer"
+    [[ ! $SLURM ]] || node_states || echo "slurmctld does not answer"
+}
+
+# The signal is sent again, for what was forked meanwhile.
+cmd_kill_users() {
+    local host
+    for host in "${HOSTS[@]}"; do
+        on "$host" sh -c 'for i in 1 2 3 4 5; do pkill -KILL -u 20001,20002 || break; done' 2>/dev/null &
+    done
+    wait
 }
 
 # What a host has besides its daemons, in one look. A listening socket without a process belongs to the kernel, or to a
@@ -83,9 +93,9 @@ left_on() {
             NR == 1 { self = $1; next }
             $0 == "--" { part++; next }
             part == 0 && ($1 == 1 || $1 == self || $3 ~ /^(ps|sleep|\[.*\])$/ && $2 == "root") { next }
-            part == 0 && $3 ~ /(^|\/)(munged|sackd|slurmd|slurmctld|slurmctld:)$/ && $2 == "root" { next }
+            part == 0 && $3 ~ /(^|\/)(munged|sackd|slurmd|slurmctld|slurmctld:|standin-sshd)$/ && $2 == "root" { next }
             part == 0 { print host ": process " $0 }
-            part == 1 && $NF !~ /"(slurmd|slurmctld|munged|sackd)"/ { print host ": listening " $4 " " $NF }
+            part == 1 && $NF !~ /"(slurmd|slurmctld|munged|sackd|standin-sshd)"/ { print host ": listening " $4 " " $NF }
             part == 2 { print host ": file " $0 }' ||
         # 125 is what on says of a host that is down.
         [[ $? != 125 ]] || echo "$1: down"
@@ -98,6 +108,7 @@ left_nodes() { node_states | awk '$2 != "idle" { print "node " $1 " is " $2 }' |
 left() {
     local host
     for host in "${HOSTS[@]}"; do left_on "$host"; done
+    [[ $SLURM ]] || return 0
     left_jobs
     left_nodes
 }
@@ -105,7 +116,7 @@ left() {
 # While something is left there is no need to look for more: each look costs some processes.
 nothing_left() {
     local host
-    [[ ! $(left_nodes) && ! $(left_jobs) ]] || return 1
+    [[ ! $SLURM ]] || [[ ! $(left_nodes) && ! $(left_jobs) ]] || return 1
     for host in "${HOSTS[@]}"; do
         [[ ! $(left_on "$host") ]] || return 1
     done

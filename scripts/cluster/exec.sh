@@ -28,6 +28,14 @@ need_host() {
 # Commands come to hosts by enter.c.
 compile_enter() { cc -O1 -o "$STATE/enter" "$LIB/enter.c" || fail "cannot compile enter.c"; }
 
+# compile_ssh: makes $STATE/bin/ssh, and the daemon standin-sshd beside it, where --ssh asks for them.
+compile_ssh() {
+    [[ $SSH ]] || return 0
+    mkdir "$STATE/bin"
+    cc -O1 -pthread -DTOKENS="\"$STATE/ssh\"" -o "$STATE/bin/ssh" "$LIB/ssh.c" || fail "cannot compile ssh.c"
+    ln "$STATE/bin/ssh" "$STATE/bin/standin-sshd"
+}
+
 # on HOST CMD…: runs CMD as root on the host; 125 when it is down.
 on() {
     local pid start
@@ -64,6 +72,7 @@ run_as() {
     # to the caller's group reaches it once.
     [[ -t 0 ]] || own=(-s)
     unset XDG_RUNTIME_DIR MAIL OLDPWD SUDO_USER SUDO_UID SUDO_GID SUDO_COMMAND
+    [[ ! $SSH ]] || SYSTEM_PATH=$STATE/bin:$SYSTEM_PATH
     export PATH="${HVD_PATH:+$HVD_PATH:}$SYSTEM_PATH" USER="$user" LOGNAME="$user" SHELL=/bin/bash HVD_CLUSTER="$NAME"
     export HOME=$STATE/home/$user
     [[ $user != root ]] || HOME=/root

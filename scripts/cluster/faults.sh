@@ -94,7 +94,13 @@ nft_add() {
     } | in_net "$1" nft -f - || fail "nft on $1"
 }
 
-slurm_ports() { echo "{ $SLURMCTLD_PORT, $SLURMD_PORT${SRUN_PORTS:+, $SRUN_PORTS} }"; }
+slurm_ports() {
+    if [[ $SLURM ]]; then
+        echo "{ $SLURMCTLD_PORT, $SLURMD_PORT${SRUN_PORTS:+, $SRUN_PORTS} }"
+    else
+        echo "{ 22, $SRUN_PORTS }"
+    fi
+}
 
 fault_one_way() {
     local from to iface address rule ifaces
@@ -190,6 +196,12 @@ fault_slurmd_kill() {
     daemon_kill "$1" slurmd
 }
 
+fault_sshd_kill() {
+    args 1 1 $# "sshd-kill HOST"
+    need_host "$1"
+    daemon_kill "$1" standin-sshd
+}
+
 fault_node_kill() {
     args 1 1 $# "node-kill HOST"
     need_host "$1"
@@ -234,7 +246,7 @@ fault_clear() {
     for pid in "${jobs[@]}"; do wait "$pid" || failed=1; done
     [[ ! $failed ]] || fail "some hosts are still broken"
     rm -f "$STATE/faults"
-    mend_nodes
+    [[ ! $SLURM ]] || mend_nodes
 }
 
 mend_host() {
@@ -279,5 +291,5 @@ cmd_restart_node() {
     power_off "$1"
     boot_host "$1"
     rm -f "$STATE/hosts/$1/frozen" "$STATE/hosts/$1/dirty"
-    mend_nodes
+    [[ ! $SLURM ]] || mend_nodes
 }

@@ -5,11 +5,11 @@ set_hosts() {
     local i
     COMPUTE=()
     for ((i = 1; i <= NODES; i++)); do COMPUTE+=("hvdn$i"); done
-    HOSTS=("$CTL" "$LOGIN" "${COMPUTE[@]}")
+    HOSTS=(${SLURM:+"$CTL"} "$LOGIN" "${COMPUTE[@]}")
 }
 
 save_settings() {
-    declare -p NODES CPUS GPUS LOGIN_IB IP6_NET NO_DNS SRUN_PORTS SLURM_PREFIX ROOT \
+    declare -p SLURM SSH NODES CPUS GPUS LOGIN_IB IP6_NET NO_DNS SRUN_PORTS SLURM_PREFIX ROOT \
         CGROUP CGROUP_TOPS CGROUP_PRELOAD CONFIGLESS CPU_LIST NS_CPU AUTH \
         BINDS COMPUTE HOSTS MUNGED SLURM_CONFDIR SYSTEM_PATH CONF_SERVER | sed 's/^declare /declare -g /' >"$STATE/settings"
 }
@@ -21,9 +21,9 @@ number() {
 
 parse_up() {
     local kind file
-    NODES=4 CPUS=8 GPUS='' LOGIN_IB='' IP6_NET='' NO_DNS='' SRUN_PORTS=''
+    SLURM=1 SSH='' NODES=4 CPUS=8 GPUS='' LOGIN_IB='' IP6_NET='' NO_DNS='' SRUN_PORTS=''
     SLURM_PREFIX='' ROOT='' BINDS=() PLUGINS=() SLURM_CONF_EXTRA=()
-    AUTH=munge CGROUP=${HVD_CLUSTER_CGROUP-} CONFIGLESS='' CONF_FILES=()
+    AUTH='' CGROUP=${HVD_CLUSTER_CGROUP-} CONFIGLESS='' CONF_FILES=()
     [[ $CGROUP == ?(v[12]) ]] || die "HVD_CLUSTER_CGROUP must be v1 or v2, not '$CGROUP'"
     while (($#)); do
         case $1 in
@@ -31,6 +31,8 @@ parse_up() {
         --ip6-net) IP6_NET=1 ;;
         --no-dns) NO_DNS=1 ;;
         --configless) CONFIGLESS=1 ;;
+        --no-slurm) SLURM='' ;;
+        --ssh) SSH=1 ;;
         --nodes | --cpus | --gpus | --srun-port-range | --plugin | --plugin-optional | \
             --slurm-conf | --slurm-prefix | --root | --bind | \
             --cgroup | --conf-file | --auth)
@@ -76,6 +78,13 @@ parse_up() {
         shift
     done
     if [[ $ROOT == / ]]; then ROOT=''; fi
+    if [[ ! $SLURM ]]; then
+        [[ ! $SRUN_PORTS$CONFIGLESS$GPUS$SLURM_PREFIX$ROOT${PLUGINS[*]}${SLURM_CONF_EXTRA[*]}${CONF_FILES[*]} && $AUTH != slurm ]] ||
+            die "--no-slurm goes with --nodes, --login-ib, --ip6-net, --no-dns, --ssh, --auth munge and --cgroup only"
+        SRUN_PORTS=$LOGIN_PORTS
+    else
+        AUTH=${AUTH:-munge}
+    fi
     [[ $AUTH == munge || ! $CONFIGLESS ]] || die "--configless needs --auth munge"
     set_hosts
 }
@@ -87,7 +96,7 @@ plugin_args() {
 # Makes the files of /etc that the hosts see.
 write_etc() {
     local etc=$STATE/etc file
-    mkdir -p "$etc" "$STATE/log" "$STATE/slurmctld"
+    mkdir -p "$etc" "$STATE/log" ${SLURM:+"$STATE/slurmctld"}
     # Without munge the hosts have neither a key nor a folder of munged.
     if [[ $AUTH == munge ]]; then
         install -d -m 700 "$etc/munge"
@@ -104,10 +113,11 @@ write_etc() {
     echo '# no name servers here' >"$etc/resolv.conf"
     hosts_file "${HOSTS[@]}" >"$etc/hosts"
     if [[ $NO_DNS ]]; then
-        # The controller still knows these hosts: since 24.11 it tries for 7 s to find the
-        # host of a srun whose job has ended, and does nothing else meanwhile.
-        mkdir -p "$STATE/hosts/$CTL"
-        mv "$etc/hosts" "$STATE/hosts/$CTL/hosts"
+        # The first host still knows these hosts. The controller: since 24.11 it tries for 7 s to
+        # find the host of a srun whose job has ended, and does nothing else meanwhile. Without
+        # Slurm it is the login host, from where users log in to the others.
+        mkdir -p "$STATE/hosts/${HOSTS[0]}"
+        mv "$etc/hosts" "$STATE/hosts/${HOSTS[0]}/hosts"
         hosts_file >"$etc/hosts"
     fi
 }
@@ -118,6 +128,17 @@ hosts_file() {
     echo '127.0.0.1 localhost'
     echo '::1 localhost ip6-localhost'
     for host in "$@"; do echo "$(addr "$host" eth0 4) $host"; done
+}
+
+# A user of the stand-in for ssh is known by a word that others cannot read.
+write_ssh() {
+    local user uid gid
+    mkdir "$STATE/ssh"
+    for user in alice bob; do
+        uid_of "$user"
+        (umask 077 && head -c 16 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >"$STATE/ssh/$user")
+        chown "$uid:$gid" "$STATE/ssh/$user"
+    done
 }
 
 add_user() {
@@ -134,7 +155,7 @@ cmd_up() {
     parse_up "$@"
     need_root
     slurm_check
-    local tries host job jobs=() failed=
+    local tries host job jobs=() failed='' compiling
     # Another cluster's down may just be removing the empty parent folder.
     for tries in 1 2 3; do
         mkdir -p "$(dirname "$BASE")"
@@ -149,21 +170,30 @@ cmd_up() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     cgroup_prepare
-    compile_enter
+    (trap - EXIT && compile_enter && compile_ssh) &
+    compiling=$!
     CPU_LIST=$(taskset -pc $$ | sed 's/.*: //') NS_CPU=''
     if [[ ${SLURM_CONF_EXTRA[*]} == *@(job_container|namespace)/* ]]; then NS_CPU=$(ns_cpu); fi
     write_etc
-    slurm_write_conf
+    [[ ! $SLURM ]] || slurm_write_conf
+    [[ ! $SSH ]] || write_ssh
     save_settings
     boot_switch
     neigh_reserve "$(init_pid switch)" "${#HOSTS[@]}" "$((2 + ${IP6_NET:-0}))"
-    boot_host "$CTL"
+    wait "$compiling" || exit 1
+    [[ ! $SLURM ]] || boot_host "$CTL"
     for host in "$LOGIN" "${COMPUTE[@]}"; do
         (trap - EXIT && boot_host "$host") &
         jobs+=($!)
     done
     for job in "${jobs[@]}"; do wait "$job" || failed=1; done
     [[ ! $failed ]] || exit 1
+    [[ ! $SLURM ]] || first_step
+    trap - EXIT HUP INT TERM
+}
+
+# All nodes are idle, and a first step runs on them.
+first_step() {
     wait_idle 30 || fail "the nodes do not become idle: $(node_states | xargs)" \
         "$CTL.slurmctld" hvdn1.slurmd
     on "$LOGIN" timeout 30 setpriv --reuid 20001 --regid 20001 --init-groups \
@@ -171,7 +201,6 @@ cmd_up() {
         ${CONFIGLESS:+"SLURM_CONF_SERVER=$CONF_SERVER"} srun -N "$NODES" -D / true </dev/null >"$STATE/log/first-srun.log" 2>&1 ||
         fail "the first srun failed" first-srun "$CTL.slurmctld" hvdn1.slurmd
     wait_idle 10 || fail "the nodes do not become idle after the first srun" "$CTL.slurmctld"
-    trap - EXIT HUP INT TERM
 }
 
 up_failed() {

@@ -10,6 +10,8 @@
 
 declare -gA NET4=([eth0]=10.77.0 [ib0]=10.78.0)
 declare -gA NET6=([eth0]=fd77: [ib0]=fd78: [eth6]=fd79:)
+# Without Slurm, the ports that the kernel chooses on the login host.
+LOGIN_PORTS=20000-20999
 declare -gA SPEED=([eth0]=1000 [ib0]=100000 [eth6]=1000)
 
 # host_index HOST: the last byte of the host's addresses.
@@ -79,6 +81,9 @@ net_host() {
         for dir in all default; do echo 0 >$dir/accept_dad; echo 0 >$dir/accept_ra; done
         # The ping of Debian 13 needs this, which systemd sets elsewhere.
         echo 0 2147483647 >/proc/sys/net/ipv4/ping_group_range'
+    if [[ ! $SLURM && $host == "$LOGIN" ]]; then
+        in_net "$host" bash -c 'echo "$1" >/proc/sys/net/ipv4/ip_local_port_range' - "${LOGIN_PORTS/-/ }"
+    fi
     {
         echo "link set dev lo up"
         for iface in $(wires "$host"); do net_addresses "$host" "$iface"; done

@@ -38,12 +38,13 @@ print(struct.unpack("Q", number)[0], sys.argv[1])' "$cpu" 2>/dev/null || true
 }
 
 boot_host() {
-    local host=$1 switch pid
+    local host=$1 switch pid NO_CONF=1
+    if [[ $SLURM ]]; then NO_CONF=''; fi
     switch=$(init_pid switch) || fail "the switch is gone; use down and up"
     mkdir -p "$STATE/hosts/$host"
     echo "$host" >"$STATE/hosts/$host/hostname"
     cgroup_host "$host"
-    pid=$(cgroup_enter "$host" && HVD_CGROUP=$CGROUP HVD_CONFIGLESS=$CONFIGLESS \
+    pid=$(cgroup_enter "$host" && HVD_CGROUP=$CGROUP HVD_CONFIGLESS=${CONFIGLESS:-$NO_CONF} \
         timeout 10 nsenter --target "$switch" --pid -- \
         taskset -c "${NS_CPU:-$CPU_LIST}" unshare --net --mount --uts --ipc --pid --cgroup -- \
         taskset -c "$CPU_LIST" bash "$LIB/host-init.sh" host "$STATE" "$host" "$ROOT" "$SLURM_CONFDIR" \
@@ -72,6 +73,11 @@ daemon_pids() {
 daemons_of() {
     local own=''
     if [[ $AUTH == munge ]]; then own=munged; fi
+    if [[ $SSH && $1 == hvdn* ]]; then own+=" standin-sshd"; fi
+    if [[ ! $SLURM ]]; then
+        echo "$own"
+        return 0
+    fi
     case $1 in
     "$LOGIN") echo "${own:-sackd}" ;;
     "$CTL") echo "$own" slurmctld ;;
@@ -109,6 +115,7 @@ daemon_start() {
             >>"$log.start" 2>&1 ||
             fail "munged does not start on $host" "$host.munged.log.start" "$host.munged"
         ;;
+    standin-sshd) detached "$host" "$STATE/bin/$daemon" >>"$log" 2>&1 || fail "the stand-in for sshd does not start on $host" "$log" ;;
     sackd)
         detached "$host" env -i PATH="$SYSTEM_PATH" "$(slurm_daemon "$daemon")" >>"$log" 2>&1 ||
             fail "sackd does not start on $host" "$host.sackd"

@@ -33,17 +33,20 @@ slurm_daemon() {
 
 # Fails when a program is missing, and prints which.
 slurm_check() {
-    local tool missing=()
+    local tool tools=() missing=()
     slurm_paths
     for tool in cc ip nft nsenter unshare setpriv setsid flock pgrep awk; do
         command -v "$tool" >/dev/null || missing+=("$tool")
     done
+    case $AUTH in munge) tools=(munged) ;; slurm) tools=(sackd) ;; esac
+    if [[ $SLURM ]]; then tools+=(slurmctld slurmd srun sinfo scontrol); fi
     if [[ ! $ROOT ]]; then
-        for tool in "$([[ $AUTH == munge ]] && echo munged || echo sackd)" slurmctld slurmd srun sinfo scontrol; do
+        for tool in "${tools[@]}"; do
             PATH=$SYSTEM_PATH command -v "$tool" >/dev/null || missing+=("$tool")
         done
     fi
     if ((${#missing[@]})); then die "not installed: ${missing[*]}"; fi
+    [[ $SLURM ]] || return 0
     [[ -d $ROOT$SLURM_CONFDIR ]] || die "no folder $ROOT$SLURM_CONFDIR to mount the configuration on"
 }
 

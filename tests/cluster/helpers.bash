@@ -10,6 +10,9 @@
 # HVD_TEST_CLUSTER names a cluster that is up already: it is used as it is and
 # stays up, which makes a run quicker while hacking.  Without it every file has
 # a cluster of its own, so that files may run side by side.
+#
+# What has nothing to do with Slurm is tested on hosts without it, which are up
+# within a second: hosts_up --ssh instead of suite_up, and hvdrun --hosts.
 
 HVD_CLUSTER_CMD=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts/cluster" && pwd)/hvd-cluster
 
@@ -28,10 +31,9 @@ cluster() {
     timeout --foreground --kill-after=10 $((HVD_TEST_DEADLINE * HVD_TEST_PATIENCE)) "$HVD_CLUSTER_CMD" "$@"
 }
 
+root_can() { ((EUID == 0)) || sudo -n true 2>/dev/null || skip "a cluster needs root"; }
 cluster_can() {
-    if ((EUID != 0)) && ! sudo -n true 2>/dev/null; then
-        skip "a cluster needs root"
-    fi
+    root_can
     command -v slurmctld >/dev/null || PATH=$PATH:/usr/sbin:/sbin command -v slurmctld >/dev/null ||
         skip "Slurm is not installed"
 }
@@ -40,6 +42,7 @@ cluster_can() {
 # apply to a cluster that HVD_TEST_CLUSTER names.
 cluster_up() {
     cluster_can
+    export HVD_TEST_SLURM=1
     if [[ ${HVD_TEST_CLUSTER-} ]]; then
         export HVD_CLUSTER_NAME=$HVD_TEST_CLUSTER
         cluster path >/dev/null || return 1
@@ -47,6 +50,15 @@ cluster_up() {
     fi
     export HVD_CLUSTER_NAME="t$$-$RANDOM" HVD_CLUSTER_MINE=1
     cluster up "$@"
+}
+
+# hosts_up [OPTION OF up…]: in setup_file, brings up hosts without Slurm, with the suite that was built in $B. With --ssh
+# users log in on them by a stand-in for it. HVD_TEST_CLUSTER has no effect.
+hosts_up() {
+    root_can
+    B=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && cd "${B:-build}" && pwd) || return 1
+    export B HVD_PATH=$B/bin HVD_CLUSTER_NAME="t$$-$RANDOM" HVD_CLUSTER_MINE=1
+    cluster up --no-slurm "$@"
 }
 
 # suite_up [OPTION OF up…]: in setup_file, brings a cluster up on which the suite that was
@@ -65,6 +77,7 @@ cluster_down() {
 # cluster_mend: undoes faults and ends jobs, so that a test that fails does not make the next one fail.
 cluster_mend() {
     if [[ -s $(cluster path)/faults ]]; then cluster fault clear; fi
+    if [[ ! ${HVD_TEST_SLURM-} ]]; then cluster kill-users && return; fi
     local user
     for user in alice bob; do
         cluster exec --user root --host hvdctl -- scancel --user="$user" || true
@@ -75,7 +88,7 @@ cluster_mend() {
 # on_login CMD…: runs CMD there, as alice. A job begins when the nodes of ended ones are free again, or after five seconds:
 # else Slurm would take other nodes for it, or say that it waits.
 on_login() {
-    case $1 in srun | hvdrun | salloc | sbatch) within 5 none_completing 2>/dev/null || true ;; esac
+    case ${HVD_TEST_SLURM-}$1 in 1srun | 1hvdrun | 1salloc | 1sbatch) within 5 none_completing 2>/dev/null || true ;; esac
     cluster exec -- "$@"
 }
 
@@ -134,7 +147,7 @@ hold() {
     frozen=$1 frozen_out="$BATS_TEST_TMPDIR/frozen"
     shift
     # A frozen host does not end what it had to do for the last job, and then none gets it.
-    wait_for 5 none_completing
+    [[ ! ${HVD_TEST_SLURM-} ]] || wait_for 5 none_completing
     fault node-freeze "$frozen"
     on_login "$@" >"$frozen_out" 2>&1 3>&- &
     frozen_pid=$!

@@ -6,7 +6,7 @@
 # sshd_can: succeeds when OpenSSH is installed.
 sshd_can() { [[ -x /usr/sbin/sshd ]] && command -v ssh-keygen >/dev/null; }
 
-# sshd_prepare HOST…: makes keys, and starts sshd on each host.
+# sshd_prepare HOST…: makes keys, and starts sshd on each host, at $SSHD_PORT or 22.
 sshd_prepare() {
     local host ssh
     ssh="$(home)/.ssh"
@@ -41,7 +41,7 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 END
     as_root "$1" mkdir -p /run/sshd
-    as_root "$1" /usr/sbin/sshd -f "$SSHD/$1.conf" -E "$SSHD/$1.log" 3>&-
+    as_root "$1" /usr/sbin/sshd -f "$SSHD/$1.conf" -E "$SSHD/$1.log" -p "${SSHD_PORT:-22}" 3>&-
 }
 
 sshd_down() {
