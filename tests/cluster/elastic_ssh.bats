@@ -10,7 +10,7 @@ load sshd
 
 setup_file() {
     if ! sshd_can; then return 0; fi
-    suite_up --nodes 3
+    hosts_up --nodes 3
     sshd_prepare hvdn1 hvdn2 hvdn3
     mkdir -p "$(home)/lib"
     cp "$BATS_TEST_DIRNAME"/{elastic,restart}_worker.py "$(home)/"
@@ -26,7 +26,6 @@ setup() {
 teardown() {
     sshd_can || return 0
     local host
-    for host in hvdlogin hvdn1 hvdn2 hvdn3; do as_root "$host" pkill -KILL -u alice || true; done
     cluster_mend
     for host in hvdn1 hvdn2 hvdn3; do sshd_up "$host"; done
 }

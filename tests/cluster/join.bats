@@ -6,7 +6,7 @@ load helpers
 load launch
 
 setup_file() {
-    suite_up --nodes 3
+    hosts_up --nodes 3
     cp "$BATS_TEST_DIRNAME/elastic_worker.py" "$(home)/"
 }
 teardown_file() { cluster_down; }
@@ -15,8 +15,6 @@ setup() {
     AGENTS=()
 }
 teardown() {
-    local host
-    for host in hvdlogin hvdn1 hvdn2 hvdn3; do as_root "$host" pkill -KILL -u alice || true; done
     cluster_mend
     rm -f "$(home)"/{key,at,stop}
 }

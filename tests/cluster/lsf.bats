@@ -10,7 +10,7 @@ load lsf
 ALL="hvdn1 hvdn2 hvdn3"
 
 setup_file() {
-    suite_up --nodes 3
+    hosts_up --auth munge --nodes 3
     # shellcheck disable=SC2086 # a list
     standins_up hvdlogin $ALL
 }
@@ -18,7 +18,6 @@ teardown_file() { cluster_down; }
 setup() { with blaunch; }
 teardown() {
     local host
-    for host in hvdlogin $ALL; do as_root "$host" pkill -KILL -u alice || true; done
     cluster_mend
     for host in hvdlogin $ALL; do standin_daemon "$host"; done
     forget_calls

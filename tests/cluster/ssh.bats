@@ -10,14 +10,13 @@ EIGHT=hvdn1:2,hvdn2:2,hvdn3:2,hvdn4:2
 
 setup_file() {
     if ! sshd_can; then skip "OpenSSH is not installed"; fi
-    suite_up --nodes 4
+    hosts_up --auth munge --nodes 4
     sshd_prepare hvdn1 hvdn2 hvdn3 hvdn4
 }
 teardown_file() { cluster_down; }
 setup() { KNOWN="$(home)/.ssh/known_hosts"; }
 teardown() {
     local host
-    for host in hvdlogin hvdn1 hvdn2 hvdn3 hvdn4; do as_root "$host" pkill -KILL -u alice || true; done
     cluster_mend
     if [[ -e $KNOWN.good ]]; then as_root hvdlogin mv "$KNOWN.good" "$KNOWN"; fi
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do sshd_up "$host"; done
