@@ -96,6 +96,30 @@ END
     assert_no_leftovers
 }
 
+@test "ranks are on the fast network, inside an allocation and outside; where none connects all hosts the launch fails" {
+    local with net='echo "R $HOROVOD_GLOO_IFACE $NCCL_SOCKET_IFNAME $MASTER_ADDR"'
+    export HVD_STORE=rank0
+    script net.sh <<END
+#!/bin/bash
+srun --hvd bash -c '$net'
+hvdrun bash -c '$net'
+END
+    submit -N4 --ntasks-per-node=1 net.sh
+    exits 0
+    counts 8 "R ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
+    fault block hvdn2 ib0
+    for with in srun hvdrun; do
+        run launch $with -N4 bash -c "$net"
+        exits 0
+        counts 4 "R eth0 =eth0 $(cluster addr hvdn1 eth0)"
+        run launch $with -N4 --hvd-nics=ib0 bash -c "$net"
+        exits 1
+        has "no network interface connects all 4 hosts" "ib0:"
+        counts 0 "R ib0"
+    done
+    assert_no_leftovers
+}
+
 @test "launches work in job arrays" {
     script array.sh <<'END'
 #!/bin/bash

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # Which network does a launch choose, does it carry the job, and what is the
 # user told when there is none?  Every fault is a real one: interfaces that are
-# missing, down, renamed, filtered or silent in the hosts' own namespaces.
+# missing, down, renamed, filtered or silent in the hosts' own namespaces.  The
+# hosts have no Slurm; plugin.bats and jobs.bats have launches by srun.
 
 # shellcheck disable=SC2030,SC2031,SC2154  # set by functions of the helpers
 
@@ -10,11 +11,10 @@ load launch
 
 setup_file() {
     export HVD_STORE=rank0 # MASTER_ADDR is the address of rank 0's host in the network that was chosen
-    suite_up --nodes 4 --slurm-conf SlurmdTimeout=120 --srun-port-range 20000-20999
-    # A second cluster has a network of IPv6 alone, and hosts that do not know each other's names.
+    hosts_up --ssh --nodes 4
+    # A second cluster has a network of IPv6 alone, and nodes that do not know each other's names.
     export OTHER="$HVD_CLUSTER_NAME-6"
-    cluster up --name "$OTHER" --nodes 2 --ip6-net --no-dns --srun-port-range 20000-20999 \
-        --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd"
+    cluster up --name "$OTHER" --no-slurm --ssh --nodes 2 --ip6-net --no-dns
 }
 
 teardown_file() {
@@ -40,6 +40,10 @@ launch_telling() {
     echo "status $status after $took ms"
 }
 
+# on_all [OPTION OF hvdrun…]: that on all four hosts.
+ALL=hvdn1,hvdn2,hvdn3,hvdn4
+on_all() { launch_telling hvdrun --hosts "$ALL" "$@"; }
+
 # given HOST: prints what the ranks there were given.
 given() { awk -v h="$1" '$1 == "R" && $3 == h { print $4, $5, $6 }' <<<"$output" | sort -u; }
 
@@ -56,17 +60,24 @@ all_given() {
     done
 }
 
+# use_both, use_eth0: a self-test of all hosts has passed, over ib0 with eth0 as the second network, or over eth0 alone.
+use_both() { selftest_ok 4 4 && all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"; }
+use_eth0() { selftest_ok 4 4 && all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"; }
+
+# none_connects HOSTS [TEXT…]: the launch has found no network of these hosts, and says so.
+none_connects() { exits 1 && has "no network interface connects all $1 hosts" "${@:2}" && has_not "R 0"; }
+
 # The bridge has a carrier only some seconds after it came up.
 docker_is_up() {
     local host
-    for host in hvdn1 hvdn2 hvdn3 hvdn4; do
+    for host in hvdn{1..4}; do
         on_host "$host" ip -br link show docker0 | grep -qw LOWER_UP || return 1
     done
 }
 
 @test "the fastest network is chosen, and never an address that every host has" {
     wait_for 10 docker_is_up
-    launch_telling srun --hvd --hvd-verbose -N4 -n8 --ntasks-per-node=2
+    launch_telling hvdrun --hosts "${ALL//,/:2,}:2" --verbose
     selftest_ok 8 4
     all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
     has "network 1: IPv4 over ib0 (veth, 100000 Mb/s"
@@ -74,91 +85,85 @@ docker_is_up() {
     [[ $output =~ docker0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \(172.17.0.1\):\ the\ asking\ host\ has\ the\ same\ address ]]
     # What is the same on all hosts is said once.
     has "on hvdn[1-4] not checked: lo (is the loopback interface)"
-    launch_telling hvdrun -N4 -n8 --verbose
-    selftest_ok 8 4
-    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
-    has "network 1: IPv4 over ib0"
 }
 
 @test "equal addresses on all hosts are no network, though something answers at them" {
     # Each host has the address itself, so connecting to it succeeds everywhere.
-    for host in hvdn1 hvdn2 hvdn3 hvdn4; do
-        fault iface-add4 $host ib0 192.168.9.9/24
+    for host in hvdn{1..4}; do
+        fault iface-add4 "$host" ib0 192.168.9.9/24
     done
-    launch_telling srun --hvd -N4
-    selftest_ok 4 4
-    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
+    on_all
+    use_both
     # Equal addresses are no network even when there is no other one.
     wait_for 10 docker_is_up
-    launch_telling srun --hvd --hvd-nics=docker0 -N4
-    exits 1
-    has "no network interface connects all 4 hosts"
-    has "the asking host has the same address"
+    on_all --nics=docker0
+    none_connects 4 "the asking host has the same address"
 }
 
 @test "an interface that one host lacks is not used" {
     fault iface-del hvdn2 ib0
-    launch_telling srun --hvd --hvd-verbose -N4
-    selftest_ok 4 4
-    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
+    on_all --verbose
+    use_eth0
     [[ $output =~ ib0:.*\ not\ usable\ on\ hvdn2 ]]
     ((took < 20000))
     # A launch on the other hosts alone still uses the interface.
-    launch_telling srun --hvd -N3 --exclude=hvdn2
+    launch_telling hvdrun --hosts hvdn1,hvdn3,hvdn4
     selftest_ok 3 3
     all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)" hvdn1 hvdn3 hvdn4
 }
 
 @test "an interface that is down on one host is not used" {
     fault iface-down hvdn3 ib0
-    launch_telling srun --hvd --hvd-verbose -N4
-    selftest_ok 4 4
-    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
+    on_all --verbose
+    use_eth0
     has "not usable on hvdn3"
     [[ $output =~ on\ hvdn3\ not\ checked:[^$'\n']*ib0\ \(is\ down\) ]]
 }
 
 @test "an interface with another name on one host is used under that name" {
     fault iface-rename hvdn3 ib0 ib7
-    launch_telling srun --hvd --hvd-verbose -N4
+    on_all --verbose
     selftest_ok 4 4
     all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)" hvdn1 hvdn2 hvdn4
     all_given "ib7 =ib7,eth0 $(cluster addr hvdn1 ib0)" hvdn3
     has "it is ib7 on hvdn3"
-    launch_telling hvdrun -N4
-    selftest_ok 4 4
-    all_given "ib7 =ib7,eth0 $(cluster addr hvdn1 ib0)" hvdn3
     # The first host, where the rendezvous runs, may also be the one with another name.
     fault iface-rename hvdn1 ib0 mlx0
-    launch_telling srun --hvd -N4
+    on_all
     selftest_ok 4 4
     all_given "mlx0 =mlx0,eth0 $(cluster addr hvdn1 ib0)" hvdn1
 }
 
 @test "an interface with a filter in one direction is not used" {
+    local to
     fault one-way hvdn1 hvdn2 ib0
-    launch_telling srun --hvd --hvd-verbose -N4
-    selftest_ok 4 4
-    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
+    on_all --verbose
+    use_eth0
     has "ib0: hvdn1 -> hvdn2 ($(cluster addr hvdn2 ib0)): no answer"
     fault clear
-    fault one-way hvdn4 hvdn3 ib0
-    launch_telling hvdrun --verbose -N4
-    selftest_ok 4 4
-    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
-    has "ib0: hvdn4 -> hvdn3 ($(cluster addr hvdn3 ib0)): no answer"
+    # Against the order of hosts, and to rank 0's host.
+    for to in hvdn3 hvdn1; do
+        fault one-way hvdn4 $to ib0
+        on_all --verbose
+        use_eth0
+        has "ib0: hvdn4 -> $to ($(cluster addr $to ib0)): no answer"
+        fault clear
+    done
 }
 
-@test "a silent interface costs no more than the probe's patience" {
-    launch_telling srun --hvd -N4
+@test "a silent interface costs no more than the probe's patience; of named ones those that connect all hosts are used" {
+    on_all
     local usual=$took
     fault block hvdn2 ib0
-    launch_telling srun --hvd --hvd-verbose -N4
-    selftest_ok 4 4
-    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
+    on_all --verbose
+    use_eth0
     [[ $output =~ ib0:.*hvdn2.*:\ no\ answer ]]
     # The probe takes two seconds; the rest is room for a busy machine, and less than the start's 30 seconds.
     ((took < usual + 15000))
+    on_all --nics=ib0
+    none_connects 4 "ib0:"
+    on_all --nics=ib0,eth0
+    use_eth0
 }
 
 @test "a network that loses packets of full size only is not used" {
@@ -168,11 +173,10 @@ docker_is_up() {
     as_root hvdn1 ping -q -c 1 -W 2 -s 1300 "$(cluster addr hvdn3 ib0)"
     run as_root hvdn1 ping -q -c 1 -W 2 -M 'do' -s 1450 "$(cluster addr hvdn3 ib0)"
     ((status != 0))
-    launch_telling srun --hvd --hvd-verbose -N4
-    selftest_ok 4 4
-    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
+    on_all --verbose
+    use_eth0
     [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \([0-9.]+\):\ short\ packets\ get\ through,\ full-size\ ones\ do\ not ]]
-    launch_telling srun --hvd --hvd-nics=ib0 -N4
+    on_all --nics=ib0
     exits 1
     has "short packets get through, full-size ones do not (MTU)"
     assert_no_leftovers
@@ -189,28 +193,26 @@ add rule inet test_nat post oifname ib0 ip saddr $(cluster addr hvdn2 ib0) snat 
 add rule inet test_nat post oifname ib0 ip6 saddr $(cluster addr hvdn2 ib0 6) snat ip6 to fd78::99
 add rule inet test_nat post oifname ib0 ip6 saddr fd78::99 snat ip6 to $(cluster addr hvdn2 ib0 6)
 NFT
-    launch_telling srun --hvd --hvd-verbose -N4
+    on_all --verbose
     as_root hvdn2 nft delete table inet test_nat
-    selftest_ok 4 4
-    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
+    use_eth0
     [[ $output =~ ib0:\ hvdn2\ -\>\ hvdn[134]\ \([0-9.]+\):\ the\ address\ is\ translated\ on\ the\ way\ \(NAT\) ]]
 }
 
 @test "many interfaces that lead nowhere do not hinder a start" {
     local host i
-    for host in hvdn1 hvdn2 hvdn3 hvdn4; do
-        fault iface-add4 $host docker0 172.18.0.1/16
+    for host in hvdn{1..4}; do
+        fault iface-add4 "$host" docker0 172.18.0.1/16
         for ((i = 1; i <= 12; i++)); do
             echo "link add lost$i type bridge"
             echo "link set lost$i up"
             echo "addr add 172.$((i + 19)).0.1/16 dev lost$i"
-        done | as_root $host ip -batch -
+        done | as_root "$host" ip -batch -
     done
-    launch_telling srun --hvd -N4
-    selftest_ok 4 4
-    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
-    for host in hvdn1 hvdn2 hvdn3 hvdn4; do
-        for ((i = 1; i <= 12; i++)); do echo "link del lost$i"; done | as_root $host ip -batch -
+    on_all
+    use_both
+    for host in hvdn{1..4}; do
+        for ((i = 1; i <= 12; i++)); do echo "link del lost$i"; done | as_root "$host" ip -batch -
     done
 }
 
@@ -218,42 +220,33 @@ NFT
     fault block hvdn2 ib0
     fault block hvdn3 eth0
     wait_for 10 docker_is_up
-    launch_telling srun --hvd -N4
-    exits 1
-    [[ $output != *"R 0"* ]]
-    has "no network interface connects all 4 hosts"
+    on_all
+    none_connects 4
     [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \([0-9.]+\):\ no\ answer ]]
     [[ $output =~ eth0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \([0-9.]+\):\ no\ answer ]]
     [[ $output =~ docker0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \([0-9.]+\): ]]
     has "lo (is the loopback interface)"
     has "fix the network, or leave out the host that differs"
     ((took < 20000))
-    launch_telling hvdrun -N4
-    exits 1
-    has "no network interface connects all 4 hosts"
-    ((took < 20000))
     # Without the two hosts that differ a launch works.
-    launch_telling srun --hvd -N2 --exclude=hvdn2,hvdn3
+    launch_telling hvdrun --hosts hvdn1,hvdn4
     selftest_ok 2 2
     assert_no_leftovers
 }
 
 @test "only interfaces that the user names are used" {
     local option
-    for option in "srun --hvd --hvd-nics=eth0" "hvdrun --nics=eth0" "hvdrun --network-interfaces eth0" \
-        "hvdrun --network-interface eth0"; do
+    for option in --nics=eth0 "--network-interfaces eth0" "--network-interface eth0"; do
         # shellcheck disable=SC2086
-        launch_telling $option -N4
-        selftest_ok 4 4
-        all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
+        on_all $option
+        use_eth0
     done
-    launch_telling srun --hvd --hvd-nics=eth0,ib0 -N4
-    selftest_ok 4 4
-    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
+    on_all --nics=eth0,ib0
+    use_both
     fault iface-del hvdn2 ib0
-    for option in "srun --hvd --hvd-nics=ib0" "hvdrun --nics ib0" "hvdrun --network-interfaces eth0,ib0"; do
+    for option in "--nics ib0" "--network-interfaces eth0,ib0"; do
         # shellcheck disable=SC2086
-        launch_telling $option -N4
+        on_all $option
         exits 2
         has "hvdn2: there is no usable interface ib0 there" "pattern (ib*), subnet (10.1.0.0/16) or exclusion (^docker0)"
         has eth0
@@ -264,50 +257,44 @@ NFT
 
 @test "interfaces can be named by pattern and subnet, and excluded" {
     local option
-    for option in "srun --hvd --hvd-nics=ib*" "hvdrun --nics=ib*" "srun --hvd --hvd-nics=10.78.0.0/24" \
-        "hvdrun --network-interfaces=^eth0,docker0" "srun --hvd --hvd-nics=*,^eth0"; do
-        # shellcheck disable=SC2086
-        launch_telling $option -N4
+    for option in "--nics=ib*" --nics=10.78.0.0/24 --network-interfaces=^eth0,docker0 "--nics=*,^eth0"; do
+        on_all "$option"
         selftest_ok 4 4
         all_given "ib0 =ib0 $(cluster addr hvdn1 ib0)"
     done
     # The same with another name of the interface on one host.
     fault iface-rename hvdn3 ib0 ib7
-    for option in "srun --hvd --hvd-nics=ib?" "hvdrun --nics=10.78.0.0/24"; do
-        # shellcheck disable=SC2086
-        launch_telling $option -N4
+    for option in "--nics=ib?" --nics=10.78.0.0/24; do
+        on_all "$option"
         selftest_ok 4 4
         all_given "ib7 =ib7 $(cluster addr hvdn1 ib0)" hvdn3
     done
-    launch_telling srun --hvd "--hvd-nics=wl*,10.99.0.0/16" -N4
+    on_all "--nics=wl*,10.99.0.0/16"
     exits 2
     has "there is no usable interface that matches wl*,10.99.0.0/16 there, only"
-    for option in "srun --hvd --hvd-nics=10.78.0.5" "hvdrun --nics=10.78.0.5"; do
-        # shellcheck disable=SC2086
-        launch_telling $option -N4
-        exits 2
-        has '"10.78.0.5" names no network interfaces: that is the address of one host'
-    done
+    on_all --nics=10.78.0.5
+    exits 2
+    has '"10.78.0.5" names no network interfaces: that is the address of one host'
     assert_no_leftovers
 }
 
 @test "of more interfaces than are probed the fastest are taken, and named ones" {
     local host i
     for host in hvdn1 hvdn2; do
-        fault iface-add4 $host docker0 172.18.0.1/16
+        fault iface-add4 "$host" docker0 172.18.0.1/16
         # Faster than eth0, all of them.
         for ((i = 1; i <= 80; i++)); do
             echo "link add lost$i type veth peer name tsol$i"
             echo "link set tsol$i up"
             echo "link set lost$i up"
             echo "addr add 10.$((100 + i)).0.1/16 dev lost$i"
-        done | as_root $host ip -batch -
+        done | as_root "$host" ip -batch -
     done
-    launch_telling srun --hvd --hvd-verbose -N2 -w hvdn1,hvdn2
+    launch_telling hvdrun --verbose --hosts hvdn1,hvdn2
     local first=$output status_first=$status
-    launch_telling srun --hvd --hvd-nics=eth0,lost80 -N2 -w hvdn1,hvdn2
+    launch_telling hvdrun --nics=eth0,lost80 --hosts hvdn1,hvdn2
     for host in hvdn1 hvdn2; do
-        for ((i = 1; i <= 80; i++)); do echo "link del lost$i"; done | as_root $host ip -batch -
+        for ((i = 1; i <= 80; i++)); do echo "link del lost$i"; done | as_root "$host" ip -batch -
     done
     selftest_ok 2 2
     all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)" hvdn1 hvdn2
@@ -317,49 +304,19 @@ NFT
     has "slower than the first 64; name them to use them"
 }
 
-@test "of named interfaces those that connect all hosts are used" {
-    fault block hvdn2 ib0
-    launch_telling srun --hvd --hvd-nics=ib0 -N4
-    exits 1
-    has "no network interface connects all 4 hosts"
-    has "ib0:"
-    launch_telling srun --hvd --hvd-nics=ib0,eth0 -N4
-    selftest_ok 4 4
-    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
-}
-
 @test "ranks are on the fast network, also where the launching host is not, and find the store at their own hosts" {
     run on_login ls /sys/class/net
     [[ $output != *ib0* ]]
-    HVD_STORE=agent launch_telling srun --hvd -N4
+    HVD_STORE=agent on_all
     selftest_ok 4 4
     all_given "ib0 =ib0,eth0 127.0.0.1"
 }
 
-@test "inside the allocation, too, ranks are on the fast network" {
-    on_login sbatch --wait -Q -N4 --ntasks-per-node=1 -o out.%j -e out.%j --wrap "srun --hvd bash -c '$TELL'"
-    run on_login bash -c 'cat out.* && rm out.*'
-    echo "$output"
-    selftest_ok 4 4
-    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
-}
-
-@test "a network by which one node does not reach rank 0's host is not used" {
-    # hvdn4 cannot open connections to hvdn1 over ib0, so no host uses ib0.
-    fault one-way hvdn4 hvdn1 ib0
-    launch_telling srun --hvd -N4
-    selftest_ok 4 4
-    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
-}
-
-@test "ranks of one node use loopback" {
-    launch_telling srun --hvd --hvd-verbose -N1 -n3
+@test "ranks of one host use loopback" {
+    launch_telling hvdrun --hosts hvdn1:3
     selftest_ok 3 1
     all_given "lo =lo 127.0.0.1" hvdn1
-    launch_telling hvdrun -N1 -n2
-    selftest_ok 2 1
-    all_given "lo =lo 127.0.0.1" hvdn1
-    HVD_STORE=agent launch_telling srun --hvd --exclusive -N1 -n2
+    HVD_STORE=agent launch_telling hvdrun --hosts hvdn1:2
     selftest_ok 2 1
     all_given "lo =lo 127.0.0.1" hvdn1
 }
@@ -374,22 +331,18 @@ NFT
 }
 
 @test "the message about a firewall between a node and the driver names the node" {
-    local option
-    for option in "srun --hvd --hvd-start-timeout=4" "hvdrun --start-timeout=4"; do
-        # shellcheck disable=SC2086
-        hold hvdn4 $option -N4 true
-        firewall hvdn4 "$port" drop
-        go_on
-        as_root hvdn4 nft delete table inet test_firewall
-        exits 1
-        grep -q "the start took longer than 4 seconds: no registration from hvdn4\$" <<<"$output"
-        has "does a firewall block port $port of hvdlogin"
-    done
+    hold hvdn4 hvdrun --start-timeout=4 --hosts "$ALL" true
+    firewall hvdn4 "$port" drop
+    go_on
+    as_root hvdn4 nft delete table inet test_firewall
+    exits 1
+    grep -q "the start took longer than 4 seconds: no registration from hvdn4\$" <<<"$output"
+    has "does a firewall block port $port of hvdlogin"
     assert_no_leftovers
 }
 
 @test "a node whose connections a firewall refuses says so itself, at once" {
-    hold hvdn4 srun --hvd -N4 true
+    hold hvdn4 hvdrun --hosts "$ALL" true
     firewall hvdn4 "$port" "reject with tcp reset"
     go_on
     as_root hvdn4 nft delete table inet test_firewall
@@ -410,50 +363,45 @@ other() {
 @test "hosts need not resolve each other's names" {
     run cluster exec --name "$OTHER" --host hvdn1 -- getent hosts hvdn2
     exits 2 # getent: no such name
-    other srun --hvd -N2 -n4 --ntasks-per-node=2
+    other hvdrun --hosts hvdn1:2,hvdn2:2
     selftest_ok 4 2
     all_given "ib0 =ib0,eth0 $(cluster addr --name "$OTHER" hvdn1 ib0)" hvdn1 hvdn2
-    other hvdrun -N2 -n4
-    selftest_ok 4 2
 }
 
-# told CMD…: as launch_telling, but the ranks do not meet: the network may be too bad for that.
+# told [OPTION…]: as on_all, but the ranks do not meet: the network may be too bad for that.
 # shellcheck disable=SC2016
 told() {
-    run on_login "$@" bash -c 'echo "R $HOROVOD_RANK $(hostname) $HOROVOD_GLOO_IFACE $NCCL_SOCKET_IFNAME $MASTER_ADDR"'
+    run on_login hvdrun --hosts "$ALL" "$@" bash -c 'echo "R $HOROVOD_RANK $(hostname) $HOROVOD_GLOO_IFACE $NCCL_SOCKET_IFNAME $MASTER_ADDR"'
     echo "$output"
 }
 
 # on_ib0 STATEMENT…: has nft apply STATEMENT to packets that leave a node by ib0, until any_on_ib0.
 on_ib0() {
     local host
-    for host in hvdn1 hvdn2 hvdn3 hvdn4; do
+    for host in hvdn{1..4}; do
         printf '%s\n' "add table inet test_ib0" \
             "add chain inet test_ib0 out { type filter hook output priority 0; }" \
-            "add rule inet test_ib0 out oifname ib0 $*" | as_root $host nft -f -
+            "add rule inet test_ib0 out oifname ib0 $*" | as_root "$host" nft -f -
     done
 }
 
 any_on_ib0() {
     local host
-    for host in hvdn1 hvdn2 hvdn3 hvdn4; do as_root $host nft delete table inet test_ib0; done
+    for host in hvdn{1..4}; do as_root "$host" nft delete table inet test_ib0; done
 }
 
 @test "IPv6 over an interface is no network for Horovod, which takes its IPv4 address" {
     on_ib0 meta nfproto ipv4 drop
-    launch_telling srun --hvd --hvd-nics=ib0 -N4
-    local plugin=$status said=$output
-    launch_telling hvdrun --nics=ib0 -N4
-    local hvdrun=$status
+    on_all --nics=ib0
+    local only=$status said=$output
     # Where there is another network, that one is taken.
-    told srun --hvd --hvd-verbose -N4
+    told --verbose
     any_on_ib0
     ((status == 0))
     all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \(10.78[0-9.]+\):\ no\ answer\;\ IPv6\ alone\ connects ]]
     output=$said
-    ((plugin == 1 && hvdrun == 1))
-    [[ $output != *"R 0"* ]]
+    ((only == 1))
     has "no network interface connects all 4 hosts over IPv4, which Horovod needs"
     [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \(10.78[0-9.]+\):\ no\ answer ]]
     assert_no_leftovers
@@ -463,7 +411,7 @@ any_on_ib0() {
     local i
     on_ib0 numgen random mod 100 '<' 20 drop
     for i in 1 2 3 4; do
-        told srun --hvd --hvd-nics=ib0 -N4
+        told --nics=ib0
         ((status == 0)) || break
         all_given "ib0 =ib0 $(cluster addr hvdn1 ib0)" || break
     done
@@ -475,37 +423,33 @@ any_on_ib0() {
 @test "an address that several hosts have is not the one that Gloo is to take" {
     local host
     # The kernel lists this address first; otherwise all is well with the interface.
-    for host in hvdn1 hvdn2 hvdn3 hvdn4; do
-        fault iface-add4 $host ib0 192.168.9.9/24
-        as_root $host ip addr del "$(cluster addr $host ib0)/24" dev ib0
-        as_root $host ip addr add "$(cluster addr $host ib0)/24" dev ib0
+    for host in hvdn{1..4}; do
+        fault iface-add4 "$host" ib0 192.168.9.9/24
+        as_root "$host" ip addr del "$(cluster addr "$host" ib0)/24" dev ib0
+        as_root "$host" ip addr add "$(cluster addr "$host" ib0)/24" dev ib0
     done
-    launch_telling srun --hvd --hvd-verbose -N4
-    selftest_ok 4 4
-    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
+    on_all --verbose
+    use_eth0
     [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \(192.168.9.9\):\ the\ asking\ host\ has\ the\ same\ address ]]
 }
 
 @test "what the user has set for NCCL stays, and a warning says when it cannot work" {
     local ib0
     ib0=$(cluster addr hvdn1 ib0)
-    for option in "srun --hvd --hvd-verbose" "hvdrun --verbose"; do
-        # shellcheck disable=SC2086
-        launch_telling env NCCL_SOCKET_IFNAME==eth0 $option -N4
-        selftest_ok 4 4
-        all_given "ib0 =eth0 $ib0"
-        has "NCCL_SOCKET_IFNAME==eth0 (from the environment) is left unchanged"
-        [[ $output != *warning* ]]
-    done
+    NCCL_SOCKET_IFNAME='=eth0' on_all --verbose
+    selftest_ok 4 4
+    all_given "ib0 =eth0 $ib0"
+    has "NCCL_SOCKET_IFNAME==eth0 (from the environment) is left unchanged"
+    [[ $output != *warning* ]]
     wait_for 10 docker_is_up
-    launch_telling env NCCL_SOCKET_IFNAME=docker0 GLOO_SOCKET_IFNAME=nosuch0 srun --hvd -N4
+    NCCL_SOCKET_IFNAME=docker0 GLOO_SOCKET_IFNAME=nosuch0 on_all
     selftest_ok 4 4
     all_given "ib0 docker0 $ib0"
     has "warning: hvdn[1-4]: NCCL_SOCKET_IFNAME=docker0 (from the environment) selects docker0, which does not connect all hosts (ib0, eth0 does)"
     has "warning: hvdn[1-4]: GLOO_SOCKET_IFNAME=nosuch0 (from the environment) selects nothing that connects all hosts"
     # A variable would overrule a setting in a file of NCCL's own, so that none is set.
     on_login bash -c 'echo NCCL_SOCKET_IFNAME=^docker,lo >~/.nccl.conf'
-    launch_telling srun --hvd --hvd-verbose -N4
+    on_all --verbose
     on_login bash -c 'rm ~/.nccl.conf'
     selftest_ok 4 4
     all_given "ib0 $ib0 "
@@ -513,47 +457,44 @@ any_on_ib0() {
 }
 
 @test "on one machine named interfaces are used" {
-    launch_telling hvdrun -N1 -n2 --nics=eth0
+    launch_telling hvdrun --hosts hvdn1:2 --nics=eth0
     selftest_ok 2 1
     all_given "eth0 =eth0 127.0.0.1" hvdn1
-    launch_telling srun --hvd --hvd-nics=ib*,eth0 -N1 -n2
+    launch_telling hvdrun --hosts hvdn1:2 "--nics=ib*,eth0"
     selftest_ok 2 1
     all_given "ib0 =ib0,eth0 127.0.0.1" hvdn1
     run on_host hvdn1 hvdrun -np 2 --launcher=fork --nics=eth0 bash -c "$TELL"
     echo "$output"
     selftest_ok 2 1
     all_given "eth0 =eth0 127.0.0.1" hvdn1
-    launch_telling hvdrun -N1 -n2 --nics=lo
+    launch_telling hvdrun --hosts hvdn1:2 --nics=lo
     selftest_ok 2 1
     all_given "lo =lo 127.0.0.1" hvdn1
-    launch_telling hvdrun -N1 -n2 --nics=wlan0
+    launch_telling hvdrun --hosts hvdn1:2 --nics=wlan0
     exits 2
     has "there is no usable interface wlan0 there, only"
     # Loopback does not connect several machines.
-    launch_telling hvdrun -N2 --nics=lo
-    exits 1
-    has "no network interface connects all 2 hosts"
+    launch_telling hvdrun --hosts hvdn1,hvdn2 --nics=lo
+    none_connects 2
     assert_no_leftovers
 }
 
 @test "a network of IPv6 alone is used only when it is named by subnet" {
     cluster fault --name "$OTHER" no-ipv4 ib0
     # With IPv4 on another network that one is taken, though slower.
-    other srun --hvd -N2
+    other hvdrun --hosts hvdn1,hvdn2
     selftest_ok 2 2
     all_given "eth0 =eth0 $(cluster addr --name "$OTHER" hvdn1 eth0)" hvdn1 hvdn2
     [[ $output != *warning* ]]
     # No network is left when users' traffic on eth0 is dropped.
     cluster fault --name "$OTHER" block hvdn2 eth0
-    other srun --hvd -N2
-    exits 1
-    has "no network interface connects all 2 hosts over IPv4, which Horovod needs"
+    other hvdrun --hosts hvdn1,hvdn2
+    none_connects 2 "over IPv4, which Horovod needs"
     # eth6 has never had an IPv4 address.
-    other hvdrun --nics=eth6 -N2
-    exits 1
-    has "no network interface connects all 2 hosts over IPv4, which Horovod needs"
+    other hvdrun --nics=eth6 --hosts hvdn1,hvdn2
+    none_connects 2 "over IPv4, which Horovod needs"
     # A user who names a subnet of IPv6 has a program that needs no IPv4.
-    other srun --hvd --hvd-nics=fd79::/64 -N2
+    other hvdrun --nics=fd79::/64 --hosts hvdn1,hvdn2
     selftest_ok 2 2
     all_given "eth6 =eth6 $(cluster addr --name "$OTHER" hvdn1 eth6 6)" hvdn1 hvdn2
     has "warning: the named network is IPv6; Horovod's rendezvous client supports IPv4 only"
