@@ -1,15 +1,17 @@
 #!/usr/bin/env bats
-# Another user connects to the relay at which alice's ranks meet as often as he can: over loopback on their host; and on
-# nodes of the job's own over the network, from another node of the job and from a host outside of it. Her ranks meet all
-# the same, and the job ends when it is told to.
+# Floods and malformed input where it needs Slurm: the relay of rank 0's host, which on exclusive nodes is open to the
+# network; a launch by srun that is to end; a job that is still queued. The enemy is bob, on rank 0's host, on another
+# node of the job, and on a host outside of it. hostile.bats has the driver and the probe.
 
 # shellcheck disable=SC2030,SC2031,SC2154  # set by functions of the helpers
+# shellcheck disable=SC2016,SC2034  # what the ranks' shells evaluate; what bounded reads
 
 load helpers
 load launch
+load floods
 
 setup_file() {
-    suite_up --nodes 3
+    suite_up --nodes 4
     export FLOOD=$B/tests/bench/connect_flood
     [[ -x $FLOOD ]] || {
         echo "make test-tools builds connect_flood" >&2
@@ -17,87 +19,138 @@ setup_file() {
     }
 }
 teardown_file() { cluster_down; }
+setup() { FLOODS=(); }
 teardown() {
-    stop_flood
+    stop_connecting || true
     cluster_mend
 }
 
-# flood HOST TEXT: bob, from HOST, until stop_flood; TEXT is the beginning of a request.
-flood() {
-    local text=$2 addr=$rv_addr
-    flood_from=$1
-    # That host is in another network than the one in which ranks meet.
-    if [[ $flood_from == hvdlogin ]]; then addr=$(cluster addr hvdn1 eth0); fi
-    : >"$BATS_TEST_TMPDIR/flood"
-    cluster exec --user bob --host "$flood_from" -- "$FLOOD" "$addr" "$rv_port" 30000 50 "$text" \
-        >"$BATS_TEST_TMPDIR/flood" 2>&1 3>&- &
-    flooding=$!
-    wait_for 10 grep -q connecting "$BATS_TEST_TMPDIR/flood"
+# connecting HOST ADDRESS PORT TEXT: bob connects from HOST as often as he can, until stop_connecting; TEXT is the
+# beginning of a request.
+connecting() {
+    local out="$BATS_TEST_TMPDIR/flood.${#FLOODS[@]}"
+    cluster exec --user bob --host "$1" -- "$FLOOD" "$2" "$3" 30000 50 "$4" >"$out" 2>&1 3>&- &
+    FLOODS+=("$1 $! $out")
+    wait_for 10 grep -q connecting "$out"
     sleep 0.5
 }
 
 # He did connect.
-stop_flood() {
-    [[ ${flooding-} ]] || return 0
-    as_root "$flood_from" pkill -TERM -u bob -x connect_flood || true
-    wait "$flooding" || true
-    flooding=
-    cat "$BATS_TEST_TMPDIR/flood"
+stop_connecting() {
+    local flood host pid out n status=0
+    for flood in "${FLOODS[@]}"; do
+        read -r host pid out <<<"$flood"
+        as_root "$host" pkill -TERM -u bob -x connect_flood || true
+        wait "$pid" || true
+        n=$(sed -n 's/^\([0-9]*\) connections a second.*/\1/p' "$out")
+        ((n > 200)) || { status=1 && echo "no more than $n connections a second from $host"; }
+    done
+    FLOODS=()
+    return $status
 }
 
-# waiting CMD…: a job whose ranks wait until alice's file "go" is there, and then run their command; $rv_addr and
-# $rv_port are where rank 0 on hvdn1, and on nodes of the job's own all, would find PyTorch's store.
+# waiting CMD…: a job on exclusive nodes, whose ranks meet again and again. Each time they wait for rank 1, which waits for
+# alice's file go.N. All ranks of PyTorch, and hosts of the job, reach the relay of hvdn1 at $rv_addr and $rv_port, and its own ranks as Horovod
+# has it at $own_port of loopback.
 waiting() {
-    on_login rm -f rendezvous go
-    # shellcheck disable=SC2016
-    begin on_login "$@" bash -c '((RANK)) || echo $MASTER_ADDR $MASTER_PORT >rendezvous
-        until [[ -e go ]]; do sleep 0.1; done; exec hvd-selftest --quick'
+    begin on_login "$@" --exclusive bash -c '((RANK)) || echo $MASTER_ADDR $MASTER_PORT $HOROVOD_GLOO_RENDEZVOUS_PORT >rendezvous
+        for ((n = 1;; n++)); do
+            until ((RANK != 1)) || [[ -e go.$n ]]; do sleep 0.05; done
+            HOROVOD_GLOO_TIMEOUT_SECONDS=120 hvd-selftest --quick || exit
+        done'
     wait_for 10 on_login test -s rendezvous
-    read -r rv_addr rv_port < <(on_login cat rendezvous)
-    [[ $rv_port ]]
+    read -r rv_addr rv_port own_port <"$(home)/rendezvous"
+    [[ $rv_addr == "$(cluster addr hvdn1 ib0)" && $own_port ]]
+}
+fresh() { on_login bash -c 'rm -f rendezvous go.*'; }
+
+# meet N RANKS: for the Nth time.
+meet() {
+    on_login touch "go.$1"
+    says_times 20 "$1" "hvd-selftest: $2 ranks on $2 hosts: OK"
 }
 
-many() {
-    local n
-    n=$(sed -n 's/^\([0-9]*\) connections a second.*/\1/p' "$BATS_TEST_TMPDIR/flood")
-    ((n > 200)) || { echo "he made no more than $n connections a second" && return 1; }
-}
-
-@test "ranks meet while another user floods the rendezvous" {
-    local with each where text
+@test "ranks meet, and a launch ends when it is told to, while another user floods the rendezvous and the driver" {
+    local with where text n
     for with in "srun --hvd" hvdrun; do
-        # On loopback, and from hosts over the network.
-        for each in hvdn1 "hvdn2 --exclusive" "hvdlogin --exclusive"; do
-            read -ra where <<<"$each"
+        fresh
+        # shellcheck disable=SC2086
+        waiting $with -N3 -n3
+        n=0
+        for where in "hvdn1 127.0.0.1 $own_port" "hvdn1 $rv_addr $rv_port" "hvdn2 $rv_addr $rv_port" \
+            "hvdlogin $(cluster addr hvdn1 eth0) $rv_port"; do
             for text in "" "GET /global/0 HT"; do
                 # shellcheck disable=SC2086
-                waiting $with "${where[@]:1}" -N3 -n3
-                flood "${where[0]}" "$text"
-                on_login touch go
-                ended $((20 * HVD_TEST_PATIENCE))
-                selftest_ok 3 3
-                stop_flood
-                many
+                connecting $where "$text"
+                meet $((++n)) 3
+                stop_connecting
             done
         done
+        connecting hvdn1 "$rv_addr" "$rv_port" "GET /global/0 HTTP/1.1"
+        connecting hvdn3 "$(cluster addr hvdlogin eth0)" "$(driver_port)" ""
+        as_root hvdlogin pkill -TERM -u alice -x "${with%% *}"
+        ended $((10 * HVD_TEST_PATIENCE))
+        exits_one_of 137 143 # srun's way to end the ranks: SIGTERM, and SIGKILL soon after
+        stop_connecting
     done
     assert_no_leftovers
 }
 
-@test "signals and limits work while another user floods the rendezvous" {
-    waiting srun --hvd -N3 -n3
-    flood hvdn1 "GET /global/0 HTTP/1.1"
+@test "the relay of rank 0's host refuses malformed requests, and bears thousands of connections; the ranks meet" {
+    local what server pids=() pid
+    fresh
+    waiting srun --hvd -N4
+    server=$(process hvdn1 hvd-agent)
+    read -r peak fds < <(state hvdn1 "$server")
+    for what in garbage announce announce-more negative chunked long-head headers nest partial-head partial; do
+        flood hvdn2 "$rv_addr" "$rv_port" $what --http --count 30 --seconds 14
+    done
+    # On its own host bob is refused at once, whatever he sends, and so he is from a host that is not the job's.
+    for what in nothing garbage announce held; do
+        flood hvdn1 "$rv_addr" "$rv_port" $what --http --count 200 --seconds 4
+        flood hvdn1 127.0.0.1 "$own_port" $what --http --count 200 --seconds 4
+        flood hvdlogin "$(cluster addr hvdn1 eth0)" "$rv_port" $what --http --count 200 --seconds 4
+    done
+    flood hvdn2 "$rv_addr" "$rv_port" partial half --http --count 50 --seconds 6
+    flood hvdn2 "$rv_addr" "$rv_port" partial-head half --http --count 50 --seconds 6
+    flood hvdn2 "$rv_addr" "$rv_port" nothing close --http --count 500 --seconds 6
+    flood hvdn2 "$rv_addr" "$rv_port" partial reset --http --count 500 --seconds 6
+    bounded hvdn1 "$server" 32768
+    # Waiting, slow and silent ones do not keep the ranks apart.
+    flood hvdn2 "$rv_addr" "$rv_port" nothing --http --count 2000 --seconds 16 >"$BATS_TEST_TMPDIR/1" 3>&- &
+    pids+=($!)
+    flood hvdn3 "$rv_addr" "$rv_port" partial-head slow --http --count 300 --seconds 25 >"$BATS_TEST_TMPDIR/2" 3>&- &
+    pids+=($!)
+    flood hvdn4 "$rv_addr" "$rv_port" held --http --count 2000 --seconds 16 >"$BATS_TEST_TMPDIR/3" 3>&- &
+    pids+=($!)
+    sleep 2
+    on_login touch go.1
+    says 8 "hvd-selftest: 4 ranks on 4 hosts: OK"
+    for pid in "${pids[@]}"; do wait "$pid" || echo "flood $pid failed"; done
+    run cat "$BATS_TEST_TMPDIR"/[123]
+    echo "$output"
+    has_not "not all were ended"
+    bounded hvdn1 "$server" 65536
     as_root hvdlogin pkill -TERM -u alice -x srun
     ended $((10 * HVD_TEST_PATIENCE))
-    [[ $status == @(137|143) ]] # srun's way to end the ranks: SIGTERM, and SIGKILL soon after
-    stop_flood
-    many
-    waiting hvdrun --exclusive -N3 -n3
-    flood hvdn2 "GET /global/0 HTTP/1.1"
-    as_root hvdlogin pkill -TERM -u alice -x hvdrun
-    ended $((10 * HVD_TEST_PATIENCE))
-    [[ $status == @(137|143) ]] # srun's way to end the ranks: SIGTERM, and SIGKILL soon after
-    stop_flood
-    many
     assert_no_leftovers
+}
+
+@test "strangers do not start the clock of a job that is still queued" {
+    local out="$BATS_TEST_TMPDIR/out" pid queue
+    on_login srun -N4 --exclusive sleep 100 3>&- &
+    queue=$!
+    wait_for 5 on_host hvdn4 pgrep -x sleep
+    on_login hvdrun -N4 --exclusive --start-timeout=2 --selftest -- --quick >"$out" 2>&1 3>&- &
+    pid=$!
+    wait_for 5 has_driver_port
+    flood hvdn2 "$(cluster addr hvdlogin eth0)" "$(driver_port)" garbage --count 20
+    sleep 3
+    on_host hvdctl scancel -n sleep
+    wait "$queue" || true
+    status=0
+    wait "$pid" || status=$?
+    output=$(<"$out")
+    echo "$output"
+    selftest_ok 4 4
 }
