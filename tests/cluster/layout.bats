@@ -1,10 +1,13 @@
 #!/usr/bin/env bats
-# The layout of ranks agrees with Slurm's variables.
+# The layout of ranks agrees with Slurm's variables; and hosts of a step that are left out of it (--spares).
+
+# shellcheck disable=SC2030,SC2031 # what run sets
 
 load helpers
 load launch
+load preflight
 
-setup_file() { suite_up --nodes 4; }
+setup_file() { suite_up --nodes 5; }
 teardown_file() { cluster_down; }
 teardown() { cluster_mend; }
 
@@ -116,4 +119,66 @@ END
     layout_right 4 2,2
     has_not hvdn1 hvdn2
     assert_no_leftovers
+}
+
+@test "srun --hvd and hvdrun's srun: a bad host's tasks end with 0, and the ranks are numbered anew" {
+    site_program
+    HVD_PREFLIGHT_HOOK=$(home)/hook
+    export HVD_PREFLIGHT_HOOK
+    bad hvdn2
+    run on_login srun -N5 -n10 --ntasks-per-node=2 --hvd --hvd-preflight=full --hvd-spares=1 bash -c "$RANKS"
+    exits 0
+    has "hvdn2 left out: the site's program reports: no licence on hvdn2"
+    eight_without hvdn2
+    run on_login hvdrun --preflight=quick --spares=1 -N5 -n10 --ntasks-per-node=2 bash -c "$RANKS"
+    exits 0
+    has "hvdn2 left out: the site's program reports: no licence on hvdn2"
+    eight_without hvdn2
+    run on_login salloc -Q -N5 --ntasks-per-node=2 hvdrun --preflight=quick --spares=1 -np 8 bash -c "$RANKS"
+    exits 0
+    has "hvdn2 left out"
+    eight_without hvdn2
+    bad hvdn2 hvdn4
+    # --hvd-spares implies --hvd-preflight=quick.
+    run on_login srun -N5 -n10 --ntasks-per-node=2 --hvd --hvd-spares=1 bash -c "$RANKS"
+    exits 1
+    has "2 hosts are not fit for the job, but it has 1 spare" "no licence on hvdn2" "no licence on hvdn4"
+}
+
+# refused CMD…: with status 2, and no rank was started.
+refused() {
+    run on_login "$@" sh -c 'echo "started on $(hostname)"'
+    exits 2
+    has_not "started on"
+}
+
+@test "ranks that the hosts without the spares do not hold are refused, whoever starts them" {
+    refused srun -N2 -n4 --hvd --hvd-spares=1
+    has "without 1 spare host there are " " slots, but the job has 4 ranks" "srun's -n counts the tasks of spare hosts as well"
+    refused hvdrun -N2 -n4 --preflight=full --spares=1
+    has "without 1 spare host there are " " slots, but the job has 4 ranks" "srun's -n counts the tasks of spare hosts as well"
+    refused hvdrun -N5 -np 8 --ntasks-per-node=2 --spares=1
+    has "without 1 spare host there are 7 slots, but the job has 8 ranks"
+    refused salloc -Q -N2 -n4 srun -n4 --hvd --hvd-spares=1
+    has "without 1 spare host there are " " slots, but the job has 4 ranks"
+    refused salloc -Q -N2 --ntasks-per-node=2 hvdrun -np 4 --spares=1
+    has "the job has 2 hosts, but needs 2 and 1 spare"
+    # The number of the job's tasks counts the spares, and so does one that says no more than --ntasks-per-node.
+    run on_login salloc -Q -N2 -n4 srun --hvd --hvd-spares=1 true
+    exits 0
+    run on_login srun -N2 -n4 --ntasks-per-node=2 --hvd --hvd-spares=1 bash -c "$RANKS"
+    exits 0
+    has "0 2 0 0 1 0 " "1 2 1 0 1 1 " " is a spare host, and is not needed"
+    has_not "left out"
+    run on_login hvdrun -N2 -n4 --ntasks-per-node=2 --spares=1 bash -c "$RANKS"
+    exits 0
+    has "0 2 0 0 1 0 " "1 2 1 0 1 1 "
+}
+
+# Slurm cannot start tasks there either, and srun ends the step for it when its own time limit has passed.
+@test "srun --hvd: a host whose munged has stopped is left out and named" {
+    fault munged-stop hvdn4
+    run on_login srun -N5 -n10 --ntasks-per-node=2 --hvd --hvd-spares=1 --hvd-start-timeout=20 bash -c "$RANKS"
+    has "hvdn4 left out: its node agent did not register in time"
+    eight_without hvdn4
 }
