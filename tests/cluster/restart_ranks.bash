@@ -12,20 +12,43 @@ bring_worker() {
     cp "$BATS_TEST_DIRNAME/lib/tcpstore_client.py" "$(home)/lib/"
 }
 
-# train NODES [OPTION OF hvdrun…] [-- OPTION OF restart_worker.py…]: begins a job with two slots on each node.
+# train NODES [OPTION OF hvdrun…] [-- OPTION OF restart_worker.py…]: begins a job with two slots on each node, in an
+# allocation, or by ssh where there is no Slurm.
 train() {
-    local nodes=$1 options=()
+    local how=(salloc -Q -N"$1" --ntasks-per-node=2 --no-kill hvdrun) options=()
+    if [[ ! ${HVD_TEST_SLURM-} ]]; then how=(hvdrun --hosts "$(seq -s, -f 'hvdn%g:2' "$1")"); fi
     shift
     while (($#)) && [[ $1 != -- ]]; do
         options+=("$1")
         shift
     done
-    begin on_login salloc -Q -N"$nodes" --ntasks-per-node=2 --no-kill hvdrun "${TRAIN_OPTIONS[@]}" "${options[@]}" \
-        ./restart_worker.py work "${@:2}"
+    begin on_login "${how[@]}" "${TRAIN_OPTIONS[@]}" "${options[@]}" ./restart_worker.py work "${@:2}"
 }
+
+# trains RESTARTS HOST…: soon the ranks of the generation after so many restarts are two on each of these hosts.
+trains() {
+    local want
+    want=$(for host in "${@:2}"; do printf '%s\n%s\n' "$host" "$host"; done)
+    wait_for 30 trains_so "$1" "$want" || { echo "not after $1 restarts: $want" && cat "$WORK/log" "$OUT" && return 1; }
+}
+trains_so() { [[ $(sed -nE "s/.* on (\S+) .* restarts $1 .*/\1/p" "$WORK/log" 2>/dev/null | sort) == "$2" ]]; }
 
 # rank R: its process in the last generation; kill_rank HOST R: it is killed there.
 rank() { sed -nE "s/.* rank $1 .* pid ([0-9]+)$/\1/p" "$WORK/log" | tail -1; }
 kill_rank() { as_root "$1" kill -KILL "$(rank "$2")"; }
 # stop: the ranks end well.
 stop() { on_login touch work/stop; }
+
+# A node agent, for pkill -f.
+AGENT='[h]vd-agent host .*--host='
+
+# before_first [OPTION OF hvdrun…]: a job of eight ranks, at least four, whose fourth host is not there yet when the
+# agent of the second one is killed. Then the fourth host comes.
+before_first() {
+    fault node-freeze hvdn4
+    train 4 -np 8 --min-np 4 --max-restarts 1 "$@"
+    wait_for 10 runs_on hvdn2 "$AGENT"
+    sleep 0.5
+    as_root hvdn2 pkill -KILL -f "$AGENT"
+    says 5 "hvdn2"
+}

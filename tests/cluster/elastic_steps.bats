@@ -1,0 +1,85 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# Elastic jobs on nodes of Slurm's: a step daemon or munged goes or falls silent, Slurm says that a host is lost, or a
+# node is tried again. The ranks are restart_worker.py.
+
+load helpers
+load launch
+load restart_ranks
+
+# shellcheck disable=SC2034 # read by train
+TRAIN_OPTIONS=(--slots-per-host=2)
+
+# Slurm itself is slow to notice.
+setup_file() {
+    suite_up --nodes 4 --slurm-conf SlurmdTimeout=120
+    bring_worker
+}
+teardown_file() { cluster_down; }
+setup() { fresh_work; }
+teardown() {
+    cluster_mend
+    assert_no_leftovers 10
+}
+
+@test "a host is lost, and Slurm says so: that is believed at once" {
+    train 3 -np 6 --min-np 4 --max-restarts 1
+    trains 0 hvdn{1,2,3}
+    fault silence hvdn2
+    as_root hvdctl scontrol update nodename=hvdn2 state=down reason=test
+    within 8 said "generation 2: 4 ranks on 2 hosts (hvdn2 removed)"
+    stop
+    ended 30
+    exits 0
+    # srun of 24.11 ends by itself then, which is noticed first.
+    if slurm_before 24.11; then
+        has "hvdn2 is left out: its node agent has not answered for 3 seconds"
+    else
+        has "hvdn2: its node agent ended before its ranks did"
+    fi
+}
+
+@test "a step daemon is killed: its host counts as lost at once, and the job goes on" {
+    train 3 -np 4 --max-restarts 1
+    trains 0 hvdn{1,2}
+    as_root hvdn2 pkill -KILL -x slurmstepd
+    within 8 trains_so 1 "$(printf '%s\n' hvdn1 hvdn1 hvdn3 hvdn3)"
+    stop
+    ended 20
+    exits 0
+    has "hvdn2 is left out: slurmstepd ended before the ranks that it had started"
+}
+
+# After that srun is not waited for. hvdrun's end is what counts: salloc's needs munged itself.
+@test "munged is killed, or stopped, on a host of ranks or on hvdrun's own, and the job ends: the host is named" {
+    local how where
+    for where in hvdn2 hvdlogin; do
+        for how in KILL STOP; do
+            as_root hvdlogin rm -rf "$WORK"/{log,stop}
+            train 2 -np 4 --max-restarts 1
+            trains 0 hvdn{1,2}
+            as_root "$where" pkill -"$how" -x munged
+            stop
+            within 15 no_hvdrun
+            as_root "$where" pkill -CONT -x munged || fault munged-start "$where"
+            ended 30
+            exits 1
+            has "$where: munged does not answer there, so srun cannot learn that its ranks have ended; ending it" \
+                "the last output of its ranks may be missing"
+        done
+    done
+    assert_no_leftovers 20
+}
+no_hvdrun() { ! as_root hvdlogin pgrep -x hvdrun >/dev/null; }
+
+@test "an agent is killed before the first generation: its host is tried again" {
+    before_first
+    fault node-thaw hvdn4
+    says 15 "hvdn2: trying the host again"
+    trains 0 hvdn{1,2,3,4}
+    stop
+    ended 20
+    exits 0
+    has "generation 1: 8 ranks on 4 hosts"
+}
