@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Ranks that meet at relays on their own hosts, in a tree: what other users of the same hosts, and of others, get at
-# (strangers.bats has all launchers); and what happens when a relay is killed or stopped. The ranks are lib/relay_rank.py; with a fan-out of 2 the relay of
-# one host of four is below that of another.
+# Ranks that srun has started, which meet at relays on their own hosts, in a tree or on exclusive nodes: what other users
+# of the same hosts, and of others, get at (strangers.bats has other launchers); and what happens when a relay is killed
+# or stopped. The ranks are lib/relay_rank.py; with a fan-out of 2 the relay of one host of four is below that of another.
 
 # shellcheck disable=SC2030,SC2031,SC2046,SC2086,SC2154 # set by functions of the helpers; lists of words
 
@@ -36,6 +36,23 @@ teardown() {
     exits 0
     intact 8
     assert_no_leftovers
+}
+
+# There the relay of rank 0's host is open to the job's hosts.
+@test "strangers get nothing on exclusive nodes, on rank 0's host and from hosts outside of the job" {
+    local with open
+    export HVD_RELAY_FAN_OUT=32
+    for with in "srun --hvd" hvdrun; do
+        fresh_work
+        begin_ranks 4 on_login $with --exclusive -w 'hvdn[1-2]' -N2 -n4 --ntasks-per-node=2 $RANK
+        # All ranks' connections are to one port of one address.
+        [[ $(awk '{ print $2 }' "$WORK"/at.? | sort -u) == "$(cluster addr hvdn1 ib0)" ]]
+        open=$(awk '{ print $3 }' "$WORK"/at.? | sort -u)
+        [[ $open =~ ^[0-9]+$ ]]
+        ports hvdn1 | grep -qE "^[^1].* $open "
+        left_alone 4 hvdlogin hvdn1 hvdn2
+        assert_no_leftovers
+    done
 }
 
 # client_ports FIRST LAST: from which the kernel of hvdn1 chooses. With few of them the one that bob has just had is soon

@@ -1,18 +1,17 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2016,SC2086,SC2154 # what other shells evaluate, lists of words, what run sets
 # The launch's TCPStore: who is named when not all ranks call init_process_group(), on which host it is, how long it
-# stays, and who may use it. Ranks are light ones (lib/tcpstore_client.py).
+# stays. (strangers.bats and relay.bats: who may use it.) Ranks are light ones (lib/tcpstore_client.py).
 
 load helpers
 load launch
-load sshd
 
 LIB=$BATS_TEST_DIRNAME/lib
 
-setup_file() { suite_up --nodes 4 --cpus 4; }
+setup_file() { suite_up --ssh --nodes 4 --cpus 4; }
 teardown_file() { cluster_down; }
 teardown() {
-    as_root hvdlogin pkill -KILL -u alice || true
+    cluster kill-users
     cluster_mend
 }
 
@@ -77,16 +76,13 @@ END
         exits 0
         has "on loopback"
     done
-    if sshd_can; then
-        sshd_prepare hvdn1 hvdn2
-        sshd_up hvdn1
-        sshd_up hvdn2
-        run on_login hvdrun --hosts hvdn2:2,hvdn1:1 bash -c "$WHERE"
-        sshd_down hvdn1
-        sshd_down hvdn2
-        exits 0
-        has "on loopback" # nobody says whose these hosts are
-    fi
+    # One host has no need of a network.
+    run on_login srun --hvd --exclusive -N1 -n2 bash -c "$WHERE"
+    exits 0
+    has "on loopback"
+    run on_login hvdrun --hosts hvdn2:2,hvdn1:1 bash -c "$WHERE"
+    exits 0
+    has "on loopback" # nobody says whose these hosts are
     assert_no_leftovers
 }
 
@@ -122,45 +118,8 @@ END
     submit -N2 -n2 batch.sh
     exits 0
     has "rank 1: x"
-    if sshd_can; then
-        sshd_prepare hvdn1 hvdn2
-        sshd_up hvdn1
-        sshd_up hvdn2
-        run on_login hvdrun --hosts hvdn1:1,hvdn2:1 ./stay.py
-        sshd_down hvdn1
-        sshd_down hvdn2
-        exits 0
-        has "rank 1: x"
-    fi
+    run on_login hvdrun --hosts hvdn1:1,hvdn2:1 ./stay.py
+    exits 0
+    has "rank 1: x"
     assert_no_leftovers
-}
-
-# try_store USER HOST: what that user gets from there out of the store of the launch that runs.
-try_store() {
-    as_user_on "$1" "$2" timeout 10 python3 -c '
-import sys
-sys.path.insert(0, sys.argv[1])
-import tcpstore_client
-try:
-    store = tcpstore_client.Store(sys.argv[2], sys.argv[3], init=False)
-    store.set("by/" + sys.argv[4], "x")
-    print("got", store.get("default_pg/0//value/0"))
-except (OSError, EOFError) as error:
-    print("nothing:", error)' "$LIB" ${endpoint/:/ } "$1"
-}
-as_user_on() { cluster exec --user "$1" --host "$2" -- "${@:3}"; }
-
-@test "another user of a node, and hosts outside of the job, can neither read nor write it" {
-    local endpoint who
-    begin on_login srun --hvd -w "hvdn[1-2]" -N2 -n2 python3 $LIB/tcpstore_client.py --hold 60
-    says 20 "rank 0 of 2"
-    endpoint=$(sed -nE 's/^rank 0 .* at (.*)/\1/p' "$OUT")
-    # Alice herself: the store is there.
-    [[ $(try_store alice hvdn1) == "got b'0'" ]]
-    for who in "bob hvdn1" "bob hvdn3" "alice hvdn3" "bob hvdlogin"; do
-        run try_store $who
-        [[ $output == nothing:* ]] || { echo "$who: $output" && return 1; }
-    done
-    as_root hvdlogin pkill -TERM -u alice -x srun
-    ended 20
 }

@@ -34,7 +34,7 @@ gets_nothing() {
 all_get_nothing() {
     local user from pids=() outs=() i status=0
     while read -r user from; do
-        outs+=("$BATS_TEST_TMPDIR/attack.${#pids[@]}")
+        outs+=("$BATS_TEST_TMPDIR/attack.$2.${#pids[@]}")
         gets_nothing "$user" "$from" "$@" >"${outs[-1]}" </dev/null 7<&- &
         pids+=($!)
     done
@@ -47,29 +47,52 @@ all_get_nothing() {
 # strangers_get_nothing HOST…: bob tries all that listens on these hosts: from the host itself, from other hosts of the
 # job and from hosts that are not. Only ports with signed messages are open to the network, and $open, if there is one: the
 # port of rank 0's relay for the job's hosts, which tells neither him on that host nor anybody on hvdn4 or hvdlogin
-# anything.
+# anything. The ports of a host are tried side by side.
 strangers_get_nothing() {
-    local host where port pid said tried=0
+    local host where port pid tries=() tried=0
     for host in "$@"; do
+        tries=()
         while read -r -u 7 where port pid; do
             echo "$host: $where $port, process $pid"
             tried=$((tried + 1))
-            if on_loopback "$where"; then
-                said=$(attack bob "$host" "$where" "$port" --flood 200) || { echo "$said" && return 1; }
-            elif [[ ${open-} == "$port" ]]; then
-                printf '%s\n' "bob $host" {bob,alice}" hvdn4" {bob,alice}" hvdlogin" |
-                    all_get_nothing "$host" "$port" silent || return 1
-            else
-                printf 'bob %s\n' "$host" hvdn1 hvdn2 hvdn3 hvdlogin | sort -u |
-                    all_get_nothing "$host" "$port" "signed${quiet:+ $quiet}" || return 1
-            fi
+            try_port "$host" "$where" "$port" >"$BATS_TEST_TMPDIR/port.$port" 2>&1 7<&- &
+            tries+=("$! $port")
         done 7< <(ports "$host")
+        for pid in "${tries[@]}"; do
+            wait "${pid% *}" || { cat "$BATS_TEST_TMPDIR/port.${pid#* }" && return 1; }
+        done
     done
     echo "$tried ports"
     ((tried > 0))
 }
 
+try_port() {
+    local host=$1 where=$2 port=$3
+    if on_loopback "$where"; then
+        attack bob "$host" "$where" "$port" --flood 200
+    elif [[ ${open-} == "$port" ]]; then
+        printf '%s\n' "bob $host" {bob,alice}" hvdn4" {bob,alice}" hvdlogin" | all_get_nothing "$host" "$port" silent
+    else
+        printf 'bob %s\n' "$host" hvdn1 hvdn2 hvdn3 hvdlogin | sort -u |
+            all_get_nothing "$host" "$port" "signed${quiet:+ $quiet}"
+    fi
+}
+
 # intact RANKS: all of these ranks have found what they left.
 intact() {
     [[ $(grep -o 'intact, never slow' <<<"$output" | wc -l) -eq $1 ]] || { echo "not $1 ranks are intact: $output" && return 1; }
+}
+
+# left_alone RANKS HOST…: strangers have tried all that listens on these hosts, and the ranks have noticed nothing.
+left_alone() {
+    local host where port
+    # The places at which ranks are on loopback are among these.
+    while read -r host where port; do
+        if [[ $where == 127.0.0.1 ]]; then ports "$host" | grep -q "^127.0.0.1 $port " || return 1; fi
+    done < <(cat "$WORK"/at.?)
+    strangers_get_nothing "${@:2}" || return 1
+    stop
+    ended 30
+    exits 0
+    intact "$1"
 }

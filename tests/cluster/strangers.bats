@@ -2,55 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 # Whatever starts the ranks: another user of a host of theirs, and anybody on the network, can neither read, write nor
 # delete what they have stored, over HTTP or as a TCPStore. The ranks are lib/relay_rank.py, which look for changes, and
-# the attacks lib/relay_attack.py.
+# the attacks lib/relay_attack.py. relay.bats has launches by srun.
 
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # set by functions of the helpers; lists of words
 
 load helpers
 load launch
 load lsf
-load sshd
 load store_ranks
 load strangers
 
-HOSTS="hvdlogin hvdn1 hvdn2 hvdn3 hvdn4"
-
-# All hosts share one /tmp, in which the files of Slurm's PMIx plugins on several hosts would collide.
-setup_file() { suite_up --nodes 4 --slurm-conf TmpFS=/run; }
+setup_file() { hosts_up --ssh --auth munge --nodes 4; }
 teardown_file() { cluster_down; }
 setup() { fresh_work; }
 teardown() {
     local host
-    for host in $HOSTS; do
-        as_root "$host" pkill -KILL -u alice || true
-        as_root "$host" pkill -KILL -f standins/resd || true
-    done
-    if [[ ${SSHD-} ]]; then
-        sshd_down hvdn1
-        sshd_down hvdn2
-    fi
+    for host in hvdlogin hvdn1 hvdn2; do as_root "$host" pkill -KILL -f standins/resd || true; done
     cluster_mend
 }
 
-# left_alone RANKS HOST…: strangers have tried all that listens on these hosts, and the ranks have noticed nothing.
-left_alone() {
-    local host where port
-    # The places at which ranks are on loopback are among these.
-    while read -r host where port; do
-        if [[ $where == 127.0.0.1 ]]; then ports "$host" | grep -q "^127.0.0.1 $port " || return 1; fi
-    done < <(cat "$WORK"/at.?)
-    strangers_get_nothing "${@:2}" || return 1
-    stop
-    ended 30
-    exits 0
-    intact "$1"
-}
-
-TWO=(-w "hvdn[1-2]" -N2 -n4 --ntasks-per-node=2)
-
 @test "the attacks get at everything as the launch's own user: so they are good ones" {
     local port
-    begin_ranks 4 on_login srun --hvd "${TWO[@]}" $RANK
+    begin_ranks 4 on_login hvdrun --hosts hvdn1:2,hvdn2:2 $RANK
     port=$(ports hvdn1 | awk '$1 == "127.0.0.1" { print $2; exit }')
     [[ $(peer alice hvdn1 http 127.0.0.1 "$port" GET /scope/3) == "200 of rank 3" ]]
     run attack alice hvdn1 127.0.0.1 "$port"
@@ -64,37 +37,7 @@ TWO=(-w "hvdn[1-2]" -N2 -n4 --ntasks-per-node=2)
     assert_no_leftovers
 }
 
-@test "strangers get nothing of a launch by srun --hvd" {
-    begin_ranks 4 on_login srun --hvd "${TWO[@]}" $RANK
-    left_alone 4 hvdlogin hvdn1 hvdn2
-    assert_no_leftovers
-}
-
-@test "strangers get nothing of a launch by hvdrun through srun" {
-    begin_ranks 4 on_login hvdrun "${TWO[@]}" $RANK
-    left_alone 4 hvdlogin hvdn1 hvdn2
-    assert_no_leftovers
-}
-
-# There the relay of rank 0's host is open to the job's hosts.
-@test "strangers get nothing on nodes of the job's own, on rank 0's host and from hosts outside of the job" {
-    local with open
-    for with in "srun --hvd" hvdrun; do
-        fresh_work
-        begin_ranks 4 on_login $with --exclusive "${TWO[@]}" $RANK
-        # All ranks' connections are to one port of one address.
-        [[ $(awk '{ print $2 }' "$WORK"/at.? | sort -u) == "$(cluster addr hvdn1 ib0)" ]]
-        open=$(awk '{ print $3 }' "$WORK"/at.? | sort -u)
-        [[ $open =~ ^[0-9]+$ ]]
-        ports hvdn1 | grep -qE "^[^1].* $open "
-        left_alone 4 hvdlogin hvdn1 hvdn2
-        assert_no_leftovers
-    done
-}
-
 @test "strangers get nothing of a launch over ssh" {
-    if ! sshd_can; then skip "OpenSSH is not installed"; fi
-    sshd_prepare hvdn1 hvdn2
     begin_ranks 4 on_login hvdrun --hosts hvdn1:2,hvdn2:2 $RANK
     left_alone 4 hvdlogin hvdn1 hvdn2
 }
@@ -131,7 +74,7 @@ TWO=(-w "hvdn[1-2]" -N2 -n4 --ntasks-per-node=2)
 
 @test "strangers get nothing of a launch by mpirun" {
     command -v mpirun.openmpi >/dev/null || skip "Open MPI is not installed: scripts/install-deps --test"
-    HVD_MPIRUN=mpirun.openmpi begin_ranks 4 on_login salloc --quiet -w "hvdn[1-2]" -n4 hvdrun --launcher=mpirun $RANK
+    HVD_MPIRUN=mpirun.openmpi begin_ranks 4 on_login hvdrun --launcher=mpirun --hosts hvdn1:2,hvdn2:2 $RANK
     left_alone 4 hvdlogin hvdn1 hvdn2
     assert_no_leftovers
 }
