@@ -41,47 +41,40 @@ listening() {
     as_root "$1" ss -Htlne | grep "uid:$(as_user alice id -u) " | awk '{ sub(/.*:/, "", $4); print $4 }' | sort -u
 }
 
+in_range() { (($1 >= 20000 && $1 <= 20007)); }
+
 @test "the driver, and agents on all hosts, listen inside the range" {
     local with host port
     for with in srun hvdrun; do
-        begin launch "$with" -N2 -n2 bash -c 'echo ready; sleep 3'
+        begin launch "$with" -N2 -n2 bash -c 'echo ready; sleep 3; exec hvd-selftest --quick'
         says_times 20 2 ready
         for host in hvdlogin hvdn1 hvdn2; do
             run listening $host
             echo "$host: $output"
             [[ $(wc -l <<<"$output") -ge $([[ $host == hvdlogin ]] && echo 3 || echo 1) ]]
-            for port in $output; do ((port >= 20000 && port <= 20007)); done
+            for port in $output; do in_range "$port"; done
         done
         ended 20
-        exits 0
-        run launch "$with" -N2 -n2 hvd-selftest --quick
         selftest_ok 2 2
     done
     assert_no_leftovers
 }
 
-@test "the relay of rank 0's host that all ranks of PyTorch meet at listens inside the range, too" {
-    local with port host
-    for with in "srun --hvd --exclusive" "salloc -Q --exclusive -N2 -n2 hvdrun"; do
-        # shellcheck disable=SC2016,SC2086
-        run on_login $with -N2 -n2 bash -c '((RANK)) || echo "$MASTER_PORT $(hostname) $MASTER_ADDR"'
-        echo "$with: $output"
-        exits 0
-        read -r port host _ <<<"$output"
-        [[ $host == hvdn1 && $output == *" $(cluster addr hvdn1 ib0)" ]]
-        ((port >= 20000 && port <= 20007))
-    done
-    assert_no_leftovers
-}
-
-@test "the rendezvous knows how many ranks meet" {
-    # When a rank has deleted its key, the value stays until the other rank has deleted its own.
+@test "the relay of rank 0's host that all ranks of PyTorch meet at listens inside the range, and knows their number" {
     local addr port
+    # shellcheck disable=SC2016
+    run on_login salloc -Q --exclusive -N2 -n2 hvdrun -N2 -n2 bash -c '((RANK)) || echo "$MASTER_PORT $(hostname) $MASTER_ADDR"'
+    exits 0
+    in_range "${output%% *}"
+    [[ $output == *" hvdn1 $(cluster addr hvdn1 ib0)" ]]
     on_login rm -f rendezvous
     # shellcheck disable=SC2016
     begin launch srun --exclusive -N2 -n2 bash -c '((RANK)) || echo "$MASTER_ADDR" "$MASTER_PORT" >rendezvous; sleep 20'
     wait_for 10 on_login test -s rendezvous
     read -r addr port < <(on_login cat rendezvous)
+    in_range "$port"
+    [[ $addr == "$(cluster addr hvdn1 ib0)" ]]
+    # When a rank has deleted its key, the value stays until the other rank has deleted its own.
     for scope in global cross_0; do
         [[ $(peer alice hvdn1 http "$addr" "$port" PUT /$scope/0 hello) == 200* ]]
         [[ $(peer alice hvdn1 http "$addr" "$port" DELETE /$scope/0) == 200* ]]
