@@ -36,21 +36,6 @@ static void on_output(enum hvd_stream stream, const char *bytes, size_t n, void 
 		hvd_rank_watch_output(rank->all->opts->watch, n);
 }
 
-/* Tell how a rank has ended. */
-static void tell_end(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *rank, pid_t pid, int status)
-{
-	struct hvd_rank_end end = {
-		.rank = (uint32_t)rank->number, .local_rank = (uint32_t)rank->slot, .pid = pid, .status = status};
-
-	if (rank->ended_here && (WIFSIGNALED(status) || status == 0))
-		end.cause = HVD_END_WITH_ALL;
-	hvd_crash_info_end(rank->crash_info, &end);
-	hvd_crash_info_destroy(rank->crash_info);
-	rank->crash_info = NULL;
-	ranks->ops->exited(rank->id, &end, ranks->arg);
-	hvd_rank_end_clear(&end);
-}
-
 static void reaped(struct hvd_spawned_ranks *ranks, pid_t pid, int status)
 {
 	for (size_t i = 0; i < ranks->n; i++) {
@@ -62,7 +47,7 @@ static void reaped(struct hvd_spawned_ranks *ranks, pid_t pid, int status)
 		/* What is in the pipes is read now: processes that the rank left behind may keep them open. */
 		hvd_streams_close(&rank->streams);
 		hvd_spawned_rank_end_left(rank);
-		tell_end(ranks, rank, pid, status);
+		hvd_spawned_rank_tell_end(rank, pid, status);
 		return;
 	}
 	hvd_preload_reaped(ranks->preload, pid, status);
@@ -107,14 +92,6 @@ static struct hvd_spawned_rank *new_rank(struct hvd_spawned_ranks *ranks)
 	ranks->v[ranks->n] = hvd_xcalloc(1, sizeof(struct hvd_spawned_rank));
 	ranks->v[ranks->n]->all = ranks;
 	return ranks->v[ranks->n++];
-}
-
-/* It is pending no longer. */
-static void forget_pending(struct hvd_spawned_rank *rank)
-{
-	rank->pending = false;
-	json_decref(rank->plan);
-	rank->plan = NULL;
 }
 
 /* Have the rank forked, if there is a Python for that. */
@@ -201,7 +178,7 @@ static void on_forked(pid_t pid, pid_t group, void *arg)
 	json_t *plan = json_incref(rank->plan);
 	struct hvd_err why = {0};
 
-	forget_pending(rank);
+	hvd_spawned_rank_forget_pending(rank);
 	if (pid > 0) {
 		rank->pid = pid;
 		rank->group = group;
@@ -216,19 +193,6 @@ static void on_forked(pid_t pid, pid_t group, void *arg)
 	}
 	json_decref(plan);
 	end_preload(ranks);
-}
-
-/* End a rank that is pending; false: it is not. */
-bool hvd_spawned_rank_end_pending(struct hvd_spawned_rank *rank)
-{
-	if (!rank->pending)
-		return false;
-	hvd_preload_forget(rank->all->preload, rank);
-	forget_pending(rank);
-	hvd_streams_close(&rank->streams);
-	rank->ended_here = true;
-	tell_end(rank->all, rank, 0, SIGTERM);
-	return true;
 }
 
 static void bind_for(struct hvd_spawned_ranks *ranks, int n)

@@ -34,6 +34,27 @@ void hvd_spawned_ranks_signal(struct hvd_spawned_ranks *ranks, int sig)
 		hvd_spawned_rank_signal(ranks->v[i], sig);
 }
 
+void hvd_spawned_rank_tell_end(struct hvd_spawned_rank *rank, pid_t pid, int status)
+{
+	struct hvd_rank_end end = {
+		.rank = (uint32_t)rank->number, .local_rank = (uint32_t)rank->slot, .pid = pid, .status = status};
+
+	if (rank->ended_here && (WIFSIGNALED(status) || status == 0))
+		end.cause = HVD_END_WITH_ALL;
+	hvd_crash_info_end(rank->crash_info, &end);
+	hvd_crash_info_destroy(rank->crash_info);
+	rank->crash_info = NULL;
+	rank->all->ops->exited(rank->id, &end, rank->all->arg);
+	hvd_rank_end_clear(&end);
+}
+
+void hvd_spawned_rank_forget_pending(struct hvd_spawned_rank *rank)
+{
+	rank->pending = false;
+	json_decref(rank->plan);
+	rank->plan = NULL;
+}
+
 void hvd_spawned_ranks_check_gone(struct hvd_spawned_ranks *ranks)
 {
 	int unkillable = 0;
@@ -165,6 +186,19 @@ static void note_end(struct hvd_spawned_rank *rank)
 		rank->ended_here = true;
 }
 
+/* End a rank that is pending; false: it is not. */
+static bool end_pending(struct hvd_spawned_rank *rank)
+{
+	if (!rank->pending)
+		return false;
+	hvd_preload_forget(rank->all->preload, rank);
+	hvd_spawned_rank_forget_pending(rank);
+	hvd_streams_close(&rank->streams);
+	rank->ended_here = true;
+	hvd_spawned_rank_tell_end(rank, 0, SIGTERM);
+	return true;
+}
+
 /* Ask the rank to end, and have it killed at `kill_at`; `kill_at` 0: kill it now. A rank that is being ended keeps the
  * earlier time. */
 static void end_rank(struct hvd_spawned_rank *rank, hvd_time kill_at, bool heeding)
@@ -172,7 +206,7 @@ static void end_rank(struct hvd_spawned_rank *rank, hvd_time kill_at, bool heedi
 	static const struct timeval soon = {.tv_usec = LOOK_USEC / 25};
 	struct timeval then;
 
-	if (hvd_spawned_rank_end_pending(rank) || rank->pid <= 0)
+	if (end_pending(rank) || rank->pid <= 0)
 		return;
 	note_end(rank);
 	rank->kill_at = rank->grace ? hvd_earlier(rank->kill_at, kill_at) : kill_at;

@@ -56,17 +56,16 @@ struct hvd_spawned_ranks {
 	bool gone;   /* all_gone was called */
 };
 
-/* ---- spawned_ranks.c ---- */
-
-/* If the rank is pending, give it up: its end is told. False: it is not. */
-bool hvd_spawned_rank_end_pending(struct hvd_spawned_rank *rank);
-
 /* ---- spawned_ranks_end.c ---- */
 
 /* Signal the rank's process group, and the group that the rank has made for itself, perhaps with a session (setsid).
  * This is safe for a rank that has ended but was not waited for: its groups cannot have become another process's
  * yet. */
 void hvd_spawned_rank_signal(const struct hvd_spawned_rank *rank, int sig);
+/* Tell how the rank has ended. */
+void hvd_spawned_rank_tell_end(struct hvd_spawned_rank *rank, pid_t pid, int status);
+/* It is pending no longer. */
+void hvd_spawned_rank_forget_pending(struct hvd_spawned_rank *rank);
 /* The rank was reaped. If it has left processes in its group, which have got SIGKILL by then, see to it that they end. */
 void hvd_spawned_rank_end_left(struct hvd_spawned_rank *rank);
 /* All ranks are to end, and one has: call all_gone if nothing is left. */
