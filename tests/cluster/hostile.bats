@@ -102,23 +102,18 @@ assert r["left"] == 0 and r["failed"] == 0 and 9 < r["longest"] < 10 + 3 * int(s
     hold hvdn4 bash -c 'ulimit -n 200; exec "$@"' - "${PATIENT[@]}" hvd-selftest --quick
     driver=$(process hvdlogin hvdrun)
     as_root hvdlogin grep -E '^Max open files +200 +200 ' "/proc/$driver/limits"
-    flood hvdn2 "$login" "$port" nothing --count 1500 --seconds 20 >"$BATS_TEST_TMPDIR/1" 3>&- &
+    flood hvdn2 "$login" "$port" nothing --count 1500 --seconds 20
+    # The driver waits for a free descriptor, and does not try again and again.
+    cpu=$(as_root hvdlogin awk '{ print $14 + $15 }' "/proc/$driver/stat")
+    echo "$cpu ticks"
+    ((cpu < 200))
+    flood hvdn2 "$login" "$port" nothing --count 1500 --seconds 20 3>&- &
     pid=$!
     sleep 3
     go_on
     selftest_ok 4 4
-    [[ $output != *"accept"* ]]
+    has_not accept
     wait "$pid"
-    # The driver waits for a free descriptor, and does not try again and again.
-    hold hvdn4 bash -c 'ulimit -n 200; exec "$@"' - "${PATIENT[@]}" true
-    driver=$(process hvdlogin hvdrun)
-    flood hvdn2 "$login" "$port" nothing --count 1500 --seconds 20
-    # shellcheck disable=SC2016
-    cpu=$(as_root hvdlogin awk '{ print $14 + $15 }' "/proc/$driver/stat")
-    echo "$cpu ticks"
-    ((cpu < 200))
-    go_on
-    [ "$status" -eq 0 ]
 }
 
 @test "the driver: credentials without end neither stop it nor flood the user" {
