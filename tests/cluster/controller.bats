@@ -42,9 +42,7 @@ no_controller() { ! as_root hvdctl pgrep -x slurmctld >/dev/null; }
     kill_rank hvdn1 0
     within 9 trains 2
     as_root hvdctl pkill -CONT -x slurmctld
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has_not "error" "is left out"
 }
 

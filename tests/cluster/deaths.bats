@@ -88,9 +88,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     rm -rf "${WORK:?}"/*
     begin_ranks 4 launch srun "${FOUR[@]}" $RANK
     kill_one hvdn2 -x hvd-watchdog
-    stop
-    ended 20
-    exits 0
+    ends_well 20
     [[ $(grep -c 'intact' <<<"$output") -eq 4 ]] || { echo "$output" && false; }
 }
 
@@ -102,9 +100,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     as_root hvdn1 pkill -STOP -u alice -x hvd-agent
     on_login touch work/go
     within 25 met 4
-    stop
-    ended 20
-    exits 0
+    ends_well 20
 }
 
 @test "a rank shim is killed: the report says so" {

@@ -31,9 +31,7 @@ teardown() {
     kill_rank hvdn1 0
     says 5 "restarting all ranks, restart 1 of 2, when the others have ended"
     within 9 trains_so 1 "$(printf '%s\n' hvdn1 hvdn1 hvdn3 hvdn3 hvdn4 hvdn4)"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "hvdn2 is left out: the connection to its node agent was lost: it has not answered for " \
         " seconds, and does not answer hvdn3 and hvdn4 either" \
         "generation 2: 6 ranks on 3 hosts (hvdn4 added, hvdn2 removed)"
@@ -44,9 +42,7 @@ teardown() {
     trains 0 hvdn{1,2,3}
     fault silence hvdn2
     within 9 trains_so 1 "$(printf '%s\n' hvdn1 hvdn1 hvdn3 hvdn3)"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
 }
 
 # The others reach it over their own network all the time.
@@ -68,9 +64,7 @@ END
     as_root hvdn3 pkill -CONT -f "$AGENT"
     kill_rank hvdn2 2
     trains 1 hvdn{1,2,3}
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has_not "is left out"
 }
 
@@ -83,9 +77,7 @@ END
     says 5 "restarting all ranks, restart 1 of 1, when the others have ended"
     within 15 trains_so 1 "$(printf '%s\n' hvdn1 hvdn1 hvdn4 hvdn4)"
     fault node-thaw hvdn3
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "hvdn2 is left out: its node agent has not answered for 6 seconds" \
         "hvdn3 is left out: its node agent has not answered for 6 seconds"
 }
@@ -95,9 +87,7 @@ END
     trains 0 hvdn{1,2,3}
     as_root hvdn2 pkill -STOP -f "$AGENT"
     within 28 trains_so 1 "$(printf '%s\n' hvdn1 hvdn1 hvdn3 hvdn3)"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "hvdn2 is left out: its node agent has not answered for 6 seconds"
 }
 
@@ -105,9 +95,7 @@ END
     train 3 -np 4 --max-np 4 --max-restarts 1
     trains 0 hvdn{1,2}
     fault silence hvdn3
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "hvdn3"
     has_not "error" "may be missing"
 }
@@ -117,8 +105,6 @@ END
     fault node-kill hvdn2
     fault node-thaw hvdn4
     within 12 trains_so 0 "$(printf '%s\n' hvdn1 hvdn1 hvdn3 hvdn3 hvdn4 hvdn4)"
-    stop
-    ended 20
-    exits 0
+    ends_well 20
     has "generation 1: 6 ranks on 3 hosts (-np asks for 8)"
 }

@@ -64,9 +64,7 @@ memory() {
         "size 4 rank 2 on hvdn2 local 0/2 restarts 2" "size 4 rank 3 on hvdn2 local 1/2 restarts 2"
     # None is left of the ranks that have ended.
     [[ $(descriptors) == "$before" ]] || { echo "$before, and then:" && descriptors && return 1; }
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "generation 1: 4 ranks on 2 hosts" "rank 3 on hvdn2 failed: killed by signal 9" \
         "restarting all ranks, restart 1 of 2, when the others have ended" "generation 3: 4 ranks on 2 hosts"
     has_not "error" "Killed"
@@ -90,9 +88,7 @@ memory() {
     [[ $(descriptors) == "$before" ]] || { echo "$before, and then:" && descriptors && return 1; }
     printf '%s restarts: kB before and after:\n%s\n' "$restarts" "$(paste <(echo "$was") <(echo "$is"))" | tee "${RESTARTS_MEMORY:-/dev/null}"
     paste <(echo "$was") <(echo "$is") | awk -v most=$((200 + 2 * restarts)) '{ n++ } $2 > $1 + most { bad = 1 } END { exit bad || n < 3 }'
-    stop
-    ended 30
-    exits 0
+    ends_well 30
 }
 
 rank_names() { as_root "$1" pgrep -u alice -fc '^python3 ./restart_worker.py work$'; }
@@ -114,9 +110,7 @@ rank_names() { as_root "$1" pgrep -u alice -fc '^python3 ./restart_worker.py wor
     kill_rank hvdn2 3
     works_as "size 4 rank 0 on hvdn1 local 0/2 restarts 1" "size 4 rank 1 on hvdn1 local 1/2 restarts 1" \
         "size 4 rank 2 on hvdn2 local 0/2 restarts 1" "size 4 rank 3 on hvdn2 local 1/2 restarts 1"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has_not "without --preload" "error"
     [[ $(grep -c "has imported" <<<"$output") -eq 2 ]]
     run -2 on_login hvdrun -N2 --preload=json python3 ./restart_worker.py work
@@ -136,9 +130,7 @@ until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
     fault node-kill hvdn1
     for n in 0 1; do says 60 "rank $n of 2: sum 1"; done
     [[ $(grep -c "restarts 1 rank [01] at $second\$" "$OUT") -eq 2 ]] || { cat "$OUT" && false; }
-    stop
-    ended 40
-    exits 0
+    ends_well 40
 }
 
 @test "when all restarts are used up the first failure ends the job, with its status" {
@@ -163,9 +155,7 @@ until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
     works_as "size 4 rank 0 on hvdn2 local 0/2 restarts 1" "size 4 rank 1 on hvdn2 local 1/2 restarts 1" \
         "size 4 rank 2 on hvdn3 local 0/2 restarts 1" "size 4 rank 3 on hvdn3 local 1/2 restarts 1"
     beyond 5
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "generation 2: 4 ranks on 2 hosts (hvdn1 removed)"
 }
 
@@ -185,9 +175,7 @@ until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
     works_as "size 6 rank 0 on hvdn1 local 0/2 restarts 2" "size 6 rank 1 on hvdn1 local 1/2 restarts 2" \
         "size 6 rank 2 on hvdn4 local 0/2 restarts 2" "size 6 rank 3 on hvdn4 local 1/2 restarts 2" \
         "size 6 rank 4 on hvdn2 local 0/2 restarts 2" "size 6 rank 5 on hvdn2 local 1/2 restarts 2"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "generation 2: 6 ranks on 3 hosts (hvdn4 added, hvdn2 removed)" \
         "generation 3: 6 ranks on 3 hosts (hvdn2 added, hvdn3 removed)"
 }
@@ -198,9 +186,7 @@ until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
         --spares 1 -np 4 ./restart_worker.py work
     works_as "size 4 rank 0 on hvdn2 local 0/2 restarts 0" "size 4 rank 1 on hvdn2 local 1/2 restarts 0" \
         "size 4 rank 2 on hvdn3 local 0/2 restarts 0" "size 4 rank 3 on hvdn3 local 1/2 restarts 0"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "hvdn1 is left out: the site's program reports: no licence"
     run on_login salloc -Q -N3 --ntasks-per-node=2 hvdrun --max-restarts 1 --spares 1 -np 5 ./restart_worker.py work
     exits 2
@@ -222,9 +208,7 @@ echo "$TORCHELASTIC_RESTART_COUNT rank $RANK on $(hostname)"; until [ -e work/st
     says 5 "1 rank 0 on hvdn1"
     says 5 "1 rank 4 on hvdn3"
     hung_fs_end hvdn2
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "hvdn2: rank 2 cannot be killed: process" "(state D)" "hvdn2: the host is no longer used" \
         "hvdn4 takes the place of hvdn2" "generation 2: 6 ranks on 3 hosts (hvdn4 added, hvdn2 removed)"
 }
@@ -259,9 +243,7 @@ case "$*" in *query-gpu=memory.used*) echo "$mib" ;; *) echo "0, 0, No, $mib" ;;
     says 1 "hvdn2 is left out: GPU 0 has 3000 MiB in use, and had 10 MiB before the ranks"
     rm "$(home)/mib.hvdn2"
     says 30 "hvdn2 is a spare host"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "hvdn1 was checked again, and is good" "hvdn4 takes the place of hvdn2"
     has_not "generation 3"
 }
@@ -308,9 +290,7 @@ raise ValueError("sample 17 is broken")\n' | script raises
         "size 4 rank 2 on hvdn3 local 0/1 restarts 0" "size 4 rank 3 on hvdn4 local 0/1 restarts 0"
     hosts hvdn2:1 hvdn3:1 hvdn4:1
     within 8 works_so 3 "$(printf 'size 3 rank %s local 0/1 restarts 0\n' "0 on hvdn2" "1 on hvdn3" "2 on hvdn4")"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "generation 2: 4 ranks on 4 hosts (hvdn[3-4] added)" "generation 3: 3 ranks on 3 hosts (hvdn1 removed)"
     has_not "generation 4" "warning" "error"
 }
@@ -321,9 +301,7 @@ raise ValueError("sample 17 is broken")\n' | script raises
     kill_rank hvdn1 1
     works_as "size 2 rank 0 on hvdn1 local 0/2 restarts 1" "size 2 rank 1 on hvdn1 local 1/2 restarts 1"
     [[ -e $WORK/heeded.0 && ! -e $WORK/heeded.1 ]]
-    stop
-    ended 30
-    exits 0
+    ends_well 30
 }
 
 # KillWait is five seconds here; without Slurm it would be fifteen.
@@ -348,9 +326,7 @@ raise ValueError("sample 17 is broken")\n' | script raises
     kill_rank hvdn2 2
     works_as "size 4 rank 0 on hvdn1 local 0/2 restarts 1" "size 4 rank 1 on hvdn1 local 1/2 restarts 1" \
         "size 4 rank 2 on hvdn2 local 0/2 restarts 1" "size 4 rank 3 on hvdn2 local 1/2 restarts 1"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
 }
 
 # Slurm sends SIGTERM to all that runs in a job which it preempts.

@@ -44,7 +44,6 @@ works_as() {
     wait_for 30 works_so "$#" "$want" || { echo "not: $want" && cat "$WORK/log" "$OUT" && return 1; }
 }
 works_so() { [[ $(last_generation "$1" 2>/dev/null) == "$2" ]]; }
-stop() { on_login touch work/stop; }
 
 @test "hosts are added and removed" {
     hosts hvdn1:2
@@ -56,9 +55,7 @@ stop() { on_login touch work/stop; }
     hosts hvdn2:1 hvdn3:1
     works_as "size 2 rank 0 on hvdn2 local 0/1 cross 0/2 was 2" "size 2 rank 1 on hvdn3 local 0/1 cross 1/2 was 1"
     wait_for 20 gone hvdn1 elastic_worker
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "generation 2: 3 ranks on 2 hosts (hvdn2 added)" "hvdn1 removed" "hvdn3 added"
     has_not "error" "warning"
     nobody_left
@@ -76,9 +73,7 @@ stop() { on_login touch work/stop; }
     works_as "size 1 rank 0 on hvdn1 local 0/1 cross 0/1 was 0"
     hosts hvdn1:1 hvdn2:1
     works_as "size 2 rank 0 on hvdn1 local 0/1 cross 0/2 was 0" "size 2 rank 1 on hvdn2 local 0/1 cross 1/2 was 1"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     nobody_left
 }
 
@@ -102,9 +97,7 @@ started() { tail -n "$1" "$WORK/log" 2>/dev/null | sed -E 's/.*(rank .*) local .
     sleep 1
     hosts hvdn1:1 hvdn2:1
     restarts "rank 0 on hvdn2 1" "rank 1 on hvdn1 1"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     on_login rm -f work/log work/stop
     begin on_login hvdrun --launcher=ssh --hosts hvdn1:1,hvdn2:1 -np 2 --max-restarts 3 ./restart_worker.py work
     restarts "rank 0 on hvdn1 0" "rank 1 on hvdn2 0"
@@ -120,9 +113,7 @@ started() { tail -n "$1" "$WORK/log" 2>/dev/null | sed -E 's/.*(rank .*) local .
     hosts hvdn1:1 hvdn2:1 nowhere:1
     elastic -np 1
     works_as "size 1 rank 0 on hvdn1 local 0/1 cross 0/1 was 0"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     has "hvdn2: ssh cannot reach it, or may not log in there" "nowhere: its name does not resolve on this host"
     nobody_left
 }
@@ -146,9 +137,7 @@ started() { tail -n "$1" "$WORK/log" 2>/dev/null | sed -E 's/.*(rank .*) local .
         # shellcheck disable=SC2086
         begin on_login hvdrun $how --discovery-interval 0.2 --min-np 1 -np 1 ./elastic_worker.py work
         works_as "size 1 rank 0 on hvdn1 local 0/1 cross 0/1 was 0"
-        stop
-        ended 30
-        exits 0
+        ends_well 30
     done
     nobody_left
 }

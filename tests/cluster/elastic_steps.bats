@@ -29,9 +29,7 @@ teardown() {
     fault silence hvdn2
     as_root hvdctl scontrol update nodename=hvdn2 state=down reason=test
     within 8 said "generation 2: 4 ranks on 2 hosts (hvdn2 removed)"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     # srun of 24.11 ends by itself then, which is noticed first.
     if slurm_before 24.11; then
         has "hvdn2 is left out: its node agent has not answered for 3 seconds"
@@ -45,9 +43,7 @@ teardown() {
     trains 0 hvdn{1,2}
     as_root hvdn2 pkill -KILL -x slurmstepd
     within 8 trains_so 1 "$(printf '%s\n' hvdn1 hvdn1 hvdn3 hvdn3)"
-    stop
-    ended 20
-    exits 0
+    ends_well 20
     has "hvdn2 is left out: slurmstepd ended before the ranks that it had started"
 }
 
@@ -78,8 +74,6 @@ no_hvdrun() { ! as_root hvdlogin pgrep -x hvdrun >/dev/null; }
     fault node-thaw hvdn4
     says 15 "hvdn2: trying the host again"
     trains 0 hvdn{1,2,3,4}
-    stop
-    ended 20
-    exits 0
+    ends_well 20
     has "generation 1: 8 ranks on 4 hosts"
 }

@@ -134,6 +134,10 @@ hosts() {
 # gone HOST PATTERN: succeeds when alice runs no such command there.
 gone() { ! runs_on "$@"; }
 
+# stop: ranks that look for ~/work/stop end well; ends_well SECONDS: and so does the launch, within the time.
+stop() { on_login touch work/stop; }
+ends_well() { stop && ended "$1" && exits 0; }
+
 # submit ARG…: submits a job by sbatch and waits for its end; $status is the job's, $output what it
 # printed.  (sbatch --wait looks every two seconds only.)
 submit() {

@@ -31,9 +31,7 @@ teardown() {
     strangers_get_nothing hvdlogin hvdn1 hvdn2 hvdn4
     # root may do as he likes, but not by mistake.
     attack root hvdn2 127.0.0.1 "$(ports hvdn2 | awk '$1 == "127.0.0.1" { print $2; exit }')"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     intact 8
     assert_no_leftovers
 }
@@ -92,9 +90,7 @@ while True:
     # Of HTTP, where a rank reads it; and a TCPStore client's VALIDATE, and SET of a key for which ranks look.
     flood "$seconds" $'PUT /scope/1 HTTP/1.1\r\nContent-Length: 4\r\n\r\nevil'
     flood "$seconds" '\x00\xce\xf7\x85\x3c\x01\x05'"$zeros/evil"'\x04'"${zeros}evil"
-    stop
-    ended 40
-    exits 0
+    ends_well 40
     [[ $(grep -c 'intact' <<<"$output") -eq 4 ]] || { echo "$output" && return 1; }
     assert_no_leftovers
 }
@@ -115,9 +111,7 @@ met_anew() { [[ $(find "$WORK" -name 'at.*' ! -name '*.new' | wc -l) -eq $1 ]]; 
     [[ $(cat "$WORK"/at.? | awk '{ print $1, $2 }' | sort -u) == "hvdn1 127.0.0.1" ]]
     [[ ! $(ports hvdn3) ]]
     strangers_get_nothing hvdlogin hvdn1
-    stop
-    ended 30
-    exits 0
+    ends_well 30
     intact 2
     assert_no_leftovers
 }
@@ -160,9 +154,7 @@ go_on_counting() {
     go_on_counting 2 3
     as_root hvdn1 kill -CONT "$pid"
     go_on_counting 0 1 2 3 4 5 6 7
-    stop
-    ended 40
-    exits 0
+    ends_well 40
     [[ $(grep -c 'intact' <<<"$output") -eq 8 ]] || { echo "$output" && return 1; }
     assert_no_leftovers
 }

@@ -36,8 +36,6 @@ trains_so() { [[ $(sed -nE "s/.* on (\S+) .* restarts $1 .*/\1/p" "$WORK/log" 2>
 # rank R: its process in the last generation; kill_rank HOST R: it is killed there.
 rank() { sed -nE "s/.* rank $1 .* pid ([0-9]+)$/\1/p" "$WORK/log" | tail -1; }
 kill_rank() { as_root "$1" kill -KILL "$(rank "$2")"; }
-# stop: the ranks end well.
-stop() { on_login touch work/stop; }
 
 # A node agent, for pkill -f.
 AGENT='[h]vd-agent host .*--host='

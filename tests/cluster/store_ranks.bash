@@ -13,5 +13,3 @@ begin_ranks() {
     begin "${@:2}"
     wait_for 30 met "$1" || { cat "$OUT" && return 1; }
 }
-# stop: the ranks end well.
-stop() { on_login touch work/stop; }

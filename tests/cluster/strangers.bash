@@ -91,8 +91,5 @@ left_alone() {
         if [[ $where == 127.0.0.1 ]]; then ports "$host" | grep -q "^127.0.0.1 $port " || return 1; fi
     done < <(cat "$WORK"/at.?)
     strangers_get_nothing "${@:2}" || return 1
-    stop
-    ended 30
-    exits 0
-    intact "$1"
+    ends_well 30 && intact "$1"
 }

@@ -35,7 +35,5 @@ teardown() {
     says 30 "rank 2 on hvdn3 local 0/2 restarts 2"
     says 5 "hvdn3 (below core.leaf2) takes the place of hvdn4 (below core.leaf1); no fit spare host is nearer"
     says 5 "rank 0 on hvdn1 local 0/2 restarts 2"
-    stop
-    ended 30
-    exits 0
+    ends_well 30
 }
