@@ -44,6 +44,7 @@ class _Preloader(object):
 
     def _begin(self):
         os = self.os
+        self._remove_cache()
         self.modules = os.environ.pop("HVD_PRELOAD_MODULES")
         block = int(os.environ.pop("HVD_PRELOAD_ENVIRON_FD"))
         self.started_with = self._parse(os.pread(block, self.REQUEST_MAX, 0))
@@ -72,6 +73,15 @@ class _Preloader(object):
         if sys.version_info < (3, 8):
             self._refuse("this Python is %d.%d, and 3.8 is needed" % sys.version_info[:2])
         self.agent = struct.unpack("3i", self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+    def _remove_cache(self):
+        """The folder belongs to a package, which does not know of files that root's Python has written there."""
+        cached = getattr(__spec__, "cached", None)
+        try:
+            self.os.unlink(cached or "")
+            self.os.rmdir(self.os.path.dirname(cached))
+        except OSError:
+            pass
 
     def _run_the_command(self, here, block):
         self.os.set_inheritable(self.fd, True)

@@ -192,10 +192,12 @@ without() {
 
 @test "a thread that has ended does not count; -np 6 are forked" {
 	echo 'import threading as t; x = t.Thread(target=print); x.start(); x.join()' >ends.py
+	unset PYTHONDONTWRITEBYTECODE
 	MODULES=ends start forked -np 6 --preload=ends --hvd-verbose "$PY" -c \
 		'import sys; sys.stdout.write("%s\n" % ("ends" in sys.modules))'
 	[[ $(grep -c True forked.out) -eq 6 ]]
 	grep -q "has imported ends" forked.err
+	[[ -e __pycache__ && ! -e $B/libexec/hvd/preload/__pycache__ ]]
 }
 
 @test "misuse is refused with status 2" {
