@@ -14,7 +14,7 @@
 #   frozen    all processes of the host are stopped
 do_fault() {
     case $1 in
-    rank) as_root "$2" pkill -KILL -o -u alice -f "^$PY" ;;
+    rank) as_root "$2" pkill -KILL -o -u alice -f "^$PY .*elastic-torch" ;;
     agent) as_root "$2" pkill -KILL -u alice -f "$AGENT" ;;
     stopped) as_root "$2" pkill -STOP -u alice -f "$AGENT" ;;
     link) fault silence "$2" ;;
@@ -38,7 +38,7 @@ repaired() {
     done
 }
 
-has_ranks() { as_root "$1" pgrep -u alice -f "^$PY" >/dev/null; }
+has_ranks() { as_root "$1" pgrep -u alice -f "^$PY .*elastic-torch" >/dev/null; }
 
 # The host after the last victim, in their order, that has ranks.
 next_victim() {
