@@ -86,6 +86,29 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
 	hvd_spawned_ranks_check_gone(ranks);
 }
 
+/* Of this rank there is nothing any more. */
+static bool is_over(const struct hvd_spawned_rank *rank)
+{
+	return rank->pid <= 0 && !rank->pending && !rank->grace && (rank->group <= 0 || kill(-rank->group, 0) != 0) &&
+	       hvd_streams_ended(&rank->streams);
+}
+
+/* An elastic job starts ranks again and again. */
+static void forget_over(struct hvd_spawned_ranks *ranks)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ranks->n; i++) {
+		if (!is_over(ranks->v[i])) {
+			ranks->v[n++] = ranks->v[i];
+			continue;
+		}
+		hvd_crash_info_destroy(ranks->v[i]->crash_info);
+		free(ranks->v[i]);
+	}
+	ranks->n = n;
+}
+
 static struct hvd_spawned_rank *new_rank(struct hvd_spawned_ranks *ranks)
 {
 	ranks->v = hvd_xrealloc(ranks->v, ranks->n + 1, sizeof(struct hvd_spawned_rank *));
@@ -279,6 +302,7 @@ int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, c
 		return hvd_err_set(err, HVD_E_FAILED, "the ranks of this host are being ended");
 	if (slots != ranks->bound.n)
 		bind_for(ranks, slots);
+	forget_over(ranks);
 	rank = new_rank(ranks);
 	rank->id = id;
 	rank->number = number;
