@@ -277,6 +277,10 @@ soak: all  ## SOAK (1000) launches in a row on the test cluster, then look for l
 soak-faults: all  ## FAULTS (60) launches, each with a fault of a process, a host or its links at random
 	@B='$(B)' tests/cluster/soak_faults.sh $(FAULTS)
 
+.PHONY: soak-busy
+soak-busy: all  ## a job with restarts for BUSY (3600) seconds on busy processors, with agents that are stopped: no host is lost
+	@B='$(B)' tests/cluster/soak_busy.sh $(BUSY)
+
 include install.mk
 include packaging/packaging.mk
 

@@ -45,6 +45,7 @@ struct hvd_driver_client {
 	struct hvd_host_try *trying;     /* tries another host for the driver; NULL: does not */
 	uint32_t tried;                  /* … the host of this number */
 	bool planned, over, closed;
+	bool cut_off;                  /* the connection has not ended by the driver's closing it */
 	const struct hvd_err *refusal; /* see hvd_driver_client_refuse(); NULL = none */
 };
 
@@ -257,6 +258,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 	(void)conn;
 	agent->closed = true;
+	agent->cut_off = why->code != HVD_OK;
 	hvd_err_set(&gone, HVD_E_NET, "the connection to the driver ended%s%s", why->code ? ": " : "",
 		    why->code ? why->msg : "");
 	hvd_err_hint(&gone, "did srun or hvdrun end, or was it killed?");
@@ -404,6 +406,11 @@ static int key_of_process(const char *text, struct hvd_key *key, struct hvd_err 
 	rc = hvd_key_read_fd(fd, key, err);
 	close(fd);
 	return rc;
+}
+
+bool hvd_driver_client_cut_off(const struct hvd_driver_client *agent)
+{
+	return agent->cut_off;
 }
 
 bool hvd_driver_client_munge_answers(const struct hvd_boot *boot)

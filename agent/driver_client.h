@@ -108,6 +108,10 @@ bool hvd_driver_client_sending(const struct hvd_driver_client *agent);
 /* The connection, for the host's relay (relay.h): valid from the plan until `failed`. The agent owns it. */
 struct hvd_conn *hvd_driver_client_conn(const struct hvd_driver_client *agent);
 
+/* After `failed`: has the connection broken, so that the driver may go on without this host? False if it was closed, as by
+ * the end of the driver. */
+bool hvd_driver_client_cut_off(const struct hvd_driver_client *agent);
+
 /* The session's key; valid from the plan on, until the agent is destroyed. */
 const struct hvd_key *hvd_driver_client_key(const struct hvd_driver_client *agent);
 

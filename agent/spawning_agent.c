@@ -139,6 +139,12 @@ static void forward_of_step(struct spawning_agent *sup)
 			 why.msg);
 }
 
+static void end_at_once(struct hvd_spawned_ranks *ranks)
+{
+	for (int i = 0; i < 2; i++)
+		hvd_spawned_ranks_end_told(ranks);
+}
+
 /* The step daemon is gone: output of the ranks gets lost, and srun waits for ever. The launcher takes this host for
  * lost, and starts again without it, or here in a new step. No process of this step may go on beside that. */
 static void on_orphan(evutil_socket_t fd, short what, void *arg)
@@ -151,8 +157,8 @@ static void on_orphan(evutil_socket_t fd, short what, void *arg)
 		return; /* only the thread of it that has started this process has ended */
 	event_del(sup->orphan);
 	hvd_driver_client_send(sup->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", sup->daemon_name));
-	for (int i = 0; i < 2 && sup->ranks; i++)
-		hvd_spawned_ranks_end_told(sup->ranks); /* the second time: at once */
+	if (sup->ranks)
+		end_at_once(sup->ranks);
 }
 
 static void watch_daemon(struct spawning_agent *sup)
@@ -319,7 +325,12 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	if (sup->ranks) {
 		hvd_log(sup->log, sup->join && why->code == HVD_E_NET ? HVD_LOG_ERROR : HVD_LOG_VERBOSE,
 			"%s: ending the ranks: %s", sup->info->name, why->msg);
-		hvd_spawned_ranks_end(sup->ranks);
+		/* In an elastic job others may run in their place by now. What they would write at SIGTERM, as a
+		 * checkpoint, would be older than the others'. */
+		if (sup->opts.stay && why->code == HVD_E_NET && hvd_driver_client_cut_off(sup->agent))
+			end_at_once(sup->ranks);
+		else
+			hvd_spawned_ranks_end(sup->ranks);
 		return;
 	}
 	hvd_driver_client_log_failure(sup->log, sup->info, why);

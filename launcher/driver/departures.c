@@ -58,6 +58,8 @@ void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host)
 /* The job goes on without the host, if it can. */
 void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit)
 {
+	struct hvd_client *cl;
+
 	if (hvd_spares_leave_out(agents, host, why)) {
 		hvd_agent_registry_changed(agents);
 		return;
@@ -66,7 +68,11 @@ void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, c
 		hvd_agent_registry_fail(agents, why);
 		return;
 	}
+	cl = agents->table.hosts[host].client;
 	hvd_agent_registry_drop(agents, host);
+	/* Should the agent go on: others run in the place of its ranks, which have no time to end. */
+	if (cl)
+		hvd_agent_registry_dismiss(cl);
 	agents->ops->gone(host, why, unfit, agents->arg);
 	hvd_agent_registry_changed(agents);
 }

@@ -45,6 +45,18 @@ teardown() {
     ends_well 30
 }
 
+ranks_gone() { ! as_root "$1" pgrep -f restart_worker.py >/dev/null; }
+
+@test "the ranks of a host that is cut off get no SIGTERM, at which they would write a checkpoint beside their successors" {
+    train 3 -np 6 --min-np 4 --max-restarts 1 -- --heed
+    trains 0 hvdn{1,2,3}
+    fault silence hvdn2
+    trains 1 hvdn1 hvdn3
+    wait_for 20 ranks_gone hvdn2
+    [[ -e $WORK/heeded.0 && ! -e $WORK/heeded.2 && ! -e $WORK/heeded.3 ]] || { ls "$WORK" && return 1; }
+    ends_well 30
+}
+
 # The others reach it over their own network all the time.
 @test "a host that only hvdrun's host does not reach for some seconds, or whose agent is stopped as long, is not lost" {
     local addr
