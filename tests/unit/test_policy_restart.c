@@ -504,7 +504,8 @@ static void too_few_hosts_for_spares(void **state)
 /* Self-registering agents: the job waits for the ranks' hosts, and whatever comes later is a spare host. */
 static void spares_that_come(void **state)
 {
-	struct sim *s = begin((struct hvd_machine_opts){.np = 4, .spares = 1, .max_restarts = 2, .hosts_come = true}, 1);
+	struct sim *s =
+		begin((struct hvd_machine_opts){.np = 4, .spares = 1, .max_restarts = 2, .hosts_come = true}, 1);
 
 	(void)state;
 	list(s, "a:2");
