@@ -10,7 +10,6 @@
 #include "unit.h"
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 static struct event_base *base;
 static struct event *watchdog;
@@ -19,9 +18,6 @@ static int fds[2], fds_before;
 
 static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 {
-	(void)fd;
-	(void)what;
-	(void)arg;
 	too_long = true;
 	event_base_loopbreak(base);
 }
@@ -30,7 +26,6 @@ static inline int open_pair(void **state)
 {
 	struct timeval tv = {.tv_sec = 10};
 
-	(void)state;
 	fds_before = open_fds();
 	too_long = false;
 	base = event_base_new();
@@ -41,7 +36,6 @@ static inline int open_pair(void **state)
 
 static inline int close_pair(void **state)
 {
-	(void)state;
 	event_free(watchdog);
 	event_base_free(base);
 	if (open_fds() != fds_before)
@@ -59,7 +53,5 @@ static inline json_t *number(int n)
 {
 	return json_pack("{s:i}", "n", n);
 }
-
-#define pair(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
 
 #endif

@@ -12,9 +12,6 @@
 #include "unit.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SECOND    1000000000LL
 #define MAX_PROCS 8192

@@ -13,16 +13,10 @@
 
 static inline void no_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
-	(void)conn;
-	(void)msg;
-	(void)arg;
 }
 
 static inline void not_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	(void)conn;
-	(void)why;
-	(void)arg;
 }
 
 /* As they are once both ends have proven who they are. *up is the relay's. */

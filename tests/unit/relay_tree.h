@@ -7,6 +7,7 @@
 #ifndef HVD_TESTS_UNIT_RELAY_TREE_H
 #define HVD_TESTS_UNIT_RELAY_TREE_H
 
+#include "loopback.h"
 #include "relay_node.h"
 #include "tcpstore_bytes.h"
 #include "unit.h"
@@ -16,7 +17,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define NODES 8 /* the root is the first */
 
@@ -169,7 +169,6 @@ static inline void on_readable(evutil_socket_t fd, short what, void *arg)
 	struct client *c = arg;
 	ssize_t n;
 
-	(void)what;
 	if (c->in_room - c->in_len < 65536) {
 		c->in_room = c->in_len + 131072;
 		c->in = realloc(c->in, c->in_room);
@@ -234,15 +233,12 @@ static inline void await(struct client *c)
 /* Connect to a server of the tree as the process `pid`, and add to "init/" if `init`. */
 static inline void come(struct tree *t, struct client *c, int node, uint32_t pid, bool init)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(t->nodes[node].port)};
 	int one = 1;
 
 	memset(c, 0, sizeof(*c));
 	c->tree = t;
 	c->node = node;
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(c->fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	c->fd = dial_loopback(t->nodes[node].port);
 	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	c->ev = event_new(t->base, c->fd, EV_READ | EV_PERSIST, on_readable, c);
 	event_add(c->ev, NULL);

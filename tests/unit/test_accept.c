@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #define MANY (3 * HVD_ACCEPT_TURN)
 
@@ -50,7 +49,6 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 
 static bool on_full(void *arg)
 {
-	(void)arg;
 	seen.full++;
 	if (seen.spare < 0)
 		return false;
@@ -61,7 +59,6 @@ static bool on_full(void *arg)
 
 static bool is_ready(void *arg)
 {
-	(void)arg;
 	return seen.ready < 0 || seen.accepted < seen.ready;
 }
 
@@ -71,7 +68,6 @@ static int open_queue(void **state)
 	socklen_t len = sizeof(addr);
 	int fd;
 
-	(void)state;
 	fds_before = open_fds();
 	memset(&seen, 0, sizeof(seen));
 	seen.ready = seen.spare = -1;
@@ -88,7 +84,6 @@ static int open_queue(void **state)
 
 static int close_queue(void **state)
 {
-	(void)state;
 	hvd_acceptor_destroy(acceptor);
 	acceptor = NULL;
 	event_base_free(base);
@@ -117,18 +112,15 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	static const struct timeval now = {0};
 
-	(void)fd;
-	(void)what;
 	seen.ticks++;
 	evtimer_add(*(struct event **)arg, &now);
 }
 
-static void others_have_their_turn(void **state)
+TEST(others_have_their_turn)
 {
 	static const struct timeval now = {0};
 	struct event *tick = NULL;
 
-	(void)state;
 	tick = evtimer_new(base, on_tick, &tick);
 	evtimer_add(tick, &now);
 	connect_clients(MANY);
@@ -140,11 +132,10 @@ static void others_have_their_turn(void **state)
 	event_free(tick);
 }
 
-static void who_has_gone_is_no_error(void **state)
+TEST(who_has_gone_is_no_error)
 {
 	struct linger reset = {.l_onoff = 1};
 
-	(void)state;
 	connect_clients(3);
 	setsockopt(clients[0], SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	close(clients[0]);
@@ -156,9 +147,8 @@ static void who_has_gone_is_no_error(void **state)
 	assert_in_range(seen.accepted, 3, 4);
 }
 
-static void a_pause_within_the_callback(void **state)
+TEST(a_pause_within_the_callback)
 {
-	(void)state;
 	connect_clients(10);
 	seen.pause_at = 4;
 	turn();
@@ -173,11 +163,10 @@ static void a_pause_within_the_callback(void **state)
 	assert_int_equal(seen.accepted, 10);
 }
 
-static void destroyed_within_the_callback(void **state)
+TEST(destroyed_within_the_callback)
 {
 	char byte;
 
-	(void)state;
 	connect_clients(10);
 	seen.destroy_at = 4;
 	turn();
@@ -188,9 +177,8 @@ static void destroyed_within_the_callback(void **state)
 	assert_int_equal(errno, ECONNRESET);
 }
 
-static void destroyed_within_a_turn_within_a_turn(void **state)
+TEST(destroyed_within_a_turn_within_a_turn)
 {
-	(void)state;
 	connect_clients(10);
 	seen.turn_at = 2;
 	seen.destroy_at = 4;
@@ -198,9 +186,8 @@ static void destroyed_within_a_turn_within_a_turn(void **state)
 	assert_int_equal(seen.accepted, 4);
 }
 
-static void those_that_may_not_be_taken_stay(void **state)
+TEST(those_that_may_not_be_taken_stay)
 {
-	(void)state;
 	connect_clients(10);
 	seen.ready = 3;
 	turn();
@@ -225,11 +212,10 @@ static struct rlimit use_up_descriptors(int spare)
 	return was;
 }
 
-static void a_descriptor_is_made_free(void **state)
+TEST(a_descriptor_is_made_free)
 {
 	struct rlimit was;
 
-	(void)state;
 	connect_clients(2);
 	seen.spare = dup(0);
 	was = use_up_descriptors(0);
@@ -239,11 +225,10 @@ static void a_descriptor_is_made_free(void **state)
 	assert_int_equal(seen.accepted, 2);
 }
 
-static void without_descriptors_it_pauses(void **state)
+TEST(without_descriptors_it_pauses)
 {
 	struct rlimit was;
 
-	(void)state;
 	connect_clients(5);
 	was = use_up_descriptors(0);
 	for (int i = 0; i < 50; i++)
@@ -256,11 +241,10 @@ static void without_descriptors_it_pauses(void **state)
 		event_base_loop(base, EVLOOP_ONCE);
 }
 
-static void a_pause_of_the_owner_is_not_ended(void **state)
+TEST(a_pause_of_the_owner_is_not_ended)
 {
 	struct rlimit was;
 
-	(void)state;
 	connect_clients(5);
 	was = use_up_descriptors(0);
 	turn();
@@ -275,21 +259,4 @@ static void a_pause_of_the_owner_is_not_ended(void **state)
 	assert_int_equal(seen.accepted, 5);
 }
 
-#define queue(test) cmocka_unit_test_setup_teardown(test, open_queue, close_queue)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		queue(others_have_their_turn),
-		queue(who_has_gone_is_no_error),
-		queue(a_pause_within_the_callback),
-		queue(destroyed_within_the_callback),
-		queue(destroyed_within_a_turn_within_a_turn),
-		queue(those_that_may_not_be_taken_stay),
-		queue(a_descriptor_is_made_free),
-		queue(without_descriptors_it_pauses),
-		queue(a_pause_of_the_owner_is_not_ended),
-	};
-
-	return cmocka_run_group_tests_name("accept", tests, NULL, NULL);
-}
+RUN_TESTS(.setup = open_queue, .teardown = close_queue)

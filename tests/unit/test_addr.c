@@ -7,7 +7,6 @@
 #include "unit.h"
 
 #include <arpa/inet.h>
-#include <unistd.h>
 
 static struct hvd_addr A(const char *text) {
 	struct hvd_addr addr;
@@ -16,8 +15,7 @@ static struct hvd_addr A(const char *text) {
 	return addr;
 }
 
-static void
-texts(void **state)
+TEST(texts)
 {
 	static const struct {
 		const char *in, *out;
@@ -38,7 +36,6 @@ texts(void **state)
 	char text[HVD_ADDR_TEXT];
 	struct hvd_addr addr, none = {0};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		addr = A(good[i].in);
 		assert_string_equal(hvd_addr_text(&addr, text), good[i].out);
@@ -49,12 +46,11 @@ texts(void **state)
 	assert_string_equal(hvd_addr_text(&none, text), "(no address)");
 }
 
-static void comparing(void **state)
+TEST(comparing)
 {
 	struct hvd_addr a = A("10.0.0.1"), b = A("10.0.0.2"), c = A("fd00::1"), mapped = A("::ffff:10.0.0.1"),
 			none = {0};
 
-	(void)state;
 	assert_true(hvd_addr_equal(&a, &a));
 	assert_false(hvd_addr_equal(&a, &b));
 	assert_false(hvd_addr_equal(&a, &c));
@@ -63,7 +59,7 @@ static void comparing(void **state)
 	assert_false(hvd_addr_equal(&none, &none));
 }
 
-static void kinds(void **state)
+TEST(kinds)
 {
 	static const struct {
 		const char *text;
@@ -75,7 +71,6 @@ static void kinds(void **state)
 		{"::2", false, false},        {"fd00::1", false, false},     {"::ffff:127.0.0.1", true, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct hvd_addr addr = A(rows[i].text);
 
@@ -84,7 +79,7 @@ static void kinds(void **state)
 	}
 }
 
-static void sockaddrs(void **state)
+TEST(sockaddrs)
 {
 	static const char *const texts[] = {"10.1.2.3", "fd00::5"};
 	struct sockaddr_storage ss;
@@ -93,7 +88,6 @@ static void sockaddrs(void **state)
 	struct hvd_addr addr, back;
 	in_port_t port;
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		addr = A(texts[i]);
 		assert_int_equal(hvd_addr_to_sockaddr(&addr, 4711, &ss),
@@ -111,14 +105,13 @@ static void sockaddrs(void **state)
 	assert_int_equal(hvd_addr_from_sockaddr(&other, &back, NULL), -1);
 }
 
-static void ends_of_a_socket(void **state)
+TEST(ends_of_a_socket)
 {
 	struct hvd_addr lo = A("127.0.0.1"), addr;
 	struct sockaddr_storage ss;
 	socklen_t len = hvd_addr_to_sockaddr(&lo, 0, &ss), got = sizeof(ss);
 	int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
 
-	(void)state;
 	assert_int_equal(hvd_addr_of_peer(client, &addr), -1);
 	assert_int_equal(hvd_addr_of_self(-1, &addr), -1);
 	assert_int_equal(bind(server, (struct sockaddr *)&ss, len), 0);
@@ -149,12 +142,11 @@ static struct hvd_boot boot_of(void)
 	return boot;
 }
 
-static void boot_round_trip(void **state)
+TEST(boot_round_trip)
 {
 	struct hvd_boot boot = boot_of(), back;
 	char text[HVD_BOOT_MAX];
 
-	(void)state;
 	for (; boot.n_addrs <= HVD_BOOT_MAX_ADDRS; boot.addrs[boot.n_addrs++ % HVD_BOOT_MAX_ADDRS] = A("fd00::2")) {
 		assert_int_equal(hvd_boot_format(&boot, text, NULL), 0);
 		assert_int_equal(hvd_boot_parse(text, &back, NULL), 0);
@@ -181,7 +173,7 @@ static void boot_round_trip(void **state)
 }
 
 /* Whatever --start-timeout takes, a shim takes. */
-static void boot_of_any_start_timeout(void **state)
+TEST(boot_of_any_start_timeout)
 {
 	static const char *const values[] = {"0.001", "1", "2m", "1e6", "1000001", "300h", "1e9", "1e12", "1e300"};
 	struct hvd_boot boot = boot_of(), back;
@@ -189,7 +181,6 @@ static void boot_of_any_start_timeout(void **state)
 	struct hvd_launch_spec spec;
 	struct hvd_options o;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		hvd_options_init(&o);
 		assert_int_equal(hvd_options_config(&o, HVD_FROM_COMMAND, "start-timeout", values[i], NULL), 0);
@@ -205,22 +196,19 @@ static void boot_of_any_start_timeout(void **state)
 	}
 }
 
-static void boot_path_with_a_semicolon(void **state)
+TEST(boot_path_with_a_semicolon)
 {
 	struct hvd_boot boot = boot_of();
 	char text[HVD_BOOT_MAX];
 	struct hvd_err err = {0};
 
-	(void)state;
 	strcpy(boot.id, "file:/a;b");
-	assert_int_equal(hvd_boot_format(&boot, text, &err), -1);
-	assert_int_equal(err.code, HVD_E_USAGE);
-	assert_in(err.msg, "semicolon");
+	assert_fails_with(hvd_boot_format(&boot, text, &err), err, HVD_E_USAGE, "semicolon");
 }
 
 #define SESSION "session=0123456789abcdef0123456789abcdef"
 
-static void boot_texts(void **state)
+TEST(boot_texts)
 {
 	static const struct {
 		const char *text;
@@ -278,7 +266,6 @@ static void boot_texts(void **state)
 	struct hvd_boot boot;
 	struct hvd_err err;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		memset(&err, 0, sizeof(err));
 		assert_int_equal(hvd_boot_parse(rows[i].text, &boot, &err), rows[i].code ? -1 : 0);
@@ -288,38 +275,20 @@ static void boot_texts(void **state)
 	}
 }
 
-static void boot_limits(void **state)
+TEST(boot_limits)
 {
 	char text[HVD_BOOT_MAX + 16];
 	struct hvd_boot boot;
 	struct hvd_err err;
 
-	(void)state;
 	memset(text, 'x', sizeof(text));
 	memcpy(text, "1;", 2);
 	text[HVD_BOOT_MAX] = '\0';
-	assert_int_equal(hvd_boot_parse(text, &boot, &err), -1);
-	assert_int_equal(err.code, HVD_E_LIMIT);
+	assert_fails_with(hvd_boot_parse(text, &boot, &err), err, HVD_E_LIMIT, "");
 	snprintf(text, sizeof(text), "1;" SESSION ";port=1;addr=::1;id=%0*d", (int)sizeof(boot.id), 0);
 	assert_int_equal(hvd_boot_parse(text, &boot, &err), -1);
 	snprintf(text, sizeof(text), "1;" SESSION ";port=1;addr=::1;id=%0*d", (int)sizeof(boot.id) - 1, 0);
 	assert_int_equal(hvd_boot_parse(text, &boot, &err), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(texts),
-		cmocka_unit_test(comparing),
-		cmocka_unit_test(kinds),
-		cmocka_unit_test(sockaddrs),
-		cmocka_unit_test(ends_of_a_socket),
-		cmocka_unit_test(boot_round_trip),
-		cmocka_unit_test(boot_of_any_start_timeout),
-		cmocka_unit_test(boot_path_with_a_semicolon),
-		cmocka_unit_test(boot_texts),
-		cmocka_unit_test(boot_limits),
-	};
-
-	return cmocka_run_group_tests_name("addr and boot", tests, NULL, NULL);
-}
+RUN_TESTS()

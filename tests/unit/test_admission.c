@@ -11,23 +11,14 @@ struct world {
 	struct hvd_err err;
 };
 
-static int setup(void **state)
+SETUP(setup, struct world, w)
 {
-	struct world *w = calloc(1, sizeof(*w));
-
-	assert_non_null(w);
-	*state = w;
-	return 0;
 }
 
-static int teardown(void **state)
+TEARDOWN(teardown, struct world, w)
 {
-	struct world *w = *state;
-
 	hvd_plan_clear(&w->plan);
 	hvd_host_table_clear(&w->roster);
-	free(w);
-	return 0;
 }
 
 /* Host `h` registers. It is on this machine, and has interfaces of these names ("eth0,ib0") with an address each. */
@@ -121,10 +112,9 @@ static void tries(struct world *w, bool every, const char *addrs)
 }
 
 /* Packets of IPv6 that somebody drops would hold up each start for the whole time of a round. */
-static void ipv6_beside_ipv4_is_tried_where_that_does_not_do(void **state)
+TEST_IN(ipv6_beside_ipv4_is_tried_where_that_does_not_do, struct world *w)
 {
 	static const char all[] = "10.0.0.2,fd00::2,fd01::2";
-	struct world *w = *state;
 	struct hvd_host_iface *ifaces;
 
 	comes(w, 0, 0, "eth0,ib0");
@@ -172,10 +162,8 @@ static const char *iface_of(const struct world *w, uint32_t h)
 	return w->roster.hosts[h].node.ifaces[w->plan.networks.v[0].iface[h]].name;
 }
 
-static void second_name_of_the_machine_comes_later(void **state)
+TEST_IN(second_name_of_the_machine_comes_later, struct world *w)
 {
-	struct world *w = *state;
-
 	comes(w, 0, 0, "eth0,wlan0");
 	assert_int_equal(reports(w, 0, true), 0);
 	assert_int_equal(first(w, false), 0);
@@ -187,10 +175,8 @@ static void second_name_of_the_machine_comes_later(void **state)
 	assert_string_equal(iface_of(w, 1), "eth0");
 }
 
-static void second_name_of_a_machine_among_several(void **state)
+TEST_IN(second_name_of_a_machine_among_several, struct world *w)
 {
-	struct world *w = *state;
-
 	comes(w, 0, 0, "eth0");
 	comes(w, 1, 1, "eth0");
 	reports(w, 0, true);
@@ -203,10 +189,8 @@ static void second_name_of_a_machine_among_several(void **state)
 }
 
 /* It lacks what the first name had: the cable was pulled. */
-static void second_name_without_the_interface(void **state)
+TEST_IN(second_name_without_the_interface, struct world *w)
 {
-	struct world *w = *state;
-
 	comes(w, 0, 0, "eth0");
 	reports(w, 0, true);
 	assert_int_equal(first(w, false), 0);
@@ -219,10 +203,8 @@ static void second_name_without_the_interface(void **state)
 }
 
 /* Names of one machine do not stand in the way of another machine that comes later. */
-static void another_machine_after_two_names_of_one(void **state)
+TEST_IN(another_machine_after_two_names_of_one, struct world *w)
 {
-	struct world *w = *state;
-
 	comes(w, 0, 0, "eth0");
 	comes(w, 1, 0, "eth0");
 	reports(w, 0, true);
@@ -235,10 +217,8 @@ static void another_machine_after_two_names_of_one(void **state)
 	assert_string_equal(iface_of(w, 2), "eth0");
 }
 
-static void machine_without_a_network(void **state)
+TEST_IN(machine_without_a_network, struct world *w)
 {
-	struct world *w = *state;
-
 	comes(w, 0, 0, "");
 	reports(w, 0, true);
 	assert_int_equal(first(w, false), 0);
@@ -248,10 +228,8 @@ static void machine_without_a_network(void **state)
 	assert_int_equal(late(w, 1), 0);
 }
 
-static void over_loopback(void **state)
+TEST_IN(over_loopback, struct world *w)
 {
-	struct world *w = *state;
-
 	comes(w, 0, 0, "eth0");
 	reports(w, 0, true);
 	assert_int_equal(first(w, true), 0);
@@ -266,10 +244,8 @@ static void over_loopback(void **state)
 	assert_string_equal(w->err.host, "name2");
 }
 
-static void two_machines_over_loopback(void **state)
+TEST_IN(two_machines_over_loopback, struct world *w)
 {
-	struct world *w = *state;
-
 	comes(w, 0, 0, "eth0");
 	comes(w, 1, 1, "eth0");
 	reports(w, 0, true);
@@ -278,10 +254,8 @@ static void two_machines_over_loopback(void **state)
 	assert_int_equal(w->err.code, HVD_E_NET);
 }
 
-static void networks_of_the_first(void **state)
+TEST_IN(networks_of_the_first, struct world *w)
 {
-	struct world *w = *state;
-
 	comes(w, 0, 0, "eth0,eth1");
 	comes(w, 2, 2, "eth0,eth1"); /* 1 has not come, or is gone */
 	assert_int_equal(reports(w, 0, true), 1);
@@ -305,10 +279,8 @@ static void networks_of_the_first(void **state)
 	assert_in(w->err.hint, "the job goes on without it");
 }
 
-static void hosts_without_a_network_in_common(void **state)
+TEST_IN(hosts_without_a_network_in_common, struct world *w)
 {
-	struct world *w = *state;
-
 	comes(w, 0, 0, "eth0");
 	comes(w, 1, 1, "eth0");
 	reports(w, 0, true);
@@ -319,10 +291,8 @@ static void hosts_without_a_network_in_common(void **state)
 }
 
 /* The others are gone when it comes: their network cannot be tried, but has to be of its kind. */
-static void comes_when_the_others_are_gone(void **state)
+TEST_IN(comes_when_the_others_are_gone, struct world *w)
 {
-	struct world *w = *state;
-
 	comes(w, 0, 0, "eth0");
 	reports(w, 0, true);
 	assert_int_equal(first(w, false), 0);
@@ -336,22 +306,4 @@ static void comes_when_the_others_are_gone(void **state)
 	assert_int_equal(late(w, 2), -1);
 }
 
-int main(void)
-{
-#define world(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		world(ipv6_beside_ipv4_is_tried_where_that_does_not_do),
-		world(second_name_of_the_machine_comes_later),
-		world(second_name_of_a_machine_among_several),
-		world(second_name_without_the_interface),
-		world(another_machine_after_two_names_of_one),
-		world(machine_without_a_network),
-		world(over_loopback),
-		world(two_machines_over_loopback),
-		world(networks_of_the_first),
-		world(hosts_without_a_network_in_common),
-		world(comes_when_the_others_are_gone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = setup, .teardown = teardown)

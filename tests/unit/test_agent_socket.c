@@ -5,13 +5,10 @@
 #include "unit.h"
 
 #include <poll.h>
-#include <signal.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define STRANGER 12345 /* a user */
 
@@ -45,12 +42,11 @@ static void meets(int listening, int fd)
 	close(other);
 }
 
-static void the_first_is_told_so_and_the_others_find_it(void **state)
+TEST(the_first_is_told_so_and_the_others_find_it)
 {
 	int before = open_fds(), listening, none, first, second, elsewhere, other;
 	struct hvd_err err;
 
-	(void)state;
 	first = connect_to(1, &listening, &err);
 	assert_true(first >= 0 && listening >= 0);
 	second = connect_to(1, &none, &err);
@@ -114,13 +110,12 @@ static void end(pid_t pid)
 	assert_true(WIFSIGNALED(status));
 }
 
-static void names_that_another_user_has_are_passed_over(void **state)
+TEST(names_that_another_user_has_are_passed_over)
 {
 	int before = open_fds(), listening, none, first, second;
 	struct hvd_err err;
 	pid_t squatter;
 
-	(void)state;
 	if (geteuid() != 0)
 		skip_because("only root can be another user");
 	squatter = taken(3, 2, STRANGER, true);
@@ -145,13 +140,12 @@ static void names_that_another_user_has_are_passed_over(void **state)
 	assert_int_equal(open_fds(), before);
 }
 
-static void a_name_at_which_nobody_listens_is_given_up(void **state)
+TEST(a_name_at_which_nobody_listens_is_given_up)
 {
 	pid_t squatter = taken(4, 1, geteuid(), false);
 	int before = open_fds(), listening, first;
 	struct hvd_err err;
 
-	(void)state;
 	first = connect_to(4, &listening, &err);
 	assert_true(first >= 0 && listening >= 0);
 	meets(listening, first);
@@ -161,13 +155,4 @@ static void a_name_at_which_nobody_listens_is_given_up(void **state)
 	assert_int_equal(open_fds(), before);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_first_is_told_so_and_the_others_find_it),
-		cmocka_unit_test(names_that_another_user_has_are_passed_over),
-		cmocka_unit_test(a_name_at_which_nobody_listens_is_given_up),
-	};
-
-	return cmocka_run_group_tests_name("agent socket", tests, NULL, NULL);
-}
+RUN_TESTS()

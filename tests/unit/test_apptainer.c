@@ -3,9 +3,8 @@
 
 #include "unit.h"
 
-static void test_commands(void **state)
+TEST(test_commands)
 {
-	(void)state;
 	assert_string_equal(hvd_apptainer_prefix("apptainer"), "APPTAINERENV_");
 	assert_string_equal(hvd_apptainer_prefix("/opt/bin/apptainer"), "APPTAINERENV_");
 	assert_string_equal(hvd_apptainer_prefix("singularity"), "SINGULARITYENV_");
@@ -17,22 +16,20 @@ static void test_commands(void **state)
 	assert_null(hvd_apptainer_prefix(NULL));
 }
 
-static void test_other_commands_get_the_name_alone(void **state)
+TEST(test_other_commands_get_the_name_alone)
 {
 	struct hvd_strv env = {0};
 
-	(void)state;
 	hvd_apptainer_setenv(&env, "python", "HOROVOD_RANK", "3");
 	assert_int_equal(env.n, 1);
 	assert_string_equal(env.v[0], "HOROVOD_RANK=3");
 	hvd_strv_free(&env);
 }
 
-static void test_both_names(void **state)
+TEST(test_both_names)
 {
 	struct hvd_strv env = {0};
 
-	(void)state;
 	hvd_apptainer_setenv(&env, "apptainer", "HOROVOD_RANK", "3");
 	assert_int_equal(env.n, 2);
 	assert_string_equal(hvd_env_get(&env, "HOROVOD_RANK"), "3");
@@ -40,11 +37,10 @@ static void test_both_names(void **state)
 	hvd_strv_free(&env);
 }
 
-static void test_what_the_user_has_for_the_container_stays(void **state)
+TEST(test_what_the_user_has_for_the_container_stays)
 {
 	struct hvd_strv env = {0};
 
-	(void)state;
 	hvd_env_set(&env, "SINGULARITYENV_NCCL_SOCKET_IFNAME", "eth9");
 	hvd_apptainer_setenv(&env, "/usr/bin/singularity", "NCCL_SOCKET_IFNAME", "ib0");
 	assert_string_equal(hvd_env_get(&env, "NCCL_SOCKET_IFNAME"), "ib0");
@@ -52,14 +48,4 @@ static void test_what_the_user_has_for_the_container_stays(void **state)
 	hvd_strv_free(&env);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_commands),
-		cmocka_unit_test(test_other_commands_get_the_name_alone),
-		cmocka_unit_test(test_both_names),
-		cmocka_unit_test(test_what_the_user_has_for_the_container_stays),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

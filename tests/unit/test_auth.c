@@ -7,8 +7,6 @@
 #include "unit.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static struct hvd_key counting(void)
 {
@@ -33,12 +31,11 @@ static void mac_is(const struct hvd_key *key, const struct hvd_piece *pieces, si
  * By another implementation, Python's:
  *   hmac.new(key, b''.join(struct.pack('>Q', len(p)) + p for p in pieces), hashlib.sha256).hexdigest()
  */
-static void known_macs(void **state)
+TEST(known_macs)
 {
 	static char xs[2000];
 	struct hvd_key key = counting(), aa;
 
-	(void)state;
 	memset(xs, 'x', sizeof(xs));
 	memset(aa.b, 0xaa, sizeof(aa.b));
 	mac_is(&key, NULL, 0, "d38b42096d80f45f826b44a9d5607de72496a415d3f4a1a8c88e3bb9da8dc1cb");
@@ -50,12 +47,11 @@ static void known_macs(void **state)
 	       "da23ba89a0dde1e3ada07fad5f1c23505f2ce9fd095e76161d6bb0b5a27e03bd");
 }
 
-static void borders_count(void **state)
+TEST(borders_count)
 {
 	struct hvd_key key = counting();
 	unsigned char a[HVD_MAC_LEN], b[HVD_MAC_LEN];
 
-	(void)state;
 	hvd_hmac(&key, (struct hvd_piece[]){{"ab", 2}, {"c", 1}}, 2, a);
 	hvd_hmac(&key, (struct hvd_piece[]){{"a", 1}, {"bc", 2}}, 2, b);
 	assert_false(hvd_mac_equal(a, b));
@@ -68,12 +64,11 @@ static void borders_count(void **state)
 	}
 }
 
-static void derived_keys(void **state)
+TEST(derived_keys)
 {
 	struct hvd_key key = counting(), out = hvd_key_derive(&key, "purpose", "salt", 4);
 	char hex[2 * HVD_KEY_LEN + 1];
 
-	(void)state;
 	hvd_hex(out.b, HVD_KEY_LEN, hex);
 	assert_string_equal(hex, "17079ee21b417f1843460e88fdce027b73c3e29f5e47f874536d8f8f59928e37");
 	out = hvd_key_derive(&key, "purpose", "Salt", 4);
@@ -81,13 +76,12 @@ static void derived_keys(void **state)
 	assert_string_not_equal(hex, "17079ee21b417f1843460e88fdce027b73c3e29f5e47f874536d8f8f59928e37");
 }
 
-static void hexadecimal(void **state)
+TEST(hexadecimal)
 {
 	static const char *const bad[] = {"", "00f", "00f", "00ff0", "00fg", "0x00", " 0ff", "00f-", "00 f"};
 	unsigned char bytes[2];
 	char text[5];
 
-	(void)state;
 	hvd_hex("\x00\xff", 2, text);
 	assert_string_equal(text, "00ff");
 	assert_int_equal(hvd_unhex("aBcD", bytes, 2), 0);
@@ -97,11 +91,10 @@ static void hexadecimal(void **state)
 	assert_int_equal(hvd_unhex(NULL, bytes, 2), -1);
 }
 
-static void random_bytes_differ(void **state)
+TEST(random_bytes_differ)
 {
 	unsigned char a[1000] = {0}, b[1000] = {0};
 
-	(void)state;
 	assert_int_equal(hvd_random(a, sizeof(a), NULL), 0);
 	assert_int_equal(hvd_random(b, sizeof(b), NULL), 0);
 	assert_memory_not_equal(a, b, sizeof(a));
@@ -122,13 +115,12 @@ static struct hvd_context context_of(unsigned char server, unsigned char client,
 	return hvd_context_of(session, s, c);
 }
 
-static void known_proofs(void **state)
+TEST(known_proofs)
 {
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = counting()};
 	struct hvd_context to = context_of(0, 16, "session");
 	char hex[2 * HVD_MAC_LEN + 1], *proof, *grant;
 
-	(void)state;
 	hvd_hex(to.b, sizeof(to.b), hex);
 	assert_string_equal(hex, "35903849f0de6a08ebffff2111e979c73a3e788eab112fd503ef9103bec5219c");
 	proof = hvd_id_prove(&id, &to, NULL);
@@ -146,7 +138,7 @@ static void refused(int rc, const struct hvd_err *err)
 	assert_true(err->msg[0] != '\0');
 }
 
-static void shared_secret(void **state)
+TEST(shared_secret)
 {
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = counting()}, other = id;
 	struct hvd_context to = context_of(1, 2, "s"), elsewhere[] = {context_of(2, 2, "s"), context_of(1, 1, "s"),
@@ -155,7 +147,6 @@ static void shared_secret(void **state)
 	struct hvd_key key;
 	struct hvd_err err = {0};
 
-	(void)state;
 	assert_int_equal(hvd_id_check(&id, &to, proof, &err), 0);
 	assert_int_equal(hvd_id_accept(&id, &to, grant, &key, &err), 0);
 	assert_memory_equal(key.b, id.key.b, HVD_KEY_LEN);
@@ -189,7 +180,6 @@ static char path[sizeof(dir) + 16];
 
 static int make_dir(void **state)
 {
-	(void)state;
 	if (!mkdtemp(dir))
 		return -1;
 	snprintf(path, sizeof(path), "%s/key", dir);
@@ -198,7 +188,6 @@ static int make_dir(void **state)
 
 static int remove_dir(void **state)
 {
-	(void)state;
 	unlink(path);
 	return rmdir(dir);
 }
@@ -217,7 +206,7 @@ static void put(const void *bytes, size_t len, mode_t mode)
 
 #define HEX "000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F"
 
-static void key_file_formats(void **state)
+TEST(key_file_formats)
 {
 	static const char *const good[] = {HEX, HEX "\n", HEX "\r\n"};
 	static const char *const bad[] = {"",       "\n",    "0" HEX,  HEX "0",
@@ -225,7 +214,6 @@ static void key_file_formats(void **state)
 	struct hvd_key key, want = counting();
 	struct hvd_err err = {0};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		memset(&key, 0, sizeof(key));
 		put(good[i], strlen(good[i]), 0600);
@@ -237,53 +225,44 @@ static void key_file_formats(void **state)
 	assert_memory_equal(key.b, want.b, HVD_KEY_LEN);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		put(bad[i], strlen(bad[i]), 0600);
-		assert_int_equal(hvd_key_read_file(path, &key, &err), -1);
-		assert_int_equal(err.code, HVD_E_USAGE);
-		assert_in(err.msg, path);
+		assert_fails_with(hvd_key_read_file(path, &key, &err), err, HVD_E_USAGE, path);
 		assert_in(err.hint, "openssl rand");
 	}
 }
 
-static void key_file_open_to_others(void **state)
+TEST(key_file_open_to_others)
 {
 	static const mode_t modes[] = {0640, 0604, 0660, 0644, 0610, 0601, 0620, 0602, 0777};
 	struct hvd_key key;
 	struct hvd_err err;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		put(HEX, 64, modes[i]);
-		assert_int_equal(hvd_key_read_file(path, &key, &err), -1);
-		assert_int_equal(err.code, HVD_E_AUTH);
+		assert_fails_with(hvd_key_read_file(path, &key, &err), err, HVD_E_AUTH, "");
 		assert_in(err.hint, "chmod 600");
 	}
 }
 
-static void key_file_of_another_user(void **state)
+TEST(key_file_of_another_user)
 {
 	struct hvd_key key;
 	struct hvd_err err;
 
-	(void)state;
 	if (geteuid() != 0)
 		skip_because("only root can give a file away");
 	put(HEX, 64, 0600);
 	assert_int_equal(chown(path, 65534, (gid_t)-1), 0);
-	assert_int_equal(hvd_key_read_file(path, &key, &err), -1);
-	assert_int_equal(err.code, HVD_E_AUTH);
+	assert_fails_with(hvd_key_read_file(path, &key, &err), err, HVD_E_AUTH, "");
 }
 
-static void key_file_that_is_none(void **state)
+TEST(key_file_that_is_none)
 {
 	char link[sizeof(path) + 8];
 	struct hvd_key key;
 	struct hvd_err err;
 
-	(void)state;
 	unlink(path);
-	assert_int_equal(hvd_key_read_file(path, &key, &err), -1);
-	assert_int_equal(err.code, HVD_E_SYS);
-	assert_in(err.msg, "No such file");
+	assert_fails_with(hvd_key_read_file(path, &key, &err), err, HVD_E_SYS, "No such file");
 	assert_int_equal(hvd_key_read_file(dir, &key, &err), -1);
 	put(HEX, 64, 0600);
 	snprintf(link, sizeof(link), "%s-link", path);
@@ -292,43 +271,22 @@ static void key_file_that_is_none(void **state)
 	unlink(link);
 }
 
-static void key_from_a_descriptor(void **state)
+TEST(key_from_a_descriptor)
 {
 	struct hvd_key key, want = counting();
 	struct hvd_err err;
 	int fds[2], before = open_fds();
 
-	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(write(fds[1], want.b, HVD_KEY_LEN), HVD_KEY_LEN);
 	assert_int_equal(hvd_key_read_fd(fds[0], &key, &err), 0);
 	assert_memory_equal(key.b, want.b, HVD_KEY_LEN);
 	assert_int_equal(write(fds[1], want.b, HVD_KEY_LEN - 1), HVD_KEY_LEN - 1);
 	close(fds[1]);
-	assert_int_equal(hvd_key_read_fd(fds[0], &key, &err), -1);
-	assert_int_equal(err.code, HVD_E_AUTH);
+	assert_fails_with(hvd_key_read_fd(fds[0], &key, &err), err, HVD_E_AUTH, "");
 	close(fds[0]);
-	assert_int_equal(hvd_key_read_fd(fds[0], &key, &err), -1);
-	assert_int_equal(err.code, HVD_E_SYS);
+	assert_fails_with(hvd_key_read_fd(fds[0], &key, &err), err, HVD_E_SYS, "");
 	assert_int_equal(open_fds(), before);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(known_macs),
-		cmocka_unit_test(borders_count),
-		cmocka_unit_test(derived_keys),
-		cmocka_unit_test(hexadecimal),
-		cmocka_unit_test(random_bytes_differ),
-		cmocka_unit_test(known_proofs),
-		cmocka_unit_test(shared_secret),
-		cmocka_unit_test(key_file_formats),
-		cmocka_unit_test(key_file_open_to_others),
-		cmocka_unit_test(key_file_of_another_user),
-		cmocka_unit_test(key_file_that_is_none),
-		cmocka_unit_test(key_from_a_descriptor),
-	};
-
-	return cmocka_run_group_tests_name("auth", tests, make_dir, remove_dir);
-}
+RUN_TESTS(.group_setup = make_dir, .group_teardown = remove_dir)

@@ -11,12 +11,8 @@
 #include "unit.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define DAEMONS 3
 
@@ -102,7 +98,6 @@ static int start_daemon(int i)
 
 static int start_daemons(void **state)
 {
-	(void)state;
 	if (!mkdtemp(dir) || chmod(dir, 0755) != 0)
 		return -1;
 	installed = access("/usr/sbin/munged", X_OK) == 0 || access("/usr/local/sbin/munged", X_OK) == 0;
@@ -118,7 +113,6 @@ static int stop_daemons(void **state)
 		const char *name, *suffix;
 	} files[] = {{"sock", ""}, {"sock", ".lock"}, {"key", ""}, {"pid", ""}, {"log", ""}, {"seed", ""}};
 
-	(void)state;
 	for (int i = 0; i < DAEMONS; i++) {
 		if (pids[i] > 0) {
 			kill(pids[i], SIGKILL);
@@ -162,7 +156,7 @@ static void refused(int rc, const struct hvd_err *err, const char *why)
 	assert_in(err->msg, why);
 }
 
-static void both_ways(void **state)
+TEST(both_ways)
 {
 	struct hvd_identity here = id_of(0), there = id_of(1);
 	struct hvd_context to = context_of('a');
@@ -170,7 +164,6 @@ static void both_ways(void **state)
 	struct hvd_err err = {0};
 	char *proof, *grant;
 
-	(void)state;
 	need_munged();
 	hvd_random(&session, sizeof(session), NULL);
 	proof = hvd_id_prove(&there, &to, &err);
@@ -185,21 +178,20 @@ static void both_ways(void **state)
 	free(grant);
 }
 
-static void of_another_connection(void **state)
+TEST(of_another_connection)
 {
 	struct hvd_identity id = id_of(0);
 	struct hvd_context to = context_of('b'), elsewhere = context_of('c');
 	struct hvd_err err;
 	char *proof;
 
-	(void)state;
 	need_munged();
 	proof = hvd_id_prove(&id, &to, &err);
 	refused(hvd_id_check(&id, &elsewhere, proof, &err), &err, "another connection");
 	free(proof);
 }
 
-static void a_proof_is_no_grant(void **state)
+TEST(a_proof_is_no_grant)
 {
 	struct hvd_identity id = id_of(0);
 	struct hvd_context to = context_of('d');
@@ -207,7 +199,6 @@ static void a_proof_is_no_grant(void **state)
 	struct hvd_err err;
 	char *proof, *grant;
 
-	(void)state;
 	need_munged();
 	proof = hvd_id_prove(&id, &to, &err);
 	refused(hvd_id_accept(&id, &to, proof, &key, &err), &err, "another connection");
@@ -217,14 +208,13 @@ static void a_proof_is_no_grant(void **state)
 	free(grant);
 }
 
-static void replayed(void **state)
+TEST(replayed)
 {
 	struct hvd_identity id = id_of(0);
 	struct hvd_context to = context_of('e');
 	struct hvd_err err;
 	char *proof;
 
-	(void)state;
 	need_munged();
 	proof = hvd_id_prove(&id, &to, &err);
 	assert_int_equal(hvd_id_check(&id, &to, proof, &err), 0);
@@ -232,14 +222,13 @@ static void replayed(void **state)
 	free(proof);
 }
 
-static void with_another_key(void **state)
+TEST(with_another_key)
 {
 	struct hvd_identity id = id_of(0), stranger = id_of(2);
 	struct hvd_context to = context_of('f');
 	struct hvd_err err;
 	char *proof;
 
-	(void)state;
 	need_munged();
 	proof = hvd_id_prove(&stranger, &to, &err);
 	refused(hvd_id_check(&id, &to, proof, &err), &err, "munge refuses");
@@ -247,14 +236,13 @@ static void with_another_key(void **state)
 	free(proof);
 }
 
-static void no_credential_at_all(void **state)
+TEST(no_credential_at_all)
 {
 	static const char *const texts[] = {"", "MUNGE:", "MUNGE::", "rubbish", "MUNGE:AAAA:"};
 	struct hvd_identity id = id_of(0);
 	struct hvd_context to = context_of('g');
 	struct hvd_err err;
 
-	(void)state;
 	need_munged();
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		refused(hvd_id_check(&id, &to, texts[i], &err), &err, "munge refuses");
@@ -297,14 +285,13 @@ static char *made_by_nobody(const struct hvd_context *to, bool anyone)
 	return cred;
 }
 
-static void of_another_user(void **state)
+TEST(of_another_user)
 {
 	struct hvd_identity id = id_of(0);
 	struct hvd_context to = context_of('h');
 	struct hvd_err err;
 	char *cred;
 
-	(void)state;
 	need_munged();
 	if (geteuid() != 0)
 		skip_because("only root can be another user");
@@ -317,7 +304,7 @@ static void of_another_user(void **state)
 }
 
 /* The driver's answer holds the session key: nobody but its own user may read it. */
-static void another_user_cannot_open_a_grant(void **state)
+TEST(another_user_cannot_open_a_grant)
 {
 	struct hvd_identity id = id_of(0);
 	struct hvd_context to = context_of('i');
@@ -327,7 +314,6 @@ static void another_user_cannot_open_a_grant(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	need_munged();
 	if (geteuid() != 0)
 		skip_because("only root can be another user");
@@ -348,14 +334,13 @@ static void another_user_cannot_open_a_grant(void **state)
 	free(grant);
 }
 
-static void the_daemon_is_down(void **state)
+TEST(the_daemon_is_down)
 {
 	struct hvd_identity id = {.kind = HVD_ID_MUNGE, .munge_socket = "/nonexistent/socket"};
 	struct hvd_context to = context_of('j');
 	struct hvd_key key = {{0}};
 	struct hvd_err err = {0};
 
-	(void)state;
 	assert_null(hvd_id_prove(&id, &to, &err));
 	assert_int_equal(err.code, HVD_E_SYS); /* not the peer's fault */
 	assert_in(err.msg, "munge");
@@ -364,15 +349,4 @@ static void the_daemon_is_down(void **state)
 	assert_int_equal(err.code, HVD_E_SYS);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_ways),           cmocka_unit_test(of_another_connection),
-		cmocka_unit_test(a_proof_is_no_grant), cmocka_unit_test(replayed),
-		cmocka_unit_test(with_another_key),    cmocka_unit_test(no_credential_at_all),
-		cmocka_unit_test(of_another_user),     cmocka_unit_test(another_user_cannot_open_a_grant),
-		cmocka_unit_test(the_daemon_is_down),
-	};
-
-	return cmocka_run_group_tests_name("auth by munge", tests, start_daemons, stop_daemons);
-}
+RUN_TESTS(.group_setup = start_daemons, .group_teardown = stop_daemons)

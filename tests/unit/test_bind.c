@@ -3,9 +3,6 @@
 #include "lib/job/gpu.h"
 #include "unit.h"
 
-#include <stdbool.h>
-#include <unistd.h>
-
 /* The library takes what execve(2) takes: pointers that are not const, to what it does not change. */
 #define WORDS(...) ((char **)(const char *[]){__VA_ARGS__})
 
@@ -28,7 +25,7 @@ static void check_sets(const struct hvd_binding *b, int n, int all)
 	assert_int_equal(sum, all);
 }
 
-static void machines_are_divided(void **state)
+TEST(machines_are_divided)
 {
 	static const struct {
 		const char *machine;
@@ -38,7 +35,6 @@ static void machines_are_divided(void **state)
 		 {"synthetic:pack:1 core:7 pu:2", 7, 2},
 		 {"synthetic:pack:2 numa:4 core:16 pu:2", 128, 2}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(m) / sizeof(*m); i++) {
 		for (int n = 1; n <= m[i].cores; n++) {
 			struct hvd_binding b;
@@ -57,9 +53,8 @@ static void machines_are_divided(void **state)
 }
 
 /* As many ranks as NUMA nodes, or a multiple: none may have cores of two nodes. */
-static void ranks_stay_within_numa_nodes(void **state)
+TEST(ranks_stay_within_numa_nodes)
 {
-	(void)state;
 	for (int n = 4; n <= 32; n += 4) {
 		struct hvd_binding b;
 
@@ -88,12 +83,11 @@ static bool is_block(const cpu_set_t *set, int first, int n)
 }
 
 /* Whatever the number of ranks, even one to a core: each may use all of a NUMA node, whole and near. */
-static void ranks_share_numa_nodes(void **state)
+TEST(ranks_share_numa_nodes)
 {
 	static const char machine[] = "synthetic:numa:4 core:8 pu:2";
 	struct hvd_binding b;
 
-	(void)state;
 	for (int n = 4; n <= 32; n++) {
 		int on[4] = {0};
 
@@ -126,11 +120,10 @@ static void ranks_share_numa_nodes(void **state)
 	hvd_binding_clear(&b);
 }
 
-static void too_many_ranks_stay_unbound(void **state)
+TEST(too_many_ranks_stay_unbound)
 {
 	struct hvd_binding b;
 
-	(void)state;
 	assert_int_equal(hvd_bind_split(&b, 9, false, "synthetic:pack:2 core:4 pu:2", NULL), 0);
 	assert_int_equal(b.n, 0);
 	assert_null(b.sets);
@@ -145,13 +138,12 @@ static void too_many_ranks_stay_unbound(void **state)
 	hvd_binding_clear(NULL);
 }
 
-static void the_affinity_mask_is_honoured(void **state)
+TEST(the_affinity_mask_is_honoured)
 {
 	cpu_set_t before, one;
 	struct hvd_binding b;
 	int cpu = 0;
 
-	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
 	assert_int_equal(hvd_bind_split(&b, 1, false, NULL, NULL), 0);
 	assert_int_equal(b.n, 1);
@@ -171,14 +163,13 @@ static void the_affinity_mask_is_honoured(void **state)
 	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
-static void gpus_are_counted(void **state)
+TEST(gpus_are_counted)
 {
 	char root[] = "/tmp/hvd-test-gpu-XXXXXX";
 	char **none = WORDS("PATH=/bin", NULL), **two = WORDS("CUDA_VISIBLE_DEVICES=0,3", NULL);
 	char **hidden = WORDS("CUDA_VISIBLE_DEVICES=", NULL), **cut = WORDS("CUDA_VISIBLE_DEVICES=1,-1,2", NULL);
 	char **uuid = WORDS("CUDA_VISIBLE_DEVICES=GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", NULL);
 
-	(void)state;
 	assert_non_null(mkdtemp(root));
 	assert_int_equal(hvd_gpu_count(root, none), 0);
 	make_file(root, "/sys/class/kfd/kfd/topology/nodes/0/gpu_id", "0\n");
@@ -199,7 +190,7 @@ static void gpus_are_counted(void **state)
 	assert_int_equal(remove_tree(root), 0);
 }
 
-static void listed_cpus_are_taken(void **state)
+TEST(listed_cpus_are_taken)
 {
 	static const char *const bad[] = {"",     "0",    "0:",   ":0",      "0:0:0", "0:x",
 					  "0,:0", "0 :0", "-1:0", "0:99999", "0:0x"};
@@ -208,7 +199,6 @@ static void listed_cpus_are_taken(void **state)
 	char both[64];
 	int cpu = 0;
 
-	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
 	while (!CPU_ISSET(cpu, &before))
 		cpu++;
@@ -232,14 +222,4 @@ static void listed_cpus_are_taken(void **state)
 	assert_true(CPU_EQUAL(&before, &after));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(machines_are_divided),        cmocka_unit_test(ranks_stay_within_numa_nodes),
-		cmocka_unit_test(too_many_ranks_stay_unbound), cmocka_unit_test(the_affinity_mask_is_honoured),
-		cmocka_unit_test(listed_cpus_are_taken),       cmocka_unit_test(gpus_are_counted),
-		cmocka_unit_test(ranks_share_numa_nodes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

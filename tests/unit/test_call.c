@@ -4,9 +4,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static void say(int out, void *arg)
 {
@@ -15,26 +13,23 @@ static void say(int out, void *arg)
 
 static void crash(int out, void *arg)
 {
-	(void)arg;
 	dprintf(out, "last words");
 	raise(SIGKILL);
 }
 
 static void hang(int out, void *arg)
 {
-	(void)out, (void)arg;
 	for (;;)
 		pause();
 }
 
-static void what_the_child_writes_comes_back(void **state)
+TEST(what_the_child_writes_comes_back)
 {
 	struct hvd_err err = {0};
 	int status = -1, fds = open_fds();
 	size_t len;
 	char *text = hvd_call(say, (void *)"hello", "the child", 100, hvd_deadline_in(30), &len, &status, &err);
 
-	(void)state;
 	assert_non_null(text);
 	assert_string_equal(text, "hello");
 	assert_int_equal(len, 5);
@@ -58,7 +53,7 @@ static void on_term(int sig)
 }
 
 /* libevent's handlers write to a socket that a forked child has, too. */
-static void the_signal_that_ends_the_child_runs_no_handler_of_ours(void **state)
+TEST(the_signal_that_ends_the_child_runs_no_handler_of_ours)
 {
 	const struct sigaction ours = {.sa_handler = on_term};
 	struct sigaction before;
@@ -66,7 +61,6 @@ static void the_signal_that_ends_the_child_runs_no_handler_of_ours(void **state)
 	size_t len;
 	int sig;
 
-	(void)state;
 	assert_int_equal(pipe2(told, O_CLOEXEC | O_NONBLOCK), 0);
 	sigaction(SIGTERM, &ours, &before);
 	assert_null(hvd_call(hang, NULL, "the child", 100, hvd_deadline_in(0.2), &len, NULL, &err));
@@ -79,12 +73,4 @@ static void the_signal_that_ends_the_child_runs_no_handler_of_ours(void **state)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* it was reaped */
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_the_child_writes_comes_back),
-		cmocka_unit_test(the_signal_that_ends_the_child_runs_no_handler_of_ours),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

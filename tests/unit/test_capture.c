@@ -2,9 +2,7 @@
 #include "lib/process/capture.h"
 #include "unit.h"
 
-#include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* The output of `sh -c script`. */
 static char *sh(const char *script, size_t max, double seconds, size_t *len, int *status, struct hvd_err *err)
@@ -16,14 +14,13 @@ static char *sh(const char *script, size_t max, double seconds, size_t *len, int
 	return hvd_capture(&sp, max, hvd_deadline_in(seconds), len, status, err);
 }
 
-static void what_is_printed_comes_back(void **state)
+TEST(what_is_printed_comes_back)
 {
 	struct hvd_err err = {0};
 	int status = -1, fds = open_fds();
 	size_t len;
 	char *text;
 
-	(void)state;
 	text = sh("cat; echo out; echo err >&2; exit 3", 100, 30, &len, &status, &err);
 	assert_non_null(text);
 	assert_string_equal(text, "out\n");
@@ -41,7 +38,7 @@ static void what_is_printed_comes_back(void **state)
 	assert_int_equal(open_fds(), fds);
 }
 
-static void sizes_up_to_the_limit_are_read(void **state)
+TEST(sizes_up_to_the_limit_are_read)
 {
 	static const size_t sizes[] = {1, 4094, 4095, 4096, 4097, 8191, 8192, 65536, 100000};
 	struct hvd_err err = {0};
@@ -49,7 +46,6 @@ static void sizes_up_to_the_limit_are_read(void **state)
 	int status;
 	size_t len;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		char *text;
 
@@ -64,13 +60,12 @@ static void sizes_up_to_the_limit_are_read(void **state)
 	}
 }
 
-static void it_ends_at_the_deadline_with_all_it_started(void **state)
+TEST(it_ends_at_the_deadline_with_all_it_started)
 {
 	struct hvd_err err = {0};
 	int status, fds = open_fds();
 	size_t len;
 
-	(void)state;
 	assert_null(sh("sleep 1000 & sleep 1000", 100, 0.3, &len, &status, &err));
 	assert_int_equal(err.code, HVD_E_TIMEOUT);
 	/* the command has closed its output, and still runs */
@@ -83,7 +78,7 @@ static void it_ends_at_the_deadline_with_all_it_started(void **state)
 	assert_int_equal(open_fds(), fds);
 }
 
-static void what_is_not_there_is_an_error(void **state)
+TEST(what_is_not_there_is_an_error)
 {
 	const char *const argv[] = {"no-such-program", NULL};
 	const struct hvd_spawn sp = {.path = "no-such-program", .argv = (char *const *)argv};
@@ -91,20 +86,9 @@ static void what_is_not_there_is_an_error(void **state)
 	int status;
 	size_t len;
 
-	(void)state;
 	assert_null(hvd_capture(&sp, 100, hvd_deadline_in(30), &len, &status, &err));
 	assert_int_equal(err.code, HVD_E_SYS);
 	assert_in(err.msg, "cannot run no-such-program");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_printed_comes_back),
-		cmocka_unit_test(sizes_up_to_the_limit_are_read),
-		cmocka_unit_test(it_ends_at_the_deadline_with_all_it_started),
-		cmocka_unit_test(what_is_not_there_is_an_error),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -6,32 +6,29 @@
 #define MS  INT64_C(1000000)
 #define NOW (INT64_C(1700000000000) * MS)
 
-static void nothing_is_known_at_first(void **state)
+TEST(nothing_is_known_at_first)
 {
 	struct hvd_clock clock = {0};
 
-	(void)state;
 	assert_true(hvd_clock_offset(&clock) == 0);
 	assert_true(hvd_clock_here(&clock, NOW) == NOW);
 	assert_true(hvd_clock_here(&clock, 0) == 0);
 }
 
 /* Messages that take some time, between clocks that are right: the difference is 0. */
-static void clocks_that_are_right(void **state)
+TEST(clocks_that_are_right)
 {
 	struct hvd_clock clock = {0};
 
-	(void)state;
 	hvd_clock_came(&clock, NOW, NOW + 3 * MS);
 	hvd_clock_went(&clock, NOW + 4 * MS, NOW + 900 * MS);
 	assert_true(hvd_clock_offset(&clock) == 0);
 }
 
-static void clocks_that_are_wrong(void **state)
+TEST(clocks_that_are_wrong)
 {
 	const int64_t offsets[] = {3600 * 1000 * MS, -3600 * 1000 * MS, 50 * MS, -50 * MS};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		struct hvd_clock clock = {0};
 		int64_t off = offsets[i], found;
@@ -48,11 +45,10 @@ static void clocks_that_are_wrong(void **state)
 }
 
 /* What a host says is not believed if it is no time, and a clock that was set leaves no bounds. */
-static void nonsense(void **state)
+TEST(nonsense)
 {
 	struct hvd_clock clock = {0};
 
-	(void)state;
 	hvd_clock_came(&clock, INT64_MAX, NOW);
 	hvd_clock_went(&clock, NOW, INT64_MIN);
 	hvd_clock_came(&clock, 0, NOW);
@@ -63,14 +59,4 @@ static void nonsense(void **state)
 	assert_true(hvd_clock_offset(&clock) == 500 * MS);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_is_known_at_first),
-		cmocka_unit_test(clocks_that_are_right),
-		cmocka_unit_test(clocks_that_are_wrong),
-		cmocka_unit_test(nonsense),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

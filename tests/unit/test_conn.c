@@ -58,11 +58,10 @@ static void make(struct end *end, int fd, bool server)
 	end->conn = hvd_conn_new(base, fd, server, &ops, end);
 }
 
-static void messages_both_ways(void **state)
+TEST(messages_both_ways)
 {
 	struct end a, b;
 
-	(void)state;
 	make(&a, fds[0], true);
 	make(&b, fds[1], false);
 	assert_int_equal(hvd_conn_fd(a.conn), fds[0]);
@@ -84,7 +83,7 @@ static void messages_both_ways(void **state)
 }
 
 /* Byte by byte, each one alone in the socket. */
-static void half_frames(void **state)
+TEST(half_frames)
 {
 	struct hvd_wire wire;
 	struct end b;
@@ -92,7 +91,6 @@ static void half_frames(void **state)
 	size_t len;
 	json_t *msg = number(42);
 
-	(void)state;
 	hvd_wire_init(&wire, true);
 	assert_int_equal(hvd_wire_encode(&wire, msg, &bytes, &len, NULL), 0);
 	json_decref(msg);
@@ -115,11 +113,10 @@ static void half_frames(void **state)
 	free(bytes);
 }
 
-static void rubbish(void **state)
+TEST(rubbish)
 {
 	struct end b;
 
-	(void)state;
 	make(&b, fds[1], true);
 	assert_int_equal(write(fds[0], "GET / HTTP/1.1\r\n\r\n", 18), 18);
 	run();
@@ -135,11 +132,24 @@ static void rubbish(void **state)
 	close(fds[0]);
 }
 
-static void freed_within_a_message(void **state)
+TEST(a_peer_that_goes_without_reading)
+{
+	struct end b;
+
+	make(&b, fds[1], false);
+	hvd_conn_send(b.conn, number(1));
+	settle();
+	close(fds[0]);
+	run();
+	assert_int_equal(b.closed, 1);
+	assert_int_not_equal(b.why.code, HVD_OK);
+	hvd_conn_free(b.conn);
+}
+
+TEST(freed_within_a_message)
 {
 	struct end a, b;
 
-	(void)state;
 	make(&a, fds[0], true);
 	make(&b, fds[1], false);
 	b.free_at = 2;
@@ -152,11 +162,10 @@ static void freed_within_a_message(void **state)
 	hvd_conn_free(a.conn);
 }
 
-static void freed_within_closed(void **state)
+TEST(freed_within_closed)
 {
 	struct end b;
 
-	(void)state;
 	make(&b, fds[1], false);
 	b.free_at = -1;
 	close(fds[0]);
@@ -167,12 +176,11 @@ static void freed_within_closed(void **state)
 	hvd_conn_finish(NULL, 0);
 }
 
-static void what_cannot_be_sent_closes_it(void **state)
+TEST(what_cannot_be_sent_closes_it)
 {
 	char *big = calloc(1, HVD_WIRE_MAX_OPEN + 1);
 	struct end a;
 
-	(void)state;
 	assert_non_null(big);
 	memset(big, 'x', HVD_WIRE_MAX_OPEN);
 	make(&a, fds[0], true);
@@ -187,11 +195,10 @@ static void what_cannot_be_sent_closes_it(void **state)
 	close(fds[1]);
 }
 
-static void the_deadline_closes_it(void **state)
+TEST(the_deadline_closes_it)
 {
 	struct end a;
 
-	(void)state;
 	make(&a, fds[0], true);
 	hvd_conn_set_deadline(a.conn, hvd_deadline_in(60));
 	hvd_conn_set_deadline(a.conn, hvd_deadline_in(0.001));
@@ -202,11 +209,10 @@ static void the_deadline_closes_it(void **state)
 	close(fds[1]);
 }
 
-static void a_deadline_taken_back(void **state)
+TEST(a_deadline_taken_back)
 {
 	struct end a, b;
 
-	(void)state;
 	make(&a, fds[0], true);
 	make(&b, fds[1], false);
 	hvd_conn_set_deadline(a.conn, hvd_now());
@@ -245,26 +251,23 @@ static void finish_sends(hvd_time deadline)
 	free(big);
 }
 
-static void finish_sends_what_is_queued(void **state)
+TEST(finish_sends_what_is_queued)
 {
-	(void)state;
 	finish_sends(hvd_deadline_in(60));
 }
 
 /* As where the owner has finished thousands of connections before the loop goes on. */
-static void finish_sends_when_the_loop_comes_late(void **state)
+TEST(finish_sends_when_the_loop_comes_late)
 {
-	(void)state;
 	finish_sends(hvd_now());
 }
 
-static void finish_does_not_wait_for_ever(void **state)
+TEST(finish_does_not_wait_for_ever)
 {
 	static const struct hvd_key key = {{1}};
 	char *big = calloc(1, 4 * 1024 * 1024 + 1);
 	struct end a;
 
-	(void)state;
 	assert_non_null(big);
 	memset(big, 'x', 4 * 1024 * 1024);
 	make(&a, fds[0], true);
@@ -278,11 +281,10 @@ static void finish_does_not_wait_for_ever(void **state)
 	free(big);
 }
 
-static void finish_with_nothing_queued(void **state)
+TEST(finish_with_nothing_queued)
 {
 	struct end a, b;
 
-	(void)state;
 	make(&a, fds[0], true);
 	make(&b, fds[1], false);
 	hvd_conn_finish(a.conn, hvd_deadline_in(60));
@@ -292,11 +294,10 @@ static void finish_with_nothing_queued(void **state)
 }
 
 /* What the peer sends behind the last message does no harm, and the end of the peer is waited for. */
-static void linger_lets_the_peer_read_all(void **state)
+TEST(linger_lets_the_peer_read_all)
 {
 	struct end a, b;
 
-	(void)state;
 	make(&a, fds[0], true);
 	make(&b, fds[1], false);
 	hvd_conn_send(a.conn, number(1));
@@ -314,11 +315,10 @@ static void linger_lets_the_peer_read_all(void **state)
 	event_base_dispatch(base); /* until the other end has gone, too */
 }
 
-static void linger_does_not_wait_for_ever(void **state)
+TEST(linger_does_not_wait_for_ever)
 {
 	struct end a;
 
-	(void)state;
 	make(&a, fds[0], true);
 	hvd_conn_linger(a.conn, hvd_deadline_in(0.01));
 	event_del(watchdog);
@@ -362,8 +362,6 @@ static void on_shake_closed(struct hvd_conn *conn, const struct hvd_err *why, vo
 {
 	struct side *side = arg;
 
-	(void)conn;
-	(void)why;
 	side->closed = true;
 	event_base_loopbreak(base);
 }
@@ -400,11 +398,10 @@ static void begin(struct side *driver, struct side *shim)
 
 static const struct hvd_key right = {"the launch's own key, 32 bytes."}, wrong = {"another launch's key, 32 bytes."};
 
-static void a_good_handshake(void **state)
+TEST(a_good_handshake)
 {
 	struct side driver, shim;
 
-	(void)state;
 	shake(&driver, &shim, &right, &right);
 	begin(&driver, &shim);
 	while (!driver.after || !shim.after)
@@ -417,11 +414,10 @@ static void a_good_handshake(void **state)
 	hang_up(&driver, &shim);
 }
 
-static void a_shim_with_the_wrong_key(void **state)
+TEST(a_shim_with_the_wrong_key)
 {
 	struct side driver, shim;
 
-	(void)state;
 	shake(&driver, &shim, &right, &wrong);
 	begin(&driver, &shim);
 	while (!shim.err.code)
@@ -435,11 +431,10 @@ static void a_shim_with_the_wrong_key(void **state)
 }
 
 /* Anybody may say so: it is shown as what it is. */
-static void a_refusal_with_bytes_for_the_terminal(void **state)
+TEST(a_refusal_with_bytes_for_the_terminal)
 {
 	struct side driver, shim;
 
-	(void)state;
 	shake(&driver, &shim, &right, &right);
 	driver.hs.server = true; /* the driver only says this */
 	assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, shim.conn, false, NULL), 0);
@@ -452,11 +447,10 @@ static void a_refusal_with_bytes_for_the_terminal(void **state)
 	hang_up(&driver, &shim);
 }
 
-static void a_driver_of_another_launch(void **state)
+TEST(a_driver_of_another_launch)
 {
 	struct side driver, shim;
 
-	(void)state;
 	shake(&driver, &shim, &right, &right);
 	shim.session.id[0] = shim.session.id[0] == '0' ? '1' : '0';
 	begin(&driver, &shim);
@@ -468,7 +462,7 @@ static void a_driver_of_another_launch(void **state)
 }
 
 /* Whoever says welcome without the key is not believed; nor is a plan before the proof. */
-static void a_driver_that_is_none(void **state)
+TEST(a_driver_that_is_none)
 {
 	static const char *const texts[] = {
 		"{\"t\":\"welcome\",\"cred\":\"0000000000000000000000000000000000000000000000000000000000000000\"}",
@@ -480,7 +474,6 @@ static void a_driver_that_is_none(void **state)
 	};
 	struct side driver, shim;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		if (i > 0)
 			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
@@ -497,11 +490,10 @@ static void a_driver_that_is_none(void **state)
 }
 
 /* Each answer costs a credential: there is one for a connection. */
-static void a_driver_that_greets_again(void **state)
+TEST(a_driver_that_greets_again)
 {
 	struct side driver, shim;
 
-	(void)state;
 	shake(&driver, &shim, &right, &right);
 	driver.hs.done = true; /* only greets, and counts the answers */
 	assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, shim.conn, false, NULL), 0);
@@ -521,7 +513,7 @@ static void a_driver_that_greets_again(void **state)
 }
 
 /* What a stranger may send instead of "auth": each is refused with a reason. */
-static void a_shim_that_is_none(void **state)
+TEST(a_shim_that_is_none)
 {
 	static const char *const texts[] = {
 		"{}",
@@ -533,7 +525,6 @@ static void a_shim_that_is_none(void **state)
 	};
 	struct side driver, shim;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		if (i > 0)
 			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
@@ -552,31 +543,4 @@ static void a_shim_that_is_none(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		pair(messages_both_ways),
-		pair(half_frames),
-		pair(rubbish),
-		pair(freed_within_a_message),
-		pair(freed_within_closed),
-		pair(what_cannot_be_sent_closes_it),
-		pair(the_deadline_closes_it),
-		pair(a_deadline_taken_back),
-		pair(finish_sends_what_is_queued),
-		pair(finish_sends_when_the_loop_comes_late),
-		pair(finish_does_not_wait_for_ever),
-		pair(finish_with_nothing_queued),
-		pair(linger_lets_the_peer_read_all),
-		pair(linger_does_not_wait_for_ever),
-		pair(a_good_handshake),
-		pair(a_shim_with_the_wrong_key),
-		pair(a_refusal_with_bytes_for_the_terminal),
-		pair(a_driver_of_another_launch),
-		pair(a_driver_that_is_none),
-		pair(a_driver_that_greets_again),
-		pair(a_shim_that_is_none),
-	};
-
-	return cmocka_run_group_tests_name("conn and handshake", tests, NULL, NULL);
-}
+RUN_TESTS(.setup = open_pair, .teardown = close_pair)

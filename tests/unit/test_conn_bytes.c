@@ -2,9 +2,6 @@
 /* Messages of bytes over a connection: whole and in pieces, their limits, and the length of the queue. */
 #include "conn_pair.h"
 
-#include <signal.h>
-#include <stdlib.h>
-
 static const struct hvd_key key = {"0123456789abcdef0123456789abcde"};
 
 struct end {
@@ -49,7 +46,6 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	struct end *end = arg;
 
-	(void)msg;
 	assert_ptr_equal(conn, end->conn);
 	end->messages++;
 	count(end);
@@ -126,7 +122,7 @@ static void expect_end(struct end *a, struct end *b, enum hvd_errc code, const c
 	hvd_conn_free(b->conn);
 }
 
-static void lengths(void **state)
+TEST(lengths)
 {
 	static const size_t len[] = {0,
 				     1,
@@ -139,7 +135,6 @@ static void lengths(void **state)
 				     3};
 	struct end a, b;
 
-	(void)state;
 	make(&a, &b, 12 * HVD_CONN_PIECE);
 	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
 		send_filled(a.conn, len[i]);
@@ -156,7 +151,7 @@ static void lengths(void **state)
 }
 
 /* The message is the same however the sender has it in pieces. */
-static void pieces(void **state)
+TEST(pieces)
 {
 	unsigned char *data = filled(HVD_CONN_PIECE + 1000);
 	struct hvd_piece list[] = {{data, 0},
@@ -168,7 +163,6 @@ static void pieces(void **state)
 				   {NULL, 0}};
 	struct end a, b;
 
-	(void)state;
 	make(&a, &b, HVD_CONN_PIECE + 1000);
 	b.wanted = 1;
 	hvd_conn_send_bytes(a.conn, list, sizeof(list) / sizeof(list[0]));
@@ -184,11 +178,10 @@ static void pieces(void **state)
 	free(data);
 }
 
-static void many_small_ones(void **state)
+TEST(many_small_ones)
 {
 	struct end a, b;
 
-	(void)state;
 	make(&a, &b, 100);
 	for (int i = 0; i < 20000; i++)
 		send_filled(a.conn, 3);
@@ -199,11 +192,10 @@ static void many_small_ones(void **state)
 	hvd_conn_free(b.conn);
 }
 
-static void one_byte_too_many(void **state)
+TEST(one_byte_too_many)
 {
 	struct end a, b;
 
-	(void)state;
 	make(&a, &b, 3 * HVD_CONN_PIECE);
 	send_filled(a.conn, 3 * HVD_CONN_PIECE);
 	send_filled(a.conn, 3 * HVD_CONN_PIECE + 1);
@@ -211,33 +203,30 @@ static void one_byte_too_many(void **state)
 	assert_int_equal(b.bytes, 1);
 }
 
-static void bytes_where_none_are_taken(void **state)
+TEST(bytes_where_none_are_taken)
 {
 	struct end a, b;
 
-	(void)state;
 	make(&a, &b, 0);
 	send_filled(a.conn, 1);
 	expect_end(&a, &b, HVD_E_PROTO, "of an unexpected kind");
 	assert_int_equal(b.bytes, 0);
 }
 
-static void bytes_for_an_owner_without_a_callback(void **state)
+TEST(bytes_for_an_owner_without_a_callback)
 {
 	struct end a, b;
 
-	(void)state;
 	make(&a, &b, 1000);
 	hvd_conn_set_ops(b.conn, &no_bytes, &b);
 	send_filled(a.conn, 1);
 	expect_end(&a, &b, HVD_E_PROTO, "of an unexpected kind");
 }
 
-static void bytes_before_there_is_a_key(void **state)
+TEST(bytes_before_there_is_a_key)
 {
 	struct end a, b;
 
-	(void)state;
 	memset(&a, 0, sizeof(a));
 	memset(&b, 0, sizeof(b));
 	b.conn = hvd_conn_new(base, fds[0], true, &ops, &b);
@@ -273,7 +262,7 @@ static void forge(struct forger *f, struct end *b, size_t max)
 	hvd_conn_set_bytes_max(b->conn, max);
 }
 
-static void json_within_a_message_of_bytes(void **state)
+TEST(json_within_a_message_of_bytes)
 {
 	json_t *msg = number(1);
 	unsigned char *json;
@@ -281,7 +270,6 @@ static void json_within_a_message_of_bytes(void **state)
 	struct end b;
 	size_t len;
 
-	(void)state;
 	forge(&f, &b, 1000);
 	forge_bytes(&f, fds[0], 10, true);
 	assert_int_equal(hvd_wire_encode(&f.wire, msg, &json, &len, NULL), 0);
@@ -296,12 +284,11 @@ static void json_within_a_message_of_bytes(void **state)
 	json_decref(msg);
 }
 
-static void closed_between_two_pieces(void **state)
+TEST(closed_between_two_pieces)
 {
 	struct forger f;
 	struct end b;
 
-	(void)state;
 	forge(&f, &b, 1000);
 	forge_bytes(&f, fds[0], 10, true);
 	close(fds[0]);
@@ -312,12 +299,11 @@ static void closed_between_two_pieces(void **state)
 }
 
 /* Small pieces that never end take no more than the maximum. */
-static void pieces_that_never_end(void **state)
+TEST(pieces_that_never_end)
 {
 	struct forger f;
 	struct end b;
 
-	(void)state;
 	forge(&f, &b, 1000);
 	for (int i = 0; i < 100; i++)
 		forge_bytes(&f, fds[0], 11, true);
@@ -328,11 +314,10 @@ static void pieces_that_never_end(void **state)
 	close(fds[0]);
 }
 
-static void freed_within_bytes(void **state)
+TEST(freed_within_bytes)
 {
 	struct end a, b;
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		size_t len = i & 1 ? 2 * HVD_CONN_PIECE : 10;
 
@@ -356,11 +341,10 @@ static void freed_within_bytes(void **state)
 }
 
 /* Once for each time that the queue becomes shorter than the limit, and not when it never was longer. */
-static void drained(void **state)
+TEST(drained)
 {
 	struct end a, b;
 
-	(void)state;
 	make(&a, &b, 1 << 20);
 	hvd_conn_set_low(a.conn, 100000);
 	b.wanted = 1;
@@ -395,11 +379,10 @@ static void drained(void **state)
 }
 
 /* A peer that reads nothing: the queue has all of it, and ends with the connection. */
-static void queued_for_a_peer_that_does_not_read(void **state)
+TEST(queued_for_a_peer_that_does_not_read)
 {
 	struct end a, b;
 
-	(void)state;
 	make(&a, &b, 8 << 20);
 	hvd_conn_free(b.conn);
 	b.conn = NULL;
@@ -412,24 +395,4 @@ static void queued_for_a_peer_that_does_not_read(void **state)
 	hvd_conn_free(a.conn);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		pair(lengths),
-		pair(pieces),
-		pair(many_small_ones),
-		pair(one_byte_too_many),
-		pair(bytes_where_none_are_taken),
-		pair(bytes_for_an_owner_without_a_callback),
-		pair(bytes_before_there_is_a_key),
-		pair(json_within_a_message_of_bytes),
-		pair(closed_between_two_pieces),
-		pair(pieces_that_never_end),
-		pair(freed_within_bytes),
-		pair(drained),
-		pair(queued_for_a_peer_that_does_not_read),
-	};
-
-	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests_name("messages of bytes", tests, NULL, NULL);
-}
+RUN_TESTS(.no_sigpipe = true, .setup = open_pair, .teardown = close_pair)

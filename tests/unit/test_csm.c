@@ -8,7 +8,6 @@
 #include "unit.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define JOB  "LSB_JOBID=71"
 #define ID   "CSM_ALLOCATION_ID=12"
@@ -20,7 +19,6 @@ static int set_up(void **state)
 {
 	char cwd[4096];
 
-	(void)state;
 	if (!mkdtemp(dir) || !getcwd(cwd, sizeof(cwd)))
 		return -1;
 	snprintf(path_var, sizeof(path_var), "PATH=%s/tests/standins:/usr/bin:/bin", cwd);
@@ -33,7 +31,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	(void)state;
 	return remove_tree(dir);
 }
 
@@ -48,12 +45,11 @@ static void get(struct hvd_alloc *a, struct hvd_lsf *facts, const char *more, co
 		fail_msg("%s", err.msg);
 }
 
-static void csm_says_hosts_gpus_and_cores(void **state)
+TEST(csm_says_hosts_gpus_and_cores)
 {
 	struct hvd_lsf facts;
 	struct hvd_alloc a;
 
-	(void)state;
 	get(&a, &facts, NULL, NULL);
 	assert_string_equal(text_of(&a), "h1:6 h2:6");
 	assert_string_equal(a.source, "LSF job 71: csm_allocation_query, GPUs that CSM knows");
@@ -71,11 +67,10 @@ static void csm_says_hosts_gpus_and_cores(void **state)
 }
 
 /* The launch node's own list of GPUs has no meaning here; that the job was given fewer than a node has does. */
-static void the_allocation_counts_not_the_launch_node(void **state)
+TEST(the_allocation_counts_not_the_launch_node)
 {
 	struct hvd_alloc a;
 
-	(void)state;
 	get(&a, NULL, "CUDA_VISIBLE_DEVICES=0", NULL);
 	assert_string_equal(text_of(&a), "h1:6 h2:6");
 	hvd_alloc_clear(&a);
@@ -91,13 +86,12 @@ static void the_allocation_counts_not_the_launch_node(void **state)
 	}
 }
 
-static void a_host_without_gpus_gets_no_rank(void **state)
+TEST(a_host_without_gpus_gets_no_rank)
 {
 	const char *env[] = {path_var, dir_var, JOB, "CSM_ALLOCATION_ID=14", MCPU, NULL};
 	struct hvd_lsf facts;
 	struct hvd_alloc a;
 
-	(void)state;
 	make_file(dir, "/allocation.14", "compute_nodes: h1 other\n");
 	assert_int_equal(hvd_alloc_from_lsf(&a, &facts, (char **)env, NULL, NULL), 0);
 	assert_string_equal(text_of(&a), "h1:6 other:0");
@@ -108,7 +102,7 @@ static void a_host_without_gpus_gets_no_rank(void **state)
 }
 
 /* Without CSM's list LSF's own is taken, without the launch node, and a note says why. */
-static void a_failing_allocation_query_falls_back(void **state)
+TEST(a_failing_allocation_query_falls_back)
 {
 	static const struct {
 		const char *how, *why;
@@ -125,7 +119,6 @@ static void a_failing_allocation_query_falls_back(void **state)
 	struct hvd_lsf facts;
 	struct hvd_alloc a;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
 		char fail[80];
 
@@ -143,7 +136,7 @@ static void a_failing_allocation_query_falls_back(void **state)
 	}
 }
 
-static void a_failing_attributes_query_falls_back(void **state)
+TEST(a_failing_attributes_query_falls_back)
 {
 	static const struct {
 		const char *how, *why;
@@ -155,7 +148,6 @@ static void a_failing_attributes_query_falls_back(void **state)
 	struct hvd_lsf facts;
 	struct hvd_alloc a;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
 		char fail[80];
 
@@ -174,14 +166,13 @@ static void a_failing_attributes_query_falls_back(void **state)
 }
 
 /* A tool that hangs is ended at the deadline, and with it what it has started. */
-static void a_tool_that_hangs_is_ended(void **state)
+TEST(a_tool_that_hangs_is_ended)
 {
 	const char *env[] = {path_var, dir_var, JOB, ID, MCPU, "HVD_STANDIN_CSM_FAIL=csm_allocation_query=hang", NULL};
 	const struct hvd_alloc_lsf_opts opts = {.deadline = hvd_deadline_in(1)};
 	struct hvd_lsf facts;
 	struct hvd_alloc a;
 
-	(void)state;
 	assert_int_equal(hvd_alloc_from_lsf(&a, &facts, (char **)env, &opts, NULL), 0);
 	assert_string_equal(text_of(&a), "h1:42 h2:42");
 	assert_in(facts.notes.v[0], "csm_allocation_query does not end");
@@ -190,13 +181,12 @@ static void a_tool_that_hangs_is_ended(void **state)
 	hvd_lsf_clear(&facts);
 }
 
-static void missing_tools_are_named(void **state)
+TEST(missing_tools_are_named)
 {
 	const char *env[] = {"PATH=/nowhere", JOB, ID, MCPU, NULL};
 	struct hvd_lsf facts;
 	struct hvd_alloc a;
 
-	(void)state;
 	if (access("/opt/ibm/csm/bin/csm_allocation_query", F_OK) == 0)
 		skip_because("CSM is installed here");
 	assert_int_equal(hvd_alloc_from_lsf(&a, &facts, (char **)env, NULL, NULL), 0);
@@ -210,7 +200,7 @@ static void missing_tools_are_named(void **state)
 
 /* ---- the texts themselves ---- */
 
-static void allocations_are_parsed(void **state)
+TEST(allocations_are_parsed)
 {
 	static const struct {
 		const char *text, *want;
@@ -230,7 +220,6 @@ static void allocations_are_parsed(void **state)
 	};
 	struct hvd_csm_job job;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		int rc = hvd_csm_parse_job(&job, cases[i].text, strlen(cases[i].text), NULL);
 
@@ -241,11 +230,10 @@ static void allocations_are_parsed(void **state)
 }
 
 /* Usable cores are those discovered, less the isolated ones of each socket: the rule, over all of its range. */
-static void isolated_cores_are_taken_off(void **state)
+TEST(isolated_cores_are_taken_off)
 {
 	struct hvd_alloc a = {0};
 
-	(void)state;
 	assert_int_equal(hvd_alloc_add(&a, "a", 1, NULL), 0);
 	for (int cores = 1; cores <= 48; cores++)
 		for (int sockets = 1; sockets <= 4; sockets++)
@@ -265,7 +253,7 @@ static void isolated_cores_are_taken_off(void **state)
 	hvd_alloc_clear(&a);
 }
 
-static void a_thousand_nodes_are_asked_in_few_calls(void **state)
+TEST(a_thousand_nodes_are_asked_in_few_calls)
 {
 	const char *env[] = {path_var, dir_var, JOB, "CSM_ALLOCATION_ID=1000", MCPU, NULL};
 	char line[64], *calls;
@@ -273,7 +261,6 @@ static void a_thousand_nodes_are_asked_in_few_calls(void **state)
 	int n = 0;
 	FILE *f;
 
-	(void)state;
 	f = fopen(strcat(strcpy(line, dir), "/allocation.1000"), "w");
 	fprintf(f, "compute_nodes:");
 	for (int i = 0; i < 1000; i++)
@@ -299,20 +286,4 @@ static void a_thousand_nodes_are_asked_in_few_calls(void **state)
 	assert_int_equal(n, 1 + 8);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(csm_says_hosts_gpus_and_cores),
-		cmocka_unit_test(the_allocation_counts_not_the_launch_node),
-		cmocka_unit_test(a_host_without_gpus_gets_no_rank),
-		cmocka_unit_test(a_failing_allocation_query_falls_back),
-		cmocka_unit_test(a_failing_attributes_query_falls_back),
-		cmocka_unit_test(a_tool_that_hangs_is_ended),
-		cmocka_unit_test(missing_tools_are_named),
-		cmocka_unit_test(allocations_are_parsed),
-		cmocka_unit_test(isolated_cores_are_taken_off),
-		cmocka_unit_test(a_thousand_nodes_are_asked_in_few_calls),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(.group_setup = set_up, .group_teardown = tear_down)

@@ -10,7 +10,6 @@
 #include "unit.h"
 
 #include <event2/event.h>
-#include <unistd.h>
 
 static const struct hvd_key key = {"the launch's own key, 32 bytes."};
 
@@ -46,9 +45,6 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	(void)conn;
-	(void)why;
-	(void)arg;
 }
 
 static const struct hvd_conn_ops conn_ops = {.message = on_message, .closed = on_closed};
@@ -62,7 +58,6 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 {
 	struct place *p = arg;
 
-	(void)peer;
 	if (p->came++ < p->to_close) {
 		close(fd);
 		if (p->leave && p->came == p->to_close) {
@@ -183,11 +178,10 @@ static void end(struct place *p)
 	assert_int_equal(open_fds(), p->fds_before);
 }
 
-static void closed_without_a_word(void **state)
+TEST(closed_without_a_word)
 {
 	struct place p = {.to_close = 5};
 
-	(void)state;
 	look(&p, 30);
 	event_base_dispatch(p.base);
 	assert_non_null(p.up);
@@ -196,11 +190,10 @@ static void closed_without_a_word(void **state)
 	end(&p);
 }
 
-static void closed_until_the_deadline(void **state)
+TEST(closed_until_the_deadline)
 {
 	struct place p = {.to_close = 1000000};
 
-	(void)state;
 	look(&p, 1);
 	event_base_dispatch(p.base);
 	assert_true(p.down);
@@ -211,12 +204,11 @@ static void closed_until_the_deadline(void **state)
 	end(&p);
 }
 
-static void a_driver_that_was_killed(void **state)
+TEST(a_driver_that_was_killed)
 {
 	struct place p = {.to_close = 1, .leave = true};
 	hvd_time began = hvd_now();
 
-	(void)state;
 	look(&p, 30);
 	event_base_dispatch(p.base);
 	assert_true(p.down);
@@ -226,11 +218,10 @@ static void a_driver_that_was_killed(void **state)
 	end(&p);
 }
 
-static void a_driver_that_is_stopped(void **state)
+TEST(a_driver_that_is_stopped)
 {
 	struct place p = {0};
 
-	(void)state;
 	look(&p, 0.5);
 	hvd_acceptor_pause(p.acceptor);
 	event_base_dispatch(p.base);
@@ -242,11 +233,10 @@ static void a_driver_that_is_stopped(void **state)
 }
 
 /* A driver that sends a refusal is not tried again. */
-static void a_driver_that_refuses(void **state)
+TEST(a_driver_that_refuses)
 {
 	struct place p = {.rude = true};
 
-	(void)state;
 	look(&p, 30);
 	event_base_dispatch(p.base);
 	assert_true(p.down);
@@ -256,11 +246,10 @@ static void a_driver_that_refuses(void **state)
 }
 
 /* The remedy is the failure's own: no firewall has anything to do with it. */
-static void a_driver_of_another_release(void **state)
+TEST(a_driver_of_another_release)
 {
 	struct place p = {.newer = true};
 
-	(void)state;
 	look(&p, 30);
 	event_base_dispatch(p.base);
 	assert_true(p.down);
@@ -279,30 +268,14 @@ static void goes_on_to_the_driver(struct place *p)
 	end(p);
 }
 
-static void after_a_refusal_another_address_is_used(void **state)
+TEST(after_a_refusal_another_address_is_used)
 {
-	(void)state;
 	goes_on_to_the_driver(&(struct place){.other = REFUSES});
 }
 
-static void after_a_second_of_silence_another_address_is_used(void **state)
+TEST(after_a_second_of_silence_another_address_is_used)
 {
-	(void)state;
 	goes_on_to_the_driver(&(struct place){.other = SAYS_NO_MORE});
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(closed_without_a_word),
-		cmocka_unit_test(closed_until_the_deadline),
-		cmocka_unit_test(a_driver_that_was_killed),
-		cmocka_unit_test(a_driver_that_is_stopped),
-		cmocka_unit_test(a_driver_that_refuses),
-		cmocka_unit_test(a_driver_of_another_release),
-		cmocka_unit_test(after_a_refusal_another_address_is_used),
-		cmocka_unit_test(after_a_second_of_silence_another_address_is_used),
-	};
-
-	return cmocka_run_group_tests_name("link", tests, NULL, NULL);
-}
+RUN_TESTS()

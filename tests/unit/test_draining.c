@@ -88,7 +88,7 @@ static bool exited(struct world *w, int status)
 	return hvd_draining_exited(&w->leaving, w->machine, status);
 }
 
-static void without_a_wish_the_machine_is_told_of_ends(void **state)
+TEST(without_a_wish_the_machine_is_told_of_ends)
 {
 	struct world *w = *state;
 
@@ -98,7 +98,7 @@ static void without_a_wish_the_machine_is_told_of_ends(void **state)
 	assert_int_equal(w->over, 0);
 }
 
-static void it_is_over_with_the_first_failure_when_all_have_ended(void **state)
+TEST(it_is_over_with_the_first_failure_when_all_have_ended)
 {
 	struct world *w = *state;
 
@@ -111,7 +111,7 @@ static void it_is_over_with_the_first_failure_when_all_have_ended(void **state)
 	assert_int_equal(w->status, 128 + SIGTERM);
 }
 
-static void ranks_that_have_ended_well_are_no_failure(void **state)
+TEST(ranks_that_have_ended_well_are_no_failure)
 {
 	struct world *w = *state;
 
@@ -122,7 +122,7 @@ static void ranks_that_have_ended_well_are_no_failure(void **state)
 	assert_int_equal(w->status, 0);
 }
 
-static void a_rank_may_begin_it(void **state)
+TEST(a_rank_may_begin_it)
 {
 	struct world *w = *state;
 
@@ -133,16 +133,4 @@ static void a_rank_may_begin_it(void **state)
 	assert_int_equal(w->status, HVD_REQUEUE_STATUS);
 }
 
-#define job(f) cmocka_unit_test_setup_teardown(f, begin, end)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		job(without_a_wish_the_machine_is_told_of_ends),
-		job(it_is_over_with_the_first_failure_when_all_have_ended),
-		job(ranks_that_have_ended_well_are_no_failure),
-		job(a_rank_may_begin_it),
-	};
-
-	return cmocka_run_group_tests_name("draining", tests, NULL, NULL);
-}
+RUN_TESTS(.setup = begin, .teardown = end)

@@ -4,12 +4,12 @@
 
 #include "fake_worker.h"
 #include "idle_machine_ops.h"
+#include "loopback.h"
 #include "unit.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <unistd.h>
 
 #define NO_PLACE "-1,-1,-1,-1,-1,-1"
 
@@ -35,7 +35,6 @@ static void do_generation(bool prepared, void *arg)
 {
 	struct world *w = arg;
 
-	(void)prepared;
 	hvd_elastic_rv_cancel_notify(w->erv);
 	hvd_layout_clear(&w->layout);
 	assert_int_equal(hvd_machine_layout(w->machine, false, &w->layout, NULL), 0);
@@ -56,9 +55,6 @@ static void do_notify(uint32_t worker, void *arg)
 
 static void do_finish(const struct hvd_err *why, int status, void *arg)
 {
-	(void)why;
-	(void)status;
-	(void)arg;
 }
 
 /* ---- what the elastic rendezvous tells ---- */
@@ -94,7 +90,7 @@ static void on_notify(const struct hvd_worker *worker, const char *to, int64_t w
 	w->when = when;
 }
 
-static int begin(void **state)
+SETUP(begin, struct world, w)
 {
 	static const struct hvd_machine_ops machine_ops = {do_host,   do_host, do_host,   do_nothing, do_generation,
 							   do_start,  do_end,  do_answer, do_notify,  do_nothing,
@@ -105,11 +101,8 @@ static int begin(void **state)
 		.np = 3, .min_np = 2, .reset_limit = -1, .elastic_timeout = 60, .patience = 60};
 	struct hvd_worker_addr one = {.iface = "lo", .port = 4321};
 	struct hvd_worker_addrs addrs = {.v = &one, .n = 1};
-	struct world *w = calloc(1, sizeof(*w));
 	struct hvd_rv_config cfg;
 
-	assert_non_null(w);
-	*state = w;
 	w->log = hvd_log_make("test", HVD_LOG_DEBUG);
 	w->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	w->base = event_base_new();
@@ -122,13 +115,10 @@ static int begin(void **state)
 	hvd_addr_parse("127.0.0.1", &one.addr);
 	memset(addrs.key.b, 3, sizeof(addrs.key.b));
 	w->listens = hvd_worker_addrs_format(&addrs);
-	return 0;
 }
 
-static int end(void **state)
+TEARDOWN(end, struct world, w)
 {
-	struct world *w = *state;
-
 	hvd_elastic_rv_destroy(w->erv);
 	hvd_rv_destroy(w->rv);
 	hvd_machine_destroy(w->machine);
@@ -137,8 +127,6 @@ static int end(void **state)
 	event_base_free(w->base);
 	close(w->log.fd);
 	free(w->listens);
-	free(w);
-	return 0;
 }
 
 /* ---- the machine is told ---- */
@@ -177,14 +165,11 @@ static void running(struct world *w)
 /* Sends a request, and has the server read it. */
 static int request(struct world *w, const char *how, const char *path, const char *body)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(hvd_rv_port(w->rv))};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = dial_loopback(hvd_rv_port(w->rv));
 	char text[2048];
 	int n = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
 			 how, path, strlen(body), body);
 
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	assert_int_equal(write(fd, text, (size_t)n), n);
 	for (int i = 0; i < 20; i++) {
 		event_base_loop(w->base, EVLOOP_NONBLOCK);
@@ -259,10 +244,8 @@ static int asks_and_is_ready(struct world *w, const char *place, uint32_t id)
 
 /* ---- tests ---- */
 
-static void first_words(void **state)
+TEST_IN(first_words, struct world *w)
 {
-	struct world *w = *state;
-
 	hosts(w, "a:2,b:1");
 	put(w, "/global/rank_2", "where");
 	assert_int_equal(w->arrived, 1);
@@ -279,10 +262,8 @@ static void first_words(void **state)
 
 /* Each member gives its key up when it is connected to the others. In the other scopes nobody may take anything
  * away. */
-static void all_have_met(void **state)
+TEST_IN(all_have_met, struct world *w)
 {
-	struct world *w = *state;
-
 	hosts(w, "a:2,b:1");
 	assert_int_equal(hvd_rv_scope_size(w->rv, "global", 3, NULL), 0);
 	for (int rank = 0; rank < 3; rank++) {
@@ -300,9 +281,8 @@ static void all_have_met(void **state)
 	answer_is(w, request(w, "DELETE", "/rank_and_size/a:0", ""), 403, "");
 }
 
-static void place_is_held_until_the_next_generation(void **state)
+TEST_IN(place_is_held_until_the_next_generation, struct world *w)
 {
-	struct world *w = *state;
 	int a0, a1, b0;
 
 	running(w);
@@ -316,11 +296,10 @@ static void place_is_held_until_the_next_generation(void **state)
 	assert_int_equal(w->answers, 2);
 }
 
-static void nobody_lives_there(void **state)
+TEST_IN(nobody_lives_there, struct world *w)
 {
 	static const char *const places[] = {
 		"c:0", "a:2", "a", ":0", "a:", "a:x", "a:-1", "a:12345678", "a:0:0", "A:0"};
-	struct world *w = *state;
 
 	running(w);
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
@@ -329,9 +308,8 @@ static void nobody_lives_there(void **state)
 }
 
 /* Its host is to be left, and it was told to end: it hears that it has no place. */
-static void one_that_is_removed(void **state)
+TEST_IN(one_that_is_removed, struct world *w)
 {
-	struct world *w = *state;
 	int a0, a1, b0;
 
 	running(w);
@@ -349,9 +327,8 @@ static void one_that_is_removed(void **state)
 	answer_is(w, b0, 503, "");
 }
 
-static void connection_breaks_while_it_waits(void **state)
+TEST_IN(connection_breaks_while_it_waits, struct world *w)
 {
-	struct world *w = *state;
 	int a0, b0, fd;
 
 	running(w);
@@ -367,9 +344,8 @@ static void connection_breaks_while_it_waits(void **state)
 }
 
 /* It was away when the generation was answered, and is answered when it asks again; after that it is not owed. */
-static void connection_breaks_when_it_is_answered(void **state)
+TEST_IN(connection_breaks_when_it_is_answered, struct world *w)
 {
-	struct world *w = *state;
 	int fd;
 
 	running(w);
@@ -390,9 +366,8 @@ static void connection_breaks_when_it_is_answered(void **state)
 	close(fd);
 }
 
-static void one_asks_twice(void **state)
+TEST_IN(one_asks_twice, struct world *w)
 {
-	struct world *w = *state;
 	int first, second;
 
 	running(w);
@@ -403,9 +378,8 @@ static void one_asks_twice(void **state)
 	close(second);
 }
 
-static void rank_0_is_told(void **state)
+TEST_IN(rank_0_is_told, struct world *w)
 {
-	struct world *w = *state;
 	int64_t before;
 
 	running(w);
@@ -427,10 +401,8 @@ static void rank_0_is_told(void **state)
 	assert_int_equal(w->passed, 3); /* it was told */
 }
 
-static void a_new_generation_gives_up_telling(void **state)
+TEST_IN(a_new_generation_gives_up_telling, struct world *w)
 {
-	struct world *w = *state;
-
 	running(w);
 	hvd_elastic_rv_notify(w->erv, 0);
 	hvd_elastic_rv_cancel_notify(w->erv);
@@ -438,10 +410,8 @@ static void a_new_generation_gives_up_telling(void **state)
 	assert_int_equal(w->passed, 0);
 }
 
-static void addresses_that_are_none(void **state)
+TEST_IN(addresses_that_are_none, struct world *w)
 {
-	struct world *w = *state;
-
 	running(w);
 	hvd_elastic_rv_notify(w->erv, 0);
 	put(w, "/worker_addresses/a:0", "");
@@ -454,9 +424,8 @@ static void addresses_that_are_none(void **state)
 	assert_int_equal(w->passed, 1);
 }
 
-static void it_goes_while_workers_wait(void **state)
+TEST_IN(it_goes_while_workers_wait, struct world *w)
 {
-	struct world *w = *state;
 	int fd;
 
 	running(w);
@@ -466,23 +435,4 @@ static void it_goes_while_workers_wait(void **state)
 	answer_is(w, fd, 503, "");
 }
 
-int main(void)
-{
-#define erv(test) cmocka_unit_test_setup_teardown(test, begin, end)
-	const struct CMUnitTest tests[] = {
-		erv(first_words),
-		erv(all_have_met),
-		erv(place_is_held_until_the_next_generation),
-		erv(nobody_lives_there),
-		erv(one_that_is_removed),
-		erv(connection_breaks_while_it_waits),
-		erv(connection_breaks_when_it_is_answered),
-		erv(one_asks_twice),
-		erv(rank_0_is_told),
-		erv(a_new_generation_gives_up_telling),
-		erv(addresses_that_are_none),
-		erv(it_goes_while_workers_wait),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = begin, .teardown = end)

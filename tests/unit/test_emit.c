@@ -50,15 +50,14 @@ static void check_store(enum hvd_store_mode store, const char *addr, const char 
 	hvd_strv_free(&env);
 }
 
-static void the_store_is_where_the_mode_says(void **state)
+TEST(the_store_is_where_the_mode_says)
 {
-	(void)state;
 	check_store(HVD_STORE_AGENT, "192.0.2.1", "4711", "True");
 	check_store(HVD_STORE_RANK0, "192.0.2.7", "4712", NULL);
 	check_store(HVD_STORE_OFF, NULL, NULL, NULL);
 }
 
-static void ranks_and_sizes(void **state)
+TEST(ranks_and_sizes)
 {
 	static const char *const want[][2] = {
 		{"RANK", "5"},
@@ -80,7 +79,6 @@ static void ranks_and_sizes(void **state)
 	struct hvd_emit in = rank5(HVD_STORE_AGENT);
 	struct hvd_strv env = {0};
 
-	(void)state;
 	hvd_emit_all(&in, &env);
 	for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++)
 		has(&env, want[i][0], want[i][1]);
@@ -93,13 +91,47 @@ static void ranks_and_sizes(void **state)
 	hvd_strv_free(&env);
 }
 
-static void who_reads_them(void **state)
+/* What an outer launch has set is replaced. */
+TEST(what_horovod_is_told)
+{
+	static const char *const want[] = {"HOROVOD_RANK=5",
+					   "HOROVOD_SIZE=8",
+					   "HOROVOD_LOCAL_RANK=1",
+					   "HOROVOD_LOCAL_SIZE=2",
+					   "HOROVOD_CROSS_RANK=2",
+					   "HOROVOD_CROSS_SIZE=4",
+					   "HOROVOD_HOSTNAME=n3",
+					   "HOROVOD_CONTROLLER=gloo",
+					   "HOROVOD_CPU_OPERATIONS=gloo",
+					   "HOROVOD_GLOO_IFACE=ib0",
+					   "NCCL_SOCKET_IFNAME==ib0",
+					   "HOROVOD_GLOO_RENDEZVOUS_ADDR=fd00::1",
+					   "GLOO_SOCKET_IFNAME=ib0",
+					   "HOROVOD_GLOO_RENDEZVOUS_PORT=65535"};
+	struct hvd_emit in = rank5(HVD_STORE_AGENT);
+	struct hvd_strv env = {0};
+
+	in.frameworks = HVD_FW_HOROVOD;
+	in.port = 65535;
+	hvd_addr_parse("fd00::1", &in.rendezvous);
+	hvd_env_set(&env, "HOROVOD_RANK", "99");
+	hvd_emit_all(&in, &env);
+	for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) {
+		int seen = 0;
+
+		for (size_t e = 0; e < env.n; e++)
+			seen += strcmp(env.v[e], want[i]) == 0;
+		assert_int_equal(seen, 1);
+	}
+	hvd_strv_free(&env);
+}
+
+TEST(who_reads_them)
 {
 	static const unsigned readers[] = {HVD_FW_TORCH, HVD_FW_DEEPSPEED, HVD_FW_ACCELERATE, HVD_FW_LIGHTNING};
 	struct hvd_emit in = rank5(HVD_STORE_AGENT);
 	struct hvd_strv env = {0};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(readers) / sizeof(*readers); i++) {
 		in.frameworks = readers[i];
 		hvd_emit_all(&in, &env);
@@ -121,13 +153,12 @@ static void who_reads_them(void **state)
 }
 
 /* torchrun's agents, one on each host. */
-static void torchrun(void **state)
+TEST(torchrun)
 {
 	static const struct hvd_rank_slot one_of_four = {2, 4, 0, 1, 2, 4, 2};
 	struct hvd_emit in = rank5(HVD_STORE_AGENT);
 	struct hvd_strv env = {0};
 
-	(void)state;
 	in.frameworks = HVD_FW_TORCHRUN;
 	hvd_emit_all(&in, &env);
 	has(&env, "PET_RDZV_ENDPOINT?", NULL);
@@ -150,12 +181,11 @@ static void torchrun(void **state)
 	hvd_strv_free(&env);
 }
 
-static void jax(void **state)
+TEST(jax)
 {
 	struct hvd_emit in = rank5(HVD_STORE_OFF);
 	struct hvd_strv env = {0};
 
-	(void)state;
 	in.frameworks = HVD_FW_JAX;
 	hvd_emit_all(&in, &env);
 	has(&env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT", NULL);
@@ -170,12 +200,11 @@ static void jax(void **state)
 	hvd_strv_free(&env);
 }
 
-static void tensorflow(void **state)
+TEST(tensorflow)
 {
 	struct hvd_emit in = rank5(HVD_STORE_OFF);
 	struct hvd_strv env = {0};
 
-	(void)state;
 	in.frameworks = HVD_FW_TENSORFLOW;
 	in.tf_workers = "\"192.0.2.1:1\", \"[fd00::1]:2\"";
 	hvd_emit_all(&in, &env);
@@ -187,12 +216,11 @@ static void tensorflow(void **state)
 	hvd_strv_free(&env);
 }
 
-static void deepspeed_and_lightning(void **state)
+TEST(deepspeed_and_lightning)
 {
 	struct hvd_emit in = rank5(HVD_STORE_AGENT);
 	struct hvd_strv env = {0};
 
-	(void)state;
 	in.frameworks = HVD_FW_DEEPSPEED | HVD_FW_LIGHTNING;
 	hvd_emit_all(&in, &env);
 	has(&env, "LOCAL_SIZE", "2");
@@ -205,17 +233,4 @@ static void deepspeed_and_lightning(void **state)
 	hvd_strv_free(&env);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_store_is_where_the_mode_says),
-		cmocka_unit_test(ranks_and_sizes),
-		cmocka_unit_test(who_reads_them),
-		cmocka_unit_test(torchrun),
-		cmocka_unit_test(jax),
-		cmocka_unit_test(tensorflow),
-		cmocka_unit_test(deepspeed_and_lightning),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -5,8 +5,6 @@
 
 #include "unit.h"
 
-#include <string.h>
-
 static void emit(struct hvd_strv *env, bool mpi)
 {
 	static const struct hvd_rank_slot slot = {.size = 1};
@@ -62,9 +60,8 @@ static void check_listed(bool mpi)
 }
 
 /* What the plugin hands to hvd-agent. */
-static void test_what_is_read(void **state)
+TEST(test_what_is_read)
 {
-	(void)state;
 	assert_true(hvd_emitted_reads("MASTER_ADDR=n1"));
 	assert_true(hvd_emitted_reads("MASTER_PORT="));
 	assert_true(hvd_emitted_reads("TORCHELASTIC_USE_AGENT_STORE=True"));
@@ -76,9 +73,8 @@ static void test_what_is_read(void **state)
 	assert_false(hvd_emitted_reads(""));
 }
 
-static void test_every_name_is_listed(void **state)
+TEST(test_every_name_is_listed)
 {
-	(void)state;
 	check_listed(false);
 	check_listed(true);
 }
@@ -95,30 +91,18 @@ static bool emitted(const char *name, bool mpi)
 	return found;
 }
 
-static void test_nothing_else_is_listed(void **state)
+TEST(test_nothing_else_is_listed)
 {
-	(void)state;
 	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
 		if (!emitted(e->name, false) && !emitted(e->name, true))
 			fail_msg("lib/frameworks/emitted.c has %s, which nothing sets", e->name);
 }
 
-static void test_interfaces(void **state)
+TEST(test_interfaces)
 {
-	(void)state;
 	assert_true(hvd_emitted_iface("NCCL_SOCKET_IFNAME"));
 	assert_false(hvd_emitted_iface("HOROVOD_RANK"));
 	assert_false(hvd_emitted_iface("NCCL_SOCKET_IFNAMES"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_is_read),
-		cmocka_unit_test(test_every_name_is_listed),
-		cmocka_unit_test(test_nothing_else_is_listed),
-		cmocka_unit_test(test_interfaces),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -6,16 +6,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
 
-static void set_clears_what_was_there(void **state)
+TEST(set_clears_what_was_there)
 {
 	struct hvd_err err;
 
-	(void)state;
 	memset(&err, 'x', sizeof(err));
-	assert_int_equal(hvd_err_set(&err, HVD_E_NET, "%s %d", "no route", 7), -1);
-	assert_int_equal(err.code, HVD_E_NET);
+	assert_fails_with(hvd_err_set(&err, HVD_E_NET, "%s %d", "no route", 7), err, HVD_E_NET, "");
 	assert_string_equal(err.msg, "no route 7");
 	assert_string_equal(err.host, "");
 	assert_string_equal(err.hint, "");
@@ -30,11 +27,10 @@ static void set_clears_what_was_there(void **state)
 	assert_string_equal(err.host, "");
 }
 
-static void sys_names_errno_and_keeps_it(void **state)
+TEST(sys_names_errno_and_keeps_it)
 {
 	struct hvd_err err;
 
-	(void)state;
 	errno = ENOSPC;
 	assert_int_equal(hvd_err_sys(&err, "cannot write %s", "file"), -1);
 	assert_int_equal(errno, ENOSPC);
@@ -42,11 +38,10 @@ static void sys_names_errno_and_keeps_it(void **state)
 	assert_string_equal(err.msg, "cannot write file: No space left on device");
 }
 
-static void prefix_keeps_the_rest(void **state)
+TEST(prefix_keeps_the_rest)
 {
 	struct hvd_err err;
 
-	(void)state;
 	hvd_err_set(&err, HVD_E_AUTH, "no key");
 	hvd_err_host(&err, "h");
 	hvd_err_hint(&err, "make one");
@@ -57,12 +52,11 @@ static void prefix_keeps_the_rest(void **state)
 	assert_int_equal(err.code, HVD_E_AUTH);
 }
 
-static void long_texts_are_cut(void **state)
+TEST(long_texts_are_cut)
 {
 	char big[4096];
 	struct hvd_err err;
 
-	(void)state;
 	memset(big, 'm', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
 	hvd_err_set(&err, HVD_E_SYS, "%s", big);
@@ -78,9 +72,8 @@ static void long_texts_are_cut(void **state)
 	assert_int_equal(strlen(err.host), sizeof(err.host) - 1);
 }
 
-static void null_is_fine(void **state)
+TEST(null_is_fine)
 {
-	(void)state;
 	assert_int_equal(hvd_err_set(NULL, HVD_E_SYS, "x"), -1);
 	assert_int_equal(hvd_err_sys(NULL, "x"), -1);
 	assert_int_equal(hvd_err_host(NULL, "x"), -1);
@@ -88,11 +81,10 @@ static void null_is_fine(void **state)
 	assert_int_equal(hvd_err_prefix(NULL, "x"), -1);
 }
 
-static void exit_status(void **state)
+TEST(exit_status)
 {
 	struct hvd_err err;
 
-	(void)state;
 	hvd_err_set(&err, HVD_E_USAGE, "x");
 	assert_int_equal(hvd_err_status(&err), 2);
 	for (int code = HVD_E_SYS; code <= HVD_E_FAILED; code++) {
@@ -132,13 +124,12 @@ static void sink_close(struct sink *sink)
 	close(sink->fds[1]);
 }
 
-static void levels_and_marks(void **state)
+TEST(levels_and_marks)
 {
 	struct sink sink;
 	unsigned t[4];
 	char end;
 
-	(void)state;
 	sink_open(&sink, HVD_LOG_INFO);
 	hvd_error(&sink.log, "a %d", 1);
 	assert_string_equal(sink_take(&sink), "prog: error: a 1\n");
@@ -161,11 +152,10 @@ static void levels_and_marks(void **state)
 	hvd_error(NULL, "nowhere");
 }
 
-static void errno_survives(void **state)
+TEST(errno_survives)
 {
 	struct sink sink;
 
-	(void)state;
 	sink_open(&sink, HVD_LOG_INFO);
 	sink.log.fd = -1;
 	errno = EXDEV;
@@ -174,12 +164,11 @@ static void errno_survives(void **state)
 	sink_close(&sink);
 }
 
-static void long_messages_end_in_a_newline(void **state)
+TEST(long_messages_end_in_a_newline)
 {
 	static char big[10000];
 	struct sink sink;
 
-	(void)state;
 	memset(big, 'x', sizeof(big) - 1);
 	sink_open(&sink, HVD_LOG_INFO);
 	for (size_t len = 4070; len < 4100; len++) {
@@ -200,12 +189,11 @@ static void long_messages_end_in_a_newline(void **state)
 	sink_close(&sink);
 }
 
-static void errors_with_host_and_hint(void **state)
+TEST(errors_with_host_and_hint)
 {
 	struct sink sink;
 	struct hvd_err err;
 
-	(void)state;
 	sink_open(&sink, HVD_LOG_INFO);
 	hvd_err_set(&err, HVD_E_NET, "no network");
 	hvd_log_err(&sink.log, &err);
@@ -217,20 +205,4 @@ static void errors_with_host_and_hint(void **state)
 	sink_close(&sink);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(set_clears_what_was_there),
-		cmocka_unit_test(sys_names_errno_and_keeps_it),
-		cmocka_unit_test(prefix_keeps_the_rest),
-		cmocka_unit_test(long_texts_are_cut),
-		cmocka_unit_test(null_is_fine),
-		cmocka_unit_test(exit_status),
-		cmocka_unit_test(levels_and_marks),
-		cmocka_unit_test(errno_survives),
-		cmocka_unit_test(long_messages_end_in_a_newline),
-		cmocka_unit_test(errors_with_host_and_hint),
-	};
-
-	return cmocka_run_group_tests_name("err", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -6,8 +6,6 @@
 
 #include "unit.h"
 
-#include <signal.h>
-
 struct world {
 	struct event_base *base;
 	struct hvd_machine *machine;
@@ -28,7 +26,6 @@ static void do_host_begin(uint32_t host, void *arg)
 
 static void do_host_end(uint32_t host, void *arg)
 {
-	(void)host;
 	((struct world *)arg)->ended++;
 }
 
@@ -39,21 +36,16 @@ static void do_prepare(void *arg)
 
 static void do_generation(bool prepared, void *arg)
 {
-	(void)prepared;
 	((struct world *)arg)->generations++;
 }
 
 static void do_start(const struct hvd_worker *worker, void *arg)
 {
-	(void)worker;
 	((struct world *)arg)->started++;
 }
 
 static void do_end(const struct hvd_worker *worker, bool at_once, void *arg)
 {
-	(void)worker;
-	(void)at_once;
-	(void)arg;
 }
 
 static void do_answer(void *arg)
@@ -63,7 +55,6 @@ static void do_answer(void *arg)
 
 static void do_notify(uint32_t worker, void *arg)
 {
-	(void)worker;
 	((struct world *)arg)->notices++;
 }
 
@@ -93,25 +84,16 @@ static void begin_with(struct world *w, double elastic_timeout)
 	w->events = hvd_event_queue_create(w->base, w->machine);
 }
 
-static int begin(void **state)
+SETUP(begin, struct world, w)
 {
-	struct world *w = calloc(1, sizeof(*w));
-
-	assert_non_null(w);
 	w->base = event_base_new();
-	*state = w;
-	return 0;
 }
 
-static int end(void **state)
+TEARDOWN(end, struct world, w)
 {
-	struct world *w = *state;
-
 	hvd_event_queue_destroy(w->events);
 	hvd_machine_destroy(w->machine);
 	event_base_free(w->base);
-	free(w);
-	return 0;
 }
 
 /* One turn of the event loop, which does not wait. */
@@ -149,10 +131,8 @@ static void running(struct world *w)
 	turn(w);
 }
 
-static void news_are_told_from_the_event_loop(void **state)
+TEST_IN(news_are_told_from_the_event_loop, struct world *w)
 {
-	struct world *w = *state;
-
 	begin_with(w, 60);
 	add_hosts(w, "a:2", (const uint32_t[]){7});
 	assert_int_equal(w->begun, 0);
@@ -163,10 +143,8 @@ static void news_are_told_from_the_event_loop(void **state)
 }
 
 /* Three lists of hosts and what followed from the first of them. */
-static void news_keep_their_order(void **state)
+TEST_IN(news_keep_their_order, struct world *w)
 {
-	struct world *w = *state;
-
 	begin_with(w, 60);
 	add_hosts(w, "a:1,b:1", (const uint32_t[]){7, 7});
 	add_hosts(w, "a:1", (const uint32_t[]){7});
@@ -179,10 +157,8 @@ static void news_keep_their_order(void **state)
 	assert_int_equal(hvd_machine_member(w->machine, 1)->host, 2);
 }
 
-static void each_kind_reaches_the_machine(void **state)
+TEST_IN(each_kind_reaches_the_machine, struct world *w)
 {
-	struct world *w = *state;
-
 	running(w);
 	/* More slots: a worker is started beside, and rank 0 is told when it has come. */
 	add_hosts(w, "a:3", (const uint32_t[]){7});
@@ -212,9 +188,8 @@ static void each_kind_reaches_the_machine(void **state)
 	assert_int_equal(w->status, 128 + SIGKILL);
 }
 
-static void a_notice_that_was_not_heard_is_given_again(void **state)
+TEST_IN(a_notice_that_was_not_heard_is_given_again, struct world *w)
 {
-	struct world *w = *state;
 	hvd_time until = hvd_deadline_in(20);
 
 	running(w);
@@ -232,10 +207,8 @@ static void a_notice_that_was_not_heard_is_given_again(void **state)
 	assert_int_equal(w->notices, 2);
 }
 
-static void unfit_hosts_are_not_tried_again(void **state)
+TEST_IN(unfit_hosts_are_not_tried_again, struct world *w)
 {
-	struct world *w = *state;
-
 	begin_with(w, 60);
 	add_hosts(w, "a:1,b:1", (const uint32_t[]){7, 7});
 	hvd_event_queue_add(w->events, HVD_EVENT_HOST_UNFIT, 1, 0);
@@ -246,9 +219,8 @@ static void unfit_hosts_are_not_tried_again(void **state)
 	assert_int_equal(w->begun, 2);
 }
 
-static void the_clock_runs(void **state)
+TEST_IN(the_clock_runs, struct world *w)
 {
-	struct world *w = *state;
 	hvd_time began = hvd_now(), until = hvd_deadline_in(20);
 
 	begin_with(w, 0.2);
@@ -260,10 +232,8 @@ static void the_clock_runs(void **state)
 	assert_true(hvd_now() - began >= 200000000);
 }
 
-static void jobs_of_hosts(void **state)
+TEST_IN(jobs_of_hosts, struct world *w)
 {
-	struct world *w = *state;
-
 	begin_with(w, 60);
 	add_hosts(w, "a:1,b:1", (const uint32_t[]){7, 8});
 	assert_int_equal(hvd_machine_slurm_job(w->machine, 1), 0); /* as the machine was told last */
@@ -276,10 +246,8 @@ static void jobs_of_hosts(void **state)
 	assert_int_equal(hvd_machine_slurm_job(w->machine, 1), 9);
 }
 
-static void nothing_is_told_after_the_end(void **state)
+TEST_IN(nothing_is_told_after_the_end, struct world *w)
 {
-	struct world *w = *state;
-
 	begin_with(w, 0.1);
 	add_hosts(w, "a:2", (const uint32_t[]){7});
 	hvd_event_queue_stop(w->events);
@@ -292,10 +260,8 @@ static void nothing_is_told_after_the_end(void **state)
 }
 
 /* Some are left when the job ends. */
-static void news_that_nobody_hears(void **state)
+TEST_IN(news_that_nobody_hears, struct world *w)
 {
-	struct world *w = *state;
-
 	begin_with(w, 60);
 	add_hosts(w, "a:2", (const uint32_t[]){7});
 	hvd_event_queue_add(w->events, HVD_EVENT_HOST_HERE, 0, 0);
@@ -306,20 +272,4 @@ static void news_that_nobody_hears(void **state)
 	hvd_event_queue_destroy(NULL);
 }
 
-int main(void)
-{
-#define events(test) cmocka_unit_test_setup_teardown(test, begin, end)
-	const struct CMUnitTest tests[] = {
-		events(news_are_told_from_the_event_loop),
-		events(news_keep_their_order),
-		events(each_kind_reaches_the_machine),
-		events(a_notice_that_was_not_heard_is_given_again),
-		events(unfit_hosts_are_not_tried_again),
-		events(the_clock_runs),
-		events(jobs_of_hosts),
-		events(nothing_is_told_after_the_end),
-		events(news_that_nobody_hears),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = begin, .teardown = end)

@@ -4,7 +4,6 @@
 #include "lib/base/log.h"
 #include "unit.h"
 
-#include <signal.h>
 #include <time.h>
 
 #define MS         INT64_C(1000000)
@@ -16,25 +15,17 @@ struct history {
 	char *text;
 };
 
-static int setup(void **state)
+SETUP(setup, struct history, h)
 {
-	struct history *h = calloc(1, sizeof(*h));
-
 	setenv("TZ", "UTC", 1);
 	tzset();
 	h->report = hvd_failure_report_create();
-	*state = h;
-	return 0;
 }
 
-static int teardown(void **state)
+TEARDOWN(teardown, struct history, h)
 {
-	struct history *h = *state;
-
 	hvd_failure_report_destroy(h->report);
 	free(h->text);
-	free(h);
-	return 0;
 }
 
 /* A rank has ended so many ms after T0. */
@@ -68,10 +59,8 @@ static void first_is(struct history *h, uint32_t rank, int status)
 	assert_int_equal(hvd_failure_report_status(h->report), status);
 }
 
-static void ranks_that_are_all_killed_are_killed_together(void **state)
+TEST_IN(ranks_that_are_all_killed_are_killed_together, struct history *h)
 {
-	struct history *h = *state;
-
 	ended(h, 1, "n1", SIGKILL, 0, NULL);
 	assert_false(hvd_failure_report_killed_together(h->report));
 	ended(h, 0, "n1", SIGKILL, 100, NULL);
@@ -80,9 +69,8 @@ static void ranks_that_are_all_killed_are_killed_together(void **state)
 	assert_false(hvd_failure_report_killed_together(h->report));
 }
 
-static void nothing_has_failed(void **state)
+TEST_IN(nothing_has_failed, struct history *h)
 {
-	struct history *h = *state;
 	json_t *first, *counts;
 	const char *host;
 
@@ -95,10 +83,8 @@ static void nothing_has_failed(void **state)
 }
 
 /* Heard of last, but it happened first. */
-static void the_first_by_time(void **state)
+TEST_IN(the_first_by_time, struct history *h)
 {
-	struct history *h = *state;
-
 	ended(h, 1, "n1", EXIT(3), 20, "ValueError: b");
 	ended(h, 5, "n2", EXIT(1), 10, "ValueError: a");
 	ended(h, 2, "n1", EXIT(3), 30, "ValueError: b");
@@ -108,10 +94,8 @@ static void the_first_by_time(void **state)
 }
 
 /* The clocks of two hosts were compared no better than this, so the others seem to be earlier. */
-static void connection_errors_follow_from_others(void **state)
+TEST_IN(connection_errors_follow_from_others, struct history *h)
 {
-	struct history *h = *state;
-
 	for (uint32_t r = 0; r < 8; r++)
 		if (r != 5)
 			ended(h, r, "n1", EXIT(1), 8 + r,
@@ -121,10 +105,8 @@ static void connection_errors_follow_from_others(void **state)
 	assert_in(text(h), "\n  7 ranks ended with connection errors 0.00 to 0.01 s later");
 }
 
-static void all_are_connection_errors(void **state)
+TEST_IN(all_are_connection_errors, struct history *h)
 {
-	struct history *h = *state;
-
 	ended(h, 1, "n1", EXIT(1), 20, "ConnectionResetError: [Errno 104] Connection reset by peer");
 	ended(h, 2, "n1", EXIT(1), 10, "RuntimeError: Broken pipe");
 	ended(h, 0, "n1", 0, 140, NULL);
@@ -140,10 +122,8 @@ static void all_are_connection_errors(void **state)
 	first_is(h, 4, EXIT(2));
 }
 
-static void the_launch_ends_the_others(void **state)
+TEST_IN(the_launch_ends_the_others, struct history *h)
 {
-	struct history *h = *state;
-
 	ended(h, 2, "n1", SIGSEGV, 10, NULL);
 	hvd_failure_report_ending(h->report, T0 + 12 * MS);
 	ended(h, 0, "n1", SIGTERM, 13, NULL);
@@ -158,10 +138,8 @@ static void the_launch_ends_the_others(void **state)
 }
 
 /* The others notice that a rank was killed before its own host has told of it. */
-static void killed_from_outside(void **state)
+TEST_IN(killed_from_outside, struct history *h)
 {
-	struct history *h = *state;
-
 	ended(h, 0, "n1", EXIT(1), 11, "RuntimeError: Connection closed by peer");
 	hvd_failure_report_ending(h->report, T0 + 12 * MS);
 	ended(h, 1, "n2", SIGKILL, 30, NULL);
@@ -170,10 +148,8 @@ static void killed_from_outside(void **state)
 }
 
 /* srun kills the others when the first process has ended with a failure. */
-static void a_scheduler_kills_the_others(void **state)
+TEST_IN(a_scheduler_kills_the_others, struct history *h)
 {
-	struct history *h = *state;
-
 	ended(h, 0, "n1", SIGTERM, 30, NULL);
 	ended(h, 1, "n1", SIGTERM, 29, NULL);
 	ended(h, 3, "n2", EXIT(1), 20, "RuntimeError: Connection closed by peer");
@@ -184,9 +160,8 @@ static void a_scheduler_kills_the_others(void **state)
 	first_is(h, 4, SIGTERM);
 }
 
-static void ended_with_all(void **state)
+TEST_IN(ended_with_all, struct history *h)
 {
-	struct history *h = *state;
 	struct hvd_rank_end end = {.rank = 1, .status = SIGTERM, .ended_at = T0, .cause = HVD_END_WITH_ALL};
 	const char *host;
 
@@ -198,9 +173,8 @@ static void ended_with_all(void **state)
 }
 
 /* Python takes some time to end after an exception, and the launch ends the rank meanwhile. */
-static void ended_while_dying_of_another(void **state)
+TEST_IN(ended_while_dying_of_another, struct history *h)
 {
-	struct history *h = *state;
 	struct hvd_rank_end end = {.rank = 1,
 				   .status = SIGTERM,
 				   .ended_at = T0 + 900 * MS,
@@ -224,9 +198,8 @@ static void ended_while_dying_of_another(void **state)
 }
 
 /* Its connection error came first, but another was quicker to end of it. */
-static void the_status_is_of_one_that_ended_by_itself(void **state)
+TEST_IN(the_status_is_of_one_that_ended_by_itself, struct history *h)
 {
-	struct history *h = *state;
 	struct hvd_rank_end end = {.rank = 1,
 				   .status = SIGTERM,
 				   .ended_at = T0 + 90 * MS,
@@ -251,10 +224,8 @@ static void lost(struct history *h, enum hvd_loss_of of, const char *host, uint3
 
 /* A node agent was killed: that explains connection errors, what was killed afterwards, and whatever happens on its
  * host. */
-static void a_lost_process_is_the_first(void **state)
+TEST_IN(a_lost_process_is_the_first, struct history *h)
 {
-	struct history *h = *state;
-
 	lost(h, HVD_LOSS_AGENT, "n2", 0, -1, 11);
 	assert_false(hvd_failure_report_any(h->report));
 	lost(h, HVD_LOSS_AGENT, "n2", 0, SIGKILL, 10);
@@ -275,10 +246,8 @@ static void a_lost_process_is_the_first(void **state)
 }
 
 /* Hosts that are lost together are not processes that were killed with the step. */
-static void a_lost_host_is_the_first(void **state)
+TEST_IN(a_lost_host_is_the_first, struct history *h)
 {
-	struct history *h = *state;
-
 	lost(h, HVD_LOSS_HOST, "n2", 0, -1, 1100);
 	lost(h, HVD_LOSS_HOST, "n3", 0, -1, 1110);
 	ended(h, 0, "n1", SIGABRT, 10000,
@@ -296,10 +265,8 @@ static void a_lost_host_is_the_first(void **state)
 }
 
 /* A failure of a rank's own elsewhere is the first, and what was lost before it is told besides. */
-static void a_lost_process_that_explains_nothing(void **state)
+TEST_IN(a_lost_process_that_explains_nothing, struct history *h)
 {
-	struct history *h = *state;
-
 	lost(h, HVD_LOSS_AGENT, "n2", 0, SIGKILL, 10);
 	ended(h, 0, "n1", EXIT(4), 3010, "ValueError: bad batch");
 	lost(h, HVD_LOSS_AGENT, "n1", 0, SIGKILL, 4000);
@@ -310,10 +277,8 @@ static void a_lost_process_that_explains_nothing(void **state)
 	assert_null(hvd_failure_report_loss(h->report));
 }
 
-static void processes_that_go_at_once_were_killed_with_the_step(void **state)
+TEST_IN(processes_that_go_at_once_were_killed_with_the_step, struct history *h)
 {
-	struct history *h = *state;
-
 	lost(h, HVD_LOSS_SHIM, "n2", 3, -1, 10);
 	assert_in(text(h), "the rank shim (hvd-shim) of rank 3 on n2 failed first: it ended without a message");
 	for (uint32_t r = 4; r < 20; r++)
@@ -323,20 +288,16 @@ static void processes_that_go_at_once_were_killed_with_the_step(void **state)
 }
 
 /* A rank failed, and mpirun killed the other shims of its host, one of which was noticed. */
-static void a_shim_explains_no_failure_of_another_ranks_own(void **state)
+TEST_IN(a_shim_explains_no_failure_of_another_ranks_own, struct history *h)
 {
-	struct history *h = *state;
-
 	lost(h, HVD_LOSS_SHIM, "n1", 2, -1, 15);
 	ended(h, 1, "n1", EXIT(9), 10, NULL);
 	assert_in(text(h), "rank 1 on n1 failed first: exit code 9");
 	assert_null(hvd_failure_report_loss(h->report));
 }
 
-static void a_shim_explains_ranks_that_were_killed_after_it(void **state)
+TEST_IN(a_shim_explains_ranks_that_were_killed_after_it, struct history *h)
 {
-	struct history *h = *state;
-
 	lost(h, HVD_LOSS_SHIM, "n1", 2, -1, 15);
 	ended(h, 1, "n2", SIGTERM, 40, NULL);
 	assert_in(text(h), "the rank shim (hvd-shim) of rank 2 on n1 failed first");
@@ -345,7 +306,7 @@ static void a_shim_explains_ranks_that_were_killed_after_it(void **state)
 	assert_in(text(h), "the rank shim (hvd-shim) of rank 2 on n1 failed first");
 }
 
-static void causes_and_advice(void **state)
+TEST(causes_and_advice)
 {
 	static const struct {
 		int status;
@@ -386,9 +347,8 @@ static void causes_and_advice(void **state)
 }
 
 /* What ranks write is escaped, and stands behind a mark. */
-static void texts_of_the_rank(void **state)
+TEST_IN(texts_of_the_rank, struct history *h)
 {
-	struct history *h = *state;
 	struct hvd_rank_end end = {.rank = 3,
 				   .local_rank = 1,
 				   .pid = 77,
@@ -433,9 +393,8 @@ static void texts_of_the_rank(void **state)
 }
 
 /* Ten thousand ranks with long texts: some are kept. */
-static void many_ranks(void **state)
+TEST_IN(many_ranks, struct history *h)
 {
-	struct history *h = *state;
 	char *long_text = calloc(1, 16384);
 
 	memset(long_text, 'x', 16000);
@@ -455,7 +414,7 @@ static void many_ranks(void **state)
 }
 
 /* Whatever the order in which ends come, and whatever follows from the first failure: it is found. */
-static void random_histories(void **state)
+TEST(random_histories)
 {
 	static const char *const peers[] = {"RuntimeError: Connection closed by peer", "BrokenPipeError: [Errno 32]",
 					    "horovod.common.exceptions.HorovodInternalError: x",
@@ -497,31 +456,4 @@ static void random_histories(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(nothing_has_failed, setup, teardown),
-		cmocka_unit_test_setup_teardown(ranks_that_are_all_killed_are_killed_together, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_lost_process_is_the_first, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_lost_host_is_the_first, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_lost_process_that_explains_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(processes_that_go_at_once_were_killed_with_the_step, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_shim_explains_no_failure_of_another_ranks_own, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_shim_explains_ranks_that_were_killed_after_it, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_first_by_time, setup, teardown),
-		cmocka_unit_test_setup_teardown(connection_errors_follow_from_others, setup, teardown),
-		cmocka_unit_test_setup_teardown(all_are_connection_errors, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_launch_ends_the_others, setup, teardown),
-		cmocka_unit_test_setup_teardown(killed_from_outside, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_scheduler_kills_the_others, setup, teardown),
-		cmocka_unit_test_setup_teardown(ended_with_all, setup, teardown),
-		cmocka_unit_test_setup_teardown(ended_while_dying_of_another, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_status_is_of_one_that_ended_by_itself, setup, teardown),
-		cmocka_unit_test_setup_teardown(causes_and_advice, setup, teardown),
-		cmocka_unit_test_setup_teardown(texts_of_the_rank, setup, teardown),
-		cmocka_unit_test_setup_teardown(many_ranks, setup, teardown),
-		cmocka_unit_test_setup_teardown(random_histories, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = setup, .teardown = teardown)

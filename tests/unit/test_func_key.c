@@ -24,24 +24,22 @@ static size_t sign(const struct hvd_key *key, const char *kind, const char *numb
  * By another implementation, Python's, with key = hmac(32 bytes of 0, pack("run-func"), pack("")):
  *   hmac.new(key, b''.join(struct.pack('>Q', len(p)) + p for p in (b'result', b'3', b'data')), hashlib.sha256)
  */
-static void known_mac(void **state)
+TEST(known_mac)
 {
 	struct hvd_key key = key_of(0);
 	char value[256];
 
-	(void)state;
 	sign(&key, "result", "3", "data", value);
 	assert_memory_equal(value, "21e2758e6ac3f6918cbd519e208aac5f03bfea615e126695d1ed57fce58e62c9",
 			    HVD_FUNC_MAC_LEN);
 }
 
-static void binds_kind_rank_launch_and_data(void **state)
+TEST(binds_kind_rank_launch_and_data)
 {
 	struct hvd_key key = key_of(1), other = key_of(2);
 	char value[256];
 	size_t n;
 
-	(void)state;
 	n = sign(&key, "result", "3", "data", value);
 	assert_true(hvd_func_signed(&key, "result", "3", value, n));
 	assert_false(hvd_func_signed(&other, "result", "3", value, n));
@@ -59,13 +57,12 @@ static void binds_kind_rank_launch_and_data(void **state)
 	assert_false(hvd_func_signed(&key, "result3", "", value, n));
 }
 
-static void short_and_empty_values(void **state)
+TEST(short_and_empty_values)
 {
 	struct hvd_key key = key_of(1);
 	char value[256];
 	size_t n;
 
-	(void)state;
 	n = sign(&key, "func", "", "", value);
 	assert_int_equal(n, HVD_FUNC_MAC_LEN);
 	assert_true(hvd_func_signed(&key, "func", "", value, n));
@@ -75,13 +72,4 @@ static void short_and_empty_values(void **state)
 	assert_false(hvd_func_signed(&key, "func", "", value, sizeof(value)));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(known_mac),
-		cmocka_unit_test(binds_kind_rank_launch_and_data),
-		cmocka_unit_test(short_and_empty_values),
-	};
-
-	return cmocka_run_group_tests_name("func_key", tests, NULL, NULL);
-}
+RUN_TESTS()

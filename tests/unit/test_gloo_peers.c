@@ -2,6 +2,7 @@
 /* Where pairs are connected: captured values, and others, put at a rendezvous that listens here. */
 #include "launcher/driver/gloo_peers.h"
 #include "lib/net/portset.h"
+#include "loopback.h"
 #include "mesh_bytes.h"
 
 #include "unit.h"
@@ -9,7 +10,6 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <poll.h>
-#include <unistd.h>
 
 #define LEN_V4 (sizeof(mesh_v4[0]) - 1)
 #define LEN_V6 (sizeof(mesh_v6[0]) - 1)
@@ -23,13 +23,11 @@ struct world {
 	struct hvd_addr addr;
 };
 
-static int begin(void **state)
+SETUP(begin, struct world, w)
 {
 	static const char *const ips[] = {"127.0.0.1"};
-	struct world *w = calloc(1, sizeof(*w));
 	struct hvd_rv_config cfg;
 
-	assert_non_null(w);
 	hvd_rv_config_init(&cfg);
 	w->base = event_base_new();
 	w->rv = hvd_rv_create(w->base, &cfg, NULL, NULL);
@@ -40,33 +38,24 @@ static int begin(void **state)
 	assert_int_equal(hvd_addr_parse("10.77.0.2", &w->addr), 0);
 	w->iface = (struct hvd_host_iface){.name = "eth0", .n_addrs = 1, .addrs = &w->addr};
 	w->node = (struct hvd_host_info){.n_ifaces = 1, .ifaces = &w->iface};
-	*state = w;
-	return 0;
 }
 
-static int end(void **state)
+TEARDOWN(end, struct world, w)
 {
-	struct world *w = *state;
-
 	hvd_rv_destroy(w->rv);
 	hvd_gloo_peers_destroy(w->pairs);
 	event_base_free(w->base);
-	free(w);
-	return 0;
 }
 
 /* As a client does; the answer must be 200. */
 static void put(struct world *w, const char *path, const void *data, size_t len)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(hvd_rv_port(w->rv))};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = dial_loopback(hvd_rv_port(w->rv));
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
 	hvd_time until = hvd_deadline_in(30);
 	char head[256], answer[256] = "";
 	int n = snprintf(head, sizeof(head), "PUT %s HTTP/1.1\r\nContent-Length: %zu\r\n\r\n", path, len);
 
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	assert_int_equal(write(fd, head, (size_t)n), n);
 	assert_int_equal(write(fd, data, len), len);
 	while (poll(&pfd, 1, 1) == 0 && hvd_left(until) > 0)
@@ -112,13 +101,12 @@ static void put_value(struct world *w, const char *path, const char *ip, unsigne
 	free(data);
 }
 
-static void captured_values_are_read(void **state)
+TEST(captured_values_are_read)
 {
 	static const in_port_t want[3][3] = {{0, 0xb12b, 0xb459}, {0xb12b, 0, 0x8d15}, {0xb459, 0x8d15, 0}};
 	struct hvd_mesh_end at;
 	char text[HVD_ADDR_TEXT];
 
-	(void)state;
 	if (BYTE_ORDER != LITTLE_ENDIAN)
 		skip_because("the values are of little-endian machines");
 	assert_int_equal(hvd_mesh_size(mesh_v4[0], LEN_V4), 2);
@@ -137,14 +125,13 @@ static void captured_values_are_read(void **state)
 	}
 }
 
-static void other_values_are_none(void **state)
+TEST(other_values_are_none)
 {
 	size_t len;
 	char *data = value("10.77.0.2", 40000, 3, &len);
 	struct hvd_mesh_end at;
 	struct sockaddr_storage ss;
 
-	(void)state;
 	assert_int_equal(hvd_mesh_size(data, len), 4);
 	assert_int_equal(hvd_mesh_size(data, 0), 0);
 	assert_int_equal(hvd_mesh_size(data, len - 1), 0);
@@ -169,10 +156,8 @@ static void other_values_are_none(void **state)
 	free(data);
 }
 
-static void one_end_of_each_pair_is_known(void **state)
+TEST_IN(one_end_of_each_pair_is_known, struct world *w)
 {
-	struct world *w = *state;
-
 	put(w, "/global/rank_0", "host", 4);
 	put_value(w, "/global/0", "10.77.0.2", 0x9bff, 2);
 	put_value(w, "/global/2", "10.77.0.2", 0x9d00, 2); /* the port is the higher one in either order of bytes */
@@ -195,10 +180,8 @@ static void one_end_of_each_pair_is_known(void **state)
 	ends_are(w, "{\"10.77.0.2\":[39936,42000],\"::1\":[45355]}");
 }
 
-static void ends_last_as_long_as_their_generation(void **state)
+TEST_IN(ends_last_as_long_as_their_generation, struct world *w)
 {
-	struct world *w = *state;
-
 	ends_are(w, "");
 	hvd_gloo_peers_begin(w->pairs);
 	put_value(w, "/a/0", "10.77.0.2", 40000, 1);
@@ -230,13 +213,12 @@ static int from_text(struct hvd_portset *set, const char *text)
 	return rc;
 }
 
-static void sets_of_ports(void **state)
+TEST(sets_of_ports)
 {
 	struct hvd_portset set = {0}, more = {0};
 	struct hvd_addr addr = {.family = AF_INET};
 	json_t *list;
 
-	(void)state;
 	assert_int_equal(from_text(&set, "{\"10.77.0.2\":[65535,1,40000,40000],\"fd00::1\":[7],\"10.0.0.1\":[]}"), 0);
 	hvd_addr_parse("10.77.0.2", &addr);
 	assert_true(hvd_portset_has(&set, &addr, 1));
@@ -285,15 +267,4 @@ static void sets_of_ports(void **state)
 	hvd_portset_clear(NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(captured_values_are_read),
-		cmocka_unit_test(other_values_are_none),
-		cmocka_unit_test_setup_teardown(one_end_of_each_pair_is_known, begin, end),
-		cmocka_unit_test_setup_teardown(ends_last_as_long_as_their_generation, begin, end),
-		cmocka_unit_test(sets_of_ports),
-	};
-
-	return cmocka_run_group_tests_name("pairs", tests, NULL, NULL);
-}
+RUN_TESTS(.setup = begin, .teardown = end)

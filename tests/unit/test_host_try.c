@@ -4,9 +4,7 @@
 
 #include "unit.h"
 
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 struct heard {
 	struct event_base *base;
@@ -55,12 +53,11 @@ static int listen_on(struct sockaddr_in *at, int backlog)
 	return fd;
 }
 
-static void accepted_and_refused(void **state)
+TEST(accepted_and_refused)
 {
 	struct sockaddr_in at;
 	int fd = listen_on(&at, -1);
 
-	(void)state;
 	assert_true(answers((const char *const[]){"127.0.0.1", NULL}, ntohs(at.sin_port))); /* refused */
 	assert_int_equal(listen(fd, 1), 0);
 	assert_true(answers((const char *const[]){"127.0.0.1", NULL}, ntohs(at.sin_port)));
@@ -68,12 +65,11 @@ static void accepted_and_refused(void **state)
 }
 
 /* The kernel drops what asks for a connection when too many wait to be accepted. */
-static void silent(void **state)
+TEST(silent)
 {
 	struct sockaddr_in at;
 	int fd = listen_on(&at, 0), waiting[4];
 
-	(void)state;
 	for (size_t i = 0; i < 4; i++) {
 		waiting[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 		(void)connect(waiting[i], (struct sockaddr *)&at, sizeof(at));
@@ -87,12 +83,11 @@ static void silent(void **state)
 	close(fd);
 }
 
-static void given_up(void **state)
+TEST(given_up)
 {
 	struct heard heard = {.base = event_base_new()};
 	struct hvd_addr addr;
 
-	(void)state;
 	assert_int_equal(hvd_addr_parse("127.0.0.1", &addr), 0);
 	heard.tries = hvd_host_try_begin(heard.base, &addr, 1, 1, 200, on_done, &heard);
 	hvd_host_try_destroy(heard.tries);
@@ -101,13 +96,4 @@ static void given_up(void **state)
 	event_base_free(heard.base);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(accepted_and_refused),
-		cmocka_unit_test(silent),
-		cmocka_unit_test(given_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

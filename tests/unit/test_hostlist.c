@@ -12,7 +12,7 @@
 #define RANDOM_LISTS 40000
 #define MOST_HOSTS   256
 
-static void expressions_are_expanded(void **state)
+TEST(expressions_are_expanded)
 {
 	static const struct {
 		const char *expr, *want;
@@ -32,24 +32,20 @@ static void expressions_are_expanded(void **state)
 		{"[1-2]", "1 2"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
 		struct hvd_strv names = {0};
 		struct hvd_err err = {0};
-		char *joined;
 
 		hvd_strv_add(&names, "first");
 		if (hvd_hostlist_expand(good[i].expr, 16, &names, &err) != 0)
 			fail_msg("%s", err.msg);
 		assert_string_equal(names.v[0], "first");
-		joined = hvd_shell_join(names.v + 1);
-		assert_string_equal(joined, good[i].want);
-		free(joined);
+		assert_text(hvd_shell_join(names.v + 1), good[i].want);
 		hvd_strv_free(&names);
 	}
 }
 
-static void bad_expressions_are_refused(void **state)
+TEST(bad_expressions_are_refused)
 {
 	static const char *const bad[] = {"",
 					  ",",
@@ -84,7 +80,6 @@ static void bad_expressions_are_refused(void **state)
 	struct hvd_strv names = {0};
 	char longname[400];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		if (hvd_hostlist_expand(bad[i], HVD_MAX_HOSTS, &names, NULL) == 0)
 			fail_msg("'%s' was taken", bad[i]);
@@ -94,7 +89,7 @@ static void bad_expressions_are_refused(void **state)
 	assert_null(names.v);
 }
 
-static void long_expressions_are_refused(void **state)
+TEST(long_expressions_are_refused)
 {
 	static const struct {
 		const char *expr;
@@ -110,7 +105,6 @@ static void long_expressions_are_refused(void **state)
 		{"[1-9][1-9][1-9][1-9][1-9][1-9][1-9][1-9][1-9][1-9][1-9]", HVD_MAX_HOSTS, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct hvd_strv names = {0};
 		struct hvd_err err = {0};
@@ -122,12 +116,11 @@ static void long_expressions_are_refused(void **state)
 	}
 }
 
-static void names_are_compressed(void **state)
+TEST(names_are_compressed)
 {
 	struct hvd_strv names = {0}, back = {0};
 	char *text;
 
-	(void)state;
 	for (int i = 1; i <= 300; i++)
 		hvd_strv_addf(&names, "node%03d", i);
 	hvd_strv_add(&names, "x");
@@ -140,12 +133,10 @@ static void names_are_compressed(void **state)
 	free(text);
 	hvd_strv_free(&names);
 	hvd_strv_free(&back);
-	text = hvd_hostlist_compress(NULL, 0);
-	assert_string_equal(text, "");
-	free(text);
+	assert_text(hvd_hostlist_compress(NULL, 0), "");
 }
 
-static void neighbours_share_a_bracket(void **state)
+TEST(neighbours_share_a_bracket)
 {
 	static const struct {
 		const char *names[5], *want;
@@ -160,26 +151,21 @@ static void neighbours_share_a_bracket(void **state)
 		{{"n999999999999999999", "n1000000000000000000"}, "n999999999999999999,n1000000000000000000"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		size_t n = 0;
-		char *text;
 
 		while (n < 5 && cases[i].names[n])
 			n++;
-		text = hvd_hostlist_compress((char *const *)cases[i].names, n);
-		assert_string_equal(text, cases[i].want);
-		free(text);
+		assert_text(hvd_hostlist_compress((char *const *)cases[i].names, n), cases[i].want);
 	}
 }
 
 /* Nothing in common, and nothing shorter than the names: the widest text there is. */
-static void incompressible_names_fit(void **state)
+TEST(incompressible_names_fit)
 {
 	struct hvd_strv names = {0};
 	char *text;
 
-	(void)state;
 	for (int i = 0; i < 500; i++)
 		hvd_strv_addf(&names, "%c%d%c", 'a' + i % 26, i * 7919 % 1000, 'a' + i % 17);
 	for (int i = 0; i < 500; i++)
@@ -252,9 +238,8 @@ static int has_suffix(const char *text)
 
 /* What hvd_hostlist_expand() takes libslurm takes as well, without ending the process, for the same names in the same
  * order; so it refuses all that libslurm refuses. */
-static void slurm_finds_the_same_names(void **state)
+TEST(slurm_finds_the_same_names)
 {
-	(void)state;
 #ifdef HVD_WITH_SLURM
 	uint32_t seed = 20260501;
 	size_t taken = 0, old = 0;
@@ -292,14 +277,4 @@ static void slurm_finds_the_same_names(void **state)
 #endif
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(expressions_are_expanded),     cmocka_unit_test(bad_expressions_are_refused),
-		cmocka_unit_test(long_expressions_are_refused), cmocka_unit_test(names_are_compressed),
-		cmocka_unit_test(neighbours_share_a_bracket),   cmocka_unit_test(incompressible_names_fit),
-		cmocka_unit_test(slurm_finds_the_same_names),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/rendezvous/http.h"
-
 #include "unit.h"
 
 #define MAX 256
@@ -21,13 +20,12 @@ static int status_of(const char *text)
 	return parse(text, &req, &status) == HVD_HTTP_BAD ? status : 0;
 }
 
-static void parses_what_workers_send(void **state)
+TEST(parses_what_workers_send)
 {
 	struct hvd_http_req req;
 	struct hvd_slice scope, key;
 	int status;
 
-	(void)state;
 	assert_int_equal(
 		parse("PUT /global/12 HTTP/1.1\r\nHost: 10.0.0.1\r\nContent-Length: 300\r\n\r\nbody", &req, &status),
 		HVD_HTTP_DONE);
@@ -40,7 +38,7 @@ static void parses_what_workers_send(void **state)
 	assert_memory_equal(key.p, "12", key.n);
 }
 
-static void knows_who_stays(void **state)
+TEST(knows_who_stays)
 {
 	static const struct {
 		const char *text;
@@ -57,7 +55,6 @@ static void knows_who_stays(void **state)
 	struct hvd_http_req req;
 	int status;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(parse(cases[i].text, &req, &status), HVD_HTTP_DONE);
 		assert_int_equal(req.keep_alive, cases[i].stays);
@@ -65,13 +62,12 @@ static void knows_who_stays(void **state)
 	}
 }
 
-static void leaves_paths_as_they_are(void **state)
+TEST(leaves_paths_as_they_are)
 {
 	struct hvd_http_req req;
 	struct hvd_slice scope, key;
 	int status;
 
-	(void)state;
 	assert_int_equal(parse("GET /a%2Fb/c%20d?x=1 HTTP/1.1\r\n\r\n", &req, &status), HVD_HTTP_DONE);
 	assert_int_equal(hvd_http_split(req.target, &scope, &key), 0);
 	assert_int_equal(scope.n, strlen("a%2Fb"));
@@ -81,17 +77,16 @@ static void leaves_paths_as_they_are(void **state)
 	assert_memory_equal(scope.p, "s", scope.n);
 }
 
-static void splits_only_two_names(void **state)
+TEST(splits_only_two_names)
 {
 	static const char *const bad[] = {"", "/", "/a", "/a/", "//b", "a/b", "/a/b/", "/a/b/c", "*", "//"};
 	struct hvd_slice scope, key;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_int_equal(hvd_http_split((struct hvd_slice){bad[i], strlen(bad[i])}, &scope, &key), -1);
 }
 
-static void refuses_what_is_malformed(void **state)
+TEST(refuses_what_is_malformed)
 {
 	static const struct {
 		const char *text;
@@ -119,19 +114,17 @@ static void refuses_what_is_malformed(void **state)
 		{"PUT /a/b HTTP/1.1\r\nExpect: a miracle\r\n\r\n", 417},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_int_equal(status_of(cases[i].text), cases[i].status);
 	assert_int_equal(status_of("PUT /a/b HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n"), 0);
 }
 
-static void refuses_long_heads(void **state)
+TEST(refuses_long_heads)
 {
 	char text[MAX + 64];
 	struct hvd_http_req req;
 	int status;
 
-	(void)state;
 	memset(text, 'a', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	memcpy(text, "GET /", 5);
@@ -149,7 +142,7 @@ static void refuses_long_heads(void **state)
 	assert_int_equal(req.head_len, MAX);
 }
 
-static void does_not_mind_pieces(void **state)
+TEST(does_not_mind_pieces)
 {
 	static const char text[] = "\r\nPUT /s/k HTTP/1.0\r\nA: b\r\nExpect: 100-continue\r\nContent-Length: 7\r\n\r\n";
 	const size_t len = sizeof(text) - 1;
@@ -157,7 +150,6 @@ static void does_not_mind_pieces(void **state)
 	size_t scanned = 0;
 	int status;
 
-	(void)state;
 	for (size_t n = 1; n < len; n++)
 		assert_int_equal(hvd_http_parse(text, n, MAX, &scanned, &req, &status), HVD_HTTP_MORE);
 	assert_int_equal(hvd_http_parse(text, len, MAX, &scanned, &req, &status), HVD_HTTP_DONE);
@@ -165,13 +157,12 @@ static void does_not_mind_pieces(void **state)
 	assert_int_equal(req.length, 7);
 }
 
-static void writes_heads(void **state)
+TEST(writes_heads)
 {
 	static const int all[] = {200, 400, 403, 404, 408, 411, 413, 414, 417, 431, 500, 501, 503, 505, 507, 299};
 	char out[HVD_HTTP_HEAD_ROOM + 1];
 	size_t n;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		assert_true(hvd_http_head(out, all[i], UINT64_MAX, HVD_HTTP_AFTER_KEEP_10) < HVD_HTTP_HEAD_ROOM);
 	n = hvd_http_head(out, 200, 1234567890, HVD_HTTP_AFTER_CLOSE);
@@ -182,14 +173,4 @@ static void writes_heads(void **state)
 	assert_string_equal(out, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parses_what_workers_send),  cmocka_unit_test(knows_who_stays),
-		cmocka_unit_test(leaves_paths_as_they_are),  cmocka_unit_test(splits_only_two_names),
-		cmocka_unit_test(refuses_what_is_malformed), cmocka_unit_test(refuses_long_heads),
-		cmocka_unit_test(does_not_mind_pieces),      cmocka_unit_test(writes_heads),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

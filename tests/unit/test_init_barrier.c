@@ -44,16 +44,12 @@ static int set_up(void **state)
 	return *state ? 0 : -1;
 }
 
-static int tear_down(void **state)
+TEARDOWN(tear_down, struct world, w)
 {
-	struct world *w = *state;
-
 	hvd_init_barrier_clear(&w->a);
 	hvd_init_barrier_clear(&w->a);
 	hvd_layout_clear(&w->layout);
 	hvd_host_table_clear(&w->table);
-	free(w);
-	return 0;
 }
 
 static const struct hvd_init_round *come(struct world *w, const char *from, uint32_t epoch, hvd_time now)
@@ -79,9 +75,8 @@ static void assert_missing(struct world *w, uint32_t epoch, const char *text)
 
 static const char *const two_each[] = {"[0,1]", "[2,3]", "[4,5]", "[6,7]"};
 
-static void all_come(void **state)
+TEST_IN(all_come, struct world *w)
 {
-	struct world *w = *state;
 	const struct hvd_init_round *all;
 
 	make(w, two_each, false);
@@ -116,10 +111,8 @@ static void assert_absent(struct world *w, int32_t host, const char *text)
 	free(absent);
 }
 
-static void those_of_a_host_that_are_missing(void **state)
+TEST_IN(those_of_a_host_that_are_missing, struct world *w)
 {
-	struct world *w = *state;
-
 	assert_absent(w, -1, NULL);
 	make(w, two_each, false);
 	assert_absent(w, -1, "ranks 0-7 on n[1-4] have not called init_process_group");
@@ -131,10 +124,8 @@ static void those_of_a_host_that_are_missing(void **state)
 	assert_absent(w, -1, "ranks 0, 1, 4-7 on n[1,3-4] have not called init_process_group");
 }
 
-static void those_that_are_missing(void **state)
+TEST_IN(those_that_are_missing, struct world *w)
 {
-	struct world *w = *state;
-
 	make(w, two_each, false);
 	come(w, "10.0.0.1", 0, 0);
 	assert_missing(w, 0, "ranks 2-7 on n[2-4], and 1 of ranks 0, 1 on n1 have not called init_process_group");
@@ -157,10 +148,8 @@ static void those_that_are_missing(void **state)
 	assert_missing(w, 0, "1 of ranks 6, 7 on n4 has not called init_process_group");
 }
 
-static void many_hosts_with_some_missing(void **state)
+TEST_IN(many_hosts_with_some_missing, struct world *w)
 {
-	struct world *w = *state;
-
 	make(w, (const char *const[]){"[0,4,8]", "[1,5,9]", "[2,6,10]", "[3,7,11]"}, false);
 	for (int h = 1; h <= 4; h++) {
 		char from[16];
@@ -176,20 +165,16 @@ static void many_hosts_with_some_missing(void **state)
 		       "not called init_process_group");
 }
 
-static void two_names_of_one_machine(void **state)
+TEST_IN(two_names_of_one_machine, struct world *w)
 {
-	struct world *w = *state;
-
 	make(w, two_each, true);
 	for (int i = 0; i < 3; i++)
 		come(w, "10.0.0.3", 0, 0);
 	assert_missing(w, 0, "ranks 0-3 on n[1-2], and 1 of ranks 4-7 on n[3-4] have not called init_process_group");
 }
 
-static void addresses_that_tell_nothing(void **state)
+TEST_IN(addresses_that_tell_nothing, struct world *w)
 {
-	struct world *w = *state;
-
 	make(w, two_each, false);
 	come(w, "172.17.0.1", 0, 0); /* everybody's */
 	come(w, "10.9.9.9", 0, 0);   /* nobody's */
@@ -205,10 +190,8 @@ static void addresses_that_tell_nothing(void **state)
 }
 
 /* All hosts are names of one machine, whose relays tell of loopback. */
-static void one_machine(void **state)
+TEST_IN(one_machine, struct world *w)
 {
-	struct world *w = *state;
-
 	make(w, two_each, false);
 	hvd_init_barrier_clear(&w->a);
 	for (int h = 1; h < 4; h++)
@@ -220,10 +203,8 @@ static void one_machine(void **state)
 	assert_non_null(come(w, "127.0.0.1", 0, 0));
 }
 
-static void warnings_become_rare(void **state)
+TEST_IN(warnings_become_rare, struct world *w)
 {
-	struct world *w = *state;
-
 	make(w, two_each, false);
 	come(w, "10.0.0.1", 0, 10 * SECOND);
 	come(w, "10.0.0.1", 0, 50 * SECOND);
@@ -236,10 +217,8 @@ static void warnings_become_rare(void **state)
 	assert_int_equal(hvd_init_barrier_next(&w->a, 0), 250 * SECOND);
 }
 
-static void only_the_first_generation_is_overdue(void **state)
+TEST_IN(only_the_first_generation_is_overdue, struct world *w)
 {
-	struct world *w = *state;
-
 	make(w, two_each, false);
 	come(w, "10.0.0.1", 0, 10 * SECOND);
 	assert_int_equal(hvd_init_barrier_next(&w->a, 5), 15 * SECOND);
@@ -256,10 +235,8 @@ static void only_the_first_generation_is_overdue(void **state)
 	assert_int_equal(hvd_init_barrier_next(&w->a, 5), INT64_MAX);
 }
 
-static void old_generations_are_forgotten(void **state)
+TEST_IN(old_generations_are_forgotten, struct world *w)
 {
-	struct world *w = *state;
-
 	make(w, two_each, false);
 	for (uint32_t g = 3; g < 3 + HVD_INIT_BARRIER_EPOCHS; g++)
 		come(w, "10.0.0.1", g, 0);
@@ -280,22 +257,4 @@ static void old_generations_are_forgotten(void **state)
 		assert_true(w->a.epochs[i - 1].number < w->a.epochs[i].number);
 }
 
-#define world(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		world(all_come),
-		world(those_that_are_missing),
-		world(those_of_a_host_that_are_missing),
-		world(many_hosts_with_some_missing),
-		world(two_names_of_one_machine),
-		world(addresses_that_tell_nothing),
-		world(one_machine),
-		world(warnings_become_rare),
-		world(only_the_first_generation_is_overdue),
-		world(old_generations_are_forgotten),
-	};
-
-	return cmocka_run_group_tests_name("init barrier", tests, NULL, NULL);
-}
+RUN_TESTS(.setup = set_up, .teardown = tear_down)

@@ -4,8 +4,6 @@
 
 #include "unit.h"
 
-#include <signal.h>
-
 struct world {
 	struct event_base *base;
 	struct hvd_launch_spec spec;
@@ -18,8 +16,6 @@ struct world {
 
 static void on_signal(int sig, void *arg)
 {
-	(void)sig;
-	(void)arg;
 	fail();
 }
 
@@ -45,11 +41,10 @@ static bool is_ending(void *arg)
 	return ((struct world *)arg)->ending;
 }
 
-static int setup(void **state)
+SETUP(setup, struct world, w)
 {
 	static const struct hvd_job_watch_ops ops = {on_signal, on_end, on_host_lost, is_ending};
 	static const struct hvd_log quiet = {.level = HVD_LOG_ERROR};
-	struct world *w = calloc(1, sizeof(*w));
 
 	w->base = event_base_new();
 	w->spec.requeue_on = 1U << HVD_REQUEUE_NODE | 1U << HVD_REQUEUE_HANG;
@@ -61,19 +56,13 @@ static int setup(void **state)
 								     .ops = &ops,
 								     .arg = w,
 								     .log = &quiet});
-	*state = w;
-	return 0;
 }
 
-static int teardown(void **state)
+TEARDOWN(teardown, struct world, w)
 {
-	struct world *w = *state;
-
 	hvd_job_watch_destroy(w->watch);
 	hvd_requeue_clear(&w->wish);
 	event_base_free(w->base);
-	free(w);
-	return 0;
 }
 
 static void gone(struct world *w, const char *host, enum hvd_errc code)
@@ -83,10 +72,8 @@ static void gone(struct world *w, const char *host, enum hvd_errc code)
 	hvd_job_watch_host_gone(w->watch, host, &why);
 }
 
-static void a_host_that_does_not_answer_is_lost_at_once(void **state)
+TEST_IN(a_host_that_does_not_answer_is_lost_at_once, struct world *w)
 {
-	struct world *w = *state;
-
 	gone(w, "n1", HVD_E_TIMEOUT);
 	assert_int_equal(w->lost, 1);
 	assert_string_equal(w->host, "n1");
@@ -96,9 +83,8 @@ static void a_host_that_does_not_answer_is_lost_at_once(void **state)
 }
 
 /* The others may follow: then the whole job is ending. */
-static void a_broken_connection_has_time(void **state)
+TEST_IN(a_broken_connection_has_time, struct world *w)
 {
-	struct world *w = *state;
 	int64_t at, before = hvd_wall_now();
 
 	gone(w, "n2", HVD_E_NET);
@@ -116,9 +102,8 @@ static void a_broken_connection_has_time(void **state)
 	assert_true(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_NODE));
 }
 
-static void and_is_lost_then(void **state)
+TEST_IN(and_is_lost_then, struct world *w)
 {
-	struct world *w = *state;
 	hvd_time began = hvd_now();
 
 	gone(w, "n2", HVD_E_NET);
@@ -128,9 +113,8 @@ static void and_is_lost_then(void **state)
 	assert_true(hvd_now() - began > INT64_C(2900000000));
 }
 
-static void a_watchdog_shows_that_the_host_is_up(void **state)
+TEST_IN(a_watchdog_shows_that_the_host_is_up, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_loss loss = {.of = HVD_LOSS_AGENT, .host = "n9", .status = SIGKILL};
 
 	gone(w, "n2", HVD_E_NET);
@@ -143,9 +127,8 @@ static void a_watchdog_shows_that_the_host_is_up(void **state)
 	assert_false(hvd_job_watch_settle(w->watch));
 }
 
-static void a_hang_ends_the_job(void **state)
+TEST_IN(a_hang_ends_the_job, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_stall stall = {.seconds = 60};
 
 	w->spec.hang_action = HVD_HANG_REPORT;
@@ -162,9 +145,8 @@ static void a_hang_ends_the_job(void **state)
 	assert_true(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_HANG));
 }
 
-static void nothing_counts_in_a_job_that_is_ending(void **state)
+TEST_IN(nothing_counts_in_a_job_that_is_ending, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_stall stall = {.seconds = 60};
 
 	w->ending = true;
@@ -176,11 +158,10 @@ static void nothing_counts_in_a_job_that_is_ending(void **state)
 	assert_int_equal(w->wish.reasons, 0);
 }
 
-static void what_the_user_reads(void **state)
+TEST(what_the_user_reads)
 {
 	struct hvd_err err = {0};
 
-	(void)state;
 	hvd_job_watch_lost_error(&err, "n1", ": the host does not answer", "ending the job", true);
 	assert_in(err.msg, "was lost: the host does not answer; ending the job");
 	assert_in(err.hint, "(sinfo -N -n n1)");
@@ -192,12 +173,9 @@ static void what_the_user_reads(void **state)
 	assert_in(err.hint, "(ping n1)");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 /* The job is kept away from its host when it is requeued, for whatever reason. */
-static void a_rank_that_cannot_be_killed(void **state)
+TEST_IN(a_rank_that_cannot_be_killed, struct world *w)
 {
-	struct world *w = *state;
 	const struct hvd_unkillable what = {.pid = 7, .state = 'D'}, left = {.pid = 8, .state = 'D', .left = true};
 
 	hvd_job_watch_unkillable(w->watch, &what, 3, "n2");
@@ -213,18 +191,4 @@ static void a_rank_that_cannot_be_killed(void **state)
 	assert_int_equal(w->wish.bad.n, 1);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		TEST(a_host_that_does_not_answer_is_lost_at_once),
-		TEST(a_broken_connection_has_time),
-		TEST(and_is_lost_then),
-		TEST(a_watchdog_shows_that_the_host_is_up),
-		TEST(a_hang_ends_the_job),
-		TEST(nothing_counts_in_a_job_that_is_ending),
-		TEST(a_rank_that_cannot_be_killed),
-		TEST(what_the_user_reads),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = setup, .teardown = teardown)

@@ -5,13 +5,9 @@
 #include "lib/base/size.h"
 #include "lib/job/join.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define SESSION "0123456789abcdef0123456789abcdef"
 
-static void addresses(void **state)
+TEST(addresses)
 {
 	static const char *const good[] = {
 		"10.0.0.1:5000/" SESSION,
@@ -21,7 +17,6 @@ static void addresses(void **state)
 	struct hvd_boot boot;
 	char text[HVD_JOIN_ADDRESS_MAX];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		memset(&boot, 0, sizeof(boot));
 		assert_int_equal(hvd_join_address_parse(good[i], &boot, NULL), 0);
@@ -33,7 +28,7 @@ static void addresses(void **state)
 	assert_int_equal(boot.n_addrs, 1);
 }
 
-static void no_addresses(void **state)
+TEST(no_addresses)
 {
 	static const char *const bad[] = {
 		"",
@@ -57,7 +52,6 @@ static void no_addresses(void **state)
 	struct hvd_boot boot;
 	struct hvd_err err;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		memset(&err, 0, sizeof(err));
 		if (hvd_join_address_parse(bad[i], &boot, &err) == 0)
@@ -75,12 +69,11 @@ static struct hvd_join_offer four_slots(void)
 	return o;
 }
 
-static void offers(void **state)
+TEST(offers)
 {
 	struct hvd_join_offer said = four_slots(), heard;
 	json_t *msg;
 
-	(void)state;
 	for (int index = -1; index <= 7; index += 8) {
 		said.index = index;
 		msg = hvd_join_offer(&said);
@@ -108,9 +101,8 @@ static enum hvd_errc read_with(const char *key, json_t *value)
 	return err.code;
 }
 
-static void limits_of_offers(void **state)
+TEST(limits_of_offers)
 {
-	(void)state;
 	assert_int_equal(read_with("index", NULL), HVD_OK);
 	assert_int_equal(read_with("slots", json_integer(HVD_MAX_HOST_RANKS)), HVD_OK);
 	assert_int_equal(read_with("slots", json_integer(HVD_MAX_HOST_RANKS + 1)), HVD_E_LIMIT);
@@ -128,7 +120,7 @@ static void limits_of_offers(void **state)
 	assert_int_equal(read_with("machine", NULL), HVD_E_PROTO);
 }
 
-static void command_lines(void **state)
+TEST(command_lines)
 {
 	char *words[] = {(char *)"--host=0:1:n1", (char *)"", (char *)"\xff\x01 'two\nlines'", NULL};
 	struct hvd_strv args = {0};
@@ -136,25 +128,22 @@ static void command_lines(void **state)
 	size_t n;
 	char *bytes = hvd_join_args(words, &n);
 
-	(void)state;
 	assert_int_equal(hvd_join_args_read(bytes, n, &args, NULL), 0);
 	assert_int_equal(args.n, 3);
 	for (size_t i = 0; i < 3; i++)
 		assert_string_equal(args.v[i], words[i]);
 	hvd_strv_free(&args);
 	assert_int_equal(hvd_join_args_read(bytes, n - 1, &args, &err), -1);
-	assert_int_equal(hvd_join_args_read(bytes, 0, &args, &err), -1);
-	assert_int_equal(err.code, HVD_E_PROTO);
+	assert_fails_with(hvd_join_args_read(bytes, 0, &args, &err), err, HVD_E_PROTO, "");
 	assert_int_equal(args.n, 0);
 	free(bytes);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
 	struct hvd_err said = {0}, heard;
 	json_t *msg;
 
-	(void)state;
 	hvd_err_set(&said, HVD_E_LIMIT, "so it is");
 	hvd_err_hint(&said, "do that");
 	msg = hvd_join_declined(&said);
@@ -168,12 +157,4 @@ static void refusals(void **state)
 	json_decref(msg);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(addresses),        cmocka_unit_test(no_addresses),  cmocka_unit_test(offers),
-		cmocka_unit_test(limits_of_offers), cmocka_unit_test(command_lines), cmocka_unit_test(refusals),
-	};
-
-	return cmocka_run_group_tests_name("join", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -6,10 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 static const char *const names[] = {
 	"JSM_NAMESPACE_RANK",
@@ -25,17 +23,15 @@ static const char *const names[] = {
 
 static int nothing_set(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		unsetenv(names[i]);
 	return 0;
 }
 
-static void place_is_taken_from_the_layout(void **state)
+TEST_WITH(place_is_taken_from_the_layout, nothing_set, NULL)
 {
 	struct hvd_taskinfo info;
 
-	(void)state;
 	setenv("JSM_NAMESPACE_RANK", "3", 1);
 	setenv("JSM_NAMESPACE_SIZE", "4", 1);
 	setenv("JSM_NAMESPACE_LOCAL_RANK", "0", 1);
@@ -57,7 +53,7 @@ static void place_is_taken_from_the_layout(void **state)
 	hvd_taskinfo_free(&info);
 }
 
-static void contradictions_are_said(void **state)
+TEST_WITH(contradictions_are_said, nothing_set, NULL)
 {
 	static const struct {
 		const char *name, *value, *said;
@@ -73,15 +69,13 @@ static void contradictions_are_said(void **state)
 	struct hvd_taskinfo info;
 	struct hvd_err err;
 
-	(void)state;
-	assert_int_equal(hvd_taskinfo_jsrun("a:1,b:2,c:1", &info, &err), -1);
-	assert_in(err.msg, "no variable of jsrun gives the rank of this process");
+	assert_fails(hvd_taskinfo_jsrun("a:1,b:2,c:1", &info, &err), err,
+		     "no variable of jsrun gives the rank of this process");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		nothing_set(NULL);
 		setenv("JSM_NAMESPACE_RANK", "1", 1);
 		setenv(bad[i].name, bad[i].value, 1);
-		assert_int_equal(hvd_taskinfo_jsrun("a:1,b:2,c:1", &info, &err), -1);
-		assert_in(err.msg, bad[i].said);
+		assert_fails(hvd_taskinfo_jsrun("a:1,b:2,c:1", &info, &err), err, bad[i].said);
 		assert_null(info.ranks);
 	}
 }
@@ -96,7 +90,7 @@ static void wait_gone(const char *path)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
-static void files_are_private_and_go_with_the_launch(void **state)
+TEST(files_are_private_and_go_with_the_launch)
 {
 	char *const envp[] = {(char[]){"PATH=/usr/bin:/bin"}, NULL};
 	struct hvd_scratch *scratch = hvd_scratch_create(envp, NULL);
@@ -105,7 +99,6 @@ static void files_are_private_and_go_with_the_launch(void **state)
 	struct stat st;
 	int fd;
 
-	(void)state;
 	assert_int_equal(stat(copy, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
 	fd = open(copy, O_RDONLY);
@@ -117,14 +110,13 @@ static void files_are_private_and_go_with_the_launch(void **state)
 	free(copy);
 }
 
-static void a_killed_launch_leaves_no_file(void **state)
+TEST(a_killed_launch_leaves_no_file)
 {
 	char *const envp[] = {(char[]){"PATH=/usr/bin:/bin"}, NULL};
 	char path[256] = "";
 	int fds[2];
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	pid = fork();
 	if (pid == 0) {
@@ -144,26 +136,14 @@ static void a_killed_launch_leaves_no_file(void **state)
 	close(fds[1]);
 }
 
-static void a_folder_that_cannot_be_made_is_said(void **state)
+TEST(a_folder_that_cannot_be_made_is_said)
 {
 	char *const envp[] = {(char[]){"TMPDIR=/nonexistent"}, NULL};
 	struct hvd_err err;
 
-	(void)state;
 	assert_null(hvd_scratch_create(envp, &err));
 	assert_in(err.msg, "/nonexistent/hvdrun-");
 	assert_in(err.hint, "TMPDIR");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(place_is_taken_from_the_layout, nothing_set),
-		cmocka_unit_test_setup(contradictions_are_said, nothing_set),
-		cmocka_unit_test(files_are_private_and_go_with_the_launch),
-		cmocka_unit_test(a_killed_launch_leaves_no_file),
-		cmocka_unit_test(a_folder_that_cannot_be_made_is_said),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

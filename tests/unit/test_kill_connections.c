@@ -12,11 +12,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #ifndef SYS_pidfd_getfd
 #define SYS_pidfd_getfd 438
@@ -169,39 +167,35 @@ static void the_right_ones_are_broken(int how, int family)
 		kill(pid, SIGKILL);
 }
 
-static void a_childs(void **state)
+TEST(a_childs)
 {
-	(void)state;
 	the_right_ones_are_broken(CHILD, AF_INET);
 }
 
-static void a_childs_over_ipv6(void **state)
+TEST(a_childs_over_ipv6)
 {
 	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	bool here = fd >= 0 && bind(fd, (struct sockaddr *)&in6, sizeof(in6)) == 0;
 
-	(void)state;
 	close(fd);
 	if (!here)
 		skip_because("there is no IPv6 here");
 	the_right_ones_are_broken(CHILD, AF_INET6);
 }
 
-static void a_grandchilds(void **state)
+TEST(a_grandchilds)
 {
-	(void)state;
 	the_right_ones_are_broken(GRANDCHILD, AF_INET);
 }
 
-static void an_adopted_ones(void **state)
+TEST(an_adopted_ones)
 {
-	(void)state;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	the_right_ones_are_broken(ORPHAN, AF_INET);
 }
 
-static void the_other_end_and_listeners_stay(void **state)
+TEST(the_other_end_and_listeners_stay)
 {
 	struct link mine, theirs;
 	struct hvd_portset at = {0};
@@ -210,7 +204,6 @@ static void the_other_end_and_listeners_stay(void **state)
 	socklen_t len = sizeof(ss);
 	int again;
 
-	(void)state;
 	make_link(&mine, AF_INET);
 	make_link(&theirs, AF_INET);
 	hold(CHILD);
@@ -237,7 +230,7 @@ static void the_other_end_and_listeners_stay(void **state)
 }
 
 /* A process into which this one may not look, as into one that has changed its user. */
-static void says_which_it_may_not_look_into(void **state)
+TEST(says_which_it_may_not_look_into)
 {
 	struct hvd_portset at = {0};
 	struct hvd_err err = {0};
@@ -246,7 +239,6 @@ static void says_which_it_may_not_look_into(void **state)
 	pid_t pid;
 	char c;
 
-	(void)state;
 	make_link(&link, AF_INET);
 	hvd_portset_add(&at, &link.addr, link.port);
 	assert_int_equal(pipe(ready), 0);
@@ -279,7 +271,7 @@ static void says_which_it_may_not_look_into(void **state)
 }
 
 /* A process that has ended belongs to root in /proc, but has no connections either. */
-static void says_nothing_of_one_that_has_ended(void **state)
+TEST(says_nothing_of_one_that_has_ended)
 {
 	struct hvd_portset at = {0};
 	struct hvd_err err = {0};
@@ -287,7 +279,6 @@ static void says_nothing_of_one_that_has_ended(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	pid = fork(); /* acts as hvd-agent, without root's rights */
 	if (pid == 0) {
 		if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
@@ -304,13 +295,12 @@ static void says_nothing_of_one_that_has_ended(void **state)
 	hvd_portset_clear(&at);
 }
 
-static void messages_are_answered(void **state)
+TEST(messages_are_answered)
 {
 	json_t *bad = json_pack("{s:s, s:{s:[i]}}", "t", "kill-connections", "at", "elsewhere", 1);
 	json_t *none = json_pack("{s:s, s:{s:[i]}}", "t", "kill-connections", "at", "192.0.2.1", 1);
 	json_t *answer = hvd_kill_connections_answer(bad);
 
-	(void)state;
 	assert_string_equal(json_string_value(json_object_get(answer, "t")), "kill-connections");
 	assert_in(json_string_value(json_object_get(answer, "why")), "\"elsewhere\" is not an address");
 	json_decref(answer);
@@ -326,7 +316,6 @@ static int end_children(void **state)
 {
 	pid_t pid;
 
-	(void)state;
 	hvd_kill_adopted();
 	pid = waitpid(-1, NULL, WNOHANG);
 	return pid == -1 && errno == ECHILD ? 0 : -1;
@@ -334,18 +323,7 @@ static int end_children(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(a_childs, end_children),
-		cmocka_unit_test_teardown(a_childs_over_ipv6, end_children),
-		cmocka_unit_test_teardown(a_grandchilds, end_children),
-		cmocka_unit_test_teardown(an_adopted_ones, end_children),
-		cmocka_unit_test_teardown(the_other_end_and_listeners_stay, end_children),
-		cmocka_unit_test_teardown(says_which_it_may_not_look_into, end_children),
-		cmocka_unit_test_teardown(says_nothing_of_one_that_has_ended, end_children),
-		cmocka_unit_test(messages_are_answered),
-	};
-
 	alarm(120); /* whatever happens */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	return cmocka_run_group_tests_name("kill_connections", tests, NULL, NULL);
+	return run_unit_tests((struct test_hooks){.teardown = end_children});
 }

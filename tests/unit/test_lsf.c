@@ -5,8 +5,6 @@
 #include "lsf/lsf.h"
 #include "unit.h"
 
-#include <unistd.h>
-
 #define WORDS(...) ((char **)(const char *[]){__VA_ARGS__, NULL})
 #define JOB        "LSB_JOBID=71"
 
@@ -14,13 +12,11 @@ static char dir[] = "/tmp/hvd-lsf.XXXXXX";
 
 static int set_up(void **state)
 {
-	(void)state;
 	return mkdtemp(dir) ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-	(void)state;
 	return remove_tree(dir);
 }
 
@@ -51,9 +47,8 @@ static void check(char **env, const struct hvd_alloc_lsf_opts *opts, const char 
 	hvd_lsf_clear(&facts);
 }
 
-static void a_job_is_told_from_what_it_leaves_behind(void **state)
+TEST(a_job_is_told_from_what_it_leaves_behind)
 {
-	(void)state;
 	assert_false(hvd_alloc_in_lsf(NULL));
 	assert_false(hvd_alloc_in_lsf(WORDS("PATH=/bin")));
 	assert_false(hvd_alloc_in_lsf(WORDS(JOB)));
@@ -66,7 +61,7 @@ static void a_job_is_told_from_what_it_leaves_behind(void **state)
 	assert_true(hvd_alloc_in_lsf(WORDS(JOB, "CSM_ALLOCATION_ID=3")));
 }
 
-static void lists_are_read_and_summed(void **state)
+TEST(lists_are_read_and_summed)
 {
 	static const struct {
 		const char *mcpu, *want;
@@ -90,7 +85,6 @@ static void lists_are_read_and_summed(void **state)
 	};
 	struct hvd_alloc a;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		int rc = hvd_lsf_parse_mcpu(&a, cases[i].mcpu, NULL);
 
@@ -105,12 +99,11 @@ static void lists_are_read_and_summed(void **state)
 	assert_int_equal(a.n_hosts, 0);
 }
 
-static void sources_come_in_their_order(void **state)
+TEST(sources_come_in_their_order)
 {
 	const char *good = file_var("LSB_DJOB_HOSTFILE", "/hosts", "f1\nf2\nf1\n");
 	const char *mcpu = "LSB_MCPU_HOSTS=m1 2 m2 2 ", *names = "LSB_HOSTS=n1 n2 n1";
 
-	(void)state;
 	check(WORDS(JOB, names, mcpu, good), NULL, "f1:2 f2:1", "LSF job 71: LSB_DJOB_HOSTFILE, a slot per task");
 	check(WORDS(JOB, names, mcpu), NULL, "m1:2 m2:2", "LSF job 71: LSB_MCPU_HOSTS");
 	check(WORDS(JOB, names), NULL, "n1:2 n2:1", "LSF job 71: LSB_HOSTS");
@@ -118,7 +111,7 @@ static void sources_come_in_their_order(void **state)
 }
 
 /* What is there and cannot be used is passed over, and a note says so. */
-static void a_bad_hostfile_is_passed_over(void **state)
+TEST(a_bad_hostfile_is_passed_over)
 {
 	const char *mcpu = "LSB_MCPU_HOSTS=m1 2", *missing = "LSB_DJOB_HOSTFILE=/nowhere/hosts";
 	const char *bad[] = {missing, "LSB_DJOB_HOSTFILE=/", file_var("LSB_DJOB_HOSTFILE", "/empty", " \n\n"),
@@ -130,7 +123,6 @@ static void a_bad_hostfile_is_passed_over(void **state)
 	struct hvd_lsf facts;
 	struct hvd_alloc a;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		assert_int_equal(hvd_alloc_from_lsf(&a, &facts, WORDS(JOB, bad[i], mcpu), NULL, &err), 0);
 		assert_string_equal(text_of(&a), "m1:2");
@@ -140,22 +132,19 @@ static void a_bad_hostfile_is_passed_over(void **state)
 		hvd_alloc_clear(&a);
 		hvd_lsf_clear(&facts);
 	}
-	assert_int_equal(hvd_alloc_from_lsf(&a, &facts, WORDS(JOB, missing), NULL, &err), -1);
-	assert_int_equal(err.code, HVD_E_NOENT);
-	assert_in(err.msg, "LSF names no host of job 71");
+	assert_fails_with(hvd_alloc_from_lsf(&a, &facts, WORDS(JOB, missing), NULL, &err), err, HVD_E_NOENT,
+			  "LSF names no host of job 71");
 	assert_in(err.hint, "LSB_DJOB_HOSTFILE cannot be used");
 	assert_int_equal(a.n_hosts, 0);
 	assert_int_equal(facts.notes.n, 0);
 }
 
-static void no_job_and_a_task_of_jsrun_are_refused(void **state)
+TEST(no_job_and_a_task_of_jsrun_are_refused)
 {
 	struct hvd_err err = {0};
 	struct hvd_alloc a;
 
-	(void)state;
-	assert_int_equal(hvd_alloc_from_lsf(&a, NULL, WORDS(JOB), NULL, &err), -1);
-	assert_int_equal(err.code, HVD_E_NOENT);
+	assert_fails_with(hvd_alloc_from_lsf(&a, NULL, WORDS(JOB), NULL, &err), err, HVD_E_NOENT, "");
 	assert_int_equal(hvd_alloc_from_lsf(&a, NULL, WORDS(JOB, "LSB_HOSTS=a", "JSM_NAMESPACE_RANK=3"), NULL, &err),
 			 -1);
 	assert_int_equal(err.code, HVD_E_USAGE);
@@ -165,13 +154,12 @@ static void no_job_and_a_task_of_jsrun_are_refused(void **state)
 	assert_false(hvd_lsf_in_jsrun(WORDS("JSM_NAMESPACE_RANK=")));
 }
 
-static void slots_are_gpus_where_they_are_known(void **state)
+TEST(slots_are_gpus_where_they_are_known)
 {
 	const struct hvd_alloc_lsf_opts each = {.slots_per_host = 3}, too_many = {.slots_per_host = HVD_MAX_RANKS};
 	const char *even = "LSB_MCPU_HOSTS=a 40 b 40", *uneven = "LSB_MCPU_HOSTS=a 4 b 2";
 	struct hvd_alloc a;
 
-	(void)state;
 	check(WORDS(JOB, even, "CUDA_VISIBLE_DEVICES=0,1,2,3"), NULL, "a:4 b:4", "GPUs in the environment");
 	check(WORDS(JOB, even, "CUDA_VISIBLE_DEVICES=GPU-8a,MIG-7b"), NULL, "a:2 b:2", "GPUs");
 	check(WORDS(JOB, even, "ROCR_VISIBLE_DEVICES=0"), NULL, "a:1 b:1", "GPUs");
@@ -189,14 +177,13 @@ static void slots_are_gpus_where_they_are_known(void **state)
 	assert_int_equal(hvd_alloc_from_lsf(&a, NULL, WORDS(JOB, uneven), &too_many, NULL), -1);
 }
 
-static void the_launch_node_is_left_out_where_there_is_one(void **state)
+TEST(the_launch_node_is_left_out_where_there_is_one)
 {
 	const struct hvd_alloc_lsf_opts jsrun = {.jsrun = true};
 	const char *summit = "LSB_MCPU_HOSTS=batch1 1 a 42 b 42";
 	struct hvd_lsf facts;
 	struct hvd_alloc a;
 
-	(void)state;
 	/* on plain LSF the first host is a compute host like the others */
 	check(WORDS(JOB, summit), NULL, "batch1:1 a:42 b:42", "LSB_MCPU_HOSTS");
 	assert_int_equal(hvd_alloc_from_lsf(&a, &facts, WORDS(JOB, summit), &jsrun, NULL), 0);
@@ -213,7 +200,7 @@ static void the_launch_node_is_left_out_where_there_is_one(void **state)
 	check(WORDS(JOB, "LSB_HOSTS=a b a"), &jsrun, "a:2 b:1", "");
 }
 
-static void the_affinity_file_is_read(void **state)
+TEST(the_affinity_file_is_read)
 {
 	const char *file =
 		file_var("LSB_AFFINITY_HOSTFILE", "/aff", "a 0,1,2,3\nlaunch 0\nb 4-6,12 0 2\na 8,9 1 2\n\n");
@@ -224,7 +211,6 @@ static void the_affinity_file_is_read(void **state)
 	struct hvd_lsf facts;
 	struct hvd_alloc a;
 
-	(void)state;
 	assert_int_equal(hvd_alloc_from_lsf(&a, &facts, WORDS(JOB, mcpu, file), NULL, NULL), 0);
 	assert_int_equal(facts.hosts[0].cpus.n, 1);
 	assert_string_equal(facts.hosts[0].cpus.v[0], "4,5,6,12");
@@ -251,12 +237,11 @@ static void the_affinity_file_is_read(void **state)
 }
 
 /* Every task's CPUs go to one rank, in order, and ranks differ by a task at most. */
-static void ranks_get_the_cpus_of_tasks(void **state)
+TEST(ranks_get_the_cpus_of_tasks)
 {
 	struct hvd_lsf_host host = {0};
 	char *text;
 
-	(void)state;
 	assert_null(hvd_lsf_cpus(&host, 1));
 	for (int tasks = 1; tasks <= 12; tasks++) {
 		hvd_strv_addf(&host.cpus, "%d", tasks - 1);
@@ -287,22 +272,17 @@ static void ranks_get_the_cpus_of_tasks(void **state)
 	hvd_strv_free(&host.cpus);
 	hvd_strv_add(&host.cpus, "0,1");
 	hvd_strv_add(&host.cpus, "4,5");
-	text = hvd_lsf_cpus(&host, 2);
-	assert_string_equal(text, "0,1:4,5");
-	free(text);
-	text = hvd_lsf_cpus(&host, 1);
-	assert_string_equal(text, "0,1,4,5");
-	free(text);
+	assert_text(hvd_lsf_cpus(&host, 2), "0,1:4,5");
+	assert_text(hvd_lsf_cpus(&host, 1), "0,1,4,5");
 	hvd_strv_free(&host.cpus);
 }
 
-static void a_thousand_hosts_are_read(void **state)
+TEST(a_thousand_hosts_are_read)
 {
 	size_t len = 0, room = 64000;
 	char *var = malloc(room);
 	struct hvd_alloc a;
 
-	(void)state;
 	len += (size_t)snprintf(var, room, "LSB_MCPU_HOSTS=");
 	for (int round = 0; round < 2; round++)
 		for (int i = 0; i < 1000; i++)
@@ -322,13 +302,12 @@ static void a_thousand_hosts_are_read(void **state)
 	free(var);
 }
 
-static void facts_follow_the_hosts_that_are_used(void **state)
+TEST(facts_follow_the_hosts_that_are_used)
 {
 	const char *file = file_var("LSB_AFFINITY_HOSTFILE", "/sel", "a 0\nb 1\nc 2\n");
 	struct hvd_alloc all, some;
 	struct hvd_lsf facts;
 
-	(void)state;
 	assert_int_equal(hvd_alloc_from_lsf(&all, &facts, WORDS(JOB, "LSB_MCPU_HOSTS=a 1 b 2 c 3", file), NULL, NULL),
 			 0);
 	assert_int_equal(hvd_alloc_from_hosts(&some, "c:3,a:1", 0, NULL), 0);
@@ -343,21 +322,4 @@ static void facts_follow_the_hosts_that_are_used(void **state)
 	hvd_lsf_clear(&facts);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_job_is_told_from_what_it_leaves_behind),
-		cmocka_unit_test(lists_are_read_and_summed),
-		cmocka_unit_test(sources_come_in_their_order),
-		cmocka_unit_test(a_bad_hostfile_is_passed_over),
-		cmocka_unit_test(no_job_and_a_task_of_jsrun_are_refused),
-		cmocka_unit_test(slots_are_gpus_where_they_are_known),
-		cmocka_unit_test(the_launch_node_is_left_out_where_there_is_one),
-		cmocka_unit_test(the_affinity_file_is_read),
-		cmocka_unit_test(ranks_get_the_cpus_of_tasks),
-		cmocka_unit_test(a_thousand_hosts_are_read),
-		cmocka_unit_test(facts_follow_the_hosts_that_are_used),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS(.group_setup = set_up, .group_teardown = tear_down)

@@ -6,10 +6,7 @@
 
 #include "unit.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-static void knows_versions(void **state)
+TEST(knows_versions)
 {
 	static const struct {
 		const char *text;
@@ -31,7 +28,6 @@ static void knows_versions(void **state)
 		{"", -1},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_int_equal(hvd_mpi_from_version(cases[i].text), cases[i].mpi);
 }
@@ -60,12 +56,11 @@ static int detect(const char *script, double seconds, enum hvd_mpi *mpi, struct 
 	return rc;
 }
 
-static void asks_for_the_version(void **state)
+TEST(asks_for_the_version)
 {
 	struct hvd_err err;
 	enum hvd_mpi mpi = HVD_MPI_OPEN;
 
-	(void)state;
 	assert_int_equal(detect("[ \"$*\" = --version ] && echo 'IBM Spectrum MPI'", 20, &mpi, &err), 0);
 	assert_int_equal(mpi, HVD_MPI_SPECTRUM);
 	assert_int_equal(detect("echo; echo 'Intel(R) MPI'", 20, &mpi, &err), 0);
@@ -76,18 +71,12 @@ static void asks_for_the_version(void **state)
 		0);
 	assert_int_equal(mpi, HVD_MPI_MPICH);
 
-	assert_int_equal(detect(NULL, 20, &mpi, &err), -1);
-	assert_in(err.msg, "mpirun");
+	assert_fails(detect(NULL, 20, &mpi, &err), err, "mpirun");
 	assert_in(err.hint, "leave --mpi out");
-	assert_int_equal(detect("echo MVAPICH 2", 20, &mpi, &err), -1);
-	assert_int_equal(err.code, HVD_E_USAGE);
-	assert_in(err.msg, "MVAPICH 2");
-	assert_int_equal(detect("echo Open MPI; exit 3", 20, &mpi, &err), -1);
-	assert_in(err.msg, "exit code 3");
-	assert_int_equal(detect("exec /bin/sleep 60 >&-", 0.2, &mpi, &err), -1);
-	assert_int_equal(err.code, HVD_E_TIMEOUT);
-	assert_int_equal(detect("exec /bin/sleep 60", 0.2, &mpi, &err), -1);
-	assert_int_equal(err.code, HVD_E_TIMEOUT);
+	assert_fails_with(detect("echo MVAPICH 2", 20, &mpi, &err), err, HVD_E_USAGE, "MVAPICH 2");
+	assert_fails(detect("echo Open MPI; exit 3", 20, &mpi, &err), err, "exit code 3");
+	assert_fails_with(detect("exec /bin/sleep 60 >&-", 0.2, &mpi, &err), err, HVD_E_TIMEOUT, "");
+	assert_fails_with(detect("exec /bin/sleep 60", 0.2, &mpi, &err), err, HVD_E_TIMEOUT, "");
 }
 
 /* ---- command lines ---- */
@@ -118,12 +107,9 @@ static void clear(struct given *g)
 static void line(enum hvd_mpi mpi, struct given *g, const char *want)
 {
 	struct hvd_strv argv = {0};
-	char *text;
 
 	assert_int_equal(hvd_mpi_args(mpi, &g->job, &argv, NULL), 0);
-	text = hvd_shell_join(argv.v);
-	assert_string_equal(text, want);
-	free(text);
+	assert_text(hvd_shell_join(argv.v), want);
 	hvd_strv_free(&argv);
 }
 
@@ -132,9 +118,7 @@ static void refused(enum hvd_mpi mpi, struct given *g, const char *why)
 	struct hvd_strv argv = {0};
 	struct hvd_err err = {0};
 
-	assert_int_equal(hvd_mpi_args(mpi, &g->job, &argv, &err), -1);
-	assert_int_equal(err.code, HVD_E_USAGE);
-	assert_in(err.msg, why);
+	assert_fails_with(hvd_mpi_args(mpi, &g->job, &argv, &err), err, HVD_E_USAGE, why);
 	assert_true(err.hint[0]);
 	hvd_strv_free(&argv);
 }
@@ -145,11 +129,10 @@ static void refused(enum hvd_mpi mpi, struct given *g, const char *why)
 #define PRRTE_HEAD(output) "--allow-run-as-root --output " output " -np 4 -H a:2,b:2 "
 #define PRRTE_MCA          "--bind-to none --map-by slot --mca pml ob1 --mca btl ^openib "
 
-static void open_mpi(void **state)
+TEST(open_mpi)
 {
 	struct given g;
 
-	(void)state;
 	give(&g, "a:2,b:2");
 	line(HVD_MPI_OPEN, &g, OPEN_HEAD OPEN_MCA "-x HOME -x PATH");
 	g.job.timestamps = g.job.keep_going = g.job.tcp = true;
@@ -183,11 +166,10 @@ static void open_mpi(void **state)
 }
 
 /* From release 5 on: prterun(1). */
-static void open_mpi_by_prrte(void **state)
+TEST(open_mpi_by_prrte)
 {
 	struct given g;
 
-	(void)state;
 	give(&g, "a:2,b:2");
 	line(HVD_MPI_PRRTE, &g, PRRTE_HEAD("tag") PRRTE_MCA "-x HOME -x PATH");
 	g.job.timestamps = g.job.keep_going = g.job.tcp = true;
@@ -215,13 +197,12 @@ static void open_mpi_by_prrte(void **state)
 	assert_true(hvd_mpi_keeps_output(HVD_MPI_OPEN));
 }
 
-static void many_hosts(void **state)
+TEST(many_hosts)
 {
 	struct given g = {0};
 	struct hvd_strv argv = {0};
 	char *text;
 
-	(void)state;
 	give(&g, "h0");
 	for (int n = 1; n <= 64; n++) {
 		char name[8];
@@ -244,11 +225,10 @@ static void many_hosts(void **state)
 	clear(&g);
 }
 
-static void spectrum(void **state)
+TEST(spectrum)
 {
 	struct given g;
 
-	(void)state;
 	give(&g, "a:2,b:2");
 	line(HVD_MPI_SPECTRUM, &g, OPEN_HEAD "-bind-to socket -map-by socket -rank-by core -x HOME -x PATH");
 	g.job.tcp = true;
@@ -256,11 +236,10 @@ static void spectrum(void **state)
 	clear(&g);
 }
 
-static void hydra(void **state)
+TEST(hydra)
 {
 	struct given g;
 
-	(void)state;
 	give(&g, "a:2,b:2");
 	line(HVD_MPI_MPICH, &g, "-l -np 4 -ppn 2 -hosts a,b -bind-to none -map-by slot");
 	line(HVD_MPI_INTEL, &g, "-l -np 4 -ppn 2 -hosts a,b");
@@ -295,19 +274,13 @@ static void hydra(void **state)
 	clear(&g);
 }
 
-static void addresses_as_hosts(void **state)
+TEST(addresses_as_hosts)
 {
 	struct given g;
-	char *text;
 
-	(void)state;
 	give(&g, "[fd00::1]:2,10.0.0.1:1");
-	text = hvd_mpi_hosts(&g.hosts, true);
-	assert_string_equal(text, "[fd00::1]:2,10.0.0.1:1");
-	free(text);
-	text = hvd_mpi_hosts(&g.hosts, false);
-	assert_string_equal(text, "fd00::1,10.0.0.1");
-	free(text);
+	assert_text(hvd_mpi_hosts(&g.hosts, true), "[fd00::1]:2,10.0.0.1:1");
+	assert_text(hvd_mpi_hosts(&g.hosts, false), "fd00::1,10.0.0.1");
 	clear(&g);
 }
 
@@ -325,7 +298,6 @@ static const char *const names[] = {"OMPI_COMM_WORLD_RANK",
 
 static int no_mpi(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		unsetenv(names[i]);
 	return 0;
@@ -349,9 +321,8 @@ static void is_rank_4(void)
 	hvd_taskinfo_free(&info);
 }
 
-static void finds_its_place(void **state)
+TEST_WITH(finds_its_place, no_mpi, no_mpi)
 {
-	(void)state;
 	setenv("PMIX_RANK", "4", 1);
 	is_rank_4();
 	setenv("PMI_RANK", "4", 1);
@@ -378,11 +349,10 @@ static void misplaced(const char *hosts, const char *why)
 	assert_in(err.msg, why);
 }
 
-static void refuses_another_place(void **state)
+TEST_WITH(refuses_another_place, no_mpi, no_mpi)
 {
 	char own[256] = "", hosts[300];
 
-	(void)state;
 	misplaced("a:3,b:2,c:1", "no variable of an MPI gives the rank");
 	setenv("OMPI_COMM_WORLD_RANK", "4", 1);
 	setenv("OMPI_COMM_WORLD_LOCAL_RANK", "0", 1);
@@ -411,7 +381,7 @@ static void refuses_another_place(void **state)
 
 /* ---- what ranks are told ---- */
 
-static void tells_mpi_ranks(void **state)
+TEST(tells_mpi_ranks)
 {
 	struct hvd_rank_slot slot = {.size = 4};
 	struct hvd_emit in = {.frameworks = HVD_FW_HOROVOD,
@@ -420,10 +390,9 @@ static void tells_mpi_ranks(void **state)
 			      .hostname = "a",
 			      .iface = "ib0",
 			      .ifaces = "ib0,eth0"};
-	char *theirs[] = {(char *)"OMPI_MCA_btl_tcp_if_exclude=lo", NULL}, *name;
+	char *theirs[] = {(char *)"OMPI_MCA_btl_tcp_if_exclude=lo", NULL};
 	struct hvd_strv env = {0};
 
-	(void)state;
 	hvd_emit_all(&in, &env);
 	assert_string_equal(hvd_env_get(&env, "HOROVOD_CONTROLLER"), "mpi");
 	assert_string_equal(hvd_env_get(&env, "HOROVOD_GLOO_IFACE"), "ib0");
@@ -438,31 +407,10 @@ static void tells_mpi_ranks(void **state)
 	assert_null(hvd_env_get(&env, "OMPI_MCA_btl_tcp_if_include?OMPI_MCA_btl_tcp_if_exclude"));
 	hvd_strv_free(&env);
 
-	name = hvd_emit_name("A?B", NULL);
-	assert_string_equal(name, "A");
-	free(name);
-	name = hvd_emit_name("OMPI_MCA_btl", theirs);
-	assert_string_equal(name, "OMPI_MCA_btl");
-	free(name);
+	assert_text(hvd_emit_name("A?B", NULL), "A");
+	assert_text(hvd_emit_name("OMPI_MCA_btl", theirs), "OMPI_MCA_btl");
 	assert_null(hvd_emit_name("OMPI_MCA_btl_tcp_if_include?OMPI_MCA_btl_tcp_if_exclude", theirs));
 	assert_null(hvd_emit_name("OMPI_MCA_btl_tcp_if_exclude?X", theirs));
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(knows_versions),
-		cmocka_unit_test(asks_for_the_version),
-		cmocka_unit_test(open_mpi),
-		cmocka_unit_test(open_mpi_by_prrte),
-		cmocka_unit_test(many_hosts),
-		cmocka_unit_test(spectrum),
-		cmocka_unit_test(hydra),
-		cmocka_unit_test(addresses_as_hosts),
-		cmocka_unit_test_setup_teardown(finds_its_place, no_mpi, no_mpi),
-		cmocka_unit_test_setup_teardown(refuses_another_place, no_mpi, no_mpi),
-		cmocka_unit_test(tells_mpi_ranks),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

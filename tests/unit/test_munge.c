@@ -11,7 +11,6 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #if __has_include(<munge.h>)
 #include <munge.h>
@@ -28,52 +27,64 @@ _Static_assert((int)HVD_MUNGE_OPT_SOCKET == (int)MUNGE_OPT_SOCKET, "");
 _Static_assert((int)HVD_MUNGE_OPT_UID_RESTRICTION == (int)MUNGE_OPT_UID_RESTRICTION, "");
 #endif
 
-static void not_installed(void **state)
+/* A key file needs no munge; nor is the library loaded for one. The tests after this one load it. */
+TEST(a_key_loads_nothing)
+{
+	struct hvd_identity id = {.kind = HVD_ID_KEY};
+	unsigned char nonce[HVD_NONCE_LEN] = {0};
+	struct hvd_context to = hvd_context_of("session", nonce, nonce);
+	char line[512], *cred = hvd_id_prove(&id, &to, NULL);
+	FILE *maps = fopen("/proc/self/maps", "r");
+
+	assert_int_equal(hvd_id_check(&id, &to, cred, NULL), 0);
+	free(cred);
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		assert_null(strstr(line, "libmunge"));
+	fclose(maps);
+}
+
+TEST(not_installed)
 {
 	struct hvd_munge munge = {.ctx_create = (void *(*)(void))abort};
 	struct hvd_err err = {0};
 
-	(void)state;
-	assert_int_equal(hvd_munge_load(&munge, "libmunge-of-nowhere.so.9", &err), -1);
-	assert_int_equal(err.code, HVD_E_SYS);
-	assert_in(err.msg, "cannot load munge's library: libmunge-of-nowhere.so.9: ");
+	assert_fails_with(hvd_munge_load(&munge, "libmunge-of-nowhere.so.9", &err), err, HVD_E_SYS,
+			  "cannot load munge's library: libmunge-of-nowhere.so.9: ");
 	assert_in(err.hint, "--key-file=FILE");
 	assert_in(err.hint, "--hvd-key-file=FILE");
 	assert_null(munge.ctx_create);
 }
 
-static void another_library(void **state)
+TEST(another_library)
 {
 	struct hvd_munge munge;
 	struct hvd_err err = {0};
 
-	(void)state;
 	assert_int_equal(hvd_munge_load(&munge, "libc.so.6", &err), -1);
 	assert_string_equal(err.msg, "libc.so.6 is not munge's library: it lacks functions");
 	assert_in(err.hint, "--key-file=FILE");
 	assert_null(munge.encode);
 }
 
-static void no_daemon(void **state)
+TEST(no_daemon)
 {
 	struct hvd_err err = {0};
 
-	(void)state;
 	if (hvd_munge_load(&(struct hvd_munge){0}, NULL, NULL) != 0)
 		skip_because("libmunge is not installed");
-	assert_int_equal(hvd_munge_here("/nonexistent/munge.socket", &err), -1);
-	assert_in(err.msg, "munge does not run on this host: no socket /nonexistent/munge.socket");
+	assert_fails(hvd_munge_here("/nonexistent/munge.socket", &err), err,
+		     "munge does not run on this host: no socket /nonexistent/munge.socket");
 	assert_in(err.hint, "--key-file=FILE");
 	assert_int_equal(hvd_munge_here("/dev/null", &err), 0);
 }
 
-static void a_daemon_that_was_killed(void **state)
+TEST(a_daemon_that_was_killed)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	char dir[] = "/tmp/hvd-test-munge.XXXXXX";
 	int fd;
 
-	(void)state;
 	if (hvd_munge_load(&(struct hvd_munge){0}, NULL, NULL) != 0)
 		skip_because("libmunge is not installed");
 	assert_non_null(mkdtemp(dir));
@@ -91,31 +102,12 @@ static void a_daemon_that_was_killed(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
-/* A key file needs no munge; nor is the library loaded for one. */
-static void a_key_loads_nothing(void **state)
-{
-	struct hvd_identity id = {.kind = HVD_ID_KEY};
-	unsigned char nonce[HVD_NONCE_LEN] = {0};
-	struct hvd_context to = hvd_context_of("session", nonce, nonce);
-	char line[512], *cred = hvd_id_prove(&id, &to, NULL);
-	FILE *maps = fopen("/proc/self/maps", "r");
-
-	(void)state;
-	assert_int_equal(hvd_id_check(&id, &to, cred, NULL), 0);
-	free(cred);
-	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps))
-		assert_null(strstr(line, "libmunge"));
-	fclose(maps);
-}
-
-static void a_key_in_memory_is_read_again(void **state)
+TEST(a_key_in_memory_is_read_again)
 {
 	struct hvd_key key, got;
 	struct hvd_err err = {0};
 	int fd;
 
-	(void)state;
 	assert_int_equal(hvd_random(&key, sizeof(key), &err), 0);
 	fd = hvd_key_memfd(&key, &err);
 	assert_true(fd >= 0);
@@ -127,16 +119,4 @@ static void a_key_in_memory_is_read_again(void **state)
 	close(fd);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_key_loads_nothing), /* first: the others load the library */
-		cmocka_unit_test(not_installed),
-		cmocka_unit_test(another_library),
-		cmocka_unit_test(no_daemon),
-		cmocka_unit_test(a_daemon_that_was_killed),
-		cmocka_unit_test(a_key_in_memory_is_read_again),
-	};
-
-	return cmocka_run_group_tests_name("munge's library", tests, NULL, NULL);
-}
+RUN_TESTS()

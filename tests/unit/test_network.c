@@ -86,9 +86,34 @@ static struct hvd_networks solve(struct graph *g)
 	return nets;
 }
 
+static struct hvd_networks solve_to(struct graph *g, int n)
+{
+	struct hvd_networks nets = solve(g);
+
+	assert_int_equal(nets.n, n);
+	return nets;
+}
+
 static char *explain(const struct graph *g, const struct hvd_networks *nets)
 {
 	return hvd_networks_explain(g->nodes, g->n, g->edges, g->n_edges, nets);
+}
+
+/* The reasons for what is no network have this part, or are this text. */
+static void explains(const struct graph *g, const struct hvd_networks *nets, const char *part)
+{
+	char *why = explain(g, nets);
+
+	assert_in(why, part);
+	free(why);
+}
+
+static void explains_only(const struct graph *g, const struct hvd_networks *nets, const char *text)
+{
+	char *why = explain(g, nets);
+
+	assert_string_equal(why, text);
+	free(why);
 }
 
 /* ---- neighbours ---- */
@@ -104,12 +129,11 @@ static bool is_neighbour(uint32_t i, uint32_t k, uint32_t n)
 	return false;
 }
 
-static void neighbours(void **state)
+TEST(neighbours)
 {
 	static const uint32_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 31, 100, 1023, 65536};
 	uint32_t to[HVD_MAX_NEIGHBOURS];
 
-	(void)state;
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		uint32_t n = sizes[s];
 
@@ -131,27 +155,22 @@ static void neighbours(void **state)
 
 /* ---- examples ---- */
 
-static void one_network(void **state)
+TEST(one_network)
 {
 	static const int ifs[HOSTS] = {0};
 	struct hvd_networks nets;
 	struct graph g;
-	char *why;
 
-	(void)state;
 	for (uint32_t n = 2; n <= HOSTS; n++) {
 		graph_init(&g, n);
 		for (uint32_t h = 0; h < n; h++)
 			plug(&g, h, "eth0", 5 + h, "10.0.0.1");
 		segment(&g, ifs, 4);
-		nets = solve(&g);
-		assert_int_equal(nets.n, 1);
+		nets = solve_to(&g, 1);
 		assert_int_equal(nets.v[0].family, 4);
 		assert_int_equal(nets.v[0].ranking, 5 + n - 1); /* as good as its worst member */
 		assert_int_equal(nets.v[0].rtt_us, 100);
-		why = explain(&g, &nets);
-		assert_string_equal(why, "");
-		free(why);
+		explains_only(&g, &nets, "");
 		hvd_networks_clear(&nets);
 	}
 	hvd_networks_clear(&nets);
@@ -159,14 +178,12 @@ static void one_network(void **state)
 }
 
 /* docker0 has the same address on every host, and each finds itself there. */
-static void equal_docker_addresses(void **state)
+TEST(equal_docker_addresses)
 {
 	static const int eth[HOSTS] = {0};
 	struct hvd_networks nets;
 	struct graph g;
-	char *why;
 
-	(void)state;
 	graph_init(&g, 3);
 	for (uint32_t h = 0; h < 3; h++) {
 		plug(&g, h, "eth0", 10, "10.0.0.1");
@@ -176,25 +193,21 @@ static void equal_docker_addresses(void **state)
 	for (uint32_t h = 0; h < 3; h++)
 		for (uint32_t d = 1; d < 3; d++)
 			edge(&g, h, HVD_NO_IFACE, (h + d) % 3, 1, 4, HVD_REACH_DUPLICATE);
-	nets = solve(&g);
-	assert_int_equal(nets.n, 1);
+	nets = solve_to(&g, 1);
 	assert_int_equal(nets.v[0].iface[0], 0);
-	why = explain(&g, &nets);
-	assert_in(why, "docker0: h");
-	assert_in(why, "(172.17.0.1)");
-	assert_in(why, "same address");
-	free(why);
+	explains(&g, &nets, "docker0: h");
+	explains(&g, &nets, "(172.17.0.1)");
+	explains(&g, &nets, "same address");
 	hvd_networks_clear(&nets);
 }
 
-static void names_differ_from_host_to_host(void **state)
+TEST(names_differ_from_host_to_host)
 {
 	static const char *const names[] = {"eth0", "ens3", "enp1s0f0"};
 	static const int ifs[HOSTS] = {0, 1, 0};
 	struct hvd_networks nets;
 	struct graph g;
 
-	(void)state;
 	graph_init(&g, 3);
 	for (uint32_t h = 0; h < 3; h++) {
 		if (ifs[h])
@@ -202,23 +215,20 @@ static void names_differ_from_host_to_host(void **state)
 		plug(&g, h, names[h], 10, "10.0.0.1");
 	}
 	segment(&g, ifs, 4);
-	nets = solve(&g);
-	assert_int_equal(nets.n, 1);
+	nets = solve_to(&g, 1);
 	for (uint32_t h = 0; h < 3; h++)
 		assert_int_equal(nets.v[0].iface[h], ifs[h]);
 	hvd_networks_clear(&nets);
 }
 
 /* Any single attempt that fails, in one direction only, ends the network. */
-static void one_way_edges(void **state)
+TEST(one_way_edges)
 {
 	static const int ifs[HOSTS] = {0};
 	struct hvd_networks nets;
 	struct graph g;
 	size_t n_edges;
-	char *why;
 
-	(void)state;
 	graph_init(&g, 5);
 	for (uint32_t h = 0; h < 5; h++)
 		plug(&g, h, "eth0", 10, "10.0.0.1");
@@ -233,28 +243,20 @@ static void one_way_edges(void **state)
 				bad.nodes[h].ifaces = bad.ifaces[h];
 				bad.ifaces[h][0].addrs = bad.addrs[h][0];
 			}
-			nets = solve(&bad);
-			assert_int_equal(nets.n, 0);
-			why = explain(&bad, &nets);
-			assert_in(why, hvd_reach_text((enum hvd_reach)result));
-			free(why);
+			nets = solve_to(&bad, 0);
+			explains(&bad, &nets, hvd_reach_text((enum hvd_reach)result));
 		}
 	/* … and so does one that never was made. */
 	g.edges[3] = g.edges[--g.n_edges];
-	nets = solve(&g);
-	assert_int_equal(nets.n, 0);
-	why = explain(&g, &nets);
-	assert_in(why, "eth0: does not connect all hosts");
-	free(why);
+	nets = solve_to(&g, 0);
+	explains(&g, &nets, "eth0: does not connect all hosts");
 }
 
-static void an_interface_that_one_host_lacks(void **state)
+TEST(an_interface_that_one_host_lacks)
 {
 	struct hvd_networks nets;
 	struct graph g;
-	char *why;
 
-	(void)state;
 	graph_init(&g, 4);
 	for (uint32_t h = 0; h < 4; h++)
 		if (h != 2)
@@ -264,40 +266,33 @@ static void an_interface_that_one_host_lacks(void **state)
 		for (uint32_t k = 0; k < 4; k++)
 			if (h != k && h != 2 && k != 2)
 				edge(&g, h, 0, k, 0, 4, HVD_REACH_OK);
-	nets = solve(&g);
-	assert_int_equal(nets.n, 0);
-	why = explain(&g, &nets);
-	assert_in(why, "ib0: not usable on h2");
-	assert_in(why, "on h2 not checked: ib0 (is down)");
-	free(why);
+	nets = solve_to(&g, 0);
+	explains(&g, &nets, "ib0: not usable on h2");
+	explains(&g, &nets, "on h2 not checked: ib0 (is down)");
 }
 
-static void ipv6_only(void **state)
+TEST(ipv6_only)
 {
 	static const int ifs[HOSTS] = {0};
 	struct hvd_networks nets;
 	struct graph g;
 
-	(void)state;
 	graph_init(&g, 4);
 	for (uint32_t h = 0; h < 4; h++)
 		plug(&g, h, "eth0", 10, "fd00::1");
 	segment(&g, ifs, 6);
-	nets = solve(&g);
-	assert_int_equal(nets.n, 1);
+	nets = solve_to(&g, 1);
 	assert_int_equal(nets.v[0].family, 6);
 	hvd_networks_clear(&nets);
 }
 
 /* Gloo is told an interface's name, and takes the first address of it. */
-static void the_address_that_gloo_takes(void **state)
+TEST(the_address_that_gloo_takes)
 {
 	static const int zero[HOSTS] = {0}, one[HOSTS] = {1, 1, 1};
 	struct hvd_networks nets;
 	struct graph g;
-	char *why;
 
-	(void)state;
 	graph_init(&g, 3);
 	for (uint32_t h = 0; h < 3; h++) {
 		plug(&g, h, "ib0", 1, "192.168.9.9 10.2.0.1");
@@ -308,36 +303,28 @@ static void the_address_that_gloo_takes(void **state)
 		g.edges[e].to_addr = 1; /* the second address of each is what was reached */
 	edge(&g, 0, HVD_NO_IFACE, 1, 0, 4, HVD_REACH_DUPLICATE);
 	segment(&g, one, 4);
-	nets = solve(&g);
-	assert_int_equal(nets.n, 2);
+	nets = solve_to(&g, 2);
 	assert_int_equal(nets.v[0].iface[0], 1);
 	assert_true(nets.v[0].by_name && !nets.v[1].by_name);
 	assert_true(hvd_networks_serve_horovod(&nets));
-	why = explain(&g, &nets);
-	assert_in(why, "ib0: h0 -> h1 (192.168.9.9): the asking host has the same address");
-	free(why);
+	explains(&g, &nets, "ib0: h0 -> h1 (192.168.9.9): the asking host has the same address");
 	hvd_networks_clear(&nets);
 	/* Neither does what nobody else could use, such as an address of IPv6 that is bound to the link. */
 	for (size_t e = 0; e < g.n_edges; e++)
 		if (g.edges[e].to_if == 1)
 			g.ifaces[g.edges[e].to][1].first = HVD_NO_ADDR;
-	nets = solve(&g);
-	assert_int_equal(nets.n, 2);
+	nets = solve_to(&g, 2);
 	assert_false(hvd_networks_serve_horovod(&nets));
-	why = explain(&g, &nets);
-	assert_in(why, "eth0: Gloo uses its first address on h0, which other hosts cannot reach");
-	free(why);
+	explains(&g, &nets, "eth0: Gloo uses its first address on h0, which other hosts cannot reach");
 	hvd_networks_clear(&nets);
 }
 
 /* Every address answers, and yet it is no network: the hosts and the reason are named. */
-static void why_a_rail_connects_nobody(void **state)
+TEST(why_a_rail_connects_nobody)
 {
 	struct hvd_networks nets;
 	struct graph g;
-	char *why;
 
-	(void)state;
 	/* Routed by another interface. */
 	graph_init(&g, 3);
 	for (uint32_t h = 0; h < 3; h++) {
@@ -348,11 +335,8 @@ static void why_a_rail_connects_nobody(void **state)
 		for (uint32_t d = 1; d < 3; d++)
 			for (int to = 0; to < 2; to++)
 				edge(&g, h, 0, (h + d) % 3, to, 4, HVD_REACH_OK);
-	nets = solve(&g);
-	assert_int_equal(nets.n, 1);
-	why = explain(&g, &nets);
-	assert_string_equal(why, "  rail1: does not connect all hosts: h0 -> h1: the connection leaves by eth0");
-	free(why);
+	nets = solve_to(&g, 1);
+	explains_only(&g, &nets, "  rail1: does not connect all hosts: h0 -> h1: the connection leaves by eth0");
 	hvd_networks_clear(&nets);
 	/* Plugged into the other rail on one host. */
 	graph_init(&g, 2);
@@ -362,23 +346,19 @@ static void why_a_rail_connects_nobody(void **state)
 	}
 	edge(&g, 0, 0, 1, 1, 4, HVD_REACH_OK);
 	edge(&g, 1, 1, 0, 0, 4, HVD_REACH_OK);
-	nets = solve(&g);
-	assert_int_equal(nets.n, 1);
-	why = explain(&g, &nets);
-	assert_in(why, "rail0: does not connect all hosts: h0 -> h1: it connects to rail1 there");
-	assert_in(why, "rail1: does not connect all hosts: h0 -> h1: the connection leaves by rail0");
-	free(why);
+	nets = solve_to(&g, 1);
+	explains(&g, &nets, "rail0: does not connect all hosts: h0 -> h1: it connects to rail1 there");
+	explains(&g, &nets, "rail1: does not connect all hosts: h0 -> h1: the connection leaves by rail0");
 	hvd_networks_clear(&nets);
 }
 
 /* IPv4 before IPv6, then what the interfaces are, then latency. */
-static void order(void **state)
+TEST(order)
 {
 	static const int zero[HOSTS] = {0}, one[HOSTS] = {1, 1, 1}, two[HOSTS] = {2, 2, 2}, three[HOSTS] = {3, 3, 3};
 	struct hvd_networks nets;
 	struct graph g;
 
-	(void)state;
 	graph_init(&g, 3);
 	for (uint32_t h = 0; h < 3; h++) {
 		plug(&g, h, "slow0", 20, "10.0.0.1");
@@ -406,22 +386,16 @@ static void order(void **state)
 	hvd_networks_clear(&nets);
 }
 
-static void nothing_at_all(void **state)
+TEST(nothing_at_all)
 {
 	struct hvd_networks nets;
 	struct graph g;
-	char *why;
 
-	(void)state;
 	graph_init(&g, 0);
-	nets = solve(&g);
-	assert_int_equal(nets.n, 0);
+	nets = solve_to(&g, 0);
 	graph_init(&g, 3);
-	nets = solve(&g);
-	assert_int_equal(nets.n, 0);
-	why = explain(&g, &nets);
-	assert_string_equal(why, "");
-	free(why);
+	nets = solve_to(&g, 0);
+	explains_only(&g, &nets, "");
 	assert_string_equal(hvd_reach_text((enum hvd_reach)99), "?");
 }
 
@@ -508,12 +482,11 @@ static void random_cabling(struct graph *g, uint32_t *seed)
 	}
 }
 
-static void random_cablings(void **state)
+TEST(random_cablings)
 {
 	uint32_t seed = 20240229;
 	int with = 0, without = 0, several = 0;
 
-	(void)state;
 	for (int round = 0; round < 3000; round++) {
 		struct hvd_networks nets;
 		struct graph g;
@@ -521,8 +494,7 @@ static void random_cablings(void **state)
 
 		random_cabling(&g, &seed);
 		count = brute_force(&g, 4, ifs);
-		nets = solve(&g);
-		assert_int_equal(nets.n, count);
+		nets = solve_to(&g, count);
 		for (int i = 0; i < nets.n; i++) {
 			picks(&nets.v[i], g.n, ifs);
 			assert_true(is_network(&g, ifs, 4));
@@ -542,12 +514,11 @@ static void random_cablings(void **state)
 }
 
 /* Any graph whatever: what is found is a network. (That all are found holds for cablings only.) */
-static void random_graphs(void **state)
+TEST(random_graphs)
 {
 	uint32_t seed = 7;
 	int found = 0;
 
-	(void)state;
 	for (int round = 0; round < 3000; round++) {
 		struct hvd_networks nets;
 		struct graph g;
@@ -581,23 +552,4 @@ static void random_graphs(void **state)
 	assert_true(found > 50);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(neighbours),
-		cmocka_unit_test(one_network),
-		cmocka_unit_test(equal_docker_addresses),
-		cmocka_unit_test(names_differ_from_host_to_host),
-		cmocka_unit_test(one_way_edges),
-		cmocka_unit_test(an_interface_that_one_host_lacks),
-		cmocka_unit_test(ipv6_only),
-		cmocka_unit_test(the_address_that_gloo_takes),
-		cmocka_unit_test(why_a_rail_connects_nobody),
-		cmocka_unit_test(order),
-		cmocka_unit_test(nothing_at_all),
-		cmocka_unit_test(random_cablings),
-		cmocka_unit_test(random_graphs),
-	};
-
-	return cmocka_run_group_tests_name("network", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -34,7 +34,7 @@ static bool wants(const char *list, const char *iface, const char *addr)
 	return yes;
 }
 
-static void what_is_wanted(void **state)
+TEST(what_is_wanted)
 {
 	static const struct {
 		const char *list, *iface, *addr;
@@ -72,13 +72,12 @@ static void what_is_wanted(void **state)
 		{"10.77.0.0/24,^eth0", "eth0", "10.77.0.1", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (wants(cases[i].list, cases[i].iface, cases[i].addr) != cases[i].yes)
 			fail_msg("%s: %s %s", cases[i].list, cases[i].iface, cases[i].addr ? cases[i].addr : "");
 }
 
-static void what_is_refused(void **state)
+TEST(what_is_refused)
 {
 	static const struct {
 		const char *list, *why;
@@ -99,23 +98,19 @@ static void what_is_refused(void **state)
 		{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa*", "too long"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct hvd_err err = {0};
 
-		assert_int_equal(hvd_nicspec_check("x", cases[i].list, &err), -1);
-		assert_int_equal(err.code, HVD_E_USAGE);
-		assert_in(err.msg, cases[i].why);
+		assert_fails_with(hvd_nicspec_check("x", cases[i].list, &err), err, HVD_E_USAGE, cases[i].why);
 		assert_in(err.hint, "ib*");
 	}
 }
 
-static void names_and_families(void **state)
+TEST(names_and_families)
 {
 	struct hvd_strv v = entries("eth0,ib*,^x,10.0.0.0/8,eth1");
 	struct hvd_nicspec spec;
 
-	(void)state;
 	assert_int_equal(hvd_nicspec_parse(&spec, v.v, NULL), 0);
 	assert_string_equal(hvd_nicspec_name(&spec, 0), "eth0");
 	assert_string_equal(hvd_nicspec_name(&spec, 1), "eth1");
@@ -135,13 +130,4 @@ static void names_and_families(void **state)
 	hvd_nicspec_clear(NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_wanted),
-		cmocka_unit_test(what_is_refused),
-		cmocka_unit_test(names_and_families),
-	};
-
-	return cmocka_run_group_tests_name("nicspec", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -3,9 +3,6 @@
 
 #include "unit.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 static enum hvd_oom between(int64_t cgroup, int64_t cgroup_then, int64_t host, int64_t host_then, bool limited)
 {
 	struct hvd_oom_kills before = {.cgroup = cgroup, .host = host}, after = before;
@@ -16,9 +13,8 @@ static enum hvd_oom between(int64_t cgroup, int64_t cgroup_then, int64_t host, i
 	return hvd_oom_between(&before, &after);
 }
 
-static void whose_memory_was_used_up(void **state)
+TEST(whose_memory_was_used_up)
 {
-	(void)state;
 	assert_int_equal(between(2, 2, 5, 5, true), HVD_OOM_NO);
 	assert_int_equal(between(2, 3, 5, 6, true), HVD_OOM_CGROUP);
 	assert_int_equal(between(2, 3, 5, 6, false), HVD_OOM_HOST);
@@ -31,23 +27,21 @@ static void whose_memory_was_used_up(void **state)
 	assert_int_equal(between(-1, -1, -1, -1, false), HVD_OOM_NO);
 }
 
-static void the_counts_of_this_machine(void **state)
+TEST(the_counts_of_this_machine)
 {
 	struct hvd_oom_kills self = hvd_oom_kills(0), same = hvd_oom_kills(getpid()), none = hvd_oom_kills(INT32_MAX);
 
-	(void)state;
 	assert_true(self.cgroup == same.cgroup && self.limited == same.limited);
 	assert_true(self.host >= -1 && self.cgroup >= -1);
 	assert_true(none.cgroup == -1 && !none.limited);
 }
 
-static void the_hosts_count_is_taken_over_where_another_counts(void **state)
+TEST(the_hosts_count_is_taken_over_where_another_counts)
 {
 	const struct hvd_oom_kills before = {.cgroup = 7, .host = 1234567};
 	struct hvd_oom_kills self = hvd_oom_kills(0), none = hvd_oom_kills_soon_after(&before, NULL), some;
 	char *cgroup = hvd_oom_cgroup(0);
 
-	(void)state;
 	assert_int_equal(none.cgroup, -1);
 	assert_int_equal(none.host, self.host);
 	some = hvd_oom_kills_soon_after(&before, cgroup);
@@ -56,13 +50,4 @@ static void the_hosts_count_is_taken_over_where_another_counts(void **state)
 	free(cgroup);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whose_memory_was_used_up),
-		cmocka_unit_test(the_counts_of_this_machine),
-		cmocka_unit_test(the_hosts_count_is_taken_over_where_another_counts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -2,15 +2,12 @@
 /* The tables of options against each other and the programs they stand for; texts made from them. */
 #include "options_lines.h"
 
-#include <unistd.h>
-
-static void test_tables(void **state)
+TEST(test_tables)
 {
 	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *a, *b;
 	struct hvd_options o;
 
-	(void)state;
 	hvd_options_init(&o);
 	for (size_t i = 0; (a = hvd_optset_row(&set, i)); i++) {
 		assert_non_null(a->help);
@@ -45,14 +42,13 @@ static void test_tables(void **state)
 }
 
 /* Every spelling that two families share is known here, so that a new one does not go unnoticed. */
-static void test_collisions(void **state)
+TEST(test_collisions)
 {
 	static const char names[] = "|mpi|help|usage|version|verbose|";
 	static const char letters[] = "nHpivh";
 	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *a, *b;
 
-	(void)state;
 	for (size_t i = 0; (a = hvd_optset_row(&set, i)); i++) {
 		for (size_t j = i + 1; (b = hvd_optset_row(&set, j)); j++) {
 			char name[80];
@@ -98,13 +94,12 @@ static void check_help_line(const char *line)
 }
 
 /* srun needs a configuration to say anything; this one names no host that matters. */
-static void test_installed_srun(void **state)
+TEST(test_installed_srun)
 {
 	char conf[] = "/tmp/hvd-test-options-XXXXXX", line[512], cmd[128];
 	int fd = mkstemp(conf), seen = 0;
 	FILE *f;
 
-	(void)state;
 	assert_true(fd >= 0);
 	assert_true(dprintf(fd, "ClusterName=test\nSlurmctldHost=localhost\nTaskPlugin=task/affinity\n") > 0);
 	close(fd);
@@ -122,7 +117,7 @@ static void test_installed_srun(void **state)
 	assert_true(seen > 100);
 }
 
-static void test_horovodrun_names(void **state)
+TEST(test_horovodrun_names)
 {
 	static const char all[] =
 		"version num-proc check-build disable-cache start-timeout network-interfaces "
@@ -142,7 +137,6 @@ static void test_horovodrun_names(void **state)
 	const struct hvd_optset set = hvd_options_set();
 	struct hvd_strv names = {0};
 
-	(void)state;
 	split(all, &names);
 	for (size_t i = 0; i < names.n; i++) {
 		const struct hvd_opt *o = hvd_optset_find(&set, HVD_FAMILY_HOROVOD, names.v[i], NULL);
@@ -169,7 +163,7 @@ static char *help_of(const char *line)
 	return text;
 }
 
-static void test_help(void **state)
+TEST(test_help)
 {
 	static const struct {
 		const char *line, *has, *lacks;
@@ -189,7 +183,6 @@ static void test_help(void **state)
 	int lines = 0;
 	char *text;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(topics) / sizeof(topics[0]); i++) {
 		text = help_of(topics[i].line);
 		if (!strstr(text, topics[i].has))
@@ -206,12 +199,11 @@ static void test_help(void **state)
 	refused("hvdrun --help=me", "\"me\" is not known", "all|srun|horovod|tunables");
 }
 
-static void test_actions(void **state)
+TEST(test_actions)
 {
 	struct hvd_options o;
 	char *text;
 
-	(void)state;
 	ok(&o, "hvdrun a");
 	text = hvd_options_man(&o);
 	assert_non_null(strstr(text, ".SS \"srun: tasks\""));
@@ -227,13 +219,4 @@ static void test_actions(void **state)
 	hvd_options_free(&o);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tables),         cmocka_unit_test(test_collisions),
-		cmocka_unit_test(test_installed_srun), cmocka_unit_test(test_horovodrun_names),
-		cmocka_unit_test(test_help),           cmocka_unit_test(test_actions),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -2,11 +2,8 @@
 /* The command line of hvdrun: what is taken, what is handed on, and what is refused. */
 #include "options_lines.h"
 
-#include <signal.h>
-
-static void test_arity(void **state)
+TEST(test_arity)
 {
-	(void)state;
 	parts("hvdrun -N4 -n8 a", "-N4 -n8", "a");
 	parts("hvdrun -N 1-2 --ntasks 3 --mem=4G a -N 1", "-N 1-2 --ntasks 3 --mem=4G", "a -N 1");
 	/* A value that may be left out is never the next word. */
@@ -28,11 +25,10 @@ static void test_arity(void **state)
 	refused("hvdrun --=a b", "not an option", "--");
 }
 
-static void test_end_of_options(void **state)
+TEST(test_end_of_options)
 {
 	struct hvd_options o;
 
-	(void)state;
 	parts("hvdrun -n1 -- -n 2 --bogus", "-n1", "-n 2 --bogus");
 	parts("hvdrun -n1 a -- b", "-n1", "a -- b");
 	parts("hvdrun -n1 - b", "-n1", "- b");
@@ -48,68 +44,45 @@ static void test_end_of_options(void **state)
 	refused("hvdrun -n 4 --", "no command", "");
 }
 
-static void test_without_labels(void **state)
+/* What srun gets, but for one option and its values. */
+TEST(test_srun_args_but)
 {
-	static const char *const lines[][2] = {
-		{"hvdrun --label -N 2 --comment --label a", "-N 2 --comment --label"},
-		{"hvdrun -luN2 --lab -l -wl --odd=1 a", "-u -N2 -wl --odd=1"},
-		{"hvdrun -Ol -n 3 a -l", "-O -n 3"},
+	static const char *const lines[][3] = {
+		{"label", "hvdrun --label -N 2 --comment --label a", "-N 2 --comment --label"},
+		{"label", "hvdrun -luN2 --lab -l -wl --odd=1 a", "-u -N2 -wl --odd=1"},
+		{"label", "hvdrun -Ol -n 3 a -l", "-O -n 3"},
+		{"nodes", "hvdrun -N 2 --comment -N a", "--comment -N"},
+		{"nodes", "hvdrun -lN2 --nodes=2-4 --nodelist=a -N3 a", "-l --nodelist=a"},
 	};
-	struct hvd_options o;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		struct hvd_strv args = {0};
+		struct hvd_options o;
 
-		ok(&o, lines[i][0]);
-		assert_true(o.label);
-		hvd_options_srun_args_but(&o, "label", &args);
-		assert_words(&args, lines[i][1]);
+		ok(&o, lines[i][1]);
+		if (strcmp(lines[i][0], "label") == 0)
+			assert_true(o.label);
+		hvd_options_srun_args_but(&o, lines[i][0], &args);
+		assert_words(&args, lines[i][2]);
 		hvd_strv_free(&args);
 		hvd_options_free(&o);
 	}
 }
 
-static void test_without_nodes(void **state)
+TEST(test_async)
 {
-	static const char *const lines[][2] = {
-		{"hvdrun -N 2 --comment -N a", "--comment -N"},
-		{"hvdrun -lN2 --nodes=2-4 --nodelist=a -N3 a", "-l --nodelist=a"},
-	};
-	struct hvd_options o;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		struct hvd_strv args = {0};
-
-		ok(&o, lines[i][0]);
-		hvd_options_srun_args_but(&o, "nodes", &args);
-		assert_words(&args, lines[i][1]);
-		hvd_strv_free(&args);
-		hvd_options_free(&o);
-	}
-}
-
-static void test_async(void **state)
-{
-	(void)state;
 	refused("hvdrun --async a", "--async cannot be used with hvdrun", "leave it out");
 	refused("hvdrun --asy -n2 --min-np=1 a", "--async cannot be used with hvdrun", "sbatch");
 }
 
-static void test_abbreviations(void **state)
+TEST(test_abbreviations)
 {
 	struct hvd_options o;
 
-	(void)state;
 	ok(&o, "hvdrun --ntasks-per-n=2 --nodel h1 --part debug --net ib --fus 3 --disable-c --launch=fork a");
 	assert_words(&o.srun_args, "--ntasks-per-n=2 --nodel h1 --part debug --net ib");
-	assert_int_equal(o.ntasks_per_node, 2);
-	assert_string_equal(o.nodelist, "h1");
-	assert_string_equal(o.partition, "debug");
-	assert_int_equal(o.fusion_threshold_mb, 3);
-	assert_non_null(strstr(o.notes.v[0], "--disable-cache has no effect"));
-	assert_int_equal(o.launcher, HVD_LAUNCHER_FORK);
+	assert_values(&o, "ntasks-per-node=2 nodelist=h1 partition=debug fusion-threshold-mb=3 launcher=fork");
+	assert_in(o.notes.v[0], "--disable-cache has no effect");
 	hvd_options_free(&o);
 	refused("hvdrun --no a", "--no is ambiguous", "--nodes, --nodelist");
 	refused("hvdrun --ex=3 a", "ambiguous", "--exclude");
@@ -117,82 +90,59 @@ static void test_abbreviations(void **state)
 	/* The exact name wins over longer ones, what srun always had over what only newer ones have. */
 	parts("hvdrun --gpus 1 --time 3 --par p --container c a", "--gpus 1 --time 3 --par p --container c", "a");
 	/* Names of one thing do not make each other ambiguous; in horovodrun its own come first. */
-	ok(&o, "horovodrun --network-interf eth0 --out d -np 1 a");
-	assert_words(&o.nics, "eth0");
-	assert_string_equal(o.output_filename, "d");
-	hvd_options_free(&o);
+	values("horovodrun --network-interf eth0 --out d -np 1 a", "nics=eth0 output-filename=d");
 	/* Nothing hidden is meant by an abbreviation. */
 	parts("hvdrun --print-compl -- a", "--print-compl", "a");
 }
 
-static void test_srun_fields(void **state)
+TEST(test_srun_fields)
 {
 	struct hvd_options o;
 
-	(void)state;
 	ok(&o,
 	   "hvdrun -N2-4 -n8 --tasks-per-node=4 -c3 -G a100:8 --gpus-per-task=1 --tres-per-task=gres/gpu:1 -w h[1-4] "
 	   "--jobid=7 --overlap -lu --export=A,B -i none -o out -e err --het-group=0 -m block --multi-prog --pty "
 	   "-W5 -D /w -Q -vv --bcast=/x --mpi=pmix --exclusive=user -t 3 -p debug --cpu-bind=cores a");
-	assert_int_equal(o.nodes_min, 2);
-	assert_int_equal(o.nodes_max, 4);
-	assert_int_equal(o.ntasks, 8);
-	assert_int_equal(o.ntasks_per_node, 4);
-	assert_int_equal(o.cpus_per_task, 3);
-	assert_string_equal(o.gpus, "a100:8");
-	assert_string_equal(o.gpus_per_task, "1");
-	assert_string_equal(o.tres_per_task, "gres/gpu:1");
-	assert_string_equal(o.nodelist, "h[1-4]");
-	assert_string_equal(o.jobid, "7");
-	assert_true(o.overlap && o.label && o.unbuffered && o.multi_prog && o.pty && o.exclusive);
-	assert_string_equal(o.export_env, "A,B");
-	assert_string_equal(o.input, "none");
-	assert_string_equal(o.output, "out");
-	assert_string_equal(o.error, "err");
-	assert_string_equal(o.het_group, "0");
-	assert_string_equal(o.distribution, "block");
-	assert_int_equal(o.wait, 5);
-	assert_string_equal(o.chdir, "/w");
-	assert_int_equal(o.quiet, 1);
-	assert_int_equal(o.verbose, 2);
-	assert_string_equal(o.bcast, "/x");
-	assert_string_equal(o.mpi_type, "pmix");
-	assert_string_equal(o.time, "3");
-	assert_string_equal(o.partition, "debug");
-	assert_string_equal(o.cpu_bind, "cores");
+	assert_values(&o, "ntasks=8 ntasks-per-node=4 cpus-per-task=3 gpus=a100:8 gpus-per-task=1 "
+			  "tres-per-task=gres/gpu:1 nodelist=h[1-4] jobid=7 overlap=1 label=1 unbuffered=1 "
+			  "multi-prog=1 pty=1 exclusive=1 export=A,B input=none output=out error=err het-group=0 "
+			  "distribution=block wait=5 chdir=/w quiet=1 verbose=2 bcast=/x mpi=pmix time=3 "
+			  "partition=debug cpu-bind=cores");
 	assert_int_equal(o.controller, HVD_CONTROLLER_AUTO);
 	assert_true(hvd_options_given(&o, "ntasks-per-node"));
 	assert_false(hvd_options_given(&o, "exact"));
 	hvd_options_free(&o);
 
 	ok(&o, "hvdrun a");
-	assert_int_equal(o.nodes_min, -1);
-	assert_int_equal(o.ntasks, -1);
+	assert_values(&o, "nodes=-1 ntasks=-1 nodelist=- kill-on-bad-exit=-1 keep-going=0 start-timeout=30 "
+			  "elastic-timeout=600");
 	assert_int_equal(hvd_options_np(&o), -1);
-	assert_null(o.nodelist);
-	assert_int_equal(o.kill_on_bad_exit, -1);
-	assert_false(o.keep_going);
-	assert_true(o.start_timeout > 29.9 && o.start_timeout < 30.1);
-	assert_true(o.elastic_timeout > 599.9 && o.elastic_timeout < 600.1);
 	hvd_options_free(&o);
-
-	ok(&o, "hvdrun -N 2k-0 a");
-	assert_int_equal(o.nodes_min, 2048);
-	assert_int_equal(o.nodes_max, 0);
-	hvd_options_free(&o);
-	ok(&o, "hvdrun -N 4,2,8-16:2 a");
-	assert_int_equal(o.nodes_min, 2);
-	assert_int_equal(o.nodes_max, 16);
-	hvd_options_free(&o);
-	refused("hvdrun -N x a", "\"x\" is not a number of nodes", "-N 2-4");
-	refused("hvdrun -N 4-2 a", "4-2", "");
-	refused("hvdrun -N 99999999999999999999 a", "number of nodes", "");
 	refused("hvdrun -n 0 a", "-n", "at least 1");
 	refused("hvdrun -n 4x a", "\"4x\" is not a whole number", "");
 	refused("hvdrun -Kx a", "neither 0 nor 1", "-K0");
 }
 
-static void test_processes(void **state)
+TEST(test_nodes)
+{
+	static const struct {
+		const char *line;
+		int min, max;
+	} lines[] = {{"hvdrun -N2-4 a", 2, 4}, {"hvdrun -N 2k-0 a", 2048, 0}, {"hvdrun -N 4,2,8-16:2 a", 2, 16}};
+	struct hvd_options o;
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		ok(&o, lines[i].line);
+		assert_int_equal(o.nodes_min, lines[i].min);
+		assert_int_equal(o.nodes_max, lines[i].max);
+		hvd_options_free(&o);
+	}
+	refused("hvdrun -N x a", "\"x\" is not a number of nodes", "-N 2-4");
+	refused("hvdrun -N 4-2 a", "4-2", "");
+	refused("hvdrun -N 99999999999999999999 a", "number of nodes", "");
+}
+
+TEST(test_processes)
 {
 	static const char *const lines[] = {"hvdrun -np 4 a",
 					    "hvdrun -np4 a",
@@ -207,7 +157,6 @@ static void test_processes(void **state)
 					    "/opt/b/horovodrun -np 4 a"};
 	struct hvd_options o;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		ok(&o, lines[i]);
 		assert_int_equal(hvd_options_np(&o), 4);
@@ -226,13 +175,12 @@ static void test_processes(void **state)
 }
 
 /* An elastic job within a batch job of another size: other jobs may bring the rest. */
-static void test_np_of_the_batch_job(void **state)
+TEST(test_np_of_the_batch_job)
 {
 	char few[] = "SLURM_NTASKS=2", many[] = "SLURM_NTASKS=8", *two[] = {few, NULL}, *eight[] = {many, NULL};
 	struct hvd_options o;
 	struct hvd_err err;
 
-	(void)state;
 	assert_int_equal(load_env(&o, "hvdrun --min-np 4 a", two, &err), 0);
 	hvd_options_free(&o);
 	assert_int_equal(load_env(&o, "hvdrun --max-np 4 a", eight, &err), 0);
@@ -240,105 +188,76 @@ static void test_np_of_the_batch_job(void **state)
 }
 
 /* Letters and names that srun and horovodrun have both. */
-static void test_both_meanings(void **state)
+TEST(test_both_meanings)
 {
-	struct hvd_options o;
-
-	(void)state;
-	ok(&o, "hvdrun -v --verbose -p debug -i in -H a");
-	assert_words(&o.srun_args, "-v --verbose -p debug -i in -H");
-	assert_int_equal(o.verbose, 2);
-	assert_true(o.hold);
-	hvd_options_free(&o);
-
+	parts("hvdrun -v --verbose -p debug -i in -H a", "-v --verbose -p debug -i in -H", "a");
+	values("hvdrun -v --verbose -p debug -i in -H a", "verbose=2 hold=1");
 	refused("horovodrun -p debug a", "-p: \"debug\" is not a whole number", "");
 	refused("horovodrun -p 65536 a", "out of range", "1 to 65535");
 }
 
-static void test_called_as_horovodrun(void **state)
+TEST(test_called_as_horovodrun)
 {
 	struct hvd_options o;
 
-	(void)state;
 	ok(&o, "horovodrun --verbose -p2222 -i key -H h1:2,h2:2 -np 4 -prefix-timestamp --mpi pmix");
 	assert_int_equal(o.srun_args.n, 0);
-	assert_int_equal(o.verbose, 1);
-	assert_int_equal(o.ssh_port, 2222);
-	assert_string_equal(o.ssh_identity_file, "key");
-	assert_string_equal(o.hosts, "h1:2,h2:2");
+	assert_values(&o, "verbose=1 ssh-port=2222 ssh-identity-file=key hosts=h1:2,h2:2");
 	assert_true(o.prefix_timestamp);
 	assert_int_equal(o.controller, HVD_CONTROLLER_MPI);
 	assert_words(&o.command, "pmix");
 	hvd_options_free(&o);
-	ok(&o, "horovodrun -v");
-	assert_int_equal(o.action, HVD_SHOW_VERSION);
-	hvd_options_free(&o);
+	acts("horovodrun -v", HVD_SHOW_VERSION);
 	/* srun's options go on being understood where they mean nothing else. */
-	ok(&o, "horovodrun -N2 -w h1 --mpi=pmix -np 2 a");
-	assert_words(&o.srun_args, "-N2 -w h1 --mpi=pmix");
-	assert_string_equal(o.mpi_type, "pmix");
-	hvd_options_free(&o);
+	parts("horovodrun -N2 -w h1 --mpi=pmix -np 2 a", "-N2 -w h1 --mpi=pmix", "a");
+	values("horovodrun -N2 -w h1 --mpi=pmix -np 2 a", "mpi=pmix");
 	/* A word of letters of both families: srun gets its own, value and all. */
-	ok(&o, "horovodrun -lOi key -uN2 -lH h1:1 a");
-	assert_words(&o.srun_args, "-l -O -uN2 -l");
-	assert_string_equal(o.ssh_identity_file, "key");
-	assert_string_equal(o.hosts, "h1:1");
-	hvd_options_free(&o);
+	parts("horovodrun -lOi key -uN2 -lH h1:1 a", "-l -O -uN2 -l", "a");
+	values("horovodrun -lOi key -uN2 -lH h1:1 a", "ssh-identity-file=key hosts=h1:1");
 }
 
-static void test_mpi(void **state)
+TEST(test_mpi)
 {
+	static const struct {
+		const char *line;
+		int controller;
+	} lines[] = {{"hvdrun --mpi python x", HVD_CONTROLLER_MPI},
+		     {"hvdrun --gloo --mpi=pmix a", HVD_CONTROLLER_GLOO}};
 	struct hvd_options o;
 
-	(void)state;
-	ok(&o, "hvdrun --mpi python x");
-	assert_int_equal(o.controller, HVD_CONTROLLER_MPI);
-	assert_int_equal(o.srun_args.n, 0);
-	assert_words(&o.command, "python x");
-	hvd_options_free(&o);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		ok(&o, lines[i].line);
+		assert_int_equal(o.controller, lines[i].controller);
+		hvd_options_free(&o);
+	}
+	parts("hvdrun --mpi python x", "", "python x");
 	parts("hvdrun --mpi=special a", "--mpi=special", "a");
 	parts("hvdrun --mpi pmi2 a", "--mpi pmi2", "a");
 	parts("hvdrun --mpi pmix_v4 a", "--mpi pmix_v4", "a");
 	parts("hvdrun --mpi -- pmix", "", "pmix");
 	parts("hvdrun --mp=pmix a", "--mp=pmix", "a");
-	ok(&o, "hvdrun --mpi=list");
-	assert_int_equal(o.action, HVD_ASK_SRUN);
-	hvd_options_free(&o);
+	acts("hvdrun --mpi=list", HVD_ASK_SRUN);
 	refused("hvdrun --gloo --mpi a", "--gloo and --mpi", "one of them");
 	refused("hvdrun --jsrun --gloo a", "--gloo and --jsrun", "");
 	refused("hvdrun --jsrun --launcher=srun a", "--jsrun", "");
-	ok(&o, "hvdrun --gloo --mpi=pmix a");
-	assert_int_equal(o.controller, HVD_CONTROLLER_GLOO);
-	hvd_options_free(&o);
-	ok(&o, "hvdrun --jsrun a");
-	assert_int_equal(o.launcher, HVD_LAUNCHER_JSRUN);
-	hvd_options_free(&o);
+	values("hvdrun --jsrun a", "launcher=jsrun");
 	refused("hvdrun -H h1:2,h2:2 a", "-H is srun's --hold", "--hosts h1:2,h2:2");
 }
 
-static void test_words(void **state)
+TEST(test_words)
 {
-	struct hvd_options o;
-
-	(void)state;
-	ok(&o, "hvdrun -cb");
-	assert_int_equal(o.action, HVD_CHECK_BUILD);
-	hvd_options_free(&o);
-	ok(&o, "hvdrun -hostfile f -prefix-timestamp -np 2 a");
-	assert_string_equal(o.hostfile, "f");
-	assert_true(o.prefix_timestamp);
-	assert_int_equal(o.srun_args.n, 0);
-	hvd_options_free(&o);
+	acts("hvdrun -cb", HVD_CHECK_BUILD);
+	parts("hvdrun -hostfile f -prefix-timestamp -np 2 a", "", "a");
+	values("hvdrun -hostfile f -prefix-timestamp -np 2 a", "hostfile=f prefix-output-with-timestamp=1");
 	/* Close to them, but srun's. */
 	parts("hvdrun -c4 -prefix a", "-c4 -prefix", "a");
 	refused("hvdrun -np a", "-np", "");
 }
 
-static void test_unknown(void **state)
+TEST(test_unknown)
 {
 	struct hvd_options o;
 
-	(void)state;
 	ok(&o, "hvdrun --special-image=x -n1 --special-flag --special-other -- a");
 	assert_words(&o.srun_args, "--special-image=x -n1 --special-flag --special-other");
 	assert_words(&o.unknown, "--special-image=x --special-flag --special-other");
@@ -351,77 +270,55 @@ static void test_unknown(void **state)
 	      "a");
 }
 
-static void test_own(void **state)
+TEST(test_own)
 {
+	static const struct {
+		const char *line, *values, *warning;
+		size_t notes;
+	} lines[] = {
+		{"hvdrun --dry-run --json --trace t --launcher=SSH --nics eth0,ib0 --hvd-nics=eth0,eth1 "
+		 "--network-interface en --start-timeout 2m --rendezvous batch --slots-per-host 4 --hosts h1:2 "
+		 "--config-file c --hvd-verbose --controller=gloo a",
+		 "dry-run=1 json=1 trace=t launcher=ssh nics=eth0,ib0,eth1,en start-timeout=120 slots-per-host=4 "
+		 "config-file=c verbose=1",
+		 "--rendezvous has no effect", 0},
+		/* The plugin's spellings; the later one of two holds, as with srun. */
+		{"hvdrun --hvd --no-hvd a", "hvd=0", NULL, 1},
+		{"hvdrun --hvd --hvd-start-timeout=5 --hvd-rendezvous=launch --hvd-trace=t --hvd-config=c "
+		 "--hvd-key-file=k a",
+		 "start-timeout=5 trace=t config-file=c key-file=k hvd=1", "--hvd-rendezvous has no effect", 1},
+		{"hvdrun --hvd-store=RANK0 --hvd-store-relay=Always --hvd-init-timeout=2m a",
+		 "store=rank0 init-timeout=120", "--hvd-store-relay has no effect", 0},
+		{"hvdrun --hvd-hang-timeout=10m --hang-action=Kill --signal-ranks=usr1@300 --requeue-on=limit,ask "
+		 "--preflight=full --hvd-spares=2 --stderr-lines=0 a",
+		 "hang-timeout=600 hang-action=kill requeue-on=limit,ask preflight=full spares=2 stderr-lines=0", NULL,
+		 0},
+		{"hvdrun --stacks=123.0", "stacks=123.0 requeue-on= stderr-lines=20", NULL, 0},
+		{"horovodrun --disable-cache -np 2 a", "num-proc=2", NULL, 1},
+	};
 	struct hvd_options o;
 
-	(void)state;
-	ok(&o,
-	   "hvdrun --dry-run --json --trace t --launcher=SSH --nics eth0,ib0 --hvd-nics=eth0,eth1 --network-interface "
-	   "en --start-timeout 2m --rendezvous batch --slots-per-host 4 --hosts h1:2 --config-file c --hvd-verbose "
-	   "--controller=gloo a");
-	assert_true(o.dry_run && o.json);
-	assert_string_equal(o.trace, "t");
-	assert_int_equal(o.launcher, HVD_LAUNCHER_SSH);
-	assert_words(&o.nics, "eth0 ib0 eth1 en");
-	assert_true(o.start_timeout > 119.9 && o.start_timeout < 120.1);
-	assert_int_equal(o.warnings.n, 1);
-	assert_non_null(strstr(o.warnings.v[0], "--rendezvous has no effect"));
-	assert_int_equal(o.slots_per_host, 4);
-	assert_string_equal(o.config_file, "c");
-	assert_int_equal(o.verbose, 1);
-	assert_int_equal(o.srun_args.n, 0);
-	hvd_options_free(&o);
-	/* The plugin's spellings; the later one of two holds, as with srun. */
-	ok(&o, "hvdrun --hvd --no-hvd a");
-	assert_int_equal(o.hvd, 0);
-	hvd_options_free(&o);
-	ok(&o, "hvdrun --hvd --hvd-start-timeout=5 --hvd-rendezvous=launch --hvd-trace=t --hvd-config=c "
-	       "--hvd-key-file=k a");
-	assert_true(o.start_timeout < 5.1);
-	assert_string_equal(o.trace, "t");
-	assert_string_equal(o.config_file, "c");
-	assert_string_equal(o.key_file, "k");
-	assert_int_equal(o.hvd, 1);
-	assert_int_equal(o.notes.n, 1);
-	assert_non_null(strstr(o.warnings.v[0], "--hvd-rendezvous has no effect"));
-	assert_int_equal(o.srun_args.n, 0);
-	assert_true(hvd_options_given(&o, "start-timeout"));
-	hvd_options_free(&o);
-	ok(&o, "hvdrun --hvd-store=RANK0 --hvd-store-relay=Always --hvd-frameworks=torch,Jax --hvd-init-timeout=2m a");
-	assert_int_equal(o.store, HVD_STORE_RANK0);
-	assert_int_equal(o.warnings.n, 1);
-	assert_non_null(strstr(o.warnings.v[0], "--hvd-store-relay has no effect"));
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		ok(&o, lines[i].line);
+		assert_values(&o, lines[i].values);
+		assert_int_equal(o.srun_args.n, 0);
+		assert_int_equal(o.notes.n, lines[i].notes);
+		assert_int_equal(o.warnings.n, lines[i].warning != NULL);
+		if (lines[i].warning)
+			assert_in(o.warnings.v[0], lines[i].warning);
+		hvd_options_free(&o);
+	}
+	ok(&o, "hvdrun --hvd-frameworks=torch,Jax --signal-ranks=usr1@300 a");
 	assert_int_equal(o.frameworks, HVD_FW_TORCH | HVD_FW_JAX);
-	assert_true(o.init_timeout > 119.9 && o.init_timeout < 120.1);
-	assert_int_equal(o.srun_args.n, 0);
-	hvd_options_free(&o);
-	ok(&o, "hvdrun --hvd-hang-timeout=10m --hang-action=Kill --signal-ranks=usr1@300 --requeue-on=limit,ask "
-	       "--preflight=full --hvd-spares=2 --stderr-lines=0 a");
-	assert_true(o.hang_timeout > 599 && o.hang_timeout < 601);
-	assert_int_equal(o.hang_action, HVD_HANG_KILL);
+	assert_true(hvd_options_given(&o, "signal-ranks"));
 	assert_int_equal(o.signal_ranks.signal, SIGUSR1);
 	assert_true(o.signal_ranks.seconds > 299 && o.signal_ranks.seconds < 301);
-	assert_int_equal(o.requeue_on, 1U << HVD_REQUEUE_LIMIT | 1U << HVD_REQUEUE_ASK);
-	assert_int_equal(o.preflight, HVD_PREFLIGHT_FULL);
-	assert_int_equal(o.spares, 2);
-	assert_int_equal(o.stderr_lines, 0);
-	assert_int_equal(o.srun_args.n, 0);
 	hvd_options_free(&o);
-	ok(&o, "hvdrun --stacks=123.0");
-	assert_int_equal(o.action, HVD_SHOW_STACKS);
-	assert_string_equal(o.stacks, "123.0");
+	ok(&o, "hvdrun a");
 	assert_int_equal(o.signal_ranks.signal, -1);
-	assert_int_equal(o.requeue_on, 0);
-	assert_int_equal(o.stderr_lines, 20);
 	hvd_options_free(&o);
-	ok(&o, "hvdrun --selftest");
-	assert_int_equal(o.action, HVD_RUN);
-	hvd_options_free(&o);
-	ok(&o, "horovodrun --disable-cache -np 2 a");
-	assert_int_equal(o.notes.n, 1);
-	assert_non_null(strstr(o.notes.v[0], "--disable-cache has no effect"));
-	hvd_options_free(&o);
+	acts("hvdrun --stacks=123.0", HVD_SHOW_STACKS);
+	acts("hvdrun --selftest", HVD_RUN);
 	refused("hvdrun --launcher=x a", "\"x\" is not known", "auto|srun");
 	refused("hvdrun --start-timeout=0 a", "out of range", "");
 	refused("hvdrun --start-timeout=inf a", "seconds", "30");
@@ -442,11 +339,10 @@ static void test_own(void **state)
 }
 
 /* Options of other launchers, which users have in their fingers. */
-static void test_elsewhere(void **state)
+TEST(test_elsewhere)
 {
 	struct hvd_options o;
 
-	(void)state;
 	refused("hvdrun --nproc-per-node=4 a", "--nproc-per-node is an option of torchrun", "--slots-per-host=NUMBER");
 	refused("hvdrun --nproc_per_node 4 a", "--nproc_per_node is an option of torchrun", "-np NUMBER");
 	refused("hvdrun --nnodes=1:4 a", "--nnodes is an option of torchrun", "--min-np and --max-np");
@@ -462,7 +358,7 @@ static void test_elsewhere(void **state)
 	hvd_options_free(&o);
 }
 
-static void test_frameworks(void **state)
+TEST(test_frameworks)
 {
 	static char store[] = "HVD_STORE=off", names[] = "HVD_FRAMEWORKS=none", init[] = "HVD_INIT_TIMEOUT=5",
 		    wrong[] = "HVD_FRAMEWORKS=mxnet";
@@ -471,7 +367,6 @@ static void test_frameworks(void **state)
 	struct hvd_options o;
 	struct hvd_err err;
 
-	(void)state;
 	ok(&o, "hvdrun -np 2 a");
 	hvd_launch_spec_make(&spec, &o, NULL);
 	assert_int_equal(spec.store, HVD_STORE_AGENT);
@@ -486,13 +381,12 @@ static void test_frameworks(void **state)
 	assert_true(spec.init_timeout > 4.9 && spec.init_timeout < 5.1);
 	hvd_launch_spec_clear(&spec);
 	hvd_options_free(&o);
-	assert_int_equal(load_env(&o, "hvdrun a", bad, &err), -1);
-	assert_non_null(strstr(err.msg, "environment variable HVD_FRAMEWORKS: \"mxnet\""));
+	assert_fails(load_env(&o, "hvdrun a", bad, &err), err, "environment variable HVD_FRAMEWORKS: \"mxnet\"");
 	hvd_options_free(&o);
 }
 
 /* --spares has hosts checked, and --requeue-on=hang has the job requeued, unless something as strong says otherwise. */
-static void test_implied(void **state)
+TEST(test_implied)
 {
 	static const struct {
 		const char *line, *env, *site, *value; /* site: a setting in the site's file */
@@ -515,7 +409,6 @@ static void test_implied(void **state)
 		{"--hang-action=requeue a", NULL, NULL, NULL, HVD_PREFLIGHT_OFF, HVD_HANG_REQUEUE, 1},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		char *envp[] = {(char *)lines[i].env, NULL}, *line = hvd_xasprintf("hvdrun %s", lines[i].line);
 		struct hvd_launch_spec spec;
@@ -537,7 +430,7 @@ static void test_implied(void **state)
 }
 
 /* --max-restarts makes an elastic job of PyTorch's kind. */
-static void test_max_restarts(void **state)
+TEST(test_max_restarts)
 {
 	static const struct {
 		const char *line;
@@ -554,7 +447,6 @@ static void test_max_restarts(void **state)
 	struct hvd_launch_spec spec;
 	struct hvd_options o;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		ok(&o, lines[i].line);
 		hvd_launch_spec_make(&spec, &o, NULL);
@@ -577,59 +469,29 @@ static void test_max_restarts(void **state)
 	refused("hvdrun -np 2 --max-restarts 2 --mpi a", "MPI controller", "--max-restarts");
 }
 
-static void test_keep_going(void **state)
+TEST(test_keep_going)
 {
-	static char kill0[] = "SLURM_KILL_BAD_EXIT=0", keep1[] = "HVD_KEEP_GOING=1";
-	char *env_kill[] = {kill0, NULL}, *env_keep[] = {keep1, NULL};
-	struct hvd_options o;
-	struct hvd_err err;
-
-	(void)state;
-	ok(&o, "hvdrun -K0 a");
-	assert_true(o.keep_going);
-	hvd_options_free(&o);
-	ok(&o, "hvdrun --keep-going a");
-	assert_true(o.keep_going);
-	hvd_options_free(&o);
-	ok(&o, "hvdrun -K a");
-	assert_false(o.keep_going);
-	hvd_options_free(&o);
-	refused("hvdrun -K --keep-going a", "contradict", "");
-	assert_int_equal(load_env(&o, "hvdrun a", env_kill, &err), 0);
-	assert_true(o.keep_going);
-	hvd_options_free(&o);
-	assert_int_equal(load_env(&o, "hvdrun -K a", env_keep, &err), 0);
-	assert_false(o.keep_going);
-	hvd_options_free(&o);
-	assert_int_equal(load_env(&o, "hvdrun --keep-going -K0 a", env_keep, &err), 0);
-	assert_true(o.keep_going);
-	hvd_options_free(&o);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_arity),
-		cmocka_unit_test(test_end_of_options),
-		cmocka_unit_test(test_without_labels),
-		cmocka_unit_test(test_without_nodes),
-		cmocka_unit_test(test_async),
-		cmocka_unit_test(test_abbreviations),
-		cmocka_unit_test(test_srun_fields),
-		cmocka_unit_test(test_processes),
-		cmocka_unit_test(test_np_of_the_batch_job),
-		cmocka_unit_test(test_both_meanings),
-		cmocka_unit_test(test_called_as_horovodrun),
-		cmocka_unit_test(test_mpi),
-		cmocka_unit_test(test_words),
-		cmocka_unit_test(test_unknown),
-		cmocka_unit_test(test_own),
-		cmocka_unit_test(test_elsewhere),
-		cmocka_unit_test(test_frameworks),
-		cmocka_unit_test(test_implied),
-		cmocka_unit_test(test_max_restarts),
-		cmocka_unit_test(test_keep_going),
+	static const struct {
+		const char *line, *env, *keep_going;
+	} lines[] = {
+		{"hvdrun -K0 a", NULL, "keep-going=1"},
+		{"hvdrun --keep-going a", NULL, "keep-going=1"},
+		{"hvdrun -K a", NULL, "keep-going=0"},
+		{"hvdrun a", "SLURM_KILL_BAD_EXIT=0", "keep-going=1"},
+		{"hvdrun -K a", "HVD_KEEP_GOING=1", "keep-going=0"},
+		{"hvdrun --keep-going -K0 a", "HVD_KEEP_GOING=1", "keep-going=1"},
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		char *envp[] = {(char *)lines[i].env, NULL};
+		struct hvd_options o;
+		struct hvd_err err;
+
+		assert_int_equal(load_env(&o, lines[i].line, envp, &err), 0);
+		assert_values(&o, lines[i].keep_going);
+		hvd_options_free(&o);
+	}
+	refused("hvdrun -K --keep-going a", "contradict", "");
 }
+
+RUN_TESTS()

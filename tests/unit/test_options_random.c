@@ -53,12 +53,11 @@ static void add_option(unsigned *seed, const struct hvd_opt *o, struct hvd_strv 
 }
 
 /* For command lines of srun alone, what is handed on and the command are what was written, word by word. */
-static void test_srun_lines_come_out_as_they_went_in(void **state)
+TEST(test_srun_lines_come_out_as_they_went_in)
 {
 	const struct hvd_opttable srun = hvd_options_set().family[HVD_FAMILY_SRUN];
 	unsigned seed = 20;
 
-	(void)state;
 	for (int round = 0; round < 20000; round++) {
 		struct hvd_strv argv = {0}, again = {0};
 		struct hvd_options o;
@@ -116,7 +115,7 @@ static void as_getopt(struct option *longs, char *letters)
 }
 
 /* Names are cut anywhere, values are there or not: what getopt accepts must be read as getopt reads it. */
-static void test_reads_like_getopt(void **state)
+TEST(test_reads_like_getopt)
 {
 	const struct hvd_opttable srun = hvd_options_set().family[HVD_FAMILY_SRUN];
 	struct option longs[300];
@@ -124,7 +123,6 @@ static void test_reads_like_getopt(void **state)
 	unsigned seed = 7;
 	int accepted = 0;
 
-	(void)state;
 	as_getopt(longs, letters);
 	opterr = 0;
 	for (int round = 0; round < 20000; round++) {
@@ -174,12 +172,4 @@ static void test_reads_like_getopt(void **state)
 	assert_true(accepted > 2000);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_srun_lines_come_out_as_they_went_in),
-		cmocka_unit_test(test_reads_like_getopt),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <unistd.h>
 
 struct stage {
 	struct event_base *base;
@@ -60,12 +58,11 @@ static void end(struct stage *stage)
 	event_base_free(stage->base);
 }
 
-static void lines_of_two(void **state)
+TEST(lines_of_two)
 {
 	struct stage stage;
 	int a, b;
 
-	(void)state;
 	begin(&stage, HVD_OUTPUT_MUX_LINES);
 	a = hvd_output_mux_open(stage.relay, NULL);
 	b = hvd_output_mux_open(stage.relay, NULL);
@@ -87,12 +84,11 @@ static void lines_of_two(void **state)
 }
 
 /* Progress bars are seen as they move. */
-static void carriage_returns(void **state)
+TEST(carriage_returns)
 {
 	struct stage stage;
 	int fd;
 
-	(void)state;
 	begin(&stage, HVD_OUTPUT_MUX_HOROVOD);
 	fd = hvd_output_mux_open(stage.relay, NULL);
 	SAY(fd, "a\nten\rtwenty\rth");
@@ -112,12 +108,11 @@ static void carriage_returns(void **state)
 }
 
 /* What srun --label makes of two tasks that print at a time: anything may be broken anywhere. */
-static void tasks_of_srun(void **state)
+TEST(tasks_of_srun)
 {
 	struct stage stage;
 	int fd;
 
-	(void)state;
 	begin(&stage, HVD_OUTPUT_MUX_TASKS);
 	fd = hvd_output_mux_open(stage.relay, NULL);
 	SAY(fd, " 0: \x10"
@@ -142,12 +137,11 @@ static void tasks_of_srun(void **state)
 }
 
 /* srun's own messages, those of the step daemon, and those of a shim that could not start its rank. */
-static void what_others_say(void **state)
+TEST(what_others_say)
 {
 	struct stage stage;
 	int fd;
 
-	(void)state;
 	begin(&stage, HVD_OUTPUT_MUX_TASKS);
 	fd = hvd_output_mux_open(stage.relay, NULL);
 	SAY(fd, "srun: error: hvdn1: task 0: Exited with exit code 1\n0: slurmstepd: error: *** STEP\n99999999999: "
@@ -163,7 +157,7 @@ static void what_others_say(void **state)
 }
 
 /* Nobody reads: those who write wait, nothing is lost, and no descriptor stays open. */
-static void slow_reader(void **state)
+TEST(slow_reader)
 {
 	enum {
 		LINE = 1000,
@@ -175,7 +169,6 @@ static void slow_reader(void **state)
 	size_t at = 0, total = 0;
 	ssize_t n;
 
-	(void)state;
 	begin(&stage, HVD_OUTPUT_MUX_LINES);
 	fd = hvd_output_mux_open(stage.relay, NULL);
 	fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -202,12 +195,11 @@ static void slow_reader(void **state)
 	assert_int_equal(open_fds(), fds);
 }
 
-static void reader_that_goes(void **state)
+TEST(reader_that_goes)
 {
 	struct stage stage;
 	int fd;
 
-	(void)state;
 	signal(SIGPIPE, SIG_IGN);
 	begin(&stage, HVD_OUTPUT_MUX_LINES);
 	fd = hvd_output_mux_open(stage.relay, NULL);
@@ -222,13 +214,12 @@ static void reader_that_goes(void **state)
 	event_base_free(stage.base);
 }
 
-static void full_disk(void **state)
+TEST(full_disk)
 {
 	struct event_base *base = event_base_new();
 	int to = open("/dev/full", O_WRONLY | O_CLOEXEC), fd;
 	struct hvd_output_mux *relay = hvd_output_mux_create(base, to, HVD_OUTPUT_MUX_LINES, NULL);
 
-	(void)state;
 	assert_non_null(relay);
 	fd = hvd_output_mux_open(relay, NULL);
 	SAY(fd, "a line\n");
@@ -238,14 +229,4 @@ static void full_disk(void **state)
 	event_base_free(base);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_of_two),  cmocka_unit_test(carriage_returns),
-		cmocka_unit_test(tasks_of_srun), cmocka_unit_test(what_others_say),
-		cmocka_unit_test(slow_reader),   cmocka_unit_test(reader_that_goes),
-		cmocka_unit_test(full_disk),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -18,12 +18,11 @@ add(struct hvd_peer_table *table, const char *addr, struct hvd_peer_entry *entry
 	hvd_peer_table_add(table, &a, entry);
 }
 
-static void the_oldest_of_the_busiest(void **state)
+TEST(the_oldest_of_the_busiest)
 {
 	struct hvd_peer_entry e[7] = {0};
 	struct hvd_peer_table *table = hvd_peer_table_create();
 
-	(void)state;
 	assert_null(hvd_peer_table_busiest(table));
 	add(table, "10.0.0.1", &e[0]);
 	assert_ptr_equal(hvd_peer_table_busiest(table), &e[0]);
@@ -56,12 +55,11 @@ static void the_oldest_of_the_busiest(void **state)
 }
 
 /* What the owner counts for an address is there as long as the address is. */
-static void pending_of_an_address(void **state)
+TEST(pending_of_an_address)
 {
 	struct hvd_peer_entry e[3] = {0};
 	struct hvd_peer_table *table = hvd_peer_table_create();
 
-	(void)state;
 	add(table, "10.0.0.1", &e[0]);
 	e[0].peer->pending = 7;
 	add(table, "::ffff:10.0.0.1", &e[1]);
@@ -77,13 +75,12 @@ static void pending_of_an_address(void **state)
 }
 
 /* Whoever is on this host has a million addresses of that kind. */
-static void loopback_is_one(void **state)
+TEST(loopback_is_one)
 {
 	struct hvd_peer_entry e[4] = {0}, none[3] = {0};
 	struct hvd_peer_table *table = hvd_peer_table_create();
 	struct hvd_addr unspec = {0};
 
-	(void)state;
 	add(table, "10.0.0.1", &e[0]);
 	add(table, "127.0.0.1", &e[1]);
 	add(table, "127.9.8.7", &e[2]);
@@ -99,7 +96,7 @@ static void loopback_is_one(void **state)
 }
 
 /* Against counting by hand, with few addresses and many, so that they share slots. */
-static void as_counted_by_hand(void **state)
+TEST(as_counted_by_hand)
 {
 	enum {
 		ENTRIES = 20000
@@ -111,7 +108,6 @@ static void as_counted_by_hand(void **state)
 	uint32_t seed = 7;
 	size_t count = 0;
 
-	(void)state;
 	for (int step = 0; step < 200000; step++) {
 		uint32_t i = dice(&seed) % ENTRIES;
 
@@ -141,14 +137,4 @@ static void as_counted_by_hand(void **state)
 	hvd_peer_table_destroy(table);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_oldest_of_the_busiest),
-		cmocka_unit_test(pending_of_an_address),
-		cmocka_unit_test(loopback_is_one),
-		cmocka_unit_test(as_counted_by_hand),
-	};
-
-	return cmocka_run_group_tests_name("peer_table", tests, NULL, NULL);
-}
+RUN_TESTS()

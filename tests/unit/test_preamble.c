@@ -4,8 +4,6 @@
 #include "lib/base/xalloc.h"
 #include "unit.h"
 
-#include <unistd.h>
-
 static struct hvd_preamble sample(void)
 {
 	struct hvd_preamble p = {.boot = "1;session=x", .directory = hvd_xstrdup("/home/a b")};
@@ -29,13 +27,12 @@ static void same(const struct hvd_preamble *a, const struct hvd_preamble *b)
 		assert_string_equal(a->env.v[i], b->env.v[i]);
 }
 
-static void arrives_as_it_was(void **state)
+TEST(arrives_as_it_was)
 {
 	struct hvd_preamble p = sample(), back;
 	unsigned char *bytes;
 	size_t n, length;
 
-	(void)state;
 	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
 	assert_int_equal(hvd_preamble_length(bytes, &length, NULL), 0);
 	assert_int_equal(length, n - HVD_PREAMBLE_HEAD);
@@ -46,14 +43,13 @@ static void arrives_as_it_was(void **state)
 	free(bytes);
 }
 
-static void any_cut_is_refused(void **state)
+TEST(any_cut_is_refused)
 {
 	struct hvd_preamble p = sample(), back;
 	struct hvd_err err;
 	unsigned char *bytes;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
 	for (size_t cut = 0; cut < n - HVD_PREAMBLE_HEAD; cut++) {
 		assert_int_equal(hvd_preamble_parse(bytes + HVD_PREAMBLE_HEAD, cut, &back, &err), -1);
@@ -64,7 +60,7 @@ static void any_cut_is_refused(void **state)
 	free(bytes);
 }
 
-static void what_is_not_one_is_refused(void **state)
+TEST(what_is_not_one_is_refused)
 {
 	unsigned char head[HVD_PREAMBLE_HEAD] = "HVDP\1";
 	struct hvd_preamble p = sample(), back;
@@ -72,17 +68,13 @@ static void what_is_not_one_is_refused(void **state)
 	struct hvd_err err;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(hvd_preamble_length(head, &n, NULL), 0);
 	head[8] = 0xff;
-	assert_int_equal(hvd_preamble_length(head, &n, &err), -1);
-	assert_int_equal(err.code, HVD_E_LIMIT);
+	assert_fails_with(hvd_preamble_length(head, &n, &err), err, HVD_E_LIMIT, "");
 	head[4] = 2;
-	assert_int_equal(hvd_preamble_length(head, &n, &err), -1);
-	assert_non_null(strstr(err.msg, "another release"));
+	assert_fails(hvd_preamble_length(head, &n, &err), err, "another release");
 	head[0] = 'h';
-	assert_int_equal(hvd_preamble_length(head, &n, &err), -1);
-	assert_non_null(strstr(err.msg, "not from hvdrun"));
+	assert_fails(hvd_preamble_length(head, &n, &err), err, "not from hvdrun");
 
 	/* One byte too many; a variable without a name; a directory that depends on another. */
 	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
@@ -109,7 +101,7 @@ static void what_is_not_one_is_refused(void **state)
 	hvd_preamble_clear(&p);
 }
 
-static void too_large_is_not_written(void **state)
+TEST(too_large_is_not_written)
 {
 	struct hvd_preamble p = sample();
 	unsigned char *bytes;
@@ -117,18 +109,16 @@ static void too_large_is_not_written(void **state)
 	char *large;
 	size_t n;
 
-	(void)state;
 	large = hvd_xcalloc(HVD_PREAMBLE_MAX + 1, 1);
 	memset(large, 'x', HVD_PREAMBLE_MAX);
 	large[1] = '=';
 	hvd_strv_add(&p.env, large);
-	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, &err), -1);
-	assert_int_equal(err.code, HVD_E_LIMIT);
+	assert_fails_with(hvd_preamble_format(&p, &bytes, &n, &err), err, HVD_E_LIMIT, "");
 	free(large);
 	hvd_preamble_clear(&p);
 }
 
-static void the_reader_takes_no_more_than_it(void **state)
+TEST(the_reader_takes_no_more_than_it)
 {
 	struct hvd_preamble p = sample(), back;
 	unsigned char *bytes;
@@ -136,7 +126,6 @@ static void the_reader_takes_no_more_than_it(void **state)
 	size_t n;
 	int fds[2];
 
-	(void)state;
 	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(write(fds[1], bytes, n), n);
@@ -152,33 +141,18 @@ static void the_reader_takes_no_more_than_it(void **state)
 	close(fds[1]);
 }
 
-static void the_reader_does_not_wait_for_ever(void **state)
+TEST(the_reader_does_not_wait_for_ever)
 {
 	struct hvd_preamble back;
 	struct hvd_err err;
 	int fds[2];
 
-	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(write(fds[1], "HVDP", 4), 4);
-	assert_int_equal(hvd_preamble_read(fds[0], hvd_deadline_in(0.05), &back, &err), -1);
-	assert_int_equal(err.code, HVD_E_TIMEOUT);
+	assert_fails_with(hvd_preamble_read(fds[0], hvd_deadline_in(0.05), &back, &err), err, HVD_E_TIMEOUT, "");
 	close(fds[1]);
-	assert_int_equal(hvd_preamble_read(fds[0], hvd_deadline_in(5), &back, &err), -1);
-	assert_int_equal(err.code, HVD_E_PROTO);
+	assert_fails_with(hvd_preamble_read(fds[0], hvd_deadline_in(5), &back, &err), err, HVD_E_PROTO, "");
 	close(fds[0]);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(arrives_as_it_was),
-		cmocka_unit_test(any_cut_is_refused),
-		cmocka_unit_test(what_is_not_one_is_refused),
-		cmocka_unit_test(too_large_is_not_written),
-		cmocka_unit_test(the_reader_takes_no_more_than_it),
-		cmocka_unit_test(the_reader_does_not_wait_for_ever),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -12,11 +12,9 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const struct hvd_key key = {"the launch's own key, 32 bytes."}, other = {"another launch's key, 32 bytes."};
 
@@ -36,16 +34,10 @@ struct door {
 
 static void on_later_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
-	(void)conn;
-	(void)msg;
-	(void)arg;
 }
 
 static void on_later_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	(void)conn;
-	(void)why;
-	(void)arg;
 }
 
 static void on_proven(struct hvd_conn *conn, void *arg)
@@ -84,8 +76,6 @@ static void on_full(void *arg)
 
 static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 {
-	(void)fd;
-	(void)what;
 	((struct door *)arg)->too_long = true;
 }
 
@@ -186,8 +176,6 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	(void)conn;
-	(void)why;
 	((struct shim *)arg)->failed = true;
 }
 
@@ -218,12 +206,11 @@ static bool have_ipv6(void)
 
 /* ---- */
 
-static void one_that_proves_who_it_is(void **state)
+TEST(one_that_proves_who_it_is)
 {
 	struct door d;
 	struct shim shim;
 
-	(void)state;
 	open_door(&d, 8);
 	come(&shim, &d, "127.0.0.1", &key);
 	until(&d, shim.done);
@@ -233,12 +220,11 @@ static void one_that_proves_who_it_is(void **state)
 	close_door(&d);
 }
 
-static void one_that_cannot(void **state)
+TEST(one_that_cannot)
 {
 	struct door d;
 	struct shim shim;
 
-	(void)state;
 	open_door(&d, 8);
 	come(&shim, &d, "127.0.0.1", &other);
 	until(&d, shim.failed);
@@ -250,12 +236,11 @@ static void one_that_cannot(void **state)
 	close_door(&d);
 }
 
-static void one_that_talks_rubbish(void **state)
+TEST(one_that_talks_rubbish)
 {
 	struct door d;
 	int fd;
 
-	(void)state;
 	open_door(&d, 8);
 	fd = knock(&d, "127.0.0.1");
 	assert_int_equal(write(fd, "GET / HTTP/1.1\r\n\r\n", 18), 18);
@@ -274,7 +259,7 @@ static void one_that_talks_rubbish(void **state)
 }
 
 /* Too many from one address: theirs go, the oldest first, and nobody else's. */
-static void a_crowd_drives_out_its_own(void **state)
+TEST(a_crowd_drives_out_its_own)
 {
 	enum {
 		MAX = 10,
@@ -283,7 +268,6 @@ static void a_crowd_drives_out_its_own(void **state)
 	struct door d;
 	int fds[CROWD], late[2];
 
-	(void)state;
 	if (!have_ipv6())
 		skip_because("this machine has no ::1");
 	open_door(&d, MAX);
@@ -308,7 +292,7 @@ static void a_crowd_drives_out_its_own(void **state)
 }
 
 /* Without descriptors the crowd makes room, too; with nobody to go it is told, once. */
-static void no_descriptor_left(void **state)
+TEST(no_descriptor_left)
 {
 	enum {
 		CROWD = 40
@@ -318,7 +302,6 @@ static void no_descriptor_left(void **state)
 	struct shim shim;
 	int fds[CROWD];
 
-	(void)state;
 	open_door(&d, 1000);
 	for (int i = 0; i < CROWD; i++)
 		assert_true((fds[i] = knock(&d, "127.0.0.1")) >= 0);
@@ -354,8 +337,6 @@ static void no_descriptor_left(void **state)
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
-	(void)fd;
-	(void)what;
 	(*(unsigned *)arg)++;
 }
 
@@ -378,7 +359,7 @@ static void flood(const struct door *d, size_t open)
 }
 
 /* Timers are kept and shims come in, while others connect without a pause. */
-static void a_flood(void **state)
+TEST(a_flood)
 {
 	static const size_t open[] = {1, 500};
 	struct timeval tv = {.tv_usec = 10000};
@@ -387,7 +368,6 @@ static void a_flood(void **state)
 	unsigned ticks;
 	pid_t pids[2];
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		open_door(&d, 200);
 		ticks = 0;
@@ -418,14 +398,4 @@ static void a_flood(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_that_proves_who_it_is), cmocka_unit_test(one_that_cannot),
-		cmocka_unit_test(one_that_talks_rubbish),    cmocka_unit_test(a_crowd_drives_out_its_own),
-		cmocka_unit_test(no_descriptor_left),        cmocka_unit_test(a_flood),
-	};
-
-	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests_name("pending", tests, NULL, NULL);
-}
+RUN_TESTS(.no_sigpipe = true)

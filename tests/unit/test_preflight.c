@@ -40,11 +40,10 @@ static void only_host_2(struct hvd_host_table *table, const char *why)
 	hvd_host_table_clear(table);
 }
 
-static void equal_hosts_are_good(void **state)
+TEST(equal_hosts_are_good)
 {
 	struct hvd_host_table table;
 
-	(void)state;
 	good(&table);
 	only_host_2(&table, NULL);
 	/* What is not known is not held against a host; nor is it that all of them are the same. */
@@ -58,11 +57,10 @@ static void equal_hosts_are_good(void **state)
 	only_host_2(&table, NULL);
 }
 
-static void hosts_that_lack_something(void **state)
+TEST(hosts_that_lack_something)
 {
 	struct hvd_host_table table;
 
-	(void)state;
 	good(&table);
 	table.hosts[2].check.shm = 10 << 20;
 	only_host_2(&table, "10 MiB are free in /dev/shm, and 64 MiB are needed");
@@ -89,11 +87,10 @@ static void hosts_that_lack_something(void **state)
 	only_host_2(&table, "its clock is 9.0 s behind the launcher's");
 }
 
-static void hosts_that_are_behind_the_others(void **state)
+TEST(hosts_that_are_behind_the_others)
 {
 	struct hvd_host_table table;
 
-	(void)state;
 	good(&table);
 	table.hosts[2].check.gpus = 3;
 	only_host_2(&table, "it has 3 GPUs, the others have 4");
@@ -124,12 +121,11 @@ static void hosts_that_are_behind_the_others(void **state)
 }
 
 /* Hosts that were left out do not count. */
-static void only_hosts_that_are_in_are_compared(void **state)
+TEST(only_hosts_that_are_in_are_compared)
 {
 	struct hvd_host_table table;
 	char *bad;
 
-	(void)state;
 	good(&table);
 	for (uint32_t h = 0; h < 3; h++) {
 		table.hosts[h].check.gpus = 8;
@@ -141,7 +137,7 @@ static void only_hosts_that_are_in_are_compared(void **state)
 }
 
 /* A host is compared with what it was itself. */
-static void hosts_that_have_become_worse(void **state)
+TEST(hosts_that_have_become_worse)
 {
 	static const struct {
 		int had, has;
@@ -156,7 +152,6 @@ static void hosts_that_have_become_worse(void **state)
 		{4, 3, NULL, "no licence", "the site's program reports: no licence"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct hvd_host_check first = {.known = true, .gpus = rows[i].had};
 		const struct hvd_host_entry host = {.check = {.known = true,
@@ -177,7 +172,7 @@ static void hosts_that_have_become_worse(void **state)
 	}
 }
 
-static void findings_over_the_network(void **state)
+TEST(findings_over_the_network)
 {
 	struct hvd_host_check check = {.known = true,
 				       .tmp = 1,
@@ -192,7 +187,6 @@ static void findings_over_the_network(void **state)
 	struct hvd_host_check read;
 	json_t *object = hvd_host_check_json(&check);
 
-	(void)state;
 	hvd_host_check_read(object, &read);
 	json_decref(object);
 	assert_true(read.known && read.tmp == 1 && read.shm == 0 && read.memlock == INT64_MAX && read.nofile == -1);
@@ -206,7 +200,7 @@ static void findings_over_the_network(void **state)
 	hvd_host_check_clear(&read);
 }
 
-static void findings_that_are_malformed(void **state)
+TEST(findings_that_are_malformed)
 {
 	static const char *const texts[] = {"{}",
 					    "{\"tmp\":-1,\"gpus\":1e9,\"hook\":7,\"gpu\":[]}",
@@ -216,7 +210,6 @@ static void findings_that_are_malformed(void **state)
 					    "{\"mib\":{\"0\":1}}"};
 	struct hvd_host_check read;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		json_t *object = json_loads(texts[i], 0, NULL);
 
@@ -235,17 +228,4 @@ static void findings_that_are_malformed(void **state)
 	hvd_host_check_clear(&read);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(equal_hosts_are_good),
-		cmocka_unit_test(hosts_that_lack_something),
-		cmocka_unit_test(hosts_that_are_behind_the_others),
-		cmocka_unit_test(only_hosts_that_are_in_are_compared),
-		cmocka_unit_test(hosts_that_have_become_worse),
-		cmocka_unit_test(findings_over_the_network),
-		cmocka_unit_test(findings_that_are_malformed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

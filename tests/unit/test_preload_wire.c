@@ -7,7 +7,7 @@
 
 #include <sys/socket.h>
 
-static void answers(void **state)
+TEST(answers)
 {
 	static const char *const bad[] = {"",
 					  "read",
@@ -30,7 +30,6 @@ static void answers(void **state)
 	struct hvd_preload_answer answer;
 	struct hvd_err err = {0};
 
-	(void)state;
 	assert_int_equal(hvd_preload_answer_parse("ready", &answer, &err), 0);
 	assert_int_equal(answer.word, HVD_PRELOAD_READY);
 	assert_int_equal(hvd_preload_answer_parse("started 4711 4710", &answer, &err), 0);
@@ -50,7 +49,7 @@ static void answers(void **state)
 	}
 }
 
-static void requests(void **state)
+TEST(requests)
 {
 	static char a[] = "A=1", b[] = "B=";
 	char *const envp[] = {a, b, NULL};
@@ -63,7 +62,6 @@ static void requests(void **state)
 	struct iovec iov = {&byte, 1};
 	int got[HVD_PRELOAD_FDS];
 
-	(void)state;
 	CPU_ZERO(&cpus);
 	CPU_SET(0, &cpus);
 	CPU_SET(5, &cpus);
@@ -108,13 +106,12 @@ static void has_options(const char *command, const char *options)
 	hvd_strv_free(&found);
 }
 
-static void commands(void **state)
+TEST(commands)
 {
 	static const char *const yes[] = {"python", "python3", "/usr/bin/python3.11", "./python"},
 				 *const no[] = {"pythonx",  "bash", "python/x",   "train.py",
 						"ipython3", "",     "python3-dbg"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
 		assert_true(hvd_is_python(yes[i]));
 	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++)
@@ -143,13 +140,4 @@ static void commands(void **state)
 	assert_false(hvd_python_modules("a b"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(answers),
-		cmocka_unit_test(requests),
-		cmocka_unit_test(commands),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -6,7 +6,6 @@
 #include "unit.h"
 
 #include <errno.h>
-#include <unistd.h>
 
 static void shows(const char *text, const char *want)
 {
@@ -18,9 +17,8 @@ static void shows(const char *text, const char *want)
 	assert_string_equal(twice, want);
 }
 
-static void what_a_terminal_obeys(void **state)
+TEST(what_a_terminal_obeys)
 {
-	(void)state;
 	shows("\x1b[2J\x1b]0;title\x07", "\\x1b[2J\\x1b]0;title\\x07");
 	shows("a\rb\x08\x7f", "a\\x0db\\x08\\x7f");
 	shows("\xc2\x9b"
@@ -35,17 +33,15 @@ static void what_a_terminal_obeys(void **state)
 	shows("line\u2028paragraph\u2029", "line\\xe2\\x80\\xa8paragraph\\xe2\\x80\\xa9");
 }
 
-static void what_is_text(void **state)
+TEST(what_is_text)
 {
-	(void)state;
 	shows("", "");
 	shows("a table\n\twith \"quotes\" and \\ \\x1b", "a table\n\twith \"quotes\" and \\ \\x1b");
 	shows("Größe, 日本, 😀", "Größe, 日本, 😀");
 }
 
-static void bytes_that_are_no_text(void **state)
+TEST(bytes_that_are_no_text)
 {
-	(void)state;
 	shows("\xff\xfe", "\\xff\\xfe");
 	shows("\xc3", "\\xc3");                            /* half a character */
 	shows("\xe2\x82", "\\xe2\\x82");                   /* two thirds */
@@ -56,9 +52,8 @@ static void bytes_that_are_no_text(void **state)
 	shows("\xa2", "\\xa2");
 }
 
-static void every_byte(void **state)
+TEST(every_byte)
 {
-	(void)state;
 	for (int c = 1; c < 256; c++) {
 		char text[] = {(char)c, 'x', '\0'}, out[8];
 
@@ -68,11 +63,10 @@ static void every_byte(void **state)
 	}
 }
 
-static void a_quotation(void **state)
+TEST(a_quotation)
 {
 	char out[256];
 
-	(void)state;
 	hvd_printable_quote("no\" hvd: run \\this\n\x1b[A\ttoo\xa2", out, sizeof(out));
 	assert_string_equal(out, "\"no\\\" hvd: run \\\\this\\n\\x1b[A\\ttoo\\xa2\"");
 	hvd_printable_quote("", out, sizeof(out));
@@ -80,11 +74,10 @@ static void a_quotation(void **state)
 }
 
 /* Nothing is written past the end, and nothing is cut within a character or an escape. */
-static void little_room(void **state)
+TEST(little_room)
 {
 	char out[64];
 
-	(void)state;
 	for (size_t size = 1; size < 20; size++) {
 		memset(out, '#', sizeof(out));
 		assert_true(hvd_printable("a\x1b\x1b"
@@ -111,11 +104,10 @@ static void clean(const char *text)
 	assert_null(strpbrk(text, "\x1b\r\x07\x08"));
 }
 
-static void errors(void **state)
+TEST(errors)
 {
 	struct hvd_err err = {0};
 
-	(void)state;
 	hvd_err_set(&err, HVD_E_PROTO, "he says %s", "\x1b[A\r");
 	hvd_err_host(&err, "\x1b]0;h\x07");
 	hvd_err_hint(&err, "%s", "\x1b[2J");
@@ -129,14 +121,13 @@ static void errors(void **state)
 	assert_string_equal(err.msg, "cannot open \\x1b[c: No such file or directory");
 }
 
-static void messages(void **state)
+TEST(messages)
 {
 	struct hvd_log log = hvd_log_make("prog", HVD_LOG_INFO);
 	char text[8192];
 	int fds[2];
 	ssize_t n;
 
-	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	log.fd = fds[1];
 	hvd_warn(&log, "he says %s", "\x1b[2J\rprog: error: all is lost\nprog: error: run this\n  a table");
@@ -157,18 +148,4 @@ static void messages(void **state)
 	close(fds[1]);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_a_terminal_obeys),
-		cmocka_unit_test(what_is_text),
-		cmocka_unit_test(bytes_that_are_no_text),
-		cmocka_unit_test(every_byte),
-		cmocka_unit_test(a_quotation),
-		cmocka_unit_test(little_room),
-		cmocka_unit_test(errors),
-		cmocka_unit_test(messages),
-	};
-
-	return cmocka_run_group_tests_name("printable", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <unistd.h>
 
 #define HERE  "10.9.0.1"
 #define THERE "10.9.0.2"
@@ -35,7 +34,6 @@ static struct agents {
 
 static int make_namespace(void **state)
 {
-	(void)state;
 	ag.namespace =
 		unshare(CLONE_NEWNET) == 0 &&
 		system("{ ip link set lo up && ip link add d0 type veth peer name d1 && ip link set d1 up && ip "
@@ -49,7 +47,6 @@ static int open_agents(void **state)
 {
 	struct hvd_key key;
 
-	(void)state;
 	if (!ag.namespace)
 		return 0;
 	ag.base = event_base_new();
@@ -68,7 +65,6 @@ static int open_agents(void **state)
 
 static int close_agents(void **state)
 {
-	(void)state;
 	if (!ag.namespace)
 		return 0;
 	while (ag.n_fds)
@@ -83,7 +79,6 @@ static int close_agents(void **state)
 
 static void on_report(json_t *report, void *arg)
 {
-	(void)arg;
 	assert_null(ag.report);
 	ag.report = json_incref(report);
 	event_base_loopbreak(ag.base);
@@ -146,9 +141,8 @@ static in_port_t silent_listener(const char *addr, in_port_t port)
 			skip_because("no network namespace can be made here");                                         \
 	} while (0)
 
-static void what_is_reached_and_what_not(void **state)
+TEST(what_is_reached_and_what_not)
 {
-	(void)state;
 	need_namespace();
 	assert_int_equal(probe(1, hvd_probe_server_port(ag.other), 5000), HVD_REACH_OK);
 	assert_int_equal(json_integer_value(json_array_get(json_array_get(json_object_get(ag.report, "edges"), 0), 2)),
@@ -161,14 +155,13 @@ static void what_is_reached_and_what_not(void **state)
 }
 
 /* Every host has 172.17.0.1: an agent does not connect to it, and does not wait for it. */
-static void nobody_asks_himself(void **state)
+TEST(nobody_asks_himself)
 {
 	struct hvd_addr own[2];
 	json_t *order, *edges;
 	in_port_t port;
 	hvd_time began;
 
-	(void)state;
 	need_namespace();
 	hvd_addr_parse(HERE, &own[0]);
 	hvd_addr_parse("172.17.0.1", &own[1]); /* of an interface that the probe does not use */
@@ -204,11 +197,10 @@ static void nobody_asks_himself(void **state)
 }
 
 /* A process at an address that is taken for the other host's forwards all messages, even from this host's address. */
-static void whoever_passes_it_on_is_found_out(void **state)
+TEST(whoever_passes_it_on_is_found_out)
 {
 	in_port_t port = hvd_probe_server_port(ag.other);
 
-	(void)state;
 	need_namespace();
 	if (system("nft add table ip t && nft 'add chain ip t o { type nat hook output priority -100; }' && "
 		   "nft 'add rule ip t o ip daddr 10.9.0.3 dnat to " THERE "' 2>/dev/null") != 0)
@@ -218,11 +210,10 @@ static void whoever_passes_it_on_is_found_out(void **state)
 }
 
 /* One that is left out takes its place in the list, so the others keep their numbers. */
-static void empty_addresses_are_not_tried(void **state)
+TEST(empty_addresses_are_not_tried)
 {
 	json_t *order, *edges;
 
-	(void)state;
 	need_namespace();
 	order = json_pack("{s:[{s:i, s:i, s:[s,s,s]}], s:i}", "targets", "n", 1, "p",
 			  (int)hvd_probe_server_port(ag.other), "a", "", THERE, "", "timeout_ms", 5000);
@@ -235,7 +226,7 @@ static void empty_addresses_are_not_tried(void **state)
 	assert_int_equal(json_integer_value(json_array_get(json_array_get(edges, 0), 3)), HVD_REACH_OK);
 }
 
-static void orders_that_are_refused(void **state)
+TEST(orders_that_are_refused)
 {
 	static const char *const orders[] = {
 		"{}",
@@ -247,26 +238,23 @@ static void orders_that_are_refused(void **state)
 		"{\"targets\":[[]],\"timeout_ms\":9}",
 	};
 
-	(void)state;
 	need_namespace();
 	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
 		json_t *order = json_loads(orders[i], 0, NULL);
 		struct hvd_err err = {0};
 
 		assert_non_null(order);
-		assert_int_equal(hvd_probe_run(ag.probe, order, on_report, NULL, &err), -1);
-		assert_int_equal(err.code, HVD_E_PROTO);
+		assert_fails_with(hvd_probe_run(ag.probe, order, on_report, NULL, &err), err, HVD_E_PROTO, "");
 		json_decref(order);
 	}
 	/* Several attempts at the same time do not disturb each other. */
 	assert_int_equal(probe(1, hvd_probe_server_port(ag.other), 5000), HVD_REACH_OK);
 }
 
-static void connections_wait_their_turn(void **state)
+TEST(connections_wait_their_turn)
 {
 	int before;
 
-	(void)state;
 	need_namespace();
 	flood(100);
 	before = open_fds();
@@ -274,11 +262,10 @@ static void connections_wait_their_turn(void **state)
 	assert_int_in_range(open_fds() - before, 1, 40);
 }
 
-static void strangers_push_out_themselves(void **state)
+TEST(strangers_push_out_themselves)
 {
 	int before = 0;
 
-	(void)state;
 	need_namespace();
 	before = open_fds();
 	flood(FLOOD);
@@ -289,17 +276,4 @@ static void strangers_push_out_themselves(void **state)
 	assert_int_equal(probe(1, hvd_probe_server_port(ag.other), 5000), HVD_REACH_OK);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_reached_and_what_not, open_agents, close_agents),
-		cmocka_unit_test_setup_teardown(nobody_asks_himself, open_agents, close_agents),
-		cmocka_unit_test_setup_teardown(whoever_passes_it_on_is_found_out, open_agents, close_agents),
-		cmocka_unit_test_setup_teardown(empty_addresses_are_not_tried, open_agents, close_agents),
-		cmocka_unit_test_setup_teardown(orders_that_are_refused, open_agents, close_agents),
-		cmocka_unit_test_setup_teardown(connections_wait_their_turn, open_agents, close_agents),
-		cmocka_unit_test_setup_teardown(strangers_push_out_themselves, open_agents, close_agents),
-	};
-
-	return cmocka_run_group_tests_name("probe", tests, make_namespace, NULL);
-}
+RUN_TESTS(.setup = open_agents, .teardown = close_agents, .group_setup = make_namespace)

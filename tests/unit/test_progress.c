@@ -26,39 +26,35 @@ static double idle_for(const struct hvd_progress_state *state)
 	return (double)(1000 * S - hvd_progress_none_since(state, TIMEOUT, 1000 * S)) / 1e9;
 }
 
-static void test_the_last_that_became_idle_counts(void **state)
+TEST(test_the_last_that_became_idle_counts)
 {
 	struct hvd_progress_state s = two_idle();
 
-	(void)state;
 	assert_true(idle_for(&s) == 130);
 }
 
-static void test_a_change_of_the_store_counts(void **state)
+TEST(test_a_change_of_the_store_counts)
 {
 	struct hvd_progress_state s = two_idle();
 
-	(void)state;
 	s.progress = 980 * S;
 	assert_true(idle_for(&s) == 20);
 }
 
-static void test_one_active_host_is_enough(void **state)
+TEST(test_one_active_host_is_enough)
 {
 	struct hvd_progress_state s = two_idle();
 
-	(void)state;
 	w[1].since = 0;
 	assert_true(idle_for(&s) == 0);
 	w[1].heard = 700 * S; /* long ago, but it was not asked since */
 	assert_true(idle_for(&s) == 0);
 }
 
-static void test_a_host_that_does_not_answer_is_idle_after_its_time(void **state)
+TEST(test_a_host_that_does_not_answer_is_idle_after_its_time)
 {
 	struct hvd_progress_state s = two_idle();
 
-	(void)state;
 	w[1].since = 0;
 	w[1].heard = 901 * S;
 	w[1].asked = 951 * S;
@@ -69,20 +65,18 @@ static void test_a_host_that_does_not_answer_is_idle_after_its_time(void **state
 	assert_true(idle_for(&s) == 0);
 }
 
-static void test_a_rank_that_waits_for_input_is_no_hang(void **state)
+TEST(test_a_rank_that_waits_for_input_is_no_hang)
 {
 	struct hvd_progress_state s = two_idle();
 
-	(void)state;
 	w[0].input = true;
 	assert_true(idle_for(&s) == 0);
 }
 
-static void test_a_host_without_ranks_does_not_count(void **state)
+TEST(test_a_host_without_ranks_does_not_count)
 {
 	struct hvd_progress_state s = two_idle();
 
-	(void)state;
 	w[1].since = 0;
 	w[1].ranks = 0;
 	assert_true(idle_for(&s) == 150);
@@ -92,11 +86,10 @@ static void test_a_host_without_ranks_does_not_count(void **state)
 	assert_true(idle_for(&s) == 0);
 }
 
-static void test_hosts_that_are_not_watched_yet(void **state)
+TEST(test_hosts_that_are_not_watched_yet)
 {
 	struct hvd_progress_state s = two_idle();
 
-	(void)state;
 	s.hosts = 3;
 	s.begun = 980 * S;
 	assert_true(idle_for(&s) == 0);
@@ -104,13 +97,12 @@ static void test_hosts_that_are_not_watched_yet(void **state)
 	assert_true(idle_for(&s) == 130);
 }
 
-static void test_the_report_names_hosts_that_do_not_answer(void **state)
+TEST(test_the_report_names_hosts_that_do_not_answer)
 {
 	struct hvd_stalled_host hosts[] = {{"n1", 600, true}, {"n2", 700, false}, {"n3", 700, false}};
 	struct hvd_stall stall = {.seconds = 600.4, .hosts = hosts, .n = 1};
 	struct hvd_err err;
 
-	(void)state;
 	hvd_hang_describe(&stall, &err);
 	assert_string_equal(err.msg, "no rank has made progress for 600 s");
 	assert_int_equal(err.code, HVD_E_TIMEOUT);
@@ -122,18 +114,4 @@ static void test_the_report_names_hosts_that_do_not_answer(void **state)
 	assert_string_equal(err.msg, "no rank has made progress for 600 s, and these hosts do not answer: n2, n3");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_last_that_became_idle_counts),
-		cmocka_unit_test(test_a_change_of_the_store_counts),
-		cmocka_unit_test(test_one_active_host_is_enough),
-		cmocka_unit_test(test_a_host_that_does_not_answer_is_idle_after_its_time),
-		cmocka_unit_test(test_a_rank_that_waits_for_input_is_no_hang),
-		cmocka_unit_test(test_a_host_without_ranks_does_not_count),
-		cmocka_unit_test(test_hosts_that_are_not_watched_yet),
-		cmocka_unit_test(test_the_report_names_hosts_that_do_not_answer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

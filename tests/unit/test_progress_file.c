@@ -5,11 +5,6 @@
 #include "unit.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* The file is made, or was changed at this time. */
 static void touch(const char *name, time_t at)
@@ -39,11 +34,10 @@ static int remove_folder(void **state)
 	return chdir("/") == 0 ? system(command) : -1;
 }
 
-static void new_and_changed_files(void **state)
+TEST_WITH(new_and_changed_files, enter_folder, remove_folder)
 {
 	struct hvd_progress_file file = {.pattern = "my checkpoints/*.pt"};
 
-	(void)state;
 	assert_false(hvd_progress_file_changed(&file)); /* there is none */
 	assert_int_equal(mkdir("my checkpoints", 0700), 0);
 	touch("my checkpoints/one.txt", 2000);
@@ -59,12 +53,11 @@ static void new_and_changed_files(void **state)
 }
 
 /* More than fit on a command line, at a process for each it would take too long. */
-static void many_files(void **state)
+TEST_WITH(many_files, enter_folder, remove_folder)
 {
 	struct hvd_progress_file file = {.pattern = "*.pt"};
 	char name[128];
 
-	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		snprintf(name, sizeof(name),
 			 "checkpoint-of-a-long-training-with-a-long-name-that-takes-room-on-the-line-%d.pt", i);
@@ -75,21 +68,11 @@ static void many_files(void **state)
 	assert_false(hvd_progress_file_changed(&file));
 }
 
-static void no_pattern(void **state)
+TEST(no_pattern)
 {
 	struct hvd_progress_file file = {0};
 
-	(void)state;
 	assert_false(hvd_progress_file_changed(&file));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(new_and_changed_files, enter_folder, remove_folder),
-		cmocka_unit_test_setup_teardown(many_files, enter_folder, remove_folder),
-		cmocka_unit_test(no_pattern),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

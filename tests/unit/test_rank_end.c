@@ -13,7 +13,7 @@ static struct hvd_rank_end again(const struct hvd_rank_end *end)
 	return got;
 }
 
-static void all_fields_arrive(void **state)
+TEST(all_fields_arrive)
 {
 	struct hvd_rank_end end = {.rank = 7,
 				   .local_rank = 3,
@@ -27,7 +27,6 @@ static void all_fields_arrive(void **state)
 				   .tail = (char *)"c\xff\x1b[2J\n"};
 	struct hvd_rank_end got = again(&end);
 
-	(void)state;
 	assert_int_equal(got.rank, 7);
 	assert_int_equal(got.local_rank, 3);
 	assert_int_equal(got.pid, 4711);
@@ -41,13 +40,12 @@ static void all_fields_arrive(void **state)
 	assert_null(got.tail);
 }
 
-static void nothing_but_a_status(void **state)
+TEST(nothing_but_a_status)
 {
 	json_t *msg = json_pack("{s:i, s:s, s:i, s:i}", "status", 9, "cause", "?", "pid", -1, "tail", 3);
 	struct hvd_rank_end got = {.rank = 5};
 	struct hvd_err err = {0};
 
-	(void)state;
 	assert_int_equal(hvd_rank_end_parse(msg, &got, &err), 0);
 	assert_int_equal(got.rank, 5);
 	assert_int_equal(got.status, 9);
@@ -68,22 +66,20 @@ static char *error_of(const char *error)
 	return got.error;
 }
 
-static void the_error_is_one_line(void **state)
+TEST(the_error_is_one_line)
 {
 	char *second = error_of("\n\nKeyError: 3\nmore"), *none = error_of("\n\n");
 
-	(void)state;
 	assert_string_equal(second, "KeyError: 3");
 	assert_null(none);
 	free(second);
 }
 
-static void long_texts_are_cut(void **state)
+TEST(long_texts_are_cut)
 {
 	struct hvd_rank_end end = {.status = 9}, got;
 	char *text = malloc(100000);
 
-	(void)state;
 	memset(text, 'x', 99999);
 	text[99999] = '\0';
 	end.error = end.traceback = end.tail = text;
@@ -96,14 +92,4 @@ static void long_texts_are_cut(void **state)
 	hvd_rank_end_clear(&got);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_fields_arrive),
-		cmocka_unit_test(nothing_but_a_status),
-		cmocka_unit_test(the_error_is_one_line),
-		cmocka_unit_test(long_texts_are_cut),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

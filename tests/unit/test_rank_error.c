@@ -47,9 +47,8 @@ static void finds(const char *text, const char *error, const char *traceback)
 #define TB    "Traceback (most recent call last):\n"
 #define FRAME "  File \"train.py\", line 41, in step\n    loss.backward()\n    ~~~~~^^\n"
 
-static void tracebacks(void **state)
+TEST(tracebacks)
 {
-	(void)state;
 	finds("hello\n" TB FRAME "RuntimeError: no\n", "RuntimeError: no", TB FRAME "RuntimeError: no\n");
 	finds(TB FRAME "torch.cuda.OutOfMemoryError", "torch.cuda.OutOfMemoryError", NULL);
 	finds(TB FRAME "ValueError: a\n" TB FRAME "KeyError: 'b'\n", "KeyError: 'b'", TB FRAME "KeyError: 'b'\n");
@@ -60,11 +59,10 @@ static void tracebacks(void **state)
 }
 
 /* Then a report need not show the traceback twice. */
-static void last_lines_have_no_prefix_of_torch(void **state)
+TEST(last_lines_have_no_prefix_of_torch)
 {
 	struct hvd_rank_end end;
 
-	(void)state;
 	found("step [rank0]: 1\n[rank0]: " TB
 	      "[rank0]:   File \"t.py\", line 1, in f\n[rank0]: E: x\n[rank0]:[W11] bye\n",
 	      7, &end);
@@ -74,9 +72,8 @@ static void last_lines_have_no_prefix_of_torch(void **state)
 	hvd_rank_end_clear(&end);
 }
 
-static void messages_of_several_lines(void **state)
+TEST(messages_of_several_lines)
 {
-	(void)state;
 	finds(TB FRAME "RuntimeError: CUDA error\nmore of it\n\nafterwards\n", "RuntimeError: CUDA error",
 	      TB FRAME "RuntimeError: CUDA error\nmore of it\n");
 	finds(TB FRAME "RuntimeError: Caught KeyError in DataLoader worker process 0.\nOriginal " TB FRAME
@@ -84,18 +81,16 @@ static void messages_of_several_lines(void **state)
 	      "RuntimeError: Caught KeyError in DataLoader worker process 0.", NULL);
 }
 
-static void exceptions_that_led_to_one_another(void **state)
+TEST(exceptions_that_led_to_one_another)
 {
 	static const char chain[] = TB FRAME "KeyError: 'a'\n\nDuring handling of the above exception, another "
 					     "exception occurred:\n\n" TB FRAME "ValueError: b\n";
 
-	(void)state;
 	finds(chain, "ValueError: b", chain);
 }
 
-static void lines_with_the_rank_before_them(void **state)
+TEST(lines_with_the_rank_before_them)
 {
-	(void)state;
 	finds("[rank3]: " TB "[rank3]:   File \"t.py\", line 1, in f\n[rank3]:     g()\nother output\n"
 	      "[rank3]: RuntimeError: x\n[rank3]: and y\n",
 	      "RuntimeError: x", TB "  File \"t.py\", line 1, in f\n    g()\nRuntimeError: x\nand y\n");
@@ -104,18 +99,16 @@ static void lines_with_the_rank_before_them(void **state)
 	      "ExceptionGroup: two (2)", NULL);
 }
 
-static void what_python_ignores(void **state)
+TEST(what_python_ignores)
 {
-	(void)state;
 	finds(TB FRAME "RuntimeError: x\nException ignored in: <function A.__del__ at 0x7f>\n" TB FRAME
 		       "TypeError: y\n",
 	      "RuntimeError: x", NULL);
 	finds("Exception ignored in: <function A.__del__ at 0x7f>\n" TB FRAME "TypeError: y\n", NULL, NULL);
 }
 
-static void programs_that_crash(void **state)
+TEST(programs_that_crash)
 {
-	(void)state;
 	finds("terminate called after throwing an instance of 'std::runtime_error'\n  what():  no memory\n",
 	      "std::runtime_error: no memory", NULL);
 	finds("Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n  File \"a\"\n",
@@ -127,24 +120,22 @@ static void programs_that_crash(void **state)
 	finds(TB FRAME "RuntimeError: x\n\nFatal Python error: _enter_buffered_busy\n", "RuntimeError: x", NULL);
 }
 
-static void what_a_shell_says_of_a_crash(void **state)
+TEST(what_a_shell_says_of_a_crash)
 {
 	struct hvd_rank_end end;
 
-	(void)state;
 	found("a\njob.sh: line 3: 4711 Segmentation fault      (core dumped) ./a.out\nb\n", 100, &end);
 	assert_string_equal(end.error, "job.sh: line 3: 4711 Segmentation fault      (core dumped) ./a.out");
 	assert_true(end.failed_at == 0);
 	hvd_rank_end_clear(&end);
 }
 
-static void a_survived_traceback_does_not_count(void **state)
+TEST(a_survived_traceback_does_not_count)
 {
 	static const char text[] = TB FRAME "RuntimeError: x\n";
 	struct hvd_rank_error *e = hvd_rank_error_create(1);
 	struct hvd_rank_end end = {.status = 256, .ended_at = START + 300 * SECOND};
 
-	(void)state;
 	hvd_rank_error_stderr(e, text, strlen(text), START);
 	hvd_rank_error_fill(e, &end);
 	assert_true(end.failed_at == START); /* silent since */
@@ -162,12 +153,11 @@ static void a_survived_traceback_does_not_count(void **state)
 	hvd_rank_error_destroy(e);
 }
 
-static void the_last_lines(void **state)
+TEST(the_last_lines)
 {
 	struct hvd_rank_error *e = hvd_rank_error_create(2);
 	struct hvd_rank_end end = {.status = 9};
 
-	(void)state;
 	hvd_rank_error_stderr(e, "a\nb\nc\nd", 7, START);
 	hvd_rank_error_fill(e, &end);
 	assert_string_equal(end.tail, "c\nd");
@@ -183,12 +173,11 @@ static void the_last_lines(void **state)
 	hvd_rank_error_destroy(e);
 }
 
-static void a_long_traceback(void **state)
+TEST(a_long_traceback)
 {
 	struct hvd_rank_error *e = hvd_rank_error_create(2);
 	struct hvd_rank_end end = {.status = 256, .ended_at = START};
 
-	(void)state;
 	hvd_rank_error_stderr(e, TB, strlen(TB), START);
 	for (int i = 0; i < 3000; i++)
 		hvd_rank_error_stderr(e, FRAME, strlen(FRAME), START);
@@ -225,9 +214,8 @@ static void in_file(const char *text, const char *error, const char *traceback)
 	hvd_rank_error_destroy(e);
 }
 
-static void the_error_file(void **state)
+TEST(the_error_file)
 {
-	(void)state;
 	in_file("{\"message\": {\"message\": \"ValueError: a\\nb\", \"extraInfo\": {\"py_callstack\": "
 		"\"Trace\\nV\\n\", "
 		"\"timestamp\": \"1\"}}}",
@@ -240,9 +228,8 @@ static void the_error_file(void **state)
 	in_file("nonsense", "OtherError: x", TB FRAME "OtherError: x\n");
 }
 
-static void whose_error_file(void **state)
+TEST(whose_error_file)
 {
-	(void)state;
 	assert_false(hvd_rank_error_file_set(NULL));
 	assert_false(hvd_rank_error_file_set(""));
 	assert_false(hvd_rank_error_file_set("/proc/12/fd/7"));
@@ -250,23 +237,4 @@ static void whose_error_file(void **state)
 	assert_true(hvd_rank_error_file_set("/tmp/error.json"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tracebacks),
-		cmocka_unit_test(last_lines_have_no_prefix_of_torch),
-		cmocka_unit_test(messages_of_several_lines),
-		cmocka_unit_test(exceptions_that_led_to_one_another),
-		cmocka_unit_test(lines_with_the_rank_before_them),
-		cmocka_unit_test(what_python_ignores),
-		cmocka_unit_test(programs_that_crash),
-		cmocka_unit_test(what_a_shell_says_of_a_crash),
-		cmocka_unit_test(a_survived_traceback_does_not_count),
-		cmocka_unit_test(the_last_lines),
-		cmocka_unit_test(a_long_traceback),
-		cmocka_unit_test(the_error_file),
-		cmocka_unit_test(whose_error_file),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -4,10 +4,7 @@
 #include "agent/stacks.h"
 #include "unit.h"
 
-#include <signal.h>
-#include <stdio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 struct told {
 	struct event_base *base;
@@ -53,7 +50,7 @@ static void tell(struct told *t, const char *text, bool known)
 	json_decref(msg);
 }
 
-static void strangers_messages_are_left(void **state)
+TEST(strangers_messages_are_left)
 {
 	tell(*state, "{\"t\":\"end\"}", false);
 	tell(*state, "{}", false);
@@ -61,10 +58,8 @@ static void strangers_messages_are_left(void **state)
 	assert_null(((struct told *)*state)->last);
 }
 
-static void no_ranks_have_no_stacks(void **state)
+TEST_IN(no_ranks_have_no_stacks, struct told *t)
 {
-	struct told *t = *state;
-
 	hvd_rank_watch_add(t->watch, 3, getpid());
 	hvd_rank_watch_remove(t->watch, 3);
 	hvd_rank_watch_remove(t->watch, 4);
@@ -119,9 +114,8 @@ static char state_of(pid_t pid)
 	return c;
 }
 
-static void ranks_are_looked_at_and_stay_as_they_are(void **state)
+TEST_IN(ranks_are_looked_at_and_stay_as_they_are, struct told *t)
 {
-	struct told *t = *state;
 	pid_t sleeping = sleeper(false), stopped = sleeper(true);
 
 	hvd_rank_watch_add(t->watch, 0, sleeping);
@@ -146,13 +140,7 @@ static void ranks_are_looked_at_and_stay_as_they_are(void **state)
 /* The watch starts its own program as hvd-agent inspect WHICH. */
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(strangers_messages_are_left, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(no_ranks_have_no_stacks, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(ranks_are_looked_at_and_stay_as_they_are, set_up, tear_down),
-	};
-
 	if (argc == 3 && strcmp(argv[1], "inspect") == 0)
 		return hvd_stacks_run(argv[2], NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_unit_tests((struct test_hooks){.setup = set_up, .teardown = tear_down});
 }

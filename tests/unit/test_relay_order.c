@@ -8,7 +8,6 @@
 #include "relay_tree.h"
 
 #include <inttypes.h>
-#include <signal.h>
 
 #define CLIENTS 14 /* at most */
 #define OPS     10000
@@ -420,11 +419,10 @@ static void end_world(struct world *w)
 
 static const int everywhere[] = {0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7};
 
-static void all_read_what_was_written(void **state)
+TEST(all_read_what_was_written)
 {
 	struct world *w = make_world(everywhere, 14, 20261122);
 
-	(void)state;
 	act(w, NULL);
 	check_all_alike(w);
 	end_world(w);
@@ -436,12 +434,11 @@ static void cut_some(struct world *w)
 		cut(&w->tree.nodes[1 + dice(&w->dice) % (NODES - 1)]);
 }
 
-static void also_while_connections_are_cut(void **state)
+TEST(also_while_connections_are_cut)
 {
 	struct world *w = make_world(everywhere, 14, 4711);
 	unsigned lost = 0;
 
-	(void)state;
 	act(w, cut_some);
 	check_all_alike(w);
 	for (int i = 1; i < NODES; i++)
@@ -459,12 +456,11 @@ static void end_inner(struct world *w)
 		relay_node_end(&w->tree.nodes[2]);
 }
 
-static void also_when_inner_relays_end(void **state)
+TEST(also_when_inner_relays_end)
 {
 	static const int leaves[] = {0, 0, 3, 3, 4, 4, 5, 5, 6, 6, 7};
 	struct world *w = make_world(leaves, 11, 815);
 
-	(void)state;
 	act(w, end_inner);
 	check_all_alike(w);
 	for (int i = 3; i < 7; i++)
@@ -472,14 +468,4 @@ static void also_when_inner_relays_end(void **state)
 	end_world(w);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_read_what_was_written),
-		cmocka_unit_test(also_while_connections_are_cut),
-		cmocka_unit_test(also_when_inner_relays_end),
-	};
-
-	signal(SIGPIPE, SIG_IGN); /* as all programs that have connections do */
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.no_sigpipe = true)

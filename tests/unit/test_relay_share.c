@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A relay whose messages share a connection with others, as those of a node agent and the driver do. */
 #include "conn_pair.h"
+#include "loopback.h"
 #include "relay_node.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 
 static struct hvd_log quiet;
@@ -27,8 +27,6 @@ static void on_dropped(bool broken, void *arg)
 
 static void down_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
-	(void)conn;
-	(void)msg;
 	((struct shared *)arg)->heard++;
 }
 
@@ -36,7 +34,6 @@ static void down_bytes(struct hvd_conn *conn, const void *data, size_t len, void
 {
 	struct shared *s = arg;
 
-	(void)conn;
 	if (s->child)
 		hvd_rv_child_bytes(s->child, data, len);
 }
@@ -45,29 +42,22 @@ static void down_drained(struct hvd_conn *conn, void *arg)
 {
 	struct shared *s = arg;
 
-	(void)conn;
 	if (s->child)
 		hvd_rv_child_drained(s->child);
 }
 
 static void up_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
-	(void)conn;
-	(void)msg;
 	((struct shared *)arg)->said++;
 }
 
 static void up_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
 {
-	(void)conn;
 	hvd_rv_relay_bytes(((struct shared *)arg)->relay.rv, data, len);
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	(void)conn;
-	(void)why;
-	(void)arg;
 	fail();
 }
 
@@ -116,23 +106,19 @@ static void until(const struct shared *s, const char *key)
 /* A client of the relay stores a value. */
 static void put(const struct shared *s, const char *key)
 {
-	struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_port = htons(s->relay.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = dial_loopback(s->relay.port);
 	char text[128];
 
-	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	snprintf(text, sizeof(text), "PUT /scope/%s HTTP/1.1\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx", key);
 	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 	until(s, key);
 	close(fd);
 }
 
-static void other_messages_pass_beside_it(void **state)
+TEST(other_messages_pass_beside_it)
 {
 	struct shared s;
 
-	(void)state;
 	begin(&s);
 	put(&s, "one");
 	hvd_conn_send(s.up, number(1));
@@ -146,12 +132,11 @@ static void other_messages_pass_beside_it(void **state)
 	end(&s);
 }
 
-static void one_that_breaks_the_protocol_is_dropped_and_may_begin_anew(void **state)
+TEST(one_that_breaks_the_protocol_is_dropped_and_may_begin_anew)
 {
 	struct hvd_piece rubbish = {"rubbish", 7};
 	struct shared s;
 
-	(void)state;
 	begin(&s);
 	put(&s, "one");
 	hvd_conn_send_bytes(s.up, &rubbish, 1);
@@ -166,12 +151,11 @@ static void one_that_breaks_the_protocol_is_dropped_and_may_begin_anew(void **st
 	end(&s);
 }
 
-static void one_whose_host_has_left_is_dropped(void **state)
+TEST(one_whose_host_has_left_is_dropped)
 {
 	uint32_t others = 8;
 	struct shared s;
 
-	(void)state;
 	begin(&s);
 	put(&s, "one");
 	hvd_rv_relay_admit(s.root.rv, &others, 1);
@@ -183,13 +167,7 @@ static void one_whose_host_has_left_is_dropped(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		pair(other_messages_pass_beside_it),
-		pair(one_that_breaks_the_protocol_is_dropped_and_may_begin_anew),
-		pair(one_whose_host_has_left_is_dropped),
-	};
-
 	quiet = hvd_log_make("test", HVD_LOG_ERROR);
 	quiet.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	return cmocka_run_group_tests_name("relay share", tests, NULL, NULL);
+	return run_unit_tests((struct test_hooks){.setup = open_pair, .teardown = close_pair});
 }

@@ -20,12 +20,11 @@ static void until_there(struct client *c, const char *key)
 }
 
 /* Two programs of the same two processes, at different hosts, one after the other: the second finds an empty store. */
-static void generations_are_the_roots(void **state)
+TEST(generations_are_the_roots)
 {
 	struct tree t;
 	struct client a, b;
 
-	(void)state;
 	plant(&t);
 	hvd_rv_tcpstore_ranks(t.nodes[0].rv, 2);
 	for (int round = 0; round < 3; round++) {
@@ -64,13 +63,12 @@ static void await_close(struct client *c)
 	leave(c);
 }
 
-static void renew_empties_all(void **state)
+TEST(renew_empties_all)
 {
 	static const int nodes[] = {0, 1, 3, 6, 7};
 	struct tree t;
 	struct client c[5];
 
-	(void)state;
 	plant(&t);
 	for (int i = 0; i < 5; i++)
 		come(&t, &c[i], nodes[i], 4001 + (uint32_t)i, true);
@@ -95,7 +93,7 @@ static void renew_empties_all(void **state)
 }
 
 /* A value that is pushed wakes one of those who wait for the queue, wherever they are; the others go on waiting. */
-static void a_push_wakes_one(void **state)
+TEST(a_push_wakes_one)
 {
 	static const int nodes[] = {0, 3, 3, 6, 7};
 	const char *key = "q";
@@ -103,7 +101,6 @@ static void a_push_wakes_one(void **state)
 	struct client c[5], pusher;
 	unsigned woken = 0;
 
-	(void)state;
 	plant(&t);
 	come(&t, &pusher, 4, 3999, true);
 	for (int i = 0; i < 5; i++) {
@@ -144,7 +141,7 @@ static void a_push_wakes_one(void **state)
 
 /* A relay that is stopped, with a watch of a key that is replaced all the time, costs little memory, delays nobody, and
  * knows the newest value when it goes on. */
-static void a_stopped_relay_delays_nobody(void **state)
+TEST(a_stopped_relay_delays_nobody)
 {
 	enum {
 		LONG = 200000,
@@ -156,7 +153,6 @@ static void a_stopped_relay_delays_nobody(void **state)
 	size_t before, after, most = 0;
 	int read = 0;
 
-	(void)state;
 	assert_non_null(value);
 	plant(&t);
 	come(&t, &writer, 0, 4001, true);
@@ -220,16 +216,6 @@ static void a_stopped_relay_delays_nobody(void **state)
 
 /* ---- HTTP ---- */
 
-static int dial(in_port_t port)
-{
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
-}
-
 /* The status of a request at a server; the body is kept in `body`, terminated. */
 static int http(struct tree *t, int node, const char *method, const char *path, const char *sends, char body[4096])
 {
@@ -237,7 +223,7 @@ static int http(struct tree *t, int node, const char *method, const char *path, 
 	size_t n = (size_t)snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n%s",
 				    method, path, strlen(sends), sends);
 	hvd_time end = hvd_deadline_in(20);
-	int fd = dial(t->nodes[node].port), status = 0;
+	int fd = dial_loopback(t->nodes[node].port), status = 0;
 	const char *at = NULL;
 
 	body[0] = '\0';
@@ -262,14 +248,13 @@ static int http(struct tree *t, int node, const char *method, const char *path, 
 }
 
 /* What the root forgets, puts and removes is seen at leaves that have had the value. */
-static void leaves_see_what_the_root_does(void **state)
+TEST(leaves_see_what_the_root_does)
 {
 	static const int leaves[] = {3, 6, 7};
 	char body[4096];
 	struct tree t;
 	struct hvd_err err;
 
-	(void)state;
 	plant(&t);
 	assert_int_equal(http(&t, 3, "PUT", "/s/k", "first", body), 200);
 	for (int i = 0; i < 3; i++) {
@@ -294,7 +279,7 @@ static void leaves_see_what_the_root_does(void **state)
 }
 
 /* Horovod's mesh over four leaves. When all ranks have deleted their keys nothing of it is left, at no server. */
-static void a_mesh_over_leaves(void **state)
+TEST(a_mesh_over_leaves)
 {
 	static const int leaves[] = {3, 4, 6, 7};
 	struct mesh m[4] = {{0}};
@@ -304,7 +289,6 @@ static void a_mesh_over_leaves(void **state)
 	bool deleting = false;
 	int at_barrier = 0, gone = 0;
 
-	(void)state;
 	plant(&t);
 	assert_int_equal(hvd_rv_scope_size(t.nodes[0].rv, "global", 16, &err), 0);
 	for (int i = 0; i < 4; i++) {
@@ -373,7 +357,7 @@ static void pump(struct proxy *p)
 static void say_to_root(struct tree *t, const char *bytes, size_t n)
 {
 	hvd_time end = hvd_deadline_in(15);
-	int fd = dial(t->nodes[0].relay_port);
+	int fd = dial_loopback(t->nodes[0].relay_port);
 	char sink[4096];
 	ssize_t got;
 
@@ -388,7 +372,7 @@ static void say_to_root(struct tree *t, const char *bytes, size_t n)
 
 /* All that a relay has said to its parent, said again by somebody who has heard it: as it was, without the proof of who
  * it is, and its end alone. */
-static void what_was_heard_is_of_no_use(void **state)
+TEST(what_was_heard_is_of_no_use)
 {
 	struct proxy *p = calloc(1, sizeof(*p));
 	struct tree t;
@@ -396,14 +380,13 @@ static void what_was_heard_is_of_no_use(void **state)
 	hvd_time end = hvd_deadline_in(30);
 	size_t relays;
 
-	(void)state;
 	assert_non_null(p);
 	plant(&t);
 	p->below = -1;
 	p->listener = hvd_listen_any(true, 0, 0, &p->port, NULL);
 	assert_true(p->listener >= 0);
 	fcntl(p->listener, F_SETFL, O_NONBLOCK);
-	p->above = dial(t.nodes[0].relay_port);
+	p->above = dial_loopback(t.nodes[0].relay_port);
 	cut(&t.nodes[7]);
 	t.nodes[7].parent_lost = NULL;
 	while (t.nodes[7].lost == 0)
@@ -446,17 +429,4 @@ static void what_was_heard_is_of_no_use(void **state)
 	fell(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(generations_are_the_roots),
-		cmocka_unit_test(renew_empties_all),
-		cmocka_unit_test(a_push_wakes_one),
-		cmocka_unit_test(a_stopped_relay_delays_nobody),
-		cmocka_unit_test(leaves_see_what_the_root_does),
-		cmocka_unit_test(a_mesh_over_leaves),
-		cmocka_unit_test(what_was_heard_is_of_no_use),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -53,7 +53,7 @@ static void assert_slice(struct hvd_slice s, const char *text)
 	assert_memory_equal(s.p, text, s.n);
 }
 
-static void messages_come_back_as_they_were_sent(void **state)
+TEST(messages_come_back_as_they_were_sent)
 {
 	struct hvd_rv_budget b = budget(1 << 20, 1 << 24);
 	struct hvd_rv_value *v = value_of(&b, "17", 2);
@@ -61,7 +61,6 @@ static void messages_come_back_as_they_were_sent(void **state)
 	unsigned char out[1000];
 	size_t n;
 
-	(void)state;
 	sent.op = (struct hvd_store_op){.kind = HVD_OP_COMPARE_SET,
 					.scope.epoch = 3,
 					.key = S("key"),
@@ -105,7 +104,7 @@ static void messages_come_back_as_they_were_sent(void **state)
 	assert_int_equal(b.used, 0);
 }
 
-static void each_end_takes_what_the_other_one_sends_only(void **state)
+TEST(each_end_takes_what_the_other_one_sends_only)
 {
 	static const enum hvd_relay_type relays[] = {HVD_RELAY_UNWATCH, HVD_RELAY_UNUSED, HVD_RELAY_GONE},
 					 parents[] = {HVD_RELAY_ABSENT, HVD_RELAY_WAKE, HVD_RELAY_RENEW,
@@ -115,7 +114,6 @@ static void each_end_takes_what_the_other_one_sends_only(void **state)
 	unsigned char out[100];
 	struct hvd_err err;
 
-	(void)state;
 	for (size_t i = 0; i < 7; i++) {
 		bool relay = i < 3;
 		size_t n;
@@ -123,12 +121,11 @@ static void each_end_takes_what_the_other_one_sends_only(void **state)
 		msg = (struct hvd_relay_msg){.type = relay ? relays[i] : parents[i - 3]};
 		n = flat(&msg, out, sizeof(out));
 		assert_int_equal(hvd_relay_parse(out, n, relay, &b, &msg, NULL), 0);
-		assert_int_equal(hvd_relay_parse(out, n, !relay, &b, &msg, &err), -1);
-		assert_int_equal(err.code, HVD_E_PROTO);
+		assert_fails_with(hvd_relay_parse(out, n, !relay, &b, &msg, &err), err, HVD_E_PROTO, "");
 	}
 }
 
-static void values_are_compressed_where_it_pays(void **state)
+TEST(values_are_compressed_where_it_pays)
 {
 	struct hvd_rv_budget b = budget(1 << 20, 1 << 24);
 	struct hvd_rv_value *big = zeros(&b, 100000), *small = zeros(&b, HVD_RV_PACK_MIN - 1), *noise;
@@ -137,7 +134,6 @@ static void values_are_compressed_where_it_pays(void **state)
 	const void *packed, *again;
 	size_t n, len, used;
 
-	(void)state;
 	for (size_t i = 0, x = 1; i < sizeof(random); i++) {
 		x = x * 6364136223846793005u + 1442695040888963407u;
 		random[i] = (unsigned char)(x >> 56);
@@ -191,7 +187,7 @@ static size_t packed_message(const void *data, size_t data_len, size_t len, unsi
 	return sizeof(head) + data_len;
 }
 
-static void a_value_that_is_longer_than_it_says_is_refused(void **state)
+TEST(a_value_that_is_longer_than_it_says_is_refused)
 {
 	struct hvd_rv_budget b = budget(1 << 24, 1 << 25);
 	size_t len = 8 << 20;
@@ -201,12 +197,10 @@ static void a_value_that_is_longer_than_it_says_is_refused(void **state)
 	struct hvd_relay_msg got;
 	struct hvd_err err;
 
-	(void)state;
 	assert_false(ZSTD_isError(packed));
 	free(data);
 	n = packed_message(bomb, packed, 1000, out);
-	assert_int_equal(hvd_relay_parse(out, n, false, &b, &got, &err), -1);
-	assert_int_equal(err.code, HVD_E_PROTO);
+	assert_fails_with(hvd_relay_parse(out, n, false, &b, &got, &err), err, HVD_E_PROTO, "");
 	assert_true(b.peak < 2000);
 	n = packed_message(bomb, packed, len + 1, out);
 	assert_int_equal(hvd_relay_parse(out, n, false, &b, &got, &err), -1);
@@ -228,7 +222,7 @@ static void a_value_that_is_longer_than_it_says_is_refused(void **state)
 	assert_int_equal(b.peak, 0);
 }
 
-static void what_is_cut_or_longer_is_refused(void **state)
+TEST(what_is_cut_or_longer_is_refused)
 {
 	struct hvd_rv_budget b = budget(1 << 20, 1 << 24);
 	struct hvd_rv_value *v = value_of(&b, "value", 5);
@@ -237,7 +231,6 @@ static void what_is_cut_or_longer_is_refused(void **state)
 	struct hvd_err err;
 	size_t n, used = b.used;
 
-	(void)state;
 	msg.op = (struct hvd_store_op){
 		.kind = HVD_OP_HTTP_PUT, .scope.name = S("scope"), .key = S("key"), .value = v, .place = 1};
 	n = flat(&msg, out, sizeof(out));
@@ -245,14 +238,12 @@ static void what_is_cut_or_longer_is_refused(void **state)
 		unsigned char *copy = malloc(cut ? cut : 1);
 
 		memcpy(copy, out, cut);
-		assert_int_equal(hvd_relay_parse(copy, cut, true, &b, &got, &err), -1);
-		assert_int_equal(err.code, HVD_E_PROTO);
+		assert_fails_with(hvd_relay_parse(copy, cut, true, &b, &got, &err), err, HVD_E_PROTO, "");
 		assert_int_equal(b.used, used);
 		free(copy);
 	}
 	out[n] = 0;
-	assert_int_equal(hvd_relay_parse(out, n + 1, true, &b, &got, &err), -1);
-	assert_in(err.msg, "after its end");
+	assert_fails(hvd_relay_parse(out, n + 1, true, &b, &got, &err), err, "after its end");
 	assert_int_equal(hvd_relay_parse(out, n, true, &b, &got, &err), 0);
 	hvd_relay_msg_clear(&got);
 	/* An operation without the value that it needs, or in a scope of the other kind. */
@@ -267,15 +258,4 @@ static void what_is_cut_or_longer_is_refused(void **state)
 	assert_int_equal(b.used, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(messages_come_back_as_they_were_sent),
-		cmocka_unit_test(each_end_takes_what_the_other_one_sends_only),
-		cmocka_unit_test(values_are_compressed_where_it_pays),
-		cmocka_unit_test(a_value_that_is_longer_than_it_says_is_refused),
-		cmocka_unit_test(what_is_cut_or_longer_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

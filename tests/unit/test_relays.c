@@ -78,7 +78,7 @@ static uint32_t check_tree(const struct launch *l, uint32_t fan_out)
 	return deepest;
 }
 
-static void trees(void **state)
+TEST(trees)
 {
 	static const struct {
 		uint32_t hosts, fan_out, deepest;
@@ -87,7 +87,6 @@ static void trees(void **state)
 		{1057, 32, 3}, {10000, 32, 3}, {30000, 32, 3}, {7, 2, 3},     {5, 1, 5},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct launch l;
 
@@ -100,11 +99,10 @@ static void trees(void **state)
 }
 
 /* Every host; and one that cannot have children gets none. */
-static void who_has_a_relay(void **state)
+TEST(who_has_a_relay)
 {
 	struct launch l;
 
-	(void)state;
 	begin(&l, 7);
 	l.spec.relay_fan_out = 2;
 	snprintf(l.table.hosts[0].node.machine, sizeof(l.table.hosts[0].node.machine), "root");
@@ -143,11 +141,10 @@ static bool open_to_network(struct launch *l)
 }
 
 /* On hosts of the job's own, for ranks of PyTorch that use the launch's store. */
-static void when_one_is_open_to_the_network(void **state)
+TEST(when_one_is_open_to_the_network)
 {
 	struct launch l;
 
-	(void)state;
 	begin(&l, 3);
 	l.opts.hosts_own = true;
 	assert_true(hvd_relays_ask_own(&l.opts));
@@ -175,13 +172,12 @@ static void when_one_is_open_to_the_network(void **state)
 
 /* ---- hosts that come and go ---- */
 
-static void hosts_come_and_go(void **state)
+TEST(hosts_come_and_go)
 {
 	uint32_t first, *origins;
 	struct launch l;
 	size_t n;
 
-	(void)state;
 	begin(&l, 3);
 	l.spec.elastic.on = true;
 	make(&l);
@@ -301,12 +297,11 @@ static void forget(struct told *t)
 	hvd_host_table_clear(&t->table);
 }
 
-static void what_is_told(void **state)
+TEST(what_is_told)
 {
 	struct told t;
 	json_t *msg;
 
-	(void)state;
 	plan_it(&t, false);
 	msg = hvd_plan_relay(&t.plan, &t.table, 0);
 	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.1");
@@ -334,12 +329,11 @@ static void what_is_told(void **state)
 }
 
 /* Ranks of PyTorch find the store at rank 0's host, which only the job's hosts may come to. */
-static void what_is_told_of_the_network(void **state)
+TEST(what_is_told_of_the_network)
 {
 	struct told t;
 	json_t *msg, *from;
 
-	(void)state;
 	plan_it(&t, true);
 	assert_int_equal(hvd_plan_open_relay(&t.plan, &t.table), 0);
 	msg = hvd_plan_relay(&t.plan, &t.table, 0);
@@ -364,51 +358,4 @@ static void what_is_told_of_the_network(void **state)
 	forget(&t);
 }
 
-static void bad_registrations(void **state)
-{
-	static const char *const bad[] = {
-		"\"job\":7",
-		"\"relay\":-1",
-		"\"relay\":65536",
-		"\"relay\":\"4\"",
-		"\"relay\":4,\"relay_children\":-1",
-		"\"relay\":4,\"relay_children\":70000",
-		"\"relay\":4,\"relay_network\":0",
-		"\"relay\":4,\"job\":0",
-	};
-	static const char head[] = "{\"name\":\"n\",\"host\":\"h\",\"machine\":\"m\",\"dropped\":\"\",\"ranks\":[],"
-				   "\"ifaces\":[],\"port\":1,%s}";
-	char text[1024];
-	struct hvd_host_info node;
-	json_t *msg;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		snprintf(text, sizeof(text), head, bad[i]);
-		msg = json_loads(text, 0, NULL);
-		assert_non_null(msg);
-		assert_int_equal(hvd_host_info_from_json(msg, &node, NULL), -1);
-		json_decref(msg);
-	}
-	snprintf(text, sizeof(text), head, "\"relay\":4,\"job\":7");
-	msg = json_loads(text, 0, NULL);
-	assert_int_equal(hvd_host_info_from_json(msg, &node, NULL), 0);
-	assert_int_equal(node.relay, 4);
-	hvd_host_info_clear(&node);
-	json_decref(msg);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(trees),
-		cmocka_unit_test(who_has_a_relay),
-		cmocka_unit_test(when_one_is_open_to_the_network),
-		cmocka_unit_test(hosts_come_and_go),
-		cmocka_unit_test(what_is_told),
-		cmocka_unit_test(what_is_told_of_the_network),
-		cmocka_unit_test(bad_registrations),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -9,10 +9,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* How a server shares its port. */
 enum sharing {
@@ -58,11 +56,10 @@ static int try_connect(in_port_t port)
 	return -1;
 }
 
-static void the_ports_differ(void **state)
+TEST(the_ports_differ)
 {
 	struct hvd_reserve r = {0};
 
-	(void)state;
 	assert_int_equal(hvd_reserve(&r, 1, HVD_RESERVE_REUSEADDR, 0, 0, NULL), 0);
 	assert_int_equal(hvd_reserve(&r, 2, HVD_RESERVE_REUSEPORT, 0, 0, NULL), 0);
 	assert_int_equal(r.n, 3);
@@ -103,11 +100,10 @@ static void served(in_port_t port, int sharing)
 	}
 }
 
-static void only_who_names_it_gets_it(void **state)
+TEST(only_who_names_it_gets_it)
 {
 	struct hvd_reserve r = {0};
 
-	(void)state;
 	assert_int_equal(hvd_reserve(&r, 1, HVD_RESERVE_REUSEADDR, 0, 0, NULL), 0);
 	refused(r.ports[0], NOT);
 	refused(r.ports[0], PORT);
@@ -138,12 +134,11 @@ static int error_of_another_user(in_port_t port, int sharing)
 	return WEXITSTATUS(status);
 }
 
-static void another_user_does_not_get_it(void **state)
+TEST(another_user_does_not_get_it)
 {
 	struct hvd_reserve r = {0};
 	int fd;
 
-	(void)state;
 	if (geteuid() != 0)
 		skip();
 	assert_int_equal(hvd_reserve(&r, 1, HVD_RESERVE_REUSEPORT, 0, 0, NULL), 0);
@@ -163,14 +158,13 @@ static void another_user_does_not_get_it(void **state)
 }
 
 /* Two launches that search the same range neither reserve one port twice, nor listen at a reserved one. */
-static void a_range_of_ports(void **state)
+TEST(a_range_of_ports)
 {
 	struct hvd_reserve one = {0}, two = {0};
 	struct hvd_err err = {0};
 	in_port_t lo = 0, port;
 	int fd;
 
-	(void)state;
 	/* A range of three free ports. */
 	for (in_port_t try = 20011; lo == 0; try += 7) {
 		assert_true(try < 60000);
@@ -186,8 +180,8 @@ static void a_range_of_ports(void **state)
 	fd = hvd_listen_any(true, lo, (in_port_t)(lo + 2), &port, NULL);
 	assert_true(fd >= 0);
 	assert_int_equal(port, 3 * lo + 3 - one.ports[0] - two.ports[0]);
-	assert_int_equal(hvd_reserve(&two, 1, HVD_RESERVE_REUSEPORT, lo, (in_port_t)(lo + 2), &err), -1);
-	assert_int_equal(err.code, HVD_E_NET);
+	assert_fails_with(hvd_reserve(&two, 1, HVD_RESERVE_REUSEPORT, lo, (in_port_t)(lo + 2), &err), err, HVD_E_NET,
+			  "");
 	close(fd);
 	/* What there was is kept when there is not enough for more. */
 	assert_int_equal(hvd_reserve(&two, 2, HVD_RESERVE_REUSEPORT, lo, (in_port_t)(lo + 2), NULL), -1);
@@ -201,12 +195,11 @@ static void a_range_of_ports(void **state)
 }
 
 /* Connections of one who listened in a range do not keep the port from others after its end. */
-static void a_port_that_was_listened_at(void **state)
+TEST(a_port_that_was_listened_at)
 {
 	in_port_t port, again;
 	int fd, client, peer;
 
-	(void)state;
 	fd = hvd_listen_any(true, 0, 0, &port, NULL);
 	assert_true(fd >= 0);
 	close(fd);
@@ -229,15 +222,4 @@ static void a_port_that_was_listened_at(void **state)
 	close(fd);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_ports_differ),
-		cmocka_unit_test(only_who_names_it_gets_it),
-		cmocka_unit_test(another_user_does_not_get_it),
-		cmocka_unit_test(a_range_of_ports),
-		cmocka_unit_test(a_port_that_was_listened_at),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

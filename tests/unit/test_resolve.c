@@ -5,9 +5,7 @@
 
 #include "unit.h"
 
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static struct hvd_strv out;
 static char said[4096];
@@ -75,9 +73,8 @@ static void with(const char *a, const char *b, const char *c)
 	resolve(&facts, NULL);
 }
 
-static void nothing_set(void **state)
+TEST(nothing_set)
 {
-	(void)state;
 	with("X=1", NULL, NULL);
 	has("MASTER_ADDR", "192.0.2.1");
 	has("MASTER_PORT", "4711");
@@ -87,11 +84,10 @@ static void nothing_set(void **state)
 	says(NULL);
 }
 
-static void the_users_store(void **state)
+TEST(the_users_store)
 {
 	char own[256] = "", addr[300], mine[300];
 
-	(void)state;
 	assert_int_equal(gethostname(own, sizeof(own) - 1), 0);
 	snprintf(addr, sizeof(addr), "MASTER_ADDR=%s", own);
 	with(addr, "MASTER_PORT=29500", "RANK=7");
@@ -108,9 +104,8 @@ static void the_users_store(void **state)
 	assert_null(strstr(said, "warning"));
 }
 
-static void a_store_of_an_outer_launch(void **state)
+TEST(a_store_of_an_outer_launch)
 {
-	(void)state;
 	with("MASTER_ADDR=192.0.2.9", "MASTER_PORT=29500", "TORCHELASTIC_USE_AGENT_STORE=True");
 	has("MASTER_ADDR", "192.0.2.1");
 	has("MASTER_PORT", "4711");
@@ -119,13 +114,12 @@ static void a_store_of_an_outer_launch(void **state)
 	has("MASTER_ADDR", NULL);
 }
 
-static void stores_that_cannot_work(void **state)
+TEST(stores_that_cannot_work)
 {
 	char *one_host[] = {(char *)"MASTER_ADDR=localhost", (char *)"MASTER_PORT=1", NULL};
 	const char *const one[] = {"GROUP_WORLD_SIZE=1", NULL};
 	struct hvd_rank_facts facts = {.envp = one_host};
 
-	(void)state;
 	with("MASTER_ADDR=192.0.2.9", NULL, NULL);
 	has("MASTER_ADDR", NULL);
 	says("MASTER_ADDR is set and MASTER_PORT is not");
@@ -143,14 +137,13 @@ static void stores_that_cannot_work(void **state)
 	assert_null(strstr(said, "warning"));
 }
 
-static void the_users_word_one_by_one(void **state)
+TEST(the_users_word_one_by_one)
 {
 	static const char *const more[] = {"JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT=192.0.2.1:1", NULL};
 	char *port[] = {(char *)"JAX_COORDINATOR_PORT=5", NULL};
 	char *own[] = {(char *)"OMP_NUM_THREADS=6", (char *)"TORCH_NCCL_ASYNC_ERROR_HANDLING=0", NULL};
 	struct hvd_rank_facts facts = {.envp = own, .cpus = 8};
 
-	(void)state;
 	resolve(&facts, more);
 	has("OMP_NUM_THREADS", NULL);
 	has("TORCH_NCCL_ASYNC_ERROR_HANDLING", NULL);
@@ -170,12 +163,11 @@ static void threads(int cpus, int host_cpus, const char *ranks, const char *want
 	has("OMP_NUM_THREADS", want);
 }
 
-static void threads_from_the_binding(void **state)
+TEST(threads_from_the_binding)
 {
 	const char *const said_so[] = {"OMP_NUM_THREADS=3", NULL};
 	struct hvd_rank_facts facts = {.cpus = 8, .host_cpus = 8};
 
-	(void)state;
 	threads(2, 8, "LOCAL_WORLD_SIZE=4", "2"); /* CPUs of its own */
 	threads(8, 8, "LOCAL_WORLD_SIZE=4", "2"); /* shares all of them */
 	threads(4, 8, "LOCAL_WORLD_SIZE=4", "2"); /* two ranks share a socket */
@@ -198,9 +190,8 @@ static void devices(const char *gpus, bool slurm, const char *ranks, const char 
 	has("JAX_LOCAL_DEVICE_IDS", want);
 }
 
-static void jax_devices(void **state)
+TEST(jax_devices)
 {
-	(void)state;
 	devices("CUDA_VISIBLE_DEVICES=2", true, "LOCAL_WORLD_SIZE=4", "0");
 	says("invalid device ordinal");
 	devices("ROCR_VISIBLE_DEVICES=2", false, "LOCAL_WORLD_SIZE=4", "0");
@@ -222,13 +213,12 @@ static void run_id(bool slurm_task, const char *entry, const char *want)
 	has("TORCHELASTIC_RUN_ID", want);
 }
 
-static void name_services(void **state)
+TEST(name_services)
 {
 	const char *const more[] = {"RES_OPTIONS?=timeout:1 attempts:1", "PET_RDZV_CONF?=is_host=0", NULL};
 	char *user[] = {(char *)"RES_OPTIONS=rotate", (char *)"PET_RDZV_CONF=is_host=1", NULL}, *none[] = {NULL};
 	struct hvd_rank_facts facts = {.envp = none};
 
-	(void)state;
 	resolve(&facts, more);
 	has("RES_OPTIONS", NULL);
 	has("PET_RDZV_CONF", NULL);
@@ -248,12 +238,11 @@ static void name_services(void **state)
 }
 
 /* Lightning is to take torchrun's variables where it would take other ones that are not the rank's. */
-static void run_ids(void **state)
+TEST(run_ids)
 {
 	const char *const elastic[] = {"TORCHELASTIC_RUN_ID=0123", NULL};
 	struct hvd_rank_facts facts = {0};
 
-	(void)state;
 	run_id(true, "SLURM_NTASKS=4", NULL);
 	run_id(false, "SLURM_NTASKS=4", "0123");
 	run_id(false, "JSM_NAMESPACE_RANK=1", "0123");
@@ -262,13 +251,12 @@ static void run_ids(void **state)
 	has("TORCHELASTIC_RUN_ID", "0123");
 }
 
-static void torchrun_workers(void **state)
+TEST(torchrun_workers)
 {
 	const char *const more[] = {"PET_NPROC_PER_NODE?=gpu", NULL};
 	char *none[] = {(char *)"CUDA_VISIBLE_DEVICES=", NULL}, *two[] = {(char *)"CUDA_VISIBLE_DEVICES=0,1", NULL};
 	struct hvd_rank_facts facts = {.envp = none};
 
-	(void)state;
 	resolve(&facts, more);
 	has("PET_NPROC_PER_NODE", NULL);
 	facts.envp = two;
@@ -278,25 +266,8 @@ static void torchrun_workers(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	hvd_strv_free(&out);
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_set),
-		cmocka_unit_test(the_users_store),
-		cmocka_unit_test(a_store_of_an_outer_launch),
-		cmocka_unit_test(stores_that_cannot_work),
-		cmocka_unit_test(the_users_word_one_by_one),
-		cmocka_unit_test(threads_from_the_binding),
-		cmocka_unit_test(jax_devices),
-		cmocka_unit_test(run_ids),
-		cmocka_unit_test(name_services),
-		cmocka_unit_test(torchrun_workers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, teardown);
-}
+RUN_TESTS(.group_teardown = teardown)

@@ -4,11 +4,7 @@
 #include "unit.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static char root[] = "/tmp/hvd-rlimits.XXXXXX";
 
@@ -32,7 +28,6 @@ static void put(const char *name, const char *text)
 
 static int set_up(void **state)
 {
-	(void)state;
 	memcpy(root + strlen(root) - 6, "XXXXXX", 6);
 	assert_non_null(mkdtemp(root));
 	put("proc/sys/kernel/threads-max", "1000\n");
@@ -44,7 +39,6 @@ static int tear_down(void **state)
 {
 	char command[64];
 
-	(void)state;
 	snprintf(command, sizeof(command), "rm -r %s", root);
 	return system(command);
 }
@@ -53,16 +47,14 @@ static void refused(long n, const char *what)
 {
 	struct hvd_err err = {0};
 
-	assert_int_equal(hvd_limits_ranks(root, n, &err), -1);
-	assert_int_equal(err.code, HVD_E_LIMIT);
+	assert_fails_with(hvd_limits_ranks(root, n, &err), err, HVD_E_LIMIT, "");
 	if (!strstr(err.msg, what))
 		fail_msg("no '%s' in: %s", what, err.msg);
 	assert_non_null(strstr(err.hint, "start fewer ranks"));
 }
 
-static void test_of_the_kernel(void **state)
+TEST_WITH(test_of_the_kernel, set_up, tear_down)
 {
-	(void)state;
 	assert_int_equal(hvd_limits_ranks(root, 100, NULL), 0);
 	refused(1001, "1001 ranks on one host need as many processes, but only 1000 more are allowed: "
 		      "kernel.threads-max is 1000");
@@ -70,9 +62,8 @@ static void test_of_the_kernel(void **state)
 	refused(1000, "kernel.pid_max is 900");
 }
 
-static void test_of_a_control_group(void **state)
+TEST_WITH(test_of_a_control_group, set_up, tear_down)
 {
-	(void)state;
 	put("proc/self/cgroup", "0::/user.slice/session\n");
 	put("sys/fs/cgroup/user.slice/session/pids.max", "max\n");
 	put("sys/fs/cgroup/user.slice/session/pids.current", "7\n");
@@ -85,9 +76,8 @@ static void test_of_a_control_group(void **state)
 	refused(1, "only 0 more are allowed");
 }
 
-static void test_of_a_control_group_of_version_1(void **state)
+TEST_WITH(test_of_a_control_group_of_version_1, set_up, tear_down)
 {
-	(void)state;
 	put("proc/self/cgroup", "4:memory:/a\n3:pids:/a/b\n1:name=systemd:/a\n0::/\n");
 	put("sys/fs/cgroup/memory/a/pids.max", "1\n");
 	put("sys/fs/cgroup/pids/a/b/pids.max", "30\n");
@@ -97,12 +87,11 @@ static void test_of_a_control_group_of_version_1(void **state)
 	refused(1, "/sys/fs/cgroup/pids/a/pids.max is 0");
 }
 
-static void test_of_open_files(void **state)
+TEST(test_of_open_files)
 {
 	struct rlimit was, few;
 	struct hvd_err err = {0};
 
-	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
 	few = was;
 	few.rlim_cur = 50;
@@ -113,12 +102,11 @@ static void test_of_open_files(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 }
 
-static void test_what_an_errno_means(void **state)
+TEST(test_what_an_errno_means)
 {
 	static const int met[] = {EAGAIN, EMFILE, ENFILE, ENOMEM};
 	struct hvd_err err;
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		hvd_err_set(&err, HVD_E_SYS, "cannot run it");
 		hvd_limits_explain(met[i], &err);
@@ -133,15 +121,4 @@ static void test_what_an_errno_means(void **state)
 	hvd_limits_explain(EAGAIN, NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_of_the_kernel, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_of_a_control_group, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_of_a_control_group_of_version_1, set_up, tear_down),
-		cmocka_unit_test(test_of_open_files),
-		cmocka_unit_test(test_what_an_errno_means),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

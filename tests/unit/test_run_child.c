@@ -137,25 +137,23 @@ static void is_killed(int status, int sig)
 	assert_int_equal(status, sig);
 }
 
-static void the_status_is_that_of_the_command(void **state)
+TEST(the_status_is_that_of_the_command)
 {
-	(void)state;
 	exits(run((struct shim){.script = "exit 7"}), 7);
 	exits(run((struct shim){.script = "true"}), 0);
 	is_killed(run((struct shim){.script = "kill -USR1 $$"}), SIGUSR1);
 	exits(run((struct shim){.path = "/nonexistent/command"}), NOT_STARTED);
 }
 
-static void a_command_is_asked_to_end(void **state)
+TEST(a_command_is_asked_to_end)
 {
 	static const char script[] = "trap 'exit 3' TERM; sh -c 'echo >&9; exec sleep 600' & " WAIT;
 
-	(void)state;
 	exits(run((struct shim){.script = script, .ends = 1}), 3);
 	exits(run((struct shim){.script = script, .ends = 1, .own_group = true}), 3);
 }
 
-static void a_command_that_goes_on_is_killed_after_its_time(void **state)
+TEST(a_command_that_goes_on_is_killed_after_its_time)
 {
 	const struct shim shim = {.script = "trap '' TERM; echo >&9; sleep 600", .ends = 1, .kill_wait = 0.5};
 	const hvd_time began = hvd_now();
@@ -165,39 +163,36 @@ static void a_command_that_goes_on_is_killed_after_its_time(void **state)
 	assert_true(hvd_now() - began >= (hvd_time)(shim.kill_wait * 1e9));
 }
 
-static void a_command_that_is_to_end_again_is_killed_at_once(void **state)
+TEST(a_command_that_is_to_end_again_is_killed_at_once)
 {
 	(void)state;
 	is_killed(run((struct shim){.script = "trap '' TERM; echo >&9; sleep 600", .ends = 2}), SIGKILL);
 }
 
 /* In a session of its own, and deaf to SIGTERM. */
-static void what_the_command_leaves_behind_ends_with_it(void **state)
+TEST(what_the_command_leaves_behind_ends_with_it)
 {
 	static const char script[] =
 		"trap 'exit 3' TERM; setsid sh -c 'trap \"\" TERM; echo >&9; exec sleep 600' & " WAIT;
 
-	(void)state;
 	exits(run((struct shim){.script = script, .ends = 1}), 3);
 }
 
-static void a_signal_reaches_all_of_the_command(void **state)
+TEST(a_signal_reaches_all_of_the_command)
 {
 	static const char script[] = "trap 'exit 4' USR1; sh -c 'echo >&9; exec sleep 600' & " WAIT;
 
-	(void)state;
 	exits(run((struct shim){.script = script, .sig = SIGUSR1}), 4);
 	exits(run((struct shim){.script = script, .sig = SIGUSR1, .own_group = true}), 4);
 }
 
 /* A shim's parent stands for a scheduler's daemon. */
-static void without_a_parent_the_command_and_what_it_has_started_end(void **state)
+TEST(without_a_parent_the_command_and_what_it_has_started_end)
 {
 	struct shim shim = {.script = "setsid sh -c 'echo >&9; exec sleep 600' & " WAIT, .orphaned = true};
 	int pipe_ends[2], status;
 	pid_t parent;
 
-	(void)state;
 	assert_int_equal(pipe(pipe_ends), 0);
 	parent = fork();
 	assert_true(parent >= 0);
@@ -214,17 +209,4 @@ static void without_a_parent_the_command_and_what_it_has_started_end(void **stat
 	await_all(pipe_ends[0]);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_status_is_that_of_the_command),
-		cmocka_unit_test(a_command_is_asked_to_end),
-		cmocka_unit_test(a_command_that_goes_on_is_killed_after_its_time),
-		cmocka_unit_test(a_command_that_is_to_end_again_is_killed_at_once),
-		cmocka_unit_test(what_the_command_leaves_behind_ends_with_it),
-		cmocka_unit_test(a_signal_reaches_all_of_the_command),
-		cmocka_unit_test(without_a_parent_the_command_and_what_it_has_started_end),
-	};
-
-	return cmocka_run_group_tests_name("a shim's command", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -15,7 +15,6 @@
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- node ---- */
 
@@ -26,14 +25,13 @@ static const char node_text[] =
 	"\"f\":1},"
 	"{\"n\":\"ib0\",\"k\":\"infiniband\",\"s\":-1,\"r\":1,\"u\":2,\"a\":[],\"f\":255}],\"ports\":[4001,4002]}";
 
-static void a_node_from_the_wire(void **state)
+TEST(a_node_from_the_wire)
 {
 	json_t *msg = json_loads(node_text, 0, NULL), *out;
 	struct hvd_addr addr;
 	struct hvd_host_info node;
-	char *text;
 
-	(void)state;
+	json_object_set_new(msg, "job", json_integer(7));
 	assert_int_equal(hvd_host_info_from_json(msg, &node, NULL), 0);
 	assert_string_equal(node.name, "n1");
 	assert_int_equal(node.n_ranks, 2);
@@ -52,9 +50,8 @@ static void a_node_from_the_wire(void **state)
 	assert_int_equal(hvd_host_info_find_addr(&node, &addr), -1);
 	assert_true(hvd_host_info_has_family(&node.ifaces[0], AF_INET6));
 	assert_false(hvd_host_info_has_family(&node.ifaces[1], AF_INET));
-	text = hvd_host_info_ifaces_text(&node);
-	assert_string_equal(text, "eth0 (ethernet, 1000 Mb/s) 10.0.0.1 fd00::1; ib0 (infiniband, NUMA node 2)");
-	free(text);
+	assert_text(hvd_host_info_ifaces_text(&node),
+		    "eth0 (ethernet, 1000 Mb/s) 10.0.0.1 fd00::1; ib0 (infiniband, NUMA node 2)");
 	out = hvd_host_info_to_json(&node, 1, 2, 4);
 	assert_int_equal(json_integer_value(json_object_get(out, "nodes")), 2);
 	assert_true(json_equal(json_object_get(out, "ifaces"), json_object_get(msg, "ifaces")));
@@ -69,7 +66,7 @@ static void a_node_from_the_wire(void **state)
 }
 
 /* Each part of the text, replaced by something that is not right. */
-static void nodes_that_are_refused(void **state)
+TEST(nodes_that_are_refused)
 {
 	static const char *const changes[][2] = {
 		{"\"n1\"", "\"\""},
@@ -81,6 +78,11 @@ static void nodes_that_are_refused(void **state)
 		{"4003", "65536"},
 		{"4003", "\"4003\""},
 		{"\"relay\"", "\"other\""},
+		{"4003", "-1"},
+		{"4003", "4,\"relay_children\":-1"},
+		{"4003", "4,\"relay_children\":70000"},
+		{"4003", "4,\"relay_network\":0"},
+		{"4003", "4,\"job\":0"},
 		{"\"00\"", "\"000000000000000000000000000000000\""},
 		{"\"eth0\"", "\"a-name-of-16-chr\""},
 		{"\"ethernet\"", "\"carrier pigeon\""},
@@ -94,7 +96,6 @@ static void nodes_that_are_refused(void **state)
 		{"[4001,4002]", "4001"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
 		const char *at = strstr(node_text, changes[i][0]);
 		char text[1024];
@@ -115,11 +116,10 @@ static void nodes_that_are_refused(void **state)
 	}
 }
 
-static void machines(void **state)
+TEST(machines)
 {
 	struct hvd_host_info a = {0}, b = {0};
 
-	(void)state;
 	assert_int_equal(hvd_machine_id(a.machine, NULL), 0);
 	assert_int_equal(hvd_machine_id(b.machine, NULL), 0);
 	assert_string_equal(a.machine, b.machine);
@@ -145,12 +145,11 @@ static int connect_to(const char *ip, in_port_t port)
 	return -1;
 }
 
-static void any_port(void **state)
+TEST(any_port)
 {
 	in_port_t port = 0;
 	int fd = hvd_listen_any(false, 0, 0, &port, NULL), c;
 
-	(void)state;
 	assert_true(fd >= 0 && port > 0);
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
@@ -168,12 +167,11 @@ static void any_port(void **state)
 
 /* The queue is as long as the administrator allows, not as the C library thinks. In a network of its own, by a
  * child. */
-static void a_queue_as_long_as_may_be(void **state)
+TEST(a_queue_as_long_as_may_be)
 {
 	int status = -1;
 	pid_t pid = fork();
 
-	(void)state;
 	if (pid == 0) {
 		struct tcp_info info = {0};
 		socklen_t len = sizeof(info);
@@ -198,13 +196,12 @@ static void a_queue_as_long_as_may_be(void **state)
 }
 
 /* A range of three ports is filled, to the last, and no further. */
-static void a_range_that_is_exhausted(void **state)
+TEST(a_range_that_is_exhausted)
 {
 	int fds[3], probe, n = 0;
 	in_port_t base = 0, port, seen[3];
 	struct hvd_err err = {0};
 
-	(void)state;
 	/* Where there are three in a row: tried upwards from one that the kernel gave. */
 	for (int attempt = 0; attempt < 50 && n < 3; attempt++) {
 		while (n > 0)
@@ -221,9 +218,7 @@ static void a_range_that_is_exhausted(void **state)
 		}
 	}
 	assert_int_equal(n, 3);
-	assert_int_equal(hvd_listen_any(true, base, base + 2, &port, &err), -1);
-	assert_int_equal(err.code, HVD_E_NET);
-	assert_in(err.msg, "are in use");
+	assert_fails_with(hvd_listen_any(true, base, base + 2, &port, &err), err, HVD_E_NET, "are in use");
 	assert_in(err.hint, "SrunPortRange");
 	assert_true(err.host[0] != '\0');
 	close(fds[1]);
@@ -320,9 +315,8 @@ static int listening(void)
 }
 
 /* It is reached by connections that others have made. */
-static void it_listens_nowhere(void **state)
+TEST_IN(it_listens_nowhere, struct place *p)
 {
-	struct place *p = *state;
 	struct sockaddr_storage ss;
 
 	assert_true(hvd_rv_service_is_open(&p->service));
@@ -333,10 +327,8 @@ static void it_listens_nowhere(void **state)
 	assert_int_equal(listening(), 1); /* the relay's */
 }
 
-static void it_keeps_what_ranks_put_there(void **state)
+TEST_IN(it_keeps_what_ranks_put_there, struct place *p)
 {
-	struct place *p = *state;
-
 	begin_relay(p);
 	assert_in(ask(p, "PUT /global/0 HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello"), " 200 ");
 	assert_in(ask(p, "GET /global/0 HTTP/1.0\r\n\r\n"), "hello");
@@ -352,11 +344,10 @@ static void turn(struct place *p)
 }
 
 /* The relay of a host that is none of the job's any longer. */
-static void it_lets_go_of_relays(void **state)
+TEST_IN(it_lets_go_of_relays, struct place *p)
 {
 	const uint32_t first = 0, other = 1; /* the relay here is the first */
 	struct hvd_rv_service closed = {0};
-	struct place *p = *state;
 
 	begin_relay(p);
 	hvd_rv_service_admit_relays(&p->service, &first, 1);
@@ -369,9 +360,8 @@ static void it_lets_go_of_relays(void **state)
 }
 
 /* Two ranks meet in "global": the value is there until both have given up their keys. */
-static void it_learns_how_many_meet(void **state)
+TEST_IN(it_learns_how_many_meet, struct place *p)
 {
-	struct place *p = *state;
 	struct hvd_layout_host host = {.name = (char *)"h", .n = 2};
 	struct hvd_rank_slot slots[2] = {{.cross_size = 1}, {.local_rank = 1, .cross_size = 1}};
 	struct hvd_layout layout = {.size = 2, .n_hosts = 1, .hosts = &host, .rank_slots = slots};
@@ -415,13 +405,12 @@ static void on_told_changes(uint64_t changes, void *arg)
 }
 
 /* Three clients call init_process_group(), two of them at once. */
-static void arrivals_are_told(void **state)
+TEST_IN(arrivals_are_told, struct place *p)
 {
 	static const struct hvd_rv_service_ops ops = {on_told_join, on_told_waits, on_told_changes};
 	unsigned char hello[] = {0, 0xce, 0xf7, 0x85, 0x3c, 13, 77, 1, 0, 0};
 	static const unsigned char init[] = {4,   5,   0,   0, 0, 0, 0, 0, 0, 'i', 'n',
 					     'i', 't', '/', 1, 0, 0, 0, 0, 0, 0,   0};
-	struct place *p = *state;
 	int c[3];
 
 	told[0] = '\0';
@@ -454,23 +443,4 @@ static void arrivals_are_told(void **state)
 	hvd_rv_service_ask_changes(&p->service);
 }
 
-#define service(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_node_from_the_wire),
-		cmocka_unit_test(nodes_that_are_refused),
-		cmocka_unit_test(machines),
-		cmocka_unit_test(any_port),
-		cmocka_unit_test(a_queue_as_long_as_may_be),
-		cmocka_unit_test(a_range_that_is_exhausted),
-		service(it_listens_nowhere),
-		service(it_keeps_what_ranks_put_there),
-		service(it_lets_go_of_relays),
-		service(it_learns_how_many_meet),
-		service(arrivals_are_told),
-	};
-
-	return cmocka_run_group_tests_name("node, listen, service", tests, NULL, NULL);
-}
+RUN_TESTS(.setup = open_place, .teardown = close_place)

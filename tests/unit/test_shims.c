@@ -6,7 +6,6 @@
 
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 struct world {
 	struct event_base *base;
@@ -39,17 +38,13 @@ static void on_none_left(void *arg)
 	((struct world *)arg)->none_left++;
 }
 
-static int setup(void **state)
+SETUP(setup, struct world, w)
 {
 	static const struct hvd_shims_ops ops = {on_event, on_left, on_none_left};
-	struct world *w = calloc(1, sizeof(*w));
 
-	assert_non_null(w);
 	w->fds_before = open_fds();
 	w->base = event_base_new();
 	w->shims = hvd_shims_create(w->base, 3, -1, &ops, w);
-	*state = w;
-	return 0;
 }
 
 static int teardown(void **state)
@@ -127,9 +122,8 @@ static const char *name_of(const json_t *plan, size_t i)
 	return json_string_value(json_object_get(json_array_get(json_object_get(plan, "ranks"), i), "NAME"));
 }
 
-static void each_gets_its_own_part_before_and_after_the_plan(void **state)
+TEST_IN(each_gets_its_own_part_before_and_after_the_plan, struct world *w)
 {
-	struct world *w = *state;
 	int first = ask(w, 0), all = ask(w, HVD_STEP_ALL), late, spare;
 	json_t *plan = two_ranks(), *told;
 	char bytes[8];
@@ -165,9 +159,8 @@ static void each_gets_its_own_part_before_and_after_the_plan(void **state)
 	close(spare);
 }
 
-static void the_key_is_handed_over(void **state)
+TEST_IN(the_key_is_handed_over, struct world *w)
 {
-	struct world *w = *state;
 	int memory = memfd_create("key", MFD_CLOEXEC), fd = ask(w, 0);
 	json_t *plan = two_ranks(), *told;
 	char bytes[8];
@@ -182,9 +175,8 @@ static void the_key_is_handed_over(void **state)
 	close(fd);
 }
 
-static void a_refused_start_is_told_with_its_status(void **state)
+TEST_IN(a_refused_start_is_told_with_its_status, struct world *w)
 {
-	struct world *w = *state;
 	int first = ask(w, 0), late, fds[2];
 	struct hvd_step_event event;
 
@@ -200,10 +192,9 @@ static void a_refused_start_is_told_with_its_status(void **state)
 }
 
 /* Each speaks of the rank that it has asked for, whatever it says. */
-static void notes_are_of_the_rank_that_has_asked(void **state)
+TEST_IN(notes_are_of_the_rank_that_has_asked, struct world *w)
 {
 	struct hvd_step_event event = {.kind = HVD_STEP_EXIT, .local_id = 0, .status = 3};
-	struct world *w = *state;
 	int fd = ask(w, 1), mute[2], fds[2];
 
 	assert_int_equal(hvd_step_event_send(fd, &event, NULL), 0);
@@ -234,9 +225,8 @@ static void notes_are_of_the_rank_that_has_asked(void **state)
 	assert_int_equal(w->last_left, 1);
 }
 
-static void the_end_comes_when_all_have_come_and_gone(void **state)
+TEST_IN(the_end_comes_when_all_have_come_and_gone, struct world *w)
 {
-	struct world *w = *state;
 	int fd[3] = {ask(w, 0), ask(w, 1), -1};
 
 	assert_int_equal(hvd_shims_connected(w->shims), 2);
@@ -253,9 +243,8 @@ static void the_end_comes_when_all_have_come_and_gone(void **state)
 	assert_int_equal(hvd_shims_first(w->shims), 0);
 }
 
-static void the_end_comes_when_no_other_is_expected(void **state)
+TEST_IN(the_end_comes_when_no_other_is_expected, struct world *w)
 {
-	struct world *w = *state;
 	int fd = ask(w, 0);
 
 	hvd_shims_expect_none(w->shims);
@@ -265,15 +254,4 @@ static void the_end_comes_when_no_other_is_expected(void **state)
 	assert_int_equal(w->none_left, 1);
 }
 
-#define shims(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		shims(each_gets_its_own_part_before_and_after_the_plan), shims(the_key_is_handed_over),
-		shims(a_refused_start_is_told_with_its_status),          shims(notes_are_of_the_rank_that_has_asked),
-		shims(the_end_comes_when_all_have_come_and_gone),        shims(the_end_comes_when_no_other_is_expected),
-	};
-
-	return cmocka_run_group_tests_name("shims", tests, NULL, NULL);
-}
+RUN_TESTS(.setup = setup, .teardown = teardown)

@@ -4,9 +4,7 @@
 #include "unit.h"
 
 #include <event2/event.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 struct world {
 	struct event_base *base;
@@ -42,17 +40,13 @@ static int setup(void **state)
 	return w->forward ? 0 : -1;
 }
 
-static int teardown(void **state)
+TEARDOWN(teardown, struct world, w)
 {
-	struct world *w = *state;
-
 	hvd_signal_forward_destroy(w->forward);
 	while (sigtimedwait(&w->set, NULL, &(struct timespec){0}) > 0)
 		;
 	sigprocmask(SIG_SETMASK, &w->mask, NULL);
 	event_base_free(w->base);
-	free(w);
-	return 0;
 }
 
 static void loop(struct world *w, int ms)
@@ -61,10 +55,8 @@ static void loop(struct world *w, int ms)
 	event_base_dispatch(w->base);
 }
 
-static void what_comes_to_this_process_alone_is_passed_on(void **state)
+TEST_IN(what_comes_to_this_process_alone_is_passed_on, struct world *w)
 {
-	struct world *w = *state;
-
 	kill(getpid(), SIGUSR1);
 	kill(getpid(), SIGRTMIN + 3);
 	loop(w, 20);
@@ -80,10 +72,8 @@ static void what_comes_to_this_process_alone_is_passed_on(void **state)
 	assert_int_equal(w->alone[SIGUSR1], 2);
 }
 
-static void what_comes_to_the_group_is_not(void **state)
+TEST_IN(what_comes_to_the_group_is_not, struct world *w)
 {
-	struct world *w = *state;
-
 	kill(0, SIGTERM);
 	loop(w, 4 * HVD_SIGNAL_ROUND_MS);
 	assert_int_equal(w->alone[SIGTERM], 0);
@@ -95,10 +85,8 @@ static void what_comes_to_the_group_is_not(void **state)
 }
 
 /* In that order, or it would stop for good. */
-static void a_process_that_is_to_go_on_is_not_stopped(void **state)
+TEST_IN(a_process_that_is_to_go_on_is_not_stopped, struct world *w)
 {
-	struct world *w = *state;
-
 	kill(getpid(), SIGTSTP);
 	loop(w, HVD_SIGNAL_ROUND_MS / 4);
 	kill(getpid(), SIGCONT);
@@ -107,9 +95,8 @@ static void a_process_that_is_to_go_on_is_not_stopped(void **state)
 	assert_int_equal(w->alone[SIGCONT], 1);
 }
 
-static void what_has_come_is_pending_in_the_end(void **state)
+TEST_IN(what_has_come_is_pending_in_the_end, struct world *w)
 {
-	struct world *w = *state;
 	sigset_t pending;
 
 	kill(getpid(), SIGUSR1);
@@ -125,14 +112,4 @@ static void what_has_come_is_pending_in_the_end(void **state)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_comes_to_this_process_alone_is_passed_on, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_comes_to_the_group_is_not, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_process_that_is_to_go_on_is_not_stopped, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_has_come_is_pending_in_the_end, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = setup, .teardown = teardown)

@@ -4,10 +4,9 @@
 #include "slurm/scontrol.h"
 #include "slurm/slurm.h"
 #include "slurm/slurm_nodes.h"
-
 #include "unit.h"
 
-static void gpus_are_read_from_gres(void **state)
+TEST(gpus_are_read_from_gres)
 {
 	static const struct {
 		const char *text;
@@ -37,13 +36,12 @@ static void gpus_are_read_from_gres(void **state)
 		{"gpu:60000,gpu:60000", -1},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		if (hvd_gres_gpus(cases[i].text) != cases[i].want)
 			fail_msg("'%s': %d instead of %d", cases[i].text, hvd_gres_gpus(cases[i].text), cases[i].want);
 }
 
-static void scontrol_tells_the_configuration(void **state)
+TEST(scontrol_tells_the_configuration)
 {
 	static const struct {
 		const char *text;
@@ -70,7 +68,6 @@ static void scontrol_tells_the_configuration(void **state)
 		{"NoSrunPortRange = 5-7\nSrunPortRangeX = 5-7\n", {0, 0, true, 0, false}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct hvd_slurm_site site;
 
@@ -84,7 +81,7 @@ static void scontrol_tells_the_configuration(void **state)
 }
 
 #ifdef HVD_WITH_SLURM
-static void some_nodes_are_not_to_be_used(void **state)
+TEST(some_nodes_are_not_to_be_used)
 {
 	static const uint32_t usable[] = {NODE_STATE_IDLE,
 					  NODE_STATE_ALLOCATED,
@@ -102,7 +99,6 @@ static void some_nodes_are_not_to_be_used(void **state)
 					    NODE_STATE_IDLE | NODE_STATE_POWERING_DOWN,
 					    NODE_STATE_ALLOCATED | NODE_STATE_REBOOT_ISSUED};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(usable) / sizeof(usable[0]); i++)
 		assert_false(hvd_slurm_node_unusable(usable[i]));
 	for (size_t i = 0; i < sizeof(unusable) / sizeof(unusable[0]); i++)
@@ -110,7 +106,7 @@ static void some_nodes_are_not_to_be_used(void **state)
 }
 
 /* In place of n0 a job can be given n1, until that one differs or cannot be used. */
-static void nodes_like_another_one(void **state)
+TEST(nodes_like_another_one)
 {
 	node_info_t nodes[] = {
 		{.name = (char *)"n0", .cpus = 8, .partitions = (char *)"a,b", .node_state = NODE_STATE_DOWN},
@@ -122,7 +118,6 @@ static void nodes_like_another_one(void **state)
 	const node_info_t other = nodes[1];
 	struct hvd_strv excluded = {0};
 
-	(void)state;
 	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 1);
 	assert_int_equal(hvd_slurm_nodes_like(&all, "n1", &excluded), 0); /* n0 is down */
 	assert_int_equal(hvd_slurm_nodes_like(&all, "n2", &excluded), 0);
@@ -149,13 +144,12 @@ static void nodes_like_another_one(void **state)
 #endif
 
 /* libslurm ends a process that has no configuration; hvd_slurm_open() turns that into an error. */
-static void a_missing_configuration_is_an_error(void **state)
+TEST(a_missing_configuration_is_an_error)
 {
 	struct hvd_slurm_job job;
 	struct hvd_err err;
 	struct hvd_slurm_site site = {1, 1, true, 1, true};
 
-	(void)state;
 	setenv("SLURM_CONF", "/nonexistent/slurm.conf", 1);
 	/* Configured to be retried for a minute by libslurm itself when the file is missing. */
 	if (hvd_slurm_built_in()) {
@@ -166,9 +160,8 @@ static void a_missing_configuration_is_an_error(void **state)
 		assert_int_equal(write(fd, "Nonsense=1\n", 11), 11);
 		close(fd);
 		setenv("SLURM_CONF", path, 1);
-		assert_int_equal(hvd_slurm_site_get(&site, &err), -1);
-		assert_int_equal(err.code, HVD_E_SYS);
-		assert_non_null(strstr(err.msg, "Slurm's configuration cannot be read"));
+		assert_fails_with(hvd_slurm_site_get(&site, &err), err, HVD_E_SYS,
+				  "Slurm's configuration cannot be read");
 		unlink(path);
 	} else {
 		setenv("PATH", "/nonexistent", 1);
@@ -185,17 +178,4 @@ static void a_missing_configuration_is_an_error(void **state)
 	unsetenv("SLURM_CONF");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(gpus_are_read_from_gres),
-		cmocka_unit_test(scontrol_tells_the_configuration),
-#ifdef HVD_WITH_SLURM
-		cmocka_unit_test(some_nodes_are_not_to_be_used),
-		cmocka_unit_test(nodes_like_another_one),
-#endif
-		cmocka_unit_test(a_missing_configuration_is_an_error),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

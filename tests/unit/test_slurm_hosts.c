@@ -55,20 +55,16 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+TEARDOWN(end, struct made, m)
 {
-	struct made *m = *state;
-
 	for (size_t i = 0; i < m->n; i++)
 		hvd_slurm_job_clear(&m->jobs[i]);
 	hvd_slurm_nodes_clear(&m->nodes);
 	hvd_discovery_opts_clear(&m->opts);
 	hvd_slurm_hosts_clear(&m->hosts);
-	free(m);
-	return 0;
 }
 
-static void own_job_without_unusable_nodes(void **state)
+TEST(own_job_without_unusable_nodes)
 {
 	struct made *m = *state;
 
@@ -85,7 +81,7 @@ static void own_job_without_unusable_nodes(void **state)
 	assert_view(m, "");
 }
 
-static void jobs_by_name_or_comment(void **state)
+TEST(jobs_by_name_or_comment)
 {
 	struct made *m = *state;
 	struct hvd_slurm_job *late;
@@ -104,9 +100,8 @@ static void jobs_by_name_or_comment(void **state)
 	assert_view(m, "n9:1@9 n10:1@9");
 }
 
-static void slots(void **state)
+TEST_IN(slots, struct made *m)
 {
-	struct made *m = *state;
 	struct hvd_slurm_job *j = job(m, 1, "t", "a b c");
 
 	m->opts.job = 1;
@@ -122,9 +117,8 @@ static void slots(void **state)
 	assert_view(m, "a:6@1 b:6@1 c:6@1");
 }
 
-static void a_preempted_job_is_left(void **state)
+TEST_IN(a_preempted_job_is_left, struct made *m)
 {
-	struct made *m = *state;
 	struct hvd_slurm_job *j;
 
 	m->opts.jobs = hvd_xstrdup("t");
@@ -139,10 +133,8 @@ static void a_preempted_job_is_left(void **state)
 	assert_view(m, "a:1@1 | b 0, c 0");
 }
 
-static void a_job_near_its_time_limit_is_left(void **state)
+TEST_IN(a_job_near_its_time_limit_is_left, struct made *m)
 {
-	struct made *m = *state;
-
 	m->opts.jobs = hvd_xstrdup("t");
 	m->opts.job = 1;
 	job(m, 1, "t", "a")->ends = NOW + 10; /* ours: with it everything ends */
@@ -151,10 +143,8 @@ static void a_job_near_its_time_limit_is_left(void **state)
 	assert_view(m, "a:1@1 b:1@2 | c 29");
 }
 
-static void a_host_of_two_jobs_is_the_first_ones(void **state)
+TEST_IN(a_host_of_two_jobs_is_the_first_ones, struct made *m)
 {
-	struct made *m = *state;
-
 	m->opts.jobs = hvd_xstrdup("t");
 	job(m, 2, "t", "b c");
 	job(m, 1, "t", "a b");
@@ -163,9 +153,8 @@ static void a_host_of_two_jobs_is_the_first_ones(void **state)
 	assert_in(m->hosts.notes.v[0], "b belongs to job 1 and to job 2");
 }
 
-static void sameness(void **state)
+TEST_IN(sameness, struct made *m)
 {
-	struct made *m = *state;
 	struct hvd_slurm_hosts other = {0};
 
 	m->opts.jobs = hvd_xstrdup("t");
@@ -186,17 +175,4 @@ static void sameness(void **state)
 	hvd_slurm_hosts_clear(&other);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(own_job_without_unusable_nodes, begin, end),
-		cmocka_unit_test_setup_teardown(jobs_by_name_or_comment, begin, end),
-		cmocka_unit_test_setup_teardown(slots, begin, end),
-		cmocka_unit_test_setup_teardown(a_preempted_job_is_left, begin, end),
-		cmocka_unit_test_setup_teardown(a_job_near_its_time_limit_is_left, begin, end),
-		cmocka_unit_test_setup_teardown(a_host_of_two_jobs_is_the_first_ones, begin, end),
-		cmocka_unit_test_setup_teardown(sameness, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = begin, .teardown = end)

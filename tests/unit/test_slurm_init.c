@@ -3,9 +3,7 @@
 #include "slurm/slurm.h"
 #include "unit.h"
 
-#include <signal.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -46,17 +44,14 @@ static void open_says(const char *text)
 {
 	struct hvd_err err = {0};
 
-	assert_int_equal(hvd_slurm_open(&err), -1);
-	assert_int_equal(err.code, HVD_E_SYS);
-	assert_in(err.msg, "Slurm's configuration cannot be read: ");
+	assert_fails_with(hvd_slurm_open(&err), err, HVD_E_SYS, "Slurm's configuration cannot be read: ");
 	assert_in(err.msg, text);
 	assert_in(err.hint, "scontrol show config");
 	assert_int_equal(played.inits, 0); /* it was a child that died */
 }
 
-static void what_ended_libslurm_is_named(void **state)
+TEST(what_ended_libslurm_is_named)
 {
-	(void)state;
 	if (!hvd_slurm_built_in())
 		skip_because("built without Slurm");
 	played.signal = SIGSEGV;
@@ -72,9 +67,8 @@ static void what_ended_libslurm_is_named(void **state)
 }
 
 /* A second slurm_init() after slurm_fini() is the end of a process with Slurm 24.11. */
-static void libslurm_is_initialised_once(void **state)
+TEST(libslurm_is_initialised_once)
 {
-	(void)state;
 	if (!hvd_slurm_built_in())
 		skip_because("built without Slurm");
 	for (int i = 0; i < 3; i++)
@@ -83,12 +77,4 @@ static void libslurm_is_initialised_once(void **state)
 	assert_int_equal(played.finis, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_ended_libslurm_is_named),
-		cmocka_unit_test(libslurm_is_initialised_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

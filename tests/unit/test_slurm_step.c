@@ -3,11 +3,6 @@
 
 #include "unit.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 /* A folder like /proc, in which each process is the child of the one with the next lower number. */
 static char root[] = "/tmp/hvd-step.XXXXXX";
 static int n_made;
@@ -37,7 +32,6 @@ static void add(const char *name, const char *title)
 
 static int set_up(void **state)
 {
-	(void)state;
 	assert_non_null(mkdtemp(root));
 	return 0;
 }
@@ -47,7 +41,6 @@ static int tear_down(void **state)
 	static const char *const names[] = {"stat", "cmdline"};
 	char path[128];
 
-	(void)state;
 	for (; n_made > 0; n_made--) {
 		for (int i = 0; i < 2; i++) {
 			snprintf(path, sizeof(path), "%s/%d/%s", root, n_made, names[i]);
@@ -61,11 +54,10 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void test_a_task_and_what_it_has_started(void **state)
+TEST(test_a_task_and_what_it_has_started)
 {
 	char step[64];
 
-	(void)state;
 	add("slurmstepd", "slurmstepd: [17.3]");
 	add("bash", "bash");
 	add("a) S 99 (b", "odd");
@@ -75,22 +67,20 @@ static void test_a_task_and_what_it_has_started(void **state)
 	assert_string_equal(step, "17.3");
 }
 
-static void test_a_batch_script_within_a_step_is_none(void **state)
+TEST(test_a_batch_script_within_a_step_is_none)
 {
 	char step[64];
 
-	(void)state;
 	add("slurmstepd", "slurmstepd: [17.3]");
 	add("slurmstepd", "slurmstepd: [18.batch]");
 	add("bash", "bash");
 	assert_false(hvd_slurm_step_of(3, root, step, sizeof(step)));
 }
 
-static void test_what_is_no_step(void **state)
+TEST(test_what_is_no_step)
 {
 	char step[64];
 
-	(void)state;
 	add("slurmstepd", "slurmstepd: [17.interactive]");
 	add("bash", "slurmstepd is what I am reading about");
 	assert_false(hvd_slurm_step_of(2, root, step, sizeof(step)));
@@ -100,20 +90,18 @@ static void test_what_is_no_step(void **state)
 	assert_false(hvd_slurm_step_of(5, root, step, sizeof(step)));
 }
 
-static void test_this_process(void **state)
+TEST(test_this_process)
 {
 	char step[64];
 
-	(void)state;
 	hvd_slurm_step_of(getpid(), "/proc", step, sizeof(step)); /* whatever it says, it comes back */
 	add("itself", "bash");
 	put(1, "stat", "1 (itself) S 1 7 7"); /* a ring */
 	assert_false(hvd_slurm_step_of(1, root, step, sizeof(step)));
 }
 
-static void test_the_binding_of_another_step(void **state)
+TEST(test_the_binding_of_another_step)
 {
-	(void)state;
 	add("slurmstepd", "slurmstepd: [17.3]");
 	add("hvdrun", "hvdrun");
 	add("slurmstepd", "slurmstepd: [18.batch]");
@@ -135,15 +123,4 @@ static void test_the_binding_of_another_step(void **state)
 	assert_null(getenv("SLURM_CPU_BIND_VERBOSE"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_task_and_what_it_has_started, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_batch_script_within_a_step_is_none, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_no_step, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_this_process, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_binding_of_another_step, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = set_up, .teardown = tear_down)

@@ -6,18 +6,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static char dir[] = "/tmp/hvd-test-spawn-XXXXXX";
 
 static int make_dir(void **state)
 {
-	(void)state;
 	for (int fd = 3; fd < 1024; fd++) /* descriptors that this test has inherited would be in the way */
 		close(fd);
 	return mkdtemp(dir) ? 0 : -1;
@@ -25,7 +20,6 @@ static int make_dir(void **state)
 
 static int remove_dir(void **state)
 {
-	(void)state;
 	return rmdir(dir);
 }
 
@@ -34,14 +28,12 @@ static int fds_before;
 
 static int count_fds(void **state)
 {
-	(void)state;
 	fds_before = open_fds();
 	return 0;
 }
 
 static int nothing_left(void **state)
 {
-	(void)state;
 	if (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD) {
 		print_error("a child is left\n");
 		return -1;
@@ -112,12 +104,11 @@ static int marked(const char *mark)
 
 #define LIST "for f in /proc/self/fd/*; do f=${f##*/}; [ -e /proc/$$/fd/$f ] && echo $f; done"
 
-static void only_what_was_named_is_open(void **state)
+TEST(only_what_was_named_is_open)
 {
 	struct hvd_spawn sp = {0};
 	int a = marked("a"), loose = dup(a), high = fcntl(a, F_DUPFD, 200), status;
 
-	(void)state;
 	hvd_spawn_fd(&sp, a, 7);
 	assert_string_equal(output_of(&sp, "cat <&7; echo; " LIST, &status), "a\n0\n1\n2\n7\n");
 	assert_int_equal(status, 0);
@@ -126,12 +117,11 @@ static void only_what_was_named_is_open(void **state)
 	close(high);
 }
 
-static void the_others_stay_when_asked_for(void **state)
+TEST(the_others_stay_when_asked_for)
 {
 	struct hvd_spawn sp = {.keep_fds = 1};
 	int a = marked("a"), loose = fcntl(a, F_DUPFD, 50), closing = fcntl(a, F_DUPFD_CLOEXEC, 60), status;
 
-	(void)state;
 	hvd_spawn_fd(&sp, a, 9);
 	assert_string_equal(output_of(&sp, LIST, &status), "0\n1\n2\n50\n9\n");
 	close(a);
@@ -140,11 +130,10 @@ static void the_others_stay_when_asked_for(void **state)
 }
 
 /* Every order of 3, 4 and 5 among themselves, swaps and cycles, and one source for two. */
-static void numbers_that_overlap(void **state)
+TEST(numbers_that_overlap)
 {
 	static const char *const marks[] = {"three", "four", "five"};
 
-	(void)state;
 	for (int from = 0; from < 27; from++) {
 		struct hvd_spawn sp = {0};
 		int want[3] = {from % 3, from / 3 % 3, from / 9}, status;
@@ -167,13 +156,12 @@ static void numbers_that_overlap(void **state)
 }
 
 /* The child may want a descriptor at the number that the pipe for errors has. */
-static void every_low_number_at_once(void **state)
+TEST(every_low_number_at_once)
 {
 	struct hvd_spawn sp = {0};
 	int a = marked("a"), status;
 	const char *out;
 
-	(void)state;
 	for (int fd = 3; fd < 3 + HVD_SPAWN_MAX_FDS - 2; fd++)
 		hvd_spawn_fd(&sp, fd % 2 ? a : -1, fd);
 	out = output_of(&sp, "for f in 3 5 7 9 11 13 15; do cat /proc/$$/fd/$f; done; cat <&4 <&6 <&8; echo; " LIST,
@@ -182,12 +170,11 @@ static void every_low_number_at_once(void **state)
 	close(a);
 }
 
-static void dev_null_for_minus_one(void **state)
+TEST(dev_null_for_minus_one)
 {
 	struct hvd_spawn sp = {0};
 	int status;
 
-	(void)state;
 	hvd_spawn_fd(&sp, -1, 0);
 	hvd_spawn_fd(&sp, -1, 2);
 	assert_string_equal(output_of(&sp, "readlink /proc/$$/fd/0 /proc/$$/fd/2; cat; echo x >&2", &status),
@@ -204,20 +191,17 @@ static void cannot_run(const char *path, char *const *envp, int error)
 	struct hvd_err err = {0};
 
 	errno = 0;
-	assert_int_equal(hvd_spawn(&sp, &err), -1);
-	assert_int_equal(err.code, HVD_E_SYS);
-	assert_in(err.msg, path);
+	assert_fails_with(hvd_spawn(&sp, &err), err, HVD_E_SYS, path);
 	assert_in(err.msg, strerror(error));
 	assert_int_equal(errno, error);
 }
 
-static void errors_come_back(void **state)
+TEST(errors_come_back)
 {
 	char *argv[] = {(char *)"sh", NULL};
 	struct hvd_spawn sp = {.path = "/bin/sh", .argv = argv, .cwd = "/nonexistent"};
 	struct hvd_err err;
 
-	(void)state;
 	cannot_run("/nonexistent/program", NULL, ENOENT);
 	cannot_run("/etc/passwd/program", NULL, ENOTDIR);
 	cannot_run("/etc", NULL, EACCES);
@@ -234,7 +218,7 @@ static void errors_come_back(void **state)
 }
 
 /* The errno is that of the last folder in PATH; the test only asks for an error. */
-static void search_in_path(void **state)
+TEST(search_in_path)
 {
 	char path[512], first[160], second[160], *argv[] = {(char *)"prog", NULL};
 	char *envp[] = {(char *)"A=1", path, NULL}, *nowhere[] = {(char *)"PATH=/nonexistent", NULL};
@@ -243,7 +227,6 @@ static void search_in_path(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	snprintf(first, sizeof(first), "%s/first", dir);
 	snprintf(second, sizeof(second), "%s/second", dir);
 	mkdir(first, 0700);
@@ -257,8 +240,7 @@ static void search_in_path(void **state)
 	assert_int_equal(hvd_status_exit(status), 42);
 
 	snprintf(path, sizeof(path), "PATH=%s:/nonexistent", first);
-	assert_int_equal(hvd_spawn(&sp, &err), -1);
-	assert_in(err.msg, "Permission denied");
+	assert_fails(hvd_spawn(&sp, &err), err, "Permission denied");
 
 	snprintf(path, sizeof(path), "PATH=/nonexistent:"); /* an empty entry means the current folder */
 	sp.cwd = second;
@@ -268,8 +250,7 @@ static void search_in_path(void **state)
 	assert_int_equal(hvd_status_exit(status), 42);
 
 	sp.envp = nowhere;
-	assert_int_equal(hvd_spawn(&sp, &err), -1);
-	assert_in(err.msg, "No such file");
+	assert_fails(hvd_spawn(&sp, &err), err, "No such file");
 	assert_in(err.hint, "PATH");
 	unlink(in_dir("first/prog"));
 	unlink(in_dir("second/prog"));
@@ -281,10 +262,9 @@ static void search_in_path(void **state)
 
 static void on_signal(int sig)
 {
-	(void)sig;
 }
 
-static void signals_are_as_for_a_fresh_process(void **state)
+TEST(signals_are_as_for_a_fresh_process)
 {
 	struct sigaction ignore = {.sa_handler = SIG_IGN}, handle = {.sa_handler = on_signal}, old_pipe, old_usr1,
 			 old_hup;
@@ -293,7 +273,6 @@ static void signals_are_as_for_a_fresh_process(void **state)
 	const char *out, *ignored;
 	int status;
 
-	(void)state;
 	sigaction(SIGPIPE, &ignore, &old_pipe);
 	sigaction(SIGHUP, &ignore, &old_hup);
 	sigaction(SIGUSR1, &handle, &old_usr1);
@@ -319,20 +298,19 @@ static void signals_are_as_for_a_fresh_process(void **state)
 	sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
-static void groups_and_sessions(void **state)
+TEST(groups_and_sessions)
 {
 	static const char script[] = "set -- $(cat /proc/$$/stat); echo $(($1 == $5)) $(($1 == $6))";
 	struct hvd_spawn plain = {0}, group = {.new_group = 1}, session = {.new_session = 1};
 	int status;
 
-	(void)state;
 	assert_string_equal(output_of(&plain, script, &status), "0 0\n");
 	assert_string_equal(output_of(&group, script, &status), "1 0\n");
 	assert_string_equal(output_of(&session, script, &status), "1 1\n");
 }
 
 /* setsid(1) forks if it leads a group, and its first process ends at once. */
-static void a_group_that_the_child_does_not_lead(void **state)
+TEST(a_group_that_the_child_does_not_lead)
 {
 	static const char script[] = "set -- $(cat /proc/$$/stat); echo $5 $(($1 == $5)) $(($4 == $PPID)); "
 				     "exec setsid sh -c 'set -- $(cat /proc/$$/stat); echo $(($1 == $6)) $$'; exit 3";
@@ -343,7 +321,6 @@ static void a_group_that_the_child_does_not_lead(void **state)
 	char want[64], *text;
 	int status;
 
-	(void)state;
 	sp.group = &group;
 	text = (char *)output_of(&sp, script, &status);
 	assert_int_equal(status, 0);
@@ -352,12 +329,11 @@ static void a_group_that_the_child_does_not_lead(void **state)
 	if (strncmp(text, want, strlen(want)) != 0)
 		fail_msg("not '%s' but '%s'", want, text);
 	no.group = &of_none;
-	assert_int_equal(hvd_spawn(&no, &err), -1);
-	assert_non_null(strstr(err.msg, "No such file"));
+	assert_fails(hvd_spawn(&no, &err), err, "No such file");
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
 }
 
-static void folder_environment_and_cpus(void **state)
+TEST(folder_environment_and_cpus)
 {
 	char *envp[] = {(char *)"ONLY=this", NULL};
 	struct hvd_spawn sp = {.cwd = "/", .envp = envp};
@@ -365,7 +341,6 @@ static void folder_environment_and_cpus(void **state)
 	int status, cpu = 0;
 	char want[64];
 
-	(void)state;
 	assert_string_equal(output_of(&sp, "pwd; exec /usr/bin/env", &status), "/\nONLY=this\nPWD=/\n");
 	sched_getaffinity(0, sizeof(all), &all);
 	while (!CPU_ISSET(cpu, &all))
@@ -384,7 +359,7 @@ static void folder_environment_and_cpus(void **state)
 }
 
 /* The child dies with the process that started it: a process in between starts it, writes its pid, and is killed. */
-static void the_child_dies_with_its_parent(void **state)
+TEST(the_child_dies_with_its_parent)
 {
 	char *argv[] = {(char *)"sleep", (char *)"1000", NULL};
 	struct hvd_spawn sp = {.path = "sleep", .argv = argv, .parent_death_signal = SIGKILL};
@@ -392,7 +367,6 @@ static void the_child_dies_with_its_parent(void **state)
 	int fds[2], alive[2], status;
 	char c;
 
-	(void)state;
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
 	assert_int_equal(pipe2(alive, O_CLOEXEC), 0);
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); /* so that this process can wait for it */
@@ -451,39 +425,34 @@ static pid_t start_ready(const char *script)
 	return pid;
 }
 
-static void waiting_ends_at_the_deadline(void **state)
+TEST(waiting_ends_at_the_deadline)
 {
 	pid_t pid = start("exec sleep 1000");
 	struct hvd_err err = {0};
 	int status = 0;
 
-	(void)state;
-	assert_int_equal(hvd_wait(pid, hvd_deadline_in(0.01), &status, &err), -1);
-	assert_int_equal(err.code, HVD_E_TIMEOUT);
+	assert_fails_with(hvd_wait(pid, hvd_deadline_in(0.01), &status, &err), err, HVD_E_TIMEOUT, "");
 	assert_int_equal(kill(pid, 0), 0);
 	assert_int_equal(hvd_wait(pid, hvd_now() - 1, &status, &err), -1);
 	kill(pid, SIGINT);
 	assert_int_equal(hvd_wait(pid, hvd_deadline_in(20), &status, &err), 0);
 	assert_int_equal(hvd_status_exit(status), 130);
-	assert_int_equal(hvd_wait(pid, hvd_deadline_in(20), &status, &err), -1);
-	assert_int_equal(err.code, HVD_E_SYS);
+	assert_fails_with(hvd_wait(pid, hvd_deadline_in(20), &status, &err), err, HVD_E_SYS, "");
 }
 
-static void ending_asks_first(void **state)
+TEST(ending_asks_first)
 {
 	int status = 0;
 
-	(void)state;
 	hvd_end(start_ready("trap 'exit 5' TERM; echo; while :; do sleep 0.01; done"), 20, &status);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(hvd_status_exit(status), 5);
 }
 
-static void and_then_kills(void **state)
+TEST(and_then_kills)
 {
 	int status = 0;
 
-	(void)state;
 	hvd_end(start_ready("trap '' TERM; echo; while :; do sleep 0.01; done"), 0.05, &status);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	hvd_end(start("exit 0"), 20, NULL);
@@ -491,24 +460,22 @@ static void and_then_kills(void **state)
 	hvd_end(-1, 1, &status);
 }
 
-static void a_stopped_one_ends_too(void **state)
+TEST(a_stopped_one_ends_too)
 {
 	pid_t pid = start_ready("echo; exec sleep 1000");
 	int status = 0;
 
-	(void)state;
 	kill(pid, SIGSTOP);
 	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
 	hvd_end(pid, 0.05, &status);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void status_as_text(void **state)
+TEST(status_as_text)
 {
 	char text[64];
 	int status;
 
-	(void)state;
 	assert_int_equal(hvd_wait(start("exit 3"), hvd_deadline_in(20), &status, NULL), 0);
 	assert_string_equal(hvd_status_text(status, text, sizeof(text)), "exit code 3");
 	assert_int_equal(hvd_status_exit(status), 3);
@@ -519,7 +486,7 @@ static void status_as_text(void **state)
 	assert_string_equal(hvd_status_text(status, text, sizeof(text)), "killed by signal 40 (?)");
 }
 
-static void becoming(void **state)
+TEST(becoming)
 {
 	char *argv[] = {(char *)"sh", (char *)"-c", (char *)"exit 9", NULL};
 	struct hvd_spawn sp = {.path = "/bin/sh", .argv = argv}, none = {.path = "/nonexistent", .argv = argv};
@@ -527,7 +494,6 @@ static void becoming(void **state)
 	int status;
 	pid_t pid = fork();
 
-	(void)state;
 	if (pid == 0) {
 		/* hvd_exec() returns only if it has failed. */
 		if (hvd_exec(&none, &err) != -1 || err.code != HVD_E_SYS)
@@ -539,30 +505,4 @@ static void becoming(void **state)
 	assert_int_equal(hvd_status_exit(status), 9);
 }
 
-#define checked(test) cmocka_unit_test_setup_teardown(test, count_fds, nothing_left)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		checked(only_what_was_named_is_open),
-		checked(the_others_stay_when_asked_for),
-		checked(numbers_that_overlap),
-		checked(every_low_number_at_once),
-		checked(dev_null_for_minus_one),
-		checked(errors_come_back),
-		checked(search_in_path),
-		checked(signals_are_as_for_a_fresh_process),
-		checked(groups_and_sessions),
-		checked(a_group_that_the_child_does_not_lead),
-		checked(folder_environment_and_cpus),
-		checked(the_child_dies_with_its_parent),
-		checked(waiting_ends_at_the_deadline),
-		checked(ending_asks_first),
-		checked(and_then_kills),
-		checked(a_stopped_one_ends_too),
-		checked(status_as_text),
-		checked(becoming),
-	};
-
-	return cmocka_run_group_tests_name("spawn", tests, make_dir, remove_dir);
-}
+RUN_TESTS(.setup = count_fds, .teardown = nothing_left, .group_setup = make_dir, .group_teardown = remove_dir)

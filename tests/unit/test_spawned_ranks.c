@@ -11,16 +11,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static char dir[] = "/tmp/hvd-test-ranks-XXXXXX";
 
 static int make_dir(void **state)
 {
-	(void)state;
 	return mkdtemp(dir) ? chdir(dir) : -1;
 }
 
@@ -28,7 +24,6 @@ static int remove_dir(void **state)
 {
 	static const char *const names[] = {"out", "err", "calls", "in", "pid", "ready.0", "ready.1"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		unlink(names[i]);
 	return chdir("/") == 0 ? rmdir(dir) : -1;
@@ -94,7 +89,6 @@ static void on_exited(int rank, const struct hvd_rank_end *end, void *arg)
 
 static void on_all_gone(void *arg)
 {
-	(void)arg;
 	fprintf(calls, "all gone\n");
 	event_base_loopbreak(base);
 }
@@ -124,8 +118,6 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	struct timeval tv = {.tv_usec = 2000};
 	struct stat st;
 
-	(void)fd;
-	(void)what;
 	if (sc->end_at && stat(sc->end_at, &st) != 0) {
 		event_base_once(base, -1, EV_TIMEOUT, on_tick, arg, &tv);
 		return;
@@ -261,12 +253,11 @@ static void is_gone(void)
 	free(text);
 }
 
-static void exit_codes(void **state)
+TEST(exit_codes)
 {
 	struct scenario sc = {.script = "exit $HOROVOD_RANK", .n = 4};
 	char *got = play(&sc);
 
-	(void)state;
 	assert_in(got, "exit 0 0\n");
 	assert_in(got, "exit 1 256\n");
 	assert_in(got, "exit 2 512\n");
@@ -277,11 +268,10 @@ static void exit_codes(void **state)
 }
 
 /* In a folder that several ranks have, and that may be there from an earlier job. */
-static void output_goes_to_files(void **state)
+TEST(output_goes_to_files)
 {
 	struct scenario sc = {.script = "echo rank $HOROVOD_RANK; echo oh >&2", .n = 2, .dir = "files"};
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		free(play(&sc));
 		out_is("files/rank.0/stdout", "rank 0\n");
@@ -292,15 +282,13 @@ static void output_goes_to_files(void **state)
 }
 
 /* Its number may be another process's soon. */
-static void a_rank_that_has_ended_is_not_watched(void **state)
+TEST(a_rank_that_has_ended_is_not_watched)
 {
-	(void)state;
 	calls_are(&(struct scenario){.script = "exit 0", .n = 1, .watch = true}, "exit 0 0\nall gone\n0 watched\n");
 }
 
-static void signals(void **state)
+TEST(signals)
 {
-	(void)state;
 	calls_are(&(struct scenario){.script = "kill -KILL $$", .n = 1}, "exit 0 9\nall gone\n");
 	calls_are(&(struct scenario){.script = "sleep 1000", .n = 1, .end = 1}, "exit 0 15\nall gone\n");
 	calls_are(&(struct scenario){.script = "trap 'exit 7' USR1; : >ready.0; while :; do sleep 0.01; done",
@@ -310,7 +298,7 @@ static void signals(void **state)
 		  "exit 0 1792\nall gone\n");
 }
 
-static void a_rank_that_does_not_want_to_end(void **state)
+TEST(a_rank_that_does_not_want_to_end)
 {
 	struct scenario sc = {.script = "trap '' TERM; : >ready.0; while :; do sleep 0.01; done",
 			      .n = 1,
@@ -319,7 +307,6 @@ static void a_rank_that_does_not_want_to_end(void **state)
 			      .told_twice = true, /* at once */
 			      .end_at = "ready.0"};
 
-	(void)state;
 	calls_are(&sc, "exit 0 9\nall gone\n");
 	/* … or after kill_wait; */
 	unlink("ready.0");
@@ -341,11 +328,10 @@ static void a_rank_that_does_not_want_to_end(void **state)
 
 /* One of the rank's processes may heed SIGTERM, or none: then it need not get its time, which is longer than
  * alarm()'s. */
-static void a_rank_that_is_ended_alone(void **state)
+TEST(a_rank_that_is_ended_alone)
 {
 	struct scenario sc = {.n = 1, .alone = true, .end_at = "ready.0"};
 
-	(void)state;
 	sc.script = "trap '' TERM; (sleep 1000 & : >ready.0; wait)";
 	calls_are(&sc, "exit 0 9\nall gone\n");
 	unlink("ready.0");
@@ -362,7 +348,7 @@ static void a_rank_that_is_ended_alone(void **state)
 }
 
 /* A signal to this process, and then the launcher's request, as when LSF ends a job. */
-static void a_rank_that_needs_a_moment_to_end(void **state)
+TEST(a_rank_that_needs_a_moment_to_end)
 {
 	struct scenario sc = {.script = "trap 'sleep 0.3; exit 5' TERM; : >ready.0; while :; do sleep 0.01; done",
 			      .n = 1,
@@ -370,21 +356,18 @@ static void a_rank_that_needs_a_moment_to_end(void **state)
 			      .told = true,
 			      .end_at = "ready.0"};
 
-	(void)state;
 	calls_are(&sc, "exit 0 1280\nall gone\n");
 }
 
-static void a_stopped_rank_ends_too(void **state)
+TEST(a_stopped_rank_ends_too)
 {
 	struct scenario sc = {.script = "sleep 0.01; : >ready.0; kill -STOP $$", .n = 1, .end = 1, .end_at = "ready.0"};
 
-	(void)state;
 	calls_are(&sc, "exit 0 15\nall gone\n");
 }
 
-static void what_a_rank_leaves_behind(void **state)
+TEST(what_a_rank_leaves_behind)
 {
-	(void)state;
 	/* A process in the rank's group with its pipes open; then one in its own session, with and without the
 	 * pipes. */
 	calls_are(&(struct scenario){.script = "sleep 1000 & echo $! >pid; exit 3", .n = 1, .label = HVD_LABEL_SRUN},
@@ -404,9 +387,8 @@ static void what_a_rank_leaves_behind(void **state)
 	is_gone();
 }
 
-static void destroying_leaves_nothing(void **state)
+TEST(destroying_leaves_nothing)
 {
-	(void)state;
 	calls_are(&(struct scenario){.script = "echo $$ >pid; : >ready.0; exec sleep 1000",
 				     .n = 1,
 				     .destroy = true,
@@ -423,21 +405,19 @@ static void destroying_leaves_nothing(void **state)
 	is_gone();
 }
 
-static void what_cannot_be_started(void **state)
+TEST(what_cannot_be_started)
 {
-	(void)state;
 	calls_are(&(struct scenario){.script = "", .path = "/nonexistent", .n = 3},
 		  "error rank 0: cannot run /nonexistent: No such file or directory\n");
 	calls_are(&(struct scenario){.script = "", .path = "/nonexistent", .n = 3, .label = HVD_LABEL_SRUN},
 		  "error rank 0: cannot run /nonexistent: No such file or directory\n");
 }
 
-static void environment_and_input(void **state)
+TEST(environment_and_input)
 {
 	int fd = open("in", O_RDWR | O_CREAT | O_TRUNC, 0600), old = dup(0);
 	char *out;
 
-	(void)state;
 	assert_int_equal(write(fd, "input\n", 6), 6);
 	lseek(fd, 0, SEEK_SET);
 	dup2(fd, 0);
@@ -455,12 +435,11 @@ static void environment_and_input(void **state)
 
 /* ---- output ---- */
 
-static void labels(void **state)
+TEST(labels)
 {
 	struct scenario sc = {
 		.script = "printf 'one\\n\\ntwo\\nno newline'; printf 'to\\nerr' >&2", .n = 1, .label = HVD_LABEL_SRUN};
 
-	(void)state;
 	free(play(&sc));
 	out_is("out", "0: one\n0: \n0: two\n0: no newline\n");
 	out_is("err", "0: to\n0: err\n");
@@ -476,13 +455,12 @@ static void labels(void **state)
 	out_is("out", "");
 }
 
-static void any_bytes(void **state)
+TEST(any_bytes)
 {
 	static const char want[] = "0: a\0b\r\377\376\n0: \0\n";
 	size_t len;
 	char *out;
 
-	(void)state;
 	free(play(&(struct scenario){
 		.script = "printf 'a\\000b\\r\\377\\376\\n\\000\\n'", .n = 1, .label = HVD_LABEL_SRUN}));
 	out = slurp("out", &len);
@@ -492,13 +470,12 @@ static void any_bytes(void **state)
 }
 
 /* A line longer than the buffer: nothing is lost, and nothing is put in between. */
-static void a_line_without_end(void **state)
+TEST(a_line_without_end)
 {
 	const size_t n = 3 * HVD_FRAME_LINE + 12345;
 	char script[128], *out;
 	size_t len;
 
-	(void)state;
 	snprintf(script, sizeof(script), "head -c %zu /dev/zero | tr '\\0' x; echo; echo next", n);
 	free(play(&(struct scenario){.script = script, .n = 1, .label = HVD_LABEL_SRUN}));
 	out = slurp("out", &len);
@@ -509,7 +486,7 @@ static void a_line_without_end(void **state)
 }
 
 /* Ranks that write half lines at the same time: each line is whole, and the lines of each rank are in order. */
-static void many_ranks(void **state)
+TEST(many_ranks)
 {
 	enum {
 		RANKS = 8,
@@ -518,7 +495,6 @@ static void many_ranks(void **state)
 	int next[RANKS] = {0};
 	char *out, *save = NULL;
 
-	(void)state;
 	free(play(&(struct scenario){.script = "i=0; while [ $i -lt 100 ]; do printf \"line \"; printf \"$i of \"; "
 					       "echo $HOROVOD_RANK; i=$((i+1)); done",
 				     .n = RANKS,
@@ -538,14 +514,13 @@ static void many_ranks(void **state)
 	free(out);
 }
 
-static void standard_error_is_looked_at(void **state)
+TEST(standard_error_is_looked_at)
 {
 	static const char script[] = "echo out; printf 'a\\377\\nTraceback (most recent call last):\\n  File x\\n"
 				     "ValueError: y' >&2; exit 3";
 	struct scenario sc = {.script = script, .n = 1, .look = true};
 	char *told = play(&sc);
 
-	(void)state;
 	out_is("out", "out\n");
 	out_is("err", "a\377\nTraceback (most recent call last):\n  File x\nValueError: y");
 	assert_string_equal(told, "exit 0 768\nnone; ValueError: y;   File x\nValueError: y; pid; failed before\n"
@@ -558,63 +533,33 @@ static void standard_error_is_looked_at(void **state)
 	free(told);
 }
 
-static void the_error_file_is_read(void **state)
+TEST(the_error_file_is_read)
 {
 	struct scenario sc = {.script = "echo '{\"message\": \"it broke\"}' >$TORCHELASTIC_ERROR_FILE; kill -9 $$",
 			      .n = 1,
 			      .look = true};
 	char *told = play(&sc);
 
-	(void)state;
 	assert_string_equal(told, "exit 0 9\nnone; it broke; no tail; pid; failed before\nall gone\n");
 	free(told);
 }
 
-static void both_streams_into_one_file_stay_in_order(void **state)
+TEST(both_streams_into_one_file_stay_in_order)
 {
 	struct scenario sc = {
 		.script = "for i in 1 2 3 4 5; do echo o$i; echo e$i >&2; done", .n = 1, .look = true, .joined = true};
 
-	(void)state;
 	free(play(&sc));
 	out_is("out", "o1\ne1\no2\ne2\no3\ne3\no4\ne4\no5\ne5\n");
 }
 
-static void an_end_by_this_process_is_told(void **state)
+TEST(an_end_by_this_process_is_told)
 {
 	struct scenario sc = {.script = "sleep 60", .n = 1, .look = true, .end = 1};
 	char *told = play(&sc);
 
-	(void)state;
 	assert_string_equal(told, "exit 0 15\nwith-all; no error; no tail; pid; failed\nall gone\n");
 	free(told);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(exit_codes),
-		cmocka_unit_test(a_rank_that_has_ended_is_not_watched),
-		cmocka_unit_test(output_goes_to_files),
-		cmocka_unit_test(signals),
-		cmocka_unit_test(a_rank_that_does_not_want_to_end),
-		cmocka_unit_test(a_rank_that_needs_a_moment_to_end),
-		cmocka_unit_test(a_rank_that_needs_a_moment_to_end),
-		cmocka_unit_test(a_rank_that_is_ended_alone),
-		cmocka_unit_test(a_stopped_rank_ends_too),
-		cmocka_unit_test(what_a_rank_leaves_behind),
-		cmocka_unit_test(destroying_leaves_nothing),
-		cmocka_unit_test(what_cannot_be_started),
-		cmocka_unit_test(environment_and_input),
-		cmocka_unit_test(labels),
-		cmocka_unit_test(any_bytes),
-		cmocka_unit_test(a_line_without_end),
-		cmocka_unit_test(many_ranks),
-		cmocka_unit_test(standard_error_is_looked_at),
-		cmocka_unit_test(the_error_file_is_read),
-		cmocka_unit_test(both_streams_into_one_file_stay_in_order),
-		cmocka_unit_test(an_end_by_this_process_is_told),
-	};
-
-	return cmocka_run_group_tests_name("ranks and output", tests, make_dir, remove_dir);
-}
+RUN_TESTS(.group_setup = make_dir, .group_teardown = remove_dir)

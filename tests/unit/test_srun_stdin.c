@@ -57,9 +57,8 @@ static void told(const char *line, const char *want, bool no_input)
 	free(words);
 }
 
-static void every_task_gets_the_key(void **state)
+TEST(every_task_gets_the_key)
 {
-	(void)state;
 	told("hvdrun a", "srun -N2 " TASK " shim --stdin -- " TASK, false);
 	told("hvdrun --input=all a", "srun -N2 " TASK " shim --stdin -- " TASK, false);
 	told("hvdrun --input=3 a", "srun -N2 --input=all " TASK " shim --stdin --input=3 -- " TASK, false);
@@ -81,20 +80,11 @@ static void refused(const char *line, const char *what)
 	free(words);
 }
 
-static void what_takes_its_way(void **state)
+TEST(what_takes_its_way)
 {
-	(void)state;
 	refused("hvdrun --pty a", ", which is impossible with --pty");
 	refused("hvdrun --input=/etc/hosts a", ", which is impossible with a file as --input");
 	refused("hvdrun --input=in.%t a", ", which is impossible with a file as --input");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_task_gets_the_key),
-		cmocka_unit_test(what_takes_its_way),
-	};
-
-	return cmocka_run_group_tests_name("the key on srun's stdin", tests, NULL, NULL);
-}
+RUN_TESTS()

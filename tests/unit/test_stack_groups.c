@@ -5,10 +5,6 @@
 #include "lib/job/stack_pieces.h"
 #include "unit.h"
 
-#include <stdio.h>
-
-#include <stdbool.h>
-
 #define TORCH "/venv/lib/python3.11/site-packages/torch/distributed/"
 
 /* Rank `rank` in all_reduce(), called by the user's train.py. */
@@ -44,14 +40,13 @@ static void has(const char *text, const char *part)
 		fail_msg("no '%s' in:\n%s", part, text);
 }
 
-static void the_odd_rank_is_first(void **state)
+TEST(the_odd_rank_is_first)
 {
 	json_t *said = said_by(json_pack("[o,o,o]", in_all_reduce(0, 41), in_all_reduce(1, 41), in_all_reduce(2, 41)),
 			       json_pack("[o,o]", in_all_reduce(3, 17), in_all_reduce(4, 41)), NULL, "");
 	char *text = hvd_stack_groups_text(said, "job 7");
 	const char *odd, *others;
 
-	(void)state;
 	has(text, "5 ranks of job 7");
 	odd = strstr(text, "rank 3 on n2: all_reduce (train.py:17)\n");
 	others = strstr(text, "4 ranks (0-2, 4): all_reduce (train.py:41)\n");
@@ -63,12 +58,11 @@ static void the_odd_rank_is_first(void **state)
 	json_decref(said);
 }
 
-static void a_stopped_rank_is_a_group(void **state)
+TEST(a_stopped_rank_is_a_group)
 {
 	json_t *stopped = in_all_reduce(1, 41), *said, *groups;
 	char *text;
 
-	(void)state;
 	json_object_set_new(stopped, "stopped", json_true());
 	json_object_set_new(stopped, "state", json_string("stopped by a signal"));
 	said = said_by(json_pack("[o,o]", in_all_reduce(0, 41), stopped),
@@ -91,7 +85,7 @@ static void a_stopped_rank_is_a_group(void **state)
 	json_decref(said);
 }
 
-static void who_waits_for_a_key(void **state)
+TEST(who_waits_for_a_key)
 {
 	json_t *said =
 		said_by(json_pack("[o,o]", in_all_reduce(0, 41), in_all_reduce(1, 41)),
@@ -101,7 +95,6 @@ static void who_waits_for_a_key(void **state)
 	char *text = hvd_stack_groups_text(said, "job 7");
 	json_t *waits = hvd_store_waits(said), *first = json_array_get(waits, 0);
 
-	(void)state;
 	has(text, "store: ranks 0, 1, 3 wait for default_pg/0//5; rank 2 waits for no key\n");
 	has(text, "store: 10.0.0.9 waits for \\x1b[2Jx\n");
 	assert_int_equal(json_array_size(waits), 2);
@@ -112,7 +105,7 @@ static void who_waits_for_a_key(void **state)
 	json_decref(said);
 }
 
-static void nonsense_is_left_out(void **state)
+TEST(nonsense_is_left_out)
 {
 	static const char *const texts[] = {"{}", "{\"hosts\":3,\"silent\":{},\"store\":[]}",
 					    "{\"hosts\":[1,{\"host\":2,\"ranks\":[3,{}]}]}",
@@ -121,7 +114,6 @@ static void nonsense_is_left_out(void **state)
 					    "{\"hosts\":[{\"ranks\":[{\"rank\":-9223372036854775807},{\"rank\":"
 					    "9223372036854775807}]}],\"silent\":[1]}"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		json_t *said = json_loads(texts[i], 0, NULL), *groups;
 		char *text;
@@ -138,7 +130,7 @@ static void nonsense_is_left_out(void **state)
 	}
 }
 
-static void pieces_come_together(void **state)
+TEST(pieces_come_together)
 {
 	char *text = NULL, *mixed = NULL, *a, *b;
 	size_t len;
@@ -146,7 +138,6 @@ static void pieces_come_together(void **state)
 	char name[3000];
 	json_t *answer, *answers;
 
-	(void)state;
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	memcpy(name, "\xc3\xa9", 2);
@@ -179,13 +170,4 @@ static void pieces_come_together(void **state)
 	free(mixed);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_odd_rank_is_first), cmocka_unit_test(a_stopped_rank_is_a_group),
-		cmocka_unit_test(who_waits_for_a_key),   cmocka_unit_test(nonsense_is_left_out),
-		cmocka_unit_test(pieces_come_together),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

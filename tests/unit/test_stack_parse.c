@@ -3,8 +3,6 @@
 
 #include "unit.h"
 
-#include <stdio.h>
-
 /* What py-spy 0.4.3 prints of a program that sleeps, with a thread beside it; some frames and members left out. */
 static const char pyspy[] =
 	"[{\"pid\":18954,\"thread_id\":139762510771904,\"thread_name\":\"bg\",\"os_thread_id\":19244,\"active\":false,"
@@ -73,11 +71,10 @@ static json_t *other_thread(json_t *stacks, const char *name)
 	return json_object_get(thread, "frames");
 }
 
-static void output_of_pyspy(void **state)
+TEST(output_of_pyspy)
 {
 	json_t *stacks = hvd_stack_parse_pyspy(pyspy, strlen(pyspy), 18954), *frames;
 
-	(void)state;
 	assert_non_null(stacks);
 	frames = json_object_get(stacks, "frames");
 	assert_int_equal(json_array_size(frames), 3);
@@ -87,11 +84,10 @@ static void output_of_pyspy(void **state)
 	json_decref(stacks);
 }
 
-static void output_of_eu_stack(void **state)
+TEST(output_of_eu_stack)
 {
 	json_t *stacks = hvd_stack_parse_native(eu_stack, strlen(eu_stack), 18954), *frames;
 
-	(void)state;
 	assert_non_null(stacks);
 	frames = json_object_get(stacks, "frames");
 	assert_int_equal(json_array_size(frames), 3);
@@ -101,11 +97,10 @@ static void output_of_eu_stack(void **state)
 	json_decref(stacks);
 }
 
-static void output_of_gdb(void **state)
+TEST(output_of_gdb)
 {
 	json_t *stacks = hvd_stack_parse_native(gdb, strlen(gdb), 18954), *frames;
 
-	(void)state;
 	assert_non_null(stacks);
 	frames = json_object_get(stacks, "frames");
 	assert_int_equal(json_array_size(frames), 4);
@@ -116,26 +111,24 @@ static void output_of_gdb(void **state)
 	json_decref(stacks);
 }
 
-static void what_is_no_stack(void **state)
+TEST(what_is_no_stack)
 {
 	static const char *const texts[] = {"",     "[]",      "[{\"frames\":[]}]", "{}", "Error: No such process",
 					    "#0\n", "TID 5:\n"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		assert_null(hvd_stack_parse_pyspy(texts[i], strlen(texts[i]), 1));
 		assert_null(hvd_stack_parse_native(texts[i], strlen(texts[i]), 1));
 	}
 }
 
-static void much_is_cut_and_escaped(void **state)
+TEST(much_is_cut_and_escaped)
 {
 	char *text = NULL, name[2000];
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
 	json_t *stacks, *frames;
 
-	(void)state;
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	memcpy(name, "\033[2J\xff", 5);
@@ -158,13 +151,4 @@ static void much_is_cut_and_escaped(void **state)
 	json_decref(stacks);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(output_of_pyspy),         cmocka_unit_test(output_of_eu_stack),
-		cmocka_unit_test(output_of_gdb),           cmocka_unit_test(what_is_no_stack),
-		cmocka_unit_test(much_is_cut_and_escaped),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What passes a task's standard error on never waits, and never asks to be called again for nothing. */
 #include "agent/stderr_tee.h"
+#include "unit.h"
 
 #include "unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 
 struct fixture {
 	struct hvd_stderr_tee_view view;
@@ -47,12 +47,11 @@ static void teardown(struct fixture *f)
 		close(f->reader);
 }
 
-static void test_passes(void **state)
+TEST(test_passes)
 {
 	struct fixture f;
 	char got[8];
 
-	(void)state;
 	setup(&f);
 	assert_int_equal(write(f.writer, "abc", 3), 3);
 	assert_int_equal(hvd_stderr_tee_pass(&f.st, &f.view, 1024, look, &f), HVD_TEE_EMPTY);
@@ -78,12 +77,11 @@ static void fill_and_steal(struct fixture *f)
 }
 
 /* A task that reads its own standard error leaves nothing to pass on: the st waits for more to be written. */
-static void test_read_by_the_task(void **state)
+TEST(test_read_by_the_task)
 {
 	struct fixture f;
 	char got[65536];
 
-	(void)state;
 	setup(&f);
 	fill_and_steal(&f);
 	while (read(f.reader, got, sizeof(got)) > 0)
@@ -97,11 +95,10 @@ static void test_read_by_the_task(void **state)
 }
 
 /* … also where the reader of what is passed on has gone. */
-static void test_read_by_the_task_without_a_reader(void **state)
+TEST(test_read_by_the_task_without_a_reader)
 {
 	struct fixture f;
 
-	(void)state;
 	setup(&f);
 	fill_and_steal(&f);
 	close(f.reader);
@@ -112,14 +109,4 @@ static void test_read_by_the_task_without_a_reader(void **state)
 	teardown(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_passes),
-		cmocka_unit_test(test_read_by_the_task),
-		cmocka_unit_test(test_read_by_the_task_without_a_reader),
-	};
-
-	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.no_sigpipe = true)

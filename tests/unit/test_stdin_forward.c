@@ -5,8 +5,6 @@
 #include "unit.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <unistd.h>
 
 static struct hvd_stdin_forward *forward_of(struct event_base *base, const char *text, int from, int *out)
 {
@@ -35,14 +33,13 @@ static size_t drain(struct event_base *base, int fd, char *buf, size_t room)
 	return got;
 }
 
-static void ours_only(void **state)
+TEST(ours_only)
 {
 	struct event_base *base = event_base_new();
 	char buf[64];
 	int out;
 	struct hvd_stdin_forward *forward = forward_of(base, "ours", -1, &out);
 
-	(void)state;
 	assert_int_equal(drain(base, out, buf, sizeof(buf)), 4);
 	assert_memory_equal(buf, "ours", 4);
 	hvd_stdin_forward_destroy(forward);
@@ -51,7 +48,7 @@ static void ours_only(void **state)
 }
 
 /* More than a pipe holds, from a file, which cannot be polled. */
-static void then_a_file(void **state)
+TEST(then_a_file)
 {
 	enum {
 		SIZE = 300000
@@ -62,7 +59,6 @@ static void then_a_file(void **state)
 	struct hvd_stdin_forward *forward;
 	int out;
 
-	(void)state;
 	for (int i = 0; i < SIZE; i++)
 		content[i] = (char)(i * 7 + i / 251);
 	assert_int_equal(fwrite(content, 1, SIZE, file), SIZE);
@@ -79,14 +75,13 @@ static void then_a_file(void **state)
 	event_base_free(base);
 }
 
-static void then_a_pipe(void **state)
+TEST(then_a_pipe)
 {
 	struct event_base *base = event_base_new();
 	int out, fds[2];
 	char buf[64];
 	struct hvd_stdin_forward *forward;
 
-	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	forward = forward_of(base, "ours ", fds[0], &out);
 	for (int i = 0; i < 10; i++)
@@ -104,14 +99,13 @@ static void then_a_pipe(void **state)
 	event_base_free(base);
 }
 
-static void nothing_to_read(void **state)
+TEST(nothing_to_read)
 {
 	struct event_base *base = event_base_new();
 	int out, null = open("/dev/null", O_RDONLY);
 	char buf[64];
 	struct hvd_stdin_forward *forward = forward_of(base, "ours", null, &out);
 
-	(void)state;
 	assert_int_equal(drain(base, out, buf, sizeof(buf)), 4);
 	hvd_stdin_forward_destroy(forward);
 	close(null);
@@ -120,14 +114,13 @@ static void nothing_to_read(void **state)
 }
 
 /* What nobody reads is not taken from the source: no more than the pipe and one block. */
-static void a_reader_that_is_slow_or_gone(void **state)
+TEST(a_reader_that_is_slow_or_gone)
 {
 	struct event_base *base = event_base_new();
 	FILE *file = tmpfile();
 	struct hvd_stdin_forward *forward;
 	int out;
 
-	(void)state;
 	assert_int_equal(ftruncate(fileno(file), 10 << 20), 0);
 	forward = forward_of(base, "ours", fileno(file), &out);
 	for (int i = 0; i < 1000; i++)
@@ -142,16 +135,4 @@ static void a_reader_that_is_slow_or_gone(void **state)
 	event_base_free(base);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ours_only),
-		cmocka_unit_test(then_a_file),
-		cmocka_unit_test(then_a_pipe),
-		cmocka_unit_test(nothing_to_read),
-		cmocka_unit_test(a_reader_that_is_slow_or_gone),
-	};
-
-	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.no_sigpipe = true)

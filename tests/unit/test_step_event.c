@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notes between slurmstepd, its tasks and the node agent, with descriptors and without. */
 #include "lib/protocol/step_event.h"
+#include "unit.h"
 
 #include "unit.h"
 
@@ -8,13 +9,12 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-static void test_event(void **state)
+TEST(test_event)
 {
 	struct hvd_step_event event = {.kind = HVD_STEP_EXIT, .local_id = 3, .pid = 4, .status = 9, .at = 1LL << 60};
 	struct hvd_step_event got;
 	int ends[2], fds[2];
 
-	(void)state;
 	assert_int_equal(hvd_step_events_pair(ends), 0);
 	assert_int_equal(hvd_step_event_take(ends[1], &got, fds), 0);
 	assert_int_equal(hvd_step_event_send(ends[0], &event, NULL), 0);
@@ -28,13 +28,12 @@ static void test_event(void **state)
 	close(ends[1]);
 }
 
-static void test_descriptors(void **state)
+TEST(test_descriptors)
 {
 	struct hvd_step_event event = {.kind = HVD_STEP_TASK}, got;
 	int ends[2], fds[2], pipe_ends[2], before = open_fds();
 	char byte = 'x';
 
-	(void)state;
 	assert_int_equal(hvd_step_events_pair(ends), 0);
 	assert_int_equal(pipe(pipe_ends), 0);
 	assert_int_equal(hvd_step_event_send(ends[0], &event, pipe_ends), 0);
@@ -52,12 +51,11 @@ static void test_descriptors(void **state)
 }
 
 /* Root's end gets nothing, above all no descriptor: dropping a socket that lingers would hold it up. */
-static void test_one_way(void **state)
+TEST(test_one_way)
 {
 	struct hvd_step_event event = {.kind = HVD_STEP_TASK}, got;
 	int ends[2], fds[2], null = open("/dev/null", O_RDONLY);
 
-	(void)state;
 	assert_int_equal(hvd_step_events_pair(ends), 0);
 	fds[0] = fds[1] = null;
 	assert_int_equal(hvd_step_event_send(ends[1], &event, fds), -1);
@@ -72,7 +70,7 @@ static void test_one_way(void **state)
 }
 
 /* What is no event is passed over, and its descriptors are closed. */
-static void test_strange(void **state)
+TEST(test_strange)
 {
 	struct hvd_step_event event = {.kind = HVD_STEP_TASK, .local_id = 7}, got;
 	char long_one[sizeof(event) + 1] = {0}, room[CMSG_SPACE(3 * sizeof(int))] = {0};
@@ -82,7 +80,6 @@ static void test_strange(void **state)
 	struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
 	int ends[2], fds[2], null = open("/dev/null", O_RDONLY), before;
 
-	(void)state;
 	assert_int_equal(hvd_step_events_pair(ends), 0);
 	before = open_fds();
 	assert_int_equal(send(ends[0], "short", 5, 0), 5);
@@ -104,12 +101,11 @@ static void test_strange(void **state)
 }
 
 /* A reader that does not read holds up nobody. */
-static void test_full(void **state)
+TEST(test_full)
 {
 	struct hvd_step_event event = {.kind = HVD_STEP_EXIT};
 	int ends[2], n = 0;
 
-	(void)state;
 	assert_int_equal(hvd_step_events_pair(ends), 0);
 	while (n < 1000000 && hvd_step_event_send(ends[0], &event, NULL) == 0)
 		n++;
@@ -119,12 +115,4 @@ static void test_full(void **state)
 	close(ends[1]);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_event),   cmocka_unit_test(test_descriptors), cmocka_unit_test(test_one_way),
-		cmocka_unit_test(test_strange), cmocka_unit_test(test_full),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -8,12 +8,9 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
-#include <signal.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum where {
 	BESIDE,
@@ -58,12 +55,11 @@ static void end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-static void the_last_task_counts(void **state)
+TEST(the_last_task_counts)
 {
 	pid_t first = begin(BESIDE), second = begin(OWN_GROUP), third = begin(BESIDE), other = begin(OWN_SESSION), late;
 	struct hvd_step_tasks tasks;
 
-	(void)state;
 	hvd_step_tasks_init(&tasks, first);
 	/* The third ends before it is looked at, and is a zombie then. */
 	kill(third, SIGKILL);
@@ -96,12 +92,11 @@ static void the_last_task_counts(void **state)
 	end(other);
 }
 
-static void a_task_that_ends_before_it_is_watched_leaves_the_others(void **state)
+TEST(a_task_that_ends_before_it_is_watched_leaves_the_others)
 {
 	pid_t first = begin(BESIDE), second = begin(BESIDE);
 	struct hvd_step_tasks tasks;
 
-	(void)state;
 	hvd_step_tasks_init(&tasks, first);
 	end(first);
 	assert_int_equal(hvd_step_tasks_open(&tasks, NULL), 0);
@@ -112,7 +107,7 @@ static void a_task_that_ends_before_it_is_watched_leaves_the_others(void **state
 	hvd_step_tasks_clear(&tasks);
 }
 
-static void many_tasks_are_told_as_they_end(void **state)
+TEST(many_tasks_are_told_as_they_end)
 {
 	enum {
 		MANY = 200
@@ -120,7 +115,6 @@ static void many_tasks_are_told_as_they_end(void **state)
 	pid_t all[MANY];
 	struct hvd_step_tasks tasks;
 
-	(void)state;
 	for (int i = 0; i < MANY; i++)
 		all[i] = begin(BESIDE);
 	hvd_step_tasks_init(&tasks, all[0]);
@@ -135,13 +129,12 @@ static void many_tasks_are_told_as_they_end(void **state)
 }
 
 /* A process that stands for slurmstepd starts a task, which says its pid, and is killed. */
-static void tasks_whose_parent_has_ended_count_no_longer(void **state)
+TEST(tasks_whose_parent_has_ended_count_no_longer)
 {
 	struct hvd_step_tasks tasks;
 	pid_t stepd, task;
 	int said[2];
 
-	(void)state;
 	assert_int_equal(pipe(said), 0);
 	stepd = fork();
 	assert_true(stepd >= 0);
@@ -181,7 +174,7 @@ static void take_pidfds_away(void)
 }
 
 /* The last test: there is no way back. */
-static void without_pidfds_the_same_is_seen_later(void **state)
+TEST(without_pidfds_the_same_is_seen_later)
 {
 	take_pidfds_away();
 	the_last_task_counts(state);
@@ -189,15 +182,4 @@ static void without_pidfds_the_same_is_seen_later(void **state)
 	tasks_whose_parent_has_ended_count_no_longer(state);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_last_task_counts),
-		cmocka_unit_test(a_task_that_ends_before_it_is_watched_leaves_the_others),
-		cmocka_unit_test(many_tasks_are_told_as_they_end),
-		cmocka_unit_test(tasks_whose_parent_has_ended_count_no_longer),
-		cmocka_unit_test(without_pidfds_the_same_is_seen_later),
-	};
-
-	return cmocka_run_group_tests_name("step tasks", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -3,10 +3,6 @@
 #include "lib/rendezvous/timer_wheel.h"
 #include "unit.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static struct hvd_slice S(const char *s) {
 	return (struct hvd_slice){s, strlen(s)};
 }
@@ -70,12 +66,11 @@ static size_t bytes(struct hvd_rv_store *st)
 	return s.bytes;
 }
 
-static void keeps_scopes_apart(void **state)
+TEST(keeps_scopes_apart)
 {
 	struct woken k;
 	struct hvd_rv_store *st = make(&k);
 
-	(void)state;
 	assert_null(get(st, "a", "x"));
 	assert_int_equal(put(st, "a", "x", "1"), HVD_RV_STORED);
 	assert_int_equal(put(st, "b", "x", "2"), HVD_RV_STORED);
@@ -95,13 +90,12 @@ static void keeps_scopes_apart(void **state)
 	hvd_rv_store_destroy(NULL);
 }
 
-static void holds_many(void **state)
+TEST(holds_many)
 {
 	struct woken k;
 	struct hvd_rv_store *st = make(&k);
 	char scope[16], key[16];
 
-	(void)state;
 	for (int i = 0; i < 60; i++) {
 		for (int j = 0; j < 10; j++) {
 			snprintf(scope, sizeof(scope), "s%d", i);
@@ -121,12 +115,11 @@ static void holds_many(void **state)
 	hvd_rv_store_destroy(st);
 }
 
-static void clears_one_scope_or_all_others(void **state)
+TEST(clears_one_scope_or_all_others)
 {
 	struct woken k;
 	struct hvd_rv_store *st = make(&k);
 
-	(void)state;
 	assert_int_equal(hvd_rv_store_scope_size(st, S("global"), 2), 0);
 	put(st, "global", "rank_0", "a");
 	put(st, "local", "rank_0", "b");
@@ -154,12 +147,11 @@ static void clears_one_scope_or_all_others(void **state)
 	hvd_rv_store_destroy(st);
 }
 
-static void clears_a_scope_when_all_are_done(void **state)
+TEST(clears_a_scope_when_all_are_done)
 {
 	struct woken k;
 	struct hvd_rv_store *st = make(&k);
 
-	(void)state;
 	assert_int_equal(hvd_rv_store_scope_size(st, S("global"), 2), 0);
 	for (int round = 0; round < 2; round++) {
 		put(st, "global", "rank_0", "host");
@@ -177,7 +169,7 @@ static void clears_a_scope_when_all_are_done(void **state)
 	hvd_rv_store_destroy(st);
 }
 
-static void counts_every_byte(void **state)
+TEST(counts_every_byte)
 {
 	struct woken k;
 	struct hvd_rv_store *st = make(&k);
@@ -185,7 +177,6 @@ static void counts_every_byte(void **state)
 	enum hvd_rv_stored why;
 	size_t with_one;
 
-	(void)state;
 	assert_null(hvd_rv_value_new(hvd_rv_store_budget(st), bytes_1001, 1001, &why));
 	assert_int_equal(why, HVD_RV_TOO_LONG);
 	put(st, "s", "k", "12345");
@@ -210,14 +201,13 @@ static void counts_every_byte(void **state)
 	hvd_rv_store_destroy(st);
 }
 
-static void bounds_names_and_numbers(void **state)
+TEST(bounds_names_and_numbers)
 {
 	struct woken k;
 	struct hvd_rv_store *st = make(&k);
 	char name[16];
 	int n;
 
-	(void)state;
 	assert_int_equal(put(st, "s", "a name that is longer than is allowed", "v"), HVD_RV_TOO_LONG);
 	assert_int_equal(put(st, "a name that is longer than is allowed", "k", "v"), HVD_RV_TOO_LONG);
 	assert_int_equal(bytes(st), 0);
@@ -238,13 +228,12 @@ static void bounds_names_and_numbers(void **state)
 	hvd_rv_store_destroy(st);
 }
 
-static void wakes_in_order(void **state)
+TEST(wakes_in_order)
 {
 	struct woken k;
 	struct hvd_rv_store *st = make(&k);
 	struct hvd_rv_waiter w[4] = {{.wake = on_wake}, {.wake = on_wake}, {.wake = on_wake}, {.wake = on_wake}};
 
-	(void)state;
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(hvd_rv_store_wait(st, S("s"), S(i == 3 ? "other" : "k"), &w[i]), 0);
 	hvd_rv_store_unwait(st, &w[1]);
@@ -262,14 +251,13 @@ static void wakes_in_order(void **state)
 	hvd_rv_store_destroy(st);
 }
 
-static void wheel_reports_each_once(void **state)
+TEST(wheel_reports_each_once)
 {
 	static struct hvd_rv_timer_wheel w;
 	struct hvd_rv_timer s[50] = {{0}};
 	hvd_time t0, now;
 	int seen = 0;
 
-	(void)state;
 	hvd_rv_timer_wheel_init(&w);
 	t0 = hvd_now();
 	for (int i = 0; i < 50; i++)
@@ -296,18 +284,4 @@ static void wheel_reports_each_once(void **state)
 	assert_null(hvd_rv_timer_wheel_due(&w, now));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keeps_scopes_apart),
-		cmocka_unit_test(holds_many),
-		cmocka_unit_test(clears_one_scope_or_all_others),
-		cmocka_unit_test(clears_a_scope_when_all_are_done),
-		cmocka_unit_test(counts_every_byte),
-		cmocka_unit_test(bounds_names_and_numbers),
-		cmocka_unit_test(wakes_in_order),
-		cmocka_unit_test(wheel_reports_each_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

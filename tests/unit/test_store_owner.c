@@ -20,10 +20,8 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define BOB     65534
 #define PORTS   "20000 20099" /* that the kernel gives to clients */
@@ -63,7 +61,6 @@ static struct world {
 
 static int make_namespace(void **state)
 {
-	(void)state;
 	namespace = geteuid() == 0 && unshare(CLONE_NEWNET) == 0 && system("ip link set lo up") == 0;
 	return 0;
 }
@@ -266,7 +263,6 @@ static void was_served(int fd, bool tcpstore)
 
 static void a_port_that_changes_hands(void **state)
 {
-	(void)state;
 	NEEDS_NAMESPACE;
 	set_ipv4("ip_local_port_range", PORTS);
 	for (size_t i = 0; i < WAYS; i++)
@@ -296,7 +292,6 @@ static void a_port_that_changes_hands(void **state)
 /* A client that waits for its answer only is no stranger. */
 static void one_that_has_sent_all(void **state)
 {
-	(void)state;
 	NEEDS_NAMESPACE;
 	set_ipv4("ip_local_port_range", PORTS);
 	for (size_t i = 0; i < WAYS; i++) {
@@ -317,7 +312,6 @@ static void one_that_has_sent_all(void **state)
 /* Where bob's socket is bound to a device the kernel does not find it, and answers with hers, which listens. */
 static void a_port_at_which_alice_listens(void **state)
 {
-	(void)state;
 	NEEDS_NAMESPACE;
 	set_ipv4("ip_local_port_range", "22000 22099"); /* without TIME_WAIT of the test before */
 	for (size_t i = 0; i < WAYS; i++)
@@ -356,7 +350,6 @@ static void one_that_still_connects_owns_nothing(void **state)
 	uid_t uid = 4242;
 	int listener, nl = hvd_peer_uid_open(), fds[2];
 
-	(void)state;
 	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(listener, (struct sockaddr *)&at, len), 0);
 	assert_int_equal(listen(listener, 0), 0);
@@ -443,7 +436,6 @@ static int quiet(int fd)
 /* Both have a connection with one port, as far as they know, and bob is the first to send something. */
 static void a_second_socket_with_the_port_of_hers(void **state)
 {
-	(void)state;
 	NEEDS_NAMESPACE;
 	set_ipv4("tcp_syncookies", "1");
 	for (size_t i = 0; i < WAYS; i++)
@@ -474,7 +466,6 @@ static void a_second_socket_with_the_port_of_hers(void **state)
 
 static void she_is_served_by_cookies(void **state)
 {
-	(void)state;
 	NEEDS_NAMESPACE;
 	set_ipv4("tcp_syncookies", "1");
 	set_ipv4("ip_local_port_range", PORTS);
@@ -576,7 +567,6 @@ static void ports_that_change_hands_at_full_rate(void **state)
 	const char *said = getenv("HVD_TEST_FLOOD_SECONDS");
 	double seconds = said ? atof(said) : 0.3;
 
-	(void)state;
 	NEEDS_NAMESPACE;
 	set_ipv4("ip_local_port_range", PORTS);
 	for (size_t i = 0; i < WAYS; i++)

@@ -6,14 +6,12 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdbool.h>
 
-static void grows_and_stays_terminated(void **state)
+TEST(grows_and_stays_terminated)
 {
 	struct hvd_strv sv = {0};
 	char *more[] = {(char *)"x", (char *)"y", NULL};
 
-	(void)state;
 	for (int i = 0; i < 1000; i++) {
 		hvd_strv_addf(&sv, "%d", i);
 		assert_int_equal(sv.n, i + 1);
@@ -37,11 +35,10 @@ static void grows_and_stays_terminated(void **state)
 	hvd_strv_free(NULL);
 }
 
-static void environment(void **state)
+TEST(environment)
 {
 	struct hvd_strv env = {0};
 
-	(void)state;
 	assert_null(hvd_env_get(&env, "A"));
 	hvd_env_unset(&env, "A");
 	hvd_strv_add(&env, "AB=1");
@@ -85,7 +82,7 @@ static void round_trip(const char *word)
 	free(line);
 }
 
-static void quoting_through_the_shell(void **state)
+TEST(quoting_through_the_shell)
 {
 	static const char *const words[] = {
 		"",    "plain", "a b",        "'",  "''",   "a'b'c", "$HOME",   "`id`",   "$(id)",   "\\",
@@ -95,7 +92,6 @@ static void quoting_through_the_shell(void **state)
 	};
 	uint32_t seed = 12345;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		round_trip(words[i]);
 	for (int i = 0; i < 60; i++) {
@@ -109,12 +105,11 @@ static void quoting_through_the_shell(void **state)
 	}
 }
 
-static void plain_words_are_left_alone(void **state)
+TEST(plain_words_are_left_alone)
 {
 	char *argv[] = {(char *)"srun", (char *)"-N4", (char *)"--x=a,b", (char *)"it's", (char *)"", NULL};
 	char *line = hvd_shell_join(argv), *none = hvd_shell_join(NULL);
 
-	(void)state;
 	assert_string_equal(line, "srun -N4 --x=a,b 'it'\\''s' ''");
 	assert_string_equal(none, "");
 	free(line);
@@ -123,12 +118,11 @@ static void plain_words_are_left_alone(void **state)
 
 /* ---- deadline ---- */
 
-static void deadlines(void **state)
+TEST(deadlines)
 {
 	hvd_time before = hvd_now(), soon = hvd_deadline_in(100), after = hvd_now();
 	struct timeval tv;
 
-	(void)state;
 	assert_true(before <= after);
 	assert_true(soon >= before + INT64_C(100000000000) && soon <= after + INT64_C(100000000000));
 	assert_true(hvd_left(soon) > 0 && hvd_left(soon) <= 100);
@@ -138,12 +132,11 @@ static void deadlines(void **state)
 	assert_true(hvd_earlier(before, soon) == before && hvd_earlier(soon, before) == before);
 }
 
-static void passed_deadlines(void **state)
+TEST(passed_deadlines)
 {
 	hvd_time past = hvd_now() - 1;
 	struct timeval tv = hvd_left_tv(past);
 
-	(void)state;
 	assert_true(hvd_left(past) == 0);
 	assert_int_equal(hvd_left_ms(past), 0);
 	assert_true(tv.tv_sec == 0 && tv.tv_usec == 0);
@@ -153,11 +146,10 @@ static void passed_deadlines(void **state)
 }
 
 /* A poll of 0 ms would spin where less than a millisecond is left. */
-static void milliseconds_are_rounded_up(void **state)
+TEST(milliseconds_are_rounded_up)
 {
 	bool seen = false;
 
-	(void)state;
 	for (int i = 0; i < 100000 && !seen; i++) {
 		hvd_time end = hvd_now() + 900000;
 		int ms = hvd_left_ms(end);
@@ -172,17 +164,4 @@ static void milliseconds_are_rounded_up(void **state)
 	assert_true(hvd_deadline_in(INFINITY) > hvd_now());
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(grows_and_stays_terminated),
-		cmocka_unit_test(environment),
-		cmocka_unit_test(quoting_through_the_shell),
-		cmocka_unit_test(plain_words_are_left_alone),
-		cmocka_unit_test(deadlines),
-		cmocka_unit_test(passed_deadlines),
-		cmocka_unit_test(milliseconds_are_rounded_up),
-	};
-
-	return cmocka_run_group_tests_name("strv and deadline", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -5,9 +5,6 @@
 #include "lib/base/xalloc.h"
 #include "unit.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 struct values {
 	bool flag;
 	const char *text, *maybe, *old;
@@ -47,8 +44,6 @@ static char *words[16];
 
 static void on_log(enum hvd_log_level level, const char *text, void *arg)
 {
-	(void)level;
-	(void)arg;
 	snprintf(logged, sizeof(logged), "%s", text);
 }
 
@@ -84,9 +79,8 @@ static int parse(const struct hvd_subcommand *subcommand, const char *line, int 
 	return status;
 }
 
-static void reads_both_tables(void **state)
+TEST(reads_both_tables)
 {
-	(void)state;
 	assert_int_equal(parse(&runs, "runs --flag --text=a --maybe --number 7 -- prog --flag", STDERR_FILENO), -1);
 	assert_true(values.flag);
 	assert_string_equal(values.text, "a");
@@ -103,9 +97,8 @@ static void reads_both_tables(void **state)
 	assert_string_equal(operands[1], "--text=c");
 }
 
-static void options_may_follow_an_operand_that_is_no_command(void **state)
+TEST(options_may_follow_an_operand_that_is_no_command)
 {
-	(void)state;
 	assert_int_equal(parse(&asks, "asks what --text a --old=b", STDERR_FILENO), -1);
 	assert_string_equal(operands[0], "what");
 	assert_null(operands[1]);
@@ -121,9 +114,8 @@ static void misused(const struct hvd_subcommand *subcommand, const char *line, c
 	assert_in(said, subcommand->name);
 }
 
-static void refuses_the_rest(void **state)
+TEST(refuses_the_rest)
 {
-	(void)state;
 	misused(&runs, "runs --other -- a", "unknown option --other");
 	misused(&runs, "runs --flag=1 -- a", "--flag=1");
 	misused(&runs, "runs --text", "--text needs a value");
@@ -137,9 +129,8 @@ static void refuses_the_rest(void **state)
 	misused(&bare, "bare -x", "unknown option -x");
 }
 
-static void help_is_made_of_the_tables(void **state)
+TEST(help_is_made_of_the_tables)
 {
-	(void)state;
 	assert_int_equal(parse(&runs, "runs --help --other", STDOUT_FILENO), 0);
 	assert_in(said, "usage: hvd-agent runs [OPTION]... -- COMMAND [ARGUMENT]...\n\nRun it.\n\n  --flag ");
 	assert_in(said, "  --text=TEXT ");
@@ -150,14 +141,4 @@ static void help_is_made_of_the_tables(void **state)
 	assert_string_equal(said, "usage: hvd-agent bare\n\nNothing.\n");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_both_tables),
-		cmocka_unit_test(options_may_follow_an_operand_that_is_no_command),
-		cmocka_unit_test(refuses_the_rest),
-		cmocka_unit_test(help_is_made_of_the_tables),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -4,7 +4,7 @@
 
 #include "unit.h"
 
-static void paths_come_from_slurm(void **state)
+TEST(paths_come_from_slurm)
 {
 	static const struct {
 		const char *addr, *pattern, *want;
@@ -25,7 +25,6 @@ static void paths_come_from_slurm(void **state)
 		{"", "", NULL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		char *path = hvd_switch_path_of(rows[i].addr, rows[i].pattern);
 
@@ -37,11 +36,10 @@ static void paths_come_from_slurm(void **state)
 	}
 }
 
-static void paths_are_checked(void **state)
+TEST(paths_are_checked)
 {
 	char most[HVD_SWITCH_PATH_MAX + 2];
 
-	(void)state;
 	memset(most, 'a', sizeof(most));
 	most[HVD_SWITCH_PATH_MAX + 1] = '\0';
 	assert_false(hvd_switch_path_valid(most));
@@ -55,7 +53,7 @@ static void paths_are_checked(void **state)
 	assert_false(hvd_switch_path_valid("a;b"));
 }
 
-static void the_nearest_shares_most(void **state)
+TEST(the_nearest_shares_most)
 {
 	static const struct {
 		const char *to, *paths[4];
@@ -70,7 +68,6 @@ static void the_nearest_shares_most(void **state)
 		{"c.s1", {NULL, NULL, NULL, "c.s9"}, 3},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (hvd_switch_path_nearest(rows[i].to, rows[i].paths, 4) != rows[i].want)
 			fail_msg("row %zu: %zu", i, hvd_switch_path_nearest(rows[i].to, rows[i].paths, 4));
@@ -82,13 +79,4 @@ static void the_nearest_shares_most(void **state)
 	assert_false(hvd_switch_path_same(NULL, NULL));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(paths_come_from_slurm),
-		cmocka_unit_test(paths_are_checked),
-		cmocka_unit_test(the_nearest_shares_most),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -10,7 +10,6 @@ static const char *const names[] = {"SLURM_PROCID",         "SLURM_LOCALID",   "
 /* Rank 5 of 8, the second of the second host of three. */
 static int good_env(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		unsetenv(names[i]);
 	setenv("SLURM_PROCID", "5", 1);
@@ -23,11 +22,10 @@ static int good_env(void **state)
 	return 0;
 }
 
-static void in_a_step(void **state)
+TEST_WITH(in_a_step, good_env, NULL)
 {
 	struct hvd_taskinfo info;
 
-	(void)state;
 	assert_int_equal(hvd_taskinfo_slurm(&info, NULL), 0);
 	assert_string_equal(info.name, "n2");
 	assert_int_equal(info.rank, 5);
@@ -43,11 +41,10 @@ static void in_a_step(void **state)
 	assert_null(info.ranks);
 }
 
-static void older_names_serve_too(void **state)
+TEST_WITH(older_names_serve_too, good_env, NULL)
 {
 	struct hvd_taskinfo info;
 
-	(void)state;
 	unsetenv("SLURM_STEP_NUM_NODES");
 	unsetenv("SLURM_STEP_NUM_TASKS");
 	setenv("SLURM_NNODES", "4", 1);
@@ -58,7 +55,7 @@ static void older_names_serve_too(void **state)
 	hvd_taskinfo_free(&info);
 }
 
-static void what_is_missing_is_named(void **state)
+TEST(what_is_missing_is_named)
 {
 	static const char *const needed[] = {"SLURM_PROCID",         "SLURM_LOCALID",        "SLURM_NODEID",
 					     "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS", "SLURM_GTIDS"};
@@ -69,9 +66,7 @@ static void what_is_missing_is_named(void **state)
 		good_env(state);
 		unsetenv(needed[i]);
 		memset(&err, 0, sizeof(err));
-		assert_int_equal(hvd_taskinfo_slurm(&info, &err), -1);
-		assert_int_equal(err.code, HVD_E_NOENT);
-		assert_in(err.msg, needed[i]);
+		assert_fails_with(hvd_taskinfo_slurm(&info, &err), err, HVD_E_NOENT, needed[i]);
 		assert_null(info.ranks);
 	}
 	good_env(state);
@@ -79,7 +74,7 @@ static void what_is_missing_is_named(void **state)
 	assert_int_equal(hvd_taskinfo_slurm(&info, &err), -1);
 }
 
-static void malformed_values(void **state)
+TEST(malformed_values)
 {
 	static const struct {
 		const char *name, *value;
@@ -131,11 +126,10 @@ static void malformed_values(void **state)
 	assert_int_equal(hvd_taskinfo_slurm(&info, &err), -1);
 }
 
-static void a_whole_host(void **state)
+TEST(a_whole_host)
 {
 	struct hvd_taskinfo info;
 
-	(void)state;
 	assert_int_equal(hvd_taskinfo_host("2:5:node-7.example", "8:4", &info, NULL), 0);
 	assert_int_equal(info.node, 2);
 	assert_int_equal(info.nodes, 5);
@@ -146,7 +140,7 @@ static void a_whole_host(void **state)
 	hvd_taskinfo_free(&info);
 }
 
-static void malformed_hosts_and_ranks(void **state)
+TEST(malformed_hosts_and_ranks)
 {
 	static const char *const hosts[] = {"",      "2",     "2:5",    "2:5:",   ":5:n",   "2::n",
 					    "5:5:n", "x:5:n", "-1:5:n", "2x:5:n", "2:5x:n", "2 :5:n"};
@@ -155,7 +149,6 @@ static void malformed_hosts_and_ranks(void **state)
 	struct hvd_taskinfo info;
 	struct hvd_err err;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
 		if (hvd_taskinfo_host(hosts[i], "0:1", &info, &err) != -1) {
 			print_error("host %s was taken\n", hosts[i]);
@@ -173,16 +166,4 @@ static void malformed_hosts_and_ranks(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(in_a_step, good_env),
-		cmocka_unit_test_setup(older_names_serve_too, good_env),
-		cmocka_unit_test(what_is_missing_is_named),
-		cmocka_unit_test(malformed_values),
-		cmocka_unit_test(a_whole_host),
-		cmocka_unit_test(malformed_hosts_and_ranks),
-	};
-
-	return cmocka_run_group_tests_name("taskinfo", tests, NULL, NULL);
-}
+RUN_TESTS()

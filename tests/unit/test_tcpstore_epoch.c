@@ -10,28 +10,21 @@ struct world {
 	struct hvd_addr a, b;
 };
 
-static int setup(void **state)
+SETUP(setup, struct world, w)
 {
 	const struct hvd_rv_store_limits limits = {
 		.value_max = 1000, .total_max = 100000, .name_max = 32, .scopes_max = 100, .scope_keys_max = 200};
-	struct world *w = calloc(1, sizeof(*w));
 
 	w->store = hvd_rv_store_create(&limits);
 	hvd_tcpstore_epochs_init(&w->gs, w->store);
 	hvd_addr_parse("10.0.0.1", &w->a);
 	hvd_addr_parse("fd00::2", &w->b);
-	*state = w;
-	return 0;
 }
 
-static int teardown(void **state)
+TEARDOWN(teardown, struct world, w)
 {
-	struct world *w = *state;
-
 	hvd_tcpstore_epochs_free(&w->gs);
 	hvd_rv_store_destroy(w->store);
-	free(w);
-	return 0;
 }
 
 static struct hvd_tcpstore_place arrive(struct world *w, const struct hvd_addr *addr, uint32_t pid, uint32_t expected)
@@ -89,9 +82,8 @@ static bool is_group_key(const char *key)
 }
 
 /* As PyTorch 2.2 to 2.15 writes them. */
-static void keys_of_groups_are_known(void **state)
+TEST(keys_of_groups_are_known)
 {
-	(void)state;
 	assert_true(is_group_key("/default_pg/0//cpu//0/1"));
 	assert_true(is_group_key("/default_pg/0//1//cuda//0"));
 	assert_true(is_group_key("/default_pg/store_based_barrier_key:0"));
@@ -109,9 +101,8 @@ static void keys_of_groups_are_known(void **state)
 }
 
 /* Processes that make as many stores as they like, before, during and after their groups. */
-static void clients_without_a_group_share_the_base(void **state)
+TEST_IN(clients_without_a_group_share_the_base, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_tcpstore_place own[5], group[2];
 
 	w->gs.ranks = 2;
@@ -139,9 +130,8 @@ static void clients_without_a_group_share_the_base(void **state)
 }
 
 /* Two ranks at the same address and one elsewhere, with the same pid as one of them. One rank can be a round ahead. */
-static void each_group_has_its_own(void **state)
+TEST_IN(each_group_has_its_own, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_tcpstore_place p[3], q[3];
 
 	for (uint32_t round = 0; round < 5; round++) {
@@ -161,9 +151,8 @@ static void each_group_has_its_own(void **state)
 	}
 }
 
-static void it_is_news_once_for_each_group(void **state)
+TEST_IN(it_is_news_once_for_each_group, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_tcpstore_place p[4];
 
 	p[0] = arrive(w, &w->a, PID, 0);
@@ -183,9 +172,8 @@ static void it_is_news_once_for_each_group(void **state)
 }
 
 /* A group's connection can still be open when the next one begins. */
-static void clones_join_what_their_process_has_begun(void **state)
+TEST_IN(clones_join_what_their_process_has_begun, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_tcpstore_place early = visit(w, &w->a, PID, 0), p, p2, q, v[4];
 
 	p = init(w, &w->a, PID, 0, 0);
@@ -214,9 +202,8 @@ static void clones_join_what_their_process_has_begun(void **state)
 	hvd_tcpstore_leave(&w->gs, &v[0]);
 }
 
-static void memory_goes_with_the_last_connection(void **state)
+TEST_IN(memory_goes_with_the_last_connection, struct world *w)
 {
-	struct world *w = *state;
 	const struct hvd_slice key = {"k", 1}, value = {"0123456789", 10};
 	struct hvd_tcpstore_place p = init(w, &w->a, PID, 0, 0), q;
 	size_t one, two;
@@ -242,9 +229,8 @@ static void memory_goes_with_the_last_connection(void **state)
 }
 
 /* sh -c 'python a.py; python b.py' on two ranks: other processes, the same keys. */
-static void a_second_program_has_its_own(void **state)
+TEST_IN(a_second_program_has_its_own, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_tcpstore_place a[2], b[2];
 
 	w->gs.ranks = 2;
@@ -270,9 +256,8 @@ static void a_second_program_has_its_own(void **state)
 
 /* A process that another one of its rank starts between two groups is of the same program, and its group is a new
  * one. */
-static void a_program_is_not_over_between_two_groups(void **state)
+TEST_IN(a_program_is_not_over_between_two_groups, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_tcpstore_place p[2], own[2], child[2];
 
 	w->gs.ranks = 2;
@@ -288,9 +273,8 @@ static void a_program_is_not_over_between_two_groups(void **state)
 }
 
 /* More processes than ranks, because each rank has started some: they meet while none of them has gone. */
-static void more_processes_than_ranks_meet(void **state)
+TEST_IN(more_processes_than_ranks_meet, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_tcpstore_place p[16];
 
 	w->gs.ranks = 2;
@@ -302,9 +286,8 @@ static void more_processes_than_ranks_meet(void **state)
 }
 
 /* Without a pid, and with those of containers that share an address; stores of their own do not count. */
-static void the_others_are_placed_by_order(void **state)
+TEST_IN(the_others_are_placed_by_order, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_tcpstore_place p[4], own;
 
 	for (uint32_t pid = 0; pid < 14; pid += 7) {
@@ -329,9 +312,8 @@ static void the_others_are_placed_by_order(void **state)
 }
 
 /* Two containers, or one after the other, in which the ranks have the same small pids. */
-static void containers_are_told_by_order(void **state)
+TEST_IN(containers_are_told_by_order, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_tcpstore_place p[2];
 
 	w->gs.ranks = 2;
@@ -351,9 +333,8 @@ static void containers_are_told_by_order(void **state)
 
 /* A relay may hear of a connection's end after the same process has come again: some processes then have two
  * connections and others none in between. All of them must begin the same group. */
-static void containers_whose_connections_overlap(void **state)
+TEST_IN(containers_whose_connections_overlap, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_tcpstore_place p[2], next[2];
 
 	w->gs.ranks = 2;
@@ -380,9 +361,8 @@ static void containers_whose_connections_overlap(void **state)
 }
 
 /* One that is a round ahead of the others. */
-static void order_is_kept_when_ranks_come_again(void **state)
+TEST_IN(order_is_kept_when_ranks_come_again, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_tcpstore_place p[3];
 
 	w->gs.ranks = 2;
@@ -396,10 +376,9 @@ static void order_is_kept_when_ranks_come_again(void **state)
 	hvd_tcpstore_leave(&w->gs, &p[2]);
 }
 
-static void a_store_that_is_full_says_so(void **state)
+TEST_IN(a_store_that_is_full_says_so, struct world *w)
 {
 	const struct hvd_rv_store_limits tiny = {.value_max = 10, .total_max = 400, .name_max = 32};
-	struct world *w = *state;
 	struct hvd_rv_store *store = hvd_rv_store_create(&tiny);
 	struct hvd_tcpstore_epochs gs;
 	struct hvd_tcpstore_place p[8] = {{0}}, none = {0};
@@ -417,24 +396,4 @@ static void a_store_that_is_full_says_so(void **state)
 	hvd_rv_store_destroy(store);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(keys_of_groups_are_known, setup, teardown),
-		cmocka_unit_test_setup_teardown(clients_without_a_group_share_the_base, setup, teardown),
-		cmocka_unit_test_setup_teardown(each_group_has_its_own, setup, teardown),
-		cmocka_unit_test_setup_teardown(it_is_news_once_for_each_group, setup, teardown),
-		cmocka_unit_test_setup_teardown(clones_join_what_their_process_has_begun, setup, teardown),
-		cmocka_unit_test_setup_teardown(memory_goes_with_the_last_connection, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_second_program_has_its_own, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_program_is_not_over_between_two_groups, setup, teardown),
-		cmocka_unit_test_setup_teardown(more_processes_than_ranks_meet, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_others_are_placed_by_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(containers_are_told_by_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(containers_whose_connections_overlap, setup, teardown),
-		cmocka_unit_test_setup_teardown(order_is_kept_when_ranks_come_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_store_that_is_full_says_so, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = setup, .teardown = teardown)

@@ -54,9 +54,8 @@ static struct outcome parse(const char *data, size_t given, size_t len)
 	return o;
 }
 
-static void reads_every_query(void **state)
+TEST(reads_every_query)
 {
-	(void)state;
 	for (int big = 0; big < 2; big++) {
 		struct bytes b = {.big = big};
 		int n = add_all_queries(&b);
@@ -76,9 +75,8 @@ static void reads_every_query(void **state)
 }
 
 /* Two pieces, cut at every byte, and byte by byte. */
-static void cuts_make_no_difference(void **state)
+TEST(cuts_make_no_difference)
 {
-	(void)state;
 	for (int big = 0; big < 2; big++) {
 		struct bytes b = {.big = big};
 		struct hvd_tcpstore_wire wire = {0};
@@ -128,11 +126,10 @@ static void bad(struct bytes b, const char *why)
 	free(b.p);
 }
 
-static void refuses_what_is_none(void **state)
+TEST(refuses_what_is_none)
 {
 	struct bytes b = {0};
 
-	(void)state;
 	add_number(&b, 0, 1);
 	add_number(&b, 0x3C85F7CF, 4);
 	bad(b, "magic number");
@@ -151,7 +148,7 @@ static void refuses_what_is_none(void **state)
 }
 
 /* An announced length beyond a limit is refused at once; one within it is waited for. */
-static void keeps_the_limits(void **state)
+TEST(keeps_the_limits)
 {
 	static const struct {
 		enum hvd_tcpstore_query query;
@@ -165,7 +162,6 @@ static void keeps_the_limits(void **state)
 		{HVD_TCPSTORE_MULTI_SET, 0, HVD_TCPSTORE_LIST_MAX, "131,072"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		for (int k = 0; k < 3; k++) {
 			struct bytes b = validated();
@@ -183,12 +179,11 @@ static void keeps_the_limits(void **state)
 		}
 }
 
-static void writes_numbers(void **state)
+TEST(writes_numbers)
 {
 	static const struct hvd_tcpstore_wire little = {.validated = true}, big = {.validated = true, .big = true};
 	char out[8];
 
-	(void)state;
 	hvd_tcpstore_put_u32(&little, 0x01020304, out);
 	assert_memory_equal(out, "\4\3\2\1", 4);
 	hvd_tcpstore_put_u32(&big, 0x01020304, out);
@@ -201,13 +196,4 @@ static void writes_numbers(void **state)
 	assert_string_equal(hvd_tcpstore_query_name(HVD_TCPSTORE_QUERIES), "?");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_every_query),    cmocka_unit_test(cuts_make_no_difference),
-		cmocka_unit_test(refuses_what_is_none), cmocka_unit_test(keeps_the_limits),
-		cmocka_unit_test(writes_numbers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -4,7 +4,7 @@
 
 #include "unit.h"
 
-static void test_times(void **state)
+TEST(test_times)
 {
 	static const struct {
 		const char *text;
@@ -25,15 +25,9 @@ static void test_times(void **state)
 		{"1:-5 L\n", -1},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if ((long)hvd_time_limit_lsf(texts[i].text) != (long)texts[i].seconds)
 			fail_msg("'%s': %f", texts[i].text, hvd_time_limit_lsf(texts[i].text));
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {cmocka_unit_test(test_times)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

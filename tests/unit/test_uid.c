@@ -3,11 +3,8 @@
 
 #include "unit.h"
 
-#include <unistd.h>
-
-static void test_maps(void **state)
+TEST(test_maps)
 {
-	(void)state;
 	/* no container; a container of root's alone; the user keeps its number; ranges of a runtime with subordinate
 	 * ids */
 	assert_int_equal(hvd_uid_map("         0          0 4294967295\n", 1000), 1000);
@@ -17,31 +14,20 @@ static void test_maps(void **state)
 	assert_int_equal(hvd_uid_map("0 1000 1\n1 100000 65536\n", 33), 100032);
 }
 
-static void test_what_is_not_mapped_stays(void **state)
+TEST(test_what_is_not_mapped_stays)
 {
-	(void)state;
 	assert_int_equal(hvd_uid_map("0 20001 1\n", 65534), 65534);
 	assert_int_equal(hvd_uid_map("", 7), 7);
 	assert_int_equal(hvd_uid_map("no map\n", 7), 7);
 	assert_int_equal(hvd_uid_map("1 2\n", 7), 7);
 }
 
-static void test_here(void **state)
+TEST(test_here)
 {
-	(void)state;
 	if (access("/proc/self/uid_map", R_OK) != 0)
 		skip();
 	/* Wherever the test runs, the number is that of some user. */
 	assert_true(hvd_uid_outside() != (uid_t)-1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_maps),
-		cmocka_unit_test(test_what_is_not_mapped_stays),
-		cmocka_unit_test(test_here),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

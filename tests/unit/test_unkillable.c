@@ -5,9 +5,6 @@
 
 #include "unit.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 static char proc[] = "/tmp/hvd-test-proc-XXXXXX";
 
 static void put(const char *folder, const char *name, const char *text)
@@ -40,7 +37,6 @@ static void thread(int pid, int tid, char state)
 
 static int make_proc(void **state)
 {
-	(void)state;
 	return mkdtemp(proc) ? 0 : -1;
 }
 
@@ -48,14 +44,12 @@ static int remove_proc(void **state)
 {
 	char command[64];
 
-	(void)state;
 	snprintf(command, sizeof(command), "rm -r %s", proc);
 	return system(command);
 }
 
-static void the_thread_that_keeps_a_process(void **state)
+TEST(the_thread_that_keeps_a_process)
 {
-	(void)state;
 	thread(10, 10, 'S');
 	assert_int_equal(hvd_process_state(10, proc), 'S');
 	thread(20, 20, 'Z');
@@ -72,11 +66,10 @@ static void the_thread_that_keeps_a_process(void **state)
 	assert_int_equal(hvd_process_state(60, proc), 0);
 }
 
-static void gpus_are_seen_by_their_devices(void **state)
+TEST(gpus_are_seen_by_their_devices)
 {
 	char path[128];
 
-	(void)state;
 	thread(70, 70, 'Z');
 	thread(70, 71, 'D');
 	put("70/task/71/fd", "none", "");
@@ -88,13 +81,12 @@ static void gpus_are_seen_by_their_devices(void **state)
 	assert_true(hvd_process_has_open(getpid(), "/proc", "/"));
 }
 
-static void the_message_is_read(void **state)
+TEST(the_message_is_read)
 {
 	struct hvd_unkillable what = {.pid = 4711, .state = 'D', .gpus = true}, got;
 	json_t *msg = hvd_unkillable_json(&what);
 	char *text;
 
-	(void)state;
 	assert_int_equal(hvd_unkillable_parse(msg, &got, NULL), 0);
 	text = hvd_unkillable_text(&got, 3);
 	assert_string_equal(
@@ -105,10 +97,9 @@ static void the_message_is_read(void **state)
 	json_object_set_new(msg, "gpus", json_string("yes"));
 	json_object_set_new(msg, "state", json_string("\n"));
 	assert_int_equal(hvd_unkillable_parse(msg, &got, NULL), 0);
-	text = hvd_unkillable_text(&got, 3);
-	assert_string_equal(text, "a process of rank 3 cannot be killed: process 4711 has not ended 5 s after SIGKILL "
-				  "(state ?)");
-	free(text);
+	assert_text(hvd_unkillable_text(&got, 3),
+		    "a process of rank 3 cannot be killed: process 4711 has not ended 5 s after SIGKILL "
+		    "(state ?)");
 	json_object_set_new(msg, "state", json_string("DD"));
 	assert_int_equal(hvd_unkillable_parse(msg, &got, NULL), -1);
 	json_object_set_new(msg, "state", json_string("D"));
@@ -121,13 +112,4 @@ static void the_message_is_read(void **state)
 	assert_false(got.gpus);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_thread_that_keeps_a_process),
-		cmocka_unit_test(gpus_are_seen_by_their_devices),
-		cmocka_unit_test(the_message_is_read),
-	};
-
-	return cmocka_run_group_tests(tests, make_proc, remove_proc);
-}
+RUN_TESTS(.group_setup = make_proc, .group_teardown = remove_proc)

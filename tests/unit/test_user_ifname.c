@@ -6,15 +6,12 @@
 
 #include "unit.h"
 
-#include <unistd.h>
-
-static void where_it_is_set(void **state)
+TEST(where_it_is_set)
 {
 	char dir[] = "/tmp/hvd-test-ifname-XXXXXX", home[64], site[64], own[64];
 	char *envp[] = {home, NULL, NULL, NULL};
 	struct hvd_user_ifname set;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	make_file(dir, "/.nccl.conf", "# NCCL_SOCKET_IFNAME=no\nNCCL_DEBUG=INFO\nNCCL_SOCKET_IFNAME=ib0\n");
 	make_file(dir, "/site", "NCCL_SOCKET_IFNAME=^docker\nNCCL_IB_HCA=\n");
@@ -51,7 +48,7 @@ static void where_it_is_set(void **state)
 	assert_int_equal(system(home), 0);
 }
 
-static void what_it_selects(void **state)
+TEST(what_it_selects)
 {
 	static const struct {
 		const char *value;
@@ -70,7 +67,6 @@ static void what_it_selects(void **state)
 		{"ib", false, "ib0", false},        {",ib1", true, "eth0", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (hvd_user_ifname_selects(cases[i].value, cases[i].nccl ? HVD_NCCL_IFNAME : HVD_GLOO_IFNAME,
 					    cases[i].iface) != cases[i].selects)
@@ -78,33 +74,16 @@ static void what_it_selects(void **state)
 }
 
 /* Ours are set unless they are there. */
-static void what_is_there_wins(void **state)
+TEST(what_is_there_wins)
 {
 	char *theirs[] = {(char *)"NCCL_SOCKET_IFNAME=x", (char *)"HOROVOD_RANK=7", (char *)"HOROVOD_GLOO_IFACE=y",
 			  NULL};
-	char *name;
 
-	(void)state;
 	assert_null(hvd_emit_name("NCCL_SOCKET_IFNAME", theirs));
 	/* Of an outer launch. */
-	name = hvd_emit_name("HOROVOD_RANK", theirs);
-	assert_string_equal(name, "HOROVOD_RANK");
-	free(name);
-	name = hvd_emit_name("HOROVOD_GLOO_IFACE", theirs);
-	assert_string_equal(name, "HOROVOD_GLOO_IFACE");
-	free(name);
-	name = hvd_emit_name("GLOO_SOCKET_IFNAME", theirs);
-	assert_string_equal(name, "GLOO_SOCKET_IFNAME");
-	free(name);
+	assert_text(hvd_emit_name("HOROVOD_RANK", theirs), "HOROVOD_RANK");
+	assert_text(hvd_emit_name("HOROVOD_GLOO_IFACE", theirs), "HOROVOD_GLOO_IFACE");
+	assert_text(hvd_emit_name("GLOO_SOCKET_IFNAME", theirs), "GLOO_SOCKET_IFNAME");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(where_it_is_set),
-		cmocka_unit_test(what_it_selects),
-		cmocka_unit_test(what_is_there_wins),
-	};
-
-	return cmocka_run_group_tests_name("user_ifname", tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -3,8 +3,6 @@
 
 #include "unit.h"
 
-#include <signal.h>
-
 static void refused(int rc, const struct hvd_err *err, const char *msg, const char *hint)
 {
 	assert_int_equal(rc, -1);
@@ -14,13 +12,12 @@ static void refused(int rc, const struct hvd_err *err, const char *msg, const ch
 		fail_msg("no '%s' in: %s", hint, err->hint);
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
 	static const char *const bad[] = {"", " 1", "1 ", "0x10", "inf", "nan", "1e999", "one", "--1"};
 	struct hvd_err err;
 	double d = 7;
 
-	(void)state;
 	assert_int_equal(hvd_value_number("option --x", "-1.5e1", -20, 0, &d, &err), 0);
 	assert_true(d < -14.9 && d > -15.1);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -32,13 +29,12 @@ static void test_numbers(void **state)
 		"at least 1");
 }
 
-static void test_whole_numbers(void **state)
+TEST(test_whole_numbers)
 {
 	static const char *const bad[] = {"", "-", " 1", "1 ", "1.5", "1e2", "0x10", "one"};
 	struct hvd_err err;
 	int n = 7;
 
-	(void)state;
 	assert_int_equal(hvd_value_int("option --x", "-12", -20, 0, &n, &err), 0);
 	assert_int_equal(n, -12);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -51,7 +47,7 @@ static void test_whole_numbers(void **state)
 	assert_int_equal(n, -12); /* as it was */
 }
 
-static void test_seconds(void **state)
+TEST(test_seconds)
 {
 	static const struct {
 		const char *text;
@@ -61,7 +57,6 @@ static void test_seconds(void **state)
 	struct hvd_err err;
 	double d;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		assert_int_equal(hvd_value_seconds("x", good[i].text, 0.001, 0, &d, &err), 0);
 		assert_true(d > good[i].seconds * 0.999 && d < good[i].seconds * 1.001);
@@ -72,12 +67,11 @@ static void test_seconds(void **state)
 		"variable T: \"soon\" is not a number of seconds", "2m");
 }
 
-static void test_choices(void **state)
+TEST(test_choices)
 {
 	struct hvd_err err;
 	int n = 7;
 
-	(void)state;
 	assert_int_equal(hvd_value_choice("x", "QUICK", "off|quick|full", &n, &err), 0);
 	assert_int_equal(n, 1);
 	refused(hvd_value_choice("x", "quic", "off|quick|full", &n, &err), &err, "x: \"quic\" is not known",
@@ -87,13 +81,12 @@ static void test_choices(void **state)
 	assert_int_equal(hvd_value_index("a|b", "a|b"), -1);
 }
 
-static void test_lists(void **state)
+TEST(test_lists)
 {
 	static const char *const bad[] = {"", ",", ",a", "a,", "a,,b"};
 	struct hvd_strv list = {0};
 	struct hvd_err err;
 
-	(void)state;
 	assert_int_equal(hvd_value_list("x", "a,b,a", &list, &err), 0);
 	assert_int_equal(hvd_value_list("x", "b,c", &list, &err), 0);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -104,12 +97,11 @@ static void test_lists(void **state)
 	hvd_strv_free(&list);
 }
 
-static void test_sets(void **state)
+TEST(test_sets)
 {
 	struct hvd_err err;
 	unsigned set = 8;
 
-	(void)state;
 	assert_int_equal(hvd_value_set("x", "c,A", "a|b|c", &set, &err), 0);
 	assert_int_equal(set, 5);
 	assert_int_equal(hvd_value_set("x", "None", "a|b|c", &set, &err), 0);
@@ -120,7 +112,7 @@ static void test_sets(void **state)
 	assert_int_equal(set, 8);
 }
 
-static void test_signals(void **state)
+TEST(test_signals)
 {
 	static const char *const bad[] = {"USR1", "USR1@", "@5",    "NONE@5", "0@5",
 					  "32@5", "64@5",  "SIG@5", "USR1@0", "USR1@x"};
@@ -128,7 +120,6 @@ static void test_signals(void **state)
 	double seconds = 0;
 	int sig = 0;
 
-	(void)state;
 	assert_int_equal(hvd_value_signal_before("x", "USR1@300", &sig, &seconds, &err), 0);
 	assert_int_equal(sig, SIGUSR1);
 	assert_true(seconds > 299 && seconds < 301);
@@ -144,22 +135,12 @@ static void test_signals(void **state)
 		"x: \"USR3@300\" is not a signal and a time", "USR1@300");
 }
 
-static void test_texts(void **state)
+TEST(test_texts)
 {
 	struct hvd_err err;
 
-	(void)state;
 	assert_int_equal(hvd_value_text("x", "a", &err), 0);
 	refused(hvd_value_text("x", "", &err), &err, "x: the value is empty", "leave the option out");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers), cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_seconds),
-		cmocka_unit_test(test_choices), cmocka_unit_test(test_lists),         cmocka_unit_test(test_texts),
-		cmocka_unit_test(test_sets),    cmocka_unit_test(test_signals),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

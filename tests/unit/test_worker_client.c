@@ -5,8 +5,6 @@
 #include "lib/frameworks/worker_client.h"
 #include "unit.h"
 
-#include <unistd.h>
-
 struct world {
 	struct event_base *base;
 	struct fake_worker worker;
@@ -26,11 +24,8 @@ static void on_done(const struct hvd_err *why, void *arg)
 	event_base_loopbreak(w->base);
 }
 
-static int begin(void **state)
+SETUP(begin, struct world, w)
 {
-	struct world *w = calloc(1, sizeof(*w));
-
-	assert_non_null(w);
 	w->fds = open_fds();
 	w->base = event_base_new();
 	memset(w->worker.key.b, 7, HVD_KEY_LEN);
@@ -38,22 +33,16 @@ static int begin(void **state)
 	w->to = (struct hvd_worker_addrs){.v = w->addrs, .n = 1, .key = w->worker.key};
 	hvd_addr_parse("127.0.0.1", &w->addrs[0].addr);
 	w->addrs[0].port = w->worker.port;
-	*state = w;
-	return 0;
 }
 
-static int end(void **state)
+TEARDOWN(end, struct world, w)
 {
-	struct world *w = *state;
-
 	/* Let what was closed on one side be closed on the other. */
 	event_base_loop(w->base, EVLOOP_NONBLOCK);
 	event_base_loop(w->base, EVLOOP_NONBLOCK);
 	fake_worker_close(&w->worker);
 	event_base_free(w->base);
 	assert_int_equal(open_fds(), w->fds);
-	free(w);
-	return 0;
 }
 
 static struct hvd_notify *send_it(struct world *w, double seconds)
@@ -61,10 +50,8 @@ static struct hvd_notify *send_it(struct world *w, double seconds)
 	return hvd_notify_send(w->base, &w->to, 1700000001, HVD_HOSTS_ADDED, hvd_deadline_in(seconds), on_done, w);
 }
 
-static void is_acknowledged(void **state)
+TEST_IN(is_acknowledged, struct world *w)
 {
-	struct world *w = *state;
-
 	send_it(w, 30);
 	assert_int_equal(w->dones, 0);
 	event_base_dispatch(w->base);
@@ -76,10 +63,8 @@ static void is_acknowledged(void **state)
 	assert_int_equal(w->worker.last.change, HVD_HOSTS_ADDED);
 }
 
-static void tells_that_the_worker_hung_up(void **state)
+TEST_IN(tells_that_the_worker_hung_up, struct world *w)
 {
-	struct world *w = *state;
-
 	w->to.key.b[0] ^= 1;
 	send_it(w, 30);
 	event_base_dispatch(w->base);
@@ -96,10 +81,8 @@ static void second_address(struct world *w)
 	w->to.n = 2;
 }
 
-static void goes_on_to_the_next_address(void **state)
+TEST_IN(goes_on_to_the_next_address, struct world *w)
 {
-	struct world *w = *state;
-
 	second_address(w);
 	hvd_addr_parse("127.0.0.2", &w->addrs[0].addr); /* the worker listens on 127.0.0.1 only */
 	send_it(w, 30);
@@ -108,9 +91,8 @@ static void goes_on_to_the_next_address(void **state)
 	assert_int_equal(w->worker.heard, 1);
 }
 
-static void does_not_wait_for_a_silent_address(void **state)
+TEST_IN(does_not_wait_for_a_silent_address, struct world *w)
 {
-	struct world *w = *state;
 	struct fake_worker silent = {.mute = true, .key = w->worker.key};
 
 	assert_int_equal(fake_worker_open(&silent, w->base, NULL), 0);
@@ -125,10 +107,8 @@ static void does_not_wait_for_a_silent_address(void **state)
 	fake_worker_close(&silent);
 }
 
-static void gives_up_in_time(void **state)
+TEST_IN(gives_up_in_time, struct world *w)
 {
-	struct world *w = *state;
-
 	w->worker.mute = true;
 	send_it(w, 0.1);
 	event_base_dispatch(w->base);
@@ -136,10 +116,8 @@ static void gives_up_in_time(void **state)
 	assert_in(w->why.msg, "did not answer in time");
 }
 
-static void reaches_nobody(void **state)
+TEST_IN(reaches_nobody, struct world *w)
 {
-	struct world *w = *state;
-
 	second_address(w);
 	fake_worker_close(&w->worker);
 	send_it(w, 30);
@@ -149,9 +127,8 @@ static void reaches_nobody(void **state)
 	assert_in(w->why.msg, "cannot be reached");
 }
 
-static void can_be_given_up(void **state)
+TEST_IN(can_be_given_up, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_notify *n = send_it(w, 30);
 
 	hvd_notify_cancel(n);
@@ -163,17 +140,4 @@ static void can_be_given_up(void **state)
 	assert_int_equal(w->dones, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(is_acknowledged, begin, end),
-		cmocka_unit_test_setup_teardown(tells_that_the_worker_hung_up, begin, end),
-		cmocka_unit_test_setup_teardown(goes_on_to_the_next_address, begin, end),
-		cmocka_unit_test_setup_teardown(does_not_wait_for_a_silent_address, begin, end),
-		cmocka_unit_test_setup_teardown(gives_up_in_time, begin, end),
-		cmocka_unit_test_setup_teardown(reaches_nobody, begin, end),
-		cmocka_unit_test_setup_teardown(can_be_given_up, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = begin, .teardown = end)
