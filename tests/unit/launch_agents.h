@@ -3,7 +3,8 @@
  * launch_agents.h - a driver and simulated agents that speak the real protocol to it, over loopback, in one process.
  *
  * Host 0 is this machine, the others are made up. What an agent reports of its probe is what the test wants it to have
- * seen. The loop ends at the condition that is waited for; a watchdog of ten seconds fails the test.
+ * seen. The loop ends at the condition that is waited for; a watchdog of ten seconds fails the test. The time is that of
+ * test_clock.h.
  */
 #ifndef HVD_TESTS_LAUNCH_AGENTS_H
 #define HVD_TESTS_LAUNCH_AGENTS_H
@@ -14,10 +15,11 @@
 #include "lib/protocol/wire.h"
 #include "lib/rendezvous/server.h"
 
+#include "loopback.h"
+#include "test_clock.h"
 #include "unit.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #define AGENTS 12
 
@@ -63,8 +65,6 @@ struct launch {
 
 static inline void launch_on_watchdog(evutil_socket_t fd, short what, void *arg)
 {
-	(void)fd;
-	(void)what;
 	((struct launch *)arg)->too_long = true;
 }
 
@@ -114,13 +114,10 @@ static inline void launch_on_ranks_ended(const struct hvd_strv *hosts, void *arg
 }
 
 /* With options as a test wants them; they are changed before launch_start(). */
-static inline int launch_setup(void **state)
+SETUP(launch_setup, struct launch, l)
 {
-	struct launch *l = calloc(1, sizeof(*l));
 	struct timeval tv = {.tv_sec = 10};
 
-	assert_non_null(l);
-	*state = l;
 	l->fds_before = open_fds();
 	l->base = event_base_new();
 	l->watchdog = evtimer_new(l->base, launch_on_watchdog, l);
@@ -132,7 +129,6 @@ static inline int launch_setup(void **state)
 	l->spec.relay_fan_out = HVD_RELAY_FAN_OUT;
 	l->opts = (struct hvd_driver_opts){.spec = &l->spec, .loopback = true, .id_text = "fd:9"};
 	memset(&l->key, 'k', sizeof(l->key));
-	return 0;
 }
 
 static inline void launch_start(struct launch *l)
@@ -176,7 +172,8 @@ static inline int launch_teardown(void **state)
 	hvd_strv_free(&l->opts.extra_env);
 	hvd_strv_free(&l->opts.names);
 	event_free(l->watchdog);
-	event_base_dispatch(l->base); /* goodbyes on their way out */
+	while (event_base_loop(l->base, EVLOOP_NONBLOCK) == 0) /* goodbyes on their way out */
+		test_clock += 1000000;
 	event_base_free(l->base);
 	close(l->log.fd);
 	leaked = open_fds() - l->fds_before;
@@ -209,7 +206,6 @@ static inline void agent_on_message(struct hvd_conn *conn, json_t *msg, void *ar
 	struct agent *s = arg;
 	const char *type = json_string_value(json_object_get(msg, "t"));
 
-	(void)conn;
 	json_array_append(s->heard, json_object_get(msg, "t"));
 	json_object_set(s->said, type, msg);
 	if (strcmp(type, "plan") == 0) {
@@ -228,7 +224,6 @@ static inline void agent_on_closed(struct hvd_conn *conn, const struct hvd_err *
 {
 	struct agent *s = arg;
 
-	(void)why;
 	if (s->relay)
 		hvd_rv_relay_up(s->relay, NULL);
 	hvd_conn_free(conn);
@@ -240,7 +235,6 @@ static inline void agent_on_bytes(struct hvd_conn *conn, const void *data, size_
 {
 	struct agent *s = arg;
 
-	(void)conn;
 	if (s->relay)
 		hvd_rv_relay_bytes(s->relay, data, len);
 }
@@ -343,10 +337,11 @@ static inline in_port_t agent_begin_relay(struct launch *l, struct agent *s)
 	return hvd_rv_port(s->relay);
 }
 
-/* Run the loop until the condition holds. */
+/* Run the loop, and let the time pass, until the condition holds. */
 #define until(l, condition)                                                                                            \
 	while (!(condition)) {                                                                                         \
-		assert_int_equal(event_base_loop((l)->base, EVLOOP_ONCE), 0);                                          \
+		usleep(20);                                                                                            \
+		test_clock_pass((l)->base, 0.001);                                                                     \
 		assert_false((l)->too_long);                                                                           \
 	}
 

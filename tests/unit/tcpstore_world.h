@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tcpstore_world.h - for tests: a server for TCPStore clients and its clients over real sockets on loopback, in one
- * process. The client's side turns the event loop while it waits.
+ * process. The client's side turns the event loop, and lets the time of test_clock.h pass, while it waits.
  */
 #ifndef HVD_TESTS_TCPSTORE_WORLD_H
 #define HVD_TESTS_TCPSTORE_WORLD_H
 
 #include "lib/base/deadline.h"
 #include "lib/rendezvous/server.h"
+#include "loopback.h"
 #include "relay_conns.h"
 #include "tcpstore_bytes.h"
+#include "test_clock.h"
 #include "unit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <unistd.h>
 
 struct world {
 	struct event_base *base;
@@ -43,7 +44,7 @@ static inline int setup(void **state)
 	struct world *w = calloc(1, sizeof(*w));
 	int fds[2];
 
-	w->relayed = *state != NULL; /* the initial state of the test */
+	w->relayed = *state && *(const bool *)*state; /* the initial state of the test */
 	w->base = event_base_new();
 	hvd_rv_config_init(&w->cfg);
 	w->cfg.tcpstore = true;
@@ -58,10 +59,8 @@ static inline int setup(void **state)
 	return 0;
 }
 
-static inline int teardown(void **state)
+TEARDOWN(teardown, struct world, w)
 {
-	struct world *w = *state;
-
 	hvd_rv_destroy(w->rv);
 	if (w->root != w->rv)
 		hvd_rv_destroy(w->root);
@@ -70,8 +69,6 @@ static inline int teardown(void **state)
 	close(w->log.fd);
 	close(w->log_fd);
 	free(w->out.p);
-	free(w);
-	return 0;
 }
 
 static inline void begin(struct world *w)
@@ -86,13 +83,14 @@ static inline void begin(struct world *w)
 	assert_int_equal(hvd_rv_listen(w->rv, ips, 1, 0, 0, &err), 0);
 }
 
+/* So much time passes, at least a millisecond, in a fraction of that. */
 static inline void turn(struct world *w, double seconds)
 {
 	hvd_time until = hvd_deadline_in(seconds);
 
 	do {
-		event_base_loop(w->base, EVLOOP_NONBLOCK);
-		usleep(300);
+		usleep(20);
+		test_clock_pass(w->base, 0.001);
 	} while (hvd_left(until) > 0);
 }
 
@@ -124,12 +122,7 @@ static inline struct hvd_rv_stats stats(struct world *w)
 
 static inline int dial(struct world *w)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(hvd_rv_port(w->rv))};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
+	return dial_loopback(hvd_rv_port(w->rv));
 }
 
 /* Send w->out, and empty it. */
@@ -143,7 +136,7 @@ static inline void say(struct world *w, int fd)
 		if (n < 0 && errno != EAGAIN)
 			break; /* closed: what comes next finds out */
 		at += n > 0 ? (size_t)n : 0;
-		event_base_loop(w->base, EVLOOP_NONBLOCK);
+		turn(w, 0);
 		assert_true(hvd_left(until) > 0);
 	}
 	w->out.n = 0;

@@ -8,11 +8,9 @@
 #include "unit.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define EVERY 0.15
 
@@ -112,12 +110,11 @@ static void one_rank(struct world *w, pid_t pid)
 	assert_true(told_idle(w) == 0.0);
 }
 
-static void test_a_sleeping_rank_is_idle(void **state)
+TEST(test_a_sleeping_rank_is_idle)
 {
 	pid_t pid = rank("exec sleep 60", -1);
 	struct world w;
 
-	(void)state;
 	one_rank(&w, pid);
 	assert_true(comes(&w, true));
 	assert_true(told_idle(&w) < 5);
@@ -132,54 +129,41 @@ static void test_a_sleeping_rank_is_idle(void **state)
 }
 
 /* For so long that two looks without progress would have been told. */
-static void stays_active(const char *command)
+TEST(test_progress)
 {
-	pid_t pid = rank(command, -1);
-	struct world w;
+	static const struct {
+		const char *what, *command;
+	} ranks[] = {
+		{"computes", "while :; do :; done"},
+		{"has a child that computes", "(while :; do :; done) & sleep 60; wait"},
+		{"has left a process behind that computes", "( (while :; do :; done) & ) ; exec sleep 60"},
+		/* 100 kB/s, with next to no processor time: a file system that is slow. */
+		{"reads slowly", "{ while :; do head -c 5000 /dev/zero; sleep 0.05; done; } | cat >/dev/null"},
+		{"prints now and then",
+		 "while :; do echo a step is done >/dev/null; read -t 0.1 </dev/fd/9; done 9<> <(:)"},
+	};
+	struct world w[sizeof(ranks) / sizeof(ranks[0])];
+	pid_t pids[sizeof(ranks) / sizeof(ranks[0])];
 
-	one_rank(&w, pid);
-	run(&w, 12 * EVERY);
-	assert_int_equal(w.told, 1);
-	end(&w, pid);
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+		pids[i] = rank(ranks[i].command, -1);
+		one_rank(&w[i], pids[i]);
+	}
+	for (int look = 0; look < 24; look++)
+		for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
+			run(&w[i], EVERY / 10);
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+		if (w[i].told != 1)
+			fail_msg("a rank that %s was told as idle", ranks[i].what);
+		end(&w[i], pids[i]);
+	}
 }
 
-static void test_a_rank_that_computes_is_active(void **state)
-{
-	(void)state;
-	stays_active("while :; do :; done");
-}
-
-static void test_a_child_that_computes_counts_for_its_rank(void **state)
-{
-	(void)state;
-	stays_active("(while :; do :; done) & sleep 60; wait");
-}
-
-static void test_a_process_left_behind_counts_for_its_rank(void **state)
-{
-	(void)state;
-	stays_active("( (while :; do :; done) & ) ; exec sleep 60");
-}
-
-/* 100 kB/s, with next to no processor time: a file system that is slow. */
-static void test_a_slow_read_is_progress(void **state)
-{
-	(void)state;
-	stays_active("{ while :; do head -c 5000 /dev/zero; sleep 0.05; done; } | cat >/dev/null");
-}
-
-static void test_a_line_now_and_then_is_progress(void **state)
-{
-	(void)state;
-	stays_active("while :; do echo a step is done >/dev/null; read -t 0.1 </dev/fd/9; done 9<> <(:)");
-}
-
-static void test_what_a_rank_prints_is_progress(void **state)
+TEST(test_what_a_rank_prints_is_progress)
 {
 	pid_t pid = rank("exec sleep 60", -1);
 	struct world w;
 
-	(void)state;
 	one_rank(&w, pid);
 	assert_true(comes(&w, true));
 	hvd_activity_output(w.activity, 1);
@@ -188,12 +172,11 @@ static void test_what_a_rank_prints_is_progress(void **state)
 	end(&w, pid);
 }
 
-static void test_a_stopped_rank_is_idle(void **state)
+TEST(test_a_stopped_rank_is_idle)
 {
 	pid_t pid = rank("while :; do :; done", -1);
 	struct world w;
 
-	(void)state;
 	one_rank(&w, pid);
 	run(&w, 6 * EVERY);
 	assert_int_equal(w.told, 1);
@@ -204,12 +187,11 @@ static void test_a_stopped_rank_is_idle(void **state)
 	end(&w, pid);
 }
 
-static void test_one_active_rank_is_enough(void **state)
+TEST(test_one_active_rank_is_enough)
 {
 	pid_t busy = rank("while :; do :; done", -1), pid = rank("exec sleep 60", -1);
 	struct world w;
 
-	(void)state;
 	one_rank(&w, pid);
 	hvd_activity_add(w.activity, 1, busy);
 	run(&w, 10 * EVERY);
@@ -225,12 +207,11 @@ static void test_one_active_rank_is_enough(void **state)
 	end(&w, pid);
 }
 
-static void test_nothing_is_looked_at_unasked(void **state)
+TEST(test_nothing_is_looked_at_unasked)
 {
 	pid_t pid = rank("exec sleep 60", -1);
 	struct world w;
 
-	(void)state;
 	begin(&w);
 	hvd_activity_add(w.activity, 0, pid);
 	run(&w, 2 * EVERY);
@@ -250,13 +231,12 @@ static bool told_input(const struct world *w)
 	return json_is_true(json_object_get(w->last, "input"));
 }
 
-static void test_a_rank_that_waits_for_input_is_told(void **state)
+TEST(test_a_rank_that_waits_for_input_is_told)
 {
 	int fds[2];
 	pid_t pid;
 	struct world w;
 
-	(void)state;
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
 	pid = rank("read line; sleep 60; :", fds[0]);
 	one_rank(&w, pid);
@@ -274,13 +254,12 @@ static void test_a_rank_that_waits_for_input_is_told(void **state)
 }
 
 /* A reader within the rank waits for another process of the rank, which may hang. */
-static void test_a_pipe_within_a_rank_is_no_input(void **state)
+TEST(test_a_pipe_within_a_rank_is_no_input)
 {
 	int fds[2];
 	pid_t pid;
 	struct world w;
 
-	(void)state;
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
 	pid = rank("sleep 60 | cat", fds[0]);
 	one_rank(&w, pid);
@@ -291,11 +270,10 @@ static void test_a_pipe_within_a_rank_is_no_input(void **state)
 	close(fds[1]);
 }
 
-static void test_stat_with_brackets_in_the_name(void **state)
+TEST(test_stat_with_brackets_in_the_name)
 {
 	struct hvd_process p;
 
-	(void)state;
 	assert_int_equal(hvd_process_parse("17 (a) R 1 (b) D 3 4 5 0 -1 64 7 0 9 0 10 20 30 40 20 0 1 0", &p), 0);
 	assert_int_equal(p.pid, 17);
 	assert_int_equal(p.state, 'D');
@@ -313,12 +291,11 @@ static void test_stat_with_brackets_in_the_name(void **state)
 	assert_int_equal(hvd_process_parse("", &p), -1);
 }
 
-static void test_processes_are_read_in_parts(void **state)
+TEST(test_processes_are_read_in_parts)
 {
 	struct hvd_processes ps = {0};
 	int parts = 1;
 
-	(void)state;
 	while (!hvd_processes_read(&ps, 10))
 		parts++;
 	assert_true(parts > 1);
@@ -329,24 +306,4 @@ static void test_processes_are_read_in_parts(void **state)
 	assert_null(hvd_processes_find(&ps, getpid()));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_sleeping_rank_is_idle),
-		cmocka_unit_test(test_a_rank_that_computes_is_active),
-		cmocka_unit_test(test_a_child_that_computes_counts_for_its_rank),
-		cmocka_unit_test(test_a_process_left_behind_counts_for_its_rank),
-		cmocka_unit_test(test_a_slow_read_is_progress),
-		cmocka_unit_test(test_a_line_now_and_then_is_progress),
-		cmocka_unit_test(test_what_a_rank_prints_is_progress),
-		cmocka_unit_test(test_a_stopped_rank_is_idle),
-		cmocka_unit_test(test_one_active_rank_is_enough),
-		cmocka_unit_test(test_nothing_is_looked_at_unasked),
-		cmocka_unit_test(test_a_rank_that_waits_for_input_is_told),
-		cmocka_unit_test(test_a_pipe_within_a_rank_is_no_input),
-		cmocka_unit_test(test_stat_with_brackets_in_the_name),
-		cmocka_unit_test(test_processes_are_read_in_parts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

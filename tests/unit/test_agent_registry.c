@@ -23,7 +23,6 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 {
 	struct world *w = arg;
 
-	(void)err;
 	w->opened++;
 	w->rv = rv;
 	return 0;
@@ -31,7 +30,6 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 
 static void on_came(uint32_t host, void *arg)
 {
-	(void)host;
 	((struct world *)arg)->came++;
 }
 
@@ -87,7 +85,6 @@ static void on_cut(uint32_t host, int broken, const char *why, void *arg)
 {
 	struct world *w = arg;
 
-	(void)host;
 	w->cut++;
 	w->broken = broken;
 	snprintf(w->cut_why, sizeof(w->cut_why), "%s", why);
@@ -140,15 +137,10 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 	hvd_agent_read(((struct world *)arg)->agents, &events, cl, type, msg, arg);
 }
 
-static int setup(void **state)
+SETUP(setup, struct world, w)
 {
-	struct world *w = calloc(1, sizeof(*w));
-
-	assert_non_null(w);
 	launch_setup((void **)&w->l);
 	w->l->opts.loopback = false;
-	*state = w;
-	return 0;
 }
 
 static int teardown(void **state)
@@ -241,10 +233,8 @@ static json_int_t number_in(const struct agent *s, const char *type, const char 
 
 /* ---- who comes ---- */
 
-static void first_hosts_are_one_job(void **state)
+TEST_IN(first_hosts_are_one_job, struct world *w)
 {
-	struct world *w = *state;
-
 	begin(w);
 	expect(w, 2);
 	come(w, 0);
@@ -259,10 +249,8 @@ static void first_hosts_are_one_job(void **state)
 	assert_int_equal(w->gone + w->failed, 0);
 }
 
-static void one_does_not_come(void **state)
+TEST_IN(one_does_not_come, struct world *w)
 {
-	struct world *w = *state;
-
 	w->l->spec.deadlines.start = 0.3;
 	begin(w);
 	expect(w, 2);
@@ -275,10 +263,8 @@ static void one_does_not_come(void **state)
 	assert_in(w->why, "node1: its node agent did not register within 0.3 seconds");
 }
 
-static void one_does_not_report(void **state)
+TEST_IN(one_does_not_report, struct world *w)
 {
-	struct world *w = *state;
-
 	w->l->spec.deadlines.start = 0.5;
 	begin(w);
 	expect(w, 2);
@@ -290,12 +276,10 @@ static void one_does_not_report(void **state)
 }
 
 /* The rendezvous knows the hosts that are left, and not that one. */
-static void relays_of_those_that_report(void **state)
+TEST_IN(relays_of_those_that_report, struct world *w)
 {
 	static const char put[] = "PUT /s/k HTTP/1.0\r\nContent-Length: 1\r\n\r\nx";
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct world *w = *state;
+	int fd;
 	struct agent *s;
 
 	w->l->spec.deadlines.start = 0.5;
@@ -304,18 +288,15 @@ static void relays_of_those_that_report(void **state)
 	s = come(w, 0);
 	come(w, 1)->deaf = true;
 	until(w->l, w->gone && s->plan);
-	at.sin_port = htons(agent_begin_relay(w->l, s));
-	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	fd = dial_loopback(agent_begin_relay(w->l, s));
 	assert_int_equal(write(fd, put, sizeof(put) - 1), sizeof(put) - 1);
 	until(w->l, hvd_rv_get(w->rv, "s", "k"));
 	assert_int_equal(hvd_rv_relay_count(w->rv), 1);
 	close(fd);
 }
 
-static void hosts_without_a_network(void **state)
+TEST_IN(hosts_without_a_network, struct world *w)
 {
-	struct world *w = *state;
-
 	begin(w);
 	expect(w, 2);
 	come(w, 0);
@@ -327,10 +308,8 @@ static void hosts_without_a_network(void **state)
 }
 
 /* One that knows the key registers a host of which the job has not heard. */
-static void nobody_is_expected(void **state)
+TEST_IN(nobody_is_expected, struct world *w)
 {
-	struct world *w = *state;
-
 	begin(w);
 	come(w, 0);
 	until(w->l, w->l->agents[0].closed);
@@ -342,10 +321,8 @@ static void nobody_is_expected(void **state)
 	until(w->l, w->here == 1);
 }
 
-static void nobody_was_expected_at_the_end(void **state)
+TEST_IN(nobody_was_expected_at_the_end, struct world *w)
 {
-	struct world *w = *state;
-
 	begin(w);
 	hvd_agent_registry_end(w->agents);
 	come(w, 0);
@@ -353,10 +330,8 @@ static void nobody_was_expected_at_the_end(void **state)
 	assert_int_equal(w->came + w->left, 0);
 }
 
-static void one_comes_twice(void **state)
+TEST_IN(one_comes_twice, struct world *w)
 {
-	struct world *w = *state;
-
 	open_with(w, 1);
 	come(w, 0);
 	until(w->l, w->l->agents[1].closed);
@@ -364,10 +339,8 @@ static void one_comes_twice(void **state)
 	assert_true(w->is_here[0]);
 }
 
-static void one_comes_later(void **state)
+TEST_IN(one_comes_later, struct world *w)
 {
-	struct world *w = *state;
-
 	open_with(w, 2);
 	hvd_agent_registry_expect(w->agents, 2, "node2");
 	come(w, 2);
@@ -393,9 +366,8 @@ static const json_t *relay_of(const struct world *w, int shim)
 }
 
 /* Each host has a relay of its own, also one that comes later, and another one when it comes again. */
-static void relays_of_hosts_that_come_and_go(void **state)
+TEST_IN(relays_of_hosts_that_come_and_go, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_layout layout;
 	json_int_t origin;
 
@@ -454,28 +426,22 @@ static void refuses(struct world *w, json_t *reason)
 	assert_int_equal(w->failed, 0);
 }
 
-static void one_registers_as_unfit(void **state)
+TEST_IN(one_registers_as_unfit, struct world *w)
 {
-	struct world *w = *state;
-
 	refuses(w, json_pack("{s:s, s:s}", "why", "cannot open the port of the rendezvous relay: there is no room",
 			     "hint", ""));
 	assert_string_equal(w->why, "node1: cannot open the port of the rendezvous relay: there is no room");
 }
 
-static void one_registers_as_unfit_with_a_wrong_reason(void **state)
+TEST_IN(one_registers_as_unfit_with_a_wrong_reason, struct world *w)
 {
-	struct world *w = *state;
-
 	refuses(w, json_integer(1));
 	assert_in(w->why, "node1: ");
 	assert_in(w->why, "\"why\"");
 }
 
-static void one_has_no_relay(void **state)
+TEST_IN(one_has_no_relay, struct world *w)
 {
-	struct world *w = *state;
-
 	refuses(w, NULL);
 	assert_string_equal(w->why, "node1: its node agent registered without a relay of the rendezvous");
 }
@@ -486,9 +452,8 @@ static const json_t *opened_to(const struct world *w, int shim)
 }
 
 /* The relay of the host that has rank 0 is open to all hosts of the layout, and no other is. */
-static void the_relay_of_rank_0_is_open(void **state)
+TEST_IN(the_relay_of_rank_0_is_open, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_layout layout;
 
 	w->l->opts.loopback = false;
@@ -527,10 +492,8 @@ static void the_relay_of_rank_0_is_open(void **state)
 	assert_int_equal(json_array_size(opened_to(w, 1)), 1);
 }
 
-static void one_comes_later_and_reaches_nobody(void **state)
+TEST_IN(one_comes_later_and_reaches_nobody, struct world *w)
 {
-	struct world *w = *state;
-
 	open_with(w, 2);
 	hvd_agent_registry_expect(w->agents, 2, "node2");
 	come(w, 2)->to = HVD_REACH_SILENT;
@@ -542,10 +505,8 @@ static void one_comes_later_and_reaches_nobody(void **state)
 	assert_int_equal(w->failed, 0);
 }
 
-static void one_says_that_it_cannot(void **state)
+TEST_IN(one_says_that_it_cannot, struct world *w)
 {
-	struct world *w = *state;
-
 	open_with(w, 2);
 	say(&w->l->agents[1],
 	    json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", "x", "why", "no room", "hint", ""));
@@ -557,10 +518,8 @@ static void one_says_that_it_cannot(void **state)
 	assert_true(w->is_here[0]);
 }
 
-static void connection_is_lost(void **state)
+TEST_IN(connection_is_lost, struct world *w)
 {
-	struct world *w = *state;
-
 	open_with(w, 2);
 	hvd_conn_free(w->l->agents[1].conn);
 	w->l->agents[1].conn = NULL;
@@ -574,10 +533,8 @@ static void connection_is_lost(void **state)
 	until(w->l, w->here == 3);
 }
 
-static void a_named_interface_is_missing(void **state)
+TEST_IN(a_named_interface_is_missing, struct world *w)
 {
-	struct world *w = *state;
-
 	hvd_strv_add(&w->l->spec.interfaces, "ib0");
 	begin(w);
 	expect(w, 2);
@@ -589,9 +546,8 @@ static void a_named_interface_is_missing(void **state)
 	assert_in(w->why, "ib0");
 }
 
-static void loopback_is_named(void **state)
+TEST_IN(loopback_is_named, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_layout layout = layout_of((int[]){1}, 1);
 
 	hvd_strv_add(&w->l->spec.interfaces, "lo");
@@ -605,9 +561,8 @@ static void loopback_is_named(void **state)
 
 /* ---- what they are told, and say ---- */
 
-static void workers_are_started_and_end(void **state)
+TEST_IN(workers_are_started_and_end, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_layout layout = layout_of((int[]){2, 1}, 2);
 	struct agent *s;
 
@@ -640,9 +595,8 @@ static void workers_are_started_and_end(void **state)
 	assert_int_equal(w->status, 9);
 }
 
-static void a_worker_that_cannot_be_killed(void **state)
+TEST_IN(a_worker_that_cannot_be_killed, struct world *w)
 {
-	struct world *w = *state;
 	struct agent *s;
 
 	open_with(w, 2);
@@ -658,9 +612,8 @@ static void a_worker_that_cannot_be_killed(void **state)
 }
 
 /* What is found of a host's limits, and of the memory of its GPUs, stays what it was at first. */
-static void hosts_are_checked_again(void **state)
+TEST_IN(hosts_are_checked_again, struct world *w)
 {
-	struct world *w = *state;
 	struct agent *s;
 
 	open_with(w, 2);
@@ -690,9 +643,8 @@ static void hosts_are_checked_again(void **state)
 }
 
 /* A host has more ranks than slots when slots were taken away. */
-static void more_ranks_than_slots(void **state)
+TEST_IN(more_ranks_than_slots, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_layout layout = layout_of((int[]){3}, 1);
 
 	open_with(w, 1);
@@ -703,9 +655,8 @@ static void more_ranks_than_slots(void **state)
 	assert_int_equal(number_in(&w->l->agents[0], "start", "slots"), 3);
 }
 
-static void a_worker_is_told_that_hosts_have_changed(void **state)
+TEST_IN(a_worker_is_told_that_hosts_have_changed, struct world *w)
 {
-	struct world *w = *state;
 	struct agent *s;
 
 	open_with(w, 1);
@@ -724,10 +675,9 @@ static void a_worker_is_told_that_hosts_have_changed(void **state)
 	assert_false(w->heard_well);
 }
 
-static void connections_are_cut(void **state)
+TEST_IN(connections_are_cut, struct world *w)
 {
 	struct hvd_gloo_peers *pairs = hvd_gloo_peers_create();
-	struct world *w = *state;
 
 	open_with(w, 1);
 	assert_int_equal(hvd_agent_kill_connections(w->agents, pairs), 0); /* nobody is connected */
@@ -738,10 +688,8 @@ static void connections_are_cut(void **state)
 	assert_string_equal(w->cut_why, "not all");
 }
 
-static void signals_are_passed_on(void **state)
+TEST_IN(signals_are_passed_on, struct world *w)
 {
-	struct world *w = *state;
-
 	open_with(w, 2);
 	hvd_agent_registry_signal(w->agents, 10);
 	until(w->l, agent_heard(&w->l->agents[0], "signal") && agent_heard(&w->l->agents[1], "signal"));
@@ -753,9 +701,8 @@ static void put(struct world *w, const char *scope, const char *key)
 	assert_int_equal(hvd_rv_put(w->rv, scope, key, "x", 1, NULL), 0);
 }
 
-static void generations_begin(void **state)
+TEST_IN(generations_begin, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_layout layout;
 
 	open_with(w, 1);
@@ -785,10 +732,8 @@ static void generations_begin(void **state)
 
 /* ---- who goes ---- */
 
-static void one_is_not_wanted_any_longer(void **state)
+TEST_IN(one_is_not_wanted_any_longer, struct world *w)
 {
-	struct world *w = *state;
-
 	open_with(w, 2);
 	hvd_agent_registry_forget(w->agents, 1);
 	hvd_agent_registry_forget(w->agents, 5); /* none */
@@ -803,10 +748,8 @@ static void one_is_not_wanted_any_longer(void **state)
 	assert_false(agent_heard(&w->l->agents[1], "stop"));
 }
 
-static void all_are_told_to_end(void **state)
+TEST_IN(all_are_told_to_end, struct world *w)
 {
-	struct world *w = *state;
-
 	begin(w);
 	expect(w, 3);
 	come(w, 0);
@@ -825,10 +768,8 @@ static void all_are_told_to_end(void **state)
 }
 
 /* What it was told is acknowledged by its kernel, and not by the agent. */
-static void one_does_not_answer(void **state)
+TEST_IN(one_does_not_answer, struct world *w)
 {
-	struct world *w = *state;
-
 	w->l->spec.deadlines.start = 0.5;
 	open_with(w, 2);
 	w->l->agents[1].deaf = true;
@@ -847,10 +788,8 @@ static void one_does_not_answer(void **state)
 }
 
 /* Somebody says that both hosts are gone: one of them is there. */
-static void one_is_said_to_be_gone(void **state)
+TEST_IN(one_is_said_to_be_gone, struct world *w)
 {
-	struct world *w = *state;
-
 	open_with(w, 2);
 	w->l->agents[1].deaf = true;
 	hvd_agent_stop(w->agents, 1, WORKER, false); /* for this it would have more time */
@@ -863,10 +802,8 @@ static void one_is_said_to_be_gone(void **state)
 	assert_true(w->is_here[0]);
 }
 
-static void step_daemon_goes(void **state)
+TEST_IN(step_daemon_goes, struct world *w)
 {
-	struct world *w = *state;
-
 	open_with(w, 2);
 	say(&w->l->agents[1], json_pack("{s:s, s:i}", "t", "orphan", "parent", 5));
 	say(&w->l->agents[1], json_pack("{s:s, s:s}", "t", "orphan", "parent", "slurmstepd"));
@@ -877,10 +814,8 @@ static void step_daemon_goes(void **state)
 	until(w->l, agent_heard(&w->l->agents[1], "end"));
 }
 
-static void munged_is_gone_at_the_end(void **state)
+TEST_IN(munged_is_gone_at_the_end, struct world *w)
 {
-	struct world *w = *state;
-
 	open_with(w, 2);
 	say(&w->l->agents[0], json_pack("{s:s, s:b}", "t", "done", "munge", 0)); /* it was not told to end */
 	hvd_agent_stop(w->agents, 0, WORKER, true);
@@ -894,10 +829,8 @@ static void munged_is_gone_at_the_end(void **state)
 }
 
 /* The last of the first hosts that were waited for goes: the others are a job without it. */
-static void first_host_goes_before_it_has_come(void **state)
+TEST_IN(first_host_goes_before_it_has_come, struct world *w)
 {
-	struct world *w = *state;
-
 	begin(w);
 	expect(w, 2);
 	come(w, 0);
@@ -907,45 +840,4 @@ static void first_host_goes_before_it_has_come(void **state)
 	assert_int_equal(w->gone, 0);
 }
 
-int main(void)
-{
-#define agents(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		agents(first_hosts_are_one_job),
-		agents(one_does_not_come),
-		agents(one_does_not_report),
-		agents(relays_of_those_that_report),
-		agents(hosts_without_a_network),
-		agents(nobody_is_expected),
-		agents(nobody_was_expected_at_the_end),
-		agents(one_comes_twice),
-		agents(one_comes_later),
-		agents(relays_of_hosts_that_come_and_go),
-		agents(one_registers_as_unfit),
-		agents(one_registers_as_unfit_with_a_wrong_reason),
-		agents(one_has_no_relay),
-		agents(the_relay_of_rank_0_is_open),
-		agents(one_comes_later_and_reaches_nobody),
-		agents(one_says_that_it_cannot),
-		agents(connection_is_lost),
-		agents(a_named_interface_is_missing),
-		agents(loopback_is_named),
-		agents(workers_are_started_and_end),
-		agents(a_worker_that_cannot_be_killed),
-		agents(hosts_are_checked_again),
-		agents(more_ranks_than_slots),
-		agents(a_worker_is_told_that_hosts_have_changed),
-		agents(connections_are_cut),
-		agents(signals_are_passed_on),
-		agents(generations_begin),
-		agents(one_does_not_answer),
-		agents(one_is_said_to_be_gone),
-		agents(step_daemon_goes),
-		agents(munged_is_gone_at_the_end),
-		agents(one_is_not_wanted_any_longer),
-		agents(all_are_told_to_end),
-		agents(first_host_goes_before_it_has_come),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = setup, .teardown = teardown)

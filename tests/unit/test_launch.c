@@ -23,9 +23,8 @@ static int number(const struct agent *s, size_t local_rank, const char *name)
 	return atoi(env_of(s, local_rank, name));
 }
 
-static void every_rank_gets_its_place(void **state)
+TEST_IN(every_rank_gets_its_place, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s[3];
 
 	hvd_strv_add(&l->opts.extra_env, "EXTRA=a=b c");
@@ -62,9 +61,8 @@ static void every_rank_gets_its_place(void **state)
 	assert_int_equal(l->gone, 0);
 }
 
-static void whom_each_host_is_to_probe(void **state)
+TEST_IN(whom_each_host_is_to_probe, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s[3];
 
 	launch_start(l);
@@ -87,9 +85,8 @@ static void whom_each_host_is_to_probe(void **state)
 	}
 }
 
-static void one_machine_needs_no_probe(void **state)
+TEST_IN(one_machine_needs_no_probe, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s;
 
 	launch_start(l);
@@ -117,9 +114,8 @@ static void fails(struct launch *l, enum hvd_errc code, const char *text)
 	assert_int_equal(l->started, 0);
 }
 
-static void a_host_registers_twice(void **state)
+TEST_IN(a_host_registers_twice, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *first;
 
 	launch_start(l);
@@ -130,9 +126,8 @@ static void a_host_registers_twice(void **state)
 	assert_true(agent_heard(first, "failed"));
 }
 
-static void an_agent_registers_twice(void **state)
+TEST_IN(an_agent_registers_twice, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s;
 
 	launch_start(l);
@@ -143,9 +138,8 @@ static void an_agent_registers_twice(void **state)
 	assert_string_equal(l->why.host, "node0");
 }
 
-static void sizes_that_contradict(void **state)
+TEST_IN(sizes_that_contradict, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s;
 
 	launch_start(l);
@@ -155,10 +149,8 @@ static void sizes_that_contradict(void **state)
 	fails(l, HVD_E_PROTO, "node1 knows of 4 hosts");
 }
 
-static void more_hosts_than_the_launcher_asked_for(void **state)
+TEST_IN(more_hosts_than_the_launcher_asked_for, struct launch *l)
 {
-	struct launch *l = *state;
-
 	l->opts.hosts = 2;
 	l->opts.ranks = 4;
 	launch_start(l);
@@ -166,9 +158,8 @@ static void more_hosts_than_the_launcher_asked_for(void **state)
 	fails(l, HVD_E_PROTO, "the driver knows of 2 and 4");
 }
 
-static void more_hosts_than_descriptors(void **state)
+TEST_IN(more_hosts_than_descriptors, struct launch *l)
 {
-	struct launch *l = *state;
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = l->key};
 	static const struct hvd_driver_ops ops = {.failed = launch_on_failed};
 	struct rlimit before, few;
@@ -189,9 +180,8 @@ static void more_hosts_than_descriptors(void **state)
 	setrlimit(RLIMIT_NOFILE, &before);
 }
 
-static void a_rank_on_two_hosts(void **state)
+TEST_IN(a_rank_on_two_hosts, struct launch *l)
 {
-	struct launch *l = *state;
 	json_t *other = registration(1, 2, 2, false);
 
 	launch_start(l);
@@ -202,9 +192,8 @@ static void a_rank_on_two_hosts(void **state)
 	assert_true(l->why.code != HVD_OK && l->why.msg[0]);
 }
 
-static void an_agent_that_is_lost(void **state)
+TEST_IN(an_agent_that_is_lost, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s;
 
 	launch_start(l);
@@ -216,9 +205,8 @@ static void an_agent_that_is_lost(void **state)
 	assert_string_equal(l->why.host, "node1");
 }
 
-static void what_a_host_cannot_do(void **state)
+TEST_IN(what_a_host_cannot_do, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s;
 
 	launch_start(l);
@@ -231,9 +219,8 @@ static void what_a_host_cannot_do(void **state)
 	assert_string_equal(l->why.hint, "buy some");
 }
 
-static void the_timeout_names_who_is_missing(void **state)
+TEST_IN(the_timeout_names_who_is_missing, struct launch *l)
 {
-	struct launch *l = *state;
 	char name[16];
 
 	l->opts.hosts = 5;
@@ -250,10 +237,8 @@ static void the_timeout_names_who_is_missing(void **state)
 	assert_in(l->why.hint, "--start-timeout");
 }
 
-static void the_timeout_names_who_has_not_probed(void **state)
+TEST_IN(the_timeout_names_who_has_not_probed, struct launch *l)
 {
-	struct launch *l = *state;
-
 	l->spec.deadlines.start = 0.3;
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
@@ -261,15 +246,12 @@ static void the_timeout_names_who_has_not_probed(void **state)
 	fails(l, HVD_E_TIMEOUT, "no probe report from node1");
 }
 
-static void a_timeout_from_the_first_agent(void **state)
+TEST_IN(a_timeout_from_the_first_agent, struct launch *l)
 {
-	struct launch *l = *state;
-
 	l->spec.deadlines.start = 0.05;
 	l->opts.mode = HVD_START_RANKS;
 	launch_start(l);
-	for (hvd_time end = hvd_deadline_in(0.2); hvd_left(end) > 0;)
-		event_base_loop(l->base, EVLOOP_NONBLOCK);
+	test_clock_pass(l->base, 0.2);
 	assert_int_equal(l->failed, 0); /* still in the queue */
 	agent_connect(l, registration(0, 2, 1, false));
 	fails(l, HVD_E_TIMEOUT, "no registration from");
@@ -277,10 +259,8 @@ static void a_timeout_from_the_first_agent(void **state)
 
 /* ---- interfaces ---- */
 
-static void nics_that_a_host_lacks(void **state)
+TEST_IN(nics_that_a_host_lacks, struct launch *l)
 {
-	struct launch *l = *state;
-
 	hvd_strv_add(&l->spec.interfaces, "eth0");
 	hvd_strv_add(&l->spec.interfaces, "mlx5");
 	launch_start(l);
@@ -291,9 +271,8 @@ static void nics_that_a_host_lacks(void **state)
 }
 
 /* The agents go on counting their own interfaces: eth0 is their second. */
-static void nics_that_all_have(void **state)
+TEST_IN(nics_that_all_have, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s[3];
 
 	hvd_strv_add(&l->spec.interfaces, "eth0");
@@ -311,10 +290,8 @@ static void nics_that_all_have(void **state)
 		assert_string_equal(env(s[h], "NCCL_SOCKET_IFNAME"), "=eth0");
 }
 
-static void no_network_in_common(void **state)
+TEST_IN(no_network_in_common, struct launch *l)
 {
-	struct launch *l = *state;
-
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
 		agent_connect(l, registration(h, 3, 1, false))->to = h == 2 ? HVD_REACH_SILENT : HVD_REACH_OK;
@@ -325,7 +302,7 @@ static void no_network_in_common(void **state)
 
 /* ---- agents that say odd things ---- */
 
-static void messages_that_mean_nothing(void **state)
+TEST_IN(messages_that_mean_nothing, struct launch *l)
 {
 	static const char *const texts[] = {
 		"{}",
@@ -337,7 +314,6 @@ static void messages_that_mean_nothing(void **state)
 		"{\"t\":\"lost\",\"rank\":0}",
 		"{\"t\":\"died\"}",
 	};
-	struct launch *l = *state;
 	struct agent *s;
 
 	launch_start(l);
@@ -350,9 +326,8 @@ static void messages_that_mean_nothing(void **state)
 	assert_int_equal(l->exits, 0);
 }
 
-static void a_report_that_names_what_was_not_asked_for(void **state)
+TEST_IN(a_report_that_names_what_was_not_asked_for, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s;
 
 	launch_start(l);
@@ -365,9 +340,8 @@ static void a_report_that_names_what_was_not_asked_for(void **state)
 	assert_string_equal(l->why.host, "node0");
 }
 
-static void an_agent_with_another_key(void **state)
+TEST_IN(an_agent_with_another_key, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *stranger, *s;
 
 	launch_start(l);
@@ -395,10 +369,9 @@ static void on_log(enum hvd_log_level level, const char *text, void *arg)
 	warnings->further += strstr(text, "further refused connections are not reported") != NULL;
 }
 
-static void strangers_do_not_fill_the_log(void **state)
+TEST_IN(strangers_do_not_fill_the_log, struct launch *l)
 {
 	struct warnings warnings = {0};
-	struct launch *l = *state;
 
 	l->log.sink = on_log;
 	l->log.arg = &warnings;
@@ -416,9 +389,8 @@ static void strangers_do_not_fill_the_log(void **state)
 
 /* ---- agents that start the ranks ---- */
 
-static void ranks_are_reported_and_ended(void **state)
+TEST_IN(ranks_are_reported_and_ended, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s[2];
 	json_t *ranks;
 
@@ -487,9 +459,8 @@ static void hosts_behind(const struct launch *l, const char *expected)
 	free(hosts);
 }
 
-static void the_end_of_the_last_rank_is_told(void **state)
+TEST_IN(the_end_of_the_last_rank_is_told, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s[2];
 
 	start_watched(l, s);
@@ -515,9 +486,8 @@ static void the_end_of_the_last_rank_is_told(void **state)
 	assert_int_equal(l->gone, 0);
 }
 
-static void ranks_that_the_scheduler_has_ended_are_not_reported(void **state)
+TEST_IN(ranks_that_the_scheduler_has_ended_are_not_reported, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s[2];
 
 	start_watched(l, s);
@@ -547,9 +517,8 @@ static void node1_is_lost(struct launch *l, struct agent *s)
 	until(l, l->gone);
 }
 
-static void an_agent_that_says_no_goodbye_is_lost_and_its_ranks_have_ended(void **state)
+TEST_IN(an_agent_that_says_no_goodbye_is_lost_and_its_ranks_have_ended, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s[2];
 
 	start_watched(l, s);
@@ -562,9 +531,8 @@ static void an_agent_that_says_no_goodbye_is_lost_and_its_ranks_have_ended(void 
 }
 
 /* The ranks go on, and nobody tells how they end. */
-static void an_agent_whose_watchdog_tells_of_its_end(void **state)
+TEST_IN(an_agent_whose_watchdog_tells_of_its_end, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s[2];
 
 	start_watched(l, s);
@@ -583,9 +551,8 @@ static void an_agent_whose_watchdog_tells_of_its_end(void **state)
 	assert_int_equal(l->all_ended, 1);
 }
 
-static void shims_whose_parent_has_gone(void **state)
+TEST_IN(shims_whose_parent_has_gone, struct launch *l)
 {
-	struct launch *l = *state;
 	struct agent *s[2];
 
 	start_watched(l, s);
@@ -600,14 +567,12 @@ static void shims_whose_parent_has_gone(void **state)
 /* ---- the rendezvous ---- */
 
 /* One of three ranks calls init_process_group(). */
-static void it_tells_who_has_not_come(void **state)
+TEST_IN(it_tells_who_has_not_come, struct launch *l)
 {
 	static const unsigned char hello[] = {0, 0xce, 0xf7, 0x85, 0x3c, 13, 77, 0, 0, 0};
 	static const unsigned char init[] = {4,   5,   0,   0, 0, 0, 0, 0, 0, 'i', 'n',
 					     'i', 't', '/', 1, 0, 0, 0, 0, 0, 0,   0};
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct launch *l = *state;
+	int fd;
 	struct agent *s[3];
 
 	l->spec.init_timeout = 0.2;
@@ -617,8 +582,7 @@ static void it_tells_who_has_not_come(void **state)
 	until(l, s[0]->plan && s[1]->plan && s[2]->plan);
 	assert_string_equal(env(s[1], "MASTER_ADDR"), "127.0.0.1");
 	assert_int_equal(number(s[1], 0, "MASTER_PORT"), 4002); /* its own relay's */
-	at.sin_port = htons(agent_begin_relay(l, s[1]));
-	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	fd = dial_loopback(agent_begin_relay(l, s[1]));
 	assert_int_equal(write(fd, hello, sizeof(hello)), sizeof(hello));
 	assert_int_equal(write(fd, init, sizeof(init)), sizeof(init));
 	until(l, l->failed);
@@ -628,10 +592,9 @@ static void it_tells_who_has_not_come(void **state)
 	close(fd);
 }
 
-static void a_trace_that_a_browser_can_read(void **state)
+TEST_IN(a_trace_that_a_browser_can_read, struct launch *l)
 {
 	char path[] = "/tmp/hvd-test-trace-XXXXXX";
-	struct launch *l = *state;
 	json_t *trace, *event;
 	int named = 0, phases = 0, fd = mkstemp(path);
 	size_t i;
@@ -667,10 +630,8 @@ static void a_trace_that_a_browser_can_read(void **state)
 	json_decref(trace);
 }
 
-static void a_launch_that_is_given_up(void **state)
+TEST_IN(a_launch_that_is_given_up, struct launch *l)
 {
-	struct launch *l = *state;
-
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
 		agent_connect(l, registration(h, 4, 1, false));
@@ -681,42 +642,4 @@ static void a_launch_that_is_given_up(void **state)
 	assert_int_equal(l->failed + l->started, 0);
 }
 
-#define launch(test) cmocka_unit_test_setup_teardown(test, launch_setup, launch_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		launch(every_rank_gets_its_place),
-		launch(whom_each_host_is_to_probe),
-		launch(one_machine_needs_no_probe),
-		launch(a_host_registers_twice),
-		launch(an_agent_registers_twice),
-		launch(sizes_that_contradict),
-		launch(more_hosts_than_the_launcher_asked_for),
-		launch(more_hosts_than_descriptors),
-		launch(a_rank_on_two_hosts),
-		launch(an_agent_that_is_lost),
-		launch(what_a_host_cannot_do),
-		launch(the_timeout_names_who_is_missing),
-		launch(the_timeout_names_who_has_not_probed),
-		launch(a_timeout_from_the_first_agent),
-		launch(nics_that_a_host_lacks),
-		launch(nics_that_all_have),
-		launch(no_network_in_common),
-		launch(messages_that_mean_nothing),
-		launch(a_report_that_names_what_was_not_asked_for),
-		launch(an_agent_with_another_key),
-		launch(strangers_do_not_fill_the_log),
-		launch(ranks_are_reported_and_ended),
-		launch(the_end_of_the_last_rank_is_told),
-		launch(ranks_that_the_scheduler_has_ended_are_not_reported),
-		launch(an_agent_that_says_no_goodbye_is_lost_and_its_ranks_have_ended),
-		launch(an_agent_whose_watchdog_tells_of_its_end),
-		launch(shims_whose_parent_has_gone),
-		launch(it_tells_who_has_not_come),
-		launch(a_trace_that_a_browser_can_read),
-		launch(a_launch_that_is_given_up),
-	};
-
-	return cmocka_run_group_tests_name("launch", tests, NULL, NULL);
-}
+RUN_TESTS(.setup = launch_setup, .teardown = launch_teardown)

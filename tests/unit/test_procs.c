@@ -2,17 +2,15 @@
 /* The processes that run the shims of an elastic job's hosts: what starts them is a shell here. */
 #include "launcher/run/procs.h"
 
+#include "test_clock.h"
 #include "unit.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 struct world {
 	struct event_base *base;
-	struct event *child, *watchdog;
-	bool too_long;
+	struct event *child;
 	struct hvd_launch_spec spec;
 	struct hvd_launch launch;
 	struct hvd_backend backend;
@@ -37,7 +35,6 @@ static void on_lost(uint32_t host, const struct hvd_err *why, void *arg)
 
 static void on_cut_short(uint32_t host, void *arg)
 {
-	(void)host;
 	((struct world *)arg)->cut_short++;
 }
 
@@ -48,16 +45,7 @@ static void on_none_left(void *arg)
 
 static void on_child(evutil_socket_t fd, short what, void *arg)
 {
-	(void)fd;
-	(void)what;
 	hvd_procs_reap(((struct world *)arg)->procs);
-}
-
-static void on_watchdog(evutil_socket_t fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	((struct world *)arg)->too_long = true;
 }
 
 /* The name of a host is what its process does; slots, number and so on are in its environment. */
@@ -88,15 +76,12 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	return 0;
 }
 
-static int begin(void **state)
+SETUP(begin, struct world, w)
 {
 	static const struct hvd_procs_ops ops = {.lost = on_lost, .cut_short = on_cut_short, .none_left = on_none_left};
 	static char path[] = "PATH=/usr/bin:/bin", dir[80];
 	static char *envp[] = {path, dir, NULL};
-	struct world *w = calloc(1, sizeof(*w));
-	struct timeval tv = {.tv_sec = 40};
 
-	assert_non_null(w);
 	w->fds = open_fds();
 	snprintf(w->dir, sizeof(w->dir), "/tmp/test_procs.XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
@@ -108,10 +93,6 @@ static int begin(void **state)
 	w->procs = hvd_procs_create(w->base, &w->launch, &w->backend, &w->procs_opts, &ops, w);
 	w->child = evsignal_new(w->base, SIGCHLD, on_child, w);
 	event_add(w->child, NULL);
-	w->watchdog = evtimer_new(w->base, on_watchdog, w);
-	evtimer_add(w->watchdog, &tv);
-	*state = w;
-	return 0;
 }
 
 static int end(void **state)
@@ -121,7 +102,6 @@ static int end(void **state)
 
 	hvd_procs_destroy(w->procs);
 	event_free(w->child);
-	event_free(w->watchdog);
 	event_base_free(w->base);
 	remove_tree(w->dir);
 	/* Nothing that it has started is left. */
@@ -130,11 +110,14 @@ static int end(void **state)
 	return leaked ? -1 : 0;
 }
 
-#define until(w, condition)                                                                                            \
-	while (!(condition)) {                                                                                         \
+/* Until the condition holds, which processes bring about; or what happens to them later. */
+#define until(w, condition)       until_at((w), 0.002, condition)
+#define until_later(w, condition) until_at((w), 0.05, condition)
+#define until_at(w, pass, condition)                                                                                   \
+	for (time_t begun = time(NULL); !(condition);) {                                                               \
 		usleep(2000);                                                                                          \
-		event_base_loop((w)->base, EVLOOP_NONBLOCK);                                                           \
-		assert_false((w)->too_long);                                                                           \
+		test_clock_pass((w)->base, pass);                                                                      \
+		assert_true(time(NULL) - begun < 40);                                                                  \
 	}
 
 static int start(struct world *w, uint32_t host, const char *name)
@@ -164,10 +147,8 @@ static const char *wrote(const struct world *w, const char *file)
 	return text;
 }
 
-static void each_host_has_a_process(void **state)
+TEST_IN(each_host_has_a_process, struct world *w)
 {
-	struct world *w = *state;
-
 	assert_int_equal(start(w, 0, "a"), 0);
 	assert_int_equal(start(w, 5, "b"), 0);
 	assert_int_equal(hvd_procs_running(w->procs), 2);
@@ -183,10 +164,8 @@ static void each_host_has_a_process(void **state)
 	assert_int_equal(w->lost + w->cut_short, 0);
 }
 
-static void one_ends_that_is_wanted(void **state)
+TEST_IN(one_ends_that_is_wanted, struct world *w)
 {
-	struct world *w = *state;
-
 	assert_int_equal(start(w, 3, "fails"), 0);
 	hvd_procs_registered(w->procs, 3);
 	until(w, w->none_left);
@@ -198,10 +177,8 @@ static void one_ends_that_is_wanted(void **state)
 	until(w, w->lost == 2);
 }
 
-static void one_ends_that_is_released(void **state)
+TEST_IN(one_ends_that_is_released, struct world *w)
 {
-	struct world *w = *state;
-
 	assert_int_equal(start(w, 0, "a"), 0);
 	hvd_procs_release(w->procs, 0, false);
 	hvd_procs_release(w->procs, 0, false);     /* it is not wanted already */
@@ -213,10 +190,8 @@ static void one_ends_that_is_released(void **state)
 }
 
 /* Nobody could tell the shim: the process that runs it is asked, and that is all that stays of it. */
-static void one_is_released_hard(void **state)
+TEST_IN(one_is_released_hard, struct world *w)
 {
-	struct world *w = *state;
-
 	assert_int_equal(start(w, 0, "stays"), 0);
 	until(w, *wrote(w, "0"));
 	hvd_procs_release(w->procs, 0, true);
@@ -224,23 +199,19 @@ static void one_is_released_hard(void **state)
 	assert_int_equal(w->lost, 0);
 }
 
-static void one_does_not_end(void **state)
+TEST_IN(one_does_not_end, struct world *w)
 {
-	struct world *w = *state;
-
 	assert_int_equal(start(w, 0, "stubborn"), 0);
 	until(w, *wrote(w, "0"));
 	hvd_procs_release(w->procs, 0, true);
 	until(w, *wrote(w, "0.asked"));
-	until(w, w->none_left); /* killed */
+	until_later(w, w->none_left); /* killed */
 	assert_int_equal(w->lost, 0);
 }
 
 /* At the end of the job what a killed process would have passed on is missed. */
-static void one_does_not_end_with_the_job(void **state)
+TEST_IN(one_does_not_end_with_the_job, struct world *w)
 {
-	struct world *w = *state;
-
 	assert_int_equal(start(w, 2, "stubborn"), 0);
 	until(w, *wrote(w, "2"));
 	hvd_procs_end(w->procs, 10);
@@ -248,29 +219,25 @@ static void one_does_not_end_with_the_job(void **state)
 	until(w, *wrote(w, "2.asked"));
 	assert_int_equal(w->none_left, 0);
 	hvd_procs_drop_output(w->procs); /* and does not want to wait any longer */
-	until(w, w->none_left);
+	until_later(w, w->none_left);
 	assert_int_equal(w->cut_short + w->lost, 0);
 }
 
 /* Its shim is gone, and it cannot hear of that. */
-static void one_waits_in_vain(void **state)
+TEST_IN(one_waits_in_vain, struct world *w)
 {
-	struct world *w = *state;
-
 	assert_int_equal(start(w, 2, "stubborn"), 0);
 	until(w, *wrote(w, "2"));
 	assert_false(hvd_procs_in_vain(w->procs, 2)); /* it is wanted */
 	hvd_procs_end(w->procs, 30);
 	assert_true(hvd_procs_in_vain(w->procs, 2));
 	assert_false(hvd_procs_in_vain(w->procs, 2));
-	until(w, w->none_left);
+	until_later(w, w->none_left);
 	assert_int_equal(w->cut_short + w->lost, 0);
 }
 
-static void one_cannot_be_started(void **state)
+TEST_IN(one_cannot_be_started, struct world *w)
 {
-	struct world *w = *state;
-
 	assert_int_equal(start(w, 0, "nowhere"), -1);
 	assert_string_equal(w->why, "nowhere: there is no such host");
 	assert_int_equal(hvd_procs_running(w->procs), 0);
@@ -279,10 +246,8 @@ static void one_cannot_be_started(void **state)
 	assert_int_equal(w->none_left, 0);
 }
 
-static void they_go_with_their_owner(void **state)
+TEST_IN(they_go_with_their_owner, struct world *w)
 {
-	struct world *w = *state;
-
 	assert_int_equal(start(w, 0, "stays"), 0);
 	assert_int_equal(start(w, 1, "stubborn"), 0);
 	until(w, *wrote(w, "0") && *wrote(w, "1"));
@@ -291,14 +256,4 @@ static void they_go_with_their_owner(void **state)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-int main(void)
-{
-#define procs(test) cmocka_unit_test_setup_teardown(test, begin, end)
-	const struct CMUnitTest tests[] = {
-		procs(each_host_has_a_process), procs(one_ends_that_is_wanted), procs(one_ends_that_is_released),
-		procs(one_is_released_hard),    procs(one_does_not_end),        procs(one_does_not_end_with_the_job),
-		procs(one_waits_in_vain),       procs(one_cannot_be_started),   procs(they_go_with_their_owner),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = begin, .teardown = end)

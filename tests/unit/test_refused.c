@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/refused.h"
-#include "lib/base/deadline.h"
+#include "test_clock.h"
 #include "unit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <unistd.h>
 
 #define PATIENCE 0.5
 
@@ -28,24 +27,16 @@ static void on_told(const struct hvd_addr *addr, in_port_t port, void *arg)
 	w->at = *addr;
 }
 
-static int setup(void **state)
+SETUP(setup, struct world, w)
 {
-	struct world *w = calloc(1, sizeof(*w));
-
 	w->base = event_base_new();
 	w->refused = hvd_refused_create(w->base, PATIENCE, on_told, w);
-	*state = w;
-	return 0;
 }
 
-static int teardown(void **state)
+TEARDOWN(teardown, struct world, w)
 {
-	struct world *w = *state;
-
 	hvd_refused_destroy(w->refused);
 	event_base_free(w->base);
-	free(w);
-	return 0;
 }
 
 /* A socket with a port at which it does not listen yet. */
@@ -71,18 +62,13 @@ static void attempt(struct world *w, const struct sockaddr_in *at)
 		assert_true(errno == EINPROGRESS || errno == ECONNREFUSED);
 	poll(&p, 1, 1000);
 	close(fd);
-	event_base_loop(w->base, EVLOOP_NONBLOCK);
 }
 
-/* The kernel tells of a socket a moment after it has ended. */
-static void wait_until_told(struct world *w)
+/* A hundredth of a second passes, in a part of that: the kernel tells of a socket a moment after it has ended. */
+static void tick(struct world *w)
 {
-	hvd_time until = hvd_deadline_in(1);
-
-	while (w->told == 0 && hvd_left(until) > 0) {
-		event_base_loop(w->base, EVLOOP_NONBLOCK);
-		usleep(1000);
-	}
+	usleep(500);
+	test_clock_pass(w->base, 0.01);
 }
 
 static void attempts(struct world *w, const struct sockaddr_in *at, double seconds)
@@ -91,13 +77,12 @@ static void attempts(struct world *w, const struct sockaddr_in *at, double secon
 
 	while (hvd_left(until) > 0) {
 		attempt(w, at);
-		usleep(10000);
+		tick(w);
 	}
 }
 
-static void who_tries_again_and_again_is_noticed(void **state)
+TEST_IN(who_tries_again_and_again_is_noticed, struct world *w)
 {
-	struct world *w = *state;
 	struct sockaddr_in at;
 	char text[HVD_ADDR_TEXT];
 	int fd = bound(w, &at);
@@ -114,9 +99,8 @@ static void who_tries_again_and_again_is_noticed(void **state)
 	close(fd);
 }
 
-static void a_few_attempts_are_none(void **state)
+TEST_IN(a_few_attempts_are_none, struct world *w)
 {
-	struct world *w = *state;
 	struct sockaddr_in at;
 	int fd = bound(w, &at);
 
@@ -124,21 +108,22 @@ static void a_few_attempts_are_none(void **state)
 		skip();
 	for (int i = 0; i < HVD_REFUSED_ATTEMPTS - 1; i++) {
 		attempt(w, &at);
-		usleep((useconds_t)(PATIENCE * 1e6));
+		tick(w);
+		test_clock += (hvd_time)(PATIENCE * 1e9);
 	}
 	assert_int_equal(w->told, 0);
 	/* On a busy machine the kernel may not tell of each. */
 	for (int i = 0; i < HVD_REFUSED_ATTEMPTS && w->told == 0; i++) {
 		attempt(w, &at);
-		wait_until_told(w);
+		for (int ticks = 0; ticks < 1000 && w->told == 0; ticks++)
+			tick(w);
 	}
 	assert_int_equal(w->told, 1);
 	close(fd);
 }
 
-static void who_is_accepted_is_not_refused(void **state)
+TEST_IN(who_is_accepted_is_not_refused, struct world *w)
 {
-	struct world *w = *state;
 	struct sockaddr_in at;
 	int fd = bound(w, &at), one;
 	hvd_time until = hvd_deadline_in(2 * PATIENCE);
@@ -151,20 +136,10 @@ static void who_is_accepted_is_not_refused(void **state)
 		one = accept(fd, NULL, NULL);
 		assert_true(one >= 0);
 		close(one);
-		event_base_loop(w->base, EVLOOP_NONBLOCK);
-		usleep(10000);
+		tick(w);
 	}
 	assert_int_equal(w->told, 0);
 	close(fd);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(who_tries_again_and_again_is_noticed, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_few_attempts_are_none, setup, teardown),
-		cmocka_unit_test_setup_teardown(who_is_accepted_is_not_refused, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = setup, .teardown = teardown)

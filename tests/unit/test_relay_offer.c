@@ -25,8 +25,6 @@ static void on_plan(const json_t *plan, void *arg)
 
 static void on_message(json_t *msg, void *arg)
 {
-	(void)msg;
-	(void)arg;
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -39,20 +37,12 @@ static void on_failed(const struct hvd_err *why, void *arg)
 
 static void on_bytes(const void *data, size_t len, void *arg)
 {
-	(void)data;
-	(void)len;
-	(void)arg;
 }
 
-static int setup(void **state)
+SETUP(setup, struct world, w)
 {
-	struct world *w = calloc(1, sizeof(*w));
-
-	assert_non_null(w);
-	*state = w;
 	launch_setup((void **)&w->l);
 	w->taken = -1;
-	return 0;
 }
 
 static int teardown(void **state)
@@ -89,9 +79,8 @@ static void offer(struct world *w)
 	hvd_relay_offer(w->agent, &w->l->boot, &w->info, &w->sockets);
 }
 
-static void its_ranks_meet_there(void **state)
+TEST_IN(its_ranks_meet_there, struct world *w)
 {
-	struct world *w = *state;
 	const json_t *env;
 
 	launch_start(w->l);
@@ -107,9 +96,8 @@ static void its_ranks_meet_there(void **state)
 }
 
 /* No plan is made with it, although it is the last host that is waited for. */
-static void a_range_that_is_full(void **state)
+TEST_IN(a_range_that_is_full, struct world *w)
 {
-	struct world *w = *state;
 	in_port_t port;
 
 	launch_start(w->l);
@@ -128,13 +116,4 @@ static void a_range_that_is_full(void **state)
 	assert_null(w->plan);
 }
 
-int main(void)
-{
-#define agents(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		agents(its_ranks_meet_there),
-		agents(a_range_that_is_full),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = setup, .teardown = teardown)

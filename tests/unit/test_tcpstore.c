@@ -6,10 +6,8 @@
 
 /* --- the queries --- */
 
-static void answers_every_query(void **state)
+TEST_IN(answers_every_query, struct world *w)
 {
-	struct world *w = *state;
-
 	begin(w);
 	for (int big = 0; big < 2; big++) {
 		static const char *const keys[] = {"a", "c", "missing", "q"};
@@ -96,9 +94,8 @@ static void answers_every_query(void **state)
 	assert_string_equal(said(w), "");
 }
 
-static void lists_keys(void **state)
+TEST_IN(lists_keys, struct world *w)
 {
-	struct world *w = *state;
 	int fd, seen = 0;
 
 	begin(w);
@@ -126,9 +123,8 @@ static void lists_keys(void **state)
 }
 
 /* All requests in two pieces, cut at every byte; the answers are the same. */
-static void cuts_make_no_difference(void **state)
+TEST_IN(cuts_make_no_difference, struct world *w)
 {
-	struct world *w = *state;
 	char whole[1024], split[1024];
 	size_t len = 0;
 
@@ -168,12 +164,10 @@ static void cuts_make_no_difference(void **state)
 
 /* --- waiting --- */
 
-static void waits_for_all_of_its_keys(void **state)
+TEST_IN(waits_for_all_of_its_keys, struct world *w)
 {
 	static const char *const keys[] = {"a", "b", "c", "b"};
-	struct world *w = *state;
 	int one, many, setter;
-	char *text;
 
 	begin(w);
 	setter = join(w, 700, 1);
@@ -184,12 +178,9 @@ static void waits_for_all_of_its_keys(void **state)
 	expect_nothing(w, many);
 	add_keys(&w->out, HVD_TCPSTORE_WAIT, keys, 1);
 	expect_nothing(w, one);
-	text = hvd_rv_tcpstore_waits(w->rv, 5);
-	assert_string_equal(text, "127.0.0.1 (pid 702) waits for a and 2 more\n127.0.0.1 (pid 701) waits for a");
-	free(text);
-	text = hvd_rv_tcpstore_waits(w->rv, 1);
-	assert_string_equal(text, "127.0.0.1 (pid 702) waits for a and 2 more");
-	free(text);
+	assert_text(hvd_rv_tcpstore_waits(w->rv, 5),
+		    "127.0.0.1 (pid 702) waits for a and 2 more\n127.0.0.1 (pid 701) waits for a");
+	assert_text(hvd_rv_tcpstore_waits(w->rv, 1), "127.0.0.1 (pid 702) waits for a and 2 more");
 	set(w, setter, "a", "x");
 	expect_byte(w, one, 0);
 	expect_nothing(w, many);
@@ -206,10 +197,9 @@ static void waits_for_all_of_its_keys(void **state)
 	close(setter);
 }
 
-static void every_way_to_make_a_key_wakes(void **state)
+TEST_IN(every_way_to_make_a_key_wakes, struct world *w)
 {
 	static const char *const key[] = {"k"};
-	struct world *w = *state;
 	int waiter, setter;
 
 	begin(w);
@@ -263,10 +253,9 @@ static void every_way_to_make_a_key_wakes(void **state)
 }
 
 /* A client that has given up waiting reads until the answer to CANCEL_WAIT, whatever came before it. */
-static void a_wait_can_be_cancelled(void **state)
+TEST_IN(a_wait_can_be_cancelled, struct world *w)
 {
 	static const char *const keys[] = {"a", "b"};
-	struct world *w = *state;
 	int fd, other;
 
 	begin(w);
@@ -292,9 +281,8 @@ static void a_wait_can_be_cancelled(void **state)
 	close(other);
 }
 
-static void a_lost_client_waits_no_longer(void **state)
+TEST_IN(a_lost_client_waits_no_longer, struct world *w)
 {
-	struct world *w = *state;
 	char names[40][8];
 	const char *keys[40];
 	size_t before;
@@ -323,10 +311,9 @@ static void a_lost_client_waits_no_longer(void **state)
 	close(other);
 }
 
-static void queues_wake_one(void **state)
+TEST_IN(queues_wake_one, struct world *w)
 {
 	static const char *const queue[] = {"q"}, *const both[] = {"q", "other"};
-	struct world *w = *state;
 	int first, second, third, pusher;
 
 	begin(w);
@@ -358,9 +345,8 @@ static void queues_wake_one(void **state)
 	close(pusher);
 }
 
-static void a_barrier_lets_all_go(void **state)
+TEST_IN(a_barrier_lets_all_go, struct world *w)
 {
-	struct world *w = *state;
 	int fd[3];
 
 	begin(w);
@@ -381,12 +367,11 @@ static void a_barrier_lets_all_go(void **state)
 /* --- generations --- */
 
 /* All clients see what any of them has set, but for the keys of default process groups: each begins with none. */
-static void each_group_begins_with_nothing(void **state)
+TEST_IN(each_group_begins_with_nothing, struct world *w)
 {
 	static const char address[] = "/default_pg/0//cpu//0/0";
 	static const char count[] = "/default_pg/store_based_barrier_key:0";
 	static const char *const both[] = {"/later", address};
-	struct world *w = *state;
 	int a, b, clone, own[2];
 	int64_t nth = 0;
 
@@ -432,10 +417,9 @@ static void each_group_begins_with_nothing(void **state)
 	close(own[1]);
 }
 
-static void renewing_forgets_all(void **state)
+TEST_IN(renewing_forgets_all, struct world *w)
 {
 	static const char *const key[] = {"k"};
-	struct world *w = *state;
 	int a, b;
 
 	begin(w);
@@ -457,10 +441,9 @@ static void renewing_forgets_all(void **state)
 }
 
 /* Both protocols at one port over one store, but not the same keys. */
-static void http_is_another_world(void **state)
+TEST_IN(http_is_another_world, struct world *w)
 {
 	static const char ask[] = "GET /tcpstore/address HTTP/1.1\r\n\r\n";
-	struct world *w = *state;
 	struct hvd_err err;
 	char answer[13] = "";
 	int a, http;
@@ -482,9 +465,8 @@ static void http_is_another_world(void **state)
 
 /* --- limits --- */
 
-static void tells_whom_it_cannot_serve(void **state)
+TEST_IN(tells_whom_it_cannot_serve, struct world *w)
 {
-	struct world *w = *state;
 	const char *first;
 	int fd;
 
@@ -522,9 +504,8 @@ static void tells_whom_it_cannot_serve(void **state)
 	assert_int_equal(stats(w).conns_now, 0);
 }
 
-static void needs_to_be_asked_for(void **state)
+TEST_IN(needs_to_be_asked_for, struct world *w)
 {
-	struct world *w = *state;
 	char answer[13] = "";
 	int fd;
 
@@ -544,9 +525,8 @@ static void needs_to_be_asked_for(void **state)
 }
 
 /* Who announces much and sends little takes little memory. */
-static void announced_lengths_take_no_memory(void **state)
+TEST_IN(announced_lengths_take_no_memory, struct world *w)
 {
-	struct world *w = *state;
 	int fds[50];
 	size_t before;
 
@@ -578,9 +558,8 @@ static void announced_lengths_take_no_memory(void **state)
 	assert_int_in_range(stats(w).store.bytes, before, before + (w->relayed ? 1000 : 0));
 }
 
-static void large_values_arrive_whole(void **state)
+TEST_IN(large_values_arrive_whole, struct world *w)
 {
-	struct world *w = *state;
 	const size_t n = HVD_TCPSTORE_VALUE_MAX;
 	char *value = malloc(n + 1), *back = malloc(n);
 	int fd;
@@ -617,9 +596,8 @@ static void large_values_arrive_whole(void **state)
 
 /* A client that asks and asks, and reads nothing: it is heard no longer at some point, and gets all its answers when it
  * reads. Meanwhile others are served. */
-static void who_does_not_read_is_not_heard(void **state)
+TEST_IN(who_does_not_read_is_not_heard, struct world *w)
 {
-	struct world *w = *state;
 	const size_t n = 100000, rounds = 2000;
 	char *value = malloc(n + 1), *back = malloc(n);
 	struct bytes ask = {0};
@@ -668,9 +646,8 @@ static void who_does_not_read_is_not_heard(void **state)
 }
 
 /* Neither a request nor its answer fits into the sockets, and the client reads when it has sent all. */
-static void a_long_list_is_read_to_its_end(void **state)
+TEST_IN(a_long_list_is_read_to_its_end, struct world *w)
 {
-	struct world *w = *state;
 	enum {
 		N = 60000,
 		LEN = 300
@@ -693,10 +670,9 @@ static void a_long_list_is_read_to_its_end(void **state)
 	close(fd);
 }
 
-static void closes_when_there_is_no_room(void **state)
+TEST_IN(closes_when_there_is_no_room, struct world *w)
 {
 	const char *key[] = {"k", "l"};
-	struct world *w = *state;
 	char *value = calloc(1, 70001);
 	int fd;
 
@@ -734,10 +710,9 @@ static void closes_when_there_is_no_room(void **state)
 }
 
 /* The client has gone when the first 64 KiB of answers are to be sent, which is in the middle of a QUEUE_POP. */
-static void who_goes_meanwhile_does_no_harm(void **state)
+TEST_IN(who_goes_meanwhile_does_no_harm, struct world *w)
 {
 	static const struct linger reset = {.l_onoff = 1};
-	struct world *w = *state;
 	char value[3626] = "";
 	int first, fd, other;
 
@@ -765,9 +740,8 @@ static void who_goes_meanwhile_does_no_harm(void **state)
 	close(first);
 }
 
-static void who_does_not_go_on_is_closed(void **state)
+TEST_IN(who_does_not_go_on_is_closed, struct world *w)
 {
-	struct world *w = *state;
 	int begun, idle;
 
 	begin(w);
@@ -784,9 +758,8 @@ static void who_does_not_go_on_is_closed(void **state)
 }
 
 /* Places for others are made by closing connections of HTTP only. */
-static void is_not_closed_for_others(void **state)
+TEST_IN(is_not_closed_for_others, struct world *w)
 {
-	struct world *w = *state;
 	int fd[3], late;
 
 	w->cfg.conns_max = 3;
@@ -807,9 +780,8 @@ static void is_not_closed_for_others(void **state)
 	close(fd[2]);
 }
 
-static void a_stranger_is_expelled(void **state)
+TEST_IN(a_stranger_is_expelled, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_addr nobody;
 	int fd;
 
@@ -823,9 +795,8 @@ static void a_stranger_is_expelled(void **state)
 	close(fd);
 }
 
-static void ends_with_the_server(void **state)
+TEST_IN(ends_with_the_server, struct world *w)
 {
-	struct world *w = *state;
 	int fd, waiting;
 	static const char *const key[] = {"k"};
 
@@ -839,76 +810,9 @@ static void ends_with_the_server(void **state)
 	expect_end(w, waiting);
 }
 
-/* test_tcpstore_relayed.c is this file with another value. */
+/* test_tcpstore_relayed.c is this file with another value: the same of a relay. */
 #ifndef RELAYED
-#define RELAYED 0
+#define RELAYED false
 #endif
 
-int main(void)
-{
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-/* The same of a relay. */
-#define R(f)                                                                                                           \
-	{                                                                                                              \
-		"relayed_" #f, f, setup, teardown, &(bool)                                                             \
-		{                                                                                                      \
-			true                                                                                           \
-		}                                                                                                      \
-	}
-	const struct CMUnitTest direct[] = {
-		T(answers_every_query),
-		T(lists_keys),
-		T(cuts_make_no_difference),
-		T(waits_for_all_of_its_keys),
-		T(every_way_to_make_a_key_wakes),
-		T(a_wait_can_be_cancelled),
-		T(a_lost_client_waits_no_longer),
-		T(queues_wake_one),
-		T(a_barrier_lets_all_go),
-		T(each_group_begins_with_nothing),
-		T(renewing_forgets_all),
-		T(http_is_another_world),
-		T(tells_whom_it_cannot_serve),
-		T(needs_to_be_asked_for),
-		T(announced_lengths_take_no_memory),
-		T(large_values_arrive_whole),
-		T(who_does_not_read_is_not_heard),
-		T(a_long_list_is_read_to_its_end),
-		T(closes_when_there_is_no_room),
-		T(who_goes_meanwhile_does_no_harm),
-		T(who_does_not_go_on_is_closed),
-		T(is_not_closed_for_others),
-		T(a_stranger_is_expelled),
-		T(ends_with_the_server),
-	};
-	const struct CMUnitTest relayed[] = {
-		R(answers_every_query),
-		R(lists_keys),
-		R(cuts_make_no_difference),
-		R(waits_for_all_of_its_keys),
-		R(every_way_to_make_a_key_wakes),
-		R(a_wait_can_be_cancelled),
-		R(a_lost_client_waits_no_longer),
-		R(queues_wake_one),
-		R(a_barrier_lets_all_go),
-		R(each_group_begins_with_nothing),
-		R(renewing_forgets_all),
-		R(http_is_another_world),
-		R(tells_whom_it_cannot_serve),
-		R(needs_to_be_asked_for),
-		R(announced_lengths_take_no_memory),
-		R(large_values_arrive_whole),
-		R(who_does_not_read_is_not_heard),
-		R(a_long_list_is_read_to_its_end),
-		R(closes_when_there_is_no_room),
-		R(who_goes_meanwhile_does_no_harm),
-		R(who_does_not_go_on_is_closed),
-		R(is_not_closed_for_others),
-		R(a_stranger_is_expelled),
-		R(ends_with_the_server),
-	};
-
-	if (RELAYED)
-		return cmocka_run_group_tests(relayed, NULL, NULL);
-	return cmocka_run_group_tests(direct, NULL, NULL);
-}
+RUN_TESTS(.setup = setup, .teardown = teardown, .state = &(bool){RELAYED})

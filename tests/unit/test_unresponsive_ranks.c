@@ -30,44 +30,37 @@ static void on_log(enum hvd_log_level level, const char *text, void *arg)
 
 static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 {
-	(void)rv, (void)arg, (void)err;
 	return 0;
 }
 
 static void on_came(uint32_t host, void *arg)
 {
-	(void)host, (void)arg;
 }
 
 static void on_here(uint32_t host, void *arg)
 {
-	(void)host;
 	((struct world *)arg)->here++;
 }
 
 static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
 {
-	(void)host, (void)why, (void)unfit, (void)arg;
 }
 
 static void on_left(uint32_t host, bool lost, void *arg)
 {
-	(void)host, (void)lost, (void)arg;
 }
 
 static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
 {
-	(void)cl, (void)type, (void)msg, (void)arg;
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
 {
-	(void)arg;
 	fail_msg("%s", why->msg);
 }
 
 /* Two hosts are there. */
-static int setup(void **state)
+SETUP(setup, struct world, w)
 {
 	static const struct hvd_agent_registry_ops ops = {.opened = on_opened,
 							  .registered = on_came,
@@ -76,13 +69,10 @@ static int setup(void **state)
 							  .left = on_left,
 							  .message = on_message,
 							  .failed = on_failed};
-	struct world *w = calloc(1, sizeof(*w));
 	struct hvd_identity id = {.kind = HVD_ID_KEY};
 	struct hvd_err err = {0};
 
-	assert_non_null(w);
 	launch_setup((void **)&w->l);
-	*state = w;
 	w->l->log.sink = on_log;
 	w->l->log.arg = w;
 	w->l->opts.loopback = false;
@@ -99,7 +89,6 @@ static int setup(void **state)
 	until(w->l, w->here == 2);
 	w->silent = hvd_unresponsive_ranks_create(w->agents, &w->l->log);
 	*w->said = '\0';
-	return 0;
 }
 
 static int teardown(void **state)
@@ -129,9 +118,8 @@ static json_int_t killed(const struct agent *s)
 	return json_integer_value(json_object_get(stop, "worker"));
 }
 
-static void all_are_killed_when_the_hosts_have_answered(void **state)
+TEST_IN(all_are_killed_when_the_hosts_have_answered, struct world *w)
 {
-	struct world *w = *state;
 	struct agent *s = w->l->agents;
 
 	hvd_unresponsive_ranks_end(w->silent, 0, WORKER);
@@ -146,9 +134,8 @@ static void all_are_killed_when_the_hosts_have_answered(void **state)
 	assert_in(w->said, "2 ranks");
 }
 
-static void the_next_one_is_asked_for_anew(void **state)
+TEST_IN(the_next_one_is_asked_for_anew, struct world *w)
 {
-	struct world *w = *state;
 	struct agent *s = w->l->agents;
 
 	hvd_unresponsive_ranks_end(w->silent, 0, WORKER);
@@ -166,9 +153,8 @@ static void the_next_one_is_asked_for_anew(void **state)
 	assert_int_equal(killed(&s[1]), WORKER + 1);
 }
 
-static void none_is_killed_after_the_end(void **state)
+TEST_IN(none_is_killed_after_the_end, struct world *w)
 {
-	struct world *w = *state;
 	struct agent *s = w->l->agents;
 
 	hvd_unresponsive_ranks_end(w->silent, 0, WORKER);
@@ -183,13 +169,4 @@ static void none_is_killed_after_the_end(void **state)
 	assert_string_equal(w->said, "");
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(all_are_killed_when_the_hosts_have_answered, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_next_one_is_asked_for_anew, setup, teardown),
-		cmocka_unit_test_setup_teardown(none_is_killed_after_the_end, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = setup, .teardown = teardown)

@@ -40,8 +40,6 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 	struct hvd_relay_msg msg;
 	struct hvd_err err;
 
-	(void)conn;
-	(void)arg;
 	assert_int_equal(hvd_relay_parse(data, len, true, &parent.budget, &msg, &err), 0);
 	*s = (struct seen){msg.type, msg.watch, msg.call, msg.done, msg.flag, msg.level, "", msg.op, "", "", "", ""};
 	copy(s->text, sizeof(s->text), msg.text);
@@ -56,23 +54,17 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
-	(void)conn;
-	(void)msg;
-	(void)arg;
 	fail();
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	(void)why;
-	(void)arg;
 	hvd_conn_free(conn);
 	parent.conn = NULL;
 }
 
 static void on_lost(void *arg)
 {
-	(void)arg;
 	parent.lost++;
 }
 
@@ -237,9 +229,8 @@ static void ask(struct world *w, int fd, enum hvd_tcpstore_query query, const ch
 
 /* --- reading --- */
 
-static void a_poll_costs_one_watch(void **state)
+TEST_IN(a_poll_costs_one_watch, struct world *w)
 {
-	struct world *w = *state;
 	uint32_t id;
 	int fd;
 
@@ -260,9 +251,8 @@ static void a_poll_costs_one_watch(void **state)
 	close(fd);
 }
 
-static void readers_share_one_value(void **state)
+TEST_IN(readers_share_one_value, struct world *w)
 {
-	struct world *w = *state;
 	uint32_t id;
 	int fd[8];
 
@@ -281,9 +271,8 @@ static void readers_share_one_value(void **state)
 	no_more(w);
 }
 
-static void a_key_changes(void **state)
+TEST_IN(a_key_changes, struct world *w)
 {
-	struct world *w = *state;
 	uint32_t id;
 	int fd;
 
@@ -303,10 +292,9 @@ static void a_key_changes(void **state)
 	close(fd);
 }
 
-static void lists_of_keys_are_read(void **state)
+TEST_IN(lists_of_keys_are_read, struct world *w)
 {
 	static const char *const keys[] = {"a", "b", "c"};
-	struct world *w = *state;
 	uint32_t ids[3];
 	int fd;
 
@@ -335,9 +323,8 @@ static void lists_of_keys_are_read(void **state)
 
 /* --- operations --- */
 
-static void requests_of_a_client_wait_for_its_call(void **state)
+TEST_IN(requests_of_a_client_wait_for_its_call, struct world *w)
 {
-	struct world *w = *state;
 	const struct seen *s;
 	uint32_t id;
 	int fd;
@@ -358,9 +345,8 @@ static void requests_of_a_client_wait_for_its_call(void **state)
 	close(fd);
 }
 
-static void operations_are_answered(void **state)
+TEST_IN(operations_are_answered, struct world *w)
 {
-	struct world *w = *state;
 	const struct seen *s;
 	int fd;
 
@@ -401,9 +387,8 @@ static void operations_are_answered(void **state)
 	assert_in(said(w), "longer than the store allows");
 }
 
-static void what_cannot_be_kept_is_asked_for(void **state)
+TEST_IN(what_cannot_be_kept_is_asked_for, struct world *w)
 {
-	struct world *w = *state;
 	uint32_t id;
 	int fd;
 
@@ -427,10 +412,9 @@ static void what_cannot_be_kept_is_asked_for(void **state)
 
 /* --- waiting --- */
 
-static void a_value_ends_waits(void **state)
+TEST_IN(a_value_ends_waits, struct world *w)
 {
 	static const char *const keys[] = {"a", "b"};
-	struct world *w = *state;
 	uint32_t a, b;
 	int fd[2];
 
@@ -455,9 +439,8 @@ static void a_value_ends_waits(void **state)
 	close(fd[1]);
 }
 
-static void a_wait_can_be_cancelled(void **state)
+TEST_IN(a_wait_can_be_cancelled, struct world *w)
 {
-	struct world *w = *state;
 	uint32_t id;
 	int fd;
 
@@ -475,9 +458,8 @@ static void a_wait_can_be_cancelled(void **state)
 	close(fd);
 }
 
-static void a_queue_wakes_one(void **state)
+TEST_IN(a_queue_wakes_one, struct world *w)
 {
-	struct world *w = *state;
 	uint32_t id = 0;
 	int fd[3];
 
@@ -517,9 +499,8 @@ static void a_queue_wakes_one(void **state)
 	close(fd[1]);
 }
 
-static void a_barrier_can_be_cancelled(void **state)
+TEST_IN(a_barrier_can_be_cancelled, struct world *w)
 {
-	struct world *w = *state;
 	const struct seen *s;
 	uint64_t id;
 	char *text;
@@ -552,10 +533,9 @@ static void a_barrier_can_be_cancelled(void **state)
 	close(fd);
 }
 
-static void says_what_its_clients_wait_for(void **state)
+TEST_IN(says_what_its_clients_wait_for, struct world *w)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_ASK_WAITS, .level = 10};
-	struct world *w = *state;
 	int fd;
 
 	begin_relay(w);
@@ -572,9 +552,8 @@ static void says_what_its_clients_wait_for(void **state)
 
 /* --- generations --- */
 
-static void connections_say_where_they_belong_to(void **state)
+TEST_IN(connections_say_where_they_belong_to, struct world *w)
 {
-	struct world *w = *state;
 	uint32_t first, second, place;
 	const struct seen *s;
 	int fd, other, tool;
@@ -608,10 +587,9 @@ static void connections_say_where_they_belong_to(void **state)
 	no_more(w);
 }
 
-static void renewing_forgets_all(void **state)
+TEST_IN(renewing_forgets_all, struct world *w)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_RENEW};
-	struct world *w = *state;
 	uint32_t id;
 	int fd;
 
@@ -636,9 +614,8 @@ static void renewing_forgets_all(void **state)
 
 /* --- the parent --- */
 
-static void another_parent_gets_what_is_not_answered(void **state)
+TEST_IN(another_parent_gets_what_is_not_answered, struct world *w)
 {
-	struct world *w = *state;
 	uint32_t read, awaited;
 	const struct seen *s;
 	uint64_t id;
@@ -689,10 +666,9 @@ static void another_parent_gets_what_is_not_answered(void **state)
 		close(fd[i]);
 }
 
-static void rubbish_ends_the_connection(void **state)
+TEST_IN(rubbish_ends_the_connection, struct world *w)
 {
 	static const char *const rubbish[] = {"", "x", "\x20\x00\x00", "\x01\x01"};
-	struct world *w = *state;
 
 	begin_relay(w);
 	for (size_t i = 0; i < sizeof(rubbish) / sizeof(rubbish[0]); i++) {
@@ -711,9 +687,8 @@ static void rubbish_ends_the_connection(void **state)
 	assert_in(said(w), "not a rendezvous message");
 }
 
-static void a_silent_parent_is_lost(void **state)
+TEST_IN(a_silent_parent_is_lost, struct world *w)
 {
-	struct world *w = *state;
 	int fd;
 
 	w->cfg.parent_wait = 0.1;
@@ -734,10 +709,9 @@ static void a_silent_parent_is_lost(void **state)
 	close(fd);
 }
 
-static void without_a_parent_clients_are_closed(void **state)
+TEST_IN(without_a_parent_clients_are_closed, struct world *w)
 {
 	static const char *const key[] = {"k"};
-	struct world *w = *state;
 	uint32_t id;
 	int fd[3];
 
@@ -761,9 +735,8 @@ static void without_a_parent_clients_are_closed(void **state)
 
 /* --- memory --- */
 
-static void the_oldest_keys_are_forgotten(void **state)
+TEST_IN(the_oldest_keys_are_forgotten, struct world *w)
 {
-	struct world *w = *state;
 	uint32_t awaited, id[8];
 	int fd, waits;
 
@@ -793,9 +766,8 @@ static void the_oldest_keys_are_forgotten(void **state)
 	close(waits);
 }
 
-static void what_cannot_be_known_is_not_told(void **state)
+TEST_IN(what_cannot_be_known_is_not_told, struct world *w)
 {
-	struct world *w = *state;
 	char name[8000];
 	int fd[2];
 
@@ -811,10 +783,9 @@ static void what_cannot_be_known_is_not_told(void **state)
 	close(fd[1]);
 }
 
-static void what_has_no_room_is_asked_for(void **state)
+TEST_IN(what_has_no_room_is_asked_for, struct world *w)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_VALUE};
-	struct world *w = *state;
 	static char large[200000];
 	int fd;
 
@@ -863,9 +834,8 @@ static void expect_http(struct world *w, int fd, const char *head, const char *t
 	close(fd);
 }
 
-static void http_is_relayed(void **state)
+TEST_IN(http_is_relayed, struct world *w)
 {
-	struct world *w = *state;
 	const struct seen *s;
 	uint32_t id;
 	int fd[3];
@@ -900,9 +870,8 @@ static void http_is_relayed(void **state)
 	no_more(w);
 }
 
-static void a_hook_is_asked_through_the_relay(void **state)
+TEST_IN(a_hook_is_asked_through_the_relay, struct world *w)
 {
-	struct world *w = *state;
 	const struct seen *s;
 	int fd[2];
 
@@ -946,7 +915,6 @@ static void on_bytes_below(struct hvd_conn *conn, const void *data, size_t len, 
 	struct below *b = arg;
 	struct hvd_relay_msg msg;
 
-	(void)conn;
 	assert_int_equal(hvd_relay_parse(data, len, false, &parent.budget, &msg, NULL), 0);
 	b->heard = msg.type;
 	b->present = msg.flag;
@@ -967,8 +935,6 @@ static void hears_below(struct world *w, const struct below *b, enum hvd_relay_t
 
 static void closed_below(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	(void)conn;
-	(void)why;
 	((struct below *)arg)->closed = true;
 }
 
@@ -992,9 +958,8 @@ static struct hvd_conn *begin_below(struct world *w, struct below *below)
 }
 
 /* An inner relay is told to ask for a key each time, and is told its value later: those below it hear of both. */
-static void those_below_hear_of_a_value_that_comes_late(void **state)
+TEST_IN(those_below_hear_of_a_value_that_comes_late, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_WATCH, .watch = 1};
 	struct below below;
 	struct hvd_conn *child = begin_below(w, &below);
@@ -1017,9 +982,8 @@ static void those_below_hear_of_a_value_that_comes_late(void **state)
 }
 
 /* An inner relay has no room to know a key for which somebody waits below: nobody would end the wait. */
-static void those_below_do_not_wait_for_what_cannot_be_known(void **state)
+TEST_IN(those_below_do_not_wait_for_what_cannot_be_known, struct world *w)
 {
-	struct world *w = *state;
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_WATCH, .watch = 1};
 	static char name[7500];
 	struct below below;
@@ -1043,36 +1007,4 @@ static void those_below_do_not_wait_for_what_cannot_be_known(void **state)
 	hvd_conn_free(child);
 }
 
-int main(void)
-{
-#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		T(a_poll_costs_one_watch),
-		T(readers_share_one_value),
-		T(a_key_changes),
-		T(lists_of_keys_are_read),
-		T(requests_of_a_client_wait_for_its_call),
-		T(operations_are_answered),
-		T(what_cannot_be_kept_is_asked_for),
-		T(a_value_ends_waits),
-		T(a_wait_can_be_cancelled),
-		T(a_queue_wakes_one),
-		T(a_barrier_can_be_cancelled),
-		T(says_what_its_clients_wait_for),
-		T(connections_say_where_they_belong_to),
-		T(renewing_forgets_all),
-		T(another_parent_gets_what_is_not_answered),
-		T(rubbish_ends_the_connection),
-		T(a_silent_parent_is_lost),
-		T(without_a_parent_clients_are_closed),
-		T(the_oldest_keys_are_forgotten),
-		T(what_cannot_be_known_is_not_told),
-		T(what_has_no_room_is_asked_for),
-		T(http_is_relayed),
-		T(a_hook_is_asked_through_the_relay),
-		T(those_below_hear_of_a_value_that_comes_late),
-		T(those_below_do_not_wait_for_what_cannot_be_known),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(.setup = set_up, .teardown = tear_down)
