@@ -90,25 +90,9 @@ dry=(--launcher=ssh --dry-run --json)
 	[[ $stderr == *"LSF names no host of job 71"* ]]
 }
 
-@test "a thousand hosts can be listed" {
-	local list='' i
-	for ((i = 0; i < 1000; i++)); do list+="node$i 4 "; done
-	in_job "LSB_MCPU_HOSTS=$list" -- "${dry[@]}" true >/dev/null
-	[ "$status" -eq 0 ]
-	[ "$(hosts | wc -w)" -eq 1000 ]
-	[[ $(hosts) == "node0:4 node1:4 "*" node999:4" ]]
-}
-
 @test "LSB_JOBID that was left behind does not make a job" {
-	run env LSB_JOBID=71 hvdrun -np 2 --dry-run true
-	[ "$status" -eq 0 ]
+	run -0 env LSB_JOBID=71 hvdrun -np 2 --dry-run true
 	[[ $output == *"backend: fork"* ]]
-}
-
-@test "a task of jsrun starts nothing" {
-	in_job "LSB_MCPU_HOSTS=a 2" JSM_NAMESPACE_RANK=1 -- "${dry[@]}" true
-	[ "$status" -eq 2 ]
-	[[ $stderr == *"this is a task of jsrun already"* ]]
 }
 
 @test "ranks of the job's first host start without any launcher, one for each GPU" {

@@ -26,8 +26,6 @@ struct place {
 	char said[512]; /* by the root's log */
 	char joined[256];
 	struct relay relays[3];
-	struct hvd_rv_request *taken;
-	unsigned gone, met;
 };
 
 static struct hvd_slice S(const char *s) {
@@ -54,7 +52,6 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 	struct relay *r = arg;
 	struct hvd_relay_msg msg;
 
-	(void)conn;
 	assert_int_equal(hvd_relay_parse(data, len, false, &r->budget, &msg, NULL), 0);
 	switch (msg.type) {
 	case HVD_RELAY_VALUE:
@@ -89,7 +86,6 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 {
 	struct relay *r = arg;
 
-	(void)why;
 	hvd_conn_free(conn);
 	r->conn = NULL;
 	hvd_xappendf(&r->heard, "closed; ");
@@ -237,7 +233,6 @@ static void sink(enum hvd_log_level level, const char *text, void *arg)
 	struct place *p = arg;
 	size_t at = strlen(p->said);
 
-	(void)level;
 	snprintf(p->said + at, sizeof(p->said) - at, "%s\n", text);
 }
 
@@ -271,22 +266,16 @@ static int open_place(void **state)
 	return p->rv ? 0 : -1;
 }
 
-static int close_place(void **state)
+TEARDOWN(close_place, struct place, p)
 {
-	struct place *p = *state;
-
 	for (int i = 0; i < 3; i++) {
 		hvd_conn_free(p->relays[i].conn);
 		free(p->relays[i].heard);
 	}
 	turn(p);
 	hvd_rv_destroy(p->rv);
-	if (p->taken)
-		hvd_rv_answer(p->taken, 200, "late", 4);
 	event_base_free(p->base);
 	event_base_free(p->slow);
-	free(p);
-	return 0;
 }
 
 static size_t stored(struct place *p)
@@ -299,9 +288,8 @@ static size_t stored(struct place *p)
 
 /* --- tests --- */
 
-static void watches_are_told_of_each_change(void **state)
+TEST_IN(watches_are_told_of_each_change, struct place *p)
 {
-	struct place *p = *state;
 	struct relay *a = relay(p, 1), *b = relay(p, 2);
 
 	watch_http(a, 1, "global", "rank_0");
@@ -323,9 +311,8 @@ static void watches_are_told_of_each_change(void **state)
 	hears_nothing(p, a);
 }
 
-static void counters_are_asked_for(void **state)
+TEST_IN(counters_are_asked_for, struct place *p)
 {
-	struct place *p = *state;
 	struct relay *a = relay(p, 1), *b = relay(p, 2);
 
 	arrive(p, a);
@@ -355,11 +342,10 @@ static void counters_are_asked_for(void **state)
 	hears(p, a, "answer 1:4 done 0; answer 1:5 no number 0; ");
 }
 
-static void calls_are_carried_out_once(void **state)
+TEST_IN(calls_are_carried_out_once, struct place *p)
 {
 	const struct hvd_store_op add = {.kind = HVD_OP_ADD, .key = S("n"), .number = 1, .place = 1},
 				  get = {.kind = HVD_OP_GET, .key = S("n"), .place = 1};
-	struct place *p = *state;
 	struct relay *a = relay(p, 1);
 
 	arrive(p, a);
@@ -385,9 +371,8 @@ static void calls_are_carried_out_once(void **state)
 	hears(p, a, "answer 1:1000 no scope 0; ");
 }
 
-static void a_push_wakes_one(void **state)
+TEST_IN(a_push_wakes_one, struct place *p)
 {
-	struct place *p = *state;
 	struct relay *a = relay(p, 1), *b = relay(p, 2);
 
 	arrive(p, a);
@@ -417,9 +402,8 @@ static void a_push_wakes_one(void **state)
 	hears(p, a, "wake 1 one; ");
 }
 
-static void barriers(void **state)
+TEST_IN(barriers, struct place *p)
 {
-	struct place *p = *state;
 	struct relay *a = relay(p, 1), *b = relay(p, 2);
 
 	arrive(p, a);
@@ -441,9 +425,8 @@ static void barriers(void **state)
 }
 
 /* A number is no right to it: only the connection behind which that relay is speaks for it. */
-static void a_call_is_cancelled_by_its_own_relay_only(void **state)
+TEST_IN(a_call_is_cancelled_by_its_own_relay_only, struct place *p)
 {
-	struct place *p = *state;
 	struct relay *a = relay(p, 1), *b = relay(p, 2);
 
 	arrive(p, a);
@@ -457,82 +440,9 @@ static void a_call_is_cancelled_by_its_own_relay_only(void **state)
 	hears(p, a, "answer 1:2 done 0; ");
 }
 
-static enum hvd_rv_took on_get(void *arg, struct hvd_slice key, struct hvd_rv_request *req)
-{
-	struct place *p = arg;
-
-	if (key.n == 4) /* "late" */
-		p->taken = req;
-	else
-		hvd_rv_answer(req, 200, "now", 3);
-	return HVD_RV_TAKEN;
-}
-
-static void on_gone(void *arg, struct hvd_rv_request *req)
-{
-	struct place *p = arg;
-
-	p->gone++;
-	p->taken = NULL;
-	hvd_rv_answer(req, 503, NULL, 0);
-}
-
-static int on_put(void *arg, struct hvd_slice key, const void *data, size_t len)
-{
-	(void)arg;
-	(void)key;
-	(void)data;
-	return len > 2 ? 400 : 0;
-}
-
-static void on_met(void *arg)
-{
-	((struct place *)arg)->met++;
-}
-
-static void hooks_answer_relays(void **state)
-{
-	static const struct hvd_rv_hook hook = {.get = on_get, .put = on_put, .met = on_met, .gone = on_gone};
-	struct hvd_store_op get = {.kind = HVD_OP_HTTP_GET, .scope.name = S("hooked"), .key = S("k")},
-			    put = {.kind = HVD_OP_HTTP_PUT, .scope.name = S("hooked"), .key = S("k")},
-			    del = {.kind = HVD_OP_HTTP_DELETE, .scope.name = S("hooked"), .key = S("k")};
-	struct place *p = *state;
-	struct relay *a = relay(p, 1);
-
-	hvd_rv_hook(p->rv, "hooked", &hook, p);
-	hvd_rv_scope_size(p->rv, "hooked", 1, NULL);
-	watch_http(a, 1, "hooked", "k");
-	hears(p, a, "ask 1 there; ");
-	call(a, &get, NULL);
-	hears(p, a, "answer 1:1 done 200 now; ");
-	call(a, &put, "long");
-	hears(p, a, "answer 1:2 done 400; ");
-	call(a, &put, "v");
-	hears(p, a, "answer 1:3 done 200; ");
-	get.number = 1; /* HEAD */
-	call(a, &get, NULL);
-	hears(p, a, "answer 1:4 done 200 v; ");
-	get.number = 0;
-	get.key = S("late");
-	call(a, &get, NULL);
-	hears_nothing(p, a);
-	assert_non_null(p->taken);
-	hvd_rv_answer(p->taken, 200, "at last", 7);
-	p->taken = NULL;
-	hears(p, a, "answer 1:5 done 200 at last; ");
-	call(a, &get, NULL);
-	send_msg(a, &(struct hvd_relay_msg){.type = HVD_RELAY_CANCEL, .relay_id = 1, .call = 6});
-	hears(p, a, "answer 1:6 cancelled 0; ");
-	assert_int_equal(p->gone, 1);
-	call(a, &del, NULL);
-	hears(p, a, "answer 1:7 done 200; ");
-	assert_int_equal(p->met, 1);
-}
-
 /* What waits for a relay that does not read is a list of keys, without their values; it gets the last ones. */
-static void who_does_not_read_costs_little(void **state)
+TEST_IN(who_does_not_read_costs_little, struct place *p)
 {
-	struct place *p = *state;
 	struct relay *slow = relay_on(p, 1, true), *quick = relay(p, 2);
 	char *value = hvd_xcalloc(1, LONG_VALUE);
 	unsigned random = 1, n = 0;
@@ -566,9 +476,8 @@ static void who_does_not_read_costs_little(void **state)
 	free(value);
 }
 
-static void a_relay_that_is_gone_has_left(void **state)
+TEST_IN(a_relay_that_is_gone_has_left, struct place *p)
 {
-	struct place *p = *state;
 	struct relay *a = relay(p, 1), *b = relay(p, 2);
 
 	arrive(p, a);
@@ -591,9 +500,8 @@ static void a_relay_that_is_gone_has_left(void **state)
 }
 
 /* Relays further below, whose calls another one passes on. */
-static void relays_below_relays(void **state)
+TEST_IN(relays_below_relays, struct place *p)
 {
-	struct place *p = *state;
 	struct relay *a = relay(p, 1), *b = relay(p, 2);
 
 	arrive(p, a);
@@ -621,9 +529,8 @@ static void relays_below_relays(void **state)
 	assert_in(p->said, "unregistered relay");
 }
 
-static void renewing_ends_all_of_the_tcpstore(void **state)
+TEST_IN(renewing_ends_all_of_the_tcpstore, struct place *p)
 {
-	struct place *p = *state;
 	struct relay *a = relay(p, 1);
 
 	arrive(p, a);
@@ -651,10 +558,9 @@ static void renewing_ends_all_of_the_tcpstore(void **state)
 	hears(p, a, "answer 1:4 done 0; value 3 new; answer 1:5 done 0; ");
 }
 
-static void only_admitted_relays_stay(void **state)
+TEST_IN(only_admitted_relays_stay, struct place *p)
 {
 	static const uint32_t only[] = {2};
-	struct place *p = *state;
 	struct relay *a = relay(p, 1), *b = relay(p, 2), *c;
 
 	arrive(p, a);
@@ -673,10 +579,9 @@ static void only_admitted_relays_stay(void **state)
 	hears(p, a, "answer 1:1 done 0; ");
 }
 
-static void rubbish_ends_the_connection(void **state)
+TEST_IN(rubbish_ends_the_connection, struct place *p)
 {
 	static const struct hvd_piece rubbish = {"\xff\xff", 2};
-	struct place *p = *state;
 	struct relay *a = relay(p, 1), *b = &p->relays[1], *c = relay(p, 3);
 
 	hvd_conn_send_bytes(a->conn, &rubbish, 1);
@@ -708,10 +613,9 @@ static void on_waits(char *text, void *arg)
 	w->n++;
 }
 
-static void asks_what_clients_wait_for(void **state)
+TEST_IN(asks_what_clients_wait_for, struct place *p)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_WAITS};
-	struct place *p = *state;
 	struct relay *a = relay(p, 1), *b = relay(p, 2);
 	struct waits w = {0};
 	hvd_time begun;
@@ -747,28 +651,13 @@ static void asks_what_clients_wait_for(void **state)
 	turn(p);
 	assert_int_equal(w.n, 3);
 	assert_null(w.text);
+	/* Nor is one waited for that goes. */
+	hvd_rv_tcpstore_ask_waits(p->rv, 5, on_waits, &w);
+	send_msg(b, &msg);
+	hvd_conn_free(a->conn);
+	a->conn = NULL;
+	turn(p);
+	assert_int_equal(w.n, 4);
 }
 
-#define place(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		place(watches_are_told_of_each_change),
-		place(counters_are_asked_for),
-		place(calls_are_carried_out_once),
-		place(a_push_wakes_one),
-		place(barriers),
-		place(a_call_is_cancelled_by_its_own_relay_only),
-		place(hooks_answer_relays),
-		place(who_does_not_read_costs_little),
-		place(a_relay_that_is_gone_has_left),
-		place(relays_below_relays),
-		place(renewing_ends_all_of_the_tcpstore),
-		place(only_admitted_relays_stay),
-		place(rubbish_ends_the_connection),
-		place(asks_what_clients_wait_for),
-	};
-
-	return cmocka_run_group_tests_name("a parent of relays", tests, NULL, NULL);
-}
+RUN_TESTS(.no_sigpipe = true, .setup = open_place, .teardown = close_place)

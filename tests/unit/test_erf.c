@@ -2,8 +2,6 @@
 #include "lsf/erf.h"
 #include "unit.h"
 
-#include <stdbool.h>
-
 /* "h1", "h2", … with so many ranks each. */
 static struct hvd_alloc with_ranks(const int *ranks, int n)
 {
@@ -100,12 +98,11 @@ static void check_rules(const char *text, const struct hvd_alloc *a, const struc
 	assert_string_equal(at, "");
 }
 
-static void files_keep_the_rules(void **state)
+TEST(files_keep_the_rules)
 {
 	static const int smt[] = {1, 2, 4};
 	uint32_t seed = 5;
 
-	(void)state;
 	for (int round = 0; round < 3000; round++) {
 		struct hvd_erf_host hosts[4] = {{0}};
 		int ranks[4], n = (int)(dice(&seed) % 4) + 1;
@@ -130,26 +127,12 @@ static void files_keep_the_rules(void **state)
 
 /* ---- golden files ---- */
 
-static void one_gpu_smt1(void **state)
-{
-	static const struct hvd_erf_host hosts[] = {{.cores = 8, .threads = 1, .sockets = 1, .gpus = 1},
-						    {.cores = 8, .threads = 1, .sockets = 1, .gpus = 1}};
-
-	(void)state;
-	expect(hosts, (const int[]){1, 1}, 2,
-	       "overlapping_rs: allow\n"
-	       "cpu_index_using: logical\n"
-	       "rank: 0: { hostname: h1; cpu: {0-7} ; gpu: * ; mem: * }\n"
-	       "rank: 1: { hostname: h2; cpu: {0-7} ; gpu: * ; mem: * }\n");
-}
-
-static void two_gpus_smt2_on_uneven_hosts(void **state)
+TEST(two_gpus_smt2_on_uneven_hosts)
 {
 	static const struct hvd_erf_host hosts[] = {{.cores = 20, .threads = 2, .sockets = 2, .gpus = 2},
 						    {.cores = 7, .threads = 2, .sockets = 1, .gpus = 2},
 						    {.cores = 1, .threads = 2, .sockets = 1, .gpus = 0}};
 
-	(void)state;
 	expect(hosts, (const int[]){2, 2, 2}, 3,
 	       "overlapping_rs: allow\n"
 	       "cpu_index_using: logical\n"
@@ -162,11 +145,10 @@ static void two_gpus_smt2_on_uneven_hosts(void **state)
 }
 
 /* Two sockets of 22 cores, one of each kept for the system. */
-static void six_gpus_smt4_and_isolated_cores(void **state)
+TEST(six_gpus_smt4_and_isolated_cores)
 {
 	static const struct hvd_erf_host hosts[] = {{.cores = 44 - 2, .threads = 4, .sockets = 2, .gpus = 6}};
 
-	(void)state;
 	expect(hosts, (const int[]){6}, 1,
 	       "overlapping_rs: allow\n"
 	       "cpu_index_using: logical\n"
@@ -186,11 +168,10 @@ static void six_gpus_smt4_and_isolated_cores(void **state)
 	       "rank: 3: { hostname: h1; cpu: {128-167} ; gpu: * ; mem: * }\n");
 }
 
-static void gpus_that_nobody_knows_of_may_be_missing(void **state)
+TEST(gpus_that_nobody_knows_of_may_be_missing)
 {
 	static const struct hvd_erf_host hosts[] = {{.cores = 2, .threads = 1, .gpus = -1}};
 
-	(void)state;
 	expect(hosts, (const int[]){1}, 1,
 	       "overlapping_rs: allow\n"
 	       "cpu_index_using: logical\n"
@@ -199,14 +180,13 @@ static void gpus_that_nobody_knows_of_may_be_missing(void **state)
 }
 
 /* Three tasks for two ranks: the first has two of them. Cores need not be known. */
-static void what_lsf_has_bound_is_kept(void **state)
+TEST(what_lsf_has_bound_is_kept)
 {
 	struct hvd_strv one = {0}, three = {0};
 	struct hvd_erf_host hosts[] = {{.cores = -1, .threads = 0, .gpus = 1, .cpus = &one},
 				       {.cores = -1, .threads = 0, .gpus = 1, .cpus = &three}};
 	struct hvd_alloc a = with_ranks((const int[]){2, 1}, 2);
 
-	(void)state;
 	hvd_strv_add(&one, "0,8");
 	hvd_strv_add(&three, "0,1");
 	hvd_strv_add(&three, "2,3");
@@ -223,7 +203,7 @@ static void what_lsf_has_bound_is_kept(void **state)
 	hvd_strv_free(&three);
 }
 
-static void hosts_that_are_too_small_are_named(void **state)
+TEST(hosts_that_are_too_small_are_named)
 {
 	static const struct hvd_erf_host hosts[] = {{.cores = 4, .threads = 2, .gpus = 0},
 						    {.cores = 2, .threads = 2, .gpus = 0}};
@@ -232,7 +212,6 @@ static void hosts_that_are_too_small_are_named(void **state)
 	struct hvd_alloc a = with_ranks((const int[]){5, 5}, 2), b = with_ranks((const int[]){1}, 1);
 	struct hvd_err err = {0};
 
-	(void)state;
 	assert_null(hvd_erf_format(&a, hosts, &err));
 	assert_int_equal(err.code, HVD_E_USAGE);
 	assert_string_equal(err.host, "h2");
@@ -244,17 +223,4 @@ static void hosts_that_are_too_small_are_named(void **state)
 	hvd_alloc_clear(&b);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(files_keep_the_rules),
-		cmocka_unit_test(one_gpu_smt1),
-		cmocka_unit_test(two_gpus_smt2_on_uneven_hosts),
-		cmocka_unit_test(six_gpus_smt4_and_isolated_cores),
-		cmocka_unit_test(gpus_that_nobody_knows_of_may_be_missing),
-		cmocka_unit_test(what_lsf_has_bound_is_kept),
-		cmocka_unit_test(hosts_that_are_too_small_are_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()

@@ -323,63 +323,12 @@ TEST_IN(lists_of_keys_are_read, struct world *w)
 
 /* --- operations --- */
 
-TEST_IN(requests_of_a_client_wait_for_its_call, struct world *w)
+TEST_IN(a_refused_operation_ends_the_connection, struct world *w)
 {
-	const struct seen *s;
-	uint32_t id;
 	int fd;
 
 	begin_relay(w);
 	fd = arrive(w, 700, 3);
-	add_pair(&w->out, HVD_TCPSTORE_SET, "k", "new");
-	add_key(&w->out, HVD_TCPSTORE_GET, "k");
-	say(w, fd);
-	s = next_call(w, HVD_OP_SET);
-	assert_string_equal(s->key, "k");
-	assert_string_equal(s->value, "new");
-	no_more(w);
-	answer(s, HVD_OP_DONE, 0, NULL);
-	id = next_watch(w, "k", false);
-	tell_value(id, "new");
-	expect_text(w, fd, "new");
-	close(fd);
-}
-
-TEST_IN(operations_are_answered, struct world *w)
-{
-	const struct seen *s;
-	int fd;
-
-	begin_relay(w);
-	fd = arrive(w, 700, 3);
-	add_pair(&w->out, HVD_TCPSTORE_COMPARE_SET, "k", "old");
-	add_string(&w->out, "new");
-	say(w, fd);
-	s = next_call(w, HVD_OP_COMPARE_SET);
-	assert_string_equal(s->expected, "old");
-	assert_string_equal(s->value, "new");
-	answer(s, HVD_OP_DONE, 0, "other");
-	expect_text(w, fd, "other");
-	add_count(&w->out, HVD_TCPSTORE_ADD, "n", -4);
-	say(w, fd);
-	s = next_call(w, HVD_OP_ADD);
-	assert_int_equal(s->op.number, -4);
-	answer(s, HVD_OP_DONE, -9, NULL);
-	expect_number(w, fd, -9);
-	ask(w, fd, HVD_TCPSTORE_DELETE_KEY, "k");
-	answer(next_call(w, HVD_OP_DELETE), HVD_OP_DONE, 1, NULL);
-	expect_number(w, fd, 1);
-	ask(w, fd, HVD_TCPSTORE_QUEUE_POP, "q");
-	answer(next_call(w, HVD_OP_QUEUE_POP), HVD_OP_DONE, 2, "front");
-	expect_number(w, fd, 2);
-	expect_text(w, fd, "front");
-	ask(w, fd, HVD_TCPSTORE_QUEUE_POP, "q");
-	answer(next_call(w, HVD_OP_QUEUE_POP), HVD_OP_DONE, 0, NULL);
-	expect_number(w, fd, 0);
-	add_query(&w->out, HVD_TCPSTORE_GETNUMKEYS);
-	say(w, fd);
-	answer(next_call(w, HVD_OP_NUM_KEYS), HVD_OP_DONE, 77, NULL);
-	expect_number(w, fd, 77);
 	add_pair(&w->out, HVD_TCPSTORE_APPEND, "k", "x");
 	say(w, fd);
 	answer(next_call(w, HVD_OP_APPEND), HVD_OP_TOO_LONG, 0, NULL);
@@ -411,52 +360,6 @@ TEST_IN(what_cannot_be_kept_is_asked_for, struct world *w)
 }
 
 /* --- waiting --- */
-
-TEST_IN(a_value_ends_waits, struct world *w)
-{
-	static const char *const keys[] = {"a", "b"};
-	uint32_t a, b;
-	int fd[2];
-
-	begin_relay(w);
-	for (uint32_t i = 0; i < 2; i++)
-		fd[i] = arrive(w, 700 + i, 3);
-	ask(w, fd[0], HVD_TCPSTORE_WAIT, "a");
-	a = next_watch(w, "a", true);
-	tell(HVD_RELAY_ABSENT, a, false);
-	add_keys(&w->out, HVD_TCPSTORE_WAIT, keys, 2);
-	say(w, fd[1]);
-	b = next_watch(w, "b", true);
-	tell(HVD_RELAY_ABSENT, b, false);
-	expect_nothing(w, fd[0]);
-	tell_value(a, "x");
-	expect_byte(w, fd[0], 0);
-	expect_nothing(w, fd[1]);
-	tell_value(b, "x");
-	expect_byte(w, fd[1], 0);
-	no_more(w);
-	close(fd[0]);
-	close(fd[1]);
-}
-
-TEST_IN(a_wait_can_be_cancelled, struct world *w)
-{
-	uint32_t id;
-	int fd;
-
-	begin_relay(w);
-	fd = arrive(w, 700, 3);
-	ask(w, fd, HVD_TCPSTORE_WAIT, "a");
-	id = next_watch(w, "a", true);
-	tell(HVD_RELAY_ABSENT, id, false);
-	expect_nothing(w, fd);
-	add_query(&w->out, HVD_TCPSTORE_CANCEL_WAIT);
-	expect_byte(w, fd, 1);
-	tell_value(id, "x");
-	expect_nothing(w, fd);
-	get(w, fd, "a", "x");
-	close(fd);
-}
 
 TEST_IN(a_queue_wakes_one, struct world *w)
 {
@@ -503,7 +406,6 @@ TEST_IN(a_barrier_can_be_cancelled, struct world *w)
 {
 	const struct seen *s;
 	uint64_t id;
-	char *text;
 	int fd;
 
 	begin_relay(w);
@@ -514,9 +416,7 @@ TEST_IN(a_barrier_can_be_cancelled, struct world *w)
 	assert_int_equal(s->op.number, 2);
 	id = s->call;
 	answer(next_call(w, HVD_OP_QUEUE_LEN), HVD_OP_DONE, 0, NULL);
-	text = hvd_rv_tcpstore_waits(w->rv, 5);
-	assert_string_equal(text, "10.0.0.7 (pid 700) waits for b");
-	free(text);
+	assert_text(hvd_rv_tcpstore_waits(w->rv, 5), "10.0.0.7 (pid 700) waits for b");
 	add_query(&w->out, HVD_TCPSTORE_CANCEL_WAIT);
 	expect_byte(w, fd, 1);
 	s = next(w, HVD_RELAY_CANCEL);
@@ -832,42 +732,6 @@ static void expect_http(struct world *w, int fd, const char *head, const char *t
 	assert_true(strlen(text) >= strlen(tail));
 	assert_string_equal(text + strlen(text) - strlen(tail), tail);
 	close(fd);
-}
-
-TEST_IN(http_is_relayed, struct world *w)
-{
-	const struct seen *s;
-	uint32_t id;
-	int fd[3];
-
-	w->cfg.get_wait = 0.2;
-	begin_relay(w);
-	fd[0] = http(w, "PUT", "/s/k", "body");
-	s = next_call(w, HVD_OP_HTTP_PUT);
-	assert_string_equal(s->scope, "s");
-	assert_string_equal(s->value, "body");
-	answer(s, HVD_OP_DONE, 200, NULL);
-	expect_http(w, fd[0], "HTTP/1.1 200", "\r\n\r\n");
-	for (int i = 0; i < 3; i++)
-		fd[i] = http(w, i == 2 ? "HEAD" : "GET", "/s/k", "");
-	s = next(w, HVD_RELAY_WATCH);
-	assert_string_equal(s->scope, "s");
-	id = s->watch;
-	tell_value(id, "body");
-	expect_http(w, fd[0], "HTTP/1.1 200", "\r\n\r\nbody");
-	expect_http(w, fd[1], "HTTP/1.1 200", "\r\n\r\nbody");
-	expect_http(w, fd[2], "Content-Length: 4", "\r\n\r\n");
-	fd[0] = http(w, "DELETE", "/s/k", "");
-	answer(next_call(w, HVD_OP_HTTP_DELETE), HVD_OP_DONE, 200, NULL);
-	tell(HVD_RELAY_ABSENT, id, false);
-	expect_http(w, fd[0], "HTTP/1.1 200", "\r\n\r\n");
-	fd[0] = http(w, "GET", "/s/k", "");
-	expect_http(w, fd[0], "HTTP/1.1 404", "\r\n\r\n");
-	fd[0] = http(w, "GET", "/s/k", "");
-	turn(w, 0.05);
-	tell_value(id, "again");
-	expect_http(w, fd[0], "HTTP/1.1 200", "\r\n\r\nagain");
-	no_more(w);
 }
 
 TEST_IN(a_hook_is_asked_through_the_relay, struct world *w)
