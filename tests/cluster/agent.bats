@@ -4,13 +4,11 @@
 # The process that stays on a host as long as its ranks, the node agent with the host's relay of the rendezvous: it is
 # not seen by the ranks, costs next to nothing, and is gone with the last of them, however the launch ends.
 
-load helpers
 load launch
 
 # The kernel tells the node agent of each TCP socket of its host that ends, and slurmctld's questions to slurmd, which come
 # three times in SlurmdTimeout, wake it so: there should be few of them.
 setup_file() { suite_up --nodes 3 --slurm-conf SlurmdTimeout=120; }
-teardown_file() { cluster_down; }
 teardown() {
     cluster_mend
     assert_no_leftovers
@@ -54,8 +52,7 @@ lasting() {
         for _ in 1 2 3 4; do
             lasting "$with" 1.5
             late=$(as_root hvdn2 bash -c "$AFTER")
-            ended 10
-            exits 0
+            ended 10 0
             has_not warning error
             if ((late < 100)); then break; fi
         done
@@ -77,17 +74,15 @@ lasting() {
                 grep -q "^hvd-signals .*/hvd-agent shim .*-- bash -c" <<<"$shown"
         } || { echo "$shown" && false; }
         grep -qxF "hvd-watchdog hvd-watchdog: guards hvd-agent $agent" <<<"$shown" || { echo "$shown" && false; }
-        ended 10
-        exits 0
+        ended 10 0
     done
 }
 
 @test "the relay has a session of its own and none of the task's descriptors, is small, and sleeps" {
-    local with
     for with in srun hvdrun; do
         lasting "$with" 6
         sleep 1
-        run as_root hvdn2 bash -c '
+        gives 0 as_root hvdn2 bash -c '
             memory=0
             group() { sed "s,/task_[0-9]*$,," "/proc/$1/cgroup"; }
             switches() { awk "/ctxt_sw/ { n += \$2 } END { print n }" /proc/$1/status; }
@@ -106,10 +101,8 @@ lasting() {
                 echo "$(</proc/$pid/comm) woke up $(($(switches "$pid") - before[pid])) times"
             done
             ((memory > 0 && memory < 4096)) || echo "$memory KiB are its own"'
-        exits 0
         [[ $(sort <<<"$output") == $'hvd-agent woke up 0 times\nhvd-watchdog woke up 0 times' ]] || { echo "$output" && false; }
-        ended 10
-        exits 0
+        ended 10 0
     done
 }
 
@@ -119,8 +112,7 @@ lasting() {
         for which in hvd-agent hvd-watchdog; do
             lasting "$with" 3
             as_root hvdn2 pkill -STOP -u alice -x "$which"
-            ended 10
-            exits 0
+            ended 10 0
             within 2 none
         done
     done
@@ -142,12 +134,10 @@ lasting() {
     says_times 10 4 "got it"
     both
     on_login touch go
-    ended 15
-    exits 0
+    ended 15 0
 }
 
 @test "a launch that is cancelled, or whose srun, driver or step daemon is killed, leaves no relay" {
-    local how
     for how in scancel srun hvd-driver slurmstepd; do
         # A rank that waits for a key of another is told of.
         begin launch srun "${FOUR[@]}" bash -c '
@@ -213,8 +203,7 @@ END
     says 5 "Connection refused"
     [[ $(as_root hvdn2 pgrep -l -u alice "$RELAY") == *" hvd-watchdog" ]]
     on_login touch enough
-    ended 10
-    exits 0
+    ended 10 0
 }
 
 @test "a node agent whose ranks need no rendezvous stays, too: connected to the driver, gone with the last rank" {
@@ -222,8 +211,7 @@ END
     says_times 10 3 ready
     wait_for 5 both
     wait_for 6 connected
-    ended 15
-    exits 0
+    ended 15 0
     within 1 none
 }
 connected() { as_root hvdn2 ss -Htnp state established | grep -q hvd-agent; }
@@ -256,8 +244,7 @@ END
         wait_for 10 on_login test -e half
         if [[ $how == killed ]]; then as_root hvdn1 pkill -KILL -u alice '^hvd-agent'; fi
         on_login touch go
-        ended 30
-        exits 0
+        ended 30 0
         wait_for 5 on_login test -s sum
         [[ $output == "$(on_login cut -d " " -f 1 sum) False" ]] || { echo "$how: $output" && on_login cat sum && false; }
     done
@@ -276,8 +263,7 @@ END
     [[ $output == 1* ]] || { echo "$output" && false; }
     run launch srun -N1 -n1 --hvd-stderr-lines=0 bash -c "$looks"
     [[ $output == 0* ]] || { echo "$output" && false; }
-    run launch srun -N1 -n1 --error=err.%t bash -c 'echo to a file >&2; readlink /proc/self/fd/2; cat /proc/self/fd/2'
-    exits 0
+    gives 0 launch srun -N1 -n1 --error=err.%t bash -c 'echo to a file >&2; readlink /proc/self/fd/2; cat /proc/self/fd/2'
     [[ $output == *"/err.0"$'\nto a file' ]] || { echo "$output" && false; }
     run on_login script -qec 'srun --hvd --pty bash -c "[ -t 2 ] && echo a terminal"' /dev/null
     has "a terminal"

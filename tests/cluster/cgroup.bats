@@ -5,7 +5,6 @@
 # Where Slurm tracks processes by control groups (proctrack/cgroup) it signals its own children only, unless by SIGKILL;
 # and the memory that a job asked for is all that it gets.
 
-load helpers
 load launch
 load production
 
@@ -25,7 +24,6 @@ teardown() {
 ALL=(-N2 -n4 --ntasks-per-node=2)
 
 @test "signals of Slurm come to each rank, once" {
-    local with
     for with in srun hvdrun; do signalled_once "$with"; done
 }
 
@@ -40,14 +38,12 @@ ALL=(-N2 -n4 --ntasks-per-node=2)
 }
 
 @test "the other ranks get SIGTERM when one has failed, and the launch ends at once" {
-    local with
     for with in srun hvdrun; do
         rm -f "$(home)/go"
         begin launch "$with" "${ALL[@]}" bash -c "((SLURM_PROCID == 2)) || { $TRAPS; }; until [[ -e go ]]; do sleep 0.1; done; exit 7"
         says_times 10 3 ready
         on_login touch go
-        ended 4
-        exits 7
+        ended 4 7
         [[ $(grep -cx TERM <<<"$output") -eq 3 ]] || { echo "$output" && false; }
         has "rank 2 on hvdn2 failed first: exit code 7"
     done
@@ -61,29 +57,25 @@ ALL=(-N2 -n4 --ntasks-per-node=2)
 hvdrun -n1 sh -c '$binding' job
 hvdrun --dry-run --min-np=1 true
 END
-    run on_login srun --no-hvd -w hvdn1 -n1 sh -c "$binding"'
+    gives 0 on_login srun --no-hvd -w hvdn1 -n1 sh -c "$binding"'
         sbatch --quiet --wait -w hvdn1 --output=inner.out inner.sh; echo "status $?"; cat inner.out' step
-    exits 0
     has "step <0x" "status 0" "job <0x" "--bind"
     has_not "Unable to satisfy"
     [[ $(grep -oE '^(step|job) <[^>]+>' <<<"$output" | awk '{ print $2 }' | sort -u | wc -l) -eq 2 ]] || { echo "$output" && false; }
 }
 
 @test "a start that fails on one host ends on the others by SIGTERM, at once" {
-    local with
     fault iface-del hvdn2 ib0
     for with in "srun --hvd-nics=ib0" "hvdrun --nics=ib0"; do
         # shellcheck disable=SC2086 # two words
         begin launch $with "${ALL[@]}" true
-        ended 4
-        exits 2
+        ended 4 2
         has "hvdn2: there is no usable interface ib0 there"
         has_not Killed
     done
 }
 
 @test "a rank that is out of memory is named, with the reason" {
-    local with
     for with in srun hvdrun; do
         begin launch "$with" "${ALL[@]}" --mem=100M \
             bash -c '((SLURM_PROCID == 2)) && exec python3 -c "print(len(b\"x\" * (400 << 20)))"; exec sleep 60'

@@ -5,7 +5,6 @@
 # The plugin is a stand-in for pyxis and enroot (tests/standins/pyxis.c). HVD_PYXIS, the path of a spank_pyxis.so that
 # was built for this Slurm, adds a test with the real ones; it needs enroot, mksquashfs and a static busybox.
 
-load helpers
 load launch
 
 setup_file() {
@@ -32,7 +31,6 @@ END
     cp "$IMAGE/etc/environment" "$BARE/etc/environment"
     chown -R 20001:20001 "$IMAGE" "$BARE"
 }
-teardown_file() { cluster_down; }
 teardown() {
     cat "$BATS_FILE_TMPDIR/plugstack.conf" >"$PLUGSTACK"
     cluster_mend
@@ -76,8 +74,7 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
 
 @test "the stand-in for pyxis does what pyxis and enroot do to root and variables" {
     order pyxis
-    run on_login srun -N2 -n2 --container-image="$IMAGE" /show HOROVOD_RANK RANK LOCAL_RANK WORLD_SIZE MASTER_PORT LANG
-    exits 0
+    gives 0 on_login srun -N2 -n2 --container-image="$IMAGE" /show HOROVOD_RANK RANK LOCAL_RANK WORLD_SIZE MASTER_PORT LANG
     has "HOROVOD_RANK=image RANK=1 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_PORT=61" "LANG! uid=20001 host=no fds=0"
     run on_login env HOROVOD_RANK=mine srun --container-env=HOROVOD_RANK --container-image="$IMAGE" /show HOROVOD_RANK
     has "HOROVOD_RANK=mine"
@@ -110,8 +107,7 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
 @test "an image may lack /proc and /dev" {
     for first in hvd pyxis; do
         order "$first" "$([[ $first == hvd ]] && echo pyxis || echo hvd)" late
-        run launch srun -N2 -n2 --container-image="$BARE" /show HOROVOD_RANK NCCL_SOCKET_IFNAME
-        exits 0
+        gives 0 launch srun -N2 -n2 --container-image="$BARE" /show HOROVOD_RANK NCCL_SOCKET_IFNAME
         has "HOROVOD_RANK=0 NCCL_SOCKET_IFNAME==ib0,eth0 uid=20001 host=no fds=0" "HOROVOD_RANK=1 "
     done
 }
@@ -126,30 +122,25 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
     placed
     # Tunables arrive as well, though their names are not known beforehand.
     script tunables.yaml <<<'params: {cycle_time_ms: 3}'
-    run launch srun --hvd-config=tunables.yaml -N2 -n2 --container-image="$IMAGE" /show HOROVOD_CYCLE_TIME
-    exits 0
+    gives 0 launch srun --hvd-config=tunables.yaml -N2 -n2 --container-image="$IMAGE" /show HOROVOD_CYCLE_TIME
     has "HOROVOD_CYCLE_TIME=3"
     # The line with late registers no options, starts nothing, and changes nothing without a container.
-    run launch srun -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE"'
-    exits 0
+    gives 0 launch srun -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE"'
     has "rank 0 of 2" "rank 1 of 2"
-    run on_login srun -N2 -n2 --container-image="$IMAGE" /show HOROVOD_RANK HOROVOD_SIZE
-    exits 0
+    gives 0 on_login srun -N2 -n2 --container-image="$IMAGE" /show HOROVOD_RANK HOROVOD_SIZE
     has "HOROVOD_RANK=image HOROVOD_SIZE!"
     assert_no_leftovers
 }
 
 @test "a store that the user names is kept in a container, not mixed with the hook's or the launch's" {
     order hvd pyxis late
-    run on_login env MASTER_ADDR=hvdn1 MASTER_PORT=29512 srun --hvd -N2 -n2 --container-image="$IMAGE" \
+    gives 0 on_login env MASTER_ADDR=hvdn1 MASTER_PORT=29512 srun --hvd -N2 -n2 --container-image="$IMAGE" \
         /show MASTER_ADDR MASTER_PORT TORCHELASTIC_USE_AGENT_STORE RANK WORLD_SIZE
-    exits 0
     has "MASTER_ADDR=hvdn1 MASTER_PORT=29512 TORCHELASTIC_USE_AGENT_STORE! RANK=1 WORLD_SIZE=2 "
     # Behind pyxis the hook's address looks like the user's.
     order pyxis hvd
-    run on_login env MASTER_ADDR=hvdn1 MASTER_PORT=29512 srun --hvd -N2 -n2 --container-image="$IMAGE" \
+    gives 0 on_login env MASTER_ADDR=hvdn1 MASTER_PORT=29512 srun --hvd -N2 -n2 --container-image="$IMAGE" \
         /show MASTER_ADDR TORCHELASTIC_USE_AGENT_STORE
-    exits 0
     has "MASTER_ADDR=127.0.0.1"
     has_not "USE_AGENT_STORE!"
     assert_no_leftovers
@@ -157,30 +148,25 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
 
 @test "ranks see PYXIS_CONTAINER_ENV as the user has set it" {
     order hvd pyxis
-    run launch srun -N1 -n1 --container-image="$IMAGE" /show HOROVOD_RANK PYXIS_CONTAINER_ENV
-    exits 0
+    gives 0 launch srun -N1 -n1 --container-image="$IMAGE" /show HOROVOD_RANK PYXIS_CONTAINER_ENV
     has "HOROVOD_RANK=0 PYXIS_CONTAINER_ENV! "
-    run on_login env PYXIS_CONTAINER_ENV=IMAGE_ONLY IMAGE_ONLY=mine srun --hvd -N1 -n1 --container-image="$IMAGE" \
+    gives 0 on_login env PYXIS_CONTAINER_ENV=IMAGE_ONLY IMAGE_ONLY=mine srun --hvd -N1 -n1 --container-image="$IMAGE" \
         /show HOROVOD_RANK IMAGE_ONLY PYXIS_CONTAINER_ENV
-    exits 0
     has "HOROVOD_RANK=0 IMAGE_ONLY=mine PYXIS_CONTAINER_ENV=IMAGE_ONLY "
-    run launch srun -N1 -n1 bash -c 'echo "names<${PYXIS_CONTAINER_ENV-unset}>"'
-    exits 0
+    gives 0 launch srun -N1 -n1 bash -c 'echo "names<${PYXIS_CONTAINER_ENV-unset}>"'
     has "names<unset>"
 }
 
 @test "a network namespace of the container's own gets no names of interfaces" {
     order hvd pyxis late
     # On nodes of the job's own the ranks of PyTorch meet at an address that a bridge of the container can lead to.
-    run launch srun --exclusive -N2 -n2 --hvd-verbose --hvd-frameworks=torch --container-unshare=net --container-image="$BARE" \
+    gives 0 launch srun --exclusive -N2 -n2 --hvd-verbose --hvd-frameworks=torch --container-unshare=net --container-image="$BARE" \
         /show RANK GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME HOROVOD_GLOO_IFACE TORCHELASTIC_USE_AGENT_STORE MASTER_ADDR
-    exits 0
     has "network namespace of its own" "RANK=1 GLOO_SOCKET_IFNAME! NCCL_SOCKET_IFNAME" \
         "TORCHELASTIC_USE_AGENT_STORE=True MASTER_ADDR=10."
     has_not "IFNAME=ib0" "rendezvous relay cannot"
     # A relay on the host's loopback cannot be reached from there.
-    run launch srun -N2 -n2 --container-unshare=net --container-image="$BARE" /show MASTER_ADDR
-    exits 0
+    gives 0 launch srun -N2 -n2 --container-unshare=net --container-image="$BARE" /show MASTER_ADDR
     has "warning: the container has a network namespace of its own, from which the rendezvous relay cannot" \
         "share the node's network with the container" "MASTER_ADDR=127.0.0.1"
     # After the container plugin a task in that network namespace cannot reach the driver, and the message says why.
@@ -235,17 +221,14 @@ END
     local apptainer with
     apptainer=$(home)/apptainer
     for with in srun hvdrun; do
-        run launch "$with" -N2 -n2 "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK HOROVOD_SIZE HOME \
+        gives 0 launch "$with" -N2 -n2 "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK HOROVOD_SIZE HOME \
             TORCHELASTIC_USE_AGENT_STORE
-        exits 0
         has "HOROVOD_RANK=0 HOROVOD_SIZE=2 HOME! TORCHELASTIC_USE_AGENT_STORE=True" "HOROVOD_RANK=1 HOROVOD_SIZE=2 HOME!"
-        run on_login env APPTAINERENV_NCCL_SOCKET_IFNAME=mine "$with" "$([[ $with == srun ]] && echo --hvd || echo -l)" -N1 -n1 \
+        gives 0 on_login env APPTAINERENV_NCCL_SOCKET_IFNAME=mine "$with" "$([[ $with == srun ]] && echo --hvd || echo -l)" -N1 -n1 \
             "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK NCCL_SOCKET_IFNAME
-        exits 0
         has "HOROVOD_RANK=0 NCCL_SOCKET_IFNAME=mine"
     done
-    run on_login hvdrun --launcher=fork -np 1 "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK
-    exits 0
+    gives 0 on_login hvdrun --launcher=fork -np 1 "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK
     has "HOROVOD_RANK=0"
     # Other commands get no such variables.
     run launch srun -N1 -n1 bash -c 'env | grep -c APPTAINERENV_'
@@ -264,12 +247,10 @@ END
     chown -R 20001:20001 "$image"
     for way in "" --cleanenv --containall; do
         # shellcheck disable=SC2086
-        run launch srun -N2 -n2 apptainer exec $way "$image" /show HOROVOD_RANK HOROVOD_SIZE NCCL_SOCKET_IFNAME
-        exits 0
+        gives 0 launch srun -N2 -n2 apptainer exec $way "$image" /show HOROVOD_RANK HOROVOD_SIZE NCCL_SOCKET_IFNAME
         has "HOROVOD_RANK=0 HOROVOD_SIZE=2 NCCL_SOCKET_IFNAME==ib0,eth0 uid=20001 host=no fds=0" "HOROVOD_RANK=1"
         # shellcheck disable=SC2086
-        run launch hvdrun -N2 -n2 apptainer exec $way "$image" /show HOROVOD_RANK HOROVOD_SIZE NCCL_SOCKET_IFNAME
-        exits 0
+        gives 0 launch hvdrun -N2 -n2 apptainer exec $way "$image" /show HOROVOD_RANK HOROVOD_SIZE NCCL_SOCKET_IFNAME
         has "HOROVOD_RANK=0 HOROVOD_SIZE=2 NCCL_SOCKET_IFNAME==ib0,eth0" "HOROVOD_RANK=1"
     done
     assert_no_leftovers
@@ -297,8 +278,7 @@ END
 
 @test "Slurm's own --container gets the plan's variables, or is refused by releases that cannot" {
     bundle
-    run on_login srun -N1 -n1 --container="$BUNDLE" /show HOROVOD_RANK BUNDLE_ONLY
-    exits 0
+    gives 0 on_login srun -N1 -n1 --container="$BUNDLE" /show HOROVOD_RANK BUNDLE_ONLY
     has "HOROVOD_RANK=bundle BUNDLE_ONLY=yes" "host=no"
     run launch srun -N2 -n2 --container="$BUNDLE" /show HOROVOD_RANK HOROVOD_SIZE NCCL_SOCKET_IFNAME BUNDLE_ONLY
     if [[ $(on_login srun --version) == "slurm-wlm 22.05"* ]]; then
@@ -315,18 +295,14 @@ END
 @test "hvdrun refuses a container of srun's, and names srun --hvd" {
     local given
     for given in --container-image=ubuntu --container-name=one --container=/bundle; do
-        run on_login hvdrun -N1 -n1 "$given" true
-        exits 2
+        gives 2 on_login hvdrun -N1 -n1 "$given" true
         has "cannot start ranks in a container that srun starts (${given%%=*})" "use srun --hvd"
     done
-    run on_login env PYXIS_CONTAINER_IMAGE=ubuntu hvdrun -N1 -n1 true
-    exits 2
+    gives 2 on_login env PYXIS_CONTAINER_IMAGE=ubuntu hvdrun -N1 -n1 true
     has "(PYXIS_CONTAINER_IMAGE)"
-    run on_login env SRUN_CONTAINER=/bundle hvdrun -N1 -n1 true
-    exits 2
+    gives 2 on_login env SRUN_CONTAINER=/bundle hvdrun -N1 -n1 true
     has "(--container)"
-    run on_login salloc -Q -N2 hvdrun --min-np 1 --container-image=ubuntu true
-    exits 2
+    gives 2 on_login salloc -Q -N2 hvdrun --min-np 1 --container-image=ubuntu true
     has "(--container-image)"
     assert_no_leftovers
 }
@@ -357,9 +333,8 @@ END
         order $lines
         sed -i "s|^required $HVD_PYXIS.*|& runtime_path=/run/pyxis|" "$PLUGSTACK"
         for more in --no-container-remap-root --container-remap-root; do
-            run launch srun -N2 -n4 "$more" --container-image="$(home)/real.sqsh" \
+            gives 0 launch srun -N2 -n4 "$more" --container-image="$(home)/real.sqsh" \
                 /show HOROVOD_RANK HOROVOD_SIZE HOROVOD_CONTROLLER NCCL_SOCKET_IFNAME IMAGE_ONLY RANK
-            exits 0
             for rank in 0 1 2 3; do
                 has "HOROVOD_RANK=$rank HOROVOD_SIZE=4 HOROVOD_CONTROLLER=gloo NCCL_SOCKET_IFNAME==ib0,eth0 \
 IMAGE_ONLY=yes RANK=$rank uid=$([[ $more == --no* ]] && echo 20001 || echo 0)"

@@ -108,8 +108,8 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     says_times 10 4 ready
     as_root hvdn2 pkill -KILL -u alice -n -x hvd-shim
     ended 15
-    ((status != 0))
-    has "hvdrun: error: the rank shim (hvd-shim) of rank " " on hvdn2 failed first: it ended without a message"
+    exits 143
+    has "hvdrun: error: the rank shim (hvd-shim) of rank " " on hvdn2 failed first: it ended without a message" "hvdn2: task " ": Killed"
     has_not "srun ended:"
 }
 

@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Discovery of an elastic job's hosts on a real Slurm: tests/bench/discovery_watch prints what such a job would be told.
 
-load helpers
 load launch
 
 setup_file() {
     suite_up --nodes 4 --cpus 4
     printf '#!/bin/bash\nsleep 300\n' >"$(home)/wait.sh"
 }
-teardown_file() { cluster_down; }
 
 setup() {
     watch=$B/tests/bench/discovery_watch

@@ -3,11 +3,9 @@
 # shellcheck disable=SC2154 # what run sets
 # Messages about a driver that does not answer, and about a node without the suite.
 
-load helpers
 load launch
 
 setup_file() { suite_up --nodes 4 --slurm-conf SlurmdTimeout=120; }
-teardown_file() { cluster_down; }
 teardown() {
     cluster_mend
     assert_no_leftovers

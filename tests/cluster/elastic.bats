@@ -4,11 +4,9 @@
 # shellcheck disable=SC2016 # $HOROVOD_RANK and the like are for the shell that runs the command
 # Elastic jobs of programs that do no training: what they print, and how they end.
 
-load helpers
 load launch
 
 setup_file() { suite_up --nodes 4; }
-teardown_file() { cluster_down; }
 teardown() {
     cluster_mend
     assert_no_leftovers
@@ -23,11 +21,9 @@ all_said() {
 }
 
 @test "a command that ends at once loses none of its output" {
-    local how
     for how in "" "" "" --label -lv; do
         # shellcheck disable=SC2086
-        run elastic $how sh -c 'echo "hello $HOROVOD_RANK"'
-        exits 0
+        gives 0 elastic $how sh -c 'echo "hello $HOROVOD_RANK"'
         has_not "Killed" "cpu binding"
         if [[ $how ]]; then all_said labelled; else all_said; fi
     done
@@ -56,8 +52,7 @@ all_said() {
     echo hvdn2:2 >>"$(home)/hosts"
     says 30 "hvdn2 can be used"
     : >"$(home)/go"
-    ended 30
-    exits 0
+    ended 30 0
     grep "hello 0" "$out"
     grep "hello 1" "$out"
 }
@@ -90,8 +85,7 @@ at_relay() { peer alice "$1" http 127.0.0.1 "$(relay_port "$1")" "${@:2}"; }
     says_times 30 2 "hvdn2 can be used"
     [[ $(at_relay hvdn2 GET /scope/key) == "200 hello" ]]
     : >"$(home)/go"
-    ended 30
-    exits 0
+    ended 30 0
 }
 
 @test "on nodes of the job's own a host that has left it is shut out of the relay of rank 0's host, and may come again" {
@@ -120,6 +114,5 @@ at_relay() { peer alice "$1" http 127.0.0.1 "$(relay_port "$1")" "${@:2}"; }
     [[ $(peer alice hvdn2 http "$addr" "$port" PUT /scope/key again) == 200* ]]
     [[ $(peer alice hvdn1 http "$addr" "$port" GET /scope/key) == "200 again" ]]
     : >"$(home)/go"
-    ended 30
-    exits 0
+    ended 30 0
 }

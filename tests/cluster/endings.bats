@@ -4,7 +4,6 @@
 # nothing is left. The lines are a table: STARTER ENDING STATUS SECONDS TEXT…, which endings.bash explains. What is
 # special of one kind of start has its place in other files.
 
-load helpers
 load launch
 load sshd
 load lsf
@@ -17,7 +16,6 @@ setup_file() {
     if sshd_can; then sshd_prepare hvdn1 hvdn2; fi
     as_user alice bash -c '(umask 077; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d " \n" >key)'
 }
-teardown_file() { cluster_down; }
 # A cell that ends well has left nothing.
 teardown() {
     local host

@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # What is in the environment of ranks, and what must not be there.
 
-load helpers
 load launch
 
 setup_file() {
@@ -16,7 +15,7 @@ teardown_file() {
     cluster_down
     rm -rf "$SITE"
 }
-teardown() { cluster_mend; }
+teardown() { cluster_mend --clean; }
 
 VARIABLES=(HOROVOD_RANK HOROVOD_SIZE HOROVOD_LOCAL_RANK HOROVOD_LOCAL_SIZE HOROVOD_CROSS_RANK HOROVOD_CROSS_SIZE
     HOROVOD_HOSTNAME HOROVOD_GLOO_RENDEZVOUS_ADDR HOROVOD_GLOO_RENDEZVOUS_PORT HOROVOD_GLOO_IFACE
@@ -34,31 +33,25 @@ has_all() {
         has_all
         has "MINE=a b=c" HOROVOD_CONTROLLER=gloo HOROVOD_SIZE=2 HOROVOD_GLOO_IFACE=ib0 PYTHONUNBUFFERED=1
     done
-    assert_no_leftovers
 }
 
 @test "--export=NONE keeps the variables of the launch" {
     for with in srun hvdrun; do
-        MINE=1 run launch "$with" --export=NONE -N2 -n2 /usr/bin/env
-        exits 0
+        MINE=1 gives 0 launch "$with" --export=NONE -N2 -n2 /usr/bin/env
         has_all
         has_not MINE=
         # There is no PATH in this environment.
-        run launch "$with" --export=NONE -N2 -n4 --ntasks-per-node=2 "$B/bin/hvd-selftest" --quick
-        selftest_ok 4 2
+        selftest 4 2 launch "$with" --export=NONE -N2 -n4 --ntasks-per-node=2 "$B/bin/hvd-selftest" --quick
     done
-    assert_no_leftovers
 }
 
 @test "--export with a list keeps the variables of the launch" {
     for with in srun hvdrun; do
-        ONE=1 TWO=2 THREE=3 run launch "$with" --export=ONE,TWO,FOUR=4 -N2 -n2 /usr/bin/env
-        exits 0
+        ONE=1 TWO=2 THREE=3 gives 0 launch "$with" --export=ONE,TWO,FOUR=4 -N2 -n2 /usr/bin/env
         has_all
         has ONE=1 TWO=2 FOUR=4
         has_not THREE=
     done
-    assert_no_leftovers
 }
 
 # What a rank sees of PyTorch's store.
@@ -71,7 +64,6 @@ stored() {
 }
 
 @test "MASTER_ADDR and MASTER_PORT of a job script are left to it" {
-    local with
     script job.sh <<END
 #!/bin/bash
 export MASTER_ADDR=\$(scontrol show hostnames "\$SLURM_JOB_NODELIST" | head -n 1) MASTER_PORT=29512
@@ -86,56 +78,44 @@ END
     [[ $(grep -c "hvdn1 29512 none" <<<"$output") -eq 8 && $(grep -c '^own$' <<<"$output") -eq 2 ]]
     has_not "hvd: warning" "hvdrun: warning"
     for with in srun hvdrun; do
-        MASTER_ADDR=hvdn1 MASTER_PORT=29512 run launch "$with" --hvd-verbose -N2 -n2 bash -c "$STORE"
-        exits 0
+        MASTER_ADDR=hvdn1 MASTER_PORT=29512 gives 0 launch "$with" --hvd-verbose -N2 -n2 bash -c "$STORE"
         stored 2 "hvdn1 29512 none"
         [[ $(grep -c "MASTER_ADDR=hvdn1 MASTER_PORT=29512 are set by the user" <<<"$output") -eq 1 ]]
         # What cannot work gets one warning.
-        MASTER_ADDR=hvdn2 MASTER_PORT=29512 run launch "$with" -N2 -n2 bash -c "$STORE"
-        exits 0
+        MASTER_ADDR=hvdn2 MASTER_PORT=29512 gives 0 launch "$with" -N2 -n2 bash -c "$STORE"
         stored 2 "hvdn2 29512 none"
         [[ $(grep -c "MASTER_ADDR=hvdn2 in the environment is not an address of rank 0's host" <<<"$output") -eq 1 ]]
-        MASTER_PORT=29512 run launch "$with" -N2 -n2 bash -c "$STORE"
-        exits 0
+        MASTER_PORT=29512 gives 0 launch "$with" -N2 -n2 bash -c "$STORE"
         stored 2 "none 29512 none"
         [[ $(grep -c "MASTER_PORT is set and MASTER_ADDR is not" <<<"$output") -eq 1 ]]
         # Those of a launch around this one are not the user's.
-        MASTER_ADDR=hvdn2 MASTER_PORT=29512 TORCHELASTIC_USE_AGENT_STORE=True run launch "$with" -N2 -n2 bash -c "$STORE"
-        exits 0
+        MASTER_ADDR=hvdn2 MASTER_PORT=29512 TORCHELASTIC_USE_AGENT_STORE=True gives 0 launch "$with" -N2 -n2 bash -c "$STORE"
         stored 2 127.0.0.1
         has_not hvdn2 warning
     done
-    assert_no_leftovers
 }
 
 @test "threads that user or site have chosen are left as they are" {
-    local with
     for with in srun hvdrun; do
-        OMP_NUM_THREADS=5 run launch "$with" -N1 -n2 bash -c 'echo "threads $OMP_NUM_THREADS"'
-        exits 0
+        OMP_NUM_THREADS=5 gives 0 launch "$with" -N1 -n2 bash -c 'echo "threads $OMP_NUM_THREADS"'
         [[ $(grep -c "threads 5" <<<"$output") -eq 2 ]]
     done
     # A site's TaskProlog knows no more of the store than of ranks.
     printf '#!/bin/sh\necho export OMP_NUM_THREADS=3\necho export MASTER_ADDR=prolog\n' >"$SITE/task-prolog"
-    run launch srun -N1 -n2 bash -c 'echo "threads $OMP_NUM_THREADS, $MASTER_ADDR"'
-    exits 0
+    gives 0 launch srun -N1 -n2 bash -c 'echo "threads $OMP_NUM_THREADS, $MASTER_ADDR"'
     [[ $(grep -c "threads 3, [0-9.]*$" <<<"$output") -eq 2 ]]
     printf '#!/bin/sh\nexit 0\n' >"$SITE/task-prolog"
-    run launch srun -N1 -n2 bash -c 'echo "threads $OMP_NUM_THREADS"'
-    exits 0
+    gives 0 launch srun -N1 -n2 bash -c 'echo "threads $OMP_NUM_THREADS"'
     [[ $(grep -cE "threads [1-9]" <<<"$output") -eq 2 ]]
-    assert_no_leftovers
 }
 
 @test "a large environment reaches the ranks" {
     local big
     big=$(head -c 90000 /dev/zero | tr '\0' x)
     for with in srun hvdrun; do
-        BIG_ONE=$big BIG_TWO=$big run launch "$with" -N2 -n4 --ntasks-per-node=2 bash -c 'echo ${#BIG_ONE} ${#BIG_TWO}'
-        exits 0
+        BIG_ONE=$big BIG_TWO=$big gives 0 launch "$with" -N2 -n4 --ntasks-per-node=2 bash -c 'echo ${#BIG_ONE} ${#BIG_TWO}'
         [[ $(grep -c '^90000 90000$' <<<"$output") -eq 4 ]]
     done
-    assert_no_leftovers
 }
 
 
@@ -147,11 +127,9 @@ END
         has "$with"
         # Keys are 64 hex digits; the session's name has 32.
         [[ ! $output =~ [0-9a-f]{64} ]]
-        ended 20
-        exits 0
+        ended 20 0
         [[ ! $output =~ [0-9a-f]{64} ]]
     done
-    assert_no_leftovers
 }
 
 @test "a rank that a site's TaskProlog exports does not replace that of the launch" {
@@ -164,11 +142,9 @@ echo export SITE=here
 echo print prolog of rank $HOROVOD_RANK
 END
     for with in srun hvdrun; do
-        run launch "$with" -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE, $SITE, <$(env | grep -c TASK_PROLOG)>"'
-        exits 0
+        gives 0 launch "$with" -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE, $SITE, <$(env | grep -c TASK_PROLOG)>"'
         has "rank 0 of 2, here, <0>" "rank 1 of 2, here, <0>"
-        run launch "$with" -N2 -n4 --ntasks-per-node=2 hvd-selftest --quick
-        selftest_ok 4 2
+        selftest 4 2 launch "$with" -N2 -n4 --ntasks-per-node=2 hvd-selftest --quick
     done
     # A TaskProlog that fails has the same effect as in plain srun.
     echo exit 3 >>"$SITE/task-prolog"
@@ -178,7 +154,6 @@ END
     # Without --hvd the variables of the TaskProlog reach the tasks as ever.
     run on_login srun -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK, $SITE"'
     [[ $(grep -c "rank 7, here" <<<"$output") -eq 2 ]]
-    assert_no_leftovers
 }
 
 # Slurm runs the TaskProlog in the container, where there is no hvd-agent. The site's is in the image here.

@@ -3,15 +3,11 @@
 # shellcheck disable=SC2154,SC2016 # what run sets; what the ranks read
 # One rank fails, and others die of that: the report names the one. The ranks are first_error.py.
 
-load helpers
 load launch
-bats_require_minimum_version 1.5.0
-
 setup_file() {
     suite_up --nodes 4
     cp "$BATS_TEST_DIRNAME/first_error.py" "$(home)/"
 }
-teardown_file() { cluster_down; }
 teardown() {
     cluster_mend
     assert_no_leftovers
@@ -79,13 +75,11 @@ names() {
 
 @test "a program or a module is missing on one host: the host is named" {
     begin launch hvdrun -N4 --ntasks-per-node=1 sh -c 'if [ "$(hostname)" = hvdn2 ]; then exec ./missing; else sleep 30; fi'
-    ended 10
-    exits 127
+    ended 10 127
     has "rank 1 on hvdn2 failed first: exit code 127"
     begin launch hvdrun -N4 --ntasks-per-node=1 \
         sh -c 'if [ "$(hostname)" = hvdn2 ]; then exec python3 -S -c "import nothing_like_this"; else sleep 30; fi'
-    ended 10
-    exits 1
+    ended 10 1
     has "rank 1 on hvdn2 failed first: exit code 1" "  ModuleNotFoundError: No module named 'nothing_like_this'" \
         "is the module installed on that host"
 }

@@ -1,13 +1,10 @@
 #!/usr/bin/env bats
-bats_require_minimum_version 1.5.0
 # hvdrun without a scheduler starts ranks on this machine.  Here that is the login host of a
 # cluster, so that processes that are left are seen.
 
-load helpers
 load launch
 
 setup_file() { suite_up --nodes 1; }
-teardown_file() { cluster_down; }
 teardown() {
     as_root hvdlogin pkill -KILL -u alice || true
     cluster_mend
@@ -25,10 +22,8 @@ nobody_left() {
 nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
 
 @test "-np 4 runs four ranks on this machine" {
-    run on_login hvdrun -np 4 --selftest -- --quick
-    selftest_ok 4 1
-    run on_login hvdrun -np 4 bash -c 'echo "$HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_SIZE $HOROVOD_CROSS_RANK/$HOROVOD_CROSS_SIZE"'
-    exits 0
+    selftest 4 1 on_login hvdrun -np 4 --selftest -- --quick
+    gives 0 on_login hvdrun -np 4 bash -c 'echo "$HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_SIZE $HOROVOD_CROSS_RANK/$HOROVOD_CROSS_SIZE"'
     for rank in 0 1 2 3; do has "$rank/4 $rank/4 0/1"; done
     nobody_left 2
     assert_no_leftovers
@@ -38,18 +33,15 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
     local here="the ranks run on hvdlogin, outside of Slurm" how
     for how in "-np 2" "-np 2 -v" "-np 2 --min-np 2" ""; do
         # shellcheck disable=SC2086
-        run on_login hvdrun $how hostname
-        exits 0
+        gives 0 on_login hvdrun $how hostname
         has hvdlogin "$here" "--launcher=srun"
     done
     for how in "--launcher=fork -np 2" "--hosts localhost:2" "-np 2 -Q"; do
         # shellcheck disable=SC2086
-        run on_login hvdrun $how hostname
-        exits 0
+        gives 0 on_login hvdrun $how hostname
         [ "$output" = $'hvdlogin\nhvdlogin' ]
     done
-    run on_login env PATH=/nowhere "$B/bin/hvdrun" -np 2 /usr/bin/hostname
-    exits 0
+    gives 0 on_login env PATH=/nowhere "$B/bin/hvdrun" -np 2 /usr/bin/hostname
     [ "$output" = $'hvdlogin\nhvdlogin' ]
     nobody_left 2
 }
@@ -72,8 +64,7 @@ with_hosts() {
     own=$(own_address)
     own6=$(on_login ip -6 -o addr show dev eth0 scope global | awk 'NR == 1 { sub("/.*", "", $4); print $4 }')
     for host in "$own" "[$own6]" 127.0.1.1 "[::1]" localhost; do
-        run on_login hvdrun --hosts "$host:2" sh -c "$place"
-        exits 0
+        gives 0 on_login hvdrun --hosts "$host:2" sh -c "$place"
         has "0/2 0 on hvdlogin" "1/2 1 on hvdlogin"
     done
     with_hosts "$own alias.example.org" -- on_login hvdrun --hosts alias.example.org:2 sh -c "$place"
@@ -82,8 +73,7 @@ with_hosts() {
     # A discovery script may print addresses, too.
     echo "echo $own:2" >"$(home)/discover"
     chmod +x "$(home)/discover"
-    run on_login hvdrun -np 2 --min-np 2 --host-discovery-script ./discover --max-restarts=0 sh -c "$place"
-    exits 0
+    gives 0 on_login hvdrun -np 2 --min-np 2 --host-discovery-script ./discover --max-restarts=0 sh -c "$place"
     has "0/2 0 on hvdlogin" "1/2 1 on hvdlogin"
     nobody_left 2
     assert_no_leftovers
@@ -92,8 +82,7 @@ with_hosts() {
 @test "a name is not this machine's for its first label" {
     local own
     own=$(own_address)
-    run on_login hvdrun --dry-run --hosts hvdlogin.any.domain:2 true
-    exits 0
+    gives 0 on_login hvdrun --dry-run --hosts hvdlogin.any.domain:2 true
     has "backend: ssh" "-- hvdlogin.any.domain "
     with_hosts "${own%.*}.250 hvdlogin.any.domain" -- on_login hvdrun --dry-run --hosts hvdlogin.any.domain:2 true
     has "backend: ssh" "-- hvdlogin.any.domain "
@@ -128,37 +117,29 @@ time.sleep(60)' 3>&- &
 }
 
 @test "any option of srun's has srun start the ranks" {
-    local how
     for how in "-n 2" "-np 2 -l" "-np 2 --kill-on-bad-exit=0" "-np 2 -J name" "-np 2 --export=ALL" "-np 2 --output=none" \
         "-np 2 -u" "-np 2 -N 1" "--launcher=srun -np 2"; do
         # shellcheck disable=SC2086
-        run on_login hvdrun $how sh -c 'test "$SLURMD_NODENAME" = hvdn1'
-        exits 0
+        gives 0 on_login hvdrun $how sh -c 'test "$SLURMD_NODENAME" = hvdn1'
         has_not "outside of Slurm"
     done
     # With listed hosts, options that are not for srun alone change nothing, and those for srun alone are refused.
-    run on_login hvdrun --hosts localhost:2 -l hostname
-    exits 0
+    gives 0 on_login hvdrun --hosts localhost:2 -l hostname
     has "0: hvdlogin" "1: hvdlogin"
-    run on_login hvdrun --hosts localhost:2 -J name hostname
-    exits 2
+    gives 2 on_login hvdrun --hosts localhost:2 -J name hostname
     has "hosts are listed"
-    run on_login hvdrun --launcher=fork -np 2 -J name hostname
-    exits 2
+    gives 2 on_login hvdrun --launcher=fork -np 2 -J name hostname
     has "--job-name is an option of srun, but srun does not start the ranks"
-    run on_login hvdrun -n 2 --min-np 1 hostname
-    exits 2
+    gives 2 on_login hvdrun -n 2 --min-np 1 hostname
     has "only within a Slurm job"
-    run on_login env PATH=/nowhere "$B/bin/hvdrun" -np 2 -J name hostname
-    exits 2
+    gives 2 on_login env PATH=/nowhere "$B/bin/hvdrun" -np 2 -J name hostname
     has "--job-name is an option of srun, but srun is not in PATH"
     nobody_left 2
     assert_no_leftovers
 }
 
 @test "--keep-going lets the other ranks go on" {
-    run forked --keep-going bash -c '[ $HOROVOD_RANK = 2 ] && exit 7; sleep 1; echo went on'
-    exits 7
+    gives 7 forked --keep-going bash -c '[ $HOROVOD_RANK = 2 ] && exit 7; sleep 1; echo went on'
     [[ $(grep -c "went on" <<<"$output") -eq 3 ]]
     nobody_left 2
 }
@@ -167,13 +148,11 @@ time.sleep(60)' 3>&- &
     local saves='trap "sleep 3; echo saved; exit 1" TERM; [ $HOROVOD_RANK != 0 ] || { sleep 0.5; exit 7; }
         while :; do sleep 0.1; done'
     begin forked --kill-wait 1 bash -c "$saves"
-    ended 6
-    exits 7
+    ended 6 7
     has_not saved
     nobody_left 2
     begin on_login env HVD_KILL_WAIT=100 hvdrun --launcher fork -np 4 bash -c "$saves"
-    ended 8
-    exits 7
+    ended 8 7
     [[ $(grep -c saved <<<"$output") -eq 3 ]]
     nobody_left 2
 }
@@ -181,8 +160,7 @@ time.sleep(60)' 3>&- &
 @test "a rank that SIGKILL does not end is named, and the launch ends without it" {
     hung_fs hvdlogin hung
     begin forked --kill-wait 1 bash -c 'case $HOROVOD_RANK in 0) sleep 1; exit 7 ;; 1) exec stat hung/file ;; esac; exec sleep 60'
-    ended 20
-    exits 7
+    ended 20 7
     has "localhost: rank 1 cannot be killed: process" "has not ended 5 s after SIGKILL (state D)" \
         "rank 0 on localhost failed first: exit code 7"
     has_not "rank 2 cannot" GPUs
@@ -197,8 +175,7 @@ time.sleep(60)' 3>&- &
 @test "a second Ctrl-C kills the ranks at once" {
     begin timeout 60 "$TTY" --wait ready --sleep 0.5 --type ^C --sleep 0.3 --type ^C -- "$HVD_CLUSTER_CMD" exec -- \
         hvdrun --launcher fork -np 4 bash -c 'trap "" INT TERM; echo ready; while :; do sleep 1; done'
-    ended 4
-    exits 130
+    ended 4 130
     nobody_left 2
 }
 
@@ -224,8 +201,7 @@ time.sleep(60)' 3>&- &
 }
 
 @test "what ranks leave in the background ends with them" {
-    run forked bash -c 'setsid sleep 50 >/dev/null 2>&1 & sleep 60 >/dev/null 2>&1 & echo done'
-    exits 0
+    gives 0 forked bash -c 'setsid sleep 50 >/dev/null 2>&1 & sleep 60 >/dev/null 2>&1 & echo done'
     four 'done'
     nobody_left 2
 }
@@ -241,11 +217,9 @@ time.sleep(60)' 3>&- &
 }
 
 @test "a command that begins a session of its own is waited for, and ended" {
-    run on_login hvdrun --launcher fork -np 2 setsid sh -c 'sleep 0.5; echo "rank $HOROVOD_RANK went on"'
-    exits 0
+    gives 0 on_login hvdrun --launcher fork -np 2 setsid sh -c 'sleep 0.5; echo "rank $HOROVOD_RANK went on"'
     has "rank 0 went on" "rank 1 went on"
-    run on_login hvdrun --launcher fork -np 2 setsid sh -c 'sleep 0.5; exit $((HOROVOD_RANK * 7))'
-    exits 7
+    gives 7 on_login hvdrun --launcher fork -np 2 setsid sh -c 'sleep 0.5; exit $((HOROVOD_RANK * 7))'
     # The command gets the signals, and so does what it has started.
     begin forked setsid bash -c 'trap "echo got it; exit 0" USR1; echo ready; while :; do sleep 0.2; done'
     says_times 10 4 ready
@@ -257,12 +231,10 @@ time.sleep(60)' 3>&- &
     begin forked setsid bash -c 'sleep 50 & echo ready; wait'
     says_times 10 4 ready
     on_host hvdlogin pkill -TERM -o -x hvdrun
-    ended 8
-    exits 143
+    ended 8 143
     nobody_left 2
     # A descendant that keeps the output open does not delay the end of its rank.
-    run forked --label setsid sh -c 'sleep 50 & echo done'
-    exits 0
+    gives 0 forked --label setsid sh -c 'sleep 50 & echo done'
     [[ $(grep -c ': done$' <<<"$output") -eq 4 ]]
     nobody_left 2
 }
@@ -275,8 +247,7 @@ limited() {
 }
 
 @test "limits of processes, files and ranks are told at once, by name" {
-    run limited -u 500 -- -np 501 true
-    exits 1
+    gives 1 limited -u 500 -- -np 501 true
     has "501 ranks on one host need as many processes" "ulimit -u is 500" "start fewer ranks"
     # All processes of the user count, so a limit may be met only when a rank is started.
     run limited -u 2 -- -np 2 true
@@ -286,12 +257,10 @@ limited() {
     run -127 limited -n 100 -- --label -np 60 true
     has "60 ranks with output by lines need" "open files, but ulimit -n is 100"
     # The node agent raises its own limit as far as it may; the ranks keep theirs.
-    run on_login bash -c 'ulimit -Sn 64; exec hvdrun --launcher fork -np 60 --label bash -c "ulimit -Sn"'
-    exits 0
+    gives 0 on_login bash -c 'ulimit -Sn 64; exec hvdrun --launcher fork -np 60 --label bash -c "ulimit -Sn"'
     [[ $(grep -c '^[0-9]*: 64$' <<<"$output") -eq 60 ]]
     begin on_login hvdrun --launcher fork -np 9000 true
-    ended 5
-    exits 1
+    ended 5 1
     has "9000 ranks on "
     nobody_left 2
 }
@@ -304,8 +273,7 @@ limited() {
 
 @test "a command that does not exist is 127, and is named" {
     begin forked nosuchcommand
-    ended 8
-    exits 127
+    ended 8 127
     has "cannot run nosuchcommand: No such file or directory"
     nobody_left 2
 }
@@ -317,21 +285,16 @@ limited() {
     cpus=(sed -n 's/^Cpus_allowed_list:\s*//p' /proc/self/status)
     [[ $(on_login bash -c 'cat /sys/devices/system/node/online') == 0 ]] || skip "this machine has several NUMA domains"
     # As many ranks as cores: data loaders and OpenMP's threads would have one core with each of them.
-    run on_login hvdrun --launcher fork -np "$(nproc)" "${cpus[@]}"
-    exits 0
+    gives 0 on_login hvdrun --launcher fork -np "$(nproc)" "${cpus[@]}"
     [[ $(allowed) == "$all" ]] || { echo "$output" && return 1; }
-    run on_login env SLURM_CPU_BIND=quiet,mask_cpu:0x1 hvdrun --launcher fork -np "$(nproc)" "${cpus[@]}"
-    exits 0
+    gives 0 on_login env SLURM_CPU_BIND=quiet,mask_cpu:0x1 hvdrun --launcher fork -np "$(nproc)" "${cpus[@]}"
     [[ $(allowed) == "$all" ]]
-    run on_login hvdrun --launcher fork --cpu-bind=none -np "$(nproc)" "${cpus[@]}"
-    exits 0
+    gives 0 on_login hvdrun --launcher fork --cpu-bind=none -np "$(nproc)" "${cpus[@]}"
     [[ $(allowed) == "$all" ]]
-    run on_login hvdrun --launcher fork --cpu-bind=map_cpu:0 -np 2 true
-    exits 2
+    gives 2 on_login hvdrun --launcher fork --cpu-bind=map_cpu:0 -np 2 true
     has "--cpu-bind=map_cpu:0 needs srun" "none, cores and ldoms"
     (($(on_login nproc) > 1)) || return 0
-    run on_login hvdrun --launcher fork --cpu-bind=verbose,cores -np 2 "${cpus[@]}"
-    exits 0
+    gives 0 on_login hvdrun --launcher fork --cpu-bind=verbose,cores -np 2 "${cpus[@]}"
     [[ $(allowed | wc -l) -eq 2 && $(allowed) != *"$all"* ]] || { echo "$output" && return 1; }
 }
 
@@ -344,24 +307,20 @@ PLACE='echo "at $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_S
     printf 'localhost slots=2\n127.0.0.1 slots=2\n' | script hosts
     for args in "hvdrun --hosts $NAMES" "hvdrun --launcher=fork --hostfile hosts" "horovodrun -H $NAMES"; do
         # shellcheck disable=SC2086 # several words
-        run on_login bash -c 'exec -a "$1" hvdrun -np 4 "${@:2}"' - $args bash -c "$PLACE; cat; echo in \$(hostname)" <<<input
-        exits 0
+        gives 0 on_login bash -c 'exec -a "$1" hvdrun -np 4 "${@:2}"' - $args bash -c "$PLACE; cat; echo in \$(hostname)" <<<input
         has "at 0/4 0/2 0/2 localhost" "at 1/4 1/2 0/2 localhost" "at 2/4 0/2 1/2 127.0.0.1" "at 3/4 1/2 1/2 127.0.0.1"
         four "in hvdlogin"
         [[ $(grep -c "input" <<<"$output") -eq 1 ]]
     done
     # Labelled lines are whole, though two node agents write them.
     long=$(head -c 3000 /dev/zero | tr '\0' x)
-    run on_login bash -c 'exec -a horovodrun hvdrun -np 4 -H "$@"' - "$NAMES" \
+    gives 0 on_login bash -c 'exec -a horovodrun hvdrun -np 4 -H "$@"' - "$NAMES" \
         bash -c 'for i in {1..200}; do printf "%s" "$1"; echo; done' - "$long"
-    exits 0
     [[ $(grep -cxE "\[[0-3]\]<stdout>:$long" <<<"$output") -eq 800 ]]
-    run on_login hvdrun --hosts "$NAMES" -np 3 --selftest -- --quick
-    exits 0
+    gives 0 on_login hvdrun --hosts "$NAMES" -np 3 --selftest -- --quick
     has "3 ranks on 2 hosts"
     if command -v mpirun >/dev/null; then
-        run on_login hvdrun --mpi -np 4 --hosts "$NAMES" bash -c 'echo "at $OMPI_COMM_WORLD_RANK on"'
-        exits 0
+        gives 0 on_login hvdrun --mpi -np 4 --hosts "$NAMES" bash -c 'echo "at $OMPI_COMM_WORLD_RANK on"'
         four "at [0-3] on"
     fi
     nobody_left 2
@@ -371,39 +330,30 @@ PLACE='echo "at $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_S
 as_horovodrun() { on_login bash -c 'exec -a horovodrun hvdrun "$@"' - "$@"; }
 
 @test "horovodrun on two names has the statuses and last messages that Horovod's tests expect" {
-    run as_horovodrun -np 4 -H "$NAMES" true
-    exits 0
+    gives 0 as_horovodrun -np 4 -H "$NAMES" true
     has_not "Horovod" "failed"
-    run as_horovodrun -np 4 -H "$NAMES" bash -c '[ $HOROVOD_RANK != 3 ] || exit 7; sleep 50'
-    exits 7
+    gives 7 as_horovodrun -np 4 -H "$NAMES" bash -c '[ $HOROVOD_RANK != 3 ] || exit 7; sleep 50'
     [[ $output == *"Horovod detected that one or more processes exited with non-zero status, thus causing the job to be \
 terminated. The first process to do so was:"$'\n'"Process name: 3"$'\n'"Exit code: 7" ]] || { echo "$output" && return 1; }
     # An elastic job with hosts that stay, of a command that knows nothing of elastic jobs.
-    run as_horovodrun -np 2 --min-np 2 -H "$NAMES" true
-    exits 0
-    run as_horovodrun -np 2 --min-np 2 -H "$NAMES" false
-    exits 1
+    gives 0 as_horovodrun -np 2 --min-np 2 -H "$NAMES" true
+    gives 1 as_horovodrun -np 2 --min-np 2 -H "$NAMES" false
     has "Horovod detected that one or more processes exited with non-zero status"
     # One that fails before all have come to the rendezvous; horovodrun names a worker by host and slot.
-    run as_horovodrun -np 2 --min-np 2 -H localhost:2 bash -c '[ $HOROVOD_RANK != 1 ] || exit 7; sleep 50'
-    exits 7
+    gives 7 as_horovodrun -np 2 --min-np 2 -H localhost:2 bash -c '[ $HOROVOD_RANK != 1 ] || exit 7; sleep 50'
     [[ $output == *"Horovod detected that one or more processes exited with non-zero status, thus causing the job to be \
 terminated. The first process to do so was:"$'\n'"Process name: localhost[1]"$'\n'"Exit code: 7" ]] || { echo "$output" && return 1; }
-    run on_login hvdrun -np 2 --hosts "$NAMES" false
-    exits 1
+    gives 1 on_login hvdrun -np 2 --hosts "$NAMES" false
     has_not "Horovod detected"
     # A job that a signal to hvdrun ends has no process that failed.
     begin as_horovodrun -np 2 -H "$NAMES" bash -c 'echo ready; sleep 50'
     says_times 10 2 ready
     on_host hvdlogin pkill -TERM -o -x hvdrun
-    ended 8
-    exits 143
+    ended 8 143
     has_not "Horovod detected"
     if command -v mpirun >/dev/null; then
-        run as_horovodrun --mpi -np 4 -H "$NAMES" true
-        exits 0
-        run as_horovodrun --mpi -np 4 -H "$NAMES" false
-        [ "$status" -eq 1 ]
+        gives 0 as_horovodrun --mpi -np 4 -H "$NAMES" true
+        gives 1 as_horovodrun --mpi -np 4 -H "$NAMES" false
         has "mpirun failed with exit code $status"
     fi
     nobody_left 2
@@ -414,15 +364,13 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
 
 @test "two names of this machine: a failed rank, Ctrl-C and a killed hvdrun end all ranks" {
     begin forked --hosts "$NAMES" bash -c '[ $HOROVOD_RANK = 3 ] && exit 7; sleep 50'
-    ended 8
-    exits 7
+    ended 8 7
     has "rank 3 on 127.0.0.1 failed first: exit code 7"
     nobody_left 2
     begin forked --hosts "$NAMES" bash -c 'echo ready; sleep 50'
     says_times 10 4 ready
     on_host hvdlogin pkill -INT -o -x hvdrun
-    ended 8
-    exits 130
+    ended 8 130
     nobody_left 2
     begin forked --hosts "$NAMES" bash -c "$FAMILY"
     says_times 10 4 ready
@@ -433,14 +381,11 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
 }
 
 @test "listed hosts: this one can be named, others and more ranks than slots are refused" {
-    run on_login hvdrun --launcher fork --hosts localhost:2 bash -c 'echo "rank $HOROVOD_RANK"'
-    exits 0
+    gives 0 on_login hvdrun --launcher fork --hosts localhost:2 bash -c 'echo "rank $HOROVOD_RANK"'
     [[ $(grep -c rank <<<"$output") -eq 2 ]]
-    run on_login hvdrun --launcher fork --hosts hvdn1:2 true
-    exits 2
+    gives 2 on_login hvdrun --launcher fork --hosts hvdn1:2 true
     has "hvdn1 is another machine"
-    run on_login hvdrun --launcher fork -np 3 --hosts localhost:2 true
-    exits 2
+    gives 2 on_login hvdrun --launcher fork -np 3 --hosts localhost:2 true
     has "3 processes were asked for" "2 slots"
     nobody_left 2
 }

@@ -2,7 +2,6 @@
 # What PyTorch, JAX and other frameworks find in the environment of ranks. No framework is needed for it.
 # shellcheck disable=SC2016
 
-load helpers
 load launch
 load sshd
 
@@ -10,14 +9,12 @@ setup_file() {
     suite_up --nodes 2
     sshd_prepare hvdn1 hvdn2
 }
-teardown_file() { cluster_down; }
 setup() {
     if sshd_can; then
         sshd_up hvdn1
         sshd_up hvdn2
     fi
 }
-teardown() { cluster_mend; }
 
 # The values of a variable over all ranks, sorted, in one line; each rank has printed "NAME=VALUE".
 values() { sed -n "s/^$1=//p" <<<"$output" | sort | xargs; }
@@ -43,8 +40,7 @@ start() {
 
 @test "each rank knows its place and the store, whatever starts it" {
     for with in $(ways); do
-        run start "$with" env
-        exits 0
+        gives 0 start "$with" env
         is RANK "0 1 2 3"
         is LOCAL_RANK "0 0 1 1"
         is NODE_RANK "0 0 1 1"
@@ -65,8 +61,7 @@ start() {
     done
     # On nodes of the job's own all find it at rank 0's.
     for with in srun hvdrun; do
-        run start "$with" --exclusive env
-        exits 0
+        gives 0 start "$with" --exclusive env
         is MASTER_ADDR "$(cluster addr hvdn1 ib0) $(cluster addr hvdn1 ib0) $(cluster addr hvdn1 ib0) $(cluster addr hvdn1 ib0)"
         same 4 MASTER_PORT
         is HOROVOD_GLOO_RENDEZVOUS_ADDR "127.0.0.1 127.0.0.1 127.0.0.1 127.0.0.1"
@@ -76,8 +71,7 @@ start() {
 
 @test "torchrun, one on each host, gets its options" {
     for with in srun hvdrun; do
-        run launch "$with" --exclusive -N2 -n2 env
-        exits 0
+        gives 0 launch "$with" --exclusive -N2 -n2 env
         is PET_RDZV_BACKEND "c10d c10d"
         is PET_NNODES "2 2"
         is PET_NPROC_PER_NODE ""
@@ -86,8 +80,7 @@ start() {
         [[ $(values PET_RDZV_ENDPOINT) == "$(values MASTER_ADDR | cut -d' ' -f1):$(values MASTER_PORT | cut -d' ' -f1) "* ]]
         [[ $(values PET_LOCAL_ADDR | tr ' ' '\n' | sort -u | wc -l) -eq 2 ]]
         # On shared nodes each finds the store at its own host.
-        run launch "$with" -N2 -n2 env
-        exits 0
+        gives 0 launch "$with" -N2 -n2 env
         same 2 PET_RDZV_ID
         is PET_RDZV_ENDPOINT "$(values MASTER_PORT | sed -E 's/[0-9]+/127.0.0.1:&/g')"
     done
@@ -96,8 +89,7 @@ start() {
 
 @test "the user's MASTER_ADDR and MASTER_PORT stay, and no flag sends ranks elsewhere" {
     for with in srun hvdrun; do
-        MASTER_ADDR=hvdn1 MASTER_PORT=29511 RANK=9 run launch "$with" --hvd-verbose -N2 -n2 env
-        exits 0
+        MASTER_ADDR=hvdn1 MASTER_PORT=29511 RANK=9 gives 0 launch "$with" --hvd-verbose -N2 -n2 env
         is MASTER_ADDR "hvdn1 hvdn1"
         is MASTER_PORT "29511 29511"
         is TORCHELASTIC_USE_AGENT_STORE ""
@@ -105,12 +97,10 @@ start() {
         [[ $(grep -c "MASTER_ADDR=hvdn1 MASTER_PORT=29511 are set by the user" <<<"$output") -eq 1 ]]
         has_not warning:
         # Of a launch around this one, so not the user's.
-        MASTER_ADDR=hvdn1 MASTER_PORT=29511 TORCHELASTIC_USE_AGENT_STORE=True run launch "$with" -N2 -n2 env
-        exits 0
+        MASTER_ADDR=hvdn1 MASTER_PORT=29511 TORCHELASTIC_USE_AGENT_STORE=True gives 0 launch "$with" -N2 -n2 env
         is MASTER_ADDR "127.0.0.1 127.0.0.1" # other users may have processes on these nodes
         has_not MASTER_ADDR=hvdn1 MASTER_PORT=29511
-        MASTER_ADDR=192.0.2.1 MASTER_PORT=29511 run launch "$with" -N2 -n2 env
-        exits 0
+        MASTER_ADDR=192.0.2.1 MASTER_PORT=29511 gives 0 launch "$with" -N2 -n2 env
         [[ $(grep -c "warning: MASTER_ADDR=192.0.2.1 in the environment" <<<"$output") -eq 1 ]]
     done
     nobody_left
@@ -118,26 +108,21 @@ start() {
 
 @test "which store, and which frameworks" {
     for with in srun hvdrun; do
-        run launch "$with" --hvd-store=rank0 -N2 -n2 env
-        exits 0
+        gives 0 launch "$with" --hvd-store=rank0 -N2 -n2 env
         same 2 MASTER_ADDR
         same 2 MASTER_PORT
         is TORCHELASTIC_USE_AGENT_STORE ""
         [[ $(values JAX_COORDINATOR_ADDRESS) != *":$(values MASTER_PORT | cut -d' ' -f1)"* ]]
-        run launch "$with" --hvd-store=off -N2 -n2 env
-        exits 0
+        gives 0 launch "$with" --hvd-store=off -N2 -n2 env
         is MASTER_ADDR ""
         is RANK "0 1"
-        run launch "$with" --hvd-frameworks=torch -N2 -n2 env
-        exits 0
+        gives 0 launch "$with" --hvd-frameworks=torch -N2 -n2 env
         is RANK "0 1"
         is HOROVOD_RANK ""
         is JAX_COORDINATOR_ADDRESS ""
-        run launch "$with" --hvd-frameworks=tensorflow -N2 -n2 bash -c 'echo "$TF_CONFIG"'
-        exits 0
+        gives 0 launch "$with" --hvd-frameworks=tensorflow -N2 -n2 bash -c 'echo "$TF_CONFIG"'
         [[ $(grep -cE '^[{]"cluster": [{]"worker": \["10[.0-9]*:[0-9]+", "10[.0-9]*:[0-9]+"\][}], .*"index": [01][}][}]$' <<<"$output") -eq 2 ]]
-        run launch "$with" --hvd-frameworks=none -N2 -n2 env
-        exits 0
+        gives 0 launch "$with" --hvd-frameworks=none -N2 -n2 env
         is RANK ""
         is MASTER_ADDR ""
         is GLOO_SOCKET_IFNAME "ib0 ib0"
@@ -171,8 +156,7 @@ if os.environ["RANK"] == "0":
 
 @test "ports are reserved for rank 0 while the ranks run" {
     for with in $(ways); do
-        run start "$with" --hvd-store=rank0 python3 -c "$PORT_USER"
-        exits 0
+        gives 0 start "$with" --hvd-store=rank0 python3 -c "$PORT_USER"
         has "jax False False True True" "store False False True True"
     done
     # Two steps side by side.
@@ -185,8 +169,7 @@ if os.environ["RANK"] == "0":
 @test "OMP_NUM_THREADS follows from the binding" {
     for with in srun hvdrun; do
         # What a rank may use alone, by its mask, or its part of what it shares.
-        run launch "$with" -N1 -n2 -c1 --cpu-bind=cores bash -c 'echo "OMP_NUM_THREADS=$OMP_NUM_THREADS of $(nproc)"'
-        exits 0
+        gives 0 launch "$with" -N1 -n2 -c1 --cpu-bind=cores bash -c 'echo "OMP_NUM_THREADS=$OMP_NUM_THREADS of $(nproc)"'
         is OMP_NUM_THREADS "1 of 1 1 of 1"
         OMP_NUM_THREADS=5 run launch "$with" -N1 -n2 env
         is OMP_NUM_THREADS "5 5"
@@ -198,8 +181,7 @@ if os.environ["RANK"] == "0":
 
 @test "ranks that see one GPU each: a warning, and JAX takes that one" {
     for with in srun hvdrun; do
-        CUDA_VISIBLE_DEVICES=3 run launch "$with" -N2 -n4 --ntasks-per-node=2 env
-        exits 0
+        CUDA_VISIBLE_DEVICES=3 gives 0 launch "$with" -N2 -n4 --ntasks-per-node=2 env
         is JAX_LOCAL_DEVICE_IDS "0 0 0 0"
         [[ $(grep -c "warning: each rank of this host sees one GPU" <<<"$output") -eq 1 ]]
         CUDA_VISIBLE_DEVICES=0,1 run launch "$with" -N2 -n4 --ntasks-per-node=2 env

@@ -3,11 +3,9 @@
 # shellcheck disable=SC2016 # what shells on the cluster evaluate
 # Jobs in which no rank makes progress any longer, and jobs that only look so.
 
-load helpers
 load launch
 
 setup_file() { suite_up --nodes 3 --slurm-conf AuthInfo=cred_expire=5; }
-teardown_file() { cluster_down; }
 teardown() {
     cluster_mend
     assert_no_leftovers
@@ -31,7 +29,6 @@ times() {
 
 # One rank sleeps, the others wait for it in an allreduce.
 @test "ranks that wait for one that sleeps: reported once, and ended" {
-    local with
     for with in srun hvdrun; do
         begin watched "$with" 3 kill -N2 -n4 hvd-selftest --quick --hang-rank 2
         says 30 "$NONE"
@@ -44,7 +41,6 @@ times() {
 }
 
 @test "ranks that only sleep are reported once, and the job goes on" {
-    local with
     for with in srun hvdrun; do
         begin watched "$with" 2 report -N2 -n2 bash -c 'exec -a stuck sleep 60'
         says 20 "$NONE"
@@ -93,19 +89,16 @@ times() {
         for command in 'end=$((SECONDS + 6)); while ((SECONDS < end)); do :; done' \
             '{ for ((i = 0; i < 60; i++)); do head -c 10000 /dev/zero; sleep 0.1; done; } | cat >/dev/null' \
             'for ((i = 0; i < 6; i++)); do echo "a step is done"; sleep 1; done'; do
-            run watched "$with" 2 kill -N2 -n2 bash -c "((SLURM_PROCID == 1)) || { $command; }"
-            exits 0
+            gives 0 watched "$with" 2 kill -N2 -n2 bash -c "((SLURM_PROCID == 1)) || { $command; }"
             has_not "$NONE"
         done
     done
 }
 
 @test "a rank that waits for input is left alone" {
-    local with
     for with in srun hvdrun; do
         begin slow_input "$with"
-        ended 30
-        exits 0
+        ended 30 0
         has "it said: go on"
         has_not "$NONE"
     done
@@ -120,7 +113,6 @@ slow_input() {
 }
 
 @test "a batch job whose ranks hang begins again" {
-    local with
     for with in srun hvdrun; do
         script hang.sh <<'END'
 #!/bin/bash

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What tests on a real Slurm share.  In a bats file:
 #
-#   load ../cluster/helpers        (the path from the file's folder)
+#   load ../cluster/helpers        (the path from the file's folder; launch.bash loads it, too, and has both teardowns)
 #   setup_file()    { cluster_up --nodes 4; }
 #   teardown_file() { cluster_down; }
 #   teardown()      { cluster_mend; }
@@ -74,15 +74,20 @@ cluster_down() {
     if [[ ${HVD_CLUSTER_MINE-} ]]; then cluster down; fi
 }
 
-# cluster_mend: undoes faults and ends jobs, so that a test that fails does not make the next one fail.
+# cluster_mend [--clean]: undoes faults and ends jobs, so that a test that fails does not make the next one fail. With
+# --clean a test that has passed has to have left nothing before.
 cluster_mend() {
+    local left=0
+    if [[ ! ${HVD_CLUSTER_NAME-} ]]; then return 0; fi
+    if [[ ${1-} && ${BATS_TEST_COMPLETED-} ]]; then assert_no_leftovers 5 || left=1; fi
     if [[ -s $(cluster path)/faults ]]; then cluster fault clear; fi
-    if [[ ! ${HVD_TEST_SLURM-} ]]; then cluster kill-users && return; fi
+    if [[ ! ${HVD_TEST_SLURM-} ]]; then cluster kill-users && return "$left"; fi
     local user
     for user in alice bob; do
         cluster exec --user root --host hvdctl -- scancel --user="$user" || true
     done
     cluster wait $((30 * HVD_TEST_PATIENCE))
+    return "$left"
 }
 
 # on_login CMD…: runs CMD there, as alice. A job begins when the nodes of ended ones are free again, or after five seconds:

@@ -1,21 +1,17 @@
 #!/usr/bin/env bats
-bats_require_minimum_version 1.5.0
 # hvdrun as people know srun: its options, files, input and output.
 
-load helpers
 load launch
 
 setup_file() { suite_up --nodes 4; }
-teardown_file() { cluster_down; }
-teardown() { cluster_mend; }
+teardown() { cluster_mend --clean; }
 
 HOSTS='echo "$SLURMD_NODENAME $HOROVOD_RANK/$HOROVOD_SIZE"'
 
 lines() { [[ $(grep -c "$2" <<<"$output") -eq $1 ]] || { echo "not $1 times '$2': $output" && return 1; }; }
 
 @test "-N, --ntasks-per-node, -w and -x decide how many ranks are where" {
-    run launch hvdrun -N4 --ntasks-per-node=2 bash -c "$HOSTS"
-    exits 0
+    gives 0 launch hvdrun -N4 --ntasks-per-node=2 bash -c "$HOSTS"
     lines 8 /8
     for host in 1 2 3 4; do lines 2 "hvdn$host"; done
     run launch hvdrun -w hvdn2,hvdn4 -N2 -n2 bash -c "$HOSTS"
@@ -23,7 +19,6 @@ lines() { [[ $(grep -c "$2" <<<"$output") -eq $1 ]] || { echo "not $1 times '$2'
     lines 1 "hvdn4 1/2"
     run launch hvdrun -x 'hvdn[1-3]' -N1 -n2 bash -c "$HOSTS"
     lines 2 hvdn4
-    assert_no_leftovers
 }
 
 @test "hosts of a job may be listed by address, or with their domain" {
@@ -40,33 +35,27 @@ END
     lines 1 "hvdn2 2/3"
     has "host 10.77.0.99 is not in this allocation, which has"
     [[ $output != *$'\n\n'* && $status -eq 2 ]]
-    assert_no_leftovers
 }
 
 @test "-c, --mem, -t, -J and --cpu-bind reach Slurm" {
-    run launch hvdrun -N2 -n4 --ntasks-per-node=2 -c3 --mem=200 -t 7 -J my-name --cpu-bind=none \
+    gives 0 launch hvdrun -N2 -n4 --ntasks-per-node=2 -c3 --mem=200 -t 7 -J my-name --cpu-bind=none \
         bash -c 'echo "$SLURM_CPUS_PER_TASK $SLURM_JOB_NAME"; squeue -h -j $SLURM_JOB_ID -o "%l %m"'
-    exits 0
     lines 4 "3 my-name"
     lines 4 "7:00 200M"
-    assert_no_leftovers
 }
 
 @test "--label and -l label lines as srun does" {
     for how in --label -l; do
-        run launch hvdrun $how -N2 -n4 --ntasks-per-node=2 bash -c 'echo out; echo err >&2'
-        exits 0
+        gives 0 launch hvdrun $how -N2 -n4 --ntasks-per-node=2 bash -c 'echo out; echo err >&2'
         for rank in 0 1 2 3; do
             lines 1 "^$rank: out$"
             lines 1 "^$rank: err$"
         done
     done
-    assert_no_leftovers
 }
 
 @test "-o, -e and -i name files of input and output" {
-    run launch hvdrun -o 'out.%t' -e 'err.%t' -N2 -n2 bash -c 'echo "out $HOROVOD_RANK"; echo "err $HOROVOD_RANK" >&2'
-    exits 0
+    gives 0 launch hvdrun -o 'out.%t' -e 'err.%t' -N2 -n2 bash -c 'echo "out $HOROVOD_RANK"; echo "err $HOROVOD_RANK" >&2'
     [ -z "$output" ]
     for rank in 0 1; do
         [ "$(cat "$(home)/out.$rank")" = "out $rank" ]
@@ -75,10 +64,8 @@ END
     script input <<<"some input"
     run launch hvdrun -i input -N2 -n2 cat
     lines 2 "some input"
-    run launch hvdrun -i none -N2 -n2 cat
-    exits 0
+    gives 0 launch hvdrun -i none -N2 -n2 cat
     [ -z "$output" ]
-    assert_no_leftovers
 }
 
 @test "standard input goes to the ranks as srun gives it" {
@@ -91,45 +78,36 @@ END
         output=$(head -c 3000000 /dev/zero | launch "$with" -N2 -n2 wc -c)
         lines 2 '^3000000$'
     done
-    assert_no_leftovers
 }
 
 @test "much output is not lost and not mixed up" {
     for with in srun hvdrun; do
-        run launch "$with" -l -N2 -n4 --ntasks-per-node=2 seq -f 'a line of output, number %06.0f' 5000
-        exits 0
+        gives 0 launch "$with" -l -N2 -n4 --ntasks-per-node=2 seq -f 'a line of output, number %06.0f' 5000
         lines 20000 "^[0-3]: a line of output, number 00[0-9]\{4\}$"
     done
-    assert_no_leftovers
 }
 
 @test "-- ends the options; the command's own stay its own" {
-    run launch hvdrun -N1 -n1 -- echo -n4 --label
-    exits 0
+    gives 0 launch hvdrun -N1 -n1 -- echo -n4 --label
     [ "$output" = "-n4 --label" ]
     run launch hvdrun -N1 -n1 echo -n4 --label --version
     [ "$output" = "-n4 --label --version" ]
     run launch hvdrun -N1 -n1 bash -c 'echo "$#:$1:$2:$3"' - 'two words' '' '*'
     [ "$output" = "3:two words::*" ]
-    assert_no_leftovers
 }
 
 @test "the exit status is that of the rank that failed" {
-    run launch hvdrun -N2 -n2 true
-    exits 0
+    gives 0 launch hvdrun -N2 -n2 true
     for code in 1 42 255; do
         run launch hvdrun -N2 -n2 bash -c "exit $code"
         exits "$code"
     done
-    run launch hvdrun -N2 -n2 -p nosuchpartition true
-    exits 1
+    gives 1 launch hvdrun -N2 -n2 -p nosuchpartition true
     has "invalid partition"
     run launch hvdrun -N2 -n2 --no-such-option true
     [ "$status" -ne 0 ]
     has "--no-such-option"
-    run launch hvdrun -N2 -n2
-    exits 2
-    assert_no_leftovers
+    gives 2 launch hvdrun -N2 -n2
 }
 
 # hvdrun(1), EXIT STATUS, lists these.
@@ -154,32 +132,26 @@ END
     begin on_login hvdrun --launcher=fork -np 2 sh -c 'echo ready; sleep 50'
     says_times 10 2 ready
     on_host hvdlogin pkill -TERM -o -x hvdrun
-    ended 10
-    exits 143
+    ended 10 143
     begin on_login hvdrun -n2 sh -c 'echo ready; sleep 50'
     says_times 10 2 ready
     on_host hvdlogin pkill -TERM -o -x hvdrun
-    ended 20
-    exits 137
-    assert_no_leftovers
+    ended 20 137
 }
 
 @test "--dry-run starts nothing and shows a line that works" {
-    run launch hvdrun --dry-run -N2 -n4 --fusion-threshold-mb 32 echo 'two words'
-    exits 0
+    gives 0 launch hvdrun --dry-run -N2 -n4 --fusion-threshold-mb 32 echo 'two words'
     has "backend: srun" "HOROVOD_FUSION_THRESHOLD=33554432" "-N2 -n4" "'two words'"
     [[ $(on_host hvdctl squeue -h -t all | grep -c echo) -eq 0 ]]
-    run bash -c "'$HVD_CLUSTER_CMD' exec -- hvdrun --dry-run --json -N2 -n4 true | python3 -c '
+    gives 0 bash -c "'$HVD_CLUSTER_CMD' exec -- hvdrun --dry-run --json -N2 -n4 true | python3 -c '
 import json, sys
 d = json.load(sys.stdin)
 assert d[\"backend\"] == \"srun\", d
 assert \"-N2\" in d[\"processes\"][0][\"argv\"], d'"
-    exits 0
-    assert_no_leftovers
 }
 
 @test "--json tells how it went" {
-    run bash -c "'$HVD_CLUSTER_CMD' exec -- hvdrun --json -N2 -n4 --ntasks-per-node=2 \
+    gives 0 bash -c "'$HVD_CLUSTER_CMD' exec -- hvdrun --json -N2 -n4 --ntasks-per-node=2 \
         bash -c '[ \$HOROVOD_RANK = 3 ] && exit 9; sleep 20' 2>&1 | grep '^{' | python3 -c '
 import json, sys
 d = json.load(sys.stdin)
@@ -187,15 +159,12 @@ f = d[\"first_failure\"]
 assert d[\"status\"] == 9 and d[\"started\"] is True, d
 assert f[\"rank\"] == 3 and f[\"host\"] == \"hvdn2\" and f[\"how\"] == \"exit code 9\", d
 assert 0 < d[\"start_seconds\"] <= d[\"seconds\"] < 20, d'"
-    exits 0
-    assert_no_leftovers
 }
 
 @test "--trace writes what a viewer of traces reads" {
     for with in srun hvdrun; do
-        run launch "$with" --hvd-trace trace.json -N3 -n6 --ntasks-per-node=2 true
-        exits 0
-        run python3 -c '
+        gives 0 launch "$with" --hvd-trace trace.json -N3 -n6 --ntasks-per-node=2 true
+        gives 0 python3 -c '
 import json, sys
 d = json.load(open(sys.argv[1]))
 events = d["traceEvents"] if isinstance(d, dict) else d
@@ -204,40 +173,31 @@ assert all(e["ph"] for e in events) and len(events) >= 3, events
 for host in "hvdn1", "hvdn2", "hvdn3":
     assert host in text, text
 assert all(e.get("dur", 0) >= 0 for e in events)' "$(home)/trace.json"
-        exits 0
         rm "$(home)/trace.json"
     done
     run launch hvdrun --trace /nowhere/trace.json -N2 -n2 true
     has /nowhere/trace.json
-    assert_no_leftovers
 }
 
 @test "tunables and configuration reach every rank" {
     printf 'params:\n  cycle_time_ms: 2.5\n' | script tune.yaml
     for with in srun hvdrun; do
-        run launch "$with" --hvd-config tune.yaml -N2 -n2 bash -c 'echo "cycle $HOROVOD_CYCLE_TIME"'
-        exits 0
+        gives 0 launch "$with" --hvd-config tune.yaml -N2 -n2 bash -c 'echo "cycle $HOROVOD_CYCLE_TIME"'
         lines 2 "^cycle 2.5$"
     done
     run launch hvdrun --hvd-config tune.yaml --cycle-time-ms 4 -N2 -n2 bash -c 'echo "cycle $HOROVOD_CYCLE_TIME"'
     lines 2 "^cycle 4$"
-    assert_no_leftovers
 }
 
 @test "a start within a step is refused, since srun would wait for ever, but not in a job that a step has submitted" {
     begin launch srun --no-hvd -N1 -n1 hvdrun -n1 hostname
-    ended 20
-    exits 2
+    ended 20 2
     has "hvdrun was started by srun, in step" "--overlap"
-    run launch srun --no-hvd -N1 -n1 hvdrun --overlap -n1 hostname
-    exits 0
+    gives 0 launch srun --no-hvd -N1 -n1 hvdrun --overlap -n1 hostname
     [ "$output" = hvdn1 ]
-    run launch srun --no-hvd -N1 -n1 hvdrun --launcher=fork -np 2 hostname
-    exits 0
+    gives 0 launch srun --no-hvd -N1 -n1 hvdrun --launcher=fork -np 2 hostname
     lines 2 hvdn1
     printf '#!/bin/sh\nhvdrun -n1 hostname\n' | script inner.sh
-    run launch srun --no-hvd -N1 -n1 sbatch --wait --output=inner.out inner.sh
-    exits 0
+    gives 0 launch srun --no-hvd -N1 -n1 sbatch --wait --output=inner.out inner.sh
     [ "$(cat "$(home)/inner.out")" = hvdn1 ]
-    assert_no_leftovers
 }

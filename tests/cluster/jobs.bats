@@ -1,12 +1,10 @@
 #!/usr/bin/env bats
 # Steps within batch jobs, allocations, arrays and each other.
 
-load helpers
 load launch
 
 setup_file() { suite_up --nodes 4; }
-teardown_file() { cluster_down; }
-teardown() { cluster_mend; }
+teardown() { cluster_mend --clean; }
 
 SIZE='echo "rank $HOROVOD_RANK of <$HOROVOD_SIZE>"'
 
@@ -29,7 +27,6 @@ END
     submit -N4 --ntasks-per-node=2 several.sh
     exits 0
     counts 6 "hvd-selftest: 8 ranks on 4 hosts: OK"
-    assert_no_leftovers
 }
 
 @test "several launches in a batch job work side by side" {
@@ -44,7 +41,6 @@ END
     submit -N4 --ntasks-per-node=2 beside.sh
     exits 0
     counts 4 "hvd-selftest: 2 ranks on 2 hosts: OK"
-    assert_no_leftovers
 }
 
 @test "launches work side by side on the same cores" {
@@ -58,18 +54,14 @@ wait
 END
     submit -N2 --ntasks-per-node=2 over.sh
     counts 6 "hvd-selftest: 4 ranks on 2 hosts: OK"
-    assert_no_leftovers
 }
 
 @test "launches work within salloc" {
     for with in "srun --hvd" hvdrun; do
         # shellcheck disable=SC2086
-        run on_login salloc --quiet -N2 --ntasks-per-node=2 $with hvd-selftest --quick
-        selftest_ok 4 2
+        selftest 4 2 on_login salloc --quiet -N2 --ntasks-per-node=2 $with hvd-selftest --quick
     done
-    run on_login salloc --quiet --hvd -N2 --ntasks-per-node=2 srun hvd-selftest --quick
-    selftest_ok 4 2
-    assert_no_leftovers
+    selftest 4 2 on_login salloc --quiet --hvd -N2 --ntasks-per-node=2 srun hvd-selftest --quick
 }
 
 @test "the driver, and with it the rendezvous, is where the launch is" {
@@ -83,8 +75,7 @@ touch looked
 wait $!
 END
     for with in srun hvdrun; do
-        run launch "$with" -N4 --ntasks-per-node=2 hvd-selftest --quick
-        selftest_ok 8 4
+        selftest 8 4 launch "$with" -N4 --ntasks-per-node=2 hvd-selftest --quick
     done
     submit -N2 --ntasks-per-node=1 where.sh
     has "1 driver on hvdn1"
@@ -93,7 +84,6 @@ END
     submit -N3 --ntasks-per-node=1 where.sh -r1 -N2 -n2
     has "1 driver on hvdn1"
     selftest_ok 2 2
-    assert_no_leftovers
 }
 
 @test "ranks are on the fast network, inside an allocation and outside; where none connects all hosts the launch fails" {
@@ -128,7 +118,6 @@ hvdrun --selftest -- --quick >>array.$SLURM_ARRAY_TASK_ID 2>&1
 END
     on_login sbatch --quiet --array=1-4 -N2 --ntasks-per-node=2 --output=/dev/null array.sh
     wait_for 40 bash -c "[[ \$(cat '$(home)'/array.* 2>/dev/null | grep -c '4 ranks on 2 hosts: OK') -eq 8 ]]"
-    assert_no_leftovers
 }
 
 @test "sbatch --hvd holds for every srun of the script but one with --no-hvd, and changes nothing for hvdrun" {
@@ -155,65 +144,49 @@ END
     counts 2 "4 ranks on 2 hosts: OK"
     # Under hvdrun the plugin starts no driver of its own.
     grep -qx 0 <<<"$output"
-    assert_no_leftovers
 }
 
 @test "a step that a rank starts is not part of the launch unless it says --hvd" {
     local inner='unset ${!HOROVOD_*}; srun --overlap -N1 -n1 -w $SLURMD_NODENAME'
     for with in srun hvdrun; do
-        run launch "$with" -N2 -n2 bash -c "$inner bash -c 'echo \"inner <\$HOROVOD_SIZE>\"'"
-        exits 0
+        gives 0 launch "$with" -N2 -n2 bash -c "$inner bash -c 'echo \"inner <\$HOROVOD_SIZE>\"'"
         counts 2 "inner <>"
-        run launch "$with" -N2 -n2 bash -c "$inner --hvd bash -c 'echo \"inner <\$HOROVOD_SIZE>\"'"
-        exits 0
+        gives 0 launch "$with" -N2 -n2 bash -c "$inner --hvd bash -c 'echo \"inner <\$HOROVOD_SIZE>\"'"
         counts 2 "inner <1>"
     done
-    assert_no_leftovers
 }
 
 @test "--jobid and --overlap start another step in a running job" {
     JOB=$(on_login sbatch --parsable -N2 --ntasks-per-node=2 --output=/dev/null --wrap 'sleep 30')
     wait_for 10 runs_on hvdn1 'sleep 30'
     for with in srun hvdrun; do
-        run launch "$with" --jobid="$JOB" --overlap -n4 hvd-selftest --quick
-        selftest_ok 4 2
+        selftest 4 2 launch "$with" --jobid="$JOB" --overlap -n4 hvd-selftest --quick
     done
     on_login scancel "$JOB"
-    assert_no_leftovers
 }
 
 # hvdrun then asks Slurm more than once in one process, also for the states of nodes.
 @test "an allocation without a number of tasks has a rank for each node" {
-    run on_login salloc --quiet -N3 --exclusive hvdrun -N3 -n3 hvd-selftest --quick
-    selftest_ok 3 3
-    run on_login salloc --quiet -N3 --exclusive hvdrun bash -c "$SIZE"
-    exits 0
+    selftest 3 3 on_login salloc --quiet -N3 --exclusive hvdrun -N3 -n3 hvd-selftest --quick
+    gives 0 on_login salloc --quiet -N3 --exclusive hvdrun bash -c "$SIZE"
     counts 3 "of <3>"
-    run on_login salloc --quiet -N2 --exclusive --no-kill hvdrun --min-np 2 --max-np 2 bash -c "$SIZE"
-    exits 0
+    gives 0 on_login salloc --quiet -N2 --exclusive --no-kill hvdrun --min-np 2 --max-np 2 bash -c "$SIZE"
     counts 2 "of <2>"
-    assert_no_leftovers
 }
 
 @test "fewer ranks than the allocation's tasks, and listed hosts of it, can be used" {
-    run on_login salloc --quiet -N2 --ntasks-per-node=2 hvdrun -np 3 bash -c "$SIZE"
-    exits 0
+    gives 0 on_login salloc --quiet -N2 --ntasks-per-node=2 hvdrun -np 3 bash -c "$SIZE"
     counts 3 "of <3>"
-    run on_login salloc --quiet -N3 -n6 hvdrun --hosts hvdn3:1,hvdn1:2 \
+    gives 0 on_login salloc --quiet -N3 -n6 hvdrun --hosts hvdn3:1,hvdn1:2 \
         bash -c 'echo "$SLURMD_NODENAME $HOROVOD_RANK/$HOROVOD_SIZE"'
-    exits 0
     has "hvdn3 0/3" "hvdn1 1/3" "hvdn1 2/3"
     # A number of nodes that fits the list changes nothing.
-    run on_login salloc --quiet -N3 -n6 hvdrun -N2 --hosts hvdn3:1,hvdn1:2 bash -c "$SIZE"
-    exits 0
+    gives 0 on_login salloc --quiet -N3 -n6 hvdrun -N2 --hosts hvdn3:1,hvdn1:2 bash -c "$SIZE"
     counts 3 "of <3>"
-    run on_login salloc --quiet -N3 -n6 hvdrun -N3 --hosts hvdn3:1,hvdn1:2 bash -c "$SIZE"
-    exits 2
+    gives 2 on_login salloc --quiet -N3 -n6 hvdrun -N3 --hosts hvdn3:1,hvdn1:2 bash -c "$SIZE"
     has "--nodes (-N) does not match the "
-    run on_login salloc --quiet -N2 --ntasks-per-node=2 hvdrun -np 3 --min-np 3 --max-np 3 bash -c "$SIZE"
-    exits 0
+    gives 0 on_login salloc --quiet -N2 --ntasks-per-node=2 hvdrun -np 3 --min-np 3 --max-np 3 bash -c "$SIZE"
     counts 3 "of <3>"
-    assert_no_leftovers
 }
 
 @test "heterogeneous jobs and steps are refused clearly" {
@@ -230,19 +203,15 @@ END
     counts 2 heterogeneous
     for with in "" "-n2" "--min-np 1"; do
         # shellcheck disable=SC2086
-        run on_login salloc --quiet -N1 -n1 : -N1 -n1 hvdrun $with bash -c "$SIZE"
-        exits 2
+        gives 2 on_login salloc --quiet -N1 -n1 : -N1 -n1 hvdrun $with bash -c "$SIZE"
         has "heterogeneous job"
         counts 0 "of <"
     done
-    run launch hvdrun -N1 -n1 true : -N1 -n1 true
-    exits 2
+    gives 2 launch hvdrun -N1 -n1 true : -N1 -n1 true
     has heterogeneous "cannot be one Horovod job"
-    run on_login salloc --quiet -N2 -n2 hvdrun --min-np 1 true : -n1 true
-    exits 2
+    gives 2 on_login salloc --quiet -N2 -n2 hvdrun --min-np 1 true : -n1 true
     has heterogeneous "cannot be one Horovod job"
-    run launch srun -N1 -n1 true : --hvd -N1 -n1 true
-    exits 2
+    gives 2 launch srun -N1 -n1 true : --hvd -N1 -n1 true
     has heterogeneous
     # --jobid from outside of the job, with the number of either component, and as squeue shows it.
     run on_login salloc --quiet -N1 -n1 : -N1 -n1 bash -c 'leader=$SLURM_JOB_ID_HET_GROUP_0
@@ -255,5 +224,4 @@ END
     counts 3 "is a heterogeneous job"
     counts 3 "status 2"
     has_not started
-    assert_no_leftovers
 }

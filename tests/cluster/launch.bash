@@ -1,8 +1,18 @@
 # shellcheck shell=bash
-# Launching jobs and looking at how they end, for bats files that have loaded
-# helpers.  The same job can be started in two ways:
+# Launching jobs and looking at how they end, for bats files; loads helpers.  The
+# same job can be started in two ways:
 #
 #   for with in srun hvdrun; do run launch "$with" -N2 -n2 true; exits 0; done
+
+# shellcheck source=helpers.bash
+. "${BASH_SOURCE[0]%/*}/helpers.bash"
+
+bats_require_minimum_version 1.5.0
+
+# Of files that have none of their own.
+teardown_file() { cluster_down; }
+# shellcheck disable=SC2119
+teardown() { cluster_mend; }
 
 # launch srun|hvdrun ARG…: on the login host, as alice.
 launch() {
@@ -36,8 +46,8 @@ says_times() {
 }
 said_times() { [[ $(grep -cF -e "$2" "$OUT") -ge $1 ]]; }
 
-# ended SECONDS: succeeds when what begin started ends within the time; sets $status and
-# $output as run does.
+# ended SECONDS [STATUS]: succeeds when what begin started ends within the time, and with this
+# status; sets $status and $output as run does.
 ended() {
     local late=0
     within "$1" stopped "$PID" || late=1
@@ -46,13 +56,19 @@ ended() {
     status=0
     wait "$PID" || status=$?
     output=$(<"$OUT")
-    if ((late)); then echo "$output"; fi
-    return "$late"
+    if ((late)); then echo "$output" && return 1; fi
+    if [[ ${2-} ]]; then exits "$2"; fi
 }
 
 # exits STATUS, has TEXT…, has_not TEXT…: fail, and show $status or $output, unless these are so.
 exits() {
     [[ $status -eq $1 ]] || { echo "status $status, not $1: $output" && return 1; }
+}
+
+# gives STATUS CMD…: as run, and CMD ends with this status.
+gives() {
+    run "${@:2}"
+    exits "$1"
 }
 
 # exits_one_of STATUS…: where the status depends on which task srun sees end last.
@@ -78,6 +94,9 @@ has_not() {
     done
 }
 
+# ranks_said LINE…: $output is these lines, each of which begins with the number of its rank.
+ranks_said() { [[ $(sort -n <<<"$output") == "$(printf '%s\n' "$@")" ]] || { echo "$output" && return 1; }; }
+
 # signalled_once srun|hvdrun: each of four ranks gets each signal that scancel sends once.
 TRAPS='trap "echo USR1" USR1; trap "echo TERM; exit 3" TERM; echo ready; for i in {1..100}; do sleep 0.2; done'
 signalled_once() {
@@ -98,6 +117,12 @@ selftest_ok() {
     local s=s
     if (($2 == 1)); then s=; fi
     exits 0 && has "hvd-selftest: $1 ranks on $2 host$s: OK"
+}
+
+# selftest RANKS HOSTS CMD…: CMD is a self-test of that size, and passes.
+selftest() {
+    run "${@:3}"
+    selftest_ok "$1" "$2"
 }
 
 home() { echo "$(cluster path)/home/alice"; }

@@ -1,12 +1,9 @@
 #!/usr/bin/env bats
 # Launchers, rank shims and nodes die without a word. Nothing may outlive them.
 
-load helpers
 load launch
 
 setup_file() { suite_up --nodes 4 --slurm-conf SlurmdTimeout=5; }
-teardown_file() { cluster_down; }
-teardown() { cluster_mend; }
 
 FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 
@@ -34,8 +31,7 @@ END
     says_times 10 4 ready
     sleep 0.3
     on_host hvdlogin pkill -KILL -o -x srun
-    ended 10
-    exits 137
+    ended 10 137
     has "srun ended: killed by signal 9 (SIGKILL)"
     assert_no_leftovers 15
 }
@@ -53,8 +49,7 @@ END
     begin on_login bash -c 'PATH=$HOME/bin:$PATH exec hvdrun "$@"' hvdrun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
     says_times 10 4 ready
     touch "$(home)/go"
-    ended 10
-    exits 3
+    ended 10 3
     has "srun ended: exit code 3"
     assert_no_leftovers 15
 }
@@ -72,30 +67,16 @@ END
     done
 }
 
-@test "a rank shim killed: its rank goes with it, and the job ends" {
-    # Only under hvdrun does the rank shim stay beside its rank.
-    begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
-    says_times 10 4 ready
-    sleep 0.3
-    on_host hvdn2 bash -c 'kill -KILL $(pgrep -o -x hvd-shim)'
-    ended 15
-    exits 143
-    has "hvdn2: task 2: Killed"
-    assert_no_leftovers
-}
-
 @test "a step daemon killed: hvdrun says so and ends, the ranks go with it" {
     # Plain srun, and so srun --hvd, waits for ever for the ranks that the daemon had started.
     begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep 50'
     says_times 10 8 ready
     as_root hvdn2 pkill -KILL -x slurmstepd
-    ended 20
-    exits 1
+    ended 20 1
     has "hvdn2: slurmstepd ended before the ranks that it had started; ending the job"
     has_not "failed first"
     assert_no_leftovers 10
-    run launch hvdrun -N4 -n8 --ntasks-per-node=2 hvd-selftest --quick
-    selftest_ok 8 4
+    selftest 8 4 launch hvdrun -N4 -n8 --ntasks-per-node=2 hvd-selftest --quick
 }
 
 @test "munged killed: hvdrun ends when all ranks have, and names the host" {
@@ -105,8 +86,7 @@ END
     # Ranks go on, though local ranks 0 have ended: no message may say that srun is overdue.
     sleep 2
     runs_on hvdn2 "hvd-agent shim -- bash"
-    ended 40
-    exits 1
+    ended 40 1
     has "all ranks ended 10 s ago, but srun cannot learn that those on hvdn2 did, because munged does not run there; ending it"
     fault munged-start hvdn2
     assert_no_leftovers 20
@@ -131,8 +111,7 @@ END
     sleep 3
     running "$PID"
     as_root hvdn2 pkill -CONT -x slurmstepd
-    ended 15
-    exits 0
+    ended 15 0
     assert_no_leftovers
 }
 
@@ -143,8 +122,7 @@ END
     wait_for 10 gone hvdn2 'hvd-agent shim -- bash'
     sleep 1
     on_host hvdlogin pkill -INT -o -x hvdrun
-    ended 8
-    exits 130
+    ended 8 130
     has "interrupted; all ranks have ended: ending srun"
     fault munged-start hvdn2
     assert_no_leftovers 20
@@ -154,8 +132,7 @@ END
     begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep 300'
     says_times 10 8 ready
     fault node-lost hvdn3
-    ended 10
-    exits 1
+    ended 10 1
     has "hvdn3: the connection to its node agent was lost: the host does not answer; ending the job"
     fault clear
     assert_no_leftovers 20
@@ -167,8 +144,7 @@ END
     fault node-freeze hvdn3
     # SlurmdTimeout is five seconds here.
     says 40 "Node failure on hvdn3"
-    ended 20
-    exits 1
+    ended 20 1
     has "hvdn3: the connection to its node agent was lost: Slurm has given up the node; ending the job"
     fault clear
     assert_no_leftovers 20

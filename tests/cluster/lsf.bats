@@ -1,9 +1,6 @@
 #!/usr/bin/env bats
 # hvdrun in an LSF job: jsrun, blaunch and lsrun are stand-ins, which run the ranks for real on the test hosts.
 
-bats_require_minimum_version 1.5.0
-
-load helpers
 load launch
 load lsf
 
@@ -14,7 +11,6 @@ setup_file() {
     # shellcheck disable=SC2086 # a list
     standins_up hvdlogin $ALL
 }
-teardown_file() { cluster_down; }
 setup() { with blaunch; }
 teardown() {
     local host
@@ -35,40 +31,25 @@ sixth() { in_job hvdrun "$@"; }
 ranks_say() { sort -n <<<"$output"; }
 
 @test "the self-test passes through each launcher, and every rank is where it belongs" {
-    local each
     for each in $EACH; do
         with "$each"
-        run sixth hvd-selftest --quick
-        selftest_ok 6 3
-        run sixth bash -c 'echo "$HOROVOD_RANK $HOROVOD_LOCAL_RANK $HOROVOD_CROSS_RANK $HOROVOD_HOSTNAME $(hostname)"'
-        exits 0
-        [[ $(ranks_say) == "0 0 0 hvdn1 hvdn1
-1 1 0 hvdn1 hvdn1
-2 0 1 hvdn2 hvdn2
-3 1 1 hvdn2 hvdn2
-4 0 2 hvdn3 hvdn3
-5 1 2 hvdn3 hvdn3" ]] || { echo "$each: $output" && return 1; }
+        selftest 6 3 sixth hvd-selftest --quick
+        gives 0 sixth bash -c 'echo "$HOROVOD_RANK $HOROVOD_LOCAL_RANK $HOROVOD_CROSS_RANK $HOROVOD_HOSTNAME $(hostname)"'
+        ranks_said "0 0 0 hvdn1 hvdn1" "1 1 0 hvdn1 hvdn1" "2 0 1 hvdn2 hvdn2" "3 1 1 hvdn2 hvdn2" "4 0 2 hvdn3 hvdn3" \
+            "5 1 2 hvdn3 hvdn3"
         [[ $(called "$each") -ge 2 ]]
         nothing_left
     done
 }
 
 @test "fewer ranks take the first slots, other hosts are refused, and PATH decides on the launcher" {
-    local each
     for each in $EACH; do
         with "$each"
-        run sixth -np 3 bash -c 'echo "$HOROVOD_RANK $(hostname) $HOROVOD_SIZE"'
-        exits 0
-        [[ $(ranks_say) == "0 hvdn1 3
-1 hvdn1 3
-2 hvdn2 3" ]] || { echo "$each: $output" && return 1; }
-        run sixth --hosts hvdn3:1,hvdn2:2 bash -c 'echo "$HOROVOD_RANK $(hostname)"'
-        exits 0
-        [[ $(ranks_say) == "0 hvdn3
-1 hvdn2
-2 hvdn2" ]] || { echo "$each: $output" && return 1; }
-        run sixth --hosts hvdn4:1 true
-        exits 2
+        gives 0 sixth -np 3 bash -c 'echo "$HOROVOD_RANK $(hostname) $HOROVOD_SIZE"'
+        ranks_said "0 hvdn1 3" "1 hvdn1 3" "2 hvdn2 3"
+        gives 0 sixth --hosts hvdn3:1,hvdn2:2 bash -c 'echo "$HOROVOD_RANK $(hostname)"'
+        ranks_said "0 hvdn3" "1 hvdn2" "2 hvdn2"
+        gives 2 sixth --hosts hvdn4:1 true
         has "host hvdn4 is not in this allocation"
     done
     with jsrun blaunch lsrun
@@ -79,26 +60,21 @@ ranks_say() { sort -n <<<"$output"; }
     has "# backend: blaunch"
     run sixth --launcher=lsrun --dry-run true
     has "# backend: lsrun"
-    run sixth --launcher=jsrun true
-    exits 2
+    gives 2 sixth --launcher=jsrun true
     has "jsrun is not in PATH"
     with
-    run sixth true
-    exits 2
+    gives 2 sixth true
     has "none of LSF's launchers (jsrun, blaunch, lsrun) is in PATH" "profile.lsf" "--launcher=ssh"
     JOB_HOSTS="hvdn1 2"
-    run sixth hvd-selftest --quick
-    selftest_ok 2 1
+    selftest 2 1 sixth hvd-selftest --quick
 }
 
 @test "a Python function runs in every rank, and its results come back, through each launcher" {
-    local each
     python3 -c 'import cloudpickle' 2>/dev/null || skip "the Python module cloudpickle is not installed"
     for each in $EACH; do
         with "$each"
-        run in_job env PYTHONPATH="$(cd "$BATS_TEST_DIRNAME/../../python" && pwd)" PYTHONDONTWRITEBYTECODE=1 python3 -c \
+        gives 0 in_job env PYTHONPATH="$(cd "$BATS_TEST_DIRNAME/../../python" && pwd)" PYTHONDONTWRITEBYTECODE=1 python3 -c \
             'import hvdrun, os; print(hvdrun.run(lambda: os.uname()[1], num_proc="all"))'
-        exits 0
         has "['hvdn1', 'hvdn1', 'hvdn2', 'hvdn2', 'hvdn3', 'hvdn3']"
         nothing_left
     done
@@ -118,9 +94,8 @@ if os.environ["HOROVOD_RANK"] == "3":
 END
     for each in $EACH; do
         with "$each"
-        run in_job env HVD_T_VALUE="$value" HVD_T_BIG="$big" bash -c "cd 'a dir '\\''q'\\'; exec hvdrun python3 ../look.py \"\$@\"" \
+        gives 0 in_job env HVD_T_VALUE="$value" HVD_T_BIG="$big" bash -c "cd 'a dir '\\''q'\\'; exec hvdrun python3 ../look.py \"\$@\"" \
             bash "a b" '*' '$HOME' "it's" ''
-        exits 0
         [[ $output == "$(python3 -c 'import sys; print(repr(sys.argv[1]))' "$value")
 $(home)/a dir 'q'
 100000 []
@@ -131,8 +106,7 @@ $(home)/a dir 'q'
         with "$each"
         output=$(HVD_PATH=$B/bin:$JOB_PATH cluster exec --host hvdn1 -- env LSB_JOBID=1 LSB_HOSTS="hvdn2 hvdn3" \
             LSF_SERVERDIR="$STANDINS/server" STANDIN_DIR="$STANDIN_DIR" hvdrun bash -c 'wc -l | sed "s/^/$HOROVOD_RANK /"' < <(seq 50000))
-        [[ $(ranks_say) == "0 50000
-1 0" ]] || { echo "$each: $output" && return 1; }
+        ranks_said "0 50000" "1 0"
         [[ $(called "$each" "SLURM_HVD_BOOT") -eq 0 ]]
     done
     nothing_left
@@ -141,8 +115,7 @@ $(home)/a dir 'q'
 @test "lsrun's helper leaves its stdin unread until it is woken up: every start succeeds" {
     with lsrun
     for _ in {1..5}; do
-        run sixth --start-timeout 10 bash -c 'cat; echo "$HOROVOD_RANK of $HOROVOD_SIZE"'
-        exits 0
+        gives 0 sixth --start-timeout 10 bash -c 'cat; echo "$HOROVOD_RANK of $HOROVOD_SIZE"'
         [[ $(ranks_say) == "$(printf '%d of 6\n' {0..5})" ]] || { echo "$output" && return 1; }
     done
     # Input for rank 0, which follows the launch's data on stdin, arrives as well.
@@ -153,24 +126,20 @@ $(home)/a dir 'q'
 }
 
 @test "nice value and limit of locked memory are the job's on all hosts" {
-    local each
     for each in blaunch lsrun; do
         with "$each"
-        run in_job nice -n 4 bash -c 'ulimit -S -l 40; exec hvdrun bash -c "echo \$HOROVOD_RANK \$(nice) \$(ulimit -l)"'
-        exits 0
+        gives 0 in_job nice -n 4 bash -c 'ulimit -S -l 40; exec hvdrun bash -c "echo \$HOROVOD_RANK \$(nice) \$(ulimit -l)"'
         [[ $(ranks_say) == "$(printf "%d $(($(nice) + 4)) 40\n" {0..5})" ]] || { echo "$each: $output" && return 1; }
     done
     nothing_left
 }
 
 @test "a directory that another host lacks is named" {
-    local each
     # Each host has a /dev/shm of its own.
     as_root hvdn1 install -d -o alice /dev/shm/here
     for each in blaunch lsrun; do
         with "$each"
-        run in_job bash -c 'cd /dev/shm/here && exec hvdrun echo unlikely'
-        exits 1
+        gives 1 in_job bash -c 'cd /dev/shm/here && exec hvdrun echo unlikely'
         has "hvdrun: error: hvdn" ": cannot change to the directory /dev/shm/here: No such file or directory" \
             "a directory that exists under the same path on all hosts"
         has_not unlikely "installed" "ended before"
@@ -198,23 +167,18 @@ $(home)/a dir 'q'
 }
 
 @test "exit codes: a rank that fails ends the others, though a launcher loses statuses" {
-    local each
     export STANDIN_STATUS=lost
     for each in $EACH; do
         with "$each"
         begin_job hvdrun bash -c '[ $HOROVOD_RANK = 3 ] && exit 7; setsid sleep 48 & sleep 50'
-        ended 20
-        exits 7
+        ended 20 7
         has "rank 3 on hvdn2 failed first: exit code 7"
         has_not "ended before"
-        run sixth bash -c '[ $HOROVOD_RANK = 1 ] && kill -9 $$; sleep 50'
-        exits 137
+        gives 137 sixth bash -c '[ $HOROVOD_RANK = 1 ] && kill -9 $$; sleep 50'
         has "rank 1 on hvdn1 failed first: killed by signal 9"
         begin_job hvdrun no-such-command
-        ended 20
-        exits 127
-        run sixth --keep-going bash -c 'exit $((HOROVOD_RANK == 2 ? 3 : 0))'
-        exits 3
+        ended 20 127
+        gives 3 sixth --keep-going bash -c 'exit $((HOROVOD_RANK == 2 ? 3 : 0))'
         nothing_left
     done
 }
@@ -237,15 +201,13 @@ $(home)/a dir 'q'
 }
 
 @test "bkill during the start ends everything on all hosts" {
-    local each
     for each in jsrun lsrun; do
         with "$each"
         fault node-freeze hvdn3
         begin_job hvdrun echo unlikely
         if [[ $each == jsrun ]]; then wait_for 15 called jsrun topology; else wait_for 15 runs_on hvdn2 hvd-agent; fi
         job_signal INT
-        ended 25
-        exits 130
+        ended 25 130
         has_not unlikely
         fault clear
         nothing_left 20
@@ -257,7 +219,6 @@ every_rank() { wait_for "$1" all_said "$2" || { cat "$OUT" && return 1; }; }
 all_said() { [[ $(grep -oP "^$1 \K\d" "$OUT" | sort -u | xargs) == "0 1 2 3 4 5" ]]; }
 
 @test "signals for every process of the job's first host: the ranks decide, and have their five seconds" {
-    local each
     for each in $EACH; do
         with "$each"
         begin_job hvdrun bash -c 'trap "" INT; trap "echo saved \$HOROVOD_RANK" USR1; trap "echo limit \$HOROVOD_RANK" USR2
@@ -269,8 +230,7 @@ all_said() { [[ $(grep -oP "^$1 \K\d" "$OUT" | sort -u | xargs) == "0 1 2 3 4 5"
         every_rank 10 limit
         # bkill in a job that has run for a while: launcher and node agents get the signal at the same time.
         every_process INT
-        ended 20
-        exits 130
+        ended 20 130
         every_rank 0 over
         has_not "failed first" "ended before"
         nothing_left
@@ -308,14 +268,12 @@ stopped_on() {
 }
 
 @test "a host that is lost is named, and the job ends" {
-    local each
     for each in jsrun lsrun; do
         with "$each"
         begin_job hvdrun bash -c 'echo ready; sleep 100'
         says_times 20 6 ready
         fault node-kill hvdn3
-        ended 45
-        exits 1
+        ended 45 1
         case $each in
         jsrun) has "hvdrun: error: hvdn3: the connection to its node agent was lost" "(bhosts hvdn3)" ;;
         lsrun) has "hvdrun: error: hvdn3: its lsrun ended before its ranks did: exit code 0" "(bhosts hvdn3, " ;;
@@ -331,23 +289,19 @@ stopped_on() {
 @test "a launcher that fails or is killed ends the job, and its host is named" {
     export STANDIN_FAIL=hvdn3
     with blaunch
-    run sixth --start-timeout 20 echo unlikely
-    exits 1
+    gives 1 sixth --start-timeout 20 echo unlikely
     has "hvdn3: its blaunch ended before its ranks did: exit code 255" "blaunch hvdn3 hostname" "cannot connect"
     has_not unlikely
     with lsrun
-    run sixth --start-timeout 20 echo unlikely
-    exits 1
+    gives 1 sixth --start-timeout 20 echo unlikely
     has "hvdn3: its lsrun ended before its ranks did: exit code 0" "lsrun -m hvdn3 -- hostname" "unknown host"
     unset STANDIN_FAIL
-    local each
     for each in blaunch lsrun; do
         with "$each"
         begin_job hvdrun bash -c 'echo ready; sleep 50'
         says_times 20 6 ready
         as_root hvdn1 pkill -KILL -u alice -f "$each .*hvdn2"
-        ended 20
-        exits 1
+        ended 20 1
         has "hvdrun: error: hvdn2: its $each ended before its ranks did: killed by signal 9 (SIGKILL)"
         has_not "failed first" "error: hvdn1" "error: hvdn3"
         nothing_left
@@ -380,91 +334,66 @@ stopped_on() {
 @test "hvdrun killed: with blaunch and lsrun no process is left anywhere" {
     # The ranks take their time to end. If anything killed the node agents meanwhile, processes in sessions of their own
     # would be left.
-    local each
     for each in blaunch lsrun; do
         with "$each"
         begin_job hvdrun --kill-wait 5 bash -c 'trap "" TERM; echo ready; setsid sleep 47 & sleep 50'
         says_times 20 6 ready
         as_root hvdn1 pkill -KILL -u alice -x hvdrun
-        ended 20
-        exits 137
+        ended 20 137
         nothing_left 15
     done
 }
 
 @test "jsrun: variables that contradict each other, and failures, are named" {
     with jsrun
-    STANDIN_JSRUN=rank+1 run sixth --start-timeout 15 echo unlikely
-    exits 1
+    STANDIN_JSRUN=rank+1 gives 1 sixth --start-timeout 15 echo unlikely
     has "PMIX_RANK gives rank 0, but OMPI_COMM_WORLD_RANK gives rank 1"
     has_not unlikely
-    STANDIN_JSRUN=backwards run sixth --start-timeout 4 echo unlikely
-    exits 1
+    STANDIN_JSRUN=backwards gives 1 sixth --start-timeout 4 echo unlikely
     has "hvd-agent: error: hvdn3: rank 0 is on hvdn3, not on hvdn1: ranks were not put on the hosts slot by slot" \
         "hvd-agent: error: hvdn1: rank 5 is on hvdn1, not on hvdn3: ranks were not put on the hosts slot by slot" \
         "must not change which rank goes to which host"
     has_not unlikely
-    STANDIN_JSRUN=fail run sixth echo unlikely
-    exits 1
+    STANDIN_JSRUN=fail gives 1 sixth echo unlikely
     has "jsrun ended before its ranks did: exit code 210" "Remote JSM server" "--erf FILE --dry-run" "--key-file"
     STANDIN_JSRUN=no-pmix run sixth hvd-selftest --quick
     selftest_ok 6 3
     # More ranks than a host has CPUs.
-    run sixth --slots-per-host 3 true
-    exits 2
+    gives 2 sixth --slots-per-host 3 true
     has "hvdn1: " "2 cores with 1 hardware threads each, too few for 3 ranks" "--binding-args"
-    run in_job env JSM_NAMESPACE_RANK=0 hvdrun true
-    exits 2
+    gives 2 in_job env JSM_NAMESPACE_RANK=0 hvdrun true
     has "this is a task of jsrun already (JSM_NAMESPACE_RANK is 0)"
     nothing_left
 }
 
 @test "jsrun: the resource file is the same with --erf and in a launch" {
     with jsrun
-    run sixth --erf by-hand --dry-run true
-    exits 0
+    gives 0 sixth --erf by-hand --dry-run true
     has "jsrun --erf_input by-hand"
     [[ $(stat -c %a "$(home)/by-hand") == 600 ]]
     [[ $(sed -n '$p' "$(home)/by-hand") == "rank: 5: { hostname: hvdn3; cpu: {1} ; gpu: * ; mem: * }" ]]
-    run in_job jsrun --erf_input by-hand bash -c 'echo "$JSM_NAMESPACE_RANK $(hostname) $STANDIN_CPUS"'
-    exits 0
-    [[ $(ranks_say) == "0 hvdn1 0
-1 hvdn1 1
-2 hvdn2 0
-3 hvdn2 1
-4 hvdn3 0
-5 hvdn3 1" ]] || { echo "$output" && return 1; }
+    gives 0 in_job jsrun --erf_input by-hand bash -c 'echo "$JSM_NAMESPACE_RANK $(hostname) $STANDIN_CPUS"'
+    ranks_said "0 hvdn1 0" "1 hvdn1 1" "2 hvdn2 0" "3 hvdn2 1" "4 hvdn3 0" "5 hvdn3 1"
     # LSF's own binding is kept, with the kernel's numbers of CPUs.
     printf 'hvdlogin 7\nhvdn1 0,1\nhvdn1 2\nhvdn2 4\nhvdn2 5\nhvdn3 1\nhvdn3 0\n' >"$(home)/affinity"
-    run in_job env LSB_AFFINITY_HOSTFILE="$(home)/affinity" hvdrun bash -c 'echo "$HOROVOD_RANK $STANDIN_CPUS"'
-    exits 0
-    [[ $(ranks_say) == "0 0,1
-1 2
-2 4
-3 5
-4 1
-5 0" ]] || { echo "$output" && return 1; }
-    run sixth --erf /nonexistent/erf true
-    exits 2
+    gives 0 in_job env LSB_AFFINITY_HOSTFILE="$(home)/affinity" hvdrun bash -c 'echo "$HOROVOD_RANK $STANDIN_CPUS"'
+    ranks_said "0 0,1" "1 2" "2 4" "3 5" "4 1" "5 0"
+    gives 2 sixth --erf /nonexistent/erf true
     has "cannot write /nonexistent/erf"
-    run sixth --erf erf --launcher=blaunch true
-    exits 2
+    gives 2 sixth --erf erf --launcher=blaunch true
     has "--erf is for jsrun"
     nothing_left
 }
 
 @test "jsrun gets arguments for binding and for MPI, and writes output to files" {
     with jsrun
-    run sixth --dry-run --jsrun --tcp --mpi-args='-gpu "a b"' --binding-args '-n 6 -a 1 --bind "packed:2"' --output-filename out prog arg
-    exits 0
+    gives 0 sixth --dry-run --jsrun --tcp --mpi-args='-gpu "a b"' --binding-args '-n 6 -a 1 --bind "packed:2"' --output-filename out prog arg
     has "jsrun -n 6 -a 1 --bind packed:2 --smpiargs '-tcp -gpu \"a b\"' --stdio_stdout $(home)/out/stdout --stdio_stderr $(home)/out/stderr"
     has_not "--erf_input" "--output-dir"
-    run sixth --jsrun --output-filename out bash -c 'echo "said $HOROVOD_CONTROLLER $JSM_NAMESPACE_RANK ${HOROVOD_RANK-none} ${NCCL_SOCKET_IFNAME:+nics}"; echo told >&2'
-    exits 0
+    gives 0 sixth --jsrun --output-filename out bash -c 'echo "said $HOROVOD_CONTROLLER $JSM_NAMESPACE_RANK ${HOROVOD_RANK-none} ${NCCL_SOCKET_IFNAME:+nics}"; echo told >&2'
     [[ $(sort "$(home)/out/stdout") == "$(printf 'said mpi %d none nics\n' {0..5})" ]] || { head "$(home)"/out/* && return 1; }
     [[ $(grep -c told "$(home)/out/stderr") -eq 6 ]]
-    run in_job bash -c 'exec -a horovodrun hvdrun --output-filename gloo bash -c "echo said; echo told >&2"'
-    exits 0
+    gives 0 in_job bash -c 'exec -a horovodrun hvdrun --output-filename gloo bash -c "echo said; echo told >&2"'
     has "[0]<stdout>:said" "[5]<stderr>:told"
     [[ $(cat "$(home)"/gloo/rank.5/stdout) == *said* ]]
     nothing_left
@@ -477,34 +406,11 @@ stopped_on() {
     (($(nproc) >= 2)) || skip "this machine has one CPU"
     for each in blaunch lsrun; do
         with "$each"
-        run in_job env LSB_AFFINITY_HOSTFILE="$file" hvdrun bash -c \
+        gives 0 in_job env LSB_AFFINITY_HOSTFILE="$file" hvdrun bash -c \
             'echo "$HOROVOD_RANK $(awk "/Cpus_allowed_list/ { print \$2 }" /proc/self/status)"'
-        exits 0
-        [[ $(ranks_say) == "0 0
-1 0-1
-2 0
-3 0
-4 1
-5 0-1" ]] || { echo "$each: $output" && return 1; }
+        ranks_said "0 0" "1 0-1" "2 0" "3 0" "4 1" "5 0-1"
         nothing_left
     done
-}
-
-@test "an empty or unreadable host file of LSF is skipped" {
-    local each
-    : >"$(home)/empty"
-    printf 'hvdn1\nhvdn2\n' >"$(home)/two"
-    for each in blaunch lsrun; do
-        with "$each"
-        run in_job env LSB_DJOB_HOSTFILE="$(home)/two" hvdrun hvd-selftest --quick
-        selftest_ok 2 2
-        for file in empty missing; do
-            run in_job env LSB_DJOB_HOSTFILE="$(home)/$file" hvdrun hvd-selftest --quick
-            selftest_ok 6 3
-            has "LSB_DJOB_HOSTFILE cannot be used"
-        done
-    done
-    nothing_left
 }
 
 # CSM describes hosts of two sockets with 22 cores of four threads, one core of each socket isolated. The resource file
@@ -517,9 +423,8 @@ stopped_on() {
     printf 'hvdn1 44 2 6\nhvdn2 44 2 2\n' >"$csm/nodes"
     for mode in 1 2 4; do
         printf '%s\n' "compute_nodes: hvdn1 hvdn2" "smt_mode: $mode" "isolated_cores: 1" >"$csm/allocation.77"
-        run in_job env CSM_ALLOCATION_ID=77 HVD_STANDIN_CSM="$csm" STANDIN_CORES="42x$mode" hvdrun --erf erf \
+        gives 0 in_job env CSM_ALLOCATION_ID=77 HVD_STANDIN_CSM="$csm" STANDIN_CORES="42x$mode" hvdrun --erf erf \
             bash -c 'echo "$HOROVOD_RANK $(hostname) $STANDIN_CPUS"'
-        exits 0
         [[ $(ranks_say | awk '{ print $1, $2, split($3, cpus, ","), cpus[1] }') == "0 hvdn1 $((7 * mode)) 0
 1 hvdn1 $((7 * mode)) $((7 * mode))
 2 hvdn1 $((7 * mode)) $((14 * mode))
@@ -547,7 +452,6 @@ stopped_on() {
     has "requeueing job 4711[3]: a rank asks for it"
     [ "$(tail -n 1 "$STANDIN_DIR/requeued")" = "4711[3]" ]
     echo "-" >"$STANDIN_DIR/time_left"
-    run in_job env LSB_INTERACTIVE=Y hvdrun --signal-ranks=USR1@60 --requeue-on=ask bash -c 'sleep 1; exit 85'
-    exits 85
+    gives 85 in_job env LSB_INTERACTIVE=Y hvdrun --signal-ranks=USR1@60 --requeue-on=ask bash -c 'sleep 1; exit 85'
     has "the job has no time limit" "brequeue refuses: Job <4711>: Interactive batch job cannot be requeued"
 }

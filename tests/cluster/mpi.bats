@@ -3,7 +3,6 @@
 # Ranks that an MPI starts: real Open MPI and MPICH, inside a Slurm job and on one machine. IBM Spectrum MPI and Intel
 # MPI cannot be installed here: stand-ins for them take only what the manuals have.
 
-load helpers
 load launch
 load sshd
 
@@ -40,7 +39,6 @@ END
     if command -v mpicc.openmpi >/dev/null; then mpicc.openmpi -o "$program.openmpi" "$program.c"; fi
     if command -v mpicc.mpich >/dev/null; then mpicc.mpich -o "$program.mpich" "$program.c"; fi
 }
-teardown_file() { cluster_down; }
 teardown() {
     local host
     for host in hvdlogin hvdn1 hvdn2 hvdn3 hvdn4; do as_root "$host" pkill -KILL -u alice || true; done
@@ -76,8 +74,7 @@ END
 
 @test "Open MPI starts ranks on four hosts of a job" {
     open_mpi
-    run ompi in_job 4 8 hvdrun --mpi ./ring.openmpi
-    exits 0
+    gives 0 ompi in_job 4 8 hvdrun --mpi ./ring.openmpi
     rings 8
     has "rank 0 of 8 on hvdn1" "rank 7 of 8 on hvdn4" '[1,7]<stdout>:'
     assert_no_leftovers
@@ -105,14 +102,12 @@ END
 
 @test "interfaces that the user has named for Open MPI stay" {
     open_mpi
-    run ompi in_job 2 2 hvdrun --mpi --network-interfaces=eth0 bash -c 'env | grep -E "if_include|SOCKET_IFNAME"; exec ./ring.openmpi'
-    exits 0
+    gives 0 ompi in_job 2 2 hvdrun --mpi --network-interfaces=eth0 bash -c 'env | grep -E "if_include|SOCKET_IFNAME"; exec ./ring.openmpi'
     output=${output//>: />:} # from release 5 on there is a blank behind Open MPI's tag
     has ">:OMPI_MCA_btl_tcp_if_include=eth0" ">:NCCL_SOCKET_IFNAME==eth0"
     # Debian's file for Open MPI 6 names lo, and Open MPI takes no networks to use and networks not to use at once.
     export OMPI_MCA_mca_base_param_files=none
-    run ompi in_job 2 2 hvdrun --mpi --mpi-args='--mca btl_tcp_if_exclude docker0,lo' bash -c 'env | grep -E btl_tcp_if; exec ./ring.openmpi'
-    exits 0
+    gives 0 ompi in_job 2 2 hvdrun --mpi --mpi-args='--mca btl_tcp_if_exclude docker0,lo' bash -c 'env | grep -E btl_tcp_if; exec ./ring.openmpi'
     rings 2
     has btl_tcp_if_exclude=docker0,lo
     has_not btl_tcp_if_include
@@ -120,39 +115,31 @@ END
 
 @test "Open MPI takes more slots than the job has tasks, and keeps the job's order of hosts" {
     open_mpi
-    run ompi in_job 2 2 hvdrun --mpi --hosts hvdn2:1,hvdn1:2 ./ring.openmpi
-    exits 0
+    gives 0 ompi in_job 2 2 hvdrun --mpi --hosts hvdn2:1,hvdn1:2 ./ring.openmpi
     rings 3
     has "rank 0 of 3 on hvdn1" "rank 1 of 3 on hvdn1" "rank 2 of 3 on hvdn2" "in the job's order"
-    run ompi in_job 2 2 hvdrun --mpi --binding-args="--map-by node" -np 4 --slots-per-host=2 ./ring.openmpi
-    exits 1
+    gives 1 ompi in_job 2 2 hvdrun --mpi --binding-args="--map-by node" -np 4 --slots-per-host=2 ./ring.openmpi
     has "ranks were not put on the hosts slot by slot"
-    run ompi in_job 2 2 hvdrun --mpi --hosts hvdn3:1 ./ring.openmpi
-    exits 2
+    gives 2 ompi in_job 2 2 hvdrun --mpi --hosts hvdn3:1 ./ring.openmpi
     has "host hvdn3 is not in this allocation"
-    run ompi in_job 2 2 hvdrun --mpi --ntasks-per-node=2 ./ring.openmpi
-    exits 2
+    gives 2 ompi in_job 2 2 hvdrun --mpi --ntasks-per-node=2 ./ring.openmpi
     has "--launcher=srun"
 }
 
 @test "mpirun starts ranks with the Gloo controller" {
     open_mpi
-    run ompi in_job 4 8 hvdrun --launcher=mpirun hvd-selftest
-    exits 0
+    gives 0 ompi in_job 4 8 hvdrun --launcher=mpirun hvd-selftest
     has "hvd-selftest: 8 ranks on 4 hosts: OK"
 }
 
 @test "a rank that fails, is killed or aborts ends the job with its status" {
     open_mpi
-    run ompi in_job 2 4 hvdrun --mpi --json sh -c '[ $OMPI_COMM_WORLD_RANK = 3 ] && exit 7; sleep 1003'
-    exits 7
+    gives 7 ompi in_job 2 4 hvdrun --mpi --json sh -c '[ $OMPI_COMM_WORLD_RANK = 3 ] && exit 7; sleep 1003'
     has "rank 3 on hvdn2 failed first: exit code 7" '"status":7'
     assert_no_leftovers
-    run ompi in_job 2 4 hvdrun --mpi sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && kill -KILL $$; sleep 1003'
-    exits 137
+    gives 137 ompi in_job 2 4 hvdrun --mpi sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && kill -KILL $$; sleep 1003'
     has "rank 1 on hvdn1 failed first: killed by signal 9"
-    run ompi in_job 2 4 hvdrun --mpi ./ring.openmpi abort
-    exits 9
+    gives 9 ompi in_job 2 4 hvdrun --mpi ./ring.openmpi abort
     has "rank 1 on hvdn1 failed first: exit code 9"
     assert_no_leftovers
 }
@@ -174,12 +161,10 @@ END
     says_times 20 4 "ready 127.0.0.1"
     said "ranks rendezvous through a relay on their host: 2 relays"
     job=$(on_login squeue -h -u alice -t R -o %A)
-    run on_login hvdrun --stacks "$job"
-    exits 0
+    gives 0 on_login hvdrun --stacks "$job"
     has "4 ranks of job $job"
     on_login touch go
-    ended 20
-    exits 1
+    ended 20 1
     has "rank 3 on hvdn2 failed first: exit code 1" "ValueError: bad batch" "| ValueError: bad batch"
 }
 
@@ -212,8 +197,7 @@ END
         begin ompi on_login hvdrun --mpi -np 2 --mpi-args=--oversubscribe ./stubborn.sh
         says_times 20 2 ready
         as_root hvdlogin pkill -KILL -u alice -x "$what"
-        ended 20
-        exits 137
+        ended 20 137
         if [[ $what == mpirun* ]]; then has "mpirun.openmpi ended: killed by signal 9"; fi
         assert_no_leftovers 15
     done
@@ -221,8 +205,7 @@ END
 
 @test "Open MPI starts ranks on one machine without Slurm" {
     open_mpi
-    run ompi on_login hvdrun --mpi -np 3 --mpi-args=--oversubscribe --output-filename=tree ./ring.openmpi
-    exits 0
+    gives 0 ompi on_login hvdrun --mpi -np 3 --mpi-args=--oversubscribe --output-filename=tree ./ring.openmpi
     rings 3
     output=$(cat "$(home)"/tree/{1/,}rank.2/stdout 2>/dev/null || true) # written by mpirun, from release 5 on by the rank shim
     has "rank 2 of 3"
@@ -231,8 +214,7 @@ END
     says 20 ready
     run as_user bob sh -c 'for fd in /proc/$(pgrep -x -o hvdrun)/fd/*; do cat "$fd"; done; ls /proc/$(pgrep -x -o hvdrun)/fd/'
     has "Permission denied"
-    ended 30
-    exits 0
+    ended 30 0
     assert_no_leftovers
 }
 
@@ -241,19 +223,15 @@ END
 @test "MPICH starts ranks in a job and on one machine" {
     mpich
     export HVD_MPIRUN=mpirun.mpich
-    run on_login hvdrun --mpi -np 3 --output-filename=hydra ./ring.mpich
-    exits 0
+    gives 0 on_login hvdrun --mpi -np 3 --output-filename=hydra ./ring.mpich
     rings 3
     output=$(cat "$(home)/hydra"/rank.2/stdout)
     has "rank 2 of 3"
-    run on_login salloc --quiet -N4 --ntasks-per-node=2 hvdrun --mpi sh -c 'echo rank $PMI_RANK of $PMI_SIZE on $(hostname), $HOROVOD_CONTROLLER'
-    exits 0
+    gives 0 on_login salloc --quiet -N4 --ntasks-per-node=2 hvdrun --mpi sh -c 'echo rank $PMI_RANK of $PMI_SIZE on $(hostname), $HOROVOD_CONTROLLER'
     has "[0] rank 0 of 8 on hvdn1, mpi" "[7] rank 7 of 8 on hvdn4, mpi"
-    run in_job 2 4 hvdrun --mpi sh -c '[ $PMI_RANK = 3 ] && exit 7; sleep 1003'
-    exits 7
+    gives 7 in_job 2 4 hvdrun --mpi sh -c '[ $PMI_RANK = 3 ] && exit 7; sleep 1003'
     has "rank 3 on hvdn2 failed first: exit code 7"
-    run in_job 2 4 hvdrun --mpi --hosts hvdn1:1,hvdn2:2 ./ring.mpich
-    exits 2
+    gives 2 in_job 2 4 hvdrun --mpi --hosts hvdn1:1,hvdn2:2 ./ring.mpich
     has "the same number of slots on every host"
     assert_no_leftovers
 }
@@ -262,31 +240,26 @@ END
     open_mpi
     on_login srun --mpi=list 2>&1 | grep -q pmix || skip "this Slurm has no PMIx plugin"
     export HOROVOD_CONTROLLER=mpi
-    run on_login srun --hvd --mpi=pmix -N4 -n8 sh -c 'echo told $HOROVOD_CONTROLLER $HOROVOD_RANK $OMPI_MCA_btl_tcp_if_include; exec ./ring.openmpi'
-    exits 0
+    gives 0 on_login srun --hvd --mpi=pmix -N4 -n8 sh -c 'echo told $HOROVOD_CONTROLLER $HOROVOD_RANK $OMPI_MCA_btl_tcp_if_include; exec ./ring.openmpi'
     rings 8
     has "told mpi ib0,eth0"
     export OMPI_MCA_btl_tcp_if_exclude=lo,docker0
-    run on_login srun --hvd --mpi=pmix -N2 -n2 sh -c 'env | grep btl_tcp; exec ./ring.openmpi'
-    exits 0
+    gives 0 on_login srun --hvd --mpi=pmix -N2 -n2 sh -c 'env | grep btl_tcp; exec ./ring.openmpi'
     rings 2
     has_not btl_tcp_if_include
     unset HOROVOD_CONTROLLER OMPI_MCA_btl_tcp_if_exclude
     echo "controller: mpi" >"$(home)/mpi.yaml"
-    run on_login srun --hvd --hvd-config=mpi.yaml --mpi=pmix -N2 -n2 sh -c 'echo told $HOROVOD_CONTROLLER; exec ./ring.openmpi'
-    exits 0
+    gives 0 on_login srun --hvd --hvd-config=mpi.yaml --mpi=pmix -N2 -n2 sh -c 'echo told $HOROVOD_CONTROLLER; exec ./ring.openmpi'
     rings 2
     has "told mpi"
-    run on_login hvdrun --launcher=srun --controller=mpi --mpi=pmix -N2 -n4 ./ring.openmpi
-    exits 0
+    gives 0 on_login hvdrun --launcher=srun --controller=mpi --mpi=pmix -N2 -n4 ./ring.openmpi
     rings 4
 }
 
 @test "srun --hvd starts workers of MPICH by PMI-2" {
     mpich
     export HVD_CONTROLLER=mpi
-    run on_login srun --hvd --mpi=pmi2 -N1 -n4 ./ring.mpich
-    exits 0
+    gives 0 on_login srun --hvd --mpi=pmi2 -N1 -n4 ./ring.mpich
     rings 4
     has_not warning
     run on_login srun --hvd --mpi=none -N2 -n2 ./ring.mpich
@@ -301,11 +274,9 @@ END
             sh -c 'echo "rank ${PMI_RANK-}${OMPI_COMM_WORLD_RANK-} $HOROVOD_CONTROLLER $HOROVOD_FUSION_THRESHOLD $HOME"'
         exits 0
         has "rank 0 mpi 1048576 $(home)" "rank 2 mpi 1048576 $(home)"
-        HVD_MPIRUN=./$which.mpirun run on_login hvdrun --mpi -np 2 sh -c '[ ${PMI_RANK-}${OMPI_COMM_WORLD_RANK-} = 1 ] && exit 7; sleep 1003'
-        exits 7
+        HVD_MPIRUN=./$which.mpirun gives 7 on_login hvdrun --mpi -np 2 sh -c '[ ${PMI_RANK-}${OMPI_COMM_WORLD_RANK-} = 1 ] && exit 7; sleep 1003'
         has "rank 1 on localhost failed first: exit code 7"
-        HVD_MPIRUN=./$which.mpirun run on_login hvdrun --mpi -np 2 --mpi-args=-wrong true
-        exits 99
+        HVD_MPIRUN=./$which.mpirun gives 99 on_login hvdrun --mpi -np 2 --mpi-args=-wrong true
     done
     assert_no_leftovers
 }
@@ -315,19 +286,16 @@ END
     open_mpi
     if ! sshd_can; then skip "OpenSSH is not installed"; fi
     sshd_prepare hvdn1 hvdn2
-    run ompi on_login hvdrun --mpi --ssh-port 22 --hosts hvdn1:2,hvdn2:1 ./ring.openmpi
-    exits 0
+    gives 0 ompi on_login hvdrun --mpi --ssh-port 22 --hosts hvdn1:2,hvdn2:1 ./ring.openmpi
     rings 3
     has "rank 1 of 3 on hvdn1" "rank 2 of 3 on hvdn2"
-    run ompi on_login hvdrun --mpi --hosts hvdn2:1,hvdn1:1 sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 7; sleep 1003'
-    exits 7
+    gives 7 ompi on_login hvdrun --mpi --hosts hvdn2:1,hvdn1:1 sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 7; sleep 1003'
     has "rank 1 on hvdn1 failed first: exit code 7"
     stubborn
     begin ompi on_login hvdrun --mpi --hosts hvdn1:1,hvdn2:1 ./stubborn.sh
     says_times 20 2 ready
     as_root hvdlogin pkill -KILL -u alice -x hvdrun
-    ended 20
-    exits 137
+    ended 20 137
     wait_for 15 only_sshd || { sshd_left_behind && return 1; }
     run ompi on_login hvdrun --mpi --hosts hvdn1:1,hvdn3:1 true
     [ "$status" -ne 0 ]

@@ -6,7 +6,6 @@
 # A cluster without munge: AuthType=auth/slurm, and no munged on any host. On a Slurm that has no auth/slurm (before
 # 24.05) only what needs none is tested, on an ordinary cluster.
 
-load helpers
 load launch
 
 HOSTS="hvdlogin hvdctl hvdn1 hvdn2"
@@ -32,7 +31,6 @@ setup_file() {
         suite_up --nodes 2 --slurm-conf SlurmdTimeout=120 --auth slurm --srun-port-range 20000-20999
     fi
 }
-teardown_file() { cluster_down; }
 teardown() {
     show_library
     cluster_mend
@@ -82,8 +80,7 @@ a_key() {
     for host in $HOSTS; do
         ! as_root "$host" pgrep -x munged
         as_root "$host" test ! -e /run/munge
-        run as_root "$host" python3 -c 'import ctypes; ctypes.CDLL("libmunge.so.2")'
-        exits 1
+        gives 1 as_root "$host" python3 -c 'import ctypes; ctypes.CDLL("libmunge.so.2")'
     done
     for with in srun hvdrun; do
         run launch $with -N2 -n3 bash -c "$RANK"
@@ -102,26 +99,22 @@ a_key() {
 @test "no program is linked to libmunge" {
     local program
     for program in "$B"/bin/* "$B"/libexec/hvd/hvd-* "$B"/lib/hvd.so; do
-        run readelf -d "$program"
-        exits 0
+        gives 0 readelf -d "$program"
         has_not munge
     done
 }
 
 @test "srun --hvd and hvdrun work from the login host" {
-    local with
     without_munge
     for with in srun hvdrun; do
-        run launch $with -N2 -n4 hvd-selftest --quick
-        selftest_ok 4 2
+        selftest 4 2 launch $with -N2 -n4 hvd-selftest --quick
     done
 }
 
 @test "srun --hvd and hvdrun work in an allocation and in a batch script" {
     local out
     without_munge
-    run on_login salloc -Q -N2 --ntasks-per-node=2 bash -c 'srun --hvd hvd-selftest --quick && hvdrun hvd-selftest --quick'
-    selftest_ok 4 2
+    selftest 4 2 on_login salloc -Q -N2 --ntasks-per-node=2 bash -c 'srun --hvd hvd-selftest --quick && hvdrun hvd-selftest --quick'
     [[ $(grep -c "4 ranks on 2 hosts: OK" <<<"$output") -eq 2 ]]
     out=$(home)/batch.out
     printf '%s\n' '#!/bin/bash' 'srun hvd-selftest --quick' 'hvdrun hvd-selftest --quick' | script job.sh
@@ -133,8 +126,7 @@ a_key() {
 
 @test "an elastic job works, with a node agent for each host" {
     without_munge
-    run on_login salloc -Q -N2 --ntasks-per-node=2 --no-kill hvdrun --min-np 2 sh -c 'echo "hello $HOROVOD_RANK"; cat'
-    exits 0
+    gives 0 on_login salloc -Q -N2 --ntasks-per-node=2 --no-kill hvdrun --min-np 2 sh -c 'echo "hello $HOROVOD_RANK"; cat'
     [[ $(grep hello <<<"$output" | sort) == "$(printf 'hello %d\n' 0 1 2 3)" ]]
 }
 
@@ -142,15 +134,13 @@ a_key() {
     without_munge
     run on_login srun --hvd -N2 -n4 sh -c '[ $HOROVOD_RANK -eq 3 ] && exit 7; sleep 60'
     has "task 3: Exited with exit code 7"
-    run on_login hvdrun -N2 -n4 sh -c '[ $HOROVOD_RANK -eq 3 ] && exit 7; sleep 60'
-    exits 7
+    gives 7 on_login hvdrun -N2 -n4 sh -c '[ $HOROVOD_RANK -eq 3 ] && exit 7; sleep 60'
     has "rank 3 on hvdn2 failed first: exit code 7"
 }
 
 # input FROM OPTION…: prints what each of three ranks of hvdrun reads.
 input() {
-    run on_login hvdrun -N2 -n3 "${@:2}" sh -c 'echo "$HOROVOD_RANK:$(cat)"' <"$1"
-    exits 0
+    gives 0 on_login hvdrun -N2 -n3 "${@:2}" sh -c 'echo "$HOROVOD_RANK:$(cat)"' <"$1"
     output=$(sort <<<"$output" | xargs)
 }
 
@@ -169,8 +159,7 @@ input() {
     input /dev/null
     [[ $output == "0: 1: 2:" ]]
     # A pipe that stays open is no reason to wait.
-    run on_login hvdrun -N2 -n2 true < <(sleep 50)
-    exits 0
+    gives 0 on_login hvdrun -N2 -n2 true < <(sleep 50)
     run on_login env SLURM_STDINMODE=1 hvdrun -N2 -n2 sh -c 'echo "$HOROVOD_RANK:$(cat)"' <"$file"
     [[ $(sort <<<"$output" | xargs) == "0: 1:word" ]]
 }
@@ -188,30 +177,23 @@ input() {
 
 @test "--pty and a file as --input are refused without a key file" {
     without_munge
-    run on_login hvdrun -N2 --pty true
-    exits 2
+    gives 2 on_login hvdrun -N2 --pty true
     has "there is no munge here" "which is impossible with --pty" "--key-file=FILE"
-    run on_login hvdrun -N2 --input=/etc/hostname true
-    exits 2
+    gives 2 on_login hvdrun -N2 --input=/etc/hostname true
     has "there is no munge here" "which is impossible with a file as --input" "--key-file=FILE"
     a_key key
-    run on_login hvdrun --key-file=key -N2 -n2 --input=/etc/hosts sh -c 'grep -c hvdn1'
-    exits 0
+    gives 0 on_login hvdrun --key-file=key -N2 -n2 --input=/etc/hosts sh -c 'grep -c hvdn1'
     [[ $(grep -c '^1$' <<<"$output") -eq 2 ]]
     # Programs that know no other way than munge say so.
-    run on_login hvdrun --launcher=mpirun --hosts hvdn1:1,hvdn2:1 true
-    exits 1
+    gives 1 on_login hvdrun --launcher=mpirun --hosts hvdn1:1,hvdn2:1 true
     has "munge does not run on this host: no socket " "--key-file=FILE"
 }
 
 @test "a key file works with srun --hvd and hvdrun" {
     a_key key
-    run on_login srun --hvd --hvd-key-file=key -N2 hvd-selftest --quick
-    selftest_ok 2 2
-    run on_login hvdrun --key-file key -N2 hvd-selftest --quick
-    selftest_ok 2 2
-    run on_login env HVD_KEY_FILE=key srun --hvd -N2 hvd-selftest --quick
-    selftest_ok 2 2
+    selftest 2 2 on_login srun --hvd --hvd-key-file=key -N2 hvd-selftest --quick
+    selftest 2 2 on_login hvdrun --key-file key -N2 hvd-selftest --quick
+    selftest 2 2 on_login env HVD_KEY_FILE=key srun --hvd -N2 hvd-selftest --quick
     a_key open 644
     run on_login srun --hvd --hvd-key-file=open -N2 true
     [[ $status -ne 0 ]]
@@ -219,8 +201,7 @@ input() {
     run on_login srun --hvd --hvd-key-file=nowhere -N2 true
     [[ $status -ne 0 ]]
     has "cannot find the key file nowhere"
-    run on_login srun --hvd --hvd-key-file= -N2 true
-    exits 2
+    gives 2 on_login srun --hvd --hvd-key-file= -N2 true
     has "option --hvd-key-file: the value is empty"
 }
 
@@ -301,8 +282,7 @@ nowhere() {
         hvdrun) key=$(raw_key hvdn1) ;;
         esac
         nowhere "$key"
-        ended 30
-        exits 0
+        ended 30 0
         has SLURM_STEP_ID= HOROVOD_RANK=
         has_not "memfd:key" "$key"
     done
@@ -313,10 +293,8 @@ nowhere() {
     local name=_SLURM_SPANK_OPTION_hvd_hvd_launch_key zeros
     without_munge
     zeros=$(printf '0%.0s' {1..64})
-    run on_login env "$name=${zeros//0/f}" srun --hvd -N2 hvd-selftest --quick
-    selftest_ok 2 2
-    run on_login env "SLURM_SPANK_$name=$zeros" srun --hvd -N2 hvd-selftest --quick
-    selftest_ok 2 2
+    selftest 2 2 on_login env "$name=${zeros//0/f}" srun --hvd -N2 hvd-selftest --quick
+    selftest 2 2 on_login env "SLURM_SPANK_$name=$zeros" srun --hvd -N2 hvd-selftest --quick
     run on_login srun --hvd-launch-key="$zeros" -N2 true
     [[ $status -ne 0 ]]
     run on_login srun --help
@@ -326,7 +304,6 @@ nowhere() {
 
 @test "a step within a step gets its own key" {
     without_munge
-    run on_login srun --hvd -N1 -n1 sh -c 'srun --overlap --hvd -N1 -n1 hvd-selftest --quick && srun --overlap -n1 echo plain'
-    exits 0
+    gives 0 on_login srun --hvd -N1 -n1 sh -c 'srun --overlap --hvd -N1 -n1 hvd-selftest --quick && srun --overlap -n1 echo plain'
     has "1 rank" plain
 }

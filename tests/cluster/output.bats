@@ -1,9 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2154,SC2030,SC2031 # what run sets
-bats_require_minimum_version 1.5.0
 # What ranks print and read, much of it, with every backend: nothing is lost, no line is broken, no byte is changed.
 
-load helpers
 load launch
 load sshd
 
@@ -15,8 +13,6 @@ setup_file() {
     suite_up --nodes 4
     if sshd_can; then sshd_prepare hvdn1 hvdn2 hvdn3 hvdn4; fi
 }
-teardown_file() { cluster_down; }
-teardown() { cluster_mend; }
 
 # horovodrun ARG…: on the login host.
 horovodrun() { on_login bash -c 'exec -a horovodrun hvdrun "$@"' - "$@"; }
@@ -36,8 +32,7 @@ needs_ssh() { if ! sshd_can; then skip "OpenSSH is not installed"; fi; }
 whole() {
     local out=$BATS_TEST_TMPDIR/out
     with "$1" "${@:4}" python3 "$FLOOD" write "$2" "$3" >"$out"
-    run python3 "$FLOOD" check "$2" "$3" 8 '[%d]<stdout>:' <"$out"
-    exits 0
+    gives 0 python3 "$FLOOD" check "$2" "$3" 8 '[%d]<stdout>:' <"$out"
     has "of 8 ranks"
     rm "$out"
 }
@@ -46,8 +41,7 @@ whole() {
     whole fork 12500000 3000000 --output-filename out
     local rank
     for rank in 0 3 7; do
-        run python3 "$FLOOD" check 12500000 3000000 $rank "[$rank]<stdout>:" "$(home)/out/rank.$rank/stdout"
-        exits 0
+        gives 0 python3 "$FLOOD" check 12500000 3000000 $rank "[$rank]<stdout>:" "$(home)/out/rank.$rank/stdout"
     done
     as_root hvdlogin rm -rf "$(home)/out"
 }
@@ -67,15 +61,13 @@ whole() {
     local backend rank
     for backend in fork srun ssh; do
         if [[ $backend == ssh ]] && ! sshd_can; then continue; fi
-        run with $backend bash -c 'printf "out\nthe end" && printf "err\nthe END" >&2'
-        exits 0
+        gives 0 with $backend bash -c 'printf "out\nthe end" && printf "err\nthe END" >&2'
         [[ $(wc -l <<<"$output") -eq 32 ]] || { echo "$output" && return 1; }
         for rank in {0..7}; do
             has "[$rank]<stdout>:out"$'\n' "[$rank]<stdout>:the end" "[$rank]<stderr>:err"$'\n' "[$rank]<stderr>:the END"
         done
         # shellcheck disable=SC2016
-        run with $backend bash -c 'if [ $HOROVOD_RANK = 5 ]; then echo "last words" >&2; exit 7; fi; sleep 50'
-        exits 7
+        gives 7 with $backend bash -c 'if [ $HOROVOD_RANK = 5 ]; then echo "last words" >&2; exit 7; fi; sleep 50'
         has "[5]<stderr>:last words" "rank 5 on " "exit code 7"
     done
     run -127 with srun nosuchcommand
@@ -130,8 +122,7 @@ inputs() {
     mkfifo "$BATS_TEST_TMPDIR/endless"
     for backend in fork srun ssh; do
         if [[ $backend == ssh ]] && ! sshd_can; then continue; fi
-        run with $backend true <>"$BATS_TEST_TMPDIR/endless"
-        exits 0
+        gives 0 with $backend true <>"$BATS_TEST_TMPDIR/endless"
     done
 }
 

@@ -3,14 +3,12 @@
 # The plugin's options, its lines in plugstack.conf, and that it does nothing
 # without --hvd.
 
-load helpers
 load launch
 
 setup_file() {
     suite_up --nodes 2
     cp "$(cluster path)/etc/slurm/plugstack.conf" "$BATS_FILE_TMPDIR/plugstack.conf"
 }
-teardown_file() { cluster_down; }
 teardown() {
     cat "$BATS_FILE_TMPDIR/plugstack.conf" >"$(cluster path)/etc/slurm/plugstack.conf"
     cluster_mend
@@ -28,8 +26,7 @@ refused() {
 }
 
 @test "only what Slurm looks for is exported" {
-    run nm -D --defined-only "$B/lib/hvd.so"
-    exits 0
+    gives 0 nm -D --defined-only "$B/lib/hvd.so"
     [ "$(awk '{ print $3 }' <<<"$output" | sort | xargs)" = "plugin_name plugin_type plugin_version slurm_spank_exit \
 slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spank_task_exit slurm_spank_task_init slurm_spank_task_init_privileged \
 slurm_spank_task_post_fork spank_plugin_version" ]
@@ -39,8 +36,7 @@ slurm_spank_task_post_fork spank_plugin_version" ]
 
 @test "srun --help names the plugin's options" {
     for command in srun sbatch salloc; do
-        run on_login "$command" --help
-        exits 0
+        gives 0 on_login "$command" --help
         has --hvd --no-hvd --hvd-nics --hvd-start-timeout --hvd-rendezvous --hvd-store --hvd-store-relay --hvd-frameworks \
             --hvd-init-timeout --hvd-preflight --hvd-spares \
             --hvd-hang-timeout --hvd-hang-action --hvd-signal-ranks --hvd-requeue-on --hvd-stderr-lines --hvd-trace --hvd-verbose --hvd-config --hvd-key-file
@@ -52,13 +48,11 @@ told_alike() {
     local command=true
     if [[ $1 == sbatch* ]]; then command=''; fi
     # shellcheck disable=SC2086
-    run on_login $1 "$2" -N2 -n2 $command
-    exits 2
+    gives 2 on_login $1 "$2" -N2 -n2 $command
     [[ $output == *"$3"$'\n'*"$4"* && $(wc -l <<<"$output") -eq 2 ]] || { echo "$1 $2: $output" && return 1; }
 }
 
 @test "bad values of options are refused with a reason" {
-    local how
     for how in "srun --hvd" "sbatch --hvd --wrap=true" "salloc --hvd" hvdrun; do
         told_alike "$how" --hvd-start-timeout=0 'option --hvd-start-timeout: "0" is out of range' "a number of at least"
         told_alike "$how" --hvd-start-timeout=soon 'option --hvd-start-timeout: "soon" is not a number of seconds' "30, 1.5 or 2m"
@@ -74,22 +68,19 @@ told_alike() {
     for how in "srun --hvd" hvdrun; do
         for _ in 1 2 3; do
             # shellcheck disable=SC2086
-            run on_login $how --hvd-config=/nowhere -N2 -n4 sh -c 'echo started'
-            exits 2
+            gives 2 on_login $how --hvd-config=/nowhere -N2 -n4 sh -c 'echo started'
             has "cannot open the configuration file /nowhere"
             has_not started "could not start"
         done
     done
-    run on_login env HVD_STORE=moon srun --hvd -N2 -n4 sh -c 'echo started'
-    exits 2
+    gives 2 on_login env HVD_STORE=moon srun --hvd -N2 -n4 sh -c 'echo started'
     has 'HVD_STORE: "moon" is not known'
     has_not started
     # … and the hosts.
     for how in "srun --hvd" hvdrun; do
         for _ in 1 2 3; do
             # shellcheck disable=SC2086
-            run on_login $how --hvd-nics=nosuch0 -N2 -n6 sh -c 'echo started'
-            exits 2
+            gives 2 on_login $how --hvd-nics=nosuch0 -N2 -n6 sh -c 'echo started'
             has "nosuch0" "only" eth0
             has_not started
         done
@@ -99,32 +90,24 @@ told_alike() {
 }
 
 @test "srun --hvd and hvdrun read values alike" {
-    local how
     # shellcheck disable=SC2016
     local say='echo "$NCCL_SOCKET_IFNAME"'
     for how in srun hvdrun; do
-        run launch "$how" --hvd-store=RANK0 --hvd-start-timeout=2m -N2 -n2 true
-        exits 0
-        run launch "$how" --hvd-rendezvous=launch -N2 -n2 true
-        exits 0
+        gives 0 launch "$how" --hvd-store=RANK0 --hvd-start-timeout=2m -N2 -n2 true
+        gives 0 launch "$how" --hvd-rendezvous=launch -N2 -n2 true
         has "--hvd-rendezvous has no effect"
-        run launch "$how" --hvd-store-relay=never -N2 -n2 bash -c 'echo "at $HOROVOD_GLOO_RENDEZVOUS_ADDR $MASTER_ADDR"'
-        exits 0
+        gives 0 launch "$how" --hvd-store-relay=never -N2 -n2 bash -c 'echo "at $HOROVOD_GLOO_RENDEZVOUS_ADDR $MASTER_ADDR"'
         [[ $(grep -c "^at 127.0.0.1 127.0.0.1$" <<<"$output") -eq 2 &&
             $(grep -c -- "--hvd-store-relay has no effect: .* ranks reach it through the agent on their host$" <<<"$output") -eq 1 &&
             $(wc -l <<<"$output") -eq 3 ]] || { echo "$output" && return 1; }
-        run launch "$how" --hvd-nics=ib0 --hvd-nics=eth0 -N2 -n2 sh -c "$say"
-        exits 0
+        gives 0 launch "$how" --hvd-nics=ib0 --hvd-nics=eth0 -N2 -n2 sh -c "$say"
         [ "$output" = $'=ib0,eth0\n=ib0,eth0' ]
-        run launch "$how" --hvd-spares=1.5 -N2 -n2 true
-        exits 2
+        gives 2 launch "$how" --hvd-spares=1.5 -N2 -n2 true
         has 'option --hvd-spares: "1.5" is not a whole number'
     done
-    run on_login hvdrun --store-relay=never -N2 -n2 true
-    exits 0
+    gives 0 on_login hvdrun --store-relay=never -N2 -n2 true
     [[ $output == *"option --store-relay has no effect: "* && $(wc -l <<<"$output") -eq 1 ]] || { echo "$output" && return 1; }
-    run on_login hvdrun --hvd --no-hvd -N1 -n1 true
-    exits 0
+    gives 0 on_login hvdrun --hvd --no-hvd -N1 -n1 true
     # An option of the job holds until srun is given another value.
     run on_login salloc -Q -N2 --hvd --hvd-nics=ib0 srun -N2 -n2 sh -c "$say"
     [ "$output" = $'=ib0\n=ib0' ]
@@ -133,8 +116,7 @@ told_alike() {
     run on_login salloc -Q -N2 --hvd --hvd-nics=eth0 srun --hvd-nics=eth0 --hvd-nics=ib0 -N2 -n2 sh -c "$say"
     [ "$output" = $'=ib0,eth0\n=ib0,eth0' ]
     # sbatch would keep only one of several.
-    run on_login salloc -Q -N2 --hvd --hvd-nics=ib0 --hvd-nics=eth0 true
-    exits 2
+    gives 2 on_login salloc -Q -N2 --hvd --hvd-nics=ib0 --hvd-nics=eth0 true
     has "--hvd-nics=ib0,eth0"
     assert_no_leftovers
 }
@@ -144,30 +126,25 @@ told_alike() {
     conf=$(home)/elastic.conf
     for how in "srun --hvd" hvdrun; do
         # shellcheck disable=SC2086
-        run on_login env HVD_CONTROLLER=mpi $how --hvd-spares=1 -N2 --ntasks-per-node=1 echo started
-        exits 2
+        gives 2 on_login env HVD_CONTROLLER=mpi $how --hvd-spares=1 -N2 --ntasks-per-node=1 echo started
         has "--spares cannot be used with the MPI controller" "the MPI decides which hosts have ranks"
         has_not started
         # What does nothing is said alike, too.
         # shellcheck disable=SC2086
-        run on_login env HVD_RENDEZVOUS=launch $how --hvd-hang-action=kill --hvd-verbose -N2 -n2 echo started
-        exits 0
+        gives 0 on_login env HVD_RENDEZVOUS=launch $how --hvd-hang-action=kill --hvd-verbose -N2 -n2 echo started
         has "option --rendezvous has no effect" "--hang-action has no effect without --hang-timeout" started
     done
-    run on_login env HOROVOD_CONTROLLER=mpi srun --hvd --hvd-spares=1 -N2 --ntasks-per-node=1 echo started
-    exits 2
+    gives 2 on_login env HOROVOD_CONTROLLER=mpi srun --hvd --hvd-spares=1 -N2 --ntasks-per-node=1 echo started
     has "--spares cannot be used with the MPI controller"
     # A file that makes jobs of hvdrun elastic makes no step of srun so.
     printf '%s\n' "min-np: 2" "max-np: 1" "discover: hosts" >"$conf"
-    run launch srun --hvd-config="$conf" --hvd-spares=0 -N2 -n2 bash -c 'echo "at $MASTER_ADDR"'
-    exits 0
+    gives 0 launch srun --hvd-config="$conf" --hvd-spares=0 -N2 -n2 bash -c 'echo "at $MASTER_ADDR"'
     [ "$output" = $'at 127.0.0.1\nat 127.0.0.1' ]
     assert_no_leftovers
 }
 
 @test "options without --hvd are said to do nothing" {
-    run on_login srun --hvd-nics=eth0 --hvd-start-timeout=3 -N1 -n1 true
-    exits 0
+    gives 0 on_login srun --hvd-nics=eth0 --hvd-start-timeout=3 -N1 -n1 true
     has "--hvd-nics does nothing without --hvd" "--hvd-start-timeout does nothing"
     run on_login srun --hvd-nics=eth0 --hvd -N1 -n1 true
     [ -z "$output" ]
@@ -205,16 +182,14 @@ told_alike() {
     refused --hvd
     has "cannot run /nowhere/hvd-driver" libexecdir
     # Jobs without --hvd run as ever.
-    run on_login srun -N2 -n2 true
-    exits 0
+    gives 0 on_login srun -N2 -n2 true
     assert_no_leftovers
 }
 
 @test "a driver that cannot be started ends srun, also where the plugin is optional" {
     for how in required optional; do
         echo "$how $B/lib/hvd.so libexecdir=/nowhere" >"$(cluster path)/etc/slurm/plugstack.conf"
-        run on_login srun --hvd -N2 -n2 bash -c 'echo started'
-        exits 1
+        gives 1 on_login srun --hvd -N2 -n2 bash -c 'echo started'
         has "cannot run /nowhere/hvd-driver"
         has_not started
         # No step is left.
@@ -231,17 +206,13 @@ told_alike() {
     on_login srun --help | grep -q -e ' --async ' || skip "this release's srun has no --async"
     for how in required optional; do
         echo "$how $B/lib/hvd.so libexecdir=$B/libexec/hvd" >"$(cluster path)/etc/slurm/plugstack.conf"
-        run on_login salloc --quiet -N2 -n2 srun --hvd --async true
-        exits 2
+        gives 2 on_login salloc --quiet -N2 -n2 srun --hvd --async true
         has "srun --async does not wait for the step" "leave --async out"
-        run on_login salloc --quiet --hvd -N2 -n2 srun --asyn true
-        exits 2
+        gives 2 on_login salloc --quiet --hvd -N2 -n2 srun --asyn true
         # Words of the command are not options of srun.
-        run on_login salloc --quiet -N2 -n2 srun --hvd echo --async
-        exits 0
+        gives 0 on_login salloc --quiet -N2 -n2 srun --hvd echo --async
     done
-    run launch hvdrun --async -N2 -n2 true
-    exits 2
+    gives 2 launch hvdrun --async -N2 -n2 true
     has "--async cannot be used with hvdrun"
     assert_no_leftovers
 }
@@ -268,32 +239,26 @@ END
     other_release "$other"
     fault slurmd-kill hvdn2
     echo "optional $other libexecdir=$B/libexec/hvd" >"$(cluster path)/etc/slurm/plugstack.conf"
-    run on_login srun -N1 -n1 echo started
-    exits 0
+    gives 0 on_login srun -N1 -n1 echo started
     has "Incompatible Slurm plugin" started
     run on_login srun --hvd -N1 -n1 echo started
     has "unrecognized option '--hvd'"
     has_not started
-    run as_root hvdn2 timeout 3 slurmd -D -N hvdn2
-    exits 124
+    gives 124 as_root hvdn2 timeout 3 slurmd -D -N hvdn2
     has_not "slurmd initialization failed"
     sed -i 's/^optional/required/' "$(cluster path)/etc/slurm/plugstack.conf"
-    run on_login srun -N1 -n1 echo started
-    exits 1
+    gives 1 on_login srun -N1 -n1 echo started
     has "Incompatible Slurm plugin" "Failed to load plugin"
     has_not started
-    run as_root hvdn2 timeout 3 slurmd -D -N hvdn2
-    exits 1
+    gives 1 as_root hvdn2 timeout 3 slurmd -D -N hvdn2
     has "slurmd initialization failed"
 }
 
 @test "defaults of plugstack.conf hold, and options win over them" {
     plugstack nics=eth0
-    run launch srun -N2 -n2 bash -c 'echo "iface $HOROVOD_GLOO_IFACE"'
-    exits 0
+    gives 0 launch srun -N2 -n2 bash -c 'echo "iface $HOROVOD_GLOO_IFACE"'
     has "iface eth0"
-    run launch srun --hvd-nics=ib0 -N2 -n2 bash -c 'echo "iface $HOROVOD_GLOO_IFACE"'
-    exits 0
+    gives 0 launch srun --hvd-nics=ib0 -N2 -n2 bash -c 'echo "iface $HOROVOD_GLOO_IFACE"'
     has "iface ib0"
     plugstack enabled=1
     run on_login srun -N2 -n2 bash -c 'echo "size $HOROVOD_SIZE"'
@@ -301,26 +266,22 @@ END
     run on_login srun --no-hvd -N2 -n2 bash -c 'echo "size $HOROVOD_SIZE"'
     has_not "size 2"
     plugstack kill_on_bad_exit=0
-    run launch srun -N2 -n2 bash -c '[ $HOROVOD_RANK = 0 ] && exit 3; sleep 1; echo went on'
-    exits 3
+    gives 3 launch srun -N2 -n2 bash -c '[ $HOROVOD_RANK = 0 ] && exit 3; sleep 1; echo went on'
     has "went on"
     plugstack verbose=1
     run launch srun -N2 -n2 true
     has "network 1"
     # Of older releases, without effect now.
     plugstack store_relay=always rendezvous=launch
-    run launch srun -N2 -n2 true
-    exits 0
+    gives 0 launch srun -N2 -n2 true
     [ -z "$output" ]
     assert_no_leftovers
 }
 
 @test "without --hvd nothing of the suite is started" {
-    run on_login strace -f -qq -e trace=execve -o trace srun -N1 -n1 true
-    exits 0
+    gives 0 on_login strace -f -qq -e trace=execve -o trace srun -N1 -n1 true
     grep -q execve "$(home)/trace"
-    run grep -E 'hvd-(driver|task)' "$(home)/trace"
-    exits 1
+    gives 1 grep -E 'hvd-(driver|task)' "$(home)/trace"
     begin on_login srun -N2 -n2 bash -c 'echo ready; env; sleep 2'
     says 10 ready
     for host in hvdlogin hvdn1 hvdn2; do
@@ -330,21 +291,18 @@ END
         run as_root "$host" ss -Htulnp
         if grep -vE '"(srun|slurmd|slurmstepd|munged)"' <<<"$output" | grep .; then return 1; fi
     done
-    ended 10
-    exits 0
+    ended 10 0
     has_not HOROVOD_ SLURM_HVD_
     assert_no_leftovers
 }
 
 @test "--no-hvd after --hvd undoes it" {
-    run launch srun --no-hvd -N2 -n2 bash -c 'echo "size<$HOROVOD_SIZE>"'
-    exits 0
+    gives 0 launch srun --no-hvd -N2 -n2 bash -c 'echo "size<$HOROVOD_SIZE>"'
     has "size<>"
 }
 
 @test "--hvd-verbose says what was found; without it nothing is said" {
-    run launch srun -N2 -n2 true
-    exits 0
+    gives 0 launch srun -N2 -n2 true
     [ -z "$output" ]
     run launch srun --hvd-verbose -N2 -n2 true
     has "network 1" ib0 docker0
@@ -373,8 +331,7 @@ EOF
 
 @test "the tasks of a host share one hvd-agent plan" {
     own_task ''
-    run launch srun -N2 -n7 --overcommit -m plane=3 bash -c 'echo "$SLURM_PROCID=$HOROVOD_RANK $HOROVOD_HOSTNAME:$HOROVOD_LOCAL_RANK $SLURM_LOCALID"'
-    exits 0
+    gives 0 launch srun -N2 -n7 --overcommit -m plane=3 bash -c 'echo "$SLURM_PROCID=$HOROVOD_RANK $HOROVOD_HOSTNAME:$HOROVOD_LOCAL_RANK $SLURM_LOCALID"'
     [ "$(sort <<<"$output" | sed -E 's/^([0-9]+)=\1 hvdn[12]:([0-9]+) \2$/right/' | uniq -c | xargs)" = "7 right" ]
     [ "$(sed "s/ --events//" <"$(home)/tasks" | sort | xargs)" = "hvdn1 plan hvdn2 plan" ]
 }

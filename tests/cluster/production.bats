@@ -5,7 +5,6 @@
 # A cluster as sites run them: control groups (version 1) that track, bind and account, extern steps, interactive steps,
 # a private /tmp for each job, prolog, epilog and task prolog, a topology, a port range, and users who see little.
 
-load helpers
 load launch
 load production
 
@@ -67,16 +66,14 @@ alone() {
 @test "ranks are in their job's control groups, bound, and have its private /tmp" {
     needs_cgroups
     for with in srun hvdrun; do
-        run launch "$with" -N2 --ntasks-per-node=2 bash -c "$WHERE"
-        exits 0
+        gives 0 launch "$with" -N2 --ntasks-per-node=2 bash -c "$WHERE"
         alone 4
     done
 }
 
 @test "ranks meet, over srun, hvdrun and in a batch job" {
     for with in srun hvdrun; do
-        run launch "$with" -N3 --ntasks-per-node=2 hvd-selftest --quick
-        selftest_ok 6 3
+        selftest 6 3 launch "$with" -N3 --ntasks-per-node=2 hvd-selftest --quick
         has_not warning
     done
     batch_job_meets
@@ -110,17 +107,14 @@ alone() {
 }
 
 @test "a task prolog's variables reach the ranks, but do not replace the launch's" {
-    local with
     export NAME_FOR_HOST=of-the-site
     for with in srun hvdrun; do
-        run launch "$with" -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK <$HOROVOD_HOSTNAME> <$SITE_SCRATCH>"'
-        exits 0
+        gives 0 launch "$with" -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK <$HOROVOD_HOSTNAME> <$SITE_SCRATCH>"'
         [ "$(grep -cE '^rank [01] <hvdn[12]> </scratch/[0-9]+>$' <<<"$output")" -eq 2 ]
     done
 }
 
 @test "a failing rank ends the others, and gives its status" {
-    local with
     for with in srun hvdrun; do
         SECONDS=0
         run launch "$with" -w "hvdn[1-2]" -N2 --ntasks-per-node=2 bash -c 'if [[ $HOROVOD_RANK == 3 ]]; then sleep 0.5; exit 7; fi; sleep 60'
@@ -133,7 +127,6 @@ alone() {
 }
 
 @test "scancel ends a launch, ranks that ignore SIGTERM too" {
-    local with
     for with in srun hvdrun; do
         # Their patience, KillWait, is five seconds.
         begin launch "$with" -N2 --ntasks-per-node=2 bash -c '
@@ -149,7 +142,6 @@ alone() {
 }
 
 @test "a launcher killed in mid-run leaves nothing" {
-    local with
     for with in srun hvdrun; do
         begin launch "$with" -N2 --ntasks-per-node=2 bash -c 'echo ready; sleep 60'
         says_times 10 4 ready
@@ -167,9 +159,8 @@ hvdrun hvd-selftest --quick
 hvdrun --min-np 2 bash -c 'echo "elastic $HOROVOD_RANK"'
 echo "all d""one"
 END
-    run on_login "$BATS_TEST_DIRNAME/on_tty" --wait '$ ' --type $'. ./inside\r' --wait 'all done' --type $'exit\r' -- \
+    gives 0 on_login "$BATS_TEST_DIRNAME/on_tty" --wait '$ ' --type $'. ./inside\r' --wait 'all done' --type $'exit\r' -- \
         salloc -Q -w "hvdn[1-2]" -N2 --ntasks-per-node=2 --no-kill
-    exits 0
     has "shell on hvdn1"
     [ "$(grep -c "4 ranks on 2 hosts: OK" <<<"$output")" -eq 2 ]
     [ "$(grep -cE "^elastic [0-3]" <<<"$output")" -eq 4 ]
@@ -189,7 +180,6 @@ END
 }
 
 @test "the epilog of each job finds none of its processes, and each job had its prolog" {
-    local host
     for host in hvdn1 hvdn2; do
         run as_root "$host" sort -u /run/prolog
         [[ $output ]]

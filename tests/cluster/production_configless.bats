@@ -5,7 +5,6 @@
 # A cluster without files of Slurm's on nodes and login host, with control groups of version 2, and with whole nodes
 # only.
 
-load helpers
 load launch
 load production
 
@@ -16,7 +15,6 @@ setup_file() {
         --slurm-conf PrologFlags=Contain \
         --slurm-conf SelectType=select/linear --slurm-conf SelectTypeParameters=CR_Memory
 }
-teardown_file() { cluster_down; }
 teardown() {
     cluster_mend
     assert_no_leftovers
@@ -25,45 +23,37 @@ teardown() {
 @test "ranks are in their step's control group of version 2" {
     [[ ! $WHY_NOT ]] || skip "$WHY_NOT"
     for with in srun hvdrun; do
-        run launch "$with" -N3 --ntasks-per-node=2 bash -c 'echo "rank $HOROVOD_RANK $(sed -n s/^0:://p /proc/self/cgroup)"'
-        exits 0
+        gives 0 launch "$with" -N3 --ntasks-per-node=2 bash -c 'echo "rank $HOROVOD_RANK $(sed -n s/^0:://p /proc/self/cgroup)"'
         echo "$output"
         [ "$(grep -cE '^rank [0-5] /system.slice/[^ ]*slurmstepd.scope/[^/]+/step_[0-9]+/user/task_[0-9]+$' <<<"$output")" -eq 6 ]
     done
 }
 
 @test "without Slurm's files, ranks meet from the login host, a batch job and an allocation" {
-    local host
     for host in hvdlogin hvdn1; do
         run on_host "$host" ls /etc/slurm
         [ -z "$output" ]
     done
-    run launch srun -N3 --ntasks-per-node=2 hvd-selftest --quick
-    selftest_ok 6 3
-    run launch hvdrun -N3 --ntasks-per-node=2 hvd-selftest --quick
-    selftest_ok 6 3
+    selftest 6 3 launch srun -N3 --ntasks-per-node=2 hvd-selftest --quick
+    selftest 6 3 launch hvdrun -N3 --ntasks-per-node=2 hvd-selftest --quick
     batch_job_meets
     for how in "" "--min-np 2"; do
         # shellcheck disable=SC2086
-        run on_login salloc -Q -N2 --ntasks-per-node=2 --no-kill hvdrun $how bash -c 'echo "rank $HOROVOD_RANK"'
-        exits 0
+        gives 0 on_login salloc -Q -N2 --ntasks-per-node=2 --no-kill hvdrun $how bash -c 'echo "rank $HOROVOD_RANK"'
         [ "$(grep -c "^rank [0-3]" <<<"$output")" -eq 4 ]
     done
 }
 
 # What libslurm has made of the configuration is of no use on another host, nor when hvdrun has ended.
 @test "ranks have the node's SLURM_CONF, not the launcher's, and srun works within them" {
-    local with
     for with in srun hvdrun; do
-        run launch "$with" -N1 -n1 bash -c 'echo "conf <$SLURM_CONF>"; ls "$SLURM_CONF" >/dev/null && scontrol ping'
-        exits 0
+        gives 0 launch "$with" -N1 -n1 bash -c 'echo "conf <$SLURM_CONF>"; ls "$SLURM_CONF" >/dev/null && scontrol ping'
         has_not "conf </proc" "conf <>"
         has "is UP"
     done
 }
 
 @test "a failing rank, scancel and a killed launcher leave nothing" {
-    local with
     for with in srun hvdrun; do
         run launch "$with" -w "hvdn[1-2]" -N2 -n2 bash -c 'if [[ $HOROVOD_RANK == 1 ]]; then exit 7; fi; sleep 60'
         [ "$status" -ne 0 ]

@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # The Python module hvdrun: a function in every rank, through Slurm.
 
-load helpers
 load launch
 load sshd
 
@@ -10,11 +9,9 @@ setup_file() {
     PYTHONPATH=$(cd "$BATS_TEST_DIRNAME/../../python" && pwd)
     export PYTHONPATH
 }
-teardown_file() { cluster_down; }
 setup() {
     python3 -c 'import cloudpickle' 2>/dev/null || skip "the Python module cloudpickle is not installed"
 }
-teardown() { cluster_mend; }
 
 # program NAME <TEXT: a Python script in alice's home that imports hvdrun.
 program() {
@@ -82,8 +79,7 @@ try:
 except hvdrun.LaunchError as e:
     print(type(e).__name__, e)
 END
-    run on_login ./far.py
-    exits 0
+    gives 0 on_login ./far.py
     has "['hvdn1', 'hvdn2', 'hvdn3']" "rank 2 on hvdn3 failed: killed by signal 9 (SIGKILL)"$'\n' \
         "rank 1 on hvdn2 ended without a result: exit code 0"$'\n' "LaunchError hvdrun ended with status 1:"
     [[ $output == *LaunchError*"srun: "* ]] || { echo "$output" && false; }
@@ -130,8 +126,7 @@ END
         says 30 "meets at"
         sleep 1 # rank 1 is done
         read -r addr port < <(sed -n 's/.*meets at //p' "$OUT")
-        run cluster exec --user bob --host "$from" -- python3 attack.py "$addr" "$port"
-        exits 0
+        gives 0 cluster exec --user bob --host "$from" -- python3 attack.py "$addr" "$port"
         has "answers: [403]"
         as_user alice touch go
         ended 30
@@ -151,8 +146,7 @@ END
     program here.py <<'END'
 print(hvdrun.run(lambda x: (os.environ["SLURMD_NODENAME"], x), "x", np=2, hosts="hvdn2:1,hvdn3:1"))
 END
-    run on_login salloc -Q -N3 -n3 ./here.py
-    exits 0
+    gives 0 on_login salloc -Q -N3 -n3 ./here.py
     has "[('hvdn2', 'x'), ('hvdn3', 'x')]"
     assert_no_leftovers
 }

@@ -4,13 +4,11 @@
 
 # shellcheck disable=SC2030,SC2031,SC2154  # set by functions of the helpers
 
-load helpers
 load launch
 
 setup_file() {
     suite_up --nodes 4 --slurm-conf SlurmdTimeout=120 --srun-port-range 20000-20999
 }
-teardown_file() { cluster_down; }
 teardown() {
     stop_relay
     cluster_mend
@@ -313,8 +311,7 @@ key_is_nowhere() {
     run cluster exec -- env SLURM_HVD_BOOT=evil SLURM_HVD_STEP=1.0 srun --hvd -N2 hvd-selftest --quick
     echo "$output"
     selftest_ok 2 2
-    run cluster exec -- env SLURM_HVD_BOOT=evil SLURM_HVD_STEP=1.0 srun -N2 true
-    [ "$status" -eq 0 ]
+    gives 0 cluster exec -- env SLURM_HVD_BOOT=evil SLURM_HVD_STEP=1.0 srun -N2 true
     run cluster exec -- env SLURM_HVD_BOOT=evil hvdrun -N2 hvd-selftest --quick
     echo "$output"
     selftest_ok 2 2
@@ -348,8 +345,7 @@ ${good/id=munge/id=fd:9}|cannot read the launch's key from descriptor 9
 $good;x=$(printf 'x%.0s' {1..2048})|SLURM_HVD_BOOT is longer than 2048 bytes
 $good|cannot reach the driver at port 20001
 EOT
-    run on_login test -e evil
-    [ "$status" -eq 1 ]
+    gives 1 on_login test -e evil
     assert_no_leftovers
 }
 
@@ -436,8 +432,7 @@ has_taken() { [[ $(peer "${@:2}") -eq $1 ]]; }
     for mode in 644 640 604 660 620 602; do
         on_login chmod $mode open
         with_key_file open
-        has "the key file open is open to others"
-        has "chmod 600 open"
+        has "the key file open is open to others" "chmod 600 open"
     done
     with_key_file link
     has "cannot open the key file link: Too many levels of symbolic links"

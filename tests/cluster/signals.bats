@@ -1,12 +1,9 @@
 #!/usr/bin/env bats
 # scancel, Ctrl-C and signals to the launcher: before, during and after the start.
 
-load helpers
 load launch
 
 setup_file() { suite_up --nodes 2; }
-teardown_file() { cluster_down; }
-teardown() { cluster_mend; }
 
 ALL=(-N2 -n4 --ntasks-per-node=2)
 TTY=$BATS_TEST_DIRNAME/on_tty
@@ -47,8 +44,7 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
         says_times 10 4 ready
         sleep 0.3
         on_login scancel --user=alice
-        ended 10
-        exits 143
+        ended 10 143
         has CANCELLED
         has_not "failed first"
         assert_no_leftovers
@@ -147,7 +143,6 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
 }
 
 @test "SIGINT, SIGTERM and SIGHUP to the launcher end the ranks" {
-    local signal
     for with in srun hvdrun; do
         begin launch "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
         says_times 10 4 ready

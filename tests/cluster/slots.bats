@@ -2,13 +2,11 @@
 # How many ranks there are and where, when nobody gives numbers of tasks: slots
 # from GPUs, lists of hosts, and what does not fit.
 
-load helpers
 load launch
 
 # Names do not resolve here, so that nothing may lean on that.
 setup_file() { suite_up --nodes 4 --gpus 2 --no-dns; }
-teardown_file() { cluster_down; }
-teardown() { cluster_mend; }
+teardown() { cluster_mend --clean; }
 
 WHERE='echo "$SLURMD_NODENAME $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_SIZE"'
 
@@ -27,10 +25,8 @@ hosts_are() {
 
 @test "hosts whose names do not resolve can be used" {
     for with in srun hvdrun; do
-        run launch "$with" -N4 --ntasks-per-node=2 hvd-selftest --quick
-        selftest_ok 8 4
+        selftest 8 4 launch "$with" -N4 --ntasks-per-node=2 hvd-selftest --quick
     done
-    assert_no_leftovers
 }
 
 @test "there is a rank for each GPU" {
@@ -40,7 +36,6 @@ hosts_are() {
     exits 0
     hosts_are "hvdn1:2 hvdn2:2 hvdn3:2 hvdn4:2"
     has "hvdn1 0/8 0/2" "hvdn1 1/8 1/2" "hvdn4 7/8 1/2"
-    assert_no_leftovers
 }
 
 @test "-np takes fewer ranks than slots, and more are refused" {
@@ -50,7 +45,6 @@ hosts_are() {
     in_job hvdrun -np 9 hostname
     exits 2
     has "9 processes were asked for" "8 slots" "hvdn1      2" "hvdn4      2"
-    assert_no_leftovers
 }
 
 @test "--slots-per-host says how many slots each host has" {
@@ -60,7 +54,6 @@ hosts_are() {
     in_job hvdrun --slots-per-host 1 -np 5 true
     exits 2
     has "4 slots"
-    assert_no_leftovers
 }
 
 @test "listed hosts get ranks in the order of the list, also unevenly" {
@@ -77,7 +70,6 @@ hosts_are() {
     exits 0
     hosts_are "hvdn1:1 hvdn3:2"
     has "hvdn3 0/3" "hvdn1 2/3"
-    assert_no_leftovers
 }
 
 @test "horovodrun's own spelling of hosts is understood" {
@@ -89,7 +81,6 @@ hosts_are() {
     in_job hvdrun -H hvdn4:1 true
     exits 2
     has "--hosts hvdn4:1"
-    assert_no_leftovers
 }
 
 @test "a listed host that the job does not have is refused" {
@@ -102,7 +93,6 @@ hosts_are() {
     exits 0
     hosts_are "hvdn2:2 hvdn3:1"
     has "hvdn3 0/3" "hvdn2 1/3"
-    assert_no_leftovers
 }
 
 @test "a job that was submitted with a number of tasks keeps it" {
@@ -114,5 +104,4 @@ exec hvdrun bash -c '$WHERE'"
     exits 0
     [[ $(grep -c / <<<"$output") -eq 5 ]]
     has 0/5 4/5
-    assert_no_leftovers
 }

@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # hvdrun on listed hosts, without a scheduler, through a real sshd on each of them.
 
-load helpers
 load launch
 load sshd
 
@@ -13,7 +12,6 @@ setup_file() {
     hosts_up --auth munge --nodes 4
     sshd_prepare hvdn1 hvdn2 hvdn3 hvdn4
 }
-teardown_file() { cluster_down; }
 setup() { KNOWN="$(home)/.ssh/known_hosts"; }
 teardown() {
     local host
@@ -28,36 +26,20 @@ over_ssh() { on_login hvdrun --hosts "$@"; }
 ranks_say() { sort -n <<<"$output"; }
 
 @test "four hosts with two ranks each pass the self-test, and every rank is where it belongs" {
-    run over_ssh "$EIGHT" hvd-selftest
-    selftest_ok 8 4
-    run over_ssh "$EIGHT" bash -c 'echo "$HOROVOD_RANK $HOROVOD_LOCAL_RANK $HOROVOD_CROSS_RANK $HOROVOD_HOSTNAME $(hostname)"'
-    exits 0
-    [[ $(ranks_say) == "0 0 0 hvdn1 hvdn1
-1 1 0 hvdn1 hvdn1
-2 0 1 hvdn2 hvdn2
-3 1 1 hvdn2 hvdn2
-4 0 2 hvdn3 hvdn3
-5 1 2 hvdn3 hvdn3
-6 0 3 hvdn4 hvdn4
-7 1 3 hvdn4 hvdn4" ]] || { echo "$output" && return 1; }
+    selftest 8 4 over_ssh "$EIGHT" hvd-selftest
+    gives 0 over_ssh "$EIGHT" bash -c 'echo "$HOROVOD_RANK $HOROVOD_LOCAL_RANK $HOROVOD_CROSS_RANK $HOROVOD_HOSTNAME $(hostname)"'
+    ranks_said "0 0 0 hvdn1 hvdn1" "1 1 0 hvdn1 hvdn1" "2 0 1 hvdn2 hvdn2" "3 1 1 hvdn2 hvdn2" "4 0 2 hvdn3 hvdn3" \
+        "5 1 2 hvdn3 hvdn3" "6 0 3 hvdn4 hvdn4" "7 1 3 hvdn4 hvdn4"
     nobody_left
 }
 
 @test "uneven hosts, fewer ranks than slots, a start on one of the hosts, a hostfile, and the name horovodrun" {
-    run over_ssh hvdn1:1,hvdn2:3,hvdn3:2 hvd-selftest --quick
-    selftest_ok 6 3
-    run over_ssh "$EIGHT" -np 5 bash -c 'echo "$HOROVOD_RANK $HOROVOD_HOSTNAME $HOROVOD_SIZE"'
-    exits 0
-    [[ $(ranks_say) == "0 hvdn1 5
-1 hvdn1 5
-2 hvdn2 5
-3 hvdn2 5
-4 hvdn3 5" ]] || { echo "$output" && return 1; }
-    run on_host hvdn2 hvdrun --hosts hvdn1:2,hvdn2:2 hvd-selftest --quick
-    selftest_ok 4 2
+    selftest 6 3 over_ssh hvdn1:1,hvdn2:3,hvdn3:2 hvd-selftest --quick
+    gives 0 over_ssh "$EIGHT" -np 5 bash -c 'echo "$HOROVOD_RANK $HOROVOD_HOSTNAME $HOROVOD_SIZE"'
+    ranks_said "0 hvdn1 5" "1 hvdn1 5" "2 hvdn2 5" "3 hvdn2 5" "4 hvdn3 5"
+    selftest 4 2 on_host hvdn2 hvdrun --hosts hvdn1:2,hvdn2:2 hvd-selftest --quick
     printf 'hvdn3 slots=2\nhvdn4 slots=1\n' >"$(home)/hosts"
-    run on_login bash -c 'exec -a horovodrun hvdrun -np 3 -hostfile hosts hvd-selftest --quick'
-    selftest_ok 3 2
+    selftest 3 2 on_login bash -c 'exec -a horovodrun hvdrun -np 3 -hostfile hosts hvd-selftest --quick'
     nobody_left
 }
 
@@ -67,7 +49,7 @@ ranks_say() { sort -n <<<"$output"; }
     export HVD_T_VALUE="$value" CUDA_VISIBLE_DEVICES=3 X_CUDA_VISIBLE_DEVICES=4 SSH_HVD_T=5
     HVD_T_BIG=$(head -c 100000 /dev/zero | tr '\0' x)
     export HVD_T_BIG
-    run cluster exec --cwd "$(home)/a dir 'q'" -- hvdrun --hosts hvdn1:1,hvdn2:1 python3 -c '
+    gives 0 cluster exec --cwd "$(home)/a dir 'q'" -- hvdrun --hosts hvdn1:1,hvdn2:1 python3 -c '
 import os, sys
 if os.environ["HOROVOD_RANK"] == "1":
     print(repr(os.environ["HVD_T_VALUE"]))
@@ -75,7 +57,6 @@ if os.environ["HOROVOD_RANK"] == "1":
     print(len(os.environ["HVD_T_BIG"]), set(os.environ["HVD_T_BIG"]))
     print([n for n in os.environ if "CUDA" in n or n in ("SSH_HVD_T", "OLDPWD") or n.startswith(("BASH_FUNC", "SLURM_HVD"))])
     print(sys.argv[1:])' "a b" '*' '$HOME' "it's" ''
-    exits 0
     unset HVD_T_BIG
     [[ $output == "$(python3 -c 'import sys; print(repr(sys.argv[1]))' "$value")
 $(home)/a dir 'q'
@@ -83,13 +64,10 @@ $(home)/a dir 'q'
 []
 ['a b', '*', '\$HOME', \"it's\", '']" ]] || { echo "$output" && return 1; }
     output=$(seq 100000 | over_ssh hvdn1:2,hvdn2:1 bash -c 'wc -l | sed "s/^/$HOROVOD_RANK /"')
-    [[ $(ranks_say) == "0 100000
-1 0
-2 0" ]] || { echo "$output" && return 1; }
+    ranks_said "0 100000" "1 0" "2 0"
     seq 50000 >"$(home)/numbers"
     output=$(over_ssh hvdn1:1,hvdn2:1 bash -c 'wc -l | sed "s/^/$HOROVOD_RANK /"' <"$(home)/numbers")
-    [[ $(ranks_say) == "0 50000
-1 0" ]] || { echo "$output" && return 1; }
+    ranks_said "0 50000" "1 0"
     nobody_left
 }
 
@@ -101,15 +79,13 @@ $(home)/a dir 'q'
         [ -z "$output" ] || { echo "$host: $output" && return 1; }
     done
     on_host hvdlogin pkill -TERM -o -x hvdrun
-    ended 10
-    exits 143
+    ended 10 143
     nobody_left
 }
 
 @test "a rank that exits with 255 is not taken for an ssh that failed" {
     begin over_ssh hvdn1:1,hvdn2:1 bash -c '[ $HOROVOD_RANK = 1 ] && exit 255; sleep 50'
-    ended 15
-    exits 255
+    ended 15 255
     has "rank 1 on hvdn2 failed first: exit code 255"
     has_not "ended before" "connection to it has ended"
     nobody_left
@@ -129,21 +105,17 @@ $(home)/a dir 'q'
     as_root hvdlogin cp "$KNOWN" "$KNOWN.good"
     as_root hvdlogin sed -i "s|^hvdn3 .*|hvdn3 $(cut -d' ' -f1,2 "$SSHD/other.pub")|" "$KNOWN"
     begin over_ssh "$EIGHT" bash -c 'echo ready; sleep 50'
-    ended 10
-    exits 1
+    ended 10 1
     has "Host key verification failed" "hvdrun: error: hvdn3: ssh cannot reach it" "ssh -oBatchMode=yes hvdn3 true"
     has_not ready
     nobody_left
     # horovodrun goes to hosts that it has never seen, and to those that have another key.
-    run on_login bash -c 'exec -a horovodrun hvdrun -np 2 -H hvdn2:1,hvdn3:1 echo came'
-    exits 0
+    gives 0 on_login bash -c 'exec -a horovodrun hvdrun -np 2 -H hvdn2:1,hvdn3:1 echo came'
     has "[0]<stdout>:came" "[1]<stdout>:came"
     as_root hvdlogin sed -i "/^hvdn3 /d" "$KNOWN"
-    run over_ssh hvdn3:1 true
-    exits 1
+    gives 1 over_ssh hvdn3:1 true
     has "Host key verification failed"
-    run on_login bash -c 'exec -a horovodrun hvdrun -np 1 -H hvdn3:1 echo came'
-    exits 0
+    gives 0 on_login bash -c 'exec -a horovodrun hvdrun -np 1 -H hvdn3:1 echo came'
     has "[0]<stdout>:came"
     nobody_left
     as_root hvdlogin mv "$KNOWN.good" "$KNOWN"
@@ -164,7 +136,6 @@ ranks_are() {
 }
 
 @test "SIGTSTP stops the ranks on all hosts, SIGCONT continues them" {
-    local host
     # A shell in between, as the program that enters the host stops when its child does.
     begin on_login bash -c 'hvdrun --hosts "$@"; exit' - "$EIGHT" \
         bash -c 'trap "exit 0" TERM; echo ready; while :; do sleep 0.2; done'
@@ -175,30 +146,20 @@ ranks_are() {
     on_host hvdlogin pkill -CONT -x hvdrun
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do wait_for 10 ranks_are S "$host"; done
     on_host hvdlogin pkill -TERM -x hvdrun
-    ended 15
-    exits 143
+    ended 15 143
     nobody_left
 }
 is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
 
-@test "a host whose name does not resolve is named" {
-    run over_ssh hvdn1:1,no-such-host:1 true
-    exits 1
-    has "hvdrun: error: no-such-host: its name does not resolve on this host" "getent hosts no-such-host"
-    nobody_left
-}
-
 @test "a host that refuses ssh, and one that does not answer, are named" {
     sshd_down hvdn4
     begin over_ssh "$EIGHT" true
-    ended 10
-    exits 1
+    ended 10 1
     has "hvdrun: error: hvdn4: ssh cannot reach it"
     fault silence hvdn3
     sshd_up hvdn4
     begin on_login hvdrun --start-timeout 4 --hosts "$EIGHT" true
-    ended 9
-    exits 1
+    ended 9 1
     has "hvdn3"
     has_not "hvdn1" "hvdn2" "hvdn4"
     fault clear
@@ -224,21 +185,17 @@ is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
 }
 
 @test "--dry-run shows each ssh, and options that ssh cannot honour are refused" {
-    run over_ssh hvdlogin:1,hvdn1:2 --dry-run -np 3 --ssh-port 2222 --ssh-identity-file key echo "a b"
-    exits 0
+    gives 0 over_ssh hvdlogin:1,hvdn1:2 --dry-run -np 3 --ssh-port 2222 --ssh-identity-file key echo "a b"
     has "# backend: ssh" "ssh -T -a -x -oBatchMode=yes" " -oConnectTimeout=30 -p2222 -i key -- hvdn1 'exec " \
         "--stdin --host=1:2:hvdn1 --ranks=1:2" "--host=0:2:hvdlogin --ranks=0:1"
     [[ $(grep -c "ssh -T" <<<"$output") -eq 1 ]]
-    run on_login hvdrun --launcher ssh true
-    exits 2
+    gives 2 on_login hvdrun --launcher ssh true
     has "needs a list of hosts"
-    run on_login hvdrun --hosts localhost:2 --dry-run true
-    exits 0
+    gives 0 on_login hvdrun --hosts localhost:2 --dry-run true
     has "# backend: fork"
     run on_login hvdrun --check-build
     has "[X] ssh"
-    run on_login env HVD_SSH=/no/such/ssh hvdrun --hosts hvdn1:1 true
-    exits 1
+    gives 1 on_login env HVD_SSH=/no/such/ssh hvdrun --hosts hvdn1:1 true
     has "cannot run /no/such/ssh"
     nobody_left
 }
@@ -249,8 +206,7 @@ is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
 echo "for: $*" >>~/used
 exec ssh "$@"
 END
-    run on_login env HVD_SSH="$(home)/myssh" hvdrun --hosts hvdlogin:1,hvdn2:2 hvd-selftest --quick
-    selftest_ok 3 2
+    selftest 3 2 on_login env HVD_SSH="$(home)/myssh" hvdrun --hosts hvdlogin:1,hvdn2:2 hvd-selftest --quick
     [[ $(grep -c '^for: .* -- hvdn2 exec' "$(home)/used") -eq 1 ]]
     [[ $(wc -l <"$(home)/used") -eq 1 ]]
     nobody_left
@@ -269,9 +225,8 @@ END
 @test "ranks in pods: by kubectl exec -i in ssh's place, and by Kubeflow's kubexec.sh under mpirun" {
     pods
     cp "$BATS_TEST_DIRNAME/../../scripts/examples/kubectl-ssh.sh" "$(home)/"
-    run on_login env HVD_SSH="$(home)/kubectl-ssh.sh" KUBECTL="$(home)/kubectl" \
+    selftest 4 2 on_login env HVD_SSH="$(home)/kubectl-ssh.sh" KUBECTL="$(home)/kubectl" \
         hvdrun --hosts hvdn1:2,hvdn2.ns.svc:2 hvd-selftest --quick
-    selftest_ok 4 2
     [[ $(sort "$(home)/used-pods" | xargs) == "hvdn1 hvdn2" ]]
     # As Kubeflow's MPI operator of before v2 has it: no options, no stdin.
     script kubexec.sh <<'END'
@@ -281,9 +236,8 @@ exec ssh -n "$1" "exec /bin/sh -c $(printf %q "${*:2}")"
 END
     if ! command -v mpirun.openmpi >/dev/null; then return 0; fi
     # Open MPI 5 reads the second variable, and earlier ones the first.
-    run on_login env HVD_MPIRUN=mpirun.openmpi OMPI_MCA_plm_rsh_agent="$(home)/kubexec.sh" PRTE_MCA_plm_ssh_agent="$(home)/kubexec.sh" \
+    selftest 4 2 on_login env HVD_MPIRUN=mpirun.openmpi OMPI_MCA_plm_rsh_agent="$(home)/kubexec.sh" PRTE_MCA_plm_ssh_agent="$(home)/kubexec.sh" \
         hvdrun --launcher=mpirun --hosts hvdn1:2,hvdn2:2 hvd-selftest --quick
-    selftest_ok 4 2
     [[ $(sort "$(home)/used-by-mpirun" | xargs) == "hvdn1 hvdn2" ]]
     nobody_left
 }
@@ -301,15 +255,13 @@ END
     sleep 0.5
     thirty_two
     on_host hvdlogin pkill -TERM -o -x hvdrun
-    ended 10
-    exits 143
+    ended 10 143
     nobody_left
     script stand_in <<'END'
 #!/bin/bash
 exec sh -c "${@: -1}"
 END
-    run on_login env HVD_SSH="$(home)/stand_in" hvdrun --hosts "$FORTY" bash -c 'echo "$HOROVOD_RANK $HOROVOD_HOSTNAME"'
-    exits 0
+    gives 0 on_login env HVD_SSH="$(home)/stand_in" hvdrun --hosts "$FORTY" bash -c 'echo "$HOROVOD_RANK $HOROVOD_HOSTNAME"'
     [[ $(ranks_say) == "$(for i in {1..40}; do echo "$((i - 1)) h$i"; done)" ]] || { echo "$output" && return 1; }
     nobody_left
 }
@@ -318,8 +270,7 @@ thirty_two() { [[ $(on_host hvdlogin pgrep -c -f '^sleep 47') -eq 32 ]]; }
 @test "Ctrl-C, or hvdrun killed, while a host does not answer leaves nothing" {
     fault silence hvdn3
     begin timeout 60 "$TTY" --sleep 2 --type ^C -- "$HVD_CLUSTER_CMD" exec -- hvdrun --hosts "$EIGHT" echo ready
-    ended 10
-    exits 130
+    ended 10 130
     has_not ready
     begin over_ssh "$EIGHT" echo ready
     wait_for 10 runs_on hvdn4 hvd-agent

@@ -3,11 +3,9 @@
 # shellcheck disable=SC2016 # for the shell that runs the command
 # hvdrun --stacks: where the ranks of a running job are, seen from outside.
 
-load helpers
 load launch
 
 setup_file() { suite_up --nodes 3; }
-teardown_file() { cluster_down; }
 setup() {
     mkdir -p "$(home)/bin"
     # In the form of py-spy's own output; the rank's line is what the rank has written down.
@@ -52,12 +50,10 @@ driver_knows() {
         # shellcheck disable=SC2086 # a command and its options
         begin on_login bash -c 'PATH=$HOME/bin:$PATH exec "$@"' bash $with -N2 -n4 bash -c "$STAY"
         job=$(job_of 4)
-        run on_login hvdrun --stacks "$job"
-        exits 0
+        gives 0 on_login hvdrun --stacks "$job"
         has "4 ranks of job $job" "rank 2 on hvdn" "all_reduce (train.py:17)" "3 ranks (0-1, 3): all_reduce (train.py:41)"
         [[ ${output%%train.py:41*} == *train.py:17* ]] || { echo "the odd one is not first: $output" && return 1; }
-        run on_login hvdrun --stacks "$job.0" --json
-        exits 0
+        gives 0 on_login hvdrun --stacks "$job.0" --json
         [[ $(jq -r '.groups[0].where + " " + (.groups[1].ranks | tostring)' <<<"$output") == "all_reduce (train.py:17) [0,1,3]" ]] || { echo "$output" && return 1; }
         # The driver is asked where it is known by the job's number, some seconds after the start.
         if [[ $with == "srun --hvd" ]]; then wait_for 10 driver_knows "$job" "3 ranks (0-1, 3): all_reduce"; fi
@@ -72,18 +68,15 @@ driver_knows() {
     job=$(job_of 4)
     pid=$(as_root hvdn1 pgrep -u alice -x sleep | head -n 1)
     as_root hvdn1 kill -STOP "$pid"
-    run on_login hvdrun --stacks "$job"
-    exits 0
+    gives 0 on_login hvdrun --stacks "$job"
     has "stopped by a signal" "3 ranks (" "py-spy is not installed there"
     [[ $(as_root hvdn1 ps -o state= -p "$pid") == T ]]
 }
 
 @test "a job that is not there, or is another user's, is refused" {
     local job
-    run on_login hvdrun --stacks 99999
-    exits 2
-    run on_login hvdrun --stacks nonsense
-    exits 2
+    gives 2 on_login hvdrun --stacks 99999
+    gives 2 on_login hvdrun --stacks nonsense
     has "is not a job"
     begin on_login srun -n1 bash -c 'echo here; exec sleep 1000'
     job=$(job_of 1)
@@ -134,21 +127,17 @@ print("answer", n, "bytes")'
     begin on_login hvdrun --launcher=fork -np 3 bash -c 'echo here; exec sleep 1000'
     says_times 10 3 here
     pid=$(as_root hvdlogin pgrep -u alice -x hvdrun)
-    run on_login hvdrun --stacks "pid:$pid"
-    exits 0
+    gives 0 on_login hvdrun --stacks "pid:$pid"
     has "3 ranks of pid:$pid" "3 ranks (0-2)"
-    run on_login hvdrun --stacks "pid:1"
-    exits 2
+    gives 2 on_login hvdrun --stacks "pid:1"
     has "process 1 is not an hvdrun"
     # Another user learns nothing, and cannot take the name; what makes no sense does no harm.
-    run as_user bob hvdrun --stacks "pid:$pid"
-    exits 2
+    gives 2 as_user bob hvdrun --stacks "pid:$pid"
     run as_user bob python3 -c "$CONNECT" "hvd/$(as_root hvdlogin id -u alice)/none/$pid" "stacks 5"
     has "answer 0 bytes"
     run on_login python3 -c "$CONNECT" "hvd/$(as_root hvdlogin id -u alice)/none/$pid" "stack $(printf '%099d' 0)"
     has "answer 0 bytes"
-    run on_login hvdrun --stacks "pid:$pid"
-    exits 0
+    gives 0 on_login hvdrun --stacks "pid:$pid"
     has "3 ranks (0-2)"
     as_root hvdlogin kill -INT "$pid"
     ended 20 || true
@@ -186,12 +175,10 @@ time.sleep(200)'
     says_times 10 3 here
     pid=$(as_root hvdlogin pgrep -u alice -x hvdrun)
     ((pid + 1 < now + 100))
-    run on_login hvdrun --stacks "pid:$pid"
-    exits 0
+    gives 0 on_login hvdrun --stacks "pid:$pid"
     has "3 ranks (0-2)"
     # Nothing of alice's is meant: a name at which others wait is given up after some seconds.
-    run on_login timeout 9 hvdrun --stacks "pid:$((pid + 1))"
-    exits 2
+    gives 2 on_login timeout 9 hvdrun --stacks "pid:$((pid + 1))"
     has "process $((pid + 1)) is not an hvdrun"
     as_root hvdlogin kill -INT "$pid"
     ended 20 || true

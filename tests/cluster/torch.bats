@@ -4,7 +4,6 @@
 # lib/tcpstore_client.py, which take from their environment what torch.distributed's env:// takes from it; with PyTorch
 # itself the same is in tests/peers/torch_cluster.bats.
 
-load helpers
 load launch
 load lsf
 load sshd
@@ -13,7 +12,6 @@ RANK="python3 $BATS_TEST_DIRNAME/lib/tcpstore_client.py"
 
 # Room for an array of jobs on the same nodes.
 setup_file() { suite_up --nodes 4 --cpus 16; }
-teardown_file() { cluster_down; }
 teardown() {
     as_root hvdlogin pkill -KILL -u alice || true
     cluster_mend
@@ -30,31 +28,25 @@ met() {
 }
 
 @test "eight ranks on four nodes meet under srun --hvd and hvdrun, by default and where it is asked for" {
-    local with
     for with in srun hvdrun; do
-        run launch $with -N4 -n8 --ntasks-per-node=2 $RANK
-        exits 0
+        gives 0 launch $with -N4 -n8 --ntasks-per-node=2 $RANK
         met 8
     done
-    run on_login hvdrun -N2 -n4 --frameworks=torch --store=agent $RANK
-    exits 0
+    gives 0 on_login hvdrun -N2 -n4 --frameworks=torch --store=agent $RANK
     met 4
     # On nodes of the job's own, at the relay of rank 0's host.
     for with in "srun --hvd" hvdrun "salloc -Q --exclusive -N2 -n4 hvdrun"; do
-        run on_login $with --exclusive -N2 -n4 bash -c 'echo "at $MASTER_ADDR"; exec '"$RANK"
-        exits 0
+        gives 0 on_login $with --exclusive -N2 -n4 bash -c 'echo "at $MASTER_ADDR"; exec '"$RANK"
         met 4
         [[ $(grep -c "at $(cluster addr hvdn1 ib0)$" <<<"$output") -eq 4 ]] || { echo "$output" && false; }
     done
-    HVD_STORE=agent run on_login srun --hvd -N2 -n3 --hvd-frameworks=torch $RANK
-    exits 0
+    HVD_STORE=agent gives 0 on_login srun --hvd -N2 -n3 --hvd-frameworks=torch $RANK
     met 3
     assert_no_leftovers
 }
 
 @test "four ranks of hvdrun on one machine meet" {
-    run on_login hvdrun -np 4 $RANK
-    exits 0
+    gives 0 on_login hvdrun -np 4 $RANK
     met 4
     assert_no_leftovers
 }
@@ -62,8 +54,7 @@ met() {
 @test "ranks meet over ssh" {
     if ! sshd_can; then skip "OpenSSH is not installed"; fi
     sshd_prepare hvdn1 hvdn2
-    run on_login hvdrun --hosts hvdn1:2,hvdn2:2 $RANK
-    exits 0
+    gives 0 on_login hvdrun --hosts hvdn1:2,hvdn2:2 $RANK
     met 4
     sshd_down hvdn1
     sshd_down hvdn2
@@ -71,14 +62,12 @@ met() {
 }
 
 @test "ranks meet in an LSF job through jsrun, blaunch and lsrun" {
-    local each
     standins_up hvdlogin hvdn1 hvdn2 hvdn3
     for each in jsrun blaunch lsrun; do
         JOB_HOSTS="hvdn1 2 hvdn2 2 hvdn3 2"
         if [[ $each == jsrun ]]; then JOB_HOSTS="hvdlogin 1 $JOB_HOSTS"; fi
         installed "$each"
-        run in_job hvdrun $RANK
-        exits 0
+        gives 0 in_job hvdrun $RANK
         met 6
     done
     nothing_left
@@ -87,8 +76,7 @@ met() {
 
 @test "processes that meet, leave and meet again find nothing of before" {
     # The store ends with the last rank of rank 0's host: those stay until the other host's rank has its sum.
-    run on_login srun --hvd -N2 -n4 $RANK --rounds 20 --value 5 --hold 1
-    exits 0
+    gives 0 on_login srun --hvd -N2 -n4 $RANK --rounds 20 --value 5 --hold 1
     [[ $(grep -c 'of 4: sum 26 ' <<<"$output") -eq 80 ]] || { echo "$output" && return 1; }
     assert_no_leftovers
 }
@@ -181,7 +169,6 @@ vlan() {
 }
 
 @test "VLANs beside their parents that lead nowhere are in no framework's variables" {
-    local host
     for host in 1 2; do
         fault iface-add4 "hvdn$host" eth0 "10.99.0.$host/24" # so that "fault clear" wires the host anew
         vlan "hvdn$host" eth0 eth0.100 "10.100.0.1/24"
@@ -189,9 +176,8 @@ vlan() {
     done
     run on_host hvdn1 ip -br -4 addr
     has eth0.100 ib0.8001
-    run on_login srun --hvd --exclusive -w 'hvdn[1-2]' -N2 -n2 bash -c \
+    gives 0 on_login srun --hvd --exclusive -w 'hvdn[1-2]' -N2 -n2 bash -c \
         'echo "nccl <$NCCL_SOCKET_IFNAME> gloo <$GLOO_SOCKET_IFNAME> addr $MASTER_ADDR"; exec '"$RANK"
-    exits 0
     met 2
     # NCCL's names are prefixes, unless a '=' in front says that they are whole; Gloo takes one name as it is.
     [[ $(grep -c 'nccl <=ib0,eth0> gloo <ib0> addr 10.78' <<<"$output") -eq 2 ]] || { echo "$output" && return 1; }
@@ -200,7 +186,6 @@ vlan() {
 }
 
 @test "the store outlives rank 0, from outside of a job and in a batch job" {
-    local with
     script lingers.sh <<END
 #!/bin/bash
 srun --hvd $RANK --linger 1.5
@@ -216,15 +201,13 @@ END
         has "rank 1: the store was there" "rank 2: the store was there" "rank 3: the store was there"
     done
     # Rank 0 is the only one of its host: nothing of the step stays there, so the store must be elsewhere.
-    run on_login srun --hvd -N2 -n2 $RANK --linger 1.5
-    exits 0
+    gives 0 on_login srun --hvd -N2 -n2 $RANK --linger 1.5
     met 2
     has "rank 1: the store was there"
     assert_no_leftovers
 }
 
 @test "ranks that never call init are named when --init-timeout is over" {
-    local with
     # On nodes of the job's own all come to rank 0's host.
     for with in "srun --hvd" "srun --hvd --exclusive" hvdrun; do
         run on_login $with --hvd-init-timeout=2 -N4 -n8 --ntasks-per-node=2 bash -c \

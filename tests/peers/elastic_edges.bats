@@ -4,13 +4,11 @@
 # shellcheck disable=SC2016,SC2088 # $PID, ~ and the like are for the shell that runs the command
 # Elastic training by real Horovod with faults that are rare, or that meet.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 load elastic
 
 setup_file() { elastic_file --nodes 3; }
-teardown_file() { cluster_down; }
 setup() {
     elastic_begin
     rm -rf "$(home)"/{enough,out}
@@ -46,8 +44,7 @@ works_with() { wait_for 100 at_work "$1" || { cat "${OUT-$(home)/train.out}" && 
 # went_well: the training ended, with the result of an undisturbed one.
 went_well() {
     enough
-    ended 60
-    exits 0
+    ended 60 0
     every_batch_once 3
     loss_as_alone
 }
@@ -141,12 +138,10 @@ called() { (($(calls) >= $1)); }
     hosts hvdn1:1
     : >"$(home)/calls" && chmod 666 "$(home)/calls"
     mode fail
-    run on_login salloc -Q -N1 --no-kill hvdrun --min-np 1 --host-discovery-script ./discover true
-    exits 1
+    gives 1 on_login salloc -Q -N1 --no-kill hvdrun --min-np 1 --host-discovery-script ./discover true
     has "the hosts are out" "the discovery script ./discover: exit code 3"
     mode rubbish
-    run on_login salloc -Q -N1 --no-kill hvdrun --min-np 1 --host-discovery-script ./discover true
-    exits 2
+    gives 2 on_login salloc -Q -N1 --no-kill hvdrun --min-np 1 --host-discovery-script ./discover true
     has "the discovery script ./discover: line 2 of its output"
 
     mode well

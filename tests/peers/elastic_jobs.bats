@@ -3,13 +3,11 @@
 # shellcheck disable=SC2154 # what run sets
 # Elastic training by real Horovod on several Slurm jobs of one name.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 load elastic
 
 setup_file() { elastic_file --nodes 2; }
-teardown_file() { cluster_down; }
 setup() {
     elastic_begin
     rm -f "$(home)/enough"

@@ -5,7 +5,6 @@
 # Hosts that come and go are names of this machine, as in Horovod's own tests of elastic training. hvdrun cannot know
 # that no other machine will come.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 load elastic
@@ -58,9 +57,8 @@ moves() {
 # --elastic-timeout is for waiting for slots, as with horovodrun. A program may take longer to import its modules.
 @test "--elastic-timeout does not end ranks that take long to begin" {
     echo "localhost:2" >"$HOSTS"
-    run on_this "${ELASTIC[@]}" -np 2 --min-np 2 --elastic-timeout 2 sh -c 'sleep 5; exec "$@"' sh "${TRAIN[@]}" \
+    gives 0 on_this "${ELASTIC[@]}" -np 2 --min-np 2 --elastic-timeout 2 sh -c 'sleep 5; exec "$@"' sh "${TRAIN[@]}" \
         --at '0:3:any:true' --quit "$LOG.0"
-    exits 0
     sizes 2
 }
 
@@ -77,9 +75,8 @@ moves() {
 
 @test "all ranks are killed at once: the job has failed with them" {
     printf 'localhost:2\n127.0.0.1:2\n' >"$HOSTS"
-    run on_this "${ELASTIC[@]}" -np 4 --min-np 2 --max-np 4 "${TRAIN[@]}" --at '1:0:0:kill -9 $PID' \
+    gives 137 on_this "${ELASTIC[@]}" -np 4 --min-np 2 --max-np 4 "${TRAIN[@]}" --at '1:0:0:kill -9 $PID' \
         --at '1:0:1:kill -9 $PID' --at '1:0:2:kill -9 $PID' --at '1:0:3:kill -9 $PID'
-    exits 137
     has "failed first: killed by signal 9 (SIGKILL)"
     has_not "generation 2"
     sizes 4
@@ -87,9 +84,8 @@ moves() {
 
 @test "a host on which a rank has failed is used again after a while, and after a longer one when one fails again" {
     printf 'localhost:2\n127.0.0.1:2\n' >"$HOSTS"
-    run on_this "${ELASTIC[@]}" -np 4 --min-np 2 --max-np 4 --blacklist-cooldown-range 1 2 "${TRAIN[@]}" --quit "$LOG.4" \
+    gives 0 on_this "${ELASTIC[@]}" -np 4 --min-np 2 --max-np 4 --blacklist-cooldown-range 1 2 "${TRAIN[@]}" --quit "$LOG.4" \
         --at '1:3:3:kill -9 $PID' --at '2*:5:any:true' --at '4*:5:3:kill -9 $PID' --at '2*:5:any:true' --at '4*:5:any:true'
-    exits 0
     has "127.0.0.1: a rank failed there; the host is not used for 1 s" "127.0.0.1: a rank failed there; the host is not used for 2 s"
     sizes 4 2 4 2 4
     every_batch_once

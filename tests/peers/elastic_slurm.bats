@@ -4,24 +4,20 @@
 # shellcheck disable=SC2016 # $PID and $HOME are for the shell that runs the command
 # Elastic training by real Horovod in a Slurm allocation.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 load elastic
 
 setup_file() { elastic_file --nodes 4; }
-teardown_file() { cluster_down; }
 setup() { elastic_begin; }
 teardown() { elastic_end; }
 
 @test "a host is added and removed; a rank is killed" {
     hosts hvdn1:2 hvdn2:2
-    run elastic --min-np 2 -np 4 --host-discovery-script ./discover "$PY" "$HERE/elastic.py" log --pause 0.1 \
+    gives 0 elastic --min-np 2 -np 4 --host-discovery-script ./discover "$PY" "$HERE/elastic.py" log --pause 0.1 \
         --epochs 1000 --quit log.3 --at '1:0:any:echo hvdn3:2 >>~/hosts' --at '6*:3:3:kill -9 $PID' \
         --at '4*:5:any:echo hvdn1:2 >~/hosts' --at '2*:5:any:true'
-    exits 0
-    has "generation 2: 6 ranks on 3 hosts (hvdn3 added)"
-    has "rank 3 on hvdn2 failed: killed by signal 9 (SIGKILL)"
+    has "generation 2: 6 ranks on 3 hosts (hvdn3 added)" "rank 3 on hvdn2 failed: killed by signal 9 (SIGKILL)"
     has "generation 3: 4 ranks on 2 hosts (hvdn2 removed)"
     sizes 4 6 4 2
     every_batch_once
@@ -30,11 +26,9 @@ teardown() { elastic_end; }
 
 @test "two ranks are killed at once" {
     hosts hvdn1:2 hvdn2:2 hvdn3:2
-    run elastic -v --min-np 2 -np 6 --host-discovery-script ./discover "$PY" "$HERE/elastic.py" log \
+    gives 0 elastic -v --min-np 2 -np 6 --host-discovery-script ./discover "$PY" "$HERE/elastic.py" log \
         --at '1:3:2:kill -9 $PID' --at '1:3:5:kill -9 $PID'
-    exits 0
-    has "rank 2 on hvdn2 failed"
-    has "rank 5 on hvdn3 failed"
+    has "rank 2 on hvdn2 failed" "rank 5 on hvdn3 failed"
     survived 1 0
     sizes 6 2
     loss_as_alone
@@ -43,11 +37,10 @@ teardown() { elastic_end; }
 
 @test "a new worker that fails before it has reached the rendezvous does not disturb the others" {
     hosts hvdn1:2
-    run elastic --min-np 2 -np 2 --host-discovery-script ./discover \
+    gives 0 elastic --min-np 2 -np 2 --host-discovery-script ./discover \
         sh -c '[ $HOROVOD_RANK = 3 ] && mkdir ~/failed-once 2>/dev/null && exit 5; exec "$@"' sh \
         "$PY" "$HERE/elastic.py" log --epochs 1000 --quit log.2 --pause 0.1 \
         --at '1:0:any:echo hvdn2:2 >>~/hosts' --at '2:0:any:echo hvdn3:2 >>~/hosts' --at '4*:5:any:true'
-    exits 0
     has "rank 3 on hvdn2 failed: exit code 5"
     sizes 2 4
     every_batch_once
@@ -58,8 +51,7 @@ teardown() { elastic_end; }
         "$PY" "$HERE/elastic.py" log --epochs 4 --pause 0.3
     wait_for 100 grep -q "^epoch 1" "$LOG"
     fault node-kill hvdn1
-    ended 100
-    exits 0
+    ended 100 0
     has "generation 2: 4 ranks on 2 hosts (hvdn1 removed)"
     every_batch_once 4
 }

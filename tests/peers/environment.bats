@@ -4,7 +4,6 @@
 # The environment of a worker, compared with the one that Horovod's own launcher
 # makes.
 
-load ../cluster/helpers
 load ../cluster/launch
 load ../cluster/sshd
 load peers
@@ -13,8 +12,6 @@ setup_file() {
     peers
     suite --nodes 2
 }
-teardown_file() { cluster_down; }
-teardown() { mend; }
 
 # The variables of other frameworks, which Horovod's launcher does not set, are left out. The caller's environment has
 # unusual values, names that Horovod's launcher
@@ -35,8 +32,7 @@ worker() {
     local to=$DIR/$1 how=$2
     shift 2
     mkdir "$to" && chmod 777 "$to"
-    run "$how" env "${CALLER[@]}" bash -c '"$@"; exit' - "$@" "$PY" "$HERE/environ.py" "$to"
-    exits 0
+    gives 0 "$how" env "${CALLER[@]}" bash -c '"$@"; exit' - "$@" "$PY" "$HERE/environ.py" "$to"
 }
 
 # differences A.json B.json: prints a line for each variable that only B has (+), that

@@ -3,7 +3,6 @@
 # shellcheck disable=SC2154 # what run sets
 # A rank of real Horovod fails on the cluster.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -11,9 +10,7 @@ setup_file() {
     peers
     suite --nodes 2
 }
-teardown_file() { cluster_down; }
 setup() { needs_cluster; }
-teardown() { mend; }
 
 # fails HOW STATUS TEXT: rank 2 of four, which is on the second host, fails; hvdrun ends with STATUS and prints TEXT.
 fails() {

@@ -3,7 +3,6 @@
 # shellcheck disable=SC2154 # what run sets
 # A rank of a training with real PyTorch raises an exception, and Gloo ends the others within milliseconds.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -11,9 +10,7 @@ setup_file() {
     peers --torch
     suite --nodes 2
 }
-teardown_file() { cluster_down; }
 setup() { needs_cluster; }
-teardown() { mend; }
 
 # names HOST: the report is of rank 2, and the others died of it. Python's end while Gloo's threads go on may be an abort.
 names() {

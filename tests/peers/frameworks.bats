@@ -4,7 +4,6 @@
 # The frameworks' own packages find each other by what a launch sets, with no word of it in the job script. Imports take
 # seconds of a core, hence few ranks.
 
-load ../cluster/helpers
 load ../cluster/launch
 load ../cluster/lsf
 load ../cluster/sshd
@@ -17,12 +16,10 @@ setup_file() {
     standins_up hvdn1 hvdn2
     if sshd_can; then sshd_prepare hvdn1 hvdn2; fi
 }
-teardown_file() { cluster_down; }
 setup() {
     needs_cluster
     PROGRAM=("$PY" "$HERE/frameworks.py")
 }
-teardown() { mend; }
 
 # come_together NAME SIZE [TEXT]: each of SIZE ranks has said once that all are there, with TEXT at the end.
 come_together() {

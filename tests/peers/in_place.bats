@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Horovod's own tests of horovodrun and horovod.run(), with hvdrun in their place; see in_place.py.
 
-load ../cluster/helpers
 load ../cluster/launch
 load ../cluster/sshd
 load peers
@@ -14,8 +13,6 @@ setup() {
     # shellcheck disable=SC2034 # for horovods_own
     IN_PLACE=(on_login)
 }
-teardown() { mend; }
-teardown_file() { cluster_down; }
 
 # Two hosts that ssh reaches, where there is an sshd.
 with_ssh() {

@@ -3,7 +3,6 @@
 # shellcheck disable=SC2034 # IN_PLACE is for horovods_own
 # Horovod's own tests of elastic training, with hvdrun in horovodrun's place, on this machine; see in_place.py.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 load in_place
@@ -13,7 +12,6 @@ setup() {
     needs_peers
     IN_PLACE=(on_this)
 }
-teardown_file() { cluster_down; }
 
 # Four tests pass with horovodrun; Horovod itself skips the others.
 @test "test_elastic_torch.py passes: hosts that come and go, ranks that fail, the reset limit, hosts that are used again" {

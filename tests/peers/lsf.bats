@@ -4,7 +4,6 @@
 # shellcheck disable=SC2016 # $PID is for the shell that runs the command
 # Real Horovod in an LSF job, through stand-ins of each of its launchers.
 
-load ../cluster/helpers
 load ../cluster/launch
 load ../cluster/lsf
 load peers
@@ -20,9 +19,7 @@ setup_file() {
     suite --nodes 3
     if [[ ! $CLUSTER_WHY ]]; then standins_up hvdlogin hvdn1 hvdn2 hvdn3; fi
 }
-teardown_file() { cluster_down; }
 setup() { needs_cluster; }
-teardown() { mend; }
 
 # with NAME: prepares a job of six slots on three hosts, with that launcher. A job of jsrun has a launch node.
 with() {
@@ -41,40 +38,34 @@ as_alone() {
 }
 
 @test "a training through jsrun, blaunch and lsrun goes as it goes in one process" {
-    local each
     for each in jsrun blaunch lsrun; do
         with "$each"
-        run in_job hvdrun -np 4 "$PY" "$HERE/train.py"
-        exits 0
+        gives 0 in_job hvdrun -np 4 "$PY" "$HERE/train.py"
         as_alone
     done
     nothing_left
 }
 
 @test "horovodrun's users need no -np, and a failing rank is named" {
-    local each
     for each in jsrun blaunch lsrun; do
         with "$each"
-        run in_job bash -c "exec -a horovodrun hvdrun --hosts hvdn2:1,hvdn3:1 $PY -c '
+        gives 5 in_job bash -c "exec -a horovodrun hvdrun --hosts hvdn2:1,hvdn3:1 $PY -c '
 import os, horovod.torch as hvd
 hvd.init()
 print(\"rank\", hvd.rank(), hvd.size(), hvd.local_rank(), os.uname().nodename, flush=True)
 assert hvd.allgather_object(hvd.rank()) == [0, 1]
 os._exit(5 if hvd.rank() == 1 else 0)'"
-        exits 5
         has "[0]<stdout>:rank 0 2 0 hvdn2" "[1]<stdout>:rank 1 2 0 hvdn3" "rank 1 on hvdn3 failed first: exit code 5"
     done
     nothing_left
 }
 
 @test "an elastic training on the job's hosts: a rank is killed, and another starts in its place" {
-    local each
     for each in blaunch lsrun; do
         with "$each"
         LOG=$(home)/log.$each
-        run in_job hvdrun --min-np 2 -np 4 --hosts hvdn1:2,hvdn2:2 "$PY" "$HERE/elastic.py" "log.$each" \
+        gives 0 in_job hvdrun --min-np 2 -np 4 --hosts hvdn1:2,hvdn2:2 "$PY" "$HERE/elastic.py" "log.$each" \
             --at '1:3:3:kill -9 $PID'
-        exits 0
         has "rank 3 on hvdn2 failed: killed by signal 9 (SIGKILL)" "generation 2: "
         loss_as_alone "$BATS_FILE_TMPDIR/elastic"
     done

@@ -5,7 +5,6 @@
 # Horovod that is built with Open MPI and Gloo (install.sh --mpi): its workers use the one that was asked for, and a
 # training goes as in one process.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -16,9 +15,7 @@ setup_file() {
     timeout $((60 * HVD_TEST_PATIENCE)) "$PY" "$HERE/train.py" --alone >"$BATS_FILE_TMPDIR/alone"
     suite --nodes 4 --slurm-conf TmpFS=/run
 }
-teardown_file() { cluster_down; }
 setup() { needs_peers; }
-teardown() { mend; }
 
 # as_alone: the losses in $output, without mpirun's tags, are those of one process, up to rounding.
 as_alone() {
@@ -30,28 +27,23 @@ as_alone() {
 }
 
 @test "a training by mpirun on one machine goes as in one process" {
-    run on_this "$HVDRUN" --mpi -np 2 --mpi-args=--oversubscribe "$PY" "$HERE/train.py"
-    exits 0
+    gives 0 on_this "$HVDRUN" --mpi -np 2 --mpi-args=--oversubscribe "$PY" "$HERE/train.py"
     as_alone
 }
 
 @test "the controller is the one that was asked for" {
     local which='import horovod.torch as hvd; hvd.init(); print("mpi %d of %d" % (hvd.mpi_enabled(), hvd.size()))'
-    run on_this "$HVDRUN" --mpi -np 2 --mpi-args=--oversubscribe "$PY" -c "$which"
-    exits 0
+    gives 0 on_this "$HVDRUN" --mpi -np 2 --mpi-args=--oversubscribe "$PY" -c "$which"
     has "mpi 1 of 2"
-    run on_this "$HVDRUN" -np 2 "$PY" -c "$which"
-    exits 0
+    gives 0 on_this "$HVDRUN" -np 2 "$PY" -c "$which"
     has "mpi 0 of 2"
-    run on_this "$HVDRUN" --launcher=mpirun -np 2 --mpi-args=--oversubscribe "$PY" -c "$which"
-    exits 0
+    gives 0 on_this "$HVDRUN" --launcher=mpirun -np 2 --mpi-args=--oversubscribe "$PY" -c "$which"
     has "mpi 0 of 2"
 }
 
 @test "a training on the cluster goes as in one process, by mpirun and by srun" {
     needs_cluster
-    run on_login salloc --quiet -N4 -n4 hvdrun --mpi "$PY" "$HERE/train.py"
-    exits 0
+    gives 0 on_login salloc --quiet -N4 -n4 hvdrun --mpi "$PY" "$HERE/train.py"
     as_alone
     if on_login srun --mpi=list 2>&1 | grep -q pmix; then
         export HOROVOD_CONTROLLER=mpi
@@ -65,8 +57,7 @@ as_alone() {
 
 @test "a worker of MPI that fails ends the job" {
     needs_cluster
-    run on_login salloc --quiet -N2 -n2 hvdrun --mpi "$PY" "$HERE/fail.py" exit 1 mark
-    [ "$status" -eq 7 ]
+    gives 7 on_login salloc --quiet -N2 -n2 hvdrun --mpi "$PY" "$HERE/fail.py" exit 1 mark
     has "failed first: exit code 7"
     assert_no_leftovers
 }

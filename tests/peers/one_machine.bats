@@ -3,7 +3,6 @@
 # shellcheck disable=SC2030,SC2031,SC2154 # what run sets, for functions that look at it
 # hvdrun -np N with real Horovod, on this machine and without a scheduler.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -14,8 +13,7 @@ setup_file() {
 setup() { needs_peers; }
 
 @test "four ranks use all contexts" {
-    run on_this "$HVDRUN" -np 4 "$PY" "$HERE/contexts.py" "$BATS_TEST_TMPDIR"
-    exits 0
+    gives 0 on_this "$HVDRUN" -np 4 "$PY" "$HERE/contexts.py" "$BATS_TEST_TMPDIR"
     local rank
     for rank in 0 1 2 3; do
         has "rank $rank of 4 on $(hostname): local $rank/4 cross 0/1"$'\n'
@@ -35,15 +33,13 @@ total = hvd.allreduce(torch.tensor([1 << hvd.rank()]), op=hvd.Sum).item()
 places = hvd.allgather_object(mine)
 if hvd.rank() == 0: print("places", places, total)
 END
-    run on_this bash -c 'exec -a horovodrun "$@"' - "$HVDRUN" -np 4 -H localhost:2,127.0.0.1:2 "$PY" "$BATS_TEST_TMPDIR/place.py"
-    exits 0
+    gives 0 on_this bash -c 'exec -a horovodrun "$@"' - "$HVDRUN" -np 4 -H localhost:2,127.0.0.1:2 "$PY" "$BATS_TEST_TMPDIR/place.py"
     has "places [(0, 0, 2, 0, 2), (1, 1, 2, 0, 2), (2, 0, 2, 1, 2), (3, 1, 2, 1, 2)] 15"
     all_gone 2 "$BATS_TEST_TMPDIR"
 }
 
 @test "one rank alone uses all contexts" {
-    run on_this "$HVDRUN" -np 1 "$PY" "$HERE/contexts.py" "$BATS_TEST_TMPDIR"
-    exits 0
+    gives 0 on_this "$HVDRUN" -np 1 "$PY" "$HERE/contexts.py" "$BATS_TEST_TMPDIR"
     has "rank 0 of 1 on $(hostname): local 0/1 cross 0/1"
     all_gone 2 "$BATS_TEST_TMPDIR"
 }
@@ -73,8 +69,7 @@ terminated. The first process to do so was:"$'\n'"Process name: 2"$'\n'"Exit cod
     run on_this "$HORUN" -np 4 "$PY" "$HERE/fail.py" exit 2 "$BATS_TEST_TMPDIR"
     [ "$status" -ne 0 ]
     has "${said[@]}"
-    run on_this bash -c 'exec -a horovodrun "$@"' - "$HVDRUN" -np 4 "$PY" "$HERE/fail.py" exit 2 "$BATS_TEST_TMPDIR"
-    exits 7
+    gives 7 on_this bash -c 'exec -a horovodrun "$@"' - "$HVDRUN" -np 4 "$PY" "$HERE/fail.py" exit 2 "$BATS_TEST_TMPDIR"
     has "error: rank 2 on localhost failed first: exit code 7" "[2]<stdout>:fails at" "${said[@]}"
     all_gone 2 "$BATS_TEST_TMPDIR"
 }

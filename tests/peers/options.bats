@@ -3,7 +3,6 @@
 # shellcheck disable=SC2154 # what run sets
 # The command line of hvdrun, called as horovodrun, next to horovodrun's own parser.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -19,8 +18,7 @@ setup() {
 # alike CHECK LEAST: CHECK compares at least LEAST command lines and finds no difference.
 alike() {
     local lines
-    run on_this "$PY" "$HERE/options.py" "$BATS_TEST_TMPDIR/horovodrun" "$1"
-    exits 0
+    gives 0 on_this "$PY" "$HERE/options.py" "$BATS_TEST_TMPDIR/horovodrun" "$1"
     lines=$(sed -n 's/ lines compared, 0 differ$//p' <<<"$output")
     ((lines >= $2)) || { echo "$output" && return 1; }
 }
@@ -41,11 +39,9 @@ alike() {
 
 @test "--check-build has all lines of horovodrun's" {
     local line theirs
-    run on_this "$HORUN" --check-build
-    exits 0
+    gives 0 on_this "$HORUN" --check-build
     theirs=$(printf '%s' "$output" | sed 's/ *$//')
-    run on_this env PATH="${PY%/*}:$PATH" "$BATS_TEST_TMPDIR/horovodrun" --check-build
-    exits 0
+    gives 0 on_this env PATH="${PY%/*}:$PATH" "$BATS_TEST_TMPDIR/horovodrun" --check-build
     while IFS= read -r line; do
         grep -qxF -e "$line" <<<"$output" || { echo "missing: $line" && echo "$output" && return 1; }
     done <<<"$theirs"

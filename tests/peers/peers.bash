@@ -66,7 +66,7 @@ needs_cluster() {
 }
 
 mend() {
-    if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then cluster_mend; fi
+    if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then cluster_mend "$@"; fi
 }
 
 # built: after peers, for tests without a cluster; HVDRUN is the launcher built in $B.

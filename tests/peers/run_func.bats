@@ -3,7 +3,6 @@
 # shellcheck disable=SC2030,SC2031,SC2154 # what run sets, for functions that look at it
 # The Python module hvdrun runs a function in the ranks of real Horovod.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -45,8 +44,7 @@ def divide(): 1 // 0
 def die(): os.kill(os.getpid(), 9)
 END
 }
-teardown() { mend; }
-teardown_file() { cluster_down; }
+teardown() { mend --clean; }
 
 # job <TEXT: submits a Python script for two nodes, with hvdrun and work imported.
 job() {
@@ -58,19 +56,16 @@ job() {
 @test "hvdrun.run() in a batch job runs over several nodes" {
     job <<<'for line in hvdrun.run(lambda: work.train(0.5), num_proc=4): print(line)'
     has "(0, 4, 0, 'hvdn1', 5.0)"$'\n'"(1, 4, 1, 'hvdn1', 5.0)"$'\n'"(2, 4, 0, 'hvdn2', 5.0)"$'\n'"(3, 4, 1, 'hvdn2', 5.0)"
-    assert_no_leftovers
 }
 
 @test "a rank that raises in a batch job is told from those that fail because of it" {
     job <<<'work.error(work.divide, np=2, hosts="hvdn1:1,hvdn2:1")'
     has "RankError: rank 1 on hvdn2 None ZeroDivisionError("
-    assert_no_leftovers
 }
 
 @test "a rank that is killed in a batch job is told from those that fail because of it" {
     job <<<'work.error(work.die, np=2, hosts="hvdn1:1,hvdn2:1")'
     has "RankError: rank 1 on hvdn2 killed by signal 9 (SIGKILL) None"
-    assert_no_leftovers
 }
 
 @test "hvdrun.run() as an elastic job: results are those of the ranks that are left, by their last numbers" {
@@ -97,7 +92,6 @@ def elastic(killed):
 END
     job <<<'print(hvdrun.run(work.elastic, (0,), num_proc=4, min_np=2))'
     has "[(2, 0, 2, 'hvdn2', 30), (3, 1, 2, 'hvdn2', 30)]" "generation 2: 2 ranks on 1 host"
-    assert_no_leftovers
 }
 
 @test "hvdrun.run() from the login host runs over several nodes" {
@@ -105,8 +99,6 @@ END
 import hvdrun, work
 print(hvdrun.run(work.train, (1.0,), extra_args=["-N2", "-n2", "--ntasks-per-node=1"]))
 END
-    run on_login env PYTHONPATH="$PYTHONPATH" "$PY" far.py
-    exits 0
+    gives 0 on_login env PYTHONPATH="$PYTHONPATH" "$PY" far.py
     has "[(0, 2, 0, 'hvdn1', 3.0), (1, 2, 0, 'hvdn2', 3.0)]"
-    assert_no_leftovers
 }

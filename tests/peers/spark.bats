@@ -3,7 +3,6 @@
 # shellcheck disable=SC2030,SC2031,SC2154 # what run sets, for functions that look at it
 # hvdrun.spark.run() with real Spark: a cluster of two executors on this machine, made for each test.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 

@@ -3,7 +3,6 @@
 # shellcheck disable=SC2016,SC2154 # what another shell evaluates, what run sets
 # hvdrun --stacks of a training with real PyTorch that hangs, by real py-spy.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -16,9 +15,7 @@ setup_file() {
         export PEERS_WHY="py-spy cannot be fetched from PyPI"
     chmod -R a+rX "$(home)/spy"
 }
-teardown_file() { cluster_down; }
 setup() { needs_cluster; }
-teardown() { mend; }
 
 # line_of TEXT: where hang.py has it.
 line_of() { grep -nF -- "$1" "$HERE/hang.py" | cut -d : -f 1 | tail -n 1; }

@@ -4,7 +4,6 @@
 # Real PyTorch on a cluster whose hosts cannot resolve each other's names. Importing torch takes seconds of a core for each
 # rank, so one launch proves as much as it can (torch_cluster.py); ../cluster/torch.bats has what needs no PyTorch.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -12,9 +11,8 @@ setup_file() {
     peers --torch
     suite --nodes 4 --no-dns
 }
-teardown_file() { cluster_down; }
 setup() { needs_cluster; }
-teardown() { mend; }
+teardown() { mend --clean; }
 
 # did RANKS PART…: so many ranks say that each of these parts went well.
 did() {
@@ -29,27 +27,21 @@ did() {
 slowest() { sed -nE "s/.*: $1 ok ([0-9.]+) s.*/\1/p" <<<"$output" | sort -n | tail -n 1; }
 
 @test "eight ranks on four nodes: subgroups, DDP to one process's loss, init again, and rank 0 ends first" {
-    run on_login srun --hvd -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/torch_cluster.py"
-    exits 0
+    gives 0 on_login srun --hvd -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/torch_cluster.py"
     did 8 init collectives groups objects ddp again
     [[ $(grep -cE ': last ok' <<<"$output") -eq 7 ]]
     has_not Traceback "shut down too early" EADDRINUSE
     info "slowest init: $(slowest init) s"
-    assert_no_leftovers
 }
 
 @test "torchrun on four nodes that cannot resolve their names needs no options" {
-    run on_login srun --hvd -N4 --ntasks-per-node=1 "${PY%/*}/torchrun" "$HERE/torch_cluster.py" collectives objects
-    exits 0
+    gives 0 on_login srun --hvd -N4 --ntasks-per-node=1 "${PY%/*}/torchrun" "$HERE/torch_cluster.py" collectives objects
     did 4 init collectives objects
-    assert_no_leftovers
 }
 
 @test "FSDP shards parameters over two nodes and trains to one process's loss" {
-    run on_login srun --hvd -N2 -n2 "$PY" "$HERE/torch_cluster.py" fsdp
-    exits 0
+    gives 0 on_login srun --hvd -N2 -n2 "$PY" "$HERE/torch_cluster.py" fsdp
     did 2 init fsdp
-    assert_no_leftovers
 }
 
 # name_server drop|none: hosts ask a name server that drops all questions; or none, as before.
@@ -97,16 +89,13 @@ timed() {
     # take 5 s: a busy machine may take some of them.
     awk -v init="$init" -v before="$before" -v most="$((HVD_TEST_PATIENCE > 1 ? 4 : 2))" \
         'BEGIN { exit !(before > 0 && init - before < most - 0.4) }'
-    assert_no_leftovers
 }
 
 @test "rank 0 is killed after init: the others end, and the launch names it" {
-    run on_login hvdrun -N2 -n4 --ntasks-per-node=2 "$PY" "$HERE/torch_cluster.py" kill
-    exits 137
+    gives 137 on_login hvdrun -N2 -n4 --ntasks-per-node=2 "$PY" "$HERE/torch_cluster.py" kill
     did 4 init
     has "rank 0 on hvdn1 failed first: killed by signal 9 (SIGKILL)"
     has_not "shut down too early"
-    assert_no_leftovers
 }
 
 @test "a rank that exits while others wait for it ends the step, and srun names it first" {
@@ -115,7 +104,6 @@ timed() {
     did 3 init
     [[ $(grep -m 1 "error: hvdn[12]: task" <<<"$output") == *"hvdn2: task 2: Exited with exit code 5" ]] ||
         { echo "$output" && return 1; }
-    assert_no_leftovers
 }
 
 # by_address LAUNCHER…: its two ranks meet where the program says, or do not within 10 s.
@@ -135,7 +123,6 @@ serves() { "$PY" -c 'import torch; exit(tuple(map(int, torch.__version__.split("
         [[ $(grep -cE '^rank [01]: by address ok 3$' <<<"$output") -eq 2 ]]
         has_not "seem to wait for a server"
     done
-    assert_no_leftovers
 }
 
 @test "a program that waits at an address of its own, where no rank serves, is told within 10 s what to do" {
@@ -153,5 +140,4 @@ serves() { "$PY" -c 'import torch; exit(tuple(map(int, torch.__version__.split("
         [[ $(grep -c "ranks seem to wait for a server at .* port 23456 on hvdn1, where nobody listens" <<<"$output") -eq 1 ]]
         [[ ${output%%no server after*} == *"--store=rank0 (srun: --hvd-store=rank0) makes rank 0 start one"* ]]
     done
-    assert_no_leftovers
 }

@@ -4,7 +4,6 @@
 # Training by real PyTorch whose ranks are all started anew, from its checkpoint, when one fails or hosts change:
 # scripts/examples/elastic-torch.py.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -21,9 +20,7 @@ setup_file() {
         --checkpoint "$BATS_FILE_TMPDIR/checkpoint" >"$BATS_FILE_TMPDIR/alone" 2>"$BATS_FILE_TMPDIR/said" ||
         { cat "$BATS_FILE_TMPDIR/said" >&2 && return 1; }
 }
-teardown_file() { if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then cluster_down; fi; }
 setup() { needs_peers; }
-teardown() { mend; }
 
 # epochs FILE: "epoch N loss L" for each epoch. One that was not in the checkpoint yet is there twice, and must be the
 # same both times.
@@ -44,8 +41,7 @@ trains() {
         --checkpoint "$BATS_TEST_TMPDIR/checkpoint"
     trains 5 "ranks 2 restarts 0"
     pkill -KILL -n -f -- "--checkpoint $BATS_TEST_TMPDIR/checkpoint"
-    ended 120
-    exits 0
+    ended 120 0
     has "restarts 1" "killed by signal 9" "restarting all ranks, restart 1 of 1"
     diff <(epochs "$OUT") <(epochs "$BATS_FILE_TMPDIR/alone")
 }
@@ -64,8 +60,7 @@ trains() {
     trains 5 "ranks 3 restarts 1"
     fault node-kill hvdn1
     trains 5 "ranks 2 restarts 2"
-    ended 180
-    exits 0
+    ended 180 0
     has "generation 2: 2 ranks on 2 hosts" "generation 3: 3 ranks on 3 hosts (hvdn3 added)" \
         "generation 4: 2 ranks on 2 hosts (hvdn1 removed)"
     has_not "generation 5" "error: hvd" "TCPStore server has shut down"

@@ -3,7 +3,6 @@
 # shellcheck disable=SC2154 # what run sets
 # hvd-rendezvous as the TCPStore of PyTorch: next to torch's own servers, and with torch's own ranks.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -35,8 +34,7 @@ cases() { sed -nE '/^CASES/,/\]/ { s/.*\[|\].*//g; s/[, ]+/\n/gp }' "$HERE/torch
 
 @test "clients that ranks make besides their groups share one store, whatever their number" {
     local case
-    run on_this "$HVDRUN" -np 3 "$PY" "$HERE/torch_clients.py"
-    exits 0
+    gives 0 on_this "$HVDRUN" -np 3 "$PY" "$HERE/torch_clients.py"
     while read -r case; do
         [[ $(grep -cE "^rank [0-2]: $case ok$" <<<"$output") -eq 3 ]] || { echo "$case: $output" && return 1; }
     done < <(cases)
@@ -45,25 +43,21 @@ cases() { sed -nE '/^CASES/,/\]/ { s/.*\[|\].*//g; s/[, ]+/\n/gp }' "$HERE/torch
 
 @test "the store answers 10,000 random operations as torch's two servers do" {
     serve
-    run on_this "$PY" "$HERE/torch_store.py" compare "$port" --operations 10000
-    exits 0
+    gives 0 on_this "$PY" "$HERE/torch_store.py" compare "$port" --operations 10000
     info "${lines[@]:1}"
-    has "torch, libuv: 10000 operations"
-    has "torch, no libuv: 10000 operations"
+    has "torch, libuv: 10000 operations" "torch, no libuv: 10000 operations"
 }
 
 @test "the store has the limits that torch's server has" {
     serve
-    run on_this "$PY" "$HERE/torch_store.py" limits "$port"
-    exits 0
+    gives 0 on_this "$PY" "$HERE/torch_store.py" limits "$port"
     has "12 limits are the same"
     grep -q "uses PyTorch older than 2.2, which cannot use this store" "$BATS_TEST_TMPDIR/log"
 }
 
 @test "torch's ranks meet at the store, 20 times in one process, in groups, by address, and by hand" {
     serve
-    run on_this "$PY" "$HERE/torch_init.py" "$port" --ranks 4 --rounds 20
-    exits 0
+    gives 0 on_this "$PY" "$HERE/torch_init.py" "$port" --ranks 4 --rounds 20
     for step in again_and_again:.20.of.20.times groups: by_address: stores: two_stores:; do
         [[ $(grep -cE "^rank [0-3]: $step" <<<"$output") -eq 4 ]] || { echo "$step: $output" && return 1; }
     done

@@ -3,7 +3,6 @@
 # shellcheck disable=SC2154 # what run sets
 # A training by real Horovod goes as it goes in one process.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -13,9 +12,7 @@ setup_file() {
     timeout 60 "$PY" "$HERE/train.py" --alone >"$BATS_FILE_TMPDIR/alone"
     suite --nodes 4
 }
-teardown_file() { cluster_down; }
 setup() { needs_peers; }
-teardown() { mend; }
 
 # as_alone: the losses in $output are those of one process, up to rounding.
 as_alone() {
@@ -30,24 +27,20 @@ as_alone() {
 @test "a training on one machine goes as in one process, with one, two and four ranks" {
     local np
     for np in 1 2 4; do
-        run on_this "$HVDRUN" -np "$np" "$PY" "$HERE/train.py" "$BATS_TEST_TMPDIR"
-        exits 0
+        gives 0 on_this "$HVDRUN" -np "$np" "$PY" "$HERE/train.py" "$BATS_TEST_TMPDIR"
         as_alone
     done
 }
 
 @test "the comparison notices ranks that keep to their own gradients" {
-    run on_this "$HVDRUN" -np 2 "$PY" "$HERE/train.py" --apart
-    exits 0
+    gives 0 on_this "$HVDRUN" -np 2 "$PY" "$HERE/train.py" --apart
     if as_alone; then return 1; fi
 }
 
 @test "a training of eight ranks on four hosts goes as in one process" {
-    local with
     needs_cluster
     for with in srun hvdrun; do
-        run launch "$with" -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/train.py"
-        exits 0
+        gives 0 launch "$with" -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/train.py"
         as_alone
     done
     assert_no_leftovers
@@ -55,8 +48,7 @@ as_alone() {
 
 @test "a training of three ranks on one host and one on another goes as in one process" {
     needs_cluster
-    run launch srun -n4 --distribution=arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 "$PY" "$HERE/train.py"
-    exits 0
+    gives 0 launch srun -n4 --distribution=arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 "$PY" "$HERE/train.py"
     as_alone
     assert_no_leftovers
 }
@@ -74,11 +66,10 @@ traces() {
 
 @test "options switch on hierarchical allreduce, a timeline and autotuning" {
     local to=$BATS_TEST_TMPDIR
-    run on_this "$HVDRUN" -np 4 --hierarchical-allreduce --hierarchical-allgather \
+    gives 0 on_this "$HVDRUN" -np 4 --hierarchical-allreduce --hierarchical-allgather \
         --timeline-filename "$to/timeline.json" --timeline-mark-cycles --autotune --autotune-log-file "$to/tune.csv" \
         --autotune-warmup-samples 1 --autotune-steps-per-sample 2 --autotune-bayes-opt-max-samples 4 \
         "$PY" "$HERE/train.py" "$to"
-    exits 0
     as_alone
     traces "$to/timeline.json" "$to/tune.csv"
 }

@@ -3,7 +3,6 @@
 # shellcheck disable=SC2154 # what run sets
 # Notifications of elastic workers, between this suite and Horovod's own classes.
 
-load ../cluster/helpers
 load ../cluster/launch
 load peers
 
@@ -18,13 +17,11 @@ setup() {
 }
 
 @test "Horovod's notification service takes what is sent to it" {
-    run on_this "$PY" "$HERE/worker_wire.py" worker "$wire"
-    exits 0
+    gives 0 on_this "$PY" "$HERE/worker_wire.py" worker "$wire"
     [[ $output == *'26 exchanges'* ]]
 }
 
 @test "Horovod's driver is understood, and takes the answers" {
-    run on_this "$PY" "$HERE/worker_wire.py" driver "$wire"
-    exits 0
+    gives 0 on_this "$PY" "$HERE/worker_wire.py" driver "$wire"
     [[ $output == *'3 exchanges'* ]]
 }

@@ -153,8 +153,7 @@ refused() {
 @test "names without the prefix, a last line without its end, and no abort value" {
 	printf 'NUM_PROCESSORS=2\nCOMMAND_LINE="hvdrun -np 4 ./a"' >parm
 	unset LSB_SUB_ABORT_VALUE
-	run "$ESUB"
-	[ "$status" -eq 97 ]
+	run -97 "$ESUB"
 	LSB_SUB_ABORT_VALUE=5 run "$ESUB"
 	[ "$status" -eq 5 ]
 }

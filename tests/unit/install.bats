@@ -87,8 +87,7 @@ print(hvdrun.run(lambda: os.environ["HOROVOD_RANK"], np=2, extra_args=["--launch
 @test "HOROVODRUN=1 adds the name horovodrun, which goes again" {
 	make_quietly install HOROVODRUN=1
 	[ "$(readlink "$DEST$PRE/bin/horovodrun")" = hvdrun ]
-	run env -i PATH=/usr/bin:/bin "$DEST$PRE/bin/horovodrun" --version
-	[ "$status" -eq 0 ]
+	run -0 env -i PATH=/usr/bin:/bin "$DEST$PRE/bin/horovodrun" --version
 	make_quietly uninstall HOROVODRUN=1
 	[ ! -e "$DEST$PRE/bin/horovodrun" ]
 	make_quietly install
@@ -179,8 +178,7 @@ sample() { sed -nE 's/^#( *[a-z_-]+:.*)$/\1/p' "$SRC/etc/hvd.conf"; }
 	echo "$output"
 	[ "$status" -eq 0 ]
 	[[ $output == *HOROVOD_FUSION_THRESHOLD=134217728* ]]
-	run "$DEST$PRE/bin/hvdrun" --launcher=fork -np 1 --config-file="$SRC/etc/hvd.conf" --dry-run true
-	[ "$status" -eq 0 ]
+	run -0 "$DEST$PRE/bin/hvdrun" --launcher=fork -np 1 --config-file="$SRC/etc/hvd.conf" --dry-run true
 }
 
 # The names of the plugin's settings.
@@ -203,11 +201,9 @@ settings() {
 }
 
 @test "install-deps: nothing to do is done quickly, wrong usage is refused" {
-	run timeout 5 "$SRC/scripts/install-deps" --build --print
-	[ "$status" -eq 0 ]
+	run -0 timeout 5 "$SRC/scripts/install-deps" --build --print
 	[ "$output" = "nothing is missing" ]
-	run "$SRC/scripts/install-deps" --nonsense
-	[ "$status" -eq 2 ]
+	run -2 "$SRC/scripts/install-deps" --nonsense
 }
 
 @test "uninstall leaves nothing but folders" {

@@ -116,12 +116,10 @@ FAILED: test_addr (build/test_addr.log)
 	local page=$BATS_TEST_TMPDIR/page.md
 	echo text >"$page"
 	mkdir -p "$R"
-	run ./report page "$R" "$page"
-	[ "$status" -eq 1 ]
+	run -1 ./report page "$R" "$page"
 	[[ "$output" == *"make matrix first"* ]]
 	two_roots
-	run ./report page "$R" "$page"
-	[ "$status" -eq 1 ]
+	run -1 ./report page "$R" "$page"
 	[[ "$output" == *"has no lines <!-- begin:"* ]]
 	[ "$(<"$page")" = text ]
 }
@@ -130,18 +128,15 @@ FAILED: test_addr (build/test_addr.log)
 	local wrong
 	for wrong in '' 'table' 'page x' 'other a b'; do
 		# shellcheck disable=SC2086
-		run ./report $wrong
-		[ "$status" -eq 2 ]
+		run -2 ./report $wrong
 	done
 	for wrong in '' '..' 'a/b' '--other' '--change sid /'; do
 		# shellcheck disable=SC2086
-		run ./root.sh $wrong
-		[ "$status" -eq 2 ]
+		run -2 ./root.sh $wrong
 	done
 	for wrong in '' '../x' '--only no-such-file sid' '-j x sid' '-j'; do
 		# shellcheck disable=SC2086
-		run ./run $wrong
-		[ "$status" -eq 2 ]
+		run -2 ./run $wrong
 	done
 	[ ! -e "$HVD_MATRIX_DIR" ]
 	[ "$(./root.sh --where)" = "$HVD_MATRIX_DIR" ]
@@ -192,11 +187,9 @@ pretend() {
 	[ "$status" -eq 77 ]
 	[ "$(<"$HVD_MATRIX_DIR/sid.why-not")" = $'77\tthe mirror of this machine\'s apt is out of reach, or has no sid' ]
 	pretend "echo \"E: Couldn't download packages: libc6\" >&2; exit 1"
-	run ./root.sh sid
-	[ "$status" -eq 77 ]
+	run -77 ./root.sh sid
 	pretend 'echo "E: Tried to extract package, but file already exists." >&2; exit 1'
-	run ./root.sh sid
-	[ "$status" -eq 1 ]
+	run -1 ./root.sh sid
 	[[ "$(<"$HVD_MATRIX_DIR/sid.why-not")" == $'1\tdebootstrap has failed: E: Tried to extract'* ]]
 	[ ! -e "$HVD_MATRIX_DIR/sid" ] && [ ! -e "$HVD_MATRIX_DIR/sid.new" ]
 	pretend 'mkdir -p "$target/etc"'

@@ -158,14 +158,12 @@ TEST(a_command_that_goes_on_is_killed_after_its_time)
 	const struct shim shim = {.script = "trap '' TERM; echo >&9; sleep 600", .ends = 1, .kill_wait = 0.5};
 	const hvd_time began = hvd_now();
 
-	(void)state;
 	is_killed(run(shim), SIGKILL);
 	assert_true(hvd_now() - began >= (hvd_time)(shim.kill_wait * 1e9));
 }
 
 TEST(a_command_that_is_to_end_again_is_killed_at_once)
 {
-	(void)state;
 	is_killed(run((struct shim){.script = "trap '' TERM; echo >&9; sleep 600", .ends = 2}), SIGKILL);
 }
 
