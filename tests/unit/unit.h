@@ -184,9 +184,13 @@ static inline int run_unit_tests(struct test_hooks hooks)
 	return cmocka_run_group_tests(unit_tests, hooks.group_setup, hooks.group_teardown);
 }
 
+/* The program takes no arguments. With some it was started by the code under test, which starts /proc/self/exe. */
 #define RUN_TESTS(...)                                                                                                 \
-	int main(void)                                                                                                 \
+	int main(int argc, char **argv)                                                                                \
 	{                                                                                                              \
+		(void)argv;                                                                                            \
+		if (argc > 1)                                                                                          \
+			return 2;                                                                                      \
 		return run_unit_tests((struct test_hooks){.none = true, __VA_ARGS__});                                 \
 	}
 
