@@ -93,6 +93,7 @@ end_training() {
 	touch "$(home)/stop"
 	cluster fault clear >/dev/null 2>&1 || true
 	for host in hvdlogin hvdn{1..5}; do as_root "$host" pkill -KILL -u alice || true; done
+	# shellcheck disable=SC2119 # not the arguments of this script
 	cluster_mend >/dev/null 2>&1
 	wait "$PID" 2>/dev/null || true
 	rm -f "$(home)/stop"
