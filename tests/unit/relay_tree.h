@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #define NODES 8 /* the root is the first */
@@ -233,13 +232,10 @@ static inline void await(struct client *c)
 /* Connect to a server of the tree as the process `pid`, and add to "init/" if `init`. */
 static inline void come(struct tree *t, struct client *c, int node, uint32_t pid, bool init)
 {
-	int one = 1;
-
 	memset(c, 0, sizeof(*c));
 	c->tree = t;
 	c->node = node;
 	c->fd = dial_loopback(t->nodes[node].port);
-	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	c->ev = event_new(t->base, c->fd, EV_READ | EV_PERSIST, on_readable, c);
 	event_add(c->ev, NULL);
 	add_validate(&c->out);
