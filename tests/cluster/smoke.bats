@@ -74,6 +74,9 @@ node_is() { on_host hvdctl sinfo -hN -n "$1" -o %T | grep -q "^$2"; }
     assert_no_leftovers
 }
 
+# A command in the background would ignore SIGINT, so it is this that is there.
+interrupt_when_ready() { wait_for 30 on_login test -e ready && kill -INT "$(<"$BATS_TEST_TMPDIR/pid")"; }
+
 @test "exec passes status, input, environment and signals" {
     run on_login bash -c 'exit 7'
     [ "$status" -eq 7 ]
@@ -82,15 +85,11 @@ node_is() { on_host hvdctl sinfo -hN -n "$1" -o %T | grep -q "^$2"; }
     [ "$(echo hello | on_login cat)" = hello ]
     [ "$(SOME_VALUE=x on_login bash -c 'echo "$SOME_VALUE $USER $LOGNAME ${HOME##*/} $(umask)"')" = "x alice alice alice 0022" ]
     [ "$(HVD_PATH=/nowhere on_login bash -c 'echo "${PATH%%:*}"')" = /nowhere ]
-    # timeout sends the signal on, and takes it in the background, too.
-    timeout --preserve-status 60 "$HVD_CLUSTER_CMD" exec -- \
-        bash -c 'trap "echo got it; exit 3" INT; touch ready; sleep 20 >/dev/null 2>&1 & wait' >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
-    wait_for 30 on_login test -e ready
-    kill -INT "$!"
-    status=0
-    wait "$!" || status=$?
+    interrupt_when_ready 3>&- &
+    run bash -c 'echo $$ >"$0"; exec timeout --preserve-status 60 "$@"' "$BATS_TEST_TMPDIR/pid" "$HVD_CLUSTER_CMD" exec -- \
+        bash -c 'trap "echo got it; exit 3" INT; touch ready; sleep 20 >/dev/null 2>&1 & wait'
     [ "$status" -eq 3 ]
-    [ "$(<"$BATS_TEST_TMPDIR/out")" = "got it" ]
+    [ "$output" = "got it" ]
     on_login pkill -u alice sleep || true
     # Even a caller that is killed outright takes the command with it.
     run timeout -s KILL 1 "$HVD_CLUSTER_CMD" exec -- sleep 33
