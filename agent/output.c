@@ -59,6 +59,8 @@ bool hvd_output_wanted(const struct hvd_output_style *style)
 
 static void add(struct bytes *b, const char *p, size_t n)
 {
+	if (n == 0)
+		return; /* without a label there may be no memory yet */
 	if (b->n + n > b->room) {
 		b->room = (b->n + n) * 2;
 		b->p = hvd_xrealloc(b->p, b->room, 1);
