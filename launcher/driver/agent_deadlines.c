@@ -9,8 +9,9 @@
  * of its host, are stopped, the host's kernel still acknowledges what is sent (hvd_conn_watch_host()), and the job
  * would wait for ever for the result of a command.
  *
- * If this process was stopped itself, or had other work, when a time was over, messages may be there that it has not
- * read. Then it reads for LATE_SECONDS before it decides that a host is late.
+ * If this process was stopped itself, or had other work, when a time was over, connections and messages may be there that
+ * it has not taken. Then it has LATE_SECONDS for connections before it decides that a host is late; and a host with
+ * messages that were not read is not late.
  */
 #include "agent_registry_internal.h"
 
@@ -23,7 +24,7 @@
 /* … when others say that its host is gone. */
 #define SOON_SECONDS 3
 #define ASK_SECONDS  10
-/* A timer that is late by so much: this process did not run. And the time to read what has come meanwhile. */
+/* A timer that is late by so much: this process did not run. And the time to take what has come meanwhile. */
 #define LATE_SECONDS 1.0
 /* A start that takes longer than this says what it waits for, and again in this rhythm. */
 #define PROGRESS_SECONDS 1
@@ -104,6 +105,18 @@ static bool is_late(struct hvd_agent_registry *agents, hvd_time now)
 	return true;
 }
 
+/* A host's time is over. Has it sent something that was not read yet? Then it has more time. */
+static bool has_sent(struct hvd_host_entry *host)
+{
+	if (!host->client || !hvd_conn_unread(host->client->conn))
+		return false;
+	if (host->stage == HVD_STAGE_ADMITTED)
+		host->answer_by = hvd_deadline_in(LATE_SECONDS);
+	else
+		host->deadline = hvd_deadline_in(LATE_SECONDS);
+	return true;
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
@@ -118,10 +131,10 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		return;
 	}
 	for (uint32_t h = 0; h < agents->table.n && agents->phase != HVD_AGENTS_OVER; h++) {
-		const struct hvd_host_entry *host = &agents->table.hosts[h];
+		struct hvd_host_entry *host = &agents->table.hosts[h];
 		struct hvd_err why = {0};
 
-		if (!due(host) || due(host) > now)
+		if (!due(host) || due(host) > now || has_sent(host))
 			continue;
 		explain(agents, host, &why);
 		hvd_agent_registry_lose(agents, h, &why, false);

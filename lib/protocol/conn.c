@@ -15,6 +15,7 @@
 #include <event2/event_struct.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -336,6 +337,13 @@ unsigned hvd_conn_silent_ms(const struct hvd_conn *conn)
 	if (getsockopt(conn->fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0 || info.tcpi_state != TCP_ESTABLISHED)
 		return 0;
 	return info.tcpi_last_ack_recv;
+}
+
+bool hvd_conn_unread(const struct hvd_conn *conn)
+{
+	struct pollfd pfd = {.fd = conn->fd, .events = POLLIN};
+
+	return poll(&pfd, 1, 0) > 0;
 }
 
 struct hvd_conn *hvd_conn_new(struct event_base *base, int fd, bool server, const struct hvd_conn_ops *ops, void *arg)

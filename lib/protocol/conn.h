@@ -74,6 +74,9 @@ void hvd_conn_watch_host(struct hvd_conn *conn);
  * 0 if that is not known. */
 unsigned hvd_conn_silent_ms(const struct hvd_conn *conn);
 
+/* Has the peer sent what was not read yet, or closed the connection? */
+bool hvd_conn_unread(const struct hvd_conn *conn);
+
 int hvd_conn_fd(const struct hvd_conn *conn);
 void hvd_conn_set_ops(struct hvd_conn *conn, const struct hvd_conn_ops *ops, void *arg);
 

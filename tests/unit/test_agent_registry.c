@@ -787,6 +787,29 @@ TEST_IN(one_does_not_answer, struct world *w)
 	assert_int_equal(w->failed, 0);
 }
 
+/* This process did not run when the time was over. Meanwhile an answer has come, behind more than is read at once, and
+ * something else sets the timer anew. */
+TEST_IN(one_has_answered_what_is_not_read_yet, struct world *w)
+{
+	char *text = calloc(60001, 1);
+
+	memset(text, 'x', 60000);
+	w->l->spec.deadlines.start = 0.5;
+	open_with(w, 2);
+	w->l->agents[1].deaf = true;
+	hvd_agent_stop(w->agents, 1, WORKER, true);
+	until(w->l, agent_heard(&w->l->agents[1], "ping"));
+	for (int i = 0; i < 4; i++)
+		say(&w->l->agents[1], json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", 1, "why", text));
+	say(&w->l->agents[1], json_pack("{s:s}", "t", "pong"));
+	free(text);
+	test_clock += 5000000000;
+	event_base_loop(w->l->base, EVLOOP_ONCE);
+	hvd_agent_doubt(w->agents, 0);
+	test_clock_pass(w->l->base, 3);
+	assert_int_equal(w->gone, 0);
+}
+
 /* Somebody says that both hosts are gone: one of them is there. */
 TEST_IN(one_is_said_to_be_gone, struct world *w)
 {
