@@ -5,6 +5,7 @@
  */
 #include "preflight.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
@@ -116,19 +117,25 @@ static void look_at_gpu(struct hvd_host_check *check, char *line)
 		check->gpu = reason("GPU ", index, " has memory pages pending retirement");
 }
 
+/* What nvidia-smi prints of these properties, a line for each GPU. As hvd_capture(). */
+static char *query_gpus(const char *properties, hvd_time deadline, int *status, struct hvd_err *err)
+{
+	hvd_cleanup_free char *query = hvd_xasprintf("--query-gpu=%s", properties);
+	char *argv[] = {(char *)"nvidia-smi", query, (char *)"--format=csv,noheader,nounits", NULL};
+	struct hvd_spawn sp = {.path = argv[0], .argv = argv};
+	size_t len;
+
+	return hvd_capture(&sp, MAX_OUTPUT, deadline, &len, status, err);
+}
+
 static void look_at_gpus(struct hvd_host_check *check, hvd_time deadline)
 {
-	char *argv[] = {
-		(char *)"nvidia-smi",
-		(char *)"--query-gpu=index,ecc.errors.uncorrected.volatile.total,retired_pages.pending,memory.used",
-		(char *)"--format=csv,noheader,nounits", NULL};
-	struct hvd_spawn sp = {.path = argv[0], .argv = argv};
 	struct hvd_err why = {0};
 	char *text, *save = NULL;
 	int status = 0;
-	size_t len;
 
-	text = hvd_capture(&sp, MAX_OUTPUT, deadline, &len, &status, &why);
+	text = query_gpus("index,ecc.errors.uncorrected.volatile.total,retired_pages.pending,memory.used", deadline,
+			  &status, &why);
 	if (!text && why.code == HVD_E_TIMEOUT)
 		check->gpu = hvd_xstrdup("nvidia-smi hangs");
 	if (!text)
@@ -145,15 +152,11 @@ static void look_at_gpus(struct hvd_host_check *check, hvd_time deadline)
 /* Read nvidia-smi's list of the memory that is in use. NULL: it prints none. */
 static json_t *memory_in_use(hvd_time deadline)
 {
-	char *argv[] = {(char *)"nvidia-smi", (char *)"--query-gpu=memory.used",
-			(char *)"--format=csv,noheader,nounits", NULL};
-	struct hvd_spawn sp = {.path = argv[0], .argv = argv};
 	json_t *mib = json_array();
 	char *text, *save = NULL;
 	int status = 0;
-	size_t len;
 
-	text = hvd_capture(&sp, MAX_OUTPUT, deadline, &len, &status, NULL);
+	text = query_gpus("memory.used", deadline, &status, NULL);
 	for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
 		add_memory(&mib, line);
 	free(text);
