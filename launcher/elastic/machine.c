@@ -23,19 +23,19 @@ int hvd_worker_group_count(const struct hvd_worker_group *group, enum hvd_worker
 	return n;
 }
 
+static int by_id(const void *id, const void *worker)
+{
+	const uint32_t a = *(const uint32_t *)id, b = (*(struct hvd_worker *const *)worker)->id;
+
+	return a < b ? -1 : a > b;
+}
+
 struct hvd_worker *hvd_worker_find(const struct hvd_machine *m, uint32_t id)
 {
-	uint32_t low = 0, high = m->n_workers;
+	struct hvd_worker **found =
+		m->n_workers ? bsearch(&id, m->workers, m->n_workers, sizeof(*m->workers), by_id) : NULL;
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (m->workers[middle]->id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < m->n_workers && m->workers[low]->id == id ? m->workers[low] : NULL;
+	return found ? *found : NULL;
 }
 
 hvd_time hvd_machine_due(const struct hvd_machine *m)
