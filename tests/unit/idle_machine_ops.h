@@ -19,6 +19,12 @@ static void do_nothing(void *arg)
 	(void)arg;
 }
 
+static inline void do_no_generation(bool prepared, void *arg)
+{
+	(void)prepared;
+	(void)arg;
+}
+
 static void do_start(const struct hvd_worker *worker, void *arg)
 {
 	(void)worker;

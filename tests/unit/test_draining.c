@@ -19,18 +19,6 @@ struct world {
 	int over, status;
 };
 
-static void do_generation(bool prepared, void *arg)
-{
-	(void)prepared;
-	(void)arg;
-}
-
-static void do_notify(uint32_t worker, void *arg)
-{
-	(void)worker;
-	(void)arg;
-}
-
 static void do_finish(const struct hvd_err *why, int status, void *arg)
 {
 	(void)why;
@@ -49,8 +37,8 @@ static void on_over(int status, void *arg)
 /* A job whose ranks run. */
 static int begin(void **state)
 {
-	static const struct hvd_machine_ops ops = {do_host,   do_host, do_host,    do_nothing, do_generation,
-						   do_start,  do_end,  do_nothing, do_notify,  do_nothing,
+	static const struct hvd_machine_ops ops = {do_host,   do_host, do_host,    do_nothing, do_no_generation,
+						   do_start,  do_end,  do_nothing, do_host,    do_nothing,
 						   do_finish, NULL,    NULL};
 	const struct hvd_machine_opts opts = {
 		.np = RANKS, .restart = true, .max_restarts = 3, .elastic_timeout = 60, .patience = 60};

@@ -8,18 +8,6 @@
 #define SECOND 1000000000LL
 #define FAILED (1 << 8)
 
-static void do_generation(bool prepared, void *arg)
-{
-	(void)prepared;
-	(void)arg;
-}
-
-static void do_notify(uint32_t worker, void *arg)
-{
-	(void)worker;
-	(void)arg;
-}
-
 static void do_finish(const struct hvd_err *why, int status, void *arg)
 {
 	(void)why;
@@ -28,8 +16,8 @@ static void do_finish(const struct hvd_err *why, int status, void *arg)
 	fail();
 }
 
-static const struct hvd_machine_ops ops = {do_host,   do_host, do_host,    do_nothing, do_generation,
-					   do_start,  do_end,  do_nothing, do_notify,  do_nothing,
+static const struct hvd_machine_ops ops = {do_host,   do_host, do_host,    do_nothing, do_no_generation,
+					   do_start,  do_end,  do_nothing, do_host,    do_nothing,
 					   do_finish, NULL,    NULL};
 
 /* A job of two ranks on two hosts, in its first generation at second 3; it began at 1. */
