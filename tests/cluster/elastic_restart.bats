@@ -213,11 +213,11 @@ echo "$TORCHELASTIC_RESTART_COUNT rank $RANK on $(hostname)"; until [ -e work/st
         "hvdn4 takes the place of hvdn2" "generation 2: 6 ranks on 3 hosts (hvdn4 added, hvdn2 removed)"
 }
 
-# gpus: a nvidia-smi for hosts with one GPU, whose memory in use is in ~/mib.HOST.
+# gpus: a nvidia-smi for hosts with one GPU, whose memory in use is in ~/mib.HOST. Who asks for that alone leaves ~/asked.HOST.
 gpus() {
     mkdir -p "$(home)/bin"
     printf '#!/bin/sh\nmib=$(cat ~/mib.$(hostname) 2>/dev/null || echo 10)
-case "$*" in *query-gpu=memory.used*) echo "$mib" ;; *) echo "0, 0, No, $mib" ;; esac\n' >"$(home)/bin/nvidia-smi"
+case "$*" in *query-gpu=memory.used*) echo "$mib"; : >~/asked.$(hostname) ;; *) echo "0, 0, No, $mib" ;; esac\n' >"$(home)/bin/nvidia-smi"
     chmod 755 "$(home)/bin/nvidia-smi"
 }
 
@@ -235,7 +235,7 @@ case "$*" in *query-gpu=memory.used*) echo "$mib" ;; *) echo "0, 0, No, $mib" ;;
     # hvdn2's is still in use when the ranks have ended, hvdn1's is not, but only some moments later.
     kill_rank hvdn3 5
     rm "$(home)/mib.hvdn3"
-    sleep 0.4
+    within 5 test -e "$(home)/asked.hvdn1"
     rm "$(home)/mib.hvdn1"
     works_as "size 6 rank 0 on hvdn1 local 0/2 restarts 1" "size 6 rank 1 on hvdn1 local 1/2 restarts 1" \
         "size 6 rank 2 on hvdn4 local 0/2 restarts 1" "size 6 rank 3 on hvdn4 local 1/2 restarts 1" \
