@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * preflight.h - an agent checks its host before the ranks start, and before they start again: free space, limits, GPUs, the site's program.
+ * preflight.h - an agent checks its host before the ranks start, and before they start again: free space, limits, GPUs,
+ * the site's program.
  *
  * A process of its own makes the check, because programs may hang: nvidia-smi, if it is in PATH, and the site's
  * program. The process is killed when its time is over, with the programs that it has started.

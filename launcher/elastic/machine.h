@@ -57,7 +57,7 @@
  *   - A member ends with 0: the others go on, and changes of hosts have no effect any more. The job ends when all
  *     members have ended. If one fails before that, all restart.
  *   - The ranks of hosts that stay keep their numbers. A host without ranks, as a spare one, takes the place of a host
- *     that has gone: it gets its ranks. If there are several, the nearest in the network does. If that one comes back, it is the spare.
+ *     that has gone, the nearest one in the network: it gets its ranks. If the host comes back, it is the spare.
  *   - While ranks are being ended, all hosts are checked again. The next generation waits for that, for a moment.
  *   - A host that has had the first failure of two generations in a row, each soon after its start, is left out, if the
  *     others are enough. With a cooldown a host is left out after each failure.

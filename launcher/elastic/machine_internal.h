@@ -118,8 +118,8 @@ struct hvd_machine {
 	uint32_t n_hosts;
 	uint64_t next_order;
 
-	struct hvd_worker *
-		*workers; /* all that are not gone, and the members of this generation and of the next, by id */
+	/* All that are not gone, and the members of this generation and of the next, by id. */
+	struct hvd_worker **workers;
 	uint32_t n_workers, next_worker;
 	bool more_ending; /* workers are ENDING that hvd_failure_bound_ends() has not seen yet */
 	hvd_time ends_at; /* the first of the others has been late then, or its host is given up; HVD_FOREVER = none */

@@ -12,8 +12,8 @@
  * Slurm: the job of SLURM_JOB_ID, or of srun's --jobid; a task of an array by itself. Slurm takes back a batch job
  * only, and one that may be requeued (--requeue, JobRequeue in slurm.conf). Hosts that have failed, or were judged bad
  * (hvd_requeue_avoid()), are added to the nodes that the job does not want (ExcNodeList), if enough nodes like them are
- * left for it. Slurm takes that of pending
- * jobs only, so it is told right behind the requeueing, while Slurm is ending this process: it may be too late for it.
+ * left for it. Slurm takes that of pending jobs only, so it is told right behind the requeueing, while Slurm is ending
+ * this process: it may be too late for it.
  * LSF: brequeue, for the job of LSB_JOBID and LSB_JOBINDEX.
  *
  * A rank asks for it by ending with HVD_REQUEUE_STATUS, or by making the file that HVD_REQUEUE_FILE names, which the

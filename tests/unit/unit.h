@@ -31,8 +31,9 @@
 
 /*
  * A test is TEST(name) { … }, with cmocka's `state`; TEST_IN(name, struct world *w) { … } has in `w` what the setup has
- * put into *state, and TEST_WITH(name, setup, teardown) { … } a setup and a teardown of its own. RUN_TESTS(…) at the end of the file is its main(): it runs the tests in the order of the file, or
- * only those whose name matches the pattern HVD_TEST of the environment.
+ * put into *state, and TEST_WITH(name, setup, teardown) { … } a setup and a teardown of its own. RUN_TESTS(…) at the end
+ * of the file is its main(): it runs the tests in the order of the file, or only those whose name matches the pattern
+ * HVD_TEST of the environment.
  */
 static struct CMUnitTest unit_tests[128] __attribute__((unused));
 
