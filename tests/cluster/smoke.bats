@@ -74,7 +74,7 @@ node_is() { on_host hvdctl sinfo -hN -n "$1" -o %T | grep -q "^$2"; }
     assert_no_leftovers
 }
 
-# A command in the background would ignore SIGINT, so it is this that is there.
+# (timeout -s INT passes SIGINT on, also where it is ignored, as in a run of tests in the background.)
 interrupt_when_ready() { wait_for 30 on_login test -e ready && kill -INT "$(<"$BATS_TEST_TMPDIR/pid")"; }
 
 @test "exec passes status, input, environment and signals" {
@@ -86,7 +86,7 @@ interrupt_when_ready() { wait_for 30 on_login test -e ready && kill -INT "$(<"$B
     [ "$(SOME_VALUE=x on_login bash -c 'echo "$SOME_VALUE $USER $LOGNAME ${HOME##*/} $(umask)"')" = "x alice alice alice 0022" ]
     [ "$(HVD_PATH=/nowhere on_login bash -c 'echo "${PATH%%:*}"')" = /nowhere ]
     interrupt_when_ready 3>&- &
-    run bash -c 'echo $$ >"$0"; exec timeout --preserve-status 60 "$@"' "$BATS_TEST_TMPDIR/pid" "$HVD_CLUSTER_CMD" exec -- \
+    run bash -c 'echo $$ >"$0"; exec timeout --preserve-status -s INT 60 "$@"' "$BATS_TEST_TMPDIR/pid" "$HVD_CLUSTER_CMD" exec -- \
         bash -c 'trap "echo got it; exit 3" INT; touch ready; sleep 20 >/dev/null 2>&1 & wait'
     [ "$status" -eq 3 ]
     [ "$output" = "got it" ]
