@@ -32,7 +32,7 @@ static bool read_file(struct hvd_crash_info *crash_info)
 	ssize_t n = crash_info->file >= 0 ? read(crash_info->file, buf, sizeof(buf)) : -1;
 
 	if (n > 0)
-		hvd_rank_error_file(crash_info->error, buf, (size_t)n, hvd_wall_now());
+		hvd_rank_error_file(crash_info->error, buf, (size_t)n, hvd_now());
 	return n > 0;
 }
 
@@ -110,7 +110,7 @@ void hvd_crash_info_began(struct hvd_crash_info *crash_info, pid_t pid)
 
 void hvd_crash_info_stderr(struct hvd_crash_info *crash_info, const char *bytes, size_t n)
 {
-	hvd_rank_error_stderr(crash_info->error, bytes, n, hvd_wall_now());
+	hvd_rank_error_stderr(crash_info->error, bytes, n, hvd_now());
 }
 
 void hvd_crash_info_end(struct hvd_crash_info *crash_info, struct hvd_rank_end *end)
@@ -118,7 +118,7 @@ void hvd_crash_info_end(struct hvd_crash_info *crash_info, struct hvd_rank_end *
 	int reads = READS_MOST;
 
 	if (!end->ended_at)
-		end->ended_at = hvd_wall_now();
+		end->ended_at = hvd_now();
 	while (reads-- > 0 && read_file(crash_info))
 		;
 	hvd_rank_error_fill(crash_info->error, end);

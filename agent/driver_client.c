@@ -296,8 +296,10 @@ static json_t *registration(const struct hvd_driver_client *agent)
 	const struct hvd_taskinfo *info = agent->info;
 	json_t *msg = hvd_host_info_to_json(&agent->node, info->node, info->nodes, info->size);
 	const char *hosts = getenv("SLURM_STEP_NODELIST");
+	const hvd_time now = hvd_now();
 
-	json_object_set_new(msg, "clock", json_integer(hvd_wall_now()));
+	json_object_set_new(msg, "clock", json_integer(now));
+	json_object_set_new(msg, "wall", json_integer(hvd_wall_at(now)));
 	if (agent->refusal)
 		json_object_set_new(msg, "cannot",
 				    json_pack("{s:s, s:s}", "why", agent->refusal->msg, "hint", agent->refusal->hint));

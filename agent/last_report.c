@@ -51,7 +51,7 @@ void hvd_last_report_death(const struct hvd_boot *boot, struct hvd_session *sess
 {
 	send_last(boot, session,
 		  json_pack("{s:s, s:I, s:I, s:i, s:I}", "t", "died", "node", (json_int_t)info->node, "pid",
-			    (json_int_t)pid, "status", status, "ended", (json_int_t)hvd_wall_now()));
+			    (json_int_t)pid, "status", status, "ended", (json_int_t)hvd_now()));
 }
 
 void hvd_last_report_exit(const struct hvd_boot *boot, const struct hvd_rank_end *end)

@@ -41,7 +41,7 @@ struct hvd_probe {
 	struct line *lines;
 	size_t n_lines, n_done;
 	struct event *timer, *again;
-	int64_t ordered; /* when the order came, by hvd_wall_now() */
+	hvd_time ordered; /* when the order came */
 	void (*done)(json_t *report, void *arg);
 	void *done_arg;
 
@@ -235,7 +235,7 @@ int hvd_probe_run(struct hvd_probe *probe, const json_t *order, void (*done)(jso
 
 	if (probe->lines)
 		return hvd_err_set(err, HVD_E_PROTO, "the driver ordered a probe while another was running");
-	probe->ordered = hvd_wall_now();
+	probe->ordered = hvd_now();
 	probe->done = done;
 	probe->done_arg = arg;
 	if (read_order(probe, order, &timeout_ms, err) != 0) {

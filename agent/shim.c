@@ -269,7 +269,7 @@ static int find_agent(struct shim *shim, struct hvd_err *err)
 static int send_event(const struct shim *shim, struct hvd_step_event *event, const int fds[2])
 {
 	event->local_id = shim->local_id;
-	event->at = hvd_wall_now();
+	event->at = hvd_now();
 	return shim->agent >= 0 ? hvd_step_event_send(shim->agent, event, fds) : -1;
 }
 
@@ -358,7 +358,7 @@ static void tell_end(struct shim *shim, pid_t pid, int status)
 	shim->seen = false;
 	send_event(shim, &event, NULL);
 	await_seen(shim);
-	end.ended_at = hvd_wall_now();
+	end.ended_at = hvd_now();
 	if (shim->agent < 0 && status != 0 && !with_all)
 		hvd_last_report_exit(shim->boot, &end);
 }

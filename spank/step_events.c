@@ -171,7 +171,7 @@ void hvd_step_events_exit(struct hvd_plugin *pl, spank_t sp)
 	spank_get_item(sp, S_TASK_PID, &pid);
 	event.pid = pid;
 	event.status = status;
-	event.at = hvd_wall_now();
+	event.at = hvd_now();
 	if (hvd_step_event_send(pl->events.ours, &event, NULL) != 0 ? errno != EAGAIN : !await_seen(pl))
 		close_all(pl);
 }

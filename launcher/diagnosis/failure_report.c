@@ -255,7 +255,7 @@ static bool same_process(const struct hvd_loss *a, const struct hvd_loss *b)
 	return strcmp(a->host, b->host) == 0 && a->rank == b->rank && a->of == b->of;
 }
 
-static void count_gone(struct hvd_failure_report *report, int64_t at)
+static void count_gone(struct hvd_failure_report *report, hvd_time at)
 {
 	if (report->gone == 0 || at < report->gone_first)
 		report->gone_first = at;
@@ -347,7 +347,7 @@ int hvd_failure_report_highest(const struct hvd_failure_report *report)
 	return report->highest;
 }
 
-void hvd_failure_report_ending(struct hvd_failure_report *report, int64_t now)
+void hvd_failure_report_ending(struct hvd_failure_report *report, hvd_time now)
 {
 	if (!report->ending_at)
 		report->ending_at = now;

@@ -24,6 +24,7 @@
 #define HVD_FAILURE_REPORT_H
 
 #include "launcher/driver/loss.h"
+#include "lib/base/deadline.h"
 #include "lib/base/log.h"
 #include "lib/job/rank_end.h"
 
@@ -39,8 +40,8 @@ void hvd_failure_report_destroy(struct hvd_failure_report *report); /* NULL is f
 void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_rank_end *end, const char *host);
 /* A process of the launch has ended before the ranks. Call this again when more is known of it. Nothing is owned. */
 void hvd_failure_report_lost(struct hvd_failure_report *report, const struct hvd_loss *loss);
-/* The launch ends the ranks from now on (ns since the epoch). Only the first time counts. */
-void hvd_failure_report_ending(struct hvd_failure_report *report, int64_t now);
+/* The launch ends the ranks from now on (by hvd_now()). Only the first time counts. */
+void hvd_failure_report_ending(struct hvd_failure_report *report, hvd_time now);
 
 /* The first failure, and *host. The report owns both; they are valid until the next call with this report. NULL: there
  * is none. Its status is 0 if a rank ended too early with 0. */

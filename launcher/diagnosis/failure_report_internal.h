@@ -21,7 +21,7 @@ enum hvd_failure_kind {
 struct hvd_failure {
 	struct hvd_rank_end end;
 	char *host;
-	int64_t at; /* when it failed */
+	hvd_time at; /* when it failed */
 };
 
 struct hvd_failure_list {

@@ -37,15 +37,16 @@ static const char *how(const struct hvd_rank_end *end, char buf[128])
 	return buf;
 }
 
-static const char *local_time(int64_t at, char buf[32])
+static const char *local_time(hvd_time at, char buf[32])
 {
-	time_t seconds = (time_t)(at / 1000000000);
+	int64_t wall = hvd_wall_at(at);
+	time_t seconds = (time_t)(wall / 1000000000);
 	struct tm tm;
 
 	if (!localtime_r(&seconds, &tm))
 		return "?";
 	snprintf(buf, 32, "%02u:%02u:%02u.%03u", (unsigned)tm.tm_hour % 24, (unsigned)tm.tm_min % 60,
-		 (unsigned)tm.tm_sec % 61, (unsigned)(at / 1000000 % 1000));
+		 (unsigned)tm.tm_sec % 61, (unsigned)(wall / 1000000 % 1000));
 	return buf;
 }
 
@@ -373,7 +374,7 @@ void hvd_failure_report_json(struct hvd_failure_report *report, json_t **first, 
 	*first =
 		json_pack("{s:I, s:s, s:I, s:i, s:f}", "rank", (json_int_t)f->end.rank, "how",
 			  hvd_status_text(f->end.status, buf, sizeof(buf)), "local_rank", (json_int_t)f->end.local_rank,
-			  "status", hvd_status_exit(f->end.status), "time", (double)f->at / NS_PER_S);
+			  "status", hvd_status_exit(f->end.status), "time", (double)hvd_wall_at(f->at) / NS_PER_S);
 	set_text(*first, "host", f->host);
 	if (f->end.pid)
 		json_object_set_new(*first, "pid", json_integer(f->end.pid));

@@ -33,7 +33,7 @@ static void order_probe(struct hvd_agent_registry *agents, const uint32_t *hosts
 	half = hvd_left_ms(host->deadline) / 2;
 	hvd_host_table_enter(&agents->table, hosts[i], HVD_STAGE_PROBING);
 	host->probed_at = hvd_now();
-	host->probe_sent = hvd_wall_now();
+	host->probe_sent = hvd_now();
 	if (!host->client)
 		return;
 	order = hvd_probe_order(&agents->table, hosts, n, i, ms > half ? half + 1 : ms, tries_all(agents), addrs);

@@ -151,7 +151,7 @@ static void on_exit_message(struct hvd_agent_registry *agents, const struct hvd_
 
 	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) != 0 || hvd_rank_end_parse(msg, &end, NULL) != 0)
 		return;
-	hvd_clock_end(&agents->table.hosts[host].clock, &end, hvd_wall_now());
+	hvd_clock_end(&agents->table.hosts[host].clock, &end, hvd_now());
 	events->exited((uint32_t)worker, &end, arg);
 	hvd_rank_end_clear(&end);
 }

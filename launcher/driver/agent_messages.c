@@ -76,14 +76,15 @@ static void on_register(struct hvd_agent_registry *agents, struct hvd_client *cl
 {
 	struct hvd_host_entry *host;
 	struct hvd_err why = {0};
-	int64_t clock;
+	int64_t clock, wall;
 	int rc;
 
 	if (take_registration(agents, cl, msg) != 0)
 		return;
 	host = &agents->table.hosts[cl->host];
-	if (hvd_get_int(msg, "clock", 1, INT64_MAX, &clock, NULL) == 0)
-		hvd_clock_came(&host->clock, clock, hvd_wall_now());
+	if (hvd_get_int(msg, "clock", 1, INT64_MAX, &clock, NULL) == 0 &&
+	    hvd_get_int(msg, "wall", 1, INT64_MAX, &wall, NULL) == 0)
+		hvd_clock_registered(&host->clock, clock, wall);
 	host->client = cl;
 	if (agents->barrier == HVD_BARRIER_ALL)
 		host->deadline = agents->deadline;

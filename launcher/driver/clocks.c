@@ -9,38 +9,60 @@ static bool plausible(int64_t a, int64_t b)
 	return a > 0 && b > 0 && a < FARTHEST && b < FARTHEST;
 }
 
-void hvd_clock_came(struct hvd_clock *clock, int64_t there, int64_t here)
+/* A clock that stood still for a while, as a suspended machine's does, contradicts what was known before. */
+void hvd_clock_came(struct hvd_clock *clock, hvd_time there, hvd_time here)
 {
 	if (!plausible(there, here) || (clock->below && there - here <= clock->least))
 		return;
 	clock->below = true;
 	clock->least = there - here;
+	if (clock->above && clock->least > clock->most)
+		clock->above = false;
 }
 
-void hvd_clock_went(struct hvd_clock *clock, int64_t here, int64_t there)
+void hvd_clock_went(struct hvd_clock *clock, hvd_time here, hvd_time there)
 {
 	if (!plausible(there, here) || (clock->above && there - here >= clock->most))
 		return;
 	clock->above = true;
 	clock->most = there - here;
+	if (clock->below && clock->least > clock->most)
+		clock->below = false;
 }
 
-int64_t hvd_clock_offset(const struct hvd_clock *clock)
+void hvd_clock_registered(struct hvd_clock *clock, hvd_time there, int64_t wall)
 {
-	/* A clock that was set during the job has bounds that contradict each other. */
-	if (clock->above && clock->below && clock->least > clock->most)
-		return clock->least / 2 + clock->most / 2;
-	if (clock->below && clock->least > 0)
+	const hvd_time here = hvd_now();
+	const int64_t wall_here = hvd_wall_at(here);
+
+	*clock = (struct hvd_clock){0}; /* the host may have been started anew */
+	hvd_clock_came(clock, there, here);
+	if (!clock->below || !plausible(wall, wall_here))
+		return;
+	clock->registered = true;
+	clock->equal = (there - wall) - (here - wall_here);
+}
+
+static int64_t difference(const struct hvd_clock *clock)
+{
+	if (clock->below && (!clock->registered || clock->equal < clock->least))
 		return clock->least;
-	return clock->above && clock->most < 0 ? clock->most : 0;
+	if (clock->above && (!clock->registered || clock->equal > clock->most))
+		return clock->most;
+	return clock->registered ? clock->equal : 0;
 }
 
-int64_t hvd_clock_here(const struct hvd_clock *clock, int64_t there)
+int64_t hvd_clock_skew(const struct hvd_clock *clock)
 {
-	return there && there < FARTHEST ? there - hvd_clock_offset(clock) : there;
+	return clock->registered ? difference(clock) - clock->equal : 0;
 }
 
-void hvd_clock_end(struct hvd_clock *clock, struct hvd_rank_end *end, int64_t here)
+hvd_time hvd_clock_here(const struct hvd_clock *clock, hvd_time there)
+{
+	return there && there < FARTHEST ? there - difference(clock) : there;
+}
+
+void hvd_clock_end(struct hvd_clock *clock, struct hvd_rank_end *end, hvd_time here)
 {
 	if (end->ended_at >= FARTHEST)
 		end->ended_at = 0;

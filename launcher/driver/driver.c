@@ -168,7 +168,7 @@ static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const 
 	}
 	if (end.status != 0)
 		hvd_losses_rank_failed(dr->losses);
-	hvd_clock_end(&host->clock, &end, hvd_wall_now());
+	hvd_clock_end(&host->clock, &end, hvd_now());
 	if (dr->ops->rank_exit && !(end.cause == HVD_END_WITH_ALL && dr->opts->mode == HVD_START_RANKS))
 		dr->ops->rank_exit(&end, host->node.name, dr->arg);
 	hvd_rank_end_clear(&end);
@@ -206,6 +206,7 @@ static void on_died(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	}
 	loss.of = HVD_LOSS_AGENT;
 	loss.host = host_name(dr, (uint32_t)host, buf);
+	hvd_clock_came(&dr->agents->table.hosts[host].clock, loss.at, hvd_now());
 	loss.at = hvd_clock_here(&dr->agents->table.hosts[host].clock, loss.at);
 	dr->agents->table.hosts[host].died = true;
 	if (dr->started) {
@@ -221,7 +222,7 @@ static void on_died(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 /* A rank shim has ended without a word, and its rank with it, which the backend sees. */
 static void on_lost_shim(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
-	struct hvd_loss loss = {.of = HVD_LOSS_SHIM, .status = -1, .at = hvd_wall_now()};
+	struct hvd_loss loss = {.of = HVD_LOSS_SHIM, .status = -1, .at = hvd_now()};
 	const struct hvd_host_entry *host = take_end(dr, cl, msg, &loss.rank);
 
 	if (!host)
@@ -292,7 +293,7 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
 	const struct hvd_host_entry *host = &dr->agents->table.hosts[cl->host];
-	struct hvd_loss loss = {.of = HVD_LOSS_AGENT, .host = host->node.name, .status = -1, .at = hvd_wall_now()};
+	struct hvd_loss loss = {.of = HVD_LOSS_AGENT, .host = host->node.name, .status = -1, .at = hvd_now()};
 
 	if (!host->done && host->ended < host->node.n_ranks) {
 		if (why->code != HVD_E_TIMEOUT && dr->opts->mode != HVD_START_HOSTS && dr->ops->process_lost)

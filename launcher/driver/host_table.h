@@ -38,8 +38,8 @@ struct hvd_host_entry {
 	hvd_time asked_at;         /* elastic: it was asked then whether it is there … */
 	hvd_time answer_by;        /* … and has until then; 0 = it was not asked, or has answered */
 	hvd_time registered_at, probed_at, reported_at, planned_at; /* for the launch trace; 0 = not yet */
-	int64_t probe_sent;     /* when the last order to probe went, by hvd_wall_now() */
-	struct hvd_clock clock; /* the host's, by its messages */
+	hvd_time probe_sent;                                        /* when the last order to probe went */
+	struct hvd_clock clock;                                     /* the host's, by its messages */
 	/* After hvd_host_table_restrict(): maps the agent's numbers of its interfaces, which its report uses, to the
 	 * interfaces that were kept; HVD_NO_IFACE for the others. */
 	uint8_t *kept;

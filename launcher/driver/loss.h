@@ -8,6 +8,7 @@
 #ifndef HVD_DRIVER_LOSS_H
 #define HVD_DRIVER_LOSS_H
 
+#include "lib/base/deadline.h"
 #include "lib/base/err.h"
 
 #include <jansson.h>
@@ -27,13 +28,13 @@ struct hvd_loss {
 	uint32_t rank;    /* SHIM: of which rank; else 0 */
 	pid_t pid;        /* 0 = not known */
 	int status;       /* as from waitpid(2); -1 = not known */
-	int64_t at;       /* ns since the epoch, by this process's clock */
+	hvd_time at;      /* by this process's clock */
 };
 
 /* What to look for. */
 #define HVD_LOSS_HINT "was it killed by a user (pkill), or by the kernel for lack of memory? (dmesg there)"
 
-/* Read a message "died" into *loss, except host and of; `at` is by the host's clock. -1 with err set. */
+/* Read a message "died" into *loss, except host and of; `at` is by hvd_now() there. -1 with err set. */
 int hvd_loss_parse(const json_t *msg, struct hvd_loss *loss, struct hvd_err *err);
 
 /* As ps(1) shows it: "hvd-agent". */

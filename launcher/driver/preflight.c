@@ -20,7 +20,7 @@ static double magnitude(double v)
 
 double hvd_preflight_skew(const struct hvd_host_entry *host)
 {
-	return (double)hvd_clock_offset(&host->clock) / 1e9;
+	return (double)hvd_clock_skew(&host->clock) / 1e9;
 }
 
 json_t *hvd_preflight_order(const struct hvd_launch_spec *spec, int most_ms)

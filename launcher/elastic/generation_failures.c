@@ -44,7 +44,7 @@ void hvd_elastic_failures_lose_host(struct hvd_elastic_failures *failures, const
 	struct hvd_loss loss = {.of = HVD_LOSS_HOST,
 				.host = hvd_machine_host(machine, host),
 				.status = -1,
-				.at = hvd_wall_now() - silent_ms * INT64_C(1000000)};
+				.at = hvd_now() - silent_ms * INT64_C(1000000)};
 
 	if (hvd_machine_has_rank(machine, host))
 		hvd_failure_report_lost(current(failures), &loss);
@@ -52,7 +52,7 @@ void hvd_elastic_failures_lose_host(struct hvd_elastic_failures *failures, const
 
 void hvd_elastic_failures_ending(struct hvd_elastic_failures *failures)
 {
-	hvd_failure_report_ending(current(failures), hvd_wall_now());
+	hvd_failure_report_ending(current(failures), hvd_now());
 }
 
 void hvd_elastic_failures_next(struct hvd_elastic_failures *failures, int generation, const struct hvd_log *log)

@@ -72,7 +72,7 @@ void hvd_restart_history_begin(struct hvd_restart_history *history, const struct
 	close_current(history, hvd_machine_over_at(machine), now);
 	history->now.began = now;
 	history->now.entry = json_pack("{s:i, s:f, s:f, s:o}", "generation", hvd_machine_generation(machine), "time",
-				       (double)hvd_wall_now() / 1e9, "began", seconds(history->began, now), "hosts",
+				       (double)hvd_wall_at(now) / 1e9, "began", seconds(history->began, now), "hosts",
 				       hosts_of(machine));
 	json_array_append_new(history->list, history->now.entry);
 	if (json_array_size(history->list) > MOST_LISTED)

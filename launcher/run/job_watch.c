@@ -28,7 +28,7 @@ struct hvd_job_watch {
 	struct hvd_node_down *down;
 	struct event *host_lost; /* pending: `host` may be lost */
 	char host[256];
-	int64_t at; /* when its connection ended, by this host's clock */
+	hvd_time at; /* when its connection ended */
 };
 
 static bool ending(const struct hvd_job_watch *watch)
@@ -69,7 +69,7 @@ void hvd_job_watch_host_gone(struct hvd_job_watch *watch, const char *host, cons
 	if (evtimer_pending(watch->host_lost, NULL))
 		return;
 	snprintf(watch->host, sizeof(watch->host), "%s", host);
-	watch->at = hvd_wall_now();
+	watch->at = hvd_now();
 	if (why->code == HVD_E_TIMEOUT)
 		lose(watch, ": the host does not answer");
 	else
@@ -102,7 +102,7 @@ bool hvd_job_watch_settle(struct hvd_job_watch *watch)
 	return pending;
 }
 
-const char *hvd_job_watch_settled_host(const struct hvd_job_watch *watch, int64_t *at)
+const char *hvd_job_watch_settled_host(const struct hvd_job_watch *watch, hvd_time *at)
 {
 	*at = watch->at;
 	return watch->host;

@@ -75,7 +75,7 @@ void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unki
 /* All ranks have ended: stop waiting for hosts. True: one was still in doubt. */
 bool hvd_job_watch_settle(struct hvd_job_watch *watch);
 /* That host's name; *at is when its connection ended. */
-const char *hvd_job_watch_settled_host(const struct hvd_job_watch *watch, int64_t *at);
+const char *hvd_job_watch_settled_host(const struct hvd_job_watch *watch, hvd_time *at);
 /* Report it as lost after all. */
 void hvd_job_watch_lose(struct hvd_job_watch *watch);
 

@@ -130,7 +130,7 @@ static void enter_ending(struct hvd_static_job *job, enum state from, enum event
 	job->ending = true;
 	if (event == EV_INTERRUPTED && !all_known)
 		job->failed = true;
-	hvd_failure_report_ending(job->failures, hvd_wall_now());
+	hvd_failure_report_ending(job->failures, hvd_now());
 	evtimer_del(job->grace);
 	if (job->starter->agents_end_ranks)
 		hvd_driver_end_ranks(job->driver);

@@ -14,12 +14,12 @@ hvd_time hvd_now(void)
 	return (hvd_time)ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
-int64_t hvd_wall_now(void)
+int64_t hvd_wall_at(hvd_time at)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
+	return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec - (hvd_now() - at);
 }
 
 hvd_time hvd_deadline_in(double seconds)

@@ -16,8 +16,9 @@ typedef int64_t hvd_time; /* nanoseconds, CLOCK_MONOTONIC */
 
 hvd_time hvd_now(void);
 
-/* Wall-clock time for people and other hosts: ns since the epoch, CLOCK_REALTIME. No wait uses it. */
-int64_t hvd_wall_now(void);
+/* The point in time for people: ns since the epoch, by CLOCK_REALTIME as it is set now. That clock may be set at any
+ * moment, so nothing that is compared or waited for uses it. */
+int64_t hvd_wall_at(hvd_time at);
 
 /* The longest wait: 31 years. A longer one is cut to it, so that sums stay within the type. */
 #define HVD_MOST_SECONDS 1e9

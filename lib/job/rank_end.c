@@ -36,7 +36,7 @@ static char *bounded(const char *text, size_t most)
 	return out;
 }
 
-static void set_time(json_t *msg, const char *key, int64_t at)
+static void set_time(json_t *msg, const char *key, hvd_time at)
 {
 	if (at)
 		json_object_set_new(msg, key, json_integer(at));

@@ -11,6 +11,7 @@
 #ifndef HVD_RANK_END_H
 #define HVD_RANK_END_H
 
+#include "lib/base/deadline.h"
 #include "lib/base/err.h"
 #include "lib/process/oom_kills.h"
 
@@ -38,9 +39,9 @@ struct hvd_rank_end {
 	uint32_t rank, local_rank;
 	pid_t pid;  /* 0 = not known */
 	int status; /* as from waitpid(2) */
-	/* Times in ns since the epoch by that host's clock: the end of the process, and the first sign of the failure.
-	 * The first sign is the begin of a traceback on stderr, or the write of the error file. 0 = not known. */
-	int64_t ended_at, failed_at;
+	/* By hvd_now() of that host: the end of the process, and the first sign of the failure, which is the begin of
+	 * a traceback on stderr, or the write of the error file. 0 = not known. */
+	hvd_time ended_at, failed_at;
 	enum hvd_end_cause cause;
 	char *error;     /* one line, "RuntimeError: …"; NULL = not known */
 	char *traceback; /* from the error file, else from stderr; NULL = none */

@@ -75,13 +75,13 @@ static void keep(struct hvd_rank_error *e, const char *bytes, size_t n)
 	memcpy(e->ring, bytes + first, n - first);
 }
 
-void hvd_rank_error_stderr(struct hvd_rank_error *e, const char *bytes, size_t n, int64_t now)
+void hvd_rank_error_stderr(struct hvd_rank_error *e, const char *bytes, size_t n, hvd_time now)
 {
 	keep(e, bytes, n);
 	hvd_traceback_feed(e->traceback, bytes, n, now);
 }
 
-void hvd_rank_error_file(struct hvd_rank_error *e, const char *bytes, size_t n, int64_t now)
+void hvd_rank_error_file(struct hvd_rank_error *e, const char *bytes, size_t n, hvd_time now)
 {
 	if (!e->file_at)
 		e->file_at = now;

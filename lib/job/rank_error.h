@@ -38,9 +38,9 @@ struct hvd_rank_error;
 struct hvd_rank_error *hvd_rank_error_create(unsigned lines);
 void hvd_rank_error_destroy(struct hvd_rank_error *error); /* NULL is fine */
 
-/* What the rank wrote to its standard error, and into the error file; `now` in ns since the epoch. */
-void hvd_rank_error_stderr(struct hvd_rank_error *error, const char *bytes, size_t n, int64_t now);
-void hvd_rank_error_file(struct hvd_rank_error *error, const char *bytes, size_t n, int64_t now);
+/* What the rank wrote to its standard error, and into the error file; `now` by hvd_now(). */
+void hvd_rank_error_stderr(struct hvd_rank_error *error, const char *bytes, size_t n, hvd_time now);
+void hvd_rank_error_file(struct hvd_rank_error *error, const char *bytes, size_t n, hvd_time now);
 
 /* The rank has ended, and all of its output was fed. Sets failed_at, error, traceback and tail of `end`, which has
  * status and ended_at, and owns the strings; they are escaped as printable.h says. Sets nothing if the status is 0. A

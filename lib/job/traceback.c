@@ -47,7 +47,7 @@ struct hvd_traceback {
 	size_t part_n, last_n;
 	enum state state;
 	bool ignored; /* the next traceback is one that Python ignores */
-	int64_t now, message_at;
+	hvd_time now, message_at;
 	int message_lines, odd_lines;
 	char prefix[PREFIX_MOST + 1]; /* in front of each line of the traceback */
 	int64_t began_at;             /* the error that was found last; 0 = none */
@@ -339,7 +339,7 @@ static void end_part(struct hvd_traceback *tb)
 	tb->part_n = tb->last_n = 0;
 }
 
-void hvd_traceback_feed(struct hvd_traceback *tb, const char *bytes, size_t n, int64_t now)
+void hvd_traceback_feed(struct hvd_traceback *tb, const char *bytes, size_t n, hvd_time now)
 {
 	tb->now = now;
 	while (n > 0) {
@@ -358,7 +358,7 @@ void hvd_traceback_feed(struct hvd_traceback *tb, const char *bytes, size_t n, i
 	}
 }
 
-bool hvd_traceback_found(struct hvd_traceback *tb, int64_t ended_at, struct hvd_traceback_text *found)
+bool hvd_traceback_found(struct hvd_traceback *tb, hvd_time ended_at, struct hvd_traceback_text *found)
 {
 	if (tb->part_n)
 		end_part(tb);

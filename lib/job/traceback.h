@@ -8,6 +8,8 @@
 #ifndef HVD_TRACEBACK_H
 #define HVD_TRACEBACK_H
 
+#include "lib/base/deadline.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +22,7 @@ struct hvd_traceback *hvd_traceback_create(void);
 void hvd_traceback_destroy(struct hvd_traceback *tb); /* NULL is fine */
 
 /* `now` is in ns. It may go back, but only by little. */
-void hvd_traceback_feed(struct hvd_traceback *tb, const char *bytes, size_t n, int64_t now);
+void hvd_traceback_feed(struct hvd_traceback *tb, const char *bytes, size_t n, hvd_time now);
 
 struct hvd_traceback_text {
 	int64_t began_at;
@@ -32,6 +34,6 @@ struct hvd_traceback_text {
 /* The stream has ended, and its writer ended at this time. False if the stream had no traceback, or if the writer lived
  * on for long after it. The strings belong to `tb`, may have any bytes, and have at most HVD_RANK_END_ERROR and
  * _TRACEBACK of them. */
-bool hvd_traceback_found(struct hvd_traceback *tb, int64_t ended_at, struct hvd_traceback_text *found);
+bool hvd_traceback_found(struct hvd_traceback *tb, hvd_time ended_at, struct hvd_traceback_text *found);
 
 #endif

@@ -78,7 +78,7 @@ struct hvd_step_event {
 	uint32_t local_id;
 	int32_t pid;
 	int32_t status; /* EXIT: as from waitpid(2) */
-	int64_t at;     /* ns since the epoch */
+	int64_t at;     /* CLOCK_MONOTONIC, in ns */
 };
 
 /* Make a socket pair, close-on-exec. Events go from ends[0] to ends[1] only. 0, or -1 with errno. */

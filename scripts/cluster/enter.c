@@ -118,13 +118,15 @@ static int open_of(const struct how *how, const char *what)
 /* Only children of this process will be in the host's process namespace. */
 static void enter(const struct how *how)
 {
+	const int clock = access("/proc/self/ns/time", F_OK) == 0 ? CLONE_NEWTIME : 0;
 	int host = (int)syscall(SYS_pidfd_open, how->pid, 0), root, folder;
 
 	if (host < 0 || !is_alive(how))
 		exit(NOT_ENTERED);
 	root = open_of(how, "root");
 	folder = open_of(how, "cwd");
-	if (setns(host, CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWCGROUP) != 0)
+	if (setns(host, CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWCGROUP |
+				clock) != 0)
 		err(NOT_ENTERED, "setns");
 	if (fchdir(root) != 0 || chroot(".") != 0 || fchdir(folder) != 0)
 		err(NOT_ENTERED, "cannot change to the root folder of the host");

@@ -37,16 +37,25 @@ print(struct.unpack("Q", number)[0], sys.argv[1])' "$cpu" 2>/dev/null || true
     done | sort -n | awk 'NR == 1 { print $2 }'
 }
 
+# own_clock HOST: options of unshare(1), if the kernel has them. The monotonic clock of a real host begins when the host
+# is started, so no two hosts have the same.
+own_clock() {
+    local by
+    by=$(($(cksum <<<"$1" | cut -d' ' -f1) % 1000000 + 1000))
+    if unshare --time --monotonic "$by" --fork true 2>/dev/null; then echo "--time --monotonic $by"; fi
+}
+
 boot_host() {
-    local host=$1 switch pid NO_CONF=1
+    local host=$1 switch pid NO_CONF=1 clock
     if [[ $SLURM ]]; then NO_CONF=''; fi
     switch=$(init_pid switch) || fail "the switch is gone; use down and up"
     mkdir -p "$STATE/hosts/$host"
     echo "$host" >"$STATE/hosts/$host/hostname"
     cgroup_host "$host"
+    read -ra clock < <(own_clock "$host") || true
     pid=$(cgroup_enter "$host" && HVD_CGROUP=$CGROUP HVD_CONFIGLESS=${CONFIGLESS:-$NO_CONF} \
         timeout 10 nsenter --target "$switch" --pid -- \
-        taskset -c "${NS_CPU:-$CPU_LIST}" unshare --net --mount --uts --ipc --pid --cgroup -- \
+        taskset -c "${NS_CPU:-$CPU_LIST}" unshare --net --mount --uts --ipc --pid --cgroup "${clock[@]}" -- \
         taskset -c "$CPU_LIST" bash "$LIB/host-init.sh" host "$STATE" "$host" "$ROOT" "$SLURM_CONFDIR" \
         "${BINDS[@]}") || true
     [[ $pid ]] && save_pid "$host" "$pid" || fail "$host did not start" "$host.init"

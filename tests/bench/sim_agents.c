@@ -81,8 +81,7 @@ static double ms_since(hvd_time then, hvd_time now)
 /* Rank `i` of the host has ended. */
 static void end_worker(struct agent *ag, int i, int status)
 {
-	const struct hvd_rank_end end = {
-		.status = status, .local_rank = (uint32_t)i, .pid = 1, .ended_at = hvd_wall_now()};
+	const struct hvd_rank_end end = {.status = status, .local_rank = (uint32_t)i, .pid = 1, .ended_at = hvd_now()};
 	json_t *msg = hvd_rank_end_json(&end);
 
 	json_object_set_new(msg, "t", json_string("exit"));

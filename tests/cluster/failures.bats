@@ -162,3 +162,26 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     rm -f "$(home)/go"
     assert_no_leftovers 15
 }
+
+@test "the clock of a host is set while ranks run: the first that failed is named all the same" {
+    local host by first with
+    first='until [ -e go ]; do sleep 0.02; done; [ $HOROVOD_RANK = 1 ] && exit 3
+        trap "" TERM; sleep 0.3; exit 4'
+    cc -shared -fPIC -o "$(home)/set_clock.so" "$BATS_TEST_DIRNAME/lib/set_clock.c"
+    # That of the rank that fails later is set back, or that of the first one ahead.
+    while read -r host by; do
+        for with in srun hvdrun; do
+            rm -f "$(home)/go"
+            begin launch "$with" -N2 -n2 -w 'hvdn[1-2]' --export=ALL,LD_PRELOAD=./set_clock.so bash -c "$first"
+            wait_for 10 as_root hvdn1 pgrep -f HOROVOD_RANK
+            wait_for 10 as_root hvdn2 pgrep -f HOROVOD_RANK
+            as_root "$host" sh -c "echo $by >/run/clock"
+            touch "$(home)/go"
+            ended 15
+            as_root "$host" rm /run/clock
+            has "rank 1 on hvdn2 failed first: exit code 3"
+        done
+    done <<<"hvdn1 -3600
+hvdn2 3600"
+    assert_no_leftovers
+}

@@ -2,12 +2,13 @@
 #include "launcher/diagnosis/failure_report.h"
 
 #include "lib/base/log.h"
+#include "test_clock.h"
 #include "unit.h"
 
 #include <time.h>
 
 #define MS         INT64_C(1000000)
-#define T0         (INT64_C(1700000000000) * MS)
+#define T0         (INT64_C(5000000) * MS)
 #define EXIT(code) ((code) << 8)
 
 struct history {
@@ -19,6 +20,7 @@ SETUP(setup, struct history, h)
 {
 	setenv("TZ", "UTC", 1);
 	tzset();
+	test_wall = INT64_C(1700000000000) * MS - T0;
 	h->report = hvd_failure_report_create();
 }
 

@@ -85,7 +85,7 @@ TEST_IN(a_host_that_does_not_answer_is_lost_at_once, struct world *w)
 /* The others may follow: then the whole job is ending. */
 TEST_IN(a_broken_connection_has_time, struct world *w)
 {
-	int64_t at, before = hvd_wall_now();
+	int64_t at, before = hvd_now();
 
 	gone(w, "n2", HVD_E_NET);
 	gone(w, "n3", HVD_E_NET);

@@ -3,6 +3,7 @@
 #include "launcher/driver/preflight.h"
 #include "lib/base/xalloc.h"
 
+#include "test_clock.h"
 #include "unit.h"
 
 #define HOSTS 5
@@ -57,6 +58,12 @@ TEST(equal_hosts_are_good)
 	only_host_2(&table, NULL);
 }
 
+/* The host has registered, with a wall clock that was ahead. */
+static void registered(struct hvd_clock *clock, int64_t ahead_ms)
+{
+	hvd_clock_registered(clock, test_clock, hvd_wall_at(test_clock) + ahead_ms * INT64_C(1000000));
+}
+
 TEST(hosts_that_lack_something)
 {
 	struct hvd_host_table table;
@@ -77,13 +84,14 @@ TEST(hosts_that_lack_something)
 	table.hosts[2].check.failed = hvd_xstrdup("the checks of the host failed or took too long");
 	only_host_2(&table, "the checks of the host failed or took too long");
 	good(&table);
-	hvd_clock_came(&table.hosts[2].clock, INT64_C(1700000002500000000), INT64_C(1700000000000000000));
+	registered(&table.hosts[2].clock, 2500);
 	only_host_2(&table, "its clock is 2.5 s ahead of the launcher's");
 	good(&table);
-	hvd_clock_came(&table.hosts[2].clock, INT64_C(1700000000900000000), INT64_C(1700000000000000000));
+	registered(&table.hosts[2].clock, 900);
 	only_host_2(&table, NULL);
 	good(&table);
-	hvd_clock_went(&table.hosts[2].clock, INT64_C(1700000009000000000), INT64_C(1700000000000000000));
+	registered(&table.hosts[2].clock, -9000);
+	hvd_clock_went(&table.hosts[2].clock, test_clock, test_clock);
 	only_host_2(&table, "its clock is 9.0 s behind the launcher's");
 }
 
