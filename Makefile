@@ -56,7 +56,8 @@ fuzz_src       := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 bench_src      := $(sort $(wildcard tests/bench/*.c))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
-programs := $(B)/bin/hvdrun $(B)/bin/hvd-rendezvous $(B)/libexec/hvd/hvd-driver $(B)/libexec/hvd/hvd-agent
+programs := $(B)/bin/hvdrun $(B)/bin/hvd-rendezvous $(B)/libexec/hvd/hvd-driver \
+	$(B)/libexec/hvd/hvd-requeue $(B)/libexec/hvd/hvd-agent
 ifeq ($(GLOO),yes)
 programs += $(B)/bin/hvd-selftest
 endif
@@ -106,6 +107,7 @@ $(B)/%.a:
 # None of launcher/, agent/ and rendezvous/ uses another; linking without it says so.
 $(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/liblauncher.a $(B)/libhvd.a
+$(B)/libexec/hvd/hvd-requeue: $(B)/obj/launcher/main_requeue.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/bin/hvd-rendezvous: $(call obj,$(rendezvous_src)) $(B)/libhvd.a
 # It loads hwloc and zstd itself, late, where they are the releases that agent/main_libraries.c knows.
 late := $(shell $(PKG_CONFIG) --exists 'hwloc >= 2' 'hwloc < 3' 'libzstd < 2' 2>/dev/null && echo $(B)/obj/agent/main_libraries.o)

@@ -15,6 +15,7 @@
 #include "launcher/run/horovod_build.h"
 #include "launcher/run/report.h"
 #include "launcher/run/requeue.h"
+#include "launcher/run/requeue_guard.h"
 #include "launcher/run/run.h"
 #include "launcher/run/shared_hosts.h"
 #include "lib/base/cleanup.h"
@@ -294,6 +295,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 {
 	char *agent = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
 	char *selftest = find_program("hvd-selftest", "hvd-selftest");
+	char *requeue = find_program("../libexec/hvd/hvd-requeue", HVD_LIBEXECDIR "/hvd-requeue");
 	struct hvd_launch launch = {.spec = spec,
 				    .envp = environ,
 				    .log = log,
@@ -304,10 +306,12 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 	struct hvd_result result = {0};
 	struct hvd_err err = {0};
 	const struct hvd_backend *backend = choose_backend(&launch, &err);
-	int rc;
+	int rc, guard = -1;
 
 	if (backend && make_output_dir(spec, &err) != 0)
 		backend = NULL;
+	if (backend && !spec->dry_run)
+		guard = hvd_requeue_guard_start(spec, requeue, log);
 	rc = backend ? run_job(&launch, backend, &opts, json, &result, &err) : -1;
 
 	if (rc < 0) {
@@ -320,6 +324,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 	if (json && !spec->dry_run)
 		hvd_report_result(&result, backend);
 	hvd_result_clear(&result);
+	hvd_requeue_guard_end(guard);
 	if (!spec->dry_run)
 		rc = hvd_requeue_at_end(spec, &result.requeue, rc, log);
 	hvd_requeue_clear(&result.requeue);
@@ -330,6 +335,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 	hvd_strv_free(&opts.names);
 	free(agent);
 	free(selftest);
+	free(requeue);
 	return rc;
 }
 

@@ -93,9 +93,9 @@ int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, struct hvd_err *e
 void hvd_slurm_job_clear(struct hvd_slurm_job *job); /* leaves a zeroed struct; NULL is fine */
 
 /* Requeue a batch job. Slurm ends its processes, also this one if it is part of the job. `rerun` is the state of the
- * job when the caller last asked: HVD_E_NOENT if the job no longer runs, or was requeued since. The error says why
- * Slurm refuses. */
-int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, struct hvd_err *err);
+ * job when the caller last asked: HVD_E_NOENT if the job was requeued since. A job that does not run any longer is left
+ * alone, without an error; but with `ended` it is requeued all the same. The error says why Slurm refuses. */
+int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, bool ended, struct hvd_err *err);
 
 /* Keep a pending job away from nodes, besides its former excluded nodes. errs[i] is set if that is impossible for node
  * i: HVD_E_LIMIT if too few nodes like it would be left for the job, or if the user has required certain nodes. */

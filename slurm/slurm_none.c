@@ -82,9 +82,10 @@ char *hvd_slurm_job_script(uint32_t job, struct hvd_err *err)
 	return NULL;
 }
 
-int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, struct hvd_err *err)
+int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, bool ended, struct hvd_err *err)
 {
 	(void)rerun;
+	(void)ended;
 	return built_without(err);
 }
 

@@ -31,7 +31,7 @@ static int outcome(int rc, job_array_resp_msg_t *answer)
 
 /* JOB_RUNNING: Slurm does nothing to a job that does not run any longer, so that of two processes of a job that ask for
  * the same, the later one has no effect, and a job that was cancelled stays so. */
-int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, struct hvd_err *err)
+int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, bool ended, struct hvd_err *err)
 {
 	job_array_resp_msg_t *answer = NULL;
 	char name[sizeof(rerun->name)];
@@ -40,7 +40,7 @@ int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, struct hvd_err *err)
 	if (hvd_slurm_open(err) < 0)
 		return -1;
 	memcpy(name, rerun->name, sizeof(name));
-	code = slurm_requeue2(name, JOB_RUNNING, &answer);
+	code = slurm_requeue2(name, ended ? 0 : JOB_RUNNING, &answer);
 	code = outcome(code, answer);
 	if (code == 0)
 		return 0;

@@ -169,12 +169,27 @@ static void exclude(const struct hvd_slurm_rerun *rerun, const struct hvd_requeu
 				 hvd_env_get(&wish->bad, hosts.v[i]));
 }
 
+int hvd_requeue_slurm(const struct hvd_slurm_job *job, const char *why, const struct hvd_log *log, struct hvd_err *err)
+{
+	if (!job->rerun.batch || !job->rerun.allowed)
+		return refuse(job, err);
+	hvd_info(log, "requeueing job %s (restart %u): %s", job->rerun.name, job->rerun.restarts + 1, why);
+	if (hvd_slurm_requeue(&job->rerun, false, err) == 0)
+		return 1;
+	if (err->code != HVD_E_NOENT)
+		return hvd_err_prefix(err, "job %s", job->rerun.name);
+	hvd_info(log, "job %s was requeued already", job->rerun.name);
+	return 0;
+}
+
 static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const struct hvd_requeue_wish *wish,
 			 const struct hvd_log *log, struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
 	const char *host = reason == HVD_REQUEUE_NODE && wish->bad.n ? wish->bad.v[0] : "";
 	const long cycle = cycle_of(number);
+	char why[320];
+	int rc;
 
 	if (hvd_slurm_job_get(number, &job, err) != 0)
 		return -1;
@@ -185,24 +200,17 @@ static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const 
 			exclude(&job.rerun, wish, log);
 		return 0;
 	}
-	if (!job.rerun.batch || !job.rerun.allowed)
-		return refuse(&job, err);
-	hvd_info(log, "requeueing job %s (restart %u): %s%s%.*s", job.rerun.name, job.rerun.restarts + 1,
-		 reason_text(reason), *host ? ", " : "", (int)strcspn(host, "="), host);
-	if (hvd_slurm_requeue(&job.rerun, err) != 0) {
-		if (err->code != HVD_E_NOENT)
-			return hvd_err_prefix(err, "job %s", job.rerun.name);
-		hvd_info(log, "job %s was requeued already", job.rerun.name);
-		return 0;
-	}
-	exclude(&job.rerun, wish, log);
-	return 1;
+	snprintf(why, sizeof(why), "%s%s%.*s", reason_text(reason), *host ? ", " : "", (int)strcspn(host, "="), host);
+	rc = hvd_requeue_slurm(&job, why, log, err);
+	if (rc > 0)
+		exclude(&job.rerun, wish, log);
+	return rc;
 }
 
 /* ---- LSF ---- */
 
 /* -r: only if the job runs. The text of brequeue goes to the user as it is. */
-static int requeue_lsf(enum hvd_requeue_reason reason, const struct hvd_log *log, struct hvd_err *err)
+int hvd_requeue_lsf(const char *why, const struct hvd_log *log, struct hvd_err *err)
 {
 	hvd_cleanup_free char *name = hvd_lsf_job_name(environ);
 	char *argv[] = {(char *)"sh", (char *)"-c", (char *)"exec brequeue -r \"$1\" 2>&1", (char *)"sh", name, NULL};
@@ -211,7 +219,7 @@ static int requeue_lsf(enum hvd_requeue_reason reason, const struct hvd_log *log
 	int status = 0;
 	size_t len;
 
-	hvd_info(log, "requeueing job %s: %s", name, reason_text(reason));
+	hvd_info(log, "requeueing job %s: %s", name, why);
 	said = hvd_capture(&spawn, BREQUEUE_MAX, hvd_deadline_in(BREQUEUE_SECONDS), &len, &status, err);
 	if (!said)
 		return hvd_err_prefix(err, "brequeue");
@@ -231,7 +239,7 @@ static int requeue(const struct hvd_launch_spec *spec, const struct hvd_requeue_
 	if (job)
 		return requeue_slurm(job, reason, wish, log, err);
 	if (hvd_alloc_in_lsf(environ))
-		return requeue_lsf(reason, log, err);
+		return hvd_requeue_lsf(reason_text(reason), log, err);
 	hvd_err_set(err, HVD_E_FAILED, "this launch is not part of a batch job, so nothing can be requeued");
 	return hvd_err_hint(err, "--requeue-on is for jobs that were submitted with sbatch or bsub");
 }

@@ -27,6 +27,7 @@
 #include "lib/base/err.h"
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
+#include "slurm/slurm.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,6 +75,10 @@ void hvd_requeue_rank_ended(struct hvd_requeue_wish *wish, const struct hvd_laun
  * success. */
 int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish, int status,
 		       const struct hvd_log *log);
+/* Requeue this job, or that of LSF's variables, at once, for the reason `why`. Both ask the scheduler and block. Returns
+ * 1 when the job is requeued, 0 if it was before; -1 with err set if it cannot be. */
+int hvd_requeue_slurm(const struct hvd_slurm_job *job, const char *why, const struct hvd_log *log, struct hvd_err *err);
+int hvd_requeue_lsf(const char *why, const struct hvd_log *log, struct hvd_err *err);
 void hvd_requeue_clear(struct hvd_requeue_wish *wish); /* leaves a zeroed struct */
 
 #endif

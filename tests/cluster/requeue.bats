@@ -188,6 +188,37 @@ END
     cluster wait $((30 * HVD_TEST_PATIENCE))
 }
 
+# The script ends as soon as hvdrun does.
+@test "hvdrun is killed: the job begins again, unless it was cancelled" {
+    local with
+    script killed.sh <<'END'
+#!/bin/bash
+echo "cycle ${SLURM_RESTART_COUNT-0}"
+[[ ${SLURM_RESTART_COUNT-} ]] || hvdrun --requeue-on=node "$@" sleep 50
+END
+    for with in "" --max-restarts=3; do
+        rm -f "$(home)/job.out"
+        # shellcheck disable=SC2086 # no word at all
+        JOB=$(on_login sbatch --parsable --output=job.out --open-mode=append -N2 --ntasks-per-node=1 --requeue \
+            killed.sh $with)
+        wait_for 10 runs_on hvdn2 'sleep 50'
+        as_root hvdn1 pkill -KILL -x hvdrun
+        wait_for 60 job_over "$JOB"
+        output=$(<"$(home)/job.out")
+        has "requeueing job $JOB (restart 1): hvdrun was killed" "cycle 1"
+        [ "$(job_field "$JOB" Restarts)" -eq 1 ]
+        assert_no_leftovers
+    done
+    rm -f "$(home)/job.out"
+    JOB=$(on_login sbatch --parsable --output=job.out --open-mode=append -N2 --ntasks-per-node=1 --requeue killed.sh)
+    wait_for 10 runs_on hvdn2 'sleep 50'
+    as_root hvdn1 pkill -STOP -x hvdrun # so that Slurm kills it
+    on_login scancel "$JOB"
+    wait_for 60 job_over "$JOB"
+    [ "$(job_field "$JOB" Restarts)" -eq 0 ]
+    assert_no_leftovers
+}
+
 @test "a job that is preempted begins again" {
     script preempted.sh <<'END'
 #!/bin/bash

@@ -24,7 +24,7 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 
 @test "everything has its place, readable by all" {
 	cd "$DEST$PRE"
-	[ -x bin/hvdrun ] && [ -x bin/hvd-rendezvous ] && [ -x libexec/hvd/hvd-driver ] && [ -x libexec/hvd/hvd-agent ]
+	[ -x bin/hvdrun ] && [ -x bin/hvd-rendezvous ] && [ -x libexec/hvd/hvd-driver ] && [ -x libexec/hvd/hvd-requeue ] && [ -x libexec/hvd/hvd-agent ]
 	[ "$(readlink libexec/hvd/hvd-task)" = hvd-agent ]
 	[ -f share/bash-completion/completions/hvdrun ]
 	[ ! -e bin/horovodrun ]
