@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* elastic_agents.c - what node agents of an elastic job report. */
+#include "elastic_internal.h"
+
+#include "launcher/driver/agent_commands.h"
+#include "lib/process/spawn.h"
+
+/* How long a new worker may wait at the rendezvous for the others: as good as for ever, for it is ended if they do not
+ * come. */
+#define RANK_WAIT_SECONDS (30 * 86400.0)
+
+static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
+{
+	struct elastic *el = arg;
+
+	if (el->func && hvd_runfunc_serve(el->func, rv, &el->job.secret.session.key, err) != 0)
+		return -1;
+	if (el->restart)
+		return 0;
+	/* New workers wait for the members of the last generation, who come after their current batch. */
+	hvd_rv_set_rank_wait(rv, RANK_WAIT_SECONDS);
+	hvd_elastic_rv_open(el->erv, rv);
+	hvd_gloo_peers_watch(el->peers, rv);
+	return 0;
+}
+
+static void on_registered(uint32_t host, void *arg)
+{
+	hvd_procs_registered(((struct elastic *)arg)->job.procs, host);
+}
+
+static void on_admitted(uint32_t host, void *arg)
+{
+	struct elastic *el = arg;
+
+	hvd_requeue_pardon(&el->job.result->requeue, hvd_machine_host(el->machine, host));
+	hvd_machine_switch_path(el->machine, host, hvd_agent_switch_path(el->agents, host));
+	hvd_event_queue_add(el->events, HVD_EVENT_HOST_HERE, host, 0);
+}
+
+static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
+{
+	struct elastic *el = arg;
+
+	if (hvd_procs_ending(el->job.procs))
+		return; /* it was told to leave */
+	hvd_warn(el->job.log, "%s is left out: %s", hvd_machine_host(el->machine, host), why->msg);
+	if (*why->hint)
+		hvd_info(el->job.log, "%s", why->hint);
+	hvd_elastic_failures_lose_host(&el->failures, el->machine, host, hvd_agent_registry_silent_ms(el->agents));
+	if (hvd_machine_has_rank(el->machine, host))
+		hvd_restart_history_ends(&el->history, why->msg, hvd_machine_host(el->machine, host), hvd_now());
+	/* The end of a connection may be that of the agent alone, or of the job. */
+	if (why->code != HVD_E_NET)
+		hvd_elastic_host_bad(el, host, why->msg);
+	hvd_discovery_nudge(el->discovery);
+	hvd_procs_release(el->job.procs, host, true);
+	hvd_event_queue_add(el->events, unfit ? HVD_EVENT_HOST_UNFIT : HVD_EVENT_HOST_LOST, host, 0);
+}
+
+static void on_left(uint32_t host, bool lost, void *arg)
+{
+	struct elastic *el = arg;
+
+	if (lost)
+		hvd_unheard_lost(&el->unheard, host);
+	hvd_procs_agent_left(el->job.procs, host);
+}
+
+/* The caller of a function wants to know which of its ranks have failed by themselves. */
+static void tell_func(struct elastic *el, uint32_t worker, const struct hvd_rank_end *end)
+{
+	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
+
+	if (el->func && w && end->status != 0 && (w->state != HVD_WORKER_ENDING || end->error))
+		hvd_runfunc_failed(el->func, (uint32_t)w->rank, hvd_machine_host(el->machine, w->host), end->status);
+}
+
+/* Restarts: the first rank of a generation that was not told to end has failed. What has the generation achieved? */
+static void note_failure(struct elastic *el, uint32_t worker, const struct hvd_rank_end *end)
+{
+	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
+	char text[64];
+
+	if (!el->restart || end->status == 0 || !w || w->state == HVD_WORKER_ENDING ||
+	    el->failed_generation == hvd_machine_generation(el->machine))
+		return;
+	el->failed_generation = hvd_machine_generation(el->machine);
+	hvd_status_text(end->status, text, sizeof(text));
+	hvd_restart_history_failed(&el->history, text, end->error, hvd_machine_host(el->machine, w->host), w->rank,
+				   hvd_now());
+	if (hvd_progress_file_changed(&el->progress))
+		hvd_machine_progress(el->machine);
+	if (hvd_restart_history_repeats(&el->history))
+		hvd_machine_repeats(el->machine);
+}
+
+static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg)
+{
+	struct elastic *el = arg;
+
+	hvd_elastic_failures_add(&el->failures, el->machine, worker, end);
+	tell_func(el, worker, end);
+	note_failure(el, worker, end);
+	if (!hvd_draining_exited(&el->leaving, el->machine, end->status))
+		hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, end->status);
+}
+
+static void on_unkillable(uint32_t host, uint32_t worker, int rank, const struct hvd_unkillable *what, void *arg)
+{
+	struct elastic *el = arg;
+
+	hvd_job_watch_unkillable(el->watch, what, rank, hvd_machine_host(el->machine, host));
+	hvd_event_queue_add(el->events, HVD_EVENT_UNKILLABLE, worker, 0);
+}
+
+static bool on_checked(uint32_t host, const char *bad, void *arg)
+{
+	struct elastic *el = arg;
+	const char *name = hvd_machine_host(el->machine, host);
+
+	if (!bad) {
+		hvd_verbose(el->job.log, "%s was checked again, and is good", name);
+		hvd_event_queue_add(el->events, HVD_EVENT_CHECKED, host, 0);
+		return false;
+	}
+	if (hvd_machine_needs(el->machine, host, hvd_now())) {
+		hvd_warn(el->job.log, "%s: %s; the host is used all the same, because the job needs it", name, bad);
+		hvd_event_queue_add(el->events, HVD_EVENT_CHECKED, host, 0);
+		return false;
+	}
+	if (hvd_machine_checking(el->machine, host) || !hvd_machine_has_rank(el->machine, host))
+		return true;
+	hvd_warn(el->job.log, "%s: its ranks have been started before its check was over: %s", name, bad);
+	return false;
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	hvd_elastic_finish(arg, why, hvd_err_status(why));
+}
+
+static void on_stalled(const struct hvd_stall *stall, void *arg)
+{
+	hvd_job_watch_stalled(((struct elastic *)arg)->watch, stall);
+}
+
+static void on_notified(uint32_t worker, const char *why, void *arg)
+{
+	struct elastic *el = arg;
+
+	if (*why)
+		hvd_verbose(el->job.log, "rank 0 could not be told that hosts have changed: %s", why);
+	hvd_event_queue_add(el->events, HVD_EVENT_NOTIFIED, worker, *why == '\0');
+}
+
+static void on_connections_killed(uint32_t host, int broken, const char *why, void *arg)
+{
+	struct elastic *el = arg;
+
+	hvd_verbose(el->job.log, "%s: %d connections of its ranks broken%s%s", hvd_machine_host(el->machine, host),
+		    broken, *why ? ": " : "", why);
+	if (*why)
+		hvd_event_queue_add(el->events, HVD_EVENT_KILL_FAILED, 0, 0);
+}
+
+/* The user was told why. */
+static void on_output_lost(void *arg)
+{
+	((struct elastic *)arg)->output_lost = true;
+}
+
+static void on_without_munge(uint32_t host, void *arg)
+{
+	hvd_unheard_without_munge(&((struct elastic *)arg)->unheard, host);
+}
+
+static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
+{
+	static const struct hvd_agent_events events = {.exited = on_exited,
+						       .unkillable = on_unkillable,
+						       .notified = on_notified,
+						       .connections_killed = on_connections_killed,
+						       .checked = on_checked,
+						       .output_lost = on_output_lost,
+						       .without_munge = on_without_munge};
+
+	hvd_agent_read(((struct elastic *)arg)->agents, &events, cl, type, msg, arg);
+}
+
+const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
+	.opened = on_opened,
+	.registered = on_registered,
+	.admitted = on_admitted,
+	.gone = on_gone,
+	.left = on_left,
+	.message = on_message,
+	.failed = on_failed,
+	.stalled = on_stalled,
+};

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * elastic_internal.h - what the files of an elastic job share.
+ *
+ *   elastic.c          its parts; what the rendezvous, processes and discovery report; its begin and end
+ *   elastic_actions.c  what the state machine wants done
+ *   elastic_agents.c   what node agents report
+ *   elastic_end.c      how it ends
+ */
+#ifndef HVD_ELASTIC_INTERNAL_H
+#define HVD_ELASTIC_INTERNAL_H
+
+#include "discovery.h"
+#include "draining.h"
+#include "elastic_rendezvous.h"
+#include "event_queue.h"
+#include "generation_failures.h"
+#include "launcher/driver/agent_registry.h"
+#include "launcher/driver/gloo_peers.h"
+#include "launcher/run/job.h"
+#include "launcher/run/job_watch.h"
+#include "launcher/run/runfunc.h"
+#include "machine.h"
+#include "progress_file.h"
+#include "restart_history.h"
+#include "unheard.h"
+#include "unresponsive_ranks.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct elastic {
+	struct hvd_job job;
+	struct hvd_discovery *discovery;
+	struct hvd_machine *machine;
+	struct hvd_agent_registry *agents;
+	struct hvd_elastic_rv *erv;
+	struct hvd_gloo_peers *peers;
+	struct hvd_event_queue *events;
+	struct hvd_unresponsive_ranks *silent;
+	struct hvd_elastic_failures failures;
+	struct hvd_runfunc *func; /* --run-func, or NULL */
+	struct hvd_job_watch *watch;
+	struct hvd_draining leaving;
+	struct hvd_unheard unheard;
+	struct hvd_restart_history history;
+	struct hvd_progress_file progress; /* of a job with restarts */
+	int failed_generation;             /* … the last one in which a rank has failed */
+	bool restart;                      /* PyTorch's policy (machine.h) */
+	bool output_lost;
+	bool failed; /* the job ends because ranks or hosts have failed */
+};
+
+/* End all ranks and processes; when called again: at once. */
+void hvd_elastic_end(struct elastic *el);
+/* The job has ended, or cannot go on. Only the first reason counts. */
+void hvd_elastic_finish(struct elastic *el, const struct hvd_err *why, int status);
+/* A host is bad for this reason: a requeued job is to avoid it. */
+void hvd_elastic_host_bad(struct elastic *el, uint32_t host, const char *why);
+
+extern const struct hvd_machine_ops hvd_elastic_machine_ops;               /* its argument is the struct elastic */
+extern const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops; /* … */
+
+#endif
