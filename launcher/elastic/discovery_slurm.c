@@ -74,6 +74,7 @@ static void release(struct watch *w)
 {
 	pthread_mutex_lock(&w->lock);
 	const bool last = --w->refs == 0;
+	pthread_cond_signal(&w->wake);
 	pthread_mutex_unlock(&w->lock);
 	if (!last)
 		return;
@@ -326,22 +327,34 @@ static int begin(struct hvd_discovery *s, struct hvd_err *err)
 	return begin_thread(s, own, err);
 }
 
+/* False: the thread still waits for the controller. */
+static bool has_stopped(struct watch *w)
+{
+	const hvd_time end = hvd_deadline_in(PATIENCE);
+	const struct timespec until = {.tv_sec = end / 1000000000, .tv_nsec = end % 1000000000};
+	bool stopped;
+
+	pthread_mutex_lock(&w->lock);
+	w->stop = true;
+	pthread_cond_signal(&w->wake);
+	while (w->refs > 1 && pthread_cond_timedwait(&w->wake, &w->lock, &until) == 0)
+		;
+	stopped = w->refs == 1;
+	pthread_mutex_unlock(&w->lock);
+	return stopped;
+}
+
 static void end(struct hvd_discovery *s)
 {
 	struct own *own = s->own;
-	struct timespec ts;
 
 	if (!own)
 		return;
-	pthread_mutex_lock(&own->watch->lock);
-	own->watch->stop = true;
-	pthread_cond_signal(&own->watch->wake);
-	pthread_mutex_unlock(&own->watch->lock);
 	if (own->ready) {
 		event_free(own->ready);
-		clock_gettime(CLOCK_REALTIME, &ts);
-		ts.tv_sec += (time_t)PATIENCE;
-		if (pthread_timedjoin_np(own->thread, NULL, &ts) != 0)
+		if (has_stopped(own->watch))
+			pthread_join(own->thread, NULL);
+		else
 			pthread_detach(own->thread);
 	}
 	release(own->watch);
