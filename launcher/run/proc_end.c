@@ -74,10 +74,12 @@ void hvd_procs_end(struct hvd_procs *procs, int seconds)
 	procs->n = procs->next;
 	procs->ending = true;
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next) {
+		/* Its host was given up: of that nothing is to come. */
+		p->in_vain |= procs->opts->elastic && p->released && p->asked;
 		p->asked = true;
 		if (procs->opts->elastic)
 			p->ranks_left = 0; /* their ends are told to the state machine, and not here */
-		hvd_proc_set_deadline(p, seconds);
+		hvd_proc_set_deadline(p, p->in_vain && seconds > VAIN_SECONDS ? VAIN_SECONDS : seconds);
 	}
 }
 

@@ -199,6 +199,19 @@ TEST_IN(one_is_released_hard, struct world *w)
 	assert_int_equal(w->lost, 0);
 }
 
+/* Its host was given up, so the end of the job does not wait for it as for one that works. */
+TEST_IN(one_that_was_released_hard_does_not_end_with_the_job, struct world *w)
+{
+	assert_int_equal(start(w, 0, "stubborn"), 0);
+	until(w, *wrote(w, "0"));
+	hvd_procs_release(w->procs, 0, true);
+	until(w, *wrote(w, "0.asked"));
+	hvd_procs_end(w->procs, 100);
+	test_clock_pass(w->base, 4);
+	until(w, w->none_left);
+	assert_int_equal(w->cut_short + w->lost, 0);
+}
+
 TEST_IN(one_does_not_end, struct world *w)
 {
 	assert_int_equal(start(w, 0, "stubborn"), 0);
