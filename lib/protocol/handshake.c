@@ -29,6 +29,20 @@ int hvd_session_create(struct hvd_session *session, const struct hvd_identity *i
 	return 0;
 }
 
+/* Messages mean something else in another release, or nothing. */
+static int check_release(const json_t *msg, struct hvd_err *err)
+{
+	const char *release = json_string_value(json_object_get(msg, "release"));
+	char quote[64] = "?";
+
+	if (release && strcmp(release, HVD_VERSION) == 0)
+		return 0;
+	if (release)
+		hvd_printable_quote(release, quote, sizeof(quote));
+	hvd_err_set(err, HVD_E_PROTO, "the peer is of release %s, this one is of release %s", quote, HVD_VERSION);
+	return hvd_err_hint(err, "the same release must be installed on all hosts");
+}
+
 json_t *hvd_handshake_hello(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_err *err)
 {
 	char hex[2 * HVD_NONCE_LEN + 1];
@@ -39,7 +53,8 @@ json_t *hvd_handshake_hello(struct hvd_handshake *hs, struct hvd_session *sessio
 	if (hvd_random(hs->server_nonce, HVD_NONCE_LEN, err) != 0)
 		return NULL;
 	hvd_hex(hs->server_nonce, HVD_NONCE_LEN, hex);
-	return json_pack("{s:s, s:s, s:s}", "t", "hello", "session", session->id, "nonce", hex);
+	return json_pack("{s:s, s:s, s:s, s:s}", "t", "hello", "release", HVD_VERSION, "session", session->id, "nonce",
+			 hex);
 }
 
 int hvd_handshake_start(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_conn *conn, bool server,
@@ -83,7 +98,7 @@ static int server_message(struct hvd_handshake *hs, struct hvd_conn *conn, const
 	struct hvd_context to;
 	char *grant;
 
-	if (hvd_get_str(msg, "t", 16, &type, err) != 0 ||
+	if (hvd_get_str(msg, "t", 16, &type, err) != 0 || check_release(msg, err) != 0 ||
 	    hvd_get_str(msg, "nonce", 2 * HVD_NONCE_LEN, &nonce, err) != 0 ||
 	    hvd_get_str(msg, "cred", HVD_CRED_MAX, &cred, err) != 0)
 		return -1;
@@ -108,7 +123,7 @@ static int client_hello(struct hvd_handshake *hs, struct hvd_conn *conn, const j
 	if (hs->greeted)
 		return hvd_err_set(err, HVD_E_PROTO, "the peer sent a second greeting");
 	hs->greeted = true;
-	if (hvd_get_str(msg, "session", HVD_SESSION_LEN, &session, err) != 0 ||
+	if (check_release(msg, err) != 0 || hvd_get_str(msg, "session", HVD_SESSION_LEN, &session, err) != 0 ||
 	    hvd_get_str(msg, "nonce", 2 * HVD_NONCE_LEN, &nonce, err) != 0)
 		return -1;
 	if (strcmp(session, hs->session->id) != 0)
@@ -120,7 +135,8 @@ static int client_hello(struct hvd_handshake *hs, struct hvd_conn *conn, const j
 	if (!cred)
 		return -1;
 	hvd_hex(hs->client_nonce, HVD_NONCE_LEN, hex);
-	hvd_conn_send(conn, json_pack("{s:s, s:s, s:s}", "t", "auth", "nonce", hex, "cred", cred));
+	hvd_conn_send(conn, json_pack("{s:s, s:s, s:s, s:s}", "t", "auth", "release", HVD_VERSION, "nonce", hex, "cred",
+				      cred));
 	free(cred);
 	return 0;
 }

