@@ -3,10 +3,14 @@
 # shellcheck disable=SC2154 # what run sets
 # The controller of Slurm is down, or hangs, while jobs run: nobody notices but who asks it. The ranks of the job with
 # restarts are restart_worker.py.
+#
+# DOWN (8): for so many seconds, at least; more than MessageTimeout.
 
 load helpers
 load launch
 load restart_ranks
+
+DOWN=${DOWN:-8}
 
 # Slurm's programs wait for a controller that hangs for MessageTimeout.
 setup_file() {
@@ -35,10 +39,11 @@ no_controller() { ! as_root hvdctl pgrep -x slurmctld >/dev/null; }
     wait_for 5 no_controller
     kill_rank hvdn2 3
     within 9 trains 1
+    sleep $((DOWN - 8))
     cluster fault clear
     as_root hvdctl pkill -STOP -x slurmctld
     # Longer than the controller is waited for.
-    sleep 8
+    sleep "$DOWN"
     kill_rank hvdn1 0
     within 9 trains 2
     as_root hvdctl pkill -CONT -x slurmctld
@@ -57,6 +62,7 @@ no_controller() { ! as_root hvdctl pgrep -x slurmctld >/dev/null; }
         wait_for 5 no_controller
         on_login touch work/stop
         says_times 10 4 whole
+        sleep $((DOWN - 8))
         cluster fault clear
         ended 60
         exits 0
