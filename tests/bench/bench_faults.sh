@@ -10,8 +10,9 @@
 # A training that does not go on within PATIENCE (180) seconds counts as ended ("ends"), and is started anew from its
 # checkpoint.
 #
-# torchrun gets what helps it: its rendezvous is on the login host, where nothing fails; on each host a loop starts
-# torchrun again when it has ended; and a host whose step has ended gets a new step.
+# torchrun gets what helps it: its rendezvous is on the login host, where nothing fails; the ranks' store is of their own;
+# on each host a loop starts torchrun again when it has ended; and a host whose step has ended gets a new step.
+# TORCHRUN_SPARE=0: no torchrun waits on the fifth host.
 # FAULTS_LOG: a file for what a launcher has said whose training has ended. LAUNCHERS="hvdrun torchrun" selects. Needs PyTorch (tests/peers/install.sh --torch), root and Slurm.
 set -euo pipefail
 
@@ -45,7 +46,7 @@ END
 # torchrun on one host, until the training is to end.
 cat >"$(home)/torchrun" <<END
 #!/bin/bash
-export TORCHELASTIC_ERROR_FILE= OMP_NUM_THREADS=1
+export TORCHELASTIC_ERROR_FILE= OMP_NUM_THREADS=1 TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 until [[ -e stop ]]; do
 	$PY -m torch.distributed.run --nnodes=4:4 --nproc-per-node=1 --max-restarts=1000 --rdzv-backend=c10d \
 		--rdzv-endpoint=hvdlogin:29400 --rdzv-id=bench --rdzv-conf=is_host=0 --no-python ./rank || sleep 1
@@ -69,7 +70,9 @@ launch_hvdrun() {
 launch_torchrun() {
 	AGENT='[t]orch.distributed.run'
 	on_login ./store >"$RESULTS/store" 2>&1 3>&- &
-	begin on_login salloc -Q -N5 --ntasks-per-node=1 --no-kill srun -N5 -n5 --no-kill --kill-on-bad-exit=0 --overlap ./torchrun
+	local hosts=$((4 + ${TORCHRUN_SPARE:-1}))
+	begin on_login salloc -Q -N5 --ntasks-per-node=1 --no-kill srun "-N$hosts" "-n$hosts" --no-kill --kill-on-bad-exit=0 \
+		--overlap ./torchrun
 }
 # A host without a step gets a new one.
 mend_torchrun() {

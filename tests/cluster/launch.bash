@@ -7,7 +7,8 @@
 # shellcheck source=helpers.bash
 . "${BASH_SOURCE[0]%/*}/helpers.bash"
 
-bats_require_minimum_version 1.5.0
+# Benchmarks use this file without bats.
+if [[ ${BATS_VERSION-} ]]; then bats_require_minimum_version 1.5.0; fi
 
 # Of files that have none of their own.
 teardown_file() { cluster_down; }
