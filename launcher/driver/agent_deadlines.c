@@ -23,7 +23,7 @@
 #define ANSWER_SECONDS (HVD_CONN_WATCH_SECONDS + 2)
 /* … when others say that its host is gone. */
 #define SOON_SECONDS 3
-#define ASK_SECONDS  10
+#define ASK_SECONDS  5
 /* A timer that is late by so much: this process did not run. And the time to take what has come meanwhile. */
 #define LATE_SECONDS 1.0
 /* A start that takes longer than this says what it waits for, and again in this rhythm. */
