@@ -3,8 +3,19 @@
 #include "elastic_internal.h"
 
 #include "launcher/run/requeue.h"
+#include "lib/base/cleanup.h"
 
 #include <signal.h>
+
+/* Spare hosts: no output of theirs may be missing. */
+static void end_idle(struct elastic *el)
+{
+	hvd_cleanup_free bool *busy = hvd_machine_busy_hosts(el->machine);
+
+	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
+		if (!busy[h])
+			hvd_procs_idle(el->job.procs, h);
+}
 
 void hvd_elastic_end(struct elastic *el)
 {
@@ -14,6 +25,7 @@ void hvd_elastic_end(struct elastic *el)
 		hvd_procs_signal(el->job.procs, SIGTERM);
 	} else {
 		hvd_procs_end(el->job.procs, (int)el->job.opts->kill_wait + HVD_UNKILLABLE_TOLD_SECONDS);
+		end_idle(el);
 		hvd_unheard_ending(&el->unheard);
 	}
 	if (el->job.result->ended_by)

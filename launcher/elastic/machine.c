@@ -93,6 +93,15 @@ bool hvd_machine_has_rank(const struct hvd_machine *m, uint32_t host)
 	return false;
 }
 
+bool *hvd_machine_busy_hosts(const struct hvd_machine *m)
+{
+	bool *busy = hvd_xcalloc((size_t)m->n_hosts + 1, sizeof(*busy));
+
+	for (uint32_t i = 0; i < m->n_workers; i++)
+		busy[m->workers[i]->host] = true;
+	return busy;
+}
+
 const struct hvd_worker *hvd_machine_newcomer(const struct hvd_machine *m, int rank)
 {
 	const struct hvd_worker_group *group = m->next.n ? &m->next : &m->now;

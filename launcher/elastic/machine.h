@@ -228,6 +228,8 @@ bool hvd_machine_idle(const struct hvd_machine *m);                    /* … ha
 const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int rank);
 /* Does the host have a rank of the current generation? */
 bool hvd_machine_has_rank(const struct hvd_machine *m, uint32_t host);
+/* By host: has it a rank of the current generation, or one that has not ended? The caller frees it. */
+bool *hvd_machine_busy_hosts(const struct hvd_machine *m);
 /* The worker that was started for this rank and has not been a member yet; NULL: none. */
 const struct hvd_worker *hvd_machine_newcomer(const struct hvd_machine *m, int rank);
 const struct hvd_worker *hvd_machine_worker(const struct hvd_machine *m, uint32_t id); /* NULL: none, or long gone */

@@ -20,6 +20,8 @@
 #define UNHEARD_LOOKS 2
 /* For output that is on its way, where the process waits for nothing else in vain. */
 #define VAIN_SECONDS 3
+/* For the node agent of a host without ranks to leave. */
+#define IDLE_SECONDS 5
 
 void hvd_proc_signal(const struct hvd_started_proc *p, int sig)
 {
@@ -81,6 +83,15 @@ void hvd_procs_end(struct hvd_procs *procs, int seconds)
 			p->ranks_left = 0; /* their ends are told to the state machine, and not here */
 		hvd_proc_set_deadline(p, p->in_vain && seconds > VAIN_SECONDS ? VAIN_SECONDS : seconds);
 	}
+}
+
+void hvd_procs_idle(struct hvd_procs *procs, uint32_t host)
+{
+	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
+		if (p->host == host && !p->in_vain) {
+			p->quiet = UNHEARD_LOOKS;
+			hvd_proc_set_deadline(p, IDLE_SECONDS);
+		}
 }
 
 void hvd_procs_drop_output(struct hvd_procs *procs)

@@ -85,6 +85,8 @@ bool hvd_procs_in_vain(struct hvd_procs *procs, uint32_t host);
 /* All processes have been told to end: start no more, and kill those that are left after so many seconds. A later call
  * sets the deadline anew. */
 void hvd_procs_end(struct hvd_procs *procs, int seconds);
+/* After that: the host has no ranks whose output may be missing, so its node agent gets a few seconds only. */
+void hvd_procs_idle(struct hvd_procs *procs, uint32_t host);
 bool hvd_procs_ending(const struct hvd_procs *procs); /* were they? */
 /* The user does not want to wait for the last of the output: nothing is spared at its deadline. */
 void hvd_procs_drop_output(struct hvd_procs *procs);

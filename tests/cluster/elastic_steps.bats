@@ -80,3 +80,13 @@ no_hvdrun() { ! as_root hvdlogin pgrep -x hvdrun >/dev/null; }
     ends_well 20
     has "generation 1: 8 ranks on 4 hosts"
 }
+
+# It has no ranks whose output may be missing.
+@test "the links of a spare host are cut, and the job ends: it waits for seconds" {
+    train 3 -np 4 --max-restarts 1 --spares 1
+    trains 0 hvdn{1,2}
+    fault silence hvdn3
+    ends_well 9
+    has "hvdn3"
+    has_not "error"
+}

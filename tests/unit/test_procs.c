@@ -212,6 +212,21 @@ TEST_IN(one_that_was_released_hard_does_not_end_with_the_job, struct world *w)
 	assert_int_equal(w->cut_short + w->lost, 0);
 }
 
+/* Its host has no ranks: there is a message, but it need not be waited for. */
+TEST_IN(one_of_an_idle_host_does_not_end_with_the_job, struct world *w)
+{
+	assert_int_equal(start(w, 0, "stubborn"), 0);
+	assert_int_equal(start(w, 1, "stubborn"), 0);
+	until(w, *wrote(w, "0") && *wrote(w, "1"));
+	hvd_procs_end(w->procs, 100);
+	hvd_procs_idle(w->procs, 1);
+	test_clock_pass(w->base, 4);
+	assert_int_equal(w->cut_short, 0);
+	test_clock_pass(w->base, 2);
+	assert_int_equal(w->cut_short, 1);
+	until_later(w, w->none_left);
+}
+
 TEST_IN(one_does_not_end, struct world *w)
 {
 	assert_int_equal(start(w, 0, "stubborn"), 0);
