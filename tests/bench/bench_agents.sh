@@ -41,6 +41,8 @@ silence() {
 	begin 1 --min-np $((hosts - rounds))
 	for ((i = 0; i < rounds; i++)); do
 		before=$(grep -c '^running' "$SIM_DIR/agents.0")
+		# What its agent has sent is to be acknowledged before: its kernel takes nothing more, but it would repeat that.
+		sleep 1
 		sim_tell 0 "silence $((hosts * (i + 1) / (rounds + 1)))"
 		sim_waits 60 agents.0 '^running' $((before + 1))
 	done
