@@ -171,7 +171,7 @@ $(home)/a dir 'q'
     for each in $EACH; do
         with "$each"
         begin_job hvdrun bash -c '[ $HOROVOD_RANK = 3 ] && exit 7; setsid sleep 48 & sleep 50'
-        ended 20 7
+        ended 30 7
         has "rank 3 on hvdn2 failed first: exit code 7"
         has_not "ended before"
         gives 137 sixth bash -c '[ $HOROVOD_RANK = 1 ] && kill -9 $$; sleep 50'

@@ -436,7 +436,7 @@ def cmd_granted(args):
         _, hello, _ = read_frame(sock)
         nonce = os.urandom(16).hex()
         bound = context(hello["session"], hello["nonce"], nonce)
-        sock.sendall(frame({"t": "auth", "nonce": nonce, "cred": munge(bound)}))
+        sock.sendall(frame({"t": "auth", "release": hello["release"], "nonce": nonce, "cred": munge(bound)}))
         _, welcome, _ = read_frame(sock)
     payload = unmunge(welcome["cred"])[1]
     assert payload[:len(bound)] == bound and len(payload) == len(bound) + 32, "this is no key"
@@ -457,7 +457,8 @@ class Guest:
         _, hello, _ = read_frame(self.sock)
         nonce = os.urandom(16).hex()
         bound = context(self.session, hello["nonce"], nonce)
-        self.sock.sendall(frame({"t": "auth", "nonce": nonce, "cred": signature(self.secret, b"client", bound).hex()}))
+        self.sock.sendall(frame({"t": "auth", "release": hello["release"], "nonce": nonce,
+                                 "cred": signature(self.secret, b"client", bound).hex()}))
         _, welcome, _ = read_frame(self.sock)
         assert welcome["t"] == "welcome", welcome
         self.key, self.sent = signature(self.secret, b"connection", bytes.fromhex(hello["nonce"] + nonce)), 0
