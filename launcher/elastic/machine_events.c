@@ -59,7 +59,10 @@ void hvd_machine_hosts(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd
 {
 	set_spares_aside(m, hosts);
 	hvd_host_manager_update(m, hosts, now);
-	m->gen.notified = m->gen.warned_slots = false;
+	m->gen.notified = false;
+	/* Agents that come by themselves come one by one. */
+	if (!m->opts.hosts_come || m->generation > 0)
+		m->gen.warned_slots = false;
 	step(m, now);
 }
 

@@ -66,8 +66,10 @@ void hvd_slots_wait(struct hvd_machine *m, int have, int need, hvd_time now)
 		return;
 	}
 	if (have < need && promised < need && !m->gen.warned_slots && (m->generation || m->n_hosts)) {
-		hvd_info(m->log, "%d slots, but %d ranks are needed: waiting for hosts",
-			 promised > have ? promised : have, need);
+		const int most = promised > have ? promised : have;
+
+		hvd_info(m->log, "%d slot%s, but %d ranks are needed: waiting for hosts", most, most == 1 ? "" : "s",
+			 need);
 		m->gen.warned_slots = true;
 	}
 	m->gen.enough_since = 0;

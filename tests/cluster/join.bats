@@ -292,6 +292,18 @@ nobody_left() {
     nobody_left
 }
 
+@test "an elastic job whose agents come one by one says once that it waits for others" {
+    joins -np 3 --max-restarts 2 true
+    agent hvdn1
+    says 10 "1 slot, but 3 ranks are needed: waiting for hosts"
+    agent hvdn2
+    agent hvdn3
+    ended 20
+    exits 0
+    [[ $(grep -c "waiting for hosts" <<<"$output") -eq 1 ]] || { echo "$output" && return 1; }
+    nobody_left
+}
+
 @test "the example script starts its agents itself, and ends them" {
     run on_login bash "$BATS_TEST_DIRNAME/../../scripts/examples/join.sh" 3 bash -c 'echo "rank $RANK of $WORLD_SIZE"'
     exits 0

@@ -40,10 +40,11 @@ given_up() { [[ $(left_out | xargs) == "$*" ]] || { grep 'is left out' "$SIM_DIR
     kill -STOP "${SIMS[0]}" "${SIMS[1]}"
     sleep 5
     kill -CONT "${SIMS[0]}" "${SIMS[1]}"
+    sleep 3 # they answer what they were asked meanwhile
     # All agents, until all were asked whether they are there. Their answers come while hvdrun is stopped, and are there to
     # be read when it goes on, but the time is over.
     kill -STOP "${SIMS[@]}"
-    sleep 11
+    sleep 6
     kill -STOP "$LAUNCHER"
     kill -CONT "${SIMS[@]}"
     sleep 18
