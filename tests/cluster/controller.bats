@@ -14,6 +14,7 @@ DOWN=${DOWN:-8}
 
 # Slurm's programs wait for a controller that hangs for MessageTimeout.
 setup_file() {
+    export HVD_TEST_DEADLINE=$((60 + 3 * DOWN))
     suite_up --nodes 4 --slurm-conf MessageTimeout=6
     bring_worker
 }
