@@ -34,7 +34,7 @@ facts() {
 	echo "arch $(uname -m)"
 	echo "slurm $(slurmctld -V | sed 's/^slurm[^ ]* //')"
 	echo "gcc $(gcc -dumpfullversion)"
-	echo "munge $(version libmunge-dev)"
+	echo "munge $(version libmunge2)"
 	echo "hwloc $(version libhwloc-dev)"
 	echo "gloo $(version libgloo-dev)"
 	echo "openmpi $(version openmpi-bin)"
