@@ -77,11 +77,6 @@ static void on_hosts(const struct hvd_alloc *hosts, void *arg)
 	hvd_event_queue_add_hosts(el->events, hosts);
 }
 
-static void on_discovery_failed(const struct hvd_err *why, void *arg)
-{
-	hvd_elastic_finish(arg, why, hvd_err_status(why));
-}
-
 static void on_leaving(const char *host, double seconds, void *arg)
 {
 	hvd_info(((struct elastic *)arg)->job.log, "%s will be taken away in %.0f s: its ranks are moved now", host,
@@ -99,14 +94,9 @@ static void on_signal_ranks(int sig, void *arg)
 static void on_end(const struct hvd_err *why, void *arg)
 {
 	if (why)
-		hvd_elastic_finish(arg, why, hvd_err_status(why));
+		hvd_elastic_failed(why, arg);
 	else
 		hvd_elastic_end(arg);
-}
-
-static void end_all(void *arg)
-{
-	hvd_elastic_end(arg);
 }
 
 static bool is_ending(void *arg)
@@ -119,7 +109,7 @@ static void on_unread(void *arg)
 {
 	static const struct hvd_err none = {0};
 
-	hvd_elastic_finish(arg, &none, 1);
+	hvd_elastic_finish(&none, 1, arg);
 }
 
 /* All ranks have ended, so that the job can begin again. */
@@ -127,14 +117,14 @@ static void on_all_left(int status, void *arg)
 {
 	static const struct hvd_err none = {0};
 
-	hvd_elastic_finish(arg, &none, status);
+	hvd_elastic_finish(&none, status, arg);
 }
 
 /* ---- life ---- */
 
 static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery, struct hvd_err *err)
 {
-	static const struct hvd_discovery_ops discovery_ops = {on_hosts, on_leaving, on_discovery_failed};
+	static const struct hvd_discovery_ops discovery_ops = {on_hosts, on_leaving, hvd_elastic_failed};
 	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
 	struct hvd_machine_opts opts = hvd_elastic_machine_opts(el->job.launch->spec, el->job.opts->kill_wait);
 	struct hvd_job *job = &el->job;
@@ -212,7 +202,7 @@ static const struct hvd_layout *last_layout(const struct elastic *el)
 int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 		    struct hvd_result *result, struct hvd_err *err)
 {
-	static const struct hvd_job_ops job_ops = {.end = end_all, .signal_ranks = on_signal_ranks};
+	static const struct hvd_job_ops job_ops = {.end = hvd_elastic_end, .signal_ranks = on_signal_ranks};
 	static const struct hvd_procs_ops procs_ops = {
 		.lost = on_proc_lost, .cut_short = on_cut_short, .none_left = on_none_left, .joined = on_joined};
 	struct elastic el = {0};

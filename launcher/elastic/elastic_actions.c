@@ -47,7 +47,7 @@ static void do_prepare(void *arg)
 	if (hvd_machine_layout(el->machine, true, &layout, &why) == 0)
 		hvd_agent_prepare(el->agents, &layout);
 	else
-		hvd_elastic_finish(el, &why, 1);
+		hvd_elastic_finish(&why, 1, el);
 }
 
 static void told_begin(struct elastic *el)
@@ -73,7 +73,7 @@ static void do_generation(bool prepared, void *arg)
 	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0)
 		hvd_agent_generation(el->agents, &layout, prepared);
 	else
-		hvd_elastic_finish(el, &why, 1);
+		hvd_elastic_finish(&why, 1, el);
 	if (el->restart && !why.code) {
 		hvd_agent_renew(el->agents, hvd_machine_restarts(el->machine));
 		hvd_restart_history_begin(&el->history, el->machine, hvd_now());
@@ -141,16 +141,6 @@ static void do_check(uint32_t host, void *arg)
 	hvd_agent_check(((struct elastic *)arg)->agents, host);
 }
 
-static void do_host_bad(uint32_t host, const char *why, void *arg)
-{
-	hvd_elastic_host_bad(arg, host, why);
-}
-
-static void do_finish(const struct hvd_err *why, int status, void *arg)
-{
-	hvd_elastic_finish(arg, why, status);
-}
-
 const struct hvd_machine_ops hvd_elastic_machine_ops = {
 	.host_begin = do_host_begin,
 	.host_end = do_host_end,
@@ -163,6 +153,6 @@ const struct hvd_machine_ops hvd_elastic_machine_ops = {
 	.notify = do_notify,
 	.kill_connections = do_kill_connections,
 	.check = do_check,
-	.host_bad = do_host_bad,
-	.finish = do_finish,
+	.host_bad = hvd_elastic_host_bad,
+	.finish = hvd_elastic_finish,
 };

@@ -52,7 +52,7 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 		hvd_restart_history_ends(&el->history, why->msg, hvd_machine_host(el->machine, host), hvd_now());
 	/* The end of a connection may be that of the agent alone, or of the job. */
 	if (why->code != HVD_E_NET)
-		hvd_elastic_host_bad(el, host, why->msg);
+		hvd_elastic_host_bad(host, why->msg, el);
 	hvd_discovery_nudge(el->discovery);
 	hvd_procs_release(el->job.procs, host, true);
 	hvd_event_queue_add(el->events, unfit ? HVD_EVENT_HOST_UNFIT : HVD_EVENT_HOST_LOST, host, 0);
@@ -135,11 +135,6 @@ static bool on_checked(uint32_t host, const char *bad, void *arg)
 	return false;
 }
 
-static void on_failed(const struct hvd_err *why, void *arg)
-{
-	hvd_elastic_finish(arg, why, hvd_err_status(why));
-}
-
 static void on_stalled(const struct hvd_stall *stall, void *arg)
 {
 	hvd_job_watch_stalled(((struct elastic *)arg)->watch, stall);
@@ -195,6 +190,6 @@ const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
 	.gone = on_gone,
 	.left = on_left,
 	.message = on_message,
-	.failed = on_failed,
+	.failed = hvd_elastic_failed,
 	.stalled = on_stalled,
 };

@@ -17,8 +17,10 @@ static void end_idle(struct elastic *el)
 			hvd_procs_idle(el->job.procs, h);
 }
 
-void hvd_elastic_end(struct elastic *el)
+void hvd_elastic_end(void *elastic)
 {
+	struct elastic *el = elastic;
+
 	hvd_elastic_failures_ending(&el->failures);
 	hvd_agent_registry_end(el->agents);
 	if (hvd_procs_ending(el->job.procs)) {
@@ -38,8 +40,9 @@ void hvd_elastic_end(struct elastic *el)
 }
 
 /* If the job is requeued, hosts of other jobs are no matter of it. */
-void hvd_elastic_host_bad(struct elastic *el, uint32_t host, const char *why)
+void hvd_elastic_host_bad(uint32_t host, const char *why, void *elastic)
 {
+	struct elastic *el = elastic;
 	const uint32_t job = hvd_machine_slurm_job(el->machine, host);
 
 	if (!job || job == hvd_requeue_job(el->job.launch->spec, 0))
@@ -51,12 +54,14 @@ static void want_other_hosts(struct elastic *el)
 {
 	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
 		if (hvd_machine_lost(el->machine, h))
-			hvd_elastic_host_bad(el, h, "it was lost");
+			hvd_elastic_host_bad(h, "it was lost", el);
 	hvd_requeue_want(&el->job.result->requeue, el->job.launch->spec, HVD_REQUEUE_NODE, NULL);
 }
 
-void hvd_elastic_finish(struct elastic *el, const struct hvd_err *why, int status)
+void hvd_elastic_finish(const struct hvd_err *why, int status, void *elastic)
 {
+	struct elastic *el = elastic;
+
 	if (hvd_procs_ending(el->job.procs))
 		return;
 	if (why->code)
@@ -67,4 +72,9 @@ void hvd_elastic_finish(struct elastic *el, const struct hvd_err *why, int statu
 	el->job.result->status = status;
 	el->job.result->limit_met = why->code == HVD_E_LIMIT;
 	hvd_elastic_end(el);
+}
+
+void hvd_elastic_failed(const struct hvd_err *why, void *elastic)
+{
+	hvd_elastic_finish(why, hvd_err_status(why), elastic);
 }

@@ -51,12 +51,16 @@ struct elastic {
 	bool failed; /* the job ends because ranks or hosts have failed */
 };
 
-/* End all ranks and processes; when called again: at once. */
-void hvd_elastic_end(struct elastic *el);
+/* These are called by the job's parts as well, whose argument is the struct elastic.
+ *
+ * End all ranks and processes; when called again: at once. */
+void hvd_elastic_end(void *elastic);
 /* The job has ended, or cannot go on. Only the first reason counts. */
-void hvd_elastic_finish(struct elastic *el, const struct hvd_err *why, int status);
+void hvd_elastic_finish(const struct hvd_err *why, int status, void *elastic);
+/* … because of this error. */
+void hvd_elastic_failed(const struct hvd_err *why, void *elastic);
 /* A host is bad for this reason: a requeued job is to avoid it. */
-void hvd_elastic_host_bad(struct elastic *el, uint32_t host, const char *why);
+void hvd_elastic_host_bad(uint32_t host, const char *why, void *elastic);
 
 extern const struct hvd_machine_ops hvd_elastic_machine_ops;               /* its argument is the struct elastic */
 extern const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops; /* … */
