@@ -89,7 +89,7 @@ void hvd_procs_idle(struct hvd_procs *procs, uint32_t host)
 {
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
 		if (p->host == host && !p->in_vain) {
-			p->quiet = UNHEARD_LOOKS;
+			p->quiet = UNHEARD_LOOKS; /* as if it had been waited for already */
 			hvd_proc_set_deadline(p, IDLE_SECONDS);
 		}
 }

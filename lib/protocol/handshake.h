@@ -7,8 +7,9 @@
  *   driver -> shim   {"t":"welcome", "cred":TEXT}      or {"t":"refused", "why":TEXT}
  *
  * A nonce is a random number that is used once. The driver sends a new one on each connection, so a captured "auth" is
- * of no use on another. Each end refuses one of another release of this suite. A shim answers one "hello" on a connection, since each answer costs it a credential. After
- * "welcome" both ends sign with a key that is derived from the session key and both nonces.
+ * of no use on another. Each end refuses one of another release of this suite. A shim answers one "hello" on a
+ * connection, since each answer costs it a credential. After "welcome" both ends sign with a key that is derived from the
+ * session key and both nonces.
  */
 #ifndef HVD_HANDSHAKE_H
 #define HVD_HANDSHAKE_H
