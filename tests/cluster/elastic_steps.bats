@@ -87,6 +87,6 @@ no_hvdrun() { ! as_root hvdlogin pgrep -x hvdrun >/dev/null; }
     trains 0 hvdn{1,2}
     fault silence hvdn3
     ends_well 9
-    has "hvdn3"
+    [[ $output == *"hvdn3: srun did not end in time"* || $output == *"hvdn3 is left out: "* ]] || { echo "$output" && return 1; }
     has_not "error"
 }

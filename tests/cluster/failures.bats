@@ -165,8 +165,9 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 
 @test "the clock of a host is set while ranks run: the first that failed is named all the same" {
     local host by first with
-    first='until [ -e go ]; do sleep 0.02; done; [ $HOROVOD_RANK = 1 ] && exit 3
-        trap "" TERM; sleep 0.3; exit 4'
+    # Rank 0 fails when it is told to end, and so behind rank 1.
+    first='trap "exit 4" TERM; until [ -e go ]; do sleep 0.02; done; [ $HOROVOD_RANK = 1 ] && exit 3
+        until [ -e never ]; do sleep 0.02; done'
     cc -shared -fPIC -o "$(home)/set_clock.so" "$BATS_TEST_DIRNAME/lib/set_clock.c"
     # That of the rank that fails later is set back, or that of the first one ahead.
     while read -r host by; do
