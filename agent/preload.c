@@ -345,7 +345,7 @@ bool hvd_preload_rank(struct hvd_preload *preload, const struct hvd_spawn *sp, b
 	bool fits;
 
 	/* What else hvd_spawn() can do would have to be done in sitecustomize.py, too. */
-	assert(sp->group && !sp->root_fd && !sp->cwd && !sp->keep_fds && !sp->new_session &&
+	assert((sp->group || sp->join_group) && !sp->root_fd && !sp->cwd && !sp->keep_fds && !sp->new_session &&
 	       sp->parent_death_signal == SIGKILL);
 	if (preload->state == ABSENT)
 		begin(preload, sp);

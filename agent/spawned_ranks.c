@@ -141,10 +141,14 @@ static void watch_rank(const struct hvd_spawned_rank *rank)
 static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *rank, const json_t *plan,
 		      const cpu_set_t *cpus, struct hvd_err *err)
 {
+	/* Only rank 0 gets this process's stdin. */
+	const bool input = rank->number == 0 && !ranks->opts->stay && ranks->opts->terminal_group >= 0;
+	const pid_t terminal = input ? ranks->opts->terminal_group : 0;
 	struct hvd_spawn spawn = {.path = ranks->opts->argv[0],
 				  .argv = ranks->opts->argv,
 				  .parent_death_signal = SIGKILL,
-				  .group = &rank->group,
+				  .group = terminal ? NULL : &rank->group,
+				  .join_group = terminal,
 				  .ignore_ends = ranks->opts->ignore_ends,
 				  .nofile = ranks->nofile,
 				  .cpus = cpus};
@@ -153,6 +157,9 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 	struct hvd_strv env = {0};
 	int rc;
 
+	rank->at_terminal = terminal > 0;
+	if (rank->at_terminal)
+		rank->group = terminal;
 	facts.cpus = cpus ? CPU_COUNT(cpus) : facts.host_cpus;
 	if (!ranks->names_asked)
 		ranks->names = hvd_rank_env_names(plan);
@@ -165,8 +172,7 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 	spawn.envp = env.v;
 	if (ranks->opts->key_fd)
 		hvd_spawn_fd(&spawn, ranks->opts->key_fd, ranks->opts->key_fd);
-	/* Only rank 0 gets this process's stdin. */
-	if (rank->number != 0 || ranks->opts->stay)
+	if (!input)
 		hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
 	rc = hvd_streams_open(&rank->streams, ranks->base, rank->number, &ranks->opts->output, on_output, NULL, rank,
 			      &spawn, err);
@@ -204,7 +210,11 @@ static void on_forked(pid_t pid, pid_t group, void *arg)
 	hvd_spawned_rank_forget_pending(rank);
 	if (pid > 0) {
 		rank->pid = pid;
-		rank->group = group;
+		/* A child that has not begun another program can be moved. */
+		if (!rank->at_terminal || setpgid(pid, rank->group) != 0) {
+			rank->at_terminal = false;
+			rank->group = group;
+		}
 		watch_rank(rank);
 	} else {
 		rank->plainly = true;

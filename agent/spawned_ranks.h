@@ -26,6 +26,8 @@
 
 struct hvd_spawned_ranks;
 
+#define HVD_TERMINAL_HIDDEN (-1)
+
 struct hvd_spawned_ranks_opts {
 	char *const *argv;   /* the user's command */
 	bool bind;           /* bind each rank to cores of its own */
@@ -36,6 +38,11 @@ struct hvd_spawned_ranks_opts {
 	int key_fd;          /* each rank gets it at the same number, see rank_env.h; 0 = none. Not owned */
 	/* The numbers of the ranks that hvd_spawned_ranks_start() starts, as many as there are plans; not owned. */
 	const uint32_t *numbers;
+	/* Standard input is the terminal of this session: rank 0 becomes a member of this process group, the launcher's, which
+	 * the shell knows. So the shell decides when it may read from the terminal, and Ctrl-C and Ctrl-Z reach it together
+	 * with the launcher. HVD_TERMINAL_HIDDEN: there is a terminal, but its group cannot be joined. A process of another
+	 * group that reads from it would be stopped, so rank 0 has /dev/null. 0: standard input is no such terminal. */
+	pid_t terminal_group;
 	bool stay; /* ranks come and go by hvd_spawned_ranks_add() and hvd_spawned_ranks_end_one(); there may be none */
 	/* Ranks start with SIGTERM, SIGINT and SIGHUP ignored. If all processes of a rank still ignore SIGTERM when it is
 	 * to end, SIGKILL follows at once. */

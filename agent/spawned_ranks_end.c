@@ -18,11 +18,28 @@
 /* How often a rank that is being ended is looked at: do all of its processes ignore SIGTERM, and has SIGKILL ended it? */
 #define LOOK_USEC 250000
 
+/* Signal the processes below this one that are in the group. The list grows while it is worked through. */
+static void signal_below(pid_t group, int sig)
+{
+	struct hvd_pids pids = {0};
+	struct hvd_process process;
+
+	hvd_pids_add_children(&pids, getpid());
+	for (size_t i = 0; i < pids.n; i++) {
+		hvd_pids_add_children(&pids, pids.v[i]);
+		if (hvd_process_read(pids.v[i], &process) == 0 && process.group == group)
+			kill(pids.v[i], sig);
+	}
+	free(pids.v);
+}
+
 void hvd_spawned_rank_signal(const struct hvd_spawned_rank *rank, int sig)
 {
 	pid_t own = rank->pid > 0 ? getpgid(rank->pid) : -1;
 
-	if (rank->group > 0)
+	if (rank->at_terminal && rank->group > 0)
+		signal_below(rank->group, sig);
+	else if (rank->group > 0)
 		kill(-rank->group, sig);
 	if (own > 0 && own != rank->group)
 		kill(own == getpgrp() ? rank->pid : -own, sig);

@@ -19,6 +19,7 @@ struct hvd_spawned_rank {
 	int id, number, slot;
 	pid_t pid; /* 0 when it has been reaped, or is pending */
 	pid_t group;
+	bool at_terminal; /* `group` is the launcher's, with processes that are not this rank's */
 	struct hvd_streams streams;
 	struct hvd_crash_info *crash_info;
 	bool ended_here;     /* this process has sent it a signal to end, before it had ended */

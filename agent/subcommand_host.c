@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 struct host_args {
 	struct hvd_rank_args rank; /* first, for its rows */
@@ -42,6 +43,17 @@ static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)
 	const struct host_args *args = arg;
 
 	return hvd_taskinfo_host(args->host, args->ranks, info, err);
+}
+
+/* The launcher's process group, if this process has the terminal of their session as its standard input. Ranks cannot
+ * join a group that this process cannot see, since its leader is outside of their container. */
+static pid_t terminal_group(const struct hvd_rank_args *rank)
+{
+	pid_t launcher = getppid(), group = getpgid(launcher);
+
+	if (rank->from_stdin || rank->behind || tcgetpgrp(STDIN_FILENO) < 0 || getsid(launcher) != getsid(0))
+		return 0;
+	return group > 0 ? group : HVD_TERMINAL_HIDDEN;
 }
 
 static struct hvd_spawned_ranks_opts ranks_of(const struct host_args *args)
@@ -85,8 +97,10 @@ int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
 
 static int supervise(struct hvd_bootstrap *start, const void *arg)
 {
-	struct hvd_spawned_ranks_opts ranks = ranks_of(arg);
+	const struct host_args *args = arg;
+	struct hvd_spawned_ranks_opts ranks = ranks_of(args);
 
+	ranks.terminal_group = terminal_group(&args->rank);
 	return hvd_spawning_agent_run(&start->boot, &start->info, &ranks, &start->refusal, &start->log);
 }
 

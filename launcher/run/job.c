@@ -39,6 +39,9 @@ static void on_signal(int sig, bool tty, void *arg)
 		hvd_job_ended_by(job, sig);
 		job->ops->end(job->arg);
 	} else {
+		/* Rank 0 has used the terminal in the background: the shell stops all of its job. */
+		if (sig == SIGTTIN || sig == SIGTTOU)
+			sig = SIGTSTP;
 		job->ops->signal_ranks(sig, job->arg);
 		if (sig == SIGTSTP)
 			evtimer_add(job->pause, &(struct timeval){.tv_usec = PAUSE_MS * 1000});
@@ -73,6 +76,7 @@ int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hv
 				.opts = opts,
 				.result = result,
 				.log = launch->log,
+				.terminal = hvd_terminal_save(),
 				.secret = {.fd = -1},
 				.ops = ops,
 				.arg = arg};
@@ -141,6 +145,7 @@ void hvd_job_end_procs(struct hvd_job *job)
 	job->procs = NULL;
 	if (job->backend->mode == HVD_START_HOSTS)
 		hvd_kill_adopted();
+	hvd_terminal_restore(&job->terminal, job->result->status != 0);
 }
 
 void hvd_job_clear(struct hvd_job *job)

@@ -6,7 +6,8 @@
  * Signals: where the backend is one process that starts the ranks (srun, mpirun), it gets the terminal's signals
  * itself, and the owner decides on those that hvdrun gets (`backend_signal`). Elsewhere the first SIGINT, SIGTERM or
  * SIGHUP ends the ranks (SIGTERM, --kill-wait, SIGKILL), a second one ends them at once. SIGQUIT, SIGUSR1, SIGUSR2 and
- * SIGCONT are passed on to the ranks. So is SIGTSTP in a static job, before this process stops.
+ * SIGCONT are passed on to the ranks. So is SIGTSTP in a static job, before this process stops; SIGTTIN and SIGTTOU, which
+ * rank 0 may cause at a terminal (spawned_ranks.h), count as SIGTSTP.
  */
 #ifndef HVD_JOB_H
 #define HVD_JOB_H
@@ -18,6 +19,7 @@
 #include "procs.h"
 #include "runfunc.h"
 #include "secret.h"
+#include "terminal.h"
 
 struct hvd_job_ops {
 	void (*end)(void *arg); /* end all ranks and processes; when called again: at once */
@@ -35,6 +37,7 @@ struct hvd_job {
 	const struct hvd_log *log;
 	struct hvd_procs *procs;
 	struct hvd_secret secret;
+	struct hvd_terminal terminal; /* as it was at first */
 
 	/* job.c's own. */
 	const struct hvd_job_ops *ops;

@@ -37,6 +37,8 @@ struct hvd_signals *hvd_signals_catch(struct event_base *base, bool job_control,
 		sigaddset(&set, caught[i]);
 	if (job_control) {
 		sigaddset(&set, SIGTSTP);
+		sigaddset(&set, SIGTTIN);
+		sigaddset(&set, SIGTTOU);
 		sigaddset(&set, SIGCONT);
 	}
 	signals->fn = fn;

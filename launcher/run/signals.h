@@ -16,7 +16,7 @@
 
 struct hvd_signals;
 
-/* `job_control`: SIGTSTP and SIGCONT, too. `fn` is called from the loop, once for each signal; `tty`: the signal came
+/* `job_control`: SIGTSTP, SIGTTIN, SIGTTOU and SIGCONT, too. `fn` is called from the loop, once for each signal; `tty`: the signal came
  * from the terminal, so that the whole foreground process group has it. NULL with err set. */
 struct hvd_signals *hvd_signals_catch(struct event_base *base, bool job_control,
 				      void (*fn)(int sig, bool tty, void *arg), void *arg, struct hvd_err *err);

@@ -158,6 +158,8 @@ static int become(struct prepared *pr)
 		setsid();
 	else if (sp->new_group)
 		setpgid(0, 0);
+	else if (sp->join_group && setpgid(0, sp->join_group) != 0)
+		return errno;
 	if (sp->parent_death_signal) {
 		if (prctl(PR_SET_PDEATHSIG, sp->parent_death_signal) != 0)
 			return errno;

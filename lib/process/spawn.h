@@ -42,6 +42,7 @@ struct hvd_spawn {
 	 * here. Unlike a leader, such a child may begin a session of its own. So a command like setsid(1) goes on in
 	 * this process instead of forking and ending. The group exists as long as a process is in it. */
 	pid_t *group;
+	pid_t join_group;      /* make the child a member of this group, of the same session; 0 = do not */
 	int new_session;       /* make the child the leader of a new session, and so of a new group */
 	int ignore_ends;       /* the child starts with SIGINT, SIGTERM and SIGHUP ignored */
 	int ignore_user;       /* … with SIGQUIT, SIGUSR1 and SIGUSR2 ignored */

@@ -179,6 +179,56 @@ time.sleep(60)' 3>&- &
     nobody_left 2
 }
 
+# at_prompt STEP…: the steps of on_tty in an interactive shell on the login host, which then ends.
+at_prompt() {
+    begin timeout 60 "$TTY" --wait '>> ' "$@" --wait '>> ' --type $'exit\r' -- "$HVD_CLUSTER_CMD" exec -- \
+        env 'PS1=>> ' bash --norc --noediting -i
+    ended 30 || { as_root hvdlogin ps -u alice -f && return 1; }
+}
+enter() { printf '%s\r' "$*"; }
+
+@test "at a terminal rank 0 reads what is typed, and the shell stops and continues all ranks" {
+    script job <<'END'
+echo "up $RANK"
+[ "$RANK" = 0 ] || exec sleep 50
+sleep 51 &
+read -r line && echo "got:$line"
+END
+    at_prompt --type "$(enter hvdrun -Q --launcher=fork -np 2 bash ./job)" --wait "up 0" --sleep 0.3 \
+        --type ^Z --wait Stopped --type "$(enter ps -o comm=,stat= -u alice)" --wait "ps " \
+        --type "$(enter fg)" --sleep 0.3 --type "$(enter hello)" --wait got:hello --type ^C --wait '>> ' --type "$(enter 'echo status $?')"
+    has got:hello "interrupted: ending the ranks" "status 130"
+    [ "$(grep -cE '^sleep +T' <<<"$output")" -eq 2 ]
+    nobody_left 2
+    # In the background it is stopped, with the whole job, when it reads.
+    at_prompt --type "$(enter 'hvdrun -Q --launcher=fork -np 2 bash ./job &')" --wait "up 0" --sleep 0.8 --type $'\r' --wait Stopped \
+        --type "$(enter fg)" --sleep 0.3 --type "$(enter hi)" --wait got:hi --type ^C
+    has got:hi
+    nobody_left 2
+}
+
+@test "at a terminal a debugger and a shell can be rank 0, and a rank that is killed leaves the terminal usable" {
+    script debugged.py <<'END'
+import os
+if os.environ["RANK"] == "0":
+    breakpoint()
+print("after", os.environ["RANK"])
+END
+    at_prompt --type "$(enter hvdrun -Q --launcher=fork -np 2 python3 debugged.py)" --wait '(Pdb)' --type "$(enter p 6*7)" --wait 42 \
+        --type "$(enter c)" --wait "after 0" --wait '>> ' --type "$(enter 'echo status $?')"
+    has "after 1" "status 0"
+    script shell <<'END'
+[ "$RANK" = 0 ] || exec sleep 50
+PS1='in>> ' exec bash --norc --noediting -i
+END
+    # The shell has a process group of its own in the foreground, and Ctrl-C is for that.
+    at_prompt --type "$(enter hvdrun -Q --launcher=fork -np 2 bash ./shell)" --wait 'in>> ' --type "$(enter sleep 50)" --sleep 0.3 --type ^C \
+        --wait 'in>> ' --type "$(enter 'echo rank "$RANK"')" --wait "rank 0" --type "$(enter 'stty -echo -icanon; kill -KILL $$')" \
+        --wait '>> ' --type "$(enter 'stty -a | tr " " "\n" | grep -xE -e "-?(echo|icanon);?" | tr "\n" .; tty -s && echo tty')"
+    has "rank 0" "rank 0 on localhost failed first: killed by signal 9" "icanon.echo.tty"
+    nobody_left 2
+}
+
 @test "SIGTERM and SIGHUP to hvdrun end the ranks" {
     for signal in TERM:143 HUP:129; do
         begin forked bash -c 'echo ready; sleep 50'
