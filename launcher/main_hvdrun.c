@@ -53,6 +53,16 @@ static int show(char *text)
 	return rc;
 }
 
+/* The plugin and the calls of libslurm belong to one release of Slurm. */
+static int show_version(void)
+{
+	char slurm[16];
+
+	hvd_slurm_release(slurm);
+	return show(
+		hvd_xasprintf("hvdrun %s\nbuilt %s%s\n", HVD_VERSION, *slurm ? "for Slurm " : "without Slurm", slurm));
+}
+
 static int terminal_width(void)
 {
 	struct winsize ws;
@@ -367,7 +377,7 @@ static int act(struct hvd_options *o, const struct hvd_log *log)
 	case HVD_SHOW_COMPLETION:
 		return show(hvd_options_completion(o));
 	case HVD_SHOW_VERSION:
-		return show(hvd_xasprintf("hvdrun %s\n", HVD_VERSION));
+		return show_version();
 	case HVD_CHECK_BUILD:
 		return show(hvd_report_build(environ));
 	case HVD_SHOW_STACKS:

@@ -34,6 +34,13 @@ bool hvd_slurm_built_in(void)
 	return true;
 }
 
+void hvd_slurm_release(char text[16])
+{
+	const unsigned n = SLURM_VERSION_NUMBER;
+
+	snprintf(text, 16, "%u.%02u.%u", SLURM_VERSION_MAJOR(n), SLURM_VERSION_MINOR(n), SLURM_VERSION_MICRO(n));
+}
+
 /* Later releases have more fields: they are zero, as in Slurm's own initializer. */
 static slurm_step_id_t step_id(uint32_t job, uint32_t step)
 {

@@ -33,6 +33,9 @@
 /* Was this program built with libslurm? */
 bool hvd_slurm_built_in(void);
 
+/* The release of Slurm that this program was built for: "22.05.8"; "" without libslurm. */
+void hvd_slurm_release(char text[16]);
+
 /* Read slurm.conf. Every function below that asks Slurm does so at its first call, unless this was called before.
  * Returns 0 and does nothing if the configuration was read before; after an error the next call tries again. Reading
  * may take long, starts a process, and sets SLURM_CONF in the environment, so call this before the process has threads.

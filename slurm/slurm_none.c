@@ -25,6 +25,11 @@ bool hvd_slurm_built_in(void)
 	return false;
 }
 
+void hvd_slurm_release(char text[16])
+{
+	*text = '\0';
+}
+
 int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err)
 {
 	static const char *const argv[] = {"scontrol", "show", "config", NULL};

@@ -228,6 +228,17 @@ static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct 
 	return 0;
 }
 
+/* srun names a job after its command, which is hvd-agent here: name it after the user's. Within a job the option would
+ * also change SLURM_JOB_NAME of the ranks. Options of the user that follow win. */
+static void name_job(const struct hvd_launch *launch, struct hvd_proc *proc)
+{
+	const char *command = launch->spec->selftest ? launch->selftest : launch->spec->command[0];
+	const char *slash = strrchr(command, '/');
+
+	if (!launch->spec->srun.jobid && !hvd_envp_get(launch->envp, "SLURM_JOB_NAME"))
+		hvd_strv_addf(&proc->argv, "--job-name=%s", slash ? slash + 1 : command);
+}
+
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
@@ -240,6 +251,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		if (check_step(launch, err) != 0 || place_tasks(launch, proc, err) != 0)
 			return -1;
 	} else {
+		name_job(launch, proc);
 		if (spec->hosts.listed) {
 			hvd_err_set(err, HVD_E_USAGE,
 				    "hosts are listed (-H, --hostfile), but srun chooses the hosts here");

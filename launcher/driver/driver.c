@@ -436,6 +436,16 @@ const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *dr)
 	return dr->started ? &dr->agents->plan.layout : NULL;
 }
 
+uint32_t hvd_driver_slurm_job(const struct hvd_driver *dr)
+{
+	const struct hvd_host_table *table = &dr->agents->table;
+
+	for (uint32_t h = 0; h < table->n; h++)
+		if (table->hosts[h].node.job)
+			return table->hosts[h].node.job;
+	return 0;
+}
+
 void hvd_driver_give_up(struct hvd_driver *dr, const struct hvd_err *why)
 {
 	hvd_agent_registry_fail(dr->agents, why);

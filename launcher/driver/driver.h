@@ -99,6 +99,9 @@ bool hvd_driver_output_lost(const struct hvd_driver *driver);
 /* Which rank is on which host; NULL while there is no plan. */
 const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *driver);
 
+/* The number of Slurm's job in which the hosts are, as they have said; 0 = none. */
+uint32_t hvd_driver_slurm_job(const struct hvd_driver *driver);
+
 /* The object that asks where the ranks are (stacks.h). The driver owns it. */
 struct hvd_stacks *hvd_driver_stacks(const struct hvd_driver *driver);
 

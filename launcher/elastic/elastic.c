@@ -224,6 +224,7 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 			result->status = HVD_IDLE_STATUS;
 	}
 	hvd_job_finish(&el.job);
+	hvd_job_ran_on(&el.job, rc == 0 ? last_layout(&el) : NULL, 0);
 	if (el.output_lost)
 		hvd_job_failed(&el.job);
 	/* Ranks that do not meet have started as well. */

@@ -138,6 +138,20 @@ void hvd_job_finish(struct hvd_job *job)
 	job->result->seconds = hvd_result_seconds(job->result);
 }
 
+void hvd_job_ran_on(struct hvd_job *job, const struct hvd_layout *layout, uint32_t slurm_job)
+{
+	struct hvd_result *result = job->result;
+
+	result->job = slurm_job ? slurm_job : hvd_requeue_job(job->launch->spec, 0);
+	if (!layout)
+		return;
+	result->hosts = json_array();
+	for (int h = 0; h < layout->n_hosts; h++)
+		if (layout->hosts[h].n > 0)
+			json_array_append_new(result->hosts, json_pack("{s:s, s:i}", "name", layout->hosts[h].name,
+								       "ranks", layout->hosts[h].n));
+}
+
 void hvd_job_end_procs(struct hvd_job *job)
 {
 	if (hvd_procs_destroy(job->procs) != 0)

@@ -15,6 +15,7 @@
 #include "job_result.h"
 #include "launcher/backends/backend.h"
 #include "launcher/driver/driver_opts.h"
+#include "lib/job/layout.h"
 #include "lib/protocol/boot.h"
 #include "procs.h"
 #include "runfunc.h"
@@ -69,6 +70,9 @@ int hvd_job_open_func(struct hvd_job *job, void (*gone)(void *arg), void *arg, s
 		      struct hvd_err *err);
 /* The loop has ended: complete the result. */
 void hvd_job_finish(struct hvd_job *job);
+/* The ranks of the last generation had this layout (NULL: there was none), in this job of Slurm's (0: that of the
+ * environment). */
+void hvd_job_ran_on(struct hvd_job *job, const struct hvd_layout *layout, uint32_t slurm_job);
 /* … and end the processes that are left, with what they have started in sessions of their own. */
 void hvd_job_end_procs(struct hvd_job *job);
 void hvd_job_clear(struct hvd_job *job); /* whatever uses the event loop is gone */

@@ -21,6 +21,8 @@ struct hvd_result {
 	int rank_status; /* as from waitpid(2) */
 	/* What --json has of the failures (launcher/diagnosis/failure_report.h); NULL = nothing. The result's own. */
 	json_t *first_failure, *failures;
+	uint32_t job;  /* Slurm's number of the job that the hosts are in; 0 = none, or not known */
+	json_t *hosts; /* where the ranks of the last generation were: [{"name", "ranks"}]; NULL = nowhere */
 	json_t *history, *goodput; /* of a job with restarts (launcher/elastic/restart_history.h); else NULL */
 	double start_seconds;      /* until every rank had its plan */
 	double seconds;            /* all of it */
@@ -33,9 +35,11 @@ static inline void hvd_result_clear(struct hvd_result *result)
 {
 	json_decref(result->first_failure);
 	json_decref(result->failures);
+	json_decref(result->hosts);
 	json_decref(result->history);
 	json_decref(result->goodput);
-	result->first_failure = result->failures = result->history = result->goodput = NULL;
+	result->first_failure = result->failures = result->hosts = NULL;
+	result->history = result->goodput = NULL;
 }
 
 static inline double hvd_result_seconds(const struct hvd_result *result) /* since it began */

@@ -17,6 +17,8 @@
 /* Limits on `horovodrun --check-build`, which imports every framework to tell which ones it was built for. */
 #define HOROVOD_SECONDS 120.0
 #define HOROVOD_MAX     65536
+/* Of the numbers of --json: a millisecond of the time since 1970. More would show how binary fractions are rounded. */
+#define DIGITS 13
 
 static json_t *strv_json(const struct hvd_strv *sv)
 {
@@ -155,11 +157,15 @@ int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend
 void hvd_report_result(const struct hvd_result *result, const struct hvd_backend *backend)
 {
 	char text[64];
-	json_t *out = json_pack("{s:s, s:i, s:b, s:f, s:f}", "backend", backend ? backend->name : "none", "status",
-				result->status, "started", result->started, "start_seconds", result->start_seconds,
-				"seconds", result->seconds);
+	json_t *out = json_pack("{s:s, s:s, s:i, s:b, s:f, s:f}", "version", HVD_VERSION, "backend",
+				backend ? backend->name : "none", "status", result->status, "started", result->started,
+				"start_seconds", result->start_seconds, "seconds", result->seconds);
 	char *line;
 
+	if (result->job)
+		json_object_set_new(out, "job", json_integer(result->job));
+	if (result->hosts)
+		json_object_set(out, "hosts", result->hosts);
 	if (result->first_failure) {
 		json_object_set(out, "first_failure", result->first_failure);
 		json_object_set(out, "failures", result->failures);
@@ -173,7 +179,7 @@ void hvd_report_result(const struct hvd_result *result, const struct hvd_backend
 		json_object_set(out, "history", result->history);
 		json_object_set(out, "goodput", result->goodput);
 	}
-	line = json_dumps(out, JSON_COMPACT);
+	line = json_dumps(out, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
 	fprintf(stderr, "%s\n", line);
 	free(line);
 	json_decref(out);

@@ -272,6 +272,7 @@ static void end(struct run *run)
 	struct hvd_driver *driver = hvd_static_job_driver(run->starter.job);
 
 	report_failures(run);
+	hvd_job_ran_on(&run->job, hvd_driver_layout(driver), hvd_driver_slurm_job(driver));
 	if (run->func)
 		result->status = hvd_runfunc_end(run->func, hvd_driver_layout(driver), result->status, result->started);
 	if (hvd_driver_output_lost(driver))

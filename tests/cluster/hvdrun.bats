@@ -150,7 +150,28 @@ assert d[\"backend\"] == \"srun\", d
 assert \"-N2\" in d[\"processes\"][0][\"argv\"], d'"
 }
 
+@test "Slurm shows the user's command as the name of the job, and ranks see the name of their job" {
+    gives 0 launch hvdrun -N1 -n1 bash -c 'squeue -h -j $SLURM_JOB_ID -o %j; echo "$SLURM_JOB_NAME"'
+    lines 2 '^bash$'
+    gives 0 on_login env SLURM_JOB_NAME=mine hvdrun -N1 -n1 bash -c 'squeue -h -j $SLURM_JOB_ID -o %j'
+    lines 1 '^mine$'
+    script inner.sh <<'END'
+#!/bin/sh
+hvdrun bash -c 'echo "$SLURM_JOB_NAME"'
+END
+    submit -N1 -n1 -J outer inner.sh
+    lines 1 '^outer$'
+}
+
 @test "--json tells how it went" {
+    gives 0 bash -c "'$HVD_CLUSTER_CMD' exec -- hvdrun --json -N2 -n3 --ntasks-per-node=2 \
+        sh -c '[ \$HOROVOD_RANK != 0 ] || echo \$SLURM_JOB_ID' 2>&1 | grep '^[0-9{]' | python3 -c '
+import json, re, sys
+job, text = sorted(sys.stdin.read().splitlines(), key=len)
+d = json.loads(text)
+assert d[\"job\"] == int(job) and d[\"version\"][0].isdigit(), d
+assert sorted((h[\"name\"], h[\"ranks\"]) for h in d[\"hosts\"]) == [(\"hvdn1\", 2), (\"hvdn2\", 1)], d
+assert not re.search(r\"\\d\\.\\d{11}\", text), text'"
     gives 0 bash -c "'$HVD_CLUSTER_CMD' exec -- hvdrun --json -N2 -n4 --ntasks-per-node=2 \
         bash -c '[ \$HOROVOD_RANK = 3 ] && exit 9; sleep 20' 2>&1 | grep '^{' | python3 -c '
 import json, sys

@@ -72,7 +72,7 @@ another() {
 		[[ $output != *"one more line"* ]]
 	fi
 	[ "$(version_of hvd-slurm-plugin)" = "ii $EDITION" ]
-	[ "$(in_copy hvdrun --version)" = "hvdrun $VERSION" ]
+	[ "$(in_copy hvdrun --version | head -n 1)" = "hvdrun $VERSION" ]
 	in_copy man -w hvdrun hvd.conf spank-hvd || [ ! -x "$COPY/usr/bin/man" ]
 	# The line names the installed plugin.
 	local plugin

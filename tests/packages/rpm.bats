@@ -53,7 +53,7 @@ setup() {
 	run rpm "${db[@]}" -i "$RPMS"/*.rpm
 	echo "$output"
 	[ "$status" -eq 0 ]
-	[ "$("$ROOT/usr/bin/hvdrun" --version)" = "hvdrun $VERSION" ]
+	[ "$("$ROOT/usr/bin/hvdrun" --version | head -n 1)" = "hvdrun $VERSION" ]
 	"$ROOT/usr/bin/hvdrun" --launcher=fork -np 2 true
 	# The line names the installed plugin; a changed one is kept.
 	local conf=$ROOT/etc/slurm/plugstack.conf.d/hvd.conf
