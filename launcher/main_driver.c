@@ -130,6 +130,7 @@ static int read_settings(struct program *prog, struct hvd_err *err)
 		else if (hvd_options_config(&prog->settings, HVD_FROM_COMMAND, line, value, err) != 0)
 			return err->code == HVD_E_NOENT ? other_release(err) : -1;
 	}
+	opts->by_plugin = true;
 	opts->kill_wait = HVD_KILL_WAIT; /* of orphans only: Slurm ends the ranks */
 	opts->ranks_per_host = per_node != 0;
 	opts->port_lo = (in_port_t)port_low;

@@ -52,6 +52,7 @@ static const struct {
 };
 
 struct hvd_plugin hvd_plugin = {
+	.srun_status = -1,
 	.opt = {.enabled = HVD_OPT_UNSET, .verbose = HVD_OPT_UNSET},
 	.site =
 		{

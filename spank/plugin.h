@@ -78,6 +78,7 @@ struct hvd_plugin {
 	} site;                                  /* of the site: from plugstack.conf */
 	char launch_key[HVD_LAUNCH_KEY_HEX + 1]; /* slurmstepd only; "" = the launch message has none (key.c) */
 	pid_t driver;                            /* srun only; 0 = none runs */
+	int srun_status;                         /* srun only: with which it is ending; -1 = it is not */
 	int driver_fd;                           /* srun only: when it is closed the driver ends; -1 = none */
 	struct {
 		int root_fd;             /* the host's root (O_PATH, close-on-exec); 0 = none */

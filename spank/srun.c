@@ -169,6 +169,13 @@ static int read_boot(struct hvd_plugin *pl, int fd, char text[HVD_BOOT_MAX], str
 	}
 }
 
+/* Slurm's hook at srun's end does not say with which status srun ends. Handlers run in the reverse order, so this one,
+ * which comes later, runs before the hook. */
+static void remember_status(int status, void *arg)
+{
+	((struct hvd_plugin *)arg)->srun_status = status & 0xff;
+}
+
 static int export_boot(spank_t sp, const char *text, struct hvd_err *err)
 {
 	uint32_t job = 0, step = 0;
@@ -218,8 +225,10 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 	close(hvd_take_fd(&drivers_end)); /* so that the end of the driver is the end of the socket here */
 	if (pl->driver < 0 && err->code != HVD_E_LIMIT)
 		hvd_err_hint(err, "is the suite installed on this host? set libexecdir= in plugstack.conf");
-	if (pl->driver > 0 && read_boot(pl, pair[0], text, err) == 0 && export_boot(sp, text, err) == 0)
+	if (pl->driver > 0 && read_boot(pl, pair[0], text, err) == 0 && export_boot(sp, text, err) == 0) {
+		on_exit(remember_status, pl);
 		return 0;
+	}
 	hvd_srun_end_driver(pl);
 	return -1;
 }
@@ -254,11 +263,22 @@ static void warn_of_driver(struct hvd_plugin *pl)
 
 void hvd_srun_end_driver(struct hvd_plugin *pl)
 {
+	unsigned char byte = (unsigned char)pl->srun_status;
+	int status = 0;
+
 	warn_of_driver(pl);
-	if (pl->driver_fd >= 0)
+	if (pl->driver_fd >= 0) {
+		if (pl->srun_status >= 0)
+			send(pl->driver_fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 		close(pl->driver_fd);
+	}
 	pl->driver_fd = -1;
-	if (pl->driver > 0 && hvd_wait(pl->driver, hvd_deadline_in(DRIVER_END_SECONDS), NULL, NULL) != 0)
+	if (pl->driver > 0 && hvd_wait(pl->driver, hvd_deadline_in(DRIVER_END_SECONDS), &status, NULL) != 0)
 		hvd_end(pl->driver, 0.5, NULL);
 	pl->driver = 0;
+	/* srun has released the job. The driver ends with 1 if the tasks were no ranks of the launch. */
+	if (pl->srun_status == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 1) {
+		fflush(NULL);
+		_exit(1);
+	}
 }

@@ -41,6 +41,17 @@ static void on_progress(evutil_socket_t fd, short what, void *arg)
 	free(missing);
 }
 
+int hvd_agent_deadlines_hint(const struct hvd_agent_registry *agents, struct hvd_err *why)
+{
+	const struct hvd_driver_opts *opts = agents->opts;
+	bool munge = strcmp(opts->id_text, "munge") == 0;
+
+	return hvd_err_hint(
+		why, "%sis the host up, %sdoes a firewall block port %u of %s? --start-timeout allows more time",
+		opts->by_plugin ? "does plugstack.conf there list hvd.so? " : "",
+		munge ? "is munged running there, " : "", hvd_clients_port(agents->clients), agents->self.host);
+}
+
 static void out_of_time(struct hvd_agent_registry *agents)
 {
 	char *missing = hvd_host_table_missing(&agents->table);
@@ -48,10 +59,7 @@ static void out_of_time(struct hvd_agent_registry *agents)
 
 	hvd_err_set(&why, HVD_E_TIMEOUT, "the start took longer than %g seconds: %s",
 		    agents->opts->spec->deadlines.start, missing);
-	hvd_err_hint(&why,
-		     "are these hosts up, %sdoes a firewall block port %u of %s? --start-timeout allows more time",
-		     strcmp(agents->opts->id_text, "munge") == 0 ? "is munged running there, " : "",
-		     hvd_clients_port(agents->clients), agents->self.host);
+	hvd_agent_deadlines_hint(agents, &why);
 	free(missing);
 	hvd_agent_registry_fail(agents, &why);
 }
@@ -83,9 +91,7 @@ static void explain(const struct hvd_agent_registry *agents, const struct hvd_ho
 			    host->client ? "its node agent did not report which hosts it reaches"
 					 : "its node agent did not register",
 			    agents->opts->spec->deadlines.start);
-		hvd_err_hint(why,
-			     "is the host up, does a firewall block port %u of %s? --start-timeout allows more time",
-			     hvd_clients_port(agents->clients), agents->self.host);
+		hvd_agent_deadlines_hint(agents, why);
 	}
 	hvd_err_host(why, host->name);
 }

@@ -89,6 +89,8 @@ void hvd_agent_deadlines_ask(struct hvd_agent_registry *agents, uint32_t host, b
 void hvd_agent_deadlines_answered(struct hvd_agent_registry *agents, uint32_t host);
 /* Nothing is awaited any longer. */
 void hvd_agent_deadlines_stop(struct hvd_agent_registry *agents);
+/* Add to `why` what to look at if a host does not register or report. Returns -1. */
+int hvd_agent_deadlines_hint(const struct hvd_agent_registry *agents, struct hvd_err *why);
 
 /* ---- admission.c ---- */
 

@@ -426,6 +426,13 @@ bool hvd_driver_leave_out(struct hvd_driver *dr, uint32_t host, const struct hvd
 	return true;
 }
 
+char *hvd_driver_unregistered(const struct hvd_driver *dr)
+{
+	const struct hvd_host_table *table = &dr->agents->table;
+
+	return dr->started || (table->n && !table->in_stage[HVD_STAGE_EXPECTED]) ? NULL : hvd_host_table_missing(table);
+}
+
 bool hvd_driver_output_lost(const struct hvd_driver *dr)
 {
 	return dr->output_lost;

@@ -93,6 +93,10 @@ bool hvd_driver_connected(const struct hvd_driver *driver);
  * needs the host, and nothing has happened. */
 bool hvd_driver_leave_out(struct hvd_driver *driver, uint32_t host, const struct hvd_err *why);
 
+/* Before the plan: "no registration from …", the hosts that have not registered; NULL if all have. The caller frees
+ * it. */
+char *hvd_driver_unregistered(const struct hvd_driver *driver);
+
 /* Has an agent sent "output-lost"? */
 bool hvd_driver_output_lost(const struct hvd_driver *driver);
 

@@ -20,6 +20,7 @@
 struct hvd_driver_opts {
 	const struct hvd_launch_spec *spec; /* not owned */
 	enum hvd_start_mode mode;
+	bool by_plugin; /* srun's plugin gets the tasks their plans; a node without it runs them as they are */
 	bool loopback;  /* all ranks are on this machine: listen on 127.0.0.1 only */
 	bool hosts_own; /* the job has exclusive nodes: Slurm says so, … */
 	/* … or says so when this function asks, for seconds at most, of the job that the hosts are in. NULL: it was

@@ -338,7 +338,12 @@ char *hvd_host_table_missing(const struct hvd_host_table *table)
 		enum hvd_stage stage;
 		const char *what;
 	} lacking[] = {{HVD_STAGE_EXPECTED, "no registration from"}, {HVD_STAGE_PROBING, "no probe report from"}};
-	char *text = hvd_xstrdup(table->n ? "" : "no registration from any host"), buf[32];
+	char *text, buf[32];
+
+	/* The first registration tells the names of all. */
+	if (!table->n || (table->in_stage[HVD_STAGE_EXPECTED] == table->n && !table->hosts[0].name))
+		return hvd_xstrdup("no registration from any host");
+	text = hvd_xstrdup("");
 
 	for (size_t i = 0; i < sizeof(lacking) / sizeof(lacking[0]); i++) {
 		struct hvd_strv hosts = {0};

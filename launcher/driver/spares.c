@@ -58,7 +58,9 @@ bool hvd_spares_leave_out(struct hvd_agent_registry *agents, uint32_t host, cons
 		return false;
 	agents->spares.used++;
 	hvd_warn(agents->log, "%s left out: %s", hvd_host_table_name(&agents->table, host, buf), why->msg);
-	if (why->hint[0])
+	if (why->hint[0] && agents->opts->by_plugin)
+		hvd_info(agents->log, "%s", why->hint);
+	else if (why->hint[0])
 		hvd_verbose(agents->log, "%s", why->hint);
 	remove_host(agents, host);
 	return true;
@@ -82,8 +84,7 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 	hvd_err_set(&why, HVD_E_TIMEOUT, "%s",
 		    gathering ? "its node agent did not register in time"
 			      : "its node agent did not report in time which hosts it reaches");
-	hvd_err_hint(&why, "is the host up, does a firewall block port %u of %s?", hvd_clients_port(agents->clients),
-		     agents->self.host);
+	hvd_agent_deadlines_hint(agents, &why);
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (agents->table.hosts[h].stage == awaited)
 			hvd_spares_leave_out(agents, h, &why);

@@ -3,6 +3,7 @@
 #include "step_run.h"
 
 #include "job_fate.h"
+#include "launcher/driver/driver.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/process/spawn.h"
@@ -45,7 +46,9 @@ struct step {
 	int srun_signal;     /* the last one that srun was sent; 0 = none */
 	char lost_host[256]; /* because of which the step is ended; "" = none */
 	bool srun_gone;
-	bool srun_left; /* srun has not ended, and the job is to be requeued */
+	bool unranked;   /* srun ends with status 0, but its tasks were no ranks of this launch */
+	int srun_status; /* with which srun ends; -1: it has not said */
+	bool srun_left;  /* srun has not ended, and the job is to be requeued */
 };
 
 static struct step *step_of(struct hvd_starter *starter)
@@ -144,10 +147,12 @@ static void do_host_lost(struct hvd_starter *starter, const char *host)
 static void on_srun(evutil_socket_t fd, short what, void *arg)
 {
 	struct step *step = arg;
-	char byte;
+	unsigned char byte;
 	ssize_t n = read(fd, &byte, 1);
 
 	(void)what;
+	if (n > 0)
+		step->srun_status = byte;
 	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
 		return;
 	event_del(step->srun);
@@ -209,13 +214,39 @@ static void log_report(const struct step *step)
 	}
 }
 
+/* srun has ended, and hosts never registered. A task with the plugin ends with status 0 only after its host has
+ * registered, so with that status the tasks there have run without it. */
+static void log_unregistered(struct step *step)
+{
+	hvd_cleanup_free char *missing = hvd_driver_unregistered(hvd_static_job_driver(step->starter.job));
+	struct hvd_err why = {0};
+
+	if (!missing || step->srun_status < 0 || hvd_static_job_ending(step->starter.job))
+		return;
+	if (step->srun_status == 0) {
+		hvd_err_set(&why, HVD_E_FAILED,
+			    "%s, but its tasks have run: each by itself, without its rank and its rendezvous", missing);
+		step->unranked = true;
+	} else {
+		hvd_err_set(&why, HVD_E_FAILED, "srun has ended before the start was complete: %s", missing);
+	}
+	hvd_err_hint(&why,
+		     "%srun's plugin is not loaded there: plugstack.conf of each node must list hvd.so, as here (%s); "
+		     "compare by srun -N%u grep -rs hvd.so /etc/slurm",
+		     step->srun_status == 0 ? "s" : "if tasks did run, s", "man spank-hvd",
+		     (unsigned)step->opts->driver->hosts);
+	hvd_log_err(step->log, &why);
+}
+
 /* Where the launch could not go on, which was logged, it is not awaited how the ranks end that were ended then. */
-static void log_end(const struct step *step)
+static void log_end(struct step *step)
 {
 	bool failed = hvd_static_job_failed(step->starter.job);
 
 	if (!failed && hvd_failure_report_any(hvd_static_job_failures(step->starter.job)))
 		log_report(step);
+	else if (!failed && !step->result.started)
+		log_unregistered(step);
 	else if (failed && step->result.started && !*step->lost_host)
 		hvd_info(step->log,
 			 "the status of the launch is %d; srun's own is the highest of the ranks', which were ended",
@@ -234,6 +265,7 @@ static void begin(struct step *step)
 					     .failed_seconds = END_STEP_SECONDS,
 					     .last_ms = LAST_MS,
 					     .ask_slurm = true};
+	step->srun_status = -1;
 	step->result = (struct hvd_result){.began = hvd_now(), .requeue = {.job = step->opts->job}};
 	hvd_requeue_begin(step->opts->driver->spec, step->opts->job, step->log);
 	step->end_step = evtimer_new(step->base, on_end_step, step);
@@ -282,7 +314,7 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 	}
 	end(&step);
 	if (rc == 0)
-		rc = hvd_requeue_at_end(opts->driver->spec, &step.result.requeue, 0, opts->log);
+		rc = hvd_requeue_at_end(opts->driver->spec, &step.result.requeue, step.unranked ? 1 : 0, opts->log);
 	hvd_requeue_clear(&step.result.requeue);
 	if (step.srun_left && rc != HVD_REQUEUE_STATUS && getppid() == step.srun_pid)
 		kill(step.srun_pid, SIGKILL);

@@ -99,7 +99,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
         fault node-thaw hvdn2
         ended 20
         if [[ $with == hvdrun ]]; then exits 1; else exits_one_of 1 143; fi
-        has "are these hosts up" "start-timeout allows more time"
+        has "is the host up" "start-timeout allows more time"
         assert_no_leftovers 15
     done
 }

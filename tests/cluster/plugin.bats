@@ -11,12 +11,26 @@ setup_file() {
 }
 teardown() {
     cat "$BATS_FILE_TMPDIR/plugstack.conf" >"$(cluster path)/etc/slurm/plugstack.conf"
+    # shellcheck disable=SC2086
+    with_plugin ${PLAIN-}
     cluster_mend
 }
 
 # plugstack ARG…: writes these arguments into the plugin's line.
 plugstack() {
     echo "required $B/lib/hvd.so libexecdir=$B/libexec/hvd $*" >"$(cluster path)/etc/slurm/plugstack.conf"
+}
+
+# without_plugin HOST…: plugstack.conf is empty there; with_plugin HOST…: no longer.
+without_plugin() {
+    local host
+    PLAIN=$*
+    for host in "$@"; do as_root "$host" mount --bind /dev/null /etc/slurm/plugstack.conf; done
+}
+with_plugin() {
+    local host
+    PLAIN=
+    for host in "$@"; do as_root "$host" umount /etc/slurm/plugstack.conf; done
 }
 
 refused() {
@@ -354,5 +368,31 @@ EOF
     wait_for 10 said "this host's first task ended before it had the launch plan"
     ended 40
     has_not started
+    assert_no_leftovers
+}
+
+@test "nodes without the plugin: an error names them and plugstack.conf" {
+    # shellcheck disable=SC2016
+    local say='echo "rank ${RANK-none}"'
+    without_plugin hvdn1 hvdn2
+    gives 1 on_login srun --hvd -N2 -n2 sh -c "$say"
+    has "rank none" "no registration from any host, but its tasks have run: each by itself" "plugstack.conf of each node must list hvd.so"
+    gives 1 on_login srun --hvd --hvd-spares=1 -N2 -n1 sh -c "$say"
+    has "its tasks have run"
+    run on_login srun --hvd -N2 -n2 sh -c 'exit 3'
+    exits_one_of 3 143
+    has "srun has ended before the start was complete: no registration from any host" "if tasks did run, srun's plugin is not loaded there"
+    gives 0 on_login hvdrun -N2 -n2 true # which needs no plugin
+    with_plugin hvdn1
+    PLAIN=hvdn2
+    run on_login srun --hvd --hvd-start-timeout=2 -N2 -n2 sh -c "$say"
+    exits_one_of 1 143
+    has "the start took longer than 2 seconds: no registration from hvdn2" "does plugstack.conf there list hvd.so?"
+    gives 0 on_login srun --hvd --hvd-spares=1 --hvd-start-timeout=3 -N2 sh -c "$say"
+    has "rank none" "rank 0" "hvdn2 left out: its node agent did not register in time" "does plugstack.conf there list hvd.so?"
+    with_plugin hvdn2
+    gives 0 on_login srun --hvd -N2 -n2 sh -c "$say"
+    has "rank 0" "rank 1"
+    has_not "plugstack.conf"
     assert_no_leftovers
 }
