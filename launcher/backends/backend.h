@@ -168,9 +168,6 @@ int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *
 int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err);
 /* The hosts of the LSF job or else the listed hosts, cut to the number of ranks. HVD_E_NOENT when there are neither. */
 int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err);
-/* The requested number of ranks, 0 = as many as there are slots. In a job with spare hosts only the user's number
- * counts, because a scheduler includes the spare hosts' slots. */
-int hvd_launch_ranks(const struct hvd_launch_spec *spec);
 /* Cut launch->alloc to `np` ranks, unless that is 0. With --spares keep so many more hosts than these need, each with
  * all of its slots. */
 int hvd_launch_take(struct hvd_launch *launch, int np, struct hvd_err *err);

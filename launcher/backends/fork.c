@@ -43,7 +43,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	int rc = launch->spec->hosts.listed ? listed_hosts(launch, err) : hvd_launch_local_alloc(launch, err);
 
-	if (rc != 0 || hvd_launch_take(launch, hvd_launch_ranks(launch->spec), err) != 0 ||
+	if (rc != 0 || hvd_launch_take(launch, launch->spec->ranks.n, err) != 0 ||
 	    hvd_limits_ranks("", launch->alloc.slots, err) != 0)
 		return -1;
 	hvd_launch_add_hosts(launch, NULL);

@@ -190,11 +190,6 @@ int hvd_launch_take(struct hvd_launch *launch, int np, struct hvd_err *err)
 	return 0;
 }
 
-int hvd_launch_ranks(const struct hvd_launch_spec *spec)
-{
-	return spec->spares > 0 ? spec->ranks.requested : spec->ranks.n;
-}
-
 int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
 	int rc;
@@ -205,7 +200,7 @@ int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
 		rc = hvd_launch_listed(launch, err);
 	else
 		rc = hvd_err_set(err, HVD_E_NOENT, "no hosts are listed, and there is no LSF job");
-	return rc == 0 ? hvd_launch_take(launch, hvd_launch_ranks(launch->spec), err) : -1;
+	return rc == 0 ? hvd_launch_take(launch, launch->spec->ranks.n, err) : -1;
 }
 
 bool hvd_launch_is_local(const struct hvd_launch *launch, const char *host)

@@ -73,7 +73,7 @@ static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	} else {
 		launch->alloc = granted;
 	}
-	return rc != 0 ? -1 : hvd_launch_take(launch, spec->ranks.requested, err);
+	return rc != 0 ? -1 : hvd_launch_take(launch, spec->ranks.n, err);
 }
 
 /* An MPI numbers the ranks of localhost and 127.0.0.1 as those of one host, so they are made one host here. */

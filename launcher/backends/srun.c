@@ -193,7 +193,7 @@ static bool uniform(const struct hvd_alloc *a)
 static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	int np = spec->ranks.requested, rc = 0;
+	int np = spec->ranks.n, rc = 0;
 	bool listed = spec->hosts.listed;
 	struct hvd_alloc granted = {0};
 

@@ -20,7 +20,7 @@ struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *s
 {
 	const double silent = spec->elastic.silent, timeout = spec->elastic.timeout;
 	/* How many ranks there are without the spare hosts is known when the hosts are. */
-	const int first = spec->spares > 0 && !spec->ranks.requested ? 0 : spec->elastic.first_np;
+	const int first = spec->spares > 0 && !spec->ranks.n ? 0 : spec->elastic.first_np;
 
 	return (struct hvd_machine_opts){
 		.np = first,

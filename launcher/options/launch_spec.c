@@ -85,8 +85,8 @@ static void set_discovery(struct hvd_launch_spec *spec, const struct hvd_options
 
 static void set_hosts(struct hvd_launch_spec *spec, const struct hvd_options *o)
 {
-	spec->ranks.n = positive(hvd_options_np(o));
-	spec->ranks.requested = o->num_proc > 0 || hvd_options_source(o, "ntasks") > HVD_FROM_ENV ? spec->ranks.n : 0;
+	spec->ranks.n = o->num_proc > 0 || hvd_options_source(o, "ntasks") > HVD_FROM_ENV ? positive(hvd_options_np(o))
+											  : 0;
 	spec->hosts.list = o->hosts;
 	spec->hosts.file = o->hostfile;
 	spec->hosts.listed = o->hosts || o->hostfile;
@@ -96,19 +96,28 @@ static void set_hosts(struct hvd_launch_spec *spec, const struct hvd_options *o)
 			   spec->discovery.from != HVD_DISCOVER_AUTO;
 }
 
+/* The ranks of an elastic job, if the user does not say: the tasks of the Slurm job whose hosts it uses. A scheduler
+ * counts the slots of spare hosts as well. */
+static int elastic_ranks(const struct hvd_launch_spec *spec, const struct hvd_options *o)
+{
+	bool of_job = (o->launcher == HVD_LAUNCHER_AUTO || o->launcher == HVD_LAUNCHER_SRUN) && !spec->hosts.listed &&
+		      spec->discovery.from != HVD_DISCOVER_SCRIPT && spec->discovery.from != HVD_DISCOVER_HOSTS;
+
+	return spec->ranks.n || spec->spares > 0 || !of_job ? spec->ranks.n : positive(hvd_options_np(o));
+}
+
 static void set_elastic(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp)
 {
 	const char *silent = hvd_envp_get(envp, "HVD_SILENT_SECONDS");
 	bool fixed = o->max_restarts >= 0 && o->min_np <= 0 && o->max_np <= 0;
-	/* A scheduler counts the slots of spare hosts as well. */
-	int n = spec->spares > 0 ? spec->ranks.requested : spec->ranks.n;
+	int n = elastic_ranks(spec, o);
 	int min = fixed ? n : positive(o->min_np), max = fixed ? n : positive(o->max_np);
 	int np = n > min ? n : min;
 
 	spec->elastic.on = hvd_options_elastic(o);
 	spec->elastic.min_np = min;
 	spec->elastic.max_np = max;
-	/* In a batch job ranks.n may be the job's number of tasks, so the user's bounds take precedence. */
+	/* In a batch job `n` may be the job's number of tasks, so the user's bounds take precedence. */
 	spec->elastic.first_np = max && np > max ? max : np > 1 ? np : 1;
 	spec->elastic.reset_limit = o->reset_limit;
 	spec->elastic.max_restarts = o->max_restarts;

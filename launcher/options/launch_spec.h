@@ -97,8 +97,7 @@ struct hvd_launch_spec {
 
 	/* How many ranks, on which hosts. */
 	struct {
-		int n; /* from any source; in a batch job without a number of the user: the job's number of tasks */
-		int requested; /* from the command line or a configuration file only */
+		int n; /* that the user wants; 0: all slots. The tasks of a batch job are srun's business */
 	} ranks;
 	struct {
 		const char *list, *file; /* --hosts, --hostfile: at most one is set */

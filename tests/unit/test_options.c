@@ -187,6 +187,38 @@ TEST(test_np_of_the_batch_job)
 	hvd_options_free(&o);
 }
 
+/* srun reads the job's number of tasks itself. An elastic job has as many ranks only on the job's own hosts. */
+TEST(test_tasks_of_the_batch_job)
+{
+	static const struct {
+		const char *line;
+		int n, first_np;
+	} lines[] = {
+		{"hvdrun a", 0, 0},
+		{"hvdrun --launcher=fork a", 0, 0},
+		{"hvdrun --launcher=ssh --hosts n1:1,n2:1 a", 0, 0},
+		{"hvdrun --launcher=ssh --hosts n1:1,n2:1 -np 2 a", 2, 0},
+		{"hvdrun -n 3 a", 3, 0},
+		{"hvdrun --max-restarts 1 a", 0, 4},
+		{"hvdrun --max-restarts 1 --launcher=fork a", 0, 1},
+		{"hvdrun --max-restarts 1 --hosts n1:2 a", 0, 1},
+		{"hvdrun --max-restarts 1 --host-discovery-script ./d a", 0, 1},
+	};
+	char tasks[] = "SLURM_NTASKS=4", *envp[] = {tasks, NULL};
+	struct hvd_launch_spec spec;
+	struct hvd_options o;
+	struct hvd_err err;
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		assert_int_equal(load_env(&o, lines[i].line, envp, &err), 0);
+		hvd_launch_spec_make(&spec, &o, envp);
+		if (spec.ranks.n != lines[i].n || (lines[i].first_np && spec.elastic.first_np != lines[i].first_np))
+			fail_msg("%s: %d, %d", lines[i].line, spec.ranks.n, spec.elastic.first_np);
+		hvd_launch_spec_clear(&spec);
+		hvd_options_free(&o);
+	}
+}
+
 /* Letters and names that srun and horovodrun have both. */
 TEST(test_both_meanings)
 {
