@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_socket.h"
 
+#include "lib/base/hex.h"
+#include "lib/protocol/auth.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 /* Names that are tried. */
@@ -24,13 +26,19 @@ bool hvd_agent_socket_own(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == geteuid();
 }
 
-static socklen_t make_name(const char *session, uint32_t node, int attempt, struct sockaddr_un *name)
+socklen_t hvd_agent_socket_name(const char *session, uint32_t node, int attempt, struct sockaddr_un *name)
 {
+	uint32_t which[] = {node, (uint32_t)attempt};
+	struct hvd_piece pieces[] = {
+		{"hvd-agent-socket-1", 18}, {session, strlen(session)}, {which, sizeof(which)}};
+	unsigned char digest[HVD_MAC_LEN];
+	char hex[2 * HVD_MAC_LEN + 1];
 	int n;
 
+	hvd_digest(pieces, 3, digest);
+	hvd_hex(digest, sizeof(digest), hex);
 	*name = (struct sockaddr_un){.sun_family = AF_UNIX};
-	n = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "hvd-agent.%s.%u.%d", session, (unsigned)node,
-		     attempt);
+	n = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "hvd-agent.%s", hex);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -91,7 +99,7 @@ int hvd_agent_socket_connect(const char *session, uint32_t node, hvd_time deadli
 	int fd;
 
 	for (int attempt = 0; attempt < NAMES && hvd_left(deadline) > 0; attempt += strange) {
-		socklen_t len = make_name(session, node, attempt, &name);
+		socklen_t len = hvd_agent_socket_name(session, node, attempt, &name);
 
 		*listening = try_listen(&name, len, err);
 		if (*listening < 0 && err->code)
@@ -106,8 +114,6 @@ int hvd_agent_socket_connect(const char *session, uint32_t node, hvd_time deadli
 	}
 	*listening = -1;
 	hvd_err_set(err, HVD_E_TIMEOUT, "this host's node agent cannot be reached: its socket belongs to another user");
-	return hvd_err_hint(err,
-			    "a process of another user on this host has taken the abstract sockets @hvd-agent.%s…; ss "
-			    "-xlp shows which",
-			    session);
+	return hvd_err_hint(err, "a process of another user on this host has taken abstract sockets @hvd-agent.…; ss -xlp "
+				 "shows which");
 }

@@ -48,11 +48,16 @@ int hvd_mac_equal(const unsigned char a[HVD_MAC_LEN], const unsigned char b[HVD_
 	return memeql_sec(a, b, HVD_MAC_LEN);
 }
 
+void hvd_digest(const struct hvd_piece *pieces, size_t n_pieces, unsigned char digest[HVD_MAC_LEN])
+{
+	static const struct hvd_key none;
+
+	hvd_hmac(&none, pieces, n_pieces, digest);
+}
+
 struct hvd_context hvd_context_of(const char *session, const unsigned char server_nonce[HVD_NONCE_LEN],
 				  const unsigned char client_nonce[HVD_NONCE_LEN])
 {
-	/* The context is a digest and no secret, so a key of zeros will do. */
-	static const struct hvd_key none;
 	struct hvd_piece pieces[] = {
 		{"hvd-context-1", 13},
 		{session, strlen(session)},
@@ -61,7 +66,7 @@ struct hvd_context hvd_context_of(const char *session, const unsigned char serve
 	};
 	struct hvd_context to;
 
-	hvd_hmac(&none, pieces, 4, to.b);
+	hvd_digest(pieces, 4, to.b);
 	return to;
 }
 

