@@ -5,6 +5,7 @@
 #include "subcommand_host.h"
 
 #include "bootstrap.h"
+#include "lib/process/srun_env.h"
 #include "rank_args.h"
 #include "session_wrapper.h"
 #include "spawning_agent.h"
@@ -110,6 +111,7 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = supervise};
 	int status = hvd_subcommand_parse(&hvd_subcommand_host, argc, argv, &args, &args.command, log);
 
+	hvd_srun_env_restore();
 	if (status >= 0)
 		return status;
 	if (!args.host || !args.ranks)

@@ -8,28 +8,7 @@
  * the job's cgroups and accounting. The node agent binds ranks to cores.
  */
 #include "backend.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-/* The job's environment describes the tasks of the whole job; srun would read it, and this step has one task. */
-static void forget_tasks(struct hvd_strv *env)
-{
-	static const char *const names[] = {
-		"SLURM_NTASKS",          "SLURM_NPROCS",          "SLURM_NTASKS_PER_NODE",
-		"SLURM_NTASKS_PER_GPU",  "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_SOCKET",
-		"SLURM_NTASKS_PER_TRES", "SLURM_CPUS_PER_TASK",   "SLURM_GPUS_PER_TASK",
-		"SLURM_TRES_PER_TASK",   "SLURM_CPUS_PER_GPU",    "SLURM_DISTRIBUTION",
-		"SLURM_HOSTFILE",        "SLURM_NNODES",          "SLURM_JOB_NUM_NODES",
-		"SLURM_KILL_BAD_EXIT",   "SLURM_EXACT",           "SLURM_EXCLUSIVE",
-		"SLURM_CPU_BIND",        "SLURM_LABELIO",         "SLURM_GPU_BIND",
-		"SLURM_HVD_STEP",        "SLURM_OVERCOMMIT",      "SLURM_WAIT",
-		"SLURM_STEP_ID",
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		hvd_env_unset(env, names[i]);
-}
+#include "lib/process/srun_env.h"
 
 static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 {
@@ -37,7 +16,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
 
 	(void)err;
-	forget_tasks(&proc->env);
+	hvd_srun_env_set_aside(&proc->env);
 	hvd_strv_add(&proc->argv, "srun");
 	hvd_strv_add_all(&proc->argv, launch->spec->srun.args_but_label.v); /* the node agent labels its ranks' lines */
 	if (host->slurm_job)

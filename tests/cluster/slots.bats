@@ -105,3 +105,18 @@ exec hvdrun bash -c '$WHERE'"
     [[ $(grep -c / <<<"$output") -eq 5 ]]
     has 0/5 4/5
 }
+
+# Each of these would give the agent's step one task's share, end it early, or keep it from starting.
+@test "what users export for srun's tasks does not change the steps of an elastic job, and its ranks see it" {
+    script step.sh <<'END'
+#!/bin/bash
+echo "$SLURMD_NODENAME" $(scontrol -o show step "$SLURM_JOB_ID.$SLURM_STEP_ID" | grep -oE "CPUs=[0-9]+|TimeLimit=[^ ]*") \
+    "$CUDA_VISIBLE_DEVICES $SRUN_CPUS_PER_TASK $SLURM_CONSTRAINT $SLURM_MEM_PER_CPU"
+END
+    in_job 'export SRUN_CPUS_PER_TASK=1 SLURM_GPUS_PER_TASK=1 SLURM_DEBUG=1 SLURM_CONSTRAINT=none SLURM_RESV_PORTS=1
+        export SLURM_TIMELIMIT=1 SLURM_MEM_PER_CPU=10
+        hvdrun -np 8 --max-restarts=1 ./step.sh'
+    exits 0
+    for n in 1 2 3 4; do has "hvdn$n TimeLimit=UNLIMITED CPUs=2 0,1 1 none 10"; done
+    has_not "srun: error"
+}
