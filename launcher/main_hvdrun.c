@@ -405,7 +405,7 @@ int main(int argc, char **argv)
 	int status;
 
 	signal(SIGPIPE, SIG_IGN);
-	hvd_slurm_forget_other_binding(getpid(), "/proc");
+	hvd_slurm_forget_other_step(getpid(), "/proc");
 	hvd_options_init(&options);
 	if (hvd_options_parse(&options, argc, argv, &err) != 0 || hvd_options_env(&options, environ, &err) != 0 ||
 	    (options.action == HVD_RUN && hvd_config_load(&options, &err) != 0) ||

@@ -2,8 +2,13 @@
 #include "slurm_step.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/digits.h"
+#include "lib/base/hostlist.h"
 #include "lib/base/readfile.h"
+#include "lib/base/size.h"
+#include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "lib/job/layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,26 +49,93 @@ static bool numbered(const char *title, char *step, size_t len)
 	return true;
 }
 
-bool hvd_slurm_step_of(pid_t pid, const char *proc, char *step, size_t len)
+enum place {
+	NOT_SEEN,
+	NO_STEP,
+	STEP
+};
+
+/* Where a process was started, by the step daemon among its ancestors. */
+static enum place place_of(pid_t pid, const char *proc, char *step, size_t len)
 {
 	for (int i = 0; i < ANCESTORS_MOST && (pid = parent_of(proc, pid)) > 0; i++) {
 		hvd_cleanup_free char *title = read_of(proc, pid, "cmdline", CMDLINE_MAX);
 
 		if (title && strncmp(title, "slurmstepd:", 11) == 0)
-			return numbered(title, step, len);
+			return numbered(title, step, len) ? STEP : NO_STEP;
 	}
-	return false;
+	return NOT_SEEN;
 }
 
-void hvd_slurm_forget_other_binding(pid_t pid, const char *proc)
+bool hvd_slurm_step_of(pid_t pid, const char *proc, char *step, size_t len)
 {
-	static const char *const names[] = {"SLURM_CPU_BIND", "SLURM_CPU_BIND_LIST", "SLURM_CPU_BIND_TYPE",
-					    "SLURM_CPU_BIND_VERBOSE"};
-	char step[64];
+	return place_of(pid, proc, step, len) == STEP;
+}
+
+static void forget(const char *const *names)
+{
+	for (; *names; names++)
+		unsetenv(*names);
+}
+
+/* Is each node of the environment's step a node of its job? */
+static bool step_within_job(void)
+{
+	const char *nodes = getenv("SLURM_JOB_NODELIST"), *some = getenv("SLURM_STEP_NODELIST");
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv all = {0}, own = {0};
+	bool within;
+
+	within = nodes && some && hvd_hostlist_expand(nodes, HVD_MAX_HOSTS, &all, NULL) == 0 &&
+		 hvd_hostlist_expand(some, HVD_MAX_HOSTS, &own, NULL) == 0;
+	for (size_t i = 0; within && i < own.n; i++)
+		within = hvd_strv_has(&all, own.v[i]);
+	return within;
+}
+
+/* Is the number of tasks that of another job's step? Slurm always sets the tasks of each node for a job, and the number
+ * of all only if the user has asked for it. */
+static bool other_tasks(void)
+{
+	const char *nodes = getenv("SLURM_JOB_NUM_NODES"), *each = getenv("SLURM_TASKS_PER_NODE");
+	const char *all = getenv("SLURM_NTASKS"), *step = getenv("SLURM_STEP_NUM_TASKS");
+	const int n = nodes ? (int)hvd_digits(nodes, strlen(nodes), HVD_MAX_HOSTS) : -1;
+	hvd_cleanup_free int *tasks = NULL;
+	long sum = 0;
+
+	if (n < 1 || !each || !all || !step || strcmp(all, step) != 0 ||
+	    hvd_tasks_per_node_parse(each, n, &tasks, NULL) != n)
+		return false;
+	for (int i = 0; i < n; i++)
+		sum += tasks[i];
+	return sum != strtol(all, NULL, 10);
+}
+
+void hvd_slurm_forget_other_step(pid_t pid, const char *proc)
+{
+	static const char *const of_step[] = {"SLURM_STEP_ID",
+					      "SLURM_STEPID",
+					      "SLURM_STEP_NODELIST",
+					      "SLURM_STEP_NUM_NODES",
+					      "SLURM_STEP_NUM_TASKS",
+					      "SLURM_STEP_TASKS_PER_NODE",
+					      "SLURM_STEP_GPUS",
+					      "SLURM_STEP_RESV_PORTS",
+					      "SLURM_STEP_LAUNCHER_PORT",
+					      NULL};
+	static const char *const tasks[] = {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", NULL};
+	static const char *const binding[] = {"SLURM_CPU_BIND", "SLURM_CPU_BIND_LIST", "SLURM_CPU_BIND_TYPE",
+					      "SLURM_CPU_BIND_VERBOSE", NULL};
+	const char *job = getenv("SLURM_JOB_ID");
+	char step[64] = "";
+	const enum place place = place_of(pid, proc, step, sizeof(step));
+	const bool ours = place == STEP && job && strtoul(step, NULL, 10) == strtoul(job, NULL, 10);
 
 	/* A user who sets a binding sets only the first variable. */
-	if (!getenv("SLURM_CPU_BIND_LIST") || hvd_slurm_step_of(pid, proc, step, sizeof(step)))
+	if (!ours && getenv("SLURM_CPU_BIND_LIST"))
+		forget(binding);
+	if (ours || !getenv("SLURM_STEP_ID") || (place == NOT_SEEN && step_within_job()))
 		return;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		unsetenv(names[i]);
+	if (other_tasks())
+		forget(tasks);
+	forget(of_step);
 }

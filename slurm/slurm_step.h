@@ -15,10 +15,11 @@
  * if the ancestors cannot be seen: /proc hides other users' processes, or the process is in a PID namespace. */
 bool hvd_slurm_step_of(pid_t pid, const char *proc, char *step, size_t len);
 
-/* Slurm puts the CPU binding of a step's tasks into their environment (SLURM_CPU_BIND and others). sbatch passes it on
- * to a job that is submitted from within a step. There srun takes it for a user's setting, and refuses the CPUs that
- * the job has. If the process `pid`, by `proc` as above, is in no step, remove the binding from this process's
- * environment. A user's own setting stays. Call this before there are threads. */
-void hvd_slurm_forget_other_binding(pid_t pid, const char *proc);
+/* sbatch and salloc pass the variables of the step in which they run on to the job that they make. There these name
+ * hosts that the job may not have, a number of tasks, and a CPU binding of which srun takes all as the user's wishes. If
+ * the process `pid`, by `proc` as above, is in no step of the job of SLURM_JOB_ID, remove them from this process's
+ * environment. If that cannot be seen, the step counts if the job has its nodes. A user's own settings stay. Call this
+ * before there are threads. */
+void hvd_slurm_forget_other_step(pid_t pid, const char *proc);
 
 #endif

@@ -225,3 +225,25 @@ END
     counts 3 "status 2"
     has_not started
 }
+
+# Their environment has the variables of that step: its host, which the job does not have, and its number of tasks.
+@test "jobs that are submitted from within another job's step have their own hosts and ranks" {
+    script mine.sh <<'END'
+#!/bin/bash
+for more in "" --max-restarts=1; do hvdrun $more bash -c 'echo "$SLURMD_NODENAME: rank $RANK of $WORLD_SIZE"'; done
+END
+    script outer.sh <<'END'
+#!/bin/bash
+((SLURM_PROCID == 0)) || exit 0
+sbatch --wait --output=none.out -N2 -w hvdn[2-3] mine.sh
+sbatch --wait --output=tasks.out -N2 -n4 --ntasks-per-node=2 -w hvdn[1-2] mine.sh
+salloc --quiet -N1 -n3 -w hvdn1 ./mine.sh >salloc.out
+END
+    gives 0 on_login srun -N1 -n5 -w hvdn1 ./outer.sh
+    output=$(cat "$(home)"/none.out)
+    for host in 2 3; do counts 2 "hvdn$host: rank $((host - 2)) of 2"; done
+    output=$(cat "$(home)"/tasks.out)
+    for host in 1 2; do for rank in 2 1; do counts 2 "hvdn$host: rank $((2 * host - rank)) of 4"; done; done
+    output=$(cat "$(home)"/salloc.out)
+    for rank in 0 1 2; do counts 2 "hvdn1: rank $rank of 3"; done
+}

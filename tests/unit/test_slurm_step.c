@@ -108,19 +108,64 @@ TEST(test_the_binding_of_another_step)
 	add("hvdrun", "hvdrun");
 	setenv("SLURM_CPU_BIND", "cores", 1); /* as a user does */
 	unsetenv("SLURM_CPU_BIND_LIST");
-	hvd_slurm_forget_other_binding(4, root);
+	hvd_slurm_forget_other_step(4, root);
 	assert_string_equal(getenv("SLURM_CPU_BIND"), "cores");
 	setenv("SLURM_CPU_BIND", "quiet,mask_cpu:0x1", 1); /* as Slurm does */
 	setenv("SLURM_CPU_BIND_LIST", "0x1", 1);
 	setenv("SLURM_CPU_BIND_TYPE", "mask_cpu:", 1);
 	setenv("SLURM_CPU_BIND_VERBOSE", "quiet", 1);
-	hvd_slurm_forget_other_binding(2, root);
+	setenv("SLURM_JOB_ID", "17", 1);
+	hvd_slurm_forget_other_step(2, root);
 	assert_string_equal(getenv("SLURM_CPU_BIND"), "quiet,mask_cpu:0x1");
-	hvd_slurm_forget_other_binding(4, root);
+	setenv("SLURM_JOB_ID", "18", 1);
+	hvd_slurm_forget_other_step(4, root);
 	assert_null(getenv("SLURM_CPU_BIND"));
 	assert_null(getenv("SLURM_CPU_BIND_LIST"));
 	assert_null(getenv("SLURM_CPU_BIND_TYPE"));
 	assert_null(getenv("SLURM_CPU_BIND_VERBOSE"));
+}
+
+static void set_step(const char *job, const char *tasks_per_node, const char *tasks)
+{
+	setenv("SLURM_JOB_ID", job, 1);
+	setenv("SLURM_JOB_NODELIST", "n[2-3]", 1);
+	setenv("SLURM_JOB_NUM_NODES", "2", 1);
+	setenv("SLURM_TASKS_PER_NODE", tasks_per_node, 1);
+	setenv("SLURM_NTASKS", tasks, 1);
+	setenv("SLURM_STEP_ID", "3", 1);
+	setenv("SLURM_STEP_NODELIST", "n3", 1);
+	setenv("SLURM_STEP_NUM_TASKS", "8", 1);
+}
+
+TEST(test_a_step_of_another_job)
+{
+	add("slurmstepd", "slurmstepd: [17.3]");
+	add("hvdrun", "hvdrun"); /* also what salloc has started there */
+	add("slurmstepd", "slurmstepd: [18.batch]");
+	add("hvdrun", "hvdrun");
+	set_step("17", "4(x2)", "8");
+	hvd_slurm_forget_other_step(2, root);
+	assert_string_equal(getenv("SLURM_STEP_NODELIST"), "n3");
+	for (int pid = 2; pid <= 4; pid += 2) {
+		set_step("18", "4(x2)", "8"); /* sbatch -n8 */
+		hvd_slurm_forget_other_step(pid, root);
+		assert_null(getenv("SLURM_STEP_ID"));
+		assert_null(getenv("SLURM_STEP_NODELIST"));
+		assert_string_equal(getenv("SLURM_NTASKS"), "8");
+		set_step("18", "1(x2)", "8"); /* sbatch without -n */
+		hvd_slurm_forget_other_step(pid, root);
+		assert_null(getenv("SLURM_NTASKS"));
+		set_step("18", "1(x2)", "2"); /* sbatch -n2 */
+		hvd_slurm_forget_other_step(pid, root);
+		assert_string_equal(getenv("SLURM_NTASKS"), "2");
+	}
+	/* Where no step daemon is seen, hosts of other jobs show it. */
+	set_step("18", "4(x2)", "8");
+	hvd_slurm_forget_other_step(1, root);
+	assert_string_equal(getenv("SLURM_STEP_NODELIST"), "n3");
+	setenv("SLURM_STEP_NODELIST", "n[3-4]", 1);
+	hvd_slurm_forget_other_step(1, root);
+	assert_null(getenv("SLURM_STEP_ID"));
 }
 
 RUN_TESTS(.setup = set_up, .teardown = tear_down)
