@@ -9,6 +9,7 @@
 #include "crash_info.h"
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/program.h"
 #include "stderr_tee.h"
 
 #include <errno.h>
@@ -22,6 +23,8 @@
 #define TURN_BYTES (1024 * 1024)
 /* Bytes of the reason why a rank was not started. */
 #define REASON_MAX 1024
+
+extern char **environ;
 
 /* How long a rank may take to end after the signal to end: Slurm's KillWait, and some more. */
 #define SIGNAL_NS 120000000000LL
@@ -150,6 +153,21 @@ static bool ended_with_all(const struct rank *r)
 	return r->owner->signalled && hvd_now() - r->owner->signalled < SIGNAL_NS;
 }
 
+/* Could slurmstepd not run the program? It says so on the rank's standard error, and ends with the errno. */
+static void look_for_refusal(struct hvd_rank_end *end)
+{
+	int code = WIFEXITED(end->status) ? WEXITSTATUS(end->status) : 0;
+	struct hvd_err err = {0};
+
+	if (end->error || !hvd_program_refused(end->tail, code, environ, &err))
+		return;
+	hvd_err_join(&err);
+	end->cause = HVD_END_NOT_STARTED;
+	end->error = hvd_xstrdup(err.msg);
+	free(end->tail);
+	end->tail = NULL;
+}
+
 /* `why`: it was not started, for this reason; else NULL. */
 static void tell(struct rank *r, char *why)
 {
@@ -167,6 +185,8 @@ static void tell(struct rank *r, char *why)
 	if (why) {
 		free(end.error);
 		end.error = hvd_xstrdup(why);
+	} else if (end.cause == HVD_END_NONE) {
+		look_for_refusal(&end);
 	}
 	if (r->owner->opts.ended(&end, r->owner->opts.arg))
 		acknowledge(r);

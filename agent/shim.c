@@ -336,11 +336,14 @@ static void tell_not_started(struct shim *shim, struct hvd_err *err)
 {
 	int fd = memfd_create("why", MFD_CLOEXEC), fds[2] = {fd, fd};
 
-	fail(shim, err);
+	hvd_err_join(err);
 	shim->seen = false;
 	if (fd >= 0 && write(fd, err->msg, strlen(err->msg)) >= 0 &&
 	    send_event(shim, &(struct hvd_step_event){.kind = HVD_STEP_NOT_STARTED, .status = NOT_STARTED}, fds) == 0)
 		await_seen(shim);
+	/* The report of the launch has it, too: one line for each host is enough. */
+	if (!shim->seen || shim->info->local_rank == 0)
+		fail(shim, err);
 	if (fd >= 0)
 		close(fd);
 }

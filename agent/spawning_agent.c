@@ -99,6 +99,7 @@ static void not_started(struct spawning_agent *sup, int id, struct hvd_err *why)
 {
 	struct hvd_rank_end end = {.status = NOT_STARTED, .cause = HVD_END_NOT_STARTED, .error = why->msg};
 
+	hvd_err_join(why);
 	hvd_err_host(why, sup->info->name);
 	hvd_log_err(sup->log, why);
 	on_exited(id, &end, sup);

@@ -21,6 +21,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/program.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/munge.h"
@@ -42,6 +43,8 @@
 #define SHARED_SECONDS 30.0
 /* The same for a job whose tasks have just started. */
 #define SOON_SECONDS 3.0
+/* The exit status if the program cannot be run, as a shell has it. */
+#define NOT_RUNNABLE 127
 
 extern char **environ;
 
@@ -252,6 +255,22 @@ static int check_size(const struct hvd_launch *launch, const struct hvd_backend 
 	return 0;
 }
 
+/* Is this the host that runs the program, and can it do so? That is said before anything is started. */
+static bool can_run(const struct hvd_launch *launch, const struct hvd_backend *backend)
+{
+	const struct hvd_launch_spec *spec = launch->spec;
+	struct hvd_err why = {0};
+	int error = backend->loopback && !spec->selftest && !spec->dry_run
+			    ? hvd_program_look(spec->command[0], launch->envp)
+			    : 0;
+
+	if (!error)
+		return true;
+	hvd_program_error(spec->command[0], launch->envp, error, &why);
+	hvd_log_err(launch->log, &why);
+	return false;
+}
+
 static int open_joining(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
@@ -285,6 +304,8 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 		rc = hvd_backend_prepare(backend, launch, err);
 	if (rc != 0 || check_size(launch, backend, err) != 0)
 		return -1;
+	if (!can_run(launch, backend))
+		return result->status = NOT_RUNNABLE;
 	say_where(launch, backend);
 	hvd_horovod_build_check(launch);
 	driver_opts(launch, backend, opts);

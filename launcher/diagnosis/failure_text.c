@@ -204,10 +204,13 @@ static const char *advice_on_start(const struct hvd_rank_end *end)
 {
 	int status = hvd_status_exit(end->status);
 
-	/* If an existing program could not be started, the error already says why. */
-	if (status == 127 && (!end->error || strstr(end->error, "No such file")))
-		return "does the program exist under the same path on every host? (hvdrun --hosts ... ls -l, srun ls "
-		       "-l)";
+	if (end->cause == HVD_END_NOT_STARTED) /* the error may say what to write, too */
+		return end->error && strstr(end->error, "; ")
+			       ? NULL
+			       : "is the path right, and is the program there on that host?";
+	if (status == 127 && !end->error)
+		return "127 is a shell's status for a command that it has not found: is it in PATH on that host? "
+		       "(module load, or the environment's activate)";
 	if (status == 126 && !end->error)
 		return "is the program executable on that host? (file system mounted noexec, permissions, another CPU)";
 	if (begins(end->error, "ModuleNotFoundError") || begins(end->error, "ImportError"))

@@ -266,6 +266,12 @@ static int check_command(struct hvd_options *o, struct hvd_err *err)
 			    o->command.v[0]);
 		return hvd_err_hint(err, "write --hosts %.200s", o->command.v[0]);
 	}
+	if (o->command.n && !*o->command.v[0]) {
+		hvd_err_set(err, HVD_E_USAGE, "the command is an empty word");
+		return hvd_err_hint(err,
+				    "is a variable in its place empty? Write the program after the options: python "
+				    "train.py");
+	}
 	if (o->command.n || o->selftest)
 		return 0;
 	if (o->stacks) {

@@ -95,6 +95,20 @@ int hvd_err_prefix(struct hvd_err *err, const char *fmt, ...)
 	return append(err, old);
 }
 
+int hvd_err_join(struct hvd_err *err)
+{
+	char hint[sizeof(err->hint)];
+	size_t n;
+
+	if (!err || !err->hint[0])
+		return -1;
+	memcpy(hint, err->hint, sizeof(hint));
+	err->hint[0] = '\0';
+	n = strlen(err->msg);
+	snprintf(err->msg + n, sizeof(err->msg) - n, "; %s", hint);
+	return -1;
+}
+
 int hvd_err_status(const struct hvd_err *err)
 {
 	return err && err->code == HVD_E_USAGE ? 2 : 1;

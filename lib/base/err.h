@@ -45,6 +45,9 @@ int hvd_err_host(struct hvd_err *err, const char *host);
 /* Say what the user can do about an error that is set already. Always returns -1. */
 int hvd_err_hint(struct hvd_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Make the hint the end of the message, for those who get only that. Always returns -1. */
+int hvd_err_join(struct hvd_err *err);
+
 /* Put the text and ": " in front of the message; code, host and hint stay. Always returns -1. */
 int hvd_err_prefix(struct hvd_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

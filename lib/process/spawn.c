@@ -3,6 +3,7 @@
 
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "program.h"
 #include "rlimits.h"
 
 #include <assert.h>
@@ -41,27 +42,6 @@ void hvd_spawn_fd(struct hvd_spawn *sp, int parent_fd, int child_fd)
 	assert(sp->n_fds < HVD_SPAWN_MAX_FDS);
 	sp->parent_fd[sp->n_fds] = parent_fd;
 	sp->child_fd[sp->n_fds++] = child_fd;
-}
-
-static void candidates(struct hvd_strv *paths, const char *path, char *const *envp)
-{
-	const char *search = "/usr/local/bin:/usr/bin:/bin";
-
-	if (strchr(path, '/')) {
-		hvd_strv_add(paths, path);
-		return;
-	}
-	for (; envp && *envp; envp++)
-		if (strncmp(*envp, "PATH=", 5) == 0)
-			search = *envp + 5;
-	for (;;) {
-		size_t len = strcspn(search, ":");
-
-		hvd_strv_addf(paths, "%.*s%s%s", (int)len, search, len ? "/" : "", path);
-		if (!search[len])
-			return;
-		search += len + 1;
-	}
 }
 
 void hvd_default_signals(void)
@@ -187,13 +167,17 @@ static int become(struct prepared *pr)
 	return best;
 }
 
-static int cannot_run(const struct hvd_spawn *sp, int error, struct hvd_err *err)
+/* A path is not looked at if the child's directory or root is not this process's. */
+static int cannot_run(const struct prepared *pr, int error, struct hvd_err *err)
 {
+	const struct hvd_spawn *sp = pr->sp;
+
 	errno = error;
 	hvd_err_sys(err, "cannot run %s", sp->path);
 	hvd_limits_explain(error, err);
-	if (error == ENOENT && !strchr(sp->path, '/'))
-		hvd_err_hint(err, "%s was not found in PATH; give its full path or load its module", sp->path);
+	if (!strchr(sp->path, '/') || (sp->root_fd <= 0 && !sp->cwd))
+		hvd_program_explain(sp->path, pr->envp, error, err);
+	errno = error;
 	return -1;
 }
 
@@ -266,7 +250,7 @@ pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err)
 		hvd_limits_explain(error, err);
 		return -1;
 	}
-	candidates(&paths, sp->path, pr.envp);
+	hvd_program_paths(&paths, sp->path, pr.envp);
 	pr.paths = paths.v;
 	pr.report_fd = report[1];
 
@@ -283,7 +267,7 @@ pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err)
 	free(pr.stack);
 	if (pid < 0) {
 		close(report[0]);
-		return cannot_run(sp, error, err);
+		return cannot_run(&pr, error, err);
 	}
 	if (sp->group) {
 		*sp->group = pid;
@@ -297,7 +281,7 @@ pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err)
 	if (n == sizeof(error)) {
 		if (pid > 0)
 			reap(pid);
-		return cannot_run(sp, error, err);
+		return cannot_run(&pr, error, err);
 	}
 	return pid;
 }
@@ -308,12 +292,12 @@ int hvd_exec(const struct hvd_spawn *sp, struct hvd_err *err)
 	struct hvd_strv paths = {0};
 	int error;
 
-	candidates(&paths, sp->path, pr.envp);
+	hvd_program_paths(&paths, sp->path, pr.envp);
 	pr.paths = paths.v;
 	hvd_default_signals();
 	error = become(&pr);
 	hvd_strv_free(&paths);
-	return cannot_run(sp, error, err);
+	return cannot_run(&pr, error, err);
 }
 
 int hvd_wait(pid_t pid, hvd_time deadline, int *status, struct hvd_err *err)

@@ -70,7 +70,38 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     done
     begin launch hvdrun "${FOUR[@]}" /etc/passwd
     ended 10 127
-    has "cannot run /etc/passwd: Permission denied"
+    has "cannot run /etc/passwd: Permission denied" "/etc/passwd is not executable"
+    # One line for each host, whatever its number of ranks.
+    begin launch hvdrun -N2 --ntasks-per-node=4 nosuchcommand
+    ended 10 127
+    [ "$(grep -c "hvd-agent: error: hvdn[12]: cannot run" <<<"$output")" -le 2 ]
+    has "nosuchcommand was not found in PATH" "7 in the same way"
+    assert_no_leftovers
+}
+
+@test "a script in the place of a program: what is wrong with the file, and what to write" {
+    script job.py <<<'print(1)'
+    chmod 644 "$(home)/job.py"
+    printf '#!/no/such/python\n' | script dead
+    gives 127 on_login hvdrun --launcher=fork -np 2 job.py
+    [ "${lines[0]}" = "hvdrun: error: cannot run job.py: No such file or directory" ]
+    [[ ${lines[1]} == "hvdrun: job.py is a file in this folder, not a program in PATH: write python"*" job.py" ]]
+    [ "${#lines[@]}" -eq 2 ]
+    gives 127 on_login hvdrun --launcher=fork -np 2 --max-restarts 1 ./dead
+    has "(#!) names /no/such/python, which does not exist here"
+    gives 2 on_login hvdrun -N2 ""
+    has "the command is an empty word"
+    begin launch hvdrun "${FOUR[@]}" job.py
+    ended 10 127
+    has "job.py is a file in this folder" "failed first: exit code 127: the program could not be started"
+    has_not "on every host"
+    # slurmstepd runs it.
+    begin launch srun "${FOUR[@]}" ./job.py
+    ended 10 13
+    has "failed first: exit code 13: the program could not be started" "job.py is not executable: write python"
+    begin launch srun "${FOUR[@]}" nosuchcommand
+    ended 10 2
+    has "failed first: exit code 2: the program could not be started" "cannot run nosuchcommand: No such file or directory; "
     assert_no_leftovers
 }
 

@@ -317,8 +317,9 @@ TEST(causes_and_advice)
 	} cases[] = {
 		{SIGKILL, HVD_END_OOM, NULL, "killed by signal 9 (SIGKILL): out of memory\n", "ask for more", NULL},
 		{SIGKILL, HVD_END_HOST_OOM, NULL, ": the host ran out of memory\n", "run fewer ranks", NULL},
-		{EXIT(127), HVD_END_NOT_STARTED, NULL, ": the program could not be started\n", "does the program exist",
-		 NULL},
+		{EXIT(127), HVD_END_NOT_STARTED, "cannot run ./x: No such file or directory",
+		 ": the program could not be started\n", "is the program there on that host?", NULL},
+		{EXIT(127), 0, NULL, "exit code 127\n", "a shell's status for a command", NULL},
 		{EXIT(1), 0, "ModuleNotFoundError: No module named 'x'", "exit code 1\n", "is the module installed",
 		 NULL},
 		{SIGBUS, 0, NULL, "killed by signal 7 (SIGBUS)\n", "/dev/shm", NULL},
