@@ -51,7 +51,7 @@ launcher_src   := $(sort $(wildcard launcher/*/*.c))
 agent_src      := $(sort $(filter-out agent/main_%,$(wildcard agent/*.c)))
 spank_src      := $(sort $(wildcard spank/*.c))
 rendezvous_src := $(sort $(wildcard rendezvous/*.c))
-unit_src       := $(sort $(wildcard tests/unit/test_*.c))
+unit_src       := $(sort $(filter-out $(if $(filter yes,$(SLURM)),,%/test_host_slurm.c),$(wildcard tests/unit/test_*.c)))
 fuzz_src       := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 bench_src      := $(sort $(wildcard tests/bench/*.c))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -136,11 +136,15 @@ plugin_lib := $(call obj,$(addprefix lib/,base/deadline.c base/err.c base/hex.c 
 	process/apptainer.c process/capture.c process/program.c process/rlimits.c process/spawn.c net/addr.c net/nicspec.c protocol/boot.c protocol/step_event.c frameworks/emitted.c frameworks/frameworks.c))
 $(B)/lib/hvd.so: $(call obj,$(spank_src)) $(plugin_lib) spank/exports.map $(B)/sources
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -shared -Wl,-Bsymbolic -Wl,--version-script=spank/exports.map -o $@ $(filter %.o,$^)
+	$(CC) $(LDFLAGS_ALL) -shared -Wl,-Bsymbolic -Wl,--version-script=spank/exports.map -o $@ $(filter %.o,$^) -ldl
 
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/libagent.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS) -lcmocka
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $(filter %.o,$^) $(filter %.a,$^) $(DEP_LIBS) $(SLURM_LIBS) -lcmocka
+
+# It takes the place of the Slurm that loads the plugin.
+$(B)/tests/unit/test_host_slurm: LDFLAGS_ALL += -rdynamic
+$(B)/tests/unit/test_host_slurm: $(B)/obj/spank/host_slurm.o $(B)/lib/hvd.so
 
 $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/libagent.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
@@ -229,7 +233,7 @@ check-all: all $(unit_bin) $(test_tools)  ## run every test; installs Horovod an
 ROOTS  ?= trixie sid
 MATRIX ?= all
 .PHONY: matrix matrix-roots compatibility
-matrix:  ## clone, build and test in each of ROOTS ("trixie sid"), as root; MATRIX=ci, or names of cluster tests, selects
+matrix: $(B)/lib/hvd.so  ## clone, build and test in each of ROOTS ("trixie sid"), as root; MATRIX=ci, or names of cluster tests, selects
 	@B='$(B)' tests/matrix/run --only '$(filter-out all,$(MATRIX))' $(ROOTS)
 matrix-roots:  ## only make those roots, and install in them what the tests need
 	@B='$(B)' tests/matrix/run --prepare $(ROOTS)

@@ -6,6 +6,8 @@
  */
 #include "plugin.h"
 
+#include "host_slurm.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +16,23 @@
 
 EXPORT extern const char plugin_name[];
 EXPORT extern const char plugin_type[];
-EXPORT extern const unsigned int plugin_version;
+EXPORT extern unsigned int plugin_version;
 EXPORT extern const unsigned int spank_plugin_version;
 
 const char plugin_name[] = "hvd";
 const char plugin_type[] = "spank";
-const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+unsigned int plugin_version = SLURM_VERSION_NUMBER;
 const unsigned int spank_plugin_version = 1;
+
+/* Slurm refuses a plugin that was built for another release. It looks for plugin_version after it has loaded the
+ * plugin, and so after this function. */
+__attribute__((constructor)) static void claim_release(void)
+{
+	uint32_t release = hvd_host_slurm_release();
+
+	if (release)
+		plugin_version = release;
+}
 
 static int fail(const struct hvd_err *err)
 {
@@ -29,6 +41,21 @@ static int fail(const struct hvd_err *err)
 	if (err->hint[0])
 		slurm_error("hvd: %s", err->hint);
 	return -1;
+}
+
+/* Symbols and values of a Slurm that nobody has seen may differ from those of its predecessors. So a site can refuse
+ * it. */
+static int refuse_newer(struct hvd_plugin *pl, struct hvd_err *err)
+{
+	uint32_t release = hvd_host_slurm_release();
+
+	if (pl->site.newer_slurm || hvd_host_slurm_is_known(release))
+		return 0;
+	pl->site.defaults.enabled = 0; /* Slurm calls the other hooks all the same where the line says "optional" */
+	hvd_err_set(err, HVD_E_FAILED, "Slurm %u.%02u is newer than the releases that this hvd was tried with",
+		    SLURM_VERSION_MAJOR(release), SLURM_VERSION_MINOR(release));
+	return hvd_err_hint(err, "install a newer hvd, or remove newer_slurm=0 from the line of hvd.so in "
+				 "plugstack.conf");
 }
 
 /* End srun, as srun does itself after an invalid option. A failing hook is not enough: Slurm heeds it only if the line
@@ -63,7 +90,7 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
 	}
 	if (hvd_container_late_args(ac, av))
 		return 0;
-	if (hvd_plugin_site_args(&hvd_plugin, ac, av, &err) != 0)
+	if (hvd_plugin_site_args(&hvd_plugin, ac, av, &err) != 0 || refuse_newer(&hvd_plugin, &err) != 0)
 		return fail(&err);
 	if (hvd_plugin_options(sp) != 0)
 		return -1;

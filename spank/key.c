@@ -13,6 +13,8 @@
  */
 #include "plugin.h"
 
+#include "host_slurm.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/hex.h"
 #include "lib/base/key.h"
 #include "lib/base/random.h"
@@ -38,7 +40,9 @@ static struct spank_option option = {(char *)OPTION, (char *)"KEY", (char *)"", 
 
 bool hvd_launch_key_wanted(void)
 {
-	return slurm_conf.authtype && strcmp(slurm_conf.authtype, "auth/munge") != 0;
+	hvd_cleanup_free char *type = hvd_host_slurm_value("AuthType");
+
+	return type && strcmp(type, "auth/munge") != 0;
 }
 
 int hvd_launch_key_expect(spank_t sp)
@@ -75,9 +79,7 @@ int hvd_launch_key_send(spank_t sp, struct hvd_err *err)
 
 	if (!value) {
 		hvd_err_set(err, HVD_E_SYS,
-			    "there is no munge here (AuthType=%s), and this Slurm's launch message takes "
-			    "no key",
-			    slurm_conf.authtype);
+			    "AuthType is not auth/munge here, and this Slurm's launch message takes no key");
 		return hvd_err_hint(err, "name a key file of mode 0600 that all hosts can read: --hvd-key-file=FILE");
 	}
 	if (hvd_random(key.b, sizeof(key.b), err) < 0)

@@ -59,6 +59,7 @@ struct hvd_plugin hvd_plugin = {
 			.defaults = {.enabled = HVD_OPT_UNSET, .verbose = HVD_OPT_UNSET},
 			.libexecdir = HVD_LIBEXECDIR,
 			.kill_on_bad_exit = 1,
+			.newer_slurm = 1,
 		},
 	.driver_fd = -1,
 };
@@ -225,6 +226,8 @@ static int set_site(struct hvd_plugin *pl, const char *key, const char *from, co
 	}
 	if (strcmp(key, "kill_on_bad_exit") == 0)
 		return set_flag(&pl->site.kill_on_bad_exit, from, value, err);
+	if (strcmp(key, "newer_slurm") == 0)
+		return set_flag(&pl->site.newer_slurm, from, value, err);
 	if (strcmp(key, "enabled") == 0)
 		return set_flag(&pl->site.defaults.enabled, from, value, err);
 	for (int i = HVD_OPT_VERBOSE; i < HVD_N_OPTIONS; i++) {
@@ -237,8 +240,8 @@ static int set_site(struct hvd_plugin *pl, const char *key, const char *from, co
 		if (!rows[i].ignored)
 			hvd_xappendf(&known, "%s ", name);
 	}
-	return hvd_err_set(err, HVD_E_USAGE, "%s: no such key (known: %slibexecdir kill_on_bad_exit enabled)", from,
-			   known);
+	return hvd_err_set(err, HVD_E_USAGE,
+			   "%s: no such key (known: %slibexecdir kill_on_bad_exit newer_slurm enabled)", from, known);
 }
 
 static int site_arg(struct hvd_plugin *pl, const char *arg, struct hvd_err *err)

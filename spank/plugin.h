@@ -14,6 +14,7 @@
  *   container.c    tasks that another plugin puts into a container      slurmstepd, tasks
  *   task.c         gets the plan and sets it in the environment         tasks
  *   prolog.c       has the plan win over the site's TaskProlog          tasks
+ *   host_slurm.c   what the Slurm that has loaded the plugin offers     everywhere
  */
 #ifndef HVD_PLUGIN_H
 #define HVD_PLUGIN_H
@@ -75,6 +76,7 @@ struct hvd_plugin {
 		struct hvd_plugin_opt defaults;
 		char libexecdir[PATH_MAX];
 		int kill_on_bad_exit;            /* end the step when a rank fails */
+		int newer_slurm;                 /* load into a Slurm that is newer than all that are known */
 	} site;                                  /* of the site: from plugstack.conf */
 	char launch_key[HVD_LAUNCH_KEY_HEX + 1]; /* slurmstepd only; "" = the launch message has none (key.c) */
 	pid_t driver;                            /* srun only; 0 = none runs */
@@ -210,16 +212,5 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp);
 void hvd_prolog_wrap(const struct hvd_plugin *pl, spank_t sp);
 
 extern struct hvd_plugin hvd_plugin;
-
-/* srun's configuration. srun and libslurm export it, but slurm.h does not declare it. Its type changes with each
- * release; Slurm refuses a plugin that was built for another release. */
-extern slurm_conf_t slurm_conf __attribute__((weak));
-
-/* srun's options, whose type is not needed here, and the function by which Slurm's cli_filter plugins ask whether one
- * of them was given. It returns false for a name that this release does not know. */
-extern char hvd_srun_opt __asm__("opt") __attribute__((weak));
-extern bool slurm_option_isset(void *opt, const char *name) __attribute__((weak));
-/* Whether an option, by its letter, was given on the command line. */
-extern bool slurm_option_set_by_cli(void *opt, int letter) __attribute__((weak));
 
 #endif

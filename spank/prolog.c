@@ -9,6 +9,7 @@
  */
 #include "plugin.h"
 
+#include "host_slurm.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/task_prolog.h"
@@ -31,9 +32,10 @@ static bool pyxis_loaded(void)
 void hvd_prolog_wrap(const struct hvd_plugin *pl, spank_t sp)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
-	hvd_cleanup_free char *text = NULL;
+	hvd_cleanup_free char *text = NULL, *own = NULL;
+	const char *site;
 
-	if (!&slurm_conf || !slurm_conf.task_prolog || hvd_container_host_root(pl) || pyxis_loaded())
+	if (hvd_container_host_root(pl) || pyxis_loaded())
 		return;
 	for (size_t i = 0; i < pl->task.plan.n; i++) {
 		const char *entry = pl->task.plan.v[i];
@@ -41,8 +43,13 @@ void hvd_prolog_wrap(const struct hvd_plugin *pl, spank_t sp)
 		hvd_strv_addf(&names, "%.*s", (int)strcspn(entry, "="), entry);
 	}
 	text = hvd_strv_join(&names, " ");
-	/* The string is never freed: this process soon becomes the user's command. */
-	if (spank_setenv(sp, HVD_PROLOG_ENV, slurm_conf.task_prolog, 1) == ESPANK_SUCCESS &&
-	    spank_setenv(sp, HVD_PROLOG_NAMES_ENV, text, 1) == ESPANK_SUCCESS)
-		slurm_conf.task_prolog = hvd_xasprintf("%s/hvd-agent", pl->site.libexecdir);
+	own = hvd_xasprintf("%s/hvd-agent", pl->site.libexecdir);
+	if (spank_setenv(sp, HVD_PROLOG_NAMES_ENV, text, 1) != ESPANK_SUCCESS ||
+	    !hvd_host_slurm_replace_prolog(own, &site)) {
+		spank_unsetenv(sp, HVD_PROLOG_NAMES_ENV);
+		return;
+	}
+	spank_setenv(sp, HVD_PROLOG_ENV, site, 1);
+	/* It is never freed: this process soon becomes the user's command. */
+	hvd_take_ptr(&own);
 }

@@ -8,6 +8,7 @@
  */
 #include "plugin.h"
 
+#include "host_slurm.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
 #include "lib/process/spawn.h"
@@ -32,12 +33,14 @@
 /* The driver's descriptors: its end of the socket pair, and the launch's key. */
 #define DRIVER_PIPE_FD 3
 #define DRIVER_KEY_FD  4
+/* srun's -K: end the step when a task fails. */
+#define KILL_OPTION "kill-on-bad-exit"
 
 /* srun --async ends when the step is queued, and does not call local_user_init. The tasks would run without a driver,
  * each as if it were alone. */
 static int refuse_async(struct hvd_err *err)
 {
-	if (!&hvd_srun_opt || !slurm_option_isset || !slurm_option_isset(&hvd_srun_opt, "async"))
+	if (!hvd_host_slurm_option("async"))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "srun --async does not wait for the step, but the driver of a --hvd step must");
 	return hvd_err_hint(err, "leave --async out and let the shell put srun in the background (&), or add --no-hvd");
@@ -67,14 +70,32 @@ int hvd_srun_check(struct hvd_err *err)
 	return !within_hvdrun() && (refuse_async(err) != 0 || refuse_het(err) != 0) ? -1 : 0;
 }
 
+static int verbosity(const struct hvd_plugin *pl)
+{
+	return pl->opt.verbose != HVD_OPT_UNSET ? pl->opt.verbose : pl->site.defaults.verbose;
+}
+
 int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err)
 {
 	if (hvd_srun_check(err) != 0)
 		return -1;
-	/* srun reads it when a task has failed and neither -K nor SLURM_KILL_BAD_EXIT was given. */
-	if (pl->site.kill_on_bad_exit)
-		slurm_conf.kill_on_bad_exit = 1;
+	if (verbosity(pl) > 0 && !hvd_host_slurm_is_known(hvd_host_slurm_release()))
+		slurm_info("hvd: this Slurm is newer than the releases that this hvd was tried with");
+	if (pl->site.kill_on_bad_exit && !hvd_host_slurm_option(KILL_OPTION))
+		hvd_host_slurm_set_option(KILL_OPTION, "1");
 	return 0;
+}
+
+/* slurm.conf's SrunPortRange is "60001-63000", or "0-0" if there is none. */
+static void add_port_range(struct hvd_strv *lines)
+{
+	hvd_cleanup_free char *range = hvd_host_slurm_value("SrunPortRange");
+	unsigned low, high;
+
+	if (!range || sscanf(range, "%u-%u", &low, &high) != 2 || low == 0)
+		return;
+	hvd_strv_addf(lines, "port-low=%u", low);
+	hvd_strv_addf(lines, "port-high=%u", high);
 }
 
 /* Send the driver its settings: KEY=VALUE, each with a NUL at its end, and an empty string. hvdrun's option tables
@@ -83,7 +104,7 @@ int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err)
 static int send_settings(const struct hvd_plugin *pl, spank_t sp, int fd, int key_fd, struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv lines = {0};
-	int verbose = pl->opt.verbose != HVD_OPT_UNSET ? pl->opt.verbose : pl->site.defaults.verbose;
+	int verbose = verbosity(pl);
 	uint32_t job = 0, step = 0, nodes = 0, tasks = 0;
 
 	spank_get_item(sp, S_JOB_ID, &job);
@@ -96,16 +117,11 @@ static int send_settings(const struct hvd_plugin *pl, spank_t sp, int fd, int ke
 	hvd_strv_addf(&lines, "tasks=%u", tasks);
 	/* With spare hosts the driver must know whether the user gave the number of tasks: a number from a job's
 	 * environment describes the allocation. */
-	if (hvd_plugin_value(pl, HVD_SET_spares) && &hvd_srun_opt && slurm_option_set_by_cli &&
-	    slurm_option_set_by_cli(&hvd_srun_opt, 'n')) {
+	if (hvd_plugin_value(pl, HVD_SET_spares) && hvd_host_slurm_option_by_cli('n')) {
 		hvd_strv_addf(&lines, "wanted=%u", tasks);
-		hvd_strv_addf(&lines, "per-node=%d",
-			      slurm_option_isset && slurm_option_isset(&hvd_srun_opt, "ntasks-per-node"));
+		hvd_strv_addf(&lines, "per-node=%d", hvd_host_slurm_option("ntasks-per-node"));
 	}
-	if (slurm_conf.srun_port_range) {
-		hvd_strv_addf(&lines, "port-low=%u", slurm_conf.srun_port_range[0]);
-		hvd_strv_addf(&lines, "port-high=%u", slurm_conf.srun_port_range[1]);
-	}
+	add_port_range(&lines);
 	if (key_fd)
 		hvd_strv_addf(&lines, "key-fd=%d", key_fd);
 	if (verbose > 0)
@@ -241,7 +257,8 @@ void hvd_srun_refuse_tasks(spank_t sp, int status)
 	struct hvd_err err = {0};
 
 	snprintf(text, sizeof(text), HVD_REFUSED "%d", status);
-	slurm_conf.kill_on_bad_exit = 0; /* all tasks end by themselves, and a signal would change srun's exit status */
+	/* All tasks end by themselves, and a signal would change srun's exit status. */
+	hvd_host_slurm_set_option(KILL_OPTION, "0");
 	if (export_boot(sp, text, &err) != 0)
 		slurm_error("hvd: %s", err.msg);
 }

@@ -8,6 +8,7 @@
  */
 #include "plugin.h"
 
+#include "host_slurm.h"
 #include "lib/base/strv.h"
 #include "lib/frameworks/emitted.h"
 #include "lib/process/apptainer.h"
@@ -77,7 +78,7 @@ static int check_bundle(spank_t sp, struct hvd_err *err)
 {
 	char **argv = command(sp);
 
-	if (SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0) || !argv || strcmp(argv[0], "/bin/sh") != 0 ||
+	if (hvd_host_slurm_release() >= SLURM_VERSION_NUM(23, 2, 0) || !argv || strcmp(argv[0], "/bin/sh") != 0 ||
 	    !argv[1] || !argv[2] || !strstr(argv[2], "this should never execute with a container"))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE,

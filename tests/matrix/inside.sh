@@ -4,10 +4,10 @@
 #
 #     inside.sh [-j N] [FILE...]
 #
-# Clones /mnt/source, installs what is missing, builds, and runs the unit tests and the FILEs (tests/cluster/...), without
-# a FILE all tests and that of the Debian packages; N of their files side by side. In /mnt/out are afterwards: facts
-# (versions), problems (steps that have failed), a log for each step, and tests, the folder of logs and results of
-# tests/run.
+# Clones /mnt/source, installs what is missing, builds, puts /mnt/out/hvd.so in the place of the plugin that it has built,
+# and runs the unit tests and the FILEs (tests/cluster/...), without a FILE all tests and that of the Debian packages; N of
+# their files side by side. In /mnt/out are afterwards: facts (versions), problems (steps that have failed), a log for each
+# step, and tests, the folder of logs and results of tests/run.
 
 set -uo pipefail
 
@@ -32,6 +32,7 @@ facts() {
 	# shellcheck disable=SC1091
 	echo "os $(. /etc/os-release && echo "$PRETTY_NAME")"
 	echo "arch $(uname -m)"
+	echo "plugin $(sha256sum <"$out/hvd.so" | cut -c 1-12)"
 	echo "slurm $(slurmctld -V | sed 's/^slurm[^ ]* //')"
 	echo "gcc $(gcc -dumpfullversion)"
 	echo "munge $(version libmunge2)"
@@ -61,6 +62,8 @@ logged deps ./scripts/install-deps --test || problem deps "$(told deps)"
 facts >"$out/facts" 2>/dev/null
 
 logged build timeout --kill-after=10 1200 make -j"$(nproc)" all units || problem build "$(told build)"
+# One plugin, built outside, serves the Slurm of all roots.
+cp "$out/hvd.so" build/lib/hvd.so || problem build "there is no plugin to test"
 
 # The logs of tests are outside of this root, whatever becomes of it.
 mkdir -p "$out/tests" build/test-logs

@@ -196,7 +196,7 @@ settings() {
 		n=$((n + 1))
 	done < <(printf '%s\n' hvd no-hvd hvd-verbose && settings | sed 's/^/hvd-/')
 	((n >= 18))
-	for name in $(settings | tr - _) verbose libexecdir kill_on_bad_exit enabled; do
+	for name in $(settings | tr - _) verbose libexecdir kill_on_bad_exit newer_slurm enabled; do
 		grep -q "^\.It Cm .*\b$name\b" <<<"$page" || { echo "not there: $name=" && false; }
 	done
 }
