@@ -161,7 +161,9 @@ static void on_message(json_t *msg, void *arg)
 
 	if (hvd_rank_watch_message(host->watch, msg) || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
-	if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
+	if (strcmp(type, "ping") == 0)
+		hvd_driver_client_send(host->agent, json_pack("{s:s}", "t", "pong"));
+	else if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
 		hvd_shims_tell(host->shims, HVD_STEP_SIGNAL, (int)sig);
 	else if (strcmp(type, "relay") == 0)
 		hvd_relay_again(host->relay);

@@ -47,14 +47,14 @@ struct hvd_output {
 	void *look_arg;
 };
 
-static bool by_line(const struct hvd_output_style *style)
+bool hvd_output_by_line(const struct hvd_output_style *style)
 {
 	return style->label != HVD_LABEL_NONE || style->timestamps || style->dir;
 }
 
 bool hvd_output_wanted(const struct hvd_output_style *style)
 {
-	return by_line(style) || style->sink;
+	return hvd_output_by_line(style) || style->sink;
 }
 
 static void add(struct bytes *b, const char *p, size_t n)
@@ -100,30 +100,36 @@ static int put(struct hvd_output *out, const char *p, size_t n)
 	return 0;
 }
 
-/* Report that output could not be written. `error` is the errno of the write, to the file or to this process's own
- * stream; 0 = it succeeded. */
-static void lose(struct hvd_output *out, bool file, int error)
+static void report_loss(struct hvd_output_losses *losses, bool *told, const char *whose, const char *where, int error)
 {
-	struct hvd_output_losses *losses = out->style->losses;
-	bool *told = file ? &out->told : losses ? &losses->told[out->to_fd == STDERR_FILENO] : NULL;
 	struct hvd_err why = {0};
 
-	if (!error || !losses)
-		return;
 	losses->any = true;
 	if (*told)
 		return;
 	*told = true;
 	errno = error;
-	if (file)
-		hvd_err_sys(&why, "output of a rank is lost: cannot write to %s", out->file);
-	else
-		hvd_err_sys(&why, "output of ranks is lost: cannot write to standard %s",
-			    out->to_fd == STDOUT_FILENO ? "output" : "error");
+	hvd_err_sys(&why, "output of %s is lost: cannot write to %s", whose, where);
 	if (error == ENOSPC || error == EDQUOT)
 		hvd_err_hint(&why, "free some space there (df, quota), or choose another place; the ranks go on");
 	hvd_err_host(&why, losses->host);
 	hvd_log_err(losses->log, &why);
+}
+
+void hvd_output_lose(struct hvd_output_losses *losses, enum hvd_stream stream, int error)
+{
+	if (error && losses)
+		report_loss(losses, &losses->told[stream], "ranks",
+			    stream == HVD_STDOUT ? "standard output" : "standard error", error);
+}
+
+/* The same of its file, or of this process's own stream. */
+static void lose(struct hvd_output *out, bool file, int error)
+{
+	if (!file)
+		hvd_output_lose(out->style->losses, out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, error);
+	else if (error && out->style->losses)
+		report_loss(out->style->losses, &out->told, "a rank", out->file, error);
 }
 
 static void write_framed(struct hvd_output *out)
@@ -266,7 +272,7 @@ static void pass(struct hvd_output *out, const char *p, size_t n)
 {
 	if (out->look)
 		out->look(out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, p, n, out->look_arg);
-	if (by_line(out->style)) {
+	if (hvd_output_by_line(out->style)) {
 		take(out, p, n);
 		return;
 	}
@@ -293,7 +299,7 @@ static void release(struct hvd_output *out)
 		*out->link = out->next;
 	if (out->link && out->next)
 		out->next->link = out->link;
-	if (by_line(out->style))
+	if (hvd_output_by_line(out->style))
 		take_rest(out);
 	if (out->writable) {
 		write_waiting(out);

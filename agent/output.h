@@ -3,8 +3,8 @@
  * output.h - passes the output of a rank on in whole lines, with labels, and writes it into files.
  *
  * Lines of several ranks never mix within a line. A line longer than HVD_FRAME_LINE is passed on in pieces. Of the
- * bytes, only line ends have a meaning. A write blocks while the reader of this process's output is slow, which slows
- * the rank down. Only output that cannot be written is lost; that is reported once for each file or stream.
+ * bytes, only line ends have a meaning. Without a sink a write blocks while the reader of this process's output is slow,
+ * which slows the rank down. Only output that cannot be written is lost; that is reported once for each file or stream.
  *
  * Output without labels and files passes byte by byte. If it cannot be written at once, this process goes on with its
  * other work.
@@ -25,6 +25,11 @@ enum hvd_label {
 	HVD_LABEL_HOROVOD, /* "[3]<stdout>:", as horovodrun */
 };
 
+enum hvd_stream {
+	HVD_STDOUT,
+	HVD_STDERR,
+};
+
 /* Whether any output of this process's ranks could not be written. */
 struct hvd_output_losses {
 	const struct hvd_log *log;
@@ -32,10 +37,9 @@ struct hvd_output_losses {
 	bool any, told[2]; /* told: the user knows of lost output on this process's stdout, stderr */
 };
 
-enum hvd_stream {
-	HVD_STDOUT,
-	HVD_STDERR,
-};
+/* Output of ranks could not be written to this process's own stream, for this errno (0: nothing is lost): note it, and
+ * tell the user once. `losses` may be NULL. */
+void hvd_output_lose(struct hvd_output_losses *losses, enum hvd_stream stream, int error);
 
 struct hvd_output;
 
@@ -63,6 +67,8 @@ struct hvd_output_style {
 
 /* Are there labels, files or a sink, so that both streams must pass through this process? */
 bool hvd_output_wanted(const struct hvd_output_style *style);
+/* … or labels or files? */
+bool hvd_output_by_line(const struct hvd_output_style *style);
 
 /* Read `fd` until its end; then call `ended` once, after the output was freed. Takes ownership of `fd`, also on an
  * error. Makes the rank's directory and file, if the style asks for files; NULL with err set if that fails. */

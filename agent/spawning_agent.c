@@ -12,6 +12,7 @@
 #include "relay.h"
 #include "run_child.h"
 #include "signal_forward.h"
+#include "stdio_sink.h"
 #include "worker_notify.h"
 
 #include <limits.h>
@@ -37,9 +38,10 @@ struct spawning_agent {
 	struct hvd_spawned_ranks_opts opts;
 	const struct hvd_log *log;
 	struct hvd_driver_client *agent;
-	struct hvd_join *join;  /* NULL: it did not come by itself */
-	struct hvd_host_io *io; /* … and its ranks' output goes over its connection */
-	struct event *parent;   /* … and what has started it, if it is to end with that */
+	struct hvd_join *join;        /* NULL: it did not come by itself */
+	struct hvd_host_io *io;       /* … and its ranks' output goes over its connection */
+	struct hvd_stdio_sink *stdio; /* else; NULL where the ranks write to this process's streams themselves */
+	struct event *parent;         /* … and what has started it, if it is to end with that */
 	struct hvd_spawned_ranks *ranks;
 	struct hvd_worker_notify *notify;   /* elastic jobs only */
 	struct hvd_recheck *recheck;        /* … */
@@ -395,6 +397,7 @@ static void close_down(struct spawning_agent *sup)
 	if (sup->orphan)
 		event_free(sup->orphan);
 	hvd_spawned_ranks_destroy(sup->ranks);
+	hvd_stdio_sink_destroy(sup->stdio);
 	hvd_rank_watch_destroy(sup->opts.watch);
 	hvd_relay_destroy(sup->relay);
 	hvd_relay_sockets_close(&sup->sockets);
@@ -462,6 +465,10 @@ static int run(struct spawning_agent *sup, const struct hvd_err *refusal)
 	sup->losses = (struct hvd_output_losses){.log = sup->log, .host = sup->info->name};
 	sup->opts.output.losses = &sup->losses;
 	sup->opts.output.look = sup->boot->stderr_lines > 0;
+	if (!sup->join && hvd_output_by_line(&sup->opts.output)) {
+		sup->stdio = hvd_stdio_sink_create(sup->base, &sup->losses);
+		sup->opts.output.sink = hvd_stdio_sink_of(sup->stdio);
+	}
 	sup->opts.stderr_lines = sup->boot->stderr_lines;
 	sup->opts.kill_wait = sup->boot->kill_wait;
 	sup->opts.watch = hvd_rank_watch_create(sup->base, send_answer, sup, sup->log);

@@ -10,6 +10,7 @@
  * message; else munge or a key file proves who belongs to the launch.
  */
 #include "launcher/options/config.h"
+#include "launcher/run/job_fate.h"
 #include "launcher/run/secret.h"
 #include "launcher/run/step_run.h"
 #include "lib/base/cleanup.h"
@@ -131,6 +132,7 @@ static int read_settings(struct program *prog, struct hvd_err *err)
 			return err->code == HVD_E_NOENT ? other_release(err) : -1;
 	}
 	opts->by_plugin = true;
+	opts->ask_paused = hvd_job_paused;
 	opts->kill_wait = HVD_KILL_WAIT; /* of orphans only: Slurm ends the ranks */
 	opts->ranks_per_host = per_node != 0;
 	opts->port_lo = (in_port_t)port_low;

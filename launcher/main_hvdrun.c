@@ -13,6 +13,7 @@
 #include "launcher/options/config.h"
 #include "launcher/options/options.h"
 #include "launcher/run/horovod_build.h"
+#include "launcher/run/job_fate.h"
 #include "launcher/run/report.h"
 #include "launcher/run/requeue.h"
 #include "launcher/run/requeue_guard.h"
@@ -311,6 +312,7 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 	driver_opts(launch, backend, opts);
 	if (spec->dry_run)
 		return hvd_report_dry_run(launch, backend, json);
+	opts->ask_paused = hvd_job_paused;
 	if (by_slurm && ask_site(launch, backend, opts, err) != 0)
 		return -1;
 	if (!by_slurm)

@@ -214,6 +214,7 @@ static void decide(struct hvd_agent_registry *agents)
 		return;
 	}
 	agents->phase = HVD_AGENTS_OPEN;
+	hvd_agent_deadlines_open(agents);
 	if (!agents->plan.local && !agents->opts->loopback)
 		agents->silence = hvd_silence_watch(agents);
 	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, own_hosts(agents), agents->log);

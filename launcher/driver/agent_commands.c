@@ -65,7 +65,7 @@ static void command(struct hvd_agent_registry *agents, uint32_t host, json_t *ms
 		return;
 	}
 	hvd_conn_send(agents->table.hosts[host].client->conn, msg);
-	hvd_agent_deadlines_ask(agents, host, false);
+	hvd_agent_answers_ask(agents, host, false);
 }
 
 /* From now on all ranks rendezvous through the relay of rank 0's host, and through no other. */
@@ -117,7 +117,7 @@ void hvd_agent_check(struct hvd_agent_registry *agents, uint32_t host)
 void hvd_agent_doubt(struct hvd_agent_registry *agents, uint32_t host)
 {
 	if (is_admitted(agents, host))
-		hvd_agent_deadlines_ask(agents, host, true);
+		hvd_agent_answers_ask(agents, host, true);
 }
 
 void hvd_agent_notify(struct hvd_agent_registry *agents, uint32_t host, uint32_t worker, const char *to, int64_t when)
@@ -252,8 +252,6 @@ void hvd_agent_read(struct hvd_agent_registry *agents, const struct hvd_agent_ev
 		on_unkillable(events, cl->host, msg, arg);
 	else if (strcmp(type, "checked") == 0)
 		on_checked(agents, events, cl->host, msg, arg);
-	else if (strcmp(type, "pong") == 0)
-		hvd_agent_deadlines_answered(agents, cl->host);
 	else if (strcmp(type, "orphan") == 0)
 		on_orphan(agents, cl->host, msg);
 	else if (strcmp(type, "output-lost") == 0)

@@ -152,6 +152,12 @@ static void on_relay(struct hvd_agent_registry *agents, struct hvd_client *cl)
 		hvd_client_relay(cl, agents->service.rv);
 }
 
+static void on_pong(struct hvd_agent_registry *agents, const struct hvd_client *cl)
+{
+	if (cl->role == HVD_ROLE_AGENT && cl->host < agents->table.n)
+		hvd_agent_answers_came(agents, cl->host);
+}
+
 static void on_refused(struct hvd_agent_registry *agents, const struct hvd_client *cl, const json_t *msg)
 {
 	if (agents->init_watch && cl->host < agents->table.n && agents->table.hosts[cl->host].node.name)
@@ -173,6 +179,8 @@ void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg)
 		on_report(agents, cl, msg);
 	else if (strcmp(type, "measured") == 0 && cl->role == HVD_ROLE_AGENT)
 		hvd_measure_message(agents->spares.measure, cl->host, msg);
+	else if (strcmp(type, "pong") == 0)
+		on_pong(agents, cl);
 	else if (strcmp(type, "tried") == 0)
 		hvd_silence_message(agents->silence, cl, msg);
 	else if (strcmp(type, "cannot") == 0)
@@ -196,8 +204,10 @@ void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, v
 
 	hvd_progress_remove(agents->rank_progress, cl);
 	hvd_stacks_gone(agents->stacks, cl);
-	if (cl->host < agents->table.n && agents->table.hosts[cl->host].client == cl)
+	if (cl->host < agents->table.n && agents->table.hosts[cl->host].client == cl) {
 		agents->table.hosts[cl->host].client = NULL;
+		agents->table.hosts[cl->host].answer.by = 0;
+	}
 	if (agents->barrier == HVD_BARRIER_ALL) {
 		agents->ops->disconnected(cl, why, agents->arg);
 	} else if (cl->role == HVD_ROLE_FORMER) {

@@ -183,6 +183,7 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, en
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
 	agents->changed = evtimer_new(base, on_changed, agents);
 	hvd_agent_deadlines_create(agents);
+	hvd_agent_answers_create(agents);
 	agents->stacks = hvd_stacks_create(base, agents);
 	serve_torch(agents);
 	if (opts->spec->hang_timeout > 0 && ops->stalled)

@@ -38,6 +38,7 @@
  *                                                             it must start again
  *   {"t":"failed"} {"t":"misused"}                            the start has failed; misused: by a wrong option
  *   {"t":"try", …}                                            silence.h; the answer is {"t":"tried", …}
+ *   {"t":"ping"}                                              are you there? The answer is {"t":"pong"}
  *   {"t":"end"}                                               end your ranks and yourself; again: at once. An elastic
  *                                                             job tells it twice to a host that it has given up
  *   {"t":"signal", "sig":N}                                   send this signal to your ranks

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * agent_registry_internal.h - what the files of the registry share: agent_registry.c (which hosts are expected),
- * departures.c (which go), admission.c (which are admitted), agent_deadlines.c and agent_messages.c. Their users,
- * driver.c and agent_commands.c, read the table, the plan and the clients here, and change no stage.
+ * departures.c (which go), admission.c (which are admitted), agent_deadlines.c, agent_answers.c and agent_messages.c. Their
+ * users, driver.c and agent_commands.c, read the table, the plan and the clients here, and change no stage.
  */
 #ifndef HVD_AGENT_REGISTRY_INTERNAL_H
 #define HVD_AGENT_REGISTRY_INTERNAL_H
@@ -27,10 +27,11 @@ struct hvd_agent_registry {
 
 	struct hvd_this_host self; /* where this host can be reached */
 	struct hvd_clients *clients;
-	hvd_time deadline; /* ALL: of all hosts; 0: it does not run yet */
-	hvd_time next;     /* AS_THEY_COME: the earliest one of a host; 0: none is awaited */
+	hvd_time deadline; /* ALL: of all hosts until the decision; 0: it does not run yet */
+	hvd_time next;     /* later, or AS_THEY_COME: the earliest one of a host; 0: none is awaited */
 	bool late;         /* the timer came too late, and comes again */
 	struct event *timer, *ask, *progress;
+	unsigned ask_turn;     /* which of the hosts `ask` asks next */
 	struct event *changed; /* active: deadlines and admission are to be looked at */
 	struct hvd_host_table table;
 	struct hvd_rv_service service;
@@ -80,17 +81,31 @@ void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host);
 void hvd_agent_deadlines_create(struct hvd_agent_registry *agents);
 /* ALL: start the time of all hosts, unless it has started before. */
 void hvd_agent_deadlines_begin(struct hvd_agent_registry *agents);
-/* AS_THEY_COME: a host's deadline or stage has changed. */
+/* A host's deadline or stage has changed. */
 void hvd_agent_deadlines_update(struct hvd_agent_registry *agents);
-/* AS_THEY_COME: ask the agent of an admitted host whether it is there, unless an answer is already awaited. `soon`: it
- * has less time, also for that answer. */
-void hvd_agent_deadlines_ask(struct hvd_agent_registry *agents, uint32_t host, bool soon);
-/* … it has answered. */
-void hvd_agent_deadlines_answered(struct hvd_agent_registry *agents, uint32_t host);
+/* The first hosts are admitted: ALL: the start is complete; admitted hosts have to answer from now on. */
+void hvd_agent_deadlines_open(struct hvd_agent_registry *agents);
 /* Nothing is awaited any longer. */
 void hvd_agent_deadlines_stop(struct hvd_agent_registry *agents);
 /* Add to `why` what to look at if a host does not register or report. Returns -1. */
 int hvd_agent_deadlines_hint(const struct hvd_agent_registry *agents, struct hvd_err *why);
+
+/* ---- agent_answers.c ---- */
+
+void hvd_agent_answers_create(struct hvd_agent_registry *agents);
+void hvd_agent_answers_begin(struct hvd_agent_registry *agents);
+void hvd_agent_answers_stop(struct hvd_agent_registry *agents);
+/* Ask the agent of an admitted host whether it is there, unless an answer is already awaited. `soon`: it has less time,
+ * also for that answer. */
+void hvd_agent_answers_ask(struct hvd_agent_registry *agents, uint32_t host, bool soon);
+/* … it has answered. */
+void hvd_agent_answers_came(struct hvd_agent_registry *agents, uint32_t host);
+/* When the host has to be looked at unless it has answered; 0 = no answer is awaited. */
+hvd_time hvd_agent_answers_due(const struct hvd_host_entry *host);
+/* … a time later. */
+void hvd_agent_answers_defer(struct hvd_host_entry *host, hvd_time until);
+/* … that time has come. */
+void hvd_agent_answers_late(struct hvd_agent_registry *agents, uint32_t host);
 
 /* ---- admission.c ---- */
 

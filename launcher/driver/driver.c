@@ -103,7 +103,6 @@ static void on_decided(void *arg)
 	hvd_host_table_forget_edges(&agents->table);
 	hvd_plan_delivery_send_all(dr->opts, &agents->plan, &agents->table, agents->clients, agents->service.rv);
 	hvd_progress_begin(agents->rank_progress, (uint32_t)agents->plan.layout.n_hosts);
-	hvd_agent_deadlines_stop(agents);
 	hvd_spares_stop(agents);
 	write_trace(dr);
 	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", agents->plan.layout.size,
@@ -295,7 +294,11 @@ static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, co
 	const struct hvd_host_entry *host = &dr->agents->table.hosts[cl->host];
 	struct hvd_loss loss = {.of = HVD_LOSS_AGENT, .host = host->node.name, .status = -1, .at = hvd_now()};
 
-	if (!host->done && host->ended < host->node.n_ranks) {
+	if (host->ended >= host->node.n_ranks) {
+		/* Its process may have output to pass on, if the host is there. */
+		if (why->code == HVD_E_TIMEOUT)
+			on_left_out(cl->host, dr);
+	} else if (!host->done) {
 		if (why->code != HVD_E_TIMEOUT && dr->opts->mode != HVD_START_HOSTS && dr->ops->process_lost)
 			dr->ops->process_lost(&loss, dr->arg);
 		tell_gone(dr, cl->host, why);

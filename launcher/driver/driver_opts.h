@@ -26,6 +26,8 @@ struct hvd_driver_opts {
 	/* … or says so when this function asks, for seconds at most, of the job that the hosts are in. NULL: it was
 	 * asked before. */
 	bool (*ask_own)(uint32_t job, const struct hvd_log *log);
+	/* Has the scheduler suspended this job? Asks it, for some seconds at most. NULL: no. */
+	bool (*ask_paused)(uint32_t job, const struct hvd_log *log);
 	uint32_t wanted_ranks;      /* with spares: how many ranks are needed; 0 = all of the hosts that are kept */
 	bool ranks_per_host;        /* the user gave ranks per host: wanted_ranks of all hosts are no more than these */
 	uint32_t hosts, ranks;      /* 0: the first registration decides */

@@ -35,8 +35,13 @@ struct hvd_host_entry {
 	struct hvd_host_info node; /* what the agent has registered */
 	struct hvd_client *client; /* from the registration until the connection is closed or lost; else NULL */
 	hvd_time deadline;         /* to register, or to report */
-	hvd_time asked_at;         /* elastic: it was asked then whether it is there … */
-	hvd_time answer_by;        /* … and has until then; 0 = it was not asked, or has answered */
+	struct {                   /* agent_answers.c */
+		hvd_time asked_at; /* it was asked then whether it is there … */
+		hvd_time by;       /* … and has until then; 0 = no answer is awaited */
+		hvd_time came_at;  /* its last answer; 0 = none */
+		bool doubted;      /* others have answered meanwhile */
+		bool paused;       /* no host has answered: it was given a new time */
+	} answer;
 	hvd_time registered_at, probed_at, reported_at, planned_at; /* for the launch trace; 0 = not yet */
 	hvd_time probe_sent;                                        /* when the last order to probe went */
 	struct hvd_clock clock;                                     /* the host's, by its messages */

@@ -66,12 +66,15 @@ static void on_host_lost(evutil_socket_t fd, short what, void *arg)
 
 void hvd_job_watch_host_gone(struct hvd_job_watch *watch, const char *host, const struct hvd_err *why)
 {
+	/* What the kernel says is one to users. A reason that is not the kernel's has a hint, too. */
+	hvd_cleanup_free char *how = hvd_xasprintf(": %s", why->hint[0] ? why->msg : "the host does not answer");
+
 	if (evtimer_pending(watch->host_lost, NULL))
 		return;
 	snprintf(watch->host, sizeof(watch->host), "%s", host);
 	watch->at = hvd_now();
 	if (why->code == HVD_E_TIMEOUT)
-		lose(watch, ": the host does not answer");
+		lose(watch, how);
 	else
 		evtimer_add(watch->host_lost, &(struct timeval){.tv_sec = LOST_HOST_SECONDS});
 }
@@ -131,7 +134,7 @@ int hvd_job_watch_lost_error(struct hvd_err *err, const char *host, const char *
 
 	hvd_err_set(err, HVD_E_NET, "the connection to its node agent was lost%s; %s", how, then);
 	slurm = slurm || hvd_alloc_in_slurm(environ);
-	hvd_err_hint(err, "did the host fail, or was it taken away? (%s %s)",
+	hvd_err_hint(err, "did the host fail or freeze, or was it taken away? (%s %s)",
 		     lsf     ? "bhosts"
 		     : slurm ? "sinfo -N -n"
 			     : "ping",

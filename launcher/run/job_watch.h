@@ -8,7 +8,7 @@
  * the first to go, so the watch waits for LOST_HOST_SECONDS whether the others follow. A host whose kernel does not
  * answer any longer is lost at once, and so is one that Slurm has given up (node_down.h). A process of the host that
  * reports its agent's death shows that the host is up. An elastic job has rules of its own for this
- * (launcher/driver/agent_deadlines.c).
+ * (launcher/driver/agent_answers.c).
  *
  * Reasons to requeue the batch job (a hang, a lost host) are added to `wish` before the owner hears of them.
  */

@@ -11,6 +11,7 @@
 #include "procs_internal.h"
 
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 /* From one look at whether hvdrun's own output is blocked to the next; and how many looks in a row at which it is not
@@ -82,6 +83,17 @@ void hvd_procs_end(struct hvd_procs *procs, int seconds)
 		if (procs->opts->elastic)
 			p->ranks_left = 0; /* their ends are told to the state machine, and not here */
 		hvd_proc_set_deadline(p, p->in_vain && seconds > VAIN_SECONDS ? VAIN_SECONDS : seconds);
+	}
+}
+
+void hvd_procs_lost(struct hvd_procs *procs, const char *host)
+{
+	for (struct hvd_started_proc *p = procs->first; p; p = p->next) {
+		if (!p->proc->host || strcmp(p->proc->host, host) != 0 || p->over)
+			continue;
+		p->in_vain = true;
+		if (procs->ending)
+			hvd_proc_set_deadline(p, VAIN_SECONDS);
 	}
 }
 

@@ -82,6 +82,9 @@ void hvd_procs_agent_left(struct hvd_procs *procs, uint32_t host);
  * left. */
 bool hvd_procs_in_vain(struct hvd_procs *procs, uint32_t host);
 
+/* The host of this name is lost: when all are to end, its process gets only a moment. */
+void hvd_procs_lost(struct hvd_procs *procs, const char *host);
+
 /* All processes have been told to end: start no more, and kill those that are left after so many seconds. A later call
  * sets the deadline anew. */
 void hvd_procs_end(struct hvd_procs *procs, int seconds);

@@ -74,6 +74,12 @@ static void do_end(struct hvd_starter *starter, const struct hvd_ending *how)
 		hvd_procs_signal(procs, SIGTERM);
 }
 
+/* What is in front of the agents only waits for them. An MPI's or srun's process has other hosts, too. */
+static void do_host_lost(struct hvd_starter *starter, const char *host)
+{
+	hvd_procs_lost(run_of(starter)->job.procs, host);
+}
+
 static void on_overdue(const struct hvd_err *why, bool certain, void *arg)
 {
 	struct run *run = arg;
@@ -246,11 +252,13 @@ static void make_starter(struct run *run, const struct hvd_backend *backend)
 {
 	static const struct hvd_starter_ops by_agents = {.start = do_start,
 							 .end = do_end,
+							 .host_lost = do_host_lost,
 							 .ranks_ended = do_ranks_ended,
 							 .unexplained = unexplained},
 					    by_itself = {.start = do_start,
 							 .signal = do_signal,
 							 .end = do_end,
+							 .host_lost = do_host_lost,
 							 .ranks_ended = do_ranks_ended,
 							 .unexplained = unexplained};
 	bool itself = backend->mode == HVD_START_RANKS;

@@ -110,6 +110,13 @@ do_agent() {
     fi
 }
 runs_as() { as_root "$1" pgrep -u alice -x "$2" >/dev/null; }
+do_stopped() {
+    local victim
+    victim=$(victim_of "$1")
+    wait_for 5 runs_as "$victim" hvd-agent
+    as_root "$victim" pkill -STOP -u alice -x hvd-agent
+}
+do_frozen() { fault node-freeze hvdn2; }
 do_host() { fault node-kill hvdn2; }
 do_link() { fault node-lost hvdn2; }
 # On a terminal Ctrl-C has been typed already. In a job of LSF it is bkill that sends the signal.
@@ -129,6 +136,8 @@ keys_of() {
 ends() {
     local starter=$1 ending=$2 statuses=$3 seconds=$4 before
     shift 4
+    # Who has less time for the start waits no longer for an answer later.
+    if [[ $ending == @(stopped|frozen) ]]; then export HVD_START_TIMEOUT=8; else unset HVD_START_TIMEOUT; fi
     rm -f "$(home)"/{go*,at}
     before=$(ls -A "$(home)")
     KEYS=()
@@ -144,7 +153,9 @@ ends() {
     # host, which hvdrun may hear of first.
     if [[ $ending != @(exit|killed) && $starter-$ending != mpirun-host ]]; then has_not "failed first"; fi
     # The report is of the agent or the host, and not of ranks or the other host.
-    if [[ $ending == @(agent|host|link) ]]; then has_not "were ended by" "hvd: error: hvdn1" "hvdrun: error: hvdn1"; fi
+    if [[ $ending == @(agent|host|link|stopped|frozen) ]]; then has_not "were ended by" "hvd: error: hvdn1" "hvdrun: error: hvdn1"; fi
+    if [[ $ending == stopped ]]; then as_root "$(victim_of "$starter")" pkill -CONT -u alice -x hvd-agent || true; fi
+    if [[ $ending == frozen ]]; then fault node-thaw hvdn2; fi
     if [[ $ending == @(host|link) ]]; then
         wait_for 10 gone hvdn1 .
         daemons_again
@@ -153,7 +164,8 @@ ends() {
     # Nobody is there to remove the file that says where to join.
     if [[ $starter == join && $ending == launcher ]]; then rm "$(home)/at"; fi
     [[ $(ls -A "$(home)") == "$before" ]] || { ls -lA "$(home)" && return 1; }
-    nothing_is_left 10
+    # Slurm tries again for some time to reach a node that was frozen.
+    if [[ $ending == frozen ]]; then nothing_is_left 40; else nothing_is_left 10; fi
 }
 
 # daemons_again: lost hosts are up, with the daemons that others than Slurm need there.

@@ -34,6 +34,7 @@ AGENT="error: hvdn2: the node agent (hvd-agent, pid "
 RANKS="was killed by signal 9 (SIGKILL); ranks 2, 3 on hvdn2 have not called init_process_group and cannot rendezvous any \
 longer; ending the launch"
 LOST="error: hvdn2: the connection to its node agent was lost; ending the "
+MUTE="error: hvdn2: the connection to its node agent was lost: its node agent has not answered for 8 seconds; ending the "
 SILENT="error: hvdn2: the connection to its node agent was lost: the host does not answer; ending the job"
 
 # -- A rank exits with a status. srun's own is the highest of all ranks'; the report has that of the rank.
@@ -93,3 +94,14 @@ SILENT="error: hvdn2: the connection to its node agent was lost: the host does n
 # -- its own behind then. deaths.bats and lifetime.bats have the starts by srun.
 @test "a host's links are cut: hvdrun over ssh" { ends ssh link 1 12 "hvdrun: $SILENT"; }
 @test "a host's links are cut: agents that come by themselves" { ends join link 1 12 "hvdrun: $SILENT"; }
+
+# -- The node agent of some ranks is stopped, or all processes of a host; its kernel goes on. Where others start the
+# -- ranks, a watchdog continues an agent that is stopped alone (deaths.bats).
+@test "a node agent is stopped: hvdrun over ssh" { ends ssh stopped 1 14 "hvdrun: $MUTE"job; }
+@test "a node agent is stopped: hvdrun on one machine" { ends fork stopped 1 14 "hvdrun: ${MUTE/hvdn2/localhost}"job; }
+@test "a node agent is stopped: agents that come by themselves" { ends join stopped 1 14 "hvdrun: $MUTE"job; }
+@test "a host is frozen: srun --hvd" { ends srun frozen bad 24 "hvd: $MUTE"step; }
+@test "a host is frozen: hvdrun by srun" { ends step frozen 1 24 "hvdrun: $MUTE"job; }
+@test "a host is frozen: hvdrun over ssh" { ends ssh frozen 1 14 "hvdrun: $MUTE"job; }
+@test "a host is frozen: mpirun" { ends mpirun frozen 1 24 "hvdrun: $MUTE"job; }
+@test "a host is frozen: agents that come by themselves" { ends join frozen 1 14 "hvdrun: $MUTE"job; }

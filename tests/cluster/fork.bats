@@ -439,3 +439,22 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
     has "3 processes were asked for" "2 slots"
     nobody_left 2
 }
+
+@test "a reader of labelled lines that stops for a while holds up the ranks alone" {
+    local out="$BATS_TEST_TMPDIR/out" err="$BATS_TEST_TMPDIR/err" pid reader reader_pid
+    mkfifo "$BATS_TEST_TMPDIR/fifo"
+    exec {reader}<>"$BATS_TEST_TMPDIR/fifo"
+    on_login hvdrun --launcher=fork -np 2 --label --start-timeout 3 bash -c 'seq -f "%.0f of $RANK" 100000; exit 7' \
+        >"$BATS_TEST_TMPDIR/fifo" 2>"$err" 3>&- {reader}>&- &
+    pid=$!
+    sleep 7 # the agent has time to answer twice
+    running "$pid"
+    timeout 30 cat <&"$reader" >"$out" &
+    reader_pid=$!
+    status=0
+    wait "$pid" || status=$?
+    exec {reader}>&-
+    kill "$reader_pid" || true
+    [[ $status -eq 7 && $(<"$err") != *"has not answered"* ]] || { echo "status $status" && cat "$err" && return 1; }
+    nobody_left 2
+}

@@ -802,6 +802,7 @@ TEST_IN(one_has_answered_what_is_not_read_yet, struct world *w)
 	for (int i = 0; i < 4; i++)
 		say(&w->l->agents[1], json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", 1, "why", text));
 	say(&w->l->agents[1], json_pack("{s:s}", "t", "pong"));
+	w->l->agents[1].deaf = false; /* when it is asked again */
 	free(text);
 	test_clock += 5000000000;
 	event_base_loop(w->l->base, EVLOOP_ONCE);

@@ -531,6 +531,120 @@ TEST_IN(an_agent_that_says_no_goodbye_is_lost_and_its_ranks_have_ended, struct l
 }
 
 /* The ranks go on, and nobody tells how they end. */
+/* ---- hosts that do not answer ---- */
+
+/* Three hosts, of which these are stopped when the ranks run. */
+static void start_and_stop(struct launch *l, bool first, bool second, bool third)
+{
+	const bool stopped[] = {first, second, third};
+
+	l->opts.mode = HVD_START_HOSTS;
+	launch_start(l);
+	for (int h = 0; h < 3; h++)
+		agent_connect(l, registration(h, 3, 1, false));
+	until(l, l->agents[0].plan && l->agents[1].plan && l->agents[2].plan);
+	for (int h = 0; h < 3; h++)
+		l->agents[h].deaf = stopped[h];
+}
+
+TEST_IN(an_agent_that_is_stopped_is_lost, struct launch *l)
+{
+	start_and_stop(l, false, true, false);
+	test_clock_pass(l->base, 14);
+	assert_int_equal(l->gone, 0);
+	test_clock_pass(l->base, 5);
+	assert_int_equal(l->gone, 1);
+	assert_string_equal(l->gone_host, "node1");
+	assert_int_equal(l->gone_why.code, HVD_E_TIMEOUT);
+	assert_string_equal(l->gone_why.msg, "its node agent has not answered for 16 seconds");
+	assert_in(l->gone_why.hint, "is hvd-agent stopped there?");
+	test_clock_pass(l->base, 60);
+	assert_int_equal(l->gone, 1);
+	assert_int_equal(l->failed, 0);
+}
+
+/* As when Slurm suspends the job. It goes on host by host. */
+TEST_IN(a_job_that_is_paused_loses_no_host, struct launch *l)
+{
+	start_and_stop(l, true, true, true);
+	test_clock_pass(l->base, 100);
+	assert_int_equal(l->gone, 0);
+	for (int h = 0; h < 3; h++) {
+		l->agents[h].deaf = false;
+		hvd_conn_send(l->agents[h].conn, json_pack("{s:s}", "t", "pong"));
+		test_clock_pass(l->base, 7);
+	}
+	test_clock_pass(l->base, 60);
+	assert_int_equal(l->gone, 0);
+}
+
+TEST_IN(a_host_that_does_not_go_on_after_a_pause_is_lost, struct launch *l)
+{
+	start_and_stop(l, true, true, true);
+	test_clock_pass(l->base, 100);
+	for (int h = 0; h < 2; h++) {
+		l->agents[h].deaf = false;
+		hvd_conn_send(l->agents[h].conn, json_pack("{s:s}", "t", "pong"));
+	}
+	test_clock_pass(l->base, 15);
+	assert_int_equal(l->gone, 0);
+	test_clock_pass(l->base, 5);
+	assert_int_equal(l->gone, 1);
+	assert_string_equal(l->gone_host, "node2");
+}
+
+/* The ranks of all other hosts have ended, and their agents with them. Nobody but Slurm can say whether the last one is
+ * late. */
+static bool says_paused, was_asked;
+static bool ask_paused(uint32_t job, const struct hvd_log *log)
+{
+	assert_int_equal(job, 7);
+	was_asked = true;
+	return says_paused;
+}
+
+static void the_last_one_is_stopped(struct launch *l, uint32_t job)
+{
+	json_t *hello[2] = {registration(0, 2, 1, false), registration(1, 2, 1, false)};
+
+	l->opts.mode = HVD_START_HOSTS;
+	l->opts.ask_paused = ask_paused;
+	launch_start(l);
+	for (int h = 0; h < 2; h++) {
+		if (job)
+			json_object_set_new(hello[h], "job", json_integer(job));
+		agent_connect(l, hello[h]);
+	}
+	until(l, l->agents[0].plan && l->agents[1].plan);
+	l->agents[1].deaf = true;
+	say(&l->agents[0], "exit", 0);
+	hvd_conn_finish(l->agents[0].conn, hvd_deadline_in(5));
+	l->agents[0].conn = NULL;
+}
+
+TEST_IN(the_last_host_of_a_suspended_job_is_not_lost, struct launch *l)
+{
+	says_paused = true;
+	was_asked = false;
+	the_last_one_is_stopped(l, 7);
+	test_clock_pass(l->base, 100);
+	assert_int_equal(l->gone, 0);
+	assert_true(was_asked);
+	says_paused = false;
+	test_clock_pass(l->base, 32);
+	assert_int_equal(l->gone, 1);
+	assert_string_equal(l->gone_host, "node1");
+}
+
+TEST_IN(the_last_host_is_lost_where_there_is_no_slurm, struct launch *l)
+{
+	was_asked = false;
+	the_last_one_is_stopped(l, 0);
+	test_clock_pass(l->base, 19);
+	assert_int_equal(l->gone, 1);
+	assert_false(was_asked);
+}
+
 TEST_IN(an_agent_whose_watchdog_tells_of_its_end, struct launch *l)
 {
 	struct agent *s[2];
