@@ -424,3 +424,12 @@ bool hvd_failure_report_killed_together(struct hvd_failure_report *report)
 	       report->ways[0].count == own->count && signal_of(report->ways[0].status) == SIGKILL &&
 	       own->v[0].end.cause == HVD_END_NONE && own->last - own->v[0].at < TOGETHER_NS;
 }
+
+bool hvd_failure_report_interrupted(struct hvd_failure_report *report)
+{
+	enum hvd_failure_kind kind;
+	const struct hvd_failure *first = hvd_failure_first(report, &kind);
+
+	return first && (signal_of(first->end.status) == SIGINT ||
+			 says(first->end.error, (const char *const[]){"keyboardinterrupt"}, 1));
+}

@@ -65,6 +65,9 @@ int hvd_failure_report_status(struct hvd_failure_report *report);
  * another way? Then somebody has killed them all, as Slurm does when srun is forced to end. */
 bool hvd_failure_report_killed_together(struct hvd_failure_report *report);
 
+/* Did SIGINT end the first rank, or Python's exception for it? Then the user did, by Ctrl-C. */
+bool hvd_failure_report_interrupted(struct hvd_failure_report *report);
+
 /* Some lines for people, escaped: the rank that failed first, everything that is known of it and of the others, and the
  * remedy. `brief`: only the first line, with the error. NULL: no failure. Caller frees. */
 char *hvd_failure_report_text(struct hvd_failure_report *report, bool brief);

@@ -194,6 +194,7 @@ static void set_srun(struct hvd_launch_spec *spec, const struct hvd_options *o, 
 	if (o->kill_on_bad_exit >= 0 || hvd_envp_get(envp, "SLURM_KILL_BAD_EXIT"))
 		spec->srun.add_kill_on_bad_exit = -1;
 	spec->srun.pty = o->pty;
+	spec->srun.one_interrupt = o->quit_on_interrupt || o->disable_status;
 	spec->srun.talks = any_given(o, talk, HVD_FROM_CONFIG);
 	spec->srun.handles_output = o->output || o->error || o->pty || o->label;
 	set_srun_tasks(spec, o);

@@ -147,6 +147,7 @@ struct hvd_launch_spec {
 		bool heterogeneous;             /* --het-group, or ":" */
 		bool shares_step;               /* --overlap, --immediate: no wait for CPUs of the step we are in */
 		bool overcommit, pty;
+		bool one_interrupt;  /* the first SIGINT goes to the ranks or ends them, not the second */
 		bool talks;          /* -v or -Q */
 		bool handles_output; /* --output, --error, --pty or --label was given: hvdrun does not label output */
 	} srun;

@@ -100,6 +100,7 @@ struct hvd_options {
 	char *distribution, *export_env, *chdir, *mpi_type, *bcast, *cpu_bind, *gpu_bind, *mem, *immediate;
 	char *input, *output, *error, *container;
 	bool overlap, exact, exclusive, label, multi_prog, pty, unbuffered, test_only, no_allocate, overcommit;
+	bool quit_on_interrupt, disable_status;
 	bool preserve_env, hold, async;
 	int kill_on_bad_exit; /* -K: 1; -K0: 0 */
 	int wait;             /* -W seconds */

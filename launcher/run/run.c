@@ -25,6 +25,8 @@
 #define END_SECONDS 10
 /* … to end when it was told to, and no rank is left that it could wait for. */
 #define SETTLE_SECONDS 2
+/* Of two SIGINT within this time srun takes the second one for an order to end; a second, and what the way here takes. */
+#define INTERRUPT_SECONDS 2
 /* After a failure: how long ends of ranks may be on their way when the backend's processes have ended. */
 #define LAST_MS 500
 
@@ -35,8 +37,10 @@ struct run {
 	struct hvd_overdue *overdue; /* watches the backend's process since all ranks have ended */
 	int proc_status; /* as from waitpid(2), of the process whose end is this launch's status; 0 = none has ended
 			    badly */
-	bool has_signal; /* the process has the signal that ends the job */
-	bool excused;    /* the next process that has ended belonged to a host that was left out */
+	int ended_by;    /* the signal by which the process ends all ranks, other than through this one; 0 = none */
+	hvd_time interrupted; /* when the last SIGINT came */
+	bool has_signal;      /* the process has the signal that ends the job */
+	bool excused;         /* the next process that has ended belonged to a host that was left out */
 };
 
 static struct run *run_of(struct hvd_starter *starter)
@@ -114,7 +118,7 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 	char text[64];
 
 	if (starter->agents_start_ranks || run->proc_status == 0 || hvd_static_job_failed(run->starter.job) ||
-	    result->rank_failed || hvd_static_job_ending(run->starter.job) || result->ended_by)
+	    result->rank_failed || hvd_static_job_ending(run->starter.job) || result->ended_by || run->ended_by)
 		return false;
 	if (!WIFSIGNALED(run->proc_status) && (!result->started || hvd_failure_report_first(failures, &host)))
 		return false;
@@ -172,6 +176,18 @@ static void on_signal_ranks(int sig, void *arg)
 	hvd_static_job_signal(((struct run *)arg)->starter.job, sig);
 }
 
+/* Does srun end all ranks by this signal? Of two SIGINT within a second by the second one. */
+static bool ends_ranks(struct run *run, int sig)
+{
+	hvd_time before = run->interrupted;
+
+	if (sig != SIGINT)
+		return sig == SIGTERM || sig == SIGHUP;
+	run->interrupted = hvd_now();
+	return run->job.launch->spec->srun.one_interrupt ||
+	       (before && run->interrupted - before < INTERRUPT_SECONDS * 1000000000LL);
+}
+
 /* HVD_START_RANKS: the backend's process has the signal from the terminal, or gets it from here, and decides what to
  * do. Two cases are left for hvdrun. If the exit status of the process does not tell that a signal ended it, hvdrun's
  * status does. And if all ranks have ended already, srun would go on after one SIGINT: then it is ended. */
@@ -193,6 +209,11 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 		job->result->ended_by = sig;
 		job->result->status = 128 + sig;
 		on_end(run);
+	} else if (ends_ranks(run, sig) && !run->ended_by) {
+		hvd_info(job->log, "%s: %s ends the ranks", sig == SIGINT ? "interrupted" : strsignal(sig),
+			 job->launch->procs[0].argv.v[0]);
+		run->ended_by = sig;
+		hvd_static_job_expect_ends(run->starter.job);
 	}
 }
 
@@ -216,6 +237,11 @@ static void report_failures(struct run *run)
 	result->rank = first->rank;
 	result->rank_status = first->status;
 	snprintf(result->host, sizeof(result->host), "%s", host);
+	if (hvd_failure_report_interrupted(failures)) {
+		hvd_info(run->job.log, "the ranks were ended by SIGINT; first: rank %u on %s", (unsigned)first->rank,
+			 host);
+		return;
+	}
 	if (hvd_failure_report_killed(failures)) {
 		hvd_cleanup_free char *fate = hvd_job_fate(hvd_requeue_job(run->job.launch->spec, 0));
 

@@ -65,10 +65,11 @@ struct hvd_static_job {
 	struct hvd_failure_report *failures;
 	struct event *grace; /* pending: ranks may end by themselves */
 	struct event *last;
-	bool ending;      /* the starter was told to end everything */
-	bool failed;      /* for another reason than a rank's failure, which was logged */
-	bool ranks_ended; /* as the agents have reported … */
-	bool in_doubt;    /* … or as one has not whose connection had just ended */
+	bool ending;        /* the starter was told to end everything */
+	bool ends_expected; /* … or the user has told it */
+	bool failed;        /* for another reason than a rank's failure, which was logged */
+	bool ranks_ended;   /* as the agents have reported … */
+	bool in_doubt;      /* … or as one has not whose connection had just ended */
 	struct {
 		struct event *late; /* pending: why the rank was ended is awaited */
 		uint32_t rank;
@@ -224,6 +225,11 @@ void hvd_static_job_starter_gone(struct hvd_static_job *job)
 	handle(job, EV_STARTER_GONE);
 }
 
+void hvd_static_job_expect_ends(struct hvd_static_job *job)
+{
+	job->ends_expected = true;
+}
+
 void hvd_static_job_signal(struct hvd_static_job *job, int sig)
 {
 	job->result->requeue.signalled = true;
@@ -282,7 +288,7 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 {
 	struct hvd_static_job *job = arg;
 	struct hvd_starter *starter = job->starter;
-	bool first = end->status != 0 && !job->result->rank_failed && !job->ending;
+	bool first = end->status != 0 && !job->result->rank_failed && !job->ending && !job->ends_expected;
 
 	hvd_failure_report_add(job->failures, end, host);
 	if (first && end->cause == HVD_END_WITH_ALL && starter->agents_start_ranks) {
@@ -374,7 +380,7 @@ static void on_process_lost(const struct hvd_loss *loss, void *arg)
 {
 	struct hvd_static_job *job = arg;
 
-	if (job->ending)
+	if (job->ending || job->ends_expected)
 		return;
 	hvd_failure_report_lost(job->failures, loss);
 	if (hvd_job_watch_process_lost(job->watch, loss))

@@ -49,6 +49,8 @@ void hvd_static_job_destroy(struct hvd_static_job *job); /* NULL is fine */
 void hvd_static_job_interrupt(struct hvd_static_job *job);
 /* The job cannot go on. `why` is logged unless another reason was; NULL: the user was told. */
 void hvd_static_job_fail(struct hvd_static_job *job, const struct hvd_err *why);
+/* The starter has a signal by which it ends all ranks, of which the user was told: their ends are no failures. */
+void hvd_static_job_expect_ends(struct hvd_static_job *job);
 /* Send a signal to all ranks. */
 void hvd_static_job_signal(struct hvd_static_job *job, int sig);
 /* Nothing of the starter is left. */

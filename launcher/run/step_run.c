@@ -200,17 +200,20 @@ static void log_report(const struct step *step)
 	const struct hvd_rank_end *first = hvd_failure_report_first(report, &host);
 	hvd_cleanup_free char *fate = hvd_failure_report_killed(report) ? hvd_job_fate(step->opts->job) : NULL;
 	int sig = first && WIFSIGNALED(first->status) ? WTERMSIG(first->status) : 0;
-	bool ended =
-		sig == SIGTERM || sig == SIGINT || sig == SIGHUP || fate || hvd_failure_report_killed_together(report);
+	bool interrupted = hvd_failure_report_interrupted(report);
+	bool ended = interrupted || sig == SIGTERM || sig == SIGINT || sig == SIGHUP || fate ||
+		     hvd_failure_report_killed_together(report);
 
-	if ((!fate && hvd_failure_report_loss(report)) || first->error || !ended) {
+	if ((!fate && hvd_failure_report_loss(report)) || (first->error && !interrupted) || !ended) {
 		hvd_failure_report_log(report, first && !first->error && hvd_requeue_leaving(&step->result.requeue),
 				       step->log);
 		log_status(step);
 	} else {
 		hvd_info(step->log, "the ranks were ended by SIG%s%s%s; first: rank %u on %s",
-			 sigabbrev_np(sig ? sig : SIGKILL), fate ? ", since " : "", fate ? fate : "",
-			 (unsigned)first->rank, host);
+			 sigabbrev_np(interrupted ? SIGINT
+				      : sig       ? sig
+						  : SIGKILL),
+			 fate ? ", since " : "", fate ? fate : "", (unsigned)first->rank, host);
 	}
 }
 

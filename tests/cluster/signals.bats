@@ -107,6 +107,25 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
     done
 }
 
+@test "Ctrl-C is no failure of a rank, also where Python shows it as an exception or a shell makes a status of it" {
+    local with rank
+    script sleeps.py <<<$'import time\nprint("ready", flush=True)\ntime.sleep(50)'
+    for rank in "python3 sleeps.py" "sh -c 'echo ready; sleep 50; exit \$?'"; do
+        for with in srun hvdrun; do
+            eval "typed --wait ready --wait ready --sleep 0.3 --type ^C --wait 'one more within' --type ^C -- $with -N2 -n2 $rank"
+            ended 15
+            interrupted
+            has_not "failed first" "failed:" "srun ended"
+            if [[ $with == hvdrun ]]; then has "hvdrun: interrupted: srun ends the ranks"; fi
+        done
+    done
+    # One Ctrl-C ends nothing, and a rank that fails later does so by itself.
+    typed --wait ready --sleep 0.3 --type ^C -- hvdrun -N2 -n2 sh -c 'echo ready; sleep 3; exit 7'
+    ended 15 7
+    has "failed first: exit code 7"
+    assert_no_leftovers
+}
+
 @test "Ctrl-C twice during the start ends the launch" {
     for with in srun hvdrun; do
         fault node-freeze hvdn2
@@ -166,7 +185,8 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
             ended 15
             exits_one_of 137 143
             has "forcing job termination"
-            has_not "failed first"
+            has_not "failed first" "failed:" "srun ended"
+            [[ $with == srun ]] || has ": srun ends the ranks"
             assert_no_leftovers
         done
     done
