@@ -19,6 +19,7 @@
 #include "launcher/run/requeue_guard.h"
 #include "launcher/run/run.h"
 #include "launcher/run/shared_hosts.h"
+#include "launcher/run/wait_note.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
@@ -287,31 +288,31 @@ static int open_joining(struct hvd_launch *launch, struct hvd_err *err)
 	return launch->joining ? 0 : -1;
 }
 
-/* Have `backend` prepare the launch, and run it. Returns the exit status; -1 with err set when nothing was started. */
-static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
-		   bool json, struct hvd_result *result, struct hvd_err *err)
+/* Have `backend` prepare the launch, and fill `opts`. What this asks of Slurm may take long. Returns 0, or
+ * the exit status if the user was told why nothing can be started; -1 with err set. */
+static int make_ready(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
+		      struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	const bool elastic = spec->elastic.on;
 	const bool by_slurm = backend == &hvd_backend_steps || backend->one_srun ||
 			      (backend->mode != HVD_START_HOSTS && hvd_alloc_in_slurm(launch->envp));
 	int rc;
 
 	if (backend == &hvd_backend_join && !spec->dry_run && open_joining(launch, err) != 0)
 		return -1;
-	if (elastic)
+	if (spec->elastic.on)
 		rc = spec->dry_run ? hvd_elastic_preview(launch, backend, err) : 0;
 	else
 		rc = hvd_backend_prepare(backend, launch, err);
 	if (rc != 0 || check_size(launch, backend, err) != 0)
 		return -1;
 	if (!can_run(launch, backend))
-		return result->status = NOT_RUNNABLE;
+		return NOT_RUNNABLE;
 	say_where(launch, backend);
 	hvd_horovod_build_check(launch);
 	driver_opts(launch, backend, opts);
 	if (spec->dry_run)
-		return hvd_report_dry_run(launch, backend, json);
+		return 0;
 	opts->ask_paused = hvd_job_paused;
 	if (by_slurm && ask_site(launch, backend, opts, err) != 0)
 		return -1;
@@ -319,8 +320,24 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 		ask_kill_wait(launch, opts);
 	if (by_slurm || hvd_alloc_in_slurm(launch->envp))
 		ask_shared(launch, backend, opts);
-	rc = elastic ? hvd_elastic_run(launch, backend, opts, result, err)
-		     : hvd_run(launch, backend, opts, result, err);
+	return 0;
+}
+
+/* Prepare the launch and run it. Returns the exit status; -1 with err set when nothing was started. */
+static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
+		   bool json, struct hvd_result *result, struct hvd_err *err)
+{
+	const bool slurm = backend == &hvd_backend_steps || backend->one_srun || hvd_alloc_in_slurm(launch->envp);
+	struct hvd_wait_note *note = slurm ? hvd_wait_note_begin(launch->log) : NULL;
+	int rc = make_ready(launch, backend, opts, err);
+
+	hvd_wait_note_end(note);
+	if (rc != 0)
+		return rc < 0 ? -1 : (result->status = rc);
+	if (launch->spec->dry_run)
+		return hvd_report_dry_run(launch, backend, json);
+	rc = launch->spec->elastic.on ? hvd_elastic_run(launch, backend, opts, result, err)
+				      : hvd_run(launch, backend, opts, result, err);
 	return rc == 0 ? result->status : -1;
 }
 

@@ -41,6 +41,13 @@ static const char *program(const struct hvd_launch *launch)
 	return "ssh";
 }
 
+static int connect_seconds(double start)
+{
+	int seconds = (int)(start + 0.999) - 1;
+
+	return seconds > 1 ? seconds : 1;
+}
+
 /* ssh and its options: it must not ask questions, nor do what the user's configuration adds to a login. */
 static void add_ssh(const struct hvd_launch *launch, struct hvd_strv *argv)
 {
@@ -61,7 +68,8 @@ static void add_ssh(const struct hvd_launch *launch, struct hvd_strv *argv)
 	/* horovodrun does not check host keys, and its users may have no known_hosts. */
 	if (spec->as_horovodrun)
 		hvd_strv_add(argv, "-oStrictHostKeyChecking=no");
-	hvd_strv_addf(argv, "-oConnectTimeout=%d", (int)(spec->deadlines.start + 0.999));
+	/* Before the start's time is over, so that ssh says itself that it cannot reach the host. */
+	hvd_strv_addf(argv, "-oConnectTimeout=%d", connect_seconds(spec->deadlines.start));
 	if (spec->ssh.port)
 		hvd_strv_addf(argv, "-p%d", spec->ssh.port);
 	if (spec->ssh.identity) {

@@ -17,8 +17,10 @@
 
 /* A timer that is late by so much: this process did not run. And the time to take what has come meanwhile. */
 #define LATE_SECONDS 1.0
-/* A start that takes longer than this says what it waits for, and again in this rhythm. */
+/* A start that takes longer than this says what it waits for, and again in this rhythm. Where hosts come one by one, it
+ * takes a while until the first one counts as late. */
 #define PROGRESS_SECONDS 1
+#define COMING_SECONDS   2
 
 static void on_progress(evutil_socket_t fd, short what, void *arg)
 {
@@ -27,8 +29,14 @@ static void on_progress(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	hvd_info(agents->log, "still starting, %.0f s left: %s", hvd_left(agents->deadline),
-		 *missing ? missing : "probing");
+	if (agents->barrier == HVD_BARRIER_ALL) {
+		hvd_info(agents->log, "still starting, %.0f s left: %s", hvd_left(agents->deadline),
+			 *missing ? missing : "probing");
+	} else {
+		event_del(agents->progress); /* until the next change */
+		if (*missing)
+			hvd_info(agents->log, "waiting for hosts: %s", missing);
+	}
 	free(missing);
 }
 
@@ -41,6 +49,17 @@ int hvd_agent_deadlines_hint(const struct hvd_agent_registry *agents, struct hvd
 		why, "%sis the host up, %sdoes a firewall block port %u of %s? --start-timeout allows more time",
 		opts->by_plugin ? "does plugstack.conf there list hvd.so? " : "",
 		munge ? "is munged running there, " : "", hvd_clients_port(agents->clients), agents->self.host);
+}
+
+/* Where hosts come one by one: is one on its way? */
+static void update_progress(struct hvd_agent_registry *agents)
+{
+	bool coming = agents->table.in_stage[HVD_STAGE_EXPECTED] || agents->table.in_stage[HVD_STAGE_PROBING];
+
+	if (!coming)
+		event_del(agents->progress);
+	else if (agents->opts->spec->output.progress && !evtimer_pending(agents->progress, NULL))
+		event_add(agents->progress, &(struct timeval){.tv_sec = COMING_SECONDS});
 }
 
 static void out_of_time(struct hvd_agent_registry *agents)
@@ -164,6 +183,7 @@ void hvd_agent_deadlines_update(struct hvd_agent_registry *agents)
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (due(&agents->table.hosts[h]))
 			next = hvd_earlier(next, due(&agents->table.hosts[h]));
+	update_progress(agents);
 	agents->next = next == INT64_MAX ? 0 : next;
 	tv = hvd_left_tv(next);
 	if (agents->next)

@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where no host is found within this time, the user learns what the job waits for. */
+#define SILENT_SECONDS 2
+
 /* ---- fixed lists ---- */
 
 static void report_fixed(evutil_socket_t fd, short what, void *arg)
@@ -38,6 +41,29 @@ static void end_fixed(struct hvd_discovery *s)
 }
 
 const struct hvd_discovery_kind hvd_discovery_fixed = {.name = "hosts", .begin = begin_fixed, .end = end_fixed};
+
+/* ---- nothing found ---- */
+
+/* Say what is waited for. */
+static void on_silent(evutil_socket_t fd, short what, void *arg)
+{
+	const struct hvd_discovery *s = arg;
+
+	(void)fd;
+	(void)what;
+	if (s->opts.from == HVD_DISCOVER_SCRIPT)
+		hvd_info(s->log, "waiting for hosts: the discovery script %s",
+			 s->any ? "names none yet" : "has not ended yet");
+	else if (!s->any)
+		hvd_info(s->log, "waiting for hosts: Slurm's controller has not answered yet");
+	else if (s->opts.jobs)
+		hvd_info(s->log,
+			 "waiting for hosts: no running job of yours has the name or comment %s yet "
+			 "(--discover=jobs:%s)",
+			 s->opts.jobs, s->opts.jobs);
+	else
+		hvd_info(s->log, "waiting for hosts: job %u has no usable node", s->opts.job);
+}
 
 /* ---- reporting ---- */
 
@@ -91,6 +117,8 @@ static void report(struct hvd_discovery *s, struct hvd_alloc *hosts)
 	hvd_alloc_clear(&s->hosts);
 	s->hosts = *hosts;
 	s->any = true;
+	if (s->hosts.n_hosts > 0)
+		event_del(s->silent);
 	s->ops.hosts(&s->hosts, s->arg);
 }
 
@@ -170,6 +198,9 @@ struct hvd_discovery *hvd_discovery_begin(const struct hvd_discovery_kind *kind,
 	s->opts.script = opts->script ? hvd_xstrdup(opts->script) : NULL;
 	s->opts.jobs = opts->jobs ? hvd_xstrdup(opts->jobs) : NULL;
 	hvd_alloc_copy(&opts->hosts, &s->opts.hosts);
+	s->silent = evtimer_new(base, on_silent, s);
+	if (kind != &hvd_discovery_agents) /* the user was told how to start some */
+		evtimer_add(s->silent, &(struct timeval){.tv_sec = SILENT_SECONDS});
 	if (s->kind->begin(s, err) == 0)
 		return s;
 	hvd_discovery_destroy(s);
@@ -184,6 +215,7 @@ void hvd_discovery_destroy(struct hvd_discovery *s)
 	if (s->busy)
 		return;
 	s->kind->end(s);
+	event_free(s->silent);
 	hvd_discovery_opts_clear(&s->opts);
 	hvd_alloc_clear(&s->hosts);
 	hvd_strv_free(&s->leaving);

@@ -163,6 +163,17 @@ END
     lines 1 '^outer$'
 }
 
+@test "a launch that waits says what it waits for" {
+    begin on_login hvdrun -np 2 --min-np 2 --discover=jobs:NONE --elastic-timeout=4 true
+    says 4 "waiting for hosts: no running job of yours has the name or comment NONE yet"
+    ended 10 1
+    fault munged-stop hvdlogin
+    begin on_login timeout 5 hvdrun -N2 -n2 true
+    says 4 "hvdrun: still waiting for Slurm: munged does not run on this host"
+    ended 10 124
+    fault clear
+}
+
 @test "--json tells how it went" {
     gives 0 bash -c "'$HVD_CLUSTER_CMD' exec -- hvdrun --json -N2 -n3 --ntasks-per-node=2 \
         sh -c '[ \$HOROVOD_RANK != 0 ] || echo \$SLURM_JOB_ID' 2>&1 | grep '^[0-9{]' | python3 -c '

@@ -160,8 +160,12 @@ is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
     sshd_up hvdn4
     begin on_login hvdrun --start-timeout 4 --hosts "$EIGHT" true
     ended 9 1
-    has "hvdn3"
+    has "hvdrun: error: hvdn3: ssh cannot reach it"
     has_not "hvdn1" "hvdn2" "hvdn4"
+    # In an elastic job, too, a person sees what is waited for before the time is over.
+    run timeout 30 "$BATS_TEST_DIRNAME/on_tty" --wait "waiting for hosts: no registration from hvdn3" -- \
+        "$HVD_CLUSTER_CMD" exec -- hvdrun --start-timeout 4 --elastic-timeout 5 -np 2 --min-np 2 --max-restarts 1 --hosts hvdn3,hvdn4 true
+    [[ $status -eq 1 ]]
     fault clear
     nobody_left
 }
@@ -186,7 +190,7 @@ is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
 
 @test "--dry-run shows each ssh, and options that ssh cannot honour are refused" {
     gives 0 over_ssh hvdlogin:1,hvdn1:2 --dry-run -np 3 --ssh-port 2222 --ssh-identity-file key echo "a b"
-    has "# backend: ssh" "ssh -T -a -x -oBatchMode=yes" " -oConnectTimeout=30 -p2222 -i key -- hvdn1 'exec " \
+    has "# backend: ssh" "ssh -T -a -x -oBatchMode=yes" " -oConnectTimeout=29 -p2222 -i key -- hvdn1 'exec " \
         "--stdin --host=1:2:hvdn1 --ranks=1:2" "--host=0:2:hvdlogin --ranks=0:1"
     [[ $(grep -c "ssh -T" <<<"$output") -eq 1 ]]
     gives 2 on_login hvdrun --launcher ssh true
