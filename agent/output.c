@@ -19,6 +19,9 @@
 
 #define READ_AT_ONCE 65536
 #define LABEL_MAX    96
+/* How long the beginning of a line may wait for its end. Pieces of a line that a program writes without a buffer come
+ * within microseconds. */
+#define SILENT_MS 100
 
 /* A buffer that grows. Labelled lines are collected in one, so that there are few, large writes. */
 struct bytes {
@@ -36,7 +39,8 @@ struct hvd_output {
 	int fd, to_fd, file_fd;          /* file_fd is -1 when there is none */
 	const struct hvd_output_style *style;
 	char label[LABEL_MAX];
-	struct bytes line; /* the beginning of a line whose end has not come */
+	struct event *silent; /* pending, with `whole`: the beginning of a line waits for its end */
+	struct bytes line;    /* the beginning of a line whose end has not come */
 	struct bytes ready, frame;
 	char *file;  /* its path, for messages */
 	bool told;   /* the user knows that the file could not be written */
@@ -49,7 +53,7 @@ struct hvd_output {
 
 bool hvd_output_by_line(const struct hvd_output_style *style)
 {
-	return style->label != HVD_LABEL_NONE || style->timestamps || style->dir;
+	return style->label != HVD_LABEL_NONE || style->timestamps || style->dir || style->whole;
 }
 
 bool hvd_output_wanted(const struct hvd_output_style *style)
@@ -190,14 +194,14 @@ static void add_line(struct hvd_output *out, const char *p, size_t n, bool whole
 	out->within = !whole;
 }
 
-/* The length of the first line with its end, 0 if the end is not there yet. In Horovod's style a carriage return ends a
- * line too, so that progress bars move on the screen. */
+/* The length of the first line with its end, 0 if the end is not there yet. In Horovod's style, and without labels, a
+ * carriage return ends a line too, so that progress bars move on the screen. */
 static size_t line_length(const struct hvd_output *out, const char *p, size_t n)
 {
 	const char *nl = memchr(p, '\n', n);
 	const char *cr = NULL;
 
-	if (out->style->label == HVD_LABEL_HOROVOD)
+	if (out->style->label == HVD_LABEL_HOROVOD || out->style->whole)
 		cr = memchr(p, '\r', nl ? (size_t)(nl - p) : n);
 	if (cr)
 		nl = cr;
@@ -222,13 +226,29 @@ static void take(struct hvd_output *out, const char *p, size_t n)
 		n -= len;
 	}
 	flush(out);
+	if (out->silent && out->line.n)
+		event_add(out->silent, &(struct timeval){.tv_usec = SILENT_MS * 1000});
 }
 
-/* The last line of a rank gets a line end if it has none, so that the next rank's line does not continue it. */
+/* A question, for example, that ends without a line end: the rank may wait for the answer. */
+static void on_silent(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_output *out = arg;
+
+	(void)fd;
+	(void)what;
+	add_line(out, "", 0, false);
+	flush(out);
+}
+
+/* The last line of a rank gets a line end if it has none, so that the next rank's line does not continue it. Without
+ * labels no byte is added. */
 static void take_rest(struct hvd_output *out)
 {
+	bool end = !out->style->whole || out->style->dir;
+
 	if (out->line.n || out->within)
-		add_line(out, "\n", 1, true);
+		add_line(out, end ? "\n" : "", end, true);
 	flush(out);
 }
 
@@ -306,6 +326,8 @@ static void release(struct hvd_output *out)
 		event_free(out->writable);
 	}
 	event_free(out->readable);
+	if (out->silent)
+		event_free(out->silent);
 	close(out->fd);
 	/* A network file system may report only now that data could not be written. */
 	if (out->file_fd >= 0 && close(out->file_fd) != 0 && errno != EINTR)
@@ -406,6 +428,8 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 	}
 	out->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, out);
 	event_add(out->readable, NULL);
+	if (style->whole)
+		out->silent = evtimer_new(base, on_silent, out);
 	if (style->sink)
 		enlist(out, style->sink);
 	if (hvd_output_wanted(style))

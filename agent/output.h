@@ -55,12 +55,13 @@ void hvd_output_sink_resume(struct hvd_output_sink *sink);
 
 struct hvd_output_style {
 	enum hvd_label label;
-	bool timestamps;                  /* the date in front of each line, as asctime(3) has it */
-	const char *dir;                  /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
-	int size;                         /* number of ranks of the job, which gives the width of the padding */
-	bool append;                      /* keep what is in the files already */
-	bool look;                        /* standard error is read on its way; see streams.h for the effects */
-	bool framed;                      /* put frames around the output, but not in files: output_frame.h */
+	bool whole;      /* without a label: pass on whole lines, since other ranks write to the same place */
+	bool timestamps; /* the date in front of each line, as asctime(3) has it */
+	const char *dir; /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
+	int size;        /* number of ranks of the job, which gives the width of the padding */
+	bool append;     /* keep what is in the files already */
+	bool look;       /* standard error is read on its way; see streams.h for the effects */
+	bool framed;     /* put frames around the output, but not in files: output_frame.h */
 	struct hvd_output_losses *losses; /* not owned; NULL = do not report lost output */
 	struct hvd_output_sink *sink;     /* not owned; NULL = this process's own streams. Not with `framed` */
 };

@@ -9,7 +9,8 @@ const struct hvd_option_row hvd_rank_args_rows[] = {
 	{"stdin", NULL, "the launcher sends the driver's address and the key on stdin", HVD_OPTION_FLAG,
 	 AT(from_stdin)},
 	{"behind", NULL, "a monitor has started this process", HVD_OPTION_FLAG, AT(behind)},
-	{"label", "srun|horovod", "label each line of output as this program does", HVD_OPTION_TEXT, AT(label)},
+	{"label", "srun|horovod|none", "pass on whole lines, labelled as this program does", HVD_OPTION_TEXT,
+	 AT(label)},
 	{"timestamps", NULL, "start each line with the time", HVD_OPTION_FLAG, AT(timestamps)},
 	{"output-dir", "DIR", "also write DIR/rank.N/stdout and DIR/rank.N/stderr", HVD_OPTION_TEXT, AT(output_dir)},
 	{"size", "N", "the job has N ranks; pads the names of folders to the same length", HVD_OPTION_NUMBER, AT(size)},
@@ -18,10 +19,13 @@ const struct hvd_option_row hvd_rank_args_rows[] = {
 
 struct hvd_output_style hvd_rank_args_style(const struct hvd_rank_args *args)
 {
+	bool whole = args->label && strcmp(args->label, "none") == 0;
+
 	return (struct hvd_output_style){
-		.label = !args->label                          ? HVD_LABEL_NONE
+		.label = !args->label || whole                 ? HVD_LABEL_NONE
 			 : strcmp(args->label, "horovod") == 0 ? HVD_LABEL_HOROVOD
 							       : HVD_LABEL_SRUN,
+		.whole = whole,
 		.timestamps = args->timestamps,
 		.dir = args->output_dir,
 		.size = args->size,

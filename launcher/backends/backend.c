@@ -80,6 +80,14 @@ static void add_limits(struct hvd_strv *shim)
 		hvd_strv_addf(shim, "--memlock=%llu", (unsigned long long)rl.rlim_cur);
 }
 
+bool hvd_launch_mixes_output(const struct hvd_launch *launch)
+{
+	const struct hvd_alloc *alloc = &launch->alloc;
+
+	return launch->spec->output.label == HVD_LABEL_NONE &&
+	       (launch->spec->elastic.on || alloc->n_hosts != 1 || !hvd_launch_is_local(launch, alloc->hosts[0].name));
+}
+
 static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_reach_fn *reach)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
@@ -89,6 +97,8 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 	struct hvd_strv shim;
 
 	hvd_launch_add_agent(launch, proc, "host");
+	if (reach && hvd_launch_mixes_output(launch))
+		hvd_strv_add(&proc->argv, "--label=none");
 	if (reach)
 		hvd_strv_add(&proc->argv, "--stdin");
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,

@@ -148,6 +148,9 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host);
  * then the user's command. Options that only one backend needs are added between the two calls. */
 void hvd_launch_add_agent(struct hvd_launch *launch, struct hvd_proc *proc, const char *subcommand);
 void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc);
+/* Do ranks of a backend that reaches other hosts write lines without labels, which are to stay whole? Not where all of
+ * them are on this machine: they may write to the terminal themselves. */
+bool hvd_launch_mixes_output(const struct hvd_launch *launch);
 /* For each host of launch->alloc append a process that starts its node agent, with ranks in slot order. On this machine
  * the process is the node agent itself; on others it is the command line that `reach` makes of the node agent's. Node
  * agents read the launch's data from their stdin, unless `reach` is NULL: then all hosts are this machine. */

@@ -24,7 +24,9 @@
 #define READ_AT_ONCE 65536
 #define OUT_MOST     (1024 * 1024)
 #define TASKS_MOST   (1 << 20)
-#define PIECES       64 /* writes at a time, before other events have their turn */
+/* How long the beginning of a line may wait for its end (HVD_OUTPUT_MUX_PLAIN). */
+#define SILENT_MS 100
+#define PIECES    64 /* writes at a time, before other events have their turn */
 
 struct task {
 	struct evbuffer *line; /* NULL before its first byte */
@@ -37,6 +39,7 @@ struct hvd_output_source {
 	struct hvd_output_source *next;
 	int fd; /* -1: the caller brings the bytes */
 	struct event *readable;
+	struct event *silent;  /* of the form PLAIN; pending: `rest` waits for the end of its line */
 	struct evbuffer *rest; /* the beginning of a line that is not complete */
 	struct task *tasks;
 	size_t n_tasks;
@@ -160,7 +163,7 @@ static void keep(struct hvd_output_mux *mux, struct evbuffer *rest, const char *
 static void take_lines(struct hvd_output_source *src, const char *p, size_t n)
 {
 	const char *last = memrchr(p, '\n', n);
-	const char *cr = src->mux->form == HVD_OUTPUT_MUX_HOROVOD ? memrchr(p, '\r', n) : NULL;
+	const char *cr = src->mux->form != HVD_OUTPUT_MUX_LINES ? memrchr(p, '\r', n) : NULL;
 	size_t whole;
 
 	if (cr && (!last || cr > last))
@@ -172,6 +175,18 @@ static void take_lines(struct hvd_output_source *src, const char *p, size_t n)
 		evbuffer_add(src->mux->out, p, whole);
 	}
 	keep(src->mux, src->rest, p + whole, n - whole);
+	if (src->silent && evbuffer_get_length(src->rest))
+		event_add(src->silent, &(struct timeval){.tv_usec = SILENT_MS * 1000});
+}
+
+static void on_silent(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_output_source *src = arg;
+
+	(void)fd;
+	(void)what;
+	evbuffer_add_buffer(src->mux->out, src->rest);
+	pass_on(src->mux);
 }
 
 /* ---- tasks ---- */
@@ -304,6 +319,8 @@ static void end_source(struct hvd_output_source *src)
 	*at = src->next;
 	if (src->readable)
 		event_free(src->readable);
+	if (src->silent)
+		event_free(src->silent);
 	if (src->fd >= 0)
 		close(src->fd);
 	evbuffer_free(src->rest);
@@ -331,6 +348,8 @@ struct hvd_output_source *hvd_output_mux_add(struct hvd_output_mux *mux)
 	src->mux = mux;
 	src->fd = -1;
 	src->rest = evbuffer_new();
+	if (mux->form == HVD_OUTPUT_MUX_PLAIN)
+		src->silent = evtimer_new(mux->base, on_silent, src);
 	src->next = mux->sources;
 	mux->sources = src;
 	return src;
@@ -399,17 +418,22 @@ struct hvd_output_mux *hvd_output_mux_create(struct event_base *base, int to, en
 	return NULL;
 }
 
+void hvd_output_mux_drain(struct hvd_output_mux *mux)
+{
+	for (struct hvd_output_source *src = mux ? mux->sources : NULL; src; src = src->next)
+		while (read_some(src) > 0)
+			write_all(mux);
+}
+
 int hvd_output_mux_finish(struct hvd_output_mux *mux)
 {
 	int error;
 
 	if (!mux)
 		return 0;
-	while (mux->sources) {
-		while (read_some(mux->sources) > 0)
-			write_all(mux);
+	hvd_output_mux_drain(mux);
+	while (mux->sources)
 		end_source(mux->sources);
-	}
 	if (mux->out) {
 		write_all(mux);
 		evbuffer_free(mux->out);

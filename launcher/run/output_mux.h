@@ -22,6 +22,7 @@ enum hvd_output_mux_form {
 	HVD_OUTPUT_MUX_BYTES,   /* what comes is passed on at once, not in lines */
 	HVD_OUTPUT_MUX_LINES,   /* lines end with a newline */
 	HVD_OUTPUT_MUX_HOROVOD, /* lines end with a newline or a carriage return */
+	HVD_OUTPUT_MUX_PLAIN,   /* the same, and a piece of a line is passed on that waits for its end */
 	HVD_OUTPUT_MUX_TASKS,   /* what srun --label prints, where rank shims frame their output (output_frame.h) */
 };
 
@@ -43,6 +44,8 @@ bool hvd_output_mux_is_full(const struct hvd_output_mux *mux);
 /* Have a function called when the mux is full no longer. */
 void hvd_output_mux_on_room(struct hvd_output_mux *mux, void (*has_room)(void *arg), void *arg);
 
+/* Take what can be read at once, and write all of it but lines that are not complete, blocking if need be. NULL is fine. */
+void hvd_output_mux_drain(struct hvd_output_mux *mux);
 /* Take what can be read at once, write all of it, blocking if need be, and free the mux. NULL is fine. Returns 0, or
  * the errno because of which output is lost; it is no error when nobody reads the output any more. */
 int hvd_output_mux_finish(struct hvd_output_mux *mux);

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,7 +57,7 @@ static int preamble_pipe(struct hvd_started_proc *p, bool forward, struct hvd_er
 
 static enum hvd_output_mux_form form_of(enum hvd_label label)
 {
-	return label == HVD_LABEL_NONE      ? HVD_OUTPUT_MUX_BYTES
+	return label == HVD_LABEL_NONE      ? HVD_OUTPUT_MUX_PLAIN
 	       : label == HVD_LABEL_HOROVOD ? HVD_OUTPUT_MUX_HOROVOD
 					    : HVD_OUTPUT_MUX_LINES;
 }
@@ -69,16 +70,56 @@ static int open_muxes(struct hvd_procs *procs, enum hvd_output_mux_form form, st
 	return 0;
 }
 
-/* Where lines carry labels, output goes through a pipe to hvdrun: lines of several processes must not mix, and srun
- * does not keep lines whole. Otherwise the process writes to hvdrun's stdout and stderr itself. */
+/* Can a write to this descriptor fail because there is no room? */
+static bool may_be_full(int fd)
+{
+	struct stat st, none;
+
+	if (fstat(fd, &st) != 0 || (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)) || isatty(fd))
+		return false;
+	return !S_ISCHR(st.st_mode) || stat("/dev/null", &none) != 0 || none.st_rdev != st.st_rdev;
+}
+
+static bool same_file(int a, int b)
+{
+	struct stat x, y;
+
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* srun does not tell that it could not write the tasks' output, so hvdrun writes it where that may happen. */
+static int open_files(struct hvd_procs *procs, struct hvd_spawn *spawn, int fds[2], struct hvd_err *err)
+{
+	for (int s = 0; s < 2; s++) {
+		int fd = s + 1;
+
+		if (s == 1 && fds[0] >= 0 && same_file(STDOUT_FILENO, STDERR_FILENO)) {
+			hvd_spawn_fd(spawn, fds[0], fd); /* in the order in which srun writes */
+			continue;
+		}
+		if (!may_be_full(fd))
+			continue;
+		procs->out[s] = hvd_output_mux_create(procs->base, fd, HVD_OUTPUT_MUX_BYTES, err);
+		fds[s] = procs->out[s] ? hvd_output_mux_open(procs->out[s], err) : -1;
+		if (fds[s] < 0)
+			return -1;
+		hvd_spawn_fd(spawn, fds[s], fd);
+	}
+	return 0;
+}
+
+/* Output of several hosts goes through pipes to hvdrun, since their lines must not mix; so do labelled lines of srun's,
+ * which does not keep lines whole. Otherwise the process writes to hvdrun's stdout and stderr itself. */
 static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fds[2], struct hvd_err *err)
 {
-	enum hvd_label label = procs->launch->spec->output.label;
+	const struct hvd_launch_spec *spec = procs->launch->spec;
+	enum hvd_label label = spec->output.label;
 	bool hosts = procs->backend->mode == HVD_START_HOSTS &&
-		     (!procs->backend->loopback || procs->launch->n_procs > 1) && label != HVD_LABEL_NONE;
+		     (!procs->backend->loopback || procs->launch->n_procs > 1) &&
+		     (label != HVD_LABEL_NONE || hvd_launch_mixes_output(procs->launch));
 
 	if (!hosts && !procs->launch->framed)
-		return 0;
+		return procs->backend->one_srun && !spec->srun.pty ? open_files(procs, spawn, fds, err) : 0;
 	if (open_muxes(procs, hosts ? form_of(label) : HVD_OUTPUT_MUX_TASKS, err) != 0)
 		return -1;
 	for (int s = 0; s < 2; s++) {

@@ -297,6 +297,12 @@ struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *l
 	return procs;
 }
 
+void hvd_procs_drain(struct hvd_procs *procs)
+{
+	for (int s = 0; s < 2; s++)
+		hvd_output_mux_drain(procs->out[s]);
+}
+
 int hvd_procs_destroy(struct hvd_procs *procs)
 {
 	int rc = 0;

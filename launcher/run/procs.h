@@ -59,6 +59,9 @@ struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *l
  * output could not be written; the user was told why. */
 int hvd_procs_destroy(struct hvd_procs *procs);
 
+/* The processes have ended: write what they have written before anything else is said. */
+void hvd_procs_drain(struct hvd_procs *procs);
+
 /* Start the processes that the backend has prepared for the launch, as many as fan_out allows now. -1 with err set when
  * one cannot be started. */
 int hvd_procs_start(struct hvd_procs *procs, struct hvd_err *err);

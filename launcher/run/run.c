@@ -305,6 +305,7 @@ static void end(struct run *run)
 	struct hvd_result *result = run->job.result;
 	struct hvd_driver *driver = hvd_static_job_driver(run->starter.job);
 
+	hvd_procs_drain(run->job.procs);
 	report_failures(run);
 	hvd_job_ran_on(&run->job, hvd_driver_layout(driver), hvd_driver_slurm_job(driver));
 	if (run->func)

@@ -87,6 +87,21 @@ whole() {
 
 eight_bars() { [[ $(grep -oF ":10 percent" "$OUT" | wc -l) -eq 8 ]]; }
 
+@test "without labels, too, lines of ranks on several hosts stay whole, and a question is seen at once" {
+    needs_ssh
+    local pieces='import os
+for i in range(500):
+    for piece in "rank", " ", os.environ["RANK"], " line ", str(i), " of", " pieces", "\n":
+        os.write(1, piece.encode())'
+    on_login hvdrun --hosts hvdn1:2,hvdn2:2 python3 -c "$pieces" >"$BATS_TEST_TMPDIR/lines"
+    run -1 grep -vE '^rank [0-3] line [0-9]+ of pieces$' "$BATS_TEST_TMPDIR/lines"
+    [[ $(sort -u "$BATS_TEST_TMPDIR/lines" | wc -l) -eq 2000 ]]
+    begin on_login hvdrun --hosts hvdn1:1,hvdn2:1 sh -c 'case $RANK in 1) printf "question? " ;; esac; sleep 5'
+    says 4 "question? "
+    ended 10 0
+    [[ $output == "question? " ]]
+}
+
 @test "without labels, no byte is changed" {
     local sum
     head -c 3000000 /dev/urandom >"$(home)/bytes"
@@ -181,6 +196,8 @@ files_lost() {
 
 @test "standard output that cannot be written: told, and the status is not 0; a reader that has gone is no error" {
     local backend
+    run -1 --separate-stderr to_full on_login hvdrun -N2 -n2 sh -c 'echo a; sleep 0.2; echo b'
+    [[ $(grep -c "cannot write to standard output: No space left on device" <<<"$stderr") -eq 1 ]]
     for backend in fork srun ssh; do
         if [[ $backend == ssh ]] && ! sshd_can; then continue; fi
         run -1 --separate-stderr to_full with $backend sh -c 'echo a; sleep 0.2; echo b'
