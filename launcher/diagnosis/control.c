@@ -10,6 +10,7 @@
 #include "lib/net/accept.h"
 #include "lib/process/capture.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -250,27 +252,92 @@ static bool is_meant(const char *name, const char *target)
 	       (job[1 + n] == '/' || (job[1 + n] == '.' && !strchr(target, '.')));
 }
 
-/* The names of listening sockets that match the target. Other users may own some of them. */
-static void find_names(const char *target, struct hvd_strv *names)
+/* Sockets by their inodes. */
+struct inodes {
+	unsigned long *v;
+	size_t n, room;
+};
+
+static void add_sockets_of(const char *pid, struct inodes *inodes)
+{
+	char path[64], what[32];
+	struct dirent *de;
+	DIR *fds;
+
+	snprintf(path, sizeof(path), "/proc/%.16s/fd", pid);
+	fds = opendir(path);
+	while (fds && (de = readdir(fds))) {
+		ssize_t n = readlinkat(dirfd(fds), de->d_name, what, sizeof(what) - 1);
+		unsigned long inode;
+
+		what[n < 0 ? 0 : n] = '\0';
+		if (sscanf(what, "socket:[%lu]", &inode) != 1)
+			continue;
+		if (inodes->n == inodes->room) {
+			inodes->room = inodes->room * 2 + 64;
+			inodes->v = hvd_xrealloc(inodes->v, inodes->room, sizeof(*inodes->v));
+		}
+		inodes->v[inodes->n++] = inode;
+	}
+	if (fds)
+		closedir(fds);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const unsigned long *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The sockets of this user's processes: the kernel shows the descriptors of no others. */
+static struct inodes own_sockets(hvd_time deadline)
+{
+	struct inodes inodes = {0};
+	struct dirent *de;
+	DIR *proc = opendir("/proc");
+
+	while (proc && hvd_left(deadline) > 0 && (de = readdir(proc))) {
+		struct stat st;
+
+		if (de->d_name[0] >= '1' && de->d_name[0] <= '9' && fstatat(dirfd(proc), de->d_name, &st, 0) == 0 &&
+		    st.st_uid == getuid())
+			add_sockets_of(de->d_name, &inodes);
+	}
+	if (proc)
+		closedir(proc);
+	if (inodes.n)
+		qsort(inodes.v, inodes.n, sizeof(*inodes.v), by_number);
+	return inodes;
+}
+
+/* The names of listening sockets that match the target: those of this user's processes, and those of other processes,
+ * which belong to other users, or to a container of this user. */
+static void find_names(const char *target, hvd_time deadline, struct hvd_strv *own, struct hvd_strv *others)
 {
 	hvd_cleanup_fclose FILE *f = fopen("/proc/net/unix", "re");
+	struct inodes inodes = own_sockets(deadline);
 	hvd_cleanup_free char *line = NULL;
 	char prefix[64];
 	size_t room = 0;
 
 	snprintf(prefix, sizeof(prefix), " @hvd/%u/", (unsigned)getuid());
-	while (f && getline(&line, &room, f) > 0) {
+	while (f && hvd_left(deadline) > 0 && getline(&line, &room, f) > 0) {
 		char *at = strstr(line, prefix);
+		unsigned long inode;
 		unsigned flags;
 
 		/* Connections have the name of the socket that they were made to; only the latter listens. */
-		if (!at || sscanf(line, "%*x: %*x %*x %x", &flags) != 1 || !(flags & 0x10000))
+		if (!at || sscanf(line, "%*x: %*x %*x %x %*x %*x %lu", &flags, &inode) != 2 || !(flags & 0x10000))
 			continue;
 		line[strcspn(line, "\n")] = '\0';
 		if (is_meant(at + strlen(prefix), target) &&
 		    strlen(at + 2) < sizeof(((struct sockaddr_un){0}).sun_path))
-			hvd_strv_add(names, at + 2);
+			hvd_strv_add(inodes.n && bsearch(&inode, inodes.v, inodes.n, sizeof(inode), by_number) ? own
+													       : others,
+				     at + 2);
 	}
+	free(inodes.v);
 }
 
 /* Connect to a launch of this user; the kernel names its owner before it answers. Returns the connection, or -1 with
@@ -292,17 +359,20 @@ static int connect_to(const char *name, int wait_ms)
 	return -1;
 }
 
-/* Connect to this user's launch that matches the target. Launches that do not answer at once are tried in turns, if no
- * other matches. -1 with err set. */
+/* Connect to this user's launch that matches the target. A launch of this user that does not answer at once, since others
+ * wait there, is waited for; no time is spent on other users' sockets. -1 with err set. */
 static int find_launch(const char *target, struct hvd_err *err)
 {
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0}, busy = {0};
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv own = {0}, others = {0}, busy = {0};
+	const struct hvd_strv *names = &own;
 	hvd_time deadline = hvd_deadline_in(CLIENT_SECONDS);
 	hvd_cleanup_close int found = -1;
 
-	find_names(target, &names);
-	for (size_t i = 0; i < names.n && hvd_left(deadline) > 0; i++) {
-		int fd = connect_to(names.v[i], 0);
+	find_names(target, deadline, &own, &others);
+	if (!own.n)
+		names = &others;
+	for (size_t i = 0; i < names->n && hvd_left(deadline) > 0; i++) {
+		int fd = connect_to(names->v[i], 0);
 
 		if (fd >= 0 && found >= 0) {
 			close(fd);
@@ -311,14 +381,14 @@ static int find_launch(const char *target, struct hvd_err *err)
 		}
 		if (fd >= 0)
 			found = fd;
-		else if (errno == EAGAIN)
-			hvd_strv_add(&busy, names.v[i]);
+		else if (errno == EAGAIN && names == &own)
+			hvd_strv_add(&busy, names->v[i]);
 	}
 	for (size_t turn = 0; busy.n && found < 0 && hvd_left(deadline) > 0; turn++) {
 		char **name = &busy.v[turn % busy.n];
 
 		found = connect_to(*name, TURN_MS);
-		if (found < 0 && errno != EAGAIN) { /* it has ended, or is another user's */
+		if (found < 0 && errno != EAGAIN) { /* it has ended */
 			free(*name);
 			*name = busy.v[--busy.n];
 			busy.v[busy.n] = NULL;

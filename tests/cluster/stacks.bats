@@ -177,9 +177,49 @@ time.sleep(200)'
     ((pid + 1 < now + 100))
     gives 0 on_login hvdrun --stacks "pid:$pid"
     has "3 ranks (0-2)"
-    # Nothing of alice's is meant: a name at which others wait is given up after some seconds.
-    gives 2 on_login timeout 9 hvdrun --stacks "pid:$((pid + 1))"
+    # Nothing of alice's is meant: no time is spent on names of others.
+    gives 2 on_login timeout 3 hvdrun --stacks "pid:$((pid + 1))"
     has "process $((pid + 1)) is not an hvdrun"
+    as_root hvdlogin kill -INT "$pid"
+    ended 20 || true
+    as_root hvdlogin pkill -u bob
+    wait "$squatter" || true
+}
+
+# Another user takes 300 names of a launch, with a client at each that fills its queue, and fills the launch's own queue.
+CROWD='import socket, sys, time
+uid, pid = sys.argv[1:]
+kept = []
+for n in range(300):
+    s, c = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    name = "\0hvd/%s/none/%08x/%s" % (uid, n, pid)
+    s.bind(name)
+    s.listen(0)
+    c.connect(name)
+    kept += [s, c]
+try:
+    while True:
+        c = socket.socket(socket.AF_UNIX)
+        c.setblocking(False)
+        c.connect("\0hvd/%s/none/%s" % (uid, pid))
+        kept.append(c)
+except BlockingIOError:
+    print("crowded", flush=True)
+time.sleep(200)'
+
+@test "a launch among 300 names of another user, who also fills its queue, is found" {
+    local pid squatter
+    begin on_login hvdrun --launcher=fork -np 3 bash -c 'echo here; exec sleep 1000'
+    says_times 10 3 here
+    pid=$(as_root hvdlogin pgrep -u alice -x hvdrun)
+    : >"$BATS_TEST_TMPDIR/bob"
+    as_root hvdlogin kill -STOP "$pid"
+    as_user bob python3 -c "$CROWD" "$(as_root hvdlogin id -u alice)" "$pid" >"$BATS_TEST_TMPDIR/bob" 3>&- &
+    squatter=$!
+    wait_for 10 grep -q crowded "$BATS_TEST_TMPDIR/bob"
+    (sleep 1 && as_root hvdlogin kill -CONT "$pid") 3>&- &
+    gives 0 on_login hvdrun --stacks "pid:$pid"
+    has "3 ranks (0-2)"
     as_root hvdlogin kill -INT "$pid"
     ended 20 || true
     as_root hvdlogin pkill -u bob
