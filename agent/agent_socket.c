@@ -29,8 +29,7 @@ bool hvd_agent_socket_own(int fd)
 socklen_t hvd_agent_socket_name(const char *session, uint32_t node, int attempt, struct sockaddr_un *name)
 {
 	uint32_t which[] = {node, (uint32_t)attempt};
-	struct hvd_piece pieces[] = {
-		{"hvd-agent-socket-1", 18}, {session, strlen(session)}, {which, sizeof(which)}};
+	struct hvd_piece pieces[] = {{"hvd-agent-socket-1", 18}, {session, strlen(session)}, {which, sizeof(which)}};
 	unsigned char digest[HVD_MAC_LEN];
 	char hex[2 * HVD_MAC_LEN + 1];
 	int n;
@@ -114,6 +113,7 @@ int hvd_agent_socket_connect(const char *session, uint32_t node, hvd_time deadli
 	}
 	*listening = -1;
 	hvd_err_set(err, HVD_E_TIMEOUT, "this host's node agent cannot be reached: its socket belongs to another user");
-	return hvd_err_hint(err, "a process of another user on this host has taken abstract sockets @hvd-agent.…; ss -xlp "
-				 "shows which");
+	return hvd_err_hint(err,
+			    "a process of another user on this host has taken abstract sockets @hvd-agent.…; ss -xlp "
+			    "shows which");
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "output.h"
 
+#include "lib/base/cleanup.h"
+#include "lib/base/writefile.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/output_frame.h"
 
@@ -378,28 +380,29 @@ static void enlist(struct hvd_output *out, struct hvd_output_sink *sink)
 	sink->first = out;
 }
 
-static int make_dir(const char *path, struct hvd_err *err)
-{
-	if (mkdir(path, 0777) == 0 || errno == EEXIST)
-		return 0;
-	return hvd_err_sys(err, "cannot make the folder %s for the ranks' output", path);
-}
-
+/* The user chose the folder, and may have come to it by links. What is below it is made here: others who can write in the
+ * folder may have put something there first. */
 static int open_file(struct hvd_output *out, int rank, enum hvd_stream stream, struct hvd_err *err)
 {
 	int width = snprintf(NULL, 0, "%d", out->style->size > 0 ? out->style->size - 1 : 0);
-	char *dir = hvd_xasprintf("%s/rank.%0*d", out->style->dir, width, rank);
-	char *file = hvd_xasprintf("%s/%s", dir, stream == HVD_STDOUT ? "stdout" : "stderr");
-	int rc = -1;
+	const char *name = stream == HVD_STDOUT ? "stdout" : "stderr", *of = out->style->dir;
+	hvd_cleanup_close int dir = -1, of_rank = -1;
+	char of_this[32];
 
-	if (make_dir(out->style->dir, err) == 0 && make_dir(dir, err) == 0) {
-		out->file_fd =
-			open(file, O_WRONLY | O_CREAT | O_CLOEXEC | (out->style->append ? O_APPEND : O_TRUNC), 0666);
-		rc = out->file_fd >= 0 ? 0 : hvd_err_sys(err, "cannot write the rank's output to %s", file);
-	}
-	out->file = file;
-	free(dir);
-	return rc;
+	snprintf(of_this, sizeof(of_this), "rank.%0*d", width, rank);
+	out->file = hvd_xasprintf("%s/%s/%s", of, of_this, name);
+	if (mkdir(of, 0777) == 0 || errno == EEXIST)
+		dir = open(of, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return hvd_err_sys(err, "cannot make the folder %s for the ranks' output", of);
+	of_rank = hvd_open_made_dir(dir, of_this);
+	if (of_rank < 0)
+		return hvd_err_sys(err, "cannot make the folder %s/%s for the ranks' output", of, of_this);
+	out->file_fd = hvd_open_written(of_rank, name, out->style->append ? O_APPEND : O_TRUNC, false, 0666, err);
+	if (out->file_fd >= 0)
+		return 0;
+	hvd_err_prefix(err, "cannot write the rank's output to %s", out->file);
+	return hvd_err_hint(err, "remove it, or name another folder: --output-filename=FOLDER");
 }
 
 struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, enum hvd_stream stream,

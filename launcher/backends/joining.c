@@ -81,8 +81,8 @@ static int listen_for_agents(struct hvd_joining *joining, struct hvd_err *err)
 static int write_file(struct hvd_joining *joining, struct hvd_err *err)
 {
 	const char *path = joining->opts.join_file;
-	char *temporary = hvd_xasprintf("%s.%ld", path, (long)getpid());
-	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	char *temporary = hvd_xasprintf("%s.XXXXXX", path);
+	int fd = mkostemp(temporary, O_CLOEXEC);
 	bool ok = fd >= 0 && dprintf(fd, "%s\n", joining->address) > 0;
 
 	if (fd >= 0 && close(fd) != 0)
@@ -90,7 +90,8 @@ static int write_file(struct hvd_joining *joining, struct hvd_err *err)
 	ok = ok && rename(temporary, path) == 0;
 	if (!ok) {
 		hvd_err_sys(err, "cannot write the join file %s", path);
-		unlink(temporary);
+		if (fd >= 0)
+			unlink(temporary);
 	}
 	free(temporary);
 	joining->file_written = ok;

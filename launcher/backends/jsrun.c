@@ -20,6 +20,7 @@
  */
 #include "backend.h"
 
+#include "lib/base/writefile.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
 #include "lsf/erf.h"
@@ -123,7 +124,7 @@ static int add_resources(struct hvd_launch *launch, struct hvd_strv *argv, struc
 	int rc = text ? 0 : -1;
 
 	if (rc == 0 && path) {
-		rc = hvd_write_private(path, text, 0, err);
+		rc = hvd_write_file(path, "the resource file", text, strlen(text), 0, 0600, err);
 		if (rc != 0 && err)
 			err->code = HVD_E_USAGE;
 	} else if (rc == 0 && spec->dry_run) {

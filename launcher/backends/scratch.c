@@ -2,6 +2,7 @@
 #include "scratch.h"
 
 #include "lib/base/strv.h"
+#include "lib/base/writefile.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
 
@@ -64,28 +65,12 @@ struct hvd_scratch *hvd_scratch_create(char *const *envp, struct hvd_err *err)
 	return NULL;
 }
 
-int hvd_write_private(const char *path, const char *text, int extra_flags, struct hvd_err *err)
-{
-	size_t len = strlen(text), done = 0;
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | extra_flags, 0600);
-	ssize_t n = 0;
-
-	while (fd >= 0 && done < len && ((n = write(fd, text + done, len - done)) >= 0 || errno == EINTR))
-		done += n > 0 ? (size_t)n : 0;
-	if (fd < 0 || done < len || close(fd) != 0) {
-		hvd_err_sys(err, "cannot write %s", path);
-		if (fd >= 0 && done < len)
-			close(fd);
-		return -1;
-	}
-	return 0;
-}
-
 const char *hvd_scratch_file(struct hvd_scratch *scratch, const char *name, const char *text, struct hvd_err *err)
 {
 	free(scratch->path);
 	scratch->path = hvd_xasprintf("%s/%s", scratch->dir, name);
-	return hvd_write_private(scratch->path, text, O_EXCL, err) == 0 ? scratch->path : NULL;
+	return hvd_write_file(scratch->path, "the file", text, strlen(text), O_EXCL, 0600, err) == 0 ? scratch->path
+												     : NULL;
 }
 
 void hvd_scratch_destroy(struct hvd_scratch *scratch)

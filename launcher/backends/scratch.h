@@ -21,7 +21,4 @@ const char *hvd_scratch_file(struct hvd_scratch *scratch, const char *name, cons
 /* Remove everything now. NULL is fine. */
 void hvd_scratch_destroy(struct hvd_scratch *scratch);
 
-/* Write `text` to a file of mode 0600, in place of what it held. `extra_flags` are of open(2). */
-int hvd_write_private(const char *path, const char *text, int extra_flags, struct hvd_err *err);
-
 #endif

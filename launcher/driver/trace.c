@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace.h"
 
+#include "lib/base/writefile.h"
+
 #include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void phase(json_t *events, uint32_t host, const char *name, hvd_time from, hvd_time to, hvd_time began)
 {
@@ -15,7 +19,7 @@ static void phase(json_t *events, uint32_t host, const char *name, hvd_time from
 int hvd_trace_write(const char *path, const struct hvd_host_table *table, hvd_time began, struct hvd_err *err)
 {
 	json_t *events = json_array(), *trace;
-	char buf[32];
+	char buf[32], *text;
 	int rc;
 
 	for (uint32_t h = 0; h < table->n; h++) {
@@ -31,9 +35,9 @@ int hvd_trace_write(const char *path, const struct hvd_host_table *table, hvd_ti
 		      state->planned_at, began);
 	}
 	trace = json_pack("{s:s, s:o}", "displayTimeUnit", "ms", "traceEvents", events);
-	rc = json_dump_file(trace, path, JSON_COMPACT);
+	text = json_dumps(trace, JSON_COMPACT);
+	rc = hvd_write_file(path, "the launch trace", text ? text : "", text ? strlen(text) : 0, 0, 0666, err);
+	free(text);
 	json_decref(trace);
-	if (rc != 0)
-		return hvd_err_sys(err, "cannot write the launch trace to %s", path);
-	return 0;
+	return rc;
 }

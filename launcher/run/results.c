@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "results.h"
 
+#include "lib/base/writefile.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
@@ -120,11 +121,17 @@ static int open_results(struct hvd_results *res, struct event_base *base, const 
 {
 	struct stat st;
 
-	res->fd = hvd_open_or_take(name, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK);
+	if (name[strspn(name, "0123456789")]) {
+		res->fd = hvd_open_written(AT_FDCWD, name, O_TRUNC, true, 0600, err);
+	} else {
+		res->fd = hvd_open_or_take(name, 0);
+		if (res->fd < 0)
+			hvd_err_set(err, HVD_E_USAGE, "%s", strerror(errno));
+	}
 	if (res->fd < 0 || fstat(res->fd, &st) != 0 || (fcntl(res->fd, F_GETFL) & O_ACCMODE) == O_RDONLY) {
 		if (res->fd >= 0)
-			errno = EBADF;
-		hvd_err_sys(err, "cannot write to %s (--results)", name);
+			hvd_err_set(err, HVD_E_USAGE, "%s", strerror(EBADF));
+		hvd_err_prefix(err, "cannot write to %s (--results)", name);
 		hvd_err_hint(err, "it is a file that can be made, a pipe that is being read, or the number of an open "
 				  "descriptor");
 		if (err)

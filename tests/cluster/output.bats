@@ -194,6 +194,55 @@ files_lost() {
     as_root hvdlogin rm -rf "$(home)/$room" "$(home)/survived"
 }
 
+# trap WHAT: bob makes the folder $evil, in which alice may write, with WHAT where rank 0 is to have its output.
+trap_of() {
+    as_root hvdlogin rm -rf "$evil"
+    as_user bob sh -ec "umask 0; mkdir $evil; test $1 = folder || mkdir $evil/rank.0
+        case $1 in
+        link) ln -s $(home)/precious $evil/rank.0/stdout ;;
+        pipe) mkfifo $evil/rank.0/stdout ;;
+        file) : >$evil/rank.0/stdout ;;
+        folder) ln -s $(home)/own $evil/rank.0 ;;
+        esac"
+}
+
+@test "files of a launch in a folder that another user made first: links, pipes and files of his are refused at once" {
+    local evil what how began
+    evil=$(cluster path)/home/bob/out
+    as_root hvdlogin chmod 755 "$(cluster path)/home/bob"
+    on_login sh -c 'umask 077; mkdir own; echo precious >precious'
+    for what in link pipe file folder; do
+        for how in "--launcher=fork -np 2" "--launcher=fork -np 2 --max-restarts=1" "-N1 -n2 -w hvdn1"; do
+            trap_of $what
+            began=$SECONDS
+            # shellcheck disable=SC2086
+            run -127 on_login hvdrun $how --start-timeout=20 --output-filename "$evil" true
+            echo "$what, $how: $output"
+            ((SECONDS - began < 10 * HVD_TEST_PATIENCE))
+            case $what in
+            link) has "cannot write the rank's output to $evil/rank.0/stdout: it is a symbolic link" ;;
+            pipe) has "cannot write the rank's output to $evil/rank.0/stdout: it is a pipe or a socket that nobody reads" ;;
+            file) has "cannot write the rank's output to $evil/rank.0/stdout: it belongs to another user" ;;
+            folder) has "cannot make the folder $evil/rank.0 for the ranks' output: Not a directory" ;;
+            esac
+            [[ $(on_login cat precious) == precious && -z $(on_login ls own) ]]
+        done
+    done
+    # A folder of somebody else's is fine as such.
+    as_root hvdlogin rm -rf "$evil"
+    as_user bob mkdir -m 777 "$evil"
+    gives 0 on_login hvdrun --launcher=fork -np 2 --output-filename "$evil" echo here
+    [[ $(cat "$evil/rank.1/stdout") == here ]]
+    # The trace of a launch, and a file of results.
+    as_user bob sh -ec "ln -s $(home)/precious $evil/trace; mkfifo -m 666 $evil/pipe"
+    run on_login timeout 20 hvdrun --launcher=fork -np 2 --trace "$evil/trace" true
+    has "cannot write the launch trace $evil/trace: it is a symbolic link"
+    run on_login timeout 20 hvdrun --launcher=fork -np 2 --trace "$evil/pipe" true
+    has "cannot write the launch trace $evil/pipe: it is a pipe or a socket that nobody reads"
+    [[ $(on_login cat precious) == precious ]]
+    as_root hvdlogin rm -rf "$evil" "$(home)/own" "$(home)/precious"
+}
+
 @test "standard output that cannot be written: told, and the status is not 0; a reader that has gone is no error" {
     local backend
     run -1 --separate-stderr to_full on_login hvdrun -N2 -n2 sh -c 'echo a; sleep 0.2; echo b'
