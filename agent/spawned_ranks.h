@@ -43,6 +43,7 @@ struct hvd_spawned_ranks_opts {
 	 * with the launcher. HVD_TERMINAL_HIDDEN: there is a terminal, but its group cannot be joined. A process of another
 	 * group that reads from it would be stopped, so rank 0 has /dev/null. 0: standard input is no such terminal. */
 	pid_t terminal_group;
+	bool step; /* srun has started this agent, as the only task of a step */
 	bool stay; /* ranks come and go by hvd_spawned_ranks_add() and hvd_spawned_ranks_end_one(); there may be none */
 	/* Ranks start with SIGTERM, SIGINT and SIGHUP ignored. If all processes of a rank still ignore SIGTERM when it is
 	 * to end, SIGKILL follows at once. */

@@ -181,7 +181,7 @@ static void prepare_elastic(struct spawning_agent *sup)
 	sup->opts.output.size = 0;
 	/* Slurm sends SIGTERM to all processes of a job when it is preempted, at the beginning of the grace time. The
 	 * launcher gets that signal too, and has the ranks leave within the grace time. So ranks ignore it here. */
-	sup->opts.ignore_ends = getenv("SLURM_STEP_ID");
+	sup->opts.ignore_ends = sup->opts.step;
 	if (sup->opts.ignore_ends) {
 		forward_of_step(sup);
 		watch_daemon(sup);
@@ -381,11 +381,9 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
  * job, the driver also needs to know whether srun can learn that this task has ended. */
 static void say_done(struct spawning_agent *sup)
 {
-	bool step = sup->opts.stay && getenv("SLURM_STEP_ID");
-
 	if (sup->agent && sup->opts.stay)
 		hvd_driver_client_send(sup->agent, json_pack("{s:s, s:b}", "t", "done", "munge",
-							     !step || hvd_driver_client_munge_answers(sup->boot)));
+							     !sup->opts.step || hvd_driver_client_munge_answers(sup->boot)));
 }
 
 static void close_down(struct spawning_agent *sup)

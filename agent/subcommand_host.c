@@ -13,6 +13,7 @@
 #include "subcommand.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@
 struct host_args {
 	struct hvd_rank_args rank; /* first, for its rows */
 	const char *host, *ranks, *bind, *cpus, *preload, *nice, *memlock;
-	bool guarded;
+	bool guarded, step;
 	char **command;
 };
 
@@ -31,6 +32,8 @@ static const struct hvd_option_row options[] = {
 	{"ranks", "FIRST:COUNT", "the ranks of this host", HVD_OPTION_TEXT, AT(ranks)},
 	{"guarded", NULL, "run behind a monitor, because the starter may kill this process", HVD_OPTION_FLAG,
 	 AT(guarded)},
+	{"step", NULL, "this process is the task of a step of its own, which srun has started", HVD_OPTION_FLAG,
+	 AT(step)},
 	{"bind", "[=near]", "bind each rank to cores of its own, or to their NUMA domains", HVD_OPTION_TEXT, AT(bind)},
 	{"cpus", "LIST:LIST...", "the CPUs of each rank", HVD_OPTION_TEXT, AT(cpus)},
 	{"preload", "MODULES", "import these Python modules once, and fork the ranks", HVD_OPTION_TEXT, AT(preload)},
@@ -57,9 +60,19 @@ static pid_t terminal_group(const struct hvd_rank_args *rank)
 	return group > 0 ? group : HVD_TERMINAL_HIDDEN;
 }
 
+/* Did srun start this process? SLURM_STEP_ID alone does not say so: what runs below a step, or in a job that was
+ * submitted from there, inherits it. */
+static bool is_task(void)
+{
+	const char *task = getenv("SLURM_TASK_PID");
+
+	return task && atoi(task) == getpid();
+}
+
 static struct hvd_spawned_ranks_opts ranks_of(const struct host_args *args)
 {
 	return (struct hvd_spawned_ranks_opts){
+		.step = args->step,
 		.argv = args->command,
 		.bind = args->bind != NULL,
 		.near = args->bind && strcmp(args->bind, "near") == 0,
@@ -89,6 +102,7 @@ int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	launch_log.level = hvd_bootstrap_level(&join->boot);
+	args.step = is_task();
 	ranks = ranks_of(&args);
 	status = hvd_spawning_agent_connect(join, &info, &ranks, &launch_log);
 	hvd_strv_free(&join->args);

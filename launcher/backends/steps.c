@@ -38,6 +38,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	hvd_launch_add_agent(launch, proc, "host");
 	if (hvd_launch_mixes_output(launch))
 		hvd_strv_add(&proc->argv, "--label=none");
+	hvd_strv_add(&proc->argv, "--step");
 	if (launch->by_stdin)
 		hvd_strv_add(&proc->argv, "--stdin");
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host, launch->first_host + 1, host->name);
