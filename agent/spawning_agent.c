@@ -382,8 +382,9 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 static void say_done(struct spawning_agent *sup)
 {
 	if (sup->agent && sup->opts.stay)
-		hvd_driver_client_send(sup->agent, json_pack("{s:s, s:b}", "t", "done", "munge",
-							     !sup->opts.step || hvd_driver_client_munge_answers(sup->boot)));
+		hvd_driver_client_send(sup->agent,
+				       json_pack("{s:s, s:b}", "t", "done", "munge",
+						 !sup->opts.step || hvd_driver_client_munge_answers(sup->boot)));
 }
 
 static void close_down(struct spawning_agent *sup)

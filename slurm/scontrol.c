@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scontrol.h"
 
+#include "lib/base/xalloc.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,4 +71,55 @@ void hvd_scontrol_config_parse(const char *text, struct hvd_slurm_site *site)
 		else if ((value = value_of(line, "AuthType")))
 			site->munge = strncmp(value, "auth/munge", strlen("auth/munge")) == 0;
 	}
+}
+
+/* Steps that a list names. */
+#define STEPS_MOST 4
+
+/* The word behind " KEY=" within the line; its length is *len, 0 if there is none. */
+static const char *word_of(const char *line, size_t n, const char *key, int *len)
+{
+	const char *at = memmem(line, n, key, strlen(key));
+
+	*len = 0;
+	if (!at)
+		return "";
+	at += strlen(key);
+	while (at + *len < line + n && at[*len] != ' ' && at[*len] != '\n')
+		++*len;
+	return at;
+}
+
+char *hvd_scontrol_steps(const char *text, pid_t srun)
+{
+	char *list = NULL;
+	int found = 0;
+
+	for (size_t n; *text; text += n + (text[n] == '\n')) {
+		unsigned job, step, pid = 0;
+		int name, nodes, host;
+		const char *its_name, *its_nodes, *its_srun;
+
+		n = strcspn(text, "\n");
+		if (sscanf(text, "StepId=%u.%u ", &job, &step) != 2)
+			continue;
+		its_name = word_of(text, n, " Name=", &name);
+		its_nodes = word_of(text, n, " NodeList=", &nodes);
+		its_srun = word_of(text, n, " SrunHost:Pid=", &host);
+		if (memchr(its_srun, ':', (size_t)host))
+			pid = (unsigned)strtoul((char *)memchr(its_srun, ':', (size_t)host) + 1, NULL, 10);
+		if (pid == (unsigned)srun) {
+			free(list);
+			return NULL;
+		}
+		if (++found > STEPS_MOST)
+			continue;
+		if (!list)
+			list = hvd_xstrdup("");
+		hvd_xappendf(&list, "%s%u.%u (%.*s on %.*s)", *list ? ", " : "", job, step, name > 64 ? 64 : name,
+			     its_name, nodes > 128 ? 128 : nodes, its_nodes);
+	}
+	if (found > STEPS_MOST)
+		hvd_xappendf(&list, " and %d more", found - STEPS_MOST);
+	return list;
 }

@@ -85,8 +85,8 @@ static void set_discovery(struct hvd_launch_spec *spec, const struct hvd_options
 
 static void set_hosts(struct hvd_launch_spec *spec, const struct hvd_options *o)
 {
-	spec->ranks.n = o->num_proc > 0 || hvd_options_source(o, "ntasks") > HVD_FROM_ENV ? positive(hvd_options_np(o))
-											  : 0;
+	spec->ranks.n =
+		o->num_proc > 0 || hvd_options_source(o, "ntasks") > HVD_FROM_ENV ? positive(hvd_options_np(o)) : 0;
 	spec->hosts.list = o->hosts;
 	spec->hosts.file = o->hostfile;
 	spec->hosts.listed = o->hosts || o->hostfile;

@@ -9,9 +9,11 @@
 #include "overdue.h"
 #include "starter.h"
 #include "static_job.h"
+#include "step_wait.h"
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,6 +36,7 @@ struct run {
 	struct hvd_starter starter; /* first, so that a pointer to it is one to all */
 	struct hvd_job job;
 	struct hvd_runfunc *func;
+	struct hvd_step_wait *step_wait;
 	struct hvd_overdue *overdue; /* watches the backend's process since all ranks have ended */
 	int proc_status; /* as from waitpid(2), of the process whose end is this launch's status; 0 = none has ended
 			    badly */
@@ -257,6 +260,24 @@ static void on_unread(void *arg)
 	hvd_static_job_fail(((struct run *)arg)->starter.job, NULL);
 }
 
+static bool tasks_run(void *arg)
+{
+	return hvd_driver_connected(hvd_static_job_driver(((struct run *)arg)->starter.job));
+}
+
+/* Only within a job: outside of one srun says itself that its job is queued. */
+static void watch_step(struct run *run)
+{
+	const struct hvd_launch *launch = run->job.launch;
+	const char *job = launch->spec->srun.jobid;
+
+	if (!job)
+		job = hvd_envp_get(launch->envp, "SLURM_JOB_ID");
+	if (job && run->job.backend == &hvd_backend_srun)
+		run->step_wait = hvd_step_wait_watch(run->job.base, (uint32_t)strtoul(job, NULL, 10), run->job.procs,
+						     tasks_run, run, run->job.log);
+}
+
 static int begin(struct run *run, struct hvd_err *err)
 {
 	struct hvd_job *job = &run->job;
@@ -327,11 +348,13 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 	if (rc == 0)
 		rc = begin(&run, err);
 	if (rc == 0) {
+		watch_step(&run);
 		hvd_job_run(&run.job);
 		end(&run);
 	}
 	hvd_job_finish(&run.job);
 	hvd_job_end_procs(&run.job);
+	hvd_step_wait_destroy(run.step_wait);
 	hvd_overdue_destroy(run.overdue);
 	hvd_static_job_destroy(run.starter.job);
 	hvd_runfunc_close(run.func);

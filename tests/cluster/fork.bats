@@ -456,6 +456,8 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
     exec {reader}>&-
     kill "$reader_pid" || true
     [[ $status -eq 7 && $(<"$err") != *"has not answered"* ]] || { echo "status $status" && cat "$err" && return 1; }
+    nobody_left 2
+}
 
 @test "SLURM_STEP_ID of another step: ranks of a restart job get HUP, INT and TERM all the same" {
     gives 0 on_login env SLURM_STEP_ID=0 hvdrun --launcher=fork -np 1 --max-restarts=0 grep SigIgn /proc/self/status

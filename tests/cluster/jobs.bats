@@ -247,3 +247,10 @@ END
     output=$(cat "$(home)"/salloc.out)
     for rank in 0 1 2; do counts 2 "hvdn1: rank $rank of 3"; done
 }
+
+@test "below setsid in a step: hvdrun says what its srun waits for" {
+    submit -N2 --wrap='srun -N1 bash -c "setsid sh -c \"(sleep 0.5; exec timeout 15 hvdrun -N2 -n2 true) >below.out 2>&1 </dev/null &\"; sleep 9"'
+    run cat "$(home)/below.out"
+    has "srun has waited for 5 s to start the ranks, since other steps of job $JOB have its CPUs" "$JOB.0 (bash on hvdn1)" "hvdrun --overlap"
+    assert_no_leftovers 15
+}

@@ -14,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (gpus < -1)
 		abort();
 	hvd_scontrol_config_parse(text, &site);
+	free(hvd_scontrol_steps(text, 7));
 	if (site.port_lo < 0 || site.port_hi < site.port_lo || site.port_hi > 65535 || site.kill_wait < 0)
 		abort();
 	free(text);

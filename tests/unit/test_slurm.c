@@ -4,6 +4,7 @@
 #include "slurm/scontrol.h"
 #include "slurm/slurm.h"
 #include "slurm/slurm_nodes.h"
+#include "lib/base/xalloc.h"
 #include "unit.h"
 
 TEST(gpus_are_read_from_gres)
@@ -176,6 +177,28 @@ TEST(a_missing_configuration_is_an_error)
 	memset(&job, 0, sizeof(job));
 	hvd_slurm_job_clear(&job);
 	unsetenv("SLURM_CONF");
+}
+
+TEST(test_the_steps_of_a_job)
+{
+	static const char one[] =
+		"StepId=13.batch UserId=1 Name=batch NodeList=n1 SrunHost:Pid=(null):0\n"
+		"StepId=13.0 UserId=20001 State=RUNNING NodeList=hvdn1 Nodes=1 Name=my prog Network=(null) "
+		"SrunHost:Pid=login:239\n"
+		"StepId=13.2 UserId=20001 NodeList=hvdn[1-2] Name=bash SrunHost:Pid=login:240 ";
+	char *list = hvd_scontrol_steps(one, 1), *many = NULL;
+
+	assert_string_equal(list, "13.0 (my on hvdn1), 13.2 (bash on hvdn[1-2])");
+	free(list);
+	assert_null(hvd_scontrol_steps(one, 240));
+	assert_null(hvd_scontrol_steps("No job steps in the system\n", 1));
+	assert_null(hvd_scontrol_steps("", 1));
+	for (int i = 0; i < 6; i++)
+		hvd_xappendf(&many, "StepId=1.%d Name=a NodeList=n\n", i);
+	list = hvd_scontrol_steps(many, 1);
+	assert_string_equal(list, "1.0 (a on n), 1.1 (a on n), 1.2 (a on n), 1.3 (a on n) and 2 more");
+	free(list);
+	free(many);
 }
 
 RUN_TESTS()
