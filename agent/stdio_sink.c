@@ -70,8 +70,11 @@ static size_t write_some(struct stream *to, const char *p, size_t n)
 			return at;
 		if (done <= 0) {
 			/* A broken pipe is no failure: the reader wants no more. */
-			hvd_output_lose(to->sink->losses, to == &to->sink->streams[HVD_STDOUT] ? HVD_STDOUT : HVD_STDERR,
-					done == 0 ? EIO : errno == EPIPE ? 0 : errno);
+			hvd_output_lose(to->sink->losses,
+					to == &to->sink->streams[HVD_STDOUT] ? HVD_STDOUT : HVD_STDERR,
+					done == 0        ? EIO
+					: errno == EPIPE ? 0
+							 : errno);
 			return n;
 		}
 		at += (size_t)done;

@@ -55,16 +55,38 @@ enum place {
 	STEP
 };
 
-/* Where a process was started, by the step daemon among its ancestors. */
-static enum place place_of(pid_t pid, const char *proc, char *step, size_t len)
+/* … by the process's control groups, if Slurm has made any: "…/job_7/step_0/…", "…/job_7/step_batch/…". */
+static enum place by_cgroup(pid_t pid, const char *proc, char *step, size_t len)
 {
+	hvd_cleanup_free char *text = read_of(proc, pid, "cgroup", STAT_MAX);
+	enum place place = NOT_SEEN;
+
+	for (const char *at = text; at && (at = strstr(at, "/job_")); at++) {
+		unsigned job, number;
+
+		if (sscanf(at, "/job_%u/step_%u", &job, &number) == 2) {
+			snprintf(step, len, "%u.%u", job, number);
+			return STEP;
+		}
+		if (sscanf(at, "/job_%u/step_%1[a-z]", &job, (char[2]){0}) == 2)
+			place = NO_STEP;
+	}
+	return place;
+}
+
+/* Where a process was started, by the step daemon among its ancestors. What setsid or tmux has started has none, and may
+ * still be in the step's control group. */
+static enum place place_of(const pid_t process, const char *proc, char *step, size_t len)
+{
+	pid_t pid = process;
+
 	for (int i = 0; i < ANCESTORS_MOST && (pid = parent_of(proc, pid)) > 0; i++) {
 		hvd_cleanup_free char *title = read_of(proc, pid, "cmdline", CMDLINE_MAX);
 
 		if (title && strncmp(title, "slurmstepd:", 11) == 0)
 			return numbered(title, step, len) ? STEP : NO_STEP;
 	}
-	return NOT_SEEN;
+	return by_cgroup(process, proc, step, len);
 }
 
 bool hvd_slurm_step_of(pid_t pid, const char *proc, char *step, size_t len)

@@ -11,8 +11,9 @@
 
 /* Was a process started by a step of srun, as a task or below one? Then `step` becomes "JOB.STEP". A batch script and
  * salloc's interactive step do not count. The answer comes from the ancestors of the process in the directory `proc`
- * ("/proc"), because SLURM_STEP_ID stays in the environment of a job that was submitted from within a step. False, too,
- * if the ancestors cannot be seen: /proc hides other users' processes, or the process is in a PID namespace. */
+ * ("/proc"), because SLURM_STEP_ID stays in the environment of a job that was submitted from within a step; without a step
+ * daemon among them, from the process's control groups. False, too, if neither shows it: /proc hides other users'
+ * processes, or the process is in a PID namespace, and Slurm has made no control groups. */
 bool hvd_slurm_step_of(pid_t pid, const char *proc, char *step, size_t len);
 
 /* sbatch and salloc pass the variables of the step in which they run on to the job that they make. There these name

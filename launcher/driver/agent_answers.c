@@ -33,10 +33,10 @@
 /* A launch whose agents have less time to begin has no more patience later. */
 static hvd_time answer_time(const struct hvd_agent_registry *agents, bool soon)
 {
-	double start = agents->opts->spec->deadlines.start,
-	       most = soon                                 ? SOON_SECONDS
-		      : agents->barrier == HVD_BARRIER_ALL ? ANSWER_SECONDS_STATIC
-							   : ANSWER_SECONDS;
+	double start = agents->opts->spec->deadlines.start, most = soon ? SOON_SECONDS
+								   : agents->barrier == HVD_BARRIER_ALL
+									   ? ANSWER_SECONDS_STATIC
+									   : ANSWER_SECONDS;
 
 	return (hvd_time)((start < most ? start : most) * 1e9);
 }

@@ -44,11 +44,13 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	if (!steps)
 		return;
 	hvd_info(wait->log,
-		 "srun has waited for %d s to start the ranks, since other steps of job %u have its CPUs, memory or GPUs: "
+		 "srun has waited for %d s to start the ranks, since other steps of job %u have its CPUs, memory or "
+		 "GPUs: "
 		 "%s",
 		 WAIT_SECONDS, (unsigned)wait->job, steps);
-	hvd_info(wait->log, "end them, or share their CPUs: hvdrun --overlap. hvdrun itself may run in one of them, below "
-			    "tmux, screen or setsid");
+	hvd_info(wait->log,
+		 "end them, or share their CPUs: hvdrun --overlap. hvdrun itself may run in one of them, below "
+		 "tmux, screen or setsid");
 }
 
 struct hvd_step_wait *hvd_step_wait_watch(struct event_base *base, uint32_t job, const struct hvd_procs *procs,

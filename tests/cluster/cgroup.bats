@@ -37,6 +37,12 @@ ALL=(-N2 -n4 --ntasks-per-node=2)
     [[ $(grep -cx USR1 <<<"$output") -eq 4 ]] || { echo "$output" && false; }
 }
 
+@test "below setsid in a step hvdrun sees by its control group that it is in one" {
+    gives 0 on_login salloc -Q -N2 srun -N1 bash -c '(setsid sh -c "(sleep 0.5; exec timeout 15 hvdrun -N2 -n2 true) >below.out 2>&1 </dev/null &"); sleep 2'
+    run cat "$(home)/below.out"
+    has "hvdrun was started by srun, in step" "hvdrun --overlap"
+}
+
 @test "the other ranks get SIGTERM when one has failed, and the launch ends at once" {
     for with in srun hvdrun; do
         rm -f "$(home)/go"

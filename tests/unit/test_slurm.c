@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of libslurm works without a cluster. */
+#include "lib/base/xalloc.h"
 #include "slurm/gres.h"
 #include "slurm/scontrol.h"
 #include "slurm/slurm.h"
 #include "slurm/slurm_nodes.h"
-#include "lib/base/xalloc.h"
 #include "unit.h"
 
 TEST(gpus_are_read_from_gres)

@@ -38,11 +38,11 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	static const char *const names[] = {"stat", "cmdline"};
+	static const char *const names[] = {"stat", "cmdline", "cgroup"};
 	char path[128];
 
 	for (; n_made > 0; n_made--) {
-		for (int i = 0; i < 2; i++) {
+		for (int i = 0; i < 3; i++) {
 			snprintf(path, sizeof(path), "%s/%d/%s", root, n_made, names[i]);
 			unlink(path);
 		}
@@ -75,6 +75,24 @@ TEST(test_a_batch_script_within_a_step_is_none)
 	add("slurmstepd", "slurmstepd: [18.batch]");
 	add("bash", "bash");
 	assert_false(hvd_slurm_step_of(3, root, step, sizeof(step)));
+}
+
+/* Below setsid or tmux no ancestor is a step daemon; where Slurm makes control groups, these are the step's. */
+TEST(test_by_control_groups)
+{
+	char step[64];
+
+	add("init", "init");
+	put(1, "cgroup", "3:cpu:/\n2:freezer:/slurm/uid_1/job_7/step_0/task_0\n0::/\n");
+	assert_true(hvd_slurm_step_of(1, root, step, sizeof(step)));
+	assert_string_equal(step, "7.0");
+	put(1, "cgroup", "0::/system.slice/slurmstepd.scope/job_12/step_3/user/task_0\n");
+	assert_true(hvd_slurm_step_of(1, root, step, sizeof(step)));
+	assert_string_equal(step, "12.3");
+	put(1, "cgroup", "0::/system.slice/slurmstepd.scope/job_12/step_batch/user/task_0\n");
+	assert_false(hvd_slurm_step_of(1, root, step, sizeof(step)));
+	put(1, "cgroup", "0::/job_x/job_1/stop_1\n");
+	assert_false(hvd_slurm_step_of(1, root, step, sizeof(step)));
 }
 
 TEST(test_what_is_no_step)
