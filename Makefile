@@ -35,7 +35,8 @@ GLOO_LIBS ?= -lgloo
 OPT       ?= -O2 -g
 WARN      := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wpointer-arith -Wwrite-strings -Wformat=2 $(WERROR)
 CWARN     := -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition
-HARDEN    := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection -fcf-protection
+HARDEN    := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection \
+	$(if $(filter x86_64-% i%86-%,$(shell $(CC) -dumpmachine)),-fcf-protection)
 ifneq ($(SAN),)
 HARDEN    := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
@@ -132,7 +133,7 @@ $(B)/bin/hvd-selftest: $(patsubst %.cc,$(B)/obj/%.o,$(selftest_src))
 	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(GLOO_LIBS) -lpthread
 
 # The plugin takes from lib/ only what needs nothing but libc.
-plugin_lib := $(call obj,$(addprefix lib/,base/deadline.c base/err.c base/hex.c base/key.c base/printable.c base/random.c base/strv.c base/values.c base/xalloc.c \
+plugin_lib := $(call obj,$(addprefix lib/,base/deadline.c base/err.c base/hex.c base/key.c base/printable.c base/random.c base/signals.c base/strv.c base/values.c base/xalloc.c \
 	process/apptainer.c process/capture.c process/program.c process/rlimits.c process/spawn.c net/addr.c net/nicspec.c protocol/boot.c protocol/step_event.c frameworks/emitted.c frameworks/frameworks.c))
 $(B)/lib/hvd.so: $(call obj,$(spank_src)) $(plugin_lib) spank/exports.map $(B)/sources
 	@mkdir -p $(@D)

@@ -11,6 +11,7 @@
 #include "detached.h"
 
 #include "lib/base/xalloc.h"
+#include "lib/process/syscalls.h"
 #include "process_name.h"
 #include "stopped_child.h"
 
@@ -22,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -2,6 +2,7 @@
 #include "kill_connections.h"
 
 #include "lib/process/descendants.h"
+#include "lib/process/syscalls.h"
 #include "lib/protocol/wire.h"
 
 #include <dirent.h>
@@ -12,15 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* How long it may take. A thousand ranks take tenths of a second. */
 #define KILL_SECONDS 3.0
-
-#ifndef SYS_pidfd_getfd
-#define SYS_pidfd_getfd 438 /* all architectures */
-#endif
 
 struct killer {
 	const struct hvd_portset *at;

@@ -4,6 +4,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/process/descendants.h"
 #include "lib/process/process_usage.h"
+#include "lib/process/syscalls.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 

@@ -13,6 +13,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
+#include "lib/process/syscalls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -6,6 +6,7 @@
 #include "launcher/driver/driver.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
+#include "lib/base/signals.h"
 #include "lib/process/spawn.h"
 #include "requeue.h"
 #include "shared_hosts.h"
@@ -210,9 +211,9 @@ static void log_report(const struct step *step)
 		log_status(step);
 	} else {
 		hvd_info(step->log, "the ranks were ended by SIG%s%s%s; first: rank %u on %s",
-			 sigabbrev_np(interrupted ? SIGINT
-				      : sig       ? sig
-						  : SIGKILL),
+			 hvd_signal_name(interrupted ? SIGINT
+					 : sig       ? sig
+						     : SIGKILL),
 			 fate ? ", since " : "", fate ? fate : "", (unsigned)first->rank, host);
 	}
 }

@@ -3,6 +3,7 @@
 #include "time_limit.h"
 
 #include "lib/base/deadline.h"
+#include "lib/base/signals.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/call.h"
 #include "lib/process/spawn.h"
@@ -131,7 +132,7 @@ static void announce(struct hvd_time_limit *limit, double left)
 
 	limit->announced = true;
 	hvd_info(limit->log, "the job reaches its time limit in %.0f s: sending SIG%s to all ranks", left,
-		 sigabbrev_np(sig));
+		 hvd_signal_name(sig));
 	hvd_requeue_want(limit->wish, limit->spec, HVD_REQUEUE_LIMIT, NULL);
 	limit->ops->signal_ranks(sig, limit->arg);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "values.h"
 
+#include "signals.h"
 #include "xalloc.h"
 
 #include <ctype.h>
@@ -179,31 +180,10 @@ int hvd_value_set(const char *from, const char *text, const char *choices, unsig
 	return rc;
 }
 
-/* The number of a signal, of which the first `len` bytes of `name` are the name or the number; 0 = there is none. */
-static int signal_number(const char *name, size_t len)
-{
-	if (len > 3 && strncasecmp(name, "SIG", 3) == 0) {
-		name += 3;
-		len -= 3;
-	}
-	for (int sig = 1; sig < SIGRTMIN; sig++) {
-		const char *known = sigabbrev_np(sig);
-		char number[16];
-
-		if (!known)
-			continue; /* the C library's own */
-		if (strlen(known) == len && strncasecmp(known, name, len) == 0)
-			return sig;
-		if ((size_t)snprintf(number, sizeof(number), "%d", sig) == len && strncmp(number, name, len) == 0)
-			return sig;
-	}
-	return 0;
-}
-
 int hvd_value_signal_before(const char *from, const char *text, int *sig, double *seconds, struct hvd_err *err)
 {
 	const char *at = strchr(text, '@');
-	int n = at ? signal_number(text, (size_t)(at - text)) : 0;
+	int n = at ? hvd_signal_number(text, (size_t)(at - text)) : 0;
 
 	if (n == 0) {
 		bad(err, from, text, "a signal and a time");

@@ -268,8 +268,8 @@ bool hvd_program_refused(const char *text, int code, char *const *envp, struct h
 		return false;
 	n = strcspn(line, "\n");
 	at = memmem(line, n, mark, strlen(mark));
-	why = strerrordesc_np(code);
-	if (!at || !why)
+	why = strerror(code);
+	if (!at)
 		return false;
 	at += strlen(mark);
 	n -= (size_t)(at - line);

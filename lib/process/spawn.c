@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spawn.h"
 
+#include "lib/base/signals.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "program.h"
 #include "rlimits.h"
+#include "syscalls.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,7 +18,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -366,7 +367,7 @@ void hvd_kill_adopted(void)
 const char *hvd_status_text(int status, char *buf, size_t len)
 {
 	if (WIFSIGNALED(status)) {
-		const char *name = sigabbrev_np(WTERMSIG(status));
+		const char *name = hvd_signal_name(WTERMSIG(status));
 
 		snprintf(buf, len, "killed by signal %d (%s%s)", WTERMSIG(status), name ? "SIG" : "",
 			 name ? name : "?");
