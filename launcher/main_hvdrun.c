@@ -23,6 +23,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/other_launcher.h"
 #include "lib/process/program.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
@@ -257,6 +258,24 @@ static int check_size(const struct hvd_launch *launch, const struct hvd_backend 
 	return 0;
 }
 
+/* Is the command a launcher itself? Where srun or mpirun starts the ranks, the driver looks once more when it knows how
+ * many there are on each host; but a job may have to queue for that. */
+static int check_launcher(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)
+{
+	const struct hvd_launch_spec *spec = launch->spec;
+	long ranks = spec->ranks.n, most = spec->srun.per_node;
+
+	if (spec->selftest || !spec->command[0])
+		return 0;
+	for (int i = 0; backend->mode == HVD_START_HOSTS && i < launch->alloc.n_hosts; i++) {
+		ranks = launch->alloc.slots;
+		if (launch->alloc.hosts[i].slots > most)
+			most = launch->alloc.hosts[i].slots;
+	}
+	return hvd_other_launcher_refuse(spec->command, ranks > most ? ranks : most, most > 1, spec->own_line,
+					 spec->counts_ranks, err);
+}
+
 /* Is this the host that runs the program, and can it do so? That is said before anything is started. */
 static bool can_run(const struct hvd_launch *launch, const struct hvd_backend *backend)
 {
@@ -305,6 +324,8 @@ static int make_ready(struct hvd_launch *launch, const struct hvd_backend *backe
 	else
 		rc = hvd_backend_prepare(backend, launch, err);
 	if (rc != 0 || check_size(launch, backend, err) != 0)
+		return -1;
+	if (check_launcher(launch, backend, err) != 0)
 		return -1;
 	if (!can_run(launch, backend))
 		return NOT_RUNNABLE;

@@ -11,6 +11,7 @@
 #include "host_slurm.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
+#include "lib/process/other_launcher.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/boot.h"
 
@@ -206,6 +207,24 @@ static int export_boot(spank_t sp, const char *text, struct hvd_err *err)
 	return 0;
 }
 
+/* The tasks may be spread so that a node has several though the number does not say so; torchrun, which may run once on
+ * each node, fails by itself then. */
+static int refuse_launcher(spank_t sp, struct hvd_err *err)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv words = {0};
+	uint32_t nodes = 0, tasks = 0;
+	char **argv = NULL;
+	int argc = 0;
+
+	if (spank_get_item(sp, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS ||
+	    spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS ||
+	    spank_get_item(sp, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1)
+		return 0;
+	for (int i = 0; i < argc; i++)
+		hvd_strv_add(&words, argv[i]);
+	return hvd_other_launcher_refuse(words.v, tasks, tasks > nodes, "srun --hvd", true, err);
+}
+
 int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err)
 {
 	struct hvd_spawn spawn = {.new_group = 1};
@@ -218,6 +237,8 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 		return 0;
 	if (pl->driver > 0)
 		return hvd_err_set(err, HVD_E_USAGE, "one srun can start only one --hvd step");
+	if (refuse_launcher(sp, err) != 0)
+		return -1;
 	if (hvd_launch_key_wanted() && !hvd_plugin_value(pl, HVD_SET_key_file) &&
 	    (key = hvd_launch_key_send(sp, err)) < 0)
 		return -1;

@@ -4,6 +4,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/other_launcher.h"
 #include "measure.h"
 #include "plan_delivery.h"
 #include "preflight.h"
@@ -163,6 +164,20 @@ static int choose(struct hvd_agent_registry *agents, struct hvd_err *why)
 	return rc;
 }
 
+/* The command of a launch of srun's or mpirun's, whose layout is known now. */
+static int check_command(const struct hvd_agent_registry *agents, struct hvd_err *err)
+{
+	const struct hvd_launch_spec *spec = agents->opts->spec;
+	const struct hvd_layout *layout = &agents->plan.layout;
+	bool crowded = false;
+
+	if (spec->selftest || !spec->command || !spec->command[0])
+		return 0;
+	for (int i = 0; i < layout->n_hosts; i++)
+		crowded = crowded || layout->hosts[i].n > 1;
+	return hvd_other_launcher_refuse(spec->command, layout->size, crowded, spec->own_line, spec->counts_ranks, err);
+}
+
 static void decide(struct hvd_agent_registry *agents);
 
 static void on_measured(struct hvd_agent_registry *agents)
@@ -207,6 +222,8 @@ static void decide(struct hvd_agent_registry *agents)
 		hvd_admission_probe(agents);
 		return;
 	}
+	if (rc == 0 && agents->barrier == HVD_BARRIER_ALL)
+		rc = check_command(agents, &why);
 	if (rc == 0 && agents->barrier == HVD_BARRIER_ALL)
 		rc = hvd_plan_servers(&agents->plan, &agents->table, agents->opts->spec, &why);
 	if (rc < 0) {

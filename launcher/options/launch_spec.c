@@ -167,6 +167,7 @@ static void set_srun_tasks(struct hvd_launch_spec *spec, const struct hvd_option
 	spec->srun.nodes_max = nodes ? o->nodes_max : 0;
 	spec->srun.places_tasks = any_given(o, places, HVD_FROM_ENV);
 	spec->srun.tasks_per_node = hvd_options_source(o, "ntasks-per-node") != HVD_FROM_DEFAULT;
+	spec->srun.per_node = hvd_options_given(o, "ntasks-per-node") ? positive(o->ntasks_per_node) : 0;
 	spec->srun.add_ntasks = hvd_options_np_for_srun(o) ? o->num_proc : 0;
 	spec->srun.heterogeneous = o->het_group || o->het_colon;
 	spec->srun.shares_step = o->overlap || o->immediate;
@@ -273,6 +274,8 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 {
 	*spec = (struct hvd_launch_spec){
 		.command = o->command.v,
+		.own_line = o->own_words.n ? hvd_strv_join(&o->own_words, " ") : NULL,
+		.counts_ranks = o->counts_ranks,
 		.selftest = o->selftest,
 		.function = {.file = o->run_func, .results = o->results},
 		.preload = o->preload,
@@ -304,7 +307,8 @@ void hvd_launch_spec_clear(struct hvd_launch_spec *spec)
 	hvd_strv_free(&spec->srun.args_but_label);
 	hvd_strv_free(&spec->interfaces);
 	hvd_strv_free(&spec->env);
+	free(spec->own_line);
 	free(spec->launcher);
 	free(spec->output.dir);
-	spec->launcher = spec->output.dir = NULL;
+	spec->own_line = spec->launcher = spec->output.dir = NULL;
 }

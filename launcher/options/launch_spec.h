@@ -86,6 +86,8 @@ enum hvd_preflight {
 struct hvd_launch_spec {
 	/* What to run. */
 	char *const *command; /* the user's, with a NULL at its end */
+	char *own_line;       /* the user's command line up to the command, for messages; NULL = srun --hvd */
+	bool counts_ranks;    /* … and it says how many ranks there are */
 	bool selftest;        /* hvd-selftest instead, to which `command` are arguments */
 	struct {
 		const char *file;    /* offer all ranks the function in this file or descriptor; NULL = none */
@@ -144,6 +146,7 @@ struct hvd_launch_spec {
 		int add_kill_on_bad_exit;       /* passed to srun; -1 = the user or the environment sets it */
 		bool places_tasks;              /* the user set the number of tasks, or where they run */
 		bool tasks_per_node;            /* --ntasks-per-node, from any source */
+		int per_node;                   /* … on the command line; 0 = not given */
 		bool heterogeneous;             /* --het-group, or ":" */
 		bool shares_step;               /* --overlap, --immediate: no wait for CPUs of the step we are in */
 		bool overcommit, pty;

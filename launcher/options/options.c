@@ -33,6 +33,7 @@ void hvd_options_free(struct hvd_options *o)
 		hvd_opt_clear(o, row);
 	hvd_strv_free(&o->srun_args);
 	hvd_strv_free(&o->unknown);
+	hvd_strv_free(&o->own_words);
 	hvd_strv_free(&o->command);
 	hvd_strv_free(&o->notes);
 	hvd_strv_free(&o->warnings);
@@ -70,6 +71,13 @@ static int apply(struct hvd_options *o, const struct hvd_optset *set, const stru
 	return 0;
 }
 
+bool hvd_options_counts_ranks(const struct hvd_opt *opt)
+{
+	return opt->at == HVD_AT(num_proc) || opt->at == HVD_AT(ntasks) || opt->at == HVD_AT(ntasks_per_node) ||
+	       opt->at == HVD_AT(nodes_min) || opt->at == HVD_AT(hosts) || opt->at == HVD_AT(hostfile) ||
+	       opt->at == HVD_AT(slots_per_host);
+}
+
 /*
  * An option that no table has may belong to a plugin of srun. It is passed on if
  * it is clear which words belong to it. If the next word could be its value or
@@ -81,7 +89,7 @@ static int take_unknown(struct hvd_options *o, const struct hvd_optset *set, int
 	const char *near = hvd_optset_near(set, hit->spelled + 2);
 	const char *next = hit->end < argc ? argv[hit->end] : NULL;
 
-	if (hvd_options_elsewhere(hit->spelled, err) != 0)
+	if (hvd_options_elsewhere(hit->spelled, argc, argv, err) != 0)
 		return -1;
 	if (!hit->value && next && (next[0] != '-' || !next[1])) {
 		hvd_err_set(err, HVD_E_USAGE, "unknown option %s, followed by \"%.200s\"", hit->spelled, next);
@@ -142,6 +150,7 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 		}
 		if (take_known(o, &set, &hit, err))
 			return -1;
+		o->counts_ranks = o->counts_ranks || hvd_options_counts_ranks(hit.opt);
 		/* --help, --version and the like take effect whatever comes after them. */
 		if (o->action != HVD_RUN)
 			return 0;
@@ -160,6 +169,8 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 	if (rc < 0)
 		return -1;
 	o->dashdash = scan.dashdash;
+	for (int i = 0; i < scan.next - scan.dashdash; i++)
+		hvd_strv_add(&o->own_words, i == 0 ? hvd_options_program(o) : argv[i]);
 	for (int i = scan.next; i < argc; i++) {
 		if (!o->het_colon && o->command.n && strcmp(argv[i], ":") == 0)
 			o->het_colon = o->command.n;
@@ -315,6 +326,11 @@ bool hvd_options_on(const struct hvd_options *o, const char *name)
 
 	free(text);
 	return on;
+}
+
+const char *hvd_options_program(const struct hvd_options *o)
+{
+	return o->as_horovodrun ? "horovodrun" : "hvdrun";
 }
 
 int hvd_options_np(const struct hvd_options *o)

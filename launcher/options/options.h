@@ -81,6 +81,8 @@ struct hvd_options {
 	/* The words of the command line that are passed on. */
 	struct hvd_strv srun_args; /* for srun, as they were written and in that order */
 	struct hvd_strv unknown;   /* those of srun_args that no table has: an error if srun does not start the ranks */
+	struct hvd_strv own_words; /* the command line as it was written, up to the command */
+	bool counts_ranks;         /* … and it says how many ranks there are */
 	struct hvd_strv command;
 	struct hvd_strv notes;    /* messages for --verbose */
 	struct hvd_strv warnings; /* messages that are always shown */
@@ -197,6 +199,9 @@ void hvd_options_free(struct hvd_options *o); /* NULL is fine */
 enum hvd_opt_source hvd_options_source(const struct hvd_options *o, const char *name);
 /* Was the option on the command line? */
 bool hvd_options_given(const struct hvd_options *o, const char *name);
+
+/* The name that hvdrun is called by: "hvdrun" or "horovodrun". */
+const char *hvd_options_program(const struct hvd_options *o);
 
 /* The number of ranks: -np or -n, or the environment's; -1 when nothing gave it. */
 int hvd_options_np(const struct hvd_options *o);

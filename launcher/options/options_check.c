@@ -283,8 +283,7 @@ static int check_command(struct hvd_options *o, struct hvd_err *err)
 		return 0;
 	}
 	hvd_err_set(err, HVD_E_USAGE, "there is no command to run");
-	return hvd_err_hint(err, "write it after the options: %s -n 4 python train.py",
-			    o->as_horovodrun ? "horovodrun" : "hvdrun");
+	return hvd_err_hint(err, "write it after the options: %s -n 4 python train.py", hvd_options_program(o));
 }
 
 /* srun --async ends when the step is queued, but driver and rendezvous must go on until the ranks have ended. */

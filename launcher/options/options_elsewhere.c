@@ -1,63 +1,111 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options_elsewhere.c - options of torchrun, accelerate and deepspeed, and what hvdrun has in their place. */
+/* options_elsewhere.c - options of torchrun, accelerate and deepspeed among hvdrun's: what to write in their place. */
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/other_launcher.h"
 #include "options_rows.h"
 
 #include <string.h>
 
-#define ADDRESS "leave it out: the launch sets every rank's number, MASTER_ADDR and MASTER_PORT"
-#define HOSTS                                                                                                          \
-	"leave it out, or write -N NUMBER to have Slurm create a job. The hosts are those of the job or of --hosts, "  \
-	"or this machine; --min-np and --max-np, which count ranks, are for elastic jobs"
-#define PER_HOST "write --slots-per-host=NUMBER for the ranks of each host, or -np NUMBER for all of them"
-#define COMMAND  "write the command as in a shell: python train.py, python -m MODULE, ./program"
-#define FILES    "write --output-filename=DIRECTORY, which gets files of each rank's output"
-
-static const struct {
-	const char *name; /* a "*" at its end stands for anything */
-	const char *whose;
-	const char *instead;
-} elsewhere[] = {
-	{"nproc-per-node", "torchrun", PER_HOST},
-	{"nnodes", "torchrun", HOSTS},
-	{"node-rank", "torchrun", ADDRESS},
-	{"master-addr", "torchrun", ADDRESS},
-	{"master-port", "torchrun", ADDRESS},
-	{"local-addr", "torchrun", ADDRESS},
-	{"rdzv-*", "torchrun", ADDRESS},
-	{"standalone", "torchrun", "leave it out: without a job and without listed hosts, ranks run on this machine"},
-	{"monitor-interval", "torchrun", "leave it out: the launch notices the end of a rank at once"},
-	{"start-method", "torchrun", "leave it out: each rank is a process of its own"},
-	{"module", "torchrun", COMMAND},
-	{"no-python", "torchrun", COMMAND},
-	{"run-path", "torchrun", COMMAND},
-	{"log-dir", "torchrun", FILES},
-	{"redirects", "torchrun", FILES},
-	{"tee", "torchrun", FILES},
-	{"num-processes", "accelerate", "write -np NUMBER"},
-	{"num-machines", "accelerate", HOSTS},
-	{"machine-rank", "accelerate", ADDRESS},
-	{"main-process-ip", "accelerate", ADDRESS},
-	{"main-process-port", "accelerate", ADDRESS},
-	{"num-gpus", "deepspeed", PER_HOST},
-	{"num-nodes", "deepspeed", HOSTS},
+/* What such a command line says, in hvdrun's words. */
+struct translation {
+	struct hvd_strv theirs; /* the other launcher's options, without their values */
+	const char *instead;    /* of the first of them */
+	struct hvd_strv ours;   /* hvdrun's options, which stay */
+	bool counts;            /* … and say how many ranks there are */
+	struct hvd_other_launch launch;
 };
 
-/* Are the names equal, if "_" counts as "-"? */
-static bool same(const char *name, const char *written)
+static void add_theirs(struct translation *t, struct hvd_optscan *scan, const struct hvd_opthit *hit,
+		       const struct hvd_other_option *option)
 {
-	for (; *name && *name != '*'; name++, written++)
-		if (*name != (*written == '_' ? '-' : *written))
-			return false;
-	return *name == '*' || !*written;
+	const char *value = hit->value;
+
+	if (!value && option->values && scan->next < scan->argc)
+		value = scan->argv[scan->next++];
+	if (!t->instead)
+		t->instead = option->instead;
+	if (!hvd_strv_has(&t->theirs, hit->spelled))
+		hvd_strv_add(&t->theirs, hit->spelled);
+	hvd_other_option_take(option, value, &t->launch);
 }
 
-int hvd_options_elsewhere(const char *spelled, struct hvd_err *err)
+static void add_ours(struct translation *t, const struct hvd_optscan *scan, const struct hvd_opthit *hit)
 {
-	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++) {
-		if (!same(elsewhere[i].name, spelled + 2))
-			continue;
-		hvd_err_set(err, HVD_E_USAGE, "%s is an option of %s", spelled, elsewhere[i].whose);
-		return hvd_err_hint(err, "%s", elsewhere[i].instead);
+	t->counts = t->counts || (hit->opt && hvd_options_counts_ranks(hit->opt));
+	for (int i = hit->first; i < hit->end; i++)
+		hvd_strv_add(&t->ours, scan->argv[i]);
+}
+
+static void translate(struct translation *t, struct hvd_optscan *scan)
+{
+	struct hvd_opthit hit;
+	bool equals;
+
+	while (hvd_optscan_next(scan, &hit, NULL) > 0) {
+		const struct hvd_other_option *option = hit.opt ? NULL : hvd_other_option(hit.spelled, &equals);
+
+		if (option) {
+			add_theirs(t, scan, &hit, option);
+		} else if (hit.opt && t->theirs.n && hit.opt->letter == 'm' && hit.value) {
+			/* torchrun's -m MODULE, after which the module's own arguments follow. */
+			t->launch.module = true;
+			scan->next = hit.end - 1;
+			break;
+		} else if (hit.word_ends || hit.end > hit.first) {
+			add_ours(t, scan, &hit);
+		}
 	}
-	return 0;
+	hvd_other_launch_command(&t->launch, scan->argv + scan->next);
+}
+
+/* The options for as many ranks as the other launcher was asked for. */
+static char *counts_of(const struct translation *t)
+{
+	const struct hvd_other_launch *launch = &t->launch;
+
+	if (t->counts)
+		return hvd_xstrdup("");
+	if (launch->nodes > 1 && launch->per_host)
+		return hvd_xasprintf(" -N%d --ntasks-per-node=%d", launch->nodes, launch->per_host);
+	if (launch->np || launch->per_host)
+		return hvd_xasprintf(" -np %d", launch->np ? launch->np : launch->per_host);
+	return hvd_xstrdup(launch->nodes > 1 ? " -np NUMBER" : "");
+}
+
+int hvd_options_elsewhere(const char *spelled, int argc, char *const *argv, struct hvd_err *err)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
+	struct hvd_optscan scan = {.set = &set,
+				   .argc = argc,
+				   .argv = argv,
+				   .next = 1,
+				   .primary = strcmp(name, "horovodrun") == 0 ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN};
+	bool equals;
+	const struct hvd_other_option *option = hvd_other_option(spelled, &equals);
+	struct translation t = {0};
+	hvd_cleanup_free char *theirs = NULL, *ours = NULL, *counts = NULL, *line = NULL;
+
+	if (!option)
+		return 0;
+	translate(&t, &scan);
+	theirs = hvd_strv_join(&t.theirs, ", ");
+	ours = hvd_strv_join(&t.ours, " ");
+	counts = counts_of(&t);
+	line = hvd_other_launch_text(&t.launch);
+	hvd_err_set(err, HVD_E_USAGE, t.theirs.n > 1 ? "%s are options of %s" : "%s is an option of %s", theirs,
+		    option->whose);
+	if (t.theirs.n > 1)
+		hvd_err_hint(err, "write %s%s%s%s %s%s", name, counts, *ours ? " " : "", ours, line,
+			     strstr(counts, "-N")
+				     ? " (without Slurm: --hosts HOST:NUMBER,HOST:NUMBER in place of -N); the "
+				       "launch gives ranks their numbers, MASTER_ADDR and MASTER_PORT"
+				     : "; the launch gives ranks their numbers, MASTER_ADDR and MASTER_PORT");
+	else
+		hvd_err_hint(err, "%s: %s%s%s%s %s", t.instead, name, counts, *ours ? " " : "", ours, line);
+	hvd_strv_free(&t.theirs);
+	hvd_strv_free(&t.ours);
+	hvd_strv_free(&t.launch.command);
+	return -1;
 }

@@ -51,7 +51,7 @@ static enum hvd_opt_family primary_of(const struct hvd_options *o)
 
 char *hvd_options_usage(const struct hvd_options *o)
 {
-	const char *name = o->as_horovodrun ? "horovodrun" : "hvdrun";
+	const char *name = hvd_options_program(o);
 
 	return hvd_xasprintf("Usage: %s [options] command [arguments]\n"
 			     "       %s -np 4 python train.py\n"

@@ -73,8 +73,10 @@ struct hvd_opttable hvd_options_srun(void);
 struct hvd_opttable hvd_options_horovod(void);
 struct hvd_opttable hvd_options_hvd(void);
 
-/* For an option that no table has, spelled with its two dashes: -1 with err set, which says what to write here, if it
- * is one of another launcher (torchrun, accelerate, deepspeed); else 0. */
-int hvd_options_elsewhere(const char *spelled, struct hvd_err *err);
+/* For an option that no table has, spelled with its two dashes: -1 with err set, which says what to write in place of the
+ * whole command line, if it is one of another launcher (torchrun, accelerate, deepspeed); else 0. */
+int hvd_options_elsewhere(const char *spelled, int argc, char *const *argv, struct hvd_err *err);
+/* Does the option say how many ranks there are, or where? */
+bool hvd_options_counts_ranks(const struct hvd_opt *opt);
 
 #endif

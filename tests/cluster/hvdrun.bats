@@ -110,6 +110,49 @@ END
     gives 2 launch hvdrun -N2 -n2
 }
 
+@test "a launcher as the command is refused with the line to write, unless there is one for each host" {
+    printf '#!/bin/sh\necho "torchrun $SLURM_NODEID $*"\n' | script torchrun
+    printf '#!/bin/sh\necho "mpirun $*"\n' | script mpirun
+    local path
+    path=$(home):/usr/bin:/bin
+    typed() { run on_login env PATH="$B/bin:$path" "$@"; }
+    typed hvdrun --launcher=fork -np 2 torchrun --nproc-per-node=2 train.py --lr 1
+    exits 2
+    [ "${lines[0]}" = "hvdrun: error: torchrun is a launcher, too: each of its copies would start a training of its own" ]
+    [[ ${lines[1]} == "hvdrun: write hvdrun --launcher=fork -np 2 python train.py --lr 1, "* ]]
+    [ "${#lines[@]}" -eq 2 ]
+    # Where a job would have to queue, at once; else when the layout is known.
+    typed hvdrun -N2 --ntasks-per-node=2 torchrun train.py
+    exits 2
+    has "write hvdrun -N2 --ntasks-per-node=2 python train.py,"
+    has_not StepId
+    typed hvdrun -n4 torchrun train.py
+    exits 2
+    has "write hvdrun -n4 python train.py,"
+    has_not "torchrun 0"
+    typed hvdrun -N2 hvdrun -np 2 train
+    exits 2
+    has "write hvdrun -np 2 train"
+    typed srun --hvd -N2 -n4 torchrun train.py
+    exits 2
+    has "hvd: write srun --hvd python train.py,"
+    has_not "torchrun 0"
+    typed srun --hvd -N2 -n2 mpirun -np 4 train
+    exits 2
+    has "mpirun is a launcher, too" "write srun --hvd train; for a program that uses MPI"
+    # One for each host.
+    typed hvdrun -N2 -n2 torchrun train.py
+    exits 0
+    has "torchrun 0 train.py" "torchrun 1 train.py"
+    typed srun --hvd -N2 -n2 torchrun train.py
+    exits 0
+    has "torchrun 0 train.py" "torchrun 1 train.py"
+    typed hvdrun --launcher=fork -np 1 mpirun -np 4 train
+    exits 0
+    has "mpirun -np 4 train"
+    assert_no_leftovers
+}
+
 # hvdrun(1), EXIT STATUS, lists these.
 @test "the status is that of the rank that failed first, whoever starts the ranks" {
     local how two='if [ $HOROVOD_RANK = 0 ]; then exit 3; else sleep 1; exit 9; fi'

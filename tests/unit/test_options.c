@@ -383,6 +383,15 @@ TEST(test_elsewhere)
 	refused("horovodrun -np 2 --master_port=1 a", "--master_port is an option of torchrun", "MASTER_PORT");
 	refused("hvdrun --num_processes 4 a", "--num_processes is an option of accelerate", "-np NUMBER");
 	refused("hvdrun --num_gpus=4 a", "--num_gpus is an option of deepspeed", "--slots-per-host");
+	/* All of them at once, with the whole line. */
+	refused("hvdrun --nproc_per_node=4 --nnodes=2 --rdzv_backend c10d train.py --lr 2",
+		"--nproc_per_node, --nnodes, --rdzv_backend are options of torchrun",
+		"write hvdrun -N2 --ntasks-per-node=4 python train.py --lr 2 (without Slurm: --hosts");
+	refused("hvdrun --standalone --nproc-per-node 2 -v -m pkg.train --a b",
+		"--standalone, --nproc-per-node are options", "write hvdrun -np 2 -v python -m pkg.train --a b;");
+	refused("hvdrun -np 3 --multi_gpu --num_processes 8 train.py",
+		"--multi_gpu, --num_processes are options of accelerate", "write hvdrun -np 3 python train.py;");
+	refused("hvdrun --nproc-per-node=4 train.py", "is an option", "for all of them: hvdrun -np 4 python train.py");
 	/* Options of the command are its own. */
 	parts("hvdrun -n 2 a --nproc-per-node=4", "-n 2", "a --nproc-per-node=4");
 	ok(&o, "hvdrun --launcher=srun --nnodes-of-a-plugin=4 a");
