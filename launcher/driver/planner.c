@@ -73,8 +73,9 @@ static int decide(struct hvd_plan *plan, struct hvd_plan_group *group, bool agai
 		if (!hvd_networks_serve_horovod(&plan->networks) && !plan->mpi)
 			hvd_warn(log, "the named network is IPv6; Horovod's rendezvous client supports IPv4 only");
 		hvd_job_networks_tell(plan, group, unused, log);
-		hvd_plan_check_user_ifnames(plan, group->table, log);
 	}
+	if (rc == 0)
+		hvd_plan_check_user_ifnames(plan, group->table, log);
 	free(unused);
 	return rc;
 }

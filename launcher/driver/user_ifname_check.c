@@ -21,9 +21,16 @@ static bool connects(const struct hvd_plan *plan, uint32_t h, int iface)
 static char *say(const struct hvd_plan *plan, const struct hvd_host_info *node, uint32_t h,
 		 enum hvd_user_ifname_var var)
 {
-	char *good = hvd_xstrdup(""), *bad = hvd_xstrdup(""), *text;
+	char *good, *bad, *text;
 	bool any = false;
 
+	if (node->user_ifnames[var].missing)
+		return hvd_xasprintf("names %s, which no interface with an address has there: Gloo will fail",
+				     node->user_ifnames[var].missing);
+	if (plan->local)
+		return hvd_xstrdup("");
+	good = hvd_xstrdup("");
+	bad = hvd_xstrdup("");
 	for (int i = 0; i < node->n_ifaces; i++) {
 		bool selected = hvd_user_ifname_selects(node->user_ifnames[var].value, var, node->ifaces[i].name);
 
@@ -85,6 +92,6 @@ static void check_one(const struct hvd_plan *plan, const struct hvd_host_table *
 void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_host_table *table,
 				 const struct hvd_log *log)
 {
-	for (int i = 0; !plan->local && i < HVD_N_USER_IFNAMES; i++)
+	for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
 		check_one(plan, table, i, log);
 }

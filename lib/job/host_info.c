@@ -39,6 +39,9 @@ void hvd_host_info_set_user_ifnames(struct hvd_host_info *node, char *const *env
 {
 	for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
 		hvd_user_ifname_find(hvd_user_ifname_name(i), envp, NULL, &node->user_ifnames[i]);
+	if (node->user_ifnames[HVD_GLOO_IFNAME].value)
+		node->user_ifnames[HVD_GLOO_IFNAME].missing =
+			hvd_user_ifname_missing(node->user_ifnames[HVD_GLOO_IFNAME].value);
 }
 
 void hvd_host_info_dropped(struct hvd_host_info *node, char *more, bool before)
@@ -114,8 +117,8 @@ json_t *hvd_host_info_to_json(const struct hvd_host_info *node, uint32_t index, 
 	for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
 		if (node->user_ifnames[i].value)
 			json_array_append_new(user_ifnames,
-					      json_pack("[sss]", hvd_user_ifname_name(i), node->user_ifnames[i].value,
-							node->user_ifnames[i].source));
+					      json_pack("[ssss*]", hvd_user_ifname_name(i), node->user_ifnames[i].value,
+							node->user_ifnames[i].source, node->user_ifnames[i].missing));
 	msg = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:i, s:o, s:s}", "t", "register", "node",
 			(json_int_t)index, "nodes", (json_int_t)nodes, "size", (json_int_t)size, "name", node->name,
 			"host", node->host, "machine", node->machine, "ranks", ranks, "port", node->port, "ifaces",
@@ -181,17 +184,20 @@ static int user_ifnames_from_json(const json_t *list, struct hvd_host_info *node
 
 	json_array_foreach(list, at, entry)
 	{
-		const char *text[3];
+		const char *text[4] = {NULL};
 
-		for (size_t i = 0; i < 3; i++) {
+		for (size_t i = 0; i < 4 && i < json_array_size(entry); i++) {
 			text[i] = json_string_value(json_array_get(entry, i));
 			if (!text[i] || strlen(text[i]) > HVD_USER_IFNAME_MAX)
 				return hvd_err_set(err, HVD_E_PROTO, "a variable of host %s is malformed", node->name);
 		}
+		if (!text[2])
+			return hvd_err_set(err, HVD_E_PROTO, "a variable of host %s is malformed", node->name);
 		for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
 			if (!node->user_ifnames[i].value && strcmp(text[0], hvd_user_ifname_name(i)) == 0) {
 				node->user_ifnames[i].value = hvd_xstrdup(text[1]);
 				node->user_ifnames[i].source = hvd_xstrdup(text[2]);
+				node->user_ifnames[i].missing = text[3] ? hvd_xstrdup(text[3]) : NULL;
 			}
 	}
 	return 0;

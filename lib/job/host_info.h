@@ -8,10 +8,10 @@
  *   {"t":"register", "node":I, "nodes":N, "size":RANKS, "name":TEXT, "host":TEXT, "machine":HEX,
  *    "ranks":[…], "port":P,
  *    "ifaces":[{"n":NAME,"k":KIND,"s":MBPS,"r":RANKING,"u":NUMA,"a":[ADDR,…],"f":FIRST},…], "dropped":TEXT,
- *    "user_ifnames":[[NAME,VALUE,SOURCE],…], "ports":[PORT,…],
+ *    "user_ifnames":[[NAME,VALUE,SOURCE,MISSING],…], "ports":[PORT,…],
  *    "relay":PORT, "relay_network":PORT, "relay_children":PORT, "job":N}
  *
- * "f" may be left out, and is 0 then. "user_ifnames", "ports", "relay_network", "relay_children" and "job" may be left
+ * "f" may be left out, and is 0 then; so may MISSING. "user_ifnames", "ports", "relay_network", "relay_children" and "job" may be left
  * out.
  */
 #ifndef HVD_HOST_INFO_H

@@ -4,9 +4,11 @@
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 
+#include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define SITE_CONF "/etc/nccl.conf"
 
@@ -19,6 +21,7 @@ void hvd_user_ifname_clear(struct hvd_user_ifname *set)
 {
 	free(set->value);
 	free(set->source);
+	free(set->missing);
 	memset(set, 0, sizeof(*set));
 }
 
@@ -66,6 +69,36 @@ bool hvd_user_ifname_find(const char *name, char *const *envp, const char *site_
 	there = path && find_in_file(path, name, found);
 	free(path);
 	return there || find_in_file(site_conf ? site_conf : SITE_CONF, name, found);
+}
+
+static bool has_address(const struct ifaddrs *all, const char *name, size_t len)
+{
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+		if (i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6) &&
+		    strncmp(i->ifa_name, name, len) == 0 && !i->ifa_name[len])
+			return true;
+	return false;
+}
+
+char *hvd_user_ifname_missing(const char *value)
+{
+	struct ifaddrs *all = NULL;
+	char *missing = NULL;
+
+	if (getifaddrs(&all) != 0)
+		return NULL;
+	for (size_t len; *value; value += len + (value[len] == ',')) {
+		char *more;
+
+		len = strcspn(value, ",");
+		if (len == 0 || has_address(all, value, len))
+			continue;
+		more = hvd_xasprintf("%s%s%.*s", missing ? missing : "", missing ? ", " : "", (int)len, value);
+		free(missing);
+		missing = more;
+	}
+	freeifaddrs(all);
+	return missing;
 }
 
 bool hvd_user_ifname_selects(const char *value, enum hvd_user_ifname_var var, const char *iface)

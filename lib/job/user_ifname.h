@@ -21,8 +21,9 @@ enum hvd_user_ifname_var {
 
 /* A zeroed struct is a variable that nobody has set. */
 struct hvd_user_ifname {
-	char *value;  /* owned; NULL: not set */
-	char *source; /* owned; "the environment", or the path of a file; NULL exactly when value is */
+	char *value;   /* owned; NULL: not set */
+	char *source;  /* owned; "the environment", or the path of a file; NULL exactly when value is */
+	char *missing; /* owned; names in Gloo's value that no interface with an address has here; NULL: none */
 };
 
 /* The variable's name in the environment. */
@@ -33,6 +34,10 @@ const char *hvd_user_ifname_name(enum hvd_user_ifname_var var);
  * the variable is set. *found (may be NULL) is then the caller's to clear, and is empty otherwise. */
 bool hvd_user_ifname_find(const char *name, char *const *envp, const char *site_conf, struct hvd_user_ifname *found);
 void hvd_user_ifname_clear(struct hvd_user_ifname *set);
+
+/* The names in `value`, a list of Gloo's, that no interface with an address has on this host, with commas; NULL: none.
+ * Gloo fails if one of several names is missing. Caller frees. */
+char *hvd_user_ifname_missing(const char *value);
 
 /* Does this value select the interface `iface`? NCCL's value is a list of prefixes of names; "=" in front makes them
  * whole names, and "^" in front excludes them. Gloo's value is a list of whole names. */

@@ -446,7 +446,12 @@ any_on_ib0() {
     selftest_ok 4 4
     all_given "ib0 docker0 $ib0"
     has "warning: hvdn[1-4]: NCCL_SOCKET_IFNAME=docker0 (from the environment) selects docker0, which does not connect all hosts (ib0, eth0 does)"
-    has "warning: hvdn[1-4]: GLOO_SOCKET_IFNAME=nosuch0 (from the environment) selects nothing that connects all hosts"
+    has "warning: hvdn[1-4]: GLOO_SOCKET_IFNAME=nosuch0 (from the environment) names nosuch0, which no interface with an address has there"
+    # One good name does not help Gloo.
+    GLOO_SOCKET_IFNAME=ib0,nosuch0 on_all
+    has "warning: hvdn[1-4]: GLOO_SOCKET_IFNAME=ib0,nosuch0 (from the environment) names nosuch0, which no"
+    run on_host hvdn1 env GLOO_SOCKET_IFNAME=nosuch0 hvdrun -np 2 --launcher=fork true
+    has "GLOO_SOCKET_IFNAME=nosuch0 (from the environment) names nosuch0, which no interface with an address has there"
     # A variable would overrule a setting in a file of NCCL's own, so that none is set.
     on_login bash -c 'echo NCCL_SOCKET_IFNAME=^docker,lo >~/.nccl.conf'
     on_all --verbose

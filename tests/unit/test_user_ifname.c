@@ -73,6 +73,16 @@ TEST(what_it_selects)
 			fail_msg("%s: %s", cases[i].value, cases[i].iface);
 }
 
+TEST(names_that_no_interface_has)
+{
+	char *missing = hvd_user_ifname_missing("nosuch0,lo,,nosuch1,l");
+
+	assert_string_equal(missing, "nosuch0, nosuch1, l");
+	free(missing);
+	assert_null(hvd_user_ifname_missing("lo"));
+	assert_null(hvd_user_ifname_missing(""));
+}
+
 /* Ours are set unless they are there. */
 TEST(what_is_there_wins)
 {
