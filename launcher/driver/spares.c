@@ -139,6 +139,35 @@ static int refuse(const struct hvd_agent_registry *agents, uint32_t n_bad, const
 			    (unsigned)(n_bad + agents->spares.used));
 }
 
+/* Who has asked for all checks wants to know that they have passed, and how fast the network is. */
+static void say_passed(const struct hvd_agent_registry *agents)
+{
+	const struct hvd_host_table *table = &agents->table;
+	const struct hvd_host_entry *slowest = NULL;
+	uint32_t n = 0;
+	char own[32], median[32];
+
+	for (uint32_t h = 0; h < table->n; h++) {
+		const struct hvd_host_entry *host = &table->hosts[h];
+
+		if (host->stage < HVD_STAGE_REGISTERED)
+			continue;
+		n++;
+		if (host->mbps > 0 && (!slowest || host->mbps < slowest->mbps))
+			slowest = host;
+	}
+	if (slowest)
+		hvd_info(agents->log,
+			 "preflight: all checks passed on %u hosts; slowest: %s, %s and %u us to its neighbours "
+			 "(median %s)",
+			 (unsigned)n, slowest->node.name, hvd_preflight_rate(slowest->mbps, own),
+			 (unsigned)slowest->rtt_us,
+			 hvd_preflight_rate(hvd_preflight_median(table, HVD_STAGE_REGISTERED, false), median));
+	else if (n == 1)
+		hvd_info(agents->log, "preflight: all checks passed on one host");
+	/* Else the network is measured next, and then the hosts are judged again. */
+}
+
 int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err)
 {
 	struct hvd_host_table *table = &agents->table;
@@ -178,6 +207,8 @@ int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err)
 		}
 		free(bad[h]);
 	}
+	if (rc == 0 && agents->opts->spec->preflight == HVD_PREFLIGHT_FULL)
+		say_passed(agents);
 	return rc;
 }
 

@@ -79,6 +79,15 @@ fast() {
     eight_without hvdn3
 }
 
+@test "full: all hosts are good: one line says so, with the slowest" {
+    run on_login hvdrun --hosts "$ALL" --preflight=full true
+    exits 0
+    [[ $output =~ ^"hvdrun: preflight: all checks passed on 5 hosts; slowest: hvdn"[1-5]", "[0-9.]+" "[MG]"bit/s and "[0-9]+" us to its neighbours (median "[0-9.]+" "[MG]"bit/s)"$ ]] ||
+        { echo "$output" && return 1; }
+    run on_login hvdrun --hosts "$ALL" --preflight=quick true
+    [[ $status -eq 0 && ! $output ]]
+}
+
 @test "quick: a full /dev/shm, and an option that cannot be done" {
     as_root hvdn2 mount -t tmpfs -o size=16m tmpfs /dev/shm
     run on_login hvdrun --hosts "$ALL" --preflight=quick --spares=1 bash -c "$RANKS"
