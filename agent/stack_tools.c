@@ -16,8 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MAX_OUTPUT   (4 << 20)
+#define MAX_OUTPUT (4 << 20)
+/* gdb reads the symbols of all libraries first: on a busy host it takes longer than the others. */
 #define TOOL_SECONDS 4.0
+#define GDB_SECONDS  12.0
 #define WHY          2048
 
 /* The kernel's information about a process. */
@@ -128,15 +130,17 @@ static char *find_tool(pid_t pid, const char *name)
 struct tool {
 	const char *name;
 	const char *args[10]; /* "" stands for the pid */
+	double seconds;       /* that it may take */
 	bool stops;           /* it stops the process while it looks */
 	json_t *(*parse)(const char *text, size_t len, pid_t pid);
 };
 
 static const struct tool tools[] = {
-	{"py-spy", {"dump", "--nonblocking", "--json", "--pid", ""}, false, hvd_stack_parse_pyspy},
-	{"eu-stack", {"-p", ""}, true, hvd_stack_parse_native},
+	{"py-spy", {"dump", "--nonblocking", "--json", "--pid", ""}, TOOL_SECONDS, false, hvd_stack_parse_pyspy},
+	{"eu-stack", {"-p", ""}, TOOL_SECONDS, true, hvd_stack_parse_native},
 	{"gdb",
 	 {"-batch", "-nx", "-iex", "set auto-load off", "-p", "", "-ex", "thread apply all bt 64"},
+	 GDB_SECONDS,
 	 true,
 	 hvd_stack_parse_native},
 };
@@ -168,7 +172,7 @@ static json_t *run_tool(const struct tool *tool, const char *path, pid_t pid, hv
 	hvd_env_unset(&env, "DEBUGINFOD_URLS");
 	sp.argv = argv.v;
 	sp.envp = env.v;
-	text = hvd_capture(&sp, MAX_OUTPUT, hvd_earlier(deadline, hvd_deadline_in(TOOL_SECONDS)), &len, &status, err);
+	text = hvd_capture(&sp, MAX_OUTPUT, hvd_earlier(deadline, hvd_deadline_in(tool->seconds)), &len, &status, err);
 	if (!text) {
 		if (tool->stops)
 			let_go_on(pid);
@@ -210,8 +214,9 @@ static json_t *by_tools(pid_t pid, const struct seen *seen, hvd_time deadline, c
 			snprintf(why, WHY, "%s", python && i ? "py-spy is not installed there" : "");
 			return stacks;
 		}
-		snprintf(why, WHY, "%s%s", err.msg, ptrace_refused());
 		python = i > 0 && python;
+		snprintf(why, WHY, "%s%s%s", err.msg, ptrace_refused(),
+			 python ? "; py-spy, which is quicker and shows lines of Python, is not installed there" : "");
 	}
 	if (!any && !may_stop)
 		snprintf(why, WHY, "only py-spy can look at a process that is %s, and it is not installed there",

@@ -20,8 +20,8 @@
 extern char **environ;
 
 /* How long hosts may look at their ranks, and how long the whole may take. */
-#define LOOK_SECONDS 7.0
-#define ALL_SECONDS  10.0
+#define LOOK_SECONDS 15.0
+#define ALL_SECONDS  18.0
 #define MAX_OUTPUT   (256 << 20)
 
 /* The step's environment: without the variables of Slurm or of a launch that describe this process. */

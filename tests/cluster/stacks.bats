@@ -73,6 +73,29 @@ driver_knows() {
     [[ $(as_root hvdn1 ps -o state= -p "$pid") == T ]]
 }
 
+@test "gdb alone, on a busy host: it has time, and py-spy is named" {
+    local job
+    script bin/gdb <<'EOF'
+#!/bin/bash
+sleep 6
+[[ ! -e ~/gdb-fails ]] || exit 1
+printf '\nThread 1 (LWP %s):\n#0  0x00007f1 in c10d::TCPStore::wait () from libtorch.so\n#1  0x00007f2 in main ()\n' "$6"
+EOF
+    rm "$(home)/bin/py-spy"
+    local GDB
+    for GDB in works fails; do
+        if [[ $GDB == fails ]]; then on_login touch gdb-fails; fi
+        begin on_login srun -N1 -n1 bash -c 'export PATH=$HOME/bin:/bin:/usr/bin; echo here; exec sleep 1000'
+        job=$(job_of 1)
+        gives 0 on_login hvdrun --stacks "$job"
+        if [[ $GDB == works ]]; then has "c10d::TCPStore::wait"; fi
+        if [[ $GDB == fails ]]; then has "py-spy, which is quicker and shows lines of Python, is not installed there"; fi
+        on_login scancel "$job"
+        ended 20 || true
+    done
+    as_root hvdlogin rm "$(home)/bin/gdb" "$(home)/gdb-fails"
+}
+
 @test "a job that is not there, or is another user's, is refused" {
     local job
     gives 2 on_login hvdrun --stacks 99999
