@@ -11,6 +11,7 @@
 #include "lib/protocol/munge.h"
 #include "preflight.h"
 #include "probe.h"
+#include "socket_owner.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,6 +45,7 @@ struct hvd_driver_client {
 	json_t *report;                  /* of the probe, while the look at the host goes on */
 	struct hvd_host_try *trying;     /* tries another host for the driver; NULL: does not */
 	uint32_t tried;                  /* … the host of this number */
+	struct hvd_socket_owner *owner;  /* NULL: was not asked for one */
 	bool planned, over, closed;
 	bool cut_off;                  /* the connection has not ended by the driver's closing it */
 	const struct hvd_err *refusal; /* see hvd_driver_client_refuse(); NULL = none */
@@ -217,6 +219,17 @@ static void on_try(struct hvd_driver_client *agent, const json_t *order)
 	free(addrs);
 }
 
+static void on_whose(struct hvd_driver_client *agent, const json_t *question)
+{
+	json_t *answer;
+
+	if (!agent->owner)
+		agent->owner = hvd_socket_owner_create();
+	answer = hvd_socket_owner_answer(agent->owner, question);
+	if (answer)
+		hvd_driver_client_send(agent, answer);
+}
+
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	struct hvd_driver_client *agent = arg;
@@ -231,6 +244,8 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	/* The driver sends "end" before the plan when the user has interrupted the start. */
 	if (agent->planned && strcmp(type, "try") == 0) {
 		on_try(agent, msg);
+	} else if (agent->planned && strcmp(type, "whose") == 0) {
+		on_whose(agent, msg);
 	} else if (agent->planned || (agent->begin && strcmp(type, "took") == 0)) {
 		agent->ops->message(msg, agent->arg);
 	} else if (strcmp(type, "failed") == 0 || strcmp(type, "end") == 0) {
@@ -551,6 +566,7 @@ void hvd_driver_client_destroy(struct hvd_driver_client *agent)
 	if (agent->timer)
 		event_free(agent->timer);
 	hvd_host_try_destroy(agent->trying);
+	hvd_socket_owner_destroy(agent->owner);
 	hvd_probe_destroy(agent->probe);
 	hvd_preflight_destroy(agent->preflight);
 	json_decref(agent->found);

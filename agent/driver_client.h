@@ -19,6 +19,7 @@
  *   {"t":"output-lost"}                                    output of ranks could not be written; the user was told
  *   {"t":"orphan", "parent":TEXT}                          the process that started the ranks is gone, so they are
  *                                                          ended; parent: that process's program
+ *   {"t":"whose", …}, {"t":"owner", …}                     lib/protocol/owner_question.h
  *   {"t":"done", "munge":BOOL}                             the ranks have ended, and the connection ends. munge: munged
  *                                                          answers on this host, or the launch does not use munge
  * Messages from the driver:
@@ -40,6 +41,8 @@
  *                                                          driver has told the user why
  *   {"t":"end"}                                            end the ranks (see spawned_ranks.h)
  *   {"t":"relay"}                                          the host's relay must start again; the answer is the same
+ *   {"t":"whose", …}, {"t":"owner", …}                     lib/protocol/owner_question.h: the agent answers the first
+ *                                                          one; the second one is for the host's relay
  * Those of an elastic job are in launcher/driver/agent_commands.h.
  */
 #ifndef HVD_DRIVER_CLIENT_H

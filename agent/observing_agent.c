@@ -167,6 +167,8 @@ static void on_message(json_t *msg, void *arg)
 		hvd_shims_tell(host->shims, HVD_STEP_SIGNAL, (int)sig);
 	else if (strcmp(type, "relay") == 0)
 		hvd_relay_again(host->relay);
+	else if (strcmp(type, "owner") == 0)
+		hvd_relay_owner(host->relay, msg);
 	else if (strcmp(type, "end") == 0 && host->opts->kind == HVD_OBSERVING_AGENT_JSRUN)
 		hvd_shims_tell(host->shims, HVD_STEP_END, 0);
 }

@@ -5,6 +5,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/net/listen.h"
 #include "lib/process/rlimits.h"
+#include "lib/protocol/owner_question.h"
 #include "lib/protocol/preauth.h"
 #include "lib/protocol/wire.h"
 #include "lib/rendezvous/access.h"
@@ -270,6 +271,19 @@ void hvd_relay_network(struct hvd_relay *relay, const json_t *msg)
 	hvd_rv_disconnect_denied(relay->rv);
 }
 
+static void on_ask_owner(const struct hvd_owner_question *question, void *arg)
+{
+	hvd_driver_client_send(((struct hvd_relay *)arg)->agent, hvd_owner_question_to_json(question));
+}
+
+void hvd_relay_owner(struct hvd_relay *relay, const json_t *msg)
+{
+	struct hvd_owner_answer answer;
+
+	if (relay && hvd_owner_answer_read(msg, &answer, NULL) == 0)
+		hvd_rv_owner_answer(relay->rv, &answer);
+}
+
 /* ---- begin and end ---- */
 
 static int read_parent(const json_t *plan, struct hvd_boot *out, struct hvd_err *err)
@@ -307,6 +321,8 @@ static int make_server(struct hvd_relay *relay, const json_t *plan, struct hvd_e
 	relay->access = hvd_rv_access_create();
 	open_to(relay, plan, "network");
 	cfg.access = relay->access;
+	cfg.ask_owner = on_ask_owner;
+	cfg.ask_owner_arg = relay;
 	cfg.tcpstore = true;
 	cfg.relay = true;
 	cfg.relay_id = (uint32_t)relay_id;

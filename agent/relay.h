@@ -7,7 +7,8 @@
  * on: they wait in the kernel's queue. The relay runs in the agent's event loop. Only this user's processes may connect
  * over loopback. If other relays connect to this one by the plan, they prove that they belong to the launch
  * (lib/protocol/handshake.h), and so does this relay to its parent, with a key that is derived from the launch's. The
- * relay of rank 0's host may also listen on the network (launcher/driver/relays.h).
+ * relay of rank 0's host may also listen on the network (launcher/driver/relays.h). The agents of other hosts say whose
+ * the connections from there are.
  *
  * A relay that has lost its parent, or does not reach it, uses the agent's connection instead. When that connection has
  * ended, there is no root any longer: the relay closes its clients' connections, and says so if ranks waited.
@@ -60,6 +61,9 @@ void hvd_relay_bytes(struct hvd_relay *relay, const void *data, size_t len);
 void hvd_relay_lost(struct hvd_relay *relay, const struct hvd_err *why);
 /* A message "relay" has arrived (launcher/driver/agent_registry.h): start again, a moment later. NULL is fine. */
 void hvd_relay_again(struct hvd_relay *relay);
+
+/* A message "owner" has arrived (lib/protocol/owner_question.h). NULL is fine. */
+void hvd_relay_owner(struct hvd_relay *relay, const json_t *msg);
 
 /* From now on only ranks at these addresses may connect over the network: "addrs" of a message "network"
  * (launcher/driver/agent_commands.h). For a relay whose plan has "network". */

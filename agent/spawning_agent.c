@@ -297,6 +297,8 @@ static void on_message(json_t *msg, void *arg)
 		hvd_recheck_begin(sup->recheck, msg, hvd_spawned_ranks_running(sup->ranks) > 0);
 	else if (strcmp(type, "relay") == 0)
 		hvd_relay_again(sup->relay);
+	else if (strcmp(type, "owner") == 0)
+		hvd_relay_owner(sup->relay, msg);
 	else if (strcmp(type, "network") == 0 && sup->relay)
 		hvd_relay_network(sup->relay, msg);
 	else if (strcmp(type, "kill-connections") == 0)

@@ -18,7 +18,6 @@
 #include "launcher/run/requeue.h"
 #include "launcher/run/requeue_guard.h"
 #include "launcher/run/run.h"
-#include "launcher/run/shared_hosts.h"
 #include "launcher/run/wait_note.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/size.h"
@@ -42,10 +41,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How long Slurm may take to report whether a job shares its hosts. */
-#define SHARED_SECONDS 30.0
-/* The same for a job whose tasks have just started. */
-#define SOON_SECONDS 3.0
 /* The exit status if the program cannot be run, as a shell has it. */
 #define NOT_RUNNABLE 127
 
@@ -171,22 +166,6 @@ static void ask_kill_wait(const struct hvd_launch *launch, struct hvd_driver_opt
 	if (launch->spec->failure.kill_wait < 0 && hvd_alloc_in_slurm(launch->envp))
 		hvd_slurm_site_get(&site, NULL);
 	take_kill_wait(launch->spec, &site, opts);
-}
-
-static bool ask_own(uint32_t job, const struct hvd_log *log)
-{
-	return hvd_shared_hosts_own(job, SOON_SECONDS, log);
-}
-
-/* May other users have processes on the job's hosts? If srun creates the job, Slurm is asked once the job exists. */
-static void ask_shared(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts)
-{
-	const uint32_t job = hvd_requeue_job(launch->spec, 0);
-
-	if (!job && backend->one_srun)
-		opts->ask_own = ask_own;
-	else if (job)
-		hvd_shared_hosts_ask(job, SHARED_SECONDS, opts, launch->log);
 }
 
 /* --output-filename: create the folder and its parents. The shims create the ranks' folders, on their hosts. */
@@ -339,8 +318,6 @@ static int make_ready(struct hvd_launch *launch, const struct hvd_backend *backe
 		return -1;
 	if (!by_slurm)
 		ask_kill_wait(launch, opts);
-	if (by_slurm || hvd_alloc_in_slurm(launch->envp))
-		ask_shared(launch, backend, opts);
 	return 0;
 }
 

@@ -243,40 +243,6 @@ int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, struct hvd_err *e
 	return rc;
 }
 
-/* Does each job get whole nodes, unless it allows to share them? */
-static int whole_nodes(bool *whole, struct hvd_err *err)
-{
-	slurm_conf_t *conf = NULL;
-
-	if (slurm_load_ctl_conf((time_t)0, &conf) != SLURM_SUCCESS)
-		return slurm_failed(err, errno, "cannot ask Slurm for its configuration");
-	*whole = conf->select_type && strcmp(conf->select_type, "select/linear") == 0;
-	free_conf(conf);
-	return 0;
-}
-
-int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err)
-{
-	job_info_msg_t *msg = NULL;
-	bool whole = false;
-	uint16_t how;
-
-	*shared = true;
-	if (hvd_slurm_open(err) < 0)
-		return -1;
-	/* The job runs in this cluster. Without SHOW_LOCAL libslurm first asks for the clusters of a federation. */
-	if (load_job(&msg, step_id(job, NO_VAL), SHOW_DETAIL | SHOW_LOCAL) != SLURM_SUCCESS)
-		return slurm_failed(err, errno, "cannot ask Slurm for the job");
-	how = msg->record_count ? msg->job_array[0].shared : JOB_SHARED_OK;
-	slurm_free_job_info_msg(msg);
-	/* NO_VAL16: neither the user nor the partition decides about sharing. JOB_SHARED_MCS: jobs of one label, which
-	 * several users may have. */
-	if (how == NO_VAL16 && whole_nodes(&whole, err) != 0)
-		return -1;
-	*shared = how == JOB_SHARED_OK || how == JOB_SHARED_MCS || (how == NO_VAL16 && !whole);
-	return 0;
-}
-
 int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
 {
 	job_info_msg_t *msg = NULL;

@@ -104,12 +104,6 @@ int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, bool ended, struct hv
  * i: HVD_E_LIMIT if too few nodes like it would be left for the job, or if the user has required certain nodes. */
 void hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const struct hvd_strv *nodes, struct hvd_err *errs);
 
-/* May processes of other users run on the nodes of this job? Not if the controller says that the job has its nodes to
- * itself or to its user (--exclusive, --exclusive=user, a partition with OverSubscribe=EXCLUSIVE or ExclusiveUser), or
- * if jobs always get whole nodes (select/linear). A job that merely has all cores of its nodes counts as shared. After
- * an error *shared is true. */
-int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err);
-
 /* Ask for all jobs of this user that the controller knows, including jobs that have ended. The caller calls
  * hvd_slurm_job_clear() on each of *jobs, and frees the array. After an error *jobs is NULL and *n is 0. */
 int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err);

@@ -60,13 +60,6 @@ int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, struct hvd_err *e
 	return built_without(err);
 }
 
-int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err)
-{
-	(void)job;
-	*shared = true;
-	return built_without(err);
-}
-
 int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
 {
 	*jobs = NULL;

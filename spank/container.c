@@ -120,11 +120,11 @@ static void withdraw(spank_t sp, const char *name, const char *ours)
 		spank_unsetenv(sp, name);
 }
 
-/* In a network namespace of its own the container has a loopback of its own. */
-static bool is_relay(const char *name, const char *value)
+/* A relay serves ranks over their host's loopback, or when their host's agent finds their sockets. In a network namespace
+ * of its own a container has neither. */
+static bool is_relay(const char *name)
 {
-	return strncmp(value, "127.", 4) == 0 &&
-	       (strcmp(name, "MASTER_ADDR") == 0 || strcmp(name, "HOROVOD_GLOO_RENDEZVOUS_ADDR") == 0);
+	return strcmp(name, "MASTER_ADDR") == 0 || strcmp(name, "HOROVOD_GLOO_RENDEZVOUS_ADDR") == 0;
 }
 
 void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp)
@@ -136,7 +136,7 @@ void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp)
 		char *entry = pl->task.plan.v[i], *value = strchr(entry, '=');
 
 		*value++ = '\0';
-		relay |= is_relay(entry, value);
+		relay |= is_relay(entry);
 		if (other_net && hvd_emitted_iface(entry))
 			withdraw(sp, entry, value);
 		else

@@ -137,19 +137,6 @@ void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host)
 	hvd_agent_deadlines_update(agents);
 }
 
-/* Are the hosts the job's own? */
-static bool own_hosts(const struct hvd_agent_registry *agents)
-{
-	const struct hvd_driver_opts *opts = agents->opts;
-	uint32_t job = 0;
-
-	if (opts->hosts_own || !opts->ask_own || !hvd_relays_ask_own(opts))
-		return opts->hosts_own;
-	for (uint32_t h = 0; h < agents->table.n && !job; h++)
-		job = agents->table.hosts[h].node.job;
-	return job && opts->ask_own(job, agents->log);
-}
-
 /* Which hosts are in, and their networks; as hvd_plan_make(). */
 static int choose(struct hvd_agent_registry *agents, struct hvd_err *why)
 {
@@ -234,7 +221,7 @@ static void decide(struct hvd_agent_registry *agents)
 	hvd_agent_deadlines_open(agents);
 	if (!agents->plan.local && !agents->opts->loopback)
 		agents->silence = hvd_silence_watch(agents);
-	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, own_hosts(agents), agents->log);
+	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, agents->log);
 	hvd_agent_registry_open_to_hosts(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (agents->table.hosts[h].stage >= least)

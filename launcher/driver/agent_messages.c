@@ -4,6 +4,7 @@
 #include "agent_registry_internal.h"
 
 #include "measure.h"
+#include "owner_questions.h"
 #include "silence.h"
 #include "spares.h"
 
@@ -191,6 +192,10 @@ void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg)
 		hvd_stacks_message(agents->stacks, cl, msg);
 	else if (strcmp(type, "relay") == 0)
 		on_relay(agents, cl);
+	else if (strcmp(type, "whose") == 0)
+		hvd_owner_questions_ask(&agents->table, cl, msg);
+	else if (strcmp(type, "owner") == 0)
+		hvd_owner_questions_answer(&agents->table, cl, msg);
 	else if (strcmp(type, "refused") == 0)
 		on_refused(agents, cl, msg);
 	else

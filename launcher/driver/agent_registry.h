@@ -31,6 +31,8 @@
  *                                                             this
  *   {"t":"relay"}                                             the answer to the same: the messages of bytes that follow
  *                                                             are those of a relay that has started again
+ *   {"t":"whose", …} {"t":"owner", …}                         lib/protocol/owner_question.h; in both directions, from
+ *                                                             and to ADMITTED agents
  * and those of plan_delivery.h, driver.h and agent_commands.h. To an agent:
  *   {"t":"probe", …}                                          agent/probe.h
  *   {"t":"plan", "ranks":[], "stay":true}                     your host is part of an elastic job

@@ -22,10 +22,6 @@ struct hvd_driver_opts {
 	enum hvd_start_mode mode;
 	bool by_plugin; /* srun's plugin gets the tasks their plans; a node without it runs them as they are */
 	bool loopback;  /* all ranks are on this machine: listen on 127.0.0.1 only */
-	bool hosts_own; /* the job has exclusive nodes: Slurm says so, … */
-	/* … or says so when this function asks, for seconds at most, of the job that the hosts are in. NULL: it was
-	 * asked before. */
-	bool (*ask_own)(uint32_t job, const struct hvd_log *log);
 	/* Has the scheduler suspended this job? Asks it, for some seconds at most. NULL: no. */
 	bool (*ask_paused)(uint32_t job, const struct hvd_log *log);
 	uint32_t wanted_ranks;      /* with spares: how many ranks are needed; 0 = all of the hosts that are kept */

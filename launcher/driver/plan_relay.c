@@ -45,9 +45,13 @@ json_t *hvd_plan_host_addrs(const struct hvd_plan *plan, const struct hvd_host_t
 	for (int h = 0; h < plan->layout.n_hosts; h++) {
 		const struct hvd_host_info *node = &table->hosts[h].node;
 
-		for (int i = 0; plan->layout.hosts[h].n > 0 && i < node->n_ifaces; i++)
+		if (plan->layout.hosts[h].n == 0)
+			continue;
+		for (int i = 0; i < node->n_ifaces; i++)
 			for (int a = 0; a < node->ifaces[i].n_addrs; a++)
 				add_addr(list, &node->ifaces[i].addrs[a]);
+		for (uint32_t i = 0; i < node->n_own; i++)
+			add_addr(list, &node->own[i]);
 	}
 	return list;
 }

@@ -12,7 +12,7 @@ static bool has_torch(const struct hvd_launch_spec *spec)
 	return hvd_launch_spec_has_store(spec) && !(spec->elastic.on && spec->elastic.max_restarts < 0);
 }
 
-bool hvd_relays_ask_own(const struct hvd_driver_opts *opts)
+bool hvd_relays_have_network(const struct hvd_driver_opts *opts)
 {
 	return !opts->loopback && has_torch(opts->spec);
 }
@@ -51,12 +51,12 @@ static void grow(struct hvd_relays *relays, uint32_t n)
 }
 
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_host_table *table,
-		     enum hvd_stage least, bool own, const struct hvd_log *log)
+		     enum hvd_stage least, const struct hvd_log *log)
 {
 	uint32_t n, *hosts, fan_out = (uint32_t)opts->spec->relay_fan_out;
 
 	hosts = hvd_host_table_list(table, least, &n);
-	relays->network = own && hvd_relays_ask_own(opts);
+	relays->network = hvd_relays_have_network(opts);
 	grow(relays, table->n);
 	make_tree(relays, table, hosts, n, fan_out);
 	hvd_verbose(log,

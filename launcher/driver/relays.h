@@ -7,9 +7,10 @@
  * connection to the driver, or over its parent, another relay, to which it has a connection of its own. The root
  * listens nowhere: only processes that have proven that they belong to the launch can reach the store.
  *
- * PyTorch's programs expect MASTER_ADDR to be an address of rank 0's host, and open further ports there. So on
- * exclusive nodes the relay of rank 0's host also listens on the network, for the job's hosts, and all ranks of PyTorch
- * rendezvous there. It does not if that host lacks the descriptors for all ranks.
+ * PyTorch's programs expect MASTER_ADDR to be an address of rank 0's host, and open further ports there. So in a job of
+ * several hosts the relay of rank 0's host also listens on the network, and all ranks of PyTorch rendezvous there. Of the
+ * job's other hosts it serves only connections of the launch's user: their agents say whose a connection is
+ * (lib/rendezvous/remote_owner.h). If rank 0's host lacks the descriptors for all ranks, its relay does not listen there.
  *
  * The tree: each parent has at most `fan_out` relays. If there are no more relays than that, all of them connect to the
  * root. Otherwise the first ones, in the order of hosts, connect to the root, the next ones connect to the first of
@@ -48,13 +49,12 @@ struct hvd_relays {
 	uint32_t next_relay_id;
 };
 
-/* May one relay be opened to the network, if the job has exclusive nodes? */
-bool hvd_relays_ask_own(const struct hvd_driver_opts *opts);
+/* May one relay be opened to the network, if the job has several hosts? */
+bool hvd_relays_have_network(const struct hvd_driver_opts *opts);
 
-/* Make the tree of the hosts that have reached stage `least`. `own`: the job has exclusive nodes. *relays is zero
- * before. */
+/* Make the tree of the hosts that have reached stage `least`. *relays is zero before. */
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_host_table *table,
-		     enum hvd_stage least, bool own, const struct hvd_log *log);
+		     enum hvd_stage least, const struct hvd_log *log);
 void hvd_relays_clear(struct hvd_relays *relays); /* leaves a zeroed struct */
 
 /* In an elastic job: a host joins, in a table that may have grown, or leaves. */

@@ -45,14 +45,23 @@ static int check_nics(const struct hvd_host_info *node, const struct hvd_nicspec
 	return rc;
 }
 
+/* Connections of the host's processes may come from it all the same. */
+static void drop_addr(struct hvd_host_info *node, const struct hvd_addr *addr)
+{
+	node->own = hvd_xrealloc(node->own, node->n_own + 1, sizeof(*node->own));
+	node->own[node->n_own++] = *addr;
+}
+
 /* Leave an interface the addresses that are wanted. False when none is. */
-static bool keep_addrs(struct hvd_host_iface *iface, const struct hvd_nicspec *spec)
+static bool keep_addrs(struct hvd_host_info *node, struct hvd_host_iface *iface, const struct hvd_nicspec *spec)
 {
 	uint8_t kept = 0, first = HVD_NO_ADDR;
 
 	for (uint8_t a = 0; a < iface->n_addrs; a++) {
-		if (!hvd_nicspec_wants(spec, iface->name, &iface->addrs[a]))
+		if (!hvd_nicspec_wants(spec, iface->name, &iface->addrs[a])) {
+			drop_addr(node, &iface->addrs[a]);
 			continue;
+		}
 		if (a == iface->first)
 			first = kept;
 		iface->addrs[kept++] = iface->addrs[a];
@@ -80,10 +89,12 @@ int hvd_host_table_restrict(struct hvd_host_table *table, uint32_t index, char *
 	state->n_told = node->n_ifaces;
 	state->kept = hvd_xcalloc(node->n_ifaces, 1);
 	for (int i = 0; i < node->n_ifaces; i++) {
-		bool wanted = !spec.n || keep_addrs(&node->ifaces[i], &spec);
+		bool wanted = !spec.n || keep_addrs(node, &node->ifaces[i], &spec);
 
 		more += wanted && kept == HVD_MAX_NICS;
 		wanted = wanted && kept < HVD_MAX_NICS;
+		for (int a = 0; !wanted && a < node->ifaces[i].n_addrs; a++)
+			drop_addr(node, &node->ifaces[i].addrs[a]);
 		state->kept[i] = wanted ? (uint8_t)kept : HVD_NO_IFACE;
 		if (wanted)
 			node->ifaces[kept++] = node->ifaces[i];

@@ -9,7 +9,6 @@
 #include "lib/base/signals.h"
 #include "lib/process/spawn.h"
 #include "requeue.h"
-#include "shared_hosts.h"
 #include "slurm/slurm.h"
 #include "starter.h"
 #include "static_job.h"
@@ -30,8 +29,6 @@
  * SIGKILL. */
 #define END_SRUN_SECONDS  1
 #define KILL_SRUN_SECONDS 6
-/* How long Slurm may take to say whether the job shares its hosts. */
-#define ASK_SECONDS 2.0
 /* How long hosts that are still connected are waited for, when srun has ended and a rank has failed. srun's plugin
  * waits for some more. */
 #define LAST_MS 1000
@@ -71,8 +68,6 @@ static int do_start(struct hvd_starter *starter, const struct hvd_boot *boot, st
 	text[len] = '\n'; /* in place of the NUL: the text is one line */
 	if (write(step->opts->srun, text, len + 1) != (ssize_t)len + 1)
 		return hvd_err_sys(err, "cannot answer srun");
-	/* srun is starting the tasks meanwhile. */
-	hvd_shared_hosts_ask(step->opts->job, ASK_SECONDS, step->opts->driver, step->log);
 	return 0;
 }
 

@@ -63,8 +63,8 @@ struct hvd_host_info {
 	in_port_t relay, relay_network, relay_children;
 	uint32_t job;      /* of Slurm, in which its agent runs; 0 = none */
 	char *switch_path; /* where it is in the network (switch_path.h); NULL = not known */
-	/* All addresses of this host, also of interfaces that are not used. Only the agent has them: it does not send
-	 * them. */
+	/* With the agent: all addresses of this host, also of interfaces that are not used. It does not send them. With
+	 * the driver: the addresses that were sent, and are not used because of --network-interfaces. */
 	struct hvd_addr *own;
 	uint32_t n_own;
 	char *dropped; /* interfaces that are not used, for messages: "eth2 (is down), ib1 (has no address)"; or NULL */

@@ -3,6 +3,7 @@
 
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
+#include "lib/protocol/owner_question.h"
 #include "peeruid.h"
 
 #include <arpa/inet.h>
@@ -179,15 +180,26 @@ bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storag
 	return is_listed(ac, &from, &key);
 }
 
+enum hvd_rv_verdict hvd_rv_access_judge(int fd, bool has_syn, int64_t owner)
+{
+	uint64_t received = 0;
+
+	if (owner < 0)
+		return HVD_RV_OTHER_USER;
+	if (!hvd_tcp_is_open(fd, &received))
+		return HVD_RV_ENDED;
+	return has_syn || (received > 0 && (uint64_t)owner > received) ? HVD_RV_WELCOME : HVD_RV_UNPROVEN;
+}
+
 /* `from` and `to` are this host's. The order matters: see access.h. */
 static enum hvd_rv_verdict check_owner(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *from,
 				       const struct sockaddr_storage *to, uid_t *uid)
 {
-	uint64_t received, acked = 0;
+	uint64_t acked = 0;
 	bool has_syn;
 	int rc;
 
-	if (!hvd_tcp_is_open(fd, &received)) /* in a flood most are not, and asking this is quick */
+	if (!hvd_tcp_is_open(fd, NULL)) /* in a flood most are not, and asking this is quick */
 		return HVD_RV_ENDED;
 	has_syn = hvd_tcp_has_syn(fd);
 	if (!has_syn)
@@ -195,11 +207,7 @@ static enum hvd_rv_verdict check_owner(struct hvd_rv_access *ac, int fd, const s
 	rc = hvd_peer_uid_diag(ac->netlink_fd, ++ac->questions, from, to, uid, has_syn ? NULL : &acked);
 	if (rc < 0)
 		rc = hvd_peer_uid_proc(from, to, uid);
-	if (rc != 0 || *uid != ac->uid)
-		return HVD_RV_OTHER_USER;
-	if (!hvd_tcp_is_open(fd, NULL))
-		return HVD_RV_ENDED;
-	return has_syn || (received > 0 && acked > received) ? HVD_RV_WELCOME : HVD_RV_UNPROVEN;
+	return hvd_rv_access_judge(fd, has_syn, rc == 0 && *uid == ac->uid ? (int64_t)acked : HVD_OWNER_OTHER);
 }
 
 enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *peer,
@@ -213,8 +221,10 @@ enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const 
 	key = mapped(&from);
 	if (!is_listed(ac, &from, &key))
 		return HVD_RV_NOT_LISTED;
-	if (ac->any_user || !is_local(ac, &from, &key))
+	if (ac->any_user)
 		return HVD_RV_WELCOME;
+	if (!is_local(ac, &from, &key))
+		return HVD_RV_OTHER_HOST;
 	*uid = (uid_t)-1;
 	if (local)
 		to = *local;

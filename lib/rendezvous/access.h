@@ -2,10 +2,10 @@
 /*
  * access.h - who may connect to the rendezvous.
  *
- * Horovod's clients cannot prove who they are. So the server checks two things that a client cannot choose: the address
- * from which it connects; and, if that is an address of this host, the user who owns the client's socket.
+ * Clients cannot prove who they are. So the server checks two things that a client cannot choose: the address from which
+ * it connects, and the user who owns the client's socket.
  *
- * The server looks that socket up by its addresses and ports. It must be the socket at the other end of the accepted
+ * That socket is looked up by its addresses and ports, by the server if the client is on this host. It must be the socket at the other end of the accepted
  * one, and not a later socket with the same port. It is the right one if the accepted socket is still ESTABLISHED or
  * CLOSE_WAIT after the look-up, for these reasons:
  *   - A socket in these states is in the kernel's table, where no other has the same addresses and ports. It leaves the
@@ -20,6 +20,21 @@
  * Two sockets with one port, one of them bound to a device, can then both consider themselves connected, and the
  * segment that arrives first makes the connection. So a connection that was made from a cookie must also show that the
  * received bytes were acknowledged to the socket of the look-up (HVD_RV_UNPROVEN).
+ *
+ * If the client is on another host, that host looks the socket up (remote_owner.h), after the connection was accepted
+ * here and before the answer has arrived. The reasons above are about this host's table and about the state of the socket
+ * that was found, so they hold over a network:
+ *   - Segments that were lost. If the client's reset or FIN was, the accepted socket stays open here while the port is
+ *     given to somebody else there. The SYN of that socket reaches the accepted one, so it stays in SYN_SENT.
+ *   - Segments that were delayed make a connection only from a SYN cookie: the last one of a client that has ended, while
+ *     a later socket with its port considers itself connected. That socket has a higher initial sequence number, since
+ *     the kernel counts it up by a clock, for longer than a cookie lasts. So what is acknowledged to it of the earlier
+ *     client's bytes is less than all bytes that have arrived here. These are counted after the answer.
+ *   - Routes: the look-up does not depend on interfaces, so the two directions may differ. Where an address or a port is
+ *     translated on the way, no socket is found. The same holds for a socket in another network namespace.
+ *   - Addresses: a host that has the same address as the client's has no socket that is connected to this one.
+ * Sockets are not found, or count as another user's, rather than the other way round: a descriptor that was passed on
+ * belongs to the user who has created the socket.
  */
 #ifndef HVD_RENDEZVOUS_ACCESS_H
 #define HVD_RENDEZVOUS_ACCESS_H
@@ -30,6 +45,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -41,9 +57,10 @@ enum hvd_rv_verdict {
 	HVD_RV_OTHER_USER, /* a process of another user of this host, or a process that has ended */
 	HVD_RV_ENDED,      /* the client, of this host, has reset the connection: its owner is unknown */
 	HVD_RV_UNPROVEN,   /* ask again when the client has sent something, or, if it has, a little later */
+	HVD_RV_OTHER_HOST, /* the address may connect; whose the client is, only its host can tell */
 };
 
-/* At first any user may connect from other hosts, and only the effective user of this process from this host. */
+/* At first any address may connect. From this host only the effective user of this process may. */
 struct hvd_rv_access *hvd_rv_access_create(void);
 void hvd_rv_access_destroy(struct hvd_rv_access *ac); /* NULL is fine */
 
@@ -55,7 +72,7 @@ void hvd_rv_access_replace(struct hvd_rv_access *ac, const struct hvd_addr *addr
 /* May the address of `peer` connect now? The user is not checked. */
 bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storage *peer);
 
-/* Let the processes of all users connect from this host. */
+/* Let the processes of all users connect, from any host. */
 void hvd_rv_access_any_user(struct hvd_rv_access *ac, bool any);
 
 /* Decide on an accepted TCP connection from `peer` to `local` (NULL: the socket's own address), of which nothing may
@@ -63,5 +80,8 @@ void hvd_rv_access_any_user(struct hvd_rv_access *ac, bool any);
  * that is not known. Otherwise *uid is unchanged. Never waits for the network. */
 enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *peer,
 					const struct sockaddr_storage *local, uid_t *uid);
+/* Decide on it after the look-up of its client's socket. `owner` is what was found, as in lib/protocol/owner_question.h.
+ * `has_syn`: the kernel has kept a record of the connection (peeruid.h). */
+enum hvd_rv_verdict hvd_rv_access_judge(int fd, bool has_syn, int64_t owner);
 
 #endif

@@ -17,10 +17,12 @@
 #include "internal.h"
 
 #include "lib/base/xalloc.h"
+#include "peeruid.h"
 #include "tcpstore.h"
 
 #include <errno.h>
 #include <netdb.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -191,6 +193,8 @@ enum hvd_rv_verdict hvd_rv_judge(struct hvd_rv *rv, int fd, const struct sockadd
 
 	if (rv->cfg.access)
 		verdict = hvd_rv_access_check(rv->cfg.access, fd, peer, local, &uid);
+	if (verdict == HVD_RV_OTHER_HOST && !rv->owners)
+		verdict = HVD_RV_WELCOME;
 	switch (verdict) {
 	case HVD_RV_NOT_LISTED:
 		rv->stats.refused_address++;
@@ -205,9 +209,98 @@ enum hvd_rv_verdict hvd_rv_judge(struct hvd_rv *rv, int fd, const struct sockadd
 		break;
 	case HVD_RV_WELCOME:
 	case HVD_RV_UNPROVEN:
+	case HVD_RV_OTHER_HOST:
 		break;
 	}
 	return verdict;
+}
+
+/* Go on with a connection whose owner was looked up. */
+static void decide(struct conn *c, enum hvd_rv_verdict verdict)
+{
+	if (verdict == HVD_RV_WELCOME) {
+		c->unproven = false;
+		c->limit = INT64_MAX;
+		return;
+	}
+	if (c->limit == INT64_MAX)
+		c->limit = hvd_deadline_in(c->s.rv->cfg.stall);
+	if (verdict == HVD_RV_UNPROVEN && hvd_left(c->limit) > 0) {
+		/* An acknowledgement is on its way, of which nothing tells: try again at the next tick. */
+		hvd_rv_stream_watch(&c->s, 0);
+		hvd_rv_arm(c->s.rv, &c->s.timer, hvd_now());
+		return;
+	}
+	hvd_rv_conn_close(c);
+}
+
+/* The connection's host has said whose it is, and that it may not connect. A rank in a container looks like this, and one
+ * whose host is stopped, so the first ones are reported. */
+static void refuse_remote(struct conn *c, int64_t owner)
+{
+	struct hvd_rv *rv = c->s.rv;
+	char text[HVD_ADDR_TEXT];
+	const char *from = hvd_addr_text(&c->s.entry.peer->addr, text);
+
+	rv->stats.refused_user++;
+	if (owner == HVD_OWNER_OTHER) {
+		hvd_verbose(rv->log, "refused a connection from %s: it belongs to another user of that host", from);
+	} else if (owner == HVD_OWNER_UNKNOWN && !rv->told_unknown) {
+		rv->told_unknown = true;
+		hvd_warn(rv->log,
+			 "refused a connection from %s to the rendezvous: its host did not say whose it is; "
+			 "is the node agent there stopped?",
+			 from);
+	} else if (owner == HVD_OWNER_NONE && !rv->told_unowned && hvd_tcp_is_established(c->s.fd)) {
+		rv->told_unowned = true;
+		hvd_warn(
+			rv->log,
+			"refused a connection from %s to the rendezvous: no process on that host has it; if it is that "
+			"of a rank in a container with a network of its own, share the node's network with the "
+			"container",
+			from);
+	}
+	hvd_rv_conn_close(c);
+}
+
+static void input(struct conn *c);
+
+static void on_owner(struct hvd_rv_asked *asked, int64_t owner)
+{
+	struct conn *c = (struct conn *)(void *)((char *)asked - offsetof(struct conn, asked));
+	enum hvd_rv_verdict verdict = hvd_rv_access_judge(c->s.fd, c->has_syn, owner);
+
+	if (verdict == HVD_RV_OTHER_USER) {
+		refuse_remote(c, owner);
+		return;
+	}
+	decide(c, verdict);
+	if (!c->unproven && c->state != CONN_DEAD)
+		input(c);
+}
+
+/* Ask the client's host whose it is. on_owner() follows. */
+static bool ask_host(struct conn *c, const struct sockaddr_storage *peer)
+{
+	struct hvd_addr from, to;
+	struct sockaddr_storage here;
+	socklen_t len = sizeof(here);
+	in_port_t port;
+
+	c->has_syn = c->has_syn || hvd_tcp_has_syn(c->s.fd);
+	if (!c->has_syn)
+		hvd_tcp_acknowledge(c->s.fd);
+	if (getsockname(c->s.fd, (struct sockaddr *)&here, &len) != 0 ||
+	    hvd_addr_from_sockaddr((const struct sockaddr *)peer, &from, &c->asked.port) != 0 ||
+	    hvd_addr_from_sockaddr((const struct sockaddr *)&here, &to, &port) != 0)
+		return false;
+	c->asked.known = on_owner;
+	if (!hvd_rv_owners_ask(c->s.rv->owners, &from, &to, port, &c->asked))
+		return false;
+	/* The question has a deadline. */
+	hvd_rv_stream_watch(&c->s, 0);
+	hvd_rv_timer_wheel_remove(&c->s.rv->wheel, &c->s.timer);
+	return true;
 }
 
 /* Find out whose connection it is, now that the client has sent something. False: it is closed, or has to wait. */
@@ -225,21 +318,10 @@ static bool prove(struct conn *c)
 	}
 	if (n > 0 && getpeername(c->s.fd, (struct sockaddr *)&peer, &len) == 0)
 		verdict = hvd_rv_judge(c->s.rv, c->s.fd, &peer, NULL);
-	if (verdict == HVD_RV_WELCOME) {
-		c->unproven = false;
-		c->limit = INT64_MAX;
-		return true;
-	}
-	if (c->limit == INT64_MAX)
-		c->limit = hvd_deadline_in(c->s.rv->cfg.stall);
-	if (verdict == HVD_RV_UNPROVEN && hvd_left(c->limit) > 0) {
-		/* An acknowledgement is on its way, of which nothing tells: try again at the next tick. */
-		hvd_rv_stream_watch(&c->s, 0);
-		hvd_rv_arm(c->s.rv, &c->s.timer, hvd_now());
+	if (verdict == HVD_RV_OTHER_HOST && ask_host(c, &peer))
 		return false;
-	}
-	hvd_rv_conn_close(c);
-	return false;
+	decide(c, verdict);
+	return !c->unproven;
 }
 
 static void input(struct conn *c)

@@ -46,6 +46,7 @@ void hvd_rv_conn_close(struct conn *c)
 	if (c->state == CONN_DEAD)
 		return;
 	hvd_rv_store_unwait(c->s.rv->store, &c->waiter);
+	hvd_rv_owners_forget(&c->asked);
 	hvd_rv_conn_state(c, CONN_DEAD);
 	hvd_rv_stream_close(&c->s);
 	hvd_rv_conn_abandon(c);

@@ -10,6 +10,7 @@
  *   conn_state.c  the state of a connection, and its end
  *   stream.h      what connections of both protocols have in common, and the timer
  *   store_op.c    carry out what a request asks for
+ *   remote_owner.h  whose connections from other hosts are
  *   tcpstore.h    the other protocol; it gets its connections from conn.c
  *
  * Each file calls only those below it, with one exception: stream.c calls the functions that conn.c has registered.
@@ -18,6 +19,7 @@
 #define HVD_RENDEZVOUS_INTERNAL_H
 
 #include "lib/net/accept.h"
+#include "remote_owner.h"
 #include "server.h"
 #include "store_api.h"
 #include "stream.h"
@@ -47,7 +49,9 @@ struct conn {
 	enum conn_state state;
 	bool close_after, drain_after, http10, body_follows;
 	bool has_asked;                 /* had an answer: it is idle, not slow */
-	bool unproven;                  /* nothing is read before its owner is known: HVD_RV_UNPROVEN */
+	bool unproven;                  /* nothing is read before its owner is known */
+	bool has_syn;                   /* … as in hvd_rv_access_judge() */
+	struct hvd_rv_asked asked;      /* … while its host is asked for the owner */
 	bool hooked;                    /* in CONN_TAKEN: a hook will answer, as far as is known */
 	bool half_closed;               /* the client sends no more, and waits for what it has asked for */
 	struct hvd_store_lookup lookup; /* in CONN_TAKEN: this, … */
@@ -94,15 +98,17 @@ struct hvd_rv {
 	struct hvd_rv_timer_wheel wheel;
 	struct event tick; /* every HVD_RV_TIMER_WHEEL_TICK, while `ticking` */
 	bool ticking;
-	bool paused;    /* does not accept, because all places are taken */
-	bool told_full; /* that this may last */
+	bool paused;                     /* does not accept, because all places are taken */
+	bool told_full;                  /* that this may last */
+	bool told_unowned, told_unknown; /* of connections from other hosts, once */
 	struct listener **listeners;
 	size_t n_listeners;
 	struct hook *hooks;
 	struct hvd_tcpstore *tcpstore; /* NULL: not served */
 	struct hvd_store store_api;
 	struct hvd_downstream *downstream;
-	hvd_rv_watch_fn *watch; /* may be NULL */
+	struct hvd_rv_owners *owners; /* NULL: connections from other hosts need no owner */
+	hvd_rv_watch_fn *watch;       /* may be NULL */
 	void *watch_arg;
 	struct hvd_rv_streams lists[CONN_STATES], closed;
 	struct hvd_peer_table *peers;

@@ -162,14 +162,14 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 		close(fd);
 		return;
 	}
-	if (verdict != HVD_RV_WELCOME && verdict != HVD_RV_UNPROVEN) {
+	if (verdict == HVD_RV_NOT_LISTED || verdict == HVD_RV_OTHER_USER) {
 		rv->stats.errors++;
 		refuse(rv, fd);
 		return;
 	}
 	if (rv->stats.conns_now >= rv->cfg.conns_max)
 		make_room(rv);
-	hvd_rv_conn_start(rv, fd, peer, verdict == HVD_RV_UNPROVEN);
+	hvd_rv_conn_start(rv, fd, peer, verdict != HVD_RV_WELCOME);
 }
 
 /* The listener owns `fd`. */

@@ -208,16 +208,29 @@ int hvd_peer_uid_proc(const struct sockaddr_storage *peer, const struct sockaddr
 	return rc < 0 && n == 1 ? 1 : rc;
 }
 
-bool hvd_tcp_is_open(int fd, uint64_t *received)
+/* 0: the kernel does not say. */
+static unsigned state_of(int fd, uint64_t *received)
 {
 	struct tcp_info info = {0};
 	socklen_t len = sizeof(info);
 
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
-		return false;
+		return 0;
 	if (received)
 		*received = info.tcpi_bytes_received;
-	return info.tcpi_state == ESTABLISHED || info.tcpi_state == CLOSE_WAIT;
+	return info.tcpi_state;
+}
+
+bool hvd_tcp_is_open(int fd, uint64_t *received)
+{
+	unsigned state = state_of(fd, received);
+
+	return state == ESTABLISHED || state == CLOSE_WAIT;
+}
+
+bool hvd_tcp_is_established(int fd)
+{
+	return state_of(fd, NULL) == ESTABLISHED;
 }
 
 bool hvd_tcp_has_syn(int fd)

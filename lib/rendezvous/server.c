@@ -84,6 +84,8 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 	rv->downstream = hvd_downstream_create(rv);
 	if (cfg->tcpstore)
 		rv->tcpstore = hvd_tcpstore_create(rv);
+	if (cfg->ask_owner)
+		rv->owners = hvd_rv_owners_create(base, cfg->ask_owner, cfg->ask_owner_arg);
 	return rv;
 }
 
@@ -122,6 +124,7 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 	close_listeners(rv);
 	free(rv->listeners);
 	close_conns(rv);
+	hvd_rv_owners_destroy(rv->owners);
 	hvd_downstream_destroy(rv->downstream);
 	while (!TAILQ_EMPTY(&rv->pool)) {
 		struct conn *c = conn_of(TAILQ_FIRST(&rv->pool));
@@ -198,6 +201,13 @@ void hvd_rv_disconnect_denied(struct hvd_rv *rv)
 		expel(&rv->tcpstore->conns, false);
 	for (int state = 0; state < CONN_DEAD; state++)
 		expel(&rv->lists[state], state == CONN_TAKEN);
+}
+
+void hvd_rv_owner_answer(struct hvd_rv *rv, const struct hvd_owner_answer *answer)
+{
+	hvd_rv_reap(rv);
+	if (rv->owners)
+		hvd_rv_owners_answer(rv->owners, answer);
 }
 
 uint16_t hvd_rv_port(const struct hvd_rv *rv)

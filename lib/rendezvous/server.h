@@ -31,6 +31,7 @@
 #include "lib/base/err.h"
 #include "lib/base/log.h"
 #include "lib/net/addr.h"
+#include "remote_owner.h"
 #include "store.h"
 
 #include <event2/event.h>
@@ -70,8 +71,12 @@ struct hvd_rv_config {
 	double idle;      /* a connection without a request is closed after so long */
 
 	struct hvd_rv_access *access; /* not owned, must outlive the server; NULL = anyone */
-	bool tcpstore;                /* answer TCPStore clients */
-	hvd_rv_joined_fn *joined;     /* may be NULL */
+	/* With `access`: whose a connection from another host is must be known, too. This asks, and the answer goes to
+	 * hvd_rv_owner_answer(). NULL: their address is enough. */
+	hvd_rv_ask_fn *ask_owner;
+	void *ask_owner_arg;
+	bool tcpstore;            /* answer TCPStore clients */
+	hvd_rv_joined_fn *joined; /* may be NULL */
 	void *joined_arg;
 
 	double relay_back; /* seconds within which a relay whose connection has ended may come back */
@@ -107,6 +112,8 @@ int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t 
 void hvd_rv_listen_fd(struct hvd_rv *rv, int fd);
 /* Stop listening on all addresses but these. Open connections stay open. */
 void hvd_rv_unbind_others(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n);
+/* The answer to a question of cfg.ask_owner. */
+void hvd_rv_owner_answer(struct hvd_rv *rv, const struct hvd_owner_answer *answer);
 /* Close all connections from addresses that cfg.access does not list (any longer). */
 void hvd_rv_disconnect_denied(struct hvd_rv *rv);
 /* The port of the first listener; 0 while there is none. */

@@ -5,8 +5,8 @@
  *
  * Makes RATE connections a second, or as many as the machine can. On each it sends TEXT, if there is one, in which \xHH
  * is a byte, and resets the connection. With an ADDRESS in 127/8 the source addresses vary within 127/8, so that ports
- * do not run out; but with FIRST-LAST the source address is ADDRESS, and the source ports are these, one after the
- * other. Ends after SECONDS, on SIGTERM, or when nobody listens any longer. Prints a line when it begins, and "N
+ * do not run out; but with FIRST-LAST the source ports are these, one after the other, and the source address is ADDRESS
+ * if that is in 127/8. Ends after SECONDS, on SIGTERM, or when nobody listens any longer. Prints a line when it begins, and "N
  * connections a second, M failures" at the end.
  */
 #include "connect.h"
@@ -56,6 +56,8 @@ static bool take_port(int fd, const struct sockaddr_storage *to, socklen_t len)
 	static unsigned n;
 	struct sockaddr_storage from = *to;
 
+	if (to->ss_family == AF_INET && ntohl(((const struct sockaddr_in *)to)->sin_addr.s_addr) >> 24 != 127)
+		((struct sockaddr_in *)&from)->sin_addr.s_addr = htonl(INADDR_ANY);
 	/* sin_port and sin6_port are at the same place. */
 	((struct sockaddr_in *)&from)->sin_port = htons((in_port_t)(first_port + n++ % (last_port - first_port + 1)));
 	return bind(fd, (struct sockaddr *)&from, len) == 0;

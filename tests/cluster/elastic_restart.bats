@@ -120,14 +120,14 @@ rank_names() { as_root "$1" pgrep -u alice -fc '^python3 ./restart_worker.py wor
     has "--preload cannot be used here: srun starts the ranks" "with --max-restarts in a Slurm job"
 }
 
-@test "on nodes of the job's own all ranks meet at the host of rank 0, also when that is another one" {
+@test "all ranks of an elastic job meet at the host of rank 0, also when that is another one" {
     local n first second
     first=$(cluster addr hvdn1 ib0)
     second=$(cluster addr hvdn2 ib0)
     as_user alice cp "$BATS_TEST_DIRNAME/lib/tcpstore_client.py" "$(home)/client.py"
     printf '#!/bin/sh\necho "restarts $TORCHELASTIC_RESTART_COUNT rank $RANK at $MASTER_ADDR"\npython3 client.py || exit 5
 until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
-    begin on_login salloc -Q --exclusive -N3 --ntasks-per-node=1 --no-kill hvdrun -np 3 --max-restarts 1 --min-np 2 ./meeting
+    begin on_login salloc -Q -N3 --ntasks-per-node=1 --no-kill hvdrun -np 3 --max-restarts 1 --min-np 2 ./meeting
     for n in 0 1 2; do says 20 "rank $n of 3: sum 3"; done
     [[ $(grep -c "restarts 0 rank [012] at $first\$" "$OUT") -eq 3 ]] || { cat "$OUT" && false; }
     fault node-kill hvdn1

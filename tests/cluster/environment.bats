@@ -90,7 +90,7 @@ END
         [[ $(grep -c "MASTER_PORT is set and MASTER_ADDR is not" <<<"$output") -eq 1 ]]
         # Those of a launch around this one are not the user's.
         MASTER_ADDR=hvdn2 MASTER_PORT=29512 TORCHELASTIC_USE_AGENT_STORE=True gives 0 launch "$with" -N2 -n2 bash -c "$STORE"
-        stored 2 127.0.0.1
+        stored 2 "$(cluster addr hvdn1 ib0)"
         has_not hvdn2 warning
     done
 }

@@ -159,7 +159,7 @@ END
     on_login rm -f go
     begin ompi in_job 2 4 hvdrun --launcher=mpirun -v python3 raises.py
     says_times 20 4 "ready 127.0.0.1"
-    said "ranks rendezvous through a relay on their host: 2 relays"
+    said "relay on rank 0's host: 2 relays"
     job=$(on_login squeue -h -u alice -t R -o %A)
     gives 0 on_login hvdrun --stacks "$job"
     has "4 ranks of job $job"

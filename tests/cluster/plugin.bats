@@ -111,7 +111,7 @@ told_alike() {
         gives 0 launch "$how" --hvd-rendezvous=launch -N2 -n2 true
         has "--hvd-rendezvous has no effect"
         gives 0 launch "$how" --hvd-store-relay=never -N2 -n2 bash -c 'echo "at $HOROVOD_GLOO_RENDEZVOUS_ADDR $MASTER_ADDR"'
-        [[ $(grep -c "^at 127.0.0.1 127.0.0.1$" <<<"$output") -eq 2 &&
+        [[ $(grep -c "^at 127.0.0.1 $(cluster addr hvdn1 ib0)$" <<<"$output") -eq 2 &&
             $(grep -c -- "--hvd-store-relay has no effect: .* ranks reach it through the agent on their host$" <<<"$output") -eq 1 &&
             $(wc -l <<<"$output") -eq 3 ]] || { echo "$output" && return 1; }
         gives 0 launch "$how" --hvd-nics=ib0 --hvd-nics=eth0 -N2 -n2 sh -c "$say"
@@ -153,7 +153,7 @@ told_alike() {
     # A file that makes jobs of hvdrun elastic makes no step of srun so.
     printf '%s\n' "min-np: 2" "max-np: 1" "discover: hosts" >"$conf"
     gives 0 launch srun --hvd-config="$conf" --hvd-spares=0 -N2 -n2 bash -c 'echo "at $MASTER_ADDR"'
-    [ "$output" = $'at 127.0.0.1\nat 127.0.0.1' ]
+    [ "$output" = "$(printf 'at %s\n' "$(cluster addr hvdn1 ib0)" "$(cluster addr hvdn1 ib0)")" ]
     assert_no_leftovers
 }
 

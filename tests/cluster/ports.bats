@@ -63,13 +63,13 @@ in_range() { (($1 >= 20000 && $1 <= 20007)); }
 @test "the relay of rank 0's host that all ranks of PyTorch meet at listens inside the range, and knows their number" {
     local addr port
     # shellcheck disable=SC2016
-    run on_login salloc -Q --exclusive -N2 -n2 hvdrun -N2 -n2 bash -c '((RANK)) || echo "$MASTER_PORT $(hostname) $MASTER_ADDR"'
+    run on_login salloc -Q -N2 -n2 hvdrun -N2 -n2 bash -c '((RANK)) || echo "$MASTER_PORT $(hostname) $MASTER_ADDR"'
     exits 0
     in_range "${output%% *}"
     [[ $output == *" hvdn1 $(cluster addr hvdn1 ib0)" ]]
     on_login rm -f rendezvous
     # shellcheck disable=SC2016
-    begin launch srun --exclusive -N2 -n2 bash -c '((RANK)) || echo "$MASTER_ADDR" "$MASTER_PORT" >rendezvous; sleep 20'
+    begin launch srun -N2 -n2 bash -c '((RANK)) || echo "$MASTER_ADDR" "$MASTER_PORT" >rendezvous; sleep 20'
     wait_for 10 on_login test -s rendezvous
     read -r addr port < <(on_login cat rendezvous)
     in_range "$port"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Ranks that srun has started, which meet at relays on their own hosts, in a tree or on exclusive nodes: what other users
-# of the same hosts, and of others, get at (strangers.bats has other launchers); and what happens when a relay is killed
+# Ranks that srun has started, which meet at relays, in a tree or at that of rank 0's host: what other users of the same
+# hosts, and of others, get at (strangers.bats has other launchers); and what happens when a relay is killed
 # or stopped. The ranks are lib/relay_rank.py; with a fan-out of 2 the relay of one host of four is below that of another.
 
 # shellcheck disable=SC2030,SC2031,SC2046,SC2086,SC2154 # set by functions of the helpers; lists of words
@@ -25,8 +25,8 @@ teardown() {
 @test "strangers neither read, write, delete nor flood what ranks at a tree of relays share" {
     local host
     begin_ranks 8 on_login srun --hvd -N4 -n8 --ntasks-per-node=2 $RANK
-    # Each rank was told a relay of its own host.
-    [[ $(cat "$WORK"/at.? | awk '{ print $2 }' | sort -u) == 127.0.0.1 ]]
+    # Each rank of PyTorch was told the relay of rank 0's host, and each of Horovod that of its own.
+    [[ $(cat "$WORK"/at.? | awk '{ print $2 }' | sort -u) == "$(cluster addr hvdn1 ib0)" ]]
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do ports "$host" | grep -q '^127.0.0.1 '; done
     strangers_get_nothing hvdlogin hvdn1 hvdn2 hvdn4
     # root may do as he likes, but not by mistake.
@@ -36,13 +36,12 @@ teardown() {
     assert_no_leftovers
 }
 
-# There the relay of rank 0's host is open to the job's hosts.
-@test "strangers get nothing on exclusive nodes, on rank 0's host and from hosts outside of the job" {
+@test "strangers get nothing, on rank 0's host, from other hosts of the job and from outside of it" {
     local with open
     export HVD_RELAY_FAN_OUT=32
     for with in "srun --hvd" hvdrun; do
         fresh_work
-        begin_ranks 4 on_login $with --exclusive -w 'hvdn[1-2]' -N2 -n4 --ntasks-per-node=2 $RANK
+        begin_ranks 4 on_login $with -w 'hvdn[1-2]' -N2 -n4 --ntasks-per-node=2 $RANK
         # All ranks' connections are to one port of one address.
         [[ $(awk '{ print $2 }' "$WORK"/at.? | sort -u) == "$(cluster addr hvdn1 ib0)" ]]
         open=$(awk '{ print $3 }' "$WORK"/at.? | sort -u)
@@ -53,43 +52,54 @@ teardown() {
     done
 }
 
-# client_ports FIRST LAST: from which the kernel of hvdn1 chooses. With few of them the one that bob has just had is soon
+# client_ports HOST FIRST LAST: from which the kernel of HOST chooses. With few of them the one that bob has just had is soon
 # alice's.
 client_ports() {
-    as_root hvdn1 sh -c "echo $1 $2 >/proc/sys/net/ipv4/ip_local_port_range"
+    as_root "$1" sh -c "echo $2 $3 >/proc/sys/net/ipv4/ip_local_port_range"
 }
 
-# flood SECONDS TEXT: bob sends this request to the relay of hvdn1, on connections that he resets at once, with all source
-# ports that alice's clients can have, one after the other. She connects as often as she can meanwhile.
+# flood SECONDS TEXT HOST ADDRESS PORT: bob sends this request from HOST to that relay, on connections that he resets at
+# once, with all source ports that alice's clients can have, one after the other. She connects from there as often as she
+# can meanwhile.
 flood() {
-    local port
-    port=$(ports hvdn1 | awk '$1 == "127.0.0.1" { print $2; exit }')
-    cluster exec --user alice --host hvdn1 -- timeout "$1" python3 -c "
+    cluster exec --user alice --host "$3" -- timeout "$1" python3 -c "
 import http.client
 while True:
     try:
-        web = http.client.HTTPConnection('127.0.0.1', $port, timeout=1)
+        web = http.client.HTTPConnection('$4', $5, timeout=1)
         web.request('HEAD', '/scope/none')
         web.getresponse().read()
         web.close()
     except OSError:
         pass" 3>&- &
     hers=$!
-    client_ports 42000 43999
-    cluster exec --user bob --host hvdn1 -- "$B/tests/bench/connect_flood" 127.0.0.1 "$port" 1000000 "$1" "$2" 42000-43999 |
+    client_ports "$3" 42000 43999
+    cluster exec --user bob --host "$3" -- "$B/tests/bench/connect_flood" "$4" "$5" 1000000 "$1" "$2" 42000-43999 |
         tee "$BATS_TEST_TMPDIR/flood" || true
-    client_ports 32768 60999
+    client_ports "$3" 32768 60999
     wait "$hers" || [[ $? -eq 124 ]]
     [[ $(sed -n 's/^\([0-9]*\) connections a second.*/\1/p' "$BATS_TEST_TMPDIR/flood") -gt 500 ]]
     running "$PID" || { cat "$OUT" && return 1; }
 }
 
 @test "requests on connections that another user has reset are never taken for those of the job" {
-    local seconds=${HVD_TEST_FLOOD_SECONDS-3} zeros='\x00\x00\x00\x00\x00\x00\x00'
+    local seconds=${HVD_TEST_FLOOD_SECONDS-3} zeros='\x00\x00\x00\x00\x00\x00\x00' put set addr port
     begin_ranks 4 on_login srun --hvd -N2 -n4 --ntasks-per-node=2 $RANK
     # Of HTTP, where a rank reads it; and a TCPStore client's VALIDATE, and SET of a key for which ranks look.
-    flood "$seconds" $'PUT /scope/1 HTTP/1.1\r\nContent-Length: 4\r\n\r\nevil'
-    flood "$seconds" '\x00\xce\xf7\x85\x3c\x01\x05'"$zeros/evil"'\x04'"${zeros}evil"
+    put=$'PUT /scope/1 HTTP/1.1\r\nContent-Length: 4\r\n\r\nevil'
+    set='\x00\xce\xf7\x85\x3c\x01\x05'"$zeros/evil"'\x04'"${zeros}evil"
+    port=$(ports hvdn1 | awk '$1 == "127.0.0.1" { print $2; exit }')
+    flood "$seconds" "$put" hvdn1 127.0.0.1 "$port"
+    flood "$seconds" "$set" hvdn1 127.0.0.1 "$port"
+    # From another host of the job; and with resets that never arrive.
+    read -r _ addr port <"$WORK/at.2"
+    flood "$seconds" "$put" hvdn2 "$addr" "$port"
+    flood "$seconds" "$set" hvdn2 "$addr" "$port"
+    printf '%s\n' "add table inet test_resets" "add chain inet test_resets out { type filter hook output priority 0; }" \
+        "add rule inet test_resets out tcp dport $port tcp flags & rst == rst drop" | as_root hvdn2 nft -f -
+    flood "$seconds" "$put" hvdn2 "$addr" "$port"
+    flood "$seconds" "$set" hvdn2 "$addr" "$port"
+    as_root hvdn2 nft delete table inet test_resets
     ends_well 40
     [[ $(grep -c 'intact' <<<"$output") -eq 4 ]] || { echo "$output" && return 1; }
     assert_no_leftovers
@@ -108,7 +118,7 @@ met_anew() { [[ $(find "$WORK" -name 'at.*' ! -name '*.new' | wc -l) -eq $1 ]]; 
     as_root hvdlogin rm -f "$WORK"/at.?
     hosts hvdn1:2
     wait_for 30 met_anew 2 || { cat "$OUT" && return 1; }
-    [[ $(cat "$WORK"/at.? | awk '{ print $1, $2 }' | sort -u) == "hvdn1 127.0.0.1" ]]
+    [[ $(cat "$WORK"/at.? | awk '{ print $1, $2 }' | sort -u) == "hvdn1 $(cluster addr hvdn1 ib0)" ]]
     [[ ! $(ports hvdn3) ]]
     strangers_get_nothing hvdlogin hvdn1
     ends_well 30

@@ -45,11 +45,13 @@ all_get_nothing() {
 }
 
 # strangers_get_nothing HOST…: bob tries all that listens on these hosts: from the host itself, from other hosts of the
-# job and from hosts that are not. Only ports with signed messages are open to the network, and $open, if there is one: the
-# port of rank 0's relay for the job's hosts, which tells neither him on that host nor anybody on hvdn4 or hvdlogin
-# anything. The ports of a host are tried side by side.
+# job and from hosts that are not. Only ports with signed messages are open to the network, and in a job of several hosts
+# that at which the ranks of PyTorch have met: it tells him nothing anywhere, nor alice on hosts that are not of the job. The
+# ports of a host are tried side by side.
 strangers_get_nothing() {
-    local host where port pid tries=() tried=0
+    local host where port pid tries=() tried=0 open
+    open=$(cat "$WORK"/at.? | awk '$2 != "127.0.0.1" { print $3 }' | sort -u)
+    [[ $open == *$'\n'* ]] && echo "not one port: $open" && return 1
     for host in "$@"; do
         tries=()
         while read -r -u 7 where port pid; do
@@ -71,11 +73,16 @@ try_port() {
     if on_loopback "$where"; then
         attack bob "$host" "$where" "$port" --flood 200
     elif [[ ${open-} == "$port" ]]; then
-        printf '%s\n' "bob $host" {bob,alice}" hvdn4" {bob,alice}" hvdlogin" | all_get_nothing "$host" "$port" silent
+        { printf 'bob %s\n' hvdn{1,2,3,4} hvdlogin && no_hosts_of_alice; } | all_get_nothing "$host" "$port" silent
     else
         printf 'bob %s\n' "$host" hvdn1 hvdn2 hvdn3 hvdlogin | sort -u |
             all_get_nothing "$host" "$port" "signed${quiet:+ $quiet}"
     fi
+}
+
+# no_hosts_of_alice: "alice HOST" for each host that has no rank.
+no_hosts_of_alice() {
+    printf 'alice %s\n' hvdn{1,2,3,4} hvdlogin | grep -vwFf <(awk '{ print $1 }' "$WORK"/at.?)
 }
 
 # intact RANKS: all of these ranks have found what they left.

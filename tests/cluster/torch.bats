@@ -34,14 +34,26 @@ met() {
     done
     gives 0 on_login hvdrun -N2 -n4 --frameworks=torch --store=agent $RANK
     met 4
-    # On nodes of the job's own, at the relay of rank 0's host.
-    for with in "srun --hvd" hvdrun "salloc -Q --exclusive -N2 -n4 hvdrun"; do
-        gives 0 on_login $with --exclusive -N2 -n4 bash -c 'echo "at $MASTER_ADDR"; exec '"$RANK"
-        met 4
-        [[ $(grep -c "at $(cluster addr hvdn1 ib0)$" <<<"$output") -eq 4 ]] || { echo "$output" && false; }
-    done
     HVD_STORE=agent gives 0 on_login srun --hvd -N2 -n3 --hvd-frameworks=torch $RANK
     met 3
+    assert_no_leftovers
+}
+
+# further LAUNCH…: the ranks of a job of two hosts meet at one address and port of rank 0's host, and at another port there.
+further() {
+    gives 0 on_login "$@" bash -c 'echo "at $MASTER_ADDR:$MASTER_PORT"; exec '"$RANK --further"
+    met 4
+    [[ $(grep -cE "^at $(cluster addr hvdn1 ib0):" <<<"$output") -eq 4 ]] || { echo "$output" && return 1; }
+    [[ $(grep -E '^at ' <<<"$output" | sort -u | wc -l) -eq 1 ]] || { echo "$output" && return 1; }
+    has "rank 1: at MASTER_ADDR is the server of rank 0" "rank 2: at MASTER_ADDR is the server of rank 0" \
+        "rank 3: at MASTER_ADDR is the server of rank 0"
+}
+
+@test "MASTER_ADDR is rank 0's host, and MASTER_PORT is one for all, whether the nodes are shared or not" {
+    local with
+    for with in "srun --hvd -N2 -n4" "srun --hvd --exclusive -N2 -n4" "hvdrun -N2 -n4" "salloc -Q -N2 -n4 hvdrun"; do
+        further $with
+    done
     assert_no_leftovers
 }
 
@@ -54,8 +66,7 @@ met() {
 @test "ranks meet over ssh" {
     if ! sshd_can; then skip "OpenSSH is not installed"; fi
     sshd_prepare hvdn1 hvdn2
-    gives 0 on_login hvdrun --hosts hvdn1:2,hvdn2:2 $RANK
-    met 4
+    further hvdrun --hosts hvdn1:2,hvdn2:2
     sshd_down hvdn1
     sshd_down hvdn2
     assert_no_leftovers
@@ -200,16 +211,11 @@ END
         met 4
         has "rank 1: the store was there" "rank 2: the store was there" "rank 3: the store was there"
     done
-    # Rank 0 is the only one of its host: nothing of the step stays there, so the store must be elsewhere.
-    gives 0 on_login srun --hvd -N2 -n2 $RANK --linger 1.5
-    met 2
-    has "rank 1: the store was there"
     assert_no_leftovers
 }
 
 @test "ranks that never call init are named when --init-timeout is over" {
-    # On nodes of the job's own all come to rank 0's host.
-    for with in "srun --hvd" "srun --hvd --exclusive" hvdrun; do
+    for with in "srun --hvd" hvdrun; do
         run on_login $with --hvd-init-timeout=2 -N4 -n8 --ntasks-per-node=2 bash -c \
             'case $RANK in 5 | 6 | 7) exec sleep 30 ;; esac; exec '"$RANK"
         [[ $status -ne 0 ]]

@@ -385,7 +385,7 @@ TEST(a_plan)
 	assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, NULL), 0);
 	assert_false(plan.local);
 	assert_int_equal(plan.networks.n, 2); /* ib0 speaks both families, and is one */
-	hvd_relays_make(&plan.relays, &opts, &roster, HVD_STAGE_REGISTERED, false, &quiet);
+	hvd_relays_make(&plan.relays, &opts, &roster, HVD_STAGE_REGISTERED, &quiet);
 	for (uint32_t r = 0; r < 6; r++) {
 		json_t *env = hvd_plan_env(&plan, &roster, r, &opts);
 
@@ -464,7 +464,7 @@ TEST(servers_in_ranks)
 	assert_fails(hvd_plan_servers(&plan, &roster, &spec, &err), err, "--store=rank0");
 	spec.store = HVD_STORE_AGENT;
 	assert_int_equal(hvd_plan_servers(&plan, &roster, &spec, &err), 0);
-	hvd_relays_make(&plan.relays, &opts, &roster, HVD_STAGE_REGISTERED, false, &quiet);
+	hvd_relays_make(&plan.relays, &opts, &roster, HVD_STAGE_REGISTERED, &quiet);
 	env = hvd_plan_env(&plan, &roster, 4, &opts);
 	assert_null(json_object_get(env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT"));
 	assert_string_equal(value(env, "MASTER_PORT"), "5001");

@@ -38,7 +38,7 @@ static void begin(struct launch *l, uint32_t n)
 
 static void make(struct launch *l)
 {
-	hvd_relays_make(&l->relays, &l->opts, &l->table, HVD_STAGE_REGISTERED, l->opts.hosts_own, &quiet);
+	hvd_relays_make(&l->relays, &l->opts, &l->table, HVD_STAGE_REGISTERED, &quiet);
 }
 
 static void end(struct launch *l)
@@ -140,20 +140,16 @@ static bool open_to_network(struct launch *l)
 	return network;
 }
 
-/* On hosts of the job's own, for ranks of PyTorch that use the launch's store. */
+/* For ranks of PyTorch that use the launch's store. */
 TEST(when_one_is_open_to_the_network)
 {
 	struct launch l;
 
 	begin(&l, 3);
-	l.opts.hosts_own = true;
-	assert_true(hvd_relays_ask_own(&l.opts));
+	assert_true(hvd_relays_have_network(&l.opts));
 	assert_true(open_to_network(&l));
-	l.opts.hosts_own = false;
-	assert_false(open_to_network(&l));
-	l.opts.hosts_own = true;
 	l.spec.store = HVD_STORE_RANK0;
-	assert_false(hvd_relays_ask_own(&l.opts));
+	assert_false(hvd_relays_have_network(&l.opts));
 	assert_false(open_to_network(&l));
 	l.spec.store = HVD_STORE_AGENT;
 	l.spec.frameworks = HVD_FW_HOROVOD;
@@ -165,7 +161,7 @@ TEST(when_one_is_open_to_the_network)
 	l.spec.elastic.max_restarts = 3;
 	assert_true(open_to_network(&l));
 	l.opts.loopback = true;
-	assert_false(hvd_relays_ask_own(&l.opts));
+	assert_false(hvd_relays_have_network(&l.opts));
 	assert_false(open_to_network(&l));
 	end(&l);
 }
@@ -274,21 +270,21 @@ struct told {
 	struct hvd_plan plan;
 };
 
-static void plan_it(struct told *t, bool own)
+/* `network`: rank 0's host has the descriptors for a relay that listens on the network. */
+static void plan_it(struct told *t, bool network)
 {
-	*t = (struct told){
-		.spec = {.frameworks = HVD_FW_AUTO, .relay_fan_out = 1},
-		.opts = {.hosts_own = own},
-	};
+	*t = (struct told){.spec = {.frameworks = HVD_FW_AUTO, .relay_fan_out = 1}};
 	t->opts.spec = &t->spec;
 	hvd_host_table_init(&t->table, 0, 0);
-	register_host(&t->table, 0, 3, ",\"relay\":4442,\"relay_network\":4443,\"relay_children\":4441");
+	register_host(&t->table, 0, 3,
+		      network ? ",\"relay\":4442,\"relay_network\":4443,\"relay_children\":4441"
+			      : ",\"relay\":4442,\"relay_children\":4441");
 	register_host(&t->table, 1, 3, ",\"relay\":4444,\"relay_children\":4445");
 	register_host(&t->table, 2, 3, ",\"relay\":4446");
 	all_report(&t->table);
 	assert_int_equal(hvd_plan_make(&t->plan, &t->table, false, &quiet, NULL), 0);
 	assert_null(hvd_plan_relay(&t->plan, &t->table, 1));
-	hvd_relays_make(&t->plan.relays, &t->opts, &t->table, HVD_STAGE_REGISTERED, t->opts.hosts_own, &quiet);
+	hvd_relays_make(&t->plan.relays, &t->opts, &t->table, HVD_STAGE_REGISTERED, &quiet);
 }
 
 static void forget(struct told *t)

@@ -880,22 +880,22 @@ TEST_IN(lets_in_only_who_is_listed, struct world *w)
 	w->cfg.access = hvd_rv_access_create();
 	begin(w);
 	memcpy(&ss, &in, sizeof(in));
-	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_WELCOME);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_OTHER_HOST);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "host", &err), -1);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2", &err), -1);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.8", &err), 0);
 	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_NOT_LISTED);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.7", &err), 0);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.7", &err), 0);
-	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_WELCOME);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_OTHER_HOST);
 	inet_pton(AF_INET6, "::ffff:192.0.2.7", &in6.sin6_addr);
 	memcpy(&ss, &in6, sizeof(in6));
-	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_WELCOME);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_OTHER_HOST);
 	inet_pton(AF_INET6, "2001:db8::1", &in6.sin6_addr);
 	memcpy(&ss, &in6, sizeof(in6));
 	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_NOT_LISTED);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "2001:db8::1", &err), 0);
-	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_WELCOME);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_OTHER_HOST);
 	assert_int_equal(uid, 12345); /* not from here: nobody was asked */
 	/* This process's own connection, over loopback. */
 	assert_int_equal(put(w, "/s/k", "v").status, 200);
@@ -911,7 +911,7 @@ static enum hvd_rv_verdict verdict(struct world *w, const char *ip)
 	assert_int_equal(hvd_addr_parse(ip, &addr), 0);
 	hvd_addr_to_sockaddr(&addr, 4000, &ss);
 	assert_int_equal(hvd_rv_access_listed(w->cfg.access, &ss),
-			 hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid) == HVD_RV_WELCOME);
+			 hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid) != HVD_RV_NOT_LISTED);
 	return hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid);
 }
 
@@ -925,12 +925,12 @@ TEST_IN(a_new_list_takes_the_place_of_the_old, struct world *w)
 	hvd_addr_parse("2001:db8::1", &addrs[1]);
 	hvd_addr_parse("192.0.2.1", &addrs[2]);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.8", NULL), 0);
-	assert_int_equal(verdict(w, "192.0.2.8"), HVD_RV_WELCOME);
+	assert_int_equal(verdict(w, "192.0.2.8"), HVD_RV_OTHER_HOST);
 	hvd_rv_access_replace(w->cfg.access, addrs, 3);
 	assert_int_equal(verdict(w, "192.0.2.8"), HVD_RV_NOT_LISTED);
-	assert_int_equal(verdict(w, "192.0.2.9"), HVD_RV_WELCOME);
-	assert_int_equal(verdict(w, "192.0.2.1"), HVD_RV_WELCOME);
-	assert_int_equal(verdict(w, "2001:db8::1"), HVD_RV_WELCOME);
+	assert_int_equal(verdict(w, "192.0.2.9"), HVD_RV_OTHER_HOST);
+	assert_int_equal(verdict(w, "192.0.2.1"), HVD_RV_OTHER_HOST);
+	assert_int_equal(verdict(w, "2001:db8::1"), HVD_RV_OTHER_HOST);
 	assert_int_equal(verdict(w, "2001:db8::2"), HVD_RV_NOT_LISTED);
 	/* None at all is a list, too. */
 	hvd_rv_access_replace(w->cfg.access, NULL, 0);
@@ -939,8 +939,8 @@ TEST_IN(a_new_list_takes_the_place_of_the_old, struct world *w)
 	/* One more is added to the new list. */
 	hvd_rv_access_replace(w->cfg.access, addrs, 1);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.3", NULL), 0);
-	assert_int_equal(verdict(w, "192.0.2.3"), HVD_RV_WELCOME);
-	assert_int_equal(verdict(w, "192.0.2.9"), HVD_RV_WELCOME);
+	assert_int_equal(verdict(w, "192.0.2.3"), HVD_RV_OTHER_HOST);
+	assert_int_equal(verdict(w, "192.0.2.9"), HVD_RV_OTHER_HOST);
 	assert_int_equal(verdict(w, "192.0.2.1"), HVD_RV_NOT_LISTED);
 }
 

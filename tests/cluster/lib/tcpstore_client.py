@@ -5,10 +5,11 @@ torch.distributed.init_process_group() does. Format of messages: PyTorch, torch/
 
 As a rank, with the environment that a launcher sets: publish a value, wait for everybody's, print their sum.
 
-  tcpstore_client.py [--value N] [--rounds N] [--hold SECONDS] [--linger SECONDS] [--exit STATUS]
+  tcpstore_client.py [--value N] [--rounds N] [--hold SECONDS] [--linger SECONDS] [--further] [--exit STATUS]
 """
 
 import argparse
+import errno
 import os
 import socket
 import struct
@@ -112,16 +113,41 @@ def rank(options):
         store.set(done % me, "1")
         if me == 0:
             store.wait([done % rank for rank in range(world)])
+        if options.further:
+            further(store, me, world)
         if left == 0:
             time.sleep(options.hold)
         if options.linger and me:
-            linger(store, me, options.linger)
+            linger(store, me, options.linger + (me == 1))
         store.close()
     return options.exit
 
 
+def further(store, me, world):
+    """As programs do that take MASTER_ADDR for an address of rank 0's host: rank 0 listens at a port of its own, on all
+    addresses, and broadcasts MASTER_ADDR with that port. Nobody else may have rank 0's port at MASTER_ADDR."""
+    if me == 0:
+        try:
+            socket.create_server(("", int(os.environ["MASTER_PORT"]))).close()
+            raise OSError("MASTER_PORT is free on rank 0's host")
+        except OSError as problem:
+            if problem.errno != errno.EADDRINUSE:
+                raise
+        with socket.create_server(("", 0)) as server:
+            server.settimeout(20)
+            store.set("further", "%s %d" % (os.environ["MASTER_ADDR"], server.getsockname()[1]))
+            for _ in range(world - 1):
+                server.accept()[0].sendall(b"of rank 0")
+    else:
+        with socket.create_connection(store.get("further").split(), 5) as sock:
+            os.write(1, b"rank %d: at MASTER_ADDR is the server %s\n" % (me, sock.recv(100)))
+    store.set("further/%d" % me, "1")
+    store.wait(["further/%d" % rank for rank in range(world)])
+
+
 def linger(store, me, seconds):
-    """As NCCL's watchdog does in every rank: look for a key, again and again, whether rank 0 is still there or not."""
+    """As NCCL's watchdog does in every rank: look for a key, again and again, whether rank 0 is still there or not. Rank 1
+    goes on for longest: the store ends with the last rank of rank 0's host."""
     end, looks = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         if store.check(["should dump"]):
@@ -137,6 +163,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1, help="meet so often, each time with a new connection")
     parser.add_argument("--hold", type=float, default=0, help="seconds to stay after having met for the last time")
     parser.add_argument("--linger", type=float, default=0, help="seconds for which ranks other than 0 use the store on")
+    parser.add_argument("--further", action="store_true", help="also meet at another port of MASTER_ADDR")
     parser.add_argument("--exit", type=int, default=0, help="status to end with")
     return rank(parser.parse_args())
 
