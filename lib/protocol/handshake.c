@@ -43,18 +43,20 @@ static int check_release(const json_t *msg, struct hvd_err *err)
 	return hvd_err_hint(err, "the same release must be installed on all hosts");
 }
 
-/* By this text a process of the launch recognises its driver. It differs for each connection, and nobody learns the
- * session's id from it, by which the agents' sockets are named (agent/agent_socket.h). */
-static void launch_text(const struct hvd_handshake *hs, char text[2 * HVD_MAC_LEN + 1])
+/* By this text of the other end each end sees that it belongs to the same launch, before it makes or opens a credential.
+ * It differs for each connection, and nobody learns from it the session's id, by which the agents' sockets are named
+ * (agent/agent_socket.h). */
+static void launch_text(const struct hvd_handshake *hs, bool server, char text[2 * HVD_MAC_LEN + 1])
 {
 	struct hvd_piece pieces[] = {
-		{"hvd-launch-1", 12},
+		{server ? "hvd-launch-server-1" : "hvd-launch-client-1", 19},
 		{hs->session->id, strlen(hs->session->id)},
 		{hs->server_nonce, HVD_NONCE_LEN},
+		{server ? NULL : hs->client_nonce, HVD_NONCE_LEN}, /* the server speaks first */
 	};
 	unsigned char digest[HVD_MAC_LEN];
 
-	hvd_digest(pieces, 3, digest);
+	hvd_digest(pieces, 4, digest);
 	hvd_hex(digest, sizeof(digest), text);
 }
 
@@ -68,7 +70,7 @@ json_t *hvd_handshake_hello(struct hvd_handshake *hs, struct hvd_session *sessio
 	if (hvd_random(hs->server_nonce, HVD_NONCE_LEN, err) != 0)
 		return NULL;
 	hvd_hex(hs->server_nonce, HVD_NONCE_LEN, hex);
-	launch_text(hs, launch);
+	launch_text(hs, true, launch);
 	return json_pack("{s:s, s:s, s:s, s:s}", "t", "hello", "release", HVD_VERSION, "launch", launch, "nonce", hex);
 }
 
@@ -109,16 +111,22 @@ static int established(struct hvd_handshake *hs, struct hvd_conn *conn)
 
 static int server_message(struct hvd_handshake *hs, struct hvd_conn *conn, const json_t *msg, struct hvd_err *err)
 {
-	const char *type, *nonce, *cred;
+	const char *type, *nonce, *cred, *launch;
+	char own[2 * HVD_MAC_LEN + 1];
 	struct hvd_context to;
 	char *grant;
 
 	if (hvd_get_str(msg, "t", 16, &type, err) != 0 || check_release(msg, err) != 0 ||
 	    hvd_get_str(msg, "nonce", 2 * HVD_NONCE_LEN, &nonce, err) != 0 ||
+	    hvd_get_str(msg, "launch", 2 * HVD_MAC_LEN, &launch, err) != 0 ||
 	    hvd_get_str(msg, "cred", HVD_CRED_MAX, &cred, err) != 0)
 		return -1;
 	if (strcmp(type, "auth") != 0 || hvd_unhex(nonce, hs->client_nonce, HVD_NONCE_LEN) != 0)
 		return hvd_err_set(err, HVD_E_PROTO, "the peer did not answer the greeting");
+	/* Anybody can have munged open a credential, which takes some of a millisecond. */
+	launch_text(hs, false, own);
+	if (strcmp(launch, own) != 0)
+		return hvd_err_set(err, HVD_E_AUTH, "the peer does not know this launch");
 	to = context(hs);
 	if (hvd_id_check(&hs->session->identity, &to, cred, err) != 0 ||
 	    !(grant = hvd_id_grant(&hs->session->identity, &to, &hs->session->key, err)))
@@ -143,7 +151,7 @@ static int client_hello(struct hvd_handshake *hs, struct hvd_conn *conn, const j
 		return -1;
 	if (hvd_unhex(nonce, hs->server_nonce, HVD_NONCE_LEN) != 0)
 		return hvd_err_set(err, HVD_E_PROTO, "the driver's greeting is malformed");
-	launch_text(hs, own);
+	launch_text(hs, true, own);
 	if (strcmp(launch, own) != 0)
 		return hvd_err_set(err, HVD_E_AUTH, "the driver there belongs to another launch");
 	to = context(hs);
@@ -151,8 +159,9 @@ static int client_hello(struct hvd_handshake *hs, struct hvd_conn *conn, const j
 	if (!cred)
 		return -1;
 	hvd_hex(hs->client_nonce, HVD_NONCE_LEN, hex);
-	hvd_conn_send(conn, json_pack("{s:s, s:s, s:s, s:s}", "t", "auth", "release", HVD_VERSION, "nonce", hex, "cred",
-				      cred));
+	launch_text(hs, false, own);
+	hvd_conn_send(conn, json_pack("{s:s, s:s, s:s, s:s, s:s}", "t", "auth", "release", HVD_VERSION, "launch", own,
+				      "nonce", hex, "cred", cred));
 	free(cred);
 	return 0;
 }

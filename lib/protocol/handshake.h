@@ -3,12 +3,13 @@
  * handshake.h - turns a bare connection into one that is signed in both directions.
  *
  *   driver -> shim   {"t":"hello",   "release":TEXT, "launch":HEX, "nonce":HEX}
- *   shim -> driver   {"t":"auth",    "release":TEXT, "nonce":HEX, "cred":TEXT}
+ *   shim -> driver   {"t":"auth",    "release":TEXT, "launch":HEX, "nonce":HEX, "cred":TEXT}
  *   driver -> shim   {"t":"welcome", "cred":TEXT}      or {"t":"refused", "why":TEXT}
  *
  * A nonce is a random number that is used once. The driver sends a new one on each connection, so a captured "auth" is
- * of no use on another. "launch" is a digest of the session's id and that nonce: a shim recognises its launch by it, and
- * a stranger who connects does not learn the id. Each end refuses one of another release of this suite. A shim answers one "hello" on a
+ * of no use on another. "launch" is a digest of the session's id and the nonces that are known: each end recognises the
+ * launch by it, and a stranger who connects does not learn the id. So the driver asks munge about nobody who does not know
+ * the session: whatever strangers send costs it some microseconds. Each end refuses one of another release of this suite. A shim answers one "hello" on a
  * connection, since each answer costs it a credential. After "welcome" both ends sign with a key that is derived from the
  * session key and both nonces.
  */

@@ -176,4 +176,6 @@ peer() {
     shift 2
     cluster exec --user "$user" --host "$host" -- python3 "$PEER" "$@"
 }
+# learn_session: sets $session to that of alice's launch, as a process of it on hvdn1 was told.
+learn_session() { session=$(peer root hvdn1 session 2>/dev/null) && [[ $session ]]; }
 PEER=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/lib/peer.py

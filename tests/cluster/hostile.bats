@@ -121,7 +121,7 @@ assert r["left"] == 0 and r["failed"] == 0 and 9 < r["longest"] < 10 + 3 * int(s
     login=$(cluster addr hvdlogin eth0)
     hold hvdn4 "${PATIENT[@]}" hvd-selftest --quick
     for ((i = 0; i < 15; i++)); do
-        [[ $(peer bob hvdn2 auth "$login" "$port" garbage) == "refused: the peer does not hold this launch's key" ]]
+        [[ $(peer bob hvdn2 auth "$login" "$port" garbage) == "refused: the peer does not know this launch" ]]
     done
     go_on
     selftest_ok 4 4

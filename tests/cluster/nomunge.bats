@@ -206,22 +206,25 @@ input() {
 }
 
 @test "other users cannot take part in a launch" {
-    local login with kind user
+    local login with kind user session
     without_munge
     login=$(cluster addr hvdlogin eth0)
     for with in "srun --hvd" hvdrun; do
         # shellcheck disable=SC2086
         hold hvdn2 $with -N2 hvd-selftest --quick
+        wait_for 10 learn_session
         # A process of the same user that the launch has not started cannot either.
         for user in bob alice; do
+            [[ $(peer $user hvdn1 auth "$login" "$port" garbage) == "refused: the peer does not know this launch" ]]
             for kind in garbage empty; do
-                [[ $(peer $user hvdn1 auth "$login" "$port" $kind) == "refused: the peer does not hold this launch's key" ]]
+                [[ $(peer $user hvdn1 auth "$login" "$port" $kind --session "$session") == "refused: the peer does not hold this launch's key" ]]
             done
-            [[ $(peer $user hvdn1 auth "$login" "$port" none) == "refused: a message lacks the string \"cred\"" ]]
+            [[ $(peer $user hvdn1 auth "$login" "$port" none --session "$session") == "refused: a message lacks the string \"cred\"" ]]
         done
         go_on
         selftest_ok 2 2
-        has "refused a connection from $(cluster addr hvdn1 eth0): the peer does not hold this launch's key"
+        has "refused a connection from $(cluster addr hvdn1 eth0): the peer does not know this launch" \
+            "refused a connection from $(cluster addr hvdn1 eth0): the peer does not hold this launch's key"
     done
 }
 

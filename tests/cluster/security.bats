@@ -22,20 +22,63 @@ uid_of() { as_user "$1" id -u; }
     login=$(cluster addr hvdlogin eth0)
     alice=$(uid_of alice) bob=$(uid_of bob)
     hold hvdn4 srun --hvd -N4 hvd-selftest --quick
+    wait_for 10 learn_session
     for where in hvdn2 hvdlogin; do
-        [[ $(peer bob $where auth "$login" "$port" own) == "refused: the peer is uid $bob, this launch belongs to uid $alice" ]]
+        [[ $(peer bob $where auth "$login" "$port" own) == "refused: the peer does not know this launch" ]]
+        # If he knew the session, it would be of no use.
+        tries() { peer bob $where auth "$login" "$port" "$1" --session "$session"; }
+        [[ $(tries own) == "refused: the peer is uid $bob, this launch belongs to uid $alice" ]]
         for kind in garbage empty; do
-            [[ $(peer bob $where auth "$login" "$port" $kind) == "refused: munge refuses the peer's credential: "* ]]
+            [[ $(tries $kind) == "refused: munge refuses the peer's credential: "* ]]
         done
-        [[ $(peer bob $where auth "$login" "$port" none) == "refused: a message lacks the string \"cred\"" ]]
-        [[ $(peer bob $where auth "$login" "$port" long) == "refused: \"cred\" is longer than 4096 bytes" ]]
+        [[ $(tries none) == "refused: a message lacks the string \"cred\"" ]]
+        [[ $(tries long) == "refused: \"cred\" is longer than 4096 bytes" ]]
     done
     # The right user, but a credential that was made for anything else.
-    [[ $(peer alice hvdn2 auth "$login" "$port" unbound) == "refused: the peer's credential was made for another connection" ]]
+    [[ $(peer alice hvdn2 auth "$login" "$port" unbound --session "$session") == "refused: the peer's credential was made for another connection" ]]
     go_on
     selftest_ok 4 4
     has "refused a connection from $(cluster addr hvdn2 eth0): the peer is uid $bob"
 }
+
+@test "the driver asks munge about nobody who does not know the launch" {
+    local munged
+    hold hvdn2 hvdrun -N2 -w 'hvdn[1-2]' --start-timeout=60 hvd-selftest --quick
+    wait_for 10 learn_session
+    # It would wait for this one.
+    munged=$(as_root hvdlogin pgrep -x munged)
+    as_root hvdlogin kill -STOP "$munged"
+    run cluster exec --user bob --host hvdn1 -- timeout 5 python3 "$PEER" auth "$(cluster addr hvdlogin eth0)" "$port" garbage
+    as_root hvdlogin kill -CONT "$munged"
+    [[ $output == "refused: the peer does not know this launch" ]] || { echo "$output" && false; }
+    go_on
+    selftest_ok 2 2
+}
+
+@test "credentials of another user without end do not slow a start down" {
+    local normal i
+    hold hvdn4 hvdrun -N4 --start-timeout=60 true
+    timed
+    normal=$took
+    hold hvdn4 hvdrun -N4 --start-timeout=60 true
+    for i in 1 2 3; do
+        peer bob hvdn2 credentials "$(cluster addr hvdlogin eth0)" "$port" 0.1.0 --seconds 60 >"$BATS_TEST_TMPDIR/flood.$i" 3>&- &
+    done
+    wait_for 10 has_credentials
+    timed
+    as_root hvdn2 pkill -KILL -u bob -f "peer.py credentials"
+    [ "$status" -eq 0 ]
+    ((took < normal + 500 * HVD_TEST_PATIENCE))
+    assert_no_leftovers
+}
+timed() {
+    local began
+    began=$(date +%s%3N)
+    go_on
+    took=$(($(date +%s%3N) - began))
+    echo "$took ms"
+}
+has_credentials() { (($(grep -c ready "$BATS_TEST_TMPDIR"/flood.? | grep -c ":1") == 3)); }
 
 @test "a host's agent has nothing for another user's process, and one of alice's is answered" {
     local ask='
@@ -76,9 +119,6 @@ stop_relay() {
     if [[ ${relay-} ]]; then as_root hvdn2 kill "$relay" || true; fi
     relay=
 }
-
-# learn_session: sets $session to that of alice's launch, as a process of it on hvdn1 was told.
-learn_session() { session=$(peer root hvdn1 session 2>/dev/null) && [[ $session ]]; }
 
 # through_bob MODE CMD…: the launch, with all that hvdn2 says to the driver
 # going through a process of bob's on that node, and its log.
@@ -132,7 +172,7 @@ NFT
     through_bob cross srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
     exits 1
     [[ $output != *"OK"* ]]
-    has "the peer's credential was made for another connection"
+    has "the peer does not know this launch"
     [[ -z $(heard task signed) ]]
 }
 

@@ -577,6 +577,28 @@ TEST(a_shim_that_is_none)
 	}
 }
 
+/* Opening a credential takes munged's time. Here it would fail for want of a munged. */
+TEST(a_credential_of_one_who_does_not_know_the_launch_is_not_opened)
+{
+	struct side driver, shim;
+
+	shake(&driver, &shim, &right, &right);
+	driver.session.identity.kind = HVD_ID_MUNGE;
+	driver.session.identity.munge_socket = "/nowhere/munge.socket";
+	assert_int_equal(hvd_handshake_start(&driver.hs, &driver.session, driver.conn, true, NULL), 0);
+	shim.hs.done = true; /* only says this, and hears the answers */
+	hvd_conn_send(shim.conn,
+		      json_pack("{s:s, s:s, s:s, s:s, s:s}", "t", "auth", "release", HVD_VERSION, "nonce",
+				"00000000000000000000000000000000", "launch",
+				"0000000000000000000000000000000000000000000000000000000000000000", "cred", "MUNGE:"));
+	while (driver.rc == 0)
+		run();
+	assert_string_equal(driver.err.msg, "the peer does not know this launch");
+	while (!shim.closed)
+		run();
+	hang_up(&driver, &shim);
+}
+
 /* Older ones do not say which they are. */
 TEST(a_peer_of_another_release)
 {

@@ -63,9 +63,10 @@ def context(session, server_nonce, client_nonce):
                      bytes.fromhex(client_nonce))
 
 
-def launch_text(session, server_nonce):
-    """By what a greeting names its launch."""
-    return signature(bytes(32), b"hvd-launch-1", session.encode(), bytes.fromhex(server_nonce)).hex()
+def launch_text(session, server_nonce, client_nonce=""):
+    """By what a greeting, or the answer to one, names its launch."""
+    return signature(bytes(32), b"hvd-launch-client-1" if client_nonce else b"hvd-launch-server-1", session.encode(),
+                     bytes.fromhex(server_nonce), bytes.fromhex(client_nonce)).hex()
 
 
 def own_session():
@@ -121,7 +122,7 @@ def converse(host, port, make_auth):
 
 def cmd_auth(args):
     def make(hello, nonce):
-        bound = context(hello["launch"], hello["nonce"], nonce)
+        bound = context(args.session, hello["nonce"], nonce)
         creds = {
             "own": lambda: munge(bound),
             "unbound": lambda: munge(b"x" * 32),
@@ -129,7 +130,8 @@ def cmd_auth(args):
             "garbage": lambda: "MUNGE:AwQFAAD" + "A" * 160 + ":",
             "long": lambda: "MUNGE:" + "A" * 5000 + ":",
         }
-        msg = {"t": "auth", "release": hello["release"], "nonce": nonce}
+        msg = {"t": "auth", "release": hello["release"], "nonce": nonce,
+               "launch": launch_text(args.session, hello["nonce"], nonce)}
         if args.cred != "none":
             msg["cred"] = creds[args.cred]()
         return frame(msg)
@@ -407,6 +409,34 @@ def cmd_flood(args):
     return 0 if not open_clients and not todo else 1
 
 
+def cmd_credentials(args):
+    """Answer greetings with a credential of one's own, on 200 connections at a time, until somebody ends it."""
+    message = frame({"t": "auth", "release": args.release, "nonce": "0" * 32, "cred": munge(b"x" * 32), "launch": "0" * 64})
+    poller, socks = select.epoll(), {}
+    sent, until = 0, time.monotonic() + args.seconds
+    print("ready", flush=True)
+    while time.monotonic() < until and os.getppid() != 1:
+        while len(socks) < 200:
+            sock = socket.socket(socket.AF_INET6 if ":" in args.host else socket.AF_INET)
+            sock.setblocking(False)
+            sock.connect_ex((args.host, int(args.port)))
+            socks[sock.fileno()] = sock
+            poller.register(sock, select.EPOLLOUT)
+        for fd, events in poller.poll(1):
+            try:
+                if events & select.EPOLLOUT and not events & select.EPOLLHUP:
+                    socks[fd].sendall(message)
+                    sent += 1
+                    poller.modify(fd, select.EPOLLIN)
+                    continue
+                if socks[fd].recv(65536):
+                    continue
+            except OSError:
+                pass
+            socks.pop(fd).close()
+    print(sent, "credentials", flush=True)
+
+
 # ---- ports ----
 
 def can_bind(port, sharing):
@@ -453,8 +483,10 @@ def cmd_granted(args):
     with connect(args.host, args.port) as sock:
         _, hello, _ = read_frame(sock)
         nonce = os.urandom(16).hex()
-        bound = context(own_session(), hello["nonce"], nonce)
-        sock.sendall(frame({"t": "auth", "release": hello["release"], "nonce": nonce, "cred": munge(bound)}))
+        session = own_session()
+        bound = context(session, hello["nonce"], nonce)
+        sock.sendall(frame({"t": "auth", "release": hello["release"], "nonce": nonce, "cred": munge(bound),
+                            "launch": launch_text(session, hello["nonce"], nonce)}))
         _, welcome, _ = read_frame(sock)
     payload = unmunge(welcome["cred"])[1]
     assert payload[:len(bound)] == bound and len(payload) == len(bound) + 32, "this is no key"
@@ -501,6 +533,7 @@ class Guest:
         nonce = os.urandom(16).hex()
         bound = context(self.session, hello["nonce"], nonce)
         self.sock.sendall(frame({"t": "auth", "release": hello["release"], "nonce": nonce,
+                                 "launch": launch_text(self.session, hello["nonce"], nonce),
                                  "cred": signature(self.secret, b"client", bound).hex()}))
         _, welcome, _ = read_frame(self.sock)
         assert welcome["t"] == "welcome", welcome
@@ -624,7 +657,8 @@ def main():
             p.add_argument(param)
         return p
 
-    command("auth", cmd_auth, "host", "port", "cred")
+    p = command("auth", cmd_auth, "host", "port", "cred")
+    p.add_argument("--session", default="0" * 32, help="what the stranger knows")
     command("replay", cmd_replay, "host", "port", "log")
     p = command("relay", lambda args: Relay(args).run(), "listen", "host", "port", "mode", "log")
     p.add_argument("--session", help="what an impostor knows")
@@ -636,6 +670,8 @@ def main():
     p.add_argument("--count", type=int, default=20)
     p.add_argument("--seconds", type=float, default=15)
     p.add_argument("--http", action="store_true")
+    p = command("credentials", cmd_credentials, "host", "port", "release")
+    p.add_argument("--seconds", type=float, default=15)
     p = command("taken", cmd_taken)
     p.add_argument("lo", type=int)
     p.add_argument("hi", type=int)

@@ -113,7 +113,7 @@ def prove(address, which):
         _, hello, _ = read_frame(sock)
         nonce = os.urandom(16).hex()
         name, cred = list(proofs(hello, nonce))[which]
-        message = {"t": "auth", "release": hello["release"], "nonce": nonce}
+        message = {"t": "auth", "release": hello["release"], "launch": hello["launch"], "nonce": nonce}
         if cred is not None:
             message["cred"] = cred
         key = os.urandom(32)
