@@ -22,11 +22,13 @@
 #define READ_RATE     10000    /* bytes a second */
 #define WAKE_BYTES    8        /* eventfd(2) */
 #define PER_TURN      256
+#define LATE_SECONDS  2.0 /* a look that is so late: this process was stopped */
 #define MOST_SECONDS  86400
 #define LEAST_SECONDS 0.1
 
 struct usage {
-	bool runs; /* one of the processes does, or would if it had a processor */
+	bool runs;    /* one of the processes does, or would if it had a processor */
+	bool stopped; /* … is */
 	int64_t cpu_ns;
 	uint64_t faults;
 	struct hvd_process_io io;
@@ -47,6 +49,7 @@ struct hvd_activity {
 	size_t output; /* since the last look */
 	struct event *timer;
 	hvd_time every;          /* 0: nobody has asked */
+	hvd_time due;            /* … of the timer */
 	hvd_time looked, active; /* when the last look began; the last at which there was progress */
 	/* The look that is under way. */
 	struct hvd_processes processes;
@@ -78,6 +81,7 @@ static void add_usage(struct usage *usage, const struct hvd_process *process)
 	struct hvd_process_io io;
 
 	usage->runs |= process->state == 'R';
+	usage->stopped |= process->state == 'T' || process->state == 't';
 	usage->cpu_ns += process->cpu_ns;
 	usage->faults += process->faults;
 	if (hvd_process_io(process->pid, &io) == 0) {
@@ -98,7 +102,7 @@ static bool made_progress(const struct watched_rank *rank, double seconds)
 	const struct usage *now = &rank->now, *last = &rank->last;
 	double cpu = (double)(now->cpu_ns - last->cpu_ns);
 
-	return (cpu > CPU_SHARE * 1e9 * seconds && cpu > MIN_CPU_NS) ||
+	return now->stopped || (cpu > CPU_SHARE * 1e9 * seconds && cpu > MIN_CPU_NS) ||
 	       (now->runs && cpu > RUNNING_SHARE * 1e9 * seconds) || more(now->faults, last->faults) > 0 ||
 	       (double)more(now->io.bytes, last->io.bytes) > READ_RATE * seconds ||
 	       more(now->io.written, last->io.written) > WAKE_BYTES * more(now->io.writes, last->io.writes);
@@ -167,8 +171,10 @@ static void conclude(struct hvd_activity *a)
 
 static void wait_for(struct hvd_activity *a, hvd_time ns)
 {
-	struct timeval tv = hvd_left_tv(hvd_now() + ns);
+	struct timeval tv;
 
+	a->due = hvd_now() + ns;
+	tv = hvd_left_tv(a->due);
 	evtimer_add(a->timer, &tv);
 }
 
@@ -178,6 +184,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	if (hvd_now() - a->due > (hvd_time)(LATE_SECONDS * 1e9))
+		a->active = hvd_now();
 	if (!a->listed)
 		a->listed = hvd_processes_read(&a->processes, PER_TURN);
 	else if (add_some(a, PER_TURN)) {

@@ -13,7 +13,9 @@
  *     moment, or
  *   - write anything except the 8 bytes or fewer by which threads wake each other, or their output arrives here, or
  *   - read more than 10 kB/s, or have waited for pages from a file.
- * So a rank that waits for others by polling without a pause, as NCCL does, seems to make progress.
+ * So a rank that waits for others by polling without a pause, as NCCL does, seems to make progress. A rank is not idle
+ * while one of its processes is stopped, by SIGSTOP or by a debugger: somebody has done that, and may undo it. The time
+ * in which the agent was stopped itself, as Slurm does with all processes of a job that it suspends, does not count.
  */
 #ifndef HVD_ACTIVITY_H
 #define HVD_ACTIVITY_H

@@ -15,10 +15,16 @@ struct hvd_hang_watch {
 	struct hvd_stacks *stacks;
 	const struct hvd_launch_spec *spec;
 	hvd_hang_end_fn *end;
+	void (*ask)(void *arg);
 	void *arg;
 	const struct hvd_log *log;
+	struct hvd_progress *progress;
 	struct hvd_err why;
-	bool asked;
+	enum {
+		QUIET,
+		ASKING,
+		LOOKING
+	} state; /* whether the job is suspended; where the ranks are */
 };
 
 void hvd_hang_describe(const struct hvd_stall *stall, struct hvd_err *err)
@@ -46,10 +52,12 @@ static void on_stacks(json_t *said, void *arg)
 	hvd_cleanup_free char *groups = said ? hvd_stack_groups_text(said, "this launch") : NULL;
 	int action = watch->spec->hang_action;
 
-	watch->asked = false;
+	watch->state = QUIET;
 	if (groups)
 		hvd_log_text(watch->log, HVD_LOG_WARN, groups);
-	if (action == HVD_HANG_REPORT)
+	if (hvd_progress_again(watch->progress))
+		hvd_info(watch->log, "there is progress again: the job goes on");
+	else if (action == HVD_HANG_REPORT)
 		hvd_info(watch->log, "the job goes on; --hang-action=kill would end it");
 	else
 		watch->end(&watch->why, action == HVD_HANG_REQUEUE, watch->arg);
@@ -57,12 +65,29 @@ static void on_stacks(json_t *said, void *arg)
 
 void hvd_hang_watch_stalled(struct hvd_hang_watch *watch, const struct hvd_stall *stall)
 {
-	if (watch->asked)
+	if (watch->state != QUIET)
 		return;
 	hvd_hang_describe(stall, &watch->why);
+	watch->progress = stall->progress;
+	watch->state = ASKING;
+	watch->ask(watch->arg);
+}
+
+void hvd_hang_watch_suspended(struct hvd_hang_watch *watch, bool suspended)
+{
+	if (watch->state != ASKING)
+		return;
+	watch->state = QUIET;
+	if (suspended) {
+		hvd_verbose(watch->log, "the job is suspended: that no rank makes progress is no hang");
+		hvd_progress_begin(watch->progress, 0);
+		return;
+	}
+	if (hvd_progress_again(watch->progress))
+		return;
 	hvd_warn(watch->log, "%s", watch->why.msg);
 	hvd_err_prefix(&watch->why, "ending the job");
-	watch->asked = true;
+	watch->state = LOOKING;
 	if (watch->stacks)
 		hvd_stacks_ask(watch->stacks, STACKS_SECONDS, on_stacks, watch);
 	else
@@ -70,11 +95,13 @@ void hvd_hang_watch_stalled(struct hvd_hang_watch *watch, const struct hvd_stall
 }
 
 struct hvd_hang_watch *hvd_hang_watch_create(struct hvd_stacks *stacks, const struct hvd_launch_spec *spec,
-					     hvd_hang_end_fn *end, void *arg, const struct hvd_log *log)
+					     hvd_hang_end_fn *end, void (*ask)(void *arg), void *arg,
+					     const struct hvd_log *log)
 {
 	struct hvd_hang_watch *watch = hvd_xcalloc(1, sizeof(*watch));
 
-	*watch = (struct hvd_hang_watch){.stacks = stacks, .spec = spec, .end = end, .arg = arg, .log = log};
+	*watch =
+		(struct hvd_hang_watch){.stacks = stacks, .spec = spec, .end = end, .ask = ask, .arg = arg, .log = log};
 	return watch;
 }
 

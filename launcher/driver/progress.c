@@ -11,6 +11,8 @@
 #define LEAST_SECONDS 0.5 /* between two */
 /* From the ranks' start until the ranks of all hosts must be watched. */
 #define COVER_SECONDS 30.0
+/* A timer that is late by so much: this process was stopped. */
+#define LATE_SECONDS 2.0
 
 struct hvd_progress {
 	struct event_base *base;
@@ -24,6 +26,7 @@ struct hvd_progress {
 	bool *covered; /* by host */
 	struct hvd_progress_state state;
 	uint64_t changes;
+	hvd_time due; /* of the timer */
 	bool told;
 };
 
@@ -74,7 +77,7 @@ static void ask(struct hvd_progress *p, struct hvd_watcher *w, hvd_time now)
 
 static void tell(struct hvd_progress *p, hvd_time since, hvd_time now)
 {
-	struct hvd_stall stall = {.seconds = (double)(now - since) / 1e9};
+	struct hvd_stall stall = {.seconds = (double)(now - since) / 1e9, .progress = p};
 	struct hvd_stalled_host *hosts = hvd_xcalloc(p->table->n + 1, sizeof(*hosts)); /* by number, then packed */
 
 	for (size_t i = 0; i < p->state.n; i++) {
@@ -99,8 +102,10 @@ static void tell(struct hvd_progress *p, hvd_time since, hvd_time now)
 
 static void wait_on(struct hvd_progress *p)
 {
-	struct timeval tv = hvd_left_tv(hvd_deadline_in(p->every));
+	struct timeval tv;
 
+	p->due = hvd_deadline_in(p->every);
+	tv = hvd_left_tv(p->due);
 	evtimer_add(p->timer, &tv);
 }
 
@@ -111,6 +116,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	if (now - p->due > ns(LATE_SECONDS))
+		hvd_progress_begin(p, 0);
 	wait_on(p);
 	/* Ask idle agents, too: one of them may have gone on, and then have been frozen. An agent that has never
 	 * answered may not have started its rank yet when it was asked. */
@@ -233,6 +240,11 @@ void hvd_progress_begin(struct hvd_progress *p, uint32_t hosts)
 	for (size_t i = 0; i < p->state.n; i++)
 		ask(p, &p->watchers[i], now);
 	wait_on(p);
+}
+
+bool hvd_progress_again(const struct hvd_progress *p)
+{
+	return p && !p->told;
 }
 
 void hvd_progress_stop(struct hvd_progress *p)

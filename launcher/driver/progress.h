@@ -12,6 +12,8 @@
  *   - the ranks of a host are not watched yet, in the first seconds;
  *   - a rank waits for input of its user;
  *   - there is no rank.
+ *
+ * Time in which this process was stopped does not count.
  */
 #ifndef HVD_DRIVER_PROGRESS_H
 #define HVD_DRIVER_PROGRESS_H
@@ -33,6 +35,7 @@ struct hvd_stall {
 	double seconds; /* no rank has made progress for so long */
 	const struct hvd_stalled_host *hosts;
 	size_t n;
+	struct hvd_progress *progress;
 };
 
 typedef void hvd_stalled_fn(const struct hvd_stall *stall, void *arg);
@@ -47,6 +50,8 @@ void hvd_progress_destroy(struct hvd_progress *progress); /* NULL is fine, here 
 /* The ranks run, or start now, on this many hosts; 0: on hosts that come and go. Also: there was progress that only the
  * caller can see, such as the start of ranks. */
 void hvd_progress_begin(struct hvd_progress *progress, uint32_t hosts);
+/* Was there progress since `stalled` was called last? */
+bool hvd_progress_again(const struct hvd_progress *progress);
 /* No progress of ranks is expected any longer. */
 void hvd_progress_stop(struct hvd_progress *progress);
 

@@ -41,6 +41,7 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 		return;
 	hvd_log_err(el->job.log, why);
 	hvd_agent_registry_forget(el->agents, host);
+	hvd_job_watch_ask(el->watch);
 	hvd_discovery_nudge(el->discovery);
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_LOST, host, 0);
 }
@@ -74,7 +75,12 @@ static void on_hosts(const struct hvd_alloc *hosts, void *arg)
 	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
 		if (hvd_alloc_find(hosts, hvd_machine_host(el->machine, h)) < 0)
 			hvd_agent_doubt(el->agents, h);
-	hvd_event_queue_add_hosts(el->events, hosts);
+	/* That there are none may be the job's end, of which Slurm knows more. */
+	el->no_hosts = el->of_job && hosts->n_hosts == 0;
+	if (el->no_hosts)
+		hvd_job_watch_ask(el->watch);
+	else
+		hvd_event_queue_add_hosts(el->events, hosts);
 }
 
 static void on_leaving(const char *host, double seconds, void *arg)
@@ -97,6 +103,33 @@ static void on_end(const struct hvd_err *why, void *arg)
 		hvd_elastic_failed(why, arg);
 	else
 		hvd_elastic_end(arg);
+}
+
+/* The Slurm job has ended, and all agents with it. What the ranks died of needs no report. */
+static void end_with_job(struct elastic *el, const char *fate)
+{
+	struct hvd_err why = {0};
+
+	hvd_err_set(&why, HVD_E_NOENT, "job %u %s; ending the launch", hvd_requeue_job(el->job.launch->spec, 0),
+		    fate ? fate : "has ended");
+	hvd_elastic_finish(&why, 1, el);
+}
+
+static void on_facts(const struct hvd_job_facts *facts, void *arg)
+{
+	struct elastic *el = arg;
+
+	static const struct hvd_alloc none;
+
+	if (!el->of_job || hvd_procs_ending(el->job.procs))
+		return;
+	if (!facts->unknown && facts->over) {
+		end_with_job(el, facts->fate);
+		return;
+	}
+	if (el->no_hosts)
+		hvd_event_queue_add_hosts(el->events, &none);
+	el->no_hosts = false;
 }
 
 static bool is_ending(void *arg)
@@ -131,11 +164,12 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	struct hvd_boot boot;
 
 	static const struct hvd_job_watch_ops watch_ops = {
-		.signal_ranks = on_signal_ranks, .end = on_end, .ending = is_ending};
+		.signal_ranks = on_signal_ranks, .end = on_end, .facts = on_facts, .ending = is_ending};
 	struct hvd_requeue_wish *wish = &job->result->requeue;
 
 	el->leaving = (struct hvd_draining){.spec = job->launch->spec, .wish = wish, .over = on_all_left, .arg = el};
 	hvd_draining_init(&el->leaving, job->base);
+	el->of_job = job->backend == &hvd_backend_steps && discovery->from != HVD_DISCOVER_JOBS;
 	opts.hosts_stay = discovery->from == HVD_DISCOVER_HOSTS;
 	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
 	opts.hosts_come = discovery->joining != NULL;

@@ -53,6 +53,7 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 	/* The end of a connection may be that of the agent alone, or of the job. */
 	if (why->code != HVD_E_NET)
 		hvd_elastic_host_bad(host, why->msg, el);
+	hvd_job_watch_ask(el->watch);
 	hvd_discovery_nudge(el->discovery);
 	hvd_procs_release(el->job.procs, host, true);
 	hvd_event_queue_add(el->events, unfit ? HVD_EVENT_HOST_UNFIT : HVD_EVENT_HOST_LOST, host, 0);

@@ -42,6 +42,8 @@ struct elastic {
 	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct hvd_job_watch *watch;
 	struct hvd_draining leaving;
+	bool no_hosts; /* discovery has found none, and Slurm is asked whether the job has ended */
+	bool of_job;   /* the agents are steps of the Slurm job that this process belongs to, and end with it */
 	struct hvd_unheard unheard;
 	struct hvd_restart_history history;
 	struct hvd_progress_file progress; /* of a job with restarts */

@@ -8,7 +8,8 @@
 
 static bool wanted(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job)
 {
-	if (job->state != HVD_SLURM_RUNNING || job->paused)
+	/* The hosts of our own job stay while Slurm has suspended it, and so do its ranks. */
+	if (job->state != HVD_SLURM_RUNNING || (job->paused && job->id != opts->job))
 		return false;
 	if (!opts->jobs)
 		return job->id == opts->job;

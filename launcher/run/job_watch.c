@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job_watch.h"
 
+#include "job_query.h"
 #include "launcher/diagnosis/control.h"
 #include "launcher/diagnosis/hang_watch.h"
 #include "lib/base/cleanup.h"
@@ -26,7 +27,8 @@ struct hvd_job_watch {
 	struct hvd_hang_watch *hang;
 	struct hvd_time_limit *limit;
 	struct hvd_node_down *down;
-	struct event *host_lost; /* pending: `host` may be lost */
+	struct hvd_job_query *query; /* NULL: no job of Slurm's */
+	struct event *host_lost;     /* pending: `host` may be lost */
 	char host[256];
 	hvd_time at; /* when its connection ended */
 };
@@ -176,6 +178,33 @@ static void on_limit_signal(int sig, void *arg)
 	watch->opts.ops->signal_ranks(sig, watch->opts.arg);
 }
 
+/* ---- what Slurm says of the job ---- */
+
+static void on_facts(const struct hvd_job_facts *facts, void *arg)
+{
+	struct hvd_job_watch *watch = arg;
+
+	hvd_hang_watch_suspended(watch->hang, facts->paused);
+	if (watch->opts.ops->facts)
+		watch->opts.ops->facts(facts, watch->opts.arg);
+}
+
+void hvd_job_watch_ask(struct hvd_job_watch *watch)
+{
+	if (watch->query)
+		hvd_job_query_ask(watch->query);
+}
+
+static void on_hang_ask(void *arg)
+{
+	struct hvd_job_watch *watch = arg;
+
+	if (watch->query)
+		hvd_job_query_ask(watch->query);
+	else
+		hvd_hang_watch_suspended(watch->hang, false);
+}
+
 /* ---- life ---- */
 
 void hvd_job_watch_started(struct hvd_job_watch *watch, const struct hvd_driver *driver)
@@ -191,11 +220,13 @@ void hvd_job_watch_started(struct hvd_job_watch *watch, const struct hvd_driver 
 struct hvd_job_watch *hvd_job_watch_create(const struct hvd_job_watch_opts *opts)
 {
 	struct hvd_job_watch *watch = hvd_xcalloc(1, sizeof(*watch));
+	const uint32_t job = hvd_requeue_job(opts->spec, opts->wish->job);
 
 	watch->opts = *opts;
+	watch->query = job ? hvd_job_query_create(opts->base, job, on_facts, watch) : NULL;
 	watch->control = hvd_control_open(opts->base, opts->control, opts->pid, opts->stacks);
 	watch->opts.control = NULL; /* the caller's, valid until the return */
-	watch->hang = hvd_hang_watch_create(opts->stacks, opts->spec, on_hang_end, watch, opts->log);
+	watch->hang = hvd_hang_watch_create(opts->stacks, opts->spec, on_hang_end, on_hang_ask, watch, opts->log);
 	watch->host_lost = evtimer_new(opts->base, on_host_lost, watch);
 	if (!watch->host_lost)
 		abort();
@@ -207,6 +238,7 @@ void hvd_job_watch_destroy(struct hvd_job_watch *watch)
 	if (!watch)
 		return;
 	hvd_time_limit_destroy(watch->limit);
+	hvd_job_query_destroy(watch->query);
 	hvd_node_down_destroy(watch->down);
 	hvd_control_close(watch->control);
 	hvd_hang_watch_destroy(watch->hang);

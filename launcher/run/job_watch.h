@@ -15,6 +15,7 @@
 #ifndef HVD_JOB_WATCH_H
 #define HVD_JOB_WATCH_H
 
+#include "job_query.h"
 #include "launcher/driver/driver.h"
 #include "launcher/driver/loss.h"
 #include "launcher/driver/progress.h"
@@ -34,6 +35,8 @@ struct hvd_job_watch_ops {
 	 * not answer". The pointer may be NULL if the owner never calls hvd_job_watch_host_gone(), and passes no
 	 * driver. */
 	void (*host_lost)(const char *host, const char *how, void *arg);
+	/* What Slurm says of the job, since somebody has asked. May be NULL. */
+	hvd_job_facts_fn *facts;
 	/* Is the job being ended already? Then nobody hears of hangs and the time limit, and no reason to requeue
 	 * counts. */
 	bool (*ending)(void *arg);
@@ -61,6 +64,9 @@ void hvd_job_watch_destroy(struct hvd_job_watch *watch); /* NULL is fine */
 /* The ranks start: from now on the time limit counts. With `driver`, which must outlive the watch, Slurm is asked about
  * hosts that are behind; NULL: it is not. */
 void hvd_job_watch_started(struct hvd_job_watch *watch, const struct hvd_driver *driver);
+
+/* Ask Slurm about the job. Without a job of Slurm's nothing happens. */
+void hvd_job_watch_ask(struct hvd_job_watch *watch);
 
 /* Events of the driver (struct hvd_driver_ops). */
 void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *stall);

@@ -541,8 +541,10 @@ static int begin(struct hvd_static_job *job, struct hvd_err *err)
 						  .stalled = on_stalled,
 						  .host_left_out = on_host_left_out,
 						  .process_lost = on_process_lost};
-	static const struct hvd_job_watch_ops watch_ops = {on_watch_signal, on_watch_end, on_host_lost,
-							   on_watch_ending};
+	static const struct hvd_job_watch_ops watch_ops = {.signal_ranks = on_watch_signal,
+							   .end = on_watch_end,
+							   .host_lost = on_host_lost,
+							   .ending = on_watch_ending};
 	const struct hvd_static_job_opts *opts = &job->opts;
 	struct hvd_boot boot;
 

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* time_limit.c - one timer, and one child process at a time that asks the scheduler, see time_limit.h. */
+/* time_limit.c - a timer, and questions to the scheduler, see time_limit.h. */
 #include "time_limit.h"
 
+#include "job_query.h"
 #include "lib/base/deadline.h"
 #include "lib/base/signals.h"
 #include "lib/base/xalloc.h"
-#include "lib/process/call.h"
-#include "lib/process/spawn.h"
 #include "lsf/lsf.h"
-#include "slurm/slurm.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,88 +21,22 @@ extern char **environ;
 #define MOST_WAIT  300.0
 /* What is due within so many seconds is done now. */
 #define SOON 0.05
-/* How long the scheduler may take to answer. */
-#define ANSWER_SECONDS 30
-/* A job without a limit ends, as Slurm has it, in a year. */
-#define NO_LIMIT_SECONDS (300 * 86400.0)
 /* Before the job's end, so that there is time to have it requeued. */
 #define LAST_SECONDS 15.0
 
 struct hvd_time_limit {
-	struct event_base *base;
 	const struct hvd_launch_spec *spec;
 	const struct hvd_log *log;
 	const struct hvd_time_limit_ops *ops;
 	void *arg;
 	struct hvd_requeue_wish *wish;
-	uint32_t job;
-	struct event *timer, *late, *answer;
-	pid_t pid; /* of the child that asks; not above 0 = none */
-	int fd;    /* what it writes; -1 = none */
-	char text[256];
-	size_t len;
+	struct hvd_job_query *query;
+	struct event *timer;
 	hvd_time ends; /* by the last answer; 0 = not known */
+	double notice; /* how long before the end the ranks were told */
+	bool preempted;
 	bool announced, ended, said_none, said_error;
 };
-
-double hvd_time_limit_lsf(const char *text)
-{
-	char hours[8], minutes[4], after;
-	int n = sscanf(text, " %5[0-9]:%2[0-9]%c", hours, minutes, &after);
-
-	if (n < 2 || atoi(minutes) > 59 || (n == 3 && after != ' ' && after != '\n'))
-		return -1;
-	return atoi(hours) * 3600.0 + atoi(minutes) * 60.0;
-}
-
-/* ---- the child that asks ---- */
-
-/* Write the seconds that are left, or "none", or "?" and why it is not known. */
-static void ask_slurm(int out, uint32_t job)
-{
-	struct hvd_slurm_job info;
-	struct hvd_err err = {0};
-
-	if (hvd_slurm_job_get(job, &info, &err) != 0)
-		dprintf(out, "?%s", err.msg);
-	else if (info.ends == 0 || info.ends - info.now > NO_LIMIT_SECONDS)
-		dprintf(out, "none");
-	else
-		dprintf(out, "%lld", (long long)(info.ends - info.now));
-}
-
-static void ask_lsf(int out)
-{
-	char *name = hvd_lsf_job_name(environ);
-
-	dup2(out, STDOUT_FILENO);
-	execlp("bjobs", "bjobs", "-noheader", "-o", "time_left", name, (char *)NULL);
-	dprintf(out, "?bjobs cannot be started");
-	free(name);
-}
-
-static void ask(int out, void *arg)
-{
-	const struct hvd_time_limit *limit = arg;
-
-	if (limit->job)
-		ask_slurm(out, limit->job);
-	else
-		ask_lsf(out);
-}
-
-static void reap(struct hvd_time_limit *limit)
-{
-	if (limit->answer)
-		event_free(limit->answer);
-	limit->answer = NULL;
-	if (limit->fd >= 0)
-		close(limit->fd);
-	limit->fd = -1;
-	hvd_end(limit->pid, 0, NULL);
-	limit->pid = 0;
-	evtimer_del(limit->late);
-}
 
 /* ---- the timer ---- */
 
@@ -119,11 +50,14 @@ static void look_in(struct hvd_time_limit *limit, double seconds)
 /* The next point in time at which something is due: the signal, or the last word. Negative when that has passed. */
 static double due_in(const struct hvd_time_limit *limit, double left)
 {
-	const double before = limit->spec->signal_ranks.seconds;
-
 	if (!limit->announced)
-		return left - before;
-	return left - (before / 2 < LAST_SECONDS ? before / 2 : LAST_SECONDS);
+		return left - limit->spec->signal_ranks.seconds;
+	return left - (limit->notice / 2 < LAST_SECONDS ? limit->notice / 2 : LAST_SECONDS);
+}
+
+static enum hvd_requeue_reason reason_of(const struct hvd_time_limit *limit)
+{
+	return limit->preempted ? HVD_REQUEUE_PREEMPT : HVD_REQUEUE_LIMIT;
 }
 
 static void announce(struct hvd_time_limit *limit, double left)
@@ -131,19 +65,20 @@ static void announce(struct hvd_time_limit *limit, double left)
 	const int sig = limit->spec->signal_ranks.signal;
 
 	limit->announced = true;
-	hvd_info(limit->log, "the job reaches its time limit in %.0f s: sending SIG%s to all ranks", left,
-		 hvd_signal_name(sig));
-	hvd_requeue_want(limit->wish, limit->spec, HVD_REQUEUE_LIMIT, NULL);
+	limit->notice = left;
+	hvd_info(limit->log, "the job %s in %.0f s: sending SIG%s to all ranks",
+		 limit->preempted ? "is preempted, and ends" : "reaches its time limit", left, hvd_signal_name(sig));
+	hvd_requeue_want(limit->wish, limit->spec, reason_of(limit), NULL);
 	limit->ops->signal_ranks(sig, limit->arg);
 }
 
 static void end_ranks(struct hvd_time_limit *limit, double left)
 {
 	limit->ended = true;
-	if (!hvd_requeue_wanted(limit->wish, HVD_REQUEUE_LIMIT))
+	if (!hvd_requeue_wanted(limit->wish, reason_of(limit)))
 		return;
-	hvd_info(limit->log, "the job reaches its time limit in %.0f s: ending the ranks, so that it can be requeued",
-		 left);
+	hvd_info(limit->log, "the job %s in %.0f s: ending the ranks, so that it can be requeued",
+		 limit->preempted ? "is preempted, and ends" : "reaches its time limit", left);
 	limit->ops->end(limit->arg);
 }
 
@@ -188,68 +123,34 @@ static void no_limit(struct hvd_time_limit *limit)
 	look_in(limit, MOST_WAIT);
 }
 
-static void take_answer(struct hvd_time_limit *limit)
+static void on_facts(const struct hvd_job_facts *facts, void *arg)
 {
-	char *text = limit->text, *end = text;
-	double left;
+	struct hvd_time_limit *limit = arg;
 
-	text[limit->len] = '\0';
-	if (limit->job)
-		left = strtod(text, &end);
-	else if ((left = hvd_time_limit_lsf(text)) >= 0)
-		end++;
-	if (end != text) {
-		limit->ends = hvd_now() + (hvd_time)(left * 1e9);
-		act(limit);
-	} else if (text[strspn(text, " ")] == '-' || strcmp(text, "none") == 0) {
+	if (facts->unknown) {
+		no_answer(limit, facts->unknown);
+	} else if (facts->left < 0) {
 		no_limit(limit);
 	} else {
-		no_answer(limit, *text == '?' ? text + 1 : "the scheduler does not say");
+		limit->ends = hvd_now() + (hvd_time)(facts->left * 1e9);
+		limit->preempted = facts->preempted;
+		act(limit);
 	}
-}
-
-static void on_answer(evutil_socket_t fd, short what, void *arg)
-{
-	struct hvd_time_limit *limit = arg;
-	ssize_t n = read(fd, limit->text + limit->len, sizeof(limit->text) - 1 - limit->len);
-
-	(void)what;
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n > 0)
-		limit->len += (size_t)n;
-	if (n > 0 && limit->len < sizeof(limit->text) - 1)
-		return;
-	reap(limit);
-	take_answer(limit);
-}
-
-static void on_late(evutil_socket_t fd, short what, void *arg)
-{
-	struct hvd_time_limit *limit = arg;
-
-	(void)fd;
-	(void)what;
-	reap(limit);
-	no_answer(limit, "the scheduler does not answer");
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_time_limit *limit = arg;
-	struct hvd_err err = {0};
 
 	(void)fd;
 	(void)what;
-	limit->pid = hvd_call_begin(ask, limit, &limit->fd, &err);
-	if (limit->pid < 0) {
-		no_answer(limit, err.msg);
-		return;
-	}
-	limit->len = 0;
-	limit->answer = event_new(limit->base, limit->fd, EV_READ | EV_PERSIST, on_answer, limit);
-	event_add(limit->answer, NULL);
-	evtimer_add(limit->late, &(struct timeval){.tv_sec = ANSWER_SECONDS});
+	hvd_job_query_ask(limit->query);
+}
+
+void hvd_time_limit_ask(struct hvd_time_limit *limit)
+{
+	if (limit && !limit->ended)
+		look_in(limit, 0);
 }
 
 struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struct hvd_launch_spec *spec,
@@ -266,10 +167,9 @@ struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struc
 		return NULL;
 	}
 	limit = hvd_xcalloc(1, sizeof(*limit));
-	*limit = (struct hvd_time_limit){
-		.base = base, .spec = spec, .log = log, .ops = ops, .arg = arg, .wish = wish, .job = job, .fd = -1};
+	*limit = (struct hvd_time_limit){.spec = spec, .log = log, .ops = ops, .arg = arg, .wish = wish};
 	limit->timer = evtimer_new(base, on_timer, limit);
-	limit->late = evtimer_new(base, on_late, limit);
+	limit->query = hvd_job_query_create(base, job, on_facts, limit);
 	look_in(limit, 0);
 	return limit;
 }
@@ -278,8 +178,7 @@ void hvd_time_limit_destroy(struct hvd_time_limit *limit)
 {
 	if (!limit)
 		return;
-	reap(limit);
+	hvd_job_query_destroy(limit->query);
 	event_free(limit->timer);
-	event_free(limit->late);
 	free(limit);
 }

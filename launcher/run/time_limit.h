@@ -4,8 +4,8 @@
  *
  * The time limit is Slurm's, by the controller's clock, or LSF's (bjobs -o time_left, in minutes). It may be changed
  * while the job runs, and it comes earlier when the job is preempted: so the scheduler is asked again after a quarter
- * of the time that is left, five minutes at most, and once more before anything is done. It is asked by a child
- * process, so that the event loop goes on while a controller does not answer.
+ * of the time that is left, five minutes at most, when hvd_time_limit_ask() says so, and once more before anything is
+ * done.
  */
 #ifndef HVD_TIME_LIMIT_H
 #define HVD_TIME_LIMIT_H
@@ -33,8 +33,7 @@ struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struc
 					    void *arg, const struct hvd_log *log);
 void hvd_time_limit_destroy(struct hvd_time_limit *limit); /* NULL is fine */
 
-/* Read "H:M", with LSF's letter behind it, as bjobs -o time_left prints it: seconds, or -1 for a job without a limit
- * and for any other text. Untrusted input is fine. */
-double hvd_time_limit_lsf(const char *text);
+/* Something has happened by which the limit may have changed: ask now. NULL is fine. */
+void hvd_time_limit_ask(struct hvd_time_limit *limit);
 
 #endif

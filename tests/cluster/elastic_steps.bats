@@ -90,3 +90,23 @@ no_hvdrun() { ! as_root hvdlogin pgrep -x hvdrun >/dev/null; }
     [[ $output == *"hvdn3: srun did not end in time"* || $output == *"hvdn3 is left out: "* ]] || { echo "$output" && return 1; }
     has_not "error"
 }
+
+# hvdrun on the login host does not end with its job.
+@test "the Slurm job is cancelled, or is over already, so that no host can come: the launch ends at once, and says why" {
+    begin on_login salloc --quiet -N2 --ntasks-per-node=2 bash -c 'env | grep ^SLURM_ >job.env
+        exec hvdrun -np 4 --max-restarts=3 sleep 60'
+    wait_for 20 runs_on hvdn2 '^sleep 60'
+    as_root hvdctl scancel --user=alice
+    ended 15 1
+    has "was cancelled (scancel); ending the launch"
+    has_not "elastic-timeout" "did the host or its network fail"
+    # shellcheck disable=SC2016 # the shell on the login host
+    begin on_login bash -c 'export $(<job.env) && exec hvdrun -np 4 --max-restarts=3 hostname'
+    ended 15 1
+    has "was cancelled (scancel); ending the launch"
+    # shellcheck disable=SC2016 # the shell on the login host
+    begin on_login bash -c 'export $(<job.env) SLURM_JOB_ID=4711 && exec hvdrun -np 4 --max-restarts=3 hostname'
+    ended 15 1
+    has "job 4711"
+    has_not "elastic-timeout" "waiting for hosts"
+}

@@ -53,22 +53,50 @@ times() {
     done
 }
 
-@test "SIGSTOP for all ranks is no progress, SIGCONT is" {
-    begin watched hvdrun 2 report -N2 -n2 bash -c 'for ((;;)); do :; done'
-    sleep 5
+@test "ranks that are stopped by SIGSTOP do not hang" {
+    begin watched hvdrun 2 kill -N2 -n2 bash -c 'exec -a stuck sleep 60'
+    wait_for 10 runs_on hvdn2 '^stuck'
+    for host in hvdn1 hvdn2; do as_root "$host" pkill -STOP -u alice -f '^stuck'; done
+    sleep 7
     not_said "$NONE"
-    as_root hvdn1 pkill -STOP -u alice -f '^bash -c for'
-    sleep 4
-    not_said "$NONE"
-    as_root hvdn2 pkill -STOP -u alice -f '^bash -c for'
+    for host in hvdn1 hvdn2; do as_root "$host" pkill -CONT -u alice -f '^stuck'; done
     says 20 "$NONE"
-    as_root hvdn1 pkill -CONT -u alice -f '^bash -c for'
-    sleep 2
-    as_root hvdn1 pkill -STOP -u alice -f '^bash -c for'
-    says_times 20 2 "$NONE"
-    as_root hvdn1 pkill -KILL -u alice -f '^bash -c for'
-    ended 30
+    ended 20
 }
+
+# Each launch in a batch job, whose hvdrun and srun are stopped, too, and on the login host, where they are not.
+@test "a job that Slurm suspends and resumes does not hang, however it was started" {
+    local jobs job
+    script work.sh <<'END'
+#!/bin/bash
+until [[ -e stop ]]; do sleep 0.2; echo works >&2; done
+END
+    script three.sh <<'END'
+#!/bin/bash
+srun --hvd --exact -N2 -n2 --hvd-hang-timeout=2 --hvd-hang-action=kill ./work.sh & one=$!
+hvdrun --exact -N2 -n2 --hang-timeout=2 --hang-action=kill ./work.sh & two=$!
+hvdrun -np 2 --min-np 2 --max-restarts=3 --hang-timeout=2 --hang-action=kill ./work.sh & three=$!
+wait $one && wait $two && wait $three && echo "all went well"
+END
+    rm -f "$(home)"/{stop,job.out}
+    on_login sbatch --quiet --output=job.out -N2 -n8 --ntasks-per-node=4 three.sh
+    begin on_login salloc --quiet -N2 -n8 --ntasks-per-node=4 ./three.sh
+    says_times 20 6 works
+    wait_for 20 said_times_in_job
+    jobs=$(on_login squeue --noheader --format=%A)
+    for job in $jobs; do as_root hvdctl scontrol suspend "$job"; done
+    sleep 20 # an agent may take 16 seconds to answer
+    for job in $jobs; do as_root hvdctl scontrol resume "$job"; done
+    sleep 6
+    touch "$(home)/stop"
+    ended 30 0
+    wait_for 20 grep -q "all went well" "$(home)/job.out"
+    for output in "$output" "$(<"$(home)/job.out")"; do
+        has "all went well"
+        has_not "$NONE" "is left out" "error" "generation 2"
+    done
+}
+said_times_in_job() { [[ $(grep -c works "$(home)/job.out") -ge 6 ]]; }
 
 @test "a frozen node is named, however busy its ranks were" {
     begin watched hvdrun 4 kill -N2 -n2 bash -c '((SLURM_NODEID == 0)) && sleep 60; for ((;;)); do :; done'

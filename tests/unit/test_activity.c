@@ -172,18 +172,34 @@ TEST(test_what_a_rank_prints_is_progress)
 	end(&w, pid);
 }
 
-TEST(test_a_stopped_rank_is_idle)
+TEST(test_a_stopped_rank_is_not_idle)
 {
-	pid_t pid = rank("while :; do :; done", -1);
+	pid_t pid = rank("exec sleep 60", -1);
 	struct world w;
 
 	one_rank(&w, pid);
-	run(&w, 6 * EVERY);
-	assert_int_equal(w.told, 1);
-	kill(pid, SIGSTOP);
 	assert_true(comes(&w, true));
-	kill(pid, SIGCONT);
+	kill(pid, SIGSTOP);
 	assert_true(comes(&w, false));
+	run(&w, 6 * EVERY);
+	assert_int_equal(w.told, 3);
+	kill(pid, SIGCONT);
+	assert_true(comes(&w, true));
+	end(&w, pid);
+}
+
+/* As an agent of a job that is suspended. */
+TEST(test_time_in_which_this_process_was_stopped)
+{
+	pid_t pid = rank("exec sleep 60", -1);
+	struct world w;
+
+	one_rank(&w, pid);
+	assert_true(comes(&w, true));
+	usleep(2500000);
+	assert_true(comes(&w, false));
+	assert_true(comes(&w, true));
+	assert_true(told_idle(&w) < 2);
 	end(&w, pid);
 }
 

@@ -43,7 +43,8 @@ static bool is_ending(void *arg)
 
 SETUP(setup, struct world, w)
 {
-	static const struct hvd_job_watch_ops ops = {on_signal, on_end, on_host_lost, is_ending};
+	static const struct hvd_job_watch_ops ops = {
+		.signal_ranks = on_signal, .end = on_end, .host_lost = on_host_lost, .ending = is_ending};
 	static const struct hvd_log quiet = {.level = HVD_LOG_ERROR};
 
 	w->base = event_base_new();

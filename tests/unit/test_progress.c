@@ -114,4 +114,42 @@ TEST(test_the_report_names_hosts_that_do_not_answer)
 	assert_string_equal(err.msg, "no rank has made progress for 600 s, and these hosts do not answer: n2, n3");
 }
 
+struct heard {
+	struct hvd_hang_watch *watch;
+	bool suspended;
+	int asked, ended;
+};
+
+static void on_ask(void *arg)
+{
+	struct heard *heard = arg;
+
+	heard->asked++;
+	hvd_hang_watch_suspended(heard->watch, heard->suspended);
+}
+
+static void on_end(const struct hvd_err *why, bool requeue, void *arg)
+{
+	((struct heard *)arg)->ended++;
+}
+
+TEST(test_a_suspended_job_is_no_hang)
+{
+	static const struct hvd_log quiet = {.level = HVD_LOG_ERROR};
+	const struct hvd_launch_spec spec = {.hang_action = HVD_HANG_KILL};
+	const struct hvd_stall stall = {.seconds = 600};
+	struct heard heard = {.suspended = true};
+
+	heard.watch = hvd_hang_watch_create(NULL, &spec, on_end, on_ask, &heard, &quiet);
+	hvd_hang_watch_suspended(heard.watch, false); /* nobody has asked */
+	hvd_hang_watch_stalled(heard.watch, &stall);
+	hvd_hang_watch_stalled(heard.watch, &stall);
+	assert_int_equal(heard.asked, 2);
+	assert_int_equal(heard.ended, 0);
+	heard.suspended = false;
+	hvd_hang_watch_stalled(heard.watch, &stall);
+	assert_int_equal(heard.ended, 1);
+	hvd_hang_watch_destroy(heard.watch);
+}
+
 RUN_TESTS()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What bjobs says of the time that a job has left. */
-#include "launcher/run/time_limit.h"
+#include "launcher/run/job_query.h"
 
 #include "unit.h"
 
@@ -26,8 +26,8 @@ TEST(test_times)
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		if ((long)hvd_time_limit_lsf(texts[i].text) != (long)texts[i].seconds)
-			fail_msg("'%s': %f", texts[i].text, hvd_time_limit_lsf(texts[i].text));
+		if ((long)hvd_job_query_lsf(texts[i].text) != (long)texts[i].seconds)
+			fail_msg("'%s': %f", texts[i].text, hvd_job_query_lsf(texts[i].text));
 }
 
 RUN_TESTS()
