@@ -66,6 +66,12 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 	hvd_options_not_elastic(o);
 	if (hvd_options_check_step(o, err) != 0)
 		return -1;
+	if (o->spares > 0 && prog->opts.hosts > 0 && (int)prog->opts.hosts <= o->spares) {
+		hvd_err_set(err, HVD_E_USAGE, "of the step's %u node%s %d cannot be spare", (unsigned)prog->opts.hosts,
+			    prog->opts.hosts == 1 ? "" : "s", o->spares);
+		return hvd_err_hint(err, "write an -N for the nodes with ranks and the spare ones: -N%d or more",
+				    o->spares + 1);
+	}
 	if (o->verbose && prog->log.level < HVD_LOG_VERBOSE)
 		prog->log.level = o->verbose > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;
 	for (size_t i = 0; i < o->warnings.n; i++)

@@ -217,8 +217,8 @@ static void say_where(const struct hvd_launch *launch, const struct hvd_backend 
 		return;
 	gethostname(host, sizeof(host) - 1);
 	hvd_info(launch->log,
-		 "the ranks run on %s, outside of Slurm, because no srun option is given (--launcher=srun starts them "
-		 "through Slurm; --launcher=fork starts them here without this message)",
+		 "the ranks run on %s, outside of Slurm, because no srun option is given (-n in place of -np, or "
+		 "--launcher=srun, starts them through Slurm; --launcher=fork starts them here without this message)",
 		 host);
 }
 
@@ -428,6 +428,9 @@ static int act(struct hvd_options *o, const struct hvd_log *log)
 		for (size_t i = 0; i < o->notes.n; i++)
 			hvd_verbose(log, "%s", o->notes.v[i]);
 		hvd_launch_spec_make(&spec, o, environ);
+		if (hvd_options_given(o, "requeue-on") && !hvd_requeue_job(&spec, 0) && !hvd_alloc_in_lsf(environ))
+			hvd_warn(log,
+				 "--requeue-on has no effect outside of a batch job: start hvdrun in sbatch or bsub");
 		status = launch_job(&spec, o->json, log);
 		hvd_launch_spec_clear(&spec);
 		return status;

@@ -255,7 +255,11 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		if (spec->hosts.listed) {
 			hvd_err_set(err, HVD_E_USAGE,
 				    "hosts are listed (-H, --hostfile), but srun chooses the hosts here");
-			return hvd_err_hint(err, "name nodes with -w, or leave srun's options out");
+			return hvd_err_hint(err,
+					    "name nodes with -w, or leave srun's options out%s%s (-p is srun's "
+					    "--partition; ssh's port is --ssh-port)",
+					    spec->srun.any_option ? ", such as --" : "",
+					    spec->srun.any_option ? spec->srun.any_option : "");
 		}
 		if (spec->srun.add_ntasks)
 			hvd_strv_addf(&proc->argv, "--ntasks=%d", spec->srun.add_ntasks);

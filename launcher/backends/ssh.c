@@ -8,11 +8,13 @@
  */
 #include "backend.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/addr.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/preamble.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -89,6 +91,24 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 	free(line);
 }
 
+/* The user tries the same call of ssh, with the port and the key that were given. */
+static void explain_ssh(const struct hvd_launch *launch, const char *host, struct hvd_err *why)
+{
+	const struct hvd_launch_spec *spec = launch->spec;
+	hvd_cleanup_free char *key = spec->ssh.identity ? hvd_shell_quote(spec->ssh.identity) : NULL;
+	char port[24] = "";
+
+	if (spec->ssh.port)
+		snprintf(port, sizeof(port), "-p%d ", spec->ssh.port);
+	hvd_err_hint(why,
+		     "this must work without a question: %s -oBatchMode=yes %s%s%s%s%s true. If it does not: is the "
+		     "host up%s, "
+		     "is its key in known_hosts, does it accept your key%s?",
+		     program(launch), port, key ? "-i " : "", key ? key : "", key ? " " : "", host,
+		     spec->ssh.port ? ", does its sshd listen on that port" : "",
+		     key ? "" : " (--ssh-identity-file, ssh-agent)");
+}
+
 /* ssh exits with 255 when it fails itself. The remote shell exits with 127 when it does not find hvd-agent, with 126
  * when it may not run it. */
 static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
@@ -105,11 +125,7 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 			     proc->host);
 	} else if (!local && code == 255 && !came) {
 		hvd_err_set(why, HVD_E_FAILED, "ssh cannot reach it, or may not log in there");
-		hvd_err_hint(
-			why,
-			"this must work without a question: ssh -oBatchMode=yes %s true. If it does not: is the host "
-			"up, is its key in known_hosts, does it accept your key (-i, ssh-agent)?",
-			proc->host);
+		explain_ssh(launch, proc->host, why);
 	} else if (!local && code == 255) {
 		hvd_err_set(why, HVD_E_FAILED, "the ssh connection to it has ended");
 		hvd_err_hint(why, "did the host or its network go down?");

@@ -304,6 +304,12 @@ static int check_ranks(const struct hvd_agent_registry *agents, struct hvd_err *
 
 	if (most > 0 && most >= wanted)
 		return 0;
+	if (most == 0) {
+		hvd_err_set(err, agents->spares.used ? HVD_E_FAILED : HVD_E_USAGE,
+			    "with %u spare host%s no host is left for the ranks",
+			    (unsigned)(agents->spares.used + spares), agents->spares.used + spares == 1 ? "" : "s");
+		return hvd_err_hint(err, "ask for more hosts: for those that have ranks, and for the spares");
+	}
 	hvd_err_set(err, agents->spares.used ? HVD_E_FAILED : HVD_E_USAGE,
 		    "without %u spare host%s there are %u slots, but the job has %u ranks",
 		    (unsigned)(agents->spares.used + spares), agents->spares.used + spares == 1 ? "" : "s",

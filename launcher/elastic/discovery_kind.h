@@ -31,7 +31,7 @@ struct hvd_discovery {
 	struct hvd_alloc hosts;
 	struct hvd_strv leaving; /* hosts that ops.leaving() was called for and that are still found */
 	char said[1024];         /* the last failure that was logged; "" if the last query succeeded */
-	struct event *silent; /* pending: no host was found yet, and the user was not told */
+	struct event *silent;    /* pending: no host was found yet, and the user was not told */
 	bool busy, unwanted;     /* in a callback; to be destroyed after it */
 };
 

@@ -60,9 +60,12 @@ enum hvd_opt_transform {
 	HVD_AS_COMPLEMENT, /* 0 or 1 */
 };
 
+#define HVD_OPT_SPELLING 64
+
 struct hvd_opt {
 	const char *name; /* without dashes */
 	const char *word; /* several letters behind one dash ("np" for -np), or NULL */
+	const char *aka;  /* names that users of other programs give it ("np|nproc"), for "did you mean"; or NULL */
 	char letter;      /* or 0 */
 	enum hvd_opt_family family;
 	enum hvd_opt_arity arity;
@@ -127,8 +130,10 @@ const struct hvd_opt *hvd_optset_find(const struct hvd_optset *set, enum hvd_opt
 				      size_t *row);
 /* The first row with that letter, primary family first; NULL if there is none. */
 const struct hvd_opt *hvd_optset_letter(const struct hvd_optset *set, enum hvd_opt_family primary, char letter);
-/* The name of an option that is spelled much like `name` (without dashes), or NULL. */
-const char *hvd_optset_near(const struct hvd_optset *set, const char *name);
+/* The option that is spelled much like `name` (without dashes), or that users call so; NULL if there is none. */
+const struct hvd_opt *hvd_optset_near(const struct hvd_optset *set, const char *name);
+/* How the option is written: "-np", "--hosts". */
+const char *hvd_opt_spelling(const struct hvd_opt *o, char buf[HVD_OPT_SPELLING]);
 
 /*
  * Reads a command line, one option at a time, as getopt_long(3) does: parsing

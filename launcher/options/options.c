@@ -86,30 +86,26 @@ bool hvd_options_counts_ranks(const struct hvd_opt *opt)
 static int take_unknown(struct hvd_options *o, const struct hvd_optset *set, int argc, char *const *argv,
 			const struct hvd_opthit *hit, struct hvd_err *err)
 {
-	const char *near = hvd_optset_near(set, hit->spelled + 2);
+	const struct hvd_opt *near = hvd_optset_near(set, hit->spelled + 2);
 	const char *next = hit->end < argc ? argv[hit->end] : NULL;
+	char meant[HVD_OPT_SPELLING];
 
 	if (hvd_options_elsewhere(hit->spelled, argc, argv, err) != 0)
 		return -1;
+	if (near)
+		hvd_opt_spelling(near, meant);
 	if (!hit->value && next && (next[0] != '-' || !next[1])) {
 		hvd_err_set(err, HVD_E_USAGE, "unknown option %s, followed by \"%.200s\"", hit->spelled, next);
-		if (near)
-			return hvd_err_hint(
-				err,
-				"did you mean --%s? If it belongs to a plugin of srun, write %s=%.100s if that "
-				"is its value, or put -- before the command",
-				near, hit->spelled, next);
 		return hvd_err_hint(
 			err,
-			"if it belongs to a plugin of srun, write %s=%.100s if that is its value, or put -- "
+			"%s%s%sf it belongs to a plugin of srun, write %s=%.100s if that is its value, or put -- "
 			"before the command",
-			hit->spelled, next);
+			near ? "did you mean " : "", near ? meant : "", near ? "? I" : "i", hit->spelled, next);
 	}
 	hvd_strv_add(&o->srun_args, argv[hit->first]);
 	hvd_strv_add(&o->unknown, argv[hit->first]);
 	if (near)
-		hvd_strv_addf(&o->notes, "option %s is not known here and left to srun; --%s has a similar name",
-			      hit->spelled, near);
+		hvd_strv_addf(&o->warnings, "option %s is not known here: did you mean %s?", hit->spelled, meant);
 	else
 		hvd_strv_addf(&o->notes, "option %s is not known here and left to srun", hit->spelled);
 	return 0;
@@ -275,13 +271,13 @@ int hvd_options_config(struct hvd_options *o, enum hvd_opt_source source, const 
 	int rc;
 
 	if (!can_be_set(row)) {
-		const char *near = row ? NULL : hvd_optset_near(&set, key);
+		const struct hvd_opt *near = row ? NULL : hvd_optset_near(&set, key);
 
 		hvd_err_set(err, HVD_E_NOENT, "there is no setting \"%.200s\"", key);
 		if (row && row->pass)
 			hvd_err_hint(err, "options of srun come from its environment variables or the command line");
 		else if (near)
-			hvd_err_hint(err, "did you mean %s?", near);
+			hvd_err_hint(err, "did you mean %s?", near->name);
 		return -1;
 	}
 	from = hvd_xasprintf("setting %s", key);

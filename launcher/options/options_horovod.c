@@ -3,6 +3,7 @@
  * options_horovod.c - the options of horovodrun, and the workers' variables that
  * its tunables set.
  */
+#include "lib/base/size.h"
 #include "lib/base/values.h"
 #include "options_rows.h"
 
@@ -55,11 +56,17 @@ static int read_help(void *result, const char *from, const char *value, struct h
 #define TELL(var, as, key) .tunable = var, .transform = as, .config = key
 
 static const struct hvd_opt rows[] = {
-	{NUM("num-proc", RUN, "Start this many ranks", num_proc, 1),
-	 .more = "The same as srun's -n. An elastic job waits for this many before it starts", .word = "np",
+	{NUM("num-proc", RUN, "Start this many ranks", num_proc, 1), .max = HVD_MAX_RANKS,
+	 .more = "The same number as srun's -n, which, however, has srun start the ranks: outside of a job, -np runs "
+		 "them on "
+		 "this machine or the listed hosts, and -n makes a Slurm job. An elastic job waits for this many "
+		 "before it "
+		 "starts",
+	 .word = "np", .aka = "np|nproc|nprocs|n-procs|num-procs|processes|num-ranks|ranks|workers|num-workers",
 	 .letter = 'n'},
 	{TEXT("hosts", HOSTS, "HOST:SLOTS,...", "Run on these hosts, with these slots on each", hosts), .letter = 'H',
-	 .exclude = HVD_X_HOSTS, .collide = "-H is srun's --hold; horovodrun's when called as horovodrun"},
+	 .more = "Slurm's ranges are taken, too: n[1-4]:8", .exclude = HVD_X_HOSTS,
+	 .collide = "-H is srun's --hold; horovodrun's when called as horovodrun"},
 	{TEXT("hostfile", HOSTS, "FILE", "Run on the hosts of this file", hostfile),
 	 .more = "A line is \"HOST slots=SLOTS\"", .word = "hostfile", .exclude = HVD_X_HOSTS},
 	{TEXT("host-discovery-script", HOSTS, "PROGRAM",

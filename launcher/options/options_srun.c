@@ -112,7 +112,8 @@ static int read_kill(void *result, const char *from, const char *value, struct h
 
 static const struct hvd_opt rows[] = {
 	/* Tasks. */
-	{ROW("ntasks", 'n', REQUIRED, TASKS, "NUMBER", "Start this many tasks (ranks); the same as -np"),
+	{ROW("ntasks", 'n', REQUIRED, TASKS, "NUMBER", "Start this many tasks (ranks)"),
+	 .more = "The same number as -np; but outside of a job -n makes a Slurm job, and -np runs the ranks here",
 	 .type = HVD_OPT_INT, .at = HVD_AT(ntasks), .env = "SLURM_NTASKS,SLURM_NPROCS", .min = 1,
 	 .collide = "horovodrun's -np may be shortened to -n: the same thing"},
 	NUM("ntasks-per-node", 0, TASKS, "NUMBER", "Tasks on each node", ntasks_per_node, "SLURM_NTASKS_PER_NODE", 0),

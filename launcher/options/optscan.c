@@ -108,21 +108,6 @@ static size_t distance(const char *a, const char *b)
 	return last[m];
 }
 
-const char *hvd_optset_near(const struct hvd_optset *set, const char *name)
-{
-	const struct hvd_opt *o;
-	const char *best = NULL;
-	size_t least = strlen(name) / 4 + 1;
-
-	for (size_t i = 0; (o = hvd_optset_row(set, i)); i++) {
-		size_t d = o->hidden ? least + 1 : distance(name, o->name);
-
-		if (d && d <= least && (!best || d < distance(name, best)))
-			best = o->name;
-	}
-	return best;
-}
-
 /* Is `s` one of "a|b*|c"? */
 static bool matches(const char *patterns, const char *s)
 {
@@ -135,6 +120,33 @@ static bool matches(const char *patterns, const char *s)
 		patterns += n + (patterns[n] == '|');
 	}
 	return false;
+}
+
+const struct hvd_opt *hvd_optset_near(const struct hvd_optset *set, const char *name)
+{
+	const struct hvd_opt *o, *best = NULL;
+	size_t least = strlen(name) / 4 + 1, d;
+	char dashed[64];
+
+	snprintf(dashed, sizeof(dashed), "%s", name);
+	for (char *c = dashed; *c; c++)
+		*c = *c == '_' ? '-' : *c;
+	for (size_t i = 0; (o = hvd_optset_row(set, i)); i++) {
+		if (o->hidden)
+			continue;
+		if ((o->word && strcmp(o->word, dashed) == 0) || (o->aka && matches(o->aka, dashed)))
+			return o;
+		d = distance(dashed, o->name);
+		if ((d || strcmp(dashed, name) != 0) && d <= least && (!best || d < distance(dashed, best->name)))
+			best = o;
+	}
+	return best;
+}
+
+const char *hvd_opt_spelling(const struct hvd_opt *o, char buf[HVD_OPT_SPELLING])
+{
+	snprintf(buf, HVD_OPT_SPELLING, "%s%s", o->word ? "-" : "--", o->word ? o->word : o->name);
+	return buf;
 }
 
 /* Can the option be written like this? */
@@ -334,7 +346,15 @@ static int one_letter(struct hvd_optscan *scan, struct hvd_opthit *hit, struct h
 	snprintf(hit->spelled, sizeof(hit->spelled), "-%c", letter);
 	hit->opt = hvd_optset_letter(scan->set, scan->primary, letter);
 	if (!hit->opt) {
-		hvd_err_set(err, HVD_E_USAGE, "unknown option -%c in \"%.100s\"", letter, scan->argv[scan->next]);
+		const char *word = scan->argv[scan->next];
+		const struct hvd_opt *near = hvd_optset_find(scan->set, scan->primary, word + 1, NULL);
+		char meant[HVD_OPT_SPELLING];
+
+		if (!near && strlen(word) > 3)
+			near = hvd_optset_near(scan->set, word + 1);
+		hvd_err_set(err, HVD_E_USAGE, "unknown option -%c in \"%.100s\"", letter, word);
+		if (near)
+			return hvd_err_hint(err, "did you mean %s?", hvd_opt_spelling(near, meant));
 		return hvd_err_hint(err, "--help lists the options");
 	}
 	hit->row = number_of(scan->set, hit->opt);

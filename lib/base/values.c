@@ -65,7 +65,7 @@ static int outside(const char *from, const char *text, double min, double max, s
 {
 	hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is out of range", from, text);
 	if (max > 0)
-		return hvd_err_hint(err, "it must be a number from %g to %g", min, max);
+		return hvd_err_hint(err, "it must be a number from %.10g to %.10g", min, max);
 	return hvd_err_hint(err, "it must be a number of at least %g", min);
 }
 
@@ -185,6 +185,11 @@ int hvd_value_signal_before(const char *from, const char *text, int *sig, double
 	const char *at = strchr(text, '@');
 	int n = at ? hvd_signal_number(text, (size_t)(at - text)) : 0;
 
+	if (n == 0 && at > text) {
+		hvd_err_set(err, HVD_E_USAGE, "%s: \"%.*s\" is no signal", from, (int)(at - text < 60 ? at - text : 60),
+			    text);
+		return hvd_err_hint(err, "kill -l lists them; for example USR1@300 or SIGTERM@5m");
+	}
 	if (n == 0) {
 		bad(err, from, text, "a signal and a time");
 		return hvd_err_hint(err, "for example USR1@300 or SIGTERM@5m");

@@ -4,6 +4,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
+#include "lib/base/hostlist.h"
 #include "lib/base/readfile.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
@@ -86,11 +87,37 @@ int hvd_alloc_parse_host(const char *text, size_t len, int default_slots, char *
 	return 0;
 }
 
+static int add_range(struct hvd_alloc *out, const char *expr, int slots, struct hvd_err *err)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
+	struct hvd_err why = {0};
+
+	if (hvd_hostlist_expand(expr, HVD_MAX_HOSTS, &names, &why) != 0) {
+		hvd_err_set(err, HVD_E_USAGE, "'%.80s': %s", expr, why.msg);
+		return hvd_err_hint(err, "write hosts as Slurm does, n[1-4]:8, or one by one: n1:8,n2:8");
+	}
+	for (size_t i = 0; i < names.n; i++)
+		if (hvd_alloc_add(out, names.v[i], slots, err) < 0)
+			return -1;
+	return 0;
+}
+
 static int add(struct hvd_alloc *out, const char *name, int slots, struct hvd_err *err)
 {
 	if (slots == 0)
 		return hvd_err_set(err, HVD_E_USAGE, "%.80s has no slots", name);
-	return hvd_alloc_add(out, name, slots, err);
+	/* An address has lost its brackets by now, so these are Slurm's: n[1-4]. */
+	return strchr(name, '[') ? add_range(out, name, slots, err) : hvd_alloc_add(out, name, slots, err);
+}
+
+/* The length of the list's next element: up to a comma that is not within brackets. */
+static size_t element(const char *text)
+{
+	size_t n = 0;
+
+	for (bool within = false; text[n] && (within || text[n] != ','); n++)
+		within = text[n] == '[' || (within && text[n] != ']');
+	return n;
 }
 
 int hvd_alloc_from_hosts(struct hvd_alloc *out, const char *text, int default_slots, struct hvd_err *err)
@@ -99,7 +126,7 @@ int hvd_alloc_from_hosts(struct hvd_alloc *out, const char *text, int default_sl
 		default_slots = 1;
 	memset(out, 0, sizeof(*out));
 	for (;;) {
-		size_t len = strcspn(text, ",");
+		size_t len = element(text);
 		hvd_cleanup_free char *name = NULL;
 		int slots;
 
@@ -190,6 +217,8 @@ int hvd_alloc_parse_hostfile(struct hvd_alloc *out, const char *text, size_t len
 
 		if (parse_line(out, text, n, default_slots, err) < 0) {
 			hvd_err_prefix(err, "%s, line %d", path, line);
+			if (err && !err->hint[0])
+				hvd_err_hint(err, "a line of a hostfile is HOST slots=NUMBER, or HOST:NUMBER");
 			hvd_alloc_clear(out);
 			return -1;
 		}

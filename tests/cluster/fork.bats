@@ -46,6 +46,14 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
     nobody_left 2
 }
 
+@test "--requeue-on outside of a batch job warns" {
+    gives 0 on_login hvdrun --launcher=fork -np 2 --requeue-on=node hostname
+    has "hvdrun: warning: --requeue-on has no effect outside of a batch job" hvdlogin
+    # A site's default is no mistake of the user's.
+    gives 0 on_login env HVD_REQUEUE_ON=node hvdrun --launcher=fork -np 2 hostname
+    [ "$output" = $'hvdlogin\nhvdlogin' ]
+}
+
 own_address() { cluster exec -- getent ahostsv4 hvdlogin | awk 'NR == 1 { print $1 }'; }
 
 # with_hosts LINE… -- CMD…: runs CMD with these lines in everybody's /etc/hosts, and sets $status and $output as run does.

@@ -159,6 +159,8 @@ refused() {
     has "without 1 spare host there are " " slots, but the job has 4 ranks" "srun's -n counts the tasks of spare hosts as well"
     refused hvdrun -N5 -np 8 --ntasks-per-node=2 --spares=1
     has "without 1 spare host there are 7 slots, but the job has 8 ranks"
+    refused srun -N2 --hvd --hvd-spares=2
+    has "of the step's 2 nodes 2 cannot be spare" "-N3 or more"
     refused salloc -Q -N2 -n4 srun -n4 --hvd --hvd-spares=1
     has "without 1 spare host there are " " slots, but the job has 4 ranks"
     refused salloc -Q -N2 --ntasks-per-node=2 hvdrun -np 4 --spares=1

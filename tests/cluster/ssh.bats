@@ -298,6 +298,7 @@ thirty_two() { [[ $(on_host hvdlogin pgrep -c -f '^sleep 47') -eq 32 ]]; }
     has "[0]<stdout>:said" "[1]<stdout>:said" "[0]<stderr>:told" "[1]<stderr>:told"
     [[ $(cat "$(home)"/out/rank.*/stdout) == *said* ]] || { head "$(home)"/out/rank.*/* && return 1; }
     output=$refused
+    has "ssh -oBatchMode=yes -p2222 hvdn1 true" "does its sshd listen on that port"
     has "Permission denied" "hvdn1: ssh cannot reach it"
     has_not unlikely
     nobody_left

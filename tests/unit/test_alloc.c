@@ -32,6 +32,13 @@ TEST(lists_of_hosts_are_read)
 		{"[fd00::1],[fe80::1%eth0]:2", "fd00::1:3 fe80::1%eth0:2"},
 		{"a:2,b:1,a:1", "a:3 b:1"},
 		{"b,a,b,a,c,b", "b:9 a:6 c:3"},
+		{"n[1-3]:2", "n1:2 n2:2 n3:2"},
+		{"a:1,n[08-09,12],b", "a:1 n08:3 n09:3 n12:3 b:3"},
+		{"n[1-3", NULL},
+		{"n[1-3]x]:2", NULL},
+		{"n[3-1]:2", NULL},
+		{"n[1-2]:0", NULL},
+		{"n[1-99999999]:1", NULL},
 		{"", NULL},
 		{",", NULL},
 		{"a,", NULL},
@@ -129,6 +136,7 @@ TEST(hostfile_errors_name_the_line)
 		{"a slots=\n", "hosts.txt, line 1: '' is not a valid number of slots"},
 		{"# x\na gpus=2\n", "hosts.txt, line 2: 'gpus' is not understood"},
 		{"a slots=0\n", "hosts.txt, line 1: a has no slots"},
+		{"a 2\n", "hosts.txt, line 1: '2' is not understood"},
 		{"a slots=2 b\n", "hosts.txt, line 1: 'b' is not understood"},
 		{"-x slots=2\n", "hosts.txt, line 1: '-x' is neither a host name nor an address"},
 		{"", "hosts.txt names no host"},
@@ -141,6 +149,8 @@ TEST(hostfile_errors_name_the_line)
 		assert_int_equal(hostfile(&a, bad[i].text, &err), -1);
 		assert_string_equal(err.msg, bad[i].want);
 		assert_int_equal(hvd_err_status(&err), 2);
+		if (strstr(err.msg, "line"))
+			assert_string_equal(err.hint, "a line of a hostfile is HOST slots=NUMBER, or HOST:NUMBER");
 		assert_null(a.hosts);
 	}
 	assert_int_equal(hvd_alloc_from_hostfile(&a, "/nonexistent/hosts", 1, &err), -1);

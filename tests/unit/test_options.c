@@ -166,7 +166,7 @@ TEST(test_processes)
 		hvd_options_free(&o);
 	}
 	refused("hvdrun -np 4 -n 8 a", "-np 4 and -n 8", "one of them");
-	refused("hvdrun -np 0 a", "-np", "at least 1");
+	refused("hvdrun -np 0 a", "-np", "from 1 to 1048576");
 	refused("hvdrun -npx a", "-n: \"px\"", "");
 	refused("hvdrun --min-np 4 --max-np 2 a", "--min-np 4", "");
 	refused("hvdrun -np 4 --max-np 2 a", "--max-np 2", "");
@@ -297,6 +297,19 @@ TEST(test_unknown)
 	hvd_options_free(&o);
 	refused("hvdrun --special-image x a", "--special-image, followed by \"x\"", "--special-image=x");
 	refused("hvdrun --netwrok-interfaces eth0 a", "unknown option", "did you mean --network-interfaces");
+	ok(&o, "hvdrun --netwrok-interfaces=eth0 -n1 a");
+	assert_in(o.warnings.v[0], "--netwrok-interfaces is not known here: did you mean --network-interfaces?");
+	hvd_options_free(&o);
+	/* Other words for what is here, and one dash too many or too few. */
+	refused("hvdrun --np 4 a", "unknown option --np", "did you mean -np?");
+	refused("hvdrun --nproc 4 a", "unknown option --nproc", "did you mean -np?");
+	refused("hvdrun --num_procs 4 a", "unknown option --num_procs", "did you mean -np?");
+	refused("hvdrun --min_np 4 a", "unknown option --min_np", "did you mean --min-np?");
+	refused("hvdrun -gpus 4 a", "unknown option -g", "did you mean --gpus?");
+	refused("hvdrun -np 99999999999 a", "out of range", "from 1 to 1048576");
+	refused("hvdrun -N2 --spares=2 a", "of 2 nodes 2 cannot be spare", "-N3 or more");
+	refused("hvdrun -N1 --spares=1 a", "of 1 node 1 cannot be spare", "-N2 or more");
+	parts("hvdrun -N1-3 --spares=2 a", "-N1-3", "a");
 	/* Those of pyxis are known, in both forms. */
 	parts("hvdrun --container-image i --no-container-mount-home a", "--container-image i --no-container-mount-home",
 	      "a");

@@ -131,8 +131,8 @@ TEST(test_signals)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_int_equal(hvd_value_signal_before("x", bad[i], &sig, &seconds, &err), -1);
 	assert_int_equal(sig, 12);
-	refused(hvd_value_signal_before("x", "USR3@300", &sig, &seconds, &err), &err,
-		"x: \"USR3@300\" is not a signal and a time", "USR1@300");
+	refused(hvd_value_signal_before("x", "USR3@300", &sig, &seconds, &err), &err, "x: \"USR3\" is no signal",
+		"USR1@300");
 }
 
 TEST(test_texts)
