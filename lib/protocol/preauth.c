@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pending connection begins as a descriptor to which the greeting was sent. When its first bytes arrive, it gets an
- * hvd_conn and does the handshake; most connections of a flood never get that far. It ends when it is authenticated,
- * refused, breaks the protocol, is closed by the peer, takes too long, or must make room. All pending connections are
- * in one list by age, for the time limit, and in the table of peers.
+ * A pending connection is a descriptor to which the greeting was sent. What the peer sends stays in the kernel until its
+ * message is complete; then the connection gets an hvd_conn, the handshake ends with that message, and the owner has the
+ * connection, or it is closed. So a flood holds no memory of this process but its list. A pending connection ends, too,
+ * when it breaks the protocol, is closed by the peer, takes too long, or must make room. All pending connections are in
+ * one list by age, for the time limit, and in the table of peers.
  */
 #include "preauth.h"
 
@@ -12,7 +13,10 @@
 #include "lib/net/peer_table.h"
 
 #include <errno.h>
+#include <event2/event_struct.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define HANDSHAKE_SECONDS 10.0
@@ -23,9 +27,8 @@ struct unauthenticated {
 	struct hvd_preauth *owner;
 	struct unauthenticated *prev, *next; /* by age */
 	hvd_time until;
-	int fd; /* -1 when there is a connection */
-	struct event *said;
-	struct hvd_conn *conn;
+	int fd;
+	struct event said;
 	struct hvd_handshake hs;
 };
 
@@ -42,7 +45,7 @@ struct hvd_preauth {
 	bool told_full;
 };
 
-/* Free the pending connection, whose connection or descriptor is closed or has another owner. */
+/* Free the pending connection, whose descriptor is closed or has another owner. */
 static void forget(struct unauthenticated *s)
 {
 	struct hvd_preauth *st = s->owner;
@@ -56,20 +59,14 @@ static void forget(struct unauthenticated *s)
 	else
 		st->last = s->prev;
 	hvd_peer_table_remove(st->peers, &s->entry);
-	if (s->said)
-		event_free(s->said);
+	event_del(&s->said);
 	free(s);
 }
 
 static void drop(struct unauthenticated *s)
 {
-	hvd_conn_free(s->conn);
-	if (s->said) {
-		event_free(s->said);
-		s->said = NULL;
-	}
-	if (s->fd >= 0)
-		close(s->fd);
+	event_del(&s->said);
+	close(s->fd);
 	forget(s);
 }
 
@@ -78,20 +75,36 @@ static struct hvd_addr from(const struct unauthenticated *s)
 	return s->entry.peer->addr;
 }
 
-/* ---- pending connections that have sent something ---- */
+/* ---- the peer's message ---- */
 
+/* Until the connection has an owner. */
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
-	struct unauthenticated *s = arg;
+	(void)conn;
+	(void)msg;
+	(void)arg;
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	(void)conn;
+	(void)why;
+	(void)arg;
+}
+
+static void answer(struct unauthenticated *s, const json_t *msg)
+{
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct hvd_preauth *st = s->owner;
 	struct hvd_addr addr = from(s);
+	struct hvd_handshake hs = s->hs;
+	struct hvd_conn *conn;
 	struct hvd_err why = {0};
-	int rc = hvd_handshake_message(&s->hs, conn, msg, &why);
+	int fd = s->fd;
 
-	if (rc == 0)
-		return;
 	forget(s);
-	if (rc > 0) {
+	conn = hvd_conn_new(st->base, fd, true, &ops, NULL);
+	if (hvd_handshake_message(&hs, conn, msg, &why) > 0) {
 		st->ops.proven(conn, st->arg);
 	} else {
 		hvd_conn_finish(conn, hvd_deadline_in(SEND_SECONDS));
@@ -99,39 +112,61 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	}
 }
 
-static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+static bool peer_has_closed(int fd)
 {
-	struct unauthenticated *s = arg;
-	struct hvd_preauth *st = s->owner;
-	struct hvd_addr addr = from(s);
+	struct pollfd pfd = {.fd = fd, .events = POLLRDHUP};
 
-	(void)conn;
-	drop(s);
-	/* Rank shims connect to all addresses and keep one connection: that others are closed is normal. */
-	if (why->code != HVD_OK && why->code != HVD_E_NET)
-		st->ops.dropped(&addr, why, st->arg);
+	return poll(&pfd, 1, 0) > 0;
+}
+
+/* The kernel reports the socket when it has so many bytes, or when the peer has closed. */
+static void set_least(int fd, size_t n)
+{
+	int least = (int)n;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
 }
 
 static void on_said(evutil_socket_t fd, short what, void *arg)
 {
-	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct unauthenticated *s = arg;
-	char byte;
-	ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	struct hvd_preauth *st = s->owner;
+	struct hvd_addr addr = from(s);
+	unsigned char bytes[HVD_WIRE_HEAD + HVD_WIRE_MAX_OPEN];
+	ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
+	struct hvd_err why = {0};
+	struct hvd_frame frame;
+	struct hvd_wire wire;
+	int rc;
 
 	(void)what;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-		event_add(s->said, NULL);
+		event_add(&s->said, NULL);
 		return;
 	}
+	/* Rank shims connect to all addresses and keep one connection: that others are closed is normal. */
 	if (n <= 0) {
 		drop(s);
 		return;
 	}
-	event_free(s->said);
-	s->said = NULL;
-	s->fd = -1;
-	s->conn = hvd_conn_new(s->owner->base, fd, true, &ops, s);
+	hvd_wire_init(&wire, true);
+	rc = hvd_wire_read(&wire, bytes, (size_t)n, &frame, &why);
+	if (rc == 0 && !peer_has_closed(fd)) {
+		set_least(fd, frame.used);
+		event_add(&s->said, NULL);
+		return;
+	}
+	if (rc == 0)
+		hvd_err_set(&why, HVD_E_PROTO, "the peer closed the connection within a message");
+	if (rc == 1 && recv(fd, bytes, frame.used, MSG_DONTWAIT) == (ssize_t)frame.used) {
+		set_least(fd, 1);
+		answer(s, frame.msg);
+	} else {
+		drop(s);
+		if (rc != 1)
+			st->ops.dropped(&addr, &why, st->arg);
+	}
+	json_decref(frame.msg);
 }
 
 /* ---- begin and end ---- */
@@ -192,7 +227,7 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 	s->owner = st;
 	s->fd = fd;
 	s->until = hvd_deadline_in(HANDSHAKE_SECONDS);
-	s->said = event_new(st->base, fd, EV_READ, on_said, s);
+	event_assign(&s->said, st->base, fd, EV_READ, on_said, s);
 	s->prev = st->last;
 	if (s->prev)
 		s->prev->next = s;
@@ -200,11 +235,11 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 		st->first = s;
 	st->last = s;
 	hvd_peer_table_add(st->peers, &addr, &s->entry);
-	if (!s->said || greet(s) != 0) {
+	if (greet(s) != 0) {
 		drop(s);
 		return;
 	}
-	event_add(s->said, NULL);
+	event_add(&s->said, NULL);
 	if (hvd_peer_table_count(st->peers) > st->max)
 		drop((struct unauthenticated *)hvd_peer_table_busiest(st->peers));
 	watch_the_oldest(st);

@@ -3,8 +3,8 @@
  * preauth.h - connections to a process of the launch before they are authenticated.
  *
  * Anybody can connect to the port of a driver or relay as often as they like, and stay silent. Such a server sends each
- * connection its greeting at once. A connection costs a descriptor and some hundred bytes until it sends something, and
- * has ten seconds to prove who it is (handshake.h). If there are too many pending connections, the server closes the
+ * connection its greeting at once. A connection costs a descriptor and some hundred bytes, whatever it sends, and has ten
+ * seconds to prove who it is (handshake.h). If there are too many pending connections, the server closes the
  * oldest one of the address that has most (peer_table.h). So a flood from one address does not push out clients from
  * others, and the second connection of an agent is closed before the first one of another agent. A client whose
  * connection was closed gets no message, and may try again.

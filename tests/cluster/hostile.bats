@@ -96,6 +96,29 @@ assert r["left"] == 0 and r["failed"] == 0 and 9 < r["longest"] < 10 + 3 * int(s
     selftest_ok 4 4
 }
 
+@test "the driver: what strangers send holds no memory of it, in an elastic job either" {
+    local login launch from pids pid
+    login=$(cluster addr hvdlogin eth0)
+    for launch in "" "-np 4 --min-np 4"; do
+        # shellcheck disable=SC2086
+        hold hvdn4 bash -c 'ulimit -n "$(ulimit -Hn)"; exec "$@"' - "${PATIENT[@]}" $launch hvd-selftest --quick
+        driver=$(process hvdlogin hvdrun)
+        read -r peak fds < <(state hvdlogin "$driver")
+        pids=()
+        for from in hvdn2 hvdn3 hvdn2 hvdn3; do
+            flood "$from" "$login" "$port" nearly --count 2500 --seconds 30 >"$BATS_TEST_TMPDIR/${#pids[@]}" 3>&- &
+            pids+=($!)
+        done
+        for pid in "${pids[@]}"; do wait "$pid"; done
+        cat "$BATS_TEST_TMPDIR"/[0123]
+        # 82 MB were sent.
+        bounded hvdlogin "$driver" 8192
+        go_on
+        selftest_ok 4 4
+    done
+    assert_no_leftovers
+}
+
 @test "the driver: more connections than it may have descriptors neither stop it nor use its CPU" {
     local login cpu pid
     login=$(cluster addr hvdlogin eth0)

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -332,6 +333,54 @@ TEST(no_descriptor_left)
 	setrlimit(RLIMIT_NOFILE, &before);
 	until(&d, fate(fds[0]) == 'g');
 	close(fds[0]);
+	close_door(&d);
+}
+
+/* Their messages, of which the last byte is missing, are not in this process's memory. */
+TEST(a_crowd_with_long_messages_holds_no_memory)
+{
+	enum {
+		CROWD = 400
+	};
+	static unsigned char message[8 + 8192] = {'H', 'V', 1, 0, 0, 0, 0x20, 0};
+	struct door d;
+	struct shim shim;
+	int fds[CROWD];
+	size_t before, after;
+
+	memset(message + 8, ' ', sizeof(message) - 8);
+	open_door(&d, 2 * CROWD);
+	for (int i = 0; i < CROWD; i++) {
+		assert_true((fds[i] = knock(&d, "127.0.0.1")) >= 0);
+		until(&d, fate(fds[i]) == 'g');
+	}
+	before = mallinfo2().uordblks;
+	for (int i = 0; i < CROWD; i++) {
+		assert_int_equal(write(fds[i], message, 100), 100);
+		turn(&d);
+		assert_int_equal(write(fds[i], message + 100, sizeof(message) - 101), sizeof(message) - 101);
+		turn(&d);
+	}
+	for (int i = 0; i < 100; i++)
+		turn(&d);
+	after = mallinfo2().uordblks;
+	print_message("%zu bytes for each\n", (after - before) / CROWD);
+	assert_true(after < before + CROWD * 128);
+	assert_int_equal(d.dropped, 0);
+	/* Others come in, the rest of a message counts, and so does an end within one. */
+	come(&shim, &d, "127.0.0.1", &key);
+	until(&d, shim.done);
+	hvd_conn_free(shim.conn);
+	assert_int_equal(write(fds[0], " ", 1), 1);
+	until(&d, d.dropped);
+	assert_in(d.why.msg, "not a JSON object");
+	close(fds[1]);
+	until(&d, d.dropped == 2);
+	assert_in(d.why.msg, "closed the connection within a message");
+	for (int i = 0; i < CROWD; i++)
+		if (i != 1)
+			close(fds[i]);
+	until(&d, d.dropped == CROWD);
 	close_door(&d);
 }
 

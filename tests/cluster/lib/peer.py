@@ -310,6 +310,7 @@ FRAMES = {
     "no-object": frame(b"[1,2,3]"),
     "not-json": frame(b"\xff\xfe\x00garbage"),
     "partial": b"HV\x01\x00\x00\x00\x10\x00{\"t\"",
+    "nearly": b"HV\x01\x00" + struct.pack(">I", 8192) + b"{" * 8191,
     "partial-signed": b"HV\x01\x01\x00\x00\x00\x20",
 }
 REQUESTS = {
