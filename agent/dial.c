@@ -3,6 +3,7 @@
 
 #include "lib/base/random.h"
 #include "lib/base/xalloc.h"
+#include "lib/rendezvous/peeruid.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -232,13 +233,42 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	give_up(arg, HVD_E_TIMEOUT);
 }
 
+/* An address of the driver's may be one of this host, too, such as docker0's. Another user here could then listen at the
+ * driver's port, pass the handshake on in both directions, and keep back all that follows. The kernel knows whose process
+ * is at the other end of a connection within the host, once it has sent something. */
+static bool is_another_users(int fd)
+{
+	struct sockaddr_storage own = {0}, peer = {0};
+	socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
+	struct hvd_addr own_addr, peer_addr;
+	uid_t uid = 0;
+	int netlink, rc;
+
+	if (getsockname(fd, (struct sockaddr *)&own, &own_len) != 0 ||
+	    getpeername(fd, (struct sockaddr *)&peer, &peer_len) != 0 ||
+	    hvd_addr_from_sockaddr((struct sockaddr *)&own, &own_addr, NULL) != 0 ||
+	    hvd_addr_from_sockaddr((struct sockaddr *)&peer, &peer_addr, NULL) != 0 ||
+	    !(hvd_addr_loopback(&peer_addr) || hvd_addr_equal(&own_addr, &peer_addr)))
+		return false;
+	netlink = hvd_peer_uid_open();
+	rc = netlink < 0 ? -1 : hvd_peer_uid_diag(netlink, 1, &peer, &own, &uid, NULL);
+	if (netlink >= 0)
+		close(netlink);
+	if (rc < 0)
+		rc = hvd_peer_uid_proc(&peer, &own, &uid);
+	return rc > 0 || (rc == 0 && uid != geteuid());
+}
+
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	struct way *way = arg;
+	struct hvd_err why = {0};
 
-	(void)conn;
 	if (way->asked) {
 		handshake(way, msg);
+	} else if (!way->hello && is_another_users(hvd_conn_fd(conn))) {
+		hvd_err_set(&why, HVD_E_AUTH, "a process of another user on this host listens there");
+		way_failed(way, &why);
 	} else if (!way->hello) {
 		way->hello = json_incref(msg);
 		next_turn(way->link);

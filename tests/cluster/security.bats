@@ -5,6 +5,7 @@
 # shellcheck disable=SC2030,SC2031,SC2154  # set by functions of the helpers
 
 load launch
+load floods
 
 setup_file() {
     suite_up --nodes 4 --slurm-conf SlurmdTimeout=120 --srun-port-range 20000-20999
@@ -310,6 +311,32 @@ heard_by_bob() {
     wait "$squatter" || true
     selftest_ok 2 2
     has_not "another user"
+    assert_no_leftovers
+}
+
+@test "bob cannot come between an agent and its driver at an address that both hosts have" {
+    local with pid driver
+    # docker0 of the nodes has it, too.
+    as_root hvdlogin ip addr add 172.17.0.1/16 dev eth0
+    for with in "srun --hvd -N2 -w hvdn[1-2]" "hvdrun -N2 -w hvdn[1-2]"; do
+        # shellcheck disable=SC2086
+        hold hvdn2 $with echo whole
+        : >"$BATS_TEST_TMPDIR/between"
+        peer bob hvdn2 between 172.17.0.1 "$(cluster addr hvdlogin eth0)" "$port" >"$BATS_TEST_TMPDIR/between" 3>&- &
+        pid=$!
+        wait_for 10 grep -q ready "$BATS_TEST_TMPDIR/between"
+        # He greets before the driver does.
+        driver=$(process hvdlogin hvd-driver) || driver=$(process hvdlogin hvdrun)
+        as_root hvdlogin kill -STOP "$driver"
+        (wait_for 10 grep -q met "$BATS_TEST_TMPDIR/between"; as_root hvdlogin kill -CONT "$driver") 3>&- &
+        go_on
+        as_root hvdn2 pkill -u bob -f "peer.py between"
+        wait "$pid" || true
+        cat "$BATS_TEST_TMPDIR/between"
+        [[ $status -eq 0 && $(grep -c whole <<<"$output") -eq 2 ]]
+        grep -q met "$BATS_TEST_TMPDIR/between"
+    done
+    as_root hvdlogin ip addr del 172.17.0.1/16 dev eth0
     assert_no_leftovers
 }
 

@@ -274,6 +274,38 @@ class Relay:
             threading.Thread(target=self.serve, args=(task,), daemon=True).start()
 
 
+def cmd_between(args):
+    """Listen at an address that the driver's host has, too, and this host for itself. Whoever comes gets a greeting of
+    the driver's at once. Each side hears the proof of the other, and then nothing any more."""
+    listener = socket.create_server((args.at, int(args.port)))
+    print("ready", flush=True)
+    until = time.monotonic() + 60
+    while time.monotonic() < until and os.getppid() != 1:
+        with connect(args.host, args.port) as driver:
+            try:
+                hello, _, _ = read_frame(driver)
+            except (EOFError, OSError):  # the launch has ended
+                return
+            listener.settimeout(8)
+            try:
+                task, _ = listener.accept()
+            except TimeoutError:
+                continue
+            with task:
+                print("met", flush=True)
+                task.sendall(hello)
+                task.settimeout(args.seconds)
+                driver.settimeout(args.seconds)
+                try:
+                    driver.sendall(read_frame(task)[0])
+                    task.sendall(read_frame(driver)[0])
+                    print("between", flush=True)
+                    while task.recv(65536):
+                        pass
+                except (EOFError, OSError):
+                    pass
+
+
 # ---- HTTP ----
 
 def cmd_http(args):
@@ -673,6 +705,8 @@ def main():
     p.add_argument("--http", action="store_true")
     p = command("credentials", cmd_credentials, "host", "port", "release")
     p.add_argument("--seconds", type=float, default=15)
+    p = command("between", cmd_between, "at", "host", "port")
+    p.add_argument("--seconds", type=float, default=40)
     p = command("taken", cmd_taken)
     p.add_argument("lo", type=int)
     p.add_argument("hi", type=int)
