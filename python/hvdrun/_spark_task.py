@@ -87,6 +87,13 @@ def socket_name(key, executor):
     return "\0hvdrun-spark-" + mac.hexdigest()[:32]
 
 
+def is_own(connection):
+    """Returns whether the process at the other end is of this user. Everybody on the host can read the socket's name while
+    it is there, and take it when the agent has ended."""
+    pid_uid_gid = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", pid_uid_gid)[1] == os.getuid()
+
+
 class Others(object):
     """The other tasks of this executor, at the agent's end of the socket."""
 
@@ -105,8 +112,7 @@ class Others(object):
         self._listener.listen(128)
 
     def _take(self, connection):
-        pid_uid_gid = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        if struct.unpack("3i", pid_uid_gid)[1] != os.getuid():
+        if not is_own(connection):
             return False
         connection.settimeout(10)
         try:
@@ -151,10 +157,11 @@ def wait_for_agent(name, told):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             try:
                 connection.connect(name)
-                connection.sendall(json.dumps(told).encode("ascii") + b"\n")
-                if connection.recv(1):
-                    return
-                until = time.time() + TOGETHER_SECONDS  # that agent has died, or was one of a stage given up
+                if is_own(connection):
+                    connection.sendall(json.dumps(told).encode("ascii") + b"\n")
+                    if connection.recv(1):
+                        return
+                    until = time.time() + TOGETHER_SECONDS  # that agent has died, or was one of a stage given up
             except OSError:  # it is not there yet
                 pass
         time.sleep(RETRY_SECONDS)

@@ -375,3 +375,42 @@ os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
 	END
 	[ "$status" -eq 0 ] && [ "$output" = "all well" ]
 }
+
+@test "tasks of a Spark executor do not take another user's socket for their agent's" {
+	[[ $(id -u) -eq 0 ]] || skip "only root can be another user"
+	python <<-'END'
+		import socket
+		from hvdrun import _spark_task
+		_spark_task.TOGETHER_SECONDS = 1
+		name = _spark_task.socket_name("key", str(os.getpid()))
+		def agent(user):
+		    ready, pid = os.pipe(), os.fork()
+		    if pid == 0:
+		        os.setuid(user)
+		        with socket.socket(socket.AF_UNIX) as listener:
+		            listener.bind(name)
+		            listener.listen(8)
+		            os.write(ready[1], b"x")
+		            while True:
+		                connection = listener.accept()[0]
+		                if user == 0:
+		                    connection.recv(100)
+		                try:
+		                    connection.sendall(b"\n")
+		                except OSError:
+		                    pass
+		                connection.close()
+		    os.read(ready[0], 1)
+		    return pid
+		for user in 12345, 0:
+		    pid = agent(user)
+		    try:
+		        _spark_task.wait_for_agent(name, {"partition": 1})
+		        print(user, "ended")
+		    except RuntimeError as error:
+		        print(user, error)
+		    os.kill(pid, signal.SIGKILL)
+		    os.waitpid(pid, 0)
+	END
+	[[ $status -eq 0 && $output == *"12345 executor"*"has no agent"*"0 ended"* ]]
+}
