@@ -104,7 +104,7 @@ char *hvd_host_slurm_value(const char *name)
 	return value;
 }
 
-/* ---- the TaskProlog ---- */
+/* ---- a value in place of another ---- */
 
 /* Does `p`, which may be anything, point to this text? The kernel reads it, for which a bad address is an error, and not
  * the end of this process. */
@@ -140,16 +140,13 @@ static char **find_pointer(const char *text)
 	return found;
 }
 
-bool hvd_host_slurm_replace_prolog(char *program, const char **old)
+bool hvd_host_slurm_replace(const char *text, char *other)
 {
-	hvd_cleanup_free char *now = hvd_host_slurm_value("TaskProlog");
-	char **pointer = now ? find_pointer(now) : NULL;
+	char **pointer = hvd_host_conf ? find_pointer(text) : NULL;
 
-	if (!pointer)
-		return false;
-	*old = *pointer;
-	*pointer = program;
-	return true;
+	if (pointer)
+		*pointer = other;
+	return pointer;
 }
 
 /* ---- srun's options ---- */

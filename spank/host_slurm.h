@@ -22,14 +22,14 @@ bool hvd_host_slurm_is_known(uint32_t release);
 /* hvd_host_slurm_release_of() of the Slurm that has loaded the plugin. If it cannot be told, that of the headers of the build. */
 uint32_t hvd_host_slurm_release(void);
 
-/* A value of slurm.conf by its name there ("AuthType"), as scontrol show config prints it. NULL if it is not set, or if
- * this Slurm does not say. The caller frees it. */
+/* In srun: a value of slurm.conf by its name there ("AuthType"), as scontrol show config prints it. NULL if it is not set,
+ * or if this Slurm does not say. The caller frees it. slurmstepd has only parts of the configuration, and must not call
+ * this. */
 char *hvd_host_slurm_value(const char *name);
 
-/* In a task: the TaskProlog that Slurm will run after this hook is `program` from now on, which must never be freed;
- * *old gets the former one, which Slurm owns. False if there is none, or if the place where Slurm keeps it cannot be
- * told for certain. */
-bool hvd_host_slurm_replace_prolog(char *program, const char **old);
+/* In a task: if Slurm's configuration has `text` as one of its values, that value is `other` from now on, which must never
+ * be freed. False if it has no such value, or several. */
+bool hvd_host_slurm_replace(const char *text, char *other);
 
 /* In srun: was the option given, by a command line or a variable? False for an option that this release does not
  * know. */

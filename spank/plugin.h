@@ -208,7 +208,11 @@ void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp);
  * the task could only hang, so this function then ends the task. */
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp);
 
-/* prolog.c: in a task, after the plan was set: have hvd-agent run the site's TaskProlog, if there is one. */
+/* prolog.c */
+
+/* In srun: tell the tasks the name of the site's TaskProlog. */
+void hvd_prolog_export(void);
+/* In a task, after the plan was set: have hvd-agent run the site's TaskProlog, if there is one. */
 void hvd_prolog_wrap(const struct hvd_plugin *pl, spank_t sp);
 
 extern struct hvd_plugin hvd_plugin;

@@ -263,6 +263,7 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 	if (pl->driver < 0 && err->code != HVD_E_LIMIT)
 		hvd_err_hint(err, "is the suite installed on this host? set libexecdir= in plugstack.conf");
 	if (pl->driver > 0 && read_boot(pl, pair[0], text, err) == 0 && export_boot(sp, text, err) == 0) {
+		hvd_prolog_export();
 		on_exit(remember_status, pl);
 		return 0;
 	}

@@ -147,28 +147,24 @@ TEST_WITH(values_are_found_by_name, configure, NULL)
 	assert_int_equal(lists, 0);
 }
 
-TEST_WITH(the_task_prolog_is_replaced_wherever_it_stands, configure, NULL)
+TEST_WITH(a_value_is_replaced_wherever_it_stands, configure, NULL)
 {
-	const char *old = NULL;
 	char ours[] = "/ours";
 
-	assert_true(hvd_host_slurm_replace_prolog(ours, &old));
-	assert_string_equal(old, "/site/prolog");
+	assert_true(hvd_host_slurm_replace("/site/prolog", ours));
 	assert_ptr_equal(slurm_conf.prolog, ours);
 	assert_string_equal(slurm_conf.epilog, "/site/epilog");
+	assert_false(hvd_host_slurm_replace("/site/prolo", ours));
+	assert_false(hvd_host_slurm_replace("", ours));
 }
 
 TEST_WITH(of_two_pointers_to_the_same_text_none_is_replaced, configure, NULL)
 {
-	const char *old = NULL;
 	char ours[] = "/ours";
 
 	slurm_conf.epilog = slurm_conf.prolog;
-	assert_false(hvd_host_slurm_replace_prolog(ours, &old));
+	assert_false(hvd_host_slurm_replace("/site/prolog", ours));
 	assert_string_equal(slurm_conf.prolog, "/site/prolog");
-	pairs[3].value = NULL;
-	assert_false(hvd_host_slurm_replace_prolog(ours, &old));
-	assert_null(old);
 }
 
 TEST(options_of_srun_are_asked_and_set_by_name)
