@@ -38,8 +38,9 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 {
 	struct host *host = arg;
 
-	(void)sig;
 	(void)what;
+	if (sig == SIGTERM && host->agent)
+		hvd_driver_client_send(host->agent, json_pack("{s:s}", "t", "term"));
 	if (host->ranks)
 		hvd_observed_ranks_signalled(host->ranks);
 }

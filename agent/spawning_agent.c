@@ -361,10 +361,13 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	(void)what;
 	if (for_ranks)
 		return; /* the launcher gets it too, and has it passed on */
-	if (sup->ranks && sup->opts.ignore_ends && sig == SIGTERM)
-		hvd_verbose(sup->log, "%s: got SIGTERM; going on until the launcher decides", sup->info->name);
-	else
+	if (!sup->ranks || !sup->opts.ignore_ends || sig != SIGTERM) {
 		end_early(sup, strsignal((int)sig));
+		return;
+	}
+	hvd_verbose(sup->log, "%s: got SIGTERM; going on until the launcher decides", sup->info->name);
+	if (sup->agent)
+		hvd_driver_client_send(sup->agent, json_pack("{s:s}", "t", "term"));
 }
 
 static void on_parent(evutil_socket_t fd, short what, void *arg)

@@ -38,6 +38,7 @@ struct program {
 	struct hvd_log log;
 	struct hvd_driver_opts opts;
 	uint32_t job, step, key_fd;  /* key_fd: 0 = none */
+	uint32_t ends_ranks;         /* as in step_run.h */
 	struct hvd_options settings; /* what the plugin, the configuration files and the environment say */
 	struct hvd_launch_spec spec; /* made from `settings` */
 };
@@ -107,6 +108,7 @@ static int read_settings(struct program *prog, struct hvd_err *err)
 		{"per-node", &per_node},
 		{"port-low", &port_low},
 		{"port-high", &port_high},
+		{"ends-ranks", &prog->ends_ranks},
 		{"key-fd", &prog->key_fd},
 		{NULL, NULL},
 	};
@@ -165,6 +167,7 @@ static int run(struct program *prog, struct hvd_err *err)
 	struct hvd_step_run_opts opts = {.job = prog->job,
 					 .step = prog->step,
 					 .srun = SRUN_FD,
+					 .ends_ranks = prog->ends_ranks,
 					 .driver = &prog->opts,
 					 .session = &session,
 					 .log = &prog->log};

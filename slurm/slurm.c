@@ -192,6 +192,8 @@ static const char *fate_of(uint32_t base)
 
 static void take_facts(const slurm_job_info_t *ji, time_t now, struct hvd_slurm_job *out)
 {
+	const uint32_t base = ji->job_state & JOB_STATE_BASE;
+
 	out->id = ji->job_id;
 	out->name = hvd_xstrdup(ji->name ? ji->name : "");
 	out->comment = hvd_xstrdup(ji->comment ? ji->comment : "");
@@ -200,10 +202,10 @@ static void take_facts(const slurm_job_info_t *ji, time_t now, struct hvd_slurm_
 	out->began = ji->start_time;
 	out->ends = ji->end_time;
 	out->now = now;
-	out->preempted = ji->preempt_time != 0;
+	out->preempted = ji->preempt_time != 0 && (base <= JOB_SUSPENDED || base == JOB_PREEMPTED);
 	out->het = ji->het_job_id;
-	out->fate = fate_of(ji->job_state & JOB_STATE_BASE);
-	out->paused = (ji->job_state & JOB_STATE_BASE) == JOB_SUSPENDED || ji->job_state & JOB_CONFIGURING;
+	out->fate = fate_of(base);
+	out->paused = base == JOB_SUSPENDED || ji->job_state & JOB_CONFIGURING;
 	take_rerun(ji, &out->rerun);
 }
 

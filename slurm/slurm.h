@@ -84,7 +84,7 @@ struct hvd_slurm_job {
 	int tasks;            /* of all hosts; Slurm counts one for each host if the user did not ask for tasks */
 	int64_t began, ends;  /* seconds since 1970, by the controller's clock; ends is 0 without a time limit */
 	int64_t now;          /* the controller's clock when it answered */
-	bool preempted;       /* the job is being preempted, and so ends before `ends` */
+	bool preempted;       /* the job is being preempted, and so ends before `ends`; or that has ended it */
 	uint32_t het;         /* number of the heterogeneous job that the job is a component of; 0 if it is none */
 	const char *fate;     /* why Slurm has ended it or is ending it: "was cancelled (scancel)"; NULL = not known */
 	bool paused;          /* the job is suspended, or its nodes are still being configured */

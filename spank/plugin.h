@@ -82,6 +82,7 @@ struct hvd_plugin {
 	pid_t driver;                            /* srun only; 0 = none runs */
 	int srun_status;                         /* srun only: with which it is ending; -1 = it is not */
 	int driver_fd;                           /* srun only: when it is closed the driver ends; -1 = none */
+	bool driver_ends_ranks;                  /* srun only: after a failure, in place of srun */
 	struct {
 		int root_fd;             /* the host's root (O_PATH, close-on-exec); 0 = none */
 		struct hvd_netns net;    /* the network namespace in which the plan was made */

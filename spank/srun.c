@@ -76,14 +76,25 @@ static int verbosity(const struct hvd_plugin *pl)
 	return pl->opt.verbose != HVD_OPT_UNSET ? pl->opt.verbose : pl->site.defaults.verbose;
 }
 
+/* Has --hvd-requeue-on the word "preempt"? Then the driver ends the ranks after a failure: srun would do so in a job that
+ * is being preempted, too, where the others may still save. */
+static bool names_preemption(const char *words)
+{
+	const char *word = words ? strstr(words, "preempt") : NULL;
+
+	return word && (word == words || word[-1] == ',') && strchr(",", word[strlen("preempt")]);
+}
+
 int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err)
 {
 	if (hvd_srun_check(err) != 0)
 		return -1;
 	if (verbosity(pl) > 0 && !hvd_host_slurm_is_known(hvd_host_slurm_release()))
 		slurm_info("hvd: this Slurm is newer than the releases that this hvd was tried with");
-	if (pl->site.kill_on_bad_exit && !hvd_host_slurm_option(KILL_OPTION))
-		hvd_host_slurm_set_option(KILL_OPTION, "1");
+	if (pl->site.kill_on_bad_exit && !hvd_host_slurm_option(KILL_OPTION)) {
+		pl->driver_ends_ranks = names_preemption(hvd_plugin_value(pl, HVD_SET_requeue_on));
+		hvd_host_slurm_set_option(KILL_OPTION, pl->driver_ends_ranks ? "0" : "1");
+	}
 	return 0;
 }
 
@@ -123,6 +134,8 @@ static int send_settings(const struct hvd_plugin *pl, spank_t sp, int fd, int ke
 		hvd_strv_addf(&lines, "per-node=%d", hvd_host_slurm_option("ntasks-per-node"));
 	}
 	add_port_range(&lines);
+	if (pl->driver_ends_ranks)
+		hvd_strv_add(&lines, "ends-ranks=1");
 	if (key_fd)
 		hvd_strv_addf(&lines, "key-fd=%d", key_fd);
 	if (verbose > 0)

@@ -246,7 +246,8 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 
 	hvd_strv_add(&proc->argv, "srun");
 	if (spec->srun.add_kill_on_bad_exit >= 0)
-		hvd_strv_addf(&proc->argv, "--kill-on-bad-exit=%d", spec->srun.add_kill_on_bad_exit);
+		hvd_strv_addf(&proc->argv, "--kill-on-bad-exit=%d",
+			      spec->srun.add_kill_on_bad_exit && !hvd_launch_spec_ends_ranks(spec));
 	if (hvd_alloc_in_slurm(launch->envp) && !spec->srun.jobid) {
 		if (check_step(launch, err) != 0 || place_tasks(launch, proc, err) != 0)
 			return -1;

@@ -159,6 +159,12 @@ static void on_pong(struct hvd_agent_registry *agents, const struct hvd_client *
 		hvd_agent_answers_came(agents, cl->host);
 }
 
+static void on_term(const struct hvd_agent_registry *agents, const struct hvd_client *cl)
+{
+	if (cl->role == HVD_ROLE_AGENT && agents->ops->told_to_end)
+		agents->ops->told_to_end(agents->arg);
+}
+
 static void on_refused(struct hvd_agent_registry *agents, const struct hvd_client *cl, const json_t *msg)
 {
 	if (agents->init_watch && cl->host < agents->table.n && agents->table.hosts[cl->host].node.name)
@@ -182,6 +188,8 @@ void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg)
 		hvd_measure_message(agents->spares.measure, cl->host, msg);
 	else if (strcmp(type, "pong") == 0)
 		on_pong(agents, cl);
+	else if (strcmp(type, "term") == 0)
+		on_term(agents, cl);
 	else if (strcmp(type, "tried") == 0)
 		hvd_silence_message(agents->silence, cl, msg);
 	else if (strcmp(type, "cannot") == 0)

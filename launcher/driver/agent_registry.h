@@ -29,6 +29,8 @@
  *   report                                                    agent/probe.h
  *   {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}      it cannot do its part; any process of the job may send
  *                                                             this
+ *   {"t":"term"}                                              it got SIGTERM, and so have its ranks: their step is to
+ *                                                             end, or the job is preempted
  *   {"t":"relay"}                                             the answer to the same: the messages of bytes that follow
  *                                                             are those of a relay that has started again
  *   {"t":"whose", …} {"t":"owner", …}                         lib/protocol/owner_question.h; in both directions, from
@@ -90,6 +92,8 @@ struct hvd_agent_registry_ops {
 	/* The start has failed, and all agents were told. Called once; afterwards only `left` and `disconnected` are
 	 * called. */
 	void (*failed)(const struct hvd_err *why, void *arg);
+	/* An agent got SIGTERM in a step of Slurm's. May be NULL. */
+	void (*told_to_end)(void *arg);
 	/* With --hang-timeout: no rank makes progress (progress.h). May be NULL. */
 	hvd_stalled_fn *stalled;
 };

@@ -73,6 +73,14 @@ static void on_stalled(const struct hvd_stall *stall, void *arg)
 		dr->ops->stalled(stall, dr->arg);
 }
 
+static void on_told_to_end(void *arg)
+{
+	struct hvd_driver *dr = arg;
+
+	if (dr->started && dr->ops->told_to_end)
+		dr->ops->told_to_end(dr->arg);
+}
+
 static void on_left_out(uint32_t host, void *arg)
 {
 	struct hvd_driver *dr = arg;
@@ -382,6 +390,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 								 .disconnected = on_disconnected,
 								 .message = on_message,
 								 .failed = on_failed,
+								 .told_to_end = on_told_to_end,
 								 .stalled = on_stalled};
 	struct hvd_driver *dr = hvd_xcalloc(1, sizeof(*dr));
 

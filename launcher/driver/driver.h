@@ -58,7 +58,8 @@ struct hvd_driver_ops {
 	void (*ranks_ended)(const struct hvd_strv *without_munge, void *arg);
 	/* The connection of the last agent has ended. */
 	void (*all_left)(void *arg);
-	hvd_stalled_fn *stalled;                         /* with --hang-timeout: no rank makes progress */
+	void (*told_to_end)(void *arg); /* an agent got SIGTERM, and with it perhaps its ranks. May be NULL */
+	hvd_stalled_fn *stalled;        /* with --hang-timeout: no rank makes progress */
 	void (*host_left_out)(uint32_t host, void *arg); /* before the plan: it has no ranks (spares.h) */
 	/* After the plan: a process of the launch has ended before the ranks. Called again when more is known of it. If
 	 * ranks that have not yet called init_process_group() need it, `failed` follows some seconds later, because the

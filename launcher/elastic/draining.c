@@ -3,7 +3,7 @@
 
 #include "lib/process/spawn.h"
 
-/* From the first rank's end to that of the last one. */
+/* From the first rank's end to that of the last one, at least. */
 #define LEAVE_SECONDS 30
 
 static void over(struct hvd_draining *leaving)
@@ -53,7 +53,9 @@ bool hvd_draining_exited(struct hvd_draining *leaving, const struct hvd_machine 
 	if (leaving->status == 0)
 		leaving->status = hvd_status_exit(status);
 	if (leaving->ended++ == 0)
-		evtimer_add(leaving->late, &(struct timeval){.tv_sec = LEAVE_SECONDS});
+		evtimer_add(leaving->late,
+			    &(struct timeval){.tv_sec = leaving->seconds > LEAVE_SECONDS ? (time_t)leaving->seconds
+											 : LEAVE_SECONDS});
 	if (leaving->ended >= running(machine))
 		over(leaving);
 	return true;

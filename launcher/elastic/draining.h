@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * draining.h - the end of an elastic job that is to be requeued: its ranks got the signal of --signal-ranks
+ * draining.h - the end of an elastic job that is preempted or to be requeued: its ranks got the signal of --signal-ranks
  * (launcher/run/time_limit.h), or a rank has asked for it.
  *
  * From then on a rank that ends is not a failure, and is not replaced. The job ends when all ranks have ended, or some
@@ -20,6 +20,7 @@ struct hvd_draining {
 	struct hvd_requeue_wish *wish;
 	void (*over)(int status, void *arg);
 	void *arg;
+	double seconds; /* from the first rank's end to that of the last one, 30 at least */
 
 	/* Its own. */
 	struct event *late;

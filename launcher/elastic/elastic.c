@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* ---- what the workers tell at the rendezvous ---- */
@@ -115,6 +116,28 @@ static void end_with_job(struct elastic *el, const char *fate)
 	hvd_elastic_finish(&why, 1, el);
 }
 
+/* It is known whether the job is preempted. */
+static void release_held(struct elastic *el)
+{
+	struct hvd_held_end *held = el->held;
+	const size_t n = el->n_held;
+
+	el->asking = false;
+	el->held = NULL;
+	el->n_held = 0;
+	for (size_t i = 0; i < n; i++)
+		hvd_elastic_rank_ended(el, held[i].worker, held[i].status);
+	free(held);
+}
+
+void hvd_elastic_told_to_end(void *elastic)
+{
+	struct elastic *el = elastic;
+
+	if (el->of_job && !hvd_procs_ending(el->job.procs))
+		el->asking = hvd_job_watch_told_to_end(el->watch);
+}
+
 static void on_facts(const struct hvd_job_facts *facts, void *arg)
 {
 	struct elastic *el = arg;
@@ -123,6 +146,8 @@ static void on_facts(const struct hvd_job_facts *facts, void *arg)
 
 	if (!el->of_job || hvd_procs_ending(el->job.procs))
 		return;
+	el->leaving.seconds = facts->preempted ? facts->left : 0;
+	release_held(el);
 	if (!facts->unknown && facts->over) {
 		end_with_job(el, facts->fate);
 		return;
@@ -211,6 +236,7 @@ static void cleanup(struct elastic *el)
 {
 	hvd_discovery_destroy(el->discovery);
 	hvd_draining_clear(&el->leaving);
+	free(el->held);
 	hvd_unheard_clear(&el->unheard);
 	hvd_restart_history_clear(&el->history);
 	hvd_job_end_procs(&el->job);

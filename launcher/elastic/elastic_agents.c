@@ -3,7 +3,10 @@
 #include "elastic_internal.h"
 
 #include "launcher/driver/agent_commands.h"
+#include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
+
+#include <signal.h>
 
 /* How long a new worker may wait at the rendezvous for the others: as good as for ever, for it is ended if they do not
  * come. */
@@ -96,6 +99,23 @@ static void note_failure(struct elastic *el, uint32_t worker, const struct hvd_r
 		hvd_machine_repeats(el->machine);
 }
 
+static bool is_ending(const struct elastic *el, uint32_t worker)
+{
+	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
+
+	return !w || w->state == HVD_WORKER_ENDING;
+}
+
+void hvd_elastic_rank_ended(struct elastic *el, uint32_t worker, int status)
+{
+	if (el->asking && !is_ending(el, worker)) {
+		el->held = hvd_xrealloc(el->held, el->n_held + 1, sizeof(*el->held));
+		el->held[el->n_held++] = (struct hvd_held_end){.worker = worker, .status = status};
+	} else if (!hvd_draining_exited(&el->leaving, el->machine, status)) {
+		hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, status);
+	}
+}
+
 static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg)
 {
 	struct elastic *el = arg;
@@ -103,8 +123,10 @@ static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg
 	hvd_elastic_failures_add(&el->failures, el->machine, worker, end);
 	tell_func(el, worker, end);
 	note_failure(el, worker, end);
-	if (!hvd_draining_exited(&el->leaving, el->machine, end->status))
-		hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, end->status);
+	if (hvd_status_exit(end->status) == 128 + SIGTERM && !is_ending(el, worker) && !el->asking &&
+	    !hvd_requeue_leaving(&el->job.result->requeue))
+		hvd_elastic_told_to_end(el);
+	hvd_elastic_rank_ended(el, worker, end->status);
 }
 
 static void on_unkillable(uint32_t host, uint32_t worker, int rank, const struct hvd_unkillable *what, void *arg)
@@ -192,5 +214,6 @@ const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
 	.left = on_left,
 	.message = on_message,
 	.failed = hvd_elastic_failed,
+	.told_to_end = hvd_elastic_told_to_end,
 	.stalled = on_stalled,
 };

@@ -29,6 +29,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct hvd_held_end {
+	uint32_t worker;
+	int status;
+};
+
 struct elastic {
 	struct hvd_job job;
 	struct hvd_discovery *discovery;
@@ -42,6 +47,9 @@ struct elastic {
 	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct hvd_job_watch *watch;
 	struct hvd_draining leaving;
+	bool asking; /* Slurm is asked whether it preempts the job; meanwhile ends of ranks are in `held` */
+	struct hvd_held_end *held;
+	size_t n_held;
 	bool no_hosts; /* discovery has found none, and Slurm is asked whether the job has ended */
 	bool of_job;   /* the agents are steps of the Slurm job that this process belongs to, and end with it */
 	struct hvd_unheard unheard;
@@ -61,6 +69,10 @@ void hvd_elastic_end(void *elastic);
 void hvd_elastic_finish(const struct hvd_err *why, int status, void *elastic);
 /* … because of this error. */
 void hvd_elastic_failed(const struct hvd_err *why, void *elastic);
+/* Is SIGTERM, which an agent got or a rank has died of, that of a preemption? Find it out. */
+void hvd_elastic_told_to_end(void *elastic);
+/* A rank has ended, and what follows is due now. */
+void hvd_elastic_rank_ended(struct elastic *el, uint32_t worker, int status);
 /* A host is bad for this reason: a requeued job is to avoid it. */
 void hvd_elastic_host_bad(uint32_t host, const char *why, void *elastic);
 

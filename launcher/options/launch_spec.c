@@ -293,6 +293,11 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 	set_output(spec, o);
 }
 
+bool hvd_launch_spec_ends_ranks(const struct hvd_launch_spec *spec)
+{
+	return spec->srun.add_kill_on_bad_exit == 1 && (spec->requeue_on & 1U << HVD_REQUEUE_PREEMPT);
+}
+
 bool hvd_launch_spec_has_store(const struct hvd_launch_spec *spec)
 {
 	const unsigned torch = HVD_FW_TORCH | HVD_FW_TORCHRUN | HVD_FW_DEEPSPEED | HVD_FW_ACCELERATE | HVD_FW_LIGHTNING;

@@ -210,6 +210,10 @@ struct hvd_launch_spec {
 void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp);
 void hvd_launch_spec_clear(struct hvd_launch_spec *spec);
 
+/* Through srun: does hvdrun end the ranks after one has failed, because srun would do so in a job that is being preempted,
+ * too? */
+bool hvd_launch_spec_ends_ranks(const struct hvd_launch_spec *spec);
+
 /* Do ranks of this launch find PyTorch's TCPStore at the rendezvous? */
 bool hvd_launch_spec_has_store(const struct hvd_launch_spec *spec);
 

@@ -17,9 +17,9 @@ char *hvd_job_fate(uint32_t job)
 {
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job info = {0};
 
-	if (!job || hvd_slurm_job_get(job, &info, NULL) != 0 || !info.fate)
+	if (!job || hvd_slurm_job_get(job, &info, NULL) != 0 || (!info.fate && !info.preempted))
 		return NULL;
-	return hvd_xasprintf("job %u %s", (unsigned)job, info.fate);
+	return hvd_xasprintf("job %u %s", (unsigned)job, info.fate ? info.fate : "is being preempted");
 }
 
 /* Write "0", "1" or why Slurm cannot tell. */

@@ -184,24 +184,32 @@ static void on_facts(const struct hvd_job_facts *facts, void *arg)
 {
 	struct hvd_job_watch *watch = arg;
 
+	if (facts->preempted && !watch->opts.wish->preempted)
+		hvd_info(watch->opts.log, "the job is preempted, and ends in %.0f s", facts->left);
+	watch->opts.wish->preempted |= facts->preempted;
 	hvd_hang_watch_suspended(watch->hang, facts->paused);
 	if (watch->opts.ops->facts)
 		watch->opts.ops->facts(facts, watch->opts.arg);
 }
 
-void hvd_job_watch_ask(struct hvd_job_watch *watch)
+bool hvd_job_watch_ask(struct hvd_job_watch *watch)
 {
 	if (watch->query)
 		hvd_job_query_ask(watch->query);
+	return watch->query != NULL;
+}
+
+bool hvd_job_watch_told_to_end(struct hvd_job_watch *watch)
+{
+	hvd_time_limit_ask(watch->limit);
+	return hvd_job_watch_ask(watch);
 }
 
 static void on_hang_ask(void *arg)
 {
 	struct hvd_job_watch *watch = arg;
 
-	if (watch->query)
-		hvd_job_query_ask(watch->query);
-	else
+	if (!hvd_job_watch_ask(watch))
 		hvd_hang_watch_suspended(watch->hang, false);
 }
 

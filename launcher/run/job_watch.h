@@ -65,8 +65,11 @@ void hvd_job_watch_destroy(struct hvd_job_watch *watch); /* NULL is fine */
  * hosts that are behind; NULL: it is not. */
 void hvd_job_watch_started(struct hvd_job_watch *watch, const struct hvd_driver *driver);
 
-/* Ask Slurm about the job. Without a job of Slurm's nothing happens. */
-void hvd_job_watch_ask(struct hvd_job_watch *watch);
+/* Ask Slurm about the job. False: there is no job of Slurm's, and no answer will come. */
+bool hvd_job_watch_ask(struct hvd_job_watch *watch);
+/* The same: SIGTERM has come to an agent, or has ended a rank. Slurm sends it to all when it preempts the job, and so the
+ * job ends sooner. */
+bool hvd_job_watch_told_to_end(struct hvd_job_watch *watch);
 
 /* Events of the driver (struct hvd_driver_ops). */
 void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *stall);

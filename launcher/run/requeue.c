@@ -121,7 +121,8 @@ bool hvd_requeue_wanted(const struct hvd_requeue_wish *wish, enum hvd_requeue_re
 
 bool hvd_requeue_leaving(const struct hvd_requeue_wish *wish)
 {
-	return hvd_requeue_wanted(wish, HVD_REQUEUE_LIMIT) || hvd_requeue_wanted(wish, HVD_REQUEUE_ASK);
+	return wish->preempted || hvd_requeue_wanted(wish, HVD_REQUEUE_LIMIT) ||
+	       hvd_requeue_wanted(wish, HVD_REQUEUE_ASK);
 }
 
 void hvd_requeue_unwant(struct hvd_requeue_wish *wish, enum hvd_requeue_reason reason)
@@ -169,12 +170,13 @@ static void exclude(const struct hvd_slurm_rerun *rerun, const struct hvd_requeu
 				 hvd_env_get(&wish->bad, hosts.v[i]));
 }
 
-int hvd_requeue_slurm(const struct hvd_slurm_job *job, const char *why, const struct hvd_log *log, struct hvd_err *err)
+int hvd_requeue_slurm(const struct hvd_slurm_job *job, const char *why, bool ended, const struct hvd_log *log,
+		      struct hvd_err *err)
 {
 	if (!job->rerun.batch || !job->rerun.allowed)
 		return refuse(job, err);
 	hvd_info(log, "requeueing job %s (restart %u): %s", job->rerun.name, job->rerun.restarts + 1, why);
-	if (hvd_slurm_requeue(&job->rerun, false, err) == 0)
+	if (hvd_slurm_requeue(&job->rerun, ended, err) == 0)
 		return 1;
 	if (err->code != HVD_E_NOENT)
 		return hvd_err_prefix(err, "job %s", job->rerun.name);
@@ -188,12 +190,15 @@ static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const 
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
 	const char *host = reason == HVD_REQUEUE_NODE && wish->bad.n ? wish->bad.v[0] : "";
 	const long cycle = cycle_of(number);
+	bool after_end;
 	char why[320];
 	int rc;
 
 	if (hvd_slurm_job_get(number, &job, err) != 0)
 		return -1;
-	if (job.state != HVD_SLURM_RUNNING || (cycle >= 0 && job.rerun.restarts > (uint32_t)cycle)) {
+	/* At the end of its grace time a job may have ended before this process has. */
+	after_end = reason == HVD_REQUEUE_PREEMPT && job.state == HVD_SLURM_ENDED && job.preempted;
+	if ((job.state != HVD_SLURM_RUNNING && !after_end) || (cycle >= 0 && job.rerun.restarts > (uint32_t)cycle)) {
 		hvd_info(log, "job %s %s already: not requeueing it", job.rerun.name,
 			 job.state == HVD_SLURM_ENDED ? "has ended" : "was requeued");
 		if (job.state == HVD_SLURM_PENDING)
@@ -201,7 +206,7 @@ static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const 
 		return 0;
 	}
 	snprintf(why, sizeof(why), "%s%s%.*s", reason_text(reason), *host ? ", " : "", (int)strcspn(host, "="), host);
-	rc = hvd_requeue_slurm(&job, why, log, err);
+	rc = hvd_requeue_slurm(&job, why, after_end, log, err);
 	if (rc > 0)
 		exclude(&job.rerun, wish, log);
 	return rc;

@@ -41,6 +41,7 @@ struct hvd_requeue_wish {
 	unsigned reasons;    /* bits, 1 << enum hvd_requeue_reason */
 	struct hvd_strv bad; /* HOST=REASON: hosts that the job is not to be given again (hvd_requeue_avoid()) */
 	bool signalled;      /* ranks were signalled, or have failed, as in a preemption */
+	bool preempted;      /* the job is being preempted: until its end ranks may save, and end */
 	uint32_t job;        /* Slurm's number of the job; 0 = that of SLURM_JOB_ID, or of --jobid */
 };
 
@@ -61,8 +62,8 @@ void hvd_requeue_pardon(struct hvd_requeue_wish *wish, const char *host);
 void hvd_requeue_want(struct hvd_requeue_wish *wish, const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason,
 		      const char *host);
 bool hvd_requeue_wanted(const struct hvd_requeue_wish *wish, enum hvd_requeue_reason reason);
-/* Are ranks ending so that the job begins again: they were told of the time limit, or one has asked for it? Then a rank
- * that ends is no failure. */
+/* Are ranks ending since the job ends or begins again: it is preempted, they were told of the time limit, or one has
+ * asked for it? Then a rank that ends is no failure. */
 bool hvd_requeue_leaving(const struct hvd_requeue_wish *wish);
 /* The reason does not hold any longer. */
 void hvd_requeue_unwant(struct hvd_requeue_wish *wish, enum hvd_requeue_reason reason);
@@ -75,9 +76,11 @@ void hvd_requeue_rank_ended(struct hvd_requeue_wish *wish, const struct hvd_laun
  * success. */
 int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish, int status,
 		       const struct hvd_log *log);
-/* Requeue this job, or that of LSF's variables, at once, for the reason `why`. Both ask the scheduler and block. Returns
+/* Requeue this job, or that of LSF's variables, at once, for the reason `why`; `ended`: also if it has ended. Both ask
+ * the scheduler and block. Returns
  * 1 when the job is requeued, 0 if it was before; -1 with err set if it cannot be. */
-int hvd_requeue_slurm(const struct hvd_slurm_job *job, const char *why, const struct hvd_log *log, struct hvd_err *err);
+int hvd_requeue_slurm(const struct hvd_slurm_job *job, const char *why, bool ended, const struct hvd_log *log,
+		      struct hvd_err *err);
 int hvd_requeue_lsf(const char *why, const struct hvd_log *log, struct hvd_err *err);
 void hvd_requeue_clear(struct hvd_requeue_wish *wish); /* leaves a zeroed struct */
 

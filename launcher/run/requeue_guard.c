@@ -82,7 +82,7 @@ int hvd_requeue_guard(uint32_t number, int fd, const struct hvd_log *log)
 	else if (!known && hvd_slurm_job_get(number, &job, &err) != 0)
 		rc = -1;
 	else
-		rc = hvd_requeue_slurm(&job, KILLED, log, &err);
+		rc = hvd_requeue_slurm(&job, KILLED, false, log, &err);
 	if (number && rc > 0)
 		rc = after_the_script(&job, &err);
 	if (rc < 0)

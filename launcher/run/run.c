@@ -314,6 +314,8 @@ static void make_starter(struct run *run, const struct hvd_backend *backend)
 					    .procs = run->job.procs,
 					    .agents_start_ranks = backend->mode == HVD_START_HOSTS,
 					    .agents_end_ranks = !itself,
+					    .ends_after_failure = backend == &hvd_backend_srun &&
+								  hvd_launch_spec_ends_ranks(run->job.launch->spec),
 					    .failure_seconds = backend->status_hides_signals ? MPI_END_SECONDS : 0,
 					    .failed_seconds = itself ? FAILED_SECONDS : 0,
 					    .failed_later_seconds = itself ? FAILED_SECONDS : 0,

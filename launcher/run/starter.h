@@ -55,6 +55,9 @@ struct hvd_starter {
 	/* It shows the user each failed rank and decides itself what follows from it: srun with the plugin. Otherwise
 	 * the job does so. */
 	bool judges_failures;
+	/* It does not end the other ranks after a failure, and is told to: unless Slurm says that the job is being
+	 * preempted, in which they may still save. */
+	bool ends_after_failure;
 	/* If it ends the ranks after one has failed, and may forget to: it is told to after so many seconds. 0 = it
 	 * does not forget. */
 	int failure_seconds;

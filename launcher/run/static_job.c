@@ -71,6 +71,12 @@ struct hvd_static_job {
 	bool ranks_ended;   /* as the agents have reported … */
 	bool in_doubt;      /* … or as one has not whose connection had just ended */
 	struct {
+		bool any; /* a rank has failed, and Slurm is asked whether it preempts the job */
+		uint32_t rank;
+		int status;
+		char host[256];
+	} held;
+	struct {
 		struct event *late; /* pending: why the rank was ended is awaited */
 		uint32_t rank;
 		int status;
@@ -284,6 +290,30 @@ static void await_why(struct hvd_static_job *job, const struct hvd_rank_end *end
 	evtimer_add(job->unasked.late, &(struct timeval){.tv_sec = UNASKED_SECONDS});
 }
 
+static void end_after_failure(struct hvd_static_job *job)
+{
+	if (job->ending)
+		return;
+	if (!job->starter->judges_failures)
+		rank_failed(job, job->held.rank, job->held.host, job->held.status);
+	handle(job, EV_CANNOT_GO_ON);
+}
+
+/* In a job that is being preempted the other ranks go on, otherwise they are ended. */
+static void hold(struct hvd_static_job *job, const struct hvd_rank_end *end, const char *host)
+{
+	if (job->held.any)
+		return;
+	job->held.any = true;
+	job->held.rank = end->rank;
+	job->held.status = end->status;
+	snprintf(job->held.host, sizeof(job->held.host), "%s", host);
+	if (hvd_job_watch_told_to_end(job->watch))
+		return;
+	job->held.any = false;
+	end_after_failure(job);
+}
+
 static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void *arg)
 {
 	struct hvd_static_job *job = arg;
@@ -300,9 +330,28 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 	hvd_requeue_rank_ended(&job->result->requeue, job->spec, end->status);
 	if (end->status != 0 && job->opts.func && !job->ending)
 		hvd_runfunc_failed(job->opts.func, end->rank, host, end->status);
-	/* After the signal before the time limit ranks end one after the other; each may still write a checkpoint. */
-	if (first && !starter->judges_failures && !hvd_requeue_wanted(&job->result->requeue, HVD_REQUEUE_LIMIT))
+	/* After the signal before the time limit, and in a job that is preempted, ranks end one after the other; each may
+	 * still write a checkpoint. */
+	if (!first || job->result->requeue.preempted || hvd_requeue_wanted(&job->result->requeue, HVD_REQUEUE_LIMIT))
+		return;
+	if (starter->ends_after_failure)
+		hold(job, end, host);
+	else if (!starter->judges_failures)
 		rank_failed(job, end->rank, host, end->status);
+}
+
+static void on_told_to_end(void *arg)
+{
+	hvd_job_watch_told_to_end(((struct hvd_static_job *)arg)->watch);
+}
+
+static void on_facts(const struct hvd_job_facts *facts, void *arg)
+{
+	struct hvd_static_job *job = arg;
+
+	if (job->held.any && !facts->preempted)
+		end_after_failure(job);
+	job->held.any = false;
 }
 
 static void on_unkillable(uint32_t rank, const char *host, const struct hvd_unkillable *what, void *arg)
@@ -539,11 +588,13 @@ static int begin(struct hvd_static_job *job, struct hvd_err *err)
 						  .ranks_ended = on_ranks_ended,
 						  .all_left = on_all_left,
 						  .stalled = on_stalled,
+						  .told_to_end = on_told_to_end,
 						  .host_left_out = on_host_left_out,
 						  .process_lost = on_process_lost};
 	static const struct hvd_job_watch_ops watch_ops = {.signal_ranks = on_watch_signal,
 							   .end = on_watch_end,
 							   .host_lost = on_host_lost,
+							   .facts = on_facts,
 							   .ending = on_watch_ending};
 	const struct hvd_static_job_opts *opts = &job->opts;
 	struct hvd_boot boot;

@@ -261,6 +261,7 @@ static void begin(struct step *step)
 
 	step->starter = (struct hvd_starter){.ops = &ops,
 					     .judges_failures = true,
+					     .ends_after_failure = step->opts->ends_ranks,
 					     .failed_seconds = END_STEP_SECONDS,
 					     .last_ms = LAST_MS,
 					     .ask_slurm = true};

@@ -22,7 +22,8 @@
 /* Nothing is owned. */
 struct hvd_step_run_opts {
 	uint32_t job, step;
-	int srun; /* the socket */
+	int srun;        /* the socket */
+	bool ends_ranks; /* srun does not end the step after a rank has failed */
 	struct hvd_driver_opts *driver;
 	struct hvd_session *session;
 	const struct hvd_log *log;

@@ -18,7 +18,7 @@ extern char **environ;
 
 /* Seconds between two questions. */
 #define LEAST_WAIT 5.0
-#define MOST_WAIT  300.0
+#define MOST_WAIT  60.0
 /* What is due within so many seconds is done now. */
 #define SOON 0.05
 /* Before the job's end, so that there is time to have it requeued. */
@@ -134,6 +134,7 @@ static void on_facts(const struct hvd_job_facts *facts, void *arg)
 	} else {
 		limit->ends = hvd_now() + (hvd_time)(facts->left * 1e9);
 		limit->preempted = facts->preempted;
+		limit->wish->preempted |= facts->preempted;
 		act(limit);
 	}
 }

@@ -4,7 +4,7 @@
  *
  * The time limit is Slurm's, by the controller's clock, or LSF's (bjobs -o time_left, in minutes). It may be changed
  * while the job runs, and it comes earlier when the job is preempted: so the scheduler is asked again after a quarter
- * of the time that is left, five minutes at most, when hvd_time_limit_ask() says so, and once more before anything is
+ * of the time that is left, a minute at most, when hvd_time_limit_ask() says so, and once more before anything is
  * done.
  */
 #ifndef HVD_TIME_LIMIT_H

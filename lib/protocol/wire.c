@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 #define MAX_ADDRS    (1 << 20)
 
 enum {

@@ -8,7 +8,10 @@
 load helpers
 load launch
 
-setup_file() { suite_up --nodes 5 --slurm-conf AuthInfo=cred_expire=5; }
+setup_file() {
+    suite_up --nodes 5 --slurm-conf AuthInfo=cred_expire=5 --slurm-conf \
+        'PartitionName=grace Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=CANCEL GraceTime=15'
+}
 teardown_file() { cluster_down; }
 teardown() { cluster_mend; }
 
@@ -233,6 +236,85 @@ END
     output=$(<"$(home)/job.out")
     has "requeueing job $JOB (restart 1): it is preempted" "cycle 1"
     [ "$(job_field "$JOB" Restarts)" -eq 1 ]
+}
+
+# saver: a rank whose number 0 takes 7 seconds to save at SIGTERM, longer than KillWait. The others end at once. The
+# argument names the job.
+saver() {
+    script saver.py <<'END'
+#!/usr/bin/env python3
+import os, signal, sys, time
+rank, name = int(os.environ["RANK"]), sys.argv[1]
+def term(*_):
+    if rank != 0:
+        os._exit(143)
+    time.sleep(7)
+    open("saved." + name, "w").close()
+    os._exit(0)
+signal.signal(signal.SIGTERM, term)
+signal.signal(signal.SIGUSR1, lambda *_: print("rank", rank, "of", name, "is told", flush=True))
+open("ready.%s.%d" % (name, rank), "w").close()
+while True:
+    time.sleep(0.1)
+END
+    script save.sh <<'END'
+#!/bin/bash
+echo "cycle ${SLURM_RESTART_COUNT-0}"
+[[ ${SLURM_RESTART_COUNT-} ]] || "$@"
+END
+}
+
+# Slurm sends SIGTERM to all processes of steps at the beginning of the grace time.
+@test "a job that is preempted has its grace time: rank 0 saves after the others have ended, and it begins again" {
+    local name ids=()
+    saver
+    rm -f "$(home)"/{saved,ready}.* "$(home)"/*.out
+    for name in srun hvdrun elastic; do
+        case $name in
+        srun) set -- srun --hvd --hvd-requeue-on=preempt --hvd-signal-ranks=USR1@300 ;;
+        hvdrun) set -- hvdrun --requeue-on=preempt --signal-ranks=USR1@300 ;;
+        elastic) set -- hvdrun --max-restarts=3 --requeue-on=preempt --signal-ranks=USR1@300 ;;
+        esac
+        ids+=("$(on_login sbatch --parsable --output=$name.out --open-mode=append -p grace -N2 --ntasks-per-node=1 \
+            --time=60 --requeue save.sh "$@" ./saver.py $name)")
+    done
+    for name in srun hvdrun elastic; do
+        wait_for 20 test -e "$(home)/ready.$name.0"
+        wait_for 20 test -e "$(home)/ready.$name.1"
+    done
+    as_user bob sbatch --quiet --exclusive -p debug -N5 --output=/dev/null --chdir=/tmp --wrap 'sleep 2'
+    for JOB in "${ids[@]}"; do wait_for 60 job_over "$JOB"; done
+    for name in srun hvdrun elastic; do
+        JOB=${ids[0]} ids=("${ids[@]:1}")
+        output=$(<"$(home)/$name.out")
+        echo "== $name: $output"
+        has "is preempted, and ends in " "rank 0 of $name is told" "requeueing job $JOB (restart 1): it is preempted" \
+            "cycle 1"
+        has_not "generation 2" "pkill" "Terminated" "restarting all ranks" "not requeueing it"
+        [ -e "$(home)/saved.$name" ]
+        [ "$(job_field "$JOB" Restarts)" -eq 1 ]
+    done
+}
+
+# srun does not do it then.
+@test "with --requeue-on=preempt a rank that fails ends the others, unless -K0 is given" {
+    local with fails='((SLURM_PROCID == 0)) || exit 3; sleep "$0" && echo slept'
+    for with in srun hvdrun; do
+        case $with in
+        srun) set -- srun --hvd-requeue-on=preempt ;;
+        hvdrun) set -- hvdrun --requeue-on=preempt ;;
+        esac
+        begin launch "$@" -N2 -n2 bash -c "$fails" 50
+        ended 20
+        ((status != 0))
+        has "rank 1 on hvdn2 failed" "exit code 3"
+        has_not slept
+        gives 3 launch "$@" -K0 -N2 -n2 bash -c "$fails" 4
+        has slept
+        submit -N2 -n2 --wrap "${with/srun/srun --hvd} ${*:2} bash -c '$fails' 50; echo status \$?"
+        has "rank 1 on hvdn2 failed" "exit code 3"
+        has_not slept "status 0"
+    done
 }
 
 job_runs() { [[ $(job_field "$JOB" JobState) == RUNNING ]]; }
