@@ -55,7 +55,10 @@ struct hvd_launch {
 	/* In, for elastic jobs: each host has a struct hvd_launch, see hvd_launch_for_host(). */
 	int first_host; /* the host's index among all hosts that the job has ever had */
 	bool another;   /* the job has started a process before: files of output are appended to */
-	bool unbound;   /* Slurm's configuration binds no tasks */
+	const struct hvd_strv
+		*gpus; /* HOST=NUMBER, of each host of a Slurm job that has GPUs as a whole (-G); NULL: no such
+				      * job */
+	bool unbound;  /* Slurm's configuration binds no tasks */
 	/* There is no munge, so srun's shims read the launch's key from their stdin (hvd-agent shim --stdin). hvdrun's
 	 * own stdin follows the key, unless `no_input`. */
 	bool by_stdin, no_input;

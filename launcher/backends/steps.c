@@ -10,14 +10,21 @@
 #include "backend.h"
 #include "lib/process/srun_env.h"
 
+#include <string.h>
+
 static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[0];
 	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
+	const char *gpus = launch->gpus ? hvd_env_get(launch->gpus, host->name) : NULL;
 
 	(void)err;
 	hvd_srun_env_set_aside(&proc->env);
 	hvd_strv_add(&proc->argv, "srun");
+	/* For the step Slurm would ask this one host for the GPUs of the whole job. */
+	if (gpus)
+		hvd_strv_addf(&proc->argv, "--gres=%s%s",
+			      strcmp(gpus, "0") == 0 ? "none" : "gpu:", strcmp(gpus, "0") == 0 ? "" : gpus);
 	hvd_strv_add_all(&proc->argv, launch->spec->srun.args_but_label.v); /* the node agent labels its ranks' lines */
 	if (host->slurm_job)
 		hvd_strv_addf(&proc->argv, "--jobid=%u", host->slurm_job);

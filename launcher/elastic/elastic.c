@@ -4,6 +4,7 @@
 
 #include "elastic_internal.h"
 #include "launcher/driver/agent_commands.h"
+#include "lib/base/cleanup.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -180,6 +181,19 @@ static void on_all_left(int status, void *arg)
 
 /* ---- life ---- */
 
+/* sbatch -G: which host has how many? */
+static void find_gpus(struct elastic *el, struct hvd_launch *launch)
+{
+	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
+
+	if (!el->of_job || !hvd_envp_get(launch->envp, "SLURM_GPUS") ||
+	    hvd_slurm_job_get(hvd_requeue_job(launch->spec, 0), &job, NULL) != 0 || !job.gpus)
+		return;
+	for (size_t i = 0; i < job.hosts.n; i++)
+		hvd_env_setf(&el->gpus, job.hosts.v[i], "%d", job.gpus[i]);
+	launch->gpus = &el->gpus;
+}
+
 static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery, struct hvd_err *err)
 {
 	static const struct hvd_discovery_ops discovery_ops = {on_hosts, on_leaving, hvd_elastic_failed};
@@ -194,7 +208,6 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 
 	el->leaving = (struct hvd_draining){.spec = job->launch->spec, .wish = wish, .over = on_all_left, .arg = el};
 	hvd_draining_init(&el->leaving, job->base);
-	el->of_job = job->backend == &hvd_backend_steps && discovery->from != HVD_DISCOVER_JOBS;
 	opts.hosts_stay = discovery->from == HVD_DISCOVER_HOSTS;
 	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
 	opts.hosts_come = discovery->joining != NULL;
@@ -237,6 +250,7 @@ static void cleanup(struct elastic *el)
 	hvd_discovery_destroy(el->discovery);
 	hvd_draining_clear(&el->leaving);
 	free(el->held);
+	hvd_strv_free(&el->gpus);
 	hvd_unheard_clear(&el->unheard);
 	hvd_restart_history_clear(&el->history);
 	hvd_job_end_procs(&el->job);
@@ -271,8 +285,11 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 
 	if (rc == 0)
 		rc = hvd_discovery_choose(launch, &discovery, err);
-	if (rc == 0)
+	if (rc == 0) {
+		el.of_job = backend == &hvd_backend_steps && discovery.from != HVD_DISCOVER_JOBS;
+		find_gpus(&el, launch);
 		rc = begin(&el, &discovery, err);
+	}
 	hvd_discovery_opts_clear(&discovery);
 	if (rc == 0) {
 		hvd_job_run(&el.job);

@@ -50,8 +50,9 @@ struct elastic {
 	bool asking; /* Slurm is asked whether it preempts the job; meanwhile ends of ranks are in `held` */
 	struct hvd_held_end *held;
 	size_t n_held;
-	bool no_hosts; /* discovery has found none, and Slurm is asked whether the job has ended */
-	bool of_job;   /* the agents are steps of the Slurm job that this process belongs to, and end with it */
+	struct hvd_strv gpus; /* hvd_launch.gpus */
+	bool no_hosts;        /* discovery has found none, and Slurm is asked whether the job has ended */
+	bool of_job;          /* the agents are steps of the Slurm job that this process belongs to, and end with it */
 	struct hvd_unheard unheard;
 	struct hvd_restart_history history;
 	struct hvd_progress_file progress; /* of a job with restarts */

@@ -120,3 +120,18 @@ END
     for n in 1 2 3 4; do has "hvdn$n TimeLimit=UNLIMITED CPUs=2 0,1 1 none 10"; done
     has_not "srun: error"
 }
+
+# Slurm would ask the one host of an agent's step for the GPUs of the whole job.
+@test "sbatch -G: each host's step of an elastic job has the GPUs that the job has there" {
+    script where.sh <<'END'
+#!/bin/bash
+echo "$SLURMD_NODENAME $RANK/$WORLD_SIZE $CUDA_VISIBLE_DEVICES"
+END
+    script gpus.sh <<'END'
+#!/bin/bash
+hvdrun --max-restarts=1 ./where.sh
+END
+    submit -N2 -G4 gpus.sh
+    exits 0
+    for rank in 0 1 2 3; do has " $rank/4 0,1"; done
+}
