@@ -114,6 +114,16 @@ static bool is_peer_error(const char *error)
 	return says(error, peer_errors, sizeof(peer_errors) / sizeof(peer_errors[0]));
 }
 
+/* Errors with words of those that are the rank's own mistake: a Gloo that was told of an interface which is not there names
+ * its source file, gloo/transport/tcp/device.cc. */
+static bool is_own_error(const char *error)
+{
+	static const char *const words[] = {"unable to find address for", "unable to find interface",
+					    "no socket interface found"};
+
+	return says(error, words, sizeof(words) / sizeof(words[0]));
+}
+
 /* The messages of a program that got a signal to end. */
 static bool is_interruption(const char *error)
 {
@@ -148,7 +158,7 @@ static enum hvd_failure_kind kind_of(const struct hvd_failure_report *report, co
 	if (since > 0 && (is_interruption(end->error) || since > NOTICED_NS) && !(sig && !sent_by_others(sig)))
 		return HVD_FAILURE_KILLED;
 	if (end->error)
-		return is_peer_error(end->error) ? HVD_FAILURE_PEER : HVD_FAILURE_OWN;
+		return is_peer_error(end->error) && !is_own_error(end->error) ? HVD_FAILURE_PEER : HVD_FAILURE_OWN;
 	if (sig == SIGKILL && since < KILL_NS &&
 	    (!report->first_ended || end->ended_at - report->first_ended < KILL_NS))
 		return HVD_FAILURE_OWN;

@@ -7,12 +7,14 @@
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NS_PER_S 1e9
 
@@ -194,6 +196,10 @@ static const char *advice_on_frameworks(const struct hvd_rank_end *end)
 		return "JAX finds its processes by itself in steps of srun only; elsewhere: jax.distributed.initialize("
 		       "os.environ[\"JAX_COORDINATOR_ADDRESS\"], int(os.environ[\"WORLD_SIZE\"]), "
 		       "int(os.environ[\"RANK\"]))";
+	if (end->error && strstr(end->error, "Unable to find address for"))
+		return "Gloo was told of an interface that this host lacks: leave GLOO_SOCKET_IFNAME out, and the "
+		       "launch finds "
+		       "one; or name one that all hosts have";
 	if (text && strstr(text, "Duplicate GPU detected"))
 		return "two ranks use one GPU: start no more ranks on a host than it has GPUs, and let each rank use "
 		       "GPU LOCAL_RANK";
@@ -236,15 +242,47 @@ static const char *advice_on_signal(const struct hvd_rank_end *end)
 	}
 }
 
+/* Was the output of this launch piped to a program that reads no more? */
+static bool reader_gone(void)
+{
+	struct pollfd outputs[] = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}};
+
+	return poll(outputs, 2, 0) > 0 && ((outputs[0].revents | outputs[1].revents) & (POLLERR | POLLHUP));
+}
+
+static const char *advice_on_output(const struct hvd_rank_end *end)
+{
+	bool pipe =
+		hvd_status_exit(end->status) == 128 + SIGPIPE || (end->error && strcasestr(end->error, "broken pipe"));
+
+	return pipe && reader_gone()
+		       ? "the program that read the output has ended (| head, | grep -m): the rank could write "
+			 "no more"
+		       : NULL;
+}
+
+/* A rank that ended with a connection error, though nothing had failed before. */
+static const char *advice_on_connection(const struct hvd_rank_end *end)
+{
+	/* Newer ones raise DistNetworkError. */
+	if (begins(end->error, "RuntimeError: Connection reset by peer") && end->traceback &&
+	    strstr(end->traceback, "TCPStore("))
+		return "its PyTorch is older than 2.2, which cannot use the launch's store: --store=rank0 (srun --hvd: "
+		       "--hvd-store=rank0)";
+	return "no rank failed for a reason of its own: did a host or the network fail?";
+}
+
 static const char *advice(const struct hvd_rank_end *end, enum hvd_failure_kind kind)
 {
 	const char *text;
 
 	if (kind == HVD_FAILURE_NONE)
 		return "do all ranks take the same number of steps? A rank that is done must wait for the others";
-	if (kind == HVD_FAILURE_PEER)
-		return "no rank failed for a reason of its own: did a host or the network fail?";
-	text = advice_on_memory(end);
+	text = advice_on_output(end);
+	if (!text && kind == HVD_FAILURE_PEER)
+		text = advice_on_connection(end);
+	if (!text)
+		text = advice_on_memory(end);
 	if (!text)
 		text = advice_on_frameworks(end);
 	if (!text)

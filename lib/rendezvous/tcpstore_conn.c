@@ -225,7 +225,7 @@ static void refuse_old(struct hvd_tcpstore_conn *c)
 		ts->old[ts->n_old++] = *addr;
 		hvd_warn(ts->rv->log,
 			 "a process at %s uses PyTorch older than 2.2, which cannot use this store; start the job with "
-			 "--store=rank0",
+			 "--store=rank0 (srun --hvd: --hvd-store=rank0)",
 			 hvd_addr_text(addr, text));
 	}
 	hvd_tcpstore_close(c, HVD_LOG_DEBUG, NULL);

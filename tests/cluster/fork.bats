@@ -54,6 +54,20 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
     [ "$output" = $'hvdlogin\nhvdlogin' ]
 }
 
+@test "the reader of the output ends, as head does: that is named as the cause" {
+    script chatter <<'END'
+import sys
+while True:
+    print("said", flush=True)
+END
+    gives 0 on_login bash -c 'hvdrun --launcher=fork -np 2 python3 chatter 2>err | head -n 3; cat err'
+    has said "BrokenPipeError" "the program that read the output has ended (| head"
+    has_not "did a host or the network fail"
+    gives 0 on_login bash -c 'hvdrun --launcher=fork -np 2 yes said 2>err | head -n 3; cat err'
+    has "signal 13" "the program that read the output has ended"
+    nobody_left 2
+}
+
 own_address() { cluster exec -- getent ahostsv4 hvdlogin | awk 'NR == 1 { print $1 }'; }
 
 # with_hosts LINE… -- CMD…: runs CMD with these lines in everybody's /etc/hosts, and sets $status and $output as run does.

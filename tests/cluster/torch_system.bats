@@ -33,7 +33,9 @@ met() {
     run on_login srun --hvd -N2 -n2 env OMP_NUM_THREADS=1 /usr/bin/python3 "$PROGRAM" collectives again
     if older 2 2; then
         [[ $status -ne 0 ]]
-        has "uses PyTorch older than 2.2, which cannot use this store; start the job with --store=rank0"
+        has "uses PyTorch older than 2.2, which cannot use this store; start the job with --store=rank0" \
+            "its PyTorch is older than 2.2, which cannot use the launch's store: --store=rank0 (srun --hvd: --hvd-store=rank0)"
+        has_not "did a host or the network fail"
     elif [[ $output == *"without libuv support"* ]]; then
         # So are Debian's, from 2.4 on: such a PyTorch is no client of another process's store, not torchrun's either.
         [[ $status -ne 0 ]]

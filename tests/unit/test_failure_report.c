@@ -331,6 +331,16 @@ TEST(causes_and_advice)
 		 "exit code 1\n", "two ranks use one GPU",
 		 "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast error:\n"
 		 "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60\n"},
+		/* Connection errors by their words, but not by their cause. */
+		{EXIT(1), 0,
+		 "RuntimeError: [enforce fail at gloo/transport/tcp/device.cc:80] Unable to find address for: eth9",
+		 "exit code 1\n", "leave GLOO_SOCKET_IFNAME out", NULL},
+		{EXIT(1), 0, "RuntimeError: Connection reset by peer", "exit code 1\n", "its PyTorch is older than 2.2",
+		 "    tcp_store = TCPStore(hostname, port, world_size, False, timeout)\n"},
+		{EXIT(1), 0, "RuntimeError: Connection reset by peer", "exit code 1\n",
+		 "did a host or the network fail?", NULL},
+		{EXIT(1), 0, "BrokenPipeError: [Errno 32] Broken pipe", "exit code 1\n",
+		 "did a host or the network fail?", NULL},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
