@@ -2,8 +2,8 @@
 # shellcheck shell=bash disable=SC2154 # what tests set
 # Loaded behind helpers.bash: what a peer that breaks the rules sends, many times over, and what it costs a process.
 
-# flood HOST ADDRESS PORT WHAT [HOW] --count N --seconds N [OPTION…]: bob opens many connections; succeeds when the other
-# side ends them all within these seconds, with HVD_TEST_PATIENCE.
+# flood HOST ADDRESS PORT WHAT [HOW] --count N --seconds N [OPTION…]: bob, or $FLOODER, opens many connections; succeeds when
+# the other side ends them all within these seconds, with HVD_TEST_PATIENCE.
 flood() {
     local host=$1 words=()
     shift
@@ -12,7 +12,7 @@ flood() {
         if [[ $1 == --seconds ]]; then words+=($(($2 * HVD_TEST_PATIENCE))) && shift; fi
         shift
     done
-    peer bob "$host" flood "${words[@]}" || {
+    peer "${FLOODER-bob}" "$host" flood "${words[@]}" || {
         echo "not all were ended: ${words[*]}"
         return 1
     }

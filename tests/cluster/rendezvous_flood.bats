@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# Floods and malformed input where it needs Slurm: the relay of rank 0's host, which on exclusive nodes is open to the
-# network; a launch by srun that is to end; a job that is still queued. The enemy is bob, on rank 0's host, on another
-# node of the job, and on a host outside of it. hostile.bats has the driver and the probe.
+# Floods and malformed input where it needs Slurm: the relay of rank 0's host, which is open to the network; a launch by
+# srun that is to end; a job that is still queued. The enemy is bob, on rank 0's host, on another node of the job, and on a
+# host outside of it. hostile.bats has the driver and the probe.
 
 # shellcheck disable=SC2030,SC2031,SC2154  # set by functions of the helpers
 # shellcheck disable=SC2016,SC2034  # what the ranks' shells evaluate; what bounded reads
@@ -49,11 +49,11 @@ stop_connecting() {
     return $status
 }
 
-# waiting CMD…: a job on exclusive nodes, whose ranks meet again and again. Each time they wait for rank 1, which waits for
+# waiting CMD…: a job whose ranks meet again and again. Each time they wait for rank 1, which waits for
 # alice's file go.N. All ranks of PyTorch, and hosts of the job, reach the relay of hvdn1 at $rv_addr and $rv_port, and its own ranks as Horovod
 # has it at $own_port of loopback.
 waiting() {
-    begin on_login "$@" --exclusive bash -c '((RANK)) || echo $MASTER_ADDR $MASTER_PORT $HOROVOD_GLOO_RENDEZVOUS_PORT >rendezvous
+    begin on_login "$@" bash -c '((RANK)) || echo $MASTER_ADDR $MASTER_PORT $HOROVOD_GLOO_RENDEZVOUS_PORT >rendezvous
         for ((n = 1;; n++)); do
             until ((RANK != 1)) || [[ -e go.$n ]]; do sleep 0.05; done
             HOROVOD_GLOO_TIMEOUT_SECONDS=120 hvd-selftest --quick || exit
@@ -102,24 +102,28 @@ meet() {
     waiting srun --hvd -N4
     server=$(process hvdn1 hvd-agent)
     read -r peak fds < <(state hvdn1 "$server")
+    # The job's own user, whose requests are read.
     for what in garbage announce announce-more negative chunked long-head headers nest partial-head partial; do
-        flood hvdn2 "$rv_addr" "$rv_port" $what --http --count 30 --seconds 14
+        FLOODER=alice flood hvdn2 "$rv_addr" "$rv_port" $what --http --count 30 --seconds 14
     done
-    # On its own host bob is refused at once, whatever he sends, and so he is from a host that is not the job's.
+    # Bob is refused, whatever he sends: on the relay's host, from another host of the job, and from one that is not.
+    for what in garbage announce held; do
+        flood hvdn2 "$rv_addr" "$rv_port" $what --http --count 200 --seconds 4
+    done
     for what in nothing garbage announce held; do
         flood hvdn1 "$rv_addr" "$rv_port" $what --http --count 200 --seconds 4
         flood hvdn1 127.0.0.1 "$own_port" $what --http --count 200 --seconds 4
         flood hvdlogin "$(cluster addr hvdn1 eth0)" "$rv_port" $what --http --count 200 --seconds 4
     done
-    flood hvdn2 "$rv_addr" "$rv_port" partial half --http --count 50 --seconds 6
-    flood hvdn2 "$rv_addr" "$rv_port" partial-head half --http --count 50 --seconds 6
-    flood hvdn2 "$rv_addr" "$rv_port" nothing close --http --count 500 --seconds 6
-    flood hvdn2 "$rv_addr" "$rv_port" partial reset --http --count 500 --seconds 6
+    FLOODER=alice flood hvdn2 "$rv_addr" "$rv_port" partial half --http --count 50 --seconds 6
+    FLOODER=alice flood hvdn2 "$rv_addr" "$rv_port" partial-head half --http --count 50 --seconds 6
+    FLOODER=alice flood hvdn2 "$rv_addr" "$rv_port" nothing close --http --count 500 --seconds 6
+    FLOODER=alice flood hvdn2 "$rv_addr" "$rv_port" partial reset --http --count 500 --seconds 6
     bounded hvdn1 "$server" 32768
     # Waiting, slow and silent ones do not keep the ranks apart.
     flood hvdn2 "$rv_addr" "$rv_port" nothing --http --count 2000 --seconds 16 >"$BATS_TEST_TMPDIR/1" 3>&- &
     pids+=($!)
-    flood hvdn3 "$rv_addr" "$rv_port" partial-head slow --http --count 300 --seconds 25 >"$BATS_TEST_TMPDIR/2" 3>&- &
+    FLOODER=alice flood hvdn3 "$rv_addr" "$rv_port" partial-head slow --http --count 300 --seconds 25 >"$BATS_TEST_TMPDIR/2" 3>&- &
     pids+=($!)
     flood hvdn4 "$rv_addr" "$rv_port" held --http --count 2000 --seconds 16 >"$BATS_TEST_TMPDIR/3" 3>&- &
     pids+=($!)

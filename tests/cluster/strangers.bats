@@ -84,3 +84,55 @@ teardown() {
     left_alone 4 hvdlogin
     assert_no_leftovers
 }
+
+# one_request: how long alice's request from hvdn2 to the relay of rank 0's host takes, in whole seconds, and its status.
+one_request() {
+    cluster exec --user alice --host hvdn2 -- python3 -c "
+import http.client, time
+began = time.monotonic()
+try:
+    web = http.client.HTTPConnection('$addr', $port, timeout=40)
+    web.request('GET', '/scope/2')
+    status = web.getresponse().status
+except (OSError, http.client.HTTPException):
+    status = 'refused'
+print(int(time.monotonic() - began), status)"
+}
+
+@test "while strangers flood rank 0's relay from a host of the job, its ranks connect from there, and others use the store" {
+    local addr port out=$BATS_TEST_TMPDIR/flood pid took status i
+    begin_ranks 4 on_login hvdrun --hosts hvdn1:2,hvdn2:2 $RANK
+    read -r _ addr port <"$WORK/at.2"
+    cluster exec --user bob --host hvdn2 -- "$B/tests/bench/connect_flood" "$addr" "$port" 30000 60 "GET /scope/2 HTTP/1.1" \
+        >"$out" 2>&1 3>&- &
+    pid=$!
+    wait_for 10 grep -q connecting "$out"
+    for ((i = 0; i < 8; i++)); do
+        read -r took status < <(one_request)
+        ((status == 200 && took <= 5 * HVD_TEST_PATIENCE)) || { echo "$status after $took s" && return 1; }
+    done
+    as_root hvdn2 pkill -TERM -u bob -x connect_flood
+    wait "$pid" || true
+    cat "$out"
+    [[ $(sed -n 's/^\([0-9]*\) connections a second.*/\1/p' "$out") -gt 200 ]]
+    ends_well 30
+    intact 4
+    assert_no_leftovers
+}
+
+@test "a host whose agent is stopped gets no further connections, and a warning says why, until the agent goes on" {
+    local addr port agent took status
+    begin_ranks 4 on_login hvdrun --hosts hvdn1:2,hvdn2:2 $RANK
+    read -r _ addr port <"$WORK/at.2"
+    agent=$(as_root hvdn2 pgrep -x -o hvd-agent)
+    as_root hvdn2 kill -STOP "$agent"
+    read -r took status < <(one_request)
+    as_root hvdn2 kill -CONT "$agent"
+    [[ $status == refused ]] && ((took >= 9 && took <= 12 * HVD_TEST_PATIENCE))
+    [[ $(grep -c "refused a connection from $(cluster addr hvdn2 ib0) to the rendezvous: its host did not say whose it is" "$OUT") -eq 1 ]]
+    read -r took status < <(one_request)
+    ((status == 200 && took <= 5 * HVD_TEST_PATIENCE))
+    ends_well 30
+    [[ $(grep -c intact <<<"$output") -eq 4 ]] || { echo "$output" && return 1; }
+    assert_no_leftovers
+}

@@ -34,6 +34,21 @@ slowest() { sed -nE "s/.*: $1 ok ([0-9.]+) s.*/\1/p" <<<"$output" | sort -n | ta
     info "slowest init: $(slowest init) s"
 }
 
+# further WHAT LAUNCH…: its two ranks, on two shared nodes, open a further port at MASTER_ADDR.
+further() {
+    run on_login "${@:2}" "$PY" "$HERE/torch_further.py" "$1" "checkpoint.$RANDOM"
+    exits 0
+    [[ $(grep -cE "^rank [01]: $1 ok$" <<<"$output") -eq 2 ]] || { echo "$output" && return 1; }
+}
+
+@test "a store of the program's own at MASTER_ADDR, and DCP's async_save() in a process, work on shared nodes" {
+    further store srun --hvd -N2 -n2
+    further store hvdrun -N2 -n2
+    further async_save srun --hvd -N2 -n2
+    further async_save env DCP_USE_PREFIX_STORE=1 srun --hvd -N2 -n2
+    further async_save hvdrun -N2 -n2
+}
+
 @test "torchrun on four nodes that cannot resolve their names needs no options" {
     gives 0 on_login srun --hvd -N4 --ntasks-per-node=1 "${PY%/*}/torchrun" "$HERE/torch_cluster.py" collectives objects
     did 4 init collectives objects
@@ -127,7 +142,7 @@ serves() { "$PY" -c 'import torch; exit(tuple(map(int, torch.__version__.split("
 
 @test "a program that waits at an address of its own, where no rank serves, is told within 10 s what to do" {
     local launcher
-    for launcher in "srun --hvd" hvdrun "srun --hvd --exclusive"; do
+    for launcher in "srun --hvd" hvdrun; do
         # shellcheck disable=SC2086 # it is several words
         by_address $launcher -N2 -n2
         if serves; then

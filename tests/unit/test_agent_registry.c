@@ -491,6 +491,52 @@ TEST_IN(the_relay_of_rank_0_is_open, struct world *w)
 	assert_int_equal(json_array_size(opened_to(w, 1)), 1);
 }
 
+static void ask_whose(struct world *w, int asker, int id, const char *from)
+{
+	say(&w->l->agents[asker], json_pack("{s:s, s:i, s:s, s:s, s:i, s:[i, i]}", "t", "whose", "id", id, "from", from,
+					    "to", "10.0.0.1", "port", 29500, "ports", 40000, 40001));
+}
+
+static json_int_t field(const struct agent *s, const char *type, const char *key)
+{
+	return json_integer_value(json_object_get(json_object_get(s->said, type), key));
+}
+
+/* From the agent of the relay's host to that of the client's host, and back. */
+TEST_IN(questions_for_owners_are_passed_on, struct world *w)
+{
+	struct agent *relay = &w->l->agents[0], *other = &w->l->agents[1];
+
+	open_with(w, 2);
+	ask_whose(w, 0, 7, "10.0.0.2");
+	until(w->l, agent_heard(other, "whose"));
+	assert_int_equal(field(other, "whose", "id"), 7);
+	assert_int_equal(field(other, "whose", "asker"), 0);
+	assert_int_equal(field(other, "whose", "port"), 29500);
+	say(other, json_pack("{s:s, s:i, s:i, s:[i, i]}", "t", "owner", "id", 7, "asker", 0, "owners", 5, -1));
+	until(w->l, agent_heard(relay, "owner"));
+	assert_int_equal(field(relay, "owner", "id"), 7);
+	assert_int_equal(json_array_size(json_object_get(json_object_get(relay->said, "owner"), "owners")), 2);
+	/* What is no question, or no answer, or for nobody, goes nowhere. */
+	say(relay, json_pack("{s:s, s:i}", "t", "whose", "id", 1));
+	say(other, json_pack("{s:s, s:i, s:i, s:[i]}", "t", "owner", "id", 9, "asker", 0, "owners", -9));
+	say(other, json_pack("{s:s, s:i, s:i, s:[i]}", "t", "owner", "id", 9, "asker", 77, "owners", 1));
+	say(other, json_pack("{s:s, s:i, s:[i]}", "t", "owner", "id", 9, "owners", 1));
+	/* No host has this address. */
+	ask_whose(w, 0, 8, "10.0.0.9");
+	until(w->l, field(relay, "owner", "id") == 8);
+	assert_int_equal(json_array_size(json_object_get(json_object_get(relay->said, "owner"), "owners")), 0);
+	/* The host has left. */
+	hvd_agent_registry_forget(w->agents, 1);
+	ask_whose(w, 0, 10, "10.0.0.2");
+	until(w->l, field(relay, "owner", "id") == 10);
+	assert_int_equal(json_array_size(json_object_get(json_object_get(relay->said, "owner"), "owners")), 0);
+	/* From then on it has no say. */
+	say(other, json_pack("{s:s, s:i, s:i, s:[i]}", "t", "owner", "id", 11, "asker", 0, "owners", 1));
+	ask_whose(w, 0, 12, "10.0.0.9");
+	until(w->l, field(relay, "owner", "id") == 12);
+}
+
 TEST_IN(one_comes_later_and_reaches_nobody, struct world *w)
 {
 	open_with(w, 2);
