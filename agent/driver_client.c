@@ -21,6 +21,9 @@
 
 /* How long munged may take to answer. */
 #define MUNGE_SECONDS 3.0
+/* How much longer than the start may take an agent waits for its plan: clocks of processes that start on busy hosts begin
+ * later than the driver's, or earlier. */
+#define PLAN_SECONDS 5.0
 /* How long the launcher may take to read what the ranks wrote last. */
 #define LINGER_SECONDS 60
 
@@ -484,8 +487,9 @@ struct hvd_driver_client *hvd_driver_client_create_on(struct event_base *base, s
 	agent->arg = arg;
 	agent->log = log;
 	agent->session = *session;
-	/* A little later than the dial's deadline: the dial's message says more. */
-	tv = hvd_left_tv(agent->deadline + 200000000);
+	/* Later than the driver's: what the driver says names who is late. If this agent ended first, the driver would
+	 * blame this host. */
+	tv = hvd_left_tv(agent->deadline + (hvd_time)(PLAN_SECONDS * 1e9));
 	agent->timer = evtimer_new(base, on_deadline, agent);
 	evtimer_add(agent->timer, &tv);
 	if (conn) {

@@ -12,6 +12,8 @@
  */
 #include "agent_registry_internal.h"
 
+#include "measure.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,10 +24,18 @@
 #define PROGRESS_SECONDS 1
 #define COMING_SECONDS   2
 
+/* What the start waits for. Caller frees. */
+static char *awaited(const struct hvd_agent_registry *agents)
+{
+	if (agents->phase == HVD_AGENTS_MEASURING)
+		return hvd_measure_missing(agents->spares.measure);
+	return hvd_host_table_missing(&agents->table);
+}
+
 static void on_progress(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
-	char *missing = hvd_host_table_missing(&agents->table);
+	char *missing = awaited(agents);
 
 	(void)fd;
 	(void)what;
@@ -64,7 +74,7 @@ static void update_progress(struct hvd_agent_registry *agents)
 
 static void out_of_time(struct hvd_agent_registry *agents)
 {
-	char *missing = hvd_host_table_missing(&agents->table);
+	char *missing = awaited(agents);
 	struct hvd_err why = {0};
 
 	hvd_err_set(&why, HVD_E_TIMEOUT, "the start took longer than %g seconds: %s",

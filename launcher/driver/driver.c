@@ -353,13 +353,35 @@ static void on_disconnected(struct hvd_client *cl, const struct hvd_err *why, vo
 		dr->ops->all_left(dr->arg);
 }
 
+/* Why a start fails in which agents have ended. Where some hosts have never registered, and the agents of all others have
+ * ended, these were ended, as srun, scancel or an MPI do where they cannot start all; then the others are what has
+ * failed. Of a single agent nobody can tell. */
+static void explain_lost(const struct hvd_driver *dr, struct hvd_err *why)
+{
+	const struct hvd_host_table *table = &dr->agents->table;
+	hvd_cleanup_free char *missing = hvd_host_table_missing(table);
+	bool never = table->n > 0 && table->in_stage[HVD_STAGE_EXPECTED] > 0;
+
+	*why = dr->lost_why;
+	if (never && table->n - table->in_stage[HVD_STAGE_EXPECTED] > 1 && !hvd_driver_connected(dr)) {
+		*why = (struct hvd_err){0};
+		hvd_err_set(why, HVD_E_FAILED, "%s, and the node agents of all other hosts have ended", missing);
+		hvd_agent_deadlines_hint(dr->agents, why);
+	} else if (never) {
+		hvd_err_set(why, HVD_E_FAILED, "%s; there was %s", dr->lost_why.msg, missing);
+		hvd_err_host(why, dr->lost_why.host);
+	}
+}
+
 static void on_lost(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_driver *dr = arg;
+	struct hvd_err why;
 
 	(void)fd;
 	(void)what;
-	hvd_agent_registry_fail(dr->agents, &dr->lost_why);
+	explain_lost(dr, &why);
+	hvd_agent_registry_fail(dr->agents, &why);
 }
 
 /* ---- life ---- */

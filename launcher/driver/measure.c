@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "measure.h"
 
+#include "lib/base/cleanup.h"
+#include "lib/base/hostlist.h"
 #include "lib/base/xalloc.h"
 #include "preflight.h"
 
@@ -19,7 +21,8 @@ struct pair {
 	uint32_t a, b;
 	double mbps; /* of the slower way so far; 0 = not measured */
 	uint32_t rtt_us;
-	int step; /* in which it is measured */
+	int step; /* in which it is measured, one way; in the next one, the other way */
+	int told; /* how many of these steps have their answer */
 };
 
 struct hvd_measure {
@@ -186,6 +189,7 @@ static void note(struct hvd_measure *m, uint32_t asks, uint32_t serves, double m
 		pair->mbps = pair->mbps <= 0 || mbps < pair->mbps ? mbps : pair->mbps;
 		if (rtt_us && (!pair->rtt_us || rtt_us < pair->rtt_us))
 			pair->rtt_us = rtt_us;
+		pair->told = m->step - pair->step + 1;
 		return;
 	}
 }
@@ -201,6 +205,26 @@ void hvd_measure_message(struct hvd_measure *m, uint32_t host, const json_t *msg
 	note(m, host, (uint32_t)from, kbps > 0 ? (double)kbps / 1000 : NOTHING, (uint32_t)rtt);
 	if (--m->awaited == 0)
 		event_active(m->timer, EV_TIMEOUT, 0);
+}
+
+char *hvd_measure_missing(const struct hvd_measure *m)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv hosts = {0};
+	hvd_cleanup_free char *list = NULL;
+	char buf[32];
+
+	for (uint32_t p = 0; p < m->n_pairs; p++) {
+		const struct pair *pair = &m->pairs[p];
+		int way = m->step - pair->step;
+
+		if (way < 0 || way > 1 || pair->told > way)
+			continue;
+		hvd_strv_add(&hosts, hvd_host_table_name(&m->agents->table, m->host[pair->a], buf));
+		hvd_strv_add(&hosts, hvd_host_table_name(&m->agents->table, m->host[pair->b], buf));
+	}
+	if (hosts.n)
+		list = hvd_hostlist_compress(hosts.v, hosts.n);
+	return hvd_xasprintf("%s%s", list ? "no measurement of the network between " : "", list ? list : "");
 }
 
 /* All answers are there, or time is over for the others: these pairs have nothing to tell. */

@@ -26,4 +26,7 @@ void hvd_measure_destroy(struct hvd_measure *measure); /* without a call of `don
 /* A message "measured" of this host. */
 void hvd_measure_message(struct hvd_measure *measure, uint32_t host, const json_t *msg);
 
+/* Between which hosts the current step has no figure yet, for messages; "" if none is awaited. Caller frees. */
+char *hvd_measure_missing(const struct hvd_measure *measure);
+
 #endif

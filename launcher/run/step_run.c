@@ -26,9 +26,10 @@
 #define END_STEP_SECONDS 3
 /* srun itself may wait for ever for the tasks of a lost host, also when the controller has ended the step: so long
  * after that it gets SIGTERM, by which it ends KillWait seconds later (30 by default), and so long after this
- * SIGKILL. */
-#define END_SRUN_SECONDS  1
-#define KILL_SRUN_SECONDS 6
+ * SIGKILL. Where no host is known to be lost, as after a start that has failed, tasks may only take long to end. */
+#define END_SRUN_SECONDS         1
+#define END_SRUN_SECONDS_UNKNOWN 3
+#define KILL_SRUN_SECONDS        6
 /* How long hosts that are still connected are waited for, when srun has ended and a rank has failed. srun's plugin
  * waits for some more. */
 #define LAST_MS 1000
@@ -82,8 +83,11 @@ static void do_signal(struct hvd_starter *starter, int sig)
 
 static void await_srun(struct step *step)
 {
-	evtimer_add(step->end_srun,
-		    &(struct timeval){.tv_sec = step->srun_signal ? KILL_SRUN_SECONDS : END_SRUN_SECONDS});
+	int seconds = step->srun_signal  ? KILL_SRUN_SECONDS
+		      : *step->lost_host ? END_SRUN_SECONDS
+					 : END_SRUN_SECONDS_UNKNOWN;
+
+	evtimer_add(step->end_srun, &(struct timeval){.tv_sec = seconds});
 }
 
 static void on_end_srun(evutil_socket_t fd, short what, void *arg)
@@ -101,7 +105,8 @@ static void on_end_srun(evutil_socket_t fd, short what, void *arg)
 		return;
 	}
 	if (!step->srun_signal)
-		hvd_info(step->log, "srun still waits for the tasks of %s; ending srun", step->lost_host);
+		hvd_info(step->log, "srun still waits for the tasks of %s; ending srun",
+			 *step->lost_host ? step->lost_host : "a host, though Slurm was told to kill them");
 	step->srun_signal = step->srun_signal ? SIGKILL : SIGTERM;
 	kill(step->srun_pid, step->srun_signal);
 	await_srun(step);
@@ -114,8 +119,7 @@ static void on_end_step(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	do_signal(&step->starter, SIGKILL);
-	if (*step->lost_host)
-		await_srun(step);
+	await_srun(step);
 }
 
 static void do_end(struct hvd_starter *starter, const struct hvd_ending *how)

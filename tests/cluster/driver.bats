@@ -37,6 +37,26 @@ late() {
     has_not firewall
 }
 
+# srun waits for the tasks of such a host for ever.
+@test "a host freezes before the start is complete: it is named, and srun --hvd ends, also by scancel" {
+    hold hvdn4 srun --hvd --hvd-start-timeout=4 -N4 sleep 20
+    within 22 stopped "$frozen_pid"
+    go_on
+    ((status != 0))
+    has "hvd: error: the start took longer than 4 seconds: no registration from hvdn4"
+    has_not "its node agent ended"
+    cluster wait 60 # Slurm tries again for some time to reach the node
+    hold hvdn4 srun --hvd --hvd-start-timeout=60 -N4 sleep 20
+    for host in hvdn1 hvdn2 hvdn3; do wait_for 10 runs_on "$host" hvd-agent; done
+    on_login scancel --user=alice
+    within 22 stopped "$frozen_pid"
+    go_on
+    ((status != 0))
+    has "hvd: error: no registration from hvdn4, and the node agents of all other hosts have ended"
+    has_not "its node agent ended"
+    cluster wait 60
+}
+
 @test "a node without the suite is named" {
     as_root hvdn3 mount -t tmpfs none "$B/libexec/hvd"
     run launch srun -N4 true

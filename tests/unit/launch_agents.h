@@ -187,7 +187,7 @@ static inline int launch_teardown(void **state)
 
 static inline void agent_report(struct agent *s, const json_t *order)
 {
-	json_t *edges = json_array(), *target, *entry;
+	json_t *edges = json_array(), *target, *entry, *report;
 	size_t i, a;
 
 	json_array_foreach(json_object_get(order, "targets"), i, target)
@@ -198,7 +198,10 @@ static inline void agent_report(struct agent *s, const json_t *order)
 							       s->from_if, (int)s->to, 50));
 		}
 	}
-	hvd_conn_send(s->conn, json_pack("{s:s, s:o}", "t", "report", "edges", edges));
+	report = json_pack("{s:s, s:o}", "t", "report", "edges", edges);
+	if (json_object_get(order, "preflight"))
+		json_object_set_new(report, "preflight", json_object());
+	hvd_conn_send(s->conn, report);
 }
 
 static inline void agent_on_message(struct hvd_conn *conn, json_t *msg, void *arg)

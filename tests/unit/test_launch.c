@@ -205,6 +205,34 @@ TEST_IN(an_agent_that_is_lost, struct launch *l)
 	assert_string_equal(l->why.host, "node1");
 }
 
+/* As when Slurm cannot start the tasks of a host and ends those of the others, or somebody has cancelled the job. */
+TEST_IN(the_agents_of_all_hosts_that_came_are_ended, struct launch *l)
+{
+	l->opts.hosts = 3;
+	for (int i = 0; i < 3; i++)
+		hvd_strv_add(&l->opts.names, (const char *[]){"node0", "node1", "node2"}[i]);
+	launch_start(l);
+	for (int h = 1; h < 3; h++)
+		agent_connect(l, registration(h, 3, 1, false));
+	until(l, l->agents[0].conn && l->agents[1].conn);
+	test_clock_pass(l->base, 0.1);
+	for (int h = 0; h < 2; h++) {
+		hvd_conn_finish(l->agents[h].conn, hvd_deadline_in(5));
+		l->agents[h].conn = NULL;
+	}
+	fails(l, HVD_E_FAILED, "no registration from node0, and the node agents of all other hosts have ended");
+}
+
+TEST_IN(the_timeout_names_who_was_being_measured, struct launch *l)
+{
+	l->spec.deadlines.start = 2;
+	l->spec.preflight = HVD_PREFLIGHT_FULL;
+	launch_start(l);
+	for (int h = 0; h < 3; h++)
+		agent_connect(l, registration(h, 3, 1, false));
+	fails(l, HVD_E_TIMEOUT, "2 seconds: no measurement of the network between node[0-1]");
+}
+
 TEST_IN(what_a_host_cannot_do, struct launch *l)
 {
 	struct agent *s;
