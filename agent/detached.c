@@ -127,6 +127,11 @@ bool hvd_detached_orphaned(const struct hvd_detached *self)
 	return self->tasks.orphaned;
 }
 
+void hvd_detached_kill_tasks(const struct hvd_detached *self)
+{
+	hvd_step_tasks_kill(&self->tasks);
+}
+
 void hvd_detached_unwatch(struct hvd_detached *self)
 {
 	event_free(self->ended);

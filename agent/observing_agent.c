@@ -200,7 +200,14 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 static void on_starter_gone(void *arg)
 {
 	struct host *host = arg;
+	bool orphaned = host->planned && hvd_detached_orphaned(host->detached);
 
+	if (!hvd_host_has_shims(host) && orphaned && hvd_step_tasks_first(&host->detached->tasks)) {
+		/* srun would wait for these tasks for ever, and nobody else ends them. */
+		hvd_driver_client_send(host->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", host->parent));
+		host->done = true;
+		hvd_detached_kill_tasks(host->detached);
+	}
 	if (!hvd_host_has_shims(host)) {
 		if (host->ranks && hvd_observed_ranks_left(host->ranks))
 			end_soon(host, HVD_STEP_SEEN_MS / 1e3);
@@ -209,7 +216,7 @@ static void on_starter_gone(void *arg)
 		return;
 	}
 	/* Without slurmstepd output of the ranks gets lost, and srun waits for ever. */
-	if (host->planned && hvd_detached_orphaned(host->detached) && hvd_shims_connected(host->shims) > 0)
+	if (orphaned && hvd_shims_connected(host->shims) > 0)
 		hvd_driver_client_send(host->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", host->parent));
 	end_soon(host, ORPHANS_SECONDS);
 	hvd_shims_expect_none(host->shims);

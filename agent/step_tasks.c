@@ -219,6 +219,21 @@ bool hvd_step_tasks_left(struct hvd_step_tasks *tasks)
 	return hvd_step_tasks_first(tasks) != 0;
 }
 
+void hvd_step_tasks_kill(const struct hvd_step_tasks *tasks)
+{
+	for (size_t i = 0; i < tasks->n; i++) {
+		struct hvd_process process;
+		pid_t pid = tasks->all[i].pid, group;
+
+		/* Their parent is another one by now, but not their session. */
+		if (pid == 0 || !runs_at_all(pid, &process) || process.session != tasks->session)
+			continue;
+		group = getpgid(pid);
+		kill(group > 1 && group != getpgrp() ? -group : pid, SIGKILL);
+		kill(pid, SIGKILL);
+	}
+}
+
 void hvd_step_tasks_clear(struct hvd_step_tasks *tasks)
 {
 	for (size_t i = 0; i < tasks->n; i++)

@@ -41,6 +41,8 @@ int hvd_step_tasks_open(struct hvd_step_tasks *tasks, struct hvd_err *err);
 bool hvd_step_tasks_left(struct hvd_step_tasks *tasks);
 /* A watched task, preferably the one of hvd_step_tasks_init(); 0 = none. */
 pid_t hvd_step_tasks_first(const struct hvd_step_tasks *tasks);
+/* SIGKILL for the tasks that are watched, and for their process groups: what has started them cannot end them any more. */
+void hvd_step_tasks_kill(const struct hvd_step_tasks *tasks);
 void hvd_step_tasks_clear(struct hvd_step_tasks *tasks); /* may be zeroed, or not open */
 
 #endif

@@ -193,7 +193,10 @@ int main(int argc, char **argv)
 	}
 	hvd_raise_nofile();
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGINT, SIG_IGN); /* srun handles Ctrl-C */
+	/* srun handles Ctrl-C. SIGTERM comes to all processes of a batch job that is cancelled: this one ends when srun
+	 * does, and says before how the ranks have ended. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
 	hvd_options_init(&prog.settings);
 	if (read_settings(&prog, &err) == 0 && apply_settings(&prog, &err) == 0)
 		status = run(&prog, &err);

@@ -46,7 +46,7 @@ void hvd_failure_report_ending(struct hvd_failure_report *report, hvd_time now);
 /* The first failure, and *host. The report owns both; they are valid until the next call with this report. NULL: there
  * is none. Its status is 0 if a rank ended too early with 0. */
 const struct hvd_rank_end *hvd_failure_report_first(struct hvd_failure_report *report, const char **host);
-/* Was the first failure a SIGKILL with no known cause? Then the caller may know who sent it. */
+/* Was the first failure a SIGKILL or SIGTERM with no known cause? Then the caller may know who sent it. */
 bool hvd_failure_report_killed(struct hvd_failure_report *report);
 /* Who killed the first rank, as a sentence that the report ends with: "job 12 was cancelled (scancel)". NULL = nobody
  * knows. Copied. */

@@ -419,6 +419,8 @@ static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 		hvd_err_hint(&full,
 			     "was it killed, or is the host out of memory? (dmesg and the scheduler's log there)");
 		hvd_err_host(&full, host);
+		if (job->starter->ops->host_lost)
+			job->starter->ops->host_lost(job->starter, host);
 		hvd_static_job_fail(job, &full);
 		return;
 	}

@@ -40,7 +40,7 @@ struct step {
 	const struct hvd_log *log;
 	struct event_base *base;
 	struct hvd_result result;
-	struct event *srun, *gone, *term, *end_step, *end_srun;
+	struct event *srun, *gone, *end_step, *end_srun;
 	pid_t srun_pid;
 	int srun_signal;     /* the last one that srun was sent; 0 = none */
 	char lost_host[256]; /* because of which the step is ended; "" = none */
@@ -168,13 +168,6 @@ static void on_gone(evutil_socket_t fd, short what, void *arg)
 	hvd_static_job_starter_gone(((struct step *)arg)->starter.job);
 }
 
-static void on_term(evutil_socket_t sig, short what, void *arg)
-{
-	(void)sig;
-	(void)what;
-	event_base_loopbreak(((struct step *)arg)->base);
-}
-
 /* ---- the report ---- */
 
 /* srun ends with the highest status of its tasks, those among them that it has ended itself. */
@@ -277,9 +270,7 @@ static void begin(struct step *step)
 	step->gone = evtimer_new(step->base, on_gone, step);
 	step->srun_pid = getppid();
 	step->srun = event_new(step->base, step->opts->srun, EV_READ | EV_PERSIST, on_srun, step);
-	step->term = evsignal_new(step->base, SIGTERM, on_term, step);
 	event_add(step->srun, NULL);
-	event_add(step->term, NULL);
 }
 
 static void end(struct step *step)
@@ -287,7 +278,6 @@ static void end(struct step *step)
 	hvd_static_job_destroy(step->starter.job);
 	event_free(step->srun);
 	event_free(step->gone);
-	event_free(step->term);
 	event_free(step->end_step);
 	event_free(step->end_srun);
 	event_base_free(step->base);

@@ -192,6 +192,29 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     fi
 }
 
+# srun waits for its tasks for ever, and nobody else would end them.
+@test "a step daemon is killed under srun --hvd: its host is named, the ranks there and the step end" {
+    begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 300'
+    says_times 10 4 ready
+    wait_for 6 connected hvdn2
+    as_root hvdn2 pkill -KILL -x slurmstepd
+    ended 25
+    ((status != 0))
+    has "hvd: error: hvdn2: slurmstepd ended before the ranks that it had started; ending the job"
+    wait_for 10 gone hvdn2 'sleep 300'
+}
+
+@test "a batch job with srun --hvd is cancelled: the report says so, and nothing is said of hvd-driver" {
+    JOB=$(on_login sbatch --parsable --output=job.out -N2 --ntasks-per-node=2 --wrap "srun --hvd bash -c 'echo ready; exec sleep 50'")
+    wait_for 20 grep -q ready "$(home)/job.out"
+    on_login scancel "$JOB"
+    wait_for 20 job_over "$JOB"
+    wait_for 10 grep -q "the ranks were ended by" "$(home)/job.out" || true
+    output=$(<"$(home)/job.out")
+    has "hvd: the ranks were ended by SIGTERM, since job $JOB was cancelled (scancel); first: rank "
+    has_not "hvd-driver ended"
+}
+
 # The ranks of hvdn2 stop their node agent first. Beside that runs a launch some of whose hosts end well soon: nothing is
 # said of them.
 @test "a host whose node agent is stopped is lost under srun --hvd: the launch ends the step all the same" {
