@@ -114,6 +114,7 @@ static void driver_opts(const struct hvd_launch *launch, const struct hvd_backen
 {
 	opts->spec = launch->spec;
 	opts->mode = backend->mode;
+	opts->queued = backend->one_srun;
 	if (launch->spec->spares > 0)
 		opts->wanted_ranks = (uint32_t)launch->spec->ranks.n;
 	opts->ranks_per_host = launch->spec->srun.places_tasks && launch->spec->srun.tasks_per_node;

@@ -202,7 +202,7 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, en
 		hvd_agent_registry_destroy(agents);
 		return NULL;
 	}
-	if (opts->mode != HVD_START_RANKS)
+	if (!opts->queued)
 		hvd_agent_deadlines_begin(agents);
 	return agents;
 }

@@ -20,6 +20,7 @@
 struct hvd_driver_opts {
 	const struct hvd_launch_spec *spec; /* not owned */
 	enum hvd_start_mode mode;
+	bool queued;    /* it may wait in a queue: the start's time begins with the first agent */
 	bool by_plugin; /* srun's plugin gets the tasks their plans; a node without it runs them as they are */
 	bool loopback;  /* all ranks are on this machine: listen on 127.0.0.1 only */
 	/* Has the scheduler suspended this job? Asks it, for some seconds at most. NULL: no. */

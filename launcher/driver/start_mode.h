@@ -9,8 +9,7 @@ enum hvd_start_mode {
 	/* srun's plugin: srun starts the tasks and ends them. Each host's first task starts its agent. */
 	HVD_START_PLUGIN = 0,
 	/* srun, mpirun: the backend is one process, which starts a rank shim for each rank, ends the ranks, and gets
-	 * the terminal's signals itself. The first shim of a host starts its agent. The start's deadline counts from
-	 * the first agent, as the job may be queued. */
+	 * the terminal's signals itself. The first shim of a host starts its agent. */
 	HVD_START_RANKS,
 	/* jsrun: the same, but the backend cannot be relied on to end the ranks. So the agents have the shims end them
 	 * when the driver says so or the connection drops. */

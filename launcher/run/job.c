@@ -27,6 +27,13 @@ static void on_pause(evutil_socket_t fd, short what, void *arg)
 		raise(SIGSTOP);
 }
 
+/* May its processes leave others behind? An mpirun that is killed leaves its ssh or srun, which waits for ever for a host
+ * that does not answer. */
+static bool adopts(const struct hvd_backend *backend)
+{
+	return !backend->one_srun;
+}
+
 static void on_signal(int sig, bool tty, void *arg)
 {
 	struct hvd_job *job = arg;
@@ -88,7 +95,7 @@ int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hv
 						  .kill_wait = opts->kill_wait,
 						  .elastic = elastic};
 	opts->id_text = job->secret.id_text;
-	if (backend->mode == HVD_START_HOSTS)
+	if (adopts(backend))
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	job->base = launch->joining ? hvd_joining_base(launch->joining) : event_base_new();
 	if (!job->base)
@@ -157,7 +164,7 @@ void hvd_job_end_procs(struct hvd_job *job)
 	if (hvd_procs_destroy(job->procs) != 0)
 		hvd_job_failed(job);
 	job->procs = NULL;
-	if (job->backend->mode == HVD_START_HOSTS)
+	if (adopts(job->backend))
 		hvd_kill_adopted();
 	hvd_terminal_restore(&job->terminal, job->result->status != 0);
 }

@@ -59,8 +59,8 @@ static void tell(struct hvd_overdue *od)
 		hvd_err_hint(&why, "start munged there again; the last output of these ranks may be missing above");
 	} else {
 		hvd_err_set(&why, HVD_E_TIMEOUT,
-			    "all ranks ended %d s ago, but %s is still running, perhaps because of an epilog; Ctrl-C "
-			    "(SIGINT) ends it",
+			    "all ranks ended %d s ago, but %s is still running, perhaps because of an epilog, or of a "
+			    "host that does not answer Slurm; Ctrl-C (SIGINT) ends it",
 			    od->seconds, od->program);
 	}
 	free(hosts);

@@ -177,7 +177,12 @@ static void log_status(const struct step *step)
 	int first = hvd_status_exit(hvd_failure_report_status(report));
 	int highest = hvd_failure_report_highest(report);
 
-	if (first && highest > first)
+	/* srun has said it, unless it is of another release: of tasks that ran out of memory it has another opinion. */
+	if (step->srun_status >= 0 && first && step->srun_status != first && step->srun_status != highest)
+		hvd_info(step->log,
+			 "the status of the launch is %d, that of the rank that failed first; srun's own is %d", first,
+			 step->srun_status);
+	else if (first && highest > first && step->srun_status != first)
 		hvd_info(step->log,
 			 "the status of the launch is %d, that of the rank that failed first; srun's own is the "
 			 "highest of all ranks', %d here",

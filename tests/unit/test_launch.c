@@ -278,11 +278,21 @@ TEST_IN(a_timeout_from_the_first_agent, struct launch *l)
 {
 	l->spec.deadlines.start = 0.05;
 	l->opts.mode = HVD_START_RANKS;
+	l->opts.queued = true;
 	launch_start(l);
 	test_clock_pass(l->base, 0.2);
 	assert_int_equal(l->failed, 0); /* still in the queue */
 	agent_connect(l, registration(0, 2, 1, false));
 	fails(l, HVD_E_TIMEOUT, "no registration from");
+}
+
+/* As when an MPI waits for a host for ever. */
+TEST_IN(a_timeout_where_no_agent_comes, struct launch *l)
+{
+	l->spec.deadlines.start = 0.05;
+	l->opts.mode = HVD_START_RANKS;
+	launch_start(l);
+	fails(l, HVD_E_TIMEOUT, "no registration from any host");
 }
 
 /* ---- interfaces ---- */

@@ -175,6 +175,7 @@ TEST_IN(one_ends_that_is_wanted, struct world *w)
 	/* The same host again. */
 	assert_int_equal(start(w, 3, "fails"), 0);
 	until(w, w->lost == 2);
+	assert_string_equal(w->why, "fails: its node agent could not be started: exit code 3");
 }
 
 TEST_IN(one_ends_that_is_released, struct world *w)
