@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "output.h"
 
+#include "bind_line.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/writefile.h"
 #include "lib/base/xalloc.h"
@@ -290,7 +291,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Bytes have come; `ready` is empty where they pass plainly. */
-static void pass(struct hvd_output *out, const char *p, size_t n)
+static void pass_piece(struct hvd_output *out, const char *p, size_t n)
 {
 	if (out->look)
 		out->look(out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, p, n, out->look_arg);
@@ -307,6 +308,21 @@ static void pass(struct hvd_output *out, const char *p, size_t n)
 		return;
 	event_del(out->readable);
 	event_add(out->writable, NULL);
+}
+
+/* … without the line of bind_line.h. */
+static void pass(struct hvd_output *out, const char *p, size_t n)
+{
+	size_t at, len;
+
+	while (out->to_fd != STDOUT_FILENO && hvd_bind_line_find(p, n, &at, &len)) {
+		if (at > 0)
+			pass_piece(out, p, at);
+		p += at + len;
+		n -= at + len;
+	}
+	if (n > 0)
+		pass_piece(out, p, n);
 }
 
 static void write_waiting(struct hvd_output *out)

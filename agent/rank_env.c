@@ -5,6 +5,7 @@
 #include "lib/base/key.h"
 #include "lib/job/rank_error.h"
 #include "lib/process/apptainer.h"
+#include "lib/process/call.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/func_key.h"
 
@@ -17,6 +18,8 @@
 #include <unistd.h>
 
 #define MOST_CPUS (1024 * 64)
+
+#define COMMAND_SECONDS 2.0 /* a file system that is slower tells nothing */
 
 extern char **environ;
 
@@ -45,6 +48,29 @@ struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task)
 
 	return (struct hvd_rank_facts){
 		.envp = environ, .slurm_task = slurm_task, .cpus = hvd_rank_env_cpus(), .host_cpus = all > 0 ? all : 0};
+}
+
+static void find_facts(int out, void *arg)
+{
+	struct hvd_command_facts facts = hvd_command_facts(arg, environ);
+
+	if (write(out, &facts, sizeof(facts)) != (ssize_t)sizeof(facts))
+		_exit(1);
+}
+
+struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *argv)
+{
+	struct hvd_command_facts facts = {0};
+	hvd_cleanup_free char *answer = NULL;
+	size_t len;
+
+	if (!json_object_get(plan, "TORCHELASTIC_USE_AGENT_STORE"))
+		return facts;
+	answer = hvd_call(find_facts, (void *)argv, "the look at the command", sizeof(facts),
+			  hvd_deadline_in(COMMAND_SECONDS), &len, NULL, NULL);
+	if (answer && len == sizeof(facts))
+		memcpy(&facts, answer, sizeof(facts));
+	return facts;
 }
 
 struct hvd_name_service hvd_rank_env_names(const json_t *plan)

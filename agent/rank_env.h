@@ -33,6 +33,9 @@ void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const struct hv
 struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task);
 /* Find out whether names can be looked up, if the plan has PyTorch's store. Takes up to HVD_NAME_SERVICE_MS. */
 struct hvd_name_service hvd_rank_env_names(const json_t *plan);
+/* hvd_command_facts() in this process's environment, if the plan has PyTorch's store. Takes no longer than two seconds.
+ */
+struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *argv);
 /* How many CPUs this process may run on. */
 int hvd_rank_env_cpus(void);
 

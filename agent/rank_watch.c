@@ -83,7 +83,7 @@ static bool has_piece(pid_t pid, const char *file, int end, const char *text)
 }
 
 /* Is a rank one of PyTorch that uses the launch's store: has this process, or one below it, loaded PyTorch, with
- * TORCHELASTIC_USE_AGENT_STORE=True in its environment? False if that cannot be read. */
+ * TORCHELASTIC_USE_AGENT_STORE in its environment? False if that cannot be read. */
 static bool is_torch_rank(pid_t pid)
 {
 	struct hvd_pids below = {0};
@@ -92,7 +92,7 @@ static bool is_torch_rank(pid_t pid)
 	for (size_t i = 0; !is && i <= below.n && i < TORCH_PROCESSES; i++) {
 		pid_t each = i == 0 ? pid : below.v[i - 1];
 
-		is = has_piece(each, "environ", '\0', "TORCHELASTIC_USE_AGENT_STORE=True") &&
+		is = has_piece(each, "environ", '\0', "TORCHELASTIC_USE_AGENT_STORE=") &&
 		     has_piece(each, "maps", '\n', "/libtorch");
 		if (!is)
 			hvd_pids_add_children(&below, each);

@@ -130,12 +130,13 @@ static const json_t *nth(const struct shim *shim, const char *list, size_t i)
 }
 
 /* The agent has asked the name service. */
-static struct hvd_rank_facts own_facts(const struct shim *shim, bool slurm_task)
+static struct hvd_rank_facts own_facts(const struct shim *shim, bool slurm_task, char *const *command)
 {
 	struct hvd_rank_facts facts = hvd_rank_env_facts(slurm_task);
 
 	facts.names =
 		(struct hvd_name_service){.slow = says(shim, "slow_names"), .no_own_name = says(shim, "no_own_name")};
+	facts.command = hvd_rank_env_command(nth(shim, "ranks", 0), command);
 	return facts;
 }
 
@@ -209,10 +210,10 @@ static int print_spare(void)
 	return fwrite(plan, sizeof(plan), 1, stdout) != 1;
 }
 
-static int print_all(const struct shim *shim, uint32_t tasks)
+static int print_all(const struct shim *shim, uint32_t tasks, char *const *command)
 {
 	size_t n = json_array_size(json_object_get(shim->plan, "ranks"));
-	struct hvd_rank_facts facts = own_facts(shim, true);
+	struct hvd_rank_facts facts = own_facts(shim, true, command);
 	int status = 0;
 
 	for (uint32_t i = 0; status == 0 && i < tasks; i++)
@@ -220,7 +221,8 @@ static int print_all(const struct shim *shim, uint32_t tasks)
 	return status == 0 && fflush(stdout) == 0 ? 0 : 1;
 }
 
-int hvd_shim_print_plans(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool events, const struct hvd_log *log)
+int hvd_shim_print_plans(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool events, char *const *command,
+			 const struct hvd_log *log)
 {
 	struct shim shim = {.log = log, .boot = boot, .info = info, .local_id = HVD_STEP_ALL, .agent = -1};
 	/* The parent is the task itself, in which the plugin runs. */
@@ -246,7 +248,7 @@ int hvd_shim_print_plans(const struct hvd_boot *boot, struct hvd_taskinfo *info,
 	if (status == 0)
 		warn_without_pmi(&shim);
 	if (status == 0)
-		status = print_all(&shim, info->local_size);
+		status = print_all(&shim, info->local_size, command);
 	clear(&shim);
 	return status;
 }
@@ -380,7 +382,7 @@ static int run_command(struct shim *shim)
 	const struct hvd_shim_opts *opts = shim->opts;
 	struct hvd_output_losses losses = {.log = shim->log, .host = shim->info->name};
 	struct hvd_output_style style = *opts->style;
-	struct hvd_rank_facts facts = own_facts(shim, opts->kind == HVD_OBSERVING_AGENT_SRUN);
+	struct hvd_rank_facts facts = own_facts(shim, opts->kind == HVD_OBSERVING_AGENT_SRUN, opts->argv);
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
 	struct hvd_child command = {.base = shim->base,
 				    .argv = opts->argv,

@@ -16,8 +16,8 @@
 
 /* For the plugin: start the host's agent, and print the plans of all ranks of the host on standard output, one after
  * the other by local rank: NAME=VALUE strings, each with its NUL, and an empty one. `events`: the descriptors of
- * lib/protocol/step_event.h are open. */
-int hvd_shim_print_plans(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool events,
+ * lib/protocol/step_event.h are open. `command`: what the ranks run; empty: not known. */
+int hvd_shim_print_plans(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool events, char *const *command,
 			 const struct hvd_log *log);
 
 struct hvd_shim_opts {

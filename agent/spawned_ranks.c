@@ -138,6 +138,14 @@ static void watch_rank(const struct hvd_spawned_rank *rank)
 		hvd_rank_watch_add(rank->all->opts->watch, (uint32_t)rank->number, rank->pid);
 }
 
+/* What is the same for all ranks of the host. */
+static void find_out(struct hvd_spawned_ranks *ranks, const json_t *plan)
+{
+	ranks->names = hvd_rank_env_names(plan);
+	ranks->command = hvd_rank_env_command(plan, ranks->opts->argv);
+	ranks->names_asked = true;
+}
+
 static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *rank, const json_t *plan,
 		      const cpu_set_t *cpus, struct hvd_err *err)
 {
@@ -162,9 +170,9 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 		rank->group = terminal;
 	facts.cpus = cpus ? CPU_COUNT(cpus) : facts.host_cpus;
 	if (!ranks->names_asked)
-		ranks->names = hvd_rank_env_names(plan);
-	ranks->names_asked = true;
+		find_out(ranks, plan);
 	facts.names = ranks->names;
+	facts.command = ranks->command;
 	hvd_rank_env_make(&env, plan, &facts, ranks->opts->argv[0], ranks->opts->key_fd,
 			  rank->number == 0 ? ranks->log : NULL);
 	rank->crash_info = hvd_crash_info_create(ranks->base, ranks->opts->stderr_lines, &kills);

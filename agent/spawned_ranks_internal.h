@@ -8,6 +8,7 @@
 
 #include "crash_info.h"
 #include "lib/base/deadline.h"
+#include "lib/frameworks/command_facts.h"
 #include "lib/job/bind.h"
 #include "lib/net/name_service.h"
 #include "preload.h"
@@ -48,8 +49,9 @@ struct hvd_spawned_ranks {
 	struct hvd_binding bound;
 	struct hvd_name_service names; /* asked when the first rank starts */
 	bool names_asked;
-	unsigned long nofile;        /* the ranks' soft limit of open files; 0 = this process's */
-	struct hvd_preload *preload; /* NULL = none */
+	struct hvd_command_facts command; /* likewise */
+	unsigned long nofile;             /* the ranks' soft limit of open files; 0 = this process's */
+	struct hvd_preload *preload;      /* NULL = none */
 	struct hvd_preload_opts preload_opts;
 	struct event *child;
 	bool ending; /* hvd_spawned_ranks_end() was called */

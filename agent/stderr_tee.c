@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stderr_tee.h"
 
+#include "bind_line.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -30,6 +32,22 @@ void hvd_stderr_tee_view_close(struct hvd_stderr_tee_view *view)
 	*view = (struct hvd_stderr_tee_view){0};
 }
 
+/* Hand a piece, which begins so many bytes behind those that were passed on, to the reader. */
+static void show(struct hvd_stderr_tee *st, const char *bytes, size_t len, size_t behind,
+		 void (*look)(const char *bytes, size_t len, void *arg), void *arg)
+{
+	size_t at = len, n = 0;
+
+	if (!st->drop && hvd_bind_line_find(bytes, len, &at, &n)) {
+		st->keep = behind + at;
+		st->drop = n;
+	}
+	if (look && at > 0)
+		look(bytes, at, arg);
+	if (look && at + n < len)
+		look(bytes + at + n, len - at - n, arg);
+}
+
 /* Copy what the pipe has. Returns how much; 0 at its end, -1 with errno. */
 static ssize_t look_ahead(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view *view,
 			  void (*look)(const char *bytes, size_t len, void *arg), void *arg)
@@ -40,16 +58,33 @@ static ssize_t look_ahead(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view 
 		got = read(view->ends[0], view->bytes, (size_t)left);
 		if (got <= 0)
 			break;
-		if (look)
-			look(view->bytes, (size_t)got, arg);
+		show(st, view->bytes, (size_t)got, (size_t)(n - left), look, arg);
 	}
 	return n;
 }
 
-/* Throw away what was looked at. */
-static ssize_t throw_away(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view *view)
+/* Throw away so many bytes that were looked at. */
+static ssize_t throw_away(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view *view, size_t n)
 {
-	return read(st->in, view->bytes, st->ahead < PIECE ? st->ahead : PIECE);
+	return read(st->in, view->bytes, n < PIECE ? n : PIECE);
+}
+
+/* Pass on what comes next of the bytes that were looked at, or throw it away. */
+static ssize_t move_on(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view *view)
+{
+	size_t next = st->drop && st->keep ? st->keep : st->drop ? st->drop : st->ahead;
+	bool drops = st->drop && !st->keep;
+	ssize_t n = drops || st->out < 0 ? throw_away(st, view, next)
+					 : splice(st->in, NULL, st->out, NULL, next, SPLICE_F_NONBLOCK);
+
+	if (n <= 0)
+		return n;
+	st->ahead -= (size_t)n;
+	if (drops)
+		st->drop -= (size_t)n;
+	else if (st->drop)
+		st->keep -= (size_t)n;
+	return n;
 }
 
 static bool is_empty(int pipe)
@@ -74,14 +109,13 @@ enum hvd_stderr_tee_state hvd_stderr_tee_pass(struct hvd_stderr_tee *st, struct 
 				return n < 0 && errno == EAGAIN ? HVD_TEE_EMPTY : HVD_TEE_OVER;
 			st->ahead = (size_t)n;
 		}
-		n = st->out < 0 ? throw_away(st, view)
-				: splice(st->in, NULL, st->out, NULL, st->ahead, SPLICE_F_NONBLOCK);
+		n = move_on(st, view);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN) {
 			if (st->out >= 0 && !is_empty(st->in))
 				return HVD_TEE_FULL;
-			st->ahead = 0; /* the task itself has read it */
+			st->ahead = st->drop = st->keep = 0; /* the task itself has read it */
 			return HVD_TEE_EMPTY;
 		}
 		if (n <= 0 && st->out < 0)
@@ -91,7 +125,6 @@ enum hvd_stderr_tee_state hvd_stderr_tee_pass(struct hvd_stderr_tee *st, struct 
 			st->out = -1;
 			continue;
 		}
-		st->ahead -= (size_t)n;
 		passed += (size_t)n;
 	}
 	return HVD_TEE_MORE;

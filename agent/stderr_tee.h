@@ -3,7 +3,8 @@
  * stderr_tee.h - a task's standard error, on its way from the task to its former destination, with a copy for a reader.
  *
  * The bytes stay in the kernel: tee(2) copies the pipe's contents for the reader, and splice(2) moves them on. So
- * nothing is lost if the process that passes them on is killed while another process also has the descriptors.
+ * nothing is lost if the process that passes them on is killed while another process also has the descriptors. Only
+ * the line of bind_line.h is taken out: neither the reader nor the destination gets it.
  */
 #ifndef HVD_STDERR_TEE_H
 #define HVD_STDERR_TEE_H
@@ -20,6 +21,8 @@ struct hvd_stderr_tee_view {
 struct hvd_stderr_tee {
 	int in, out;  /* pipes, `in` non-blocking; owned. out -1: nobody reads there, and the bytes are thrown away */
 	size_t ahead; /* how many bytes in the pipe the reader has already got */
+	size_t drop;  /* so many of these are to be thrown away, behind … */
+	size_t keep;  /* … so many that are to be passed on */
 };
 
 enum hvd_stderr_tee_state {

@@ -8,6 +8,7 @@
 
 struct plan_args {
 	bool events;
+	char **command;
 };
 
 static const struct hvd_option_row options[] = {
@@ -26,15 +27,14 @@ static int print(struct hvd_bootstrap *start, const void *arg)
 {
 	const struct plan_args *args = arg;
 
-	return hvd_shim_print_plans(&start->boot, &start->info, args->events, &start->log);
+	return hvd_shim_print_plans(&start->boot, &start->info, args->events, args->command, &start->log);
 }
 
 static int run(int argc, char **argv, const struct hvd_log *log)
 {
-	struct plan_args args = {.events = false};
+	struct plan_args args = {.command = NULL};
 	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = print};
-	char **none;
-	int status = hvd_subcommand_parse(&hvd_subcommand_plan, argc, argv, &args, &none, log);
+	int status = hvd_subcommand_parse(&hvd_subcommand_plan, argc, argv, &args, &args.command, log);
 
 	return status >= 0 ? status : hvd_bootstrap_run(&opts, log);
 }
@@ -42,12 +42,15 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 const struct hvd_subcommand hvd_subcommand_plan = {
 	.name = "plan",
 	.process = "hvd-plan",
-	.operands = "",
+	.operands = "[COMMAND [ARGUMENT]...]",
 	.summary = "print the variables of all ranks of this host",
-	.about = "Start the node agent of this host, and print the variables of its ranks: NAME=VALUE strings, each "
+	.about = "Start the node agent of this host, and print the variables of its ranks, which run COMMAND: "
+		 "NAME=VALUE strings, each "
 		 "with\n"
 		 "a zero byte, and an empty one behind each rank. The plugin starts it in a host's first task of srun "
 		 "--hvd.",
 	.options = options,
+	.most = HVD_ANY_OPERANDS,
+	.command = true,
 	.run = run,
 };

@@ -32,6 +32,8 @@
 #define PLAN_MAX (64 * 1024 * 1024)
 /* How much longer than the start timeout to wait for hvd-agent, which keeps that timeout itself unless it hangs. */
 #define EXTRA_SECONDS 10.0
+/* So many words of the task's command show what it is. */
+#define WORDS_MOST 256
 /* When Slurm kills the step, it kills this task within so long of hvd-agent; then there is nothing to report. */
 #define KILLED_TOO_MS 200
 
@@ -195,9 +197,10 @@ static void give_up_with(struct hvd_plugin *pl, int status)
 static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, int out, struct hvd_err *err)
 {
 	char path[PATH_MAX + 16];
-	char *argv[] = {path, (char *)"plan", NULL, NULL};
+	char **task = command(sp), *argv[4 + WORDS_MOST + 1] = {path, (char *)"plan"};
 	struct hvd_spawn spawn = {.path = path, .argv = argv, .parent_death_signal = SIGKILL};
 	struct hvd_strv env = {0};
+	int n = 2;
 	pid_t pid;
 
 	snprintf(path, sizeof(path), "%s/hvd-agent", pl->site.libexecdir);
@@ -208,7 +211,10 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	hvd_spawn_fd(&spawn, out, STDOUT_FILENO);
 	hand_over_key(pl, boot, &spawn);
 	if (hvd_step_events_hand_over(pl, &spawn))
-		argv[2] = (char *)"--events";
+		argv[n++] = (char *)"--events";
+	argv[n++] = (char *)"--";
+	for (int i = 0; task && task[i] && i < WORDS_MOST; i++)
+		argv[n++] = task[i];
 	pid = hvd_spawn(&spawn, err);
 	hvd_strv_free(&env);
 	if (pid < 0 && err->code == HVD_E_LIMIT)

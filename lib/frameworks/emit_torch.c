@@ -8,8 +8,19 @@
  */
 #include "emitters.h"
 
-/* Who has the TCPStore. With TORCHELASTIC_USE_AGENT_STORE=True, in these letters, each rank is a client of a server
- * that is there; without it rank 0 is the server. */
+/*
+ * Who has the TCPStore. Without TORCHELASTIC_USE_AGENT_STORE rank 0 is the server, and cannot be if its port is in use.
+ * Two values make ranks clients of the server that is there already:
+ *
+ *   True  in these letters, is for PyTorch's Python. Each rank is a client, whatever the address, and no rank starts a
+ *         server. A program that rendezvouses at another address than this launch's waits for ever (from 2.14 only if
+ *         it sets MASTER_ADDR and MASTER_PORT)
+ *   1     is for TCPStore itself, since PyTorch 2.7. Rank 0 tries to serve. If the port is MASTER_PORT and in use, rank
+ *         0 writes an error line (agent/bind_line.h) and becomes a client; at each other port it serves, as without
+ *         a launch
+ *
+ * The rank's host knows its PyTorch, and decides (resolve.h).
+ */
 static void emit_store(const struct hvd_emit *in, struct hvd_strv *env)
 {
 	bool agent = in->store == HVD_STORE_AGENT;
@@ -21,7 +32,7 @@ static void emit_store(const struct hvd_emit *in, struct hvd_strv *env)
 	hvd_env_set(env, "MASTER_ADDR", hvd_addr_text(agent ? &in->store_addr : &in->rank0, addr));
 	hvd_env_setf(env, "MASTER_PORT", "%u", port);
 	if (agent)
-		hvd_env_set(env, "TORCHELASTIC_USE_AGENT_STORE", "True");
+		hvd_env_set(env, "TORCHELASTIC_USE_AGENT_STORE", "1");
 	/* For hosts where look-ups of names are too slow (name_service.h). */
 	hvd_env_set(env, "RES_OPTIONS?", "timeout:1 attempts:1");
 }

@@ -23,7 +23,7 @@ const struct hvd_emitted hvd_emitted[] = {
 	{.name = "OMPI_MCA_btl_tcp_if_include", .keeps = true, .iface = true},
 	{.name = "MASTER_ADDR", .store = true},
 	{.name = "MASTER_PORT", .store = true},
-	{.name = "TORCHELASTIC_USE_AGENT_STORE", .store = true},
+	{.name = "TORCHELASTIC_USE_AGENT_STORE", .store = true, .local = true},
 	{.name = "RANK"},
 	{.name = "WORLD_SIZE"},
 	{.name = "LOCAL_RANK"},
@@ -65,9 +65,18 @@ static const struct hvd_emitted *find(const char *name)
 
 bool hvd_emitted_reads(const char *entry)
 {
-	static const char *const others[] = {
-		"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES=",
-		"JAX_COORDINATOR_PORT=", "JSM_NAMESPACE_RANK=",   "TORCHELASTIC_ERROR_FILE="};
+	static const char *const others[] = {"CUDA_VISIBLE_DEVICES=",
+					     "ROCR_VISIBLE_DEVICES=",
+					     "HIP_VISIBLE_DEVICES=",
+					     "JAX_COORDINATOR_PORT=",
+					     "JSM_NAMESPACE_RANK=",
+					     "PATH=",
+					     "TORCHELASTIC_ERROR_FILE=",
+					     "VIRTUAL_ENV=",
+					     "CONDA_PREFIX=",
+					     "PYTHONPATH=",
+					     "PYTHONUSERBASE=",
+					     "PYTHONNOUSERSITE="};
 	size_t len = strcspn(entry, "=");
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)

@@ -27,7 +27,7 @@ extern const struct hvd_emitted hvd_emitted[];
 
 /* Does what a rank gets depend on this entry (NAME=VALUE) of the environment that it would have without the launch? So
  * it is for all names above, since what user or site have set may win, and for some others that decide, as those that
- * tell which GPUs it sees. */
+ * tell which GPUs it sees, and which PyTorch it finds. */
 bool hvd_emitted_reads(const char *entry);
 
 /* The flags of the variable with this name; false for other names. */

@@ -87,6 +87,17 @@ static char *torchrun_conf(const struct hvd_strv *plan, const struct hvd_rank_fa
 	return facts->names.no_own_name ? hvd_xstrdup(planned) : NULL;
 }
 
+/* A value that the user has set beside MASTER_ADDR is of another launch. */
+static char *agent_store(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+{
+	const char *set = hvd_envp_get(facts->envp, "TORCHELASTIC_USE_AGENT_STORE");
+	bool users = set && strcmp(set, "True") == 0 && !hvd_envp_get(facts->envp, "MASTER_ADDR");
+
+	(void)plan;
+	return hvd_xstrdup(users || (facts->command.torch && facts->command.torch < HVD_TORCH(2, 7)) ? "True"
+												     : planned);
+}
+
 /* The value of a variable with the flag `local`; NULL: it is not set. The caller frees it. */
 static char *local_value(const char *name, const struct hvd_strv *plan, const struct hvd_rank_facts *facts,
 			 const char *planned)
@@ -95,9 +106,13 @@ static char *local_value(const char *name, const struct hvd_strv *plan, const st
 		const char *name;
 		char *(*value)(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned);
 	} found[] = {
-		{"OMP_NUM_THREADS", omp_threads},         {"JAX_LOCAL_DEVICE_IDS", jax_devices},
-		{"PET_NPROC_PER_NODE", torchrun_workers}, {"PET_RDZV_CONF", torchrun_conf},
-		{"TORCHELASTIC_RUN_ID", run_id},          {"RES_OPTIONS", impatience},
+		{"OMP_NUM_THREADS", omp_threads},
+		{"JAX_LOCAL_DEVICE_IDS", jax_devices},
+		{"PET_NPROC_PER_NODE", torchrun_workers},
+		{"PET_RDZV_CONF", torchrun_conf},
+		{"TORCHELASTIC_RUN_ID", run_id},
+		{"RES_OPTIONS", impatience},
+		{"TORCHELASTIC_USE_AGENT_STORE", agent_store},
 	};
 
 	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++)
@@ -185,6 +200,14 @@ static void tell_names(const struct hvd_rank_facts *facts, const struct hvd_log 
 		 "check /etc/resolv.conf there; ranks ask each name server once, for 1 s, unless RES_OPTIONS is set");
 }
 
+/* Would the command hand the variable on to what it is not meant for? */
+static bool is_for_another(const char *name, const char *value, const struct hvd_command_facts *command)
+{
+	if (strncmp(name, "PET_", 4) == 0)
+		return command->no_torchrun;
+	return command->ray && hvd_emitted_yields(name) && strcmp(value + (*value == '='), "lo") == 0;
+}
+
 static void resolve_one(const struct hvd_strv *plan, const char *entry, bool users_store,
 			const struct hvd_rank_facts *facts, struct hvd_strv *env)
 {
@@ -193,9 +216,9 @@ static void resolve_one(const struct hvd_strv *plan, const char *entry, bool use
 	hvd_cleanup_free char *name = hvd_emit_name(written, facts->envp);
 	const char *value = entry + len + 1;
 
-	if (!name || (users_store && hvd_emitted_store(name)))
+	if (!name || (users_store && hvd_emitted_store(name)) || is_for_another(name, value, &facts->command))
 		return;
-	if (strcmp(name, written) != 0 && hvd_emitted_local(name))
+	if (hvd_emitted_local(name) && (strcmp(name, written) != 0 || !hvd_emitted_keeps(name)))
 		value = found = local_value(name, plan, facts, value);
 	if (value)
 		hvd_env_set(env, name, value);

@@ -13,10 +13,20 @@
  *   any other variable     never: the plan wins
  *
  * Variables with the flag `local` get their value here. If their name in the plan has a "?", they may be left out.
+ *
+ * Two kinds depend on the command (command_facts.h): torchrun's options (PET_*) are left out where it does not run
+ * torchrun or runs it with --standalone, and the interface "lo" of a launch on one host where it starts Ray, whose
+ * workers inherit it and may work with those of other hosts.
+ *
+ * TORCHELASTIC_USE_AGENT_STORE becomes True for a PyTorch that is known to be older than 2.7, which does not know the
+ * plan's value (emit_torch.c), and for a user who has set True, for a PyTorch in a container for example. If the
+ * PyTorch is not known to be older, and is, rank 0 fails at once. With True and a newer PyTorch, programs that set
+ * MASTER_ADDR themselves would hang.
  */
 #ifndef HVD_RESOLVE_H
 #define HVD_RESOLVE_H
 
+#include "command_facts.h"
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
 #include "lib/net/name_service.h"
@@ -31,6 +41,7 @@ struct hvd_rank_facts {
 	int host_cpus;     /* … and all ranks of its host together; 0 = not known */
 	struct hvd_name_service names;
 	const char *root; /* for hvd_gpu_count(); NULL = "" */
+	struct hvd_command_facts command;
 };
 
 /* Add to `env` what a rank gets of its plan: `plan` has NAME=VALUE, with names as hvd_emit_all() writes them. `log`

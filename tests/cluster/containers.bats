@@ -64,7 +64,7 @@ placed() {
     exits 0
     for rank in 0 1; do
         has "HOROVOD_RANK=$rank HOROVOD_SIZE=2 HOROVOD_CONTROLLER=gloo HOROVOD_GLOO_IFACE=ib0 \
-NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 TORCHELASTIC_USE_AGENT_STORE=True" \
+NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 TORCHELASTIC_USE_AGENT_STORE=" \
             "uid=${1:-20001} host=no fds=0"
     done
     # enroot's hook had set another address and port.
@@ -220,7 +220,7 @@ END
     for with in srun hvdrun; do
         gives 0 launch "$with" -N2 -n2 "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK HOROVOD_SIZE HOME \
             TORCHELASTIC_USE_AGENT_STORE
-        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 HOME! TORCHELASTIC_USE_AGENT_STORE=True" "HOROVOD_RANK=1 HOROVOD_SIZE=2 HOME!"
+        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 HOME! TORCHELASTIC_USE_AGENT_STORE=1" "HOROVOD_RANK=1 HOROVOD_SIZE=2 HOME!"
         gives 0 on_login env APPTAINERENV_NCCL_SOCKET_IFNAME=mine "$with" "$([[ $with == srun ]] && echo --hvd || echo -l)" -N1 -n1 \
             "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK NCCL_SOCKET_IFNAME
         has "HOROVOD_RANK=0 NCCL_SOCKET_IFNAME=mine"

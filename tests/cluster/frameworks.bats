@@ -47,7 +47,8 @@ start() {
         is GROUP_RANK "0 0 1 1"
         is WORLD_SIZE "4 4 4 4"
         is LOCAL_WORLD_SIZE "2 2 2 2"
-        is TORCHELASTIC_USE_AGENT_STORE "True True True True"
+        same 4 TORCHELASTIC_USE_AGENT_STORE
+        [[ $(values TORCHELASTIC_USE_AGENT_STORE) =~ ^(1|True)" " ]] # by the PyTorch of this machine
         is TORCHELASTIC_RESTART_COUNT "0 0 0 0"
         is TORCHELASTIC_RUN_ID ""
         is LOCAL_SIZE "2 2 2 2"

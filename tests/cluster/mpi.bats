@@ -93,7 +93,7 @@ END
     output=$(<"$(home)/env.3")
     has HOROVOD_CONTROLLER=mpi HOROVOD_CYCLE_TIME=3 HOROVOD_GLOO_IFACE=ib0 NCCL_SOCKET_IFNAME==ib0,eth0 \
         OMPI_MCA_btl_tcp_if_include=ib0,eth0 NCCL_DEBUG=mine PYTHONUNBUFFERED=1 \
-        OMPI_COMM_WORLD_LOCAL_RANK=1 RANK=3 LOCAL_RANK=1 WORLD_SIZE=4 NODE_RANK=1 TORCHELASTIC_USE_AGENT_STORE=True \
+        OMPI_COMM_WORLD_LOCAL_RANK=1 RANK=3 LOCAL_RANK=1 WORLD_SIZE=4 NODE_RANK=1 TORCHELASTIC_USE_AGENT_STORE= \
         JAX_COORDINATOR_ADDRESS=
     # Slurm's variables tell of the node agent that mpirun started, and Lightning must not believe them.
     has TORCHELASTIC_RUN_ID=

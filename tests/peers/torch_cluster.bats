@@ -126,9 +126,6 @@ by_address() {
     run on_login "$@" "$PY" "$HERE/torch_by_address.py" "$(cluster addr hvdn1 eth0)" 23456 "$((10 * HVD_TEST_PATIENCE))"
 }
 
-# Before 2.14 PyTorch takes the launch's store for one at any address, so that rank 0 starts no server.
-serves() { "$PY" -c 'import torch; exit(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 14))'; }
-
 @test "a program for plain srun, which names rank 0's address and port itself, runs with the store in rank 0" {
     local launcher
     for launcher in "srun --hvd --hvd-store=rank0" "hvdrun --store=rank0"; do
@@ -137,22 +134,5 @@ serves() { "$PY" -c 'import torch; exit(tuple(map(int, torch.__version__.split("
         exits 0
         [[ $(grep -cE '^rank [01]: by address ok 3$' <<<"$output") -eq 2 ]]
         has_not "seem to wait for a server"
-    done
-}
-
-@test "a program that waits at an address of its own, where no rank serves, is told within 10 s what to do" {
-    local launcher
-    for launcher in "srun --hvd" hvdrun; do
-        # shellcheck disable=SC2086 # it is several words
-        by_address $launcher -N2 -n2
-        if serves; then
-            exits 0
-            [[ $(grep -cE '^rank [01]: by address ok 3$' <<<"$output") -eq 2 ]]
-            continue
-        fi
-        [[ $status -ne 0 ]]
-        # Said once, and before the first rank has given up.
-        [[ $(grep -c "ranks seem to wait for a server at .* port 23456 on hvdn1, where nobody listens" <<<"$output") -eq 1 ]]
-        [[ ${output%%no server after*} == *"--store=rank0 (srun: --hvd-store=rank0) makes rank 0 start one"* ]]
     done
 }

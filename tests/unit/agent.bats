@@ -43,7 +43,6 @@ misused() {
     misused "--mpi and --jsrun exclude each other" shim --mpi=a:1 --jsrun=a:1 -- true
     misused "--input needs --stdin" shim --input=0 -- true
     misused "unknown option --guarded" shim --guarded -- true
-    misused "unexpected argument 'true'" plan true
     misused "unexpected argument 'true'" topology true
     misused "WHICH is missing" inspect
     misused "ADDRESS is missing" connect --key-file=/dev/null

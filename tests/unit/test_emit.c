@@ -52,7 +52,7 @@ static void check_store(enum hvd_store_mode store, const char *addr, const char 
 
 TEST(the_store_is_where_the_mode_says)
 {
-	check_store(HVD_STORE_AGENT, "192.0.2.1", "4711", "True");
+	check_store(HVD_STORE_AGENT, "192.0.2.1", "4711", "1");
 	check_store(HVD_STORE_RANK0, "192.0.2.7", "4712", NULL);
 	check_store(HVD_STORE_OFF, NULL, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank gets of its plan: what user and site have set wins where it should, and values that only the rank's host
  * knows are found there. */
+#include "lib/frameworks/command_facts.h"
 #include "lib/frameworks/resolve.h"
 
 #include "unit.h"
@@ -19,7 +20,7 @@ static void resolve(const struct hvd_rank_facts *facts, const char *const *more)
 					   "GROUP_WORLD_SIZE=2",
 					   "MASTER_ADDR=192.0.2.1",
 					   "MASTER_PORT=4711",
-					   "TORCHELASTIC_USE_AGENT_STORE=True",
+					   "TORCHELASTIC_USE_AGENT_STORE=1",
 					   "OMP_NUM_THREADS?=",
 					   "TORCH_NCCL_ASYNC_ERROR_HANDLING?=1",
 					   NULL};
@@ -78,10 +79,32 @@ TEST(nothing_set)
 	with("X=1", NULL, NULL);
 	has("MASTER_ADDR", "192.0.2.1");
 	has("MASTER_PORT", "4711");
-	has("TORCHELASTIC_USE_AGENT_STORE", "True");
+	has("TORCHELASTIC_USE_AGENT_STORE", "1");
 	has("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
 	has("TORCH_NCCL_ASYNC_ERROR_HANDLING?", NULL);
 	says(NULL);
+}
+
+/* The value depends on the PyTorch, and a user who knows it better may say so. */
+TEST(the_value_of_the_agent_store)
+{
+	char *users[] = {(char *)"TORCHELASTIC_USE_AGENT_STORE=True", NULL};
+	char *outer[] = {(char *)"TORCHELASTIC_USE_AGENT_STORE=True", (char *)"MASTER_ADDR=192.0.2.9",
+			 (char *)"MASTER_PORT=1", NULL};
+	struct hvd_rank_facts facts = {.command.torch = HVD_TORCH(2, 6)};
+
+	resolve(&facts, NULL);
+	has("TORCHELASTIC_USE_AGENT_STORE", "True");
+	facts.command.torch = HVD_TORCH(2, 7);
+	resolve(&facts, NULL);
+	has("TORCHELASTIC_USE_AGENT_STORE", "1");
+	facts.envp = users;
+	resolve(&facts, NULL);
+	has("TORCHELASTIC_USE_AGENT_STORE", "True");
+	facts.envp = outer;
+	resolve(&facts, NULL);
+	has("TORCHELASTIC_USE_AGENT_STORE", "1");
+	has("MASTER_ADDR", "192.0.2.1");
 }
 
 TEST(the_users_store)

@@ -64,6 +64,37 @@ TEST(test_passes)
 	teardown(&f);
 }
 
+#define BIND_LINE                                                                                                      \
+	"[E1127 07:34:54.915245053 TCPStore.cpp:280] [c10d] The server socket on 2 has failed to bind. "               \
+	"TORCHELASTIC_USE_AGENT_STORE is enabled so ignoring the error.\n"
+
+/* The line that is no error is taken out, with nothing around it. */
+TEST(test_the_bind_line_is_left_out)
+{
+	static const char text[] = "one\n" BIND_LINE "two\n";
+	struct fixture f;
+	char got[512];
+
+	setup(&f);
+	for (int i = 0; i < 3; i++) {
+		f.n = 0;
+		assert_int_equal(write(f.writer, text, strlen(text)), strlen(text));
+		assert_int_equal(hvd_stderr_tee_pass(&f.st, &f.view, 1024, look, &f), HVD_TEE_EMPTY);
+		assert_int_equal(read(f.reader, got, sizeof(got)), 8);
+		assert_memory_equal(got, "one\ntwo\n", 8);
+		assert_int_equal(f.n, 8);
+		assert_memory_equal(f.seen, "one\ntwo\n", 8);
+	}
+	assert_int_equal(write(f.writer, BIND_LINE, strlen(BIND_LINE)), strlen(BIND_LINE));
+	assert_int_equal(hvd_stderr_tee_pass(&f.st, &f.view, 1024, look, &f), HVD_TEE_EMPTY);
+	assert_int_equal(read(f.reader, got, sizeof(got)), -1);
+	close(f.reader);
+	f.reader = -1;
+	assert_int_equal(write(f.writer, text, strlen(text)), strlen(text));
+	assert_int_equal(hvd_stderr_tee_pass(&f.st, &f.view, 1024, look, &f), HVD_TEE_EMPTY);
+	teardown(&f);
+}
+
 /* Fill the pipe behind the st, have a byte wait in front of it, and let the task read that byte itself. */
 static void fill_and_steal(struct fixture *f)
 {

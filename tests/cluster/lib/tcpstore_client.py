@@ -94,8 +94,8 @@ class Store:
 
 
 def rank(options):
-    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        sys.exit("tcpstore_client: no launcher's store: TORCHELASTIC_USE_AGENT_STORE is not True")
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") not in ("1", "True"):
+        sys.exit("tcpstore_client: no launcher's store: TORCHELASTIC_USE_AGENT_STORE is neither 1 nor True")
     me, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     value = "default_pg/0//value/%d"  # as init_process_group() names its keys
     done = "default_pg/0//done/%d"

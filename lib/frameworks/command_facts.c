@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command_facts.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/python_command.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PATHS_MOST   64          /* entries of PATH and PYTHONPATH that are looked at */
+#define FILE_BYTES   4096        /* of a file … */
+#define SCRIPT_BYTES (64 * 1024) /* … and of a script */
+#define WORDS_MOST   256         /* of a command */
+
+/* ---- texts ---- */
+
+unsigned hvd_torch_version_parse(const char *text)
+{
+	static const char name[] = "__version__";
+	const char *at = text;
+	unsigned long major, minor;
+	char *end;
+
+	while (at && strncmp(at, name, sizeof(name) - 1) != 0) {
+		at = strchr(at, '\n');
+		at = at ? at + 1 : NULL;
+	}
+	if (!at)
+		return 0;
+	at += strcspn(at, "'\"\n");
+	if (*at == '\0' || !isdigit((unsigned char)at[1]))
+		return 0;
+	major = strtoul(at + 1, &end, 10);
+	if (*end != '.' || !isdigit((unsigned char)end[1]))
+		return 0;
+	minor = strtoul(end + 1, &end, 10);
+	if (major > 999 || minor > 999)
+		return 0;
+	if (end[0] == '.' && end[1] == '0' && isalpha((unsigned char)end[2]) && minor > 0)
+		minor--;
+	return HVD_TORCH(major, minor);
+}
+
+/* The first word of `text`, without quotes; the caller frees it. */
+static char *first_word(const char *text)
+{
+	text += strspn(text, " \t\"");
+	return hvd_xstrndup(text, strcspn(text, " \t\"\n"));
+}
+
+char *hvd_script_python(const char *script)
+{
+	static const char through_shell[] = "\n'''exec' ";
+	const char *shell;
+	hvd_cleanup_free char *word = NULL;
+
+	if (strncmp(script, "#!", 2) != 0)
+		return NULL;
+	script += 2;
+	shell = strchr(script, '\n');
+	if (shell && strncmp(shell, through_shell, sizeof(through_shell) - 1) == 0)
+		script = shell + sizeof(through_shell) - 1;
+	word = first_word(script);
+	if (strcmp(word, "/usr/bin/env") == 0) {
+		script = strstr(script, word) + strlen(word);
+		script += strspn(script, " \t");
+		if (strncmp(script, "-S", 2) == 0)
+			script += 2;
+		free(word);
+		word = first_word(script);
+	}
+	return hvd_is_python(word) ? hvd_take_ptr(&word) : NULL;
+}
+
+/* ---- files ---- */
+
+/* The beginning of a regular file; `text` is empty if it cannot be read. */
+static bool read_start(const char *path, char *text, size_t most)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	ssize_t n = 0;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		n = read(fd, text, most);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* The version of the PyTorch in a folder of modules. */
+static unsigned in_folder(const char *folder)
+{
+	char text[FILE_BYTES + 1];
+	hvd_cleanup_free char *path = hvd_xasprintf("%s/torch/version.py", folder);
+
+	return read_start(path, text, FILE_BYTES) ? hvd_torch_version_parse(text) : 0;
+}
+
+/* … in the first of the folders PREFIX/BELOW that has one; BELOW is a pattern of glob(7). */
+static unsigned in_folders(const char *prefix, const char *below)
+{
+	hvd_cleanup_free char *pattern = hvd_xasprintf("%s/%s", prefix, below);
+	unsigned found = 0;
+	glob_t folders;
+
+	if (glob(pattern, 0, NULL, &folders) != 0)
+		return 0;
+	for (size_t i = 0; !found && i < folders.gl_pathc && i < PATHS_MOST; i++)
+		found = in_folder(folders.gl_pathv[i]);
+	globfree(&folders);
+	return found;
+}
+
+/* Cut the next entry off a list with colons. NULL: there is no further one; else the caller frees it. */
+static char *next_entry(const char **list)
+{
+	size_t len = strcspn(*list, ":");
+	char *entry = **list ? hvd_xstrndup(*list, len) : NULL;
+
+	*list += len + ((*list)[len] == ':');
+	return entry;
+}
+
+/* ---- an interpreter ---- */
+
+static void cut_names(char *path, int n)
+{
+	for (; n > 0; n--) {
+		char *slash = strrchr(path, '/');
+
+		if (slash)
+			*slash = '\0';
+	}
+}
+
+/* Do its modules include those of the Python that it was made from, and of the user? */
+static bool is_closed(const char *prefix)
+{
+	hvd_cleanup_free char *path = hvd_xasprintf("%s/pyvenv.cfg", prefix);
+	char text[FILE_BYTES + 1];
+
+	return read_start(path, text, FILE_BYTES) && !strstr(text, "include-system-site-packages = true");
+}
+
+/* Where the modules of one Python are: "python3.11", or "python3*" where no name tells the version. */
+static char *modules(const char *version, const char *name)
+{
+	return hvd_xasprintf("%s/%s", strncmp(version, "python3.", 8) == 0 ? version : "python3*", name);
+}
+
+static unsigned in_prefix(const char *prefix, const char *version)
+{
+	hvd_cleanup_free char *site = modules(version, "site-packages"), *dist = modules(version, "dist-packages");
+	hvd_cleanup_free char *lib = hvd_xasprintf("lib*/%s", site), *local = hvd_xasprintf("local/lib/%s", dist);
+	unsigned found = in_folders(prefix, lib);
+
+	if (!found)
+		found = in_folders(prefix, local);
+	return found ? found : in_folders(prefix, "lib/python3/dist-packages");
+}
+
+static unsigned in_users(char *const *envp, const char *version)
+{
+	const char *base = hvd_envp_get(envp, "PYTHONUSERBASE"), *home = hvd_envp_get(envp, "HOME");
+	hvd_cleanup_free char *site = modules(version, "site-packages"), *lib = hvd_xasprintf("lib/%s", site);
+	hvd_cleanup_free char *prefix = base ? hvd_xstrdup(base) : home ? hvd_xasprintf("%s/.local", home) : NULL;
+
+	return prefix && !hvd_envp_get(envp, "PYTHONNOUSERSITE") ? in_folders(prefix, lib) : 0;
+}
+
+/* … where this Python looks for modules, in its order. */
+static unsigned of_python(const char *python, char *const *envp)
+{
+	const char *list = hvd_envp_get(envp, "PYTHONPATH"), *version;
+	hvd_cleanup_free char *real = realpath(python, NULL), *prefix = hvd_xstrdup(python);
+	unsigned found = 0;
+	hvd_cleanup_free char *base = real ? hvd_xstrdup(real) : NULL;
+	bool closed;
+	char *entry;
+
+	if (!real)
+		return 0;
+	version = strrchr(real, '/') + 1;
+	for (int i = 0; !found && list && i < PATHS_MOST && (entry = next_entry(&list)); i++) {
+		found = *entry == '/' ? in_folder(entry) : 0;
+		free(entry);
+	}
+	cut_names(prefix, 2);
+	closed = is_closed(prefix);
+	if (!found && !closed)
+		found = in_users(envp, version);
+	if (!found)
+		found = in_prefix(prefix, version);
+	cut_names(base, 2);
+	return found || closed ? found : in_prefix(base, version);
+}
+
+/* ---- a command ---- */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool is_program(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* The path of a program; the caller frees it. NULL: there is none. */
+static char *find_program(const char *name, char *const *envp)
+{
+	const char *list = hvd_envp_get(envp, "PATH");
+	char *entry;
+
+	if (strchr(name, '/'))
+		return hvd_xstrdup(name);
+	for (int i = 0; list && i < PATHS_MOST && (entry = next_entry(&list)); i++) {
+		hvd_cleanup_free char *path = hvd_xasprintf("%s/%s", entry, name);
+
+		free(entry);
+		if (*path == '/' && is_program(path))
+			return hvd_take_ptr(&path);
+	}
+	return NULL;
+}
+
+/* Does the command run in a file system of its own? */
+static bool is_container(const char *command)
+{
+	static const char *const names[] = {"apptainer", "singularity", "podman",  "podman-hpc", "docker",
+					    "enroot",    "ch-run",      "shifter", "sarus",      "udocker",
+					    "bwrap",     "proot",       "chroot",  "nerdctl",    "charliecloud"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(base_name(command), names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* The Python that runs the command; the caller frees it. NULL: it is none, as far as is known. */
+static char *python_of(const char *command, char *const *envp)
+{
+	hvd_cleanup_free char *program = find_program(command, envp), *named = NULL;
+	char text[FILE_BYTES + 1];
+
+	if (!program || hvd_is_python(program))
+		return hvd_take_ptr(&program);
+	if (!read_start(program, text, FILE_BYTES))
+		return NULL;
+	named = hvd_script_python(text);
+	return named ? find_program(named, envp) : NULL;
+}
+
+/* The Python of the environment. */
+static char *python_around(char *const *envp)
+{
+	static const char *const folders[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
+	char *python;
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		const char *folder = hvd_envp_get(envp, folders[i]);
+		hvd_cleanup_free char *path = folder ? hvd_xasprintf("%s/bin/python", folder) : NULL;
+
+		if (path && is_program(path))
+			return hvd_take_ptr(&path);
+	}
+	python = find_program("python", envp);
+	return python ? python : find_program("python3", envp);
+}
+
+static unsigned torch_of(const char *command, char *const *envp)
+{
+	hvd_cleanup_free char *python = NULL;
+
+	if (command && is_container(command))
+		return 0;
+	python = command ? python_of(command, envp) : NULL;
+	if (!python)
+		python = python_around(envp);
+	return python ? of_python(python, envp) : 0;
+}
+
+/* ---- what it starts ---- */
+
+static bool is_shell(const char *program)
+{
+	static const char *const names[] = {"sh", "bash", "dash", "ksh", "zsh", "fish", "csh", "tcsh"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(base_name(program), names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* The text of the script that the command runs; empty if it runs none. */
+static void read_script(char *const *argv, char *const *envp, char text[SCRIPT_BYTES + 1])
+{
+	hvd_cleanup_free char *path = NULL;
+	size_t i = is_shell(argv[0]);
+
+	while (i > 0 && argv[i] && argv[i][0] == '-' && !strchr(argv[i], 'c'))
+		i++;
+	path = argv[i] && argv[i][0] != '-' ? find_program(argv[i], envp) : NULL;
+	if (i > 0 && argv[i] && access(argv[i], R_OK) == 0) {
+		free(path);
+		path = hvd_xstrdup(argv[i]);
+	}
+	text[0] = '\0';
+	if (path)
+		read_start(path, text, SCRIPT_BYTES);
+	if (i == 0 && strncmp(text, "#!", 2) != 0)
+		text[0] = '\0';
+}
+
+static bool mentions(char *const *argv, const char *script, const char *what)
+{
+	for (size_t i = 0; argv[i] && i < WORDS_MOST; i++)
+		if (strstr(argv[i], what))
+			return true;
+	return strstr(script, what);
+}
+
+/* Is it a program in Python that is no launcher? */
+static bool is_python_program(char *const *argv, const char *script)
+{
+	hvd_cleanup_free char *python = hvd_script_python(script);
+	const char *name = base_name(argv[0]), *dot = strrchr(name, '.');
+
+	if (hvd_is_python(name))
+		return !mentions(argv, "", "torch.distributed") && !mentions(argv, "", "torchrun") &&
+		       !mentions(argv, "", "accelerate");
+	return python && dot && strcmp(dot, ".py") == 0;
+}
+
+struct hvd_command_facts hvd_command_facts(char *const *argv, char *const *envp)
+{
+	const char *command = argv ? argv[0] : NULL;
+	struct hvd_command_facts facts = {.torch = torch_of(command, envp)};
+	hvd_cleanup_free char *script = hvd_xcalloc(SCRIPT_BYTES + 1, 1);
+
+	if (!command)
+		return facts;
+	read_script(argv, envp, script);
+	facts.no_torchrun = is_python_program(argv, script) || mentions(argv, script, "--standalone");
+	facts.ray = strcmp(base_name(command), "ray") == 0 || mentions(argv, script, "ray start") ||
+		    mentions(argv, script, "ray symmetric-run");
+	return facts;
+}

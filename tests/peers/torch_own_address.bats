@@ -1,0 +1,82 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154,SC2086 # what run sets; a way to start is several words
+# Programs that rendezvous at an address and port of their own, as they do under plain srun, with real PyTorch
+# (torch_own_address.py).
+
+load ../cluster/launch
+load peers
+
+setup_file() {
+    peers --torch
+    suite --nodes 2
+}
+setup() { needs_cluster; }
+teardown() { mend --clean; }
+
+# ran N LABEL: so many ranks say that this went well, and nothing else was said of it.
+ran() {
+    exits 0
+    [[ $(grep -cE "^rank [0-9]+ of [0-9]+: $2 ok$" <<<"$output") -eq $1 ]] || { echo "not $1 times $2: $output" && return 1; }
+    has_not "warning:" "failed to bind" Traceback
+}
+
+# Two ranks on two nodes: by the plugin; by srun with shims; by agents of each host.
+ways() { printf '%s\n' "srun --hvd" "hvdrun" "hvdrun --min-np=2 --max-restarts=0"; }
+
+own() { run on_login $1 -N2 -n2 "$PY" "$HERE/torch_own_address.py" "${@:2}"; }
+
+@test "a program sets MASTER_ADDR and MASTER_PORT itself, from Slurm's variables" {
+    local way
+    while read -r way; do
+        own "$way" env hvdn1 23456
+        ran 2 env
+    done < <(ways)
+}
+
+@test "a program names address and port by init_method=tcp://" {
+    local way
+    while read -r way; do
+        own "$way" tcp hvdn1 23457
+        ran 2 tcp
+    done < <(ways)
+}
+
+@test "each rank starts processes that are a world of their own on localhost" {
+    local way
+    while read -r way; do
+        own "$way" spawn localhost 23458
+        ran 4 spawn
+    done < <(ways)
+}
+
+@test "workers of another framework below the ranks make one world, as Ray's do" {
+    local way
+    while read -r way; do
+        own "$way" actors hvdn1 23459
+        ran 4 actors
+    done < <(ways)
+}
+
+@test "a second store beside the one of the default group" {
+    local way
+    while read -r way; do
+        own "$way" second hvdn1 23460
+        ran 2 second
+    done < <(ways)
+}
+
+@test "rank 0 begins to serve 9 s after the others: they wait, and all go on" {
+    own "srun --hvd" late hvdn1 23461
+    exits 0
+    [[ $(grep -cE "^rank [01] of 2: late ok$" <<<"$output") -eq 2 ]]
+}
+
+@test "the launch's store at its address: no line says that the server has failed to bind" {
+    local way
+    while read -r way; do
+        run on_login $way -N2 -n2 "$PY" "$HERE/torch_cluster.py" collectives
+        exits 0
+        has_not "failed to bind"
+    done < <(ways)
+}
