@@ -7,6 +7,7 @@
  * argument, which is how Slurm starts a TaskProlog, hvd-agent runs the site's TaskProlog (prolog.h).
  */
 #include "lib/base/cleanup.h"
+#include "lib/frameworks/launch_marks.h"
 #include "lib/process/task_prolog.h"
 #include "lsf/topology.h"
 #include "process_name.h"
@@ -126,6 +127,7 @@ int main(int argc, char **argv)
 		hvd_process_name("hvd-prolog");
 		return hvd_prolog_run(getenv(HVD_PROLOG_ENV), &log);
 	}
+	hvd_launch_marks_drop();
 	if (strcmp(word, "--version") == 0) {
 		puts("hvd-agent " HVD_VERSION);
 		return 0;

@@ -4,6 +4,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/emitted.h"
+#include "lib/frameworks/launch_marks.h"
 #include "lib/process/python_command.h"
 #include "preload_wire.h"
 
@@ -31,6 +32,7 @@ static void common_env(char *const *envp, struct hvd_strv *env)
 	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
 		if (!read_at_start(e->name))
 			hvd_env_unset(env, e->name);
+	hvd_env_unset(env, HVD_LAUNCH_MARKS_ENV);
 	hvd_env_unset(env, "TORCHELASTIC_ERROR_FILE");
 }
 

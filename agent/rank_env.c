@@ -3,6 +3,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/key.h"
+#include "lib/frameworks/launch_marks.h"
 #include "lib/job/rank_error.h"
 #include "lib/process/apptainer.h"
 #include "lib/process/call.h"
@@ -99,6 +100,7 @@ void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const struct hvd
 			hvd_env_set(&planned, name, json_string_value(value));
 	}
 	hvd_resolve(&planned, facts, log, &resolved);
+	hvd_launch_marks_set(&resolved);
 	for (size_t i = 0; i < resolved.n; i++) {
 		char *set = strchr(resolved.v[i], '=');
 

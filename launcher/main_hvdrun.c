@@ -22,6 +22,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
+#include "lib/frameworks/launch_marks.h"
 #include "lib/process/other_launcher.h"
 #include "lib/process/program.h"
 #include "lib/process/rlimits.h"
@@ -448,6 +449,7 @@ int main(int argc, char **argv)
 
 	signal(SIGPIPE, SIG_IGN);
 	hvd_slurm_forget_other_step(getpid(), "/proc");
+	hvd_launch_marks_drop();
 	hvd_options_init(&options);
 	if (hvd_options_parse(&options, argc, argv, &err) != 0 || hvd_options_env(&options, environ, &err) != 0 ||
 	    (options.action == HVD_RUN && hvd_config_load(&options, &err) != 0) ||

@@ -6,6 +6,8 @@
  */
 #include "plugin.h"
 
+#include "lib/frameworks/launch_marks.h"
+
 #include "host_slurm.h"
 
 #include <stdint.h>
@@ -110,6 +112,9 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 	} else if (hvd_plugin_check(&hvd_plugin, &err) != 0) {
 		end_srun(&err);
 	}
+	/* The job, or the step with ranks, is not of the launch in whose rank sbatch, salloc or srun may run. */
+	if (spank_context() == S_CTX_ALLOCATOR || (spank_context() == S_CTX_LOCAL && hvd_plugin_enabled(&hvd_plugin)))
+		hvd_launch_marks_drop();
 	if (spank_context() != S_CTX_LOCAL || !hvd_plugin_enabled(&hvd_plugin))
 		return 0;
 	if (hvd_srun_prepare(&hvd_plugin, &err) != 0)

@@ -176,3 +176,32 @@ END
     has_not "hvd-agent" "No such file"
     assert_no_leftovers
 }
+
+@test "a job or launch that a rank starts has no variables of the rank's launch, but those that the rank has changed" {
+    local names="RANK|WORLD_SIZE|MASTER_|PET_|JAX_|TF_CONFIG|TORCHELASTIC_|OMP_NUM|HOROVOD_|LOCAL_|HVD_LAUNCH"
+    # A job of plain commands, submitted by rank 0 of two on one host.
+    script next.sh <<END
+#!/bin/bash
+env | grep -E "^($names)" | sort
+echo done
+END
+    script first.sh <<'END'
+#!/bin/bash
+[ -n "$HVD_LAUNCH_VARIABLES" ] && [ "$OMP_NUM_THREADS" ] || exit 3
+if [ "$RANK" = 0 ]; then
+    export MASTER_ADDR=mine TF_CONFIG=users
+    sbatch --wait --parsable --output=next.out -N1 -n1 next.sh
+fi
+END
+    gives 0 launch srun --hvd-frameworks=horovod,torch,torchrun,jax,tensorflow -N1 -n2 ./first.sh
+    output=$(<"$(home)/next.out")
+    [[ $output == $'MASTER_ADDR=mine\nTF_CONFIG=users\ndone' ]] || { echo "$output" && false; }
+    # A launch in a launch: the inner ranks have only what the inner launch sets.
+    for with in srun hvdrun; do
+        gives 0 launch "$with" --hvd-frameworks=horovod,torch,torchrun,jax,tensorflow -N1 -n1 bash -c \
+            '[ "$PET_NNODES$TF_CONFIG" ] && exec hvdrun --launcher=fork -np 1 --frameworks=torch bash -c "env | grep -E \"^('"$names"')\""'
+        has RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 HVD_LAUNCH_VARIABLES=
+        has_not PET_ JAX_ TF_CONFIG HOROVOD_
+    done
+    assert_no_leftovers
+}

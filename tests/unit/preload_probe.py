@@ -21,7 +21,7 @@ def at_the_end():
 
 
 # What differs between two launches.
-OF_LAUNCH = ("PORT", "ERROR_FILE", "ADDRESS", "ENDPOINT", "RDZV_ID")
+OF_LAUNCH = ("PORT", "ERROR_FILE", "ADDRESS", "ENDPOINT", "RDZV_ID", "LAUNCH_VARIABLES")
 
 
 def environment(block):
