@@ -14,8 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REFUSED_SECONDS 5.0 /* a rank can be so much slower than another one */
-#define TORCH_PROCESSES 64  /* how many processes of a rank are looked at */
+/* After so long, with the pauses that PyTorch makes, it is told within five seconds. */
+#define REFUSED_SECONDS 2.0
+#define REFUSED_RANKS   1024 /* that are named */
+#define TORCH_PROCESSES 64   /* how many processes of a rank are looked at */
+
+#define STORE_ENV "TORCHELASTIC_USE_AGENT_STORE"
 
 struct hvd_rank_watch {
 	struct event_base *base;
@@ -92,8 +96,7 @@ static bool is_torch_rank(pid_t pid)
 	for (size_t i = 0; !is && i <= below.n && i < TORCH_PROCESSES; i++) {
 		pid_t each = i == 0 ? pid : below.v[i - 1];
 
-		is = has_piece(each, "environ", '\0', "TORCHELASTIC_USE_AGENT_STORE=") &&
-		     has_piece(each, "maps", '\n', "/libtorch");
+		is = has_piece(each, "environ", '\0', STORE_ENV "=") && has_piece(each, "maps", '\n', "/libtorch");
 		if (!is)
 			hvd_pids_add_children(&below, each);
 	}
@@ -105,15 +108,20 @@ static void on_refused(const struct hvd_addr *addr, in_port_t port, void *arg)
 {
 	struct hvd_rank_watch *watch = arg;
 	char text[HVD_ADDR_TEXT];
+	json_t *ranks = json_array();
+	bool clients = false;
 
-	for (size_t i = 0; i < watch->n; i++) {
+	for (size_t i = 0; i < watch->n && json_array_size(ranks) < REFUSED_RANKS; i++) {
 		if (!is_torch_rank(watch->ranks[i].pid))
 			continue;
-		watch->send(json_pack("{s:s, s:s, s:i}", "t", "refused", "at", hvd_addr_text(addr, text), "port",
-				      (int)port),
-			    watch->arg);
-		return;
+		clients |= has_piece(watch->ranks[i].pid, "environ", '\0', STORE_ENV "=True");
+		json_array_append_new(ranks, json_integer(watch->ranks[i].rank));
 	}
+	if (json_array_size(ranks) > 0)
+		watch->send(json_pack("{s:s, s:s, s:i, s:O, s:b}", "t", "refused", "at", hvd_addr_text(addr, text),
+				      "port", (int)port, "ranks", ranks, "clients", clients),
+			    watch->arg);
+	json_decref(ranks);
 }
 
 void hvd_rank_watch_add(struct hvd_rank_watch *watch, uint32_t rank, pid_t pid)

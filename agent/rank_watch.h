@@ -13,8 +13,11 @@
  *   {"t":"watch", "every":SEC}               do the ranks make progress? activity.h has this message, and its answer
  *
  * Without a question, if a rank is one of PyTorch whose store is the launch's:
- *   {"t":"refused", "at":ADDRESS, "port":P}  something on this host tries again and again to reach this port of it,
- *                                            where nobody listens (refused.h). It may be another program
+ *   {"t":"refused", "at":ADDRESS, "port":P, "ranks":[RANK,…], "clients":BOOL}
+ *                                            something on this host tries again and again to reach this port of it,
+ *                                            where nobody listens (refused.h). It may be another program than one of
+ *                                            these ranks, which are those of PyTorch. clients: PyTorch lets no rank
+ *                                            serve (TORCHELASTIC_USE_AGENT_STORE=True)
  */
 #ifndef HVD_RANK_WATCH_H
 #define HVD_RANK_WATCH_H

@@ -230,8 +230,7 @@ static int compare_ranks(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* "ranks 4, 5, 8-15", "rank 3"; sorts the ranks. */
-static char *rank_list(int *ranks, size_t n)
+char *hvd_init_barrier_rank_list(int *ranks, size_t n)
 {
 	char *text = hvd_xstrdup(n == 1 ? "rank " : "ranks ");
 	int items = 0;
@@ -286,7 +285,7 @@ static void say(char **text, struct clause *c)
 
 	if (c->missing == 0)
 		return;
-	ranks = rank_list(c->ranks, c->n);
+	ranks = hvd_init_barrier_rank_list(c->ranks, c->n);
 	hosts = hvd_hostlist_compress(c->hosts.v, c->hosts.n);
 	hvd_xappendf(text, "%s", *text ? ", and " : "");
 	if (c->missing < c->n)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "init_watch.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define REFUSED_MOST 16 /* ports that are told of */
+#define REFUSED_MOST 16   /* ports that are told of */
+#define RANKS_MOST   1024 /* that wait there */
 
 /* Ranks that will come at all have begun to by then. */
 #define FIRST_SECONDS 600
@@ -143,11 +145,24 @@ void hvd_init_watch_waits(const struct hvd_init_watch *watch, const char *text)
 		hvd_verbose(watch->log, "waiting in init_process_group or after it:\n%s", text);
 }
 
+/* The caller frees it. */
+static char *list_ranks(const json_t *ranks)
+{
+	size_t n = json_array_size(ranks) < RANKS_MOST ? json_array_size(ranks) : RANKS_MOST;
+	hvd_cleanup_free int *numbers = hvd_xcalloc(n + 1, sizeof(*numbers));
+
+	for (size_t i = 0; i < n; i++)
+		numbers[i] = (int)json_integer_value(json_array_get(ranks, i));
+	return n ? hvd_init_barrier_rank_list(numbers, n) : hvd_xstrdup("ranks");
+}
+
 void hvd_init_watch_refused(struct hvd_init_watch *watch, const char *host, const json_t *msg)
 {
 	struct hvd_addr addr;
 	char text[HVD_ADDR_TEXT], *name;
-	const char *at;
+	hvd_cleanup_free char *ranks = NULL;
+	bool clients = json_is_true(json_object_get(msg, "clients"));
+	const char *at, *waits;
 	int64_t port;
 	size_t i = 0;
 
@@ -162,11 +177,28 @@ void hvd_init_watch_refused(struct hvd_init_watch *watch, const char *host, cons
 		return;
 	}
 	watch->refused[i] = name;
-	hvd_warn(watch->log,
-		 "ranks seem to wait for a server at %s port %d on %s, where nobody listens: with "
-		 "init_process_group(init_method=\"tcp://...\") rank 0 starts no server, because this launch serves "
-		 "the store; --store=rank0 (srun: --hvd-store=rank0) makes rank 0 start one",
-		 hvd_addr_text(&addr, text), (int)port, host);
+	ranks = list_ranks(json_object_get(msg, "ranks"));
+	waits = strncmp(ranks, "rank ", 5) == 0 ? "waits" : "wait";
+	hvd_addr_text(&addr, text);
+	if (clients) {
+		hvd_warn(watch->log,
+			 "%s on %s %s for a server at %s port %d, where nobody listens: PyTorch before 2.7 starts none "
+			 "where the program sets MASTER_ADDR or MASTER_PORT or calls init_process_group(init_method="
+			 "\"tcp://...\")",
+			 ranks, host, waits, text, (int)port);
+		hvd_info(watch->log,
+			 "--store=rank0 (srun: --hvd-store=rank0) makes rank 0 start one; or leave the address out of "
+			 "the program, so that it uses the launch's store");
+		return;
+	}
+	/* The server may be about to start. */
+	hvd_info(watch->log, "%s on %s %s for a server at %s port %d, where nobody listens yet: %s", ranks, host, waits,
+		 text, (int)port,
+		 hvd_addr_loopback(&addr)
+			 ? "rank 0 of a world of this host's processes, as of mp.spawn, starts one when it calls "
+			   "init_process_group(); no process of another host can reach it there"
+			 : "rank 0, if it runs on that host, starts one when it calls init_process_group() with this "
+			   "address");
 }
 
 void hvd_init_watch_destroy(struct hvd_init_watch *watch)

@@ -5,8 +5,7 @@
  * It names them when all others have waited for a minute, and then ever less often. When the launch's time has passed
  * (launch_spec.h: deadlines.init), the job fails. While no rank has called it, nothing is reported.
  *
- * The watch also reports ranks that seem to wait for a server that none of them starts: that of init_method="tcp://…",
- * before PyTorch 2.14.
+ * The watch also reports ranks that wait for a server at an address of their program's own, where nobody listens.
  *
  * It asks the rendezvous (lib/rendezvous/service.h) what the other ranks wait for, and logs the answer with --verbose.
  */

@@ -66,10 +66,30 @@ own() { run on_login $1 -N2 -n2 "$PY" "$HERE/torch_own_address.py" "${@:2}"; }
     done < <(ways)
 }
 
-@test "rank 0 begins to serve 9 s after the others: they wait, and all go on" {
-    own "srun --hvd" late hvdn1 23461
+@test "rank 0 begins to serve 9 s after the others: who waits is told, but no warning" {
+    run on_login srun --hvd -N1 -n2 "$PY" "$HERE/torch_own_address.py" late hvdn1 23461
     exits 0
     [[ $(grep -cE "^rank [01] of 2: late ok$" <<<"$output") -eq 2 ]]
+    # Of both the library is loaded.
+    [[ $(grep -cE "ranks 0, 1 on hvdn1 wait for a server at .* port 23461, where nobody listens yet: rank 0, if it runs" <<<"$output") -eq 1 ]] ||
+        { echo "$output" && false; }
+    has_not warning:
+}
+
+@test "where PyTorch starts no server, a warning within five seconds names who waits where, and what to do" {
+    export OWN_ADDRESS_SECONDS=$((10 * HVD_TEST_PATIENCE))
+    # shellcheck disable=SC2016 # another shell expands it
+    run on_login env TORCHELASTIC_USE_AGENT_STORE=True bash -c \
+        '"$@" 2>&1 | while IFS= read -r line; do printf "%(%s)T %s\n" -1 "$line"; done' \
+        - srun --hvd -N2 -n2 "$PY" "$HERE/torch_own_address.py" env hvdn1 23462
+    [[ $(grep -c "rank 0 on hvdn1 waits for a server at .* port 23462, where nobody listens: PyTorch before 2.7 starts none" <<<"$output") -eq 1 ]] ||
+        { echo "$output" && false; }
+    has "--store=rank0 (srun: --hvd-store=rank0) makes rank 0 start one"
+    # Its line comes once PyTorch is imported.
+    began=$(sed -nE 's/^([0-9]+) rank 0 on .*/\1/p' <<<"$output" | head -n 1)
+    told=$(sed -nE 's/^([0-9]+) .*where nobody listens: .*/\1/p' <<<"$output")
+    echo "began $began, told $told"
+    ((told - began <= 5 * HVD_TEST_PATIENCE + 1))
 }
 
 @test "the launch's store at its address: no line says that the server has failed to bind" {
