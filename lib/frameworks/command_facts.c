@@ -356,6 +356,8 @@ struct hvd_command_facts hvd_command_facts(char *const *argv, char *const *envp)
 	if (!command)
 		return facts;
 	read_script(argv, envp, script);
+	facts.torchrun = mentions(argv, script, "torchrun") || mentions(argv, script, "torch.distributed.run") ||
+			 mentions(argv, script, "torch.distributed.launch");
 	facts.no_torchrun = is_python_program(argv, script) || mentions(argv, script, "--standalone");
 	facts.ray = strcmp(base_name(command), "ray") == 0 || mentions(argv, script, "ray start") ||
 		    mentions(argv, script, "ray symmetric-run");

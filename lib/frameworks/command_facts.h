@@ -19,6 +19,7 @@
 struct hvd_command_facts {
 	unsigned
 		torch; /* the version of PyTorch, as HVD_TORCH(); a prerelease of X.Y is the release before. 0: unknown */
+	bool torchrun;    /* it names torchrun */
 	bool no_torchrun; /* it does not run torchrun, or runs torchrun --standalone */
 	bool ray;         /* it starts Ray on this host */
 };

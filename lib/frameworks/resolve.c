@@ -155,10 +155,13 @@ static bool is_loopback(const char *text)
 	return strcmp(text, "localhost") == 0 || (hvd_addr_parse(text, &addr) == 0 && hvd_addr_loopback(&addr));
 }
 
-static void tell_users_store(const struct hvd_strv *plan, char *const *envp, const struct hvd_log *log)
+static void tell_users_store(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const struct hvd_log *log)
 {
-	const char *addr = hvd_envp_get(envp, "MASTER_ADDR"), *port = hvd_envp_get(envp, "MASTER_PORT");
+	const char *addr = hvd_envp_get(facts->envp, "MASTER_ADDR"), *port = hvd_envp_get(facts->envp, "MASTER_PORT");
 
+	/* torchrun gives both to its workers; MASTER_ADDR alone is for --rdzv-endpoint=$MASTER_ADDR:PORT. */
+	if (facts->command.torchrun && !port)
+		return;
 	if (!addr || !port) {
 		hvd_warn(log, "%s is set and %s is not, so PyTorch's ranks will not find each other",
 			 addr ? "MASTER_ADDR" : "MASTER_PORT", addr ? "MASTER_PORT" : "MASTER_ADDR");
@@ -235,7 +238,7 @@ void hvd_resolve(const struct hvd_strv *plan, const struct hvd_rank_facts *facts
 	bool users_store = plans_store(plan) && store_is_users(facts->envp);
 
 	if (users_store)
-		tell_users_store(plan, facts->envp, log);
+		tell_users_store(plan, facts, log);
 	tell_gpus(plan, facts, log);
 	tell_names(facts, log);
 	for (size_t i = 0; i < plan->n; i++)

@@ -100,3 +100,26 @@ own() { run on_login $1 -N2 -n2 "$PY" "$HERE/torch_own_address.py" "${@:2}"; }
         has_not "failed to bind"
     done < <(ways)
 }
+
+@test "a TCPStore at MASTER_ADDR and a port of its own, and DCP that saves in a process of its own" {
+    local way
+    for way in "srun --hvd" hvdrun "srun --hvd --exclusive"; do
+        own "$way" by_hand
+        ran 2 by_hand
+        own "$way" async
+        exits 0
+        [[ $(grep -cE "^rank [01] of 2: async ok$" <<<"$output") -eq 2 ]]
+    done
+}
+
+@test "torchrun --standalone in a step with one task for each node: a world of its own on each" {
+    local way
+    for way in "srun --hvd" hvdrun; do
+        run on_login $way -N2 -n2 "${PY%/*}/torchrun" --standalone --nproc-per-node=2 "$HERE/torch_own_address.py" plain
+        exits 0
+        [[ $(grep -cE "^rank [01] of 2: plain ok$" <<<"$output") -eq 4 ]] || { echo "$output" && false; }
+        run on_login $way -N2 -n2 bash -c "'${PY%/*}/torchrun' --standalone --nproc-per-node=2 '$HERE/torch_own_address.py' plain"
+        exits 0
+        [[ $(grep -cE "^rank [01] of 2: plain ok$" <<<"$output") -eq 4 ]] || { echo "$output" && false; }
+    done
+}

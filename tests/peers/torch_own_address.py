@@ -9,6 +9,7 @@ spawn    each rank starts two processes, which are a world of their own on local
 actors   each task starts two workers, which make one world of all tasks' workers, as Ray Train does below ray start
 second   rank 0 serves a second store beside the one of the default group, as vLLM and verl do for a second world
 by_hand  rank 0 serves a TCPStore at MASTER_ADDR and a free port, whose number the others get through the default group
+plain    init_process_group() with the variables that it finds
 async    DCP saves a checkpoint in a process of its own, for which rank 0 serves at MASTER_ADDR and a free port
 late     as env, and rank 0 takes 9 s before it begins to serve
 """
@@ -58,6 +59,11 @@ def env():
         time.sleep(9)
     dist.init_process_group("gloo", timeout=limit)
     check(how)
+
+
+def plain():
+    dist.init_process_group("gloo", timeout=limit)
+    check("plain")
 
 
 def tcp():
@@ -129,6 +135,6 @@ def asynchronous():
 if __name__ == "__main__":
     print("rank %d on %s" % (int(os.environ.get("RANK", "-1")), socket.gethostname()), flush=True)
     {"env": env, "late": env, "tcp": tcp, "spawn": spawn, "actors": actors, "actor": actor, "second": second,
-     "by_hand": by_hand, "async": asynchronous}[how]()
+     "by_hand": by_hand, "plain": plain, "async": asynchronous}[how]()
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -192,6 +192,8 @@ TEST(torchrun_or_not)
 	put("train.py", "#!/usr/bin/env python\n", 0755);
 	script = in_root("run.sh");
 	assert_true(may_torchrun("torchrun", "train.py", NULL, NULL));
+	assert_true(of("torchrun", "train.py", NULL, NULL).torchrun);
+	assert_false(of("python", "train.py", NULL, NULL).torchrun);
 	assert_false(may_torchrun("torchrun", "--standalone", "train.py", NULL));
 	assert_true(may_torchrun("python", "-m", "torch.distributed.run", "train.py"));
 	assert_false(may_torchrun("python", "train.py", NULL, NULL));

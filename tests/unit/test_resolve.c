@@ -107,6 +107,27 @@ TEST(the_value_of_the_agent_store)
 	has("MASTER_ADDR", "192.0.2.1");
 }
 
+/* What the command hands on to another program that would take it for its own. */
+TEST(variables_for_another)
+{
+	const char *const more[] = {"PET_NNODES?=2", "GLOO_SOCKET_IFNAME=lo", "NCCL_SOCKET_IFNAME==lo",
+				    "HOROVOD_GLOO_IFACE=lo", NULL};
+	const char *const network[] = {"GLOO_SOCKET_IFNAME=eth0", NULL};
+	struct hvd_rank_facts facts = {0};
+
+	resolve(&facts, more);
+	has("PET_NNODES", "2");
+	has("GLOO_SOCKET_IFNAME", "lo");
+	facts.command.no_torchrun = facts.command.ray = true;
+	resolve(&facts, more);
+	has("PET_NNODES", NULL);
+	has("GLOO_SOCKET_IFNAME", NULL);
+	has("NCCL_SOCKET_IFNAME", NULL);
+	has("HOROVOD_GLOO_IFACE", "lo");
+	resolve(&facts, network);
+	has("GLOO_SOCKET_IFNAME", "eth0");
+}
+
 TEST(the_users_store)
 {
 	char own[256] = "", addr[300], mine[300];
@@ -140,12 +161,17 @@ TEST(a_store_of_an_outer_launch)
 TEST(stores_that_cannot_work)
 {
 	char *one_host[] = {(char *)"MASTER_ADDR=localhost", (char *)"MASTER_PORT=1", NULL};
+	char *only_addr[] = {(char *)"MASTER_ADDR=192.0.2.9", NULL};
 	const char *const one[] = {"GROUP_WORLD_SIZE=1", NULL};
+	struct hvd_rank_facts torchruns = {.envp = only_addr};
 	struct hvd_rank_facts facts = {.envp = one_host};
 
 	with("MASTER_ADDR=192.0.2.9", NULL, NULL);
 	has("MASTER_ADDR", NULL);
 	says("MASTER_ADDR is set and MASTER_PORT is not");
+	torchruns.command.torchrun = true;
+	resolve(&torchruns, NULL);
+	says(NULL);
 	with("MASTER_PORT=29500", NULL, NULL);
 	says("MASTER_PORT is set and MASTER_ADDR is not");
 	/* An address of documentation, so of no host. */
