@@ -341,7 +341,27 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 	return rc == 0 ? result->status : -1;
 }
 
-static int launch_job(const struct hvd_launch_spec *spec, bool json, const struct hvd_log *log)
+/* Make the job by salloc, which then runs hvdrun again, in it. Returns only if there is no salloc to run. */
+static int run_in_salloc(const struct hvd_launch *launch, char *const *argv)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv words = {0};
+	hvd_cleanup_free char *line = NULL;
+	struct hvd_err err = {0};
+
+	hvd_launch_salloc(launch, argv, &words);
+	line = hvd_shell_join(words.v);
+	if (launch->spec->dry_run)
+		return printf("%s\n", line) < 0 || fflush(stdout) != 0;
+	hvd_verbose(launch->log, "%s", line);
+	signal(SIGPIPE, SIG_DFL);
+	setenv("SALLOC_NO_KILL", "set", 1); /* as salloc's option, and hvdrun sees it in the job */
+	execvp(words.v[0], words.v);
+	hvd_err_sys(&err, "cannot run salloc");
+	hvd_log_err(launch->log, &err);
+	return hvd_err_status(&err);
+}
+
+static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const *argv, const struct hvd_log *log)
 {
 	char *agent = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
 	char *selftest = find_program("hvd-selftest", "hvd-selftest");
@@ -360,6 +380,10 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 
 	if (backend && make_output_dir(spec, &err) != 0)
 		backend = NULL;
+	if (backend && hvd_launch_needs_salloc(&launch, backend)) {
+		rc = run_in_salloc(&launch, argv);
+		goto out;
+	}
 	if (backend && !spec->dry_run)
 		guard = hvd_requeue_guard_start(spec, requeue, log);
 	rc = backend ? run_job(&launch, backend, &opts, json, &result, &err) : -1;
@@ -378,6 +402,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 	if (!spec->dry_run)
 		rc = hvd_requeue_at_end(spec, &result.requeue, rc, log);
 	hvd_requeue_clear(&result.requeue);
+out:
 	hvd_launch_clear(&launch);
 	hvd_joining_close(launch.joining);
 	hvd_local_hosts_destroy(launch.local_hosts);
@@ -400,7 +425,7 @@ static int show_stacks(const struct hvd_options *o, const struct hvd_log *log)
 	return hvd_err_status(&err);
 }
 
-static int act(struct hvd_options *o, const struct hvd_log *log)
+static int act(struct hvd_options *o, char *const *argv, const struct hvd_log *log)
 {
 	struct hvd_launch_spec spec;
 	int status;
@@ -433,7 +458,7 @@ static int act(struct hvd_options *o, const struct hvd_log *log)
 		if (hvd_options_given(o, "requeue-on") && !hvd_requeue_job(&spec, 0) && !hvd_alloc_in_lsf(environ))
 			hvd_warn(log,
 				 "--requeue-on has no effect outside of a batch job: start hvdrun in sbatch or bsub");
-		status = launch_job(&spec, o->json, log);
+		status = launch_job(&spec, o->json, argv, log);
 		hvd_launch_spec_clear(&spec);
 		return status;
 	}
@@ -459,7 +484,7 @@ int main(int argc, char **argv)
 	} else {
 		if (options.verbose)
 			log.level = options.verbose > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;
-		status = act(&options, &log);
+		status = act(&options, argv, &log);
 	}
 	hvd_options_free(&options);
 	return status;

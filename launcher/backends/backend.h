@@ -139,6 +139,11 @@ int hvd_backend_prepare(const struct hvd_backend *backend, struct hvd_launch *la
 int hvd_launch_for_host(struct hvd_launch *one, const struct hvd_launch *job, const struct hvd_backend *backend,
 			int number, const struct hvd_alloc_host *host, struct hvd_err *err);
 
+/* Must the job that an elastic launch needs be made first? And the command line that makes it by salloc and runs `argv`,
+ * hvdrun's own words, in it; appended to *out. */
+bool hvd_launch_needs_salloc(const struct hvd_launch *launch, const struct hvd_backend *backend);
+void hvd_launch_salloc(const struct hvd_launch *launch, char *const *argv, struct hvd_strv *out);
+
 /* After srun's prepare, without munge: have srun send the key to all tasks on their stdin, and have the shims implement
  * --input. Refuses --pty and a file as --input, which need stdin for something else. */
 int hvd_srun_by_stdin(struct hvd_launch *launch, struct hvd_err *err);

@@ -106,10 +106,39 @@ static int check_container(const struct hvd_launch *launch, struct hvd_err *err)
 				 "container in the command: hvdrun … apptainer exec IMAGE COMMAND");
 }
 
-/* Outside of a job srun makes one of fixed size, which ends with its step: no host can join it. */
+/* srun names a job after its command, which is hvd-agent here: name it after the user's. Within a job the option would
+ * also change SLURM_JOB_NAME of the ranks. Options of the user that follow win. */
+static void name_job(const struct hvd_launch *launch, struct hvd_strv *argv)
+{
+	const char *command = launch->spec->selftest ? launch->selftest : launch->spec->command[0];
+	const char *slash = strrchr(command, '/');
+
+	if (!launch->spec->srun.jobid && !hvd_envp_get(launch->envp, "SLURM_JOB_NAME"))
+		hvd_strv_addf(argv, "--job-name=%s", slash ? slash + 1 : command);
+}
+
+bool hvd_launch_needs_salloc(const struct hvd_launch *launch, const struct hvd_backend *backend)
+{
+	return backend == &hvd_backend_steps && !hosts_told(launch->spec) && !hvd_alloc_in_slurm(launch->envp);
+}
+
+void hvd_launch_salloc(const struct hvd_launch *launch, char *const *argv, struct hvd_strv *out)
+{
+	hvd_strv_add(out, "salloc");
+	hvd_strv_add(out, "--no-kill");
+	name_job(launch, out);
+	hvd_strv_add_all(out, launch->spec->srun.salloc_args.v);
+	hvd_strv_add_all(out, argv);
+}
+
+/* Outside of a job the srun of an elastic job would have none to start agents in: salloc makes it. */
 static int check_elastic(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	if (!launch->spec->elastic.on || hosts_told(launch->spec) || hvd_alloc_in_slurm(launch->envp))
+	const struct hvd_launch_spec *spec = launch->spec;
+
+	if (!spec->elastic.on || hosts_told(spec) || hvd_alloc_in_slurm(launch->envp))
+		return 0;
+	if (!spec->srun.jobid && !spec->srun.no_salloc && hvd_launch_installed(launch, "salloc"))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "srun starts the ranks of an elastic job only within a Slurm job");
 	return hvd_err_hint(err, "start hvdrun in sbatch or salloc; or leave srun's options out for an elastic job on "
@@ -228,17 +257,6 @@ static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct 
 	return 0;
 }
 
-/* srun names a job after its command, which is hvd-agent here: name it after the user's. Within a job the option would
- * also change SLURM_JOB_NAME of the ranks. Options of the user that follow win. */
-static void name_job(const struct hvd_launch *launch, struct hvd_proc *proc)
-{
-	const char *command = launch->spec->selftest ? launch->selftest : launch->spec->command[0];
-	const char *slash = strrchr(command, '/');
-
-	if (!launch->spec->srun.jobid && !hvd_envp_get(launch->envp, "SLURM_JOB_NAME"))
-		hvd_strv_addf(&proc->argv, "--job-name=%s", slash ? slash + 1 : command);
-}
-
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
@@ -252,7 +270,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		if (check_step(launch, err) != 0 || place_tasks(launch, proc, err) != 0)
 			return -1;
 	} else {
-		name_job(launch, proc);
+		name_job(launch, &proc->argv);
 		if (spec->hosts.listed) {
 			hvd_err_set(err, HVD_E_USAGE,
 				    "hosts are listed (-H, --hostfile), but srun chooses the hosts here");

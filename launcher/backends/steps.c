@@ -25,7 +25,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	if (gpus)
 		hvd_strv_addf(&proc->argv, "--gres=%s%s",
 			      strcmp(gpus, "0") == 0 ? "none" : "gpu:", strcmp(gpus, "0") == 0 ? "" : gpus);
-	hvd_strv_add_all(&proc->argv, launch->spec->srun.args_but_label.v); /* the node agent labels its ranks' lines */
+	hvd_strv_add_all(&proc->argv, launch->spec->srun.args_of_agents.v);
 	if (host->slurm_job)
 		hvd_strv_addf(&proc->argv, "--jobid=%u", host->slurm_job);
 	hvd_strv_addf(&proc->argv, "--nodelist=%s", host->name);

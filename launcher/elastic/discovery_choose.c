@@ -39,7 +39,7 @@ static void warn_of_kill(const struct hvd_launch *launch, const struct hvd_disco
 	bool found;
 
 	if (out->hosts.n_hosts < 2 || hvd_envp_get(launch->envp, "SBATCH_NO_KILL") ||
-	    hvd_envp_get(launch->envp, "SLURM_NO_KILL"))
+	    hvd_envp_get(launch->envp, "SALLOC_NO_KILL") || hvd_envp_get(launch->envp, "SLURM_NO_KILL"))
 		return;
 	script = hvd_slurm_job_script(out->job, NULL);
 	found = script_has_no_kill(script);

@@ -181,7 +181,9 @@ static void set_srun(struct hvd_launch_spec *spec, const struct hvd_options *o, 
 
 	hvd_strv_add_all(&spec->srun.args, o->srun_args.v);
 	hvd_options_srun_args_but(o, "nodes", &spec->srun.args_but_nodes);
-	hvd_options_srun_args_but(o, "label", &spec->srun.args_but_label);
+	hvd_options_srun_args_of_agents(o, &spec->srun.args_of_agents);
+	hvd_options_salloc_args(o, &spec->srun.salloc_args);
+	spec->srun.no_salloc = o->test_only ? "test-only" : o->no_allocate ? "no-allocate" : NULL;
 	spec->srun.jobid = hvd_options_given(o, "jobid") ? o->jobid : NULL;
 	spec->srun.input = o->input;
 	for (size_t i = 0; i < sizeof(containers) / sizeof(containers[0]) && !spec->srun.container; i++)
@@ -309,7 +311,8 @@ void hvd_launch_spec_clear(struct hvd_launch_spec *spec)
 {
 	hvd_strv_free(&spec->srun.args);
 	hvd_strv_free(&spec->srun.args_but_nodes);
-	hvd_strv_free(&spec->srun.args_but_label);
+	hvd_strv_free(&spec->srun.args_of_agents);
+	hvd_strv_free(&spec->srun.salloc_args);
 	hvd_strv_free(&spec->interfaces);
 	hvd_strv_free(&spec->env);
 	free(spec->own_line);

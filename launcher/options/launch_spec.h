@@ -133,7 +133,9 @@ struct hvd_launch_spec {
 	struct {
 		struct hvd_strv args;           /* the words that go to srun unchanged */
 		struct hvd_strv args_but_nodes; /* … without -N */
-		struct hvd_strv args_but_label; /* … without -l */
+		struct hvd_strv args_of_agents; /* … for the agents' steps of an elastic job */
+		struct hvd_strv salloc_args;    /* … for a salloc that makes the elastic job */
+		const char *no_salloc;          /* the option that salloc cannot replace; NULL = none */
 		const char *jobid;              /* --jobid on the command line */
 		const char *input;              /* --input, from any source */
 		const char *container;          /* the option that puts the tasks into a container, without dashes */

@@ -353,10 +353,11 @@ void hvd_options_tunables(const struct hvd_options *o, struct hvd_strv *env)
 	}
 }
 
-void hvd_options_srun_args_but(const struct hvd_options *o, const char *name, struct hvd_strv *args)
+/* Append the words of those options in srun_args that `keep` wants. Its first argument is NULL for an unknown one. */
+static void srun_words(const struct hvd_options *o, bool (*keep)(const struct hvd_opt *opt, const struct hvd_opt *but),
+		       const struct hvd_opt *but, struct hvd_strv *args)
 {
 	const struct hvd_optset set = hvd_options_set();
-	const struct hvd_opt *but = hvd_optset_find(&set, HVD_FAMILY_SRUN, name, NULL);
 	struct hvd_strv words = {0};
 	struct hvd_optscan scan = {
 		.set = &set, .next = 1, .primary = o->as_horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN};
@@ -367,7 +368,7 @@ void hvd_options_srun_args_but(const struct hvd_options *o, const char *name, st
 	scan.argc = (int)words.n;
 	scan.argv = words.v;
 	while (hvd_optscan_next(&scan, &hit, NULL) > 0) {
-		if (hit.opt && but && hit.opt->at == but->at)
+		if (!keep(hit.opt, but))
 			continue;
 		if (hit.opt && !(hit.word_begins && hit.word_ends))
 			hvd_opthit_letter(&hit, args);
@@ -376,4 +377,53 @@ void hvd_options_srun_args_but(const struct hvd_options *o, const char *name, st
 				hvd_strv_add(args, words.v[i]);
 	}
 	hvd_strv_free(&words);
+}
+
+static bool is_other(const struct hvd_opt *opt, const struct hvd_opt *but)
+{
+	return !opt || !but || opt->at != but->at;
+}
+
+void hvd_options_srun_args_but(const struct hvd_options *o, const char *name, struct hvd_strv *args)
+{
+	const struct hvd_optset set = hvd_options_set();
+
+	srun_words(o, is_other, hvd_optset_find(&set, HVD_FAMILY_SRUN, name, NULL), args);
+}
+
+static bool is_of_agents(const struct hvd_opt *opt, const struct hvd_opt *but)
+{
+	return is_other(opt, but) && !(opt && hvd_options_srun_of_ranks(opt));
+}
+
+void hvd_options_srun_args_of_agents(const struct hvd_options *o, struct hvd_strv *args)
+{
+	const struct hvd_optset set = hvd_options_set();
+
+	srun_words(o, is_of_agents, hvd_optset_find(&set, HVD_FAMILY_SRUN, "label", NULL), args);
+}
+
+static bool is_of_salloc(const struct hvd_opt *opt, const struct hvd_opt *but)
+{
+	(void)but;
+	return opt && hvd_options_srun_of_salloc(opt);
+}
+
+void hvd_options_salloc_args(const struct hvd_options *o, struct hvd_strv *args)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row;
+
+	/* salloc reads other variables than srun. */
+	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++) {
+		hvd_cleanup_free char *text = NULL;
+
+		if (row->family == HVD_FAMILY_SRUN && row->env && row->type == HVD_OPT_STRING &&
+		    row->group != HVD_G_S_TASKS && hvd_options_srun_of_salloc(row) &&
+		    hvd_options_source(o, row->name) == HVD_FROM_ENV && (text = hvd_opt_text(o, row)))
+			hvd_strv_addf(args, "--%s=%s", row->name, text);
+	}
+	if (hvd_options_np_for_srun(o) && o->spares <= 0)
+		hvd_strv_addf(args, "--ntasks=%d", o->num_proc);
+	srun_words(o, is_of_salloc, NULL, args);
 }

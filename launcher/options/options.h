@@ -179,6 +179,11 @@ void hvd_options_init(struct hvd_options *o);
 int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct hvd_err *err);
 /* Append to *args the srun_args without the option of this long name, however it is spelled. */
 void hvd_options_srun_args_but(const struct hvd_options *o, const char *name, struct hvd_strv *args);
+/* … for the srun that starts the agent of one host of an elastic job: without -l, and without what describes the ranks
+ * and the hosts of the whole job. */
+void hvd_options_srun_args_of_agents(const struct hvd_options *o, struct hvd_strv *args);
+/* … for a salloc that makes the job: what it knows of them, and of their variables. */
+void hvd_options_salloc_args(const struct hvd_options *o, struct hvd_strv *args);
 int hvd_options_env(struct hvd_options *o, char *const *envp, struct hvd_err *err);
 /* One value of a configuration file; `key` as in the table ("params.cycle_time_ms"), or an option's long name.
  * A value that a stronger source has given is kept. HVD_E_NOENT: there is no such key. */

@@ -70,6 +70,10 @@ int hvd_options_read_frameworks(void *result, const char *from, const char *valu
 	.at = HVD_AT(field), .help = text, traits
 
 struct hvd_opttable hvd_options_srun(void);
+/* Does this option of srun describe ranks, hosts or the job as a whole, so that it means nothing to a step on one of the
+ * hosts? And does salloc know it? */
+bool hvd_options_srun_of_ranks(const struct hvd_opt *row);
+bool hvd_options_srun_of_salloc(const struct hvd_opt *row);
 struct hvd_opttable hvd_options_horovod(void);
 struct hvd_opttable hvd_options_hvd(void);
 

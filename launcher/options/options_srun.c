@@ -365,3 +365,48 @@ struct hvd_opttable hvd_options_srun(void)
 {
 	return (struct hvd_opttable){.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};
 }
+
+static bool is_one_of(const struct hvd_opt *row, const char *const *names)
+{
+	while (*names && strcmp(*names, row->name) != 0)
+		names++;
+	return *names != NULL;
+}
+
+bool hvd_options_srun_of_ranks(const struct hvd_opt *row)
+{
+	static const char *const others[] = {"gpus",
+					     "gpus-per-task",
+					     "gpus-per-socket",
+					     "tres-per-task",
+					     "cpus-per-gpu",
+					     "mem-per-gpu",
+					     "mem-per-cpu",
+					     "licenses",
+					     "exclusive",
+					     "exact",
+					     "oversubscribe",
+					     "bb",
+					     "bbf",
+					     NULL};
+
+	return row->family == HVD_FAMILY_SRUN && (row->group == HVD_G_S_TASKS || row->group == HVD_G_S_NODES ||
+						  row->group == HVD_G_S_JOB || is_one_of(row, others));
+}
+
+bool hvd_options_srun_of_salloc(const struct hvd_opt *row)
+{
+	static const char *const not [] = {"multi-prog",  "het-group",  "pack-group", "relative",
+					   "no-allocate", "exact",      "overlap",    "whole",
+					   "resv-ports",  "mem-update", "hold",       NULL};
+	static const char *const also[] = {
+		"hint",  "cpu-freq", "extra-node-info", "sockets-per-node", "cores-per-socket", "threads-per-core",
+		"quiet", "verbose",  "signal",          "profile",          "acctg-freq",       NULL};
+
+	if (row->family != HVD_FAMILY_SRUN || !row->pass)
+		return false;
+	if (row->group == HVD_G_S_TASKS || row->group == HVD_G_S_NODES || row->group == HVD_G_S_RESOURCES ||
+	    row->group == HVD_G_S_JOB)
+		return !is_one_of(row, not );
+	return is_one_of(row, also);
+}

@@ -49,6 +49,22 @@ memory() {
     as_root hvdlogin sh -c "$size" '^[^ ]*[h]vdrun --max-restarts'
 }
 
+@test "from the login host: salloc makes the job, whose size, end and status are those of hvdrun's options" {
+    # shellcheck disable=SC2016
+    gives 0 on_login hvdrun -N2 --ntasks-per-node=2 -p debug --max-restarts=1 sh -c 'echo "rank $RANK of $WORLD_SIZE on $SLURMD_NODENAME"'
+    has "rank 0 of 4 on hvdn1" "rank 3 of 4 on hvdn2" "Granted job allocation"
+    has_not "no-kill" "warning"
+    gives 3 on_login env SLURM_PARTITION=debug hvdrun -N2 -np 4 --max-restarts=0 sh -c 'exit 3'
+    gives 0 on_login hvdrun -N2 -np 4 --min-np 2 -Q --dry-run true
+    [ "$output" = "salloc --no-kill --job-name=true --ntasks=4 -N2 -Q hvdrun -N2 -np 4 --min-np 2 -Q --dry-run true" ]
+    gives 2 on_login hvdrun --jobid=1 --max-restarts=0 true
+    begin on_login hvdrun -N2 -n2 --max-restarts=1 sh -c 'echo ready; exec sleep 60'
+    says_times 10 2 ready
+    on_login pkill -TERM -x salloc
+    ended 20
+    [ "$status" -ne 0 ]
+}
+
 @test "a rank is killed: all are started anew, go on from their checkpoint, and this is counted" {
     local before
     train 2 --max-restarts 2 --output-filename out

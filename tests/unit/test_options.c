@@ -187,6 +187,50 @@ TEST(test_np_of_the_batch_job)
 	hvd_options_free(&o);
 }
 
+/* The words of srun's options for the steps of an elastic job's agents, and for the salloc that makes the job. */
+TEST(test_parts_of_srun_args)
+{
+	static const struct {
+		const char *line, *agents, *salloc;
+	} lines[] = {
+		{"hvdrun -N2 -n 4 -p debug --mem=5G -l -Q a", "--mem=5G -Q", "-N2 -n 4 -p debug --mem=5G -Q"},
+		{"hvdrun -N2 -c4 --gpus=4 --overlap -K0 --export=A a", "--overlap -K0 --export=A", "-N2 -c4 --gpus=4"},
+		{"hvdrun -N2 -np 4 -w n1,n2 -H a", "", "--ntasks=4 -N2 -w n1,n2"},
+		{"hvdrun -N2 -np 4 --spares=1 --cpu-bind=cores --mpi=pmix a", "--cpu-bind=cores --mpi=pmix", "-N2"},
+		{"hvdrun -lN2 --of-a-plugin=3 a", "--of-a-plugin=3", "-N2"},
+	};
+	char partition[] = "SLURM_PARTITION=big", *envp[] = {partition, NULL};
+	struct hvd_options o;
+	struct hvd_err err;
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct hvd_strv agents = {0}, salloc = {0};
+		char *a, *s;
+
+		assert_int_equal(load_env(&o, lines[i].line, i ? NULL : envp, &err), 0);
+		hvd_options_srun_args_of_agents(&o, &agents);
+		hvd_options_salloc_args(&o, &salloc);
+		a = hvd_strv_join(&agents, " ");
+		s = hvd_strv_join(&salloc, " ");
+		assert_string_equal(a, lines[i].agents);
+		assert_string_equal(s, lines[i].salloc);
+		free(a);
+		free(s);
+		hvd_strv_free(&agents);
+		hvd_strv_free(&salloc);
+		hvd_options_free(&o);
+	}
+	assert_int_equal(load_env(&o, "hvdrun -N2 a", envp, &err), 0);
+	{
+		struct hvd_strv salloc = {0};
+
+		hvd_options_salloc_args(&o, &salloc);
+		assert_string_equal(salloc.v[0], "--partition=big");
+		hvd_strv_free(&salloc);
+	}
+	hvd_options_free(&o);
+}
+
 /* srun reads the job's number of tasks itself. An elastic job has as many ranks only on the job's own hosts. */
 TEST(test_tasks_of_the_batch_job)
 {
