@@ -85,7 +85,7 @@ void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks);
 void hvd_spawned_ranks_end_told(struct hvd_spawned_ranks *ranks);
 /* How many ranks have not ended. */
 size_t hvd_spawned_ranks_running(const struct hvd_spawned_ranks *ranks);
-/* Send a signal to the process groups of all ranks. */
+/* Send a signal to all ranks, and to their process groups if it ends, stops or continues processes. */
 void hvd_spawned_ranks_signal(struct hvd_spawned_ranks *ranks, int sig);
 void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks); /* kills what is left; NULL is fine */
 

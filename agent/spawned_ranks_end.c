@@ -45,10 +45,25 @@ void hvd_spawned_rank_signal(const struct hvd_spawned_rank *rank, int sig)
 		kill(own == getpgrp() ? rank->pid : -own, sig);
 }
 
+/* Does the signal end, stop or continue processes? Any other means something to the rank itself, such as "write a
+ * checkpoint", and would end the processes that it has started: data loaders do not handle it. */
+static bool is_for_all(int sig)
+{
+	static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGKILL, SIGSTOP, SIGTSTP, SIGCONT};
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (signals[i] == sig)
+			return true;
+	return false;
+}
+
 void hvd_spawned_ranks_signal(struct hvd_spawned_ranks *ranks, int sig)
 {
 	for (size_t i = 0; i < ranks->n; i++)
-		hvd_spawned_rank_signal(ranks->v[i], sig);
+		if (is_for_all(sig))
+			hvd_spawned_rank_signal(ranks->v[i], sig);
+		else if (ranks->v[i]->pid > 0)
+			kill(ranks->v[i]->pid, sig);
 }
 
 void hvd_spawned_rank_tell_end(struct hvd_spawned_rank *rank, pid_t pid, int status)

@@ -124,16 +124,23 @@ static int check_launcher(struct hvd_options *o, struct hvd_err *err)
 	return 0;
 }
 
-/* "h1:2,h2:4": horovodrun's value of -H, which with hvdrun is srun's --hold. */
+/* "h1:2,h2:4" or "h1,h2": horovodrun's value of -H, which with hvdrun is srun's --hold. No program is called so. */
 static bool is_host_list(const char *s)
 {
+	if (!strpbrk(s, ":,"))
+		return false;
 	while (*s) {
 		size_t name = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_");
 		size_t slots;
 
-		if (!name || s[name] != ':')
+		if (!name || (s[name] && s[name] != ':' && s[name] != ','))
 			return false;
-		s += name + 1;
+		s += name;
+		if (*s != ':') {
+			s += *s == ',';
+			continue;
+		}
+		s++;
 		slots = strspn(s, "0123456789");
 		if (!slots || (s[slots] && s[slots] != ','))
 			return false;
@@ -188,9 +195,11 @@ static int check_elastic(const struct hvd_options *o, struct hvd_err *err)
 {
 	if (!hvd_options_elastic(o))
 		return 0;
-	if (o->keep_going || hvd_options_mpi(o)) {
+	if (o->keep_going || hvd_options_mpi(o) || hvd_options_given(o, "wait")) {
 		hvd_err_set(err, HVD_E_USAGE, "%s cannot be used with an elastic job",
-			    o->keep_going ? "--keep-going (-K0)" : "the MPI controller");
+			    o->keep_going        ? "--keep-going (-K0)"
+			    : hvd_options_mpi(o) ? "the MPI controller"
+						 : "srun's --wait (-W), which ends a job after its first rank,");
 		return hvd_err_hint(err, "leave it out, or leave out --min-np, --max-np, --max-restarts, "
 					 "--discover and --host-discovery-script");
 	}
@@ -201,6 +210,18 @@ static int check_elastic(const struct hvd_options *o, struct hvd_err *err)
 					 "have no limit");
 	}
 	return 0;
+}
+
+/* "w1:0,2@w2" */
+static int check_exclude(const struct hvd_options *o, struct hvd_err *err)
+{
+	if (!o->exclude || strchr(o->exclude, '/') || !strpbrk(o->exclude, ":@"))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "--exclude=%.200s names GPUs of hosts, as deepspeed's does; srun's takes hosts",
+		    o->exclude);
+	return hvd_err_hint(err,
+			    "leave out hosts by --exclude=HOST,…, or list those to use with their number of ranks: "
+			    "--hosts HOST:NUMBER,…; CUDA_VISIBLE_DEVICES in the command chooses GPUs");
 }
 
 static int check_discover(const struct hvd_options *o, struct hvd_err *err)
@@ -269,7 +290,7 @@ static int check_trace(const struct hvd_options *o, struct hvd_err *err)
 static int check_command(struct hvd_options *o, struct hvd_err *err)
 {
 	if (o->hold && o->command.n && *o->command.v[0] && is_host_list(o->command.v[0])) {
-		hvd_err_set(err, HVD_E_USAGE, "-H is srun's --hold, but \"%.200s\" looks like hosts with slots",
+		hvd_err_set(err, HVD_E_USAGE, "-H is srun's --hold, but \"%.200s\" looks like a list of hosts",
 			    o->command.v[0]);
 		return hvd_err_hint(err, "write --hosts %.200s", o->command.v[0]);
 	}
@@ -335,8 +356,8 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 	if (o->action != HVD_RUN)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
-	    check_function(o, err) || check_discover(o, err) || check_elastic(o, err) || check_async(o, err) ||
-	    check_stacks(o, err) || check_command(o, err) || check_preload(o, err))
+	    check_function(o, err) || check_exclude(o, err) || check_discover(o, err) || check_elastic(o, err) ||
+	    check_async(o, err) || check_stacks(o, err) || check_command(o, err) || check_preload(o, err))
 		return -1;
 	return hvd_options_check_step(o, err);
 }

@@ -73,6 +73,10 @@ static const struct row {
 	{"num-cpu-threads-per-process", {"accelerate", "set OMP_NUM_THREADS", 1, NOTHING}},
 	{"num-gpus", {"deepspeed", EACH, 1, PER_HOST}},
 	{"num-nodes", {"deepspeed", HOSTS, 1, NODES}},
+	{"include",
+	 {"deepspeed",
+	  "write --hosts HOST:NUMBER,… with the number of ranks of each host, and CUDA_VISIBLE_DEVICES for certain GPUs",
+	  1, NOTHING}},
 };
 
 /* Are the names equal, if "_" counts as "-"? `n`: the length of what was written. */

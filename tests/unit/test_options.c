@@ -187,6 +187,16 @@ TEST(test_np_of_the_batch_job)
 	hvd_options_free(&o);
 }
 
+TEST(test_options_that_others_read_otherwise)
+{
+	refused("hvdrun -np 2 -H hvdn1,hvdn2 a", "-H is srun's --hold", "write --hosts hvdn1,hvdn2");
+	refused("hvdrun -np 2 -H hvdn1:2 a", "-H is srun's --hold", "write --hosts hvdn1:2");
+	refused("hvdrun --include w1:0,2@w2 a", "--include is an option of deepspeed", "--hosts HOST:NUMBER");
+	refused("hvdrun --exclude w1:0 a", "--exclude=w1:0 names GPUs", "CUDA_VISIBLE_DEVICES");
+	refused("hvdrun -np 2 --max-restarts 1 -W5 a", "--wait (-W)", "leave it out");
+	parts("hvdrun -N1 -H -x n1,n2 a", "-N1 -H -x n1,n2", "a");
+}
+
 /* The words of srun's options for the steps of an elastic job's agents, and for the salloc that makes the job. */
 TEST(test_parts_of_srun_args)
 {

@@ -18,6 +18,8 @@ static const char *some_value(unsigned *seed, const struct hvd_opt *o)
 
 	if (o->apart)
 		return "pmix";
+	if (strcmp(o->name, "exclude") == 0)
+		return "a,b"; /* "4:2" would be GPUs of a host, as deepspeed has them */
 	if (o->type == HVD_OPT_STRING || o->type == HVD_OPT_PASS || o->type == HVD_OPT_FLAG)
 		return texts[next_random(seed, sizeof(texts) / sizeof(texts[0]))];
 	return "2";

@@ -296,6 +296,15 @@ TEST(signals)
 				     .sig = SIGUSR1,
 				     .end_at = "ready.0"},
 		  "exit 0 1792\nall gone\n");
+	/* A data loader does not get it: the child's status would be 138. */
+	unlink("ready.0");
+	calls_are(&(struct scenario){.script =
+					     "trap 'wait $child; exit $?' USR1; sh -c 'sleep 0.4; exit 5' & child=$!; "
+					     ": >ready.0; while :; do sleep 0.01 || :; done",
+				     .n = 1,
+				     .sig = SIGUSR1,
+				     .end_at = "ready.0"},
+		  "exit 0 1280\nall gone\n");
 }
 
 TEST(a_rank_that_does_not_want_to_end)
