@@ -37,7 +37,6 @@ static const struct {
 	const char *name, *arg, *help, *def;
 	const char *setting; /* the name that hvd-driver knows it by */
 	bool joins;          /* the values of an option that is repeated are one list */
-	bool ignored;
 } rows[] = {
 	[HVD_OPT_HVD] = {.name = "hvd", .help = "Start ranks of PyTorch, JAX, Horovod …: rendezvous, interfaces"},
 	[HVD_OPT_NO_HVD] = {.name = "no-hvd", .help = "Undo an --hvd given to sbatch or salloc"},
@@ -46,8 +45,6 @@ static const struct {
 	[HVD_SET_##field] = {.name = PREFIX id, .setting = id, .help = text, .def = value, ARG_##kind},
 #define HOROVOD_SETTING(field, id, plugin, group, kind, env, value, text, more)                                        \
 	[HVD_SET_##field] = {.name = PREFIX plugin, .setting = id, .help = text, .def = value, ARG_##kind},
-#define IGNORED_SETTING(field, id, env)                                                                                \
-	[HVD_SET_##field] = {.name = PREFIX id, .help = "Do nothing", .arg = "VALUE", .ignored = true},
 #include "lib/base/settings.def"
 };
 
@@ -87,7 +84,6 @@ static int check(int id, const char *from, const char *value, struct hvd_err *er
 		return CHECK_##kind;
 #define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more)                                        \
 	SETTING(field, name, group, kind, env, def, help, more)
-#define IGNORED_SETTING(field, name, env)
 #include "lib/base/settings.def"
 	}
 	return 0;
@@ -167,11 +163,6 @@ int hvd_plugin_check(const struct hvd_plugin *pl, struct hvd_err *err)
 		*err = pl->wrong;
 		return -1;
 	}
-	for (int i = 0; spank_context() == S_CTX_LOCAL && i < HVD_N_OPTIONS; i++)
-		if (rows[i].ignored && pl->given & 1U << i)
-			slurm_info("hvd: --%s has no effect: the rendezvous runs with srun, and ranks reach it "
-				   "through the agent on their host",
-				   rows[i].name);
 	if (spank_context() != S_CTX_LOCAL || hvd_plugin_enabled(pl) || pl->opt.enabled == 0)
 		return 0;
 	for (int i = 0; i < HVD_N_OPTIONS; i++)
@@ -237,8 +228,7 @@ static int set_site(struct hvd_plugin *pl, const char *key, const char *from, co
 			*p = *p == '-' ? '_' : *p;
 		if (strcmp(name, key) == 0)
 			return set(&pl->site.defaults, i, false, from, value, err);
-		if (!rows[i].ignored)
-			hvd_xappendf(&known, "%s ", name);
+		hvd_xappendf(&known, "%s ", name);
 	}
 	return hvd_err_set(err, HVD_E_USAGE,
 			   "%s: no such key (known: %slibexecdir kill_on_bad_exit newer_slurm enabled)", from, known);

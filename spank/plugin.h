@@ -55,7 +55,6 @@ enum hvd_plugin_option {
 	/* Settings, which srun passes on to hvd-driver: HVD_SET_nics, … */
 #define SETTING(field, name, group, kind, env, def, help, more)                 HVD_SET_##field,
 #define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more) HVD_SET_##field,
-#define IGNORED_SETTING(field, name, env)                                       HVD_SET_##field,
 #include "lib/base/settings.def"
 	HVD_N_OPTIONS,
 };

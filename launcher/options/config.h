@@ -5,7 +5,7 @@
  * The files are YAML, as horovodrun's --config-file is: "controller", and the
  * maps "params", "autotune", "timeline", "stall_check", "library_options" and
  * "logging". Long option names are keys of the top level as well ("nics",
- * "start-timeout", "rendezvous"): hvd.conf(5). The option tables say which keys
+ * "start-timeout", "store"): hvd.conf(5). The option tables say which keys
  * there are and which values they take.
  */
 #ifndef HVD_CONFIG_H

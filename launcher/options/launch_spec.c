@@ -41,7 +41,6 @@ static void set_shared(struct hvd_launch_spec *spec, const struct hvd_options *o
 {
 #define SETTING(field, name, group, kind, env, def, help, more) spec->field = FROM_##kind(o->field);
 #define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more)
-#define IGNORED_SETTING(field, name, env)
 #include "lib/base/settings.def"
 }
 

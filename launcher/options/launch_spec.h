@@ -203,7 +203,6 @@ struct hvd_launch_spec {
 	 * lib/frameworks/frameworks.h. */
 #define SETTING(field, name, group, kind, env, def, help, more) HVD_TYPE_##kind field;
 #define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more)
-#define IGNORED_SETTING(field, name, env)
 #include "lib/base/settings.def"
 };
 

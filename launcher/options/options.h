@@ -154,7 +154,6 @@ struct hvd_options {
 	/* What hvdrun and the plugin share, by the names of lib/base/settings.def. */
 #define SETTING(field, name, group, kind, env, def, help, more)                 HVD_TYPE_##kind field;
 #define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more) HVD_TYPE_##kind field;
-#define IGNORED_SETTING(field, name, env)
 #include "lib/base/settings.def"
 
 	unsigned char *source; /* by row: enum hvd_opt_source */

@@ -81,7 +81,6 @@ static const struct hvd_opt rows[] = {
 #define SETTING(field, id, g, kind, variables, value, text, rest)
 #define HOROVOD_SETTING(field, id, plugin, g, kind, variables, value, text, rest)                                      \
 	{HVD_ROW(HOROVOD, field, id, g, HVD_ROW_##kind, text), .more = rest, .env = variables, .def = value},
-#define IGNORED_SETTING(field, id, variables)
 #include "lib/base/settings.def"
 	{ROW("network-interface", REQUIRED, START, "NAME", "Use this network interface; may be repeated for more"),
 	 .type = HVD_OPT_LIST, .at = HVD_AT(nics)},

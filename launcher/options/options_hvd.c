@@ -17,8 +17,6 @@ int hvd_options_read_frameworks(void *result, const char *from, const char *valu
 #define FLAG(n, g, text, field)       ROW(n, NONE, g, NULL, text), .type = HVD_OPT_FLAG, .at = HVD_AT(field)
 #define TEXT(n, g, hint, text, field) ROW(n, REQUIRED, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field)
 
-#define AGENT_OF_HOST "the rendezvous runs with the driver, and ranks reach it through the agent on their host"
-
 static const struct hvd_opt rows[] = {
 	{ROW("launcher", REQUIRED, RUN, "NAME", "Start processes through srun, ssh, mpirun or another launcher"),
 	 .more = "auto selects the scheduler of the job that hvdrun runs in. Outside of a job it selects srun if an "
@@ -47,9 +45,6 @@ static const struct hvd_opt rows[] = {
 #define SETTING(field, id, g, kind, variables, value, text, rest)                                                      \
 	{HVD_ROW(HVD, field, id, g, HVD_ROW_##kind, text), .more = rest, .env = variables, .def = value},
 #define HOROVOD_SETTING(field, id, plugin, g, kind, variables, value, text, rest)
-#define IGNORED_SETTING(field, id, variables)                                                                          \
-	{ROW(id, REQUIRED, START, "VALUE", "Do nothing"), .type = HVD_OPT_PASS, .hidden = true, .env = variables,      \
-	 .no_effect = AGENT_OF_HOST},
 #include "lib/base/settings.def"
 
 /* The plugin's spellings. */
@@ -57,9 +52,6 @@ static const struct hvd_opt rows[] = {
 	{HVD_ROW(HVD, field, "hvd-" id, g, HVD_ROW_##kind, "The plugin's spelling of --" id), .alias = true},
 #define HOROVOD_SETTING(field, id, plugin, g, kind, variables, value, text, rest)                                      \
 	{HVD_ROW(HVD, field, "hvd-" plugin, g, HVD_ROW_##kind, "The plugin's spelling of --" id), .alias = true},
-#define IGNORED_SETTING(field, id, variables)                                                                          \
-	{ROW("hvd-" id, REQUIRED, START, "VALUE", "Do nothing"), .type = HVD_OPT_PASS, .hidden = true,                 \
-	 .no_effect = AGENT_OF_HOST},
 #include "lib/base/settings.def"
 	{ROW("hvd", NONE, START, NULL, "Do nothing: it is for srun with the plugin"), .type = HVD_OPT_TRI,
 	 .at = HVD_AT(hvd), .alias = true},

@@ -51,7 +51,7 @@ slurm_spank_task_post_fork spank_plugin_version" ]
 @test "srun --help names the plugin's options" {
     for command in srun sbatch salloc; do
         gives 0 on_login "$command" --help
-        has --hvd --no-hvd --hvd-nics --hvd-start-timeout --hvd-rendezvous --hvd-store --hvd-store-relay --hvd-frameworks \
+        has --hvd --no-hvd --hvd-nics --hvd-start-timeout --hvd-store --hvd-frameworks \
             --hvd-init-timeout --hvd-preflight --hvd-spares \
             --hvd-hang-timeout --hvd-hang-action --hvd-signal-ranks --hvd-requeue-on --hvd-stderr-lines --hvd-trace --hvd-verbose --hvd-config --hvd-key-file
     done
@@ -108,19 +108,11 @@ told_alike() {
     local say='echo "$NCCL_SOCKET_IFNAME"'
     for how in srun hvdrun; do
         gives 0 launch "$how" --hvd-store=RANK0 --hvd-start-timeout=2m -N2 -n2 true
-        gives 0 launch "$how" --hvd-rendezvous=launch -N2 -n2 true
-        has "--hvd-rendezvous has no effect"
-        gives 0 launch "$how" --hvd-store-relay=never -N2 -n2 bash -c 'echo "at $HOROVOD_GLOO_RENDEZVOUS_ADDR $MASTER_ADDR"'
-        [[ $(grep -c "^at 127.0.0.1 $(cluster addr hvdn1 ib0)$" <<<"$output") -eq 2 &&
-            $(grep -c -- "--hvd-store-relay has no effect: .* ranks reach it through the agent on their host$" <<<"$output") -eq 1 &&
-            $(wc -l <<<"$output") -eq 3 ]] || { echo "$output" && return 1; }
         gives 0 launch "$how" --hvd-nics=ib0 --hvd-nics=eth0 -N2 -n2 sh -c "$say"
         [ "$output" = $'=ib0,eth0\n=ib0,eth0' ]
         gives 2 launch "$how" --hvd-spares=1.5 -N2 -n2 true
         has 'option --hvd-spares: "1.5" is not a whole number'
     done
-    gives 0 on_login hvdrun --store-relay=never -N2 -n2 true
-    [[ $output == *"option --store-relay has no effect: "* && $(wc -l <<<"$output") -eq 1 ]] || { echo "$output" && return 1; }
     gives 0 on_login hvdrun --hvd --no-hvd -N1 -n1 true
     # An option of the job holds until srun is given another value.
     run on_login salloc -Q -N2 --hvd --hvd-nics=ib0 srun -N2 -n2 sh -c "$say"
@@ -143,10 +135,10 @@ told_alike() {
         gives 2 on_login env HVD_CONTROLLER=mpi $how --hvd-spares=1 -N2 --ntasks-per-node=1 echo started
         has "--spares cannot be used with the MPI controller" "the MPI decides which hosts have ranks"
         has_not started
-        # What does nothing is said alike, too.
+        # So is what does nothing.
         # shellcheck disable=SC2086
-        gives 0 on_login env HVD_RENDEZVOUS=launch $how --hvd-hang-action=kill --hvd-verbose -N2 -n2 echo started
-        has "option --rendezvous has no effect" "--hang-action has no effect without --hang-timeout" started
+        gives 0 on_login $how --hvd-hang-action=kill --hvd-verbose -N2 -n2 echo started
+        has "--hang-action has no effect without --hang-timeout" started
     done
     gives 2 on_login env HOROVOD_CONTROLLER=mpi srun --hvd --hvd-spares=1 -N2 --ntasks-per-node=1 echo started
     has "--spares cannot be used with the MPI controller"
@@ -278,10 +270,6 @@ END
     plugstack verbose=1
     run launch srun -N2 -n2 true
     has "network 1"
-    # Of older releases, without effect now.
-    plugstack store_relay=always rendezvous=launch
-    gives 0 launch srun -N2 -n2 true
-    [ -z "$output" ]
     assert_no_leftovers
 }
 

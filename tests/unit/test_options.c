@@ -376,18 +376,18 @@ TEST(test_own)
 		size_t notes;
 	} lines[] = {
 		{"hvdrun --dry-run --json --trace t --launcher=SSH --nics eth0,ib0 --hvd-nics=eth0,eth1 "
-		 "--network-interface en --start-timeout 2m --rendezvous batch --slots-per-host 4 --hosts h1:2 "
+		 "--network-interface en --start-timeout 2m --slots-per-host 4 --hosts h1:2 "
 		 "--config-file c --hvd-verbose --controller=gloo a",
 		 "dry-run=1 json=1 trace=t launcher=ssh nics=eth0,ib0,eth1,en start-timeout=120 slots-per-host=4 "
 		 "config-file=c verbose=1",
-		 "--rendezvous has no effect", 0},
+		 NULL, 0},
 		/* The plugin's spellings; the later one of two holds, as with srun. */
 		{"hvdrun --hvd --no-hvd a", "hvd=0", NULL, 1},
-		{"hvdrun --hvd --hvd-start-timeout=5 --hvd-rendezvous=launch --hvd-trace=t --hvd-config=c "
+		{"hvdrun --hvd --hvd-start-timeout=5 --hvd-trace=t --hvd-config=c "
 		 "--hvd-key-file=k a",
-		 "start-timeout=5 trace=t config-file=c key-file=k hvd=1", "--hvd-rendezvous has no effect", 1},
-		{"hvdrun --hvd-store=RANK0 --hvd-store-relay=Always --hvd-init-timeout=2m a",
-		 "store=rank0 init-timeout=120", "--hvd-store-relay has no effect", 0},
+		 "start-timeout=5 trace=t config-file=c key-file=k hvd=1", NULL, 1},
+		{"hvdrun --hvd-store=RANK0 --hvd-init-timeout=2m a",
+		 "store=rank0 init-timeout=120", NULL, 0},
 		{"hvdrun --hvd-hang-timeout=10m --hang-action=Kill --signal-ranks=usr1@300 --requeue-on=limit,ask "
 		 "--preflight=full --hvd-spares=2 --stderr-lines=0 a",
 		 "hang-timeout=600 hang-action=kill requeue-on=limit,ask preflight=full spares=2 stderr-lines=0", NULL,
