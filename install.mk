@@ -15,6 +15,7 @@ HOROVODRUN ?=
 pages_made := $(B)/man/hvdrun.1 $(B)/man/spank-hvd.8
 man_pages  := $(sort $(wildcard man/*.[1-8])) $(pages_made)
 user_docs  := $(sort $(wildcard docs/*.md))
+pictures   := $(sort $(wildcard docs/pictures/*.svg))
 examples   := $(sort $(wildcard scripts/examples/*.sbatch scripts/examples/*.bsub scripts/examples/*.py scripts/examples/*.sh scripts/discover/*.sh))
 
 # The options of hvdrun stand in its tables; the rest of its page is written by hand.
@@ -54,7 +55,7 @@ place := sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@MAND
 
 .PHONY: install
 install: all  ## install below PREFIX (/usr/local); DESTDIR goes in front; see install.mk
-	$(INSTALL) -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/docs' \
+	$(INSTALL) -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/docs/pictures' \
 		'$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DATADIR)/bash-completion/completions' '$(DESTDIR)$(DATADIR)/modulefiles/hvd'
 	$(INSTALL) -m 755 $(filter $(B)/bin/%,$(programs)) '$(DESTDIR)$(BINDIR)'
 	$(INSTALL) -m 755 $(filter $(B)/libexec/%,$(programs)) '$(DESTDIR)$(LIBEXECDIR)'
@@ -69,6 +70,7 @@ endif
 	done
 	$(INSTALL) -m 644 README.md NEWS LICENSE etc/hvd.conf '$(DESTDIR)$(DOCDIR)'
 	$(INSTALL) -m 644 $(user_docs) '$(DESTDIR)$(DOCDIR)/docs'
+	$(INSTALL) -m 644 $(pictures) '$(DESTDIR)$(DOCDIR)/docs/pictures'
 	$(INSTALL) -m 644 $(examples) '$(DESTDIR)$(DOCDIR)/examples'
 	$(place) etc/plugstack.conf.d/hvd.conf.in > '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf' && chmod 644 '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf'
 	$(place) etc/plugstack.conf.d/zz-hvd.conf.in > '$(DESTDIR)$(DOCDIR)/plugstack-zz-hvd.conf' && chmod 644 '$(DESTDIR)$(DOCDIR)/plugstack-zz-hvd.conf'
@@ -93,7 +95,7 @@ uninstall:  ## remove what install has put there (give the same PREFIX, DESTDIR,
 	$(MAKE) --no-print-directory install DESTDIR='$(abspath $(B))/uninstall' HOROVODRUN=$(HOROVODRUN) >/dev/null
 	cd '$(B)/uninstall' && find . ! -type d | while read -r f; do rm -f '$(DESTDIR)'/"$$f"; done
 	rm -rf '$(DESTDIR)$(PYTHONDIR)/hvdrun/__pycache__' '$(DESTDIR)$(LIBEXECDIR)/preload/__pycache__'
-	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' $(if $(filter %/hvd/python,$(PYTHONDIR)),'$(DESTDIR)$(patsubst %/python,%,$(PYTHONDIR))') '$(DESTDIR)$(LIBEXECDIR)/preload' '$(DESTDIR)$(LIBEXECDIR)/lsf/server' '$(DESTDIR)$(LIBEXECDIR)/lsf' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)' \
+	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' $(if $(filter %/hvd/python,$(PYTHONDIR)),'$(DESTDIR)$(patsubst %/python,%,$(PYTHONDIR))') '$(DESTDIR)$(LIBEXECDIR)/preload' '$(DESTDIR)$(LIBEXECDIR)/lsf/server' '$(DESTDIR)$(LIBEXECDIR)/lsf' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/docs/pictures' '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)' \
 		'$(DESTDIR)$(DATADIR)/modulefiles/hvd' $(if $(filter yes,$(SLURM)),'$(DESTDIR)$(PLUGINDIR)')
 	rm -rf '$(B)/uninstall'
 

@@ -117,6 +117,19 @@ another() {
 	in_copy hvdrun -np 2 true
 }
 
+# Of a removed package dpkg keeps the configuration.
+@test "without the plugin Slurm reads no line of it, and installed again it has the site's" {
+	local dir=$COPY/etc/slurm/plugstack.conf.d
+	in_copy dpkg --remove hvd-slurm-plugin
+	run ls "$dir"
+	[[ $output != *.conf && $output != *.conf$'\n'* ]] || { echo "$output" && return 1; }
+	run install_debs "$VERSION-2+slurm$RELEASE"
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 "$dir/hvd.conf")" = "# ours" ]
+	[ -f "$dir/zz-hvd.conf" ]
+	[ ! -e "$dir/hvd.conf.removed" ]
+}
+
 # A fault of assert_unchanged shows here: its list is not empty while they are installed.
 @test "purged packages leave nothing behind" {
 	run assert_unchanged

@@ -40,6 +40,9 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 		[ -f "share/doc/hvd/examples/${page##*/}" ]
 	done
 	# The links of README.md to pages for users lead somewhere.
+	for page in $(grep -oh '(pictures/[a-z-]*\.svg)' share/doc/hvd/docs/*.md | tr -d '()'); do
+		[ -f "share/doc/hvd/docs/$page" ]
+	done
 	for page in $(grep -o '(docs/[a-z]*\.md)' share/doc/hvd/README.md | tr -d '()'); do
 		[ -f "share/doc/hvd/$page" ]
 	done
