@@ -16,7 +16,8 @@
 
 struct hvd_init_watch {
 	struct hvd_init_barrier barrier;
-	hvd_time began; /* to watch for these ranks */
+	hvd_time began;       /* to watch for these ranks */
+	hvd_time first, last; /* of them has called it; 0 = not yet */
 	double patience;
 	struct hvd_rv_service *service;
 	void (*failed)(const struct hvd_err *why, void *arg);
@@ -109,6 +110,12 @@ void hvd_init_watch_begin(struct hvd_init_watch *watch, const struct hvd_layout 
 	hvd_init_barrier_begin(&watch->barrier, layout, table);
 }
 
+void hvd_init_watch_times(const struct hvd_init_watch *watch, hvd_time *first, hvd_time *last)
+{
+	*first = watch->first;
+	*last = watch->last;
+}
+
 void hvd_init_watch_stop(struct hvd_init_watch *watch)
 {
 	hvd_init_barrier_clear(&watch->barrier);
@@ -130,6 +137,10 @@ void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_ini
 {
 	const struct hvd_init_round *all = hvd_init_barrier_add(&watch->barrier, join, hvd_now());
 
+	if (!watch->first)
+		watch->first = hvd_now();
+	if (all && all->number == 0)
+		watch->last = all->last;
 	if (all && all->number == 0)
 		hvd_verbose(watch->log, "all %u ranks have called init_process_group, the last %.3f s after the first",
 			    (unsigned)all->arrived, (double)(all->last - all->first) / 1e9);

@@ -250,6 +250,18 @@ for host in "hvdn1", "hvdn2", "hvdn3":
 assert all(e.get("dur", 0) >= 0 for e in events)' "$(home)/trace.json"
         rm "$(home)/trace.json"
     done
+    # The launch as a whole: the queue, the start, what PyTorch's ranks do, the end.
+    gives 0 launch hvdrun --trace trace.json -N2 -n4 --ntasks-per-node=2 python3 "$BATS_TEST_DIRNAME/lib/tcpstore_client.py"
+    gives 0 python3 -c '
+import json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+row = [e["pid"] for e in events if e["ph"] == "M" and e["args"]["name"] == "launch"]
+phases = [(e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X" and e["pid"] == row[0]]
+names = ["queue, and start of the agents", "start", "ranks start, until the first init_process_group()",
+         "init_process_group(), from the first rank to the last", "ranks run"]
+assert [p[0] for p in phases] == names, phases
+assert all(abs(a[1] + a[2] - b[1]) <= 2 for a, b in zip(phases, phases[1:])), phases' "$(home)/trace.json"
+    rm "$(home)/trace.json"
     run launch hvdrun --trace /nowhere/trace.json -N2 -n2 true
     has /nowhere/trace.json
 }
