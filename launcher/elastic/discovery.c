@@ -199,7 +199,7 @@ struct hvd_discovery *hvd_discovery_begin(const struct hvd_discovery_kind *kind,
 	s->opts.jobs = opts->jobs ? hvd_xstrdup(opts->jobs) : NULL;
 	hvd_alloc_copy(&opts->hosts, &s->opts.hosts);
 	s->silent = evtimer_new(base, on_silent, s);
-	if (kind != &hvd_discovery_agents) /* the user was told how to start some */
+	if (opts->from != HVD_DISCOVER_AGENTS) /* the user was told how to start some */
 		evtimer_add(s->silent, &(struct timeval){.tv_sec = SILENT_SECONDS});
 	if (s->kind->begin(s, err) == 0)
 		return s;

@@ -386,8 +386,7 @@ TEST(test_own)
 		{"hvdrun --hvd --hvd-start-timeout=5 --hvd-trace=t --hvd-config=c "
 		 "--hvd-key-file=k a",
 		 "start-timeout=5 trace=t config-file=c key-file=k hvd=1", NULL, 1},
-		{"hvdrun --hvd-store=RANK0 --hvd-init-timeout=2m a",
-		 "store=rank0 init-timeout=120", NULL, 0},
+		{"hvdrun --hvd-store=RANK0 --hvd-init-timeout=2m a", "store=rank0 init-timeout=120", NULL, 0},
 		{"hvdrun --hvd-hang-timeout=10m --hang-action=Kill --signal-ranks=usr1@300 --requeue-on=limit,ask "
 		 "--preflight=full --hvd-spares=2 --stderr-lines=0 a",
 		 "hang-timeout=600 hang-action=kill requeue-on=limit,ask preflight=full spares=2 stderr-lines=0", NULL,
