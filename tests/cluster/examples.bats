@@ -54,6 +54,21 @@ passed() { [ "$(grep -cF "hvd-selftest: $1: OK" <<<"$output")" -eq "$2" ]; }
 	assert_no_leftovers
 }
 
+@test "the script of docs/start.md, in a virtual environment" {
+	local home
+	home=$(cluster path)/home/alice
+	mkdir -p "$home/venv/bin"
+	echo "PATH=$home/venv/bin:\$PATH" >"$home/venv/bin/activate"
+	printf '%s\n' '#!/bin/sh' 'exec hvd-selftest --quick' >"$home/venv/bin/python"
+	chmod -R a+rX "$home/venv" && chmod 755 "$home/venv/bin/python"
+	# Smaller nodes than those of the page.
+	sed -n '/^#!\/bin\/bash$/,/^```$/p' "$SRC/docs/start.md" | sed '/^```$/d; s/=4/=2/g; s/=8/=2/' >"$home/start.sh"
+	EXAMPLES=$home submit start.sh
+	[ "$status" -eq 0 ]
+	passed "4 ranks on 2 hosts" 1
+	assert_no_leftovers
+}
+
 @test "hvdrun.sbatch: without the plugin" {
 	submit hvdrun.sbatch
 	[ "$status" -eq 0 ]
