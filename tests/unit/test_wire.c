@@ -206,7 +206,7 @@ TEST(heads)
 		expect_refused(&wire, (const unsigned char *)rows[i].bytes, rows[i].len, rows[i].code);
 	assert_int_equal(take(&wire, (const unsigned char *)"HV\2\0\0\0\x20\0", 8, NULL, NULL), 0);
 	assert_int_equal(take(&wire, (const unsigned char *)"HV\2\0\0\0\0\2{}", 10, NULL, NULL), 1);
-	take(&wire, (const unsigned char *)"HV\2", 3, NULL, &err);
+	take(&wire, (const unsigned char *)"HV\3", 3, NULL, &err);
 	assert_in(err.hint, "same release");
 }
 
