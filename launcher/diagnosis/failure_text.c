@@ -203,6 +203,11 @@ static const char *advice_on_frameworks(const struct hvd_rank_end *end)
 	if (text && strstr(text, "Duplicate GPU detected"))
 		return "two ranks use one GPU: start no more ranks on a host than it has GPUs, and let each rank use "
 		       "GPU LOCAL_RANK";
+	if (end->error && strstr(end->error, "has failed to listen on any local network address") &&
+	    strstr(end->error, "EADDRINUSE"))
+		return "PyTorch before 2.7 tries to serve at the port at which the launch serves, unless "
+		       "TORCHELASTIC_USE_AGENT_STORE=True is in its environment (export it where hvd cannot see the "
+		       "version, as in a container); with a MASTER_PORT of the program's own, choose another port";
 	return NULL;
 }
 

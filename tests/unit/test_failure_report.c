@@ -331,6 +331,10 @@ TEST(causes_and_advice)
 		 "exit code 1\n", "two ranks use one GPU",
 		 "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast error:\n"
 		 "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60\n"},
+		{EXIT(1), 0,
+		 "RuntimeError: The server socket has failed to listen on any local network address. port: 4711, "
+		 "useIpv6: 0, code: -98, name: EADDRINUSE, message: address already in use",
+		 "exit code 1\n", "TORCHELASTIC_USE_AGENT_STORE=True", NULL},
 		/* Connection errors by their words, but not by their cause. */
 		{EXIT(1), 0,
 		 "RuntimeError: [enforce fail at gloo/transport/tcp/device.cc:80] Unable to find address for: eth9",
