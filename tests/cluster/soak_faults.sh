@@ -4,8 +4,8 @@
 # its own, each with a fault at a random moment: a process is killed, or stopped for ever (STOP) or a while (WAKE), or a
 # host is frozen or lost, or its links are cut.
 #
-# The jobs are of all kinds in turn; their ranks meet and work for some seconds, by real PyTorch
-# and Horovod where `make peers` has installed them. What a fault is and what must be said of it is in the table of
+# The jobs are of all kinds in turn, half of them by ssh, self-registering agents and mpirun; their ranks meet and work
+# for some seconds, by real PyTorch and Horovod where `make peers` has installed them; under mpirun they only sleep. What a fault is and what must be said of it is in the table of
 # victims below. Each launch must end within 30 seconds of the fault, or go on and do all of its work; its report must
 # name the victim, and blame nobody else; the status is 0 when all work was done, and only then; no process and no file
 # is left, no node is drained; and the next launch works. Some faults keep plain srun waiting for ever, too: waits() says
@@ -47,22 +47,25 @@ ELASTIC_TIMEOUT=10
 # victim ; where it runs ; kinds of jobs that have it ; its "USER NAME ARGUMENTS" ; what a launch that fails of it says
 victims() {
     cat <<'END'
-rank     ; host  ; srun hvdrun restart shrink elastic plain ; ^alice (hvd-selftest|python[0-9.]*|sleep) ; rank RANK on HOST failed
-agent    ; host  ; restart shrink elastic ; ^alice hvd-agent .* --size=.* -- ; agent
-shim     ; host  ; hvdrun                 ; ^alice hvd-shim ; shim
+rank     ; host  ; srun hvdrun ssh join mpi restart shrink elastic plain ; ^alice (hvd-selftest|python[0-9.]*|sleep) ; rank RANK on HOST failed
+agent    ; host  ; ssh join restart shrink elastic ; ^alice hvd-agent .* (--size=.* --|--behind) ; agent|ssh
+monitor  ; host  ; join mpi               ; ^alice hvd-monitor ; agent|shim|mpirun|hvd-monitor
+shim     ; host  ; hvdrun mpi             ; ^alice hvd-shim ; shim|mpirun
 signals  ; host  ; hvdrun restart shrink elastic ; ^alice hvd-signals ; agent|hvd-signals
-beside   ; host  ; srun hvdrun            ; ^alice hvd-agent ; agent
-watchdog ; host  ; srun hvdrun            ; ^alice hvd-watchdog ; watchdog
+beside   ; host  ; srun hvdrun mpi        ; ^alice hvd-agent ; agent
+watchdog ; host  ; srun hvdrun mpi        ; ^alice hvd-watchdog ; watchdog
 driver   ; login ; srun                   ; ^alice hvd-driver ; driver
-hvdrun   ; login ; hvdrun restart shrink elastic ; ^alice hvdrun ;
+hvdrun   ; login ; hvdrun ssh join mpi restart shrink elastic ; ^alice hvdrun ;
+ssh      ; login ; ssh                    ; ^alice ssh ; ssh
+mpirun   ; login ; mpi                    ; ^alice (mpirun|orterun|prterun) ; mpirun
 srun     ; login ; srun hvdrun restart shrink elastic plain ; ^alice srun ; srun
 stepd    ; host  ; srun hvdrun restart shrink elastic plain ; ^root slurmstepd ; slurmstepd|step daemon|srun ended|Slurm|does not answer|connection
 slurmd   ; host  ; srun hvdrun restart shrink elastic plain ; ^root slurmd ; slurmd|Slurm|[Nn]ode|does not answer
 munged   ; host  ; srun hvdrun restart shrink elastic plain ; ^[^ ]+ munged ; munge|does not answer|Slurm has given up
-frozen   ; host  ; srun hvdrun restart shrink elastic plain ; fault node-freeze ; answer|no word|lost|[Nn]ode|gone
-cut      ; host  ; srun hvdrun restart shrink elastic plain ; fault silence ; answer|no word|lost|[Nn]ode|gone
-lost     ; host  ; srun hvdrun restart shrink elastic plain ; fault node-lost ; answer|no word|lost|[Nn]ode|gone
-dead     ; host  ; srun hvdrun restart shrink elastic plain ; fault node-kill ; answer|no word|lost|[Nn]ode|gone|ended
+frozen   ; host  ; srun hvdrun ssh join mpi restart shrink elastic plain ; fault node-freeze ; answer|no word|lost|[Nn]ode|gone
+cut      ; host  ; srun hvdrun ssh join mpi restart shrink elastic plain ; fault silence ; answer|no word|lost|[Nn]ode|gone
+lost     ; host  ; srun hvdrun ssh join mpi restart shrink elastic plain ; fault node-lost ; answer|no word|lost|[Nn]ode|gone
+dead     ; host  ; srun hvdrun ssh join mpi restart shrink elastic plain ; fault node-kill ; answer|no word|lost|[Nn]ode|gone|ended
 END
 }
 
@@ -70,7 +73,7 @@ END
 waits() {
     case $how$victim in
     STOP@(rank|shim)) echo "srun waits for a stopped task" ;;
-    STOP@(srun|hvdrun)) echo "the launcher itself is stopped" ;;
+    STOP@(srun|hvdrun|ssh|mpirun)) echo "the launcher itself is stopped" ;;
     STOPstepd) echo "srun waits for the tasks of a stopped slurmstepd" ;;
     KILLstepd) [[ $kind != @(srun|plain) ]] || echo "srun waits for the tasks of a killed slurmstepd" ;;
     @(STOP|KILL)munged) [[ $kind != @(srun|plain) ]] || echo "slurmstepd waits for munged to tell of its tasks' ends" ;;
@@ -87,8 +90,12 @@ peers=$here/../peers
 "$peers/install.sh" --check >/dev/null 2>&1 && HOROVOD=$("$peers/install.sh" --where)/venv/bin/python
 export OMP_NUM_THREADS=1
 
-KINDS=(srun hvdrun restart shrink)
-[[ ! ${HOROVOD-} ]] || KINDS+=(elastic)
+# Half of them by ssh, by agents that come by themselves, and by mpirun, which is in the job.
+MPIRUN=$(command -v mpirun.openmpi) || MPIRUN=$(command -v mpirun) || MPIRUN=''
+mpi=mpi other=elastic
+[[ $MPIRUN ]] || mpi=ssh
+[[ ${HOROVOD-} ]] || other=shrink
+KINDS=(srun ssh hvdrun join restart "$mpi" shrink join "$other" ssh srun "$mpi")
 printf 'seed %d; kinds of jobs: %s; PyTorch: %s\n' "$seed" "${KINDS[*]}" "${TORCH-none}"
 
 # What the ranks run, two on each host, or one where that is PyTorch; and the last line when all work was done.
@@ -97,10 +104,11 @@ choose_program() {
     case $kind in
     plain) program=(sleep 6) name=sleep last='' ;;
     elastic) program=("${HOROVOD-}" "$peers/elastic.py" work/log --epochs 4 --pause 0.1 --say) name=horovod per_host=1 last="^loss " ;;
-    srun | hvdrun) program=("$B/bin/hvd-selftest" --quick --sleep 5) last="8 ranks on 4 hosts: OK" ;;
+    mpi) program=(sleep 6) name=sleep last='' ;; # the self-test has Gloo, and no MPI
+    srun | hvdrun | ssh | join) program=("$B/bin/hvd-selftest" --quick --sleep 5) last="8 ranks on 4 hosts: OK" ;;
     *) program=(./restart_worker.py work --until 50) name=counting last="^counted to 50" ;;
     esac
-    if [[ ${TORCH-} && $kind != @(plain|elastic) && $((RANDOM % 3)) == 0 ]]; then
+    if [[ ${TORCH-} && $kind != @(plain|elastic|mpi) && $((RANDOM % 3)) == 0 ]]; then
         program=("$TORCH" "$here/../../scripts/examples/elastic-torch.py" --epochs 50 --pause 0.1 --checkpoint work/checkpoint)
         name=torch per_host=1 last="^epoch 49 "
     fi
@@ -114,12 +122,32 @@ launch() {
     plain) by=(srun "${fixed[@]}") ;;
     srun) by=(srun --hvd --hvd-start-timeout=15 "${fixed[@]}") ;;
     hvdrun) by=(hvdrun --hvd-start-timeout=15 "${fixed[@]}") ;;
+    ssh) by=(hvdrun --start-timeout=15 --hosts "$(printf "hvdn%d:$per_host," {1..4} | sed 's/,$//')") ;;
+    join)
+        by=(hvdrun --launcher=join --start-timeout=15 -np "$np" --key-file key --join-file at)
+        rm -f "$home/at"
+        agents &
+        ;;
+    mpi) by=(env HVD_MPIRUN="$MPIRUN" salloc -Q --no-kill -N4 --ntasks-per-node="$per_host" hvdrun --mpi --start-timeout=15 -np "$np") ;;
     restart) by=("${alloc[@]}" --max-restarts=3) ;;
     shrink) by=("${alloc[@]}" --min-np="$per_host" --max-restarts=3) ;;
     elastic) by=("${alloc[@]}" --min-np="$per_host") ;;
     esac
     # Behind a shell: what enters a host stops with the program that it has started, and nobody would wake it.
     timeout --kill-after=5 200 "$cluster" exec -- bash -c 'rm -rf work; mkdir work; "$@"; exit "$?"' launch "${by[@]}" "${program[@]}"
+}
+
+# agents: those of a job that waits for them, when it says where; they end with the job.
+agents() {
+    local i
+    for ((i = 0; i < 100; i++)); do
+        if [[ -s $home/at ]]; then break; fi
+        sleep 0.1
+    done
+    for i in 1 2 3 4; do
+        timeout --kill-after=5 200 "$cluster" exec --host "hvdn$i" -- "$B/libexec/hvd/hvd-agent" connect "$(<"$home/at")" \
+            --key-file key --slots="$per_host" --index="$i" >/dev/null 2>&1 &
+    done
 }
 
 # ---- faults ----
@@ -212,7 +240,7 @@ blames() {
 # without.
 may_fail_late() {
     case $kind$victim in
-    @(srun|hvdrun)* | *rank) return 0 ;;
+    @(srun|hvdrun|ssh|join|mpi)* | *rank) return 0 ;;
     restart@(frozen|cut|lost|dead)) return 0 ;; # nobody knows how the ranks there have ended, and -np needs the host
     *agent) [[ $how == STOP ]] ;; # nor here
     *munged) grep -q "may be missing" "$out" ;;
@@ -324,11 +352,12 @@ by_kind() {
     sort "$work/violations" | uniq -c | sort -rn
 }
 
-soak_up --nodes 4 --slurm-conf SlurmdTimeout=8
+soak_up --nodes 4 --ssh --slurm-conf SlurmdTimeout=8
 home=$("$cluster" path)/home/alice
 mkdir -p "$home/lib"
 cp "$here/restart_worker.py" "$home/"
 cp "$here/lib/tcpstore_client.py" "$home/lib/"
+on hvdlogin alice bash -c '(umask 077; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d " \n" >key)'
 bad=0 as_plain=0 well=0 failed=0 untouched=0
 for ((i = 0; i < n; i++)); do one $((seed + i)); done
 by_kind
