@@ -405,8 +405,7 @@ bool hvd_failure_report_killed(struct hvd_failure_report *report)
 	enum hvd_failure_kind kind;
 	const struct hvd_failure *first = hvd_failure_first(report, &kind);
 
-	return first &&
-	       (signal_of(first->end.status) == SIGKILL || signal_of(first->end.status) == SIGTERM) &&
+	return first && (signal_of(first->end.status) == SIGKILL || signal_of(first->end.status) == SIGTERM) &&
 	       !first->end.error && (first->end.cause == HVD_END_NONE || first->end.cause == HVD_END_WITH_ALL);
 }
 

@@ -183,8 +183,9 @@ static void explain(const struct hvd_started_proc *p, struct hvd_err *why)
 		procs->backend->explain(procs->launch, p->proc, p->status, p->registered, why);
 	} else {
 		hvd_status_text(p->status, text, sizeof(text));
-		hvd_err_set(why, HVD_E_FAILED, p->registered ? "its node agent ended before its ranks did: %s"
-						     : "its node agent could not be started: %s",
+		hvd_err_set(why, HVD_E_FAILED,
+			    p->registered ? "its node agent ended before its ranks did: %s"
+					  : "its node agent could not be started: %s",
 			    text);
 		if (!p->registered)
 			hvd_err_hint(why, "a line of the starter's, or of hvd-agent, above says why");
