@@ -8,6 +8,8 @@
 
 /* When rank 0 could not be notified, try again after this. */
 #define NOTIFY_AGAIN_SECONDS 1
+/* Horovod loses what reaches rank 0 during hvd.init(), though it answers. So the notice is repeated in this rhythm. */
+#define NOTIFY_REPEAT_SECONDS 20
 
 /* After an event: go from phase to phase as far as possible. */
 static void step(struct hvd_machine *m, hvd_time now)
@@ -183,6 +185,7 @@ void hvd_machine_notified(struct hvd_machine *m, bool heard, hvd_time now)
 		return;
 	m->gen.notifying = false;
 	m->gen.notified = heard;
+	m->gen.repeat_after = hvd_after(now, NOTIFY_REPEAT_SECONDS);
 	if (!heard)
 		m->gen.notify_after = hvd_after(now, NOTIFY_AGAIN_SECONDS);
 	step(m, now);

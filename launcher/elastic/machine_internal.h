@@ -86,6 +86,7 @@ struct hvd_generation {
 	bool notifying;        /* rank 0 is being notified of a change of hosts */
 	bool notified;         /* rank 0 knows of the latest change */
 	hvd_time notify_after; /* when to notify it again after a failure */
+	hvd_time repeat_after; /* … and if it has not left its generation, though it was notified */
 	bool warned_slots;
 	bool ended_all; /* PyTorch's policy: all members are being ended */
 	bool progress;  /* … hvd_machine_progress() */

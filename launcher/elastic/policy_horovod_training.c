@@ -19,10 +19,12 @@
 
 static void notify_rank_0(struct hvd_machine *m, hvd_time now)
 {
-	if (m->gen.notifying || m->gen.notified)
+	hvd_time after = m->gen.notified ? m->gen.repeat_after : m->gen.notify_after;
+
+	if (m->gen.notifying)
 		return;
-	if (now < m->gen.notify_after) {
-		hvd_machine_wake(m, m->gen.notify_after);
+	if (now < after) {
+		hvd_machine_wake(m, after);
 		return;
 	}
 	m->gen.notifying = true;

@@ -75,7 +75,8 @@ static const struct row {
 	{"num-nodes", {"deepspeed", HOSTS, 1, NODES}},
 	{"include",
 	 {"deepspeed",
-	  "write --hosts HOST:NUMBER,… with the number of ranks of each host, and CUDA_VISIBLE_DEVICES for certain GPUs",
+	  "write --hosts HOST:NUMBER,… with the number of ranks of each host, and CUDA_VISIBLE_DEVICES for certain "
+	  "GPUs",
 	  1, NOTHING}},
 };
 
