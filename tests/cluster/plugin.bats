@@ -358,7 +358,7 @@ EOF
     without_plugin hvdn1 hvdn2
     gives 1 on_login srun --hvd -N2 -n2 sh -c "$say"
     has "rank none" "no registration from any host, but its tasks have run: each by itself" "plugstack.conf of each node must list hvd.so"
-    gives 1 on_login srun --hvd --hvd-spares=1 -N2 -n1 sh -c "$say"
+    gives 1 on_login srun --hvd --hvd-spares=1 -N2 sh -c "$say"
     has "its tasks have run"
     run on_login srun --hvd -N2 -n2 sh -c 'exit 3'
     exits_one_of 3 143
