@@ -110,7 +110,7 @@ char *hvd_host_slurm_value(const char *name)
  * the end of this process. */
 static bool points_to(char *p, const char *text)
 {
-	char there[PATH_MAX];
+	char there[PATH_MAX] = {0};
 	size_t len = strlen(text) + 1;
 	struct iovec from = {.iov_base = p, .iov_len = len}, to = {.iov_base = there, .iov_len = len};
 

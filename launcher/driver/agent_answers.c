@@ -62,6 +62,18 @@ static void await(struct hvd_host_entry *host, hvd_time now, hvd_time by)
 	host->answer.paused = false;
 }
 
+/* Let the timer of all deadlines come when this host is due, if not before; then it looks at all hosts anew. */
+static void wake(struct hvd_agent_registry *agents, const struct hvd_host_entry *host)
+{
+	hvd_time due = hvd_agent_answers_due(host);
+	struct timeval tv = hvd_left_tv(due);
+
+	if (hvd_agents_share_deadline(agents) || (agents->next && agents->next <= due))
+		return;
+	agents->next = due;
+	evtimer_add(agents->timer, &tv);
+}
+
 void hvd_agent_answers_ask(struct hvd_agent_registry *agents, uint32_t host, bool soon)
 {
 	struct hvd_host_entry *at = &agents->table.hosts[host];
@@ -75,8 +87,7 @@ void hvd_agent_answers_ask(struct hvd_agent_registry *agents, uint32_t host, boo
 		await(at, now, by);
 		hvd_conn_send(at->client->conn, json_pack("{s:s}", "t", "ping"));
 	}
-	if (!agents->next || hvd_agent_answers_due(at) < agents->next)
-		hvd_agent_deadlines_update(agents);
+	wake(agents, at);
 }
 
 /* One host of a paused job has answered. */
@@ -85,9 +96,10 @@ static void go_on(struct hvd_agent_registry *agents)
 	hvd_time now = hvd_now();
 
 	for (uint32_t h = 0; h < agents->table.n; h++)
-		if (agents->table.hosts[h].answer.paused)
+		if (agents->table.hosts[h].answer.paused) {
 			await(&agents->table.hosts[h], now, now + answer_time(agents, false));
-	hvd_agent_deadlines_update(agents);
+			wake(agents, &agents->table.hosts[h]);
+		}
 }
 
 /* The timer is left as it is: it looks at all hosts anew. */

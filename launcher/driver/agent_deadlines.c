@@ -50,17 +50,6 @@ static void on_progress(evutil_socket_t fd, short what, void *arg)
 	free(missing);
 }
 
-int hvd_agent_deadlines_hint(const struct hvd_agent_registry *agents, struct hvd_err *why)
-{
-	const struct hvd_driver_opts *opts = agents->opts;
-	bool munge = strcmp(opts->id_text, "munge") == 0;
-
-	return hvd_err_hint(
-		why, "%sis the host up, %sdoes a firewall block port %u of %s? --start-timeout allows more time",
-		opts->by_plugin ? "does plugstack.conf there list hvd.so? " : "",
-		munge ? "is munged running there, " : "", hvd_clients_port(agents->clients), agents->self.host);
-}
-
 /* Where hosts come one by one: is one on its way? */
 static void update_progress(struct hvd_agent_registry *agents)
 {
@@ -79,7 +68,7 @@ static void out_of_time(struct hvd_agent_registry *agents)
 
 	hvd_err_set(&why, HVD_E_TIMEOUT, "the start took longer than %g seconds: %s",
 		    agents->opts->spec->deadlines.start, missing);
-	hvd_agent_deadlines_hint(agents, &why);
+	hvd_missing_host_hint(agents, &why);
 	free(missing);
 	hvd_agent_registry_fail(agents, &why);
 }
@@ -98,20 +87,14 @@ static void explain(const struct hvd_agent_registry *agents, const struct hvd_ho
 		    host->client ? "its node agent did not report which hosts it reaches"
 				 : "its node agent did not register",
 		    agents->opts->spec->deadlines.start);
-	hvd_agent_deadlines_hint(agents, why);
+	hvd_missing_host_hint(agents, why);
 	hvd_err_host(why, host->name);
-}
-
-/* Do all hosts share one deadline? */
-static bool shared(const struct hvd_agent_registry *agents)
-{
-	return agents->barrier == HVD_BARRIER_ALL && agents->phase < HVD_AGENTS_OPEN;
 }
 
 /* Has this process not run when the time was over? Then the timer comes again, once. */
 static bool is_late(struct hvd_agent_registry *agents, hvd_time now)
 {
-	hvd_time due_at = shared(agents) ? agents->deadline : agents->next;
+	hvd_time due_at = hvd_agents_share_deadline(agents) ? agents->deadline : agents->next;
 	hvd_time again = hvd_deadline_in(LATE_SECONDS);
 	struct timeval tv = hvd_left_tv(again);
 
@@ -144,7 +127,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (is_late(agents, now))
 		return;
-	if (shared(agents)) {
+	if (hvd_agents_share_deadline(agents)) {
 		out_of_time(agents);
 		return;
 	}
@@ -188,7 +171,7 @@ void hvd_agent_deadlines_update(struct hvd_agent_registry *agents)
 	hvd_time next = INT64_MAX;
 	struct timeval tv;
 
-	if (shared(agents))
+	if (hvd_agents_share_deadline(agents))
 		return;
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (due(&agents->table.hosts[h]))

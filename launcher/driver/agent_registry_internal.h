@@ -78,6 +78,12 @@ void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host);
 
 /* ---- agent_deadlines.c ---- */
 
+/* Do all hosts share one deadline? */
+static inline bool hvd_agents_share_deadline(const struct hvd_agent_registry *agents)
+{
+	return agents->barrier == HVD_BARRIER_ALL && agents->phase < HVD_AGENTS_OPEN;
+}
+
 void hvd_agent_deadlines_create(struct hvd_agent_registry *agents);
 /* ALL: start the time of all hosts, unless it has started before. */
 void hvd_agent_deadlines_begin(struct hvd_agent_registry *agents);
@@ -87,8 +93,6 @@ void hvd_agent_deadlines_update(struct hvd_agent_registry *agents);
 void hvd_agent_deadlines_open(struct hvd_agent_registry *agents);
 /* Nothing is awaited any longer. */
 void hvd_agent_deadlines_stop(struct hvd_agent_registry *agents);
-/* Add to `why` what to look at if a host does not register or report. Returns -1. */
-int hvd_agent_deadlines_hint(const struct hvd_agent_registry *agents, struct hvd_err *why);
 
 /* ---- agent_answers.c ---- */
 
@@ -106,6 +110,11 @@ hvd_time hvd_agent_answers_due(const struct hvd_host_entry *host);
 void hvd_agent_answers_defer(struct hvd_host_entry *host, hvd_time until);
 /* … that time has come. */
 void hvd_agent_answers_late(struct hvd_agent_registry *agents, uint32_t host);
+
+/* ---- missing_host.c ---- */
+
+/* Add to `why` what to look at if a host does not register or report. Returns -1. */
+int hvd_missing_host_hint(const struct hvd_agent_registry *agents, struct hvd_err *why);
 
 /* ---- admission.c ---- */
 

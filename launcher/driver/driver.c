@@ -370,7 +370,7 @@ static void explain_lost(const struct hvd_driver *dr, struct hvd_err *why)
 	if (never && table->n - table->in_stage[HVD_STAGE_EXPECTED] > 1 && !hvd_driver_connected(dr)) {
 		*why = (struct hvd_err){0};
 		hvd_err_set(why, HVD_E_FAILED, "%s, and the node agents of all other hosts have ended", missing);
-		hvd_agent_deadlines_hint(dr->agents, why);
+		hvd_missing_host_hint(dr->agents, why);
 	} else if (never) {
 		hvd_err_set(why, HVD_E_FAILED, "%s; there was %s", dr->lost_why.msg, missing);
 		hvd_err_host(why, dr->lost_why.host);

@@ -84,7 +84,7 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 	hvd_err_set(&why, HVD_E_TIMEOUT, "%s",
 		    gathering ? "its node agent did not register in time"
 			      : "its node agent did not report in time which hosts it reaches");
-	hvd_agent_deadlines_hint(agents, &why);
+	hvd_missing_host_hint(agents, &why);
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (agents->table.hosts[h].stage == awaited)
 			hvd_spares_leave_out(agents, h, &why);

@@ -131,14 +131,6 @@ static void release_held(struct elastic *el)
 	free(held);
 }
 
-void hvd_elastic_told_to_end(void *elastic)
-{
-	struct elastic *el = elastic;
-
-	if (el->of_job && !hvd_procs_ending(el->job.procs))
-		el->asking = hvd_job_watch_told_to_end(el->watch);
-}
-
 static void on_facts(const struct hvd_job_facts *facts, void *arg)
 {
 	struct elastic *el = arg;

@@ -71,13 +71,6 @@ static int apply(struct hvd_options *o, const struct hvd_optset *set, const stru
 	return 0;
 }
 
-bool hvd_options_counts_ranks(const struct hvd_opt *opt)
-{
-	return opt->at == HVD_AT(num_proc) || opt->at == HVD_AT(ntasks) || opt->at == HVD_AT(ntasks_per_node) ||
-	       opt->at == HVD_AT(nodes_min) || opt->at == HVD_AT(hosts) || opt->at == HVD_AT(hostfile) ||
-	       opt->at == HVD_AT(slots_per_host);
-}
-
 /*
  * An option that no table has may belong to a plugin of srun. It is passed on if
  * it is clear which words belong to it. If the next word could be its value or

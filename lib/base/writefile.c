@@ -50,7 +50,9 @@ int hvd_open_written(int dir, const char *path, int flags, bool pipe, mode_t mod
 
 	if (of_the_system(path)) {
 		fd = open(path, how);
-		return fd >= 0 ? fd : reason(err);
+		if (fd < 0)
+			return reason(err);
+		return fd;
 	}
 	for (int i = 0; i < TRIES && fd < 0; i++) {
 		fd = openat(dir, path, how | O_NOFOLLOW | O_CREAT | O_EXCL, mode);

@@ -172,13 +172,12 @@ void hvd_rv_owners_answer(struct hvd_rv_owners *owners, const struct hvd_owner_a
 {
 	struct hvd_rv_source *source;
 
-	TAILQ_FOREACH(source, &owners->in_stage[OPEN], link)
-	if (source->id == answer->id)
-		break;
-	if (!source)
-		return;
-	answered(owners, source, answer->owners, answer->n);
-	arm(owners);
+	for (source = TAILQ_FIRST(&owners->in_stage[OPEN]); source; source = TAILQ_NEXT(source, link))
+		if (source->id == answer->id) {
+			answered(owners, source, answer->owners, answer->n);
+			arm(owners);
+			return;
+		}
 }
 
 static void on_turn(evutil_socket_t fd, short what, void *arg)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Steps within batch jobs, allocations, arrays and each other.
+# shellcheck disable=SC2030,SC2031 # what run and submit set
 
 load launch
 
@@ -157,6 +158,7 @@ END
 }
 
 @test "--jobid and --overlap start another step in a running job" {
+    local JOB
     JOB=$(on_login sbatch --parsable -N2 --ntasks-per-node=2 --output=/dev/null --wrap 'sleep 30')
     wait_for 10 runs_on hvdn1 'sleep 30'
     for with in srun hvdrun; do

@@ -208,7 +208,8 @@ trap_of() {
 
 @test "files of a launch in a folder that another user made first: links, pipes and files of his are refused at once" {
     local evil what how began
-    evil=$(cluster path)/home/bob/out
+    evil=$(cluster path)/home/bob
+    evil+=/out
     as_root hvdlogin chmod 755 "$(cluster path)/home/bob"
     on_login sh -c 'umask 077; mkdir own; echo precious >precious'
     for what in link pipe file folder; do

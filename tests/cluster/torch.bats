@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2016,SC2086,SC2154 # what other shells evaluate, lists of words, what run sets
+# shellcheck disable=SC2016,SC2030,SC2031,SC2086,SC2154 # what other shells evaluate, lists of words, what run sets
 # Ranks meet at the TCPStore of their launch, whatever starts them and whatever is around them. They are light ones,
 # lib/tcpstore_client.py, which take from their environment what torch.distributed's env:// takes from it; with PyTorch
 # itself the same is in tests/peers/torch_cluster.bats.

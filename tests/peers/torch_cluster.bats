@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2030,SC2031,SC2154 # what run sets
 # Real PyTorch on a cluster whose hosts cannot resolve each other's names. Importing torch takes seconds of a core for each
 # rank, so one launch proves as much as it can (torch_cluster.py); ../cluster/torch.bats has what needs no PyTorch.
 
