@@ -31,7 +31,7 @@ static void on_pause(evutil_socket_t fd, short what, void *arg)
  * that does not answer. */
 static bool adopts(const struct hvd_backend *backend)
 {
-	return !backend->one_srun;
+	return backend->mode == HVD_START_HOSTS || (backend->mode == HVD_START_RANKS && !backend->one_srun);
 }
 
 static void on_signal(int sig, bool tty, void *arg)

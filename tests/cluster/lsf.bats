@@ -379,7 +379,7 @@ stopped_on() {
     gives 0 in_job env LSB_AFFINITY_HOSTFILE="$(home)/affinity" hvdrun bash -c 'echo "$HOROVOD_RANK $STANDIN_CPUS"'
     ranks_said "0 0,1" "1 2" "2 4" "3 5" "4 1" "5 0"
     gives 2 sixth --erf /nonexistent/erf true
-    has "cannot write /nonexistent/erf"
+    has "cannot write the resource file /nonexistent/erf"
     gives 2 sixth --erf erf --launcher=blaunch true
     has "--erf is for jsrun"
     nothing_left

@@ -13,7 +13,7 @@ import sys
 
 def main():
     with open(sys.argv[1], encoding="utf-8", errors="replace") as out:
-        result = json.loads([line for line in out if line.startswith('{"backend"')][-1])
+        result = json.loads([line for line in out if line.startswith("{") and '"backend"' in line][-1])
     faults = [line.split() for line in sys.stdin]
     history = result["history"]
     if len(history) != len(faults) + 1:
