@@ -152,8 +152,8 @@ time.sleep(60)' 3>&- &
     has "hosts are listed"
     gives 2 on_login hvdrun --launcher=fork -np 2 -J name hostname
     has "--job-name is an option of srun, but srun does not start the ranks"
-    gives 2 on_login hvdrun -n 2 --min-np 1 hostname
-    has "only within a Slurm job"
+    gives 0 on_login hvdrun -n 2 --min-np 1 hostname
+    has "salloc: Granted job allocation"
     gives 2 on_login env PATH=/nowhere "$B/bin/hvdrun" -np 2 -J name hostname
     has "--job-name is an option of srun, but srun is not in PATH"
     nobody_left 2
@@ -483,6 +483,8 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
 
 @test "SLURM_STEP_ID of another step: ranks of a restart job get HUP, INT and TERM all the same" {
     gives 0 on_login env SLURM_STEP_ID=0 hvdrun --launcher=fork -np 1 --max-restarts=0 grep SigIgn /proc/self/status
-    has "SigIgn:	0000000000000000"
+    # HUP, INT and TERM are the bits 0, 1 and 14. What the C library uses itself may be ignored here.
+    [[ $output =~ SigIgn:[[:space:]]*([0-9a-f]+) ]]
+    ((("0x${BASH_REMATCH[1]}" & 0x4003) == 0))
     nobody_left 2
 }
