@@ -38,6 +38,7 @@ struct watched_rank {
 	uint32_t rank;
 	pid_t pid;
 	bool seen; /* `last` is from the last look */
+	bool held; /* it was stopped while its stacks were taken, and is since */
 	struct usage last, now;
 };
 
@@ -50,6 +51,7 @@ struct hvd_activity {
 	struct event *timer;
 	hvd_time every;          /* 0: nobody has asked */
 	hvd_time due;            /* … of the timer */
+	bool inspected, after;   /* the ranks' stacks are being taken; were since the last look */
 	hvd_time looked, active; /* when the last look began; the last at which there was progress */
 	/* The look that is under way. */
 	struct hvd_processes processes;
@@ -97,13 +99,26 @@ static uint64_t more(uint64_t now, uint64_t last)
 	return now > last ? now - last : 0;
 }
 
-static bool made_progress(const struct watched_rank *rank, double seconds)
+/* Tools that take stacks stop a process, and leave it stopped if they are killed at the wrong moment. This is nobody's
+ * wish that it wait, as SIGSTOP of somebody else is. */
+static bool stopped_by_others(struct watched_rank *rank, bool inspected)
+{
+	if (!rank->now.stopped)
+		rank->held = false;
+	else if (inspected && !rank->last.stopped)
+		rank->held = true;
+	return rank->now.stopped && !rank->held;
+}
+
+/* inspected: the stacks were taken in that time. To be stopped for it, and go on, costs a rank a little. */
+static bool made_progress(struct watched_rank *rank, double seconds, bool inspected)
 {
 	const struct usage *now = &rank->now, *last = &rank->last;
 	double cpu = (double)(now->cpu_ns - last->cpu_ns);
 
-	return now->stopped || (cpu > CPU_SHARE * 1e9 * seconds && cpu > MIN_CPU_NS) ||
-	       (now->runs && cpu > RUNNING_SHARE * 1e9 * seconds) || more(now->faults, last->faults) > 0 ||
+	return stopped_by_others(rank, inspected) || (cpu > CPU_SHARE * 1e9 * seconds && cpu > MIN_CPU_NS) ||
+	       (!inspected &&
+		((now->runs && cpu > RUNNING_SHARE * 1e9 * seconds) || more(now->faults, last->faults) > 0)) ||
 	       (double)more(now->io.bytes, last->io.bytes) > READ_RATE * seconds ||
 	       more(now->io.written, last->io.written) > WAKE_BYTES * more(now->io.writes, last->io.writes);
 }
@@ -127,17 +142,18 @@ static bool add_some(struct hvd_activity *a, size_t most)
 /* All is added up. */
 static bool any_progress(struct hvd_activity *a, double seconds)
 {
-	bool progress = a->output > 0;
+	bool progress = a->output > 0, inspected = a->inspected || a->after;
 
 	for (size_t i = 0; i < a->n; i++) {
 		struct watched_rank *rank = &a->ranks[i];
 
-		progress |= !rank->seen || made_progress(rank, seconds);
+		progress |= !rank->seen || made_progress(rank, seconds, inspected);
 		rank->last = rank->now;
 		rank->seen = true;
 		memset(&rank->now, 0, sizeof(rank->now));
 	}
 	a->output = 0;
+	a->after = a->inspected;
 	return progress;
 }
 
@@ -257,6 +273,12 @@ void hvd_activity_remove(struct hvd_activity *a, uint32_t rank)
 			a->active = hvd_now(); /* that a rank ends is progress */
 			return;
 		}
+}
+
+void hvd_activity_inspected(struct hvd_activity *a, bool inspected)
+{
+	a->inspected = inspected;
+	a->after = true;
 }
 
 void hvd_activity_output(struct hvd_activity *a, size_t bytes)

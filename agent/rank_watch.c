@@ -169,6 +169,7 @@ static void on_found(json_t *found, void *arg)
 	answer(watch, watch->asked, json_incref(found));
 	hvd_stacks_ask_destroy(watch->stacks);
 	watch->stacks = NULL;
+	hvd_activity_inspected(watch->activity, false);
 }
 
 static void on_stacks(struct hvd_rank_watch *watch, const json_t *msg)
@@ -190,8 +191,10 @@ static void on_stacks(struct hvd_rank_watch *watch, const json_t *msg)
 	seconds = seconds < HVD_STACKS_MAX_SECONDS ? seconds : HVD_STACKS_MAX_SECONDS;
 	watch->asked = id;
 	watch->stacks = hvd_stacks_ask_begin(watch->base, watch->ranks, watch->n, seconds, on_found, watch, &err);
-	if (watch->stacks)
+	if (watch->stacks) {
+		hvd_activity_inspected(watch->activity, true);
 		return;
+	}
 	hvd_log_err(watch->log, &err);
 	answer(watch, id, json_array());
 }

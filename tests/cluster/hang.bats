@@ -105,6 +105,7 @@ said_times_in_job() { [[ $(grep -c works "$(home)/job.out") -ge 6 ]]; }
     fault node-freeze hvdn2
     says 30 "$NONE"
     says 5 "does not answer: hvdn2"
+    says 20 "ending the job" # until then a rank that goes on would save the job
     fault node-thaw hvdn2
     ended 40
     ((status != 0))

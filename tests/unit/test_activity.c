@@ -188,6 +188,31 @@ TEST(test_a_stopped_rank_is_not_idle)
 	end(&w, pid);
 }
 
+/* As by gdb, or left behind by it. */
+TEST(test_a_rank_that_is_stopped_for_its_stacks_is_idle)
+{
+	pid_t pid = rank("exec sleep 60", -1);
+	struct world w;
+
+	one_rank(&w, pid);
+	assert_true(comes(&w, true));
+	hvd_activity_inspected(w.activity, true);
+	kill(pid, SIGSTOP);
+	run(&w, 6 * EVERY);
+	hvd_activity_inspected(w.activity, false);
+	run(&w, 6 * EVERY);
+	assert_int_equal(w.told, 2);
+	kill(pid, SIGCONT);
+	run(&w, 6 * EVERY);
+	assert_int_equal(w.told, 2);
+	kill(pid, SIGSTOP);
+	assert_true(comes(&w, false));
+	hvd_activity_inspected(w.activity, true);
+	run(&w, 6 * EVERY);
+	assert_int_equal(w.told, 3); /* it was stopped before */
+	end(&w, pid);
+}
+
 /* As an agent of a job that is suspended. */
 TEST(test_time_in_which_this_process_was_stopped)
 {
