@@ -215,6 +215,17 @@ static void log_report(const struct step *step)
 	}
 }
 
+/* srun has ended with the status of ranks that a signal has ended, and no agent has reported an end: when a job
+ * is cancelled, agents may be gone before they can. */
+static void log_unreported(const struct step *step)
+{
+	int sig = step->srun_status - 128;
+	hvd_cleanup_free char *fate = sig == SIGTERM || sig == SIGKILL ? hvd_job_fate(step->opts->job) : NULL;
+
+	if (fate)
+		hvd_info(step->log, "the ranks were ended by SIG%s, since %s", hvd_signal_name(sig), fate);
+}
+
 /* srun has ended, and hosts never registered. A task with the plugin ends with status 0 only after its host has
  * registered, so with that status the tasks there have run without it. */
 static void log_unregistered(struct step *step)
@@ -248,7 +259,9 @@ static void log_end(struct step *step)
 		log_report(step);
 	else if (!failed && !step->result.started)
 		log_unregistered(step);
-	else if (failed && step->result.started && !*step->lost_host)
+	else if (!failed)
+		log_unreported(step);
+	else if (step->result.started && !*step->lost_host)
 		hvd_info(step->log,
 			 "the status of the launch is %d; srun's own is the highest of the ranks', which were ended",
 			 step->result.status);
