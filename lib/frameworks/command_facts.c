@@ -329,7 +329,7 @@ static void read_script(char *const *argv, char *const *envp, char text[SCRIPT_B
 
 static bool mentions(char *const *argv, const char *script, const char *what)
 {
-	for (size_t i = 0; argv[i] && i < WORDS_MOST; i++)
+	for (size_t i = 0; i < WORDS_MOST && argv[i]; i++)
 		if (strstr(argv[i], what))
 			return true;
 	return strstr(script, what);

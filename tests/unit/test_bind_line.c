@@ -43,7 +43,7 @@ TEST(other_lines)
 	finds_none(text);
 	finds_none("");
 	finds_none("x" LINE);
-	finds_none(LINE + 1);
+	finds_none(&LINE[1]);
 	finds_none(
 		"[E1127 07:34:54.915245053 TCPStore.cpp:280] [c10d] The server socket on 23457 has failed to bind.\n");
 	finds_none("[E1127 07:34:54.9 socket.cpp:280] [c10d] The server socket on 23457 has failed to bind. "
