@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Why Slurm has ended job `job` or is ending it: "job 12 was cancelled (scancel)". NULL: it runs, nobody knows, or
- * `job` is 0. Asks the controller, as hvd_slurm_job_get(). The caller frees it. */
+ * `job` is 0. Asks the controller, for two seconds at most. The caller frees it. */
 char *hvd_job_fate(uint32_t job);
 
 /* Is job `job` of Slurm suspended? Asks the controller, for two seconds at most; false also when that is not known. */
