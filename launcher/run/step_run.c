@@ -235,18 +235,16 @@ static void log_unregistered(struct step *step)
 
 	if (!missing || step->srun_status < 0 || hvd_static_job_ending(step->starter.job))
 		return;
-	if (step->srun_status == 0) {
+	step->unranked = step->srun_status == 0;
+	if (step->unranked)
 		hvd_err_set(&why, HVD_E_FAILED,
 			    "%s, but its tasks have run: each by itself, without its rank and its rendezvous", missing);
-		step->unranked = true;
-	} else {
+	else
 		hvd_err_set(&why, HVD_E_FAILED, "srun has ended before the start was complete: %s", missing);
-	}
 	hvd_err_hint(&why,
-		     "%srun's plugin is not loaded there: plugstack.conf of each node must list hvd.so, as here (%s); "
-		     "compare by srun -N%u grep -rs hvd.so /etc/slurm",
-		     step->srun_status == 0 ? "s" : "if tasks did run, s", "man spank-hvd",
-		     (unsigned)step->opts->driver->hosts);
+		     "%ssrun's plugin is not loaded there: plugstack.conf of each node must list hvd.so, as here (man "
+		     "spank-hvd); compare by srun -N%u grep -rs hvd.so /etc/slurm",
+		     step->unranked ? "" : "if tasks did run, ", (unsigned)step->opts->driver->hosts);
 	hvd_log_err(step->log, &why);
 }
 
