@@ -2,41 +2,30 @@
 #include "launch_marks.h"
 
 #include "emitted.h"
+#include "lib/base/hash.h"
+#include "lib/base/xalloc.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ENTRY_MAX 96 /* bytes of "NAME:HASH ", with a longest name of the table */
 
-/* FNV-1a. It only has to tell a value from another one that a user sets. */
-static unsigned hash(const char *text)
+/* It only has to tell a value from another one that a user sets. Another process compares it, so it has no random seed. */
+static unsigned long long hash(const char *text)
 {
-	uint32_t h = 2166136261U;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 16777619U;
-	return h;
+	return hvd_hash(0, text, strlen(text));
 }
 
 char *hvd_launch_marks_list(const struct hvd_strv *env)
 {
-	size_t room = 1, len = 0;
-	char *list;
+	char *list = hvd_xstrdup("");
 
-	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
-		room += strlen(e->name) + sizeof(":01234567 ");
-	list = malloc(room);
-	if (!list)
-		return NULL;
-	list[0] = '\0';
 	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++) {
 		const char *value = hvd_env_get(env, e->name);
 
 		if (value)
-			len += (size_t)snprintf(list + len, room - len, "%s%s:%08x", len ? " " : "", e->name,
-						hash(value));
+			hvd_xappendf(&list, "%s%s:%016llx", *list ? " " : "", e->name, hash(value));
 	}
 	return list;
 }
@@ -45,7 +34,7 @@ void hvd_launch_marks_set(struct hvd_strv *env)
 {
 	char *list = hvd_launch_marks_list(env);
 
-	if (list && *list)
+	if (*list)
 		hvd_env_set(env, HVD_LAUNCH_MARKS_ENV, list);
 	free(list);
 }
@@ -53,7 +42,7 @@ void hvd_launch_marks_set(struct hvd_strv *env)
 bool hvd_launch_marks_has(const char *list, const char *name, const char *value)
 {
 	char entry[ENTRY_MAX];
-	int n = snprintf(entry, sizeof(entry), "%s:%08x", name, hash(value));
+	int n = snprintf(entry, sizeof(entry), "%s:%016llx", name, hash(value));
 
 	if (n < 0 || (size_t)n >= sizeof(entry))
 		return false;

@@ -5,9 +5,9 @@
  * Clients cannot prove who they are. So the server checks two things that a client cannot choose: the address from which
  * it connects, and the user who owns the client's socket.
  *
- * That socket is looked up by its addresses and ports, by the server if the client is on this host. It must be the socket at the other end of the accepted
- * one, and not a later socket with the same port. It is the right one if the accepted socket is still ESTABLISHED or
- * CLOSE_WAIT after the look-up, for these reasons:
+ * That socket is looked up by its addresses and ports, by the server if the client is on this host. It must be the
+ * socket at the other end of the accepted one, and not a later socket with the same port. It is the right one if the
+ * accepted socket is still ESTABLISHED or CLOSE_WAIT after the look-up, for these reasons:
  *   - A socket in these states is in the kernel's table, where no other has the same addresses and ports. It leaves the
  *     table when a reset reaches it (tcp_done()), although it can then still be accepted and read. So it has been in
  *     the table since the connection was made, also at the time of the look-up.
