@@ -82,7 +82,7 @@ static bool may_probe_again(const struct hvd_agent_registry *agents)
 
 static void admit(struct hvd_agent_registry *agents, uint32_t h)
 {
-	const struct hvd_host_entry *host = &agents->table.hosts[h];
+	struct hvd_host_entry *host = &agents->table.hosts[h];
 	json_t *msg;
 
 	hvd_host_table_enter(&agents->table, h, HVD_STAGE_ADMITTED);
@@ -91,6 +91,7 @@ static void admit(struct hvd_agent_registry *agents, uint32_t h)
 	msg = json_pack("{s:s, s:[], s:b, s:b}", "t", "plan", "ranks", "stay", 1, "func_key", agents->opts->func_key);
 	hvd_plan_delivery_relay(&agents->plan, &agents->table, host->client, agents->service.rv, msg);
 	hvd_conn_send(host->client->conn, msg);
+	host->planned_at = hvd_now();
 	hvd_verbose(agents->log, "%s can be used", host->name);
 	agents->ops->admitted(h, agents->arg);
 }

@@ -6,6 +6,7 @@
 #include "lib/base/xalloc.h"
 #include "silence.h"
 #include "spares.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ void hvd_agent_registry_expect(struct hvd_agent_registry *agents, uint32_t host,
 	hvd_host_table_expect(&agents->table, host, name);
 	hvd_plan_grow(&agents->plan, had, agents->table.n);
 	agents->table.hosts[host].deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
+	agents->table.hosts[host].expected_at = hvd_now();
 	hvd_agent_deadlines_update(agents);
 }
 
@@ -31,7 +33,7 @@ void hvd_agent_registry_forget(struct hvd_agent_registry *agents, uint32_t host)
 {
 	if (host >= agents->table.n || agents->table.hosts[host].stage == HVD_STAGE_ABSENT)
 		return;
-	hvd_agent_registry_drop(agents, host);
+	hvd_agent_registry_drop(agents, host, NULL);
 	hvd_agent_deadlines_update(agents);
 	hvd_admission_check(agents);
 }
@@ -76,6 +78,27 @@ struct hvd_stacks *hvd_agent_registry_stacks(const struct hvd_agent_registry *ag
 	return agents->stacks;
 }
 
+void hvd_agent_registry_init(struct hvd_agent_registry *agents, bool all)
+{
+	hvd_trace_init(agents->trace, all);
+	if (all && agents->ops->init_done)
+		agents->ops->init_done(agents->arg);
+}
+
+void hvd_agent_registry_ranks_end(struct hvd_agent_registry *agents, const char *why)
+{
+	hvd_trace_ends(agents->trace, why);
+}
+
+void hvd_agent_registry_trace(const struct hvd_agent_registry *agents, bool ended)
+{
+	struct hvd_err err = {0};
+
+	if (agents->opts->spec->trace &&
+	    hvd_trace_write(agents->trace, agents->opts->spec->trace, &agents->table, ended ? hvd_now() : 0, &err) != 0)
+		hvd_log_err(agents->log, &err);
+}
+
 /* ---- life ---- */
 
 /* Hosts have gone, or the start has failed (departures.c). */
@@ -100,7 +123,9 @@ static void on_first(void *arg)
 
 static void on_joined(const struct hvd_rv_init_event *join, void *arg)
 {
-	hvd_init_watch_joined(((struct hvd_agent_registry *)arg)->init_watch, join);
+	struct hvd_agent_registry *agents = arg;
+
+	hvd_agent_registry_init(agents, hvd_init_watch_joined(agents->init_watch, join));
 }
 
 static void on_waits(const char *text, void *arg)
@@ -185,6 +210,8 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, en
 	hvd_agent_deadlines_create(agents);
 	hvd_agent_answers_create(agents);
 	agents->stacks = hvd_stacks_create(base, agents);
+	if (opts->spec->trace)
+		agents->trace = hvd_trace_create();
 	serve_torch(agents);
 	if (opts->spec->hang_timeout > 0 && ops->stalled)
 		agents->rank_progress = hvd_progress_create(base, opts->spec->hang_timeout, &agents->service,
@@ -211,6 +238,9 @@ void hvd_agent_registry_destroy(struct hvd_agent_registry *agents)
 {
 	if (!agents)
 		return;
+	if (agents->clients)
+		hvd_agent_registry_trace(agents, true);
+	hvd_trace_destroy(agents->trace);
 	hvd_clients_destroy(agents->clients);
 	event_free(agents->changed);
 	event_free(agents->timer);

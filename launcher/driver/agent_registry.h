@@ -96,6 +96,9 @@ struct hvd_agent_registry_ops {
 	void (*told_to_end)(void *arg);
 	/* With --hang-timeout: no rank makes progress (progress.h). May be NULL. */
 	hvd_stalled_fn *stalled;
+	/* All ranks have called init_process_group(), or are connected to each other: in a generation's first round. May
+	 * be NULL. */
+	void (*init_done)(void *arg);
 };
 
 struct hvd_agent_registry;
@@ -125,6 +128,13 @@ void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd
 void hvd_agent_registry_end(struct hvd_agent_registry *agents);
 /* AS_THEY_COME: ranks were started, or have made progress (progress.h). */
 void hvd_agent_registry_progress(struct hvd_agent_registry *agents);
+/* A rank has come to the rendezvous; `all`: and no other is missing. The registry knows by itself of PyTorch's. */
+void hvd_agent_registry_init(struct hvd_agent_registry *agents, bool all);
+/* AS_THEY_COME: ranks of the generation have failed, or are being ended, for this reason; of no effect but in the trace. */
+void hvd_agent_registry_ranks_end(struct hvd_agent_registry *agents, const char *why);
+/* Write the file of --trace, where it is wanted, as far as the launch has come, or at its end. The end of the registry does
+ * so by itself. */
+void hvd_agent_registry_trace(const struct hvd_agent_registry *agents, bool ended);
 /* AS_THEY_COME: for how many milliseconds the host that `gone` has reported last had not answered before. */
 unsigned hvd_agent_registry_silent_ms(const struct hvd_agent_registry *agents);
 /* The object that asks where the ranks are. The registry owns it. */

@@ -15,6 +15,7 @@
 #include "stacks.h"
 
 struct hvd_silence;
+struct hvd_trace;
 
 struct hvd_agent_registry {
 	struct event_base *base;
@@ -57,6 +58,7 @@ struct hvd_agent_registry {
 	struct hvd_silence *silence;         /* watches the hosts after the decision; NULL: not yet */
 	bool ended;                          /* hvd_agent_registry_end() */
 	struct hvd_stacks *stacks;
+	struct hvd_trace *trace; /* of --trace; NULL: not wanted */
 };
 
 /* Have the event loop update the deadlines, and take the next step of the admission if it is due. */
@@ -73,8 +75,9 @@ void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, c
 void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents);
 /* Tell an agent to end. Its later messages are ignored. */
 void hvd_agent_registry_dismiss(struct hvd_client *cl);
-/* AS_THEY_COME: take the host out of table, plan and rendezvous, and dismiss its agent. */
-void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host);
+/* AS_THEY_COME: take the host out of table, plan and rendezvous, and dismiss its agent. `why`, for the trace, may be
+ * NULL. */
+void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, const char *why);
 
 /* ---- agent_deadlines.c ---- */
 

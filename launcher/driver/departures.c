@@ -9,6 +9,7 @@
 
 #include "relays.h"
 #include "spares.h"
+#include "trace.h"
 
 #include <stdlib.h>
 
@@ -44,10 +45,11 @@ void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents)
 	free(relay_ids);
 }
 
-void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host)
+void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, const char *why)
 {
 	struct hvd_client *cl = agents->table.hosts[host].client;
 
+	hvd_trace_left(agents->trace, &agents->table, host, why);
 	hvd_host_table_leave(&agents->table, host);
 	hvd_relays_leave(&agents->plan.relays, host);
 	if (agents->service.rv)
@@ -70,7 +72,7 @@ void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, c
 		return;
 	}
 	cl = agents->table.hosts[host].client;
-	hvd_agent_registry_drop(agents, host);
+	hvd_agent_registry_drop(agents, host, why->msg);
 	/* Should the agent go on: others run in the place of its ranks, which have no time to end. */
 	if (cl)
 		hvd_agent_registry_dismiss(cl);

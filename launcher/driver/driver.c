@@ -40,24 +40,11 @@ static const char *host_name(const struct hvd_driver *dr, uint32_t host, char bu
 	return hvd_host_table_name(&dr->agents->table, host, buf);
 }
 
-/* Once the ranks have their plan, and again at the end. */
-static void write_trace(const struct hvd_driver *dr, bool ended)
-{
-	struct hvd_trace_launch launch = {.began = dr->began, .ended = dr->started && ended ? hvd_now() : 0};
-	struct hvd_err err = {0};
-
-	if (dr->agents->init_watch)
-		hvd_init_watch_times(dr->agents->init_watch, &launch.first_init, &launch.last_init);
-	if (dr->opts->spec->trace && hvd_trace_write(dr->opts->spec->trace, &dr->agents->table, &launch, &err) != 0)
-		hvd_log_err(dr->log, &err);
-}
-
 static void on_failed(const struct hvd_err *why, void *arg)
 {
 	struct hvd_driver *dr = arg;
 
 	event_del(dr->lost);
-	write_trace(dr, false);
 	dr->ops->failed(why, dr->arg);
 }
 
@@ -116,7 +103,8 @@ static void on_decided(void *arg)
 	hvd_plan_delivery_send_all(dr->opts, &agents->plan, &agents->table, agents->clients, agents->service.rv);
 	hvd_progress_begin(agents->rank_progress, (uint32_t)agents->plan.layout.n_hosts);
 	hvd_spares_stop(agents);
-	write_trace(dr, false);
+	hvd_trace_generation(agents->trace);
+	hvd_agent_registry_trace(agents, false);
 	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", agents->plan.layout.size,
 		    (double)(hvd_now() - dr->began) / 1e9);
 	if (dr->ops->started)
@@ -525,8 +513,6 @@ void hvd_driver_destroy(struct hvd_driver *dr)
 {
 	if (!dr)
 		return;
-	if (dr->started)
-		write_trace(dr, true);
 	hvd_losses_destroy(dr->losses);
 	hvd_agent_registry_destroy(dr->agents);
 	event_free(dr->lost);

@@ -16,8 +16,7 @@
 
 struct hvd_init_watch {
 	struct hvd_init_barrier barrier;
-	hvd_time began;       /* to watch for these ranks */
-	hvd_time first, last; /* of them has called it; 0 = not yet */
+	hvd_time began; /* to watch for these ranks */
 	double patience;
 	struct hvd_rv_service *service;
 	void (*failed)(const struct hvd_err *why, void *arg);
@@ -110,12 +109,6 @@ void hvd_init_watch_begin(struct hvd_init_watch *watch, const struct hvd_layout 
 	hvd_init_barrier_begin(&watch->barrier, layout, table);
 }
 
-void hvd_init_watch_times(const struct hvd_init_watch *watch, hvd_time *first, hvd_time *last)
-{
-	*first = watch->first;
-	*last = watch->last;
-}
-
 void hvd_init_watch_stop(struct hvd_init_watch *watch)
 {
 	hvd_init_barrier_clear(&watch->barrier);
@@ -133,14 +126,10 @@ char *hvd_init_watch_expected(const struct hvd_init_watch *watch, int32_t host)
 	return NULL;
 }
 
-void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_init_event *join)
+bool hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_init_event *join)
 {
 	const struct hvd_init_round *all = hvd_init_barrier_add(&watch->barrier, join, hvd_now());
 
-	if (!watch->first)
-		watch->first = hvd_now();
-	if (all && all->number == 0)
-		watch->last = all->last;
 	if (all && all->number == 0)
 		hvd_verbose(watch->log, "all %u ranks have called init_process_group, the last %.3f s after the first",
 			    (unsigned)all->arrived, (double)(all->last - all->first) / 1e9);
@@ -148,6 +137,7 @@ void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_ini
 		hvd_debug(watch->log, "all %u ranks have called init_process_group %u times", (unsigned)all->arrived,
 			  (unsigned)all->number + 1);
 	set_timer(watch);
+	return all && all->number == 0;
 }
 
 void hvd_init_watch_waits(const struct hvd_init_watch *watch, const char *text)

@@ -36,11 +36,8 @@ void hvd_init_watch_stop(struct hvd_init_watch *watch);
  * at all has arrived within ten minutes, they are not of PyTorch, and need no store. */
 char *hvd_init_watch_expected(const struct hvd_init_watch *watch, int32_t host);
 
-/* When the first rank has called it for the first time, and the last one; 0 = not yet. */
-void hvd_init_watch_times(const struct hvd_init_watch *watch, hvd_time *first, hvd_time *last);
-
-/* The calls of hvd_rv_service_ops. */
-void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_init_event *join);
+/* The calls of hvd_rv_service_ops. Returns true when by this call all ranks have called it for the first time. */
+bool hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_init_event *join);
 void hvd_init_watch_waits(const struct hvd_init_watch *watch, const char *text);
 
 /* The message {"t":"refused", …} of agent/rank_watch.h, from this host: log once for each port what is probably

@@ -5,6 +5,7 @@
 #include "lib/base/xalloc.h"
 #include "measure.h"
 #include "preflight.h"
+#include "trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ static void remove_host(struct hvd_agent_registry *agents, uint32_t host)
 
 	if (!state->name && state->node.name)
 		state->name = hvd_xstrdup(state->node.name);
+	hvd_trace_left(agents->trace, &agents->table, host, NULL);
 	hvd_host_table_leave(&agents->table, host);
 	state->left_out = true;
 	if (cl)

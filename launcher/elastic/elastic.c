@@ -15,12 +15,18 @@
 
 static void on_connected(void *arg)
 {
-	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_CONNECTED, 0, 0);
+	struct elastic *el = arg;
+
+	hvd_agent_registry_init(el->agents, true);
+	hvd_event_queue_add(el->events, HVD_EVENT_CONNECTED, 0, 0);
 }
 
 static void on_arrived(uint32_t worker, void *arg)
 {
-	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_ARRIVED, worker, 0);
+	struct elastic *el = arg;
+
+	hvd_agent_registry_init(el->agents, false);
+	hvd_event_queue_add(el->events, HVD_EVENT_ARRIVED, worker, 0);
 }
 
 static void on_ready(uint32_t worker, void *arg)

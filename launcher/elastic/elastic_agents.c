@@ -3,6 +3,7 @@
 #include "elastic_internal.h"
 
 #include "launcher/driver/agent_commands.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
 
@@ -41,6 +42,16 @@ static void on_admitted(uint32_t host, void *arg)
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_HERE, host, 0);
 }
 
+/* A host has gone on which ranks of the generation are. */
+static void lost_ranks(struct elastic *el, uint32_t host, const struct hvd_err *why)
+{
+	const char *name = hvd_machine_host(el->machine, host);
+	hvd_cleanup_free char *what = hvd_xasprintf("%s: %s", name, why->msg);
+
+	hvd_agent_registry_ranks_end(el->agents, what);
+	hvd_restart_history_ends(&el->history, why->msg, name, hvd_now());
+}
+
 static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
 {
 	struct elastic *el = arg;
@@ -52,7 +63,7 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 		hvd_info(el->job.log, "%s", why->hint);
 	hvd_elastic_failures_lose_host(&el->failures, el->machine, host, hvd_agent_registry_silent_ms(el->agents));
 	if (hvd_machine_has_rank(el->machine, host))
-		hvd_restart_history_ends(&el->history, why->msg, hvd_machine_host(el->machine, host), hvd_now());
+		lost_ranks(el, host, why);
 	/* The end of a connection may be that of the agent alone, or of the job. */
 	if (why->code != HVD_E_NET)
 		hvd_elastic_host_bad(host, why->msg, el);
@@ -80,17 +91,22 @@ static void tell_func(struct elastic *el, uint32_t worker, const struct hvd_rank
 		hvd_runfunc_failed(el->func, (uint32_t)w->rank, hvd_machine_host(el->machine, w->host), end->status);
 }
 
-/* Restarts: the first rank of a generation that was not told to end has failed. What has the generation achieved? */
+/* The first rank of a generation that was not told to end has failed. With restarts: what has the generation achieved? */
 static void note_failure(struct elastic *el, uint32_t worker, const struct hvd_rank_end *end)
 {
 	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
+	hvd_cleanup_free char *who = NULL;
 	char text[64];
 
-	if (!el->restart || end->status == 0 || !w || w->state == HVD_WORKER_ENDING ||
+	if (end->status == 0 || !w || w->state == HVD_WORKER_ENDING ||
 	    el->failed_generation == hvd_machine_generation(el->machine))
 		return;
 	el->failed_generation = hvd_machine_generation(el->machine);
 	hvd_status_text(end->status, text, sizeof(text));
+	who = hvd_xasprintf("rank %d on %s: %s", w->rank, hvd_machine_host(el->machine, w->host), text);
+	hvd_agent_registry_ranks_end(el->agents, who);
+	if (!el->restart)
+		return;
 	hvd_restart_history_failed(&el->history, text, end->error, hvd_machine_host(el->machine, w->host), w->rank,
 				   hvd_now());
 	if (hvd_progress_file_changed(&el->progress))

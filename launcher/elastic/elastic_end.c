@@ -22,6 +22,7 @@ void hvd_elastic_end(void *elastic)
 	struct elastic *el = elastic;
 
 	hvd_elastic_failures_ending(&el->failures);
+	hvd_agent_registry_ranks_end(el->agents, "the job ends");
 	hvd_agent_registry_end(el->agents);
 	if (hvd_procs_ending(el->job.procs)) {
 		hvd_procs_signal(el->job.procs, SIGTERM);

@@ -55,8 +55,8 @@ struct elastic {
 	bool of_job;          /* the agents are steps of the Slurm job that this process belongs to, and end with it */
 	struct hvd_unheard unheard;
 	struct hvd_restart_history history;
+	int failed_generation;             /* the last one in which a rank has failed */
 	struct hvd_progress_file progress; /* of a job with restarts */
-	int failed_generation;             /* … the last one in which a rank has failed */
 	bool restart;                      /* PyTorch's policy (machine.h) */
 	bool output_lost;
 	bool failed; /* the job ends because ranks or hosts have failed */

@@ -120,3 +120,56 @@ END
     ends_well 20
     has "generation 1: 6 ranks on 3 hosts (-np asks for 8)"
 }
+
+# traced LINE…: the trace has these events of generations and hosts among others, in this order, and is valid.
+traced() {
+    local at=0 line
+    "$BATS_TEST_DIRNAME/lib/trace.py" "$(home)/trace.json" >"$BATS_TEST_TMPDIR/trace"
+    for line; do
+        at=$(awk -v at="$at" -v line="$line" 'NR > at && index($0, line) == 1 { print NR; exit }' "$BATS_TEST_TMPDIR/trace")
+        [[ $at ]] || { echo "not, or not in this order: $line" && cat "$BATS_TEST_TMPDIR/trace" && return 1; }
+    done
+}
+
+@test "--trace has the generations of a job with restarts, and the hosts that come and go; at each ending" {
+    train 3 -np 4 --max-restarts 2 --trace trace.json
+    trains 0 hvdn{1,2}
+    kill_rank hvdn2 3
+    trains 1 hvdn{1,2}
+    as_root hvdn1 pkill -KILL -u alice
+    trains 2 hvdn{2,3}
+    ends_well 30
+    traced "launch - queue, and start of the agents" "launch - start" \
+        "launch 1 ranks start, until the first init" "launch 1 init, from the first rank to the last" \
+        "launch 1 ranks run" "launch 1 ranks end, or wait for the next generation: rank 3 on hvdn2: killed by signal 9" \
+        "launch 2 ranks start" "launch 2 init" "launch 2 ranks run" \
+        "launch 2 ranks end, or wait for the next generation: hvdn1" "launch 3 ranks start" "launch 3 ranks run"
+    traced "hvdn1 - wait for the host" "hvdn1 - wait for the other hosts" "hvdn1 - probe" "hvdn1 - wait for the plan" \
+        "hvdn1 - part of the job: "
+    traced "hvdn3 - wait for the host" "hvdn3 - part of the job"
+    # The first failure ends the job; Ctrl-C, while ranks train and while a host is awaited.
+    on_login rm -rf trace.json work/log work/stop work/checkpoint
+    train 2 -np 4 --max-restarts 0 --trace trace.json
+    trains 0 hvdn{1,2}
+    kill_rank hvdn1 0
+    ended 20
+    exits 137
+    traced "launch 1 ranks run" "launch 1 ranks end"
+    on_login rm -rf trace.json work/log work/checkpoint
+    train 2 -np 4 --min-np 2 --max-restarts 1 --trace trace.json
+    trains 0 hvdn{1,2}
+    as_root hvdlogin pkill -INT -x hvdrun
+    ended 20
+    traced "launch - start" "launch 1 ranks run"
+    traced "hvdn2 - wait for the host" "hvdn2 - part of the job"
+    fault silence hvdn2
+    for how in "" "--max-restarts 1"; do
+        on_login rm -rf trace.json work/log
+        # shellcheck disable=SC2086
+        train 2 -np 4 $how --trace trace.json
+        wait_for 10 runs_on hvdn1 "$AGENT"
+        as_root hvdlogin pkill -INT -x hvdrun
+        ended 20
+        traced
+    done
+}

@@ -257,8 +257,7 @@ import json, sys
 events = json.load(open(sys.argv[1]))["traceEvents"]
 row = [e["pid"] for e in events if e["ph"] == "M" and e["args"]["name"] == "launch"]
 phases = [(e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X" and e["pid"] == row[0]]
-names = ["queue, and start of the agents", "start", "ranks start, until the first init_process_group()",
-         "init_process_group(), from the first rank to the last", "ranks run"]
+names = ["queue, and start of the agents", "start", "ranks start, until the first init", "init, from the first rank to the last", "ranks run"]
 assert [p[0] for p in phases] == names, phases
 assert all(abs(a[1] + a[2] - b[1]) <= 2 for a, b in zip(phases, phases[1:])), phases' "$(home)/trace.json"
     rm "$(home)/trace.json"
