@@ -12,7 +12,7 @@
 static int read_stdin(struct hvd_bootstrap *start, const struct hvd_bootstrap_opts *opts)
 {
 	struct hvd_err err = {0};
-	int status = hvd_stdin_bootstrap_enter(&start->boot, &err);
+	int status = hvd_stdin_bootstrap_enter(&start->boot, &start->args, &err);
 
 	/* LSF's launchers may lose this process's output and exit status, so the driver is told. */
 	if (status == HVD_PREAMBLE_NO_DIRECTORY && opts->refuses) {
@@ -72,6 +72,7 @@ int hvd_bootstrap_run(const struct hvd_bootstrap_opts *opts, const struct hvd_lo
 
 	if (status == 0)
 		status = opts->run(&start, opts->arg);
+	hvd_strv_free(&start.args);
 	hvd_taskinfo_free(&start.info);
 	return status;
 }

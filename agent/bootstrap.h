@@ -8,6 +8,7 @@
 
 #include "lib/base/err.h"
 #include "lib/base/log.h"
+#include "lib/base/strv.h"
 #include "lib/protocol/boot.h"
 #include "taskinfo.h"
 
@@ -18,7 +19,8 @@ struct hvd_bootstrap {
 	struct hvd_taskinfo info;
 	/* With a code: this host cannot have ranks, and the driver must learn why. */
 	struct hvd_err refusal;
-	struct hvd_log log; /* at the level of the launch */
+	struct hvd_strv args; /* what the preamble has brought of the command line (lib/protocol/preamble.h) */
+	struct hvd_log log;   /* at the level of the launch */
 };
 
 struct hvd_bootstrap_opts {

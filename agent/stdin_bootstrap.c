@@ -51,11 +51,13 @@ static void enter_env(const struct hvd_strv *env)
 	}
 }
 
-static int enter(const struct hvd_preamble *p, struct hvd_boot *boot, struct hvd_err *err)
+static int enter(struct hvd_preamble *p, struct hvd_boot *boot, struct hvd_strv *args, struct hvd_err *err)
 {
 	if (hvd_boot_parse(p->boot, boot, err) != 0 || hand_over_key(boot, &p->key, err) != 0)
 		return HVD_PREAMBLE_UNREADABLE;
 	enter_env(&p->env);
+	*args = p->args;
+	p->args = (struct hvd_strv){0};
 	if (!p->directory[0] || chdir(p->directory) == 0)
 		return 0;
 	hvd_err_sys(err, "cannot change to the directory %s", p->directory);
@@ -115,7 +117,7 @@ void hvd_stdin_bootstrap_limits(const char *nice_value, const char *memlock)
 	setrlimit(RLIMIT_MEMLOCK, &rl);
 }
 
-int hvd_stdin_bootstrap_enter(struct hvd_boot *boot, struct hvd_err *err)
+int hvd_stdin_bootstrap_enter(struct hvd_boot *boot, struct hvd_strv *args, struct hvd_err *err)
 {
 	int status = HVD_PREAMBLE_UNREADABLE;
 	struct hvd_preamble p;
@@ -123,7 +125,7 @@ int hvd_stdin_bootstrap_enter(struct hvd_boot *boot, struct hvd_err *err)
 	hvd_time deadline = patience(&srun);
 
 	if (hvd_preamble_read(STDIN_FILENO, deadline, &p, err) == 0) {
-		status = enter(&p, boot, err);
+		status = enter(&p, boot, args, err);
 		hvd_preamble_clear(&p);
 	} else if (srun && err->code == HVD_E_TIMEOUT) {
 		hvd_err_set(err, HVD_E_TIMEOUT, "the launch's key did not arrive on stdin in time");

@@ -95,7 +95,7 @@ int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
 	if (join->args.n < 2 || strcmp(join->args.v[1], hvd_subcommand_host.name) != 0 ||
 	    hvd_subcommand_parse(&hvd_subcommand_host, (int)join->args.n - 1, join->args.v + 1, &args, &args.command,
 				 log) >= 0 ||
-	    !args.host || !args.ranks || find(&args, &info, &err) != 0) {
+	    !args.host || !args.ranks || !*args.command || find(&args, &info, &err) != 0) {
 		hvd_err_set(&err, HVD_E_PROTO, "the launcher sent a command line that this release does not know");
 		hvd_log_err(log, &err);
 		return 1;
@@ -110,12 +110,21 @@ int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
 	return status;
 }
 
+/* Where a shell could have changed them, the command and most options come on stdin. */
 static int supervise(struct hvd_bootstrap *start, const void *arg)
 {
-	const struct host_args *args = arg;
-	struct hvd_spawned_ranks_opts ranks = ranks_of(args);
+	struct host_args args = *(const struct host_args *)arg;
+	struct hvd_spawned_ranks_opts ranks;
+	int status = start->args.n ? hvd_subcommand_parse(&hvd_subcommand_host, (int)start->args.n, start->args.v,
+							  &args, &args.command, &start->log)
+				   : -1;
 
-	ranks.terminal_group = terminal_group(&args->rank);
+	if (status >= 0)
+		return status;
+	if (!*args.command)
+		return hvd_subcommand_misused(&hvd_subcommand_host, &start->log, "COMMAND is missing");
+	ranks = ranks_of(&args);
+	ranks.terminal_group = terminal_group(&args.rank);
 	return hvd_spawning_agent_run(&start->boot, &start->info, &ranks, &start->refusal, &start->log);
 }
 
@@ -124,13 +133,17 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 	struct host_args args = {.host = NULL};
 	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = supervise};
 	int status = hvd_subcommand_parse(&hvd_subcommand_host, argc, argv, &args, &args.command, log);
+	const char *missing;
 
 	hvd_srun_env_restore();
 	if (status >= 0)
 		return status;
-	if (!args.host || !args.ranks)
-		return hvd_subcommand_misused(&hvd_subcommand_host, log, "%s is missing",
-					      args.host ? "--ranks" : "--host");
+	missing = !args.host                                ? "--host"
+		  : !args.ranks                             ? "--ranks"
+		  : !args.rank.from_stdin && !*args.command ? "COMMAND"
+							    : NULL;
+	if (missing)
+		return hvd_subcommand_misused(&hvd_subcommand_host, log, "%s is missing", missing);
 	hvd_stdin_bootstrap_limits(args.nice, args.memlock);
 	if (args.guarded && !args.rank.behind)
 		return hvd_session_wrapper_run(argv, HVD_SESSION_WRAPPER_HOST, log);
@@ -150,7 +163,6 @@ const struct hvd_subcommand hvd_subcommand_host = {
 		 "them.\nhvdrun starts it once on each host where no scheduler starts the ranks.",
 	.options = options,
 	.common = hvd_rank_args_rows,
-	.least = 1,
 	.most = HVD_ANY_OPERANDS,
 	.command = true,
 	.run = run,

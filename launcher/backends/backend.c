@@ -4,6 +4,7 @@
 #include "joining.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/boot.h"
+#include "lib/protocol/preamble.h"
 #include "scratch.h"
 
 #include <stdlib.h>
@@ -25,59 +26,64 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host)
 	return proc;
 }
 
-/* srun --label labels lines itself. If something else starts the ranks, or lines must look as horovodrun's do, the shim
+/* srun --label labels lines itself. If something else starts the ranks, or lines must look as horovodrun's do, the agent
  * labels them. */
-void hvd_launch_add_agent(struct hvd_launch *launch, struct hvd_proc *proc, const char *subcommand)
+static void add_options(const struct hvd_launch *launch, const struct hvd_proc *proc, struct hvd_strv *argv)
 {
 	enum hvd_label label = launch->spec->output.label;
 
+	if (label == HVD_LABEL_HOROVOD)
+		hvd_strv_add(argv, "--label=horovod");
+	else if (label == HVD_LABEL_SRUN && proc->host)
+		hvd_strv_add(argv, "--label=srun");
+	if (launch->spec->output.timestamps)
+		hvd_strv_add(argv, "--timestamps");
+	if (launch->spec->output.dir && !launch->proc_writes_files)
+		hvd_strv_addf(argv, "--output-dir=%s", launch->spec->output.dir);
+	if (launch->alloc.slots)
+		hvd_strv_addf(argv, "--size=%d", launch->alloc.slots);
+	if (launch->spec->preload)
+		hvd_strv_addf(argv, "--preload=%s", launch->spec->preload);
+}
+
+void hvd_launch_add_agent(struct hvd_launch *launch, struct hvd_proc *proc, const char *subcommand)
+{
 	hvd_strv_add(&proc->argv, launch->agent);
 	hvd_strv_add(&proc->argv, subcommand);
-	if (label == HVD_LABEL_HOROVOD)
-		hvd_strv_add(&proc->argv, "--label=horovod");
-	else if (label == HVD_LABEL_SRUN && proc->host)
-		hvd_strv_add(&proc->argv, "--label=srun");
-	if (launch->spec->output.timestamps)
-		hvd_strv_add(&proc->argv, "--timestamps");
-	if (launch->spec->output.dir && !launch->proc_writes_files)
-		hvd_strv_addf(&proc->argv, "--output-dir=%s", launch->spec->output.dir);
-	if (launch->alloc.slots)
-		hvd_strv_addf(&proc->argv, "--size=%d", launch->alloc.slots);
-	if (launch->spec->preload)
-		hvd_strv_addf(&proc->argv, "--preload=%s", launch->spec->preload);
+	add_options(launch, proc, &proc->argv);
 }
 
-void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc)
+void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_strv *argv)
 {
-	hvd_strv_add(&proc->argv, "--");
+	hvd_strv_add(argv, "--");
 	if (launch->spec->selftest)
-		hvd_strv_add(&proc->argv, launch->selftest);
-	hvd_strv_add_all(&proc->argv, launch->spec->command);
+		hvd_strv_add(argv, launch->selftest);
+	hvd_strv_add_all(argv, launch->spec->command);
 }
 
-static void add_binding(const struct hvd_launch *launch, struct hvd_proc *proc)
+static void add_binding(const struct hvd_launch *launch, struct hvd_strv *argv)
 {
 	const char *bind = launch->spec->binding.ranks;
 
 	if (strcmp(bind, "none") != 0)
-		hvd_strv_add(&proc->argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
+		hvd_strv_add(argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
 }
 
 /* LSF's launchers do not pass the nice value and the limit of locked memory on to other hosts. Append options to the
  * node agent's command line by which it sets them. */
-static void add_limits(struct hvd_strv *shim)
+static void add_limits(struct hvd_strv *argv)
 {
 	int value = getpriority(PRIO_PROCESS, 0);
 	struct rlimit rl;
 
 	if (value != 0)
-		hvd_strv_addf(shim, "--nice=%d", value);
+		hvd_strv_addf(argv, "--nice=%d", value);
 	if (getrlimit(RLIMIT_MEMLOCK, &rl) != 0)
 		return;
 	if (rl.rlim_cur == RLIM_INFINITY)
-		hvd_strv_add(shim, "--memlock=unlimited");
+		hvd_strv_add(argv, "--memlock=unlimited");
 	else
-		hvd_strv_addf(shim, "--memlock=%llu", (unsigned long long)rl.rlim_cur);
+		hvd_strv_addf(argv, "--memlock=%llu", (unsigned long long)rl.rlim_cur);
 }
 
 bool hvd_launch_mixes_output(const struct hvd_launch *launch)
@@ -92,35 +98,39 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
 	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
+	struct hvd_strv *rest = reach ? &proc->stdin_args : &proc->argv, agent;
 	bool local = hvd_launch_is_local(launch, host->name);
 	char *cpus = NULL;
-	struct hvd_strv shim;
 
-	hvd_launch_add_agent(launch, proc, "host");
-	if (reach && hvd_launch_mixes_output(launch))
-		hvd_strv_add(&proc->argv, "--label=none");
-	if (reach)
+	hvd_strv_add(&proc->argv, launch->agent);
+	hvd_strv_add(&proc->argv, "host");
+	if (reach) {
 		hvd_strv_add(&proc->argv, "--stdin");
+		hvd_strv_add(rest, "host");
+	}
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
 		      launch->first_host + launch->alloc.n_hosts, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
-	add_binding(launch, proc);
-	if (index < launch->lsf.n_hosts && (cpus = hvd_lsf_cpus(&launch->lsf.hosts[index], host->slots)))
-		hvd_strv_addf(&proc->argv, "--cpus=%s", cpus);
-	free(cpus);
 	if (!local && hvd_alloc_in_lsf(launch->envp)) {
 		/* LSF's daemons may kill the node agent; a guard process, which they do not know, ends the ranks
 		 * then. */
 		hvd_strv_add(&proc->argv, "--guarded");
 		add_limits(&proc->argv);
 	}
-	hvd_launch_add_command(launch, proc);
+	add_options(launch, proc, rest);
+	if (reach && hvd_launch_mixes_output(launch))
+		hvd_strv_add(rest, "--label=none");
+	add_binding(launch, rest);
+	if (index < launch->lsf.n_hosts && (cpus = hvd_lsf_cpus(&launch->lsf.hosts[index], host->slots)))
+		hvd_strv_addf(rest, "--cpus=%s", cpus);
+	free(cpus);
+	hvd_launch_add_command(launch, rest);
 	if (local)
 		return;
-	shim = proc->argv;
+	agent = proc->argv;
 	proc->argv = (struct hvd_strv){0};
-	reach(launch, host->name, shim.v, &proc->argv);
-	hvd_strv_free(&shim);
+	reach(launch, host->name, agent.v, &proc->argv);
+	hvd_strv_free(&agent);
 }
 
 void hvd_launch_add_hosts(struct hvd_launch *launch, hvd_reach_fn *reach)
@@ -184,10 +194,36 @@ void hvd_launch_export(const struct hvd_launch *launch, struct hvd_strv *env)
 	}
 }
 
+bool hvd_launch_explain_begin(int code, struct hvd_err *why)
+{
+	switch (code) {
+	case HVD_PREAMBLE_NO_DIRECTORY:
+		hvd_err_set(why, HVD_E_FAILED, "the current directory does not exist there");
+		hvd_err_hint(why, "start hvdrun in a directory that exists under the same path on all hosts");
+		return true;
+	case HVD_PREAMBLE_UNREADABLE:
+		hvd_err_set(why, HVD_E_FAILED, "its node agent did not get its start data");
+		hvd_err_hint(
+			why,
+			"install the same release on all hosts; login scripts of the shell must not read from stdin");
+		return true;
+	case HVD_PREAMBLE_TO_SHELL:
+		hvd_err_set(why, HVD_E_FAILED,
+			    "a start file of the login shell there starts another shell in place of hvd-agent");
+		hvd_err_hint(why, "~/.bashrc, ~/.profile, ~/.cshrc and the like may do that in interactive shells "
+				  "only: [[ $- != *i* ]] "
+				  "|| exec fish; or make the other shell the login shell (chsh)");
+		return true;
+	default:
+		return false;
+	}
+}
+
 void hvd_launch_clear(struct hvd_launch *launch)
 {
 	for (size_t i = 0; i < launch->n_procs; i++) {
 		hvd_strv_free(&launch->procs[i].argv);
+		hvd_strv_free(&launch->procs[i].stdin_args);
 		hvd_strv_free(&launch->procs[i].env);
 		if (launch->procs[i].joined)
 			hvd_joining_release(launch->joining, launch->procs[i].host);

@@ -33,10 +33,13 @@ struct hvd_scratch;
 struct hvd_proc {
 	struct hvd_strv argv;
 	struct hvd_strv env; /* the whole environment; whoever starts the process adds the boot variable */
-	const char *host;    /* the host whose ranks it starts; NULL = the ranks of all hosts. Not owned */
-	const char *cwd;     /* a string constant; NULL = hvdrun's directory */
-	int fd;              /* a descriptor that the process inherits under the same number; -1 = none. Owned */
-	bool joined;         /* it is the waiting agent of `host` (joining.h), which must be released there */
+	/* A shell of another host may read `argv`, and shells differ in how words are quoted. So this part of the
+	 * command line of hvd-agent comes on its stdin, in the preamble. Empty: `argv` has all. */
+	struct hvd_strv stdin_args;
+	const char *host; /* the host whose ranks it starts; NULL = the ranks of all hosts. Not owned */
+	const char *cwd;  /* a string constant; NULL = hvdrun's directory */
+	int fd;           /* a descriptor that the process inherits under the same number; -1 = none. Owned */
+	bool joined;      /* it is the waiting agent of `host` (joining.h), which must be released there */
 };
 
 /* In place of a wait status: it was a self-registering agent, whose connection ended before it reported a status. */
@@ -155,7 +158,7 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host);
 /* Append to the process's command line hvd-agent with a subcommand (host, shim) and the options that all backends need,
  * then the user's command. Options that only one backend needs are added between the two calls. */
 void hvd_launch_add_agent(struct hvd_launch *launch, struct hvd_proc *proc, const char *subcommand);
-void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc);
+void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_strv *argv);
 /* Do ranks of a backend that reaches other hosts write lines without labels, which are to stay whole? Not where all of
  * them are on this machine: they may write to the terminal themselves. */
 bool hvd_launch_mixes_output(const struct hvd_launch *launch);
@@ -186,6 +189,10 @@ int hvd_launch_take(struct hvd_launch *launch, int np, struct hvd_err *err);
 /* Is this host listed by that name? hvd_launch_find_local() looks the names of many hosts up at once. */
 bool hvd_launch_is_local(const struct hvd_launch *launch, const char *host);
 void hvd_launch_find_local(const struct hvd_launch *launch, const struct hvd_alloc *hosts);
+
+/* Set `why`, and a hint, for an exit status that says why a node agent could not begin (lib/protocol/preamble.h). Returns
+ * false for any other status. */
+bool hvd_launch_explain_begin(int code, struct hvd_err *why);
 
 /* Is there a program of that name in the user's PATH? */
 bool hvd_launch_installed(const struct hvd_launch *launch, const char *program);

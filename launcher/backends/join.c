@@ -61,7 +61,7 @@ static int add_agent(struct hvd_launch *launch, int index, int first_rank, struc
 	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
 	if (launch->spec->binding.given && strcmp(bind, "none") != 0)
 		hvd_strv_add(&proc->argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
-	hvd_launch_add_command(launch, proc);
+	hvd_launch_add_command(launch, &proc->argv);
 	return 0;
 }
 

@@ -214,7 +214,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		return -1;
 	add_mpi(launch, &proc->argv);
 	add_shim(launch, proc);
-	hvd_launch_add_command(launch, proc);
+	hvd_launch_add_command(launch, &proc->argv);
 	return 0;
 }
 

@@ -3,7 +3,6 @@
 
 #include "lib/net/addr.h"
 #include "lib/process/spawn.h"
-#include "lib/protocol/preamble.h"
 
 #include <string.h>
 #include <sys/wait.h>
@@ -49,11 +48,8 @@ void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *pro
 	if (hvd_launch_is_local(launch, proc->host))
 		program = "node agent";
 	hvd_status_text(status, text, sizeof(text));
-	if (code == HVD_PREAMBLE_NO_DIRECTORY && !came) {
-		hvd_err_set(why, HVD_E_FAILED, "the current directory does not exist there");
-		hvd_err_hint(why, "start hvdrun in a directory that exists under the same path on all hosts");
+	if (!came && hvd_launch_explain_begin(code, why))
 		return;
-	}
 	if (!came && !hvd_launch_is_local(launch, proc->host) && !hvd_name_resolves(proc->host)) {
 		hvd_err_set(why, HVD_E_FAILED,
 			    "its %s ended before its ranks did (%s), and its name does not resolve here", program,

@@ -226,7 +226,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	hvd_strv_addf(&proc->argv, "--mpi=%s", hosts);
 	if (!hvd_mpi_keeps_output(mpi) && spec->output.dir)
 		hvd_strv_addf(&proc->argv, "--output-dir=%s", spec->output.dir);
-	hvd_launch_add_command(launch, proc);
+	hvd_launch_add_command(launch, &proc->argv);
 	return 0;
 }
 

@@ -294,7 +294,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	hvd_launch_add_agent(launch, proc, "shim");
 	if (launch->framed)
 		hvd_strv_add(&proc->argv, "--framed");
-	hvd_launch_add_command(launch, proc);
+	hvd_launch_add_command(launch, &proc->argv);
 	/* Otherwise the plugin, if it is installed, would take this step for one of srun --hvd. */
 	hvd_env_unset(&proc->env, "SLURM_HVD_STEP");
 	return 0;

@@ -2,9 +2,10 @@
 /*
  * ssh.c - ranks on listed hosts, without any scheduler: one ssh per host, which starts that host's node agent.
  *
- * The command line that ssh carries says only which ranks the host has, and the
- * user's command. The node agent reads all else from its stdin
- * (lib/protocol/preamble.h). The node agent of this machine needs no ssh.
+ * The command line that ssh carries says only which ranks the host has, in words
+ * that every login shell leaves as they are. The node agent reads all else, also
+ * the user's command, from its stdin (lib/protocol/preamble.h). The node agent of
+ * this machine needs no ssh.
  */
 #include "backend.h"
 
@@ -12,7 +13,6 @@
 #include "lib/base/xalloc.h"
 #include "lib/net/addr.h"
 #include "lib/process/spawn.h"
-#include "lib/protocol/preamble.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,15 +132,7 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 	} else if ((code == 126 || code == 127) && !came) {
 		hvd_err_set(why, HVD_E_FAILED, "%s cannot be run there", launch->agent);
 		hvd_err_hint(why, "this suite must be installed under the same path on all hosts");
-	} else if (code == HVD_PREAMBLE_NO_DIRECTORY && !came) {
-		hvd_err_set(why, HVD_E_FAILED, "the current directory does not exist there");
-		hvd_err_hint(why, "start hvdrun in a directory that exists under the same path on all hosts");
-	} else if (code == HVD_PREAMBLE_UNREADABLE && !came) {
-		hvd_err_set(why, HVD_E_FAILED, "its node agent did not get its start data over ssh");
-		hvd_err_hint(
-			why,
-			"install the same release on all hosts; login scripts of the shell must not read from stdin");
-	} else {
+	} else if (came || !hvd_launch_explain_begin(code, why)) {
 		hvd_err_set(why, HVD_E_FAILED, "its %s ended before its ranks did: %s", local ? "node agent" : "ssh",
 			    text);
 	}

@@ -52,7 +52,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	hvd_strv_addf(&proc->argv, "--ranks=0:%d", host->slots);
 	if (!launch->spec->binding.given)
 		hvd_strv_add(&proc->argv, "--bind");
-	hvd_launch_add_command(launch, proc);
+	hvd_launch_add_command(launch, &proc->argv);
 	return 0;
 }
 

@@ -18,6 +18,7 @@ static int preview_host(struct hvd_launch *launch, const struct hvd_backend *bac
 
 		hvd_strv_free(&proc->env);
 		proc->argv = one.procs[i].argv;
+		proc->stdin_args = one.procs[i].stdin_args;
 		proc->env = one.procs[i].env;
 	}
 	free(one.procs);

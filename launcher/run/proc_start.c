@@ -29,7 +29,7 @@ static int key_pipe(const struct hvd_key *key, struct hvd_err *err)
 	return fds[0];
 }
 
-/* What the node agents or rank shims read first from their stdin: key, boot text, environment, directory. With
+/* What the node agents or rank shims read first from their stdin: key, boot text, environment, directory, arguments. With
  * `forward` hvdrun's own stdin follows. Returns the descriptor to read from, -1 with err set. */
 static int preamble_pipe(struct hvd_started_proc *p, bool forward, struct hvd_err *err)
 {
@@ -46,6 +46,7 @@ static int preamble_pipe(struct hvd_started_proc *p, bool forward, struct hvd_er
 		memcpy(pre.boot, procs->opts->boot, strlen(procs->opts->boot) + 1);
 		if (!srun)
 			hvd_launch_export(procs->launch, &pre.env);
+		hvd_strv_add_all(&pre.args, p->proc->stdin_args.v);
 		rc = hvd_preamble_format(&pre, &bytes, &n, err);
 	}
 	hvd_preamble_clear(&pre);

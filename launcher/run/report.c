@@ -63,10 +63,11 @@ static void print_json(const struct hvd_launch *launch, const struct hvd_backend
 		json_array_append_new(hosts, json_pack("{s:s, s:i}", "name", launch->alloc.hosts[i].name, "slots",
 						       launch->alloc.hosts[i].slots));
 	for (size_t i = 0; i < launch->n_procs; i++) {
-		struct hvd_strv env = changed_env(launch, &launch->procs[i]);
+		const struct hvd_proc *proc = &launch->procs[i];
+		struct hvd_strv env = changed_env(launch, proc);
 
-		json_array_append_new(procs, json_pack("{s:o, s:o}", "argv", strv_json(&launch->procs[i].argv), "env",
-						       strv_json(&env)));
+		json_array_append_new(procs, json_pack("{s:o, s:o, s:o}", "argv", strv_json(&proc->argv), "stdin_args",
+						       strv_json(&proc->stdin_args), "env", strv_json(&env)));
 		hvd_strv_free(&env);
 	}
 	out = json_pack("{s:s, s:o, s:o, s:o, s:f, s:s, s:o, s:f}", "backend", backend->name, "hosts", hosts,
@@ -103,6 +104,14 @@ static void print_line(const char *intro, const char *text)
 	hvd_printable(text, shown, size);
 	printf("%s%s\n", intro, shown);
 	free(shown);
+}
+
+static void print_stdin_args(const struct hvd_proc *proc)
+{
+	hvd_cleanup_free char *line = hvd_shell_join(proc->stdin_args.v);
+
+	if (proc->stdin_args.n)
+		print_line("# and on its stdin, after environment and directory: hvd-agent ", line);
 }
 
 /* What was said of PyTorch and other frameworks, and of starting all ranks anew. */
@@ -146,6 +155,7 @@ int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend
 		char *all = hvd_xasprintf("%s%s%s", vars, *vars ? " " : "", line);
 
 		print_line("", all);
+		print_stdin_args(&launch->procs[i]);
 		free(all);
 		free(vars);
 		free(line);

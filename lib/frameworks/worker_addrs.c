@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_addrs.h"
 
+#include "lib/base/base64.h"
 #include "lib/base/xalloc.h"
 #include "pickle.h"
 #include "pickler.h"
 
-#include <nettle/base64.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,22 +87,16 @@ static void loopback_last(struct hvd_worker_addrs *a)
 /* Decode base64. The caller wipes and frees the *n bytes. */
 static unsigned char *unbase64(const void *text, size_t len, size_t *n, struct hvd_err *err)
 {
-	struct base64_decode_ctx ctx;
 	unsigned char *bytes;
 
-	if (len > BASE64_ENCODE_RAW_LENGTH(HVD_PICKLE_MAX)) {
+	if (len > HVD_BASE64_LENGTH(HVD_PICKLE_MAX)) {
 		hvd_err_set(err, HVD_E_LIMIT, "a worker's addresses: %zu bytes are too many", len);
 		return NULL;
 	}
-	*n = BASE64_DECODE_LENGTH(len);
-	bytes = hvd_xcalloc(*n, 1);
-	base64_decode_init(&ctx);
-	if (base64_decode_update(&ctx, n, bytes, len, text) && base64_decode_final(&ctx))
-		return bytes;
-	bad_addrs(err, "they are not base64");
-	explicit_bzero(bytes, BASE64_DECODE_LENGTH(len));
-	free(bytes);
-	return NULL;
+	bytes = hvd_base64_decode(text, len, n);
+	if (!bytes)
+		bad_addrs(err, "they are not base64");
+	return bytes;
 }
 
 int hvd_worker_addrs_parse(const void *text, size_t len, struct hvd_worker_addrs *out, struct hvd_err *err)
@@ -155,8 +149,8 @@ char *hvd_worker_addrs_format(const struct hvd_worker_addrs *addrs)
 	hvd_pickler_bytes(&p, addrs->key.b, HVD_KEY_LEN);
 	hvd_pickler_op(&p, HVD_OP_TUPLE2);
 	hvd_pickler_op(&p, HVD_OP_STOP);
-	text = hvd_xcalloc(BASE64_ENCODE_RAW_LENGTH(p.n) + 1, 1);
-	base64_encode_raw(text, p.n, p.bytes);
+	text = hvd_xcalloc(HVD_BASE64_LENGTH(p.n) + 1, 1);
+	hvd_base64_encode(p.bytes, p.n, text);
 	explicit_bzero(p.bytes, p.n);
 	free(p.bytes);
 	return text;

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "preamble.h"
 
+#include "lib/base/base64.h"
+#include "lib/base/digits.h"
 #include "lib/base/xalloc.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const unsigned char magic[8] = {'H', 'V', 'D', 'P', 1, 0, 0, 0};
+#define MAGIC         "exit 122\n#HVDP "
+#define VERSION       "2 "
+#define LENGTH_DIGITS 8
+
+_Static_assert(sizeof(MAGIC VERSION) - 1 + LENGTH_DIGITS + 1 == HVD_PREAMBLE_HEAD, "the head has a fixed length");
+_Static_assert(HVD_PREAMBLE_TO_SHELL == 122, "the first line ends a shell with this status");
 
 /* ---- writing ---- */
 
@@ -33,27 +42,47 @@ static unsigned char *put_text(unsigned char *at, const char *text)
 	return at + len;
 }
 
+static unsigned char *put_texts(unsigned char *at, const struct hvd_strv *texts)
+{
+	at = put_number(at, texts->n);
+	for (size_t i = 0; i < texts->n; i++)
+		at = put_text(at, texts->v[i]);
+	return at;
+}
+
+static size_t length_of(const struct hvd_strv *texts)
+{
+	size_t len = 4;
+
+	for (size_t i = 0; i < texts->n; i++)
+		len += 4 + strlen(texts->v[i]);
+	return len;
+}
+
 int hvd_preamble_format(const struct hvd_preamble *p, unsigned char **bytes, size_t *n, struct hvd_err *err)
 {
-	size_t len = HVD_KEY_LEN + 4 + strlen(p->boot) + 4 + strlen(p->directory) + 4;
-	unsigned char *at;
+	size_t len =
+		HVD_KEY_LEN + 4 + strlen(p->boot) + 4 + strlen(p->directory) + length_of(&p->env) + length_of(&p->args);
+	unsigned char *plain, *at;
 
-	for (size_t i = 0; i < p->env.n; i++)
-		len += 4 + strlen(p->env.v[i]);
 	if (len > HVD_PREAMBLE_MAX || p->env.n > HVD_PREAMBLE_VARS)
 		return hvd_err_set(err, HVD_E_LIMIT,
-				   "the environment is too large to be sent to other hosts (%zu variables, %zu bytes)",
+				   "environment and command are too large to be sent to other hosts (%zu variables, "
+				   "%zu bytes)",
 				   p->env.n, len);
-	*n = HVD_PREAMBLE_HEAD + len;
-	*bytes = at = hvd_xcalloc(*n, 1);
-	memcpy(at, magic, sizeof(magic));
-	at = put_number(at + sizeof(magic), len);
+	plain = at = hvd_xcalloc(len, 1);
 	memcpy(at, p->key.b, HVD_KEY_LEN);
 	at = put_text(at + HVD_KEY_LEN, p->boot);
 	at = put_text(at, p->directory);
-	at = put_number(at, p->env.n);
-	for (size_t i = 0; i < p->env.n; i++)
-		at = put_text(at, p->env.v[i]);
+	at = put_texts(at, &p->env);
+	put_texts(at, &p->args);
+	*n = HVD_PREAMBLE_HEAD + HVD_BASE64_LENGTH(len) + 1;
+	*bytes = hvd_xcalloc(*n, 1);
+	snprintf((char *)*bytes, *n, MAGIC VERSION "%0*zu ", LENGTH_DIGITS, *n - HVD_PREAMBLE_HEAD);
+	hvd_base64_encode(plain, len, *bytes + HVD_PREAMBLE_HEAD);
+	(*bytes)[*n - 1] = '\n';
+	explicit_bzero(plain, len);
+	free(plain);
 	return 0;
 }
 
@@ -119,33 +148,67 @@ static int take_env(struct cursor *c, struct hvd_strv *env)
 	return 0;
 }
 
+static int take_args(struct cursor *c, struct hvd_strv *args)
+{
+	size_t n;
+
+	if (take_number(c, &n) != 0)
+		return -1;
+	while (args->n < n) {
+		char *arg = take_text(c);
+
+		if (!arg)
+			return -1;
+		hvd_strv_add(args, arg);
+		free(arg);
+	}
+	return 0;
+}
+
 int hvd_preamble_length(const unsigned char head[HVD_PREAMBLE_HEAD], size_t *n, struct hvd_err *err)
 {
-	struct cursor c = {head + sizeof(magic), head + HVD_PREAMBLE_HEAD};
+	const char *text = (const char *)head;
+	int64_t length;
 
-	if (memcmp(head, magic, 4) != 0)
+	if (memcmp(text, MAGIC, strlen(MAGIC)) != 0)
 		return hvd_err_set(err, HVD_E_PROTO, "the data on stdin is not from hvdrun");
-	if (memcmp(head, magic, sizeof(magic)) != 0) {
+	if (memcmp(text, MAGIC VERSION, strlen(MAGIC VERSION)) != 0) {
 		hvd_err_set(err, HVD_E_PROTO, "the data on stdin is from another release of hvdrun");
 		return hvd_err_hint(err, "the same release must be installed on all hosts");
 	}
-	if (take_number(&c, n) != 0 || *n > HVD_PREAMBLE_MAX)
+	length = hvd_digits(text + strlen(MAGIC VERSION), LENGTH_DIGITS, HVD_BASE64_LENGTH(HVD_PREAMBLE_MAX) + 1);
+	if (length < 0)
 		return hvd_err_set(err, HVD_E_LIMIT, "the data on stdin is too long");
+	*n = (size_t)length;
 	return 0;
+}
+
+static int take_all(struct cursor *c, struct hvd_preamble *p)
+{
+	if (c->end - c->at < HVD_KEY_LEN)
+		return -1;
+	memcpy(p->key.b, c->at, HVD_KEY_LEN);
+	c->at += HVD_KEY_LEN;
+	if (take_boot(c, p) != 0 || !(p->directory = take_text(c)) || (p->directory[0] && p->directory[0] != '/'))
+		return -1;
+	return take_env(c, &p->env) == 0 && take_args(c, &p->args) == 0 && c->at == c->end ? 0 : -1;
 }
 
 int hvd_preamble_parse(const unsigned char *bytes, size_t n, struct hvd_preamble *p, struct hvd_err *err)
 {
-	struct cursor c = {bytes, bytes + n};
+	bool whole = n > 0 && bytes[n - 1] == '\n';
+	size_t len = 0;
+	unsigned char *plain = whole ? hvd_base64_decode(bytes, n - 1, &len) : NULL;
+	int rc = -1;
 
 	memset(p, 0, sizeof(*p));
-	if (n >= HVD_KEY_LEN) {
-		memcpy(p->key.b, bytes, HVD_KEY_LEN);
-		c.at += HVD_KEY_LEN;
-		if (take_boot(&c, p) == 0 && (p->directory = take_text(&c)) &&
-		    (p->directory[0] == '/' || !p->directory[0]) && take_env(&c, &p->env) == 0 && c.at == c.end)
-			return 0;
+	if (plain) {
+		rc = take_all(&(struct cursor){plain, plain + len}, p);
+		explicit_bzero(plain, len);
+		free(plain);
 	}
+	if (rc == 0)
+		return 0;
 	hvd_preamble_clear(p);
 	return hvd_err_set(err, HVD_E_PROTO, "the data on stdin is damaged");
 }
@@ -193,5 +256,6 @@ void hvd_preamble_clear(struct hvd_preamble *p)
 	explicit_bzero(&p->key, sizeof(p->key));
 	free(p->directory);
 	hvd_strv_free(&p->env);
+	hvd_strv_free(&p->args);
 	memset(p, 0, sizeof(*p));
 }

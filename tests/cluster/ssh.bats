@@ -16,6 +16,8 @@ setup() { KNOWN="$(home)/.ssh/known_hosts"; }
 teardown() {
     local host
     cluster_mend
+    login_shells_back
+    as_root hvdlogin rm -f "$(home)/.bashrc"
     if [[ -e $KNOWN.good ]]; then as_root hvdlogin mv "$KNOWN.good" "$KNOWN"; fi
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do sshd_up "$host"; done
 }
@@ -193,6 +195,7 @@ is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
     has "# backend: ssh" "ssh -T -a -x -oBatchMode=yes" " -oConnectTimeout=29 -p2222 -i key -- hvdn1 'exec " \
         "--stdin --host=1:2:hvdn1 --ranks=1:2" "--host=0:2:hvdlogin --ranks=0:1"
     [[ $(grep -c "ssh -T" <<<"$output") -eq 1 ]]
+    [[ $(grep -cx "# and on its stdin, .*: hvd-agent host .*-- echo 'a b'" <<<"$output") -eq 2 ]]
     gives 2 on_login hvdrun --launcher ssh true
     has "needs a list of hosts"
     gives 0 on_login hvdrun --hosts localhost:2 --dry-run true
@@ -302,4 +305,52 @@ thirty_two() { [[ $(on_host hvdlogin pgrep -c -f '^sleep 47') -eq 32 ]]; }
     has "Permission denied" "hvdn1: ssh cannot reach it"
     has_not unlikely
     nobody_left
+}
+
+# login_shell HOST PATH: alice's login shell there.
+login_shell() {
+    as_root "$1" bash -c "sed '/^alice:/s|[^:]*\$|$2|' /etc/passwd >$SSHD/passwd-$1 && mount --bind $SSHD/passwd-$1 /etc/passwd"
+}
+login_shells_back() {
+    local host=hvdn2
+    # The cluster has its own file there, below this one.
+    if as_root "$host" grep -q "/passwd-$host /etc/passwd " /proc/self/mountinfo; then as_root "$host" umount /etc/passwd; fi
+}
+
+# Words that no two of these shells would read in the same way.
+HARD=($'two\nlines' 'a\\b' 'a\b' "it's" 'wow!' '!!' '$HOME' '`x`' '%self' '~' '*' '' '"' $'tab\t' '^a^b' '{a,b}' '\')
+TELL='import os, sys
+if os.environ["HOROVOD_RANK"] == "1": print(sys.argv[1:] == eval(os.environ["HVD_T_WORDS"]) or sys.argv[1:])'
+
+@test "tcsh, fish, zsh and dash as login shells: the words of the command arrive as they were given" {
+    local shell missing=()
+    HVD_T_WORDS=$(python3 -c 'import sys; print(sys.argv[1:])' "${HARD[@]}")
+    export HVD_T_WORDS
+    for shell in tcsh fish zsh dash; do
+        if [[ ! -x /usr/bin/$shell ]]; then missing+=("$shell") && continue; fi
+        login_shell hvdn2 "/usr/bin/$shell"
+        run over_ssh hvdn1:1,hvdn2:1 python3 -c "$TELL" "${HARD[@]}"
+        login_shells_back
+        [[ $status -eq 0 && $output == True ]] || { echo "$shell: $output" && return 1; }
+    done
+    nobody_left
+    if ((${#missing[@]})); then skip "not installed: ${missing[*]}; the others passed"; fi
+}
+
+@test "a .bashrc that starts another shell: named, and that shell runs and shows nothing of the launch's data" {
+    local shell missing=() rc
+    rc="$(home)/.bashrc"
+    export HVD_T_VALUE=$'x\ntouch ~/was-run; echo was-shown\n'
+    for shell in fish zsh tcsh dash "fish -l" "zsh -i"; do
+        if [[ ! -x /usr/bin/${shell% *} ]]; then missing+=("$shell") && continue; fi
+        as_root hvdlogin bash -c "echo 'exec /usr/bin/$shell' >'$rc' && chmod 644 '$rc'"
+        run over_ssh hvdn1:1,hvdn2:1 echo ready </dev/null
+        as_root hvdlogin rm "$rc"
+        [[ $status -eq 1 ]] || { echo "$shell: status $status: $output" && return 1; }
+        has "a start file of the login shell there starts another shell in place of hvd-agent" "exec fish; or make"
+        has_not ready was-shown HVDP "exit 122"
+        [[ ! -e $(home)/was-run ]]
+        nobody_left
+    done
+    if ((${#missing[@]})); then skip "not installed: ${missing[*]}; the others passed"; fi
 }

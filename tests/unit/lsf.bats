@@ -108,7 +108,7 @@ dry=(--launcher=ssh --dry-run --json)
 	printf '%s\n' "b 5,6 0" "$HERE $cpu 0" "$HERE $cpu" >affinity
 	in_job "LSB_MCPU_HOSTS=$HERE 2 b 1" LSB_AFFINITY_HOSTFILE="$PWD/affinity" -- "${dry[@]}" true
 	[[ $output == *"--cpus=$cpu:$cpu"* ]]
-	[[ $output == *"--cpus=5,6 "* ]]
+	[[ $output == *'"--cpus=5,6"'* ]]
 	in_job "LSB_MCPU_HOSTS=$HERE 2" LSB_AFFINITY_HOSTFILE="$PWD/affinity" -- grep Cpus_allowed_list /proc/self/status
 	[ "$status" -eq 0 ]
 	[ "$(awk '{ print $2 }' <<<"$output")" = "$cpu"$'\n'"$cpu" ]

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/protocol/preamble.h"
 
+#include "lib/base/base64.h"
 #include "lib/base/xalloc.h"
 #include "unit.h"
 
@@ -14,6 +15,9 @@ static struct hvd_preamble sample(void)
 	hvd_strv_add(&p.env, "EMPTY=");
 	hvd_strv_add(&p.env, "EQUALS==a=b=");
 	hvd_strv_add(&p.env, "BYTES=\xff\x01\xc3\xa9");
+	hvd_strv_add(&p.args, "host");
+	hvd_strv_add(&p.args, "");
+	hvd_strv_add(&p.args, "a\\\\b\n'!");
 	return p;
 }
 
@@ -25,6 +29,9 @@ static void same(const struct hvd_preamble *a, const struct hvd_preamble *b)
 	assert_int_equal(a->env.n, b->env.n);
 	for (size_t i = 0; i < a->env.n; i++)
 		assert_string_equal(a->env.v[i], b->env.v[i]);
+	assert_int_equal(a->args.n, b->args.n);
+	for (size_t i = 0; i < a->args.n; i++)
+		assert_string_equal(a->args.v[i], b->args.v[i]);
 }
 
 TEST(arrives_as_it_was)
@@ -60,20 +67,67 @@ TEST(any_cut_is_refused)
 	free(bytes);
 }
 
+/* Whole base64, of which only the numbers in it show that something is missing. */
+TEST(any_cut_of_the_data_is_refused)
+{
+	struct hvd_preamble p = sample(), back;
+	unsigned char *bytes, *plain, *text;
+	size_t n, len, cut_n;
+
+	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
+	plain = hvd_base64_decode(bytes + HVD_PREAMBLE_HEAD, n - HVD_PREAMBLE_HEAD - 1, &len);
+	assert_non_null(plain);
+	for (size_t cut = 0; cut < len; cut++) {
+		cut_n = HVD_BASE64_LENGTH(cut);
+		text = hvd_xcalloc(cut_n + 1, 1);
+		hvd_base64_encode(plain, cut, text);
+		text[cut_n] = '\n';
+		assert_int_equal(hvd_preamble_parse(text, cut_n + 1, &back, NULL), -1);
+		assert_null(back.directory);
+		assert_null(back.args.v);
+		free(text);
+	}
+	free(plain);
+	free(bytes);
+	hvd_preamble_clear(&p);
+}
+
+/* Whatever the key and the environment are, a shell that reads a preamble sees an order to end and a comment. */
+TEST(a_shell_sees_an_exit_and_a_comment)
+{
+	struct hvd_preamble p = sample();
+	unsigned char *bytes;
+	char *comment;
+	size_t n;
+
+	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
+	assert_memory_equal(bytes, "exit 122\n#", 10);
+	comment = hvd_xstrndup((char *)bytes + 10, n - 10);
+	assert_int_equal(strlen(comment), n - 10);
+	assert_int_equal(strspn(comment, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/= "), n - 11);
+	assert_int_equal(comment[n - 11], '\n');
+	free(comment);
+	free(bytes);
+	hvd_preamble_clear(&p);
+}
+
 TEST(what_is_not_one_is_refused)
 {
-	unsigned char head[HVD_PREAMBLE_HEAD] = "HVDP\1";
+	unsigned char head[HVD_PREAMBLE_HEAD + 1] = "exit 122\n#HVDP 2 00000012 ";
 	struct hvd_preamble p = sample(), back;
 	unsigned char *bytes;
 	struct hvd_err err;
 	size_t n;
 
 	assert_int_equal(hvd_preamble_length(head, &n, NULL), 0);
-	head[8] = 0xff;
+	assert_int_equal(n, 12);
+	head[17] = '9';
 	assert_fails_with(hvd_preamble_length(head, &n, &err), err, HVD_E_LIMIT, "");
-	head[4] = 2;
+	head[17] = '-';
+	assert_fails_with(hvd_preamble_length(head, &n, &err), err, HVD_E_LIMIT, "");
+	head[15] = '1';
 	assert_fails(hvd_preamble_length(head, &n, &err), err, "another release");
-	head[0] = 'h';
+	head[0] = 'E';
 	assert_fails(hvd_preamble_length(head, &n, &err), err, "not from hvdrun");
 
 	/* One byte too many; a variable without a name; a directory that depends on another. */
