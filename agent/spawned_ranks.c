@@ -174,7 +174,8 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 	facts.names = ranks->names;
 	facts.command = ranks->command;
 	hvd_rank_env_make(&env, plan, &facts, ranks->opts->argv[0], ranks->opts->key_fd,
-			  rank->number == 0 ? ranks->log : NULL);
+			  rank->number == 0 && !ranks->advised ? ranks->log : NULL);
+	ranks->advised = ranks->advised || rank->number == 0;
 	rank->crash_info = hvd_crash_info_create(ranks->base, ranks->opts->stderr_lines, &kills);
 	hvd_rank_env_error_file(&env, hvd_crash_info_file(rank->crash_info));
 	spawn.envp = env.v;

@@ -347,6 +347,33 @@ static bool is_python_program(char *const *argv, const char *script)
 	return python && dot && strcmp(dot, ".py") == 0;
 }
 
+/* The text of the program that a command such as "python -u train.py" runs. */
+static void read_program(char *const *argv, char text[SCRIPT_BYTES + 1])
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv options = {0};
+
+	hvd_python_options(argv, &options);
+	text[0] = '\0';
+	if (options.n < WORDS_MOST && argv[1 + options.n] && argv[1 + options.n][0] != '-')
+		read_start(argv[1 + options.n], text, SCRIPT_BYTES);
+}
+
+/* Does the text of a program in Python show that each of its ranks uses one GPU? */
+static bool uses_one_gpu(const char *program)
+{
+	static const char *const one[] = {"LOCAL_RANK", "init_process_group", "Accelerator("};
+	static const char *const more[] = {"spawn",    "import ray",           "from ray", "subprocess",
+					   "torchrun", "import jax",           "from jax", "device_map",
+					   "vllm",     "multiprocessing as mp"};
+	bool found = false;
+
+	for (size_t i = 0; i < sizeof(one) / sizeof(one[0]); i++)
+		found = found || strstr(program, one[i]);
+	for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++)
+		found = found && !strstr(program, more[i]);
+	return found;
+}
+
 struct hvd_command_facts hvd_command_facts(char *const *argv, char *const *envp)
 {
 	const char *command = argv ? argv[0] : NULL;
@@ -361,5 +388,10 @@ struct hvd_command_facts hvd_command_facts(char *const *argv, char *const *envp)
 	facts.no_torchrun = is_python_program(argv, script) || mentions(argv, script, "--standalone");
 	facts.ray = strcmp(base_name(command), "ray") == 0 || mentions(argv, script, "ray start") ||
 		    mentions(argv, script, "ray symmetric-run");
+	if (is_python_program(argv, script)) {
+		if (hvd_is_python(command))
+			read_program(argv, script);
+		facts.one_gpu = uses_one_gpu(script);
+	}
 	return facts;
 }

@@ -22,6 +22,7 @@ struct hvd_command_facts {
 	bool torchrun;    /* it names torchrun */
 	bool no_torchrun; /* it does not run torchrun, or runs torchrun --standalone */
 	bool ray;         /* it starts Ray on this host */
+	bool one_gpu; /* it is a program in Python that uses one GPU in each rank, and starts no processes for others */
 };
 
 /* `argv` and `envp` are NULL-terminated, or NULL: not known. May hang as long as the file system does. */

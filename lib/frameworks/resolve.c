@@ -8,6 +8,7 @@
 #include "lib/job/gpu.h"
 #include "lib/job/this_host.h"
 #include "lib/net/addr.h"
+#include "rank_gpus.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,20 +40,19 @@ static char *omp_threads(const struct hvd_strv *plan, const struct hvd_rank_fact
 	return hvd_xasprintf("%d", threads > 1 ? threads : 1);
 }
 
-static bool sees_one_gpu(const struct hvd_strv *plan, const struct hvd_rank_facts *facts)
+static struct hvd_rank_place place_of(const struct hvd_strv *plan)
 {
-	return told(plan, "LOCAL_WORLD_SIZE", 1) > 1 && hvd_gpu_visible(facts->envp) == 1;
+	return (struct hvd_rank_place){.local_rank = told(plan, "LOCAL_RANK", 0),
+				       .local_size = told(plan, "LOCAL_WORLD_SIZE", 0),
+				       .size = told(plan, "WORLD_SIZE", 0)};
 }
 
-/* JAX takes the device of the task's number under Slurm, and elsewhere all devices of the host. */
 static char *jax_devices(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
 {
+	const struct hvd_rank_place place = place_of(plan);
+
 	(void)planned;
-	if (told(plan, "LOCAL_WORLD_SIZE", 1) < 2)
-		return NULL;
-	if (sees_one_gpu(plan, facts))
-		return hvd_xstrdup("0");
-	return facts->slurm_task ? NULL : hvd_xasprintf("%d", told(plan, "LOCAL_RANK", 0));
+	return hvd_rank_gpus_jax(&place, facts);
 }
 
 /* "gpu", where there is one: torchrun starts one worker for each GPU then, else a single one. */
@@ -181,16 +181,6 @@ static void tell_users_store(const struct hvd_strv *plan, const struct hvd_rank_
 
 /* ---- all of them ---- */
 
-static void tell_gpus(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const struct hvd_log *log)
-{
-	if (!sees_one_gpu(plan, facts))
-		return;
-	hvd_warn(log, "each rank of this host sees one GPU, so a program that uses device LOCAL_RANK fails with "
-		      "\"invalid device ordinal\"");
-	hvd_info(log, "give the ranks of a host all of its GPUs (--gpus-per-node in place of --gpus-per-task), or use "
-		      "cuda:0 in the program");
-}
-
 static void tell_names(const struct hvd_rank_facts *facts, const struct hvd_log *log)
 {
 	if (!facts->names.slow)
@@ -236,10 +226,11 @@ void hvd_resolve(const struct hvd_strv *plan, const struct hvd_rank_facts *facts
 		 struct hvd_strv *env)
 {
 	bool users_store = plans_store(plan) && store_is_users(facts->envp);
+	const struct hvd_rank_place place = place_of(plan);
 
 	if (users_store)
 		tell_users_store(plan, facts, log);
-	tell_gpus(plan, facts, log);
+	hvd_rank_gpus_tell(&place, facts, log);
 	tell_names(facts, log);
 	for (size_t i = 0; i < plan->n; i++)
 		resolve_one(plan, plan->v[i], users_store, facts, env);

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@ static int listed(const char *s)
 	return n;
 }
 
-int hvd_gpu_visible(char *const *envp)
+static const char *list_of(char *const *envp)
 {
 	static const char *const names[] = {"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES="};
 
@@ -32,9 +31,23 @@ int hvd_gpu_visible(char *const *envp)
 
 		for (char *const *e = envp; e && *e; e++)
 			if (strncmp(*e, names[i], len) == 0)
-				return strcmp(*e + len, "all") == 0 ? -1 : listed(*e + len);
+				return *e + len;
 	}
-	return -1;
+	return NULL;
+}
+
+int hvd_gpu_visible(char *const *envp)
+{
+	const char *list = list_of(envp);
+
+	return list && strcmp(list, "all") != 0 ? listed(list) : -1;
+}
+
+bool hvd_gpu_mig(char *const *envp)
+{
+	const char *list = list_of(envp);
+
+	return list && strncmp(list, "MIG-", 4) == 0;
 }
 
 static bool is_nvidia(const char *dir, const char *name)

@@ -7,6 +7,8 @@
 #ifndef HVD_GPU_H
 #define HVD_GPU_H
 
+#include <stdbool.h>
+
 /* Counts the GPUs in the first of CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES that envp lists.
  * Without such a list, counts the device nodes <root>/dev/nvidia0 …; without these, the GPUs in
  * <root>/sys/class/kfd/kfd/topology/nodes. `root` is "", or a directory for tests; envp may be NULL. */
@@ -14,5 +16,8 @@ int hvd_gpu_count(const char *root, char *const *envp);
 
 /* How many GPUs the first of these variables lists: 0 for an empty list, -1 without a list. */
 int hvd_gpu_visible(char *const *envp);
+
+/* Is the first of them an instance of MIG? CUDA shows a process only that one, however many are listed. */
+bool hvd_gpu_mig(char *const *envp);
 
 #endif

@@ -135,3 +135,49 @@ END
     exits 0
     for rank in 0 1 2 3; do has " $rank/4 0,1"; done
 }
+
+# lines N PATTERN: N lines of $output match.
+lines() {
+    [[ $(grep -cE "$2" <<<"$output") -eq $1 ]] || { echo "not $1 of '$2': $output" && return 1; }
+}
+
+# what_is NAME: what $output of ranks' env has for it, sorted.
+what_is() { sed -n "s/^$1=//p" <<<"$output" | sort | xargs; }
+
+@test "ranks that lack device LOCAL_RANK: one warning says why, and JAX gets a device that is there" {
+    local ordinal='fails with "invalid device ordinal"'
+    for with in srun hvdrun; do
+        gives 0 launch "$with" -N2 -n8 --ntasks-per-node=4 --overcommit --gpus-per-node=2 env
+        lines 1 "warning: this host has 4 ranks, which see 2 GPUs, .*$ordinal where LOCAL_RANK is 2 or more"
+        [[ $(what_is JAX_LOCAL_DEVICE_IDS) == "0 0 0 0 1 1 1 1" ]] || { echo "$output" && return 1; }
+        for how in --gpus-per-task=1 "--gpus-per-node=2 --gpu-bind=mask_gpu:0x1,0x2"; do
+            # shellcheck disable=SC2086
+            gives 0 launch "$with" -N2 -n4 --ntasks-per-node=2 $how env
+            lines 1 "warning: each rank of this host sees one GPU, .*$ordinal"
+            [[ $(what_is JAX_LOCAL_DEVICE_IDS) == "0 0 0 0" ]] || { echo "$output" && return 1; }
+        done
+        gives 0 launch "$with" -N2 -n4 --ntasks-per-node=2 --gpus-per-node=2 env
+        has_not ordinal JAX_LOCAL_DEVICE_IDS= warning:
+    done
+    # A restart does not say it again.
+    in_job hvdrun -np 8 --slots-per-host=4 --max-restarts=1 sh -c "'[ \$TORCHELASTIC_RESTART_COUNT = 1 ]'"
+    exits 0
+    lines 1 "warning: this host has 4 ranks, which see 2 GPUs"
+}
+
+@test "one task on a node with several GPUs, of a program that uses one: a note says what to type" {
+    script one.py <<<'import os
+os.environ["LOCAL_RANK"]'
+    script many.py <<<'import os, multiprocessing
+multiprocessing.get_context("spawn").Value("i", int(os.environ["LOCAL_RANK"]))'
+    for with in srun hvdrun; do
+        gives 0 launch "$with" -N2 -n2 --gpus-per-node=2 python3 one.py
+        lines 1 "2 ranks, one on each host, and 2 GPUs on this one, .*--ntasks-per-node=2"
+        gives 0 launch "$with" -N2 -n2 --gpus-per-node=2 python3 many.py
+        has_not GPUs
+        gives 0 launch "$with" -N2 -n2 --gpus-per-node=2 hostname
+        has_not GPUs
+        gives 0 launch "$with" -N2 -n2 --gpus-per-node=1 python3 one.py
+        has_not GPUs
+    done
+}

@@ -216,6 +216,38 @@ TEST(torchrun_or_not)
 	teardown();
 }
 
+static bool one_gpu(const char *text)
+{
+	char *file = in_root("gpu.py");
+	bool is, by_itself;
+
+	put("gpu.py", text, 0755);
+	is = of("python", "-u", file, "--epochs=2").one_gpu;
+	by_itself = of(file, NULL, NULL, NULL).one_gpu;
+	assert_int_equal(by_itself, is && strncmp(text, "#!", 2) == 0);
+	assert_false(of("torchrun", file, NULL, NULL).one_gpu);
+	assert_false(of("deepspeed", file, NULL, NULL).one_gpu);
+	assert_false(of("python", "-m", "torch.distributed.run", file).one_gpu);
+	assert_false(of("accelerate", "launch", file, NULL).one_gpu);
+	free(file);
+	return is;
+}
+
+TEST(one_gpu_for_each_rank)
+{
+	setup();
+	set("PATH", "venv/bin");
+	assert_true(one_gpu("import torch\ntorch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"));
+	assert_true(one_gpu("#!/usr/bin/env python\ndist.init_process_group()\n"));
+	assert_true(one_gpu("from accelerate import Accelerator\na = Accelerator()\n"));
+	assert_false(one_gpu("print(1)\n"));
+	assert_false(one_gpu("import torch.multiprocessing as mp\ndist.init_process_group()\nmp.spawn(f)\n"));
+	assert_false(one_gpu("import ray\ndist.init_process_group()\n"));
+	assert_false(of("python", "-c", "LOCAL_RANK", NULL).one_gpu);
+	assert_false(of("python", NULL, NULL, NULL).one_gpu);
+	teardown();
+}
+
 TEST(ray)
 {
 	char *script;

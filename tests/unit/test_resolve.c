@@ -250,6 +250,56 @@ TEST(jax_devices)
 	devices(NULL, false, "LOCAL_WORLD_SIZE=4", "3");
 	devices("CUDA_VISIBLE_DEVICES=2", true, "LOCAL_WORLD_SIZE=1", NULL);
 	says(NULL);
+	/* Fewer GPUs than ranks, which share them: 3 modulo their number. */
+	devices("CUDA_VISIBLE_DEVICES=4,7", true, "LOCAL_WORLD_SIZE=4", "1");
+	says("this host has 4 ranks, which see 2 GPUs");
+	says("where LOCAL_RANK is 2 or more");
+	says("--ntasks-per-node=2");
+	devices("CUDA_VISIBLE_DEVICES=4,7", false, "LOCAL_WORLD_SIZE=4", "1");
+	/* A process can use one instance of MIG. */
+	devices("CUDA_VISIBLE_DEVICES=MIG-0a,MIG-1b,MIG-2c,MIG-3d", true, "LOCAL_WORLD_SIZE=4", "0");
+	says("a process can use one MIG instance");
+	says("--gpus-per-task=1");
+	devices("CUDA_VISIBLE_DEVICES=MIG-0a,MIG-1b", true, "LOCAL_WORLD_SIZE=1", NULL);
+	says(NULL);
+	devices("CUDA_VISIBLE_DEVICES=", true, "LOCAL_WORLD_SIZE=4", NULL);
+	says(NULL);
+}
+
+/* --gpus-per-task=2, --gpu-bind=mask_gpu: each rank has GPUs of its own, all of which JAX may use. */
+TEST(gpus_of_each_rank)
+{
+	const char *const more[] = {"JAX_LOCAL_DEVICE_IDS?=", "LOCAL_RANK=3", NULL};
+	char *envp[] = {(char *)"CUDA_VISIBLE_DEVICES=6,7", (char *)"SLURM_GPUS_ON_NODE=8", NULL};
+	struct hvd_rank_facts facts = {.envp = envp, .slurm_task = true};
+
+	resolve(&facts, more);
+	has("JAX_LOCAL_DEVICE_IDS", "0,1");
+	says("each of the 4 ranks of this host sees 2 GPUs");
+	says("--gpu-bind");
+}
+
+/* One rank on a host of several GPUs is a mistake only where its program uses one GPU. */
+TEST(gpus_that_no_rank_uses)
+{
+	const char *const more[] = {"LOCAL_WORLD_SIZE=1", "WORLD_SIZE=2", NULL};
+	char *envp[] = {(char *)"CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7", NULL};
+	char *one[] = {(char *)"CUDA_VISIBLE_DEVICES=5", NULL},
+	     *mig[] = {(char *)"CUDA_VISIBLE_DEVICES=MIG-0,MIG-1", NULL};
+	struct hvd_rank_facts facts = {.envp = envp};
+
+	resolve(&facts, more);
+	says(NULL);
+	facts.command.one_gpu = true;
+	resolve(&facts, more);
+	says("2 ranks, one on each host, and 8 GPUs on this one");
+	says("--ntasks-per-node=8");
+	facts.envp = one;
+	resolve(&facts, more);
+	says(NULL);
+	facts.envp = mig;
+	resolve(&facts, more);
+	says(NULL);
 }
 
 static void run_id(bool slurm_task, const char *entry, const char *want)
