@@ -14,6 +14,7 @@
 #include "launcher/options/options.h"
 #include "launcher/run/horovod_build.h"
 #include "launcher/run/job_fate.h"
+#include "launcher/run/launch_notes.h"
 #include "launcher/run/report.h"
 #include "launcher/run/requeue.h"
 #include "launcher/run/requeue_guard.h"
@@ -209,21 +210,6 @@ static const struct hvd_backend *choose_backend(struct hvd_launch *launch, struc
 	return backend->elastic;
 }
 
-/* If Slurm is installed and the user chose neither Slurm nor this host, report that the ranks run on this host. */
-static void say_where(const struct hvd_launch *launch, const struct hvd_backend *backend)
-{
-	char host[256] = "this host";
-
-	if (launch->spec->hosts.said || launch->spec->output.quiet || !(backend->loopback || launch->one_machine) ||
-	    hvd_alloc_in_slurm(launch->envp) || hvd_alloc_in_lsf(launch->envp) || !hvd_launch_installed(launch, "srun"))
-		return;
-	gethostname(host, sizeof(host) - 1);
-	hvd_info(launch->log,
-		 "the ranks run on %s, outside of Slurm, because no srun option is given (-n in place of -np, or "
-		 "--launcher=srun, starts them through Slurm; --launcher=fork starts them here without this message)",
-		 host);
-}
-
 /* A node agent would refuse so many ranks; say so before anything is started. */
 static int check_size(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)
 {
@@ -310,7 +296,7 @@ static int make_ready(struct hvd_launch *launch, const struct hvd_backend *backe
 		return -1;
 	if (!can_run(launch, backend))
 		return NOT_RUNNABLE;
-	say_where(launch, backend);
+	hvd_launch_notes(launch, backend);
 	hvd_horovod_build_check(launch);
 	driver_opts(launch, backend, opts);
 	if (spec->dry_run)

@@ -4,6 +4,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/interpreter.h"
 #include "lib/process/python_command.h"
 
 #include <ctype.h>
@@ -297,21 +298,11 @@ static unsigned torch_of(const char *command, char *const *envp)
 
 /* ---- what it starts ---- */
 
-static bool is_shell(const char *program)
-{
-	static const char *const names[] = {"sh", "bash", "dash", "ksh", "zsh", "fish", "csh", "tcsh"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(base_name(program), names[i]) == 0)
-			return true;
-	return false;
-}
-
 /* The text of the script that the command runs; empty if it runs none. */
 static void read_script(char *const *argv, char *const *envp, char text[SCRIPT_BYTES + 1])
 {
 	hvd_cleanup_free char *path = NULL;
-	size_t i = is_shell(argv[0]);
+	size_t i = hvd_is_shell(argv[0]);
 
 	while (i > 0 && argv[i] && argv[i][0] == '-' && !strchr(argv[i], 'c'))
 		i++;

@@ -61,22 +61,24 @@ static void tell_too_few(const struct hvd_rank_place *place, const struct gpus *
 
 	if (gpus->mig) {
 		hvd_warn(log, "a process can use one MIG instance, the first of its list, " FAILS);
-		hvd_info(log,
-			 "give each rank an instance of its own (--gpus-per-task=1; without Slurm CUDA_VISIBLE_DEVICES in "
-			 "a script that starts the program), and use cuda:0 in the program");
+		hvd_info(log, "give each rank an instance of its own (--gpus-per-task=1; without Slurm "
+			      "CUDA_VISIBLE_DEVICES in "
+			      "a script that starts the program), and use cuda:0 in the program");
 	} else if (seen == 1) {
 		hvd_warn(log, "each rank of this host sees one GPU, " FAILS);
 		hvd_info(log, "give the ranks of a host all of its GPUs (--gpus-per-node in place of --gpus-per-task), "
 			      "or use cuda:0 in the program");
 	} else if (gpus->own) {
 		hvd_warn(log, "each of the %d ranks of this host sees %d GPUs, " FAILS, ranks, seen);
-		hvd_info(log, "give the ranks of a host all of its GPUs (--gpus-per-node in place of --gpus-per-task or "
-			      "--gpu-bind), or use cuda:0 in the program");
+		hvd_info(log,
+			 "give the ranks of a host all of its GPUs (--gpus-per-node in place of --gpus-per-task or "
+			 "--gpu-bind), or use cuda:0 in the program");
 	} else {
 		hvd_warn(log, "this host has %d ranks, which see %d GPUs, " FAILS " where LOCAL_RANK is %d or more",
 			 ranks, seen, seen);
 		hvd_info(log,
-			 "start a rank for each GPU (--ntasks-per-node=%d; without Slurm --slots-per-host=%d) or request "
+			 "start a rank for each GPU (--ntasks-per-node=%d; without Slurm --slots-per-host=%d) or "
+			 "request "
 			 "more GPUs; ranks that are to share GPUs use device LOCAL_RANK %% %d",
 			 seen, seen, seen);
 	}

@@ -46,6 +46,35 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
     nobody_left 2
 }
 
+# fed SCRIPT CMD…: CMD on the login host with the script on its standard input.
+fed() { on_login "${@:2}" <<<"$1"; }
+
+@test "a script on standard input, which not all ranks get: a line says so, and what to write" {
+    local only="from standard input, which only rank 0 gets: all others run nothing"
+    gives 0 fed 'echo "of $RANK"' hvdrun --launcher=fork -np 2 bash -s
+    has "of 0" "hvdrun: warning: bash reads its program $only" "write bash FILE"
+    has_not "of 1" --input
+    gives 0 fed 'import os; print("of", os.environ["RANK"])' hvdrun --launcher=fork -np 2 python3 -u -
+    has "of 0" "warning: python3 reads its program $only" "write python3 FILE"
+    gives 0 fed 'echo "of $RANK"' hvdrun --launcher=fork -np 2 --max-restarts=0 bash
+    has "warning: bash reads its program from standard input, which ranks of an elastic job do not get"
+    has_not "of 0"
+    gives 0 fed 'echo "of $HOROVOD_RANK"' bash -c 'exec -a horovodrun hvdrun --launcher=srun -N1 -np 2 bash -s'
+    has "of 0" "warning: bash reads its program $only" "--input=all"
+    # One rank, all ranks by srun, and a script that is a file.
+    gives 0 fed 'echo "of $RANK"' hvdrun --launcher=fork -np 1 bash -s
+    [ "$output" = "of 0" ]
+    for with in "srun --hvd" hvdrun; do
+        # shellcheck disable=SC2086
+        gives 0 fed 'echo "of $RANK"' $with -N1 -n2 bash -s
+        has "of 0" "of 1"
+        has_not warning
+    done
+    gives 0 fed 'no program' hvdrun --launcher=fork -np 2 bash -c cat
+    [ "$output" = "no program" ]
+    nobody_left 2
+}
+
 @test "--requeue-on outside of a batch job warns" {
     gives 0 on_login hvdrun --launcher=fork -np 2 --requeue-on=node hostname
     has "hvdrun: warning: --requeue-on has no effect outside of a batch job" hvdlogin

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/process/program.h"
+
+#include "lib/process/interpreter.h"
 #include "lib/process/spawn.h"
 
 #include "unit.h"
@@ -133,6 +135,44 @@ TEST(a_hint_becomes_part_of_a_message)
 	assert_string_equal(err.hint, "");
 	hvd_err_join(&err);
 	assert_in(err.msg, "load its module");
+}
+
+static bool of_stdin(const char *a, const char *b, const char *c)
+{
+	char *argv[] = {(char *)a, (char *)b, (char *)c, NULL};
+
+	return hvd_interpreter_of_stdin(argv);
+}
+
+TEST(interpreters_that_read_their_program_from_stdin)
+{
+	assert_true(of_stdin("bash", NULL, NULL));
+	assert_true(of_stdin("/bin/sh", "-s", "word"));
+	assert_true(of_stdin("bash", "-e", "-u"));
+	assert_true(of_stdin("bash", "-o", "pipefail"));
+	assert_true(of_stdin("bash", "--norc", "-"));
+	assert_true(of_stdin("bash", "-ls", NULL));
+	assert_true(of_stdin("zsh", "--", NULL));
+	assert_true(of_stdin("python", NULL, NULL));
+	assert_true(of_stdin("python3.11", "-", "word"));
+	assert_true(of_stdin("/opt/bin/python3", "-u", "-"));
+	assert_true(of_stdin("python", "-W", "ignore"));
+	assert_true(of_stdin("env", "X=1", "bash"));
+	assert_false(of_stdin("bash", "run.sh", NULL));
+	assert_false(of_stdin("bash", "-e", "run.sh"));
+	assert_false(of_stdin("bash", "-c", "echo"));
+	assert_false(of_stdin("bash", "-lc", "echo"));
+	assert_false(of_stdin("bash", "--", "run.sh"));
+	assert_false(of_stdin("bash", "--version", NULL));
+	assert_false(of_stdin("python", "train.py", NULL));
+	assert_false(of_stdin("python", "-u", "train.py"));
+	assert_false(of_stdin("python", "-c", "print()"));
+	assert_false(of_stdin("python", "-um", "train"));
+	assert_false(of_stdin("python", "-V", NULL));
+	assert_false(of_stdin("python", "--version", NULL));
+	assert_false(of_stdin("./train.py", NULL, NULL));
+	assert_false(of_stdin("env", "X=1", NULL));
+	assert_false(of_stdin(NULL, NULL, NULL));
 }
 
 RUN_TESTS(.group_setup = make_files, .group_teardown = remove_files)
