@@ -235,8 +235,10 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 
 /* An address of the driver's may be one of this host, too, such as docker0's. Another user here could then listen at the
  * driver's port, pass the handshake on in both directions, and keep back all that follows. The kernel knows whose process
- * is at the other end of a connection within the host, once it has sent something. */
-static bool is_another_users(int fd)
+ * is at the other end of a connection within the host, once it has sent something, until it closes the connection. */
+enum owner { OURS, ANOTHER_USERS, CLOSED };
+
+static enum owner owner_of(int fd)
 {
 	struct sockaddr_storage own = {0}, peer = {0};
 	socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
@@ -249,30 +251,16 @@ static bool is_another_users(int fd)
 	    hvd_addr_from_sockaddr((struct sockaddr *)&own, &own_addr, NULL) != 0 ||
 	    hvd_addr_from_sockaddr((struct sockaddr *)&peer, &peer_addr, NULL) != 0 ||
 	    !(hvd_addr_loopback(&peer_addr) || hvd_addr_equal(&own_addr, &peer_addr)))
-		return false;
+		return OURS;
 	netlink = hvd_peer_uid_open();
 	rc = netlink < 0 ? -1 : hvd_peer_uid_diag(netlink, 1, &peer, &own, &uid, NULL);
 	if (netlink >= 0)
 		close(netlink);
 	if (rc < 0)
 		rc = hvd_peer_uid_proc(&peer, &own, &uid);
-	return rc > 0 || (rc == 0 && uid != geteuid());
-}
-
-static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
-{
-	struct way *way = arg;
-	struct hvd_err why = {0};
-
-	if (way->asked) {
-		handshake(way, msg);
-	} else if (!way->hello && is_another_users(hvd_conn_fd(conn))) {
-		hvd_err_set(&why, HVD_E_AUTH, "a process of another user on this host listens there");
-		way_failed(way, &why);
-	} else if (!way->hello) {
-		way->hello = json_incref(msg);
-		next_turn(way->link);
-	}
+	if (rc > 0)
+		return CLOSED;
+	return rc == 0 && uid != geteuid() ? ANOTHER_USERS : OURS;
 }
 
 static void begin(struct way *way);
@@ -300,18 +288,11 @@ static struct timeval again_in(unsigned closed)
 	return hvd_left_tv(hvd_deadline_in(seconds * (0.5 + random / 255.0)));
 }
 
-static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+static void connect_again(struct way *way)
 {
-	struct way *way = arg;
 	struct hvd_dial *link = way->link;
-	struct timeval tv;
+	struct timeval tv = again_in(way->closed++);
 
-	(void)conn;
-	if (why->code != HVD_OK && why->code != HVD_E_NET) {
-		way_failed(way, why);
-		return;
-	}
-	tv = again_in(way->closed++);
 	snprintf(way->why, sizeof(way->why), "closed %u connection%s without an answer", way->closed,
 		 way->closed == 1 ? "" : "s");
 	way_close(way);
@@ -322,6 +303,43 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 		way->again = evtimer_new(link->base, on_again, way);
 	evtimer_add(way->again, &tv);
 	next_turn(link);
+}
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct way *way = arg;
+	struct hvd_err why = {0};
+
+	if (way->asked) {
+		handshake(way, msg);
+		return;
+	}
+	if (way->hello)
+		return;
+	switch (owner_of(hvd_conn_fd(conn))) {
+	case CLOSED: /* as a driver with too many connections does */
+		connect_again(way);
+		break;
+	case ANOTHER_USERS:
+		hvd_err_set(&why, HVD_E_AUTH, "a process of another user on this host listens there");
+		way_failed(way, &why);
+		break;
+	case OURS:
+		way->hello = json_incref(msg);
+		next_turn(way->link);
+		break;
+	}
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	struct way *way = arg;
+
+	(void)conn;
+	if (why->code != HVD_OK && why->code != HVD_E_NET)
+		way_failed(way, why);
+	else
+		connect_again(way);
 }
 
 static void on_connect(evutil_socket_t fd, short what, void *arg)
