@@ -138,6 +138,15 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 
 /* ---- processes ---- */
 
+/* The backend's process has this signal, too, and ends all ranks by it. */
+static void leave_to_process(struct run *run, int sig)
+{
+	hvd_info(run->job.log, "%s: %s ends the ranks", sig == SIGINT ? "interrupted" : strsignal(sig),
+		 run->job.launch->procs[0].argv.v[0]);
+	run->ended_by = sig;
+	hvd_static_job_expect_ends(run->starter.job);
+}
+
 static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 {
 	struct run *run = arg;
@@ -149,9 +158,14 @@ static void on_proc_ended(int status, void *arg)
 {
 	struct run *run = arg;
 	struct hvd_result *result = run->job.result;
+	int exit_status = hvd_status_exit(status);
 
+	/* Two signals that come at once can be two for srun, and one for this process. */
+	if (run->interrupted && !run->ended_by && !result->ended_by && !result->rank_failed &&
+	    (exit_status == 128 + SIGINT || exit_status == 128 + SIGKILL))
+		leave_to_process(run, SIGINT);
 	if (!hvd_static_job_failed(run->starter.job) && !result->rank_failed && result->status == 0 && !run->excused) {
-		result->status = hvd_status_exit(status);
+		result->status = exit_status;
 		run->proc_status = status;
 	}
 	run->excused = false;
@@ -213,10 +227,7 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 		job->result->status = 128 + sig;
 		on_end(run);
 	} else if (ends_ranks(run, sig) && !run->ended_by) {
-		hvd_info(job->log, "%s: %s ends the ranks", sig == SIGINT ? "interrupted" : strsignal(sig),
-			 job->launch->procs[0].argv.v[0]);
-		run->ended_by = sig;
-		hvd_static_job_expect_ends(run->starter.job);
+		leave_to_process(run, sig);
 	}
 }
 
