@@ -52,5 +52,5 @@ given_up() { [[ $(left_out | xargs) == "$*" ]] || { grep 'is left out' "$SIM_DIR
     kill -STOP "${SIMS[1]}"
     sim_waits 60 out 'generation 2: '
     given_up sim0198
-    grep -q 'sim0198 is left out: its node agent has not answered for 16 seconds' "$SIM_DIR/out"
+    grep -q 'sim0198 is left out: its node agent has not answered for 8 seconds' "$SIM_DIR/out"
 }

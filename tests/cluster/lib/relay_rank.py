@@ -3,9 +3,10 @@
 """A light rank that uses the launch's rendezvous, as a TCPStore and over HTTP, until a file is there, and then says
 whether it has found what it left.
 
-  relay_rank.py FOLDER
+  relay_rank.py FOLDER [own]
 
-Ranks meet, and write FOLDER/at.RANK, with their host and the rendezvous' address and port. Then each counts, reads what
+The TCPStore is at the address that PyTorch is told, which is of rank 0's host; with "own" at that of Horovod, which is of
+the rank's own host. Ranks meet, and write FOLDER/at.RANK, with their host and the rendezvous' address and port. Then each counts, reads what
 the others have written, and looks for keys that nobody of the job writes; FOLDER/alive.RANK has how often. It ends when
 FOLDER/stop is there. A rank whose store is lost says so, and ends with status 3.
 """
@@ -45,7 +46,8 @@ def write(name, text):
 
 def main():
     folder, me, world = sys.argv[1], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    store, web = Store(timeout=40), Web()
+    web = Web()
+    store = Store(*web.address, timeout=40) if sys.argv[2:] == ["own"] else Store(timeout=40)
     store.set("own/%d" % me, "of rank %d" % me)
     if web.ask("PUT", "/scope/%d" % me, b"of rank %d" % me)[0] != 200:
         sys.exit("rank %d: its value is not taken" % me)
