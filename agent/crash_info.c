@@ -110,7 +110,12 @@ void hvd_crash_info_began(struct hvd_crash_info *crash_info, pid_t pid)
 
 void hvd_crash_info_stderr(struct hvd_crash_info *crash_info, const char *bytes, size_t n)
 {
-	hvd_rank_error_stderr(crash_info->error, bytes, n, hvd_now());
+	hvd_crash_info_stderr_until(crash_info, bytes, n, hvd_now());
+}
+
+void hvd_crash_info_stderr_until(struct hvd_crash_info *crash_info, const char *bytes, size_t n, hvd_time until)
+{
+	hvd_rank_error_stderr(crash_info->error, bytes, n, until);
 }
 
 void hvd_crash_info_end(struct hvd_crash_info *crash_info, struct hvd_rank_end *end)

@@ -7,15 +7,18 @@
 #include "observed_ranks.h"
 
 #include "crash_info.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/program.h"
+#include "stderr_file.h"
 #include "stderr_tee.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +26,8 @@
 #define TURN_BYTES (1024 * 1024)
 /* Bytes of the reason why a rank was not started. */
 #define REASON_MAX 1024
+/* So many failed ranks have the ends of their files read, one after the other; most ranks only die of the first. */
+#define FILES_MOST 16
 
 extern char **environ;
 
@@ -34,6 +39,7 @@ struct rank {
 	uint32_t rank, local_id;
 	pid_t pid;
 	struct hvd_stderr_tee tee;
+	struct hvd_stderr_file file; /* in place of it */
 	bool known, teed, exited, with_all, told, acknowledged;
 	struct event *readable, *writable;
 	struct hvd_crash_info *crash_info;
@@ -46,7 +52,7 @@ struct hvd_observed_ranks {
 	struct hvd_observed_ranks_opts opts;
 	struct hvd_stderr_tee_view view;
 	struct rank *all; /* by local rank */
-	uint32_t n;
+	uint32_t n, files_read;
 	bool deaf;          /* no event will come */
 	hvd_time signalled; /* 0 = never */
 };
@@ -126,6 +132,40 @@ static void begin_tee(struct rank *r, const int fds[2])
 	event_add(r->readable, NULL);
 }
 
+/* Do several ranks write to the rank's file, as with -o FILE.%N? */
+static bool shares_file(const struct rank *r)
+{
+	for (uint32_t i = 0; i < r->owner->n; i++)
+		if (&r->owner->all[i] != r && r->owner->all[i].file.path &&
+		    strcmp(r->owner->all[i].file.path, r->file.path) == 0)
+			return true;
+	return false;
+}
+
+/* The rank has failed, and its standard error is in a file: look at the end of it. Returns what to put in front of the
+ * last lines; the caller frees it. NULL: there is no file. */
+static char *look_at_file(struct rank *r)
+{
+	hvd_cleanup_free char *text = NULL;
+	bool hangs = false;
+	size_t len;
+
+	if (!r->file.path)
+		return NULL;
+	if (shares_file(r))
+		return hvd_xasprintf("(its output, and that of other ranks, is in %s)", r->file.path);
+	if (r->owner->files_read < FILES_MOST) {
+		r->owner->files_read++;
+		text = hvd_stderr_file_end(&r->file, &len, &hangs);
+	}
+	if (hangs)
+		r->owner->files_read = FILES_MOST;
+	if (!text)
+		return hvd_xasprintf("(its output is in %s)", r->file.path);
+	hvd_crash_info_stderr_until(r->crash_info, text, len, r->at);
+	return hvd_xasprintf("(the end of %s)\n", r->file.path);
+}
+
 /* ---- ends ---- */
 
 /* Does slurmstepd report the first of several ranks after all have ended? srun would end the others, but it learns of
@@ -168,17 +208,30 @@ static void look_for_refusal(struct hvd_rank_end *end)
 	end->tail = NULL;
 }
 
+/* What is too long then goes from the beginning of the last lines. */
+static void put_in_front(char **tail, const char *line)
+{
+	size_t room = HVD_RANK_END_TAIL - strlen(line), n = *tail ? strlen(*tail) : 0;
+	char *all = hvd_xasprintf("%s%s", line, n > room ? *tail + n - room : *tail ? *tail : "");
+
+	free(*tail);
+	*tail = all;
+}
+
 /* `why`: it was not started, for this reason; else NULL. */
 static void tell(struct rank *r, char *why)
 {
 	struct hvd_rank_end end = {
 		.rank = r->rank, .local_rank = r->local_id, .pid = r->pid, .status = r->status, .ended_at = r->at};
+	hvd_cleanup_free char *in_front = NULL;
 
 	r->told = true;
 	if (r->with_all)
 		end.cause = HVD_END_WITH_ALL;
 	else if (why)
 		end.cause = HVD_END_NOT_STARTED;
+	if (!why && r->status != 0 && !r->with_all)
+		in_front = look_at_file(r);
 	hvd_crash_info_end(r->crash_info, &end);
 	if (end.cause == HVD_END_NONE && r->owner->opts.over && ended_with_all(r))
 		end.cause = HVD_END_WITH_ALL;
@@ -188,6 +241,8 @@ static void tell(struct rank *r, char *why)
 	} else if (end.cause == HVD_END_NONE) {
 		look_for_refusal(&end);
 	}
+	if (in_front && end.cause != HVD_END_NOT_STARTED)
+		put_in_front(&end.tail, in_front);
 	if (r->owner->opts.ended(&end, r->owner->opts.arg))
 		acknowledge(r);
 	hvd_rank_end_clear(&end);
@@ -255,6 +310,8 @@ void hvd_observed_ranks_event(struct hvd_observed_ranks *ranks, const struct hvd
 
 	if (r && event->kind == HVD_STEP_TASK)
 		on_task_event(r, event, fds);
+	else if (r && event->kind == HVD_STEP_FILE && fds[0] >= 0 && !r->file.path)
+		hvd_stderr_file_open(&r->file, fds, event->at);
 	else if (r && (event->kind == HVD_STEP_EXIT || event->kind == HVD_STEP_EXIT_WITH_ALL))
 		on_exit_event(r, event);
 	else if (r && event->kind == HVD_STEP_NOT_STARTED)
@@ -326,6 +383,7 @@ void hvd_observed_ranks_destroy(struct hvd_observed_ranks *ranks)
 		return;
 	for (uint32_t i = 0; i < ranks->n; i++) {
 		forget_tee(&ranks->all[i]);
+		hvd_stderr_file_close(&ranks->all[i].file);
 		hvd_crash_info_destroy(ranks->all[i].crash_info);
 	}
 	hvd_stderr_tee_view_close(&ranks->view);

@@ -85,22 +85,13 @@ void hvd_step_events_forked(struct hvd_plugin *pl)
 	hvd_step_close(&pl->events.watchdogs);
 }
 
-/* A terminal and a file stay: a program writes differently to a terminal, and may read back what it has written to a
- * file. A socket also stays: splice(2) of the agent would block on it, and hold up the output of all other ranks. */
-static bool can_be_passed_on(void)
-{
-	struct stat st;
-
-	return fstat(STDERR_FILENO, &st) == 0 && S_ISFIFO(st.st_mode);
-}
-
 /* A pipe for standard error: fds[0] is what the agent reads, fds[1] what standard error is now; returns the pipe's
  * writing end, or -1. */
 static int make_pipe(int fds[2])
 {
 	int ends[2];
 
-	if (!can_be_passed_on() || pipe2(ends, O_CLOEXEC) != 0)
+	if (pipe2(ends, O_CLOEXEC) != 0)
 		return -1;
 	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the writing end has flags of its own */
 	fds[0] = ends[0];
@@ -112,12 +103,30 @@ static int make_pipe(int fds[2])
 	return -1;
 }
 
+/* The agent reads the end of it if the task fails. */
+static void send_file(const struct hvd_plugin *pl, const struct hvd_step_event *task, int64_t size)
+{
+	const struct hvd_step_event event = {
+		.kind = HVD_STEP_FILE, .local_id = task->local_id, .pid = task->pid, .at = size};
+
+	hvd_step_event_send(pl->events.ours, &event, (int[2]){STDERR_FILENO, STDERR_FILENO});
+}
+
+/* A terminal and a file stay: a program writes differently to a terminal, and may read back what it has written to a
+ * file. A socket also stays: splice(2) of the agent would block on it, and hold up the output of all other ranks. */
 static void send_event(struct hvd_plugin *pl, spank_t sp, bool look)
 {
 	struct hvd_step_event event = {.kind = HVD_STEP_TASK, .local_id = hvd_step_local_id(sp), .pid = getpid()};
-	int fds[2] = {-1, -1}, in = look ? make_pipe(fds) : -1;
+	struct stat st = {0};
+	int fds[2] = {-1, -1}, in = -1;
+	bool kept;
+
+	if (look && fstat(STDERR_FILENO, &st) == 0 && S_ISFIFO(st.st_mode))
+		in = make_pipe(fds);
+	if (S_ISREG(st.st_mode))
+		send_file(pl, &event, st.st_size);
 	/* The one that keeps the descriptors comes first: with it the agent may be killed at any time. */
-	bool kept = hvd_step_event_send(pl->events.spare, &event, in >= 0 ? fds : NULL) == 0;
+	kept = hvd_step_event_send(pl->events.spare, &event, in >= 0 ? fds : NULL) == 0;
 
 	if (in >= 0 && kept && hvd_step_event_send(pl->events.ours, &event, fds) == 0)
 		dup2(in, STDERR_FILENO);

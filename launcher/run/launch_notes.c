@@ -31,11 +31,15 @@ static void say_input(const struct hvd_launch *launch, const struct hvd_backend 
 	if (!reader || (!spec->elastic.on && (!one || isatty(STDIN_FILENO) || launch->alloc.slots == 1)))
 		return;
 	if (spec->elastic.on)
-		hvd_warn(launch->log, "%s reads its program from standard input, which ranks of an elastic job do not get: "
-				      "they run nothing", reader);
+		hvd_warn(launch->log,
+			 "%s reads its program from standard input, which ranks of an elastic job do not get: "
+			 "they run nothing",
+			 reader);
 	else
-		hvd_warn(launch->log, "%s reads its program from standard input, which only rank 0 gets: all others run "
-				      "nothing, and end with status 0", reader);
+		hvd_warn(launch->log,
+			 "%s reads its program from standard input, which only rank 0 gets: all others run "
+			 "nothing, and end with status 0",
+			 reader);
 	hvd_info(launch->log, "put the program into a file, and write %s FILE%s", reader,
 		 !spec->elastic.on && (backend->one_srun || hvd_alloc_in_slurm(launch->envp))
 			 ? "; where srun starts the ranks, --input=all gives it to all of them"

@@ -5,6 +5,8 @@
  *
  *   TASK   a rank begins: its pid and, if its standard error is to be read, two descriptors: the reading end of the
  *          pipe that it writes to now, and its former standard error. A shim sends the descriptors first, with pid 0
+ *   FILE   before it, where standard error is a regular file: both descriptors are that file; at: its size, in place of
+ *          a time
  *   EXIT   a rank has ended: pid, status, time; WITH_ALL: by a signal that a scheduler has sent to all ranks
  *
  * slurmstepd and the agent share two socket pairs, which slurmstepd makes before it forks the tasks. The agent reads
@@ -69,6 +71,7 @@ enum hvd_step_event_kind {
 	HVD_STEP_SEEN,
 	HVD_STEP_SIGNAL,
 	HVD_STEP_END,
+	HVD_STEP_FILE,
 };
 
 #define HVD_STEP_ALL UINT32_MAX
@@ -78,7 +81,7 @@ struct hvd_step_event {
 	uint32_t local_id;
 	int32_t pid;
 	int32_t status; /* EXIT: as from waitpid(2) */
-	int64_t at;     /* CLOCK_MONOTONIC, in ns */
+	int64_t at;     /* CLOCK_MONOTONIC, in ns; FILE: bytes */
 };
 
 /* Make a socket pair, close-on-exec. Events go from ends[0] to ends[1] only. 0, or -1 with errno. */

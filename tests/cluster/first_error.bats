@@ -84,6 +84,31 @@ names() {
         "is the module installed on that host"
 }
 
+@test "srun -o FILE.%t: the report has the end of the rank's file, or says which file it is" {
+    local shown=("rank 5 on hvdn3 failed first: exit code 1" "  ValueError: bad batch" "  | a line before it"
+        'raise ValueError("bad batch")')
+    for option in "-o out.%t" "-e out.%t" "-o out.%t --open-mode=append"; do
+        # shellcheck disable=SC2086
+        fails srun raise $option
+        has "${shown[@]}" "  | (the end of $(home)/out.5)"
+        on_login grep -q "a line before it" out.5
+    done
+    # The file before that is not this launch's.
+    on_login sh -c 'rm -f out.*; echo "RuntimeError: of yesterday" >out.5'
+    fails srun 7 -o out.%t --open-mode=append
+    has "rank 5 on hvdn3 failed first: exit code 7" "  | (its output is in $(home)/out.5)"
+    has_not "of yesterday"
+    on_login sh -c 'rm -f out.*'
+    begin on_login sh -c 'umask 444; rm -rf pipes; mkdir -m 777 pipes; mkfifo -m 666 pipes/alive pipes/ready
+        exec srun --hvd -o out.%t -N4 --ntasks-per-node=2 python3 -S ./first_error.py pipes raise'
+    ended 30
+    has "rank 5 on hvdn3 failed first: exit code 1" "  | (its output is in $(home)/out.5)"
+    # Two ranks write to each of these.
+    fails srun raise -o out.%N
+    has "rank 5 on hvdn3 failed first: exit code 1" "  | (its output, and that of other ranks, is in $(home)/out.hvdn3)"
+    on_login sh -c 'rm -f out.*'
+}
+
 @test "--json has the first failure; --keep-going tells of it in the end" {
     fails fork raise --json
     json=$(tail -n 1 <<<"$output")
