@@ -236,7 +236,11 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 /* An address of the driver's may be one of this host, too, such as docker0's. Another user here could then listen at the
  * driver's port, pass the handshake on in both directions, and keep back all that follows. The kernel knows whose process
  * is at the other end of a connection within the host, once it has sent something, until it closes the connection. */
-enum owner { OURS, ANOTHER_USERS, CLOSED };
+enum owner {
+	OURS,
+	ANOTHER_USERS,
+	CLOSED
+};
 
 static enum owner owner_of(int fd)
 {

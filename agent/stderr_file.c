@@ -71,8 +71,8 @@ char *hvd_stderr_file_end(const struct hvd_stderr_file *file, size_t *len, bool 
 {
 	struct hvd_err err = {0};
 	int status = 0;
-	char *text = hvd_call(read_end, (void *)file, "the look at a file", HVD_STDERR_FILE_BYTES, hvd_deadline_in(SECONDS),
-			      len, &status, &err);
+	char *text = hvd_call(read_end, (void *)file, "the look at a file", HVD_STDERR_FILE_BYTES,
+			      hvd_deadline_in(SECONDS), len, &status, &err);
 
 	*hangs = !text && err.code == HVD_E_TIMEOUT;
 	if (text && status == 0 && *len > 0)

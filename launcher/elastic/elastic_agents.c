@@ -222,6 +222,11 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 	hvd_agent_read(((struct elastic *)arg)->agents, &events, cl, type, msg, arg);
 }
 
+static void on_init_done(void *arg)
+{
+	hvd_restart_history_init_done(&((struct elastic *)arg)->history, hvd_now());
+}
+
 const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
 	.opened = on_opened,
 	.registered = on_registered,
@@ -232,4 +237,5 @@ const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
 	.failed = hvd_elastic_failed,
 	.told_to_end = hvd_elastic_told_to_end,
 	.stalled = on_stalled,
+	.init_done = on_init_done,
 };

@@ -53,16 +53,19 @@ static json_t *hosts_of(const struct hvd_machine *machine)
 /* The generation has ended; its last rank had gone at `over`. */
 static void close_current(struct hvd_restart_history *history, hvd_time over, hvd_time now)
 {
-	hvd_time failed = history->now.failed ? history->now.failed : over;
+	const hvd_time failed = history->now.failed ? history->now.failed : over;
+	const hvd_time init = history->now.init ? history->now.init : history->inits ? failed : history->now.began;
 
 	if (!history->now.began)
 		return;
-	history->training += seconds(history->now.began, failed);
+	history->init += seconds(history->now.began, init);
+	history->training += seconds(init, failed);
 	history->ending += seconds(failed, over);
 	history->waiting += seconds(over, now);
-	json_object_set_new(history->now.entry, "training", json_real(seconds(history->now.began, failed)));
+	json_object_set_new(history->now.entry, "init", json_real(seconds(history->now.began, init)));
+	json_object_set_new(history->now.entry, "training", json_real(seconds(init, failed)));
 	json_object_set_new(history->now.entry, "ending", json_real(seconds(failed, over)));
-	history->now.began = history->now.failed = 0;
+	history->now.began = history->now.init = history->now.failed = 0;
 }
 
 void hvd_restart_history_begin(struct hvd_restart_history *history, const struct hvd_machine *machine, hvd_time now)
@@ -77,6 +80,29 @@ void hvd_restart_history_begin(struct hvd_restart_history *history, const struct
 	json_array_append_new(history->list, history->now.entry);
 	if (json_array_size(history->list) > MOST_LISTED)
 		json_array_remove(history->list, 0);
+}
+
+void hvd_restart_history_init_done(struct hvd_restart_history *history, hvd_time now)
+{
+	json_t *entry;
+	size_t i;
+
+	if (!history->now.began || history->now.init || history->now.failed)
+		return;
+	history->now.init = now;
+	if (history->inits)
+		return;
+	/* Now it is known that the generations before have not trained. */
+	history->inits = true;
+	history->init += history->training;
+	history->training = 0;
+	json_array_foreach(history->list, i, entry)
+	{
+		if (entry == history->now.entry)
+			continue;
+		json_object_set(entry, "init", json_object_get(entry, "training"));
+		json_object_set_new(entry, "training", json_real(0));
+	}
 }
 
 void hvd_restart_history_ends(struct hvd_restart_history *history, const char *cause, const char *host, hvd_time now)
@@ -130,13 +156,19 @@ void hvd_restart_history_end(struct hvd_restart_history *history, struct hvd_res
 		return;
 	share = total > 0 ? history->training / total : 0;
 	result->history = json_incref(history->list);
-	result->goodput =
-		json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "total", total, "start", history->start, "training",
-			  history->training, "ending", history->ending, "waiting", history->waiting, "goodput", share);
-	if (json_array_size(history->list) > 1)
-		hvd_info(
-			log,
-			"%.1f %% of %.1f s were training; starting took %.1f s, ending ranks %.1f s, waiting for ranks "
-			"to start again %.1f s",
-			share * 100, total, history->start, history->ending, history->waiting);
+	result->goodput = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "total", total, "start", history->start,
+				    "init", history->init, "training", history->training, "ending", history->ending,
+				    "waiting", history->waiting, "goodput", share);
+	if (json_array_size(history->list) <= 1)
+		return;
+	if (history->inits)
+		hvd_info(log,
+			 "%.1f %% of %.1f s were training; starting took %.1f s, ranks until init_process_group() %.1f "
+			 "s, ending ranks %.1f s, waiting for ranks to start again %.1f s",
+			 share * 100, total, history->start, history->init, history->ending, history->waiting);
+	else
+		hvd_info(log,
+			 "ranks ran in %.1f %% of %.1f s; starting took %.1f s, ending ranks %.1f s, waiting for ranks "
+			 "to start again %.1f s",
+			 share * 100, total, history->start, history->ending, history->waiting);
 }

@@ -46,6 +46,25 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
     nobody_left 2
 }
 
+# history FILTER: what jq makes of the line of --json.
+history() { jq -r "$1" <<<"$(tail -n 1 <<<"$output")"; }
+
+@test "training begins when all ranks have called init_process_group(), not with their imports" {
+    cp "$BATS_TEST_DIRNAME/lib/tcpstore_client.py" "$(home)/"
+    run on_login hvdrun --launcher=fork -np 2 --max-restarts=1 --json \
+        sh -c 'sleep 1; exec python3 tcpstore_client.py --exit $((1 - TORCHELASTIC_RESTART_COUNT))'
+    exits 0
+    has "% of " " were training; starting took " "ranks until init_process_group() "
+    [[ $(history '[.history[].init >= 1, .goodput.init >= 2, .goodput.training < 1, .goodput.goodput < 0.5] | all') == true ]]
+    # Whoever calls it in no generation may have trained all the time.
+    run on_login hvdrun --launcher=fork -np 2 --max-restarts=1 --json sh -c 'sleep 1; exit $((1 - TORCHELASTIC_RESTART_COUNT))'
+    exits 0
+    has "ranks ran in "
+    [[ $(history '.goodput.init == 0 and .goodput.training >= 2') == true ]]
+    rm "$(home)/tcpstore_client.py"
+    nobody_left 2
+}
+
 # fed SCRIPT CMD…: CMD on the login host with the script on its standard input.
 fed() { on_login "${@:2}" <<<"$1"; }
 

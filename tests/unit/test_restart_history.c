@@ -87,6 +87,41 @@ static void where_the_time_went(void **state)
 	hvd_machine_destroy(m);
 }
 
+/* Training begins with init_process_group(), as soon as it is known that the program calls it. */
+static void imports_are_no_training(void **state)
+{
+	struct hvd_machine *m = running();
+	struct hvd_restart_history history;
+	struct hvd_result result = {0};
+
+	(void)state;
+	hvd_restart_history_init(&history, SECOND);
+	hvd_restart_history_begin(&history, m, 3 * SECOND);
+	hvd_restart_history_failed(&history, "exit code 1", NULL, "n2", 1, 10 * SECOND); /* in its imports */
+	hvd_restart_history_init_done(&history, 11 * SECOND);                            /* too late to count */
+	hvd_machine_exited(m, hvd_machine_member(m, 1)->id, FAILED, 10 * SECOND);
+	hvd_machine_exited(m, hvd_machine_member(m, 0)->id, FAILED, 12 * SECOND);
+	hvd_restart_history_begin(&history, m, 12 * SECOND);
+	hvd_restart_history_init_done(&history, 16 * SECOND);
+	hvd_restart_history_init_done(&history, 18 * SECOND); /* a second time */
+	hvd_restart_history_failed(&history, "exit code 1", NULL, "n2", 1, 20 * SECOND);
+	hvd_restart_history_begin(&history, m, 21 * SECOND);
+	hvd_restart_history_end(&history, &result, 26 * SECOND, NULL); /* never initialised, too */
+
+	assert_int_equal(json_array_size(result.history), 3);
+	assert_true(number(json_array_get(result.history, 0), "init") == 7);
+	assert_true(number(json_array_get(result.history, 0), "training") == 0);
+	assert_true(number(json_array_get(result.history, 1), "init") == 4);
+	assert_true(number(json_array_get(result.history, 1), "training") == 4);
+	assert_true(number(json_array_get(result.history, 2), "init") == 5);
+	assert_true(number(json_array_get(result.history, 2), "training") == 0);
+	assert_true(number(result.goodput, "init") == 7 + 4 + 5 && number(result.goodput, "training") == 4);
+	assert_true(number(result.goodput, "goodput") == 4.0 / 25);
+	hvd_result_clear(&result);
+	hvd_restart_history_clear(&history);
+	hvd_machine_destroy(m);
+}
+
 /* The same rank, the same exception, another host; what the loss of a host has ended in between is passed over. */
 static void failures_that_repeat(void **state)
 {
@@ -128,6 +163,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(where_the_time_went),
+		cmocka_unit_test(imports_are_no_training),
 		cmocka_unit_test(failures_that_repeat),
 	};
 
