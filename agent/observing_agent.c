@@ -96,8 +96,10 @@ static void hand_out(struct host *host, const json_t *plan)
 	const json_t *ranks = json_object_get(plan, "ranks");
 	/* Once for all ranks: each would load the libraries of the name service, and read its files. */
 	struct hvd_name_service names = hvd_rank_env_names(json_array_get(ranks, 0));
-	json_t *numbers = json_array(), *part;
+	json_t *numbers = json_array(), *own_name = hvd_rank_env_own_name(&names), *part;
 
+	if (own_name)
+		hvd_driver_client_send(host->agent, own_name);
 	for (uint32_t i = 0; i < info->local_size; i++)
 		json_array_append_new(numbers, json_integer(info->ranks[i]));
 	part = json_pack("{s:O, s:o, s:I, s:o, s:b, s:i, s:b, s:b}", "ranks", ranks, "numbers", numbers, "size",

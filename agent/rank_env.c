@@ -82,9 +82,21 @@ struct hvd_name_service hvd_rank_env_names(const json_t *plan)
 	struct hvd_addr addr;
 
 	/* Where the store is a relay on loopback, ranks of several hosts still look up names of others. */
-	if (!store || hvd_addr_parse(store, &addr) != 0 || (one_host && hvd_addr_loopback(&addr)))
-		return (struct hvd_name_service){0};
-	return hvd_name_service_ask(&addr);
+	if (store && hvd_addr_parse(store, &addr) == 0 && !(one_host && hvd_addr_loopback(&addr)))
+		return hvd_name_service_ask(&addr);
+	/* Without the plan's variables for PyTorch, only the own name matters, to Horovod. */
+	if (!store && json_object_get(plan, "HOROVOD_GLOO_IFACE"))
+		return hvd_name_service_ask(NULL);
+	return (struct hvd_name_service){0};
+}
+
+json_t *hvd_rank_env_own_name(const struct hvd_name_service *names)
+{
+	char text[HVD_ADDR_TEXT];
+
+	if (names->own.family == AF_UNSPEC)
+		return NULL;
+	return json_pack("{s:s, s:s}", "t", "own-name", "addr", hvd_addr_text(&names->own, text));
 }
 
 void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts, const char *command,

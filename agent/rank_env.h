@@ -31,8 +31,11 @@ void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const struct hv
 /* The facts about this process's rank or, in the first task of a host, about all ranks of that host. `slurm_task` as in
  * struct hvd_rank_facts. */
 struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task);
-/* Find out whether names can be looked up, if the plan has PyTorch's store. Takes up to HVD_NAME_SERVICE_MS. */
+/* Find out whether names can be looked up, if the plan is for frameworks that do so. Takes up to HVD_NAME_SERVICE_MS. */
 struct hvd_name_service hvd_rank_env_names(const json_t *plan);
+/* The message to the driver about where this host's own name leads (launcher/driver/own_names.h): a new reference, or
+ * NULL: not known. */
+json_t *hvd_rank_env_own_name(const struct hvd_name_service *names);
 /* hvd_command_facts() in this process's environment, if the plan has PyTorch's store. Takes no longer than two seconds.
  */
 struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *argv);

@@ -144,6 +144,8 @@ static void find_out(struct hvd_spawned_ranks *ranks, const json_t *plan)
 	ranks->names = hvd_rank_env_names(plan);
 	ranks->command = hvd_rank_env_command(plan, ranks->opts->argv);
 	ranks->names_asked = true;
+	if (ranks->ops->names)
+		ranks->ops->names(&ranks->names, ranks->arg);
 }
 
 static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *rank, const json_t *plan,

@@ -200,11 +200,21 @@ static void on_not_started(int id, struct hvd_err *why, void *arg)
 		event_base_loopbreak(sup->base);
 }
 
+static void on_names(const struct hvd_name_service *names, void *arg)
+{
+	const struct spawning_agent *sup = arg;
+	json_t *own_name = hvd_rank_env_own_name(names);
+
+	if (own_name)
+		hvd_driver_client_send(sup->agent, own_name);
+}
+
 static int start_ranks(struct spawning_agent *sup, const json_t *plan, struct hvd_err *err)
 {
 	static const struct hvd_spawned_ranks_ops ops = {.exited = on_exited,
 							 .not_started = on_not_started,
 							 .unkillable = on_unkillable,
+							 .names = on_names,
 							 .all_gone = on_all_gone};
 	const json_t *plans = json_object_get(plan, "ranks");
 

@@ -173,6 +173,12 @@ static void on_refused(struct hvd_agent_registry *agents, const struct hvd_clien
 		hvd_init_watch_refused(agents->init_watch, agents->table.hosts[cl->host].node.name, msg);
 }
 
+static void on_own_name(struct hvd_agent_registry *agents, const struct hvd_client *cl, const json_t *msg)
+{
+	if (cl->role == HVD_ROLE_AGENT && cl->host < agents->table.n)
+		hvd_own_names_message(&agents->own_names, &agents->table, &agents->plan, cl->host, msg, agents->log);
+}
+
 void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
@@ -206,6 +212,8 @@ void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg)
 		hvd_owner_questions_ask(&agents->table, cl, msg);
 	else if (strcmp(type, "owner") == 0)
 		hvd_owner_questions_answer(&agents->table, cl, msg);
+	else if (strcmp(type, "own-name") == 0)
+		on_own_name(agents, cl, msg);
 	else if (strcmp(type, "refused") == 0)
 		on_refused(agents, cl, msg);
 	else

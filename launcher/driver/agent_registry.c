@@ -158,6 +158,13 @@ static void on_init_failed(const struct hvd_err *why, void *arg)
 	hvd_agent_registry_fail(arg, why);
 }
 
+static void on_horovod(void *arg)
+{
+	struct hvd_agent_registry *agents = arg;
+
+	hvd_own_names_horovod(&agents->own_names, &agents->table, agents->log);
+}
+
 /* The rendezvous is to answer PyTorch's ranks. */
 static void serve_torch(struct hvd_agent_registry *agents)
 {
@@ -213,6 +220,7 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, en
 	if (opts->spec->trace)
 		agents->trace = hvd_trace_create();
 	serve_torch(agents);
+	hvd_rv_service_horovod(&agents->service, on_horovod, agents);
 	if (opts->spec->hang_timeout > 0 && ops->stalled)
 		agents->rank_progress = hvd_progress_create(base, opts->spec->hang_timeout, &agents->service,
 							    &agents->table, on_stalled, agents);

@@ -11,6 +11,7 @@
 #include "init_watch.h"
 #include "lib/job/this_host.h"
 #include "lib/rendezvous/service.h"
+#include "own_names.h"
 #include "planner.h"
 #include "stacks.h"
 
@@ -58,6 +59,7 @@ struct hvd_agent_registry {
 	struct hvd_silence *silence;         /* watches the hosts after the decision; NULL: not yet */
 	bool ended;                          /* hvd_agent_registry_end() */
 	struct hvd_stacks *stacks;
+	struct hvd_own_names own_names;
 	struct hvd_trace *trace; /* of --trace; NULL: not wanted */
 };
 

@@ -57,10 +57,11 @@ struct hvd_host_entry {
 	uint32_t rtt_us;             /* to a neighbour; 0 = not measured */
 	uint32_t *told;              /* node.ranks before they were numbered anew, n_told_ranks of them; or NULL */
 	uint32_t n_told_ranks;
-	bool left_out;  /* the host is none of the job's any longer (spares.h) */
-	bool done;      /* the agent has reported that its ranks have ended */
-	bool died;      /* its watchdog has reported that the agent has ended before them */
-	uint32_t ended; /* how many of its ranks have ended */
+	struct hvd_addr own_name; /* where its own name leads, if other hosts do not reach that (own_names.h) */
+	bool left_out;            /* the host is none of the job's any longer (spares.h) */
+	bool done;                /* the agent has reported that its ranks have ended */
+	bool died;                /* its watchdog has reported that the agent has ended before them */
+	uint32_t ended;           /* how many of its ranks have ended */
 };
 
 /* A zeroed table has no hosts. */

@@ -19,7 +19,7 @@ struct inquiry {
 	pthread_cond_t change;
 	bool answered, left; /* the thread has ended; the asker no longer waits */
 	bool own_name;
-	struct hvd_addr addr;
+	struct hvd_addr addr, own; /* `addr`: whose name is asked for; AF_UNSPEC: nobody's */
 };
 
 static void inquiry_free(struct inquiry *q)
@@ -29,12 +29,26 @@ static void inquiry_free(struct inquiry *q)
 	free(q);
 }
 
-static bool own_name_found(void)
+static bool can_bind(const struct addrinfo *at)
+{
+	int fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
+	bool can = fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return can;
+}
+
+/* *own is the first of the addresses that belongs to this host, as Gloo chooses. */
+static bool own_name_found(struct hvd_addr *own)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
 	char name[256] = "";
 	bool is = gethostname(name, sizeof(name) - 1) == 0 && getaddrinfo(name, NULL, &hints, &found) == 0;
 
+	for (const struct addrinfo *at = is ? found : NULL; at && own->family == AF_UNSPEC; at = at->ai_next)
+		if (can_bind(at))
+			hvd_addr_from_sockaddr(at->ai_addr, own, NULL);
 	if (found)
 		freeaddrinfo(found);
 	return is;
@@ -45,14 +59,17 @@ static void *ask(void *arg)
 	struct inquiry *q = arg;
 	struct sockaddr_storage ss;
 	socklen_t len = hvd_addr_to_sockaddr(&q->addr, 0, &ss);
+	struct hvd_addr own = {AF_UNSPEC};
 	char name[NI_MAXHOST];
-	bool own = own_name_found(), left;
+	bool own_name = own_name_found(&own), left;
 
 	pthread_mutex_lock(&q->lock);
-	q->own_name = own;
+	q->own_name = own_name;
+	q->own = own;
 	pthread_mutex_unlock(&q->lock);
 	/* Whether there is a name does not matter, only how long that takes. */
-	(void)getnameinfo((struct sockaddr *)&ss, len, name, sizeof(name), NULL, 0, 0);
+	if (q->addr.family != AF_UNSPEC)
+		(void)getnameinfo((struct sockaddr *)&ss, len, name, sizeof(name), NULL, 0, 0);
 	pthread_mutex_lock(&q->lock);
 	q->answered = true;
 	left = q->left;
@@ -68,7 +85,8 @@ static struct inquiry *inquiry_create(const struct hvd_addr *addr)
 	struct inquiry *q = hvd_xcalloc(1, sizeof(*q));
 	pthread_condattr_t attr;
 
-	q->addr = *addr;
+	if (addr)
+		q->addr = *addr;
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -101,6 +119,7 @@ struct hvd_name_service hvd_name_service_ask(const struct hvd_addr *addr)
 	answered = q->answered;
 	service.slow = !answered;
 	service.no_own_name = !q->own_name;
+	service.own = q->own;
 	q->left = true;
 	pthread_mutex_unlock(&q->lock);
 	if (answered)

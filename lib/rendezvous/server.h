@@ -78,6 +78,9 @@ struct hvd_rv_config {
 	bool tcpstore;            /* answer TCPStore clients */
 	hvd_rv_joined_fn *joined; /* may be NULL */
 	void *joined_arg;
+	/* A rank of Horovod has stored its first value: its init() has begun. At the root; may be NULL. */
+	void (*horovod)(void *arg);
+	void *horovod_arg;
 
 	double relay_back; /* seconds within which a relay whose connection has ended may come back */
 

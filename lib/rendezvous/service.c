@@ -19,6 +19,12 @@ void hvd_rv_service_tcpstore(struct hvd_rv_service *service, const struct hvd_rv
 	service->arg = arg;
 }
 
+void hvd_rv_service_horovod(struct hvd_rv_service *service, void (*horovod)(void *arg), void *arg)
+{
+	service->horovod = horovod;
+	service->arg = arg;
+}
+
 static void on_joined(void *arg, const struct hvd_rv_init_event *join)
 {
 	struct hvd_rv_service *service = arg;
@@ -77,6 +83,8 @@ int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base,
 	cfg.tcpstore = service->tcpstore;
 	cfg.joined = on_joined;
 	cfg.joined_arg = service;
+	cfg.horovod = service->horovod;
+	cfg.horovod_arg = service->arg;
 	service->rv = hvd_rv_create(base, &cfg, log, err);
 	if (service->rv)
 		return 0;

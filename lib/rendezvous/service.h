@@ -34,6 +34,7 @@ struct hvd_rv_service {
 	/* Private: */
 	bool tcpstore;
 	const struct hvd_rv_service_ops *ops; /* NULL = nobody is told */
+	void (*horovod)(void *arg);           /* … */
 	void *arg;
 	const struct hvd_log *log;
 };
@@ -41,6 +42,9 @@ struct hvd_rv_service {
 /* Before the service is opened: answer TCPStore clients, and call `ops`, which may be NULL and must outlive the
  * service. */
 void hvd_rv_service_tcpstore(struct hvd_rv_service *service, const struct hvd_rv_service_ops *ops, void *arg);
+
+/* Before the service is opened: call this for the values of Horovod's init(), with the same `arg`. */
+void hvd_rv_service_horovod(struct hvd_rv_service *service, void (*horovod)(void *arg), void *arg);
 
 /* Start the server in this process. On error the service is zero. `log` must outlive the service. */
 int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base, const struct hvd_log *log,

@@ -5,6 +5,7 @@
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct hvd_store_local {
 	struct hvd_rv *rv;
@@ -198,6 +199,8 @@ bool hvd_store_local_submit(struct hvd_store_local *local, const struct hvd_stor
 		return do_http_get(local, op, now, call);
 	case HVD_OP_HTTP_PUT:
 		now->number = hvd_rv_put_value(local->rv, op->scope.name, op->key, op->value);
+		if (local->rv->cfg.horovod && op->scope.name.n == 6 && memcmp(op->scope.name.p, "global", 6) == 0)
+			local->rv->cfg.horovod(local->rv->cfg.horovod_arg);
 		return true;
 	case HVD_OP_HTTP_DELETE:
 		do_http_delete(local, op, now);

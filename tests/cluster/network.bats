@@ -22,7 +22,10 @@ teardown_file() {
     cluster_down
 }
 
-teardown() { cluster_mend; }
+teardown() {
+    own_names_back
+    cluster_mend
+}
 
 # The command of the ranks: each prints what it was given, then all of them meet over it.
 # shellcheck disable=SC2016
@@ -366,6 +369,48 @@ other() {
     other hvdrun --hosts hvdn1:2,hvdn2:2
     selftest_ok 4 2
     all_given "ib0 =ib0,eth0 $(cluster addr --name "$OTHER" hvdn1 ib0)" hvdn1 hvdn2
+}
+
+# own_name HOST ADDRESS: from now on the host's own name leads there, as far as that host knows.
+own_name() {
+    { echo "$2 $1" && cat "$(cluster path)/etc/hosts"; } >"$BATS_TEST_TMPDIR/hosts-$1"
+    as_root "$1" mount --bind "$BATS_TEST_TMPDIR/hosts-$1" /etc/hosts
+}
+own_names_back() {
+    local host
+    # The cluster has its own file there, below this one.
+    for host in hvdn2 hvdn3; do
+        if as_root "$host" grep -q "/hosts-$host /etc/hosts " /proc/self/mountinfo; then as_root "$host" umount /etc/hosts; fi
+    done
+}
+
+# The first thing that a rank of Horovod's does in init().
+PUT='import os, urllib.request as r
+e = os.environ
+r.urlopen(r.Request("http://%s:%s/global/rank_%s" % (e["HOROVOD_GLOO_RENDEZVOUS_ADDR"], e["HOROVOD_GLOO_RENDEZVOUS_PORT"],
+    e["HOROVOD_RANK"]), b"x", method="PUT"))'
+
+@test "hosts whose own names lead to an address that others do not reach are named, if Horovod runs there" {
+    local why="the host's own name leads to 127.0.1.1 there, where other hosts do not reach it" how
+    own_name hvdn2 127.0.1.1
+    own_name hvdn3 127.0.1.1
+    for how in --frameworks=auto --frameworks=horovod --max-restarts=0; do
+        gives 0 on_login hvdrun --hosts "$ALL" "$how" python3 -c "$PUT"
+        [[ $(grep -cF "hvdn[2-3]: $why" <<<"$output") -eq 1 ]] || { echo "$how: $output" && return 1; }
+    done
+    gives 0 on_login hvdrun --hosts "$ALL" true
+    has_not "own name"
+    own_names_back
+    # An address of an interface that does not connect all hosts is no better; one of the network is good.
+    own_name hvdn2 "$(cluster addr hvdn2 ib0)"
+    gives 0 on_login hvdrun --hosts "$ALL" python3 -c "$PUT"
+    has_not "own name"
+    fault one-way hvdn1 hvdn2 ib0
+    gives 0 on_login hvdrun --hosts "$ALL" python3 -c "$PUT"
+    has "hvdn2: the host's own name leads to $(cluster addr hvdn2 ib0) there, where other hosts do not reach it"
+    fault clear
+    own_names_back
+    assert_no_leftovers
 }
 
 # told [OPTION…]: as on_all, but the ranks do not meet: the network may be too bad for that.
