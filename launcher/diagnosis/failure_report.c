@@ -314,7 +314,7 @@ static bool explains(const struct hvd_failure_report *report, const struct hvd_l
 		return false;
 	if (kind == HVD_FAILURE_PEER)
 		return true;
-	if (loss->of == HVD_LOSS_HOST)
+	if (loss->of == HVD_LOSS_HOST || loss->of == HVD_LOSS_SPAWNER)
 		return since < EXPLAINS_NS;
 	/* Only its own rank needs a shim. A launcher such as mpirun kills the shims as soon as it sees a rank fail. */
 	return since < EXPLAINS_NS &&

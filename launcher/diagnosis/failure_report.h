@@ -11,7 +11,8 @@
  *   ALL     it was ended with all others (HVD_END_WITH_ALL): never the first, and never reported alone. If it had
  *           reported before that it could not reach others, it counts as PEER
  * A process of the launch that has ended earlier (struct hvd_loss) is what failed first, if it explains the failure:
- * any failure of kind PEER or KILLED, or any on its own host; a lost host explains any failure. Otherwise the report
+ * any failure of kind PEER or KILLED, or any on its own host; a lost host explains any failure, and so does
+ * an agent whose ranks end with it. Otherwise the report
  * mentions the process besides.
  *
  * If all failures are of kind PEER, the report names a rank that ended with 0 before all of them: the others still

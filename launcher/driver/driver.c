@@ -292,14 +292,17 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
 	const struct hvd_host_entry *host = &dr->agents->table.hosts[cl->host];
-	struct hvd_loss loss = {.of = HVD_LOSS_AGENT, .host = host->node.name, .status = -1, .at = hvd_now()};
+	struct hvd_loss loss = {.of = dr->opts->mode == HVD_START_HOSTS ? HVD_LOSS_SPAWNER : HVD_LOSS_AGENT,
+				.host = host->node.name,
+				.status = -1,
+				.at = hvd_now()};
 
 	if (host->ended >= host->node.n_ranks) {
 		/* Its process may have output to pass on, if the host is there. */
 		if (why->code == HVD_E_TIMEOUT)
 			on_left_out(cl->host, dr);
 	} else if (!host->done) {
-		if (why->code != HVD_E_TIMEOUT && dr->opts->mode != HVD_START_HOSTS && dr->ops->process_lost)
+		if (why->code != HVD_E_TIMEOUT && dr->ops->process_lost)
 			dr->ops->process_lost(&loss, dr->arg);
 		tell_gone(dr, cl->host, why);
 	}

@@ -15,6 +15,8 @@ static const struct kind {
 	[HVD_LOSS_AGENT] =
 		{"hvd-agent", "the node agent", "it connected the ranks there to the rendezvous",
 		 "the ranks have initialized and go on; ranks on this host fail when they use the store again"},
+	[HVD_LOSS_SPAWNER] = {"hvd-agent", "the node agent", "it had started the ranks there, which ended with it",
+			      "its ranks have ended with it"},
 	[HVD_LOSS_SHIM] = {"hvd-shim", "the rank shim", "it had started the rank", "its rank has ended with it"},
 	[HVD_LOSS_HOST] = {.duty = "with all ranks there"},
 };

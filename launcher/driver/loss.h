@@ -16,11 +16,12 @@
 #include <sys/types.h>
 
 enum hvd_loss_of {
-	HVD_LOSS_AGENT, /* the node agent beside ranks that others have started (agent/observing_agent.h) */
-	HVD_LOSS_SHIM,  /* of one rank */
-	HVD_LOSS_HOST,  /* with all that ran there: no process, so it has no name and no outlook */
+	HVD_LOSS_AGENT,   /* the node agent beside ranks that others have started (agent/observing_agent.h) */
+	HVD_LOSS_SPAWNER, /* the node agent that had started the ranks of its host, which end with it */
+	HVD_LOSS_SHIM,    /* of one rank */
+	HVD_LOSS_HOST,    /* with all that ran there: no process, so it has no name and no outlook */
 };
-#define HVD_LOSS_KINDS 3
+#define HVD_LOSS_KINDS 4
 
 struct hvd_loss {
 	enum hvd_loss_of of;

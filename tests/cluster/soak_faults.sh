@@ -48,7 +48,7 @@ ELASTIC_TIMEOUT=10
 victims() {
     cat <<'END'
 rank     ; host  ; srun hvdrun ssh join mpi restart shrink elastic plain ; ^alice (hvd-selftest|python[0-9.]*|sleep) ; rank RANK on HOST failed
-agent    ; host  ; ssh join restart shrink elastic ; ^alice hvd-agent .* (--size=.* --|--behind) ; agent|ssh
+agent    ; host  ; ssh join restart shrink elastic ; ^alice hvd-agent .* (--ranks=|--behind) ; agent|ssh
 monitor  ; host  ; join mpi               ; ^alice hvd-monitor ; agent|shim|mpirun|hvd-monitor
 shim     ; host  ; hvdrun mpi             ; ^alice hvd-shim ; shim|mpirun
 signals  ; host  ; hvdrun restart shrink elastic ; ^alice hvd-signals ; agent|hvd-signals

@@ -103,6 +103,33 @@ $(home)/a dir 'q'
     nobody_left 10
 }
 
+# Rank 0 fails as Gloo does when rank 1, on another host, has gone.
+PAIR='import os, socket, sys, time
+if os.environ["HOROVOD_RANK"] == "0":
+    server = socket.create_server(("", 7099))
+    peer = server.accept()[0]
+    print("ready", flush=True)
+    peer.recv(1)
+    sys.exit("RuntimeError: Connection closed by peer [10.77.0.12]:7099")
+while True:
+    try:
+        peer = socket.create_connection(("hvdn1", 7099))
+        break
+    except OSError:
+        time.sleep(0.1)
+peer.recv(1)'
+
+@test "a node agent is killed: it is named, and not a rank that has lost its peer there, although its ssh is still there" {
+    begin over_ssh hvdn1:1,hvdn2:1 python3 -c "$PAIR"
+    says 15 ready
+    on_host hvdlogin pkill -STOP -f 'ssh .* hvdn2 '
+    as_root hvdn2 pkill -KILL -u alice -x hvd-agent
+    ended 30 1
+    has "hvd-agent on hvdn2 failed first" "it had started the ranks there, which ended with it" \
+        "the first rank to fail was rank 0 on hvdn1"
+    nobody_left
+}
+
 @test "a wrong host key and a refused login are named" {
     as_root hvdlogin cp "$KNOWN" "$KNOWN.good"
     as_root hvdlogin sed -i "s|^hvdn3 .*|hvdn3 $(cut -d' ' -f1,2 "$SSHD/other.pub")|" "$KNOWN"

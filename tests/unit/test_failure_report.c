@@ -247,6 +247,19 @@ TEST_IN(a_lost_process_is_the_first, struct history *h)
 	assert_int_equal(hvd_failure_report_highest(h->report), 143);
 }
 
+/* The ranks of a node agent that had started them end with it, so a failure elsewhere follows from that, even if its
+ * message does not show it. */
+TEST_IN(an_agent_that_had_started_the_ranks_explains_any_failure, struct history *h)
+{
+	lost(h, HVD_LOSS_SPAWNER, "n2", 0, -1, 1000);
+	ended(h, 0, "n1", EXIT(1), 1030, NULL);
+	assert_in(text(h),
+		  "hvd-agent on n2 failed first: it ended without a message\n  it had started the ranks there, "
+		  "which ended with it");
+	ended(h, 1, "n1", EXIT(3), 5, "ValueError: it says so");
+	assert_in(text(h), "rank 1 on n1 failed first");
+}
+
 /* Hosts that are lost together are not processes that were killed with the step. */
 TEST_IN(a_lost_host_is_the_first, struct history *h)
 {
