@@ -15,6 +15,12 @@ TTY=$BATS_TEST_DIRNAME/on_tty
 forked() { on_login hvdrun --launcher fork -np 4 "$@"; }
 four() { [[ $(grep -c "$1" <<<"$output") -eq 4 ]] || { echo "$output" && return 1; }; }
 
+# history FILTER: what jq makes of the line of --json.
+history() { jq -r "$1" <<<"$(tail -n 1 <<<"$output")"; }
+
+# fed SCRIPT CMD…: CMD on the login host with the script on its standard input.
+fed() { on_login "${@:2}" <<<"$1"; }
+
 # nobody_left SECONDS: alice has no process within that time.
 nobody_left() {
     wait_for "$1" nobody || { as_root hvdlogin ps -u alice -f && return 1; }
@@ -46,9 +52,6 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
     nobody_left 2
 }
 
-# history FILTER: what jq makes of the line of --json.
-history() { jq -r "$1" <<<"$(tail -n 1 <<<"$output")"; }
-
 @test "training begins when all ranks have called init_process_group(), not with their imports" {
     cp "$BATS_TEST_DIRNAME/lib/tcpstore_client.py" "$(home)/"
     run on_login hvdrun --launcher=fork -np 2 --max-restarts=1 --json \
@@ -64,9 +67,6 @@ history() { jq -r "$1" <<<"$(tail -n 1 <<<"$output")"; }
     rm "$(home)/tcpstore_client.py"
     nobody_left 2
 }
-
-# fed SCRIPT CMD…: CMD on the login host with the script on its standard input.
-fed() { on_login "${@:2}" <<<"$1"; }
 
 @test "a script on standard input, which not all ranks get: a line says so, and what to write" {
     local only="from standard input, which only rank 0 gets: all others run nothing"

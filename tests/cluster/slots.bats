@@ -23,6 +23,14 @@ hosts_are() {
     [[ $found == "$1" ]] || { echo "hosts $found: $output" && return 1; }
 }
 
+# lines N PATTERN: N lines of $output match.
+lines() {
+    [[ $(grep -cE "$2" <<<"$output") -eq $1 ]] || { echo "not $1 of '$2': $output" && return 1; }
+}
+
+# what_is NAME: what $output of ranks' env has for it, sorted.
+what_is() { sed -n "s/^$1=//p" <<<"$output" | sort | xargs; }
+
 @test "hosts whose names do not resolve can be used" {
     for with in srun hvdrun; do
         selftest 8 4 launch "$with" -N4 --ntasks-per-node=2 hvd-selftest --quick
@@ -135,14 +143,6 @@ END
     exits 0
     for rank in 0 1 2 3; do has " $rank/4 0,1"; done
 }
-
-# lines N PATTERN: N lines of $output match.
-lines() {
-    [[ $(grep -cE "$2" <<<"$output") -eq $1 ]] || { echo "not $1 of '$2': $output" && return 1; }
-}
-
-# what_is NAME: what $output of ranks' env has for it, sorted.
-what_is() { sed -n "s/^$1=//p" <<<"$output" | sort | xargs; }
 
 @test "ranks that lack device LOCAL_RANK: one warning says why, and JAX gets a device that is there" {
     local ordinal='fails with "invalid device ordinal"'
