@@ -69,3 +69,9 @@ int hvd_session_wrapper_run(char *const *argv, enum hvd_session_wrapper_of of, c
 	}
 	return hvd_child_mirror(status);
 }
+
+void hvd_session_wrapper_wake(pid_t wrapper)
+{
+	if (wrapper > 0 && getppid() == wrapper)
+		kill(wrapper, SIGCONT);
+}

@@ -15,6 +15,8 @@
 
 #include "lib/base/log.h"
 
+#include <sys/types.h>
+
 enum hvd_session_wrapper_of {
 	HVD_SESSION_WRAPPER_RANK, /* ends with its parent */
 	HVD_SESSION_WRAPPER_HOST, /* … and at its end waits for the readers of the output, see hvd_output_settle() */
@@ -24,5 +26,9 @@ enum hvd_session_wrapper_of {
 /* Run this program again with the same arguments, with --behind after the subcommand's word, which is argv[0]; and wait
  * for its end. Returns the exit status. */
 int hvd_session_wrapper_run(char *const *argv, enum hvd_session_wrapper_of of, const struct hvd_log *log);
+
+/* For the process behind a wrapper, which was its parent when it started, and which is about to end: continue the
+ * wrapper if somebody has stopped it (pkill -STOP). The daemon would wait for it for ever. 0 is fine. */
+void hvd_session_wrapper_wake(pid_t wrapper);
 
 #endif

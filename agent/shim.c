@@ -12,6 +12,7 @@
 #include "lib/protocol/wire.h"
 #include "rank_env.h"
 #include "run_child.h"
+#include "session_wrapper.h"
 
 #include <event2/event.h>
 #include <poll.h>
@@ -422,6 +423,8 @@ static int run_command(struct shim *shim)
 		return 127;
 	if (command.adopts)
 		hvd_kill_adopted();
+	if (command.follow)
+		hvd_session_wrapper_wake(command.parent);
 	return hvd_child_mirror(status);
 }
 

@@ -7,6 +7,8 @@
 #include "subcommand.h"
 #include "subcommand_host.h"
 
+#include <unistd.h>
+
 struct connect_args {
 	struct hvd_join_opts opts;
 	bool behind;
@@ -33,6 +35,7 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 	struct connect_args args = {.behind = false};
 	struct hvd_join join;
 	char **address;
+	pid_t wrapper = getppid(); /* of the process behind it */
 	int status = hvd_subcommand_parse(&hvd_subcommand_connect, argc, argv, &args, &address, log);
 
 	if (status >= 0)
@@ -46,7 +49,10 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 	if (!args.behind)
 		return hvd_session_wrapper_run(argv, HVD_SESSION_WRAPPER_JOIN, log);
 	status = hvd_join_wait(&args.opts, &join, log);
-	return status >= 0 ? status : hvd_subcommand_host_join(&join, log);
+	if (status < 0)
+		status = hvd_subcommand_host_join(&join, log);
+	hvd_session_wrapper_wake(wrapper);
+	return status;
 }
 
 const struct hvd_subcommand hvd_subcommand_connect = {

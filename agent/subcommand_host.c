@@ -133,6 +133,7 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 	struct host_args args = {.host = NULL};
 	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = supervise};
 	int status = hvd_subcommand_parse(&hvd_subcommand_host, argc, argv, &args, &args.command, log);
+	pid_t wrapper = args.rank.behind ? getppid() : 0;
 	const char *missing;
 
 	hvd_srun_env_restore();
@@ -151,7 +152,9 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 		prctl(PR_SET_PDEATHSIG, SIGTERM); /* the end of the wrapper ends this process, after its ranks */
 	opts.from_stdin = args.rank.from_stdin;
 	opts.refuses = args.rank.behind;
-	return hvd_bootstrap_run(&opts, log);
+	status = hvd_bootstrap_run(&opts, log);
+	hvd_session_wrapper_wake(wrapper);
+	return status;
 }
 
 const struct hvd_subcommand hvd_subcommand_host = {

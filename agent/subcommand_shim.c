@@ -13,6 +13,8 @@
 #include "session_wrapper.h"
 #include "subcommand.h"
 
+#include <unistd.h>
+
 struct shim_args {
 	struct hvd_rank_args rank; /* first, for its rows */
 	const char *mpi, *jsrun, *input;
@@ -59,6 +61,7 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 	struct shim_args args = {.mpi = NULL};
 	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = run_rank};
 	int status = hvd_subcommand_parse(&hvd_subcommand_shim, argc, argv, &args, &args.command, log);
+	pid_t wrapper = args.rank.behind ? getppid() : 0;
 
 	if (status >= 0)
 		return status;
@@ -72,7 +75,9 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 		hvd_child_follow();
 	opts.from_stdin = args.rank.from_stdin;
 	opts.input = args.input;
-	return hvd_bootstrap_run(&opts, log);
+	status = hvd_bootstrap_run(&opts, log);
+	hvd_session_wrapper_wake(wrapper);
+	return status;
 }
 
 const struct hvd_subcommand hvd_subcommand_shim = {

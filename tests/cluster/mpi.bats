@@ -203,6 +203,17 @@ END
     done
 }
 
+@test "a monitor that somebody has stopped does not keep mpirun waiting for ever" {
+    open_mpi
+    rm -f "$(home)/go"
+    begin ompi in_job 2 4 hvdrun --mpi sh -c 'echo ready; until [ -e go ]; do sleep 0.1; done'
+    says_times 20 4 ready
+    as_root hvdn2 pkill -STOP -u alice -x hvd-monitor
+    on_login touch go
+    ended 20 0
+    assert_no_leftovers
+}
+
 @test "Open MPI starts ranks on one machine without Slurm" {
     open_mpi
     gives 0 ompi on_login hvdrun --mpi -np 3 --mpi-args=--oversubscribe --output-filename=tree ./ring.openmpi
