@@ -121,16 +121,6 @@ END
     has "generation 1: 6 ranks on 3 hosts (-np asks for 8)"
 }
 
-# traced LINE…: the trace has these events of generations and hosts among others, in this order, and is valid.
-traced() {
-    local at=0 line
-    "$BATS_TEST_DIRNAME/lib/trace.py" "$(home)/trace.json" >"$BATS_TEST_TMPDIR/trace"
-    for line; do
-        at=$(awk -v at="$at" -v line="$line" 'NR > at && index($0, line) == 1 { print NR; exit }' "$BATS_TEST_TMPDIR/trace")
-        [[ $at ]] || { echo "not, or not in this order: $line" && cat "$BATS_TEST_TMPDIR/trace" && return 1; }
-    done
-}
-
 @test "--trace has the generations of a job with restarts, and the hosts that come and go; at each ending" {
     train 3 -np 4 --max-restarts 2 --trace trace.json
     trains 0 hvdn{1,2}

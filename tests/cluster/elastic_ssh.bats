@@ -47,7 +47,7 @@ works_so() { [[ $(last_generation "$1" 2>/dev/null) == "$2" ]]; }
 
 @test "hosts are added and removed" {
     hosts hvdn1:2
-    elastic -np 2
+    elastic -np 2 --trace trace.json
     works_as "size 2 rank 0 on hvdn1 local 0/2 cross 0/1 was 0" "size 2 rank 1 on hvdn1 local 1/2 cross 0/1 was 1"
     hosts hvdn1:2 hvdn2:1
     works_as "size 3 rank 0 on hvdn1 local 0/2 cross 0/2 was 0" "size 3 rank 1 on hvdn1 local 1/2 cross 0/1 was 1" \
@@ -58,6 +58,10 @@ works_so() { [[ $(last_generation "$1" 2>/dev/null) == "$2" ]]; }
     ends_well 30
     has "generation 2: 3 ranks on 2 hosts (hvdn2 added)" "hvdn1 removed" "hvdn3 added"
     has_not "error" "warning"
+    traced "launch - start" "launch 1 ranks run" "launch 1 ranks end, or wait for the next generation: hosts have changed" \
+        "launch 2 ranks run" "launch 2 ranks end, or wait for the next generation: hosts have changed" "launch 3 ranks run"
+    grep -q "^launch .*next generation: the job ends" "$BATS_TEST_TMPDIR/trace"
+    traced "hvdn1 - part of the job" "hvdn2 - part of the job" "hvdn3 - part of the job"
     nobody_left
 }
 

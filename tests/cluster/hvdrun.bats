@@ -261,6 +261,18 @@ names = ["queue, and start of the agents", "start", "ranks start, until the firs
 assert [p[0] for p in phases] == names, phases
 assert all(abs(a[1] + a[2] - b[1]) <= 2 for a, b in zip(phases, phases[1:])), phases' "$(home)/trace.json"
     rm "$(home)/trace.json"
+    # However it ends.
+    for with in srun hvdrun; do
+        run launch "$with" --hvd-trace trace.json -N2 -n2 false
+        traced "launch - start" "launch 1 ranks run"
+        rm "$(home)/trace.json"
+        begin launch "$with" --hvd-trace trace.json -N2 -n2 sh -c 'echo ready; exec sleep 60'
+        says_times 10 2 ready
+        on_login sh -c 'scancel -u alice'
+        ended 20
+        traced "launch - start" "launch 1 ranks run"
+        rm "$(home)/trace.json"
+    done
     run launch hvdrun --trace /nowhere/trace.json -N2 -n2 true
     has /nowhere/trace.json
 }

@@ -113,6 +113,16 @@ signalled_once() {
     done
 }
 
+# traced LINE…: ~/trace.json is a valid trace, and has these events among others, in this order (lib/trace.py).
+traced() {
+    local at=0 line
+    "$BATS_TEST_DIRNAME/lib/trace.py" "$(home)/trace.json" >"$BATS_TEST_TMPDIR/trace"
+    for line; do
+        at=$(awk -v at="$at" -v line="$line" 'NR > at && index($0, line) == 1 { print NR; exit }' "$BATS_TEST_TMPDIR/trace")
+        [[ $at ]] || { echo "not, or not in this order: $line" && cat "$BATS_TEST_TMPDIR/trace" && return 1; }
+    done
+}
+
 # selftest_ok RANKS HOSTS: $output is that of a self-test that passed.
 selftest_ok() {
     local s=s
