@@ -22,12 +22,9 @@ pkgs      := jansson libevent_core hwloc nettle yaml-0.1 libzstd
 DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(pkgs) 2>/dev/null)
 DEP_LIBS  := $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -ldl
 
-# Without libslurm everything but the plugin is built; what would ask libslurm fails with an error then.
-SLURM     ?= $(shell $(PKG_CONFIG) --exists slurm 2>/dev/null && echo yes || { test -e /usr/include/slurm/slurm.h && echo yes || echo no; })
-ifeq ($(SLURM),yes)
-SLURM_CFLAGS ?= -DHVD_WITH_SLURM=1
-SLURM_LIBS   ?= -lslurm
-endif
+# The plugin needs Slurm's headers. Nothing is linked with libslurm: the programs ask Slurm's commands (slurm/slurm.h).
+SLURM_CFLAGS ?= $(shell $(PKG_CONFIG) --cflags slurm 2>/dev/null)
+PLUGIN       ?= $(shell printf '\#include <slurm/spank.h>\n' | $(CC) $(SLURM_CFLAGS) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo yes || echo no)
 # Gloo is C++ and only the self-test worker needs it.
 GLOO      ?= $(shell test -e /usr/include/gloo/config.h && echo yes || echo no)
 GLOO_LIBS ?= -lgloo
@@ -52,7 +49,7 @@ launcher_src   := $(sort $(wildcard launcher/*/*.c))
 agent_src      := $(sort $(filter-out agent/main_%,$(wildcard agent/*.c)))
 spank_src      := $(sort $(wildcard spank/*.c))
 rendezvous_src := $(sort $(wildcard rendezvous/*.c))
-unit_src       := $(sort $(filter-out $(if $(filter yes,$(SLURM)),,%/test_host_slurm.c),$(wildcard tests/unit/test_*.c)))
+unit_src       := $(sort $(filter-out $(if $(filter yes,$(PLUGIN)),,%/test_host_slurm.c),$(wildcard tests/unit/test_*.c)))
 fuzz_src       := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 bench_src      := $(sort $(wildcard tests/bench/*.c))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -62,7 +59,7 @@ programs := $(B)/bin/hvdrun $(B)/bin/hvd-rendezvous $(B)/libexec/hvd/hvd-driver 
 ifeq ($(GLOO),yes)
 programs += $(B)/bin/hvd-selftest
 endif
-ifeq ($(SLURM),yes)
+ifeq ($(PLUGIN),yes)
 programs += $(B)/lib/hvd.so
 endif
 unit_bin  := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(unit_src))
@@ -116,7 +113,7 @@ $(B)/libexec/hvd/hvd-agent: $(B)/obj/agent/main_agent.o $(late) $(B)/libagent.a 
 # Two rules: one with two patterns would be taken to make both files at once.
 define link_program
 @mkdir -p $(@D)
-$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
+$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS)
 endef
 $(B)/bin/%:
 	$(link_program)
@@ -141,7 +138,7 @@ $(B)/lib/hvd.so: $(call obj,$(spank_src)) $(plugin_lib) spank/exports.map $(B)/s
 
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/libagent.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -pie -o $@ $(filter %.o,$^) $(filter %.a,$^) $(DEP_LIBS) $(SLURM_LIBS) -lcmocka
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $(filter %.o,$^) $(filter %.a,$^) $(DEP_LIBS) -lcmocka
 
 # It takes the place of the Slurm that loads the plugin.
 $(B)/tests/unit/test_host_slurm: LDFLAGS_ALL += -rdynamic
@@ -149,7 +146,7 @@ $(B)/tests/unit/test_host_slurm: $(B)/obj/spank/host_slurm.o $(B)/lib/hvd.so
 
 $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/libagent.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS)
 
 .SECONDARY:
 
@@ -166,7 +163,7 @@ run_tests := B='$(B)' tests/run -j '$(JOBS)'
 # Programs that tests run.
 test_tools := $(addprefix $(B)/tests/bench/,bench_driver connect_flood connect_hold discovery_watch sim_agents worker_wire) \
 	$(B)/tests/standins/show
-ifeq ($(SLURM),yes)
+ifeq ($(PLUGIN),yes)
 test_tools += $(B)/tests/standins/pyxis.so
 endif
 
@@ -187,7 +184,7 @@ units: $(unit_bin)
 benches: $(bench_bin)
 # What make all units benches compiles, without linking it.
 compiled := $(lib_src) $(launcher_src) $(agent_src) $(rendezvous_src) $(wildcard launcher/main_*.c agent/main_*.c) \
-	$(unit_src) $(bench_src) $(if $(filter yes,$(SLURM)),$(spank_src)) $(if $(filter yes,$(GLOO)),$(selftest_src))
+	$(unit_src) $(bench_src) $(if $(filter yes,$(PLUGIN)),$(spank_src)) $(if $(filter yes,$(GLOO)),$(selftest_src))
 objects: $(patsubst %.cc,$(B)/obj/%.o,$(call obj,$(compiled)))
 
 .PHONY: unit
@@ -266,7 +263,7 @@ clang-runtime:
 
 $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/libagent.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
+	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(DEP_LIBS)
 
 # Side by side in one run, as ratios; each needs some minutes. BENCH selects: launch, launch-cpu, driver, rendezvous, tcpstore, torch, relay.
 BENCH ?= launch driver agents rendezvous tcpstore torch relay

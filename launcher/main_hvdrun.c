@@ -56,16 +56,6 @@ static int show(char *text)
 	return rc;
 }
 
-/* The plugin and the calls of libslurm belong to one release of Slurm. */
-static int show_version(void)
-{
-	char slurm[16];
-
-	hvd_slurm_release(slurm);
-	return show(
-		hvd_xasprintf("hvdrun %s\nbuilt %s%s\n", HVD_VERSION, *slurm ? "for Slurm " : "without Slurm", slurm));
-}
-
 static int terminal_width(void)
 {
 	struct winsize ws;
@@ -145,7 +135,7 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 {
 	bool keyless = !launch->spec->key_file;
 	struct hvd_slurm_site site;
-	int rc = hvd_slurm_site_get(&site, err);
+	int rc = hvd_slurm_site_get(&site, hvd_deadline_in(HVD_SLURM_SECONDS), err);
 
 	if (rc != 0)
 		hvd_err_hint(err, "does 'scontrol show config' work here? --launcher=fork uses this machine only");
@@ -167,7 +157,7 @@ static void ask_kill_wait(const struct hvd_launch *launch, struct hvd_driver_opt
 	struct hvd_slurm_site site = {0};
 
 	if (launch->spec->failure.kill_wait < 0 && hvd_alloc_in_slurm(launch->envp))
-		hvd_slurm_site_get(&site, NULL);
+		hvd_slurm_site_get(&site, hvd_deadline_in(HVD_SLURM_SECONDS), NULL);
 	take_kill_wait(launch->spec, &site, opts);
 }
 
@@ -428,7 +418,7 @@ static int act(struct hvd_options *o, char *const *argv, const struct hvd_log *l
 	case HVD_SHOW_COMPLETION:
 		return show(hvd_options_completion(o));
 	case HVD_SHOW_VERSION:
-		return show_version();
+		return show(hvd_xasprintf("hvdrun %s\n", HVD_VERSION));
 	case HVD_CHECK_BUILD:
 		return show(hvd_report_build(environ));
 	case HVD_SHOW_STACKS:

@@ -9,9 +9,9 @@ REVISION ?= 1
 package = B='$(B)' VERSION='$(VERSION)' REVISION='$(REVISION)' MAKE='$(MAKE)' packaging/$(1)
 
 .PHONY: deb rpm tarball-user wheel check-packages
-deb:  ## Debian packages for the Slurm whose headers are installed
+deb:  ## Debian packages
 	@$(call package,make-deb)
-rpm:  ## RPM packages for the Slurm whose headers are installed
+rpm:  ## RPM packages
 	@$(call package,make-rpm)
 tarball-user:  ## hvdrun to unpack and run, for a user without rights, for every release of Slurm
 	@$(call package,make-tarball-user)

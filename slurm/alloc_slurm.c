@@ -174,12 +174,14 @@ static int gpus_per_task(char *const *envp)
  * its hosts are not those of the environment. */
 static bool gpus_from_controller(struct job *j)
 {
+	const hvd_time until = hvd_deadline_in(HVD_SLURM_SECONDS);
 	int64_t id = look_number(j->envp, "SLURM_JOB_ID", UINT32_MAX);
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job facts = {0};
 	int sum = 0;
 
-	if (!j->ask_controller || id < 0 || hvd_slurm_job_get((uint32_t)id, &facts, NULL) < 0)
+	if (!j->ask_controller || id < 0 || hvd_slurm_job_get((uint32_t)id, &facts, until, NULL) < 0)
 		return false;
+	hvd_slurm_job_gpus(&facts, until);
 	if (!facts.gpus || facts.hosts.n != j->hosts.n)
 		return false;
 	for (size_t i = 0; i < j->hosts.n; i++) {

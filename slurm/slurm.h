@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slurm.h - everything that hvd asks of libslurm.
+ * slurm.h - everything that hvd's programs ask of Slurm.
  *
- * Only slurm.c, slurm_init.c, slurm_nodes.c and slurm_requeue.c use <slurm/slurm.h>, so only these files know the
- * differences between Slurm's releases. In a build without libslurm (slurm_none.c) every function that asks Slurm fails
- * with HVD_E_NOENT, except that hvd_slurm_site_get() runs scontrol.
- *
- * libslurm keeps its state in the process, so there is no handle: the configuration is read once in the life of a
- * process, and one thread at a time may ask. libslurm waits for the controller as long as MessageTimeout in slurm.conf
- * says and knows no deadline. So a function that asks may block for many seconds while the controller is down.
- *
- * Differences between the releases of Slurm, up to 26.05:
- *   slurm_init          24.11 crashes in a slurm_init() after slurm_fini(): it is called once, slurm_fini() never
- *   slurm_kill_job_step, slurm_load_job, slurm_job_batch_script
- *                       took the numbers of job and step, and take a slurm_step_id_t now: slurm.c chooses by type
- *   slurm_free_ctl_conf is called slurm_free_conf in some: both are weak
- *   slurm_step_id_t     has grown: it is zeroed, and then filled field by field
- *   SLURM_JOB_NODELIST  is missing in salloc's environment of a heterogeneous job
+ * Slurm's own commands are asked (slurm_command.h): squeue for jobs (squeue.h), scontrol for nodes, GPUs and the
+ * configuration (scontrol.h). So no program is linked with libslurm, and one build works with each release. A command
+ * takes 10 to 15 milliseconds, and as long as the deadline allows while the controller does not answer; an event loop
+ * that cannot wait for that asks in a child process (job_query.h) or in a thread (discovery_slurm.c). Any thread may
+ * ask.
  */
 #ifndef HVD_SLURM_H
 #define HVD_SLURM_H
 
+#include "lib/base/deadline.h"
 #include "lib/base/err.h"
 #include "lib/base/hostlist.h"
 #include "lib/base/size.h"
@@ -30,17 +21,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Was this program built with libslurm? */
-bool hvd_slurm_built_in(void);
-
-/* The release of Slurm that this program was built for: "22.05.8"; "" without libslurm. */
-void hvd_slurm_release(char text[16]);
-
-/* Read slurm.conf. Every function below that asks Slurm does so at its first call, unless this was called before.
- * Returns 0 and does nothing if the configuration was read before; after an error the next call tries again. Reading
- * may take long, starts a process, and sets SLURM_CONF in the environment, so call this before the process has threads.
- * Later calls may come from any thread. */
-int hvd_slurm_open(struct hvd_err *err);
+/* How long the controller may take to answer where nothing else limits it: Slurm's commands themselves try again for a
+ * minute, so that a controller may be restarted meanwhile. */
+#define HVD_SLURM_SECONDS 70.0
 
 /* Settings of slurm.conf. */
 struct hvd_slurm_site {
@@ -51,11 +34,11 @@ struct hvd_slurm_site {
 };
 
 /* After an error *site is zeroed. */
-int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err);
+int hvd_slurm_site_get(struct hvd_slurm_site *site, hvd_time deadline, struct hvd_err *err);
 
 /* Have the controller send a signal to all tasks of a step; SIGKILL ends the step. A step that has already ended is no
  * error. */
-int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, struct hvd_err *err);
+int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, hvd_time deadline, struct hvd_err *err);
 
 enum hvd_slurm_state {
 	HVD_SLURM_PENDING,
@@ -71,58 +54,72 @@ struct hvd_slurm_rerun {
 	char name[32];     /* "12"; of a task of an array "10_3": by the number alone Slurm may take the whole array;
 			    * of a component of a heterogeneous job that of the job */
 	uint32_t nodes;    /* that the job needs at least */
-	char *excluded, *required, *reservation; /* lists as the user gave them; "" if there is none */
+	char *required, *reservation; /* a list as the user gave it, a name; "" if there is none */
 };
+
+#define HVD_SLURM_CANCELLED "was cancelled (scancel)"
 
 struct hvd_slurm_job {
 	enum hvd_slurm_state state;
 	struct hvd_strv hosts; /* empty while the job is pending */
-	int *gpus;             /* gpus[i]: GPUs granted on hosts.v[i]; NULL if the controller does not say */
+	int *gpus;             /* of each of hosts, after hvd_slurm_job_gpus(); NULL: not known */
 	uint32_t id;
 	char *name, *comment; /* "" if there is none */
 	int tasks_per_node;   /* --ntasks-per-node; 0 if it was not given */
 	int tasks;            /* of all hosts; Slurm counts one for each host if the user did not ask for tasks */
 	int64_t began, ends;  /* seconds since 1970, by the controller's clock; ends is 0 without a time limit */
-	int64_t now;          /* the controller's clock when it answered */
+	int64_t now;          /* this host's clock when Slurm answered */
 	bool preempted;       /* the job is being preempted, and so ends before `ends`; or that has ended it */
 	uint32_t het;         /* number of the heterogeneous job that the job is a component of; 0 if it is none */
-	const char *fate;     /* why Slurm has ended it or is ending it: "was cancelled (scancel)"; NULL = not known */
+	const char *fate;     /* why Slurm has ended it or is ending it: HVD_SLURM_CANCELLED; NULL = not known */
 	bool paused;          /* the job is suspended, or its nodes are still being configured */
+	bool doubtful;        /* Slurm is ending it, and does not say yet whether it was cancelled or has ended well */
 	struct hvd_slurm_rerun rerun;
 };
 
-/* Ask for one job. HVD_E_NOENT if the controller knows no such job. After an error *out is empty. */
-int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err);
+/* Ask for one job. HVD_E_NOENT if the controller knows no such job. If the answer is doubtful, this asks again for a
+ * second. After an error *out is empty. */
+int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, hvd_time deadline, struct hvd_err *err);
 void hvd_slurm_job_clear(struct hvd_slurm_job *job); /* leaves a zeroed struct; NULL is fine */
+
+/* Ask for the GPUs that a job has been granted on each host, if they are not known. If Slurm does not say, they stay
+ * unknown. */
+void hvd_slurm_job_gpus(struct hvd_slurm_job *job, hvd_time deadline);
+
+/* Ask for all jobs of this user that have hosts. The caller calls hvd_slurm_jobs_free(). After an error *jobs is NULL
+ * and *n is 0. */
+int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, hvd_time deadline, struct hvd_err *err);
+void hvd_slurm_jobs_free(struct hvd_slurm_job *jobs, size_t n); /* NULL is fine */
+
+/* The batch script of a job, as a string that the caller frees. NULL with err set, also for a job without one. */
+char *hvd_slurm_job_script(uint32_t job, hvd_time deadline, struct hvd_err *err);
 
 /* Requeue a batch job. Slurm ends its processes, also this one if it is part of the job. `rerun` is the state of the
  * job when the caller last asked: HVD_E_NOENT if the job was requeued since. A job that does not run any longer is left
  * alone, without an error; but with `ended` it is requeued all the same. The error says why Slurm refuses. */
-int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, bool ended, struct hvd_err *err);
+int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, bool ended, hvd_time deadline, struct hvd_err *err);
 
-/* Keep a pending job away from nodes, besides its former excluded nodes. errs[i] is set if that is impossible for node
- * i: HVD_E_LIMIT if too few nodes like it would be left for the job, or if the user has required certain nodes. */
-void hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const struct hvd_strv *nodes, struct hvd_err *errs);
+/* The nodes that a job is to be kept away from when it was requeued: those that it is kept away from already, and
+ * `nodes`, without those of which that is impossible. For them errs[i] is set: HVD_E_LIMIT if too few nodes like it
+ * would be left for the job, or if the user has required certain nodes. Returns a list that the caller frees; NULL:
+ * nothing is to be changed. */
+char *hvd_slurm_excludable(const struct hvd_slurm_rerun *rerun, const struct hvd_strv *nodes, hvd_time deadline,
+			   struct hvd_err *errs);
 
-/* Ask for all jobs of this user that the controller knows, including jobs that have ended. The caller calls
- * hvd_slurm_job_clear() on each of *jobs, and frees the array. After an error *jobs is NULL and *n is 0. */
-int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err);
+/* Keep a pending job away from the nodes of a list, and from no other. */
+int hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const char *list, hvd_time deadline, struct hvd_err *err);
 
-/* The batch script of a job, as a string that the caller frees. NULL with err set, also for a job without one. */
-char *hvd_slurm_job_script(uint32_t job, struct hvd_err *err);
-
-/* The nodes of the cluster on which nothing should be started: down, draining or drained, failing, or going down for a
- * reboot or to save power. A node that does not answer at the moment is not among them, because after a restart of the
- * controller no node has answered yet. */
+/* Nodes on which nothing should be started: down, draining or drained, failing, or going down for a reboot or to save
+ * power. A node that does not answer at the moment is not among them, because after a restart of the controller no node
+ * has answered yet. */
 struct hvd_slurm_nodes {
 	struct hvd_strv unusable; /* sorted */
-	int64_t as_of;            /* time of the controller's data; 0 if it was never asked */
 	bool hidden;              /* PrivateData=nodes hides the states of nodes from users; `unusable` is empty then */
 };
 
-/* Bring *nodes, which is zeroed or from an earlier call, up to date. Costs little if nothing has changed in the
- * cluster. An error leaves *nodes unchanged. */
-int hvd_slurm_nodes_get(struct hvd_slurm_nodes *nodes, struct hvd_err *err);
+/* Ask for the states of these nodes. An error leaves *nodes, which is zeroed or from an earlier call, unchanged. */
+int hvd_slurm_nodes_get(const struct hvd_strv *names, struct hvd_slurm_nodes *nodes, hvd_time deadline,
+			struct hvd_err *err);
 bool hvd_slurm_node_usable(const struct hvd_slurm_nodes *nodes, const char *name);
 void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes); /* NULL is fine */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work on Slurm's answers that needs no libslurm. */
+/* Work on Slurm's answers. */
 #include "slurm.h"
 
 #include <stdlib.h>
@@ -13,10 +13,16 @@ void hvd_slurm_job_clear(struct hvd_slurm_job *job)
 	free(job->gpus);
 	free(job->name);
 	free(job->comment);
-	free(job->rerun.excluded);
 	free(job->rerun.required);
 	free(job->rerun.reservation);
 	memset(job, 0, sizeof(*job));
+}
+
+void hvd_slurm_jobs_free(struct hvd_slurm_job *jobs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		hvd_slurm_job_clear(&jobs[i]);
+	free(jobs);
 }
 
 static int compare(const void *name, const void *entry)
@@ -35,5 +41,5 @@ void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes)
 	if (!nodes)
 		return;
 	hvd_strv_free(&nodes->unusable);
-	nodes->as_of = 0;
+	nodes->hidden = false;
 }

@@ -49,7 +49,7 @@ static int check_job(const char *jobid, struct hvd_err *err)
 
 	/* "17+1" counts as its leader, 17. srun itself refuses a job that Slurm does not know, or a value that is not a
 	 * number. */
-	if (hvd_slurm_job_get((uint32_t)strtoul(jobid, NULL, 10), &job, NULL) == 0)
+	if (hvd_slurm_job_get((uint32_t)strtoul(jobid, NULL, 10), &job, hvd_deadline_in(HVD_SLURM_SECONDS), NULL) == 0)
 		het = job.het;
 	hvd_slurm_job_clear(&job);
 	if (!het)

@@ -124,7 +124,7 @@ static json_t *silent_hosts(const struct hvd_slurm_job *job, const json_t *answe
 /* A job that runs. */
 static int find_job(unsigned number, struct hvd_slurm_job *job, struct hvd_err *err)
 {
-	if (hvd_slurm_job_get(number, job, err) != 0) {
+	if (hvd_slurm_job_get(number, job, hvd_deadline_in(HVD_SLURM_SECONDS), err) != 0) {
 		if (err->code == HVD_E_NOENT)
 			err->code = HVD_E_USAGE;
 		return -1;

@@ -71,8 +71,7 @@ struct hvd_discovery;
 int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err);
 void hvd_discovery_opts_clear(struct hvd_discovery_opts *opts); /* NULL is fine */
 
-/* Start. `opts` and `ops` are copied as needed; `envp` and `log` must outlive the discovery. NULL with err set. While
- * one of the Slurm kinds lives, nobody else in this process may use libslurm (slurm.h). */
+/* Start. `opts` and `ops` are copied as needed; `envp` and `log` must outlive the discovery. NULL with err set. */
 struct hvd_discovery *hvd_discovery_create(struct event_base *base, const struct hvd_discovery_opts *opts,
 					   const struct hvd_discovery_ops *ops, void *arg, const struct hvd_log *log,
 					   struct hvd_err *err);

@@ -41,7 +41,7 @@ static void warn_of_kill(const struct hvd_launch *launch, const struct hvd_disco
 	if (out->hosts.n_hosts < 2 || hvd_envp_get(launch->envp, "SBATCH_NO_KILL") ||
 	    hvd_envp_get(launch->envp, "SALLOC_NO_KILL") || hvd_envp_get(launch->envp, "SLURM_NO_KILL"))
 		return;
-	script = hvd_slurm_job_script(out->job, NULL);
+	script = hvd_slurm_job_script(out->job, hvd_deadline_in(HVD_SLURM_SECONDS), NULL);
 	found = script_has_no_kill(script);
 	free(script);
 	if (!found)
@@ -82,10 +82,6 @@ static int choose_jobs(const struct hvd_launch *launch, const char *name, struct
 {
 	out->from = HVD_DISCOVER_JOBS;
 	out->jobs = hvd_xstrdup(name);
-	if (!hvd_slurm_built_in()) {
-		hvd_err_set(err, HVD_E_USAGE, "--discover=jobs: this program was built without Slurm");
-		return hvd_err_hint(err, "rebuild it where Slurm's development files are installed");
-	}
 	return hvd_alloc_in_slurm(launch->envp) ? own_job(launch, false, out, err) : 0;
 }
 

@@ -2,15 +2,15 @@
 /*
  * discovery_slurm.c - the nodes of a Slurm job, or of several, as the controller sees them.
  *
- * Slurm does not notify a user's program of changes, so the controller is polled: for the states of nodes, which costs
- * next to nothing while no state has changed, and for the user's jobs. If only the job that hvdrun runs in matters, the
- * job is queried when a node has changed, and every JOB_TURNS polls.
+ * Slurm does not notify a user's program of changes, so the controller is polled: for the states of the job's nodes, and
+ * for the user's jobs. If only the job that hvdrun runs in matters, the job is queried when a node has changed, and
+ * every JOB_TURNS polls.
  *
- * A thread polls, since libslurm may block for a long time. While the thread lives, only the thread uses libslurm. It
- * passes a result that differs from the last one to the event loop, and then sleeps: for --discovery-interval, or for a
- * second, or longer if reading the answers would take more than SHARE of a core. When a node or a job goes, its node
- * agents go, too; the caller notices that at once, and nudges. The thread ends with the discovery. If it hangs in
- * libslurm then, it is left behind, and ends later without touching the discovery.
+ * A thread polls, since Slurm's commands may take long. It passes a result that differs from the last one to the event
+ * loop, and then sleeps: for --discovery-interval, or for a second, or longer if the answers take more than SHARE of the
+ * time. When a node or a job goes, its node agents go, too; the caller notices that at once, and nudges. The thread ends
+ * with the discovery. If a command does not end then, the thread is left behind, and ends later without touching the
+ * discovery.
  */
 #include "discovery_kind.h"
 
@@ -26,12 +26,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define INTERVAL      1.0    /* seconds */
-#define INTERVAL_MAX  15.0   /* of a cluster with very many nodes */
-#define INTERVAL_SOON 0.1    /* after a nudge */
-#define SHARE         0.0008 /* of a core */
-#define JOB_TURNS     10     /* polls between two queries for our own job, while nothing changes */
-#define PATIENCE      2.0    /* seconds to wait for the thread's end */
+#define INTERVAL      1.0  /* seconds */
+#define INTERVAL_MAX  15.0 /* of a cluster with very many nodes */
+#define INTERVAL_SOON 0.1  /* after a nudge */
+#define SHARE         0.02 /* of the time */
+#define JOB_TURNS     10   /* polls between two queries for our own job, while nothing changes */
+#define PATIENCE      2.0  /* seconds to wait for the thread's end */
 
 /* Shared by the event loop and the thread; the last of them frees it. */
 struct watch {
@@ -49,7 +49,7 @@ struct watch {
 	struct hvd_slurm_job *jobs; /* the controller's last answer */
 	size_t n_jobs;
 	int turns;   /* polls since the last query for jobs */
-	double cost; /* of a poll, in seconds of a core: a moving average */
+	double cost; /* of a poll, in seconds: a moving average */
 	struct hvd_slurm_hosts last;
 	bool any;
 };
@@ -63,9 +63,7 @@ struct own {
 
 static void forget_jobs(struct watch *w)
 {
-	for (size_t i = 0; i < w->n_jobs; i++)
-		hvd_slurm_job_clear(&w->jobs[i]);
-	free(w->jobs);
+	hvd_slurm_jobs_free(w->jobs, w->n_jobs);
 	w->jobs = NULL;
 	w->n_jobs = 0;
 }
@@ -92,30 +90,79 @@ static void release(struct watch *w)
 
 /* ---- the thread ---- */
 
-static int ask(struct watch *w, struct hvd_err *err)
+static bool same_names(const struct hvd_strv *a, const struct hvd_strv *b)
 {
-	forget_jobs(w);
+	bool same = a->n == b->n;
+
+	for (size_t i = 0; same && i < a->n; i++)
+		same = strcmp(a->v[i], b->v[i]) == 0;
+	return same;
+}
+
+/* GPUs stay what they are as long as a job has the same hosts: then take them over from the former answer. */
+static void find_gpus(struct hvd_slurm_job *job, struct hvd_slurm_job *before, size_t n, hvd_time until)
+{
+	for (size_t i = 0; i < n && !job->gpus; i++)
+		if (before[i].id == job->id && same_names(&before[i].hosts, &job->hosts)) {
+			job->gpus = before[i].gpus;
+			before[i].gpus = NULL;
+		}
+	hvd_slurm_job_gpus(job, until);
+}
+
+static int ask(struct watch *w, hvd_time until, struct hvd_err *err)
+{
+	struct hvd_slurm_job *jobs = NULL;
+	size_t n = 0;
+
 	w->turns = 0;
-	if (w->opts.jobs)
-		return hvd_slurm_jobs_get(&w->jobs, &w->n_jobs, err);
-	w->jobs = hvd_xcalloc(1, sizeof(*w->jobs));
-	w->n_jobs = hvd_slurm_job_get(w->opts.job, w->jobs, err) == 0;
-	return w->n_jobs ? 0 : -1;
+	if (w->opts.jobs) {
+		if (hvd_slurm_jobs_get(&jobs, &n, until, err) != 0)
+			return -1;
+	} else {
+		jobs = hvd_xcalloc(1, sizeof(*jobs));
+		n = hvd_slurm_job_get(w->opts.job, jobs, until, err) == 0;
+		if (!n) {
+			free(jobs);
+			return -1;
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		if (hvd_slurm_hosts_by_gpus(&w->opts, &jobs[i]))
+			find_gpus(&jobs[i], w->jobs, w->n_jobs, until);
+	forget_jobs(w);
+	w->jobs = jobs;
+	w->n_jobs = n;
+	return 0;
+}
+
+static int ask_nodes(struct watch *w, hvd_time until, struct hvd_err *err)
+{
+	struct hvd_strv names = {0};
+	int rc;
+
+	for (size_t i = 0; i < w->n_jobs; i++)
+		if (hvd_slurm_hosts_wants(&w->opts, &w->jobs[i]))
+			hvd_strv_add_all(&names, w->jobs[i].hosts.v);
+	rc = hvd_slurm_nodes_get(&names, &w->nodes, until, err);
+	hvd_strv_free(&names);
+	return rc;
 }
 
 static int look(struct watch *w, struct hvd_slurm_hosts *found, struct hvd_err *err)
 {
+	const hvd_time until = hvd_deadline_in(HVD_SLURM_SECONDS);
 	/* If the states of nodes are hidden, only the job shows changes. */
 	bool asked = w->opts.jobs || !w->n_jobs || w->nodes.hidden || ++w->turns >= JOB_TURNS;
 
-	if ((asked && ask(w, err) != 0) || hvd_slurm_nodes_get(&w->nodes, err) != 0)
+	if ((asked && ask(w, until, err) != 0) || ask_nodes(w, until, err) != 0)
 		return -1;
 	hvd_slurm_hosts_make(found, &w->opts, w->jobs, w->n_jobs, &w->nodes);
 	if (asked || hvd_slurm_hosts_same(found, &w->last))
 		return 0;
 	/* Is the node whose state has changed still part of the job? */
 	hvd_slurm_hosts_clear(found);
-	if (ask(w, err) != 0)
+	if (ask(w, until, err) != 0)
 		return -1;
 	hvd_slurm_hosts_make(found, &w->opts, w->jobs, w->n_jobs, &w->nodes);
 	return 0;
@@ -174,14 +221,6 @@ static void look_once(struct watch *w)
 	pthread_mutex_unlock(&w->lock);
 }
 
-static double cpu_seconds(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
 /* Sleep for so many seconds, or until shortly after a nudge, since more nudges may follow. False: the thread must
  * end. */
 static bool rest(struct watch *w, double seconds)
@@ -222,10 +261,10 @@ static void *run(void *arg)
 	struct watch *w = arg;
 
 	do {
-		const double before = cpu_seconds();
+		const hvd_time before = hvd_now();
 
 		look_once(w);
-		w->cost += (cpu_seconds() - before - w->cost) / 4;
+		w->cost += ((double)(hvd_now() - before) / 1e9 - w->cost) / 4;
 	} while (rest(w, pause_of(w)));
 	release(w);
 	return NULL;
@@ -321,9 +360,6 @@ static int begin(struct hvd_discovery *s, struct hvd_err *err)
 	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->fd < 0)
 		return hvd_err_sys(err, "cannot make an eventfd");
-	/* Not in the thread, because this forks and changes the environment. */
-	if (hvd_slurm_open(err) != 0)
-		return -1;
 	return begin_thread(s, own, err);
 }
 

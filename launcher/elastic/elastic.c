@@ -182,10 +182,14 @@ static void on_all_left(int status, void *arg)
 /* sbatch -G: which host has how many? */
 static void find_gpus(struct elastic *el, struct hvd_launch *launch)
 {
+	const hvd_time until = hvd_deadline_in(HVD_SLURM_SECONDS);
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
 
 	if (!el->of_job || !hvd_envp_get(launch->envp, "SLURM_GPUS") ||
-	    hvd_slurm_job_get(hvd_requeue_job(launch->spec, 0), &job, NULL) != 0 || !job.gpus)
+	    hvd_slurm_job_get(hvd_requeue_job(launch->spec, 0), &job, until, NULL) != 0)
+		return;
+	hvd_slurm_job_gpus(&job, until);
+	if (!job.gpus)
 		return;
 	for (size_t i = 0; i < job.hosts.n; i++)
 		hvd_env_setf(&el->gpus, job.hosts.v[i], "%d", job.gpus[i]);

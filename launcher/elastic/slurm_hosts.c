@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool wanted(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job)
+bool hvd_slurm_hosts_wants(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job)
 {
 	/* The hosts of our own job stay while Slurm has suspended it, and so do its ranks. */
 	if (job->state != HVD_SLURM_RUNNING || (job->paused && job->id != opts->job))
@@ -55,6 +55,12 @@ static int slots_of(const struct hvd_discovery_opts *opts, const struct hvd_slur
 	if (job->gpus && job->gpus[i] > 0)
 		return job->gpus[i];
 	return 1;
+}
+
+bool hvd_slurm_hosts_by_gpus(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job)
+{
+	return hvd_slurm_hosts_wants(opts, job) && opts->slots_per_host == 0 && job->tasks_per_node == 0 &&
+	       job->tasks <= (int)job->hosts.n && (job->id != opts->job || opts->hosts.n_hosts == 0);
 }
 
 /* Is the job about to end? The job that hvdrun runs in does not count, because hvdrun ends with it. */
@@ -120,7 +126,7 @@ void hvd_slurm_hosts_make(struct hvd_slurm_hosts *out, const struct hvd_discover
 		qsort(jobs, n, sizeof(*jobs), by_age);
 	for (int own = 1; own >= 0; own--)
 		for (size_t i = 0; i < n; i++)
-			if ((jobs[i].id == opts->job) == own && wanted(opts, &jobs[i]))
+			if ((jobs[i].id == opts->job) == own && hvd_slurm_hosts_wants(opts, &jobs[i]))
 				add_job(out, opts, &jobs[i], nodes);
 }
 

@@ -25,6 +25,11 @@ struct hvd_slurm_hosts {
 	struct hvd_strv notes; /* for the user, such as a host that two jobs share */
 };
 
+/* Does hvd_slurm_hosts_make() take hosts of a job? */
+bool hvd_slurm_hosts_wants(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job);
+/* Do the slots of a job that hvd_slurm_hosts_make() would take depend on its GPUs (hvd_slurm_job_gpus())? */
+bool hvd_slurm_hosts_by_gpus(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job);
+
 /*
  * The usable nodes of running jobs that have the name or comment opts->jobs or, when that is NULL, the number
  * opts->job. The job that hvdrun runs in comes first, then older jobs. A host of several jobs belongs to the first of

@@ -52,8 +52,8 @@ static void ask_slurm(int out, uint32_t job)
 	struct hvd_err err = {0};
 	int64_t left = -1;
 
-	if (hvd_slurm_job_get(job, &info, &err) != 0) {
-		if (err.code == HVD_E_NOENT && hvd_slurm_built_in())
+	if (hvd_slurm_job_get(job, &info, hvd_deadline_in(ANSWER_SECONDS), &err) != 0) {
+		if (err.code == HVD_E_NOENT)
 			dprintf(out, "-1 0 0 1 is not known to Slurm any longer");
 		else
 			dprintf(out, "?%s", err.msg);

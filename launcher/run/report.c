@@ -6,7 +6,6 @@
 #include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
 #include "lib/process/spawn.h"
-#include "slurm/slurm.h"
 
 #include <jansson.h>
 #include <signal.h>
@@ -266,13 +265,11 @@ char *hvd_report_build(char *const *envp)
 				   "Available Tensor Operations:\n    [ ] NCCL\n    [ ] DDL\n    [ ] CCL\n    [ ] MPI\n"
 				   "    [ ] Gloo";
 	char *horovod = ask_horovod(envp);
-	char *all = hvd_xasprintf("hvdrun %s\n\nLaunch backends:\n    [X] srun (Slurm)%s\n"
+	char *all = hvd_xasprintf("hvdrun %s\n\nLaunch backends:\n    [X] srun (Slurm)\n"
 				  "    [X] jsrun, blaunch, lsrun (LSF)\n    [X] ssh (hosts that are listed)\n"
 				  "    [X] mpirun (--mpi)\n    [X] join (agents that come by themselves)\n"
 				  "    [X] fork (this machine)\n\n%s\n",
-				  HVD_VERSION,
-				  hvd_slurm_built_in() ? "" : "; elastic jobs only with --host-discovery-script",
-				  horovod ? horovod : none);
+				  HVD_VERSION, horovod ? horovod : none);
 
 	free(horovod);
 	return all;

@@ -151,23 +151,51 @@ static int refuse(const struct hvd_slurm_job *job, struct hvd_err *err)
 				 "(JobRequeue=0 in slurm.conf)");
 }
 
-/* Tell Slurm of all bad hosts at once: it may be ending this process. */
-static void exclude(const struct hvd_slurm_rerun *rerun, const struct hvd_requeue_wish *wish, const struct hvd_log *log)
-{
-	hvd_cleanup_free struct hvd_err *errs = hvd_xcalloc(wish->bad.n + 1, sizeof(*errs));
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv hosts = {0};
+/* The hosts that a requeued job is to be kept away from. */
+struct exclusion {
+	struct hvd_strv hosts;
+	struct hvd_err *errs; /* why that is impossible for a host */
+	char *list;           /* for Slurm; NULL: nothing is to be changed */
+};
 
+static void clear_exclusion(struct exclusion *ex)
+{
+	hvd_strv_free(&ex->hosts);
+	free(ex->errs);
+	free(ex->list);
+}
+
+/* Slurm accepts the list only of a pending job, and ends this process as soon as the job is requeued. So all questions
+ * come before that. */
+static void prepare_exclusion(const struct hvd_slurm_rerun *rerun, const struct hvd_requeue_wish *wish,
+			      struct exclusion *ex)
+{
 	for (size_t i = 0; i < wish->bad.n; i++)
-		hvd_strv_addf(&hosts, "%.*s", (int)strcspn(wish->bad.v[i], "="), wish->bad.v[i]);
-	if (hosts.n > 0)
-		hvd_slurm_exclude(rerun, &hosts, errs);
-	for (size_t i = 0; i < hosts.n; i++)
-		if (errs[i].code)
-			hvd_warn(log, "job %s may be given %s again (%s): %s", rerun->name, hosts.v[i],
-				 hvd_env_get(&wish->bad, hosts.v[i]), errs[i].msg);
+		hvd_strv_addf(&ex->hosts, "%.*s", (int)strcspn(wish->bad.v[i], "="), wish->bad.v[i]);
+	ex->errs = hvd_xcalloc(ex->hosts.n + 1, sizeof(*ex->errs));
+	if (ex->hosts.n > 0)
+		ex->list = hvd_slurm_excludable(rerun, &ex->hosts, hvd_deadline_in(HVD_SLURM_SECONDS), ex->errs);
+}
+
+/* The job was requeued. Slurm hears of all hosts at once. */
+static void exclude(const struct hvd_slurm_rerun *rerun, const struct exclusion *ex,
+		    const struct hvd_requeue_wish *wish, const struct hvd_log *log)
+{
+	const struct hvd_strv *hosts = &ex->hosts;
+	struct hvd_err why = {0};
+
+	if (ex->list)
+		hvd_slurm_exclude(rerun, ex->list, hvd_deadline_in(HVD_SLURM_SECONDS), &why);
+	for (size_t i = 0; i < hosts->n; i++) {
+		const struct hvd_err *err = ex->errs[i].code ? &ex->errs[i] : &why;
+
+		if (err->code)
+			hvd_warn(log, "job %s may be given %s again (%s): %s", rerun->name, hosts->v[i],
+				 hvd_env_get(&wish->bad, hosts->v[i]), err->msg);
 		else
-			hvd_info(log, "job %s will no longer run on %s: %s", rerun->name, hosts.v[i],
-				 hvd_env_get(&wish->bad, hosts.v[i]));
+			hvd_info(log, "job %s will no longer run on %s: %s", rerun->name, hosts->v[i],
+				 hvd_env_get(&wish->bad, hosts->v[i]));
+	}
 }
 
 int hvd_requeue_slurm(const struct hvd_slurm_job *job, const char *why, bool ended, const struct hvd_log *log,
@@ -176,7 +204,7 @@ int hvd_requeue_slurm(const struct hvd_slurm_job *job, const char *why, bool end
 	if (!job->rerun.batch || !job->rerun.allowed)
 		return refuse(job, err);
 	hvd_info(log, "requeueing job %s (restart %u): %s", job->rerun.name, job->rerun.restarts + 1, why);
-	if (hvd_slurm_requeue(&job->rerun, ended, err) == 0)
+	if (hvd_slurm_requeue(&job->rerun, ended, hvd_deadline_in(HVD_SLURM_SECONDS), err) == 0)
 		return 1;
 	if (err->code != HVD_E_NOENT)
 		return hvd_err_prefix(err, "job %s", job->rerun.name);
@@ -188,27 +216,29 @@ static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const 
 			 const struct hvd_log *log, struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
+	HVD_CLEANUP(clear_exclusion) struct exclusion ex = {0};
 	const char *host = reason == HVD_REQUEUE_NODE && wish->bad.n ? wish->bad.v[0] : "";
 	const long cycle = cycle_of(number);
 	bool after_end;
 	char why[320];
 	int rc;
 
-	if (hvd_slurm_job_get(number, &job, err) != 0)
+	if (hvd_slurm_job_get(number, &job, hvd_deadline_in(HVD_SLURM_SECONDS), err) != 0)
 		return -1;
+	prepare_exclusion(&job.rerun, wish, &ex);
 	/* At the end of its grace time a job may have ended before this process has. */
 	after_end = reason == HVD_REQUEUE_PREEMPT && job.state == HVD_SLURM_ENDED && job.preempted;
 	if ((job.state != HVD_SLURM_RUNNING && !after_end) || (cycle >= 0 && job.rerun.restarts > (uint32_t)cycle)) {
 		hvd_info(log, "job %s %s already: not requeueing it", job.rerun.name,
 			 job.state == HVD_SLURM_ENDED ? "has ended" : "was requeued");
 		if (job.state == HVD_SLURM_PENDING)
-			exclude(&job.rerun, wish, log);
+			exclude(&job.rerun, &ex, wish, log);
 		return 0;
 	}
 	snprintf(why, sizeof(why), "%s%s%.*s", reason_text(reason), *host ? ", " : "", (int)strcspn(host, "="), host);
 	rc = hvd_requeue_slurm(&job, why, after_end, log, err);
 	if (rc > 0)
-		exclude(&job.rerun, wish, log);
+		exclude(&job.rerun, &ex, wish, log);
 	return rc;
 }
 
@@ -255,7 +285,8 @@ static bool preempted(uint32_t number)
 {
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
 
-	return number && hvd_slurm_job_get(number, &job, NULL) == 0 && job.preempted;
+	return number && hvd_slurm_job_get(number, &job, hvd_deadline_in(HVD_SLURM_SECONDS), NULL) == 0 &&
+	       job.preempted;
 }
 
 /* From the moment at which Slurm takes the job back it ends this process, which has more to tell it. */

@@ -57,17 +57,17 @@ static int after_the_script(const struct hvd_slurm_job *before, struct hvd_err *
 {
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
 
-	if (hvd_slurm_job_get(before->id, &job, err) != 0)
+	if (hvd_slurm_job_get(before->id, &job, hvd_deadline_in(HVD_SLURM_SECONDS), err) != 0)
 		return -1;
 	if (job.state != HVD_SLURM_ENDED || job.fate || job.rerun.restarts != before->rerun.restarts)
 		return 0;
-	return hvd_slurm_requeue(&job.rerun, true, err);
+	return hvd_slurm_requeue(&job.rerun, true, hvd_deadline_in(HVD_SLURM_SECONDS), err);
 }
 
 int hvd_requeue_guard(uint32_t number, int fd, const struct hvd_log *log)
 {
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
-	const bool known = number && hvd_slurm_job_get(number, &job, NULL) == 0;
+	const bool known = number && hvd_slurm_job_get(number, &job, hvd_deadline_in(HVD_SLURM_SECONDS), NULL) == 0;
 	struct hvd_err err = {0};
 	ssize_t n;
 	char word;
@@ -79,7 +79,7 @@ int hvd_requeue_guard(uint32_t number, int fd, const struct hvd_log *log)
 		return 0;
 	if (!number)
 		rc = hvd_requeue_lsf(KILLED, log, &err);
-	else if (!known && hvd_slurm_job_get(number, &job, &err) != 0)
+	else if (!known && hvd_slurm_job_get(number, &job, hvd_deadline_in(HVD_SLURM_SECONDS), &err) != 0)
 		rc = -1;
 	else
 		rc = hvd_requeue_slurm(&job, KILLED, false, log, &err);

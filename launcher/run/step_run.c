@@ -30,6 +30,8 @@
 #define END_SRUN_SECONDS         1
 #define END_SRUN_SECONDS_UNKNOWN 3
 #define KILL_SRUN_SECONDS        6
+/* How long the controller may take to pass a signal on. Nothing happens in the launch meanwhile. */
+#define SIGNAL_SECONDS 5.0
 /* How long hosts that are still connected are waited for, when srun has ended and a rank has failed. srun's plugin
  * waits for some more. */
 #define LAST_MS 1000
@@ -77,7 +79,7 @@ static void do_signal(struct hvd_starter *starter, int sig)
 	struct step *step = step_of(starter);
 	struct hvd_err err = {0};
 
-	if (hvd_slurm_step_signal(step->opts->job, step->opts->step, sig, &err) != 0)
+	if (hvd_slurm_step_signal(step->opts->job, step->opts->step, sig, hvd_deadline_in(SIGNAL_SECONDS), &err) != 0)
 		hvd_log_err(step->log, &err);
 }
 

@@ -48,6 +48,15 @@ char *hvd_capture_fd(int fd, const char *what, size_t max, hvd_time deadline, si
 	}
 }
 
+/* /dev/null, unless the caller has named another. */
+static void close_default(struct hvd_spawn *sp, int fd)
+{
+	for (int i = 0; i < sp->n_fds; i++)
+		if (sp->child_fd[i] == fd)
+			return;
+	hvd_spawn_fd(sp, -1, fd);
+}
+
 char *hvd_capture(const struct hvd_spawn *sp, size_t max, hvd_time deadline, size_t *len, int *status,
 		  struct hvd_err *err)
 {
@@ -62,9 +71,9 @@ char *hvd_capture(const struct hvd_spawn *sp, size_t max, hvd_time deadline, siz
 	}
 	mine.new_group = 1;
 	mine.parent_death_signal = SIGKILL;
-	hvd_spawn_fd(&mine, -1, STDIN_FILENO);
+	close_default(&mine, STDIN_FILENO);
 	hvd_spawn_fd(&mine, fds[1], STDOUT_FILENO);
-	hvd_spawn_fd(&mine, -1, STDERR_FILENO);
+	close_default(&mine, STDERR_FILENO);
 	pid = hvd_spawn(&mine, err);
 	close(fds[1]);
 	if (pid > 0)

@@ -98,12 +98,12 @@ no_hvdrun() { ! as_root hvdlogin pgrep -x hvdrun >/dev/null; }
     wait_for 20 runs_on hvdn2 '^sleep 60'
     as_root hvdctl scancel --user=alice
     ended 15 1
-    has "was cancelled (scancel); ending the launch"
+    has "was cancelled (scancel)" "; ending the launch"
     has_not "elastic-timeout" "did the host or its network fail"
     # shellcheck disable=SC2016 # the shell on the login host
     begin on_login bash -c 'export $(<job.env) && exec hvdrun -np 4 --max-restarts=3 hostname'
     ended 15 1
-    has "was cancelled (scancel); ending the launch"
+    has "was cancelled (scancel)" "; ending the launch"
     # shellcheck disable=SC2016 # the shell on the login host
     begin on_login bash -c 'export $(<job.env) SLURM_JOB_ID=4711 && exec hvdrun -np 4 --max-restarts=3 hostname'
     ended 15 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # The Debian packages in a copy of PACKAGES_ROOT: built by a user without rights, installed, used on a real cluster,
-# upgraded, kept from an upgrade of Slurm, and purged.
+# upgraded, not affected by an upgrade of Slurm, and purged.
 #
 # HVD_PACKAGES   packages that make deb has made before for that root, instead of building them
 
@@ -21,8 +21,7 @@ setup_file() {
 	else
 		as_nobody make -C /tmp/build -j2 deb || return 1
 	fi
-	RELEASE=$(in_copy /tmp/build/packaging/slurm-release | sed -n 's/^release=//p')
-	export RELEASE NEW=$BATS_FILE_TMPDIR/new
+	export NEW=$BATS_FILE_TMPDIR/new
 }
 
 teardown_file() {
@@ -35,7 +34,7 @@ teardown_file() {
 setup() {
 	load packages
 	load ../cluster/helpers
-	EDITION=$VERSION-1+slurm$RELEASE
+	EDITION=$VERSION-1
 }
 
 version_of() { in_copy dpkg-query -W -f '${db:Status-Abbrev}${Version}' "$1"; }
@@ -107,12 +106,12 @@ another() {
 
 @test "an upgrade keeps what the site has written into the line's file" {
 	local conf=$COPY/etc/slurm/plugstack.conf.d/hvd.conf
-	another "$VERSION-2+slurm$RELEASE"
+	another "$VERSION-2"
 	echo "# ours" >>"$conf"
-	run install_debs "$VERSION-2+slurm$RELEASE"
+	run install_debs "$VERSION-2"
 	echo "$output"
 	[ "$status" -eq 0 ]
-	[ "$(version_of hvd-slurm-plugin)" = "ii $VERSION-2+slurm$RELEASE" ]
+	[ "$(version_of hvd-slurm-plugin)" = "ii $VERSION-2" ]
 	[ "$(tail -n 1 "$conf")" = "# ours" ]
 	in_copy hvdrun -np 2 true
 }
@@ -123,7 +122,7 @@ another() {
 	in_copy dpkg --remove hvd-slurm-plugin
 	run ls "$dir"
 	[[ $output != *.conf && $output != *.conf$'\n'* ]] || { echo "$output" && return 1; }
-	run install_debs "$VERSION-2+slurm$RELEASE"
+	run install_debs "$VERSION-2"
 	[ "$status" -eq 0 ]
 	[ "$(tail -n 1 "$dir/hvd.conf")" = "# ours" ]
 	[ -f "$dir/zz-hvd.conf" ]
@@ -166,26 +165,16 @@ fake_slurm() {
 	done
 }
 
-@test "an upgrade of Slurm to another release does not leave the plugin behind silently" {
-	local library files
+@test "an upgrade of Slurm to another release leaves the packages as they are" {
+	local files
 	in_copy dpkg-query -W slurm-wlm-basic-plugins >/dev/null || skip "this is not Debian's own Slurm"
-	library=$(in_copy /tmp/build/packaging/slurm-release | sed -n 's/^library=//p')
 	run install_debs "$EDITION"
 	[ "$status" -eq 0 ]
-	# Another micro release of the same one is no reason.
-	fake_slurm "$RELEASE.99-1" "$library"
+	run in_copy sh -c 'dpkg-query -W -f "\${Depends} \${Breaks} \${Conflicts}" hvd hvd-slurm-plugin'
+	[[ $output != *slurm-* && $output != *libslurm* ]] || { echo "$output" && false; }
+	fake_slurm 99.05-1 libslurm99
 	run in_copy apt-get -s install "${files[@]}"
 	echo "$output"
 	[ "$status" -eq 0 ]
 	[[ $output == *"Inst slurm-client"* && $output != *"Remv hvd"* ]]
-	# apt says what it would remove, and asks.
-	fake_slurm 99.05-1 libslurm99
-	run in_copy apt-get -s install "${files[@]}"
-	echo "$output"
-	[[ $output == *"Remv hvd-slurm-plugin"* ]]
-	# dpkg alone does not configure it, and says why.
-	run in_copy dpkg -i "${files[@]}"
-	echo "$output"
-	[ "$status" -ne 0 ]
-	[[ $output =~ hvd.*breaks\ slurm-wlm-basic-plugins ]]
 }

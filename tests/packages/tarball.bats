@@ -67,11 +67,10 @@ setup() {
 	[[ $output == *"2 ranks on 2 hosts: OK"* ]]
 }
 
-@test "an elastic job in an allocation says what it lacks" {
+@test "an elastic job in an allocation" {
 	run on_login salloc -N2 "$TOP/bin/hvdrun" --min-np 1 --max-np 2 true
 	echo "$output"
-	[ "$status" -ne 0 ]
-	[[ $output == *"built without Slurm"* ]]
+	[ "$status" -eq 0 ]
 }
 
 @test "after a move it runs from its new folder, and its module finds it" {

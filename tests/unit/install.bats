@@ -53,6 +53,19 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 	[ "$output" = "" ]
 }
 
+# So that one build works with every release of Slurm.
+@test "nothing is linked with libslurm" {
+	cd "$DEST$PRE"
+	local file
+	for file in bin/hvdrun bin/hvd-rendezvous libexec/hvd/hvd-driver libexec/hvd/hvd-requeue libexec/hvd/hvd-agent \
+		lib/slurm/hvd.so; do
+		[[ -e $file || $file == *.so ]] || { echo "$file is missing" && return 1; }
+		[[ -e $file ]] || continue
+		run -0 readelf -d "$file"
+		[[ $output == *NEEDED*libc.so* && $output != *libslurm* ]] || { echo "$file: $output" && return 1; }
+	done
+}
+
 @test "no place-holder is left, and samples name what is installed" {
 	cd "$DEST$PRE"
 	run ! grep -rnI '@[A-Z]*@' share

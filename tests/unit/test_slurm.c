@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of libslurm works without a cluster. */
+/* What is asked of Slurm, without a cluster: texts, and stand-ins for its commands. */
 #include "lib/base/xalloc.h"
 #include "slurm/gres.h"
 #include "slurm/scontrol.h"
 #include "slurm/slurm.h"
-#include "slurm/slurm_nodes.h"
 #include "unit.h"
+
+#include <sys/stat.h>
 
 TEST(gpus_are_read_from_gres)
 {
@@ -81,102 +82,225 @@ TEST(scontrol_tells_the_configuration)
 	}
 }
 
-#ifdef HVD_WITH_SLURM
 TEST(some_nodes_are_not_to_be_used)
 {
-	static const uint32_t usable[] = {NODE_STATE_IDLE,
-					  NODE_STATE_ALLOCATED,
-					  NODE_STATE_MIXED,
-					  NODE_STATE_UNKNOWN,
-					  NODE_STATE_IDLE | NODE_STATE_NO_RESPOND,
-					  NODE_STATE_ALLOCATED | NODE_STATE_COMPLETING},
-			      unusable[] = {NODE_STATE_DOWN,
-					    NODE_STATE_ERROR,
-					    NODE_STATE_FUTURE,
-					    NODE_STATE_IDLE | NODE_STATE_DRAIN,
-					    NODE_STATE_ALLOCATED | NODE_STATE_DRAIN,
-					    NODE_STATE_IDLE | NODE_STATE_FAIL,
-					    NODE_STATE_IDLE | NODE_STATE_POWERED_DOWN,
-					    NODE_STATE_IDLE | NODE_STATE_POWERING_DOWN,
-					    NODE_STATE_ALLOCATED | NODE_STATE_REBOOT_ISSUED};
+	/* Down to the second line as releases before 21.08 print them. */
+	static const char *const usable[] = {"IDLE*",
+					     "ALLOCATED#",
+					     "MIXED@",
+					     "IDLE",
+					     "ALLOCATED",
+					     "MIXED",
+					     "UNKNOWN",
+					     "IDLE+NOT_RESPONDING",
+					     "ALLOCATED+COMPLETING",
+					     "IDLE+CLOUD+POWERING_UP",
+					     "MIXED+PLANNED",
+					     "IDLE+REBOOT_REQUESTED"},
+				 *const unusable[] = {"DOWN*",
+						      "IDLE*+DRAIN",
+						      "IDLE~",
+						      "IDLE%",
+						      "REBOOT^",
+						      "DOWN",
+						      "ERROR",
+						      "FUTURE",
+						      "IDLE+DRAIN",
+						      "ALLOCATED+DRAIN",
+						      "IDLE+FAIL",
+						      "IDLE+POWERED_DOWN",
+						      "IDLE+CLOUD+POWERING_DOWN",
+						      "ALLOCATED+REBOOT_ISSUED",
+						      "DOWN+NOT_RESPONDING"};
+	struct hvd_strv found = {0};
+	char text[256];
 
-	for (size_t i = 0; i < sizeof(usable) / sizeof(usable[0]); i++)
-		assert_false(hvd_slurm_node_unusable(usable[i]));
-	for (size_t i = 0; i < sizeof(unusable) / sizeof(unusable[0]); i++)
-		assert_true(hvd_slurm_node_unusable(unusable[i]));
+	for (size_t i = 0; i < sizeof(usable) / sizeof(usable[0]); i++) {
+		snprintf(text, sizeof(text), "NodeName=n1 Arch=x\n   State=%s ThreadsPerCore=1\n", usable[i]);
+		hvd_scontrol_unusable(text, &found);
+		if (found.n)
+			fail_msg("%s", usable[i]);
+	}
+	for (size_t i = 0; i < sizeof(unusable) / sizeof(unusable[0]); i++) {
+		snprintf(text, sizeof(text), "NodeName=n1 Arch=x\n   State=%s ThreadsPerCore=1\n", unusable[i]);
+		hvd_scontrol_unusable(text, &found);
+		if (found.n != i + 1)
+			fail_msg("%s", unusable[i]);
+	}
+	hvd_strv_free(&found);
+}
+
+struct made_node {
+	const char *name, *cpus, *features, *gres, *state, *partitions;
+};
+
+static long nodes_like(const struct made_node *nodes, size_t n, const char *name, const struct hvd_strv *excluded)
+{
+	char *text = hvd_xstrdup("");
+	long like;
+
+	for (size_t i = 0; i < n; i++)
+		hvd_xappendf(&text,
+			     "NodeName=%s CoresPerSocket=8 \n   CPUAlloc=0 CPUEfctv=7 CPUTot=%s CPULoad=0.95\n"
+			     "   AvailableFeatures=%s\n   ActiveFeatures=(null)\n   Gres=%s\n   State=%s Weight=1\n"
+			     "   Partitions=%s \n   Reason=the\n   State=DOWN\n\n",
+			     nodes[i].name, nodes[i].cpus, nodes[i].features, nodes[i].gres, nodes[i].state,
+			     nodes[i].partitions);
+	like = hvd_scontrol_nodes_like(text, name, excluded);
+	free(text);
+	return like;
 }
 
 /* In place of n0 a job can be given n1, until that one differs or cannot be used. */
 TEST(nodes_like_another_one)
 {
-	node_info_t nodes[] = {
-		{.name = (char *)"n0", .cpus = 8, .partitions = (char *)"a,b", .node_state = NODE_STATE_DOWN},
-		{.name = (char *)"n1", .cpus = 8, .partitions = (char *)"a,b", .node_state = NODE_STATE_ALLOCATED},
-		{.name = (char *)"n2", .cpus = 4, .partitions = (char *)"a,b", .node_state = NODE_STATE_IDLE},
-		{.name = NULL, .cpus = 8, .partitions = (char *)"a,b", .node_state = NODE_STATE_IDLE},
+	struct made_node nodes[] = {
+		{"n0", "8", "(null)", "(null)", "DOWN", "a,b"},
+		{"n1", "8", "(null)", "(null)", "ALLOCATED", "a,b"},
+		{"n2", "4", "(null)", "(null)", "IDLE", "a,b"},
 	};
-	const node_info_msg_t all = {.record_count = 4, .node_array = nodes};
-	const node_info_t other = nodes[1];
 	struct hvd_strv excluded = {0};
 
-	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 1);
-	assert_int_equal(hvd_slurm_nodes_like(&all, "n1", &excluded), 0); /* n0 is down */
-	assert_int_equal(hvd_slurm_nodes_like(&all, "n2", &excluded), 0);
-	assert_int_equal(hvd_slurm_nodes_like(&all, "n3", &excluded), -1);
-	nodes[1].node_state |= NODE_STATE_DRAIN;
-	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 0);
-	nodes[1].node_state = NODE_STATE_IDLE | NODE_STATE_NO_RESPOND;
-	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 0);
-	nodes[1] = other;
-	nodes[1].features = (char *)"gpu";
-	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 0);
-	nodes[0].features = (char *)"gpu";
-	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 1);
-	nodes[1].gres = (char *)"gpu:8";
-	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 0);
-	nodes[1].gres = (char *)"";
-	nodes[1].partitions = (char *)"a";
-	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 0);
-	nodes[1].partitions = nodes[0].partitions;
+	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 1);
+	assert_int_equal(nodes_like(nodes, 3, "n1", &excluded), 0); /* n0 is down */
+	assert_int_equal(nodes_like(nodes, 3, "n2", &excluded), 0);
+	assert_int_equal(nodes_like(nodes, 3, "n3", &excluded), -1);
+	nodes[1].state = "ALLOCATED+DRAIN";
+	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
+	nodes[1].state = "IDLE+NOT_RESPONDING";
+	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
+	nodes[1].state = "IDLE*";
+	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
+	nodes[1].state = "IDLE";
+	nodes[1].features = "gpu";
+	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
+	nodes[0].features = "gpu";
+	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 1);
+	nodes[1].gres = "gpu:8";
+	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
+	nodes[1].gres = "(null)";
+	nodes[1].partitions = "a";
+	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
+	nodes[1].partitions = "a,b";
 	hvd_strv_add(&excluded, "n1");
-	assert_int_equal(hvd_slurm_nodes_like(&all, "n0", &excluded), 0);
+	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
 	hvd_strv_free(&excluded);
 }
-#endif
 
-/* libslurm ends a process that has no configuration; hvd_slurm_open() turns that into an error. */
-TEST(a_missing_configuration_is_an_error)
+/* A folder in front of PATH with a stand-in for each of Slurm's commands, which runs these lines of a shell. */
+static void play(const char *lines)
+{
+	static const char *const commands[] = {"scontrol", "squeue", "scancel"};
+	char dir[] = "/tmp/hvd-test-slurm-XXXXXX", path[256];
+
+	assert_non_null(mkdtemp(dir));
+	for (size_t i = 0; i < 3; i++) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "%s/%s", dir, commands[i]);
+		assert_non_null(f = fopen(path, "w"));
+		fprintf(f, "#!/bin/sh\nPATH=/usr/bin:/bin\n%s\n", lines);
+		assert_int_equal(fclose(f), 0);
+		assert_int_equal(chmod(path, 0755), 0);
+	}
+	setenv("PATH", dir, 1);
+}
+
+static int clean_up(void **state)
+{
+	const char *dir = getenv("PATH");
+	static const char *const commands[] = {"scontrol", "squeue", "scancel"};
+	char path[256];
+
+	(void)state;
+	for (size_t i = 0; i < 3 && strncmp(dir, "/tmp/hvd-test-slurm-", 20) == 0; i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, commands[i]);
+		unlink(path);
+	}
+	rmdir(dir);
+	setenv("PATH", "/usr/bin:/bin", 1);
+	return 0;
+}
+
+TEST_WITH(commands_that_are_missing_fail_or_do_not_end, NULL, clean_up)
 {
 	struct hvd_slurm_job job;
-	struct hvd_err err;
+	struct hvd_err err = {0};
 	struct hvd_slurm_site site = {1, 1, true, 1, true};
 
-	setenv("SLURM_CONF", "/nonexistent/slurm.conf", 1);
-	/* Configured to be retried for a minute by libslurm itself when the file is missing. */
-	if (hvd_slurm_built_in()) {
-		char path[] = "/tmp/hvd-test-conf-XXXXXX";
-		int fd = mkstemp(path);
-
-		assert_true(fd >= 0);
-		assert_int_equal(write(fd, "Nonsense=1\n", 11), 11);
-		close(fd);
-		setenv("SLURM_CONF", path, 1);
-		assert_fails_with(hvd_slurm_site_get(&site, &err), err, HVD_E_SYS,
-				  "Slurm's configuration cannot be read");
-		unlink(path);
-	} else {
-		setenv("PATH", "/nonexistent", 1);
-		assert_int_equal(hvd_slurm_site_get(&site, &err), -1);
-		assert_int_equal(hvd_slurm_step_signal(1, 0, 9, &err), -1);
-		assert_int_equal(hvd_slurm_job_get(1, &job, &err), -1);
-	}
+	setenv("PATH", "/nonexistent", 1);
+	assert_fails_with(hvd_slurm_site_get(&site, hvd_deadline_in(5), &err), err, HVD_E_SYS,
+			  "Slurm's configuration cannot be read: ");
+	assert_in(err.hint, "scontrol show config");
 	assert_int_equal(site.port_lo, 0);
-	assert_int_equal(site.port_hi, 0);
-	assert_int_equal(site.kill_wait, 0);
 	assert_false(site.binds);
+	assert_fails_with(hvd_slurm_job_get(1, &job, hvd_deadline_in(5), &err), err, HVD_E_SYS, "cannot ask Slurm");
+	assert_fails_with(hvd_slurm_step_signal(1, 0, 9, hvd_deadline_in(5), &err), err, HVD_E_SYS,
+			  "cannot signal the step");
+	play("echo 'scontrol: error: one'; echo 'scontrol: fatal: Unable to process configuration file' >&2; exit 1");
+	assert_fails_with(hvd_slurm_site_get(&site, hvd_deadline_in(5), &err), err, HVD_E_FAILED,
+			  "Slurm's configuration cannot be read: Unable to process configuration file");
+	clean_up(NULL);
+	play("kill -SEGV $$");
+	assert_fails_with(hvd_slurm_site_get(&site, hvd_deadline_in(5), &err), err, HVD_E_FAILED,
+			  "Slurm's configuration cannot be read: scontrol: killed by signal 11");
+	clean_up(NULL);
+	play("exec sleep 100");
+	assert_fails_with(hvd_slurm_job_get(1, &job, hvd_deadline_in(0.2), &err), err, HVD_E_TIMEOUT,
+			  "cannot ask Slurm for the job: squeue does not end");
+	clean_up(NULL);
+	play("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1");
+	assert_fails_with(hvd_slurm_job_get(1, &job, hvd_deadline_in(5), &err), err, HVD_E_NOENT, "cannot ask Slurm");
+	assert_int_equal(hvd_slurm_step_signal(1, 0, 9, hvd_deadline_in(5), &err), 0);
+	clean_up(NULL);
+	play("exit 0"); /* later releases say nothing of an unknown job */
+	assert_fails_with(hvd_slurm_job_get(1, &job, hvd_deadline_in(5), &err), err, HVD_E_NOENT,
+			  "Slurm knows no job 1");
 	memset(&job, 0, sizeof(job));
 	hvd_slurm_job_clear(&job);
+}
+
+/* What a user or a job has set would change which jobs squeue prints, and how. */
+TEST_WITH(variables_of_slurms_commands_do_not_reach_them, NULL, clean_up)
+{
+	struct hvd_slurm_site site;
+	struct hvd_err err = {0};
+
+	setenv("SQUEUE_STATES", "PD", 1);
+	setenv("SLURM_CLUSTERS", "other", 1);
+	setenv("SLURM_TIME_FORMAT", "relative", 1);
+	setenv("LC_ALL", "de_DE.UTF-8", 1);
+	setenv("SLURM_CONF", "(null)", 1);
+	play("[ \"$LC_ALL$SLURM_TIME_FORMAT\" = C%s ] && [ -z \"${SQUEUE_STATES+x}${SLURM_CLUSTERS+x}${SLURM_CONF+x}\" "
+	     "] "
+	     "&& echo 'KillWait = 7 sec'");
+	assert_int_equal(hvd_slurm_site_get(&site, hvd_deadline_in(5), &err), 0);
+	assert_int_equal(site.kill_wait, 7);
+	clean_up(NULL);
+	setenv("SLURM_CONF", "/some/slurm.conf", 1);
+	play("echo \"KillWait = ${#SLURM_CONF} sec\"");
+	assert_int_equal(hvd_slurm_site_get(&site, hvd_deadline_in(5), &err), 0);
+	assert_int_equal(site.kill_wait, 16);
+	unsetenv("SQUEUE_STATES");
+	unsetenv("SLURM_CLUSTERS");
+	unsetenv("SLURM_TIME_FORMAT");
+	unsetenv("LC_ALL");
 	unsetenv("SLURM_CONF");
+}
+
+TEST_WITH(why_slurm_does_not_requeue, NULL, clean_up)
+{
+	const struct hvd_slurm_rerun rerun = {.name = "10_3"};
+	struct hvd_err err = {0};
+
+	play("[ \"$*\" = 'requeue incomplete 10_3' ] && echo 'Job is pending execution for job 10_3' >&2; exit 1");
+	assert_fails_with(hvd_slurm_requeue(&rerun, false, hvd_deadline_in(5), &err), err, HVD_E_NOENT,
+			  "Slurm refuses: Job is pending execution");
+	clean_up(NULL);
+	play("[ \"$*\" = 'requeue 10_3' ] && echo '10_3: Requested operation is presently disabled' >&2; exit 1");
+	assert_fails_with(hvd_slurm_requeue(&rerun, true, hvd_deadline_in(5), &err), err, HVD_E_FAILED,
+			  "Slurm refuses: 10_3: Requested operation is presently disabled");
+	assert_in(err.hint, "--no-requeue");
 }
 
 TEST(test_the_steps_of_a_job)

@@ -18,7 +18,7 @@ class Hvd(MakefilePackage):
 
     version("0.1.0")
 
-    variant("slurm", default=True, description="Link with libslurm: the plugin, and elastic jobs within Slurm")
+    variant("slurm", default=True, description="Build the plugin: srun --hvd")
     variant("gloo", default=False, description="Build hvd-selftest, which tests contexts and collectives")
     variant("python", default=True, description="Depend on what the Python module hvdrun needs")
 
@@ -43,12 +43,11 @@ class Hvd(MakefilePackage):
         spec = self.spec
         args = [
             f"PREFIX={self.prefix}",
-            f"SLURM={'yes' if spec.satisfies('+slurm') else 'no'}",
+            f"PLUGIN={'yes' if spec.satisfies('+slurm') else 'no'}",
             f"GLOO={'yes' if spec.satisfies('+gloo') else 'no'}",
         ]
         if spec.satisfies("+slurm"):
-            slurm = spec["slurm"].prefix
-            args += [f"SLURM_CFLAGS=-DHVD_WITH_SLURM=1 -I{slurm.include}", f"SLURM_LIBS=-L{slurm.lib} -lslurm"]
+            args.append(f"SLURM_CFLAGS=-I{spec['slurm'].prefix.include}")
         return args
 
     @property
