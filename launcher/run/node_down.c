@@ -13,8 +13,10 @@
 
 /* Seconds between two looks at which ranks have ended. */
 #define LOOK_SECONDS 2
-/* Looks from one question to Slurm to the next, at most. */
-#define MOST_LOOKS 32
+/* Looks from one question to Slurm to the next, at most. Ranks may end at different times for hours. When all have ended,
+ * srun goes on for seconds or, because of an epilog, for minutes, and the user waits for nothing but the answer. */
+#define MOST_LOOKS     32
+#define MOST_LOOKS_ALL 4
 /* A controller that takes longer to answer is asked again later. */
 #define ANSWER_SECONDS 2.0
 #define MAX_ANSWER     (256 * 1024)
@@ -84,6 +86,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_node_down *down = arg;
 	char *hosts = down->all ? all_hosts(down->driver) : hvd_driver_hosts_behind(down->driver);
+	unsigned most = down->all ? MOST_LOOKS_ALL : MOST_LOOKS;
 
 	(void)fd;
 	(void)what;
@@ -92,7 +95,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 		down->wait = 1;
 	} else if (++down->looks >= down->wait) {
 		down->looks = 0;
-		down->wait = down->wait < MOST_LOOKS ? down->wait * 2 : MOST_LOOKS;
+		down->wait = down->wait * 2 < most ? down->wait * 2 : most;
 		look(down, hosts);
 	}
 	free(hosts);
@@ -109,6 +112,10 @@ bool hvd_node_down_ask(struct hvd_node_down *down)
 
 void hvd_node_down_look_at_all(struct hvd_node_down *down)
 {
+	if (!down->all) {
+		down->looks = 0;
+		down->wait = 1;
+	}
 	down->all = true;
 }
 

@@ -5,7 +5,8 @@
  * On a host that hangs all processes stand still, but the kernel still answers the network, so that connections do not
  * break. Slurm gets no answer from slurmd there, declares the node down, and ends the job's tasks on all other nodes;
  * srun goes on waiting. So when all ranks of one host have ended and ranks of another have not, Slurm is asked about
- * the other host: at once, and then more and more rarely, because ranks may well end at different times.
+ * the other host: at once, and then more and more rarely, because ranks may well end at different times. When all ranks
+ * have ended and srun goes on, Slurm is asked about all hosts every eight seconds.
  */
 #ifndef HVD_NODE_DOWN_H
 #define HVD_NODE_DOWN_H

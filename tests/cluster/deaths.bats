@@ -256,6 +256,32 @@ END
         "hvdn2 failed first: the host was lost"
 }
 
+# asked N: Slurm was asked N times about nodes that are down.
+asked() { [[ $(wc -l <"$(home)/asked") -ge $1 ]]; }
+
+@test "a host freezes while its ranks end, and srun goes on: the launch ends soon after Slurm has given the host up" {
+    on_login mkdir -p bin
+    script bin/sinfo <<'END'
+#!/bin/sh
+echo asked >>~/asked
+exec /usr/bin/sinfo "$@"
+END
+    rm -f "$(home)/asked" "$(home)/go"
+    : >"$(home)/asked" && chmod 666 "$(home)/asked"
+    begin on_login bash -c 'PATH=$HOME/bin:$PATH exec hvdrun "$@"' - "${FOUR[@]}" \
+        bash -c 'echo ready; until [ -e go ]; do sleep 0.1; done'
+    says_times 10 4 ready
+    wait_for 6 connected hvdn2
+    as_root hvdn2 pkill -STOP -x slurmstepd
+    on_login touch go
+    says 20 "all ranks ended 10 s ago"
+    fault node-freeze hvdn2
+    wait_for 60 asked 4
+    as_root hvdctl scontrol update nodename=hvdn2 state=down reason=test
+    ended 20
+    has "hvdrun: error: hvdn2: the connection to its node agent was lost: Slurm has given up the node"
+}
+
 @test "the report under srun --hvd ends with the status of the rank where srun's own is another" {
     begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 1; (($RANK != 2)) || exit 3; sleep 50'
     ended 15
