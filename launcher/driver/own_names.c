@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Is it an address of an interface that was probed and connects not all hosts? Other addresses may lead somewhere. */
+/* Is it an address of an interface that was probed and connects not all hosts? Other addresses may lead somewhere. In an
+ * elastic job only the first network is known to connect hosts that come later, and that a host uses when it is alone. */
 static bool is_cut_off(const struct hvd_plan *plan, const struct hvd_host_info *node, uint32_t host,
 		       const struct hvd_addr *addr)
 {
@@ -15,6 +16,8 @@ static bool is_cut_off(const struct hvd_plan *plan, const struct hvd_host_info *
 
 	if (hvd_addr_loopback(addr))
 		return true;
+	if (plan->elastic)
+		return false;
 	for (int i = 0; i < plan->networks.n; i++)
 		if (plan->networks.v[i].iface[host] == iface)
 			return false;
