@@ -257,22 +257,25 @@ int hvd_program_error(const char *name, char *const *envp, int error, struct hvd
 	return -1;
 }
 
+/* Does slurmstepd write lines like this? "slurmstepd-HOST: error: …", and since 26.05 "[TIME] error: …". */
+static bool is_step_daemons(const char *line)
+{
+	return strncmp(line, "slurmstepd", 10) == 0 || (*line == '[' && line[1] >= '0' && line[1] <= '9');
+}
+
 bool hvd_program_refused(const char *text, int code, char *const *envp, struct hvd_err *err)
 {
 	static const char mark[] = "error: execve(): ", bad[] = "bad interpreter(";
-	const char *line = text ? strstr(text, "slurmstepd") : NULL, *at, *why;
+	const char *at = text ? strstr(text, mark) : NULL, *line = at, *why = strerror(code);
 	hvd_cleanup_free char *name = NULL;
 	size_t n;
 
-	if (!line || (line > text && line[-1] != '\n') || code <= 0)
-		return false;
-	n = strcspn(line, "\n");
-	at = memmem(line, n, mark, strlen(mark));
-	why = strerror(code);
-	if (!at)
+	while (at && line > text && line[-1] != '\n')
+		line--;
+	if (!at || !is_step_daemons(line) || code <= 0)
 		return false;
 	at += strlen(mark);
-	n -= (size_t)(at - line);
+	n = strcspn(at, "\n");
 	if (n <= strlen(why) + 2 || strncmp(at + n - strlen(why), why, strlen(why)) != 0)
 		return false;
 	name = hvd_xstrndup(at, n - strlen(why) - 2);

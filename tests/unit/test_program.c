@@ -119,6 +119,9 @@ TEST(slurmstepd_says_that_it_could_not_run_a_program)
 	/* A program that quotes such a line, and ends with another status. */
 	assert_false(hvd_program_refused(line, 1, envp, &err));
 	assert_false(hvd_program_refused(line, 0, envp, &err));
+	assert_true(
+		hvd_program_refused("[2026-11-27T13:20:10.538] error: execve(): train.py: No such file or directory\n",
+				    ENOENT, envp, &err));
 	assert_false(hvd_program_refused("| slurmstepd: error: execve(): x: Permission denied\n", EACCES, envp, &err));
 	assert_false(hvd_program_refused("slurmstepd: error: execve(): Permission denied\n", EACCES, envp, &err));
 	assert_false(hvd_program_refused("slurmstepd: error: no\n", EACCES, envp, &err));
