@@ -76,6 +76,13 @@ void hvd_scontrol_config_parse(const char *text, struct hvd_slurm_site *site)
 	}
 }
 
+int hvd_scontrol_grace(const char *text)
+{
+	const char *at = strstr(text, " GraceTime=");
+
+	return at ? take_seconds(at + strlen(" GraceTime=")) : 0;
+}
+
 /* Steps that a list names. */
 #define STEPS_MOST 4
 

@@ -14,6 +14,9 @@
  * malformed value, counts as not set. */
 void hvd_scontrol_config_parse(const char *text, struct hvd_slurm_site *site);
 
+/* The GraceTime of a partition in seconds, from `scontrol show partition NAME`; 0 if there is none. */
+int hvd_scontrol_grace(const char *text);
+
 /* From `scontrol --oneliner show step JOB`: "7.0 (bash on hvdn1), 7.1 (…)", the steps that srun has started. NULL if
  * there is none, or if one is that of the srun with this process id. The caller frees it. */
 char *hvd_scontrol_steps(const char *text, pid_t srun);

@@ -51,6 +51,19 @@ int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, hvd_time dead
 
 /* ---- jobs ---- */
 
+/* A job that is preempted ends after the grace time of its partition. That of its QOS, which a site may use in place of
+ * it, is not known to users: then the job may live longer than this says. */
+static void add_grace(struct hvd_slurm_job *job, hvd_time deadline)
+{
+	hvd_cleanup_free char *text =
+		hvd_slurm_command((const char *[]){"scontrol", "--all", "show", "partition", job->grace_of, NULL},
+				  ASK_JOB, deadline, NULL);
+
+	job->ends += text ? hvd_scontrol_grace(text) : 0;
+	free(job->grace_of);
+	job->grace_of = NULL;
+}
+
 /* --local: no other cluster of a federation. --all: also in partitions that are hidden from this user. */
 static int ask_squeue(const char *which, const char *states, struct hvd_slurm_job **jobs, size_t *n, hvd_time deadline,
 		      struct hvd_err *err)
@@ -68,8 +81,11 @@ static int ask_squeue(const char *which, const char *states, struct hvd_slurm_jo
 		ASK_JOB, deadline, err);
 	if (!text || hvd_squeue_jobs_parse(text, &mark, jobs, n, err) != 0)
 		return -1;
-	for (size_t i = 0; i < *n; i++)
+	for (size_t i = 0; i < *n; i++) {
 		(*jobs)[i].now = time(NULL);
+		if ((*jobs)[i].grace_of)
+			add_grace(&(*jobs)[i], deadline);
+	}
 	return 0;
 }
 

@@ -72,6 +72,7 @@ struct hvd_slurm_job {
 	bool preempted;       /* the job is being preempted, and so ends before `ends`; or that has ended it */
 	uint32_t het;         /* number of the heterogeneous job that the job is a component of; 0 if it is none */
 	const char *fate;     /* why Slurm has ended it or is ending it: HVD_SLURM_CANCELLED; NULL = not known */
+	char *grace_of;       /* only from the parser: `ends` lacks this partition's GraceTime; else NULL */
 	bool paused;          /* the job is suspended, or its nodes are still being configured */
 	bool doubtful;        /* Slurm is ending it, and does not say yet whether it was cancelled or has ended well */
 	struct hvd_slurm_rerun rerun;

@@ -13,6 +13,7 @@ void hvd_slurm_job_clear(struct hvd_slurm_job *job)
 	free(job->gpus);
 	free(job->name);
 	free(job->comment);
+	free(job->grace_of);
 	free(job->rerun.required);
 	free(job->rerun.reservation);
 	memset(job, 0, sizeof(*job));

@@ -34,6 +34,7 @@ enum field {
 	F_USED,
 	F_EXIT,
 	F_REASON,
+	F_PARTITION,
 	F_NODES,
 	F_REQUIRED,
 	F_RESERVATION,
@@ -43,17 +44,14 @@ enum field {
 };
 
 static const char *const names[FIELDS] = {
-	[F_ID] = "jobid",           [F_STATE] = "state",
-	[F_ARRAY] = "arrayjobid",   [F_TASK] = "arraytaskid",
-	[F_HET] = "hetjobid",       [F_BATCH] = "batchflag",
-	[F_REQUEUE] = "requeue",    [F_RESTARTS] = "restartcnt",
-	[F_N_NODES] = "numnodes",   [F_TASKS] = "numtasks",
-	[F_PER_NODE] = "ntpernode", [F_START] = "starttime",
-	[F_END] = "endtime",        [F_PREEMPTED] = "preempttime",
-	[F_USED] = "timeused",      [F_EXIT] = "exit_code",
-	[F_REASON] = "reason",      [F_NODES] = "nodelist",
-	[F_REQUIRED] = "reqnodes",  [F_RESERVATION] = "reservation",
-	[F_NAME] = "name",          [F_COMMENT] = "comment",
+	[F_ID] = "jobid",         [F_STATE] = "state",           [F_ARRAY] = "arrayjobid",
+	[F_TASK] = "arraytaskid", [F_HET] = "hetjobid",          [F_BATCH] = "batchflag",
+	[F_REQUEUE] = "requeue",  [F_RESTARTS] = "restartcnt",   [F_N_NODES] = "numnodes",
+	[F_TASKS] = "numtasks",   [F_PER_NODE] = "ntpernode",    [F_START] = "starttime",
+	[F_END] = "endtime",      [F_PREEMPTED] = "preempttime", [F_USED] = "timeused",
+	[F_EXIT] = "exit_code",   [F_REASON] = "reason",         [F_PARTITION] = "partition",
+	[F_NODES] = "nodelist",   [F_REQUIRED] = "reqnodes",     [F_RESERVATION] = "reservation",
+	[F_NAME] = "name",        [F_COMMENT] = "comment",
 };
 
 /* The states that squeue prints. Some are flags that hide the state itself: all but COMPLETING and STAGE_OUT do so for
@@ -243,6 +241,11 @@ static int take_job(const struct value f[FIELDS], struct hvd_slurm_job *out, str
 	out->began = time_of(f[F_START]);
 	out->ends = time_of(f[F_END]);
 	take_state(f, out);
+	/* Of a job without a time limit squeue prints no end, even if it has one by its preemption. */
+	if (out->preempted && out->state == HVD_SLURM_RUNNING && !out->ends) {
+		out->ends = time_of(f[F_PREEMPTED]);
+		out->grace_of = text_of(f[F_PARTITION]);
+	}
 	take_rerun(f, out, &out->rerun);
 	if (*nodes)
 		rc = hvd_hostlist_expand(nodes, HVD_MAX_HOSTS, &out->hosts, err);

@@ -28,6 +28,7 @@ static void scontrol(const char *text)
 
 	hvd_scontrol_config_parse(text, &site);
 	must(site.port_lo >= 0 && site.port_hi >= site.port_lo && site.port_hi <= 65535 && site.kill_wait >= 0);
+	must(hvd_scontrol_grace(text) >= 0);
 	free(hvd_scontrol_steps(text, 7));
 	hvd_scontrol_unusable(text, &names);
 	must(hvd_scontrol_nodes_like(text, "n1", &names) >= -1);

@@ -203,7 +203,7 @@ TEST(what_a_job_that_is_being_ended_will_have_been)
 		HVD_CLEANUP(free_jobs) struct jobs jobs = {0};
 		hvd_cleanup_free char *text =
 			hvd_xasprintf("7|COMPLETING|7|N/A|N/"
-				      "A|%s|1|%s|2|2|0|1700000000|1700000005|%s|%s|%s|%s|n[1-2]||(null)|a|(null)|\n",
+				      "A|%s|1|%s|2|2|0|1700000000|1700000005|%s|%s|%s|%s|p|n[1-2]||(null)|a|(null)|\n",
 				      cases[i].batch, cases[i].restarts, cases[i].preempted, cases[i].used,
 				      cases[i].exit, cases[i].reason);
 
@@ -234,14 +234,19 @@ TEST(states_that_are_flags)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		HVD_CLEANUP(free_jobs) struct jobs jobs = {0};
 		hvd_cleanup_free char *text = hvd_xasprintf(
-			"7|%s|7|N/A|N/A|1|1|0|2|4294967294|N/A|1|NONE|1|0:05|0|None|n1||(null)|a||\n", cases[i].name);
+			"7|%s|7|N/A|N/A|1|1|0|2|4294967294|N/A|1|NONE|1|0:05|0|None|p|n1||(null)|a||\n", cases[i].name);
 
 		read_one(text, &jobs);
 		assert_int_equal(jobs.v[0].state, cases[i].state);
 		assert_int_equal(jobs.v[0].paused, cases[i].paused);
 		assert_int_equal(jobs.v[0].preempted, cases[i].state != HVD_SLURM_ENDED);
 		assert_int_equal(jobs.v[0].tasks, 0);
-		assert_int_equal(jobs.v[0].ends, 0);
+		/* A job without a limit that is preempted ends at that time, and the partition's grace time later. */
+		assert_int_equal(jobs.v[0].ends, cases[i].state == HVD_SLURM_RUNNING);
+		if (cases[i].state == HVD_SLURM_RUNNING)
+			assert_string_equal(jobs.v[0].grace_of, "p");
+		else
+			assert_null(jobs.v[0].grace_of);
 	}
 }
 
@@ -360,6 +365,17 @@ TEST(nodes_on_which_nothing_should_be_started)
 		assert_int_equal(hvd_scontrol_nodes_like(text, "hvdn4", &excluded), -1);
 		hvd_strv_free(&unusable);
 	}
+}
+
+TEST(the_grace_time_of_a_partition)
+{
+	EACH_RELEASE(release)
+	{
+		hvd_cleanup_free char *text = text_of(release, "partition");
+
+		assert_int_equal(hvd_scontrol_grace(text), 5);
+	}
+	assert_int_equal(hvd_scontrol_grace(""), 0);
 }
 
 TEST(the_configuration)
