@@ -345,7 +345,7 @@ login_shells_back() {
 }
 
 # Words that no two of these shells would read in the same way.
-HARD=($'two\nlines' 'a\\b' 'a\b' "it's" 'wow!' '!!' '$HOME' '`x`' '%self' '~' '*' '' '"' $'tab\t' '^a^b' '{a,b}' '\')
+HARD=($'two\nlines' 'a\\b' 'a\b' "it's" 'wow!' '!!' '$HOME' '`x`' '%self' '~' '*' '' '"' $'tab\t' '^a^b' '{a,b}' \\)
 TELL='import os, sys
 if os.environ["HOROVOD_RANK"] == "1": print(sys.argv[1:] == eval(os.environ["HVD_T_WORDS"]) or sys.argv[1:])'
 
@@ -367,7 +367,7 @@ if os.environ["HOROVOD_RANK"] == "1": print(sys.argv[1:] == eval(os.environ["HVD
 @test "a .bashrc that starts another shell: named, and that shell runs and shows nothing of the launch's data" {
     local shell missing=() rc
     rc="$(home)/.bashrc"
-    export HVD_T_VALUE=$'x\ntouch ~/was-run; echo was-shown\n'
+    export HVD_T_SHELL=$'x\ntouch ~/was-run; echo was-shown\n'
     for shell in fish zsh tcsh dash "fish -l" "zsh -i"; do
         if [[ ! -x /usr/bin/${shell% *} ]]; then missing+=("$shell") && continue; fi
         as_root hvdlogin bash -c "echo 'exec /usr/bin/$shell' >'$rc' && chmod 644 '$rc'"
