@@ -269,9 +269,13 @@ nodes_usable() {
 
 unusable_nodes() { node_states | awk '$2 !~ /^(idle|allocated|mixed)(\+completing)?$/ { print $1 }'; }
 
+# Nodes without a job that runs, of which Slurm still waits for the end of one.
+completing_nodes() { node_states | awk '$2 == "idle+completing" { print $1 }'; }
+
 # Brings back nodes that Slurm has given up.  A slurmd that is started anew
 # registers at once, which is quicker than to wait until the controller asks; steps
-# survive that.
+# survive that.  That a job has ended there which did while the node was lost the
+# controller asks only every minute; it need not ask a node that is down.
 mend_nodes() {
     local node
     wait_until 15 node_states || fail "slurmctld does not answer" "$CTL.slurmctld"
@@ -280,6 +284,11 @@ mend_nodes() {
         slurm scontrol update "nodename=$node" state=resume 2>/dev/null || true
         daemon_kill "$node" slurmd
         daemon_start "$node" slurmd
+    done
+    if wait_until 5 nodes_usable; then return 0; fi
+    for node in $(completing_nodes); do
+        slurm scontrol update "nodename=$node" state=down reason="a job ended while it was lost" || true
+        slurm scontrol update "nodename=$node" state=resume || true
     done
     wait_until 20 nodes_usable ||
         fail "nodes do not return to service: $(node_states | xargs)" "$CTL.slurmctld"
