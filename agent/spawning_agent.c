@@ -171,6 +171,12 @@ static void watch_daemon(struct spawning_agent *sup)
 	sup->orphan = evsignal_new(sup->base, hvd_child_orphan_signal(), on_orphan, sup);
 	event_add(sup->orphan, NULL);
 	hvd_child_follow();
+	/* It may have ended before; then the first process of the host has this one. */
+	if (sup->daemon == 1 || getppid() != sup->daemon) {
+		sup->daemon = 0;
+		snprintf(sup->daemon_name, sizeof(sup->daemon_name), "slurmstepd");
+		event_active(sup->orphan, EV_SIGNAL, 1);
+	}
 }
 
 static void prepare_elastic(struct spawning_agent *sup)

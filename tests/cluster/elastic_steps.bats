@@ -50,6 +50,18 @@ teardown() {
     has "hvdn2 is left out: slurmstepd ended before the ranks that it had started"
 }
 
+@test "a step daemon is killed before the first ranks start: its host counts as lost as soon as they do" {
+    fault node-freeze hvdn4
+    train 4 -np 8 --min-np 4 --max-restarts 1
+    wait_for 10 runs_on hvdn2 "$AGENT"
+    sleep 0.5
+    as_root hvdn2 pkill -KILL -x slurmstepd
+    fault node-thaw hvdn4
+    within 20 said "hvdn2 is left out: slurmstepd ended before the ranks that it had started"
+    ends_well 30
+    has_not "srun did not end in time"
+}
+
 # After that srun is not waited for. hvdrun's end is what counts: salloc's needs munged itself.
 @test "munged is killed, or stopped, on a host of ranks or on hvdrun's own, and the job ends: the host is named" {
     local how where
