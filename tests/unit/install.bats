@@ -104,7 +104,7 @@ print(hvdrun.run(lambda: os.environ["HOROVOD_RANK"], np=2, extra_args=["--launch
 	make_quietly install HOROVODRUN=1
 	[ "$(readlink "$DEST$PRE/bin/horovodrun")" = hvdrun ]
 	run -0 env -i PATH=/usr/bin:/bin "$DEST$PRE/bin/horovodrun" --version
-	[[ $output == "hvdrun "*$'\n'"built "* ]]
+	[[ $output =~ ^hvdrun\ [0-9.]+$ ]]
 	make_quietly uninstall HOROVODRUN=1
 	[ ! -e "$DEST$PRE/bin/horovodrun" ]
 	make_quietly install
