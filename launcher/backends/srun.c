@@ -111,10 +111,9 @@ static int check_container(const struct hvd_launch *launch, struct hvd_err *err)
 static void name_job(const struct hvd_launch *launch, struct hvd_strv *argv)
 {
 	const char *command = launch->spec->selftest ? launch->selftest : launch->spec->command[0];
-	const char *slash = strrchr(command, '/');
 
 	if (!launch->spec->srun.jobid && !hvd_envp_get(launch->envp, "SLURM_JOB_NAME"))
-		hvd_strv_addf(argv, "--job-name=%s", slash ? slash + 1 : command);
+		hvd_strv_addf(argv, "--job-name=%s", basename(command));
 }
 
 bool hvd_launch_needs_salloc(const struct hvd_launch *launch, const struct hvd_backend *backend)

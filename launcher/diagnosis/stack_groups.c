@@ -55,13 +55,6 @@ static bool is_wrapper(const char *name)
 	return false;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 void hvd_stack_kernel_place(const json_t *process, char out[HVD_STACK_TEXT])
 {
 	const char *wchan = hvd_stack_text_of(process, "wchan");
@@ -96,7 +89,7 @@ void hvd_stack_place(const json_t *process, char out[HVD_STACK_TEXT])
 		}
 	if (*hvd_stack_frame_text(json_array_get(frames, user), 1))
 		snprintf(out, HVD_STACK_TEXT, "%s (%s:%lld)", name,
-			 base_name(hvd_stack_frame_text(json_array_get(frames, user), 1)),
+			 basename(hvd_stack_frame_text(json_array_get(frames, user), 1)),
 			 (long long)json_integer_value(json_array_get(json_array_get(frames, user), 2)));
 	else
 		snprintf(out, HVD_STACK_TEXT, "%s", name);

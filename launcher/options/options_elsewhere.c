@@ -76,7 +76,7 @@ static char *counts_of(const struct translation *t)
 int hvd_options_elsewhere(const char *spelled, int argc, char *const *argv, struct hvd_err *err)
 {
 	const struct hvd_optset set = hvd_options_set();
-	const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
+	const char *name = basename(argv[0]);
 	struct hvd_optscan scan = {.set = &set,
 				   .argc = argc,
 				   .argv = argv,

@@ -208,13 +208,6 @@ static unsigned of_python(const char *python, char *const *envp)
 
 /* ---- a command ---- */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static bool is_program(const char *path)
 {
 	struct stat st;
@@ -248,7 +241,7 @@ static bool is_container(const char *command)
 					    "bwrap",     "proot",       "chroot",  "nerdctl",    "charliecloud"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(base_name(command), names[i]) == 0)
+		if (strcmp(basename(command), names[i]) == 0)
 			return true;
 	return false;
 }
@@ -330,7 +323,7 @@ static bool mentions(char *const *argv, const char *script, const char *what)
 static bool is_python_program(char *const *argv, const char *script)
 {
 	hvd_cleanup_free char *python = hvd_script_python(script);
-	const char *name = base_name(argv[0]), *dot = strrchr(name, '.');
+	const char *name = basename(argv[0]), *dot = strrchr(name, '.');
 
 	if (hvd_is_python(name))
 		return !mentions(argv, "", "torch.distributed") && !mentions(argv, "", "torchrun") &&
@@ -377,7 +370,7 @@ struct hvd_command_facts hvd_command_facts(char *const *argv, char *const *envp)
 	facts.torchrun = mentions(argv, script, "torchrun") || mentions(argv, script, "torch.distributed.run") ||
 			 mentions(argv, script, "torch.distributed.launch");
 	facts.no_torchrun = is_python_program(argv, script) || mentions(argv, script, "--standalone");
-	facts.ray = strcmp(base_name(command), "ray") == 0 || mentions(argv, script, "ray start") ||
+	facts.ray = strcmp(basename(command), "ray") == 0 || mentions(argv, script, "ray start") ||
 		    mentions(argv, script, "ray symmetric-run");
 	if (is_python_program(argv, script)) {
 		if (hvd_is_python(command))

@@ -7,11 +7,19 @@
 
 #include <string.h>
 
-static const char *base_name(const char *path)
+static bool assigns(const char *word)
 {
-	const char *slash = strrchr(path, '/');
+	const char *eq = strchr(word, '=');
 
-	return slash ? slash + 1 : path;
+	return eq && eq > word && word[0] != '-' && !memchr(word, '/', (size_t)(eq - word));
+}
+
+char *const *hvd_behind_env(char *const *argv)
+{
+	if (argv[0] && strcmp(basename(argv[0]), "env") == 0)
+		for (argv++; *argv && assigns(*argv);)
+			argv++;
+	return argv;
 }
 
 bool hvd_is_shell(const char *program)
@@ -19,7 +27,7 @@ bool hvd_is_shell(const char *program)
 	static const char *const names[] = {"sh", "bash", "dash", "ksh", "zsh", "fish", "csh", "tcsh"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(base_name(program), names[i]) == 0)
+		if (strcmp(basename(program), names[i]) == 0)
 			return true;
 	return false;
 }
@@ -65,9 +73,7 @@ static bool python_reads(char *const *argv)
 
 const char *hvd_interpreter_of_stdin(char *const *argv)
 {
-	if (argv[0] && strcmp(base_name(argv[0]), "env") == 0)
-		for (argv++; *argv && **argv != '-' && strchr(*argv, '=');)
-			argv++;
+	argv = hvd_behind_env(argv);
 	if (!argv[0])
 		return NULL;
 	if (hvd_is_python(argv[0]) ? python_reads(argv) : hvd_is_shell(argv[0]) && shell_reads(argv + 1))

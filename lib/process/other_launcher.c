@@ -3,6 +3,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "interpreter.h"
 #include "python_command.h"
 
 #include <stdio.h>
@@ -202,31 +203,19 @@ static const struct launcher {
 
 static const struct launcher *named(const char *name)
 {
-	const char *slash = strrchr(name, '/');
-
-	name = slash ? slash + 1 : name;
+	name = basename(name);
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
 		if (strcmp(launchers[i].name, name) == 0)
 			return &launchers[i];
 	return NULL;
 }
 
-static bool assigns(const char *word)
-{
-	const char *eq = strchr(word, '=');
-
-	return eq && eq > word && word[0] != '-' && !memchr(word, '/', (size_t)(eq - word));
-}
-
 /* The launcher that the command is, and in *rest the words behind it. */
 static const struct launcher *find(char *const *argv, char *const **rest)
 {
-	const char *slash = argv[0] ? strrchr(argv[0], '/') : NULL;
 	const struct launcher *found;
 
-	if (argv[0] && strcmp(slash ? slash + 1 : argv[0], "env") == 0)
-		for (argv++; *argv && assigns(*argv);)
-			argv++;
+	argv = hvd_behind_env(argv);
 	if (!argv[0])
 		return NULL;
 	if (hvd_is_python(argv[0])) {

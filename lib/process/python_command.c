@@ -7,9 +7,8 @@
 bool hvd_is_python(const char *program)
 {
 	static const char name[] = "python";
-	const char *slash = strrchr(program, '/');
 
-	program = slash ? slash + 1 : program;
+	program = basename(program);
 	if (strncmp(program, name, strlen(name)) != 0)
 		return false;
 	program += strlen(name);
