@@ -263,16 +263,28 @@ static bool is_step_daemons(const char *line)
 	return strncmp(line, "slurmstepd", 10) == 0 || (*line == '[' && line[1] >= '0' && line[1] <= '9');
 }
 
+/* Where slurmstepd's line has these words, and not one of the rank's own; NULL if there is none. */
+static const char *find_refusal(const char *text, const char *mark)
+{
+	for (const char *at = text; at && (at = strstr(at, mark)); at++) {
+		const char *line = at;
+
+		while (line > text && line[-1] != '\n')
+			line--;
+		if (is_step_daemons(line))
+			return at;
+	}
+	return NULL;
+}
+
 bool hvd_program_refused(const char *text, int code, char *const *envp, struct hvd_err *err)
 {
 	static const char mark[] = "error: execve(): ", bad[] = "bad interpreter(";
-	const char *at = text ? strstr(text, mark) : NULL, *line = at, *why = strerror(code);
+	const char *at = find_refusal(text, mark), *why = strerror(code);
 	hvd_cleanup_free char *name = NULL;
 	size_t n;
 
-	while (at && line > text && line[-1] != '\n')
-		line--;
-	if (!at || !is_step_daemons(line) || code <= 0)
+	if (code <= 0 || !at)
 		return false;
 	at += strlen(mark);
 	n = strcspn(at, "\n");
