@@ -93,6 +93,12 @@ void hvd_trace_registered(struct hvd_trace *trace)
 		trace->registered = hvd_now();
 }
 
+static struct span queue_span(const struct hvd_trace *trace)
+{
+	return (struct span){
+		.row = LAUNCH, .name = "queue, and start of the agents", .from = trace->began, .to = trace->registered};
+}
+
 #define GENERATION_SPANS 4
 
 /* The phases of the current generation, which is over at `ended` (0 = it is not). No reason is copied. */
@@ -119,7 +125,7 @@ static void generation_spans(const struct hvd_trace *trace, hvd_time ended, stru
 
 void hvd_trace_generation(struct hvd_trace *trace)
 {
-	struct span spans[GENERATION_SPANS];
+	struct span spans[GENERATION_SPANS], span;
 	const hvd_time now = hvd_now();
 	uint32_t number;
 
@@ -127,10 +133,8 @@ void hvd_trace_generation(struct hvd_trace *trace)
 		return;
 	number = trace->now.number + 1;
 	if (number == 1) {
-		keep(trace, &(struct span){.row = LAUNCH,
-					   .name = "queue, and start of the agents",
-					   .from = trace->began,
-					   .to = trace->registered});
+		span = queue_span(trace);
+		keep(trace, &span);
 		keep(trace, &(struct span){.row = LAUNCH, .name = "start", .from = trace->registered, .to = now});
 	} else {
 		generation_spans(trace, now, spans);
@@ -258,9 +262,8 @@ int hvd_trace_write(const struct hvd_trace *trace, const char *path, const struc
 		generation_spans(trace, ended, now);
 		put_all(events, now, GENERATION_SPANS, trace, table->n);
 	} else {
-		put(events,
-		    &(struct span){LAUNCH, 0, "queue, and start of the agents", trace->began, trace->registered, NULL},
-		    trace, table->n);
+		now[0] = queue_span(trace);
+		put(events, &now[0], trace, table->n);
 	}
 	file = json_pack("{s:s, s:o}", "displayTimeUnit", "ms", "traceEvents", events);
 	text = json_dumps(file, JSON_COMPACT);
