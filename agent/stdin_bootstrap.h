@@ -14,8 +14,9 @@
 
 /* Read the preamble (lib/protocol/preamble.h) from stdin, and apply it: set the environment (a variable that the
  * preamble lacks keeps this host's value), change to the directory, fill in *boot and *args, which the caller frees;
- * boot->id then names a descriptor with the key, and *args has the preamble's arguments. Leaves later bytes on stdin. Returns 0, or the exit status to end with, with err set.
- * HVD_PREAMBLE_NO_DIRECTORY means that all but the directory was applied. */
+ * boot->id then names a descriptor with the key, and *args has the preamble's arguments. Leaves later bytes on stdin.
+ * Returns 0, or the exit status to end with, with err set. HVD_PREAMBLE_NO_DIRECTORY means that all but the directory
+ * was applied. */
 int hvd_stdin_bootstrap_enter(struct hvd_boot *boot, struct hvd_strv *args, struct hvd_err *err);
 
 /* Set the nice value, and the soft limit of locked memory in bytes or "unlimited", to those of the launcher, as far as

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * name_service.h - can this host look up host names, and quickly, and where does its own name lead? The check never waits longer than a program can.
+ * name_service.h - can this host look up host names, and quickly, and where does its own name lead? The check never
+ * waits longer than a program can.
  *
  * If name servers drop queries, glibc waits for each name as long as resolv.conf(5) allows: 10 s by default. PyTorch
  * looks up the name of its store's address before it uses the store (c10d's socket.cpp), and torchrun fails if its
