@@ -51,10 +51,7 @@ teardown() {
 }
 
 @test "a step daemon is killed before the first ranks start: its host counts as lost as soon as they do" {
-    fault node-freeze hvdn4
-    train 4 -np 8 --min-np 4 --max-restarts 1
-    wait_for 10 runs_on hvdn2 "$AGENT"
-    sleep 0.5
+    waits_for_fourth
     as_root hvdn2 pkill -KILL -x slurmstepd
     fault node-thaw hvdn4
     within 20 said "hvdn2 is left out: slurmstepd ended before the ranks that it had started"

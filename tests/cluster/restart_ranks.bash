@@ -40,13 +40,18 @@ kill_rank() { as_root "$1" kill -KILL "$(rank "$2")"; }
 # A node agent, for pkill -f.
 AGENT='[h]vd-agent host .*--host='
 
-# before_first [OPTION OF hvdrun…]: a job of eight ranks, at least four, whose fourth host is not there yet when the
-# agent of the second one is killed. Then the fourth host comes.
-before_first() {
+# waits_for_fourth [OPTION OF hvdrun…]: a job of eight ranks, at least four, whose fourth host is not there yet when the
+# agent of the second one has come.
+waits_for_fourth() {
     fault node-freeze hvdn4
     train 4 -np 8 --min-np 4 --max-restarts 1 "$@"
-    wait_for 10 runs_on hvdn2 "$AGENT"
-    sleep 0.5
+    wait_for 10 agent_has_come
+}
+agent_has_come() { [[ $(as_root hvdn2 ss -Htnp state established) == *'"hvd-agent"'* ]]; }
+
+# before_first [OPTION OF hvdrun…]: the same, and the agent of the second one is killed.
+before_first() {
+    waits_for_fourth "$@"
     as_root hvdn2 pkill -KILL -f "$AGENT"
     says 5 "hvdn2"
 }

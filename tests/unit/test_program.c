@@ -140,42 +140,44 @@ TEST(a_hint_becomes_part_of_a_message)
 	assert_in(err.msg, "load its module");
 }
 
-static bool of_stdin(const char *a, const char *b, const char *c)
-{
-	char *argv[] = {(char *)a, (char *)b, (char *)c, NULL};
-
-	return hvd_interpreter_of_stdin(argv);
-}
-
 TEST(interpreters_that_read_their_program_from_stdin)
 {
-	assert_true(of_stdin("bash", NULL, NULL));
-	assert_true(of_stdin("/bin/sh", "-s", "word"));
-	assert_true(of_stdin("bash", "-e", "-u"));
-	assert_true(of_stdin("bash", "-o", "pipefail"));
-	assert_true(of_stdin("bash", "--norc", "-"));
-	assert_true(of_stdin("bash", "-ls", NULL));
-	assert_true(of_stdin("zsh", "--", NULL));
-	assert_true(of_stdin("python", NULL, NULL));
-	assert_true(of_stdin("python3.11", "-", "word"));
-	assert_true(of_stdin("/opt/bin/python3", "-u", "-"));
-	assert_true(of_stdin("python", "-W", "ignore"));
-	assert_true(of_stdin("env", "X=1", "bash"));
-	assert_false(of_stdin("bash", "run.sh", NULL));
-	assert_false(of_stdin("bash", "-e", "run.sh"));
-	assert_false(of_stdin("bash", "-c", "echo"));
-	assert_false(of_stdin("bash", "-lc", "echo"));
-	assert_false(of_stdin("bash", "--", "run.sh"));
-	assert_false(of_stdin("bash", "--version", NULL));
-	assert_false(of_stdin("python", "train.py", NULL));
-	assert_false(of_stdin("python", "-u", "train.py"));
-	assert_false(of_stdin("python", "-c", "print()"));
-	assert_false(of_stdin("python", "-um", "train"));
-	assert_false(of_stdin("python", "-V", NULL));
-	assert_false(of_stdin("python", "--version", NULL));
-	assert_false(of_stdin("./train.py", NULL, NULL));
-	assert_false(of_stdin("env", "X=1", NULL));
-	assert_false(of_stdin(NULL, NULL, NULL));
+	static const struct {
+		const char *words[4];
+		bool reads;
+	} rows[] = {
+		{{"bash"}, true},
+		{{"/bin/sh", "-s", "word"}, true},
+		{{"bash", "-e", "-u"}, true},
+		{{"bash", "-o", "pipefail"}, true},
+		{{"bash", "--norc", "-"}, true},
+		{{"bash", "-ls"}, true},
+		{{"zsh", "--"}, true},
+		{{"python"}, true},
+		{{"python3.11", "-", "word"}, true},
+		{{"/opt/bin/python3", "-u", "-"}, true},
+		{{"python", "-W", "ignore"}, true},
+		{{"env", "X=1", "bash"}, true},
+		{{"bash", "run.sh"}, false},
+		{{"bash", "-e", "run.sh"}, false},
+		{{"bash", "-c", "echo"}, false},
+		{{"bash", "-lc", "echo"}, false},
+		{{"bash", "--", "run.sh"}, false},
+		{{"bash", "--version"}, false},
+		{{"python", "train.py"}, false},
+		{{"python", "-u", "train.py"}, false},
+		{{"python", "-c", "print()"}, false},
+		{{"python", "-um", "train"}, false},
+		{{"python", "-V"}, false},
+		{{"python", "--version"}, false},
+		{{"./train.py"}, false},
+		{{"env", "X=1"}, false},
+		{{NULL}, false},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if ((hvd_interpreter_of_stdin((char *const *)rows[i].words) != NULL) != rows[i].reads)
+			fail_msg("%zu: %s %s", i, rows[i].words[0], rows[i].words[1]);
 }
 
 RUN_TESTS(.group_setup = make_files, .group_teardown = remove_files)

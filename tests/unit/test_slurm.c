@@ -151,39 +151,44 @@ static long nodes_like(const struct made_node *nodes, size_t n, const char *name
 	return like;
 }
 
-/* In place of n0 a job can be given n1, until that one differs or cannot be used. */
+/* Can a job be given n1, which is as this says, in place of n0? */
+static long is_like(const char *own_features, struct made_node n1, const struct hvd_strv *excluded)
+{
+	const struct made_node nodes[] = {
+		{"n0", "8", own_features, "(null)", "DOWN", "a,b"}, n1, {"n2", "4", "(null)", "(null)", "IDLE", "a,b"}};
+
+	return nodes_like(nodes, 3, "n0", excluded);
+}
+
 TEST(nodes_like_another_one)
 {
-	struct made_node nodes[] = {
-		{"n0", "8", "(null)", "(null)", "DOWN", "a,b"},
-		{"n1", "8", "(null)", "(null)", "ALLOCATED", "a,b"},
-		{"n2", "4", "(null)", "(null)", "IDLE", "a,b"},
+	static const struct {
+		const char *own_features;
+		struct made_node n1;
+		long like;
+	} rows[] = {
+		{"(null)", {"n1", "8", "(null)", "(null)", "ALLOCATED", "a,b"}, 1},
+		{"(null)", {"n1", "8", "(null)", "(null)", "ALLOCATED+DRAIN", "a,b"}, 0},
+		{"(null)", {"n1", "8", "(null)", "(null)", "IDLE+NOT_RESPONDING", "a,b"}, 0},
+		{"(null)", {"n1", "8", "(null)", "(null)", "IDLE*", "a,b"}, 0},
+		{"(null)", {"n1", "8", "gpu", "(null)", "IDLE", "a,b"}, 0},
+		{"gpu", {"n1", "8", "gpu", "(null)", "IDLE", "a,b"}, 1},
+		{"gpu", {"n1", "8", "gpu", "gpu:8", "IDLE", "a,b"}, 0},
+		{"gpu", {"n1", "8", "gpu", "(null)", "IDLE", "a"}, 0},
 	};
+	const struct made_node all[] = {{"n0", "8", "(null)", "(null)", "DOWN", "a,b"},
+					{"n1", "8", "(null)", "(null)", "ALLOCATED", "a,b"},
+					{"n2", "4", "(null)", "(null)", "IDLE", "a,b"}};
 	struct hvd_strv excluded = {0};
 
-	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 1);
-	assert_int_equal(nodes_like(nodes, 3, "n1", &excluded), 0); /* n0 is down */
-	assert_int_equal(nodes_like(nodes, 3, "n2", &excluded), 0);
-	assert_int_equal(nodes_like(nodes, 3, "n3", &excluded), -1);
-	nodes[1].state = "ALLOCATED+DRAIN";
-	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
-	nodes[1].state = "IDLE+NOT_RESPONDING";
-	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
-	nodes[1].state = "IDLE*";
-	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
-	nodes[1].state = "IDLE";
-	nodes[1].features = "gpu";
-	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
-	nodes[0].features = "gpu";
-	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 1);
-	nodes[1].gres = "gpu:8";
-	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
-	nodes[1].gres = "(null)";
-	nodes[1].partitions = "a";
-	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
-	nodes[1].partitions = "a,b";
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (is_like(rows[i].own_features, rows[i].n1, &excluded) != rows[i].like)
+			fail_msg("row %zu", i);
+	assert_int_equal(nodes_like(all, 3, "n1", &excluded), 0); /* n0 is down */
+	assert_int_equal(nodes_like(all, 3, "n2", &excluded), 0);
+	assert_int_equal(nodes_like(all, 3, "n3", &excluded), -1);
 	hvd_strv_add(&excluded, "n1");
-	assert_int_equal(nodes_like(nodes, 3, "n0", &excluded), 0);
+	assert_int_equal(nodes_like(all, 3, "n0", &excluded), 0);
 	hvd_strv_free(&excluded);
 }
 
