@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "other_launcher.h"
 
+#include "interpreter.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "interpreter.h"
 #include "python_command.h"
 
 #include <stdio.h>
