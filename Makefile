@@ -131,7 +131,7 @@ $(B)/bin/hvd-selftest: $(patsubst %.cc,$(B)/obj/%.o,$(selftest_src))
 
 # The plugin takes from lib/ only what needs nothing but libc.
 plugin_lib := $(call obj,$(addprefix lib/,base/deadline.c base/err.c base/hash.c base/hex.c base/key.c base/printable.c base/random.c base/signals.c base/strv.c base/values.c base/xalloc.c \
-	process/apptainer.c process/capture.c process/interpreter.c process/other_launcher.c process/program.c process/python_command.c process/rlimits.c process/spawn.c net/addr.c net/nicspec.c protocol/boot.c protocol/step_event.c frameworks/emitted.c frameworks/frameworks.c frameworks/launch_marks.c))
+	process/apptainer.c process/capture.c process/close_fds.c process/interpreter.c process/other_launcher.c process/process_watch.c process/program.c process/python_command.c process/rlimits.c process/spawn.c net/addr.c net/nicspec.c protocol/boot.c protocol/step_event.c frameworks/emitted.c frameworks/frameworks.c frameworks/launch_marks.c))
 $(B)/lib/hvd.so: $(call obj,$(spank_src)) $(plugin_lib) spank/exports.map $(B)/sources
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -shared -Wl,-Bsymbolic -Wl,--version-script=spank/exports.map -o $@ $(filter %.o,$^) -ldl
@@ -162,7 +162,7 @@ run_tests := B='$(B)' tests/run -j '$(JOBS)'
 
 # Programs that tests run.
 test_tools := $(addprefix $(B)/tests/bench/,bench_driver connect_flood connect_hold discovery_watch sim_agents worker_wire) \
-	$(B)/tests/standins/show
+	$(addprefix $(B)/tests/standins/,show old_kernel)
 ifeq ($(PLUGIN),yes)
 test_tools += $(B)/tests/standins/pyxis.so
 endif
@@ -178,6 +178,11 @@ $(B)/tests/standins/pyxis.so: $(B)/obj/tests/standins/pyxis.o
 $(B)/tests/standins/show: $(B)/obj/tests/standins/show.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -static -o $@ $^
+
+# For tests on an old kernel.
+$(B)/tests/standins/old_kernel: $(B)/obj/tests/standins/old_kernel.o
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^
 
 .PHONY: units benches objects
 units: $(unit_bin)

@@ -11,7 +11,7 @@
 #include "detached.h"
 
 #include "lib/base/xalloc.h"
-#include "lib/process/syscalls.h"
+#include "lib/process/close_fds.h"
 #include "process_name.h"
 #include "stopped_child.h"
 
@@ -46,16 +46,6 @@ static bool listed(int fd, const int *keep, size_t n)
 	return false;
 }
 
-static void close_from(int first, int last)
-{
-	if (first > last)
-		return;
-	if (syscall(SYS_close_range, (unsigned)first, (unsigned)last, 0U) == 0)
-		return;
-	for (int fd = first; fd <= last && fd < (int)sysconf(_SC_OPEN_MAX); fd++)
-		close(fd);
-}
-
 /* Close all descriptors but the n in `keep`, `a` and `b` (0 = none): this process outlives its parent, and must hold
  * nothing of the parent's open. Descriptors 0, 1 and 2 become /dev/null. */
 static void keep_fds(const int *keep, size_t n, int a, int b)
@@ -69,10 +59,10 @@ static void keep_fds(const int *keep, size_t n, int a, int b)
 		top = keep[i] > top ? keep[i] : top;
 	for (int fd = 3; fd <= top; fd++)
 		if (fd == a || fd == b || listed(fd, keep, n)) {
-			close_from(from, fd - 1);
+			hvd_close_fds((unsigned)from, (unsigned)fd - 1, false);
 			from = fd + 1;
 		}
-	close_from(from, ~0U >> 1);
+	hvd_close_fds((unsigned)from, ~0U, false);
 }
 
 /* ---- the detached ---- */

@@ -2,6 +2,7 @@
 #include "kill_connections.h"
 
 #include "lib/process/descendants.h"
+#include "lib/process/process_watch.h"
 #include "lib/process/syscalls.h"
 #include "lib/protocol/wire.h"
 
@@ -59,7 +60,7 @@ static void closed_to_us(struct killer *killer, pid_t pid)
 
 static void kill_in_process(struct killer *killer, pid_t pid)
 {
-	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int pidfd = hvd_pidfd_open(pid);
 	char path[64], what[16];
 	struct dirent *de;
 	DIR *fds;

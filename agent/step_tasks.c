@@ -4,7 +4,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/process/descendants.h"
 #include "lib/process/process_usage.h"
-#include "lib/process/syscalls.h"
+#include "lib/process/process_watch.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -13,11 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 /* How often processes are looked at that have no pidfd. */
-#define TICK_NS 200000000L
+#define TICK_MS 200
 
 struct hvd_step_task {
 	pid_t pid; /* 0: what has started the tasks */
@@ -40,11 +39,6 @@ static bool is_task(const struct hvd_step_tasks *tasks, pid_t pid)
 static bool runs(const struct hvd_step_tasks *tasks, pid_t pid)
 {
 	return pid == 0 ? kill(tasks->parent, 0) == 0 || errno == EPERM : is_task(tasks, pid);
-}
-
-static int open_pid(pid_t pid)
-{
-	return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
 /* `fd`: its pidfd, which is taken; -1 where there are none. */
@@ -74,7 +68,7 @@ static void consider(struct hvd_step_tasks *tasks, pid_t pid)
 
 	if (pid <= 0 || has(tasks, pid) || !is_task(tasks, pid))
 		return;
-	fd = tasks->ticks ? -1 : open_pid(pid);
+	fd = tasks->ticks ? -1 : hvd_pidfd_open(pid);
 	/* Its number may be another process's by the time that the pidfd is opened, so look again. */
 	if (fd >= 0 && !is_task(tasks, pid))
 		close(fd);
@@ -122,24 +116,14 @@ void hvd_step_tasks_init(struct hvd_step_tasks *tasks, pid_t task)
 	tasks->session = process.session;
 }
 
-static int open_timer(void)
-{
-	struct itimerspec every = {{.tv_nsec = TICK_NS}, {.tv_nsec = TICK_NS}};
-	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-
-	if (fd >= 0)
-		timerfd_settime(fd, 0, &every, NULL);
-	return fd;
-}
-
 int hvd_step_tasks_open(struct hvd_step_tasks *tasks, struct hvd_err *err)
 {
-	int self = open_pid(getpid());
+	int self = hvd_pidfd_open(getpid());
 
-	tasks->ticks = self < 0 && errno == ENOSYS;
+	tasks->ticks = self < 0;
 	if (self >= 0)
 		close(self);
-	tasks->fd = tasks->ticks ? open_timer() : epoll_create1(EPOLL_CLOEXEC);
+	tasks->fd = tasks->ticks ? hvd_ticks_open(TICK_MS) : epoll_create1(EPOLL_CLOEXEC);
 	if (tasks->fd < 0) {
 		tasks->fd = 0;
 		return hvd_err_sys(err, "cannot watch processes");
@@ -148,7 +132,7 @@ int hvd_step_tasks_open(struct hvd_step_tasks *tasks, struct hvd_err *err)
 	if (tasks->task)
 		consider(tasks, tasks->task);
 	if (tasks->parent) {
-		int parent = tasks->ticks ? -1 : open_pid(tasks->parent);
+		int parent = tasks->ticks ? -1 : hvd_pidfd_open(tasks->parent);
 
 		if (parent >= 0 || tasks->ticks)
 			add(tasks, 0, parent);

@@ -12,8 +12,8 @@
 
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/process_watch.h"
 #include "lib/process/spawn.h"
-#include "lib/process/syscalls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,10 +34,10 @@
 struct own {
 	struct event *next;  /* start the next run, or end the one that takes too long */
 	struct event *out;   /* its stdout */
-	struct event *ended; /* its pidfd */
+	struct event *ended; /* its end */
 	pid_t pid;           /* 0: none runs */
-	int out_fd, pid_fd;
-	const char *cause; /* why this run was killed; NULL: it was not */
+	int out_fd, pid_fd;  /* pid_fd: hvd_child_watch() */
+	const char *cause;   /* why this run was killed; NULL: it was not */
 	hvd_time began;
 	char *text, *last; /* output of this run; of the last good one */
 	size_t len, room, last_len;
@@ -183,8 +183,9 @@ static void on_ended(evutil_socket_t fd, short what, void *arg)
 	double cpu;
 	int status;
 
-	(void)fd;
 	(void)what;
+	if (!hvd_child_ended(fd, own->pid))
+		return;
 	collect(own);
 	if (!own->cause && own->len > OUTPUT_MAX)
 		own->cause = TOO_MUCH;
@@ -275,14 +276,14 @@ static int start(struct hvd_discovery *s, struct hvd_err *err)
 	}
 	own->out_fd = fds[0];
 	fcntl(own->out_fd, F_SETFL, O_NONBLOCK);
-	own->pid_fd = (int)syscall(SYS_pidfd_open, own->pid, 0);
+	own->pid_fd = hvd_child_watch(own->pid);
 	if (own->pid_fd < 0) {
 		hvd_err_sys(err, "cannot watch a process");
 		end_run(own);
 		return -1;
 	}
 	own->out = event_new(s->base, own->out_fd, EV_READ | EV_PERSIST, on_output, s);
-	own->ended = event_new(s->base, own->pid_fd, EV_READ, on_ended, s);
+	own->ended = event_new(s->base, own->pid_fd, EV_READ | EV_PERSIST, on_ended, s);
 	event_add(own->out, NULL);
 	event_add(own->ended, NULL);
 	return 0;

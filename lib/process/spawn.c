@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spawn.h"
 
+#include "close_fds.h"
 #include "lib/base/signals.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "process_watch.h"
 #include "program.h"
 #include "rlimits.h"
-#include "syscalls.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -98,12 +99,7 @@ static int arrange_fds(const struct hvd_spawn *sp, int *report_fd)
 			close(fd);
 	}
 	/* Descriptors above, the report pipe among them, stay open until the exec closes them. */
-	if (syscall(SYS_close_range, (unsigned)top + 1, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */) != 0) {
-		long most = sysconf(_SC_OPEN_MAX);
-
-		for (int fd = top + 1; fd < (most > 0 && most < 65536 ? most : 65536); fd++)
-			fcntl(fd, F_SETFD, FD_CLOEXEC);
-	}
+	hvd_close_fds((unsigned)top + 1, ~0U, true);
 	return 0;
 }
 
@@ -303,16 +299,18 @@ int hvd_exec(const struct hvd_spawn *sp, struct hvd_err *err)
 
 int hvd_wait(pid_t pid, hvd_time deadline, int *status, struct hvd_err *err)
 {
-	struct pollfd pfd = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+	struct pollfd pfd = {.fd = hvd_child_watch(pid), .events = POLLIN};
 	int rc, wstatus = 0;
+	bool ended;
 
 	if (pfd.fd < 0)
 		return hvd_err_sys(err, "cannot watch process %d", (int)pid);
-	do
-		rc = poll(&pfd, 1, hvd_left_ms(deadline));
-	while (rc < 0 && errno == EINTR);
+	do {
+		ended = hvd_child_ended(pfd.fd, pid);
+		rc = ended ? 1 : poll(&pfd, 1, hvd_left_ms(deadline));
+	} while (!ended && rc != 0);
 	close(pfd.fd);
-	if (rc == 0)
+	if (!ended)
 		return hvd_err_set(err, HVD_E_TIMEOUT, "process %d is still running", (int)pid);
 	while (waitpid(pid, &wstatus, 0) < 0) {
 		if (errno != EINTR)

@@ -62,7 +62,7 @@ pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err);
 int hvd_exec(const struct hvd_spawn *sp, struct hvd_err *err);
 
 /* Wait for a child until the deadline. Returns 0 with *status as from waitpid(2), or -1 with HVD_E_TIMEOUT (the child
- * still runs) or HVD_E_SYS. Does not poll. `status` and `err` may be NULL. */
+ * still runs) or HVD_E_SYS. `status` and `err` may be NULL. */
 int hvd_wait(pid_t pid, hvd_time deadline, int *status, struct hvd_err *err);
 
 /* End a child: SIGTERM, up to `grace` seconds of time, SIGKILL; and reap it. `status` may be NULL. Does nothing if

@@ -3,6 +3,7 @@
 #include "launcher/elastic/discovery_kind.h"
 #include "lib/base/xalloc.h"
 #include "test_clock.h"
+#include "tests/standins/old_kernel.h"
 #include "unit.h"
 
 #include <fcntl.h>
@@ -337,6 +338,13 @@ TEST_IN(order_jobs_and_leaving, struct world *w)
 	assert_string_equal(w->told, "");
 	look(w, "a:1,c:1", moved, "x");
 	assert_string_equal(w->told, "");
+}
+
+/* The last test: there is no way back. */
+TEST_IN(on_an_old_kernel_a_script_ends_too, struct world *w)
+{
+	assert_int_equal(old_kernel_begin(), 0);
+	what_a_script_leaves_is_killed_in(w);
 }
 
 RUN_TESTS(.setup = begin, .teardown = end)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/base/strv.h"
+#include "lib/process/close_fds.h"
 #include "lib/process/spawn.h"
-
+#include "tests/standins/old_kernel.h"
 #include "unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static char dir[] = "/tmp/hvd-test-spawn-XXXXXX";
@@ -503,6 +505,60 @@ TEST(becoming)
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(hvd_status_exit(status), 9);
+}
+
+static _Noreturn void close_without_proc(void)
+{
+	const struct rlimit below = {40, 40};
+
+	assert_int_equal(old_kernel_begin(), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &below), 0);
+	hvd_close_fds(51, 60, false);
+	hvd_close_fds(70, ~0U, false);
+	hvd_close_fds(52, 51, false);
+	_exit(fcntl(50, F_GETFD) < 0 || fcntl(51, F_GETFD) >= 0 || fcntl(61, F_GETFD) < 0 || fcntl(900, F_GETFD) >= 0);
+}
+
+TEST(descriptors_above_the_limit_are_closed_without_proc)
+{
+	const int open_ones[] = {50, 51, 61, 900};
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		for (size_t i = 0; i < 4; i++)
+			dup2(0, open_ones[i]);
+		if (chroot(dir) != 0 && (unshare(CLONE_NEWUSER) != 0 || chroot(dir) != 0))
+			_exit(77);
+		close_without_proc();
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (hvd_status_exit(status) == 77)
+		skip_because("this user cannot change the root folder");
+	assert_int_equal(status, 0);
+}
+
+/* The last test: there is no way back. */
+TEST(on_an_old_kernel_the_same)
+{
+	const int high = fcntl(0, F_DUPFD, 900);
+	struct rlimit limit;
+	rlim_t soft;
+
+	assert_int_equal(old_kernel_begin(), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	soft = limit.rlim_cur;
+	limit.rlim_cur = 300;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	only_what_was_named_is_open(state);
+	limit.rlim_cur = soft;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	close(high);
+	numbers_that_overlap(state);
+	waiting_ends_at_the_deadline(state);
+	ending_asks_first(state);
+	and_then_kills(state);
+	a_stopped_one_ends_too(state);
 }
 
 RUN_TESTS(.setup = count_fds, .teardown = nothing_left, .group_setup = make_dir, .group_teardown = remove_dir)

@@ -2,14 +2,12 @@
 /* Which tasks of a step still run: this process stands for slurmstepd. */
 #include "agent/step_tasks.h"
 
+#include "lib/process/syscalls.h"
+#include "tests/standins/old_kernel.h"
 #include "unit.h"
 
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 enum where {
@@ -157,26 +155,11 @@ TEST(tasks_whose_parent_has_ended_count_no_longer)
 	close(said[1]);
 }
 
-/* From here on this process runs on a kernel before Linux 5.3. */
-static void take_pidfds_away(void)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
-
-	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-	assert_int_equal(syscall(SYS_pidfd_open, getpid(), 0), -1);
-}
-
 /* The last test: there is no way back. */
 TEST(without_pidfds_the_same_is_seen_later)
 {
-	take_pidfds_away();
+	assert_int_equal(old_kernel_begin(), 0);
+	assert_int_equal(syscall(SYS_pidfd_open, getpid(), 0), -1);
 	the_last_task_counts(state);
 	a_task_that_ends_before_it_is_watched_leaves_the_others(state);
 	tasks_whose_parent_has_ended_count_no_longer(state);
