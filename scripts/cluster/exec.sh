@@ -40,7 +40,7 @@ compile_ssh() {
 on() {
     local pid start
     { read -r pid start <"$STATE/hosts/$1/pid"; } 2>/dev/null || return 125
-    "$STATE/enter" "$pid" "$start" "${@:2}"
+    "$STATE/enter" "$pid" "$start" ${WRAP:+"$WRAP"} "${@:2}"
 }
 
 # cgroup_enter HOST: puts this process into the host's control groups.
@@ -79,5 +79,5 @@ run_as() {
     # Without files of Slurm a site's DNS names the controller; there is no such DNS here.
     if [[ $CONFIGLESS ]]; then export SLURM_CONF_SERVER=$CONF_SERVER; fi
     cgroup_enter "$host"
-    exec "$STATE/enter" -c "${own[@]}" -u "$uid:$gid" -d "${dir:-$HOME}" "$pid" "$start" "$@"
+    exec "$STATE/enter" -c "${own[@]}" -u "$uid:$gid" -d "${dir:-$HOME}" "$pid" "$start" ${WRAP:+"$WRAP"} "$@"
 }

@@ -9,7 +9,7 @@ set_hosts() {
 }
 
 save_settings() {
-    declare -p SLURM SSH NODES CPUS GPUS LOGIN_IB IP6_NET NO_DNS SRUN_PORTS SLURM_PREFIX ROOT \
+    declare -p SLURM SSH WRAP NODES CPUS GPUS LOGIN_IB IP6_NET NO_DNS SRUN_PORTS SLURM_PREFIX ROOT \
         CGROUP CGROUP_TOPS CGROUP_PRELOAD CONFIGLESS CPU_LIST NS_CPU AUTH \
         BINDS COMPUTE HOSTS MUNGED SLURM_CONFDIR SYSTEM_PATH CONF_SERVER | sed 's/^declare /declare -g /' >"$STATE/settings"
 }
@@ -21,9 +21,10 @@ number() {
 
 parse_up() {
     local kind file
-    SLURM=1 SSH='' NODES=4 CPUS=8 GPUS='' LOGIN_IB='' IP6_NET='' NO_DNS='' SRUN_PORTS=''
+    SLURM=1 SSH='' WRAP=${HVD_CLUSTER_WRAP-} NODES=4 CPUS=8 GPUS='' LOGIN_IB='' IP6_NET='' NO_DNS='' SRUN_PORTS=''
     SLURM_PREFIX='' ROOT='' BINDS=() PLUGINS=() SLURM_CONF_EXTRA=()
     AUTH='' CGROUP=${HVD_CLUSTER_CGROUP-} CONFIGLESS='' CONF_FILES=()
+    [[ ! $WRAP || $WRAP == /* ]] || die "HVD_CLUSTER_WRAP must be an absolute path, not '$WRAP'"
     [[ $CGROUP == ?(v[12]) ]] || die "HVD_CLUSTER_CGROUP must be v1 or v2, not '$CGROUP'"
     while (($#)); do
         case $1 in
@@ -35,7 +36,7 @@ parse_up() {
         --ssh) SSH=1 ;;
         --nodes | --cpus | --gpus | --srun-port-range | --plugin | --plugin-optional | \
             --slurm-conf | --slurm-prefix | --root | --bind | \
-            --cgroup | --conf-file | --auth)
+            --cgroup | --conf-file | --auth | --wrap)
             (($# > 1)) || die "$1 needs a value"
             case $1 in
             --auth)
@@ -68,6 +69,7 @@ parse_up() {
                 CGROUP=$2
                 ;;
             --slurm-prefix) SLURM_PREFIX=$2 ;;
+            --wrap) WRAP=$(readlink -e "$2") || die "no program '$2'" ;;
             --root) ROOT=$(readlink -e "$2") || die "no folder '$2'" ;;
             --bind) BINDS+=("$(readlink -e "$2")") || die "no folder '$2'" ;;
             esac
@@ -80,7 +82,7 @@ parse_up() {
     if [[ $ROOT == / ]]; then ROOT=''; fi
     if [[ ! $SLURM ]]; then
         [[ ! $SRUN_PORTS$CONFIGLESS$GPUS$SLURM_PREFIX$ROOT${PLUGINS[*]}${SLURM_CONF_EXTRA[*]}${CONF_FILES[*]} && $AUTH != slurm ]] ||
-            die "--no-slurm goes with --nodes, --login-ib, --ip6-net, --no-dns, --ssh, --auth munge and --cgroup only"
+            die "--no-slurm goes with --nodes, --login-ib, --ip6-net, --no-dns, --ssh, --auth munge, --cgroup and --wrap only"
         SRUN_PORTS=$LOGIN_PORTS
     else
         AUTH=${AUTH:-munge}
