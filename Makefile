@@ -235,11 +235,15 @@ check-all: all $(unit_bin) $(test_tools)  ## run every test; installs Horovod an
 # The suite on other releases of Slurm: in roots of other releases of Debian, outside of this folder.
 ROOTS  ?= trixie sid
 MATRIX ?= all
-.PHONY: matrix matrix-roots compatibility
+.PHONY: matrix matrix-roots matrix-arm64 compatibility
 matrix: $(B)/lib/hvd.so  ## clone, build and test in each of ROOTS ("trixie sid"), as root; MATRIX=ci, or names of cluster tests, selects
 	@B='$(B)' tests/matrix/run --only '$(filter-out all,$(MATRIX))' $(ROOTS)
 matrix-roots:  ## only make those roots, and install in them what the tests need
 	@B='$(B)' tests/matrix/run --prepare $(ROOTS)
+# By hand: an emulated machine is slow.
+MATRIX_ARM64 ?= smoke fork ssh plugin
+matrix-arm64:  ## cross-build for arm64 in a root of bookworm, and test on an emulated machine: units, MATRIX_ARM64 ("smoke fork ssh plugin")
+	@B='$(B)' tests/matrix/run --only '$(filter-out all,$(MATRIX_ARM64))' bookworm-arm64
 compatibility:  ## write what make matrix has found into docs/compatibility.md
 	@tests/matrix/report page '$(B)/matrix' docs/compatibility.md
 

@@ -14,7 +14,8 @@
 #     HVD_MATRIX_DIR, or /var/cache/hvd-roots for root,
 #     or ${XDG_CACHE_HOME:-~/.cache}/hvd-roots
 #
-# The mirror is the one that this machine's own apt has for its release, or HVD_MATRIX_MIRROR.
+# The mirror is the one that this machine's own apt has for its release, or HVD_MATRIX_MIRROR. A SUITE whose name ends in
+# -arm64 is that suite for arm64 (bookworm-arm64): it can be made and changed only within emulate.sh.
 #
 # A root is complete when DIR/SUITE/.ready is there. While it is being changed this is not so, and what is found
 # incomplete is made anew. DIR/SUITE.lock is held meanwhile; who uses a root holds it shared.
@@ -91,7 +92,7 @@ proxy() {
 reachable() {
 	local file
 	for file in InRelease Release; do
-		wget -q -O /dev/null --timeout=20 --tries=2 "${1%/}/dists/$suite/$file" 2>/dev/null && return 0
+		wget -q -O /dev/null --timeout=20 --tries=2 "${1%/}/dists/$release/$file" 2>/dev/null && return 0
 	done
 	return 1
 }
@@ -126,10 +127,10 @@ make_root() {
 	[[ $from ]] || give_up 77 "this machine's apt names no mirror of Debian, and HVD_MATRIX_MIRROR is not set"
 	http_proxy=${http_proxy:-$(proxy)}
 	if [[ $http_proxy ]]; then export http_proxy; else unset http_proxy; fi
-	reachable "$from" || give_up 77 "the mirror of this machine's apt is out of reach, or has no $suite"
+	reachable "$from" || give_up 77 "the mirror of this machine's apt is out of reach, or has no $release"
 
 	# A release that is newer than debootstrap is made as the newest that it knows.
-	script=/usr/share/debootstrap/scripts/$suite
+	script=/usr/share/debootstrap/scripts/$release
 	[[ -e $script ]] || script=/usr/share/debootstrap/scripts/sid
 
 	say "making its root"
@@ -137,9 +138,9 @@ make_root() {
 	mkdir -p "$new"
 	configure "$new"
 	# With mounts and processes of its own, none of which stays, however this ends.
-	limited 1200 setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --propagation private \
+	limited $((slow * 1200)) setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --propagation private \
 		env PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin" \
-		debootstrap --variant=minbase --include=ca-certificates,git "$suite" "$new" "$from" "$script" ||
+		debootstrap ${arch:+--arch="$arch"} --variant=minbase --include=ca-certificates,git "$release" "$new" "$from" "$script" ||
 		give_up "$(bootstrap_status)" "debootstrap has failed: $(why)"
 	touch "$new/.ready"
 	mv "$new" "$dir/$suite"
@@ -163,7 +164,7 @@ bootstrap_status() {
 change() {
 	local status=0
 	mv "$dir/$suite/.ready" "$dir/$suite/.changing"
-	limited "$seconds" "$HERE/enter.sh" "${bind[@]}" "$dir/$suite" "$@" || status=$?
+	limited "$((slow * seconds))" "$HERE/enter.sh" "${bind[@]}" "$dir/$suite" "$@" || status=$?
 	if [[ ! $("$HERE/enter.sh" --scratch "$dir/$suite" dpkg --audit 2>&1) ]]; then
 		mv "$dir/$suite/.changing" "$dir/$suite/.ready"
 	fi
@@ -194,7 +195,7 @@ upgrade() {
 ready() { [[ -e $dir/$suite/.ready ]]; }
 
 main() {
-	local mode=make bind=() seconds=2700
+	local mode=make bind=() slow=1
 	case ${1-} in
 	--where) where && return 0 ;;
 	--check | --anew | --change) mode=${1#--} && shift ;;
@@ -202,6 +203,10 @@ main() {
 	esac
 	suite=${1-}
 	[[ $suite =~ ^[a-z][a-z0-9.-]*$ ]] || usage
+	release=${suite%-arm64} arch=''
+	if [[ $release != "$suite" ]]; then arch=arm64; fi
+	# Emulated, each program takes its time.
+	if [[ $arch && $(uname -m) != aarch64 ]]; then slow=4; fi
 	shift
 	dir=$(where)
 	if [[ $mode == check ]]; then ready && return 0 || return 1; fi
@@ -221,7 +226,7 @@ main() {
 		bind=(--bind "$(readlink -f "$1"):/mnt/source")
 		shift
 		: >"$log"
-		change "$@"
+		seconds=2700 change "$@"
 		return
 	fi
 	if [[ $mode == make ]] && ready; then
