@@ -35,10 +35,17 @@ static bool is_task(const struct hvd_step_tasks *tasks, pid_t pid)
 	return runs_at_all(pid, &process) && process.parent == tasks->parent && process.session == tasks->session;
 }
 
-/* Do they run, and are they not others that have got their numbers since? */
+/* Do they run, and are they not others that have got their numbers since? A task whose parent has ended gets another
+ * parent, but stays in its session. /proc may hide other users' processes, as slurmstepd is. */
 static bool runs(const struct hvd_step_tasks *tasks, pid_t pid)
 {
-	return pid == 0 ? kill(tasks->parent, 0) == 0 || errno == EPERM : is_task(tasks, pid);
+	struct hvd_process process;
+
+	if (pid != 0)
+		return runs_at_all(pid, &process) && process.session == tasks->session;
+	if (hvd_process_read(tasks->parent, &process) == 0)
+		return process.state != 'Z' && process.state != 'X';
+	return kill(tasks->parent, 0) == 0 || errno == EPERM;
 }
 
 /* `fd`: its pidfd, which is taken; -1 where there are none. */

@@ -127,18 +127,22 @@ TEST(many_tasks_are_told_as_they_end)
 }
 
 /* A process that stands for slurmstepd starts a task, which says its pid, and is killed. */
+/* The parent's own parent takes its time to reap it. The task goes on, as a child of another process. */
 TEST(tasks_whose_parent_has_ended_count_no_longer)
 {
 	struct hvd_step_tasks tasks;
+	siginfo_t info;
 	pid_t stepd, task;
 	int said[2];
 
 	assert_int_equal(pipe(said), 0);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	stepd = fork();
 	assert_true(stepd >= 0);
 	if (stepd == 0) {
-		task = begin(BESIDE);
-		if (write(said[1], &task, sizeof(task)) != sizeof(task))
+		task = fork();
+		alarm(60);
+		if (task != 0 && write(said[1], &task, sizeof(task)) != sizeof(task))
 			_exit(1);
 		for (;;)
 			pause();
@@ -147,9 +151,15 @@ TEST(tasks_whose_parent_has_ended_count_no_longer)
 	hvd_step_tasks_init(&tasks, task);
 	assert_int_equal(hvd_step_tasks_open(&tasks, NULL), 0);
 	assert_true(hvd_step_tasks_left(&tasks));
-	end(stepd);
+	kill(stepd, SIGKILL);
+	assert_int_equal(waitid(P_PID, (id_t)stepd, &info, WEXITED | WNOWAIT), 0);
 	assert_true(has_ended(&tasks));
 	assert_false(hvd_step_tasks_left(&tasks));
+	assert_true(tasks.orphaned);
+	hvd_step_tasks_kill(&tasks); /* it is still known */
+	assert_int_equal(waitpid(task, NULL, 0), task);
+	assert_int_equal(waitpid(stepd, NULL, 0), stepd);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
 	hvd_step_tasks_clear(&tasks);
 	close(said[0]);
 	close(said[1]);
