@@ -202,11 +202,11 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 static void on_starter_gone(void *arg)
 {
 	struct host *host = arg;
-	bool orphaned = host->planned && hvd_detached_orphaned(host->detached);
 
-	if (!hvd_host_has_shims(host) && orphaned && hvd_step_tasks_first(&host->detached->tasks)) {
+	if (!hvd_host_has_shims(host) && host->planned && hvd_detached_orphaned(host->detached) &&
+	    hvd_step_tasks_first(&host->detached->tasks)) {
 		/* srun would wait for these tasks for ever, and nobody else ends them. */
-		hvd_driver_client_send(host->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", host->parent));
+		hvd_host_tell_orphaned(host);
 		host->done = true;
 		hvd_detached_kill_tasks(host->detached);
 	}
@@ -217,9 +217,8 @@ static void on_starter_gone(void *arg)
 			event_base_loopbreak(host->base);
 		return;
 	}
-	/* Without slurmstepd output of the ranks gets lost, and srun waits for ever. */
-	if (orphaned && hvd_shims_connected(host->shims) > 0)
-		hvd_driver_client_send(host->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", host->parent));
+	if (hvd_shims_connected(host->shims) > 0)
+		hvd_host_tell_orphaned(host);
 	end_soon(host, ORPHANS_SECONDS);
 	hvd_shims_expect_none(host->shims);
 }

@@ -30,7 +30,7 @@ struct host {
 	struct event *late, *events, *signals[HVD_HOST_SIGNALS];
 	int key_fd, spare; /* spare: events for the watchdog; 0 = none */
 	uint32_t ended;    /* ranks */
-	bool planned, unreachable, done, output_lost;
+	bool planned, unreachable, done, output_lost, orphaned;
 	char parent[HVD_COMMAND_PARENT];
 };
 
@@ -48,6 +48,8 @@ void hvd_host_ranks_begin(struct host *host);
 void hvd_host_ranks_told(struct host *host);
 /* Report that all ranks have ended, unless that was reported, or there is no plan. */
 void hvd_host_done(struct host *host);
+/* Report that what has started the ranks has ended before them, if it has, and there is a plan; once. */
+void hvd_host_tell_orphaned(struct host *host);
 /* The hvd_shims_ops of this host. */
 void hvd_host_shim_event(const struct hvd_step_event *event, int fds[2], void *host);
 void hvd_host_shim_left(uint32_t local_id, void *host);

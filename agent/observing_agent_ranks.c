@@ -112,6 +112,23 @@ static void on_events(evutil_socket_t fd, short what, void *arg)
 
 /* ---- shims ---- */
 
+/* Without slurmstepd output of the ranks gets lost, and srun waits for ever. */
+void hvd_host_tell_orphaned(struct host *host)
+{
+	if (host->orphaned || !host->planned || !hvd_detached_orphaned(host->detached))
+		return;
+	host->orphaned = true;
+	hvd_driver_client_send(host->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", host->parent));
+}
+
+/* The ranks of a slurmstepd that was killed end with it, perhaps before this process notices that it has ended. Their
+ * ends must not look like the cause, so look for slurmstepd before they are reported. */
+static void look_for_starter(struct host *host)
+{
+	if (hvd_detached_tasks_over(host->detached))
+		hvd_host_tell_orphaned(host);
+}
+
 /* The watchdog gets a copy of what it would need, first. */
 void hvd_host_shim_event(const struct hvd_step_event *event, int fds[2], void *arg)
 {
@@ -123,6 +140,8 @@ void hvd_host_shim_event(const struct hvd_step_event *event, int fds[2], void *a
 		if (!hvd_driver_client_sending(host->agent))
 			hvd_host_ranks_told(host);
 	} else if (host->ranks) {
+		if (event->kind == HVD_STEP_EXIT || event->kind == HVD_STEP_EXIT_WITH_ALL)
+			look_for_starter(host);
 		if (host->spare && event->kind == HVD_STEP_TASK && fds[0] >= 0)
 			hvd_step_event_send(host->spare, event, fds);
 		hvd_observed_ranks_event(host->ranks, event, fds);
@@ -142,6 +161,7 @@ void hvd_host_shim_left(uint32_t local_id, void *arg)
 		evtimer_add(host->late, &(struct timeval){.tv_sec = 2});
 	if (!host->ranks || !hvd_host_has_shims(host) || !hvd_observed_ranks_lose(host->ranks, local_id, &rank))
 		return;
+	look_for_starter(host);
 	hvd_rank_watch_remove(host->watch, rank);
 	hvd_driver_client_send(host->agent, json_pack("{s:s, s:I}", "t", "lost", "rank", (json_int_t)rank));
 	count_end(host);

@@ -116,3 +116,13 @@ except OSError as e:
         assert_no_leftovers 15
     done
 }
+
+@test "a step daemon killed: hvdrun says so and ends, the ranks go with it" {
+    begin launch hvdrun -N2 -n4 --ntasks-per-node=2 bash -c 'echo ready; sleep 50'
+    says_times 10 4 ready
+    as_root hvdn2 pkill -KILL -x slurmstepd
+    ended 20 1
+    has "hvdn2: slurmstepd ended before the ranks that it had started; ending the job"
+    has_not "failed first"
+    assert_no_leftovers 10
+}
