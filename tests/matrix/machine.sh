@@ -87,7 +87,6 @@ mount -t devpts -o gid=5,mode=620,ptmxmode=666 devpts /dev/pts
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount -t tmpfs -o mode=755 tmpfs /run
 mount -t tmpfs -o mode=1777 tmpfs /tmp
-mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ln -sfn /proc/self/fd /dev/fd
 hostname hvd-arm64
 echo 127.0.0.1 localhost hvd-arm64 >/etc/hosts

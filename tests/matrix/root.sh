@@ -195,7 +195,7 @@ upgrade() {
 ready() { [[ -e $dir/$suite/.ready ]]; }
 
 main() {
-	local mode=make bind=() slow=1
+	local mode=make bind=() slow=1 seconds=2700
 	case ${1-} in
 	--where) where && return 0 ;;
 	--check | --anew | --change) mode=${1#--} && shift ;;
@@ -226,7 +226,7 @@ main() {
 		bind=(--bind "$(readlink -f "$1"):/mnt/source")
 		shift
 		: >"$log"
-		seconds=2700 change "$@"
+		change "$@"
 		return
 	fi
 	if [[ $mode == make ]] && ready; then
