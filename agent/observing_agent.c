@@ -11,9 +11,11 @@
 #include "last_report.h"
 #include "lib/process/rlimits.h"
 #include "lib/protocol/step_event.h"
+#include "lib/protocol/step_plans.h"
 #include "ports.h"
 #include "rank_env.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -78,37 +80,6 @@ static void on_drained(void *arg)
 	hvd_host_ranks_told(arg);
 }
 
-static json_t *error_files(const struct host *host)
-{
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; i < host->opts->info->local_size; i++) {
-		const char *path = host->ranks ? hvd_observed_ranks_error_file(host->ranks, i) : NULL;
-
-		json_array_append_new(list, path ? json_string(path) : json_null());
-	}
-	return list;
-}
-
-static void hand_out(struct host *host, const json_t *plan)
-{
-	const struct hvd_taskinfo *info = host->opts->info;
-	const json_t *ranks = json_object_get(plan, "ranks");
-	/* Once for all ranks: each would load the libraries of the name service, and read its files. */
-	struct hvd_name_service names = hvd_rank_env_names(json_array_get(ranks, 0));
-	json_t *numbers = json_array(), *own_name = hvd_rank_env_own_name(&names), *part;
-
-	if (own_name)
-		hvd_driver_client_send(host->agent, own_name);
-	for (uint32_t i = 0; i < info->local_size; i++)
-		json_array_append_new(numbers, json_integer(info->ranks[i]));
-	part = json_pack("{s:O, s:o, s:I, s:o, s:b, s:i, s:b, s:b}", "ranks", ranks, "numbers", numbers, "size",
-			 (json_int_t)info->size, "error_files", error_files(host), "func_key", host->key_fd > 0,
-			 "agent", (int)getpid(), "slow_names", names.slow, "no_own_name", names.no_own_name);
-	hvd_shims_answer(host->shims, part, host->key_fd);
-	json_decref(part);
-}
-
 static void on_failed(const struct hvd_err *why, void *arg)
 {
 	struct host *host = arg;
@@ -137,9 +108,12 @@ static void on_plan(const json_t *plan, void *arg)
 		on_failed(&why, host);
 		return;
 	}
-	host->planned = true;
 	hvd_host_ranks_begin(host);
-	hand_out(host, plan);
+	if (hvd_host_answer(host, plan, &why) != 0) {
+		on_failed(&why, host);
+		return;
+	}
+	host->planned = true;
 	hvd_detached_detach(host->detached);
 	host->detached->task = hvd_shims_first(host->shims);
 	malloc_trim(0);
@@ -149,10 +123,10 @@ static void on_plan(const json_t *plan, void *arg)
 static void on_spare(void *arg)
 {
 	struct host *host = arg;
-	json_t *none = json_pack("{s:[], s:[], s:i, s:[]}", "ranks", "numbers", "size", 0, "error_files");
+	struct hvd_err why = {0};
 
-	hvd_shims_answer(host->shims, none, 0);
-	json_decref(none);
+	if (hvd_host_answer(host, NULL, &why) != 0)
+		on_failed(&why, host);
 	end_soon(host, REFUSED_SECONDS);
 }
 
@@ -289,7 +263,7 @@ static void end(struct host *host)
 struct start {
 	const struct hvd_observing_agent_opts *opts;
 	struct hvd_session *session;
-	int spare;
+	int spare, directory;
 	char parent[HVD_COMMAND_PARENT];
 	char purpose[300];
 };
@@ -301,7 +275,9 @@ static void run(struct hvd_detached *self, void *arg)
 			    .session = start->session,
 			    .detached = self,
 			    .base = event_base_new(),
-			    .spare = start->spare};
+			    .spare = start->spare,
+			    .directory = start->directory,
+			    .tasks = start->opts->info->local_size};
 
 	if (!host.base)
 		return;
@@ -339,10 +315,16 @@ static const char *const launchers[] = {[HVD_OBSERVING_AGENT_PLUGIN] = "srun --h
 pid_t hvd_observing_agent_start(const struct hvd_observing_agent_opts *opts, struct hvd_err *err)
 {
 	struct hvd_session session = {0};
-	struct start start = {.opts = opts, .session = &session};
 	bool plugin = opts->kind == HVD_OBSERVING_AGENT_PLUGIN;
-	int pair[2] = {0, 0}, keep[] = {opts->socket, plugin && opts->events ? HVD_STEP_EVENTS_FD : 0,
-					plugin && opts->events ? HVD_STEP_SEEN_FD : 0, 0};
+	struct start start = {.opts = opts,
+			      .session = &session,
+			      .directory = plugin ? open(".", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1};
+	int pair[2] = {0, 0}, keep[] = {opts->socket,
+					plugin && opts->events ? HVD_STEP_EVENTS_FD : 0,
+					plugin && opts->events ? HVD_STEP_SEEN_FD : 0,
+					0,
+					plugin ? HVD_STEP_PLANS_FD : 0,
+					start.directory > 0 ? start.directory : 0};
 	struct hvd_detached_opts detached = {.name = "hvd-agent",
 					     .purpose = start.purpose,
 					     .keep = keep,
@@ -366,6 +348,8 @@ pid_t hvd_observing_agent_start(const struct hvd_observing_agent_opts *opts, str
 	if (hvd_driver_client_session(opts->boot, &session, err) == 0)
 		pid = hvd_detached_start(&detached, err);
 	close(opts->socket);
+	if (start.directory >= 0)
+		close(start.directory);
 	for (int i = 0; i < 2 && pair[0]; i++)
 		close(pair[i]);
 	for (int fd = HVD_STEP_EVENTS_FD; plugin && opts->events && fd <= HVD_STEP_SEEN_FD; fd++)

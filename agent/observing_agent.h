@@ -5,7 +5,8 @@
  * It is a process of its own (detached.h), which lasts as long as the host's ranks. The first process of the launch on
  * the host starts it, before anything is connected. The agent
  *   registers the host, probes, and gets the plan (driver_client.h);
- *   hands each shim of the host its plan (shims.h), or all plans to the plugin's first task;
+ *   hands each shim of the host its plan (shims.h), or all tasks of the plugin their variables
+ *   (lib/protocol/step_plans.h);
  *   has the host's relay of the rendezvous, if the plan has one (relay.h), and the sockets of ports that are reserved
  *   for the ranks (ports.h);
  *   observes the ranks (observed_ranks.h), reports their ends to the driver, and answers its questions (rank_watch.h).
@@ -38,6 +39,8 @@ struct hvd_observing_agent_opts {
 	bool events; /* PLUGIN: HVD_STEP_EVENTS_FD, …_SPARE_FD and …_SEEN_FD are open (lib/protocol/step_event.h) */
 	pid_t task;  /* PLUGIN, SRUN: a task of the step on this host */
 	int socket;  /* PLUGIN: a connection to the process that asks for all plans; else one that listens for shims */
+	char *const
+		*command; /* PLUGIN: of the ranks, not in the memory of this process's arguments; empty: not known */
 };
 
 /* Start the agent. Its descriptors are closed here, also after an error. Returns its pid; -1 with err set. */

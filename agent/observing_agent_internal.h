@@ -29,6 +29,8 @@ struct host {
 	struct hvd_rank_watch *watch;
 	struct event *late, *events, *signals[HVD_HOST_SIGNALS];
 	int key_fd, spare; /* spare: events for the watchdog; 0 = none */
+	int directory;     /* PLUGIN: of the tasks; -1 = not known */
+	uint32_t tasks;    /* of the host; the plan may have fewer ranks for it */
 	uint32_t ended;    /* ranks */
 	bool planned, unreachable, done, output_lost, orphaned;
 	char parent[HVD_COMMAND_PARENT];
@@ -39,6 +41,12 @@ static inline bool hvd_host_has_shims(const struct host *host)
 {
 	return host->opts->kind != HVD_OBSERVING_AGENT_PLUGIN;
 }
+
+/* ---- observing_agent_plan.c ---- */
+
+/* Answer all who ask for plans: with that of the driver, or, if `plan` is NULL, that this host has no ranks. -1 with err
+ * set: they got no answer. */
+int hvd_host_answer(struct host *host, const json_t *plan, struct hvd_err *err);
 
 /* ---- observing_agent_ranks.c: what is made of events ---- */
 

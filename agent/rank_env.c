@@ -51,24 +51,35 @@ struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task)
 		.envp = environ, .slurm_task = slurm_task, .cpus = hvd_rank_env_cpus(), .host_cpus = all > 0 ? all : 0};
 }
 
+struct look {
+	char *const *argv;
+	int directory;
+};
+
+/* The directory may be in a file system that does not answer. */
 static void find_facts(int out, void *arg)
 {
-	struct hvd_command_facts facts = hvd_command_facts(arg, environ);
+	const struct look *look = arg;
+	struct hvd_command_facts facts;
 
+	if (look->directory >= 0 && fchdir(look->directory) != 0)
+		_exit(1);
+	facts = hvd_command_facts(look->argv, environ);
 	if (write(out, &facts, sizeof(facts)) != (ssize_t)sizeof(facts))
 		_exit(1);
 }
 
-struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *argv)
+struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *argv, int directory)
 {
 	struct hvd_command_facts facts = {0};
+	struct look look = {argv, directory};
 	hvd_cleanup_free char *answer = NULL;
 	size_t len;
 
 	if (!json_object_get(plan, "TORCHELASTIC_USE_AGENT_STORE"))
 		return facts;
-	answer = hvd_call(find_facts, (void *)argv, "the look at the command", sizeof(facts),
-			  hvd_deadline_in(COMMAND_SECONDS), &len, NULL, NULL);
+	answer = hvd_call(find_facts, &look, "the look at the command", sizeof(facts), hvd_deadline_in(COMMAND_SECONDS),
+			  &len, NULL, NULL);
 	if (answer && len == sizeof(facts))
 		memcpy(&facts, answer, sizeof(facts));
 	return facts;
@@ -119,6 +130,18 @@ void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const struct hvd
 		*set = '\0';
 		hvd_apptainer_setenv(env, command, resolved.v[i], set + 1);
 	}
+}
+
+void hvd_rank_env_warn_without_pmi(const json_t *plan, uint32_t size, const struct hvd_log *log)
+{
+	const char *controller = json_string_value(json_object_get(plan, "HOROVOD_CONTROLLER"));
+
+	if (size < 2 || !controller || strcmp(controller, "mpi") != 0 || getenv("PMIX_RANK") || getenv("PMI_RANK") ||
+	    getenv("OMPI_COMM_WORLD_RANK"))
+		return;
+	hvd_warn(log, "the controller is MPI, but this process has no MPI rank");
+	hvd_info(log, "add --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH, Intel MPI) to srun; 'srun --mpi=list' shows "
+		      "what it supports");
 }
 
 void hvd_rank_env_error_file(struct hvd_strv *env, const char *path)

@@ -36,9 +36,12 @@ struct hvd_name_service hvd_rank_env_names(const json_t *plan);
 /* The message to the driver about where this host's own name leads (launcher/driver/own_names.h): a new reference, or
  * NULL: not known. */
 json_t *hvd_rank_env_own_name(const struct hvd_name_service *names);
-/* hvd_command_facts() in this process's environment, if the plan has PyTorch's store. Takes no longer than two seconds.
- */
-struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *argv);
+/* hvd_command_facts() in this process's environment, if the plan has PyTorch's store. `directory`: where the command
+ * runs; -1: in this process's directory. Takes no longer than two seconds. */
+struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *argv, int directory);
+/* Warn if the controller of the workers is MPI, but srun was not asked to start an MPI: each worker would find itself
+ * alone, and go on. */
+void hvd_rank_env_warn_without_pmi(const json_t *plan, uint32_t size, const struct hvd_log *log);
 /* How many CPUs this process may run on. */
 int hvd_rank_env_cpus(void);
 

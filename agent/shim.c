@@ -34,16 +34,16 @@
 #define SEEN_SECONDS 4.0
 #define NOT_STARTED  (127 << 8) /* the wait status of a rank that could not be started, as a shell has it */
 
-/* A shim, or the process that gets the plans of all ranks of a host. */
+/* A shim, or hvd-agent plan. */
 struct shim {
 	const struct hvd_log *log;
 	const struct hvd_boot *boot;
 	struct hvd_taskinfo *info;
-	const struct hvd_shim_opts *opts;
-	uint32_t local_id; /* HVD_STEP_ALL: all */
-	int agent;         /* the connection to the agent; -1 = none */
-	json_t *plan;      /* shims.h */
-	int key_fd;        /* of --run-func; 0 = none */
+	const struct hvd_shim_opts *opts; /* NULL: hvd-agent plan, which runs nothing */
+	uint32_t local_id;                /* HVD_STEP_ALL: all */
+	int agent;                        /* the connection to the agent; -1 = none */
+	json_t *plan;                     /* shims.h */
+	int key_fd;                       /* of --run-func; 0 = none */
 	struct event_base *base;
 	struct event *events;
 	struct hvd_child_process *process; /* while the command runs */
@@ -90,7 +90,7 @@ static int take_plan(struct shim *shim, int fds[2], struct hvd_err *err)
 	return 0;
 }
 
-/* Ask, and wait for the answer. Returns 0 with shim->plan, or the status to end with, after saying why. */
+/* Ask, and wait for the answer. Returns 0, for a shim with its plan, or the status to end with, after saying why. */
 static int ask(struct shim *shim)
 {
 	struct hvd_step_event event = {.kind = HVD_STEP_ASK, .local_id = shim->local_id, .pid = getpid()};
@@ -103,7 +103,7 @@ static int ask(struct shim *shim)
 		poll(&pfd, 1, hvd_left_ms(deadline));
 		rc = hvd_step_event_take(shim->agent, &event, fds);
 		if (rc > 0 && event.kind == HVD_STEP_PLAN)
-			return take_plan(shim, fds, &err) == 0 ? 0 : fail(shim, &err);
+			return !shim->opts || take_plan(shim, fds, &err) == 0 ? 0 : fail(shim, &err);
 		if (rc > 0 && event.kind == HVD_STEP_REFUSED) {
 			/* The first rank that ends has srun send SIGTERM to the others, which are about to end with the
 			 * same status. */
@@ -125,34 +125,15 @@ static int ask(struct shim *shim)
 	return fail(shim, &err);
 }
 
-static const json_t *nth(const struct shim *shim, const char *list, size_t i)
-{
-	return json_array_get(json_object_get(shim->plan, list), i);
-}
-
 /* The agent has asked the name service. */
-static struct hvd_rank_facts own_facts(const struct shim *shim, bool slurm_task, char *const *command)
+static struct hvd_rank_facts own_facts(const struct shim *shim)
 {
-	struct hvd_rank_facts facts = hvd_rank_env_facts(slurm_task);
+	struct hvd_rank_facts facts = hvd_rank_env_facts(shim->opts->kind == HVD_OBSERVING_AGENT_SRUN);
 
 	facts.names =
 		(struct hvd_name_service){.slow = says(shim, "slow_names"), .no_own_name = says(shim, "no_own_name")};
-	facts.command = hvd_rank_env_command(nth(shim, "ranks", 0), command);
+	facts.command = hvd_rank_env_command(json_object_get(shim->plan, "env"), shim->opts->argv, -1);
 	return facts;
-}
-
-/* Warn if the workers' controller is MPI, but srun was not asked to start an MPI: each worker would find itself alone,
- * and go on. */
-static void warn_without_pmi(const struct shim *shim)
-{
-	const char *controller = json_string_value(json_object_get(nth(shim, "ranks", 0), "HOROVOD_CONTROLLER"));
-
-	if (shim->info->rank != 0 || shim->info->size < 2 || !controller || strcmp(controller, "mpi") != 0 ||
-	    getenv("PMIX_RANK") || getenv("PMI_RANK") || getenv("OMPI_COMM_WORLD_RANK"))
-		return;
-	hvd_warn(shim->log, "the controller is MPI, but this process has no MPI rank");
-	hvd_info(shim->log, "add --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH, Intel MPI) to srun; 'srun --mpi=list' "
-			    "shows what it supports");
 }
 
 /* Announce that no more events follow, and wait until the agent has closed the connection: with the last shim of a host
@@ -187,43 +168,8 @@ static void clear(struct shim *shim)
 
 /* ---- the plugin ---- */
 
-/* The variables of one rank's plan, each with its NUL, and an empty string. */
-static int print_plan(const struct shim *shim, size_t i, const struct hvd_rank_facts *facts)
-{
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
-
-	hvd_rank_env_add(&env, nth(shim, "ranks", i), facts, NULL,
-			 json_integer_value(nth(shim, "numbers", i)) == 0 ? shim->log : NULL);
-	hvd_strv_addf(&env, HVD_STEP_AGENT_ENV "=%d", (int)json_integer_value(json_object_get(shim->plan, "agent")));
-	if (!hvd_rank_error_file_set(getenv(HVD_RANK_ERROR_FILE)))
-		hvd_rank_env_error_file(&env, json_string_value(nth(shim, "error_files", i)));
-	for (size_t k = 0; k < env.n; k++)
-		if (fwrite(env.v[k], strlen(env.v[k]) + 1, 1, stdout) != 1)
-			return 1;
-	return putchar('\0') == EOF;
-}
-
-/* The plan of a task that takes no part in the job. */
-static int print_spare(void)
-{
-	static const char plan[] = HVD_STEP_SPARE_ENV "=1\0";
-
-	return fwrite(plan, sizeof(plan), 1, stdout) != 1;
-}
-
-static int print_all(const struct shim *shim, uint32_t tasks, char *const *command)
-{
-	size_t n = json_array_size(json_object_get(shim->plan, "ranks"));
-	struct hvd_rank_facts facts = own_facts(shim, true, command);
-	int status = 0;
-
-	for (uint32_t i = 0; status == 0 && i < tasks; i++)
-		status = i < n ? print_plan(shim, i, &facts) : print_spare();
-	return status == 0 && fflush(stdout) == 0 ? 0 : 1;
-}
-
-int hvd_shim_print_plans(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool events, char *const *command,
-			 const struct hvd_log *log)
+int hvd_shim_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool events, char *const *command,
+		  const struct hvd_log *log)
 {
 	struct shim shim = {.log = log, .boot = boot, .info = info, .local_id = HVD_STEP_ALL, .agent = -1};
 	/* The parent is the task itself, in which the plugin runs. */
@@ -232,6 +178,7 @@ int hvd_shim_print_plans(const struct hvd_boot *boot, struct hvd_taskinfo *info,
 						 .info = info,
 						 .log = log,
 						 .events = events,
+						 .command = command,
 						 .task = getppid()};
 	struct hvd_err err = {0};
 	int pair[2], status;
@@ -246,10 +193,6 @@ int hvd_shim_print_plans(const struct hvd_boot *boot, struct hvd_taskinfo *info,
 		status = fail(&shim, &err);
 	else
 		status = ask(&shim);
-	if (status == 0)
-		warn_without_pmi(&shim);
-	if (status == 0)
-		status = print_all(&shim, info->local_size, command);
 	clear(&shim);
 	return status;
 }
@@ -383,7 +326,7 @@ static int run_command(struct shim *shim)
 	const struct hvd_shim_opts *opts = shim->opts;
 	struct hvd_output_losses losses = {.log = shim->log, .host = shim->info->name};
 	struct hvd_output_style style = *opts->style;
-	struct hvd_rank_facts facts = own_facts(shim, opts->kind == HVD_OBSERVING_AGENT_SRUN, opts->argv);
+	struct hvd_rank_facts facts = own_facts(shim);
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
 	struct hvd_child command = {.base = shim->base,
 				    .argv = opts->argv,
@@ -401,7 +344,7 @@ static int run_command(struct shim *shim)
 				    .parent = getppid(),
 				    .kill_wait = shim->boot->kill_wait,
 				    .arg = shim};
-	const json_t *plan = nth(shim, "ranks", 0);
+	const json_t *plan = json_object_get(shim->plan, "env");
 	struct hvd_err err = {0};
 	int status = 0, rc;
 
@@ -409,7 +352,7 @@ static int run_command(struct shim *shim)
 	style.losses = &losses;
 	style.look = shim->boot->stderr_lines > 0;
 	hvd_rank_env_make(&env, plan, &facts, opts->argv[0], shim->key_fd, shim->info->rank == 0 ? shim->log : NULL);
-	hvd_rank_env_error_file(&env, json_string_value(nth(shim, "error_files", 0)));
+	hvd_rank_env_error_file(&env, json_string_value(json_object_get(shim->plan, "error_file")));
 	command.envp = env.v;
 	rc = hvd_child_run(&command, &status, &err);
 	if (rc != 0)
@@ -436,10 +379,11 @@ int hvd_shim_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, const s
 	struct hvd_err err = {0};
 	int status = find_agent(&shim, &err) == 0 ? ask(&shim) : fail(&shim, &err);
 
-	if (status == 0 && json_array_size(json_object_get(shim.plan, "ranks")) > 0) {
-		info->rank = (uint32_t)json_integer_value(nth(&shim, "numbers", 0));
+	if (status == 0 && json_object_get(shim.plan, "env")) {
+		info->rank = (uint32_t)json_integer_value(json_object_get(shim.plan, "rank"));
 		info->size = (uint32_t)json_integer_value(json_object_get(shim.plan, "size"));
-		warn_without_pmi(&shim);
+		if (info->rank == 0)
+			hvd_rank_env_warn_without_pmi(json_object_get(shim.plan, "env"), info->size, log);
 		shim.base = event_base_new();
 		if (shim.base)
 			shim.events = event_new(shim.base, shim.agent, EV_READ | EV_PERSIST, on_events, &shim);

@@ -14,11 +14,11 @@
 #include "output.h"
 #include "taskinfo.h"
 
-/* For the plugin: start the host's agent, and print the plans of all ranks of the host on standard output, one after
- * the other by local rank: NAME=VALUE strings, each with its NUL, and an empty one. `events`: the descriptors of
- * lib/protocol/step_event.h are open. `command`: what the ranks run; empty: not known. */
-int hvd_shim_print_plans(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool events, char *const *command,
-			 const struct hvd_log *log);
+/* For the plugin: start the host's agent, and wait until it has written the variables of all tasks of the host
+ * (lib/protocol/step_plans.h). `events`: the descriptors of lib/protocol/step_event.h are open. `command`: what the
+ * ranks run; empty: not known. */
+int hvd_shim_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool events, char *const *command,
+		  const struct hvd_log *log);
 
 struct hvd_shim_opts {
 	enum hvd_observing_agent_kind kind; /* not PLUGIN */

@@ -29,9 +29,9 @@ struct hvd_shims {
 	struct event *accepts; /* NULL: nobody connects */
 	struct shim *all;
 	uint32_t expected, came, n;
-	json_t *plan;     /* NULL: not yet */
+	json_t *plans;    /* by local rank; NULL: a process that asks for all finds them in the memory that it shares */
 	int key_fd, last; /* last: a connection; -1 = none */
-	bool refused;
+	bool planned, refused;
 	int status;
 };
 
@@ -78,26 +78,6 @@ static void drop(struct shim *s)
 
 /* ---- the plan ---- */
 
-/* Those of the list that belong to a shim's ranks: one, or all. */
-static json_t *part(const json_t *list, uint32_t local_id)
-{
-	json_t *one = json_array_get(list, local_id);
-
-	if (local_id == HVD_STEP_ALL)
-		return json_copy((json_t *)list);
-	return one ? json_pack("[O]", one) : json_array();
-}
-
-static json_t *plan_for(const struct hvd_shims *shims, uint32_t local_id)
-{
-	static const char *const lists[] = {"ranks", "numbers", "error_files"};
-	json_t *plan = json_copy(shims->plan);
-
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-		json_object_set_new(plan, lists[i], part(json_object_get(shims->plan, lists[i]), local_id));
-	return plan;
-}
-
 /* In one write: json_dumpfd() makes one for each word and each sign between words. */
 static int to_memory(const json_t *plan)
 {
@@ -115,27 +95,36 @@ static int to_memory(const json_t *plan)
 	return -1;
 }
 
+static int send_plan(const struct shim *s)
+{
+	json_t *plan = json_incref(json_array_get(s->owner->plans, s->local_id));
+	int fds[2], rc = -1;
+
+	if (!s->owner->plans)
+		return send_event(s, HVD_STEP_PLAN, 0, NULL);
+	if (!plan)
+		plan = json_object();
+	fds[0] = to_memory(plan);
+	fds[1] = s->owner->key_fd ? s->owner->key_fd : fds[0];
+	json_decref(plan);
+	if (fds[0] < 0)
+		return -1;
+	rc = send_event(s, HVD_STEP_PLAN, 0, fds);
+	close(fds[0]);
+	return rc;
+}
+
 static void answer(struct shim *s)
 {
 	const struct hvd_shims *shims = s->owner;
-	json_t *plan;
-	int fds[2];
 
-	if (!s->asked || s->answered || (!shims->plan && !shims->refused))
+	if (!s->asked || s->answered || (!shims->planned && !shims->refused))
 		return;
 	s->answered = true;
-	if (shims->refused) {
+	if (shims->refused)
 		send_event(s, HVD_STEP_REFUSED, shims->status, NULL);
-		return;
-	}
-	plan = plan_for(shims, s->local_id);
-	fds[0] = to_memory(plan);
-	fds[1] = shims->key_fd ? shims->key_fd : fds[0];
-	json_decref(plan);
-	if (fds[0] < 0 || send_event(s, HVD_STEP_PLAN, 0, fds) != 0)
+	else if (send_plan(s) != 0)
 		send_event(s, HVD_STEP_REFUSED, 1, NULL);
-	if (fds[0] >= 0)
-		close(fds[0]);
 }
 
 static void answer_all(struct hvd_shims *shims)
@@ -144,10 +133,11 @@ static void answer_all(struct hvd_shims *shims)
 		answer(s);
 }
 
-void hvd_shims_answer(struct hvd_shims *shims, const json_t *plan, int key_fd)
+void hvd_shims_answer(struct hvd_shims *shims, const json_t *plans, int key_fd)
 {
-	json_decref(shims->plan);
-	shims->plan = json_incref((json_t *)plan);
+	json_decref(shims->plans);
+	shims->plans = json_incref((json_t *)plans);
+	shims->planned = true;
 	shims->key_fd = key_fd;
 	answer_all(shims);
 }
@@ -298,6 +288,6 @@ void hvd_shims_destroy(struct hvd_shims *shims)
 		close(event_get_fd(shims->accepts));
 		event_free(shims->accepts);
 	}
-	json_decref(shims->plan);
+	json_decref(shims->plans);
 	free(shims);
 }

@@ -3,13 +3,12 @@
  * shims.h - the connections of an agent to the processes on its host that ask it for plans: rank shims, or the first
  * task of a host under srun --hvd. lib/protocol/step_event.h has the messages.
  *
- * The agent sends them the plan as a JSON object behind a descriptor:
+ * The agent sends a shim its plan as a JSON object behind a descriptor:
  *
- *   {"ranks":[ENV,…], "numbers":[R,…], "size":N, "error_files":[PATH or null,…], "func_key":B, "agent":PID,
- *    "slow_names":B, "no_own_name":B}
+ *   {"rank":R, "size":N, "env":ENV, "error_file":PATH or null, "func_key":B, "slow_names":B, "no_own_name":B}
  *
- * It has the requested ranks, by local rank: their variables, numbers, and error files; and the state of the host's
- * name service (lib/net/name_service.h). A local rank without a rank here (launcher/driver/spares.h) is left out.
+ * ENV has the rank's variables; slow_names and no_own_name are the state of the host's name service
+ * (lib/net/name_service.h). If there is no rank for this shim here (launcher/driver/spares.h), the object is empty.
  */
 #ifndef HVD_SHIMS_H
 #define HVD_SHIMS_H
@@ -44,10 +43,11 @@ void hvd_shims_leave_last(struct hvd_shims *shims);
 void hvd_shims_add(struct hvd_shims *shims, int fd); /* a connection; taken */
 void hvd_shims_expect_none(struct hvd_shims *shims);
 
-/* Answer all processes that have asked, and those that will ask, with the plan of all ranks of the host, which must not
- * change afterwards, and the key of --run-func (0 = there is none; not owned) … */
-void hvd_shims_answer(struct hvd_shims *shims, const json_t *plan, int key_fd);
-/* … or with the status with which they must end. */
+/* Answer all processes that have asked, and those that will ask, with the plans: a list by local rank, which must not
+ * change afterwards; NULL if they are in the memory of lib/protocol/step_plans.h. `key_fd`: the key of --run-func (0 =
+ * there is none; not owned). */
+void hvd_shims_answer(struct hvd_shims *shims, const json_t *plans, int key_fd);
+/* Answer all processes with the status with which they must end. */
 void hvd_shims_refuse(struct hvd_shims *shims, int status);
 
 /* Acknowledge the event of the rank's end. */

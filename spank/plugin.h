@@ -94,7 +94,8 @@ struct hvd_plugin {
 		volatile sig_atomic_t told; /* SIGTERM has come */
 	} task;                             /* slurmstepd and its tasks only */
 	struct {
-		int memory, ready, tell; /* descriptors; 0 = this host's tasks do not share an hvd-agent plan */
+		int memory, ready, tell; /* descriptors; 0 = there are none */
+		uint32_t waiting;        /* tasks, for the first */
 	} plans;                         /* slurmstepd and its tasks only; see plans.c */
 	struct {
 		int ours, agents, spare, watchdogs; /* descriptors; 0 = there are none */
@@ -164,13 +165,15 @@ void hvd_plans_prepare(struct hvd_plugin *pl, spank_t sp);
 void hvd_plans_close(struct hvd_plugin *pl);
 /* In a task: is it the host's first, which gets the plans of all, and hands them out? */
 bool hvd_plans_first(struct hvd_plugin *pl, spank_t sp);
-/* In the first task: hand out the plans of all tasks (status 0), or the status with which all tasks must end. */
-void hvd_plans_tell(struct hvd_plugin *pl, int status, const char *plans, size_t len);
-/* In another task: wait for the plans. 0 with *plan, which the caller frees; > 0: the status to end with, which the
- * first task has explained; -1 with err set. */
-int hvd_plans_take(struct hvd_plugin *pl, spank_t sp, hvd_time deadline, char **plan, size_t *len, struct hvd_err *err);
-/* Where plan `n` (from 0) begins in `plans`. Returns its length with its empty string; 0 if there is no such plan. */
-size_t hvd_plans_nth(const char *plans, size_t len, uint32_t n, const char **plan);
+/* In the first task: the memory for hvd-agent plan, which this function makes unless slurmstepd has. -1 with errno. */
+int hvd_plans_memory(struct hvd_plugin *pl);
+/* In the first task: tell the others the exit status of hvd-agent plan. */
+void hvd_plans_tell(struct hvd_plugin *pl, int status);
+/* In another task: wait for that status. -1 with err set: the first task has told none. */
+int hvd_plans_await(struct hvd_plugin *pl, hvd_time deadline, struct hvd_err *err);
+/* In a task, after status 0: its variables (lib/protocol/step_plans.h), which it may change and which last until its
+ * exec. Sets events.agent. NULL with err set: there are none. */
+char *hvd_plans_own(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err);
 
 /* step_events.c */
 

@@ -3,7 +3,7 @@
  * task.c - the plugin inside a task, just before the task becomes the user's command.
  *
  * The task already runs as the user, and Slurm tracks it, so scancel and signals reach it while it waits here.
- * hvd-agent, which starts the host's agent, prints the plan as NAME=VALUE, and this file sets it in the task's
+ * hvd-agent plan starts the host's agent, which writes the plan as NAME=VALUE, and this file sets it in the task's
  * environment.
  */
 #include "plugin.h"
@@ -12,11 +12,11 @@
 #include "lib/base/strv.h"
 #include "lib/frameworks/emitted.h"
 #include "lib/process/apptainer.h"
-#include "lib/process/capture.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/boot.h"
-#include "lib/protocol/step_event.h"
+#include "lib/protocol/step_plans.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -27,9 +27,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The size limit of what hvd-agent prints: a dozen variables, and the tunables of a configuration file, for each task
- * of the host. */
-#define PLAN_MAX (64 * 1024 * 1024)
 /* How much longer than the start timeout to wait for hvd-agent, which keeps that timeout itself unless it hangs. */
 #define EXTRA_SECONDS 10.0
 /* So many words of the task's command show what it is. */
@@ -99,26 +96,21 @@ static void set_with_prefix(spank_t sp, const char *prefix, const char *name, co
 		spank_setenv(sp, full, value, 0);
 }
 
-/* Set the variables of a plan: NAME=VALUE strings, each with its NUL, up to an empty string. *agent becomes the pid of
- * the node agent that stays, if one does. -1 if the plan is malformed. */
-static int apply_plan(spank_t sp, char *plan, struct hvd_strv *applied, pid_t *agent)
+/* Set the variables of a plan: NAME=VALUE strings, each with its NUL, up to an empty string. -1 if the plan is
+ * malformed. */
+static int apply_plan(struct hvd_plugin *pl, spank_t sp, char *plan)
 {
 	char **argv = command(sp);
 	const char *prefix = hvd_apptainer_prefix(argv ? argv[0] : NULL);
-	char *p = plan;
 
-	for (; *p; p += strlen(p) + 1) {
+	if (!*plan)
+		_exit(0); /* the host takes no part in the job, which has others */
+	for (char *p = plan; *p; p += strlen(p) + 1) {
 		char *value = strchr(p, '=');
 
 		if (!value)
 			return -1;
-		if (strncmp(p, HVD_STEP_AGENT_ENV "=", sizeof(HVD_STEP_AGENT_ENV)) == 0) {
-			*agent = atoi(value + 1);
-			continue;
-		}
-		if (strncmp(p, HVD_STEP_SPARE_ENV "=", sizeof(HVD_STEP_SPARE_ENV)) == 0)
-			_exit(0); /* the host takes no part in the job, which has others */
-		hvd_strv_add(applied, p);
+		hvd_strv_add(&pl->task.plan, p);
 		*value++ = '\0';
 		if (spank_setenv(sp, p, value, 1) != ESPANK_SUCCESS)
 			return -1;
@@ -136,7 +128,7 @@ static void give_up(struct hvd_plugin *pl, pid_t shim, const struct hvd_err *err
 	if (err->hint[0])
 		fprintf(stderr, "hvd: %s\n", err->hint);
 	hvd_end(shim, 0.5, NULL);
-	hvd_plans_tell(pl, hvd_err_status(err), NULL, 0);
+	hvd_plans_tell(pl, hvd_err_status(err));
 	_exit(hvd_err_status(err));
 }
 
@@ -184,13 +176,13 @@ static void give_up_with(struct hvd_plugin *pl, int status)
 		if (!pl->task.told && WTERMSIG(status) != SIGTERM)
 			fprintf(stderr, "hvd: error: %s: hvd-agent, which was to get the launch plan, was %s\n",
 				own_name((char[HOST_NAME_MAX + 1]){0}), hvd_status_text(status, text, sizeof(text)));
-		hvd_plans_tell(pl, 1, NULL, 0);
+		hvd_plans_tell(pl, 1);
 		_exit(1);
 	}
 	if (hvd_container_other_net(pl, &now))
 		fprintf(stderr, "hvd: this task was put into a network namespace of its own before hvd.so ran: list "
 				"hvd.so first in plugstack.conf, or share the host's network with the container\n");
-	hvd_plans_tell(pl, hvd_status_exit(status), NULL, 0);
+	hvd_plans_tell(pl, hvd_status_exit(status));
 	_exit(hvd_status_exit(status));
 }
 
@@ -209,6 +201,7 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	spawn.root_fd = hvd_container_host_root(pl);
 	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
 	hvd_spawn_fd(&spawn, out, STDOUT_FILENO);
+	hvd_spawn_fd(&spawn, hvd_plans_memory(pl), HVD_STEP_PLANS_FD);
 	hand_over_key(pl, boot, &spawn);
 	if (hvd_step_events_hand_over(pl, &spawn))
 		argv[n++] = (char *)"--events";
@@ -228,16 +221,29 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	return pid;
 }
 
-/* Have hvd-agent plan get the plans of all tasks of the host. Returns their length. */
-static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, char **plans)
+/* Wait until a process has closed the other end of its pipe. Before Linux 5.3 hvd_wait() alone takes longer to notice
+ * an end. */
+static bool await_close(int fd, hvd_time deadline)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	int rc;
+
+	do
+		rc = poll(&pfd, 1, hvd_left_ms(deadline));
+	while (rc < 0 && errno == EINTR);
+	return rc > 0;
+}
+
+/* Have hvd-agent plan start the host's agent, which writes the plans of all tasks. */
+static void fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp)
 {
 	struct hvd_err err = {0};
 	int out[2], status = 1;
-	size_t len;
+	bool ended;
 	pid_t pid;
 
-	if (pipe2(out, O_CLOEXEC) != 0)
-		give_up_because(pl, 0, "cannot create a pipe for the launch plan");
+	if (hvd_plans_memory(pl) < 0 || pipe2(out, O_CLOEXEC) != 0)
+		give_up_because(pl, 0, "there is no descriptor or memory for the launch plan");
 	pid = start_shim(pl, boot, sp, out[1], &err);
 	close(out[1]);
 	if (pid < 0)
@@ -245,42 +251,41 @@ static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, sp
 	pl->task.shim = pid;
 	if (pl->task.told)
 		kill(pid, SIGTERM);
-	*plans = hvd_capture_fd(out[0], "hvd-agent", PLAN_MAX, hvd_deadline_in(boot->timeout + EXTRA_SECONDS), &len,
-				&err);
+	ended = await_close(out[0], hvd_deadline_in(boot->timeout + EXTRA_SECONDS));
 	pl->task.shim = 0;
 	close(out[0]);
-	if (!*plans || hvd_wait(pid, hvd_deadline_in(EXTRA_SECONDS), &status, NULL) != 0)
+	if (!ended || hvd_wait(pid, hvd_deadline_in(EXTRA_SECONDS), &status, NULL) != 0)
 		give_up_because(pl, pid, "hvd-agent did not finish in time");
 	if (hvd_status_exit(status) != 0)
 		give_up_with(pl, status);
-	return len;
+	hvd_plans_tell(pl, 0);
 }
 
-static size_t take_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, char **plan)
+static void await_plans(struct hvd_plugin *pl, const struct hvd_boot *boot)
 {
 	struct hvd_err err = {0};
-	size_t len = 0;
-	int rc = hvd_plans_take(pl, sp, hvd_deadline_in(boot->timeout + 2 * EXTRA_SECONDS), plan, &len, &err);
+	int status = hvd_plans_await(pl, hvd_deadline_in(boot->timeout + 2 * EXTRA_SECONDS), &err);
 
-	if (rc > 0)
-		_exit(rc);
-	if (rc < 0)
+	if (status > 0)
+		_exit(status);
+	if (status < 0)
 		give_up(pl, 0, &err);
-	return len;
 }
 
-static void get_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, struct hvd_strv *plan)
+static void get_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp)
 {
-	bool first = hvd_plans_first(pl, sp);
-	char *plans = NULL;
-	const char *own;
-	size_t len = first ? fetch_plans(pl, boot, sp, &plans) : take_plan(pl, boot, sp, &plans);
+	struct hvd_err err = {0};
+	char *plan;
 
-	if (first)
-		hvd_plans_tell(pl, 0, plans, len);
-	if (hvd_plans_nth(plans, len, 0, &own) == 0 || apply_plan(sp, plans, plan, &pl->events.agent) != 0)
+	if (hvd_plans_first(pl, sp))
+		fetch_plans(pl, boot, sp);
+	else
+		await_plans(pl, boot);
+	plan = hvd_plans_own(pl, sp, &err);
+	if (!plan)
+		give_up(pl, 0, &err);
+	if (apply_plan(pl, sp, plan) != 0)
 		give_up_because(pl, 0, "hvd-agent's plan is damaged");
-	free(plans);
 }
 
 /* hvd-agent plan may have had the signal as well: what Slurm signals depends on its ProctrackType. With
@@ -311,7 +316,7 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 	hvd_container_restore_names(pl, sp);
 	if (check_bundle(sp, &err) != 0 || hvd_boot_parse(boot_text, &boot, &err) != 0)
 		give_up(pl, 0, &err);
-	get_plan(pl, &boot, sp, &pl->task.plan);
+	get_plan(pl, &boot, sp);
 	hvd_step_events_task(pl, sp, &boot);
 	pl->task.verbose = boot.verbose;
 	hvd_container_other_net(pl, &pl->task.net);

@@ -25,7 +25,8 @@
  *
  *   ASK          to the agent: what is the plan of this local rank; HVD_STEP_ALL: of all ranks of the host?
  *   PLAN         the answer: two descriptors, of the plan (agent/shims.h) and, where it has func_key, of the key of
- *                --run-func; else of the plan once more
+ *                --run-func; else of the plan once more. None to HVD_STEP_ALL, whose answer is in the memory that
+ *                slurmstepd has made (step_plans.h)
  *   REFUSED      in its place: there will be no plan; status: the exit status
  *   NOT_STARTED  to the agent, in place of TASK and EXIT: the command could not be started. Both descriptors are the
  *                same, and have the reason
@@ -48,10 +49,6 @@
 #define HVD_STEP_EVENTS_FD 4
 #define HVD_STEP_SPARE_FD  5
 #define HVD_STEP_SEEN_FD   6
-/* The pid of the agent, in the plan that hvd-agent prints for the plugin. It is no variable of a rank. */
-#define HVD_STEP_AGENT_ENV "SLURM_HVD_NODE_AGENT"
-/* The plan of a task that takes no part in the job has only this variable, with any value. */
-#define HVD_STEP_SPARE_ENV "SLURM_HVD_SPARE"
 /* How long slurmstepd waits for the acknowledgement of an EXIT, and for all of a step. After one wait in vain it waits
  * no more. */
 #define HVD_STEP_SEEN_MS     300

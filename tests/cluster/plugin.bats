@@ -331,6 +331,17 @@ EOF
     [ "$(sed "s/ --events//; s/ -- .*//" <"$(home)/tasks" | sort | xargs)" = "hvdn1 plan hvdn2 plan" ]
 }
 
+@test "a command with a relative path is looked at in the directory of the step" {
+    # shellcheck disable=SC2016
+    on_login bash -c 'mkdir -p venv/bin venv/lib/python3.9/site-packages/torch
+        echo "__version__ = \"2.6.0\"" >venv/lib/python3.9/site-packages/torch/version.py
+        printf "#!/bin/sh\necho \"store \$TORCHELASTIC_USE_AGENT_STORE\"\n" >venv/bin/python; chmod +x venv/bin/python'
+    gives 0 on_login srun --hvd -N2 -n4 --overcommit venv/bin/python
+    # As PyTorch before 2.7 wants it (lib/frameworks/resolve.h).
+    [ "$(grep -c "^store True$" <<<"$output")" = 4 ]
+    assert_no_leftovers
+}
+
 @test "an hvd-agent plan that fails ends all tasks of its host, and one message says so" {
     own_task '[ $(hostname) = hvdn1 ] || { echo "no plan today" >&2; exit 9; }'
     begin launch srun --hvd-start-timeout=30 -N2 -n8 --overcommit --ntasks-per-node=4 echo started
