@@ -5,19 +5,22 @@
 #ifndef HVD_TESTS_FUZZ_H
 #define HVD_TESTS_FUZZ_H
 
-#include <stdbool.h>
+#include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* What each target defines; libFuzzer calls it. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A finding, unless this holds. */
-static inline void must(bool held)
+/* A finding, unless this holds. errno tells why only if a system call is what failed. */
+#define must(condition) ((condition) ? (void)0 : fuzz_finding(__FILE__, __LINE__, #condition))
+
+static inline _Noreturn void fuzz_finding(const char *file, int line, const char *condition)
 {
-	if (!held)
-		abort();
+	fprintf(stderr, "%s:%d: this does not hold: %s (errno: %s)\n", file, line, condition, strerror(errno));
+	abort();
 }
 
 /* The input as a string, in memory of its own, as long as it is, so that whoever reads past its end is found. Caller

@@ -9,18 +9,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = malloc(size ? size : 1);
 	long sum = 0;
 
-	if (!text)
-		abort();
+	must(text != NULL);
 	memcpy(text, data, size);
-	if (hvd_script_parse(text, size, 2, &hosts, NULL) != 0 && hosts.n_hosts)
-		abort();
+	must(hvd_script_parse(text, size, 2, &hosts, NULL) == 0 || !hosts.n_hosts);
 	for (int i = 0; i < hosts.n_hosts; i++) {
 		sum += hosts.hosts[i].slots;
-		if (hvd_alloc_find(&hosts, hosts.hosts[i].name) != i)
-			abort();
+		must(hvd_alloc_find(&hosts, hosts.hosts[i].name) == i);
 	}
-	if (sum != hosts.slots)
-		abort();
+	must(sum == hosts.slots);
 	hvd_alloc_clear(&hosts);
 	free(text);
 	return 0;

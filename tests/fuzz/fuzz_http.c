@@ -8,18 +8,12 @@
 
 #define HEAD_MAX 512
 
-static void check(int ok)
-{
-	if (!ok)
-		abort();
-}
-
 static void same(const struct hvd_http_req *a, const char *a_buf, const struct hvd_http_req *b, const char *b_buf)
 {
-	check(a->method == b->method && a->head_len == b->head_len && a->length == b->length);
-	check(a->has_length == b->has_length && a->keep_alive == b->keep_alive && a->http10 == b->http10);
-	check(a->has_connection == b->has_connection && a->expects_continue == b->expects_continue);
-	check(a->target.n == b->target.n && a->target.p - a_buf == b->target.p - b_buf);
+	must(a->method == b->method && a->head_len == b->head_len && a->length == b->length);
+	must(a->has_length == b->has_length && a->keep_alive == b->keep_alive && a->http10 == b->http10);
+	must(a->has_connection == b->has_connection && a->expects_continue == b->expects_continue);
+	must(a->target.n == b->target.n && a->target.p - a_buf == b->target.p - b_buf);
 }
 
 /* What the parser hands out lies within what it was given. */
@@ -27,11 +21,11 @@ static void within(const struct hvd_http_req *req, const char *buf, size_t len)
 {
 	struct hvd_slice scope, key;
 
-	check(req->head_len > 0 && req->head_len <= len && req->head_len <= HEAD_MAX);
-	check(req->target.p >= buf && req->target.p + req->target.n <= buf + req->head_len);
+	must(req->head_len > 0 && req->head_len <= len && req->head_len <= HEAD_MAX);
+	must(req->target.p >= buf && req->target.p + req->target.n <= buf + req->head_len);
 	if (hvd_http_split(req->target, &scope, &key) == 0) {
-		check(scope.n > 0 && key.n > 0);
-		check(scope.p > req->target.p && key.p + key.n == req->target.p + req->target.n);
+		must(scope.n > 0 && key.n > 0);
+		must(scope.p > req->target.p && key.p + key.n == req->target.p + req->target.n);
 	}
 }
 
@@ -50,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	data += 4;
 	size -= 4;
 	all = malloc(size + 1);
-	check(all != NULL);
+	must(all != NULL);
 	memcpy(all, data, size);
 	first = hvd_http_parse(all, size, HEAD_MAX, &scanned, &whole, &status);
 	if (first == HVD_HTTP_DONE)
@@ -64,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		given = given + piece < size ? given + piece : size;
 		room = given;
 		part = malloc(room); /* of the exact size, so that a byte too far is seen */
-		check(part != NULL);
+		must(part != NULL);
 		memcpy(part, data, room);
 		last = hvd_http_parse(part, room, HEAD_MAX, &scanned, &cut, &cut_status);
 		if (last == HVD_HTTP_DONE)
@@ -72,9 +66,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(part);
 	}
 	if (size > 0)
-		check(first == last);
+		must(first == last);
 	if (first == HVD_HTTP_BAD)
-		check(status == cut_status && status >= 400);
+		must(status == cut_status && status >= 400);
 	free(all);
 	return 0;
 }

@@ -16,20 +16,20 @@ static void relay(enum hvd_output_mux_form form, const uint8_t *data, size_t siz
 	size_t step = size ? data[0] % 97 + 1 : 1, back = 0;
 	ssize_t n;
 
-	if (!base || pipe2(out, O_CLOEXEC | O_NONBLOCK) != 0 ||
-	    !(relay = hvd_output_mux_create(base, out[1], form, NULL)) || (from = hvd_output_mux_open(relay, NULL)) < 0)
-		abort();
+	must(base && pipe2(out, O_CLOEXEC | O_NONBLOCK) == 0);
+	relay = hvd_output_mux_create(base, out[1], form, NULL);
+	must(relay != NULL);
+	from = hvd_output_mux_open(relay, NULL);
+	must(from >= 0);
 	for (size_t at = 0; at < size; at += step) {
-		if (write(from, data + at, step < size - at ? step : size - at) < 0)
-			abort();
+		must(write(from, data + at, step < size - at ? step : size - at) >= 0);
 		event_base_loop(base, EVLOOP_NONBLOCK);
 	}
 	close(from);
 	hvd_output_mux_finish(relay);
 	while ((n = read(out[0], buf, sizeof(buf))) > 0)
 		back += (size_t)n;
-	if (form == HVD_OUTPUT_MUX_LINES ? back != size : back > size)
-		abort();
+	must(form == HVD_OUTPUT_MUX_LINES ? back == size : back <= size);
 	close(out[0]);
 	close(out[1]);
 	event_base_free(base);

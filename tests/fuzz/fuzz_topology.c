@@ -7,8 +7,8 @@ static void resources(const struct hvd_alloc *a, const struct hvd_erf_host *host
 {
 	char *text = hvd_erf_format(a, hosts, NULL);
 
-	if (text && (text[strlen(text) - 1] != '\n' || !strstr(text, "\nrank: 2: { hostname: n2.site; cpu: {")))
-		abort();
+	must(!text || text[strlen(text) - 1] == '\n');
+	must(!text || strstr(text, "\nrank: 2: { hostname: n2.site; cpu: {"));
 	free(text);
 }
 
@@ -18,13 +18,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct hvd_alloc a = {0};
 	char *text = fuzz_text(data, size);
 
-	if (hvd_alloc_from_hosts(&a, "n1:2,n2.site:1", 0, NULL) != 0)
-		abort();
+	must(hvd_alloc_from_hosts(&a, "n1:2,n2.site:1", 0, NULL) == 0);
 	if (hvd_topology_parse(hosts, &a, text, NULL) == 0) {
-		for (int i = 0; i < 2; i++)
-			if (hosts[i].cores < 1 || hosts[i].cores > HVD_ERF_MAX_CPUS || hosts[i].threads < 1 ||
-			    hosts[i].threads > HVD_ERF_MAX_CPUS || hosts[i].sockets < 1)
-				abort();
+		for (int i = 0; i < 2; i++) {
+			must(hosts[i].cores >= 1 && hosts[i].cores <= HVD_ERF_MAX_CPUS);
+			must(hosts[i].threads >= 1 && hosts[i].threads <= HVD_ERF_MAX_CPUS);
+			must(hosts[i].sockets >= 1);
+		}
 		resources(&a, hosts);
 	}
 	hvd_alloc_clear(&a);
