@@ -15,16 +15,20 @@
 #include <unistd.h>
 
 static hvd_time test_clock = 1000000000;
+/* How much time passes with each look at the clock: for code that waits in a loop of its own. */
+static hvd_time test_clock_look;
 /* The wall clock, when test_clock was 0; 0: the real one. */
 static int64_t test_wall;
 
 __attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *ts)
 {
 	const bool wall = id == CLOCK_REALTIME && test_wall;
-	const int64_t now = wall ? test_wall + test_clock : test_clock;
+	int64_t now;
 
 	if (id != CLOCK_MONOTONIC && id != CLOCK_MONOTONIC_COARSE && !wall)
 		return (int)syscall(SYS_clock_gettime, id, ts);
+	test_clock += test_clock_look;
+	now = wall ? test_wall + test_clock : test_clock;
 	*ts = (struct timespec){.tv_sec = now / 1000000000, .tv_nsec = now % 1000000000};
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include "launcher/run/procs.h"
 
 #include "test_clock.h"
+#include "tests/standins/old_kernel.h"
 #include "unit.h"
 
 #include <fcntl.h>
@@ -280,9 +281,18 @@ TEST_IN(they_go_with_their_owner, struct world *w)
 	assert_int_equal(start(w, 0, "stays"), 0);
 	assert_int_equal(start(w, 1, "stubborn"), 0);
 	until(w, *wrote(w, "0") && *wrote(w, "1"));
+	test_clock_look = 10000000; /* a child without a pidfd is looked at every 10 ms */
 	hvd_procs_destroy(w->procs);
+	test_clock_look = 0;
 	w->procs = NULL;
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+/* The last test: there is no way back. */
+TEST_IN(on_an_old_kernel_they_go_too, struct world *w)
+{
+	assert_int_equal(old_kernel_begin(), 0);
+	they_go_with_their_owner_in(w);
 }
 
 RUN_TESTS(.setup = begin, .teardown = end)
