@@ -32,12 +32,11 @@ static void answer_shims(const struct host *host, const json_t *ranks, const str
 	for (uint32_t i = 0; i < ranks_here(host, ranks); i++) {
 		const char *file = error_file(host, i);
 
-		json_array_append_new(plans, json_pack("{s:I, s:I, s:O, s:o, s:b, s:b, s:b}", "rank",
-						       (json_int_t)info->ranks[i], "size", (json_int_t)info->size,
-						       "env", json_array_get(ranks, i), "error_file",
-						       file ? json_string(file) : json_null(), "func_key",
-						       host->key_fd > 0, "slow_names", names->slow, "no_own_name",
-						       names->no_own_name));
+		json_array_append_new(
+			plans, json_pack("{s:I, s:I, s:O, s:o, s:b, s:b, s:b}", "rank", (json_int_t)info->ranks[i],
+					 "size", (json_int_t)info->size, "env", json_array_get(ranks, i), "error_file",
+					 file ? json_string(file) : json_null(), "func_key", host->key_fd > 0,
+					 "slow_names", names->slow, "no_own_name", names->no_own_name));
 	}
 	hvd_shims_answer(host->shims, plans, host->key_fd);
 	json_decref(plans);

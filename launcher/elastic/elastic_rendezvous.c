@@ -192,7 +192,7 @@ static void on_connected(void *arg)
 void hvd_elastic_rv_open(struct hvd_elastic_rv *erv, struct hvd_rv *rv)
 {
 	const struct hvd_rv_hook ask = {.get = on_ask, .gone = on_gone}, addresses = {.put = on_addresses},
-				 global = {.put = on_global, .met = on_connected};
+				 global = {.put = on_global, .all_deleted = on_connected};
 
 	hvd_rv_hook(rv, "rank_and_size", &ask, erv);
 	hvd_rv_hook(rv, "worker_addresses", &addresses, erv);

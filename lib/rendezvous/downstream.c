@@ -10,50 +10,51 @@
 #define BEGIN_SECONDS 10.0 /* for BEGIN */
 #define LOW           (128 << 10)
 #define TURN          (4 << 20) /* bytes for all connections per wake-up */
-#define ORIGINS_MAX   65536
+#define RELAYS_MAX    65536
 
-/* --- relay_ids --- */
+/* --- relays --- */
 
 static uint64_t hash_of(const struct hvd_downstream *down, uint32_t number)
 {
 	return hvd_hash(down->seed, &number, sizeof(number));
 }
 
-static struct relay_id *find_origin(const struct hvd_downstream *down, uint32_t number)
+static struct relay *find_relay(const struct hvd_downstream *down, uint32_t number)
 {
-	struct hvd_hash_node *node = hvd_hash_first(&down->relay_ids, hash_of(down, number));
+	struct hvd_hash_node *node = hvd_hash_first(&down->relays, hash_of(down, number));
 
-	while (node && ((struct relay_id *)node)->number != number)
+	while (node && ((struct relay *)node)->number != number)
 		node = hvd_hash_next(node);
-	return (struct relay_id *)node;
+	return (struct relay *)node;
 }
 
 /* Its processes have left the store. */
-static void end_origin(struct relay_id *o)
+static void end_relay(struct relay *relay)
 {
-	struct hvd_downstream *down = o->down;
+	struct hvd_downstream *down = relay->down;
 
-	hvd_rv_timer_wheel_remove(&down->rv->wheel, &o->timer);
-	hvd_down_leave(o, true);
-	hvd_hash_table_remove(&down->relay_ids, &o->node);
-	free(o);
+	hvd_rv_timer_wheel_remove(&down->rv->wheel, &relay->timer);
+	hvd_down_leave(relay, true);
+	hvd_hash_table_remove(&down->relays, &relay->node);
+	free(relay);
 }
 
-static void say_gone(struct relay_id *o)
+static void say_gone(struct relay *relay)
 {
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_GONE, .relay_id = o->number};
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_GONE, .relay_id = relay->number};
 
-	hvd_store_pass(&o->down->rv->store_api, &msg);
-	end_origin(o);
+	hvd_store_pass(&relay->down->rv->store_api, &msg);
+	end_relay(relay);
 }
 
 static void on_not_back(struct hvd_rv_timer *s)
 {
-	struct relay_id *o = (struct relay_id *)(void *)((char *)s - offsetof(struct relay_id, timer));
+	struct relay *relay = (struct relay *)(void *)((char *)s - offsetof(struct relay, timer));
 	char addr[HVD_ADDR_TEXT];
 
-	hvd_verbose(o->down->rv->log, "the rendezvous relay at %s has not reconnected", hvd_addr_text(&o->addr, addr));
-	say_gone(o);
+	hvd_verbose(relay->down->rv->log, "the rendezvous relay at %s has not reconnected",
+		    hvd_addr_text(&relay->addr, addr));
+	say_gone(relay);
 }
 
 static bool is_admitted(const struct hvd_downstream *down, uint32_t number)
@@ -65,26 +66,26 @@ static bool is_admitted(const struct hvd_downstream *down, uint32_t number)
 }
 
 /* NULL: there are too many. */
-static struct relay_id *need_origin(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
+static struct relay *need_relay(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct hvd_downstream *down = child->down;
-	struct relay_id *o = find_origin(down, msg->relay_id);
+	struct relay *relay = find_relay(down, msg->relay_id);
 
-	if (!o) {
-		if (down->relay_ids.n >= ORIGINS_MAX)
+	if (!relay) {
+		if (down->relays.n >= RELAYS_MAX)
 			return NULL;
-		o = hvd_xcalloc(1, sizeof(*o));
-		o->down = down;
-		o->number = msg->relay_id;
-		o->timer.due = on_not_back;
-		hvd_hash_table_init(&o->places, 16);
-		hvd_hash_table_add(&down->relay_ids, &o->node, hash_of(down, o->number));
+		relay = hvd_xcalloc(1, sizeof(*relay));
+		relay->down = down;
+		relay->number = msg->relay_id;
+		relay->timer.due = on_not_back;
+		hvd_hash_table_init(&relay->places, 16);
+		hvd_hash_table_add(&down->relays, &relay->node, hash_of(down, relay->number));
 	}
-	o->addr = msg->addr;
-	o->refused = !is_admitted(down, o->number);
-	o->route = child;
-	hvd_rv_timer_wheel_remove(&down->rv->wheel, &o->timer);
-	return o;
+	relay->addr = msg->addr;
+	relay->refused = !is_admitted(down, relay->number);
+	relay->route = child;
+	hvd_rv_timer_wheel_remove(&down->rv->wheel, &relay->timer);
+	return relay;
 }
 
 /* --- the end of a connection --- */
@@ -96,20 +97,20 @@ static void end_child_because(struct hvd_rv_child *child, bool may_come_back, bo
 	hvd_down_asks_end(child);
 	hvd_down_unwatch_all(child, false);
 	hvd_down_drop_items(child);
-	for (size_t i = 0; i < down->relay_ids.room; i++)
-		for (struct hvd_hash_node *node = down->relay_ids.slots[i], *chain; node; node = chain) {
-			struct relay_id *o = (struct relay_id *)node;
+	for (size_t i = 0; i < down->relays.room; i++)
+		for (struct hvd_hash_node *node = down->relays.slots[i], *chain; node; node = chain) {
+			struct relay *relay = (struct relay *)node;
 
 			chain = node->chain;
-			if (o->route != child)
+			if (relay->route != child)
 				continue;
-			o->route = NULL;
+			relay->route = NULL;
 			if (may_come_back)
-				hvd_rv_arm(down->rv, &o->timer, hvd_deadline_in(down->rv->cfg.relay_back));
+				hvd_rv_arm(down->rv, &relay->timer, hvd_deadline_in(down->rv->cfg.relay_back));
 			else
-				end_origin(o);
+				end_relay(relay);
 		}
-	down->n_begun -= child->relay_id != NULL;
+	down->n_begun -= child->relay != NULL;
 	if (child->prev)
 		child->prev->next = child->next;
 	else
@@ -137,8 +138,8 @@ static void fail(struct hvd_rv_child *child, const char *why)
 	char addr[HVD_ADDR_TEXT] = "an unknown address";
 	struct hvd_addr peer;
 
-	if (child->relay_id && child->relay_id->addr.family)
-		hvd_addr_text(&child->relay_id->addr, addr);
+	if (child->relay && child->relay->addr.family)
+		hvd_addr_text(&child->relay->addr, addr);
 	else if (hvd_addr_of_peer(hvd_conn_fd(child->conn), &peer) == 0)
 		hvd_addr_text(&peer, addr);
 	/* Whoever has not been told that its host has left the job has the job's key all the same. */
@@ -152,26 +153,26 @@ static void fail(struct hvd_rv_child *child, const char *why)
 static const char *do_begin(struct hvd_rv_child *child, struct hvd_relay_msg *msg)
 {
 	struct hvd_downstream *down = child->down;
-	struct relay_id *o = find_origin(down, msg->relay_id);
-	struct hvd_rv_child *old = o ? o->route : NULL;
+	struct relay *relay = find_relay(down, msg->relay_id);
+	struct hvd_rv_child *old = relay ? relay->route : NULL;
 
-	if (!child->relay_id && !is_admitted(down, msg->relay_id))
+	if (!child->relay && !is_admitted(down, msg->relay_id))
 		return not_admitted;
-	if (child->relay_id && child->relay_id->number == msg->relay_id)
+	if (child->relay && child->relay->number == msg->relay_id)
 		return "it registered twice";
 	if (msg->addr.family == AF_UNSPEC)
 		hvd_addr_of_peer(hvd_conn_fd(child->conn), &msg->addr);
-	o = need_origin(child, msg);
-	if (!o)
+	relay = need_relay(child, msg);
+	if (!relay)
 		return "there are too many relays";
 	/* It has another connection, of which only it knows that it has ended. */
-	if (old && old != child && old->relay_id == o) {
-		old->relay_id = NULL;
+	if (old && old != child && old->relay == relay) {
+		old->relay = NULL;
 		down->n_begun--;
 		end_child(old, true);
 	}
-	if (!child->relay_id) {
-		child->relay_id = o;
+	if (!child->relay) {
+		child->relay = relay;
 		child->waits_seq = down->waits_seq;
 		down->n_begun++;
 		if (!child->dropped)
@@ -185,15 +186,15 @@ static const char *do_begin(struct hvd_rv_child *child, struct hvd_relay_msg *ms
 static const char *do_call(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct hvd_downstream *down = child->down;
-	struct relay_id *o = find_origin(down, msg->relay_id);
+	struct relay *relay = find_relay(down, msg->relay_id);
 	struct hvd_store_result result = {0};
 
-	if (!o)
+	if (!relay)
 		return "it sent a call of an unregistered relay";
-	if (o->route != child)
+	if (relay->route != child)
 		return NULL; /* the relay is connected to another one by now, and has sent this again */
 	if (down->rv->store_api.local)
-		return hvd_down_call(o, msg);
+		return hvd_down_call(relay, msg);
 	if (msg->stored == HVD_RV_STORED) {
 		hvd_store_pass(&down->rv->store_api, msg);
 		return NULL;
@@ -208,27 +209,27 @@ static const char *do_call(struct hvd_rv_child *child, const struct hvd_relay_ms
 
 static void do_cancel(const struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
-	struct relay_id *o = find_origin(child->down, msg->relay_id);
+	struct relay *relay = find_relay(child->down, msg->relay_id);
 
-	if (!o || o->route != child)
+	if (!relay || relay->route != child)
 		return;
 	if (!hvd_store_pass(&child->down->rv->store_api, msg))
-		hvd_down_cancel(o, msg->call);
+		hvd_down_cancel(relay, msg->call);
 }
 
 static void do_gone(const struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
-	struct relay_id *o = find_origin(child->down, msg->relay_id);
+	struct relay *relay = find_relay(child->down, msg->relay_id);
 
 	/* It may be connected to another relay by now. */
-	if (o && o->route == child && o != child->relay_id)
-		say_gone(o);
+	if (relay && relay->route == child && relay != child->relay)
+		say_gone(relay);
 }
 
 /* NULL, or why the connection is to be closed. */
 static const char *handle(struct hvd_rv_child *child, struct hvd_relay_msg *msg)
 {
-	if (!child->relay_id && msg->type != HVD_RELAY_BEGIN)
+	if (!child->relay && msg->type != HVD_RELAY_BEGIN)
 		return "it did not register";
 	switch (msg->type) {
 	case HVD_RELAY_BEGIN:
@@ -320,17 +321,17 @@ static void on_drained(struct hvd_conn *conn, void *arg)
 static void expel(struct hvd_downstream *down)
 {
 	down->check_admitted = false;
-	for (size_t i = 0; i < down->relay_ids.room; i++)
-		for (struct hvd_hash_node *node = down->relay_ids.slots[i]; node; node = node->chain) {
-			struct relay_id *o = (struct relay_id *)node;
+	for (size_t i = 0; i < down->relays.room; i++)
+		for (struct hvd_hash_node *node = down->relays.slots[i]; node; node = node->chain) {
+			struct relay *relay = (struct relay *)node;
 
-			o->refused = !is_admitted(down, o->number);
-			if (o->refused)
-				hvd_down_leave(o, false);
+			relay->refused = !is_admitted(down, relay->number);
+			if (relay->refused)
+				hvd_down_leave(relay, false);
 		}
 	for (struct hvd_rv_child *child = down->children, *next; child; child = next) {
 		next = child->next;
-		if (child->relay_id && child->relay_id->refused)
+		if (child->relay && child->relay->refused)
 			end_child(child, false);
 	}
 }
@@ -377,7 +378,7 @@ struct hvd_downstream *hvd_downstream_create(struct hvd_rv *rv)
 	down->rv = rv;
 	down->seed = hvd_hash_seed();
 	down->any = true;
-	hvd_hash_table_init(&down->relay_ids, 64);
+	hvd_hash_table_init(&down->relays, 64);
 	down->flush = event_new(rv->base, -1, 0, on_flush, down);
 	/* As xalloc.h has it: memory for a small structure is there. */
 	if (!down->flush)
@@ -392,7 +393,7 @@ void hvd_downstream_destroy(struct hvd_downstream *down)
 	hvd_downstream_drop(down);
 	hvd_down_asks_free(down);
 	event_free(down->flush);
-	hvd_hash_table_free(&down->relay_ids);
+	hvd_hash_table_free(&down->relays);
 	free(down->admitted);
 	free(down);
 }
@@ -401,9 +402,9 @@ void hvd_downstream_drop(struct hvd_downstream *down)
 {
 	while (down->children)
 		end_child(down->children, false);
-	for (size_t i = 0; i < down->relay_ids.room; i++)
-		while (down->relay_ids.slots[i])
-			end_origin((struct relay_id *)down->relay_ids.slots[i]);
+	for (size_t i = 0; i < down->relays.room; i++)
+		while (down->relays.slots[i])
+			end_relay((struct relay *)down->relays.slots[i]);
 }
 
 static struct hvd_rv_child *add_child(struct hvd_downstream *down, struct hvd_conn *conn)
@@ -463,18 +464,18 @@ void hvd_downstream_renew(struct hvd_downstream *down)
 {
 	for (struct hvd_rv_child *child = down->children; child; child = child->next) {
 		hvd_down_unwatch_all(child, true);
-		if (child->relay_id)
+		if (child->relay)
 			hvd_down_renew(child);
 	}
-	for (size_t i = 0; i < down->relay_ids.room; i++)
-		for (struct hvd_hash_node *node = down->relay_ids.slots[i]; node; node = node->chain)
-			hvd_down_leave((struct relay_id *)node, false);
+	for (size_t i = 0; i < down->relays.room; i++)
+		for (struct hvd_hash_node *node = down->relays.slots[i]; node; node = node->chain)
+			hvd_down_leave((struct relay *)node, false);
 }
 
 void hvd_downstream_pass(struct hvd_downstream *down, const struct hvd_relay_msg *msg)
 {
-	const struct relay_id *o = find_origin(down, msg->relay_id);
+	const struct relay *relay = find_relay(down, msg->relay_id);
 
-	if (o && o->route)
-		hvd_down_pass(o->route, msg);
+	if (relay && relay->route)
+		hvd_down_pass(relay->route, msg);
 }

@@ -3,7 +3,7 @@
  * downstream.h - a parent's side of the connections to its relays. relay_wire.h has the messages.
  *
  * The root carries out calls on the store in the order in which they arrive, each once. It keeps the last answers to a
- * relay_id until that relay confirms that it has them. A relay that is a parent passes calls on (upstream.h), and
+ * relay until that relay confirms that it has them. A relay that is a parent passes calls on (upstream.h), and
  * answers watches from its own store, as it does for its clients.
  *
  * A parent sends a change of a key to each relay that watches the key, after everything that it has sent before. If a

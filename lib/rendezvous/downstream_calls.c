@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLS_MAX  65536 /* of a relay_id, that it does not know the answers of */
-#define PLACES_MAX 65536 /* of a relay_id */
+#define CALLS_MAX  65536 /* of a relay, that it does not know the answers of */
+#define PLACES_MAX 65536 /* of a relay */
 
 struct call {
 	struct item item;
-	struct relay_id *relay_id;
+	struct relay *relay;
 	uint64_t id;
 	enum hvd_store_op_kind kind;
 	uint32_t place;
@@ -37,32 +37,32 @@ struct place {
 	struct hvd_store_place place;
 };
 
-static struct hvd_rv *rv_of(const struct relay_id *o)
+static struct hvd_rv *rv_of(const struct relay *relay)
 {
-	return o->down->rv;
+	return relay->down->rv;
 }
 
-static const struct hvd_store *store_of(const struct relay_id *o)
+static const struct hvd_store *store_of(const struct relay *relay)
 {
-	return &rv_of(o)->store_api;
+	return &rv_of(relay)->store_api;
 }
 
-static struct hvd_rv_budget *budget_of(const struct relay_id *o)
+static struct hvd_rv_budget *budget_of(const struct relay *relay)
 {
-	return hvd_rv_store_budget(rv_of(o)->store);
+	return hvd_rv_store_budget(rv_of(relay)->store);
 }
 
-/* --- the calls of a relay_id --- */
+/* --- the calls of a relay --- */
 
 /* The first of its calls whose id is not below this one. */
-static size_t position(const struct relay_id *o, uint64_t id)
+static size_t position(const struct relay *relay, uint64_t id)
 {
-	size_t from = 0, to = o->n_calls;
+	size_t from = 0, to = relay->n_calls;
 
 	while (from < to) {
 		size_t mid = from + (to - from) / 2;
 
-		if (o->calls[o->first_call + mid]->id < id)
+		if (relay->calls[relay->first_call + mid]->id < id)
 			from = mid + 1;
 		else
 			to = mid;
@@ -70,10 +70,10 @@ static size_t position(const struct relay_id *o, uint64_t id)
 	return from;
 }
 
-static struct call *find_call(const struct relay_id *o, uint64_t id)
+static struct call *find_call(const struct relay *relay, uint64_t id)
 {
-	size_t i = position(o, id);
-	struct call *call = i < o->n_calls ? o->calls[o->first_call + i] : NULL;
+	size_t i = position(relay, id);
+	struct call *call = i < relay->n_calls ? relay->calls[relay->first_call + i] : NULL;
 
 	return call && call->id == id ? call : NULL;
 }
@@ -81,7 +81,7 @@ static struct call *find_call(const struct relay_id *o, uint64_t id)
 static void free_call(struct call *call)
 {
 	hvd_down_unqueue(&call->item);
-	hvd_store_abandon(store_of(call->relay_id), &call->under_way);
+	hvd_store_abandon(store_of(call->relay), &call->under_way);
 	hvd_store_result_clear(&call->result);
 	free(call);
 }
@@ -92,20 +92,20 @@ static bool is_kept(const struct call *call)
 }
 
 /* Forget the calls below `done`, and, where there are too many, the oldest that was answered. */
-static void forget_calls(struct relay_id *o, uint64_t done)
+static void forget_calls(struct relay *relay, uint64_t done)
 {
-	while (o->n_calls > 0 && o->calls[o->first_call]->id < done) {
-		free_call(o->calls[o->first_call++]);
-		o->n_calls--;
+	while (relay->n_calls > 0 && relay->calls[relay->first_call]->id < done) {
+		free_call(relay->calls[relay->first_call++]);
+		relay->n_calls--;
 	}
-	for (size_t i = 0; o->n_calls >= CALLS_MAX && i < o->n_calls; i++) {
-		struct call **at = &o->calls[o->first_call + i];
+	for (size_t i = 0; relay->n_calls >= CALLS_MAX && i < relay->n_calls; i++) {
+		struct call **at = &relay->calls[relay->first_call + i];
 
 		if (is_kept(*at))
 			continue;
 		free_call(*at);
-		memmove(at, at + 1, (o->n_calls - i - 1) * sizeof(struct call *));
-		o->n_calls--;
+		memmove(at, at + 1, (relay->n_calls - i - 1) * sizeof(struct call *));
+		relay->n_calls--;
 	}
 }
 
@@ -126,7 +126,7 @@ static void check_call(const struct call *call)
 
 static void queue_answer(struct call *call)
 {
-	struct hvd_rv_child *route = call->relay_id->route;
+	struct hvd_rv_child *route = call->relay->route;
 
 	if (!route || call->item.child == route)
 		return;
@@ -154,7 +154,7 @@ static void answer_with(struct call *call, enum hvd_store_status status, int64_t
 static void send_answer(struct hvd_rv_child *child, struct item *item)
 {
 	struct call *call = (struct call *)(void *)((char *)item - offsetof(struct call, item));
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .relay_id = call->relay_id->number, .call = call->id};
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .relay_id = call->relay->number, .call = call->id};
 
 	msg.result = call->result;
 	hvd_relay_send(child->conn, &msg);
@@ -165,66 +165,67 @@ static void send_answer(struct hvd_rv_child *child, struct item *item)
 	check_call(call);
 }
 
-static struct call *add_call(struct relay_id *o, const struct hvd_relay_msg *msg)
+static struct call *add_call(struct relay *relay, const struct hvd_relay_msg *msg)
 {
 	struct call *call;
 
-	if (o->first_call + o->n_calls == o->calls_room) {
-		if (o->first_call > o->n_calls) {
-			memmove(o->calls, o->calls + o->first_call, o->n_calls * sizeof(call));
-			o->first_call = 0;
+	if (relay->first_call + relay->n_calls == relay->calls_room) {
+		if (relay->first_call > relay->n_calls) {
+			memmove(relay->calls, relay->calls + relay->first_call, relay->n_calls * sizeof(call));
+			relay->first_call = 0;
 		} else {
-			o->calls_room = o->calls_room ? 2 * o->calls_room : 16;
-			o->calls = hvd_xrealloc(o->calls, o->calls_room, sizeof(call));
+			relay->calls_room = relay->calls_room ? 2 * relay->calls_room : 16;
+			relay->calls = hvd_xrealloc(relay->calls, relay->calls_room, sizeof(call));
 		}
 	}
-	assert(o->n_calls == 0 || o->calls[o->first_call + o->n_calls - 1]->id <= o->last_call); /* I14 */
-	assert(msg->call > o->last_call);                                                        /* I14 */
+	assert(relay->n_calls == 0 ||
+	       relay->calls[relay->first_call + relay->n_calls - 1]->id <= relay->last_call); /* I14 */
+	assert(msg->call > relay->last_call);                                                 /* I14 */
 	call = hvd_xcalloc(1, sizeof(*call));
-	call->relay_id = o;
+	call->relay = relay;
 	call->id = msg->call;
 	call->kind = msg->op.kind;
 	call->place = msg->op.place;
 	call->item.send = send_answer;
-	o->calls[o->first_call + o->n_calls++] = call;
-	o->last_call = msg->call;
+	relay->calls[relay->first_call + relay->n_calls++] = call;
+	relay->last_call = msg->call;
 	return call;
 }
 
 /* --- processes --- */
 
-static uint64_t hash_of(const struct relay_id *o, uint32_t number)
+static uint64_t hash_of(const struct relay *relay, uint32_t number)
 {
-	return hvd_hash(o->down->seed, &number, sizeof(number));
+	return hvd_hash(relay->down->seed, &number, sizeof(number));
 }
 
-static struct place *find_place(const struct relay_id *o, uint32_t number)
+static struct place *find_place(const struct relay *relay, uint32_t number)
 {
-	struct hvd_hash_node *node = hvd_hash_first(&o->places, hash_of(o, number));
+	struct hvd_hash_node *node = hvd_hash_first(&relay->places, hash_of(relay, number));
 
 	while (node && ((struct place *)node)->number != number)
 		node = hvd_hash_next(node);
 	return (struct place *)node;
 }
 
-static void end_place(struct relay_id *o, struct place *p)
+static void end_place(struct relay *relay, struct place *p)
 {
-	hvd_store_depart(store_of(o), &p->place);
-	hvd_store_leave(store_of(o), &p->place);
-	hvd_hash_table_remove(&o->places, &p->node);
-	hvd_rv_refund(budget_of(o), sizeof(*p));
+	hvd_store_depart(store_of(relay), &p->place);
+	hvd_store_leave(store_of(relay), &p->place);
+	hvd_hash_table_remove(&relay->places, &p->node);
+	hvd_rv_refund(budget_of(relay), sizeof(*p));
 	free(p);
 }
 
 /* End what waits in the TCPStore, or only in one place of it. */
-static void end_waits(struct relay_id *o, const uint32_t *place)
+static void end_waits(struct relay *relay, const uint32_t *place)
 {
-	for (size_t i = 0; i < o->n_calls; i++) {
-		struct call *call = o->calls[o->first_call + i];
+	for (size_t i = 0; i < relay->n_calls; i++) {
+		struct call *call = relay->calls[relay->first_call + i];
 
 		if (call->kind != HVD_OP_BARRIER || call->answered || (place && call->place != *place))
 			continue;
-		hvd_store_abandon(store_of(o), &call->under_way);
+		hvd_store_abandon(store_of(relay), &call->under_way);
 		answer_with(call, HVD_OP_CANCELLED, 0);
 	}
 }
@@ -232,88 +233,89 @@ static void end_waits(struct relay_id *o, const uint32_t *place)
 /* An epoch may be one that relays have asked for before it was there. */
 static void answer_place(struct call *call, const struct hvd_store_result *result)
 {
-	if (result->status == HVD_OP_DONE && call->relay_id->route)
-		hvd_down_reattach(call->relay_id->route, (uint32_t)result->number);
+	if (result->status == HVD_OP_DONE && call->relay->route)
+		hvd_down_reattach(call->relay->route, (uint32_t)result->number);
 	answer(call, result);
 }
 
 /* Where a relay's client is. */
-static struct hvd_addr address_of(const struct relay_id *o, const struct hvd_store_op *op)
+static struct hvd_addr address_of(const struct relay *relay, const struct hvd_store_op *op)
 {
 	char text[HVD_ADDR_TEXT];
 	struct hvd_addr addr;
 
 	if (op->expected.n == 0 || op->expected.n >= sizeof(text))
-		return o->addr;
+		return relay->addr;
 	memcpy(text, op->expected.p, op->expected.n);
 	text[op->expected.n] = '\0';
-	return hvd_addr_parse(text, &addr) == 0 ? addr : o->addr;
+	return hvd_addr_parse(text, &addr) == 0 ? addr : relay->addr;
 }
 
 static void do_come(struct call *call, struct hvd_store_op *op)
 {
-	struct relay_id *o = call->relay_id;
+	struct relay *relay = call->relay;
 	struct hvd_store_result result;
 	struct place *p;
 
-	if (find_place(o, op->place) || o->places.n >= PLACES_MAX || !hvd_rv_charge(budget_of(o), sizeof(*p))) {
+	if (find_place(relay, op->place) || relay->places.n >= PLACES_MAX ||
+	    !hvd_rv_charge(budget_of(relay), sizeof(*p))) {
 		answer_with(call, HVD_OP_NO_ROOM, 0);
 		return;
 	}
 	p = hvd_xcalloc(1, sizeof(*p));
 	p->number = op->place;
-	p->place.from = address_of(o, op);
+	p->place.from = address_of(relay, op);
 	p->place.pid = (uint32_t)op->number;
-	hvd_hash_table_add(&o->places, &p->node, hash_of(o, p->number));
+	hvd_hash_table_add(&relay->places, &p->node, hash_of(relay, p->number));
 	op->at = &p->place;
-	hvd_store_submit(store_of(o), op, &result, &call->under_way); /* at once */
+	hvd_store_submit(store_of(relay), op, &result, &call->under_way); /* at once */
 	answer_place(call, &result);
-	p = find_place(o, op->place); /* whoever was told may have had all ranks started anew */
+	p = find_place(relay, op->place); /* whoever was told may have had all ranks started anew */
 	if (result.status != HVD_OP_DONE && p)
-		end_place(o, p);
+		end_place(relay, p);
 }
 
 static void do_begin_group(struct call *call, struct hvd_store_op *op)
 {
-	struct relay_id *o = call->relay_id;
-	struct place *p = find_place(o, call->place);
+	struct relay *relay = call->relay;
+	struct place *p = find_place(relay, call->place);
 	struct hvd_store_result result;
 
 	if (!p) {
 		answer_with(call, HVD_OP_NO_SCOPE, 0);
 		return;
 	}
-	end_waits(o, &call->place);
+	end_waits(relay, &call->place);
 	op->at = &p->place;
-	hvd_store_submit(store_of(o), op, &result, &call->under_way); /* at once */
+	hvd_store_submit(store_of(relay), op, &result, &call->under_way); /* at once */
 	answer_place(call, &result);
 }
 
 static void do_leave(struct call *call)
 {
-	struct relay_id *o = call->relay_id;
-	struct place *p = find_place(o, call->place);
+	struct relay *relay = call->relay;
+	struct place *p = find_place(relay, call->place);
 
 	if (p) {
-		end_waits(o, &call->place);
-		end_place(o, p);
+		end_waits(relay, &call->place);
+		end_place(relay, p);
 	}
 	answer_with(call, HVD_OP_DONE, 0);
 }
 
-void hvd_down_leave(struct relay_id *o, bool for_ever)
+void hvd_down_leave(struct relay *relay, bool for_ever)
 {
-	end_waits(o, NULL);
-	for (size_t i = 0; i < o->places.room; i++)
-		while (o->places.slots[i])
-			end_place(o, (struct place *)o->places.slots[i]);
+	end_waits(relay, NULL);
+	for (size_t i = 0; i < relay->places.room; i++)
+		while (relay->places.slots[i])
+			end_place(relay, (struct place *)relay->places.slots[i]);
 	if (!for_ever)
 		return;
-	forget_calls(o, UINT64_MAX);
-	free(o->calls);
-	o->calls = NULL;
-	o->first_call = o->calls_room = 0;
-	hvd_hash_table_free(&o->places);
+	forget_calls(relay, UINT64_MAX);
+	free(relay->calls);
+	relay->calls = NULL;
+	relay->first_call = relay->calls_room = 0;
+	hvd_hash_table_free(&relay->places);
 }
 
 /* --- operations --- */
@@ -330,12 +332,12 @@ static void on_answered(struct hvd_store_call *under_way, const struct hvd_store
 
 static void do_other(struct call *call, struct hvd_store_op *op)
 {
-	struct place *p = find_place(call->relay_id, op->place);
+	struct place *p = find_place(call->relay, op->place);
 	struct hvd_store_result result;
 
 	op->at = p ? &p->place : NULL;
 	call->under_way.answered = on_answered;
-	if (hvd_store_submit(store_of(call->relay_id), op, &result, &call->under_way))
+	if (hvd_store_submit(store_of(call->relay), op, &result, &call->under_way))
 		answer(call, &result);
 }
 
@@ -343,7 +345,7 @@ static void carry_out(struct call *call, const struct hvd_relay_msg *msg)
 {
 	struct hvd_store_op op = msg->op;
 
-	if (call->relay_id->refused) {
+	if (call->relay->refused) {
 		answer_with(call, HVD_OP_NO_SCOPE, 0);
 		return;
 	}
@@ -368,18 +370,18 @@ static void carry_out(struct call *call, const struct hvd_relay_msg *msg)
 	}
 }
 
-const char *hvd_down_call(struct relay_id *o, const struct hvd_relay_msg *msg)
+const char *hvd_down_call(struct relay *relay, const struct hvd_relay_msg *msg)
 {
 	struct call *call;
 
 	/* Ids follow one another, and those of another process that is the relay now begin further above. */
-	if (o->last_call > 0 && msg->done > o->last_call + 1) {
-		hvd_down_leave(o, true);
-		hvd_hash_table_init(&o->places, 16);
+	if (relay->last_call > 0 && msg->done > relay->last_call + 1) {
+		hvd_down_leave(relay, true);
+		hvd_hash_table_init(&relay->places, 16);
 	}
-	forget_calls(o, msg->done);
-	if (msg->call <= o->last_call) {
-		call = find_call(o, msg->call);
+	forget_calls(relay, msg->done);
+	if (msg->call <= relay->last_call) {
+		call = find_call(relay, msg->call);
 		if (call)
 			check_call(call);
 		if (call && call->again) {
@@ -390,18 +392,18 @@ const char *hvd_down_call(struct relay_id *o, const struct hvd_relay_msg *msg)
 		}
 		return NULL;
 	}
-	if (o->n_calls >= CALLS_MAX)
+	if (relay->n_calls >= CALLS_MAX)
 		return "it has too many pending calls";
-	carry_out(add_call(o, msg), msg);
+	carry_out(add_call(relay, msg), msg);
 	return NULL;
 }
 
-void hvd_down_cancel(struct relay_id *o, uint64_t id)
+void hvd_down_cancel(struct relay *relay, uint64_t id)
 {
-	struct call *call = find_call(o, id);
+	struct call *call = find_call(relay, id);
 
 	if (!call || call->answered)
 		return;
 	answer_with(call, HVD_OP_CANCELLED, 0);
-	hvd_store_abandon(store_of(o), &call->under_way);
+	hvd_store_abandon(store_of(relay), &call->under_way);
 }

@@ -10,7 +10,7 @@
  *
  * A relay that has a connection to this server is a child. Each relay of the launch has a number, its relay_id. Calls
  * of relays further below come over a child's connection. The answer goes over the connection that carried the last
- * message of that relay_id.
+ * message of that relay.
  */
 #ifndef HVD_RENDEZVOUS_DOWNSTREAM_INTERNAL_H
 #define HVD_RENDEZVOUS_DOWNSTREAM_INTERNAL_H
@@ -37,7 +37,7 @@ struct hvd_rv_child {
 	struct hvd_conn *conn;
 	void (*dropped)(bool broken, void *arg); /* not NULL: the connection is another's (hvd_rv_child_share()) */
 	void *arg;
-	struct relay_id *relay_id; /* NULL until it has sent BEGIN */
+	struct relay *relay; /* NULL until it has sent BEGIN */
 	struct item *first, *last;
 	struct hvd_hash_table watches; /* by id */
 	size_t detached;               /* watches of epochs that do not exist */
@@ -46,13 +46,13 @@ struct hvd_rv_child {
 };
 
 /* A relay. */
-struct relay_id {
+struct relay {
 	struct hvd_hash_node node;
 	struct hvd_downstream *down;
 	uint32_t number;
 	struct hvd_addr addr;
-	struct hvd_rv_child *route; /* NULL: its connection has ended, … */
-	struct hvd_rv_timer timer;  /* … and until then it may come back */
+	struct hvd_rv_child *route; /* NULL: its connection has ended */
+	struct hvd_rv_timer timer;  /* until when it may then come back */
 	bool refused;               /* it is not admitted any longer */
 	/* At the root: */
 	struct call **calls; /* by rising id, `n_calls` from `first_call` on */
@@ -66,7 +66,7 @@ struct hvd_downstream {
 	uint64_t seed;
 	struct hvd_rv_child *children;
 	size_t n_begun; /* children that have sent BEGIN */
-	struct hvd_hash_table relay_ids;
+	struct hvd_hash_table relays;
 	struct event *flush;
 	bool check_admitted;
 	uint32_t *admitted; /* those that are, if not `any` */
@@ -102,14 +102,14 @@ const char *hvd_down_watch(struct hvd_rv_child *child, const struct hvd_relay_ms
 void hvd_down_unwatch(struct hvd_rv_child *child, uint32_t id);
 void hvd_down_unused(struct hvd_rv_child *child, uint32_t id);
 /* End all watches, or only those of epochs. */
-void hvd_down_unwatch_all(struct hvd_rv_child *child, bool generations_only);
+void hvd_down_unwatch_all(struct hvd_rv_child *child, bool epochs_only);
 /* The epoch exists (again): watch its keys. */
 void hvd_down_reattach(struct hvd_rv_child *child, uint32_t epoch);
 
 /* downstream_calls.c. At the root. */
 /* Carry out a call. NULL, or what is wrong with it. */
-const char *hvd_down_call(struct relay_id *o, const struct hvd_relay_msg *msg);
-void hvd_down_cancel(struct relay_id *o, uint64_t id);
+const char *hvd_down_call(struct relay *relay, const struct hvd_relay_msg *msg);
+void hvd_down_cancel(struct relay *relay, uint64_t id);
 /* The relay's processes have left the TCPStore: for ever, or until they arrive again. */
-void hvd_down_leave(struct relay_id *o, bool for_ever);
+void hvd_down_leave(struct relay *relay, bool for_ever);
 #endif

@@ -379,14 +379,14 @@ void hvd_down_unwatch(struct hvd_rv_child *child, uint32_t id)
 		end(w);
 }
 
-void hvd_down_unwatch_all(struct hvd_rv_child *child, bool generations_only)
+void hvd_down_unwatch_all(struct hvd_rv_child *child, bool epochs_only)
 {
 	for (size_t i = 0; i < child->watches.room; i++)
 		for (struct hvd_hash_node *node = child->watches.slots[i], *chain; node; node = chain) {
 			struct down_watch *w = (struct down_watch *)node;
 
 			chain = node->chain;
-			if (!generations_only || !w->scope.name.p)
+			if (!epochs_only || !w->scope.name.p)
 				end(w);
 		}
 }

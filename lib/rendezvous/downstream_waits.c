@@ -95,7 +95,7 @@ void hvd_down_asks_end(struct hvd_rv_child *child)
 {
 	for (struct ask *ask = child->down->asks, *next; ask; ask = next) {
 		next = ask->next;
-		if (child->relay_id && ask->seq >= child->waits_seq)
+		if (child->relay && ask->seq >= child->waits_seq)
 			waits_answered(ask);
 	}
 }
@@ -123,7 +123,7 @@ void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*
 	down->asks = ask;
 	/* Not behind what waits to be sent: a relay that does not read is not asked for long. */
 	for (struct hvd_rv_child *child = down->children; child; child = child->next)
-		if (child->relay_id)
+		if (child->relay)
 			hvd_relay_send(child->conn, &msg);
 	if (ask->left > 0)
 		hvd_rv_arm(down->rv, &ask->timer, hvd_deadline_in(seconds));

@@ -76,7 +76,7 @@ struct hook {
 	struct hook *next;
 	struct hvd_rv_hook fn;
 	void *arg;
-	bool met; /* its `met` function is due */
+	bool due; /* its function all_deleted() is to be called */
 	size_t scope_len;
 	char scope[];
 };
@@ -180,6 +180,6 @@ void hvd_rv_request_gone(struct hvd_rv_request *req);
 /* A client's PUT and DELETE; they return the status of the answer. If *met is not NULL, all members of its scope have
  * deleted their keys, and the caller calls its met function later. */
 int hvd_rv_put_value(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_value *v);
-int hvd_rv_delete_key(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hook **met);
+int hvd_rv_delete_key(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hook **all_deleted);
 
 #endif

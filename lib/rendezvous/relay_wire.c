@@ -14,7 +14,7 @@ enum {
 
 enum {
 	NAMED,
-	GENERATION
+	EPOCH
 }; /* a scope */
 
 /* --- out --- */
@@ -55,7 +55,7 @@ static void put_slice(struct hvd_relay_bytes *out, struct hvd_slice s)
 
 static void put_scope(struct hvd_relay_bytes *out, const struct hvd_store_scope_id *id)
 {
-	put(out, id->name.p ? NAMED : GENERATION, 1);
+	put(out, id->name.p ? NAMED : EPOCH, 1);
 	if (id->name.p)
 		put_slice(out, id->name);
 	else
@@ -257,7 +257,7 @@ static void get_scope(struct in *in, struct hvd_store_scope_id *id)
 	case NAMED:
 		id->name = get_slice(in);
 		break;
-	case GENERATION:
+	case EPOCH:
 		id->epoch = (uint32_t)get(in, 4);
 		break;
 	default:

@@ -183,7 +183,7 @@ enum hvd_rv_took {
 };
 
 /* What a scope does besides storing values. Any function may be NULL. Keys are not terminated. In a scope with get or
- * put, and without met, a client may not DELETE (403): the values do not belong to clients. */
+ * put, and without all_deleted, a client may not DELETE (403): the values do not belong to clients. */
 struct hvd_rv_hook {
 	/* A client GETs a key. */
 	enum hvd_rv_took (*get)(void *arg, struct hvd_slice key, struct hvd_rv_request *req);
@@ -191,7 +191,7 @@ struct hvd_rv_hook {
 	 * not stored. */
 	int (*put)(void *arg, struct hvd_slice key, const void *data, size_t len);
 	/* All members of the scope have deleted their keys, and its values were removed. */
-	void (*met)(void *arg);
+	void (*all_deleted)(void *arg);
 	/* The client of a taken request has closed its connection. The hook must still answer the request; the answer
 	 * has no effect. */
 	void (*gone)(void *arg, struct hvd_rv_request *req);

@@ -38,7 +38,7 @@ void hvd_store_leave(const struct hvd_store *st, struct hvd_store_place *place)
 	if (st->local)
 		hvd_store_local_leave(st->local, place);
 	else if (place->scope)
-		hvd_upstream_generation_unref(st->upstream, place->scope);
+		hvd_upstream_epoch_unref(st->upstream, place->scope);
 	place->scope = NULL;
 }
 
@@ -50,13 +50,13 @@ enum hvd_rv_stored hvd_store_watch(const struct hvd_store *st, const struct hvd_
 
 	if (scope->name.p)
 		return hvd_rv_store_watch(st->scopes, scope->name, key, w);
-	sc = st->local ? hvd_store_local_generation(st->local, scope->epoch)
-		       : hvd_upstream_generation(st->upstream, scope->epoch);
+	sc = st->local ? hvd_store_local_epoch(st->local, scope->epoch)
+		       : hvd_upstream_epoch_ref(st->upstream, scope->epoch);
 	if (!sc)
 		return st->local ? HVD_RV_STORED : HVD_RV_NO_ROOM;
 	why = hvd_rv_scope_watch(sc, key, w);
 	if (why != HVD_RV_STORED && st->upstream)
-		hvd_upstream_generation_unref(st->upstream, sc);
+		hvd_upstream_epoch_unref(st->upstream, sc);
 	return why;
 }
 
@@ -70,7 +70,7 @@ void hvd_store_unwatch(const struct hvd_store *st, const struct hvd_store_scope_
 	}
 	hvd_rv_unwatch(w);
 	if (sc && st->upstream)
-		hvd_upstream_generation_unref(st->upstream, sc);
+		hvd_upstream_epoch_unref(st->upstream, sc);
 }
 
 void hvd_store_unused(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,

@@ -10,18 +10,18 @@
 struct hvd_store_local {
 	struct hvd_rv *rv;
 	struct hvd_tcpstore_epochs epochs;
-	struct event *met; /* hooks are to be told that all members of their scopes have deleted their keys */
+	struct event *hooks; /* calls the hooks whose members have all deleted their keys */
 };
 
 /* --- places --- */
 
 /* If the process has just arrived in its epoch, count it and call the server's user. The user may then do anything
  * except destroy the server. */
-static void tell_joined(struct hvd_rv *rv, const struct hvd_store_place *place)
+static void report_init(struct hvd_rv *rv, const struct hvd_store_place *place)
 {
 	struct hvd_rv_init_event join = {.from = place->from, .pid = place->pid, .epoch = place->epoch};
 
-	if (!place->at.news)
+	if (!place->at.first)
 		return;
 	rv->stats.tcpstore_joined++;
 	if (rv->cfg.joined)
@@ -30,7 +30,7 @@ static void tell_joined(struct hvd_rv *rv, const struct hvd_store_place *place)
 
 static void do_place(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now)
 {
-	struct hvd_tcpstore_epochs *gs = &local->epochs;
+	struct hvd_tcpstore_epochs *epochs = &local->epochs;
 	struct hvd_store_place *place = op->at;
 	int rc;
 
@@ -39,11 +39,11 @@ static void do_place(struct hvd_store_local *local, const struct hvd_store_op *o
 		return;
 	}
 	if (op->kind == HVD_OP_ARRIVE)
-		rc = hvd_tcpstore_arrive(gs, &place->from, place->pid, &place->at);
+		rc = hvd_tcpstore_arrive(epochs, &place->from, place->pid, &place->at);
 	else if (op->kind == HVD_OP_VISIT)
-		rc = hvd_tcpstore_visit(gs, &place->from, place->pid, &place->at);
+		rc = hvd_tcpstore_visit(epochs, &place->from, place->pid, &place->at);
 	else
-		rc = hvd_tcpstore_begin_group(gs, &place->at);
+		rc = hvd_tcpstore_begin_group(epochs, &place->at);
 	if (rc != 0) {
 		now->status = HVD_OP_NO_ROOM;
 		return;
@@ -52,7 +52,7 @@ static void do_place(struct hvd_store_local *local, const struct hvd_store_op *o
 	place->scope = place->at.epoch->scope;
 	place->epoch = place->at.epoch->number;
 	now->number = place->epoch;
-	tell_joined(local->rv, place);
+	report_init(local->rv, place);
 }
 
 void hvd_store_local_leave(struct hvd_store_local *local, struct hvd_store_place *place)
@@ -60,11 +60,11 @@ void hvd_store_local_leave(struct hvd_store_local *local, struct hvd_store_place
 	hvd_tcpstore_leave(&local->epochs, &place->at);
 }
 
-struct hvd_rv_scope *hvd_store_local_generation(const struct hvd_store_local *local, uint32_t number)
+struct hvd_rv_scope *hvd_store_local_epoch(const struct hvd_store_local *local, uint32_t number)
 {
-	const struct hvd_tcpstore_epoch *g = hvd_tcpstore_epoch(&local->epochs, number);
+	const struct hvd_tcpstore_epoch *epoch = hvd_tcpstore_epoch(&local->epochs, number);
 
-	return g ? g->scope : NULL;
+	return epoch ? epoch->scope : NULL;
 }
 
 void hvd_store_local_renew(struct hvd_store_local *local)
@@ -129,28 +129,28 @@ static bool do_http_get(struct hvd_store_local *local, const struct hvd_store_op
 }
 
 /* Later: the client is to have its answer by then, and the hook may do anything. */
-static void on_met(evutil_socket_t fd, short what, void *arg)
+static void call_hooks(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_store_local *local = arg;
 
 	(void)fd;
 	(void)what;
 	for (struct hook *hook = local->rv->hooks; hook; hook = hook->next)
-		if (hook->met) {
-			hook->met = false;
-			hook->fn.met(hook->arg);
+		if (hook->due) {
+			hook->due = false;
+			hook->fn.all_deleted(hook->arg);
 		}
 }
 
 static void do_http_delete(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now)
 {
-	struct hook *met;
+	struct hook *hook;
 
-	now->number = hvd_rv_delete_key(local->rv, op->scope.name, op->key, &met);
-	if (!met)
+	now->number = hvd_rv_delete_key(local->rv, op->scope.name, op->key, &hook);
+	if (!hook)
 		return;
-	met->met = true;
-	event_active(local->met, EV_TIMEOUT, 1);
+	hook->due = true;
+	event_active(local->hooks, EV_TIMEOUT, 1);
 }
 
 /* --- operations --- */
@@ -235,9 +235,9 @@ struct hvd_store_local *hvd_store_local_create(struct hvd_rv *rv)
 
 	local->rv = rv;
 	hvd_tcpstore_epochs_init(&local->epochs, rv->store);
-	local->met = event_new(rv->base, -1, 0, on_met, local);
+	local->hooks = event_new(rv->base, -1, 0, call_hooks, local);
 	/* As xalloc.h has it: memory for a small structure is there. */
-	if (!local->met)
+	if (!local->hooks)
 		abort();
 	return local;
 }
@@ -246,7 +246,7 @@ void hvd_store_local_destroy(struct hvd_store_local *local)
 {
 	if (!local)
 		return;
-	event_free(local->met);
+	event_free(local->hooks);
 	hvd_tcpstore_epochs_free(&local->epochs);
 	free(local);
 }

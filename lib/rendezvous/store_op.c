@@ -284,16 +284,16 @@ int hvd_rv_put_value(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice
 	return status;
 }
 
-int hvd_rv_delete_key(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hook **met)
+int hvd_rv_delete_key(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hook **all_deleted)
 {
 	struct hook *hook = hvd_rv_hook_find(rv, scope);
 	int rc;
 
-	*met = NULL;
-	if (hook && (hook->fn.get || hook->fn.put) && !hook->fn.met)
+	*all_deleted = NULL;
+	if (hook && (hook->fn.get || hook->fn.put) && !hook->fn.all_deleted)
 		return 403;
 	rc = hvd_rv_store_delete(rv->store, scope, key);
-	if (rc > 0 && hook && hook->fn.met)
-		*met = hook;
+	if (rc > 0 && hook && hook->fn.all_deleted)
+		*all_deleted = hook;
 	return rc < 0 ? 507 : 200;
 }

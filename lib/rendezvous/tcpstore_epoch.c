@@ -10,83 +10,83 @@
 #define KEYS_MAX    (1 << 24) /* of an epoch; PyTorch's server has no limit */
 #define COMMON_PIDS 300       /* the kernel's RESERVED_PIDS: process ids begin anew from here */
 
-void hvd_tcpstore_epochs_init(struct hvd_tcpstore_epochs *gs, struct hvd_rv_store *store)
+void hvd_tcpstore_epochs_init(struct hvd_tcpstore_epochs *epochs, struct hvd_rv_store *store)
 {
-	*gs = (struct hvd_tcpstore_epochs){.store = store, .seed = hvd_hash_seed()};
-	hvd_hash_table_init(&gs->epochs, 8);
-	hvd_hash_table_init(&gs->processes, 64);
+	*epochs = (struct hvd_tcpstore_epochs){.store = store, .seed = hvd_hash_seed()};
+	hvd_hash_table_init(&epochs->by_number, 8);
+	hvd_hash_table_init(&epochs->processes, 64);
 }
 
 /* --- epochs --- */
 
-static uint64_t hash_of_number(const struct hvd_tcpstore_epochs *gs, uint32_t number)
+static uint64_t hash_of_number(const struct hvd_tcpstore_epochs *epochs, uint32_t number)
 {
-	return hvd_hash(gs->seed, &number, sizeof(number));
+	return hvd_hash(epochs->seed, &number, sizeof(number));
 }
 
-static struct hvd_tcpstore_epoch *find(const struct hvd_tcpstore_epochs *gs, uint32_t number)
+static struct hvd_tcpstore_epoch *find(const struct hvd_tcpstore_epochs *epochs, uint32_t number)
 {
-	struct hvd_hash_node *node = hvd_hash_first(&gs->epochs, hash_of_number(gs, number));
+	struct hvd_hash_node *node = hvd_hash_first(&epochs->by_number, hash_of_number(epochs, number));
 
 	while (node && ((struct hvd_tcpstore_epoch *)node)->number != number)
 		node = hvd_hash_next(node);
 	return (struct hvd_tcpstore_epoch *)node;
 }
 
-const struct hvd_tcpstore_epoch *hvd_tcpstore_epoch(const struct hvd_tcpstore_epochs *gs, uint32_t number)
+const struct hvd_tcpstore_epoch *hvd_tcpstore_epoch(const struct hvd_tcpstore_epochs *epochs, uint32_t number)
 {
-	return find(gs, number);
+	return find(epochs, number);
 }
 
-static void forget(struct hvd_tcpstore_epochs *gs, struct hvd_tcpstore_epoch *g)
+static void forget(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_epoch *epoch)
 {
-	hvd_hash_table_remove(&gs->epochs, &g->node);
-	hvd_rv_store_scope_free(gs->store, g->scope);
-	hvd_rv_refund(hvd_rv_store_budget(gs->store), sizeof(*g));
-	free(g);
+	hvd_hash_table_remove(&epochs->by_number, &epoch->node);
+	hvd_rv_store_scope_free(epochs->store, epoch->scope);
+	hvd_rv_refund(hvd_rv_store_budget(epochs->store), sizeof(*epoch));
+	free(epoch);
 }
 
 /* Forget it if nobody needs it any longer. */
-static void tidy(struct hvd_tcpstore_epochs *gs, struct hvd_tcpstore_epoch *g)
+static void tidy(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_epoch *epoch)
 {
-	if (g && g->conns == 0 && g != gs->newest && g->number != gs->base)
-		forget(gs, g);
+	if (epoch && epoch->conns == 0 && epoch != epochs->newest && epoch->number != epochs->base)
+		forget(epochs, epoch);
 }
 
-static struct hvd_tcpstore_epoch *need(struct hvd_tcpstore_epochs *gs, uint32_t number)
+static struct hvd_tcpstore_epoch *need(struct hvd_tcpstore_epochs *epochs, uint32_t number)
 {
-	struct hvd_tcpstore_epoch *g = find(gs, number), *old = gs->newest;
-	struct hvd_rv_budget *budget = hvd_rv_store_budget(gs->store);
+	struct hvd_tcpstore_epoch *epoch = find(epochs, number), *old = epochs->newest;
+	struct hvd_rv_budget *budget = hvd_rv_store_budget(epochs->store);
 	struct hvd_rv_scope *scope;
 
-	if (g || !hvd_rv_charge(budget, sizeof(*g)))
-		return g;
-	scope = hvd_rv_store_scope_new(gs->store, HVD_TCPSTORE_KEY_MAX, KEYS_MAX);
+	if (epoch || !hvd_rv_charge(budget, sizeof(*epoch)))
+		return epoch;
+	scope = hvd_rv_store_scope_new(epochs->store, HVD_TCPSTORE_KEY_MAX, KEYS_MAX);
 	if (!scope) {
-		hvd_rv_refund(budget, sizeof(*g));
+		hvd_rv_refund(budget, sizeof(*epoch));
 		return NULL;
 	}
-	g = hvd_xcalloc(1, sizeof(*g));
-	g->number = number;
-	g->scope = scope;
-	hvd_hash_table_add(&gs->epochs, &g->node, hash_of_number(gs, number));
+	epoch = hvd_xcalloc(1, sizeof(*epoch));
+	epoch->number = number;
+	epoch->scope = scope;
+	hvd_hash_table_add(&epochs->by_number, &epoch->node, hash_of_number(epochs, number));
 	if (!old || number > old->number) {
-		gs->newest = g;
-		tidy(gs, old);
+		epochs->newest = epoch;
+		tidy(epochs, old);
 	}
-	return g;
+	return epoch;
 }
 
 /* Have all ranks begun a group in it? */
-static bool is_full(const struct hvd_tcpstore_epochs *gs, const struct hvd_tcpstore_epoch *g)
+static bool is_full(const struct hvd_tcpstore_epochs *epochs, const struct hvd_tcpstore_epoch *epoch)
 {
-	return gs->ranks > 0 && g->begun >= gs->ranks;
+	return epochs->ranks > 0 && epoch->begun >= epochs->ranks;
 }
 
 /* Have all ranks come to it? */
-static bool all_came(const struct hvd_tcpstore_epochs *gs, const struct hvd_tcpstore_epoch *g)
+static bool all_arrived(const struct hvd_tcpstore_epochs *epochs, const struct hvd_tcpstore_epoch *epoch)
 {
-	return gs->ranks > 0 && g->came >= gs->ranks;
+	return epochs->ranks > 0 && epoch->arrived >= epochs->ranks;
 }
 
 static uint32_t later(uint32_t a, uint32_t b)
@@ -95,28 +95,28 @@ static uint32_t later(uint32_t a, uint32_t b)
 }
 
 /* The epoch for the group of a process that cannot be told from others. */
-static uint32_t by_order(const struct hvd_tcpstore_epochs *gs)
+static uint32_t by_order(const struct hvd_tcpstore_epochs *epochs)
 {
-	const struct hvd_tcpstore_epoch *g;
-	uint32_t number = later(gs->floor, gs->base);
+	const struct hvd_tcpstore_epoch *epoch;
+	uint32_t number = later(epochs->floor, epochs->base);
 
-	if (gs->ranks == 0)
-		return gs->newest ? gs->newest->number : 0;
-	while ((g = find(gs, number)) && is_full(gs, g))
+	if (epochs->ranks == 0)
+		return epochs->newest ? epochs->newest->number : 0;
+	while ((epoch = find(epochs, number)) && is_full(epochs, epoch))
 		number++;
 	return number;
 }
 
 /* The base for a process that comes now: a new one when the program that had the present one is over. */
-static uint32_t present_base(struct hvd_tcpstore_epochs *gs)
+static uint32_t present_base(struct hvd_tcpstore_epochs *epochs)
 {
-	struct hvd_tcpstore_epoch *g = find(gs, gs->base);
+	struct hvd_tcpstore_epoch *epoch = find(epochs, epochs->base);
 
-	if (g && all_came(gs, g) && g->gone > 0) {
-		gs->base = later(gs->floor, gs->newest->number + 1);
-		tidy(gs, g);
+	if (epoch && all_arrived(epochs, epoch) && epoch->gone > 0) {
+		epochs->base = later(epochs->floor, epochs->newest->number + 1);
+		tidy(epochs, epoch);
 	}
-	return gs->base;
+	return epochs->base;
 }
 
 /* --- keys --- */
@@ -143,17 +143,17 @@ static bool is_common(const struct hvd_tcpstore_process *p)
 	return p->pid < COMMON_PIDS;
 }
 
-static uint64_t hash_of_process(const struct hvd_tcpstore_epochs *gs, const struct hvd_addr *addr, uint32_t pid)
+static uint64_t hash_of_process(const struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr, uint32_t pid)
 {
 	size_t len = addr->family == AF_INET ? sizeof(addr->u.v4) : sizeof(addr->u.v6);
 
-	return hvd_hash(hvd_hash(gs->seed, &addr->u, len), &pid, sizeof(pid));
+	return hvd_hash(hvd_hash(epochs->seed, &addr->u, len), &pid, sizeof(pid));
 }
 
-static struct hvd_tcpstore_process *find_process(const struct hvd_tcpstore_epochs *gs, const struct hvd_addr *addr,
+static struct hvd_tcpstore_process *find_process(const struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr,
 						 uint32_t pid)
 {
-	struct hvd_hash_node *node = hvd_hash_first(&gs->processes, hash_of_process(gs, addr, pid));
+	struct hvd_hash_node *node = hvd_hash_first(&epochs->processes, hash_of_process(epochs, addr, pid));
 
 	for (; node; node = hvd_hash_next(node)) {
 		struct hvd_tcpstore_process *p = (struct hvd_tcpstore_process *)node;
@@ -164,176 +164,176 @@ static struct hvd_tcpstore_process *find_process(const struct hvd_tcpstore_epoch
 	return NULL;
 }
 
-static struct hvd_tcpstore_process *need_process(struct hvd_tcpstore_epochs *gs, const struct hvd_addr *addr,
+static struct hvd_tcpstore_process *need_process(struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr,
 						 uint32_t pid)
 {
-	struct hvd_tcpstore_process *p = find_process(gs, addr, pid);
+	struct hvd_tcpstore_process *p = find_process(epochs, addr, pid);
 
-	if (p || !hvd_rv_charge(hvd_rv_store_budget(gs->store), sizeof(*p)))
+	if (p || !hvd_rv_charge(hvd_rv_store_budget(epochs->store), sizeof(*p)))
 		return p;
 	p = hvd_xcalloc(1, sizeof(*p));
 	p->addr = *addr;
 	p->pid = pid;
 	/* Whether a common id is of another program cannot be told. */
-	p->base = p->last = is_common(p) ? gs->base : present_base(gs);
-	p->next = is_common(p) ? by_order(gs) : p->base;
-	hvd_hash_table_add(&gs->processes, &p->node, hash_of_process(gs, addr, pid));
+	p->base = p->last = is_common(p) ? epochs->base : present_base(epochs);
+	p->next = is_common(p) ? by_order(epochs) : p->base;
+	hvd_hash_table_add(&epochs->processes, &p->node, hash_of_process(epochs, addr, pid));
 	return p;
 }
 
 /* --- connections --- */
 
 /* The epoch of processes that do not send their process id. */
-static uint32_t of_strangers(const struct hvd_tcpstore_epochs *gs)
+static uint32_t of_strangers(const struct hvd_tcpstore_epochs *epochs)
 {
-	return later(gs->floor, gs->base);
+	return later(epochs->floor, epochs->base);
 }
 
-int hvd_tcpstore_arrive(struct hvd_tcpstore_epochs *gs, const struct hvd_addr *addr, uint32_t pid,
+int hvd_tcpstore_arrive(struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr, uint32_t pid,
 			struct hvd_tcpstore_place *place)
 {
-	bool known = pid && find_process(gs, addr, pid);
-	struct hvd_tcpstore_process *p = pid ? need_process(gs, addr, pid) : NULL;
-	struct hvd_tcpstore_epoch *g;
+	bool known = pid && find_process(epochs, addr, pid);
+	struct hvd_tcpstore_process *p = pid ? need_process(epochs, addr, pid) : NULL;
+	struct hvd_tcpstore_epoch *epoch;
 
 	if (pid && !p)
 		return -1;
-	g = need(gs, p ? p->base : of_strangers(gs));
-	if (!g)
+	epoch = need(epochs, p ? p->base : of_strangers(epochs));
+	if (!epoch)
 		return -1;
-	g->conns++;
+	epoch->conns++;
 	if (p && p->open++ == 0) {
-		if (!all_came(gs, g)) {
-			g->came++;
+		if (!all_arrived(epochs, epoch)) {
+			epoch->arrived++;
 		} else if (p->gone) {
 			p->gone = false;
-			g->gone -= g->gone > 0;
+			epoch->gone -= epoch->gone > 0;
 		}
 	}
-	*place = (struct hvd_tcpstore_place){.epoch = g, .process = p, .arrived = true};
-	place->news = !known || is_common(p);
+	*place = (struct hvd_tcpstore_place){.epoch = epoch, .process = p, .arrived = true};
+	place->first = !known || is_common(p);
 	return 0;
 }
 
-int hvd_tcpstore_visit(struct hvd_tcpstore_epochs *gs, const struct hvd_addr *addr, uint32_t pid,
+int hvd_tcpstore_visit(struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr, uint32_t pid,
 		       struct hvd_tcpstore_place *place)
 {
-	struct hvd_tcpstore_process *p = pid ? find_process(gs, addr, pid) : NULL;
-	struct hvd_tcpstore_epoch *g = need(gs, p ? p->base : pid ? gs->base : of_strangers(gs));
+	struct hvd_tcpstore_process *p = pid ? find_process(epochs, addr, pid) : NULL;
+	struct hvd_tcpstore_epoch *epoch = need(epochs, p ? p->base : pid ? epochs->base : of_strangers(epochs));
 
-	if (!g)
+	if (!epoch)
 		return -1;
-	g->conns++;
-	*place = (struct hvd_tcpstore_place){.epoch = g, .process = p};
+	epoch->conns++;
+	*place = (struct hvd_tcpstore_place){.epoch = epoch, .process = p};
 	return 0;
 }
 
 /* The epoch of the group that the connection begins or joins. */
-static uint32_t group_of(const struct hvd_tcpstore_epochs *gs, const struct hvd_tcpstore_place *place)
+static uint32_t group_of(const struct hvd_tcpstore_epochs *epochs, const struct hvd_tcpstore_place *place)
 {
 	const struct hvd_tcpstore_process *p = place->process;
 
 	if (!place->arrived && !p)
-		return gs->newest->number;
+		return epochs->newest->number;
 	if (!place->arrived && p->groups > 0)
 		return p->last;
 	if (!p || (is_common(p) && p->groups > 0))
-		return by_order(gs);
-	return later(p->next, gs->floor);
+		return by_order(epochs);
+	return later(p->next, epochs->floor);
 }
 
-int hvd_tcpstore_begin_group(struct hvd_tcpstore_epochs *gs, struct hvd_tcpstore_place *place)
+int hvd_tcpstore_begin_group(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_place *place)
 {
-	struct hvd_tcpstore_epoch *old = place->epoch, *g = need(gs, group_of(gs, place));
+	struct hvd_tcpstore_epoch *old = place->epoch, *epoch = need(epochs, group_of(epochs, place));
 	struct hvd_tcpstore_process *p = place->process;
 
-	place->news = false;
-	if (!g)
+	place->first = false;
+	if (!epoch)
 		return -1;
-	place->epoch = g;
-	g->conns++;
+	place->epoch = epoch;
+	epoch->conns++;
 	old->conns--;
 	if (place->arrived) {
 		place->begun = true;
-		place->news = g != old;
-		if (!is_full(gs, g))
-			g->begun++;
+		place->first = epoch != old;
+		if (!is_full(epochs, epoch))
+			epoch->begun++;
 		if (p) {
 			p->groups++;
-			p->last = g->number;
-			p->next = later(p->next, g->number + 1);
+			p->last = epoch->number;
+			p->next = later(p->next, epoch->number + 1);
 		}
 	}
-	tidy(gs, old);
+	tidy(epochs, old);
 	return 0;
 }
 
-static void end_group(struct hvd_tcpstore_epochs *gs, const struct hvd_tcpstore_place *place)
+static void end_group(struct hvd_tcpstore_epochs *epochs, const struct hvd_tcpstore_place *place)
 {
-	struct hvd_tcpstore_epoch *g = place->epoch;
+	struct hvd_tcpstore_epoch *epoch = place->epoch;
 
-	if (!is_full(gs, g))
-		g->begun--;
+	if (!is_full(epochs, epoch))
+		epoch->begun--;
 	else
-		gs->floor = later(gs->floor, g->number + 1);
+		epochs->floor = later(epochs->floor, epoch->number + 1);
 	if (place->process)
 		place->process->groups--;
 }
 
 /* The process has no connection any longer that has arrived. */
-static void go(struct hvd_tcpstore_epochs *gs, struct hvd_tcpstore_process *p)
+static void go(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_process *p)
 {
-	struct hvd_tcpstore_epoch *base = find(gs, p->base);
+	struct hvd_tcpstore_epoch *base = find(epochs, p->base);
 
 	if (!base)
 		return;
-	if (!all_came(gs, base)) {
-		base->came -= base->came > 0; /* it may have been forgotten meanwhile */
+	if (!all_arrived(epochs, base)) {
+		base->arrived -= base->arrived > 0; /* it may have been forgotten meanwhile */
 	} else if (!p->gone) {
 		p->gone = true;
 		base->gone++;
 	}
 }
 
-void hvd_tcpstore_leave(struct hvd_tcpstore_epochs *gs, struct hvd_tcpstore_place *place)
+void hvd_tcpstore_leave(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_place *place)
 {
-	struct hvd_tcpstore_epoch *g = place->epoch;
+	struct hvd_tcpstore_epoch *epoch = place->epoch;
 	struct hvd_tcpstore_process *p = place->process;
 
-	if (!g)
+	if (!epoch)
 		return;
 	if (place->begun)
-		end_group(gs, place);
+		end_group(epochs, place);
 	if (place->arrived && p && --p->open == 0)
-		go(gs, p);
-	g->conns--;
-	tidy(gs, g);
+		go(epochs, p);
+	epoch->conns--;
+	tidy(epochs, epoch);
 	*place = (struct hvd_tcpstore_place){0};
 }
 
-void hvd_tcpstore_epochs_clear(struct hvd_tcpstore_epochs *gs)
+void hvd_tcpstore_epochs_clear(struct hvd_tcpstore_epochs *epochs)
 {
 	struct hvd_hash_node *chain;
 
-	for (size_t i = 0; i < gs->epochs.room; i++)
-		for (struct hvd_hash_node *node = gs->epochs.slots[i]; node; node = chain) {
+	for (size_t i = 0; i < epochs->by_number.room; i++)
+		for (struct hvd_hash_node *node = epochs->by_number.slots[i]; node; node = chain) {
 			chain = node->chain;
-			forget(gs, (struct hvd_tcpstore_epoch *)node);
+			forget(epochs, (struct hvd_tcpstore_epoch *)node);
 		}
-	for (size_t i = 0; i < gs->processes.room; i++)
-		for (struct hvd_hash_node *node = gs->processes.slots[i]; node; node = chain) {
+	for (size_t i = 0; i < epochs->processes.room; i++)
+		for (struct hvd_hash_node *node = epochs->processes.slots[i]; node; node = chain) {
 			chain = node->chain;
-			hvd_hash_table_remove(&gs->processes, node);
-			hvd_rv_refund(hvd_rv_store_budget(gs->store), sizeof(struct hvd_tcpstore_process));
+			hvd_hash_table_remove(&epochs->processes, node);
+			hvd_rv_refund(hvd_rv_store_budget(epochs->store), sizeof(struct hvd_tcpstore_process));
 			free(node);
 		}
-	gs->newest = NULL;
-	gs->base = gs->floor = 0;
+	epochs->newest = NULL;
+	epochs->base = epochs->floor = 0;
 }
 
-void hvd_tcpstore_epochs_free(struct hvd_tcpstore_epochs *gs)
+void hvd_tcpstore_epochs_free(struct hvd_tcpstore_epochs *epochs)
 {
-	hvd_tcpstore_epochs_clear(gs);
-	hvd_hash_table_free(&gs->epochs);
-	hvd_hash_table_free(&gs->processes);
+	hvd_tcpstore_epochs_clear(epochs);
+	hvd_hash_table_free(&epochs->by_number);
+	hvd_hash_table_free(&epochs->processes);
 }

@@ -45,8 +45,9 @@ struct hvd_tcpstore_epoch {
 	struct hvd_rv_scope *scope;
 	size_t conns; /* connections that use it */
 	size_t begun; /* of them, those that have begun a group in it; once it is full this stays as it is */
-	size_t came;  /* processes there whose base it is; once these are all ranks this stays as it is, … */
-	size_t gone;  /* … and these have gone */
+	/* Processes there whose base it is. Once these are all ranks, `arrived` stays as it is, and `gone` counts those
+	 * of them that have gone. */
+	size_t arrived, gone;
 };
 
 struct hvd_tcpstore_process {
@@ -70,7 +71,7 @@ struct hvd_tcpstore_epochs {
 	uint32_t base;  /* of processes that come now */
 	uint32_t floor; /* no more groups begin in the epochs below */
 	struct hvd_tcpstore_epoch *newest;
-	struct hvd_hash_table epochs, processes;
+	struct hvd_hash_table by_number, processes;
 };
 
 /* The place of a connection. Zeroed: it has no place yet. */
@@ -79,31 +80,31 @@ struct hvd_tcpstore_place {
 	struct hvd_tcpstore_process *process;
 	bool arrived;
 	bool begun; /* it has arrived, and has begun a default process group */
-	bool news;  /* set when a process has arrived in this epoch for the first time */
+	bool first; /* set when a process has arrived in this epoch for the first time */
 };
 
 /* Is this one of the keys that only a default process group has? Recognises them in every PyTorch from 2.2 on, with any
  * prefix. */
 bool hvd_tcpstore_is_group_key(struct hvd_slice key);
 
-void hvd_tcpstore_epochs_init(struct hvd_tcpstore_epochs *gs, struct hvd_rv_store *store);
+void hvd_tcpstore_epochs_init(struct hvd_tcpstore_epochs *epochs, struct hvd_rv_store *store);
 /* Forget all epochs and processes, but not how many ranks there are. No connection may have a place. */
-void hvd_tcpstore_epochs_clear(struct hvd_tcpstore_epochs *gs);
-void hvd_tcpstore_epochs_free(struct hvd_tcpstore_epochs *gs); /* the same, and all memory */
+void hvd_tcpstore_epochs_clear(struct hvd_tcpstore_epochs *epochs);
+void hvd_tcpstore_epochs_free(struct hvd_tcpstore_epochs *epochs); /* the same, and all memory */
 
 /* NULL if no epoch has this number. */
-const struct hvd_tcpstore_epoch *hvd_tcpstore_epoch(const struct hvd_tcpstore_epochs *gs, uint32_t number);
+const struct hvd_tcpstore_epoch *hvd_tcpstore_epoch(const struct hvd_tcpstore_epochs *epochs, uint32_t number);
 
 /* A connection without a place arrives; pid is 0 if it is not known. Returns 0, or -1 if there was no room. */
-int hvd_tcpstore_arrive(struct hvd_tcpstore_epochs *gs, const struct hvd_addr *addr, uint32_t pid,
+int hvd_tcpstore_arrive(struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr, uint32_t pid,
 			struct hvd_tcpstore_place *place);
 /* A connection without a place uses the store without having arrived. */
-int hvd_tcpstore_visit(struct hvd_tcpstore_epochs *gs, const struct hvd_addr *addr, uint32_t pid,
+int hvd_tcpstore_visit(struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr, uint32_t pid,
 		       struct hvd_tcpstore_place *place);
 /* The connection is about to use the first key of a default process group. This may move it to another epoch. Returns
  * 0, or -1 if there was no room. */
-int hvd_tcpstore_begin_group(struct hvd_tcpstore_epochs *gs, struct hvd_tcpstore_place *place);
+int hvd_tcpstore_begin_group(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_place *place);
 /* The connection has gone. A connection without a place is fine. */
-void hvd_tcpstore_leave(struct hvd_tcpstore_epochs *gs, struct hvd_tcpstore_place *place);
+void hvd_tcpstore_leave(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_place *place);
 
 #endif

@@ -95,7 +95,7 @@ static void handle(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
 	case HVD_RELAY_RENEW:
 		hvd_rv_tcpstore_reset(up->rv);
 		up->handling = false; /* it is about no key */
-		hvd_upstream_generations_tidy(up, true);
+		hvd_upstream_epochs_tidy(up, true);
 		break;
 	case HVD_RELAY_ASK_WAITS:
 		ask_waits(up, msg->level);
@@ -129,7 +129,7 @@ void hvd_upstream_bytes(struct hvd_upstream *up, const void *data, size_t len)
 	up->handling = true;
 	handle(up, &msg);
 	up->handling = false;
-	hvd_upstream_generations_tidy(up, false);
+	hvd_upstream_epochs_tidy(up, false);
 	hvd_relay_msg_clear(&msg);
 }
 
@@ -205,7 +205,7 @@ void hvd_upstream_destroy(struct hvd_upstream *up)
 	hvd_upstream_calls_free(up);
 	hvd_upstream_keys_free(up);
 	assert(up->owed == 0); /* I6 of COHERENCE.md */
-	hvd_upstream_generations_tidy(up, true);
+	hvd_upstream_epochs_tidy(up, true);
 	hvd_rv_timer_wheel_remove(&up->rv->wheel, &up->timer);
 	free(up);
 }

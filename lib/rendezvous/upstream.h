@@ -41,8 +41,8 @@ enum hvd_cache hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store
 				 bool waits, struct hvd_store_lookup *lookup);
 void hvd_upstream_depart(struct hvd_upstream *up, struct hvd_store_place *place);
 /* The scope here of an epoch; NULL when there is no room. It lasts while it is in use. */
-struct hvd_rv_scope *hvd_upstream_generation(struct hvd_upstream *up, uint32_t epoch);
-void hvd_upstream_generation_unref(struct hvd_upstream *up, struct hvd_rv_scope *scope);
+struct hvd_rv_scope *hvd_upstream_epoch_ref(struct hvd_upstream *up, uint32_t epoch);
+void hvd_upstream_epoch_unref(struct hvd_upstream *up, struct hvd_rv_scope *scope);
 /* Relays below, and clients here, have no use for a WAKE of the parent. */
 void hvd_upstream_unused(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key);
 void hvd_upstream_pass(struct hvd_upstream *up, const struct hvd_relay_msg *msg);

@@ -218,7 +218,7 @@ static void settle(struct hvd_upstream *up, struct hvd_store_place *place, enum 
 	struct hvd_rv_scope *scope = NULL, *old = place->scope;
 
 	if (result->status == HVD_OP_DONE && result->number >= 0 && result->number <= UINT32_MAX)
-		scope = hvd_upstream_generation(up, (uint32_t)result->number);
+		scope = hvd_upstream_epoch_ref(up, (uint32_t)result->number);
 	if (!scope) {
 		result->status = HVD_OP_NO_ROOM;
 		return;
@@ -227,7 +227,7 @@ static void settle(struct hvd_upstream *up, struct hvd_store_place *place, enum 
 	place->epoch = (uint32_t)result->number;
 	place->begun = kind == HVD_OP_BEGIN_GROUP;
 	if (old)
-		hvd_upstream_generation_unref(up, old);
+		hvd_upstream_epoch_unref(up, old);
 }
 
 void hvd_upstream_answer(struct hvd_upstream *up, uint64_t id, const struct hvd_store_result *result)

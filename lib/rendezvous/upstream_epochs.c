@@ -15,65 +15,65 @@
 
 #define KEYS_MAX (1 << 24) /* as many as at the root */
 
-static void forget_generation(struct hvd_upstream *up, struct epoch *g)
+static void forget_epoch(struct hvd_upstream *up, struct epoch *epoch)
 {
 	struct epoch **at = &up->epochs;
 
-	hvd_upstream_keys_forget(up, g);
-	while (*at != g)
+	hvd_upstream_keys_forget(up, epoch);
+	while (*at != epoch)
 		at = &(*at)->next;
-	*at = g->next;
-	hvd_rv_store_scope_free(up->rv->store, g->scope);
-	hvd_rv_refund(hvd_rv_store_budget(up->rv->store), sizeof(*g));
-	free(g);
+	*at = epoch->next;
+	hvd_rv_store_scope_free(up->rv->store, epoch->scope);
+	hvd_rv_refund(hvd_rv_store_budget(up->rv->store), sizeof(*epoch));
+	free(epoch);
 }
 
-void hvd_upstream_generations_tidy(struct hvd_upstream *up, bool newest)
+void hvd_upstream_epochs_tidy(struct hvd_upstream *up, bool newest)
 {
 	if (up->handling)
 		return;
-	for (struct epoch *g = up->epochs, *next; g; g = next) {
-		next = g->next;
-		if (g->refs == 0 && (newest || g != up->epochs))
-			forget_generation(up, g);
+	for (struct epoch *epoch = up->epochs, *next; epoch; epoch = next) {
+		next = epoch->next;
+		if (epoch->refs == 0 && (newest || epoch != up->epochs))
+			forget_epoch(up, epoch);
 	}
 }
 
-struct hvd_rv_scope *hvd_upstream_generation(struct hvd_upstream *up, uint32_t number)
+struct hvd_rv_scope *hvd_upstream_epoch_ref(struct hvd_upstream *up, uint32_t number)
 {
 	struct hvd_rv_budget *budget = hvd_rv_store_budget(up->rv->store);
-	struct epoch **at = &up->epochs, *g;
+	struct epoch **at = &up->epochs, *epoch;
 	struct hvd_rv_scope *scope;
 
 	while (*at && (*at)->number > number)
 		at = &(*at)->next;
-	g = *at;
-	if (!g || g->number != number) {
+	epoch = *at;
+	if (!epoch || epoch->number != number) {
 		hvd_upstream_make_room(up, 1024);
-		if (!hvd_rv_charge(budget, sizeof(*g)))
+		if (!hvd_rv_charge(budget, sizeof(*epoch)))
 			return NULL;
 		scope = hvd_rv_store_scope_new(up->rv->store, HVD_TCPSTORE_KEY_MAX, KEYS_MAX);
 		if (!scope) {
-			hvd_rv_refund(budget, sizeof(*g));
+			hvd_rv_refund(budget, sizeof(*epoch));
 			return NULL;
 		}
-		g = hvd_xcalloc(1, sizeof(*g));
-		*g = (struct epoch){.next = *at, .number = number, .scope = scope};
-		*at = g;
+		epoch = hvd_xcalloc(1, sizeof(*epoch));
+		*epoch = (struct epoch){.next = *at, .number = number, .scope = scope};
+		*at = epoch;
 	}
-	g->refs++;
-	hvd_upstream_generations_tidy(up, false);
-	return g->scope;
+	epoch->refs++;
+	hvd_upstream_epochs_tidy(up, false);
+	return epoch->scope;
 }
 
-void hvd_upstream_generation_unref(struct hvd_upstream *up, struct hvd_rv_scope *scope)
+void hvd_upstream_epoch_unref(struct hvd_upstream *up, struct hvd_rv_scope *scope)
 {
-	struct epoch *g = up->epochs;
+	struct epoch *epoch = up->epochs;
 
-	while (g && g->scope != scope)
-		g = g->next;
-	if (!g)
+	while (epoch && epoch->scope != scope)
+		epoch = epoch->next;
+	if (!epoch)
 		return;
-	g->refs--;
-	hvd_upstream_generations_tidy(up, false);
+	epoch->refs--;
+	hvd_upstream_epochs_tidy(up, false);
 }

@@ -69,13 +69,13 @@ void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch);
 void hvd_upstream_key_ask(struct hvd_upstream *up, uint32_t watch, bool present);
 void hvd_upstream_key_wake(struct hvd_upstream *up, uint32_t watch, bool all);
 /* Forget all keys of an epoch. */
-void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct epoch *g);
+void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct epoch *epoch);
 /* Forget keys that nobody needs at present, the oldest first, until about `bytes` bytes are free. */
 void hvd_upstream_make_room(struct hvd_upstream *up, size_t bytes);
 
 /* upstream_epochs.c */
 /* Forget epochs that nobody uses, but not the newest unless `newest`. */
-void hvd_upstream_generations_tidy(struct hvd_upstream *up, bool newest);
+void hvd_upstream_epochs_tidy(struct hvd_upstream *up, bool newest);
 
 /* upstream_calls.c */
 void hvd_upstream_calls_init(struct hvd_upstream *up);

@@ -243,13 +243,13 @@ static struct hvd_upstream_key *new_key(struct hvd_upstream *up, const struct hv
 					struct hvd_slice key, uint64_t hash)
 {
 	size_t size = sizeof(struct hvd_upstream_key) + (scope->name.p ? scope->name.n : 0) + key.n;
-	struct epoch *g = NULL;
+	struct epoch *epoch = NULL;
 	struct hvd_upstream_key *k;
 
 	if (!scope->name.p) {
-		for (g = up->epochs; g && g->number != scope->epoch;)
-			g = g->next;
-		if (!g)
+		for (epoch = up->epochs; epoch && epoch->number != scope->epoch;)
+			epoch = epoch->next;
+		if (!epoch)
 			return NULL;
 	}
 	if (up->keys.n >= up->rv->cfg.store.scope_keys_max)
@@ -259,7 +259,7 @@ static struct hvd_upstream_key *new_key(struct hvd_upstream *up, const struct hv
 		return NULL;
 	k = hvd_xcalloc(1, size);
 	k->up = up;
-	k->epoch = g;
+	k->epoch = epoch;
 	do
 		k->id = ++up->last_watch;
 	while (find_watch(up, k->id));
@@ -479,11 +479,11 @@ void hvd_upstream_keys_unknown(struct hvd_upstream *up)
 	}
 }
 
-void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct epoch *g)
+void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct epoch *epoch)
 {
 	for (struct hvd_upstream_key *k = up->oldest, *next; k; k = next) {
 		next = k->next;
-		if (k->epoch == g)
+		if (k->epoch == epoch)
 			forget(k);
 	}
 }

@@ -177,7 +177,7 @@ static void event(struct world *w, const char *line, size_t len)
 		must(hooks[2].put(w->erv, key, "", 0) == 0);
 		break;
 	case 'm':
-		hooks[2].met(w->erv);
+		hooks[2].all_deleted(w->erv);
 		break;
 	case 'x':
 		leave(w);

@@ -235,7 +235,7 @@ static inline int meet(struct world *w, uint32_t pid)
 	return fd;
 }
 
-/* One that has arrived, as the `nth` of its generation. */
+/* One that has arrived, as the `nth` of its epoch. */
 static inline int join(struct world *w, uint32_t pid, int64_t nth)
 {
 	int fd = meet(w, pid);

@@ -211,7 +211,7 @@ static uint64_t call(struct relay *r, const struct hvd_store_op *op, const char 
 	return r->calls;
 }
 
-/* In generation 0, by the client at place 1. */
+/* In epoch 0, by the client at place 1. */
 static void op(struct relay *r, enum hvd_store_op_kind kind, const char *key, int64_t number, const char *value)
 {
 	call(r, &(struct hvd_store_op){.kind = kind, .key = S(key), .number = number, .place = 1}, value);
@@ -552,7 +552,7 @@ TEST_IN(renewing_ends_all_of_the_tcpstore, struct place *p)
 	hears(p, a, "absent 3; ");
 	hvd_rv_put(p->rv, "s", "k", "v", 1, NULL);
 	hears(p, a, "value 2 v; ");
-	/* A generation that begins is watched by those who did so before. */
+	/* An epoch that begins is watched by those who did so before. */
 	op(a, HVD_OP_ARRIVE, "", 77, NULL);
 	op(a, HVD_OP_SET, "x", 0, "new");
 	hears(p, a, "answer 1:4 done 0; value 3 new; answer 1:5 done 0; ");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a tree of relays does as a whole: generations of the store, its end, queues, and a relay that is stopped. What
+ * What a tree of relays does as a whole: epochs of the store, its end, queues, and a relay that is stopped. What
  * holds of reads and writes in any order is in test_relay_order.c.
  */
 #include "relay_tree.h"
@@ -20,7 +20,7 @@ static void until_there(struct client *c, const char *key)
 }
 
 /* Two programs of the same two processes, at different hosts, one after the other: the second finds an empty store. */
-TEST(generations_are_the_roots)
+TEST(epochs_are_the_roots)
 {
 	struct tree t;
 	struct client a, b;

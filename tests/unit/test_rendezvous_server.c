@@ -748,7 +748,7 @@ static void on_met(void *arg)
 
 TEST_IN(tells_when_a_scope_has_met, struct world *w)
 {
-	static const struct hvd_rv_hook hook = {.met = on_met};
+	static const struct hvd_rv_hook hook = {.all_deleted = on_met};
 	struct hooked h = {0};
 
 	begin(w);

@@ -364,7 +364,7 @@ TEST_IN(a_barrier_lets_all_go, struct world *w)
 		close(fd[i]);
 }
 
-/* --- generations --- */
+/* --- epochs --- */
 
 /* All clients see what any of them has set, but for the keys of default process groups: each begins with none. */
 TEST_IN(each_group_begins_with_nothing, struct world *w)
@@ -723,7 +723,7 @@ TEST_IN(who_goes_meanwhile_does_no_harm, struct world *w)
 	memset(value, 'v', sizeof(value) - 1);
 	set(w, fd, "/0//k", value);
 	other = join(w, 700, 3);
-	get(w, other, "/0//k", ""); /* a newer generation: that of `fd` ends with it */
+	get(w, other, "/0//k", ""); /* a newer epoch: that of `fd` ends with it */
 	for (int i = 0; i < 30; i++) {
 		add_key(&w->out, HVD_TCPSTORE_GET, "/0//k");
 		add_key(&w->out, HVD_TCPSTORE_QUEUE_POP, "q");

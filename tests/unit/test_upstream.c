@@ -183,8 +183,8 @@ static void begin_relay(struct world *w)
 	assert_int_equal(s->level, HVD_RELAY_VERSION);
 }
 
-/* A client that has arrived in a generation. */
-static int arrive(struct world *w, uint32_t pid, int64_t generation)
+/* A client that has arrived in an epoch. */
+static int arrive(struct world *w, uint32_t pid, int64_t epoch)
 {
 	int fd = meet(w, pid);
 	const struct seen *s;
@@ -193,10 +193,10 @@ static int arrive(struct world *w, uint32_t pid, int64_t generation)
 	say(w, fd);
 	s = next_call(w, HVD_OP_ARRIVE);
 	assert_int_equal(s->op.number, pid);
-	answer(s, HVD_OP_DONE, generation, NULL);
+	answer(s, HVD_OP_DONE, epoch, NULL);
 	s = next_call(w, HVD_OP_ADD);
 	assert_string_equal(s->key, "init/");
-	assert_int_equal(s->op.scope.epoch, generation);
+	assert_int_equal(s->op.scope.epoch, epoch);
 	answer(s, HVD_OP_DONE, 1, NULL);
 	expect_number(w, fd, 1);
 	return fd;
@@ -207,7 +207,7 @@ static void depart(struct world *w, int fd)
 {
 	close(fd);
 	next_call(w, HVD_OP_LEAVE);
-	/* It uses its generation until the next event of any. */
+	/* It uses its epoch until the next event of any. */
 	close(dial(w));
 	turn(w, 0.02);
 }
@@ -450,7 +450,7 @@ TEST_IN(says_what_its_clients_wait_for, struct world *w)
 	close(fd);
 }
 
-/* --- generations --- */
+/* --- epochs --- */
 
 TEST_IN(connections_say_where_they_belong_to, struct world *w)
 {
@@ -480,7 +480,7 @@ TEST_IN(connections_say_where_they_belong_to, struct world *w)
 	close(tool);
 	assert_int_equal(next_call(w, HVD_OP_LEAVE)->op.place, place);
 	no_more(w);
-	/* An old generation ends with its last connection, the newest does not. */
+	/* An old epoch ends with its last connection, the newest does not. */
 	depart(w, fd);
 	assert_int_equal(next(w, HVD_RELAY_UNWATCH)->watch, first);
 	depart(w, other);
