@@ -54,7 +54,7 @@ teardown() {
     waits_for_fourth
     as_root hvdn2 pkill -KILL -x slurmstepd
     fault node-thaw hvdn4
-    within 20 said "hvdn2 is left out: slurmstepd ended before the ranks that it had started"
+    within 20 said "hvdn2 is left out: slurmstepd ended before the ranks that it had started" || { cat "$OUT" && return 1; }
     ends_well 30
     has_not "srun did not end in time"
 }
