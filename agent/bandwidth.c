@@ -32,7 +32,7 @@ struct hvd_bandwidth {
 	hvd_time first, last; /* bytes; 0 = none has come */
 	int64_t bytes;
 	uint32_t rtt_us;
-	bool told;
+	bool finished;
 	char *piece;
 	void (*done)(double mbps, uint32_t rtt_us, void *arg);
 	void (*over)(void *arg);
@@ -59,9 +59,9 @@ static void finish(struct hvd_bandwidth *st)
 {
 	double seconds = (double)(st->last - st->first) / 1e9;
 
-	if (st->told)
+	if (st->finished)
 		return;
-	st->told = true;
+	st->finished = true;
 	if (st->ready)
 		event_del(st->ready);
 	event_del(st->limit);

@@ -261,12 +261,12 @@ static pid_t read_pid(int fd)
 pid_t hvd_detached_start(const struct hvd_detached_opts *opts, struct hvd_err *err)
 {
 	struct hvd_detached self = {.log = *opts->log, .tasks = opts->tasks};
-	int status, told[2];
+	int status, pid_pipe[2];
 	pid_t leader, pid;
 
 	self.log.sink = on_log;
 	self.log.arg = &self;
-	if (pipe2(told, O_CLOEXEC) != 0)
+	if (pipe2(pid_pipe, O_CLOEXEC) != 0)
 		return hvd_err_sys(err, "cannot make a pipe");
 	self.err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (self.err < 0)
@@ -276,15 +276,15 @@ pid_t hvd_detached_start(const struct hvd_detached_opts *opts, struct hvd_err *e
 		setsid();
 		leader = fork();
 		if (leader == 0)
-			watch(&self, opts, told[1]);
+			watch(&self, opts, pid_pipe[1]);
 		_exit(leader < 0 ? errno : 0);
 	}
-	close(told[1]);
+	close(pid_pipe[1]);
 	hvd_detached_detach(&self);
 	while (leader > 0 && waitpid(leader, &status, 0) < 0 && errno == EINTR)
 		;
-	pid = leader > 0 ? read_pid(told[0]) : 0;
-	close(told[0]);
+	pid = leader > 0 ? read_pid(pid_pipe[0]) : 0;
+	close(pid_pipe[0]);
 	if (pid > 0)
 		return pid;
 	if (leader > 0)

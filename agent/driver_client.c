@@ -65,11 +65,11 @@ static void fail(struct hvd_driver_client *agent, const struct hvd_err *why)
 /* Fail. The driver has been told why, if there is a connection to it. */
 static void fail_told(struct hvd_driver_client *agent, const struct hvd_err *why)
 {
-	struct hvd_err told;
+	struct hvd_err reported;
 
 	if (agent->conn)
-		hvd_err_set(&told, HVD_E_FAILED, "%s", why->msg);
-	fail(agent, agent->conn ? &told : why);
+		hvd_err_set(&reported, HVD_E_FAILED, "%s", why->msg);
+	fail(agent, agent->conn ? &reported : why);
 }
 
 /* Fail, and tell the driver, which reports why the launch fails, with the name of this host. */

@@ -95,13 +95,13 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	struct hvd_err told = *why;
+	struct hvd_err shown = *why;
 
 	(void)conn;
 	if (why->code != HVD_E_AUTH && why->code != HVD_E_PROTO)
-		hvd_err_set(&told, HVD_E_NET, "the launcher has ended before it needed this agent%s%s",
+		hvd_err_set(&shown, HVD_E_NET, "the launcher has ended before it needed this agent%s%s",
 			    *why->msg ? ": " : "", why->msg);
-	fail(arg, &told);
+	fail(arg, &shown);
 }
 
 static void on_up(struct hvd_conn *conn, void *arg)
@@ -117,11 +117,11 @@ static void on_up(struct hvd_conn *conn, void *arg)
 
 static void on_down(const struct hvd_err *why, void *arg)
 {
-	struct hvd_err told = *why;
+	struct hvd_err shown = *why;
 
-	hvd_err_hint(&told,
+	hvd_err_hint(&shown,
 		     "does hvdrun still wait at this address, with this key? Does a firewall block the connection?");
-	fail(arg, &told);
+	fail(arg, &shown);
 }
 
 /* ---- what ends the agent ---- */

@@ -40,7 +40,7 @@ struct rank {
 	pid_t pid;
 	struct hvd_stderr_tee tee;
 	struct hvd_stderr_file file; /* in place of it */
-	bool known, teed, exited, with_all, told, acknowledged;
+	bool known, teed, exited, with_all, reported, acknowledged;
 	struct event *readable, *writable;
 	struct hvd_crash_info *crash_info;
 	int status;
@@ -53,8 +53,8 @@ struct hvd_observed_ranks {
 	struct hvd_stderr_tee_view view;
 	struct rank *all; /* by local rank */
 	uint32_t n, files_read;
-	bool deaf;          /* no event will come */
-	hvd_time signalled; /* 0 = never */
+	bool no_more_events; /* no event will come */
+	hvd_time signalled;  /* 0 = never */
 };
 
 static void acknowledge(struct rank *r)
@@ -109,7 +109,7 @@ static void pass(struct rank *r)
 	else
 		forget_tee(r);
 	/* What others write to the pipe of a rank that has ended delays its end no longer than for a turn. */
-	if (r->exited && !r->told && state != HVD_TEE_FULL)
+	if (r->exited && !r->reported && state != HVD_TEE_FULL)
 		tell_end(r);
 }
 
@@ -174,11 +174,11 @@ static char *look_at_file(struct rank *r)
 static bool ended_at_once(const struct rank *r)
 {
 	const struct hvd_observed_ranks *ranks = r->owner;
-	uint32_t told = 0;
+	uint32_t reported = 0;
 
 	for (uint32_t i = 0; i < ranks->n; i++)
-		told += ranks->all[i].told;
-	return ranks->n > 1 && told == 1 && ranks->opts.over(ranks->opts.arg);
+		reported += ranks->all[i].reported;
+	return ranks->n > 1 && reported == 1 && ranks->opts.over(ranks->opts.arg);
 }
 
 /* Was it ended by what ends all ranks? */
@@ -225,7 +225,7 @@ static void tell(struct rank *r, char *why)
 		.rank = r->rank, .local_rank = r->local_id, .pid = r->pid, .status = r->status, .ended_at = r->at};
 	hvd_cleanup_free char *in_front = NULL;
 
-	r->told = true;
+	r->reported = true;
 	if (r->with_all)
 		end.cause = HVD_END_WITH_ALL;
 	else if (why)
@@ -325,26 +325,26 @@ bool hvd_observed_ranks_lose(struct hvd_observed_ranks *ranks, uint32_t local_id
 
 	if (!r || r->exited)
 		return false;
-	r->known = r->exited = r->told = r->acknowledged = true;
+	r->known = r->exited = r->reported = r->acknowledged = true;
 	*rank = r->rank;
 	return true;
 }
 
-void hvd_observed_ranks_deaf(struct hvd_observed_ranks *ranks)
+void hvd_observed_ranks_no_more_events(struct hvd_observed_ranks *ranks)
 {
-	ranks->deaf = true;
+	ranks->no_more_events = true;
 }
 
-void hvd_observed_ranks_told(struct hvd_observed_ranks *ranks)
+void hvd_observed_ranks_delivered(struct hvd_observed_ranks *ranks)
 {
 	for (uint32_t i = 0; i < ranks->n; i++)
-		if (ranks->all[i].told)
+		if (ranks->all[i].reported)
 			acknowledge(&ranks->all[i]);
 }
 
 bool hvd_observed_ranks_left(const struct hvd_observed_ranks *ranks)
 {
-	for (uint32_t i = 0; !ranks->deaf && i < ranks->n; i++)
+	for (uint32_t i = 0; !ranks->no_more_events && i < ranks->n; i++)
 		if (ranks->all[i].known && !ranks->all[i].acknowledged)
 			return true;
 	return false;

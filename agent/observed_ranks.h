@@ -25,7 +25,7 @@ struct hvd_observed_ranks_opts {
 	bool (*over)(void *arg);
 	void (*began)(uint32_t rank, pid_t pid, void *arg);
 	/* A rank has ended, and its output was delivered. True: the driver was told, or cannot be told. False: the
-	 * caller calls hvd_observed_ranks_told() when it was. */
+	 * caller calls hvd_observed_ranks_delivered() when it was. */
 	bool (*ended)(const struct hvd_rank_end *end, void *arg);
 	/* The event of the rank's end may be acknowledged. Must not destroy anything from within. */
 	void (*seen)(uint32_t local_id, void *arg);
@@ -46,7 +46,7 @@ const char *hvd_observed_ranks_error_file(const struct hvd_observed_ranks *ranks
 /* Handle an event of a rank; takes ownership of the descriptors. Events of others are ignored. */
 void hvd_observed_ranks_event(struct hvd_observed_ranks *ranks, const struct hvd_step_event *event, int fds[2]);
 /* No further event will arrive, of any rank. */
-void hvd_observed_ranks_deaf(struct hvd_observed_ranks *ranks);
+void hvd_observed_ranks_no_more_events(struct hvd_observed_ranks *ranks);
 /* The process that started the rank has ended without reporting the rank's end. True with the rank's number if the end
  * was not known. */
 bool hvd_observed_ranks_lose(struct hvd_observed_ranks *ranks, uint32_t local_id, uint32_t *rank);
@@ -55,7 +55,7 @@ bool hvd_observed_ranks_lose(struct hvd_observed_ranks *ranks, uint32_t local_id
 void hvd_observed_ranks_signalled(struct hvd_observed_ranks *ranks);
 
 /* The driver was told of all ranks that have ended. */
-void hvd_observed_ranks_told(struct hvd_observed_ranks *ranks);
+void hvd_observed_ranks_delivered(struct hvd_observed_ranks *ranks);
 /* Is there a rank whose end is not known, or was not reported? */
 bool hvd_observed_ranks_left(const struct hvd_observed_ranks *ranks);
 

@@ -77,7 +77,7 @@ static bool begin_relay(struct host *host, const json_t *plan, struct hvd_err *e
 
 static void on_drained(void *arg)
 {
-	hvd_host_ranks_told(arg);
+	hvd_host_ranks_delivered(arg);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -88,7 +88,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 		hvd_debug(&host->detached->log, "%s: lost the driver: %s", host->opts->info->name, why->msg);
 		host->unreachable = true;
 		hvd_relay_lost(host->relay, why);
-		hvd_host_ranks_told(host);
+		hvd_host_ranks_delivered(host);
 		if (host->opts->kind == HVD_OBSERVING_AGENT_JSRUN)
 			hvd_shims_tell(host->shims, HVD_STEP_END, 0);
 		return;

@@ -53,7 +53,7 @@ int hvd_host_answer(struct host *host, const json_t *plan, struct hvd_err *err);
 /* The plan has arrived: from now on observe the ranks, if anybody sends events of them. */
 void hvd_host_ranks_begin(struct host *host);
 /* The driver has the messages that were sent, or never will. */
-void hvd_host_ranks_told(struct host *host);
+void hvd_host_ranks_delivered(struct host *host);
 /* Report that all ranks have ended, unless that was reported, or there is no plan. */
 void hvd_host_done(struct host *host);
 /* Report that what has started the ranks has ended before them, if it has, and there is a plan; once. */

@@ -7,10 +7,10 @@
 /* Notes in a turn of the event loop. */
 #define TURN_NOTES 64
 
-void hvd_host_ranks_told(struct host *host)
+void hvd_host_ranks_delivered(struct host *host)
 {
 	if (host->ranks)
-		hvd_observed_ranks_told(host->ranks);
+		hvd_observed_ranks_delivered(host->ranks);
 	if (host->output_lost)
 		hvd_shims_tell(host->shims, HVD_STEP_SEEN, 0);
 	host->output_lost = false;
@@ -105,7 +105,7 @@ static void on_events(evutil_socket_t fd, short what, void *arg)
 	if (rc >= 0)
 		return;
 	event_del(host->events);
-	hvd_observed_ranks_deaf(host->ranks);
+	hvd_observed_ranks_no_more_events(host->ranks);
 	if (event_pending(host->late, EV_TIMEOUT, NULL))
 		event_base_loopbreak(host->base);
 }
@@ -138,7 +138,7 @@ void hvd_host_shim_event(const struct hvd_step_event *event, int fds[2], void *a
 		hvd_driver_client_send(host->agent, json_pack("{s:s}", "t", "output-lost"));
 		host->output_lost = true;
 		if (!hvd_driver_client_sending(host->agent))
-			hvd_host_ranks_told(host);
+			hvd_host_ranks_delivered(host);
 	} else if (host->ranks) {
 		if (event->kind == HVD_STEP_EXIT || event->kind == HVD_STEP_EXIT_WITH_ALL)
 			look_for_starter(host);

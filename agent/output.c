@@ -46,7 +46,7 @@ struct hvd_output {
 	struct bytes line;    /* the beginning of a line whose end has not come */
 	struct bytes ready, frame;
 	char *file;  /* its path, for messages */
-	bool told;   /* the user knows that the file could not be written */
+	bool warned; /* the user knows that the file could not be written */
 	bool within; /* the label of the current line was passed on already, with the first piece of the line */
 	void (*ended)(void *arg);
 	void *arg;
@@ -107,14 +107,14 @@ static int put(struct hvd_output *out, const char *p, size_t n)
 	return 0;
 }
 
-static void report_loss(struct hvd_output_losses *losses, bool *told, const char *whose, const char *where, int error)
+static void report_loss(struct hvd_output_losses *losses, bool *warned, const char *whose, const char *where, int error)
 {
 	struct hvd_err why = {0};
 
 	losses->any = true;
-	if (*told)
+	if (*warned)
 		return;
-	*told = true;
+	*warned = true;
 	errno = error;
 	hvd_err_sys(&why, "output of %s is lost: cannot write to %s", whose, where);
 	if (error == ENOSPC || error == EDQUOT)
@@ -126,7 +126,7 @@ static void report_loss(struct hvd_output_losses *losses, bool *told, const char
 void hvd_output_lose(struct hvd_output_losses *losses, enum hvd_stream stream, int error)
 {
 	if (error && losses)
-		report_loss(losses, &losses->told[stream], "ranks",
+		report_loss(losses, &losses->warned[stream], "ranks",
 			    stream == HVD_STDOUT ? "standard output" : "standard error", error);
 }
 
@@ -136,7 +136,7 @@ static void lose(struct hvd_output *out, bool file, int error)
 	if (!file)
 		hvd_output_lose(out->style->losses, out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, error);
 	else if (error && out->style->losses)
-		report_loss(out->style->losses, &out->told, "a rank", out->file, error);
+		report_loss(out->style->losses, &out->warned, "a rank", out->file, error);
 }
 
 static void write_framed(struct hvd_output *out)

@@ -33,8 +33,8 @@ enum hvd_stream {
 /* Whether any output of this process's ranks could not be written. */
 struct hvd_output_losses {
 	const struct hvd_log *log;
-	const char *host;  /* the name of this host, for messages */
-	bool any, told[2]; /* told: the user knows of lost output on this process's stdout, stderr */
+	const char *host;    /* the name of this host, for messages */
+	bool any, warned[2]; /* warned: the user knows of lost output on this process's stdout, stderr */
 };
 
 /* Output of ranks could not be written to this process's own stream, for this errno (0: nothing is lost): note it, and

@@ -47,8 +47,8 @@ struct hvd_probe {
 
 	struct hvd_bandwidth *stream; /* a measurement; NULL = none */
 	int64_t measured;             /* … of the host with this number */
-	void (*told)(json_t *measured, void *arg);
-	void *told_arg;
+	void (*measure_done)(json_t *measured, void *arg);
+	void *measure_arg;
 };
 
 static void end_attempts(struct line *line)
@@ -260,7 +260,7 @@ static void on_measured(double mbps, uint32_t rtt_us, void *arg)
 
 	hvd_bandwidth_destroy(probe->stream);
 	probe->stream = NULL;
-	probe->told(msg, probe->told_arg);
+	probe->measure_done(msg, probe->measure_arg);
 	json_decref(msg);
 }
 
@@ -279,8 +279,8 @@ int hvd_probe_measure(struct hvd_probe *probe, const json_t *order, void (*done)
 	if (hvd_addr_parse(text, &addr) != 0)
 		return hvd_err_set(err, HVD_E_PROTO, "the driver named a malformed address");
 	hvd_bandwidth_destroy(probe->stream);
-	probe->told = done;
-	probe->told_arg = arg;
+	probe->measure_done = done;
+	probe->measure_arg = arg;
 	probe->stream = hvd_bandwidth_ask(probe->asker.base, &probe->asker.key, (uint32_t)probe->measured, &addr,
 					  (in_port_t)port, (int)ms, on_measured, probe, NULL);
 	if (!probe->stream)

@@ -24,11 +24,11 @@ struct target {
 	struct hvd_addr addr; /* none: free */
 	in_port_t port;
 	unsigned attempts;
-	hvd_time first, last, told;
+	hvd_time first, last, reported;
 };
 
 struct hvd_refused {
-	void (*told)(const struct hvd_addr *addr, in_port_t port, void *arg);
+	void (*report)(const struct hvd_addr *addr, in_port_t port, void *arg);
 	void *arg;
 	hvd_time patience;
 	int fd;
@@ -68,10 +68,10 @@ static void on_attempt(struct hvd_refused *refused, const struct hvd_addr *addr,
 	t->attempts++;
 	t->last = now;
 	if (t->attempts < HVD_REFUSED_ATTEMPTS || now - t->first < refused->patience ||
-	    (t->told && now - t->told < refused->patience) || hvd_addr_is_own(addr) <= 0)
+	    (t->reported && now - t->reported < refused->patience) || hvd_addr_is_own(addr) <= 0)
 		return;
-	t->told = now;
-	refused->told(addr, port, refused->arg);
+	t->reported = now;
+	refused->report(addr, port, refused->arg);
 }
 
 /* Was the socket that has ended never connected? */
@@ -148,14 +148,16 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 }
 
 struct hvd_refused *hvd_refused_create(struct event_base *base, double seconds,
-				       void (*told)(const struct hvd_addr *addr, in_port_t port, void *arg), void *arg)
+				       void (*report)(const struct hvd_addr *addr, in_port_t port, void *arg),
+				       void *arg)
 {
 	static const struct sockaddr_nl groups = {.nl_family = AF_NETLINK,
 						  .nl_groups = 1U << (SKNLGRP_INET_TCP_DESTROY - 1) |
 							       1U << (SKNLGRP_INET6_TCP_DESTROY - 1)};
 	struct hvd_refused *refused = hvd_xcalloc(1, sizeof(*refused));
 
-	*refused = (struct hvd_refused){.told = told, .arg = arg, .since = hvd_now(), .patience = nanoseconds(seconds)};
+	*refused = (struct hvd_refused){
+		.report = report, .arg = arg, .since = hvd_now(), .patience = nanoseconds(seconds)};
 	refused->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
 	if (refused->fd < 0 || bind(refused->fd, (const struct sockaddr *)&groups, sizeof(groups)) != 0) {
 		hvd_refused_destroy(refused);

@@ -19,10 +19,11 @@
 
 struct hvd_refused;
 
-/* `told` is called for a port after HVD_REFUSED_ATTEMPTS attempts over `seconds` or longer and, while they go on, again
+/* `report` is called for a port after HVD_REFUSED_ATTEMPTS attempts over `seconds` or longer and, while they go on, again
  * after as long. It may not destroy the object. NULL if this host cannot notice attempts. */
 struct hvd_refused *hvd_refused_create(struct event_base *base, double seconds,
-				       void (*told)(const struct hvd_addr *addr, in_port_t port, void *arg), void *arg);
+				       void (*report)(const struct hvd_addr *addr, in_port_t port, void *arg),
+				       void *arg);
 void hvd_refused_destroy(struct hvd_refused *refused); /* NULL is fine */
 
 #endif

@@ -28,7 +28,7 @@ struct hvd_child_process {
 	int status;
 	bool ended;          /* and was reaped */
 	bool orphan;         /* the process that started this one is gone */
-	bool told;           /* the command is to be ended */
+	bool ending;         /* the command is to be ended */
 	struct event *grace; /* runs then until the command gets SIGKILL */
 	struct hvd_signal_forward *forward;
 };
@@ -86,7 +86,7 @@ static void on_child(evutil_socket_t sig, short what, void *arg)
 	(void)what;
 	if (run->ended || !reap(run))
 		return;
-	if (run->orphan || run->told)
+	if (run->orphan || run->ending)
 		hvd_kill_adopted();
 	if (run->orphan && !run->command->ends_as_orphan)
 		end_with_all();
@@ -113,14 +113,14 @@ void hvd_child_signal(struct hvd_child_process *run, int sig)
 
 void hvd_child_end(struct hvd_child_process *run)
 {
-	struct timeval grace = hvd_left_tv(hvd_deadline_in(run->told ? 0 : run->command->kill_wait));
+	struct timeval grace = hvd_left_tv(hvd_deadline_in(run->ending ? 0 : run->command->kill_wait));
 
 	if (run->ended || run->orphan)
 		return;
 	prctl(PR_SET_CHILD_SUBREAPER, 1); /* processes that outlive the command become children of this one */
-	if (!run->told)
+	if (!run->ending)
 		hvd_child_signal(run, SIGTERM);
-	run->told = true;
+	run->ending = true;
 	evtimer_add(run->grace, &grace);
 }
 

@@ -28,7 +28,7 @@ struct hvd_shims {
 	void *arg;
 	struct event *accepts; /* NULL: nobody connects */
 	struct shim *all;
-	uint32_t expected, came, n;
+	uint32_t expected, connected, n;
 	json_t *plans;    /* by local rank; NULL: a process that asks for all finds them in the memory that it shares */
 	int key_fd, last; /* last: a connection; -1 = none */
 	bool planned, refused;
@@ -62,7 +62,7 @@ static void drop(struct shim *s)
 		at = &(*at)->next;
 	*at = s->next;
 	shims->n--;
-	last = shims->n == 0 && shims->came >= shims->expected;
+	last = shims->n == 0 && shims->connected >= shims->expected;
 	fd = event_get_fd(s->readable);
 	event_free(s->readable);
 	free(s);
@@ -197,7 +197,7 @@ void hvd_shims_add(struct hvd_shims *shims, int fd)
 		abort();
 	event_add(s->readable, NULL);
 	shims->all = s;
-	shims->came++;
+	shims->connected++;
 	shims->n++;
 }
 

@@ -85,7 +85,7 @@ void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, bool kil
 void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks);
 /* The same at the request of the launcher, whose second request sends SIGKILL at once. A signal to this process does
  * not count as a request: a scheduler may send signals to the launcher and to this process at the same time. */
-void hvd_spawned_ranks_end_told(struct hvd_spawned_ranks *ranks);
+void hvd_spawned_ranks_end_on_request(struct hvd_spawned_ranks *ranks);
 /* How many ranks have not ended. */
 size_t hvd_spawned_ranks_running(const struct hvd_spawned_ranks *ranks);
 /* Send a signal to all ranks, and to their process groups if it ends, stops or continues processes. */

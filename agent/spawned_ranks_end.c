@@ -270,10 +270,10 @@ void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks)
 	event_active(ranks->child, EV_SIGNAL, 1); /* if there is no rank, no SIGCHLD will come */
 }
 
-void hvd_spawned_ranks_end_told(struct hvd_spawned_ranks *ranks)
+void hvd_spawned_ranks_end_on_request(struct hvd_spawned_ranks *ranks)
 {
-	for (size_t i = 0; i < ranks->n && ranks->told && !ranks->gone; i++)
+	for (size_t i = 0; i < ranks->n && ranks->end_requested && !ranks->gone; i++)
 		end_rank(ranks->v[i], 0, false);
-	ranks->told = true;
+	ranks->end_requested = true;
 	hvd_spawned_ranks_end(ranks);
 }

@@ -54,10 +54,10 @@ struct hvd_spawned_ranks {
 	struct hvd_preload *preload;      /* NULL = none */
 	struct hvd_preload_opts preload_opts;
 	struct event *child;
-	bool ending;  /* hvd_spawned_ranks_end() was called */
-	bool told;    /* the launcher has asked for it */
-	bool advised; /* what the user should know of the environment of rank 0 was logged */
-	bool gone;    /* all_gone was called */
+	bool ending;        /* hvd_spawned_ranks_end() was called */
+	bool end_requested; /* the launcher has asked for it */
+	bool advised;       /* what the user should know of the environment of rank 0 was logged */
+	bool gone;          /* all_gone was called */
 };
 
 /* ---- spawned_ranks_end.c ---- */

@@ -145,7 +145,7 @@ static void forward_of_step(struct spawning_agent *sup)
 static void end_at_once(struct hvd_spawned_ranks *ranks)
 {
 	for (int i = 0; i < 2; i++)
-		hvd_spawned_ranks_end_told(ranks);
+		hvd_spawned_ranks_end_on_request(ranks);
 }
 
 /* The step daemon is gone: output of the ranks gets lost, and srun waits for ever. The launcher takes this host for
@@ -302,7 +302,7 @@ static void on_message(json_t *msg, void *arg)
 	if (strcmp(type, "failed") == 0 || strcmp(type, "misused") == 0)
 		launch_failed(sup, type);
 	else if (strcmp(type, "end") == 0)
-		hvd_spawned_ranks_end_told(sup->ranks);
+		hvd_spawned_ranks_end_on_request(sup->ranks);
 	else if (strcmp(type, "ping") == 0)
 		hvd_driver_client_send(sup->agent, json_pack("{s:s}", "t", "pong"));
 	else if (strcmp(type, "start") == 0 && sup->opts.stay)

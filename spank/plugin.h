@@ -90,9 +90,9 @@ struct hvd_plugin {
 		struct hvd_strv plan;    /* NAME=VALUE, as they were set in this task */
 		int verbose;             /* of the launch */
 		/* In a task that waits for its plan: */
-		volatile sig_atomic_t shim; /* the process of hvd-agent plan; 0 = none runs */
-		volatile sig_atomic_t told; /* SIGTERM has come */
-	} task;                             /* slurmstepd and its tasks only */
+		volatile sig_atomic_t shim;       /* the process of hvd-agent plan; 0 = none runs */
+		volatile sig_atomic_t terminated; /* SIGTERM has come */
+	} task;                                   /* slurmstepd and its tasks only */
 	struct {
 		int memory, ready, tell; /* descriptors; 0 = there are none */
 		uint32_t waiting;        /* tasks, for the first */

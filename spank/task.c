@@ -173,7 +173,7 @@ static void give_up_with(struct hvd_plugin *pl, int status)
 		char text[64];
 
 		poll(NULL, 0, KILLED_TOO_MS);
-		if (!pl->task.told && WTERMSIG(status) != SIGTERM)
+		if (!pl->task.terminated && WTERMSIG(status) != SIGTERM)
 			fprintf(stderr, "hvd: error: %s: hvd-agent, which was to get the launch plan, was %s\n",
 				own_name((char[HOST_NAME_MAX + 1]){0}), hvd_status_text(status, text, sizeof(text)));
 		hvd_plans_tell(pl, 1);
@@ -249,7 +249,7 @@ static void fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	if (pid < 0)
 		give_up(pl, 0, &err);
 	pl->task.shim = pid;
-	if (pl->task.told)
+	if (pl->task.terminated)
 		kill(pid, SIGTERM);
 	ended = await_close(out[0], hvd_deadline_in(boot->timeout + EXTRA_SECONDS));
 	pl->task.shim = 0;
@@ -292,7 +292,7 @@ static void get_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t
  * proctrack/cgroup it is the task alone. */
 static void on_term(int sig)
 {
-	hvd_plugin.task.told = 1;
+	hvd_plugin.task.terminated = 1;
 	if (hvd_plugin.task.shim > 0)
 		kill(hvd_plugin.task.shim, sig);
 }
@@ -321,6 +321,6 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 	pl->task.verbose = boot.verbose;
 	hvd_container_other_net(pl, &pl->task.net);
 	sigaction(SIGTERM, &before, NULL);
-	if (pl->task.told)
+	if (pl->task.terminated)
 		_exit(1);
 }

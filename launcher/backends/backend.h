@@ -115,8 +115,8 @@ struct hvd_backend {
 	/* The backend that starts node agents for elastic jobs, often this one. NULL: elastic jobs are refused. */
 	const struct hvd_backend *elastic;
 	/* Set `why`, and a hint, for a launch process that ended before its ranks did. `status` is as from waitpid(2);
-	 * `came`: its host had registered. NULL: the message contains only the status. */
-	void (*explain)(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
+	 * `registered`: its host had. NULL: the message contains only the status. */
+	void (*explain)(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool registered,
 			struct hvd_err *why);
 };
 

@@ -40,10 +40,10 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	return hvd_lsf_prepare(launch, &hvd_backend_blaunch, err);
 }
 
-static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
+static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool registered,
 		    struct hvd_err *why)
 {
-	hvd_lsf_explain(launch, proc, "blaunch ", " hostname", status, came, why);
+	hvd_lsf_explain(launch, proc, "blaunch ", " hostname", status, registered, why);
 }
 
 const struct hvd_backend hvd_backend_blaunch = {

@@ -101,14 +101,14 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	return 0;
 }
 
-static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
+static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool registered,
 		    struct hvd_err *why)
 {
 	char text[64];
 
 	(void)launch;
 	(void)proc;
-	(void)came;
+	(void)registered;
 	if (status == HVD_PROC_LOST) {
 		hvd_err_set(why, HVD_E_FAILED, "its agent was lost"); /* a more detailed message was logged */
 		return;

@@ -37,13 +37,13 @@ static size_t in_order(const struct hvd_joining *joining, struct hvd_joiner ***o
 
 static int too_few(const struct hvd_joining *joining, double seconds, struct hvd_err *err)
 {
-	int slots = hvd_joining_slots_waiting(joining), told = 0;
+	int slots = hvd_joining_slots_waiting(joining), listed = 0;
 	struct hvd_joiner **waiting;
 	size_t n = in_order(joining, &waiting);
 	char *who = NULL;
 
-	for (size_t i = 0; i < n; i++, told++) {
-		if (told == 16) {
+	for (size_t i = 0; i < n; i++, listed++) {
+		if (listed == 16) {
 			hvd_xappendf(&who, " and %zu others", n - i);
 			break;
 		}

@@ -218,7 +218,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	return 0;
 }
 
-static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
+static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool registered,
 		    struct hvd_err *why)
 {
 	char text[64];
@@ -226,7 +226,7 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 	(void)proc;
 	hvd_status_text(status, text, sizeof(text));
 	hvd_err_set(why, HVD_E_FAILED, "jsrun ended before its ranks did: %s", text);
-	if (came)
+	if (registered)
 		hvd_err_hint(why, "was it killed, or did a host fail? (bjobs -l, bhosts)");
 	else if (launch->spec->binding.args)
 		hvd_err_hint(why, "see its own message above; it got --binding-args unchanged");

@@ -39,7 +39,7 @@ int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend
 }
 
 void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *proc, const char *before,
-		     const char *after, int status, bool came, struct hvd_err *why)
+		     const char *after, int status, bool registered, struct hvd_err *why)
 {
 	const char *program = proc->argv.v[0];
 	int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -48,9 +48,9 @@ void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *pro
 	if (hvd_launch_is_local(launch, proc->host))
 		program = "node agent";
 	hvd_status_text(status, text, sizeof(text));
-	if (!came && hvd_launch_explain_begin(code, why))
+	if (!registered && hvd_launch_explain_begin(code, why))
 		return;
-	if (!came && !hvd_launch_is_local(launch, proc->host) && !hvd_name_resolves(proc->host)) {
+	if (!registered && !hvd_launch_is_local(launch, proc->host) && !hvd_name_resolves(proc->host)) {
 		hvd_err_set(why, HVD_E_FAILED,
 			    "its %s ended before its ranks did (%s), and its name does not resolve here", program,
 			    text);
@@ -60,7 +60,7 @@ void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *pro
 		return;
 	}
 	hvd_err_set(why, HVD_E_FAILED, "its %s ended before its ranks did: %s", program, text);
-	if (came) {
+	if (registered) {
 		hvd_err_hint(why, "did the host or its network go down, or was the job ended? (bhosts %s, bjobs -l)",
 			     proc->host);
 		return;

@@ -13,6 +13,6 @@ int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend
 
 /* hvd_backend.explain. `before`, the host's name and `after` together are a command for the user to try. */
 void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *proc, const char *before,
-		     const char *after, int status, bool came, struct hvd_err *why);
+		     const char *after, int status, bool registered, struct hvd_err *why);
 
 #endif

@@ -88,10 +88,10 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	return 0;
 }
 
-static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
+static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool registered,
 		    struct hvd_err *why)
 {
-	hvd_lsf_explain(launch, proc, "lsrun -m ", " -- hostname", status, came, why);
+	hvd_lsf_explain(launch, proc, "lsrun -m ", " -- hostname", status, registered, why);
 }
 
 const struct hvd_backend hvd_backend_lsrun = {

@@ -111,7 +111,7 @@ static void explain_ssh(const struct hvd_launch *launch, const char *host, struc
 
 /* ssh exits with 255 when it fails itself. The remote shell exits with 127 when it does not find hvd-agent, with 126
  * when it may not run it. */
-static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
+static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool registered,
 		    struct hvd_err *why)
 {
 	bool local = hvd_launch_is_local(launch, proc->host);
@@ -119,20 +119,20 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 	char text[64];
 
 	hvd_status_text(status, text, sizeof(text));
-	if (!local && code == 255 && !came && !hvd_name_resolves(proc->host)) {
+	if (!local && code == 255 && !registered && !hvd_name_resolves(proc->host)) {
 		hvd_err_set(why, HVD_E_FAILED, "its name does not resolve on this host");
 		hvd_err_hint(why, "is it spelled correctly? getent hosts %s must find it in DNS or /etc/hosts",
 			     proc->host);
-	} else if (!local && code == 255 && !came) {
+	} else if (!local && code == 255 && !registered) {
 		hvd_err_set(why, HVD_E_FAILED, "ssh cannot reach it, or may not log in there");
 		explain_ssh(launch, proc->host, why);
 	} else if (!local && code == 255) {
 		hvd_err_set(why, HVD_E_FAILED, "the ssh connection to it has ended");
 		hvd_err_hint(why, "did the host or its network go down?");
-	} else if ((code == 126 || code == 127) && !came) {
+	} else if ((code == 126 || code == 127) && !registered) {
 		hvd_err_set(why, HVD_E_FAILED, "%s cannot be run there", launch->agent);
 		hvd_err_hint(why, "this suite must be installed under the same path on all hosts");
-	} else if (came || !hvd_launch_explain_begin(code, why)) {
+	} else if (registered || !hvd_launch_explain_begin(code, why)) {
 		hvd_err_set(why, HVD_E_FAILED, "its %s ended before its ranks did: %s", local ? "node agent" : "ssh",
 			    text);
 	}

@@ -103,17 +103,17 @@ static void put_stack(FILE *out, const struct hvd_stack_group *group)
 /* Each reason why something is not known, once. */
 static void put_reasons(FILE *out, const struct hvd_stack_entries *all)
 {
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv told = {0};
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv shown = {0};
 
-	for (size_t i = 0; i < all->n && told.n < 4; i++) {
+	for (size_t i = 0; i < all->n && shown.n < 4; i++) {
 		const char *why = hvd_stack_text_of(all->v[i].process, "why");
 		bool known = !*why;
 
-		for (size_t k = 0; k < told.n && !known; k++)
-			known = strcmp(told.v[k], why) == 0;
+		for (size_t k = 0; k < shown.n && !known; k++)
+			known = strcmp(shown.v[k], why) == 0;
 		if (known)
 			continue;
-		hvd_strv_add(&told, why);
+		hvd_strv_add(&shown, why);
 		fprintf(out, "note: rank %lld on ", (long long)all->v[i].rank);
 		put(out, all->v[i].host);
 		fputs(": ", out);

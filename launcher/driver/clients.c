@@ -37,7 +37,7 @@ struct hvd_clients {
 	in_port_t port;
 	struct list proven; /* oldest first */
 	unsigned n_warnings;
-	bool met; /* `first` was called */
+	bool first_called; /* `first` was called */
 };
 
 static void append(struct list *list, struct hvd_client *cl)
@@ -185,9 +185,9 @@ static struct hvd_client *take_in(struct hvd_clients *cls, struct hvd_conn *conn
 	hvd_conn_set_ops(conn, &ops, cl);
 	if (!cls->loopback)
 		hvd_conn_watch_host(conn);
-	if (!cls->met)
+	if (!cls->first_called)
 		cls->ops->first(cls->arg);
-	cls->met = true;
+	cls->first_called = true;
 	return cl;
 }
 

@@ -47,7 +47,7 @@ static void free_host(struct hvd_host_entry *host)
 	hvd_host_info_clear(&host->node);
 	hvd_host_check_clear(&host->check);
 	free(host->kept);
-	free(host->told);
+	free(host->own_ranks);
 }
 
 static void grow(struct hvd_host_table *table, uint32_t n)
@@ -204,7 +204,7 @@ const struct hvd_addr *hvd_host_table_addr(const struct hvd_host_info *node, siz
 static int add_edge(struct hvd_host_table *table, uint32_t from, const json_t *entry, struct hvd_err *err)
 {
 	const struct hvd_host_entry *state = &table->hosts[from];
-	uint16_t n_told = state->kept ? state->n_told : table->hosts[from].node.n_ifaces;
+	uint16_t n_kept = state->kept ? state->n_kept : table->hosts[from].node.n_ifaces;
 	int64_t v[5];
 	const struct hvd_addr *addr;
 	uint8_t to_if = 0;
@@ -219,7 +219,7 @@ static int add_edge(struct hvd_host_table *table, uint32_t from, const json_t *e
 	}
 	if (v[0] < table->n && table->hosts[v[0]].stage < HVD_STAGE_REGISTERED)
 		return 0; /* it has left since it was to be probed */
-	if (v[0] >= table->n || v[0] == from || v[3] >= HVD_REACH_N || v[2] >= n_told ||
+	if (v[0] >= table->n || v[0] == from || v[3] >= HVD_REACH_N || v[2] >= n_kept ||
 	    !(addr = hvd_host_table_addr(&table->hosts[v[0]].node, (size_t)v[1], &to_if)))
 		return hvd_err_set(err, HVD_E_PROTO, "a probe report names an address that was not asked for");
 	if (v[2] < 0)

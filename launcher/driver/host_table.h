@@ -49,14 +49,14 @@ struct hvd_host_entry {
 	/* After hvd_host_table_restrict(): maps the agent's numbers of its interfaces, which its report uses, to the
 	 * interfaces that were kept; HVD_NO_IFACE for the others. */
 	uint8_t *kept;
-	uint16_t n_told;             /* length of `kept` */
+	uint16_t n_kept;             /* length of `kept` */
 	bool named;                  /* the user has named interfaces */
 	bool loopback;               /* the user wants the loopback interface: for a job on one machine */
 	struct hvd_host_check check; /* what --preflight has found there */
 	double mbps;                 /* to and from its neighbours, in Mbit/s, the lower of both; 0 = not measured */
 	uint32_t rtt_us;             /* to a neighbour; 0 = not measured */
-	uint32_t *told;              /* node.ranks before they were numbered anew, n_told_ranks of them; or NULL */
-	uint32_t n_told_ranks;
+	uint32_t *own_ranks;         /* node.ranks before they were numbered anew, n_own_ranks of them; or NULL */
+	uint32_t n_own_ranks;
 	struct hvd_addr own_name; /* where its own name leads, if other hosts do not reach that (own_names.h) */
 	bool left_out;            /* the host is none of the job's any longer (spares.h) */
 	bool done;                /* the agent has reported that its ranks have ended */

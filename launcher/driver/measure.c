@@ -21,8 +21,8 @@ struct pair {
 	uint32_t a, b;
 	double mbps; /* of the slower way so far; 0 = not measured */
 	uint32_t rtt_us;
-	int step; /* in which it is measured, one way; in the next one, the other way */
-	int told; /* how many of these steps have their answer */
+	int step;     /* in which it is measured, one way; in the next one, the other way */
+	int answered; /* how many of these steps have their answer */
 };
 
 struct hvd_measure {
@@ -189,7 +189,7 @@ static void note(struct hvd_measure *m, uint32_t asks, uint32_t serves, double m
 		pair->mbps = pair->mbps <= 0 || mbps < pair->mbps ? mbps : pair->mbps;
 		if (rtt_us && (!pair->rtt_us || rtt_us < pair->rtt_us))
 			pair->rtt_us = rtt_us;
-		pair->told = m->step - pair->step + 1;
+		pair->answered = m->step - pair->step + 1;
 		return;
 	}
 }
@@ -217,7 +217,7 @@ char *hvd_measure_missing(const struct hvd_measure *m)
 		const struct pair *pair = &m->pairs[p];
 		int way = m->step - pair->step;
 
-		if (way < 0 || way > 1 || pair->told > way)
+		if (way < 0 || way > 1 || pair->answered > way)
 			continue;
 		hvd_strv_add(&hosts, hvd_host_table_name(&m->agents->table, m->host[pair->a], buf));
 		hvd_strv_add(&hosts, hvd_host_table_name(&m->agents->table, m->host[pair->b], buf));

@@ -6,7 +6,7 @@ static void add_numbers(const struct hvd_plan *plan, const struct hvd_host_entry
 {
 	json_t *numbers;
 
-	if (!host->told)
+	if (!host->own_ranks)
 		return;
 	numbers = json_array();
 	for (uint32_t r = 0; r < host->node.n_ranks; r++)

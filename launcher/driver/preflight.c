@@ -203,10 +203,10 @@ static char *behind(const struct hvd_host_table *table, enum hvd_stage least, co
 
 char *hvd_preflight_bad(const struct hvd_host_table *table, enum hvd_stage least, uint32_t host, const char **hint)
 {
-	const char *ignored = NULL, **told = hint ? hint : &ignored;
-	char *why = lacks(&table->hosts[host], told);
+	const char *ignored = NULL, **shown = hint ? hint : &ignored;
+	char *why = lacks(&table->hosts[host], shown);
 
-	return why ? why : behind(table, least, &table->hosts[host], told);
+	return why ? why : behind(table, least, &table->hosts[host], shown);
 }
 
 char *hvd_preflight_worse(const struct hvd_host_entry *host, const struct hvd_host_check *first, const char **hint)

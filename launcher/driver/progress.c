@@ -27,7 +27,7 @@ struct hvd_progress {
 	struct hvd_progress_state state;
 	uint64_t changes;
 	hvd_time due; /* of the timer */
-	bool told;
+	bool reported;
 };
 
 static hvd_time ns(double seconds)
@@ -95,7 +95,7 @@ static void tell(struct hvd_progress *p, hvd_time since, hvd_time now)
 		if (hosts[h].name)
 			hosts[stall.n++] = hosts[h];
 	stall.hosts = hosts;
-	p->told = true;
+	p->reported = true;
 	p->stalled(&stall, p->arg);
 	free(hosts);
 }
@@ -129,7 +129,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	}
 	hvd_rv_service_ask_changes(p->service);
 	since = hvd_progress_none_since(&p->state, p->timeout, now);
-	if (!p->told && now - since >= ns(p->timeout))
+	if (!p->reported && now - since >= ns(p->timeout))
 		tell(p, since, now);
 }
 
@@ -193,7 +193,7 @@ void hvd_progress_message(struct hvd_progress *p, const struct hvd_client *cl, c
 	w->input = json_is_true(json_object_get(msg, "input"));
 	w->since = seconds > 0 ? w->heard - ns(seconds) : 0;
 	if (!w->since && ranks > 0)
-		p->told = false;
+		p->reported = false;
 	cover(p, w->host);
 }
 
@@ -203,7 +203,7 @@ void hvd_progress_store(struct hvd_progress *p, uint64_t changes)
 		return;
 	p->changes = changes;
 	p->state.progress = hvd_now();
-	p->told = false;
+	p->reported = false;
 }
 
 /* ---- life ---- */
@@ -230,7 +230,7 @@ void hvd_progress_begin(struct hvd_progress *p, uint32_t hosts)
 
 	if (!p)
 		return;
-	p->told = false;
+	p->reported = false;
 	p->state.progress = now;
 	if (p->state.begun)
 		return;
@@ -244,7 +244,7 @@ void hvd_progress_begin(struct hvd_progress *p, uint32_t hosts)
 
 bool hvd_progress_again(const struct hvd_progress *p)
 {
-	return p && !p->told;
+	return p && !p->reported;
 }
 
 void hvd_progress_stop(struct hvd_progress *p)

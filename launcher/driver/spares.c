@@ -240,23 +240,23 @@ static uint32_t least_connected(const struct hvd_host_table *table)
 bool hvd_spares_unconnected(struct hvd_agent_registry *agents, const struct hvd_err *why)
 {
 	struct hvd_host_table *table = &agents->table;
-	struct hvd_err told = {0};
+	struct hvd_err reason = {0};
 
 	if (spares_left(agents) == 0 || why->code != HVD_E_NET)
 		return false;
 	for (uint32_t h = 0; h < table->n && why->host[0]; h++)
 		if (table->hosts[h].node.name && strcmp(table->hosts[h].node.name, why->host) == 0)
 			return hvd_spares_leave_out(agents, h, why);
-	hvd_err_set(&told, HVD_E_NET, "no network connects it with all others");
-	return hvd_spares_leave_out(agents, least_connected(table), &told);
+	hvd_err_set(&reason, HVD_E_NET, "no network connects it with all others");
+	return hvd_spares_leave_out(agents, least_connected(table), &reason);
 }
 
 /* ---- those that are not needed ---- */
 
-/* The ranks that the host has told of. */
-static uint32_t told_ranks(const struct hvd_host_entry *host)
+/* The ranks that the host has registered. */
+static uint32_t registered_ranks(const struct hvd_host_entry *host)
 {
-	return host->stage < HVD_STAGE_REGISTERED ? 0 : host->told ? host->n_told_ranks : host->node.n_ranks;
+	return host->stage < HVD_STAGE_REGISTERED ? 0 : host->own_ranks ? host->n_own_ranks : host->node.n_ranks;
 }
 
 static uint32_t count_ranks(const struct hvd_host_table *table)
@@ -264,7 +264,7 @@ static uint32_t count_ranks(const struct hvd_host_table *table)
 	uint32_t n = 0;
 
 	for (uint32_t h = 0; h < table->n; h++)
-		n += told_ranks(&table->hosts[h]);
+		n += registered_ranks(&table->hosts[h]);
 	return n;
 }
 
@@ -292,8 +292,8 @@ static uint32_t most_ranks(const struct hvd_agent_registry *agents)
 	uint32_t n = 0, sum = 0;
 
 	for (uint32_t h = 0; h < table->n; h++)
-		if (told_ranks(&table->hosts[h]) > 0)
-			ranks[n++] = told_ranks(&table->hosts[h]);
+		if (registered_ranks(&table->hosts[h]) > 0)
+			ranks[n++] = registered_ranks(&table->hosts[h]);
 	qsort(ranks, n, sizeof(*ranks), by_number);
 	for (uint32_t i = spares_left(agents); i < n; i++)
 		sum += ranks[i];
@@ -333,8 +333,8 @@ static int64_t worst_host(const struct hvd_agent_registry *agents)
 	for (uint32_t h = table->n; h-- > 0;) {
 		const struct hvd_host_entry *host = &table->hosts[h];
 
-		if (host->stage < HVD_STAGE_REGISTERED || told_ranks(host) >= ranks ||
-		    ranks - told_ranks(host) < wanted)
+		if (host->stage < HVD_STAGE_REGISTERED || registered_ranks(host) >= ranks ||
+		    ranks - registered_ranks(host) < wanted)
 			continue;
 		if (worst < 0 || (host->mbps > 0 && host->mbps < least)) {
 			worst = h;
@@ -368,22 +368,22 @@ static void leave_out_worst(struct hvd_agent_registry *agents)
 /* ---- numbers of ranks ---- */
 
 struct numbered {
-	uint32_t told, host, at;
+	uint32_t number, host, at; /* number: that its host has registered */
 };
 
-static int by_told(const void *a, const void *b)
+static int by_registered_number(const void *a, const void *b)
 {
 	const struct numbered *x = a, *y = b;
 
-	return x->told < y->told ? -1 : x->told > y->told;
+	return x->number < y->number ? -1 : x->number > y->number;
 }
 
 /* The host's ranks by local rank, as it has registered them; node.ranks gets room for their new numbers. */
-static void keep_told(struct hvd_host_entry *host)
+static void keep_registered(struct hvd_host_entry *host)
 {
-	if (!host->told) {
-		host->n_told_ranks = host->node.n_ranks;
-		host->told = host->node.ranks;
+	if (!host->own_ranks) {
+		host->n_own_ranks = host->node.n_ranks;
+		host->own_ranks = host->node.ranks;
 		host->node.ranks = hvd_xcalloc(host->node.n_ranks, sizeof(*host->node.ranks));
 	}
 	host->node.n_ranks = 0;
@@ -400,11 +400,11 @@ static void renumber(struct hvd_host_table *table, uint32_t wanted)
 
 		if (host->stage < HVD_STAGE_REGISTERED)
 			continue;
-		keep_told(host);
-		for (uint32_t r = 0; r < host->n_told_ranks; r++)
-			all[i++] = (struct numbered){.told = host->told[r], .host = h, .at = r};
+		keep_registered(host);
+		for (uint32_t r = 0; r < host->n_own_ranks; r++)
+			all[i++] = (struct numbered){.number = host->own_ranks[r], .host = h, .at = r};
 	}
-	qsort(all, n, sizeof(*all), by_told);
+	qsort(all, n, sizeof(*all), by_registered_number);
 	if (!wanted || wanted > n)
 		wanted = n;
 	for (i = 0; i < wanted; i++) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TOLD 8 /* different warnings about one variable; more are not worth the lines */
+#define MAX_TEXTS 8 /* different warnings about one variable; more are not worth the lines */
 
 static bool connects(const struct hvd_plan *plan, uint32_t h, int iface)
 {
@@ -53,8 +53,8 @@ static char *say(const struct hvd_plan *plan, const struct hvd_host_info *node, 
 static void check_one(const struct hvd_plan *plan, const struct hvd_host_table *table, enum hvd_user_ifname_var var,
 		      const struct hvd_log *log)
 {
-	char *told[MAX_TOLD] = {NULL};
-	struct hvd_strv hosts[MAX_TOLD] = {{0}};
+	char *texts[MAX_TEXTS] = {NULL};
+	struct hvd_strv hosts[MAX_TEXTS] = {{0}};
 	int n = 0;
 
 	for (uint32_t h = 0; h < table->n; h++) {
@@ -69,12 +69,12 @@ static void check_one(const struct hvd_plan *plan, const struct hvd_host_table *
 				     node->user_ifnames[var].source, *what ? what : "is left unchanged");
 		if (!*what)
 			hvd_verbose(log, "%s: %s", node->name, text);
-		while (*what && i < n && strcmp(told[i], text) != 0)
+		while (*what && i < n && strcmp(texts[i], text) != 0)
 			i++;
-		if (*what && i < MAX_TOLD) {
+		if (*what && i < MAX_TEXTS) {
 			hvd_strv_add(&hosts[i], node->name);
 			if (i == n)
-				told[n++] = hvd_xstrdup(text);
+				texts[n++] = hvd_xstrdup(text);
 		}
 		free(what);
 		free(text);
@@ -82,9 +82,9 @@ static void check_one(const struct hvd_plan *plan, const struct hvd_host_table *
 	for (int i = 0; i < n; i++) {
 		char *list = hvd_hostlist_compress(hosts[i].v, hosts[i].n);
 
-		hvd_warn(log, "%s: %s", list, told[i]);
+		hvd_warn(log, "%s: %s", list, texts[i]);
 		free(list);
-		free(told[i]);
+		free(texts[i]);
 		hvd_strv_free(&hosts[i]);
 	}
 }

@@ -86,7 +86,7 @@ int hvd_host_table_restrict(struct hvd_host_table *table, uint32_t index, char *
 	}
 	state->named = spec.n > 0;
 	state->loopback = hvd_nicspec_wants(&spec, "lo", NULL);
-	state->n_told = node->n_ifaces;
+	state->n_kept = node->n_ifaces;
 	state->kept = hvd_xcalloc(node->n_ifaces, 1);
 	for (int i = 0; i < node->n_ifaces; i++) {
 		bool wanted = !spec.n || keep_addrs(node, &node->ifaces[i], &spec);

@@ -8,9 +8,9 @@
 
 static void over(struct hvd_draining *leaving)
 {
-	if (leaving->told)
+	if (leaving->over_called)
 		return;
-	leaving->told = true;
+	leaving->over_called = true;
 	evtimer_del(leaving->late);
 	leaving->over(leaving->status, leaving->arg);
 }

@@ -25,7 +25,7 @@ struct hvd_draining {
 	/* Its own. */
 	struct event *late;
 	int ended, status;
-	bool told; /* `over` was called */
+	bool over_called; /* `over` was called */
 };
 
 /* The fields above are set. */

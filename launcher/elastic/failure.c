@@ -193,8 +193,8 @@ void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time now)
 
 		if (w->state != HVD_WORKER_ENDING)
 			continue;
-		w->told = w->told ? w->told : now;
-		end = hvd_after(w->told, m->opts.patience);
+		w->ending_since = w->ending_since ? w->ending_since : now;
+		end = hvd_after(w->ending_since, m->opts.patience);
 		if (now < end) {
 			m->ends_at = hvd_earlier(m->ends_at, end);
 			continue;

@@ -127,15 +127,15 @@ struct hvd_worker {
 	int slot;      /* local rank */
 	int rank;      /* in its generation; of a new worker: in the one that it was started for */
 	enum hvd_worker_state state;
-	bool fresh;     /* it has not been a member yet: it knows its rank only from its environment */
-	bool published; /* in this generation, its address for the others: they can connect to it */
-	bool removed;   /* its host or slot is no longer part of the job */
-	bool silent;    /* it is ended because others wait for it in vain */
-	bool marked;    /* for searches: a member of the generation at hand */
-	hvd_time told;  /* when the machine first saw it ENDING; 0 = not yet */
-	bool failed;    /* it ended with a failure, and not because it was ended */
-	bool success;   /* it ended with 0 */
-	int status;     /* when it is gone; as from waitpid(2) */
+	bool fresh;            /* it has not been a member yet: it knows its rank only from its environment */
+	bool published;        /* in this generation, its address for the others: they can connect to it */
+	bool removed;          /* its host or slot is no longer part of the job */
+	bool silent;           /* it is ended because others wait for it in vain */
+	bool marked;           /* for searches: a member of the generation at hand */
+	hvd_time ending_since; /* when the machine first saw it ENDING; 0 = not yet */
+	bool failed;           /* it ended with a failure, and not because it was ended */
+	bool success;          /* it ended with 0 */
+	int status;            /* when it is gone; as from waitpid(2) */
 };
 
 /* Why a host's node agent has gone. */

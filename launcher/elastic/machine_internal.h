@@ -101,8 +101,8 @@ struct hvd_machine;
 /* What differs between the policies. */
 struct hvd_policy {
 	bool (*step)(struct hvd_machine *m, hvd_time now); /* true: the phase has changed */
-	/* A worker has ended; it is GONE by now. `told`: it was being ended. */
-	void (*exited)(struct hvd_machine *m, struct hvd_worker *w, bool told, hvd_time now);
+	/* A worker has ended; it is GONE by now. `was_ended`: the launcher was ending it. */
+	void (*exited)(struct hvd_machine *m, struct hvd_worker *w, bool was_ended, hvd_time now);
 	/* A member was lost with its host. */
 	void (*lost)(struct hvd_machine *m, struct hvd_worker *w, hvd_time now);
 };
@@ -278,7 +278,7 @@ bool hvd_training_step(struct hvd_machine *m, hvd_time now);
 
 /* ---- policy_horovod_end.c: hvd_policy_horovod ---- */
 
-void hvd_worker_exited(struct hvd_machine *m, struct hvd_worker *w, bool told, hvd_time now);
+void hvd_worker_exited(struct hvd_machine *m, struct hvd_worker *w, bool was_ended, hvd_time now);
 void hvd_worker_lost(struct hvd_machine *m, struct hvd_worker *w, hvd_time now);
 
 #endif

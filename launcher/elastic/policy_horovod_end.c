@@ -18,24 +18,24 @@ static bool can_be_replaced(const struct hvd_machine *m, const struct hvd_worker
 }
 
 /* A member of this generation has ended. */
-static void member_exited(struct hvd_machine *m, struct hvd_worker *w, bool told, hvd_time now)
+static void member_exited(struct hvd_machine *m, struct hvd_worker *w, bool was_ended, hvd_time now)
 {
 	bool first = !m->gen.died;
 	char text[64];
 
 	m->gen.moved_at = now;
-	if (!told && w->status == 0) {
+	if (!was_ended && w->status == 0) {
 		w->success = m->gen.success = true;
 		return;
 	}
-	if (!told && can_be_replaced(m, w)) {
+	if (!was_ended && can_be_replaced(m, w)) {
 		hvd_warn(m->log, "rank %d on %s failed before it had connected to the others: %s; replacing it",
 			 w->rank, m->hosts[w->host].name, hvd_status_text(w->status, text, sizeof(text)));
 		hvd_generation_replace(m, w, now);
 		return;
 	}
 	m->gen.died = true;
-	if (!told)
+	if (!was_ended)
 		hvd_failure_blame(m, w, first, hvd_status_text(w->status, text, sizeof(text)));
 	if (m->phase == HVD_STARTING && !m->gen.trouble_at)
 		m->gen.trouble_at = now;
@@ -53,11 +53,11 @@ static void newcomer_exited(struct hvd_machine *m, struct hvd_worker *w, hvd_tim
 	hvd_failure_judge(m, now);
 }
 
-void hvd_worker_exited(struct hvd_machine *m, struct hvd_worker *w, bool told, hvd_time now)
+void hvd_worker_exited(struct hvd_machine *m, struct hvd_worker *w, bool was_ended, hvd_time now)
 {
 	if (hvd_worker_group_has(&m->now, w))
-		member_exited(m, w, told, now);
-	else if (!told)
+		member_exited(m, w, was_ended, now);
+	else if (!was_ended)
 		newcomer_exited(m, w, now);
 }
 

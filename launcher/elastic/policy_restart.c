@@ -161,11 +161,11 @@ static void suspect(struct hvd_machine *m, uint32_t host, hvd_time now)
 		m->hosts[host].to_judge = true;
 }
 
-static void on_exited(struct hvd_machine *m, struct hvd_worker *w, bool told, hvd_time now)
+static void on_exited(struct hvd_machine *m, struct hvd_worker *w, bool was_ended, hvd_time now)
 {
 	char text[64];
 
-	if (told || m->gen.ended_all)
+	if (was_ended || m->gen.ended_all)
 		return;
 	if (w->status == 0) {
 		w->success = m->gen.success = true;

@@ -34,7 +34,7 @@ static void no_munge(const struct hvd_unheard *unheard, char *text, size_t len)
 
 void hvd_unheard_lost(struct hvd_unheard *unheard, uint32_t host)
 {
-	if (hvd_procs_in_vain(unheard->job->procs, host))
+	if (hvd_procs_stuck(unheard->job->procs, host))
 		report_host(unheard, host, "the host does not answer");
 }
 
@@ -43,7 +43,7 @@ void hvd_unheard_without_munge(struct hvd_unheard *unheard, uint32_t host)
 	char why[160];
 
 	no_munge(unheard, why, sizeof(why));
-	if (hvd_procs_in_vain(unheard->job->procs, host))
+	if (hvd_procs_stuck(unheard->job->procs, host))
 		report_host(unheard, host, why);
 }
 
@@ -66,7 +66,7 @@ static void on_own(evutil_socket_t fd, short what, void *arg)
 	if (hvd_procs_running(unheard->job->procs) == 0 || hvd_munge_answers(NULL, ANSWER_SECONDS))
 		return;
 	for (uint32_t h = 0; h < hvd_machine_n_hosts(unheard->machine); h++)
-		while (hvd_procs_in_vain(unheard->job->procs, h))
+		while (hvd_procs_stuck(unheard->job->procs, h))
 			any |= hvd_machine_has_rank(unheard->machine, h);
 	gethostname(name, sizeof(name) - 1);
 	no_munge(unheard, why, sizeof(why));

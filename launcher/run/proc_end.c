@@ -20,7 +20,7 @@
 #define LEFT_LOOKS    6
 #define UNHEARD_LOOKS 2
 /* For output that is on its way, where the process waits for nothing else in vain. */
-#define VAIN_SECONDS 3
+#define STUCK_SECONDS 3
 /* For the node agent of a host without ranks to leave. */
 #define IDLE_SECONDS 5
 
@@ -46,7 +46,7 @@ static bool spare(struct hvd_started_proc *p)
 	if (!procs->opts->elastic || procs->output_dropped || p->cut_short || !(p->agent_left || procs->ending))
 		return false;
 	p->quiet = blocked ? 0 : p->quiet + 1;
-	if (p->in_vain)
+	if (p->stuck)
 		return blocked;
 	if (p->quiet < (p->agent_left ? LEFT_LOOKS : UNHEARD_LOOKS))
 		return true;
@@ -78,11 +78,11 @@ void hvd_procs_end(struct hvd_procs *procs, int seconds)
 	procs->ending = true;
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next) {
 		/* Its host was given up: of that nothing is to come. */
-		p->in_vain |= procs->opts->elastic && p->released && p->asked;
+		p->stuck |= procs->opts->elastic && p->released && p->asked;
 		p->asked = true;
 		if (procs->opts->elastic)
 			p->ranks_left = 0; /* their ends are told to the state machine, and not here */
-		hvd_proc_set_deadline(p, p->in_vain && seconds > VAIN_SECONDS ? VAIN_SECONDS : seconds);
+		hvd_proc_set_deadline(p, p->stuck && seconds > STUCK_SECONDS ? STUCK_SECONDS : seconds);
 	}
 }
 
@@ -91,16 +91,16 @@ void hvd_procs_lost(struct hvd_procs *procs, const char *host)
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next) {
 		if (!p->proc->host || strcmp(p->proc->host, host) != 0 || p->over)
 			continue;
-		p->in_vain = true;
+		p->stuck = true;
 		if (procs->ending)
-			hvd_proc_set_deadline(p, VAIN_SECONDS);
+			hvd_proc_set_deadline(p, STUCK_SECONDS);
 	}
 }
 
 void hvd_procs_idle(struct hvd_procs *procs, uint32_t host)
 {
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
-		if (p->host == host && !p->in_vain) {
+		if (p->host == host && !p->stuck) {
 			p->quiet = UNHEARD_LOOKS; /* as if it had been waited for already */
 			hvd_proc_set_deadline(p, IDLE_SECONDS);
 		}
@@ -120,12 +120,12 @@ void hvd_procs_agent_left(struct hvd_procs *procs, uint32_t host)
 		}
 }
 
-bool hvd_procs_in_vain(struct hvd_procs *procs, uint32_t host)
+bool hvd_procs_stuck(struct hvd_procs *procs, uint32_t host)
 {
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
-		if (p->host == host && !p->in_vain && !p->over && (procs->ending || p->released)) {
-			p->in_vain = true;
-			hvd_proc_set_deadline(p, VAIN_SECONDS);
+		if (p->host == host && !p->stuck && !p->over && (procs->ending || p->released)) {
+			p->stuck = true;
+			hvd_proc_set_deadline(p, STUCK_SECONDS);
 			return true;
 		}
 	return false;

@@ -81,9 +81,9 @@ void hvd_procs_release(struct hvd_procs *procs, uint32_t host, bool ask);
  * on. */
 void hvd_procs_agent_left(struct hvd_procs *procs, uint32_t host);
 
-/* … and the process will never hear of that: it gets a moment for the output that is on its way. False: there is none
- * left. */
-bool hvd_procs_in_vain(struct hvd_procs *procs, uint32_t host);
+/* The node agent has left, and the process will never learn of that: give it a moment for the output that is on its
+ * way. False: there is no such process left. */
+bool hvd_procs_stuck(struct hvd_procs *procs, uint32_t host);
 
 /* The host of this name is lost: when all are to end, its process gets only a moment. */
 void hvd_procs_lost(struct hvd_procs *procs, const char *host);

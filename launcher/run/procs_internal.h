@@ -28,14 +28,14 @@ struct hvd_started_proc {
 	int ranks_left;  /* of its host, which have not been reported yet; 0 where it belongs to no host */
 	bool registered; /* its host has */
 	bool released;   /* its end is no loss any longer */
-	bool over;       /* it was reaped, and what follows from that was told */
+	bool over;       /* it was reaped, and its end was reported */
 	struct hvd_stdin_forward *stdin_forward;
 	struct event *late; /* tells of the end; what the node agent said last may still be on its way */
 	/* proc_end.c */
 	struct event *deadline;
-	bool asked;      /* … to end, so that SIGKILL follows */
+	bool asked;      /* it was asked to end, so that SIGKILL follows */
 	bool agent_left; /* it has only output to pass on */
-	bool in_vain;    /* … and waits for more, of which nothing will come */
+	bool stuck;      /* it waits for the end of ranks or of an agent, and will not learn of it */
 	bool cut_short;
 	int quiet; /* deadlines in a row at which it was not our own reader that it waited for */
 };
@@ -52,7 +52,7 @@ struct hvd_procs {
 	struct hvd_started_proc *first, **last; /* in the order of their starts */
 	size_t next, n;                         /* of the launch's processes: the next to start; those to be started */
 	unsigned running;
-	unsigned under_way; /* … whose hosts have not registered */
+	unsigned under_way; /* running processes whose hosts have not registered */
 	struct event *sweep, *wake;
 	bool ending, output_dropped;
 };

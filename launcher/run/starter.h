@@ -23,7 +23,7 @@ struct hvd_ending {
 	bool again;    /* the starter was told before: end everything at once */
 	bool no_ranks; /* no rank is left that it could wait for */
 	bool agents;   /* the agents were told to end their ranks, and can do so; what they cannot reach is left */
-	bool told;     /* the ranks were told that the start has failed, and had time to end */
+	bool had_time; /* the ranks were told that the start has failed, and had time to end */
 };
 
 struct hvd_starter_ops {

@@ -66,10 +66,10 @@ struct hvd_static_job {
 	struct event *grace; /* pending: ranks may end by themselves */
 	struct event *last;
 	bool ending;        /* the starter was told to end everything */
-	bool ends_expected; /* … or the user has told it */
+	bool ends_expected; /* or the user has sent it a signal to end */
 	bool failed;        /* for another reason than a rank's failure, which was logged */
-	bool ranks_ended;   /* as the agents have reported … */
-	bool in_doubt;      /* … or as one has not whose connection had just ended */
+	bool ranks_ended;   /* as the agents have reported */
+	bool assumed;       /* one of them has not, but its connection had just ended */
 	struct {
 		bool any; /* a rank has failed, and Slurm is asked whether it preempts the job */
 		uint32_t rank;
@@ -132,7 +132,7 @@ static void enter_ending(struct hvd_static_job *job, enum state from, enum event
 	struct hvd_ending how = {.again = from == ENDING,
 				 .no_ranks = job->ranks_ended,
 				 .agents = job->starter->agents_end_ranks && all_known,
-				 .told = from == FAILED && event == EV_GRACE_OVER && !job->result->started};
+				 .had_time = from == FAILED && event == EV_GRACE_OVER && !job->result->started};
 
 	job->ending = true;
 	if (event == EV_INTERRUPTED && !all_known)
@@ -368,7 +368,7 @@ static void on_ranks_ended(const struct hvd_strv *without_munge, void *arg)
 	if (!job->starter->ops->ranks_ended)
 		return;
 	job->ranks_ended = true;
-	job->in_doubt = hvd_job_watch_settle(job->watch);
+	job->assumed = hvd_job_watch_settle(job->watch);
 	job->starter->ops->ranks_ended(job->starter, without_munge);
 }
 
@@ -435,7 +435,7 @@ static void on_process_lost(const struct hvd_loss *loss, void *arg)
 		return;
 	hvd_failure_report_lost(job->failures, loss);
 	if (hvd_job_watch_process_lost(job->watch, loss))
-		job->in_doubt = false;
+		job->assumed = false;
 }
 
 static void on_host_registered(uint32_t host, void *arg)
@@ -478,7 +478,7 @@ bool hvd_static_job_lose_doubtful_host(struct hvd_static_job *job, const char *s
 {
 	struct hvd_loss loss = {.of = HVD_LOSS_HOST, .status = -1};
 
-	if (!job->in_doubt) {
+	if (!job->assumed) {
 		hvd_job_watch_ask_of_all(job->watch);
 		return false;
 	}

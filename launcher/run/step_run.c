@@ -128,7 +128,7 @@ static void do_end(struct hvd_starter *starter, const struct hvd_ending *how)
 {
 	struct step *step = step_of(starter);
 
-	if (how->told) {
+	if (how->had_time) {
 		on_end_step(-1, 0, step);
 		return;
 	}

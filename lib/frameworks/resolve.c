@@ -17,7 +17,7 @@
 #define VALUE_SHOWN 200 /* bytes of a user's value in a message */
 
 /* A number that the plan tells the rank; `none` if it does not. */
-static int told(const struct hvd_strv *plan, const char *name, int none)
+static int planned_number(const struct hvd_strv *plan, const char *name, int none)
 {
 	const char *value = hvd_env_get(plan, name);
 
@@ -30,7 +30,7 @@ static int told(const struct hvd_strv *plan, const char *name, int none)
  * rank that has CPUs of its own can use them all. */
 static char *omp_threads(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
 {
-	int ranks = told(plan, "LOCAL_WORLD_SIZE", 1), threads = facts->cpus;
+	int ranks = planned_number(plan, "LOCAL_WORLD_SIZE", 1), threads = facts->cpus;
 
 	(void)planned;
 	if (ranks < 2)
@@ -42,9 +42,9 @@ static char *omp_threads(const struct hvd_strv *plan, const struct hvd_rank_fact
 
 static struct hvd_rank_place place_of(const struct hvd_strv *plan)
 {
-	return (struct hvd_rank_place){.local_rank = told(plan, "LOCAL_RANK", 0),
-				       .local_size = told(plan, "LOCAL_WORLD_SIZE", 0),
-				       .size = told(plan, "WORLD_SIZE", 0)};
+	return (struct hvd_rank_place){.local_rank = planned_number(plan, "LOCAL_RANK", 0),
+				       .local_size = planned_number(plan, "LOCAL_WORLD_SIZE", 0),
+				       .size = planned_number(plan, "WORLD_SIZE", 0)};
 }
 
 static char *jax_devices(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
@@ -172,7 +172,7 @@ static void tell_users_store(const struct hvd_strv *plan, const struct hvd_rank_
 		    "MASTER_ADDR=%.*s MASTER_PORT=%.*s are set by the user: PyTorch's ranks rendezvous there, not "
 		    "through this launch's store",
 		    VALUE_SHOWN, addr, VALUE_SHOWN, port);
-	if (is_loopback(addr) ? told(plan, "GROUP_WORLD_SIZE", 1) < 2 : !names_other_host(addr))
+	if (is_loopback(addr) ? planned_number(plan, "GROUP_WORLD_SIZE", 1) < 2 : !names_other_host(addr))
 		return;
 	hvd_warn(log, "MASTER_ADDR=%.*s in the environment is not an address of rank 0's host that all ranks reach",
 		 VALUE_SHOWN, addr);

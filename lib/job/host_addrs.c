@@ -96,7 +96,7 @@ struct hvd_host_addrs *hvd_host_addrs_find(const char *const *names, size_t n, d
 	const char **asked = hvd_xcalloc(n ? n : 1, sizeof(const char *));
 	size_t *at = hvd_xcalloc(n ? n : 1, sizeof(*at)), len = 0;
 	struct names all = {.names = asked, .end = hvd_deadline_in(seconds)};
-	hvd_cleanup_free char *told = NULL;
+	hvd_cleanup_free char *answer = NULL;
 
 	for (size_t i = 0; i < n; i++) {
 		if (hvd_addr_parse(names[i], &out[i].v[0]) == 0) {
@@ -107,12 +107,12 @@ struct hvd_host_addrs *hvd_host_addrs_find(const char *const *names, size_t n, d
 		asked[all.n++] = names[i];
 	}
 	if (all.n)
-		told = hvd_call(ask_all, &all, "the look-up of host names", all.n * sizeof(struct found),
-				hvd_deadline_in(seconds + CHILD_SECONDS), &len, NULL, NULL);
-	for (size_t i = 0; told && i + sizeof(struct found) <= len; i += sizeof(struct found)) {
+		answer = hvd_call(ask_all, &all, "the look-up of host names", all.n * sizeof(struct found),
+				  hvd_deadline_in(seconds + CHILD_SECONDS), &len, NULL, NULL);
+	for (size_t i = 0; answer && i + sizeof(struct found) <= len; i += sizeof(struct found)) {
 		struct found found;
 
-		memcpy(&found, told + i, sizeof(found));
+		memcpy(&found, answer + i, sizeof(found));
 		if (found.host < all.n && found.addrs.n <= HVD_HOST_ADDRS_MAX)
 			out[at[found.host]] = found.addrs;
 	}

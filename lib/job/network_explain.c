@@ -271,19 +271,19 @@ static void explain_duplicates(struct probed *p)
 /* List interfaces that hosts left out themselves; hosts that left out the same share a line. */
 static void explain_dropped(struct probed *p)
 {
-	const char *told[8];
-	size_t n_told = 0;
+	const char *shown[8];
+	size_t n_shown = 0;
 
-	for (uint32_t h = 0; h < p->n && n_told < sizeof(told) / sizeof(told[0]); h++) {
+	for (uint32_t h = 0; h < p->n && n_shown < sizeof(shown) / sizeof(shown[0]); h++) {
 		struct hvd_strv alike = {0};
 		bool known = !p->nodes[h].dropped;
 		char *hosts;
 
-		for (size_t k = 0; !known && k < n_told; k++)
-			known = strcmp(told[k], p->nodes[h].dropped) == 0;
+		for (size_t k = 0; !known && k < n_shown; k++)
+			known = strcmp(shown[k], p->nodes[h].dropped) == 0;
 		if (known)
 			continue;
-		told[n_told++] = p->nodes[h].dropped;
+		shown[n_shown++] = p->nodes[h].dropped;
 		for (uint32_t i = h; i < p->n; i++)
 			if (p->nodes[i].dropped && strcmp(p->nodes[i].dropped, p->nodes[h].dropped) == 0)
 				hvd_strv_add(&alike, p->nodes[i].name);

@@ -21,7 +21,7 @@
 
 #define WATCHES_MAX (1 << 20) /* of a child */
 
-enum told {
+enum sent {
 	NOTHING,
 	VALUE,
 	ABSENT,
@@ -37,7 +37,7 @@ struct down_watch {
 	struct item stale; /* what was told is not so any longer, and what is so comes later */
 	struct item fresh; /* the key as it is now */
 	struct item wake;  /* those who wait are to go on */
-	enum told told;
+	enum sent sent;
 	unsigned wakes;     /* times that one is to be woken */
 	bool wake_all;      /* … and all */
 	bool by_calls;      /* the key cannot be watched here: there is no room, or no value can have such a name */
@@ -88,7 +88,7 @@ static struct down_watch *find(const struct hvd_rv_child *child, uint32_t id)
 /* --- what is so --- */
 
 /* NOTHING: it is not known, and on_changed() is called when it is. */
-static enum told is_so(const struct down_watch *w, struct hvd_rv_value **value)
+static enum sent is_so(const struct down_watch *w, struct hvd_rv_value **value)
 {
 	struct hvd_rv_watch_state s;
 
@@ -122,10 +122,10 @@ static void check_watch(const struct down_watch *w)
 
 	assert(!w->stale.child || (w->stale.next && w->fresh.child));                          /* I9 */
 	assert(!w->wake.child == !(w->wake_all || w->wakes > 0));                              /* I10 */
-	assert(w->fresh.child || w->told != VALUE || (s.value && plain));                      /* I11 */
-	assert(w->fresh.child || w->told != ABSENT || (!s.value && plain));                    /* I11 */
+	assert(w->fresh.child || w->sent != VALUE || (s.value && plain));                      /* I11 */
+	assert(w->fresh.child || w->sent != ABSENT || (!s.value && plain));                    /* I11 */
 	assert(!w->waiter.key || w->waiter.key == w->watch.key);                               /* I12 */
-	assert(!w->by_calls || (!w->watch.key && (w->told == NOTHING || w->told == ASK)));     /* I12 */
+	assert(!w->by_calls || (!w->watch.key && (w->sent == NOTHING || w->sent == ASK)));     /* I12 */
 	assert(!w->detached || (!w->watch.key && !w->scope.name.p && w->child->detached > 0)); /* I13 */
 	(void)plain;
 }
@@ -135,10 +135,10 @@ static void check_watch(const struct down_watch *w)
 static void dirty(struct down_watch *w)
 {
 	struct hvd_rv_value *value;
-	enum told now = is_so(w, &value);
+	enum sent now = is_so(w, &value);
 
 	if (!w->fresh.child) {
-		if (now == w->told && now != VALUE) {
+		if (now == w->sent && now != VALUE) {
 			check_watch(w);
 			return; /* nobody is told of each sum of a counter */
 		}
@@ -242,11 +242,11 @@ static void send_fresh(struct hvd_rv_child *child, struct item *item)
 	struct down_watch *w = (struct down_watch *)(void *)((char *)item - offsetof(struct down_watch, fresh));
 	struct hvd_relay_msg msg = {.watch = w->id};
 	struct hvd_rv_value *value;
-	enum told now = is_so(w, &value);
+	enum sent now = is_so(w, &value);
 
-	if (now == NOTHING || (now == w->told && now != VALUE))
+	if (now == NOTHING || (now == w->sent && now != VALUE))
 		return;
-	w->told = now;
+	w->sent = now;
 	check_watch(w);
 	switch (now) {
 	case VALUE:
@@ -269,7 +269,7 @@ static void send_stale(struct hvd_rv_child *child, struct item *item)
 
 	(void)child;
 	send_ask(w, w->stale_present);
-	w->told = w->stale_present ? ASK : ASK_ABSENT;
+	w->sent = w->stale_present ? ASK : ASK_ABSENT;
 	check_watch(w);
 }
 
@@ -282,7 +282,7 @@ static void send_wake(struct hvd_rv_child *child, struct item *item)
 		hvd_relay_send(child->conn, &msg);
 	/* A value wakes all by itself. */
 	msg.flag = true;
-	if (w->wake_all && w->told != VALUE)
+	if (w->wake_all && w->sent != VALUE)
 		hvd_relay_send(child->conn, &msg);
 	w->wake_all = false;
 	check_watch(w);

@@ -234,16 +234,16 @@ void hvd_upstream_answer(struct hvd_upstream *up, uint64_t id, const struct hvd_
 {
 	struct pending_call *p = find(up, id);
 	struct hvd_store_call *call = p ? p->call : NULL;
-	struct hvd_store_result told = *result;
+	struct hvd_store_result answer = *result;
 
 	if (!p)
 		return; /* it was sent to two parents, and both have answered */
 	check_call(p);
 	if (call && places(p->op.kind))
-		settle(up, p->op.at, p->op.kind, &told);
+		settle(up, p->op.at, p->op.kind, &answer);
 	remove_call(up, p);
 	if (call)
-		call->answered(call, &told);
+		call->answered(call, &answer);
 }
 
 void hvd_upstream_calls_begin(struct hvd_upstream *up)

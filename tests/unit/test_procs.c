@@ -258,10 +258,10 @@ TEST_IN(one_waits_in_vain, struct world *w)
 {
 	assert_int_equal(start(w, 2, "stubborn"), 0);
 	until(w, *wrote(w, "2"));
-	assert_false(hvd_procs_in_vain(w->procs, 2)); /* it is wanted */
+	assert_false(hvd_procs_stuck(w->procs, 2)); /* it is wanted */
 	hvd_procs_end(w->procs, 30);
-	assert_true(hvd_procs_in_vain(w->procs, 2));
-	assert_false(hvd_procs_in_vain(w->procs, 2));
+	assert_true(hvd_procs_stuck(w->procs, 2));
+	assert_false(hvd_procs_stuck(w->procs, 2));
 	until_later(w, w->none_left);
 	assert_int_equal(w->cut_short + w->lost, 0);
 }

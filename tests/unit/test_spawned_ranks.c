@@ -126,9 +126,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		if (i + 1 < sc->end || !sc->told)
 			hvd_spawned_ranks_end(ranks);
 		else
-			hvd_spawned_ranks_end_told(ranks);
+			hvd_spawned_ranks_end_on_request(ranks);
 	if (sc->told_twice)
-		hvd_spawned_ranks_end_told(ranks);
+		hvd_spawned_ranks_end_on_request(ranks);
 	if (sc->sig)
 		hvd_spawned_ranks_signal(ranks, sc->sig);
 	if (sc->alone)
