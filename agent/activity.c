@@ -28,7 +28,7 @@
 
 struct usage {
 	bool runs;    /* one of the processes does, or would if it had a processor */
-	bool stopped; /* … is */
+	bool stopped; /* one of the processes is stopped */
 	int64_t cpu_ns;
 	uint64_t faults;
 	struct hvd_process_io io;
@@ -50,7 +50,7 @@ struct hvd_activity {
 	size_t output; /* since the last look */
 	struct event *timer;
 	hvd_time every;          /* 0: nobody has asked */
-	hvd_time due;            /* … of the timer */
+	hvd_time due;            /* when the timer fires */
 	bool inspected, after;   /* the ranks' stacks are being taken; were since the last look */
 	hvd_time looked, active; /* when the last look began; the last at which there was progress */
 	/* The look that is under way. */

@@ -17,8 +17,8 @@
 
 struct hvd_crash_info {
 	struct hvd_rank_error *error;
-	bool elsewhere; /* another process has started the rank, … */
-	char *cgroup;   /* … in this cgroup; NULL = not known */
+	bool elsewhere; /* another process has started the rank */
+	char *cgroup;   /* of a rank that another process has started; NULL = not known */
 	struct hvd_oom_kills before;
 	int file; /* both ends of a pipe in one descriptor, so that it has never ended; -1 = none */
 	char path[64];

@@ -33,7 +33,7 @@ const char *hvd_crash_info_file(const struct hvd_crash_info *crash_info);
 void hvd_crash_info_began(struct hvd_crash_info *crash_info, pid_t pid);
 /* The rank has written this to its standard error. */
 void hvd_crash_info_stderr(struct hvd_crash_info *crash_info, const char *bytes, size_t n);
-/* … at some time until then, as by hvd_now(). */
+/* The rank has written this at some time until then, as by hvd_now(). */
 void hvd_crash_info_stderr_until(struct hvd_crash_info *crash_info, const char *bytes, size_t n, hvd_time until);
 /* The rank has just ended, and all of its output was handed over. The caller has set status in `end`, and cause if
  * another cause is already known, and ended_at if the end was earlier. This function sets the other fields except rank,

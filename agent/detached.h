@@ -71,7 +71,7 @@ void hvd_detached_watch(struct hvd_detached *self, struct event_base *base, void
 bool hvd_detached_tasks_over(struct hvd_detached *self);
 /* Has the process that started the tasks ended before them? */
 bool hvd_detached_orphaned(const struct hvd_detached *self);
-/* … then nobody but this process ends the tasks: kill them. */
+/* Kill the tasks: when they are orphaned, nobody but this process ends them. */
 void hvd_detached_kill_tasks(const struct hvd_detached *self);
 /* After the event loop has ended: stop watching. */
 void hvd_detached_unwatch(struct hvd_detached *self);

@@ -37,17 +37,17 @@ struct hvd_driver_client {
 	void *arg;
 	const struct hvd_log *log;
 
-	struct hvd_dial *link; /* NULL: there was a connection already, … */
+	struct hvd_dial *link; /* NULL: there was a connection already */
 	struct hvd_conn *conn;
-	struct event *begin; /* … and this begins to use it */
+	struct event *begin; /* begins to use a connection that was there already */
 	struct event *timer;
 	struct hvd_host_info node;
 	struct hvd_probe *probe;
 	struct hvd_preflight *preflight; /* has looked, or looks, at this host; NULL: was not asked for */
-	json_t *found;                   /* … what it has found; NULL: nothing yet */
+	json_t *found;                   /* what `preflight` has found; NULL: nothing yet */
 	json_t *report;                  /* of the probe, while the look at the host goes on */
 	struct hvd_host_try *trying;     /* tries another host for the driver; NULL: does not */
-	uint32_t tried;                  /* … the host of this number */
+	uint32_t tried;                  /* the number of the host that `trying` tries */
 	struct hvd_socket_owner *owner;  /* NULL: was not asked for one */
 	bool planned, over, closed;
 	bool cut_off;                  /* the connection has not ended by the driver's closing it */

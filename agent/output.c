@@ -310,7 +310,7 @@ static void pass_piece(struct hvd_output *out, const char *p, size_t n)
 	event_add(out->writable, NULL);
 }
 
-/* … without the line of bind_line.h. */
+/* Pass output on without the line of bind_line.h. */
 static void pass(struct hvd_output *out, const char *p, size_t n)
 {
 	size_t at, len;

@@ -68,7 +68,7 @@ struct hvd_output_style {
 
 /* Are there labels, files or a sink, so that both streams must pass through this process? */
 bool hvd_output_wanted(const struct hvd_output_style *style);
-/* … or labels or files? */
+/* Are there labels or files, so that output is passed on line by line? */
 bool hvd_output_by_line(const struct hvd_output_style *style);
 
 /* Read `fd` until its end; then call `ended` once, after the output was freed. Takes ownership of `fd`, also on an

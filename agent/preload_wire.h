@@ -44,7 +44,7 @@ int hvd_preload_answer_parse(const char *text, struct hvd_preload_answer *answer
 
 /* A memory file with the contents of a request. `cpus`: NULL = do not bind the rank. -1 with err set. */
 int hvd_preload_request(const cpu_set_t *cpus, char *const *envp, struct hvd_err *err);
-/* … with an environment alone. */
+/* A memory file with an environment alone. -1 with err set. */
 int hvd_preload_environ(char *const *envp, struct hvd_err *err);
 
 /* Send the request. Does not wait. -1 with errno. */

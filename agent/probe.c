@@ -46,7 +46,7 @@ struct hvd_probe {
 	void *done_arg;
 
 	struct hvd_bandwidth *stream; /* a measurement; NULL = none */
-	int64_t measured;             /* … of the host with this number */
+	int64_t measured;             /* the number of the host that is measured */
 	void (*measure_done)(json_t *measured, void *arg);
 	void *measure_arg;
 };

@@ -15,8 +15,8 @@
 
 #define TARGETS     32
 #define FORGET      30    /* seconds without an attempt */
-#define EVENTS_MOST 20000 /* in so many seconds: … */
-#define EVENTS_TIME 10
+#define EVENTS_MOST 20000 /* in EVENTS_TIME seconds */
+#define EVENTS_TIME 10    /* seconds */
 #define PER_WAKE_UP 64
 
 /* Where an attempt went. */

@@ -19,7 +19,7 @@
 
 enum hvd_session_wrapper_of {
 	HVD_SESSION_WRAPPER_RANK, /* ends with its parent */
-	HVD_SESSION_WRAPPER_HOST, /* … and at its end waits for the readers of the output, see hvd_output_settle() */
+	HVD_SESSION_WRAPPER_HOST, /* also ends with its parent; then waits for the readers of the output, see hvd_output_settle() */
 	HVD_SESSION_WRAPPER_JOIN, /* outlives its parent, and at its end kills what a killed agent has left */
 };
 

@@ -32,7 +32,7 @@ struct hvd_spawned_ranks;
 struct hvd_spawned_ranks_opts {
 	char *const *argv;   /* the user's command */
 	bool bind;           /* bind each rank to cores of its own */
-	bool near;           /* … or to the NUMA domains of these cores, which ranks then share */
+	bool near;           /* bind each rank to the NUMA domains of its cores, which ranks then share */
 	const char *preload; /* modules that are imported before the ranks are forked (preload.h); NULL = none */
 	const char *host;    /* this host's name, for messages of that */
 	const char *cpus;    /* the CPUs of each rank, see hvd_bind_listed(); NULL = divide all that there are */

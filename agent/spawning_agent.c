@@ -39,14 +39,14 @@ struct spawning_agent {
 	const struct hvd_log *log;
 	struct hvd_driver_client *agent;
 	struct hvd_join *join;        /* NULL: it did not come by itself */
-	struct hvd_host_io *io;       /* … and its ranks' output goes over its connection */
+	struct hvd_host_io *io;       /* NULL unless there is `join`: the ranks' output goes over its connection */
 	struct hvd_stdio_sink *stdio; /* else; NULL where the ranks write to this process's streams themselves */
-	struct event *parent;         /* … and what has started it, if it is to end with that */
+	struct event *parent; /* the end of the process that has started this one, if this one is to end with it */
 	struct hvd_spawned_ranks *ranks;
 	struct hvd_worker_notify *notify;   /* elastic jobs only */
-	struct hvd_recheck *recheck;        /* … */
-	struct hvd_signal_forward *forward; /* of these in Slurm */
-	struct event *orphan;               /* … its step daemon may be gone */
+	struct hvd_recheck *recheck;        /* elastic jobs only */
+	struct hvd_signal_forward *forward; /* elastic jobs in Slurm only */
+	struct event *orphan;               /* elastic jobs in Slurm only: the step daemon may be gone */
 	pid_t daemon;
 	char daemon_name[HVD_COMMAND_PARENT];
 	struct hvd_reserve reserved;

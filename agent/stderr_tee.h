@@ -21,8 +21,8 @@ struct hvd_stderr_tee_view {
 struct hvd_stderr_tee {
 	int in, out;  /* pipes, `in` non-blocking; owned. out -1: nobody reads there, and the bytes are thrown away */
 	size_t ahead; /* how many bytes in the pipe the reader has already got */
-	size_t drop;  /* so many of these are to be thrown away, behind … */
-	size_t keep;  /* … so many that are to be passed on */
+	size_t drop;  /* so many of these are to be thrown away, behind those to keep */
+	size_t keep;  /* so many of these are to be passed on first */
 };
 
 enum hvd_stderr_tee_state {

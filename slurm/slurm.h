@@ -49,7 +49,7 @@ enum hvd_slurm_state {
 /* Whether and where a job may be requeued. */
 struct hvd_slurm_rerun {
 	bool batch;        /* it has a batch script; another job cannot be requeued */
-	bool allowed;      /* … and was submitted with --requeue, or the site allows it to all jobs */
+	bool allowed;      /* it was submitted with --requeue, or the site allows requeues to all jobs */
 	uint32_t restarts; /* how often it was requeued */
 	char name[32];     /* "12"; of a task of an array "10_3": by the number alone Slurm may take the whole array;
 			    * of a component of a heterogeneous job that of the job */

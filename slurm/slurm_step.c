@@ -55,7 +55,7 @@ enum place {
 	STEP
 };
 
-/* … by the process's control groups, if Slurm has made any: "…/job_7/step_0/…", "…/job_7/step_batch/…". */
+/* Find the step by the process's control groups, if Slurm has made any: "…/job_7/step_0/…", "…/job_7/step_batch/…". */
 static enum place by_cgroup(pid_t pid, const char *proc, char *step, size_t len)
 {
 	hvd_cleanup_free char *text = read_of(proc, pid, "cgroup", STAT_MAX);

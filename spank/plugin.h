@@ -69,7 +69,7 @@ struct hvd_plugin {
 	/* A setting of the user wins over the site's. */
 	struct hvd_plugin_opt opt; /* of the user: from options */
 	unsigned given;            /* bits, by the options' numbers: options of this command's own command line */
-	unsigned of_job;           /* … and those that were given to sbatch or salloc */
+	unsigned of_job;           /* likewise: options that were given to sbatch or salloc */
 	struct hvd_err wrong;      /* the first option with an invalid value; no code = none */
 	struct {
 		struct hvd_plugin_opt defaults;

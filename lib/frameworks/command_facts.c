@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define PATHS_MOST   64          /* entries of PATH and PYTHONPATH that are looked at */
-#define FILE_BYTES   4096        /* of a file … */
-#define SCRIPT_BYTES (64 * 1024) /* … and of a script */
+#define FILE_BYTES   4096        /* that are read of a file */
+#define SCRIPT_BYTES (64 * 1024) /* that are read of a script */
 #define WORDS_MOST   256         /* of a command */
 
 /* ---- texts ---- */
@@ -107,7 +107,7 @@ static unsigned in_folder(const char *folder)
 	return read_start(path, text, FILE_BYTES) ? hvd_torch_version_parse(text) : 0;
 }
 
-/* … in the first of the folders PREFIX/BELOW that has one; BELOW is a pattern of glob(7). */
+/* The version of PyTorch in the first of the folders PREFIX/BELOW that has one; BELOW is a pattern of glob(7). */
 static unsigned in_folders(const char *prefix, const char *below)
 {
 	hvd_cleanup_free char *pattern = hvd_xasprintf("%s/%s", prefix, below);
@@ -179,7 +179,7 @@ static unsigned in_users(char *const *envp, const char *version)
 	return prefix && !hvd_envp_get(envp, "PYTHONNOUSERSITE") ? in_folders(prefix, lib) : 0;
 }
 
-/* … where this Python looks for modules, in its order. */
+/* The version of PyTorch where this Python looks for modules, in its order. */
 static unsigned of_python(const char *python, char *const *envp)
 {
 	const char *list = hvd_envp_get(envp, "PYTHONPATH"), *version;

@@ -9,8 +9,8 @@
 
 struct gpus {
 	int seen;    /* devices that a process can use; 0 = none, or not known */
-	bool listed; /* … by CUDA_VISIBLE_DEVICES or another such list */
-	bool mig;    /* … of which the first is an instance of MIG */
+	bool listed; /* CUDA_VISIBLE_DEVICES or another such list names them */
+	bool mig;    /* the first of that list is an instance of MIG */
 	bool own;    /* the host's other ranks see others */
 };
 

@@ -38,7 +38,7 @@ struct hvd_rank_facts {
 	char *const *envp; /* its environment without the plan; NULL-terminated, or NULL */
 	bool slurm_task;   /* it is a task of a Slurm step, so SLURM_PROCID and the like have its rank */
 	int cpus;          /* how many CPUs it may run on; 0 = not known */
-	int host_cpus;     /* … and all ranks of its host together; 0 = not known */
+	int host_cpus;     /* how many CPUs all ranks of its host may run on together; 0 = not known */
 	struct hvd_name_service names;
 	const char *root; /* for hvd_gpu_count(); NULL = "" */
 	struct hvd_command_facts command;

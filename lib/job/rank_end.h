@@ -29,7 +29,7 @@
 enum hvd_end_cause {
 	HVD_END_NONE,
 	HVD_END_OOM,         /* the kernel killed a process of the rank's cgroup, whose memory was used up */
-	HVD_END_HOST_OOM,    /* … of the host, whose memory was used up */
+	HVD_END_HOST_OOM,    /* the kernel killed a process because the memory of the host was used up */
 	HVD_END_NOT_STARTED, /* the command could not be run */
 	HVD_END_WITH_ALL,    /* ended with all others: signalled by the scheduler or the launch */
 };

@@ -36,7 +36,7 @@ enum state {
 	QUIET,   /* in no error */
 	FRAMES,  /* behind BEGIN */
 	MESSAGE, /* behind the line that names the exception */
-	BLANK,   /* … and an empty line */
+	BLANK,   /* behind an empty line after that */
 	CHAINED, /* behind the line that says that the next traceback belongs to this one */
 	CRASH,   /* behind the first line of an error that is none of Python's exceptions */
 };

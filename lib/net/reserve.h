@@ -22,7 +22,7 @@
 
 /* What a server must set on its socket to get the port. */
 enum hvd_reserve_for {
-	HVD_RESERVE_REUSEPORT, /* … and be of the same user */
+	HVD_RESERVE_REUSEPORT, /* the server must also be of the same user */
 	HVD_RESERVE_REUSEADDR,
 };
 

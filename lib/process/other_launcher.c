@@ -175,7 +175,7 @@ char *hvd_other_launch_text(const struct hvd_other_launch *launch)
 enum kind {
 	OF_HOST, /* one on each host may start the ranks there */
 	OF_ALL,  /* starts the ranks of all hosts */
-	SLURMS,  /* … and hvdrun has its options */
+	SLURMS,  /* starts the ranks of all hosts, and hvdrun has its options */
 	OWN_KIND,
 };
 

@@ -45,7 +45,7 @@ struct hvd_spawn {
 	pid_t join_group;      /* make the child a member of this group, of the same session; 0 = do not */
 	int new_session;       /* make the child the leader of a new session, and so of a new group */
 	int ignore_ends;       /* the child starts with SIGINT, SIGTERM and SIGHUP ignored */
-	int ignore_user;       /* … with SIGQUIT, SIGUSR1 and SIGUSR2 ignored */
+	int ignore_user;       /* the child starts with SIGQUIT, SIGUSR1 and SIGUSR2 ignored */
 	const cpu_set_t *cpus; /* bind the child to these CPUs; NULL = do not */
 	unsigned long nofile;  /* the child's soft limit of open files; 0 = this process's */
 };

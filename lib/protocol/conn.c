@@ -46,15 +46,15 @@ struct hvd_conn {
 	bool busy;            /* a callback runs: memory must not be freed now */
 	bool over;            /* `closed` was called, or would have been */
 	bool unwanted;        /* the owner freed it while it was busy */
-	bool finishing;       /* it has no owner any more, and is freed when its output is sent … */
-	bool lingering;       /* … and the peer has closed */
+	bool finishing;       /* it has no owner any more, and is freed when its output is sent */
+	bool lingering;       /* finishing, and freed only when the peer has closed, too */
 	bool above;           /* the queue is not shorter than `low`: `drained` is due when it is */
 	enum hvd_errc unsent; /* why a message could not be sent: the connection ends with the next turn of the loop */
 	size_t low;
 	size_t left;       /* when the deadline passed while it was finishing: what was queued */
-	unsigned more;     /* … and how many seconds it got since */
-	struct kept in;    /* the beginning of a frame, … */
-	size_t need;       /* … of which so many bytes are worth another look */
+	unsigned more;     /* how many seconds it got since that deadline */
+	struct kept in;    /* the beginning of a frame */
+	size_t need;       /* how many bytes `in` must have to be worth another look */
 	struct kept parts; /* the message of bytes of which pieces have come */
 	size_t bytes_max;
 };

@@ -70,8 +70,8 @@ void hvd_conn_set_deadline(struct hvd_conn *conn, hvd_time deadline);
  * open. */
 #define HVD_CONN_WATCH_SECONDS 14
 void hvd_conn_watch_host(struct hvd_conn *conn);
-/* … for how many milliseconds the peer's kernel has acknowledged nothing; the kernels exchange something every second.
- * 0 if that is not known. */
+/* For how many milliseconds has the peer's kernel acknowledged nothing? The kernels exchange something every second. 0
+ * if that is not known. */
 unsigned hvd_conn_silent_ms(const struct hvd_conn *conn);
 
 /* Has the peer sent what was not read yet, or closed the connection? */

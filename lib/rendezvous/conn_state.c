@@ -5,8 +5,8 @@
 #include "internal.h"
 
 #define LOOK_AT    64       /* connections to look at, when one of a certain address is wanted */
-#define SLOWEST    131072.0 /* bytes a second: the average rate that a body must have … */
-#define SLOW_GRACE 30.0     /* … after this many seconds */
+#define SLOWEST    131072.0 /* bytes a second: the average rate that a body must have after SLOW_GRACE */
+#define SLOW_GRACE 30.0     /* seconds */
 
 void hvd_rv_conn_state(struct conn *c, enum conn_state state)
 {

@@ -38,11 +38,11 @@ struct down_watch {
 	struct item fresh; /* the key as it is now */
 	struct item wake;  /* those who wait are to go on */
 	enum sent sent;
-	unsigned wakes;     /* times that one is to be woken */
-	bool wake_all;      /* … and all */
+	unsigned wakes;     /* how many of those who wait are to go on */
+	bool wake_all;      /* all of them are to go on */
 	bool by_calls;      /* the key cannot be watched here: there is no room, or no value can have such a name */
-	bool detached;      /* there is no such epoch; … */
-	bool waits;         /* … but somebody waits for the key in it */
+	bool detached;      /* there is no such epoch */
+	bool waits;         /* somebody waits for the key in an epoch that does not exist */
 	bool stale_present; /* what `stale`, and `fresh` where it was moved, say about it */
 	bool fresh_present;
 	struct hvd_store_scope_id scope; /* its name is in `names` */

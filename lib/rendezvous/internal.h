@@ -50,12 +50,12 @@ struct conn {
 	bool close_after, drain_after, http10, body_follows;
 	bool has_asked;                 /* had an answer: it is idle, not slow */
 	bool unproven;                  /* nothing is read before its owner is known */
-	bool has_syn;                   /* … as in hvd_rv_access_judge() */
-	struct hvd_rv_asked asked;      /* … while its host is asked for the owner */
+	bool has_syn;                   /* the `has_syn` of hvd_rv_access_judge() */
+	struct hvd_rv_asked asked;      /* the question to its host, while it is unproven */
 	bool hooked;                    /* in CONN_TAKEN: a hook will answer, as far as is known */
 	bool half_closed;               /* the client sends no more, and waits for what it has asked for */
-	struct hvd_store_lookup lookup; /* in CONN_TAKEN: this, … */
-	struct hvd_store_call call;     /* … or this */
+	struct hvd_store_lookup lookup; /* in CONN_TAKEN: either this */
+	struct hvd_store_call call;     /* or this, in CONN_TAKEN */
 };
 
 static inline struct conn *conn_of(struct hvd_rv_stream *s)

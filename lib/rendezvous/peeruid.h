@@ -29,7 +29,7 @@ int hvd_peer_uid_proc(const struct sockaddr_storage *peer, const struct sockaddr
 /* Is the connection of an accepted socket open: can the client still send, or has it at most ended its own direction?
  * `received` may be NULL; else *received is how many bytes have arrived. */
 bool hvd_tcp_is_open(int fd, uint64_t *received);
-/* … and has it not ended its own direction? */
+/* Is the connection open in both directions? */
 bool hvd_tcp_is_established(int fd);
 /* Did the kernel keep a record of the connection since its SYN? It does not for a connection from a SYN cookie. The
  * listening socket must have TCP_SAVE_SYN. True once for each connection: the kernel then forgets the SYN. */

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #define DEADLINE 10.0  /* seconds that an answer may take */
-#define PAUSE    0.002 /* … between an answer and the source's next question */
+#define PAUSE    0.002 /* seconds between an answer and the source's next question */
 #define WAITING  1024  /* connections of a source */
-#define TURN     8     /* questions … */
-#define SPACING  0.001 /* … in so many seconds */
+#define TURN     8     /* questions in SPACING seconds */
+#define SPACING  0.001 /* seconds */
 
 TAILQ_HEAD(asked_list, hvd_rv_asked);
 TAILQ_HEAD(source_list, hvd_rv_source);
@@ -32,9 +32,9 @@ struct hvd_rv_source {
 	in_port_t port; /* of `to` */
 	enum stage stage;
 	hvd_time until;                                 /* OPEN: the deadline. PAUSED: the end of the pause */
-	uint32_t id;                                    /* of its open question … */
-	size_t n;                                       /* … in which so many ports are … */
-	struct hvd_rv_asked *question[HVD_OWNER_PORTS]; /* … of these; NULL = the connection is closed */
+	uint32_t id;                                    /* of its open question */
+	size_t n;                                       /* how many ports the open question has */
+	struct hvd_rv_asked *question[HVD_OWNER_PORTS]; /* whose ports these are; NULL = the connection is closed */
 	struct asked_list waiting;                      /* are not in the question */
 	size_t n_waiting;
 };

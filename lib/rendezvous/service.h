@@ -33,8 +33,8 @@ struct hvd_rv_service {
 	struct hvd_rv *rv; /* the server; NULL while the service is not open */
 	/* Private: */
 	bool tcpstore;
-	const struct hvd_rv_service_ops *ops; /* NULL = nobody is told */
-	void (*horovod)(void *arg);           /* … */
+	const struct hvd_rv_service_ops *ops; /* NULL = there are none */
+	void (*horovod)(void *arg);           /* NULL = nothing is to be called */
 	void *arg;
 	const struct hvd_log *log;
 };

@@ -67,7 +67,7 @@ struct hvd_store_op {
 enum hvd_store_status {
 	HVD_OP_DONE,
 	HVD_OP_TOO_LONG,  /* as enum hvd_rv_stored */
-	HVD_OP_NO_ROOM,   /* … */
+	HVD_OP_NO_ROOM,   /* as enum hvd_rv_stored */
 	HVD_OP_NO_NUMBER, /* the counter is no number, or overflows */
 	HVD_OP_CANCELLED,
 	HVD_OP_NO_SCOPE, /* there is no such epoch any longer */

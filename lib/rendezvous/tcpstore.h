@@ -79,8 +79,8 @@ struct hvd_tcpstore_conn {
 
 	bool asks; /* something is under way, and no more of the input is handled until it is known */
 	enum hvd_store_op_kind called;
-	struct hvd_store_call call;     /* while it asks: this, … */
-	struct hvd_store_lookup lookup; /* … or this */
+	struct hvd_store_call call;     /* while it asks: either this */
+	struct hvd_store_lookup lookup; /* or this, while it asks */
 	struct hvd_store_call barrier;  /* a BARRIER, in which input is handled */
 	char *barrier_key;              /* for messages; NULL = there is none */
 	uint64_t ahead_left;            /* items of the list that the look-ahead has not reached */
