@@ -5,8 +5,7 @@
 #     emulate.sh COMMAND [ARG...]
 #
 # The kernel finds qemu-aarch64-static by an entry of binfmt_misc that names its file as it is outside of any root. The entry
-# is this process's own, beside those that others have registered, and ends with it: binfmt_misc is mounted for this
-# process only, and since Linux 6.7 entries end with their mount.
+# is this command's own, beside those that others have registered, and ends with it and all that it has started.
 #
 # Exit status: the command's; 77 when this machine cannot do it, and standard error says why.
 
@@ -34,20 +33,7 @@ magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
 mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
 printf ':%s:M::%s:%s:%s:OPF' "$entry" "$magic" "$mask" "$qemu" >"$at/register" || skip "binfmt_misc accepts no entry here"
 
-command=''
-# The command ends with this process, and this process waits for it: the entry is needed until then.
-end() {
-	trap '' INT TERM
-	[[ ! $command ]] || kill -TERM "$command" 2>/dev/null || true
-	[[ ! $command ]] || wait "$command" || true
-	echo -1 >"$at/$entry"
-}
-trap end EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-status=0
-setpriv --pdeathsig TERM "$@" &
-command=$!
-wait "$command" || status=$?
-command=
-exit "$status"
+# The command takes this process's place. The entry goes when the last process that the command has started has ended, however
+# that was: until then this pipe has somebody at its other end.
+exec 9> >(trap '' HUP INT TERM && exec >/dev/null 2>&1 && cd / && cat && echo -1 >"$at/$entry")
+exec "$@"

@@ -67,7 +67,13 @@ trap - EXIT
 exec chroot . env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root USER=root LANG=C.UTF-8 \
 	TERM=dumb TMPDIR=/tmp "$@"'
 
-# The caller may have ended before its end was a signal: then it is not the parent any more.
-exec setpriv --pdeathsig KILL bash -c '[[ $PPID == "$1" ]] || exit 125; shift; exec "$@"' enter.sh "$PPID" \
+# The caller may have ended before its end was a signal: then it is not the parent any more. unshare itself heeds no TERM.
+# shellcheck disable=SC2016 # for the shell in there
+exec setpriv --pdeathsig KILL bash -c '[[ $PPID == "$1" ]] || exit 125
+	shift
+	trap "" INT QUIT
+	trap "kill -KILL \$!; exit 143" TERM
+	setpriv --pdeathsig KILL env --default-signal=INT,QUIT "$@" <&0 &
+	wait $!' enter.sh "$PPID" \
 	unshare --mount --pid --fork --kill-child --propagation private \
 	sh -c "$inside" enter.sh "$root" "$scratch" "$(printf '%s\n' "${binds[@]}")" "$@"

@@ -253,7 +253,34 @@ within() {
 	kill -KILL "$caller"
 	wait "$caller" || true
 	within 10 gone 30743
+	./enter.sh --scratch / sh -c "sleep 30744; true" 3>&- &
+	caller=$!
+	within 20 pgrep -xf 'sleep 30744'
+	kill -TERM "$caller"
+	wait "$caller" || [ $? -eq 143 ]
+	within 10 gone 30744
 	[ "$(wc -l </proc/mounts)" -eq "$mounts" ]
+}
+
+registered() { unshare --mount sh -c 'mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc && ls /proc/sys/fs/binfmt_misc' | grep -qx "hvd-arm64-$1"; }
+
+@test "arm64 is emulated while a command runs, and not longer, however it ends" {
+	needs_root
+	local status=0 signal command
+	./emulate.sh true || status=$?
+	((status != 77)) || skip "arm64 cannot be emulated here"
+	[ "$status" -eq 0 ]
+	run -5 ./emulate.sh sh -c 'exit 5'
+	for signal in TERM KILL; do
+		./emulate.sh ./enter.sh --scratch / sh -c "sleep 30745; true" 3>&- &
+		command=$!
+		within 20 pgrep -xf 'sleep 30745'
+		registered "$command"
+		kill "-$signal" "$command"
+		wait "$command" || true
+		within 10 gone 30745
+		within 10 eval '! registered "$command"'
+	done
 }
 
 @test "a run whose mirror is out of reach is one skipped test for each root, with the reason" {
