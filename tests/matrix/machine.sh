@@ -87,6 +87,12 @@ mount -t devpts -o gid=5,mode=620,ptmxmode=666 devpts /dev/pts
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount -t tmpfs -o mode=755 tmpfs /run
 mount -t tmpfs -o mode=1777 tmpfs /tmp
+# slurmd takes the unified hierarchy only with systemd's help.
+mount -t tmpfs -o mode=755 tmpfs /sys/fs/cgroup
+for kind in freezer memory cpuset devices cpuacct cpu none,name=systemd; do
+	mkdir "/sys/fs/cgroup/\${kind#*=}"
+	mount -t cgroup -o "\$kind" cgroup "/sys/fs/cgroup/\${kind#*=}"
+done
 ln -sfn /proc/self/fd /dev/fd
 hostname hvd-arm64
 echo 127.0.0.1 localhost hvd-arm64 >/etc/hosts
