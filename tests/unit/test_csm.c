@@ -9,9 +9,10 @@
 
 #include <sys/wait.h>
 
-#define JOB  "LSB_JOBID=71"
-#define ID   "CSM_ALLOCATION_ID=12"
-#define MCPU "LSB_MCPU_HOSTS=batch1 1 h1 42 h2 42"
+#define JOB      "LSB_JOBID=71"
+#define ID       "CSM_ALLOCATION_ID=12"
+#define PATIENCE 300 /* seconds: the stand-ins are shell scripts, and the machine may be a slow one */
+#define MCPU     "LSB_MCPU_HOSTS=batch1 1 h1 42 h2 42"
 
 static char dir[] = "/tmp/hvd-csm.XXXXXX", path_var[4400], dir_var[64];
 
@@ -38,7 +39,7 @@ static int tear_down(void **state)
 static void get(struct hvd_alloc *a, struct hvd_lsf *facts, const char *more, const char *and_more)
 {
 	const char *env[] = {path_var, dir_var, JOB, ID, MCPU, more, more ? and_more : NULL, NULL};
-	const struct hvd_alloc_lsf_opts opts = {.deadline = hvd_deadline_in(20)};
+	const struct hvd_alloc_lsf_opts opts = {.deadline = hvd_deadline_in(PATIENCE)};
 	struct hvd_err err = {0};
 
 	if (hvd_alloc_from_lsf(a, facts, (char **)env, &opts, &err) != 0)
@@ -256,6 +257,7 @@ TEST(isolated_cores_are_taken_off)
 TEST(a_thousand_nodes_are_asked_in_few_calls)
 {
 	const char *env[] = {path_var, dir_var, JOB, "CSM_ALLOCATION_ID=1000", MCPU, NULL};
+	const struct hvd_alloc_lsf_opts opts = {.deadline = hvd_deadline_in(PATIENCE)};
 	char line[64], *calls;
 	struct hvd_alloc a;
 	int n = 0;
@@ -272,7 +274,7 @@ TEST(a_thousand_nodes_are_asked_in_few_calls)
 		fprintf(f, "n%04d 44 2 6\n", i);
 	fclose(f);
 	unlink(strcat(strcpy(line, dir), "/calls"));
-	assert_int_equal(hvd_alloc_from_lsf(&a, NULL, (char **)env, NULL, NULL), 0);
+	assert_int_equal(hvd_alloc_from_lsf(&a, NULL, (char **)env, &opts, NULL), 0);
 	assert_int_equal(a.n_hosts, 1000);
 	assert_int_equal(a.slots, 6000);
 	assert_string_equal(a.hosts[999].name, "n0999");

@@ -165,10 +165,12 @@ TEST_IN(script_tells_changes_only, struct world *w)
 	assert_string_equal(w->told, "hosts a:2 b:3|hosts a:4 c:3");
 }
 
-/* As often as asked for, though a heavy script would run more seldom by itself. */
+/* As often as asked for, though a heavy script would run more seldom by itself. The clock of tests runs fast, and a script's
+ * time limit with it. */
 TEST_IN(script_runs_as_often_as_asked, struct world *w)
 {
-	struct hvd_discovery_opts opts = {.from = HVD_DISCOVER_SCRIPT, .envp = environ, .interval = 0.1};
+	struct hvd_discovery_opts opts = {
+		.from = HVD_DISCOVER_SCRIPT, .envp = environ, .interval = 0.1, .time_limit = 1000};
 	hvd_time before = hvd_now();
 
 	write_script(w, "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done\n"

@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 
 /* The file is made, or was changed at this time. */
 static void touch(const char *name, time_t at)
@@ -55,17 +56,26 @@ TEST_WITH(new_and_changed_files, enter_folder, remove_folder)
 /* More than fit on a command line, at a process for each it would take too long. */
 TEST_WITH(many_files, enter_folder, remove_folder)
 {
+	enum {
+		MANY = 6000
+	};
 	struct hvd_progress_file file = {.pattern = "*.pt"};
+	struct rlimit stack, small;
 	char name[128];
 
-	for (int i = 0; i < 20000; i++) {
+	/* A fourth of the stack is for the line. */
+	assert_int_equal(getrlimit(RLIMIT_STACK, &stack), 0);
+	small = (struct rlimit){.rlim_cur = 2048 * 1024, .rlim_max = stack.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_STACK, &small), 0);
+	for (int i = 0; i < MANY; i++) {
 		snprintf(name, sizeof(name),
 			 "checkpoint-of-a-long-training-with-a-long-name-that-takes-room-on-the-line-%d.pt", i);
 		touch(name, 1000 + i);
 	}
 	assert_true(hvd_progress_file_changed(&file));
-	assert_true(file.newest == 1000 + 19999);
+	assert_true(file.newest == 1000 + MANY - 1);
 	assert_false(hvd_progress_file_changed(&file));
+	assert_int_equal(setrlimit(RLIMIT_STACK, &stack), 0);
 }
 
 TEST(no_pattern)
