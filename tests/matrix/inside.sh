@@ -10,7 +10,7 @@
 # step, and tests, the folder of logs and results of tests/run.
 
 # --built: the clone was built elsewhere by make with these VARIABLES, and is in /mnt/out/hvd.tar. All is in place, but the
-# machine is a slow one: tests have more time.
+# machine is a slow one: tests have more time, and of tests/unit only the programs and the files for agents and Gloo run.
 
 set -uo pipefail
 
@@ -69,33 +69,26 @@ if [[ $built ]]; then
 	logged clone tar -x -f "$out/hvd.tar" -C /usr/src --no-same-owner || problem clone "$(told clone)"
 	cd /usr/src/hvd || exit 1
 	facts >"$out/facts" 2>/dev/null
-	mkdir -p "$out/tests"
-	export HVD_TEST_LIMIT=600 HVD_TEST_LIMIT_BATS=3600 HVD_TEST_FLAKY=20
-	awk -v OFS='\t' '
-		/^#/ { reason = substr($0, 3); next }
-		NF { at = index($0, ": "); print "skip", at ? substr($0, 1, at - 1) : $0, at ? substr($0, at + 2) : "(the file)", reason }
-	' tests/matrix/not-emulated >>"$out/problems"
 	# Not by make, whose rules would look at each source.
-	B=build MAKEFLAGS="${variables[*]}" tests/run --not tests/matrix/not-emulated -j "${side[0]#JOBS=}" \
-		build/tests/unit/test_* tests/unit/*.bats "$@" </dev/null 2>&1 | tee "$out/tests.log" | grep --line-buffered -E '^(ok|FAIL) '
-	cp -r build/test-logs/. "$out/tests/"
-	[[ -s $out/tests/results ]] || problem tests "no test has run: $(tail -n 1 "$out/tests.log")"
-	exit
-fi
-logged clone git -c advice.detachedHead=false clone /mnt/source /usr/src/hvd || problem clone "$(told clone)"
-cd /usr/src/hvd || exit 1
-logged deps ./scripts/install-deps --test || problem deps "$(told deps)"
-facts >"$out/facts" 2>/dev/null
+	export B=build MAKEFLAGS="${variables[*]}" HVD_TEST_LIMIT=900 HVD_TEST_LIMIT_BATS=3600 HVD_TEST_PATIENCE=6 HVD_TEST_FLAKY=20
+	tests=(tests/run -j "${side[0]#JOBS=}" build/tests/unit/test_* tests/unit/{agent,selftest}.bats "$@")
+else
+	logged clone git -c advice.detachedHead=false clone /mnt/source /usr/src/hvd || problem clone "$(told clone)"
+	cd /usr/src/hvd || exit 1
+	logged deps ./scripts/install-deps --test || problem deps "$(told deps)"
+	facts >"$out/facts" 2>/dev/null
 
-logged build timeout --kill-after=10 1200 make -j"$(nproc)" all units || problem build "$(told build)"
-# One plugin, built outside, serves the Slurm of all roots.
-cp "$out/hvd.so" build/lib/hvd.so || problem build "there is no plugin to test"
+	logged build timeout --kill-after=10 1200 make -j"$(nproc)" all units || problem build "$(told build)"
+	# One plugin, built outside, serves the Slurm of all roots.
+	cp "$out/hvd.so" build/lib/hvd.so || problem build "there is no plugin to test"
+	only=("peers_bats=$(echo tests/peers/*.bats) tests/packages/deb.bats")
+	if (($#)); then only=("cluster_bats=$*" "peers_bats="); fi
+	# Horovod has been installed before, or cannot be had.
+	tests=(make -j"$(nproc)" PEERS=no "${side[@]}" "${only[@]}" check-all)
+fi
 
 # The logs of tests are outside of this root, whatever becomes of it.
 mkdir -p "$out/tests" build/test-logs
 mount --bind "$out/tests" build/test-logs || problem tests "cannot mount the folder of logs"
-only=("peers_bats=$(echo tests/peers/*.bats) tests/packages/deb.bats")
-if (($#)); then only=("cluster_bats=$*" "peers_bats="); fi
-# Horovod has been installed before, or cannot be had.
-make -j"$(nproc)" PEERS=no "${side[@]}" "${only[@]}" check-all </dev/null 2>&1 | tee "$out/tests.log" | grep --line-buffered -E '^(ok|FAIL) '
+"${tests[@]}" </dev/null 2>&1 | tee "$out/tests.log" | grep --line-buffered -E '^(ok|FAIL) '
 [[ -s $out/tests/results || $(compgen -G "$out/tests/*.results") ]] || problem tests "no test has run: $(tail -n 1 "$out/tests.log")"
