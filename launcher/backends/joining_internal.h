@@ -44,7 +44,7 @@ struct hvd_joining {
 	struct hvd_strv names; /* all that agents have had */
 	unsigned n_warnings;
 	bool enough; /* no more agents are needed */
-	bool failed; /* … because the job could not start */
+	bool failed; /* no more agents are needed because the job could not start */
 	int want;    /* slots that are waited for; 0 = any number */
 	int sig;     /* the signal that ended the wait; 0 = none */
 	struct event *tell;
@@ -56,7 +56,7 @@ void hvd_joiner_arrive(struct hvd_conn *conn, void *joining); /* an agent has pr
 void hvd_joiner_free(struct hvd_joiner *j);
 /* Send a waiting agent the message that it is not needed. */
 void hvd_joiner_turn_off(struct hvd_joiner *j);
-/* … to all waiting agents, and to all that connect later. */
+/* Send this message to all waiting agents, and to all that connect later. */
 void hvd_joining_turn_off_waiting(struct hvd_joining *joining);
 
 int hvd_joining_slots_waiting(const struct hvd_joining *joining);

@@ -325,7 +325,7 @@ static char *loss_headline(const struct hvd_loss *cause)
 					       : hvd_status_text(cause->status, buf, sizeof(buf)));
 }
 
-/* … and the failures that followed; `first` may be NULL. */
+/* The text about a loss and the failures that followed; `first` may be NULL. */
 static char *loss_text(const struct hvd_failure_report *report, const struct hvd_loss *cause,
 		       const struct hvd_failure *first, bool brief)
 {

@@ -22,7 +22,7 @@
 /* How long an agent may take to answer. A job of fixed size ends with the host, and so has more patience. */
 #define ANSWER_SECONDS        8.0
 #define ANSWER_SECONDS_STATIC 16.0
-/* … when others say that its host is gone. */
+/* The same when others say that the host is gone. */
 #define SOON_SECONDS 3.0
 /* Every host is asked once in ASK_SECONDS; each turn asks a part of them. */
 #define ASK_SECONDS 2

@@ -52,7 +52,7 @@ struct hvd_agent_registry {
 	struct {
 		uint32_t used;               /* hosts that were left out in place of a failure */
 		struct hvd_measure *measure; /* of --preflight=full; NULL: has not begun */
-		bool measured;               /* … and is over */
+		bool measured;               /* the measurement is over */
 		struct event *late;          /* hosts that are awaited have no more time; NULL = not yet */
 	} spares;                            /* spares.h */
 	unsigned silent_ms;                  /* hvd_agent_registry_silent_ms() */
@@ -107,13 +107,13 @@ void hvd_agent_answers_stop(struct hvd_agent_registry *agents);
 /* Ask the agent of an admitted host whether it is there, unless an answer is already awaited. `soon`: it has less time,
  * also for that answer. */
 void hvd_agent_answers_ask(struct hvd_agent_registry *agents, uint32_t host, bool soon);
-/* … it has answered. */
+/* The host has answered. */
 void hvd_agent_answers_came(struct hvd_agent_registry *agents, uint32_t host);
 /* When the host has to be looked at unless it has answered; 0 = no answer is awaited. */
 hvd_time hvd_agent_answers_due(const struct hvd_host_entry *host);
-/* … a time later. */
+/* Put that time off. */
 void hvd_agent_answers_defer(struct hvd_host_entry *host, hvd_time until);
-/* … that time has come. */
+/* That time has come. */
 void hvd_agent_answers_late(struct hvd_agent_registry *agents, uint32_t host);
 
 /* ---- missing_host.c ---- */

@@ -19,9 +19,9 @@
 
 /* Of the host's clock minus this one's. A zeroed one knows nothing. */
 struct hvd_clock {
-	bool registered, above, below; /* is there … */
-	int64_t equal;                 /* … the difference, if the wall clocks are equal */
-	int64_t least, most;           /* … a bound, below and above */
+	bool registered, above, below; /* are `equal`, `most` and `least` known? */
+	int64_t equal;                 /* the difference, if the wall clocks are equal */
+	int64_t least, most;           /* bounds of the difference */
 };
 
 /* The host registered when its clock was `there`, and its wall clock `wall`; that came now. */

@@ -36,8 +36,8 @@ struct hvd_host_entry {
 	struct hvd_client *client; /* from the registration until the connection is closed or lost; else NULL */
 	hvd_time deadline;         /* to register, or to report */
 	struct {                   /* agent_answers.c */
-		hvd_time asked_at; /* it was asked then whether it is there … */
-		hvd_time by;       /* … and has until then; 0 = no answer is awaited */
+		hvd_time asked_at; /* when it was asked whether it is there */
+		hvd_time by;       /* until when it may answer; 0 = no answer is awaited */
 		hvd_time came_at;  /* its last answer; 0 = none */
 		bool doubted;      /* others have answered meanwhile */
 		bool paused;       /* no host has answered: it was given a new time */

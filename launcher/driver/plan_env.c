@@ -10,7 +10,7 @@
 
 /* Bytes of a list of workers: Linux passes no string of more than 128 KB to a program. */
 #define TF_CONFIG_MAX (100 * 1024)
-/* … and of the list for all ranks of a host, in one message (HVD_WIRE_MAX). */
+/* Bytes of the lists for all ranks of a host, which are in one message (HVD_WIRE_MAX). */
 #define TF_PLANS_MAX (6 * 1024 * 1024)
 
 /* "ib0,eth0": this host's interface in each network of the same family as the first one; IPv6 over an interface says

@@ -68,7 +68,7 @@ struct elastic {
 void hvd_elastic_end(void *elastic);
 /* The job has ended, or cannot go on. Only the first reason counts. */
 void hvd_elastic_finish(const struct hvd_err *why, int status, void *elastic);
-/* … because of this error. */
+/* The job cannot go on because of this error. */
 void hvd_elastic_failed(const struct hvd_err *why, void *elastic);
 /* Is SIGTERM, which an agent got or a rank has died of, that of a preemption? Find it out. */
 void hvd_elastic_told_to_end(void *elastic);
@@ -77,7 +77,7 @@ void hvd_elastic_rank_ended(struct elastic *el, uint32_t worker, int status);
 /* A host is bad for this reason: a requeued job is to avoid it. */
 void hvd_elastic_host_bad(uint32_t host, const char *why, void *elastic);
 
-extern const struct hvd_machine_ops hvd_elastic_machine_ops;               /* its argument is the struct elastic */
-extern const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops; /* … */
+extern const struct hvd_machine_ops hvd_elastic_machine_ops; /* the argument of both is the struct elastic */
+extern const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops;
 
 #endif

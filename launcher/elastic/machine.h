@@ -89,8 +89,8 @@ struct hvd_machine_opts {
 	int spares;       /* so many of the first hosts have no rank at first. Without max_np: the last ones */
 	int reset_limit;  /* generations after the first, without those that fill up a smaller one; -1 = any number */
 	bool restart;     /* PyTorch's policy; it has no reset limit */
-	int max_restarts; /* … after so many failures at most */
-	int max_idle;     /* … so many of them in a row without progress end the job; 0 = any number */
+	int max_restarts; /* PyTorch's policy: after so many failures at most */
+	int max_idle;     /* PyTorch's policy: so many in a row without progress end the job; 0 = any number */
 	/* A generation has made progress if it has lived for so many seconds; below 0: if hvd_machine_progress() says
 	 * so. */
 	double progress_after;
@@ -99,13 +99,13 @@ struct hvd_machine_opts {
 	bool hosts_come; /* the first list of hosts is only a beginning: np says how many ranks there are, not the list */
 	/* Seconds. */
 	double elastic_timeout; /* to wait for slots */
-	/* … to wait for a worker to arrive at the rendezvous, once others train; for the members of a generation to
+	/* To wait for a worker to arrive at the rendezvous, once others train; for the members of a generation to
 	 * connect to each other; and for a worker to end, before its host is given up */
 	double patience;
 	double grace;                      /* between SIGTERM and SIGKILL, for a worker that is not killed at once */
 	double cooldown_min, cooldown_max; /* of a banned host; 0: it stays banned */
 	double silent_grace;               /* before a silent member is killed, if connections cannot be killed */
-	double kill_grace;                 /* … and if they were killed */
+	double kill_grace;                 /* the same after its connections were killed */
 	/* PyTorch's policy: how long the next generation waits for checks of hosts after the end of the last one; 0 =
 	 * hosts are not checked. */
 	double check_wait;
@@ -201,7 +201,8 @@ void hvd_machine_ready(struct hvd_machine *m, uint32_t worker, hvd_time now);
 void hvd_machine_exited(struct hvd_machine *m, uint32_t worker, int status, hvd_time now);
 /* PyTorch's policy: the current generation has made progress, as by a checkpoint. */
 void hvd_machine_progress(struct hvd_machine *m);
-/* … the failure that ends it is one of the program: it has occurred on another host, too. */
+/* PyTorch's policy: the failure that ends the current generation is one of the program. It has occurred on another
+ * host, too. */
 void hvd_machine_repeats(struct hvd_machine *m);
 /* SIGKILL does not end the worker. If the job can do without its host, the host is given up, and never used again. */
 void hvd_machine_unkillable(struct hvd_machine *m, uint32_t worker, hvd_time now);
@@ -215,15 +216,16 @@ hvd_time hvd_machine_due(const struct hvd_machine *m);
 
 /* ---- state ---- */
 
-int hvd_machine_generation(const struct hvd_machine *m);   /* its number; 0 before the first */
-int hvd_machine_restarts(const struct hvd_machine *m);     /* PyTorch's policy: restarts after failures */
-hvd_time hvd_machine_over_at(const struct hvd_machine *m); /* … when the last rank of a generation ended; 0 = never */
-bool hvd_machine_too_few(const struct hvd_machine *m);     /* has the job ended because too few hosts are left? */
+int hvd_machine_generation(const struct hvd_machine *m); /* its number; 0 before the first */
+int hvd_machine_restarts(const struct hvd_machine *m);   /* PyTorch's policy: restarts after failures */
+hvd_time
+hvd_machine_over_at(const struct hvd_machine *m); /* PyTorch's: when the last rank of a generation ended; 0 = never */
+bool hvd_machine_too_few(const struct hvd_machine *m); /* has the job ended because too few hosts are left? */
 bool hvd_machine_lost(const struct hvd_machine *m, uint32_t host); /* is it lost, or unfit? */
 /* Would the job end for want of slots without this host, since no other host comes? */
 bool hvd_machine_needs(struct hvd_machine *m, uint32_t host, hvd_time now);
 bool hvd_machine_checking(const struct hvd_machine *m, uint32_t host); /* is a check of it awaited? */
-bool hvd_machine_idle(const struct hvd_machine *m);                    /* … has the job ended for want of progress? */
+bool hvd_machine_idle(const struct hvd_machine *m);                    /* has the job ended for want of progress? */
 /* The member of the current generation with this rank; NULL: none. */
 const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int rank);
 /* Does the host have a rank of the current generation? */

@@ -43,7 +43,7 @@ struct hvd_managed_host {
 	int bans, spared;
 	int place;     /* PyTorch's policy: so many ranks the host has, or had in the last generation, or will have in
 			* the place of a host that had them */
-	bool checking; /* … it is being checked again */
+	bool checking; /* PyTorch's policy: it is being checked again */
 	bool tried;    /* its node agent has registered once, or failed to */
 	bool to_judge; /* a worker has failed there; hvd_failure_judge() decides whether that bans it */
 };
@@ -53,7 +53,7 @@ struct hvd_assigned_slot {
 	uint32_t host;
 	int slot;
 	struct hvd_worker *survivor; /* NULL: a new worker is needed */
-	bool gap;                    /* … because a survivor has a higher slot of this host */
+	bool gap;                    /* a new worker is needed because a survivor has a higher slot of this host */
 };
 
 struct hvd_rank_assignment {
@@ -81,19 +81,20 @@ struct hvd_generation {
 	hvd_time moved_at;     /* when a member last became ready or went */
 	int ended_silent;      /* members that were ended because they were silent while others waited for them */
 	bool died, success;    /* a member has failed or was lost; has ended with 0 */
-	bool kill_asked;       /* kill_connections() was called … */
-	bool kill_failed;      /* … and failed on some host */
+	bool kill_asked;       /* kill_connections() was called */
+	bool kill_failed;      /* kill_connections() failed on some host */
 	bool notifying;        /* rank 0 is being notified of a change of hosts */
 	bool notified;         /* rank 0 knows of the latest change */
 	hvd_time notify_after; /* when to notify it again after a failure */
-	hvd_time repeat_after; /* … and if it has not left its generation, though it was notified */
+	hvd_time repeat_after; /* when to notify it again if it has not left its generation, though it was notified */
 	bool warned_slots;
-	bool ended_all; /* PyTorch's policy: all members are being ended */
-	bool progress;  /* … hvd_machine_progress() */
-	bool repeats;   /* … hvd_machine_repeats() */
-	bool host_lost; /* … before any rank has failed */
-	int slots_seen; /* … the number of all slots when enough_since was set */
-	int first_left; /* … all members of a lower rank have gone */
+	/* PyTorch's policy: */
+	bool ended_all; /* all members are being ended */
+	bool progress;  /* hvd_machine_progress() was called */
+	bool repeats;   /* hvd_machine_repeats() was called */
+	bool host_lost; /* a host was lost before any rank has failed */
+	int slots_seen; /* the number of all slots when enough_since was set */
+	int first_left; /* all members of a lower rank have gone */
 };
 
 struct hvd_machine;
@@ -135,9 +136,9 @@ struct hvd_machine {
 	} phase;
 	int generation, resets;
 	int restarts;     /* PyTorch's policy: after failures */
-	int idle;         /* … generations in a row that have failed without progress */
-	bool suspected;   /* … the last generation failed soon, … */
-	uint32_t suspect; /* … and first on this host */
+	int idle;         /* PyTorch's policy: generations in a row that have failed without progress */
+	bool suspected;   /* PyTorch's policy: the last generation failed soon */
+	uint32_t suspect; /* on which host it failed first */
 	struct hvd_generation gen;
 	hvd_time waiting_since; /* for slots */
 	hvd_time over_at;       /* the last generation was over; 0 = none was */
@@ -179,7 +180,7 @@ bool hvd_host_manager_usable(const struct hvd_managed_host *h, hvd_time now);
 bool hvd_host_manager_banned(const struct hvd_managed_host *h, hvd_time now);
 /* PyTorch's policy, between two generations: hosts without ranks take the places of those that cannot be used. */
 void hvd_host_manager_move_places(struct hvd_machine *m, hvd_time now);
-/* … a generation has begun. */
+/* PyTorch's policy: a generation has begun. */
 void hvd_host_manager_set_places(struct hvd_machine *m);
 /* Start the node agents of usable hosts. End those of hosts that discovery no longer lists or that are unfit, once no
  * worker is left there. */

@@ -7,7 +7,7 @@
 /* After a failure: how long the others wait for a silent rank before it is replaced, unless the launch spec sets
  * another time; */
 #define SILENT_SECONDS 1.0
-/* … if its connections were killed: then it does not wait for a dead peer, but is at work. */
+/* The same if its connections were killed: then it does not wait for a dead peer, but is at work. */
 #define KILL_SECONDS 15.0
 /* How long training ranks wait for a worker to arrive, and for one to end; --elastic-timeout may be longer. */
 #define PATIENCE_SECONDS 600.0

@@ -22,7 +22,7 @@ struct hvd_options;
 /* --signal-ranks */
 struct hvd_signal_before {
 	int signal;     /* that all ranks get before the job's time limit */
-	double seconds; /* … so long */
+	double seconds; /* how long before */
 };
 
 /* The C types of the kinds of lib/base/settings.def. */
@@ -58,7 +58,7 @@ enum hvd_discover {
 enum hvd_hang_action {
 	HVD_HANG_REPORT = 0, /* nothing more */
 	HVD_HANG_KILL,       /* the job is ended */
-	HVD_HANG_REQUEUE,    /* … and the batch job is requeued */
+	HVD_HANG_REQUEUE,    /* the job is ended, and the batch job is requeued */
 };
 
 /* --lost-host: who ends a step of srun --hvd when a host does not answer any longer. */
@@ -80,14 +80,14 @@ enum hvd_requeue_reason {
 enum hvd_preflight {
 	HVD_PREFLIGHT_OFF = 0,
 	HVD_PREFLIGHT_QUICK, /* clocks, free space, limits, GPUs, the site's program */
-	HVD_PREFLIGHT_FULL,  /* … and how fast the networks are */
+	HVD_PREFLIGHT_FULL,  /* the same, and how fast the networks are */
 };
 
 struct hvd_launch_spec {
 	/* What to run. */
 	char *const *command; /* the user's, with a NULL at its end */
 	char *own_line;       /* the user's command line up to the command, for messages; NULL = srun --hvd */
-	bool counts_ranks;    /* … and it says how many ranks there are */
+	bool counts_ranks;    /* `own_line` says how many ranks there are */
 	bool selftest;        /* hvd-selftest instead, to which `command` are arguments */
 	struct {
 		const char *file;    /* offer all ranks the function in this file or descriptor; NULL = none */
@@ -122,7 +122,7 @@ struct hvd_launch_spec {
 		/* At least 0: PyTorch's kind of elastic job, in which all ranks restart after a failure or a
 		 * change of hosts, after failures so many times at most. -1: Horovod's. */
 		int max_restarts;
-		int max_idle_restarts;     /* … in a row without progress: these end the job; 0 = any number */
+		int max_idle_restarts;     /* so many restarts in a row without progress end the job; 0 = any number */
 		const char *progress_file; /* a pattern of files whose change is progress; NULL = none; not owned */
 		double restart_window;     /* without it: seconds after which a generation has made progress */
 		double silent; /* seconds after which a silent rank is replaced; 0 = the state machine's default */
@@ -132,25 +132,25 @@ struct hvd_launch_spec {
 	char *launcher; /* the name of a backend; NULL = the first that suits */
 	struct {
 		struct hvd_strv args;           /* the words that go to srun unchanged */
-		struct hvd_strv args_but_nodes; /* … without -N */
-		struct hvd_strv args_of_agents; /* … for the agents' steps of an elastic job */
-		struct hvd_strv salloc_args;    /* … for a salloc that makes the elastic job */
+		struct hvd_strv args_but_nodes; /* the same without -N */
+		struct hvd_strv args_of_agents; /* the words for the agents' steps of an elastic job */
+		struct hvd_strv salloc_args;    /* the words for a salloc that makes the elastic job */
 		const char *no_salloc;          /* the option that salloc cannot replace; NULL = none */
 		const char *jobid;              /* --jobid on the command line */
 		const char *input;              /* --input, from any source */
 		const char *container;          /* the option that puts the tasks into a container, without dashes */
 		const char *plugin_only;        /* "--multi-prog" or "--bcast": only srun's plugin can do it */
 		const char *only_option;        /* an option on the command line that only srun knows */
-		const char *any_option;         /* … or that srun and hvdrun know; -v and -Q do not count */
-		const char *unknown_option;     /* one that may belong to a plugin of srun's */
-		int nodes_min, nodes_max;       /* -N on the command line; max 0 = no bound */
-		int add_ntasks;                 /* -np, if `args` have no --ntasks */
-		int add_kill_on_bad_exit;       /* passed to srun; -1 = the user or the environment sets it */
-		bool places_tasks;              /* the user set the number of tasks, or where they run */
-		bool tasks_per_node;            /* --ntasks-per-node, from any source */
-		int per_node;                   /* … on the command line; 0 = not given */
-		bool heterogeneous;             /* --het-group, or ":" */
-		bool shares_step;               /* --overlap, --immediate: no wait for CPUs of the step we are in */
+		const char *any_option; /* one that srun knows, whether hvdrun does or not; -v and -Q do not count */
+		const char *unknown_option; /* one that may belong to a plugin of srun's */
+		int nodes_min, nodes_max;   /* -N on the command line; max 0 = no bound */
+		int add_ntasks;             /* -np, if `args` have no --ntasks */
+		int add_kill_on_bad_exit;   /* passed to srun; -1 = the user or the environment sets it */
+		bool places_tasks;          /* the user set the number of tasks, or where they run */
+		bool tasks_per_node;        /* --ntasks-per-node, from any source */
+		int per_node;               /* --ntasks-per-node on the command line; 0 = not given */
+		bool heterogeneous;         /* --het-group, or ":" */
+		bool shares_step;           /* --overlap, --immediate: no wait for CPUs of the step we are in */
 		bool overcommit, pty;
 		bool one_interrupt;  /* the first SIGINT goes to the ranks or ends them, not the second */
 		bool talks;          /* -v or -Q */

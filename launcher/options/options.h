@@ -82,7 +82,7 @@ struct hvd_options {
 	struct hvd_strv srun_args; /* for srun, as they were written and in that order */
 	struct hvd_strv unknown;   /* those of srun_args that no table has: an error if srun does not start the ranks */
 	struct hvd_strv own_words; /* the command line as it was written, up to the command */
-	bool counts_ranks;         /* … and it says how many ranks there are */
+	bool counts_ranks;         /* the command line says how many ranks there are */
 	struct hvd_strv command;
 	struct hvd_strv notes;    /* messages for --verbose */
 	struct hvd_strv warnings; /* messages that are always shown */
@@ -178,10 +178,10 @@ void hvd_options_init(struct hvd_options *o);
 int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct hvd_err *err);
 /* Append to *args the srun_args without the option of this long name, however it is spelled. */
 void hvd_options_srun_args_but(const struct hvd_options *o, const char *name, struct hvd_strv *args);
-/* … for the srun that starts the agent of one host of an elastic job: without -l, and without what describes the ranks
+/* Append those for the srun that starts the agent of one host of an elastic job: without -l, and without what describes the ranks
  * and the hosts of the whole job. */
 void hvd_options_srun_args_of_agents(const struct hvd_options *o, struct hvd_strv *args);
-/* … for a salloc that makes the job: what it knows of them, and of their variables. */
+/* Append those for a salloc that makes the job: what it knows of them, and of their variables. */
 void hvd_options_salloc_args(const struct hvd_options *o, struct hvd_strv *args);
 int hvd_options_env(struct hvd_options *o, char *const *envp, struct hvd_err *err);
 /* One value of a configuration file; `key` as in the table ("params.cycle_time_ms"), or an option's long name.

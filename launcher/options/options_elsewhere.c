@@ -12,7 +12,7 @@ struct translation {
 	struct hvd_strv theirs; /* the other launcher's options, without their values */
 	const char *instead;    /* of the first of them */
 	struct hvd_strv ours;   /* hvdrun's options, which stay */
-	bool counts;            /* … and say how many ranks there are */
+	bool counts;            /* these say how many ranks there are */
 	struct hvd_other_launch launch;
 };
 

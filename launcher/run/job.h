@@ -73,7 +73,7 @@ void hvd_job_finish(struct hvd_job *job);
 /* The ranks of the last generation had this layout (NULL: there was none), in this job of Slurm's (0: that of the
  * environment). */
 void hvd_job_ran_on(struct hvd_job *job, const struct hvd_layout *layout, uint32_t slurm_job);
-/* … and end the processes that are left, with what they have started in sessions of their own. */
+/* End the processes that are left, with what they have started in sessions of their own. */
 void hvd_job_end_procs(struct hvd_job *job);
 void hvd_job_clear(struct hvd_job *job); /* whatever uses the event loop is gone */
 

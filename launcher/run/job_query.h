@@ -15,8 +15,8 @@ struct hvd_job_facts {
 	double left;         /* seconds until the job's end; below 0: it has no time limit */
 	/* Slurm only. */
 	bool paused;      /* the job is suspended */
-	bool preempted;   /* … is being preempted, and `left` is the rest of its grace time */
-	bool over;        /* … has ended or is being ended, or Slurm has forgotten it */
+	bool preempted;   /* the job is being preempted, and `left` is the rest of its grace time */
+	bool over;        /* the job has ended or is being ended, or Slurm has forgotten it */
 	const char *fate; /* how it has ended: "was cancelled (scancel)"; NULL: it runs, or nobody knows */
 };
 

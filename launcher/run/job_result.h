@@ -27,7 +27,7 @@ struct hvd_result {
 	double start_seconds;      /* until every rank had its plan */
 	double seconds;            /* all of it */
 	int generations;           /* of an elastic job; else 0 */
-	bool limit_met;            /* … which --reset-limit has ended */
+	bool limit_met;            /* --reset-limit has ended it */
 	struct hvd_requeue_wish requeue;
 };
 

@@ -50,7 +50,7 @@ struct hvd_job_watch_opts {
 	struct hvd_requeue_wish *wish;
 	const char
 		*control; /* the launch's name for questions from outside; NULL = that of the environment. Read once */
-	pid_t pid;        /* … and the process that a user sees: srun or hvdrun */
+	pid_t pid;        /* the process that a user sees: srun or hvdrun */
 	const struct hvd_job_watch_ops *ops;
 	void *arg;
 	const struct hvd_log *log;

@@ -51,7 +51,7 @@ struct hvd_output_mux {
 	int to;
 	bool paused; /* no pipe is read */
 	bool gone;   /* nothing can be written to `to` any more */
-	int error;   /* … because of this errno; 0: nobody reads it */
+	int error;   /* the errno because of which it is gone; 0: nobody reads it */
 	struct evbuffer *out;
 	struct event *writable; /* NULL: a file, which takes everything at once */
 	struct hvd_output_source *sources;

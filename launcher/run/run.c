@@ -25,7 +25,7 @@
 /* How long mpirun, jsrun and srun may take to end their ranks before they are killed; and how long they may go on when
  * all of their ranks have ended, before they are overdue. */
 #define END_SECONDS 10
-/* … to end when it was told to, and no rank is left that it could wait for. */
+/* The same after it was told to end, and no rank is left that it could wait for. */
 #define SETTLE_SECONDS 2
 /* Of two SIGINT within this time srun takes the second one for an order to end; a second, and what the way here takes. */
 #define INTERRUPT_SECONDS 2

@@ -90,7 +90,7 @@ told_alike() {
     gives 2 on_login env HVD_STORE=moon srun --hvd -N2 -n4 sh -c 'echo started'
     has 'HVD_STORE: "moon" is not known'
     has_not started
-    # … and the hosts.
+    # An interface that no host has.
     for how in "srun --hvd" hvdrun; do
         for _ in 1 2 3; do
             # shellcheck disable=SC2086

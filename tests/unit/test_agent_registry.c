@@ -762,7 +762,7 @@ TEST_IN(generations_begin, struct world *w)
 	layout = layout_of((int[]){2}, 1);
 	hvd_agent_prepare(w->agents, &layout);
 	assert_null(hvd_rv_get(w->rv, "global", "0"));
-	assert_int_equal(hvd_agent_layout(w->agents)->size, 1); /* … of this generation */
+	assert_int_equal(hvd_agent_layout(w->agents)->size, 1); /* that of this generation */
 	put(w, "global", "1");                                  /* a new rank's first word */
 	layout = layout_of((int[]){2}, 1);
 	hvd_agent_generation(w->agents, &layout, true);

@@ -102,7 +102,7 @@ TEST(half_frames)
 	}
 	assert_int_equal(b.messages, 1);
 	assert_int_equal(b.last, 42);
-	/* … and half a frame before the end is no orderly end. */
+	/* Half a frame before the end is no orderly end. */
 	assert_int_equal(write(fds[0], bytes, len / 2), len / 2);
 	close(fds[0]);
 	run();

@@ -208,7 +208,7 @@ static void ready(struct sim *s, uint32_t id)
 	}
 }
 
-/* … of this generation; the last one's word begins another. */
+/* All ranks of this generation are ready; the last one's word begins another. */
 static void all_ready(struct sim *s)
 {
 	int answers = s->answers;
@@ -794,7 +794,7 @@ static void one_goes_before_they_have_met(void **state)
 	end(s);
 }
 
-/* … and one goes, and another one does not answer. */
+/* The same when one goes, and another one does not answer. */
 static void some_never_meet(void **state)
 {
 	struct sim *s = running((struct hvd_machine_opts){.np = 3, .min_np = 1, .patience = 300, DEFAULTS}, "a:3");

@@ -246,7 +246,7 @@ TEST(one_way_edges)
 			nets = solve_to(&bad, 0);
 			explains(&bad, &nets, hvd_reach_text((enum hvd_reach)result));
 		}
-	/* … and so does one that never was made. */
+	/* An attempt that never was made explains it, too. */
 	g.edges[3] = g.edges[--g.n_edges];
 	nets = solve_to(&g, 0);
 	explains(&g, &nets, "eth0: does not connect all hosts");

@@ -598,7 +598,7 @@ static void lost_host_comes_back(void **state)
 	end(s);
 }
 
-/* … and does not come back: the others begin. */
+/* The host does not come back: the others begin. */
 static void first_generation_without_a_lost_host(void **state)
 {
 	struct hvd_machine_opts opts = {.np = 6, .min_np = 4, .max_restarts = 1};
@@ -677,7 +677,7 @@ static void rank_that_cannot_be_killed(void **state)
 	assert_string_equal(host_of(s, 2), "c");
 	pass(s, 1000);
 	assert_false(s->agent[1]);
-	/* The job needs the others: it waits for the end of such a rank … */
+	/* The job needs the others: it waits for the end of such a rank. */
 	die(s, id_of(s, 0), FAILED);
 	die(s, id_of(s, 1), SIGTERM);
 	die(s, id_of(s, 2), SIGTERM);
@@ -687,7 +687,7 @@ static void rank_that_cannot_be_killed(void **state)
 	assert_int_equal(s->generations, 2);
 	die(s, id_of(s, 3), SIGKILL);
 	assert_int_equal(s->generations, 3);
-	/* … but not for ever. */
+	/* The job does not wait for ever. */
 	die(s, id_of(s, 0), FAILED);
 	die(s, id_of(s, 1), SIGTERM);
 	die(s, id_of(s, 2), SIGTERM);
@@ -744,7 +744,7 @@ static void hosts_are_checked_again(void **state)
 	pass(s, 100);
 	assert_int_equal(s->generations, 3);
 	assert_true(s->agent[1]);
-	/* A late result is awaited, … */
+	/* A late result is awaited. */
 	die(s, id_of(s, 0), FAILED);
 	hvd_machine_checked(s->m, 0, s->now);
 	hvd_machine_checked(s->m, 1, s->now);
@@ -753,7 +753,7 @@ static void hosts_are_checked_again(void **state)
 	assert_int_equal(s->generations, 3);
 	hvd_machine_checked(s->m, 2, s->now);
 	assert_int_equal(s->generations, 4);
-	/* … for a moment. */
+	/* A late result is awaited for a moment only. */
 	die(s, id_of(s, 0), FAILED);
 	obey(s);
 	assert_true(hvd_machine_checking(s->m, 2));

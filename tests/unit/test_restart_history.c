@@ -136,8 +136,8 @@ static void failures_that_repeat(void **state)
 		{"ValueError: x", "n2", 3, true},  /* another host */
 		{"ValueError: y", "n1", 3, false}, /* another exception */
 		{"ValueError: y", "n2", 2, false}, /* another rank */
-		{NULL, "n1", 2, false},            /* no exception is known: a signal … */
-		{NULL, "n2", 2, false},            /* … twice is not the same exception */
+		{NULL, "n1", 2, false},            /* no exception is known: a signal */
+		{NULL, "n2", 2, false},            /* a signal twice is not the same exception */
 	};
 	struct hvd_machine *m = running();
 	struct hvd_restart_history history;

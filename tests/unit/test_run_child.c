@@ -27,8 +27,8 @@
 struct shim {
 	const char *script;
 	const char *path;        /* the command; NULL = a shell with the script */
-	int ends;                /* when the command is ready: call hvd_child_end() so often … */
-	int sig;                 /* … or send it this signal; 0 = none */
+	int ends;                /* when the command is ready: call hvd_child_end() so often */
+	int sig;                 /* at that time, send it this signal; 0 = none */
 	double kill_wait;        /* seconds; 0 = KILL_WAIT */
 	bool own_group;          /* of the command */
 	bool orphaned;           /* this process's parent ends when the command is ready */

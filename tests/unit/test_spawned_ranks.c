@@ -54,10 +54,10 @@ struct scenario {
 	const char *path; /* the command; NULL = a shell with the script */
 	int n;            /* ranks */
 	enum hvd_label label;
-	int end;            /* end the ranks: so many calls … */
-	bool told;          /* … of which the last is the launcher's request … */
-	bool told_twice;    /* … which comes twice */
-	const char *end_at; /* … once this file exists; NULL = at once */
+	int end;            /* end the ranks by so many calls */
+	bool told;          /* the last of the calls is the launcher's request */
+	bool told_twice;    /* the launcher's request comes twice */
+	const char *end_at; /* call once this file exists; NULL = at once */
 	int sig;            /* signal the ranks at that time; 0 = none */
 	bool alone;         /* end rank 0 alone at that time */
 	double kill_wait;   /* 0 = longer than alarm()'s time */
@@ -317,18 +317,18 @@ TEST(a_rank_that_does_not_want_to_end)
 			      .end_at = "ready.0"};
 
 	calls_are(&sc, "exit 0 9\nall gone\n");
-	/* … or after kill_wait; */
+	/* It is killed after kill_wait. */
 	unlink("ready.0");
 	sc.told = sc.told_twice = false;
 	sc.kill_wait = 0.3;
 	calls_are(&sc, "exit 0 9\nall gone\n");
-	/* … or at once, if it began with SIGTERM ignored and has set no handler, … */
+	/* It is killed at once if it began with SIGTERM ignored and has set no handler. */
 	unlink("ready.0");
 	sc.kill_wait = 0;
 	sc.ignore_ends = true;
 	sc.script = ": >ready.0; while :; do sleep 0.01; done";
 	calls_are(&sc, "exit 0 9\nall gone\n");
-	/* … which another one of its processes may have done. */
+	/* Another one of its processes may have set a handler; then it has its time. */
 	unlink("ready.0");
 	sc.script = "env --default-signal=TERM sh -c 'trap \"sleep 0.6; exit 6\" TERM; : >ready.0; while :; do sleep "
 		    "0.01; done'; exit $?";

@@ -125,7 +125,7 @@ TEST(test_read_by_the_task)
 	teardown(&f);
 }
 
-/* … also where the reader of what is passed on has gone. */
+/* The same where the reader of what is passed on has gone. */
 TEST(test_read_by_the_task_without_a_reader)
 {
 	struct fixture f;

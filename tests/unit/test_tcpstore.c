@@ -68,9 +68,9 @@ TEST_IN(answers_every_query, struct world *w)
 		add_pair(&w->out, HVD_TCPSTORE_QUEUE_PUSH, "q", "");
 		add_key(&w->out, HVD_TCPSTORE_QUEUE_LEN, "q");
 		expect_number(w, fd, 2);
-		add_keys(&w->out, HVD_TCPSTORE_CHECK, keys + 3, 1); /* a queue counts as a key here … */
+		add_keys(&w->out, HVD_TCPSTORE_CHECK, keys + 3, 1); /* a queue counts as a key for CHECK */
 		expect_byte(w, fd, 0);
-		get(w, fd, "q", ""); /* … and is none there */
+		get(w, fd, "q", ""); /* a queue has no value */
 		add_query(&w->out, HVD_TCPSTORE_GETNUMKEYS);
 		expect_number(w, fd, 5);
 		add_key(&w->out, HVD_TCPSTORE_QUEUE_POP, "q");

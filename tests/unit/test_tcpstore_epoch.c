@@ -89,7 +89,7 @@ TEST(keys_of_groups_are_known)
 	assert_true(is_group_key("/default_pg/store_based_barrier_key:0"));
 	assert_true(is_group_key("//worker/attempt_0/default_pg/0//cpu//0/0")); /* up to 2.5, with an agent's store */
 	assert_true(is_group_key("/0//cpu//0/0"));                              /* the program's own store */
-	assert_true(is_group_key("/mine/0//cuda//0"));                          /* … with a prefix */
+	assert_true(is_group_key("/mine/0//cuda//0"));                          /* the same with a prefix */
 	assert_true(is_group_key("/exception_dump"));
 	assert_false(is_group_key("init/"));
 	assert_false(is_group_key("/key"));
