@@ -2,6 +2,7 @@
 #include "stopped_child.h"
 
 #include <signal.h>
+#include <stddef.h>
 #include <sys/wait.h>
 
 static void on_child(int sig)
