@@ -38,7 +38,7 @@ ifneq ($(SAN),)
 HARDEN    := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 CPPFLAGS_ALL := -D_GNU_SOURCE -DHVD_VERSION='"$(VERSION)"' -DHVD_LIBEXECDIR='"$(LIBEXECDIR)"' \
-	-DHVD_SYSCONFDIR='"$(SYSCONFDIR)"' -iquote . $(SLURM_CFLAGS) $(DEP_CFLAGS) $(CPPFLAGS)
+	-DHVD_SYSCONFDIR='"$(SYSCONFDIR)"' -DHVD_PLUGINDIR='"$(PLUGINDIR)"' -iquote . $(SLURM_CFLAGS) $(DEP_CFLAGS) $(CPPFLAGS)
 CFLAGS_ALL   := -std=c11 $(OPT) $(WARN) $(CWARN) $(HARDEN) -fPIC -fvisibility=hidden $(CFLAGS)
 CXXFLAGS_ALL := -std=c++17 $(OPT) $(WARN) $(HARDEN) -fPIE $(CXXFLAGS)
 LDFLAGS_ALL  := -Wl,-z,relro,-z,now,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)

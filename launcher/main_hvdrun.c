@@ -401,6 +401,20 @@ static int show_stacks(const struct hvd_options *o, const struct hvd_log *log)
 	return hvd_err_status(&err);
 }
 
+static int show_plugin_path(const struct hvd_log *log)
+{
+	hvd_cleanup_free char *found = find_program("../lib/slurm/hvd.so", HVD_PLUGINDIR "/hvd.so");
+	char path[PATH_MAX];
+	struct hvd_err err = {0};
+
+	if (realpath(found, path))
+		return show(hvd_xasprintf("%s\n", path));
+	hvd_err_sys(&err, "this installation has no plugin of Slurm: %s", found);
+	hvd_err_hint(&err, "build hvd where Slurm's headers are, or install the wheel, which has it");
+	hvd_log_err(log, &err);
+	return 1;
+}
+
 static int act(struct hvd_options *o, char *const *argv, const struct hvd_log *log)
 {
 	struct hvd_launch_spec spec;
@@ -423,6 +437,8 @@ static int act(struct hvd_options *o, char *const *argv, const struct hvd_log *l
 		return show(hvd_report_build(environ));
 	case HVD_SHOW_STACKS:
 		return show_stacks(o, log);
+	case HVD_SHOW_PLUGIN:
+		return show_plugin_path(log);
 	case HVD_ASK_SRUN:
 		return ask_srun(o, log);
 	default:

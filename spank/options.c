@@ -17,9 +17,11 @@
 #include "lib/frameworks/frameworks.h"
 #include "lib/net/nicspec.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What the options of settings begin with. */
 #define PREFIX "hvd-"
@@ -251,8 +253,27 @@ static int site_arg(struct hvd_plugin *pl, const char *arg, struct hvd_err *err)
 	return hvd_err_hint(err, "correct the line of hvd.so in plugstack.conf, see spank-hvd(8)");
 }
 
+/* The programs are found from PREFIX/lib/slurm/hvd.so, wherever PREFIX was moved or unpacked to. */
+static void find_programs(struct hvd_plugin *pl)
+{
+	char own[PATH_MAX], libexec[PATH_MAX];
+	char *slash = NULL;
+	Dl_info info;
+
+	if (dladdr(pl, &info) && info.dli_fname && *info.dli_fname == '/' && realpath(info.dli_fname, own))
+		slash = strrchr(own, '/');
+	if (!slash)
+		return;
+	*slash = '\0';
+	hvd_cleanup_free char *dir = hvd_xasprintf("%s/../../libexec/hvd", own);
+	hvd_cleanup_free char *program = hvd_xasprintf("%s/hvd-driver", dir);
+	if (access(program, X_OK) == 0 && realpath(dir, libexec))
+		memcpy(pl->site.libexecdir, libexec, strlen(libexec) + 1);
+}
+
 int hvd_plugin_site_args(struct hvd_plugin *pl, int argc, char **argv, struct hvd_err *err)
 {
+	find_programs(pl);
 	for (int i = 0; i < argc; i++)
 		if (site_arg(pl, argv[i], err) != 0)
 			return -1;

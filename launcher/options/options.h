@@ -31,6 +31,7 @@ enum hvd_action {
 	HVD_SHOW_PLUGIN_MAN, /* --help-man-plugin: rows for spank-hvd(8) */
 	HVD_SHOW_COMPLETION, /* --print-completion */
 	HVD_SHOW_STACKS,     /* --stacks: where the ranks of a job are */
+	HVD_SHOW_PLUGIN,     /* --plugin-path: where hvd.so is */
 	HVD_ASK_SRUN,        /* no command, but --mpi=list, --cpu-bind=help…: run srun with srun_args */
 };
 

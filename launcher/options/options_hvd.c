@@ -78,6 +78,9 @@ static const struct hvd_opt rows[] = {
 	{TEXT("stacks", FAILURE, "JOB", "Show where the ranks of a running job are", stacks),
 	 .more = "It shows their stacks. JOB is a job of the scheduler (123), a step (123.0), or the process of an "
 		 "hvdrun or srun on this host (pid:4711). Nothing is started"},
+	{ROW("plugin-path", NONE, INFO, NULL,
+	     "Show the path of the plugin of this installation for plugstack.conf, and exit"),
+	 .type = HVD_OPT_SET, .at = HVD_AT(action), .number = HVD_SHOW_PLUGIN},
 	{ROW("lost-host", REQUIRED, FAILURE, "launch|slurm",
 	     "Choose who ends a step of srun --hvd when a host is lost"),
 	 .more = "launch: the launch ends it as scancel does, and prints a message. slurm: Slurm ends it, or its srun "

@@ -32,8 +32,12 @@ def find_hvdrun(name=None):
         if found is None:
             raise FileNotFoundError(errno.ENOENT, "there is no such program (hvdrun=, or $HVDRUN)", name)
         return found
-    # PREFIX/lib/hvd/python/hvdrun/_launch.py
-    found = shutil.which(os.path.join(here, "..", "..", "..", "..", "bin", "hvdrun")) or shutil.which("hvdrun")
+    # PREFIX/lib/hvd/python/hvdrun/_launch.py, or PREFIX/lib/python3.x/site-packages/…; pip install --target has DIR/hvdrun.
+    found = (
+        shutil.which(os.path.join(here, "..", "..", "..", "..", "bin", "hvdrun"))
+        or shutil.which(os.path.join(here, "..", "bin", "hvdrun"))
+        or shutil.which("hvdrun")
+    )
     if found is None:
         raise FileNotFoundError(
             errno.ENOENT, "hvdrun is not in PATH: install it, or give its path by hvdrun=… or in $HVDRUN", "hvdrun"
