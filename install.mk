@@ -18,16 +18,18 @@ user_docs  := $(sort $(wildcard docs/*.md))
 pictures   := $(sort $(wildcard docs/pictures/*.svg))
 examples   := $(sort $(wildcard scripts/examples/*.sbatch scripts/examples/*.bsub scripts/examples/*.py scripts/examples/*.sh scripts/discover/*.sh))
 
-# The options of hvdrun stand in its tables; the rest of its page is written by hand.
+# The options of hvdrun stand in its tables; the rest of its page is written by hand. HVDRUN_HERE is an hvdrun of the same
+# sources that this machine can run.
+HVDRUN_HERE ?= $(B)/bin/hvdrun
 $(B)/man/hvdrun.1: man/hvdrun.1.in $(B)/bin/hvdrun
 	@mkdir -p $(@D)
-	$(B)/bin/hvdrun --help-man > $@.options
+	$(HVDRUN_HERE) --help-man > $@.options
 	sed -e '/^@OPTIONS@$$/ { r $@.options' -e 'd; }' -e 's/@VERSION@/$(VERSION)/' $< > $@
 
 # Those of the plugin, and its keys in plugstack.conf, which have "_" for "-".
 $(B)/man/spank-hvd.8: man/spank-hvd.8.in $(B)/bin/hvdrun
 	@mkdir -p $(@D)
-	$(B)/bin/hvdrun --help-man-plugin > $@.options
+	$(HVDRUN_HERE) --help-man-plugin > $@.options
 	sed -e '/^@OPTIONS@$$/ { r $@.options' -e 'd; }' \
 		-e "s/@KEYS@/$$(sed -n 's/^\.It Fl -hvd-\([a-z-]*\) .*/\1/p' $@.options | tr '\n-' ',_' | sed 's/,$$//; s/,/ , /g')/" $< > $@
 

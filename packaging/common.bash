@@ -29,6 +29,11 @@ need() {
     $missing"
 }
 
+say_what_is_left_out() {
+	[[ -z $(git status --porcelain --untracked-files=no) ]] ||
+		echo "$(basename "$0"): changes that are not committed are not in the package" >&2
+}
+
 # export_source DIR: what is committed, or, in a released tree, all of it; also sets SOURCE_DATE_EPOCH, so that the same
 # commit makes the same package.
 export_source() {
@@ -37,8 +42,7 @@ export_source() {
 	if [[ -e .git ]]; then
 		git archive HEAD | tar -x -C "$1"
 		SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-		[[ -z $(git status --porcelain --untracked-files=no) ]] ||
-			echo "$(basename "$0"): changes that are not committed are not in the package" >&2
+		say_what_is_left_out
 	else
 		tar -c --exclude='./build*' . | tar -x -C "$1"
 		SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(stat -c %Y NEWS)}

@@ -3,19 +3,25 @@
 # each script prints the paths of what it made.
 #
 # REVISION   of the deb and rpm, behind VERSION (1)
+# ARCH       of the wheel, the tarball and what they are made of: x86_64 or aarch64 (this machine's)
+# PORTABLE   where compiler and libraries for them are kept between builds ($(B)/portable)
 
 REVISION ?= 1
+ARCH     ?= $(shell uname -m)
+PORTABLE ?= $(B)/portable
 
-package = B='$(B)' VERSION='$(VERSION)' REVISION='$(REVISION)' MAKE='$(MAKE)' packaging/$(1)
+package = B='$(B)' VERSION='$(VERSION)' REVISION='$(REVISION)' ARCH='$(ARCH)' PORTABLE='$(PORTABLE)' MAKE='$(MAKE)' packaging/$(1)
 
-.PHONY: deb rpm tarball-user wheel check-packages
+.PHONY: deb rpm portable tarball-user wheel check-packages
 deb:  ## Debian packages
 	@$(call package,make-deb)
 rpm:  ## RPM packages
 	@$(call package,make-rpm)
-tarball-user:  ## hvdrun to unpack and run, for a user without rights, for every release of Slurm
+portable:  ## what the next two are made of, for glibc 2.28 and newer; ARCH=aarch64 for arm64
+	@$(call package,make-portable)
+tarball-user:  ## hvdrun to unpack and run, for a user without rights
 	@$(call package,make-tarball-user)
-wheel:  ## the Python module hvdrun
+wheel:  ## hvdrun, its Python module and the plugin for pip install
 	@$(call package,make-wheel)
 
 packages_bats := $(sort $(wildcard tests/packages/*.bats))

@@ -61,3 +61,24 @@ assert_unchanged() {
 		grep -vE '^\./(var/(lib/(dpkg|apt|rpm|systemd)|cache|log)|tmp|etc/ld\.so\.cache|build)' || true)
 	[[ -z $changed ]] || { echo "left behind: $changed" && return 1; }
 }
+
+# portable TARGET: make it in $BATS_FILE_TMPDIR, with the compiler and the libraries that earlier builds have left in $B.
+portable() {
+	local log=$BATS_FILE_TMPDIR/$1.log
+	make -C "$SRC" B="$BATS_FILE_TMPDIR" PORTABLE="$B/portable" "$1" >"$log" 2>&1 || { cat "$log" && return 1; }
+}
+
+# assert_portable FOLDER: the programs and the plugin in it need no library but glibc's, and no symbol that glibc got after 2.28.
+assert_portable() {
+	local file what programs
+	mapfile -t programs < <(find "$1" -type f -exec sh -c 'head -c 4 "$1" | grep -q ELF' sh {} \; -print)
+	((${#programs[@]} >= 6)) || { echo "too few programs: ${programs[*]}" && return 1; }
+	for file in "${programs[@]}"; do
+		what=$(readelf -d "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+			grep -vE '^(ld-linux-.*|lib(c|m|dl|rt|pthread|resolv))\.so' || true)
+		[[ ! $what ]] || { echo "$file needs $what" && return 1; }
+		what=$(readelf -V "$file" | grep -o 'GLIBC_2\.[0-9]*' | sort -uV | tail -n 1)
+		[[ $(printf '%s\n' "$what" GLIBC_2.28 | sort -V | tail -n 1) == GLIBC_2.28 ]] || { echo "$file needs $what" && return 1; }
+		! readelf -d "$file" | grep -E 'RPATH|RUNPATH' || { echo "$file has the path of a library" && return 1; }
+	done
+}

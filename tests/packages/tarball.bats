@@ -8,7 +8,8 @@ setup_file() {
 	load packages
 	load ../cluster/helpers
 	cluster_can
-	(cd "$SRC" && make B="$BATS_FILE_TMPDIR" tarball-user) || return 1
+	B=$(cd "$SRC/${B:-build}" && pwd) || return 1
+	portable tarball-user || return 1
 	ARCHIVE=$(echo "$BATS_FILE_TMPDIR"/packages/hvd-"$VERSION"-linux-*.tar.gz)
 	export ARCHIVE
 	cluster_up --nodes 2 --srun-port-range 61000-61100
@@ -27,20 +28,15 @@ setup() {
 	load ../cluster/helpers
 }
 
-@test "no program needs a library that is not in the tarball, but glibc's" {
-	local dir=$BATS_TEST_TMPDIR/x file outside
+@test "no program, nor the plugin, needs a library of others, or a symbol that glibc 2.28 does not have" {
+	local dir=$BATS_TEST_TMPDIR/x
 	mkdir "$dir" && tar xz -C "$dir" <"$ARCHIVE"
 	cd "$dir/hvd-$VERSION"
-	for file in bin/* libexec/hvd/*; do
-		outside=$(ldd "$file" | awk '$3 ~ /^\// { print $3 }' | grep -v "^$dir/" |
-			grep -vE '/lib(c|m|dl|rt|pthread|resolv)\.so' || true)
-		[ "$outside" = "" ] || { echo "$file: $outside" && false; }
-	done
+	assert_portable .
 	run ! grep -rlI "$SRC\|@[A-Z]*@" .
-	[ -z "$(find . -name '*slurm.so*')" ]
-	[ ! -e share/man/man8 ] && [ -f share/man/man1/hvdrun.1 ] && [ -x libexec/hvd/hvd-agent ]
+	[ -f share/man/man1/hvdrun.1 ] && [ -x libexec/hvd/hvd-agent ] && [ -f lib/slurm/hvd.so ]
 	run find share/doc/hvd/licenses -type f
-	[ "${#lines[@]}" -ge 5 ]
+	[ "${#lines[@]}" -ge 7 ]
 }
 
 @test "ranks run on one machine" {
