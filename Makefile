@@ -236,8 +236,8 @@ check-all: all $(unit_bin) $(test_tools)  ## run every test; installs Horovod an
 ROOTS  ?= trixie sid
 MATRIX ?= all
 .PHONY: matrix matrix-roots matrix-arm64 compatibility
-matrix: $(B)/lib/hvd.so  ## clone, build and test in each of ROOTS ("trixie sid"), as root; MATRIX=ci, or names of cluster tests, selects
-	@B='$(B)' tests/matrix/run --only '$(filter-out all,$(MATRIX))' $(ROOTS)
+matrix: portable  ## clone, build and test in each of ROOTS ("trixie sid"), as root; MATRIX=ci, or names of cluster tests, selects
+	@B='$(B)' PORTABLE='$(PORTABLE)' tests/matrix/run --only '$(filter-out all,$(MATRIX))' $(ROOTS)
 matrix-roots:  ## only make those roots, and install in them what the tests need
 	@B='$(B)' tests/matrix/run --prepare $(ROOTS)
 # By hand: an emulated machine is slow.

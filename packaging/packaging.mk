@@ -12,7 +12,7 @@ PORTABLE ?= $(B)/portable
 
 package = B='$(B)' VERSION='$(VERSION)' REVISION='$(REVISION)' ARCH='$(ARCH)' PORTABLE='$(PORTABLE)' MAKE='$(MAKE)' packaging/$(1)
 
-.PHONY: deb rpm portable tarball-user wheel check-packages
+.PHONY: deb rpm portable tarball-user wheel check-wheel check-packages
 deb:  ## Debian packages
 	@$(call package,make-deb)
 rpm:  ## RPM packages
@@ -25,5 +25,7 @@ wheel:  ## hvdrun, its Python module and the plugin for pip install
 	@$(call package,make-wheel)
 
 packages_bats := $(sort $(wildcard tests/packages/*.bats))
+check-wheel:  ## install the wheel and the tarball as users would, and use them on a cluster
+	@B='$(B)' HVD_TEST_LIMIT_BATS='$(or $(HVD_TEST_LIMIT_BATS),1800)' tests/run tests/packages/wheel.bats tests/packages/tarball.bats
 check-packages:  ## install, use, upgrade and remove the packages in a copy of PACKAGES_ROOT (this machine's root)
 	@B='$(B)' HVD_TEST_LIMIT_BATS='$(or $(HVD_TEST_LIMIT_BATS),1800)' tests/run $(packages_bats)

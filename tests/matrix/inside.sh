@@ -4,8 +4,8 @@
 #
 #     inside.sh [--built VARIABLES] [-j N] [FILE...]
 #
-# Clones /mnt/source, installs what is missing, builds, puts /mnt/out/hvd.so in the place of the plugin that it has built,
-# and runs the unit tests and the FILEs (tests/cluster/...), without a FILE all tests and that of the Debian packages; N of
+# Clones /mnt/source, installs what is missing, builds, puts the programs in /mnt/out/hvd in the place of those that it has
+# built, and runs the unit tests and the FILEs (tests/cluster/...), without a FILE all tests and that of the Debian packages; N of
 # their files side by side. In /mnt/out are afterwards: facts (versions), problems (steps that have failed), a log for each
 # step, and tests, the folder of logs and results of tests/run.
 
@@ -41,7 +41,7 @@ facts() {
 	# shellcheck disable=SC1091
 	echo "os $(. /etc/os-release && echo "$PRETTY_NAME")"
 	echo "arch $(uname -m)"
-	echo "plugin $(sha256sum <"$out/hvd.so" | cut -c 1-12)"
+	echo "plugin $(sha256sum <"$([[ $built ]] && echo build/lib/hvd.so || echo "$out/hvd/lib/slurm/hvd.so")" | cut -c 1-12)"
 	echo "slurm $(slurmctld -V | sed 's/^slurm[^ ]* //')"
 	echo "gcc $(gcc -dumpfullversion)"
 	echo "munge $(version libmunge2)"
@@ -79,8 +79,11 @@ else
 	facts >"$out/facts" 2>/dev/null
 
 	logged build timeout --kill-after=10 1200 make -j"$(nproc)" all units || problem build "$(told build)"
-	# One plugin, built outside, serves the Slurm of all roots.
-	cp "$out/hvd.so" build/lib/hvd.so || problem build "there is no plugin to test"
+	# One build serves all roots. The copies are newer than what they are made of, so make leaves them as they are.
+	{
+		cp -r "$out/hvd/bin/." build/bin && cp -r "$out/hvd/libexec/hvd/." build/libexec/hvd &&
+			cp "$out/hvd/lib/slurm/hvd.so" build/lib
+	} || problem build "there are no programs to test"
 	only=("peers_bats=$(echo tests/peers/*.bats) tests/packages/deb.bats")
 	if (($#)); then only=("cluster_bats=$*" "peers_bats="); fi
 	# Horovod has been installed before, or cannot be had.
