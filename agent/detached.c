@@ -90,6 +90,8 @@ void hvd_detached_detach(struct hvd_detached *self)
 	if (self->err)
 		close(self->err);
 	self->err = 0;
+	if (chdir("/") != 0) /* the job's folder may be one that can be unmounted */
+		_exit(1);
 }
 
 static void on_task_ended(evutil_socket_t fd, short what, void *arg)
@@ -206,6 +208,8 @@ static void stand_by(const struct hvd_detached_opts *opts, struct hvd_step_tasks
 {
 	hvd_process_describe("hvd-watchdog", "guards %s %d", opts->name, (int)detached);
 	keep_fds(NULL, 0, opts->spare, 0);
+	if (chdir("/") != 0)
+		_exit(1);
 	if (hvd_step_tasks_open(tasks, NULL) == 0 && !wait_for_end(tasks, detached)) {
 		int status = 0;
 
@@ -232,8 +236,6 @@ static void watch(struct hvd_detached *self, const struct hvd_detached_opts *opt
 	ignore_signals();
 	keep_fds(keep, opts->n_keep + (self->err > 0), opts->spare, tell);
 	free(keep);
-	if (chdir("/") != 0) /* the job's folder may be one that can be unmounted */
-		_exit(1);
 	self->watchdog = getpid();
 	detached = fork();
 	if (detached < 0) /* go on without a watchdog */
@@ -280,7 +282,8 @@ pid_t hvd_detached_start(const struct hvd_detached_opts *opts, struct hvd_err *e
 		_exit(leader < 0 ? errno : 0);
 	}
 	close(pid_pipe[1]);
-	hvd_detached_detach(&self);
+	if (self.err)
+		close(self.err);
 	while (leader > 0 && waitpid(leader, &status, 0) < 0 && errno == EINTR)
 		;
 	pid = leader > 0 ? read_pid(pid_pipe[0]) : 0;

@@ -63,7 +63,7 @@ pid_t hvd_detached_start(const struct hvd_detached_opts *opts, struct hvd_err *e
 /* How long the detached process may take to end after the tasks. */
 #define HVD_DETACHED_LAST_MS 500
 
-/* In run(): close the descriptors that were kept of the starting process. */
+/* In run(): close the descriptors that were kept of the starting process, and leave its directory. */
 void hvd_detached_detach(struct hvd_detached *self);
 /* In run(), once: call `over` from the event loop when the tasks have ended. */
 void hvd_detached_watch(struct hvd_detached *self, struct event_base *base, void (*over)(void *arg), void *arg);

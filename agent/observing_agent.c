@@ -15,7 +15,6 @@
 #include "ports.h"
 #include "rank_env.h"
 
-#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -103,13 +102,10 @@ static void on_plan(const json_t *plan, void *arg)
 	struct host *host = arg;
 	struct hvd_err why = {0};
 
-	if (!begin_relay(host, plan, &why) ||
-	    hvd_rank_key_take(plan, hvd_driver_client_key(host->agent), &host->key_fd, &why) != 0) {
-		on_failed(&why, host);
-		return;
-	}
 	hvd_host_ranks_begin(host);
-	if (hvd_host_answer(host, plan, &why) != 0) {
+	if (!begin_relay(host, plan, &why) ||
+	    hvd_rank_key_take(plan, hvd_driver_client_key(host->agent), &host->key_fd, &why) != 0 ||
+	    hvd_host_answer(host, plan, &why) != 0) {
 		on_failed(&why, host);
 		return;
 	}
@@ -263,7 +259,7 @@ static void end(struct host *host)
 struct start {
 	const struct hvd_observing_agent_opts *opts;
 	struct hvd_session *session;
-	int spare, directory;
+	int spare;
 	char parent[HVD_COMMAND_PARENT];
 	char purpose[300];
 };
@@ -276,7 +272,6 @@ static void run(struct hvd_detached *self, void *arg)
 			    .detached = self,
 			    .base = event_base_new(),
 			    .spare = start->spare,
-			    .directory = start->directory,
 			    .tasks = start->opts->info->local_size};
 
 	if (!host.base)
@@ -316,15 +311,10 @@ pid_t hvd_observing_agent_start(const struct hvd_observing_agent_opts *opts, str
 {
 	struct hvd_session session = {0};
 	bool plugin = opts->kind == HVD_OBSERVING_AGENT_PLUGIN;
-	struct start start = {.opts = opts,
-			      .session = &session,
-			      .directory = plugin ? open(".", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1};
-	int pair[2] = {0, 0}, keep[] = {opts->socket,
-					plugin && opts->events ? HVD_STEP_EVENTS_FD : 0,
-					plugin && opts->events ? HVD_STEP_SEEN_FD : 0,
-					0,
-					plugin ? HVD_STEP_PLANS_FD : 0,
-					start.directory > 0 ? start.directory : 0};
+	struct start start = {.opts = opts, .session = &session};
+	int pair[2] = {0, 0},
+	    keep[] = {opts->socket, plugin && opts->events ? HVD_STEP_EVENTS_FD : 0,
+		      plugin && opts->events ? HVD_STEP_SEEN_FD : 0, 0, plugin ? HVD_STEP_PLANS_FD : 0};
 	struct hvd_detached_opts detached = {.name = "hvd-agent",
 					     .purpose = start.purpose,
 					     .keep = keep,
@@ -348,8 +338,6 @@ pid_t hvd_observing_agent_start(const struct hvd_observing_agent_opts *opts, str
 	if (hvd_driver_client_session(opts->boot, &session, err) == 0)
 		pid = hvd_detached_start(&detached, err);
 	close(opts->socket);
-	if (start.directory >= 0)
-		close(start.directory);
 	for (int i = 0; i < 2 && pair[0]; i++)
 		close(pair[i]);
 	for (int fd = HVD_STEP_EVENTS_FD; plugin && opts->events && fd <= HVD_STEP_SEEN_FD; fd++)

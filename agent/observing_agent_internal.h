@@ -29,7 +29,6 @@ struct host {
 	struct hvd_rank_watch *watch;
 	struct event *late, *events, *signals[HVD_HOST_SIGNALS];
 	int key_fd, spare; /* spare: events for the watchdog; 0 = none */
-	int directory;     /* PLUGIN: of the tasks; -1 = not known */
 	uint32_t tasks;    /* of the host; the plan may have fewer ranks for it */
 	uint32_t ended;    /* ranks */
 	bool planned, unreachable, done, output_lost, orphaned;

@@ -3,7 +3,6 @@
 #include "observing_agent_internal.h"
 
 #include "lib/base/xalloc.h"
-#include "lib/job/rank_error.h"
 #include "lib/protocol/step_plans.h"
 #include "rank_env.h"
 
@@ -15,28 +14,20 @@ static const char *error_file(const struct host *host, uint32_t local_id)
 	return host->ranks ? hvd_observed_ranks_error_file(host->ranks, local_id) : NULL;
 }
 
-/* The plan may have fewer ranks for this host than the host has tasks (launcher/driver/spares.h). */
-static uint32_t ranks_here(const struct host *host, const json_t *ranks)
-{
-	size_t n = json_array_size(ranks);
-
-	return n < host->opts->info->local_size ? (uint32_t)n : host->opts->info->local_size;
-}
-
 /* A shim decides itself which variables its rank gets: the agent does not know the rank's environment and CPUs. */
 static void answer_shims(const struct host *host, const json_t *ranks, const struct hvd_name_service *names)
 {
 	const struct hvd_taskinfo *info = host->opts->info;
-	json_t *plans = json_array();
+	json_t *plans = json_array(), *env;
 
-	for (uint32_t i = 0; i < ranks_here(host, ranks); i++) {
+	for (uint32_t i = 0; i < info->local_size && (env = json_array_get(ranks, i)); i++) {
 		const char *file = error_file(host, i);
 
-		json_array_append_new(
-			plans, json_pack("{s:I, s:I, s:O, s:o, s:b, s:b, s:b}", "rank", (json_int_t)info->ranks[i],
-					 "size", (json_int_t)info->size, "env", json_array_get(ranks, i), "error_file",
-					 file ? json_string(file) : json_null(), "func_key", host->key_fd > 0,
-					 "slow_names", names->slow, "no_own_name", names->no_own_name));
+		json_array_append_new(plans, json_pack("{s:I, s:I, s:O, s:o, s:b, s:b, s:b}", "rank",
+						       (json_int_t)info->ranks[i], "size", (json_int_t)info->size,
+						       "env", env, "error_file", file ? json_string(file) : json_null(),
+						       "func_key", host->key_fd > 0, "slow_names", names->slow,
+						       "no_own_name", names->no_own_name));
 	}
 	hvd_shims_answer(host->shims, plans, host->key_fd);
 	json_decref(plans);
@@ -50,21 +41,18 @@ static int answer_tasks(const struct host *host, const json_t *ranks, const stru
 	const struct hvd_observing_agent_opts *opts = host->opts;
 	struct hvd_strv *tasks = hvd_xcalloc(host->tasks, sizeof(*tasks));
 	struct hvd_rank_facts facts = hvd_rank_env_facts(true);
+	const json_t *plan;
 	int rc;
 
 	facts.names = *names;
-	facts.command = hvd_rank_env_command(json_array_get(ranks, 0), opts->command, host->directory);
-	if (host->directory >= 0)
-		close(host->directory);
-	for (uint32_t i = 0; i < ranks_here(host, ranks); i++) {
-		const json_t *plan = json_array_get(ranks, i);
+	facts.command = hvd_rank_env_command(json_array_get(ranks, 0), opts->command);
+	for (uint32_t i = 0; i < opts->info->local_size && (plan = json_array_get(ranks, i)); i++) {
 		bool first = opts->info->ranks[i] == 0;
 
 		if (first)
 			hvd_rank_env_warn_without_pmi(plan, opts->info->size, &host->detached->log);
 		hvd_rank_env_add(&tasks[i], plan, &facts, NULL, first ? &host->detached->log : NULL);
-		if (!hvd_rank_error_file_set(getenv(HVD_RANK_ERROR_FILE)))
-			hvd_rank_env_error_file(&tasks[i], error_file(host, i));
+		hvd_rank_env_error_file(&tasks[i], error_file(host, i));
 	}
 	rc = hvd_step_plans_write(HVD_STEP_PLANS_FD, getpid(), tasks, host->tasks);
 	if (rc != 0)

@@ -51,35 +51,24 @@ struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task)
 		.envp = environ, .slurm_task = slurm_task, .cpus = hvd_rank_env_cpus(), .host_cpus = all > 0 ? all : 0};
 }
 
-struct look {
-	char *const *argv;
-	int directory;
-};
-
-/* The directory may be in a file system that does not answer. */
 static void find_facts(int out, void *arg)
 {
-	const struct look *look = arg;
-	struct hvd_command_facts facts;
+	struct hvd_command_facts facts = hvd_command_facts(arg, environ);
 
-	if (look->directory >= 0 && fchdir(look->directory) != 0)
-		_exit(1);
-	facts = hvd_command_facts(look->argv, environ);
 	if (write(out, &facts, sizeof(facts)) != (ssize_t)sizeof(facts))
 		_exit(1);
 }
 
-struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *argv, int directory)
+struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *argv)
 {
 	struct hvd_command_facts facts = {0};
-	struct look look = {argv, directory};
 	hvd_cleanup_free char *answer = NULL;
 	size_t len;
 
 	if (!json_object_get(plan, "TORCHELASTIC_USE_AGENT_STORE"))
 		return facts;
-	answer = hvd_call(find_facts, &look, "the look at the command", sizeof(facts), hvd_deadline_in(COMMAND_SECONDS),
-			  &len, NULL, NULL);
+	answer = hvd_call(find_facts, (void *)argv, "the look at the command", sizeof(facts),
+			  hvd_deadline_in(COMMAND_SECONDS), &len, NULL, NULL);
 	if (answer && len == sizeof(facts))
 		memcpy(&facts, answer, sizeof(facts));
 	return facts;
@@ -146,8 +135,10 @@ void hvd_rank_env_warn_without_pmi(const json_t *plan, uint32_t size, const stru
 
 void hvd_rank_env_error_file(struct hvd_strv *env, const char *path)
 {
+	const char *set = hvd_env_get(env, HVD_RANK_ERROR_FILE);
+
 	if (path && hvd_env_get(env, HVD_RANK_ERROR_FILE_WITH) &&
-	    !hvd_rank_error_file_set(hvd_env_get(env, HVD_RANK_ERROR_FILE)))
+	    !hvd_rank_error_file_set(set ? set : getenv(HVD_RANK_ERROR_FILE)))
 		hvd_env_set(env, HVD_RANK_ERROR_FILE, path);
 }
 

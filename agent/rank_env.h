@@ -20,7 +20,7 @@ void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const struct hvd
 		      const struct hvd_log *log);
 
 /* Name the error file (crash_info.h) in the rank's environment, if its framework writes one, and the user has not set
- * another. `path` NULL: there is none. */
+ * another, there or in this process's environment. `path` NULL: there is none. */
 void hvd_rank_env_error_file(struct hvd_strv *env, const char *path);
 
 /* The whole environment of a rank's command: this process's environment without the launch's boot text, the plan's
@@ -36,9 +36,9 @@ struct hvd_name_service hvd_rank_env_names(const json_t *plan);
 /* The message to the driver about where this host's own name leads (launcher/driver/own_names.h): a new reference, or
  * NULL: not known. */
 json_t *hvd_rank_env_own_name(const struct hvd_name_service *names);
-/* hvd_command_facts() in this process's environment, if the plan has PyTorch's store. `directory`: where the command
- * runs; -1: in this process's directory. Takes no longer than two seconds. */
-struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *argv, int directory);
+/* hvd_command_facts() in this process's environment and directory, if the plan has PyTorch's store. Takes no longer than
+ * two seconds. */
+struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *argv);
 /* Warn if the controller of the workers is MPI, but srun was not asked to start an MPI: each worker would find itself
  * alone, and go on. */
 void hvd_rank_env_warn_without_pmi(const json_t *plan, uint32_t size, const struct hvd_log *log);

@@ -40,10 +40,10 @@ struct shim {
 	const struct hvd_boot *boot;
 	struct hvd_taskinfo *info;
 	const struct hvd_shim_opts *opts; /* NULL: hvd-agent plan, which runs nothing */
-	uint32_t local_id;                /* HVD_STEP_ALL: all */
-	int agent;                        /* the connection to the agent; -1 = none */
-	json_t *plan;                     /* shims.h */
-	int key_fd;                       /* of --run-func; 0 = none */
+	uint32_t local_id;
+	int agent;    /* the connection to the agent; -1 = none */
+	json_t *plan; /* shims.h */
+	int key_fd;   /* of --run-func; 0 = none */
 	struct event_base *base;
 	struct event *events;
 	struct hvd_child_process *process; /* while the command runs */
@@ -132,7 +132,7 @@ static struct hvd_rank_facts own_facts(const struct shim *shim)
 
 	facts.names =
 		(struct hvd_name_service){.slow = says(shim, "slow_names"), .no_own_name = says(shim, "no_own_name")};
-	facts.command = hvd_rank_env_command(json_object_get(shim->plan, "env"), shim->opts->argv, -1);
+	facts.command = hvd_rank_env_command(json_object_get(shim->plan, "env"), shim->opts->argv);
 	return facts;
 }
 
@@ -171,7 +171,7 @@ static void clear(struct shim *shim)
 int hvd_shim_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool events, char *const *command,
 		  const struct hvd_log *log)
 {
-	struct shim shim = {.log = log, .boot = boot, .info = info, .local_id = HVD_STEP_ALL, .agent = -1};
+	struct shim shim = {.log = log, .boot = boot, .info = info, .local_id = info->local_rank, .agent = -1};
 	/* The parent is the task itself, in which the plugin runs. */
 	struct hvd_observing_agent_opts agent = {.kind = HVD_OBSERVING_AGENT_PLUGIN,
 						 .boot = boot,

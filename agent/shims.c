@@ -2,6 +2,7 @@
 #include "shims.h"
 
 #include "agent_socket.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
@@ -31,8 +32,8 @@ struct hvd_shims {
 	uint32_t expected, connected, n;
 	json_t *plans;    /* by local rank; NULL: a process that asks for all finds them in the memory that it shares */
 	int key_fd, last; /* last: a connection; -1 = none */
-	bool planned, refused;
-	int status;
+	enum hvd_step_event_kind answer; /* PLAN or REFUSED; 0 = not known yet */
+	int status;                      /* of REFUSED, also of a shim to which its plan cannot be sent */
 };
 
 static int send_event(const struct shim *s, enum hvd_step_event_kind kind, int value, const int fds[2])
@@ -81,50 +82,33 @@ static void drop(struct shim *s)
 /* In one write: json_dumpfd() makes one for each word and each sign between words. */
 static int to_memory(const json_t *plan)
 {
-	int fd = memfd_create("plan", MFD_CLOEXEC);
-	char *text = json_dumps(plan, JSON_COMPACT);
-	size_t len = text ? strlen(text) : 0;
+	hvd_cleanup_close int fd = memfd_create("plan", MFD_CLOEXEC);
+	hvd_cleanup_free char *text = plan ? json_dumps(plan, JSON_COMPACT) : hvd_xstrdup("{}");
 
-	if (fd >= 0 && len > 0 && write(fd, text, len) == (ssize_t)len) {
-		free(text);
-		return fd;
-	}
-	free(text);
-	if (fd >= 0)
-		close(fd);
-	return -1;
+	if (fd < 0 || !text || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		return -1;
+	return hvd_take_fd(&fd);
 }
 
 static int send_plan(const struct shim *s)
 {
-	json_t *plan = json_incref(json_array_get(s->owner->plans, s->local_id));
-	int fds[2], rc = -1;
+	const struct hvd_shims *shims = s->owner;
+	hvd_cleanup_close int fd = shims->plans ? to_memory(json_array_get(shims->plans, s->local_id)) : -1;
 
-	if (!s->owner->plans)
+	if (!shims->plans)
 		return send_event(s, HVD_STEP_PLAN, 0, NULL);
-	if (!plan)
-		plan = json_object();
-	fds[0] = to_memory(plan);
-	fds[1] = s->owner->key_fd ? s->owner->key_fd : fds[0];
-	json_decref(plan);
-	if (fds[0] < 0)
-		return -1;
-	rc = send_event(s, HVD_STEP_PLAN, 0, fds);
-	close(fds[0]);
-	return rc;
+	return fd < 0 ? -1 : send_event(s, HVD_STEP_PLAN, 0, (int[2]){fd, shims->key_fd ? shims->key_fd : fd});
 }
 
 static void answer(struct shim *s)
 {
 	const struct hvd_shims *shims = s->owner;
 
-	if (!s->asked || s->answered || (!shims->planned && !shims->refused))
+	if (!s->asked || s->answered || !shims->answer)
 		return;
 	s->answered = true;
-	if (shims->refused)
+	if (shims->answer != HVD_STEP_PLAN || send_plan(s) != 0)
 		send_event(s, HVD_STEP_REFUSED, shims->status, NULL);
-	else if (send_plan(s) != 0)
-		send_event(s, HVD_STEP_REFUSED, 1, NULL);
 }
 
 static void answer_all(struct hvd_shims *shims)
@@ -137,14 +121,14 @@ void hvd_shims_answer(struct hvd_shims *shims, const json_t *plans, int key_fd)
 {
 	json_decref(shims->plans);
 	shims->plans = json_incref((json_t *)plans);
-	shims->planned = true;
+	shims->answer = HVD_STEP_PLAN;
 	shims->key_fd = key_fd;
 	answer_all(shims);
 }
 
 void hvd_shims_refuse(struct hvd_shims *shims, int status)
 {
-	shims->refused = true;
+	shims->answer = HVD_STEP_REFUSED;
 	shims->status = status;
 	answer_all(shims);
 }
@@ -255,7 +239,8 @@ struct hvd_shims *hvd_shims_create(struct event_base *base, uint32_t expected, i
 {
 	struct hvd_shims *shims = hvd_xcalloc(1, sizeof(*shims));
 
-	*shims = (struct hvd_shims){.base = base, .expected = expected, .ops = ops, .arg = arg, .last = -1};
+	*shims =
+		(struct hvd_shims){.base = base, .expected = expected, .ops = ops, .arg = arg, .last = -1, .status = 1};
 	if (listening < 0)
 		return shims;
 	evutil_make_socket_nonblocking(listening);

@@ -26,7 +26,7 @@ struct hvd_shims;
 struct hvd_shims_ops {
 	/* An event other than ASK has arrived; the callee takes ownership of the descriptors. */
 	void (*event)(const struct hvd_step_event *event, int fds[2], void *arg);
-	/* The connection of the process that asked for this local rank (or HVD_STEP_ALL) has ended. */
+	/* The connection of the process that asked for this local rank has ended. */
 	void (*left)(uint32_t local_id, void *arg);
 	/* All connections have ended, and no other is expected: all processes have come, or hvd_shims_expect_none() was
 	 * called. Must not destroy anything from within. */

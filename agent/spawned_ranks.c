@@ -142,7 +142,7 @@ static void watch_rank(const struct hvd_spawned_rank *rank)
 static void find_out(struct hvd_spawned_ranks *ranks, const json_t *plan)
 {
 	ranks->names = hvd_rank_env_names(plan);
-	ranks->command = hvd_rank_env_command(plan, ranks->opts->argv, -1);
+	ranks->command = hvd_rank_env_command(plan, ranks->opts->argv);
 	ranks->names_asked = true;
 	if (ranks->ops->names)
 		ranks->ops->names(&ranks->names, ranks->arg);

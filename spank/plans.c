@@ -18,7 +18,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,14 +52,6 @@ void hvd_plans_close(struct hvd_plugin *pl)
 	hvd_step_close(&pl->plans.memory);
 }
 
-bool hvd_plans_first(struct hvd_plugin *pl, spank_t sp)
-{
-	if (hvd_step_local_id(sp) == 0)
-		return true;
-	hvd_step_close(&pl->plans.tell);
-	return false;
-}
-
 void hvd_plans_tell(struct hvd_plugin *pl, int status)
 {
 	const unsigned char byte = (unsigned char)status;
@@ -74,18 +65,18 @@ void hvd_plans_tell(struct hvd_plugin *pl, int status)
 
 int hvd_plans_await(struct hvd_plugin *pl, hvd_time deadline, struct hvd_err *err)
 {
-	struct pollfd pfd = {.fd = pl->plans.ready, .events = POLLIN};
 	unsigned char status;
 	ssize_t n;
 
+	hvd_step_close(&pl->plans.tell);
 	if (pl->plans.ready <= 0)
 		return hvd_err_set(err, HVD_E_SYS, "slurmstepd had no descriptor or memory to share the launch plan");
 	do {
-		if (poll(&pfd, 1, hvd_left_ms(deadline)) == 0)
+		if (!hvd_step_await(pl->plans.ready, deadline))
 			return hvd_err_set(err, HVD_E_TIMEOUT,
 					   "this host's first task did not get the launch plan in time");
 		n = read(pl->plans.ready, &status, 1);
-	} while (n < 0 && (errno == EINTR || errno == EAGAIN)); /* another task may have been quicker */
+	} while (n < 0 && errno == EAGAIN); /* another task was quicker */
 	if (n < 0)
 		return hvd_err_sys(err, "cannot wait for the launch plan");
 	if (n == 0)

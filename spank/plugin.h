@@ -154,6 +154,8 @@ int hvd_launch_key_take(const struct hvd_plugin *pl, struct hvd_err *err);
 bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX]);
 /* Which of its host's tasks is this one, from 0? Works in task_exit, too. */
 uint32_t hvd_step_local_id(spank_t sp);
+/* Wait until a descriptor can be read, or its other end is closed. False: the time is over. */
+bool hvd_step_await(int fd, hvd_time deadline);
 /* Close a descriptor in struct hvd_plugin for which 0 means that there is none, and set it to 0. */
 void hvd_step_close(int *fd);
 
@@ -163,8 +165,6 @@ void hvd_step_close(int *fd);
 void hvd_plans_prepare(struct hvd_plugin *pl, spank_t sp);
 /* In slurmstepd, after it has forked the tasks. Does nothing if nothing is open. */
 void hvd_plans_close(struct hvd_plugin *pl);
-/* In a task: is it the host's first, which gets the plans of all, and hands them out? */
-bool hvd_plans_first(struct hvd_plugin *pl, spank_t sp);
 /* In the first task: the memory for hvd-agent plan, which this function makes unless slurmstepd has. -1 with errno. */
 int hvd_plans_memory(struct hvd_plugin *pl);
 /* In the first task: tell the others the exit status of hvd-agent plan. */

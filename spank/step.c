@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step.c - distinguishes steps of srun --hvd from others, in slurmstepd and its tasks.
+ * step.c - distinguishes steps of srun --hvd from others, in slurmstepd and its tasks, and what its other files need.
  */
 #include "plugin.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,4 +37,15 @@ void hvd_step_close(int *fd)
 	if (*fd > 0)
 		close(*fd);
 	*fd = 0;
+}
+
+bool hvd_step_await(int fd, hvd_time deadline)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	int rc;
+
+	do
+		rc = poll(&pfd, 1, hvd_left_ms(deadline));
+	while (rc < 0 && errno == EINTR);
+	return rc > 0;
 }

@@ -16,7 +16,6 @@
 #include "lib/protocol/boot.h"
 #include "lib/protocol/step_plans.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -221,19 +220,6 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	return pid;
 }
 
-/* Wait until a process has closed the other end of its pipe. Before Linux 5.3 hvd_wait() alone takes longer to notice
- * an end. */
-static bool await_close(int fd, hvd_time deadline)
-{
-	struct pollfd pfd = {.fd = fd, .events = POLLIN};
-	int rc;
-
-	do
-		rc = poll(&pfd, 1, hvd_left_ms(deadline));
-	while (rc < 0 && errno == EINTR);
-	return rc > 0;
-}
-
 /* Have hvd-agent plan start the host's agent, which writes the plans of all tasks. */
 static void fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp)
 {
@@ -251,7 +237,8 @@ static void fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	pl->task.shim = pid;
 	if (pl->task.terminated)
 		kill(pid, SIGTERM);
-	ended = await_close(out[0], hvd_deadline_in(boot->timeout + EXTRA_SECONDS));
+	/* Its end closes the pipe. Before Linux 5.3 hvd_wait() alone would take longer to notice the end. */
+	ended = hvd_step_await(out[0], hvd_deadline_in(boot->timeout + EXTRA_SECONDS));
 	pl->task.shim = 0;
 	close(out[0]);
 	if (!ended || hvd_wait(pid, hvd_deadline_in(EXTRA_SECONDS), &status, NULL) != 0)
@@ -277,7 +264,7 @@ static void get_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t
 	struct hvd_err err = {0};
 	char *plan;
 
-	if (hvd_plans_first(pl, sp))
+	if (hvd_step_local_id(sp) == 0)
 		fetch_plans(pl, boot, sp);
 	else
 		await_plans(pl, boot);

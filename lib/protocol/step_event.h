@@ -23,10 +23,10 @@
  * A shim, and the process that gets the plans of all tasks for the plugin, have a connection to the agent
  * (agent/agent_socket.h), on which these follow:
  *
- *   ASK          to the agent: what is the plan of this local rank; HVD_STEP_ALL: of all ranks of the host?
+ *   ASK          to the agent: what is the plan of this local rank or, under the plugin, of all ranks of the host?
  *   PLAN         the answer: two descriptors, of the plan (agent/shims.h) and, where it has func_key, of the key of
- *                --run-func; else of the plan once more. None to HVD_STEP_ALL, whose answer is in the memory that
- *                slurmstepd has made (step_plans.h)
+ *                --run-func; else of the plan once more. Under the plugin there are none: the plans are in the memory
+ *                that slurmstepd has made (step_plans.h)
  *   REFUSED      in its place: there will be no plan; status: the exit status
  *   NOT_STARTED  to the agent, in place of TASK and EXIT: the command could not be started. Both descriptors are the
  *                same, and have the reason
@@ -70,8 +70,6 @@ enum hvd_step_event_kind {
 	HVD_STEP_END,
 	HVD_STEP_FILE,
 };
-
-#define HVD_STEP_ALL UINT32_MAX
 
 struct hvd_step_event {
 	uint32_t kind;

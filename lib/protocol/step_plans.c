@@ -8,6 +8,7 @@
 int hvd_step_plans_write(int fd, pid_t agent, const struct hvd_strv *tasks, uint32_t n)
 {
 	FILE *out = fdopen(fd, "w");
+	int failed;
 
 	if (!out)
 		return -1;
@@ -17,10 +18,8 @@ int hvd_step_plans_write(int fd, pid_t agent, const struct hvd_strv *tasks, uint
 			fwrite(tasks[i].v[k], strlen(tasks[i].v[k]) + 1, 1, out);
 		putc('\0', out);
 	}
-	if (!ferror(out))
-		return fclose(out);
-	fclose(out);
-	return -1;
+	failed = ferror(out);
+	return fclose(out) == 0 && !failed ? 0 : -1;
 }
 
 /* What follows the string at `at`; NULL if its end is not before `end`. */

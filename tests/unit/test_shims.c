@@ -148,10 +148,10 @@ TEST_IN(each_gets_its_own_part_before_and_after_the_plan, struct world *w)
 	close(spare);
 }
 
-/* The process that asks for all ranks finds them in memory that it shares with the agent. */
+/* Under the plugin, the process that asks finds the plans of all ranks in memory that it shares with the agent. */
 TEST_IN(the_plan_of_all_comes_without_descriptors, struct world *w)
 {
-	int all = ask(w, HVD_STEP_ALL), fds[2];
+	int all = ask(w, 0), fds[2];
 	struct hvd_step_event event;
 
 	assert_true(silent(all));
