@@ -33,6 +33,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x80 /* Linux 5.6; glibc 2.31 does not have it */
+#endif
+
 #define NOT_ENTERED 125
 
 struct how {
