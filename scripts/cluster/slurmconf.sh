@@ -152,7 +152,7 @@ slurm_write_cgroup() {
         ;;
     # Neither controllers of control groups nor systemd are required.
     v2) printf '%s\n' CgroupPlugin=cgroup/v2 IgnoreSystemd=yes ConstrainDevices=yes ;;
-    *) echo 'CgroupPlugin=autodetect' ;;
+    *) ;; # by itself Slurm takes the one that is there
     esac >"$1/cgroup.conf"
 }
 
