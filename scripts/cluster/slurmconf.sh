@@ -121,7 +121,6 @@ EOF
         *) conf_set "$line" ;;
         esac
     done
-    slurm_version_quirks
     if [[ $GPUS ]]; then gres=" Gres=gpu:$GPUS"; fi
     {
         for key in "${CONF_ORDER[@]}"; do echo "$key=${CONF[$key]}"; done
@@ -169,7 +168,3 @@ slurm_write_gres() {
     echo "NodeName=hvdn[1-$NODES] Name=gpu File=$STATE/gpu/gpu[0-$((GPUS - 1))]" >"$1/gres.conf"
 }
 
-# Settings that depend on the release of Slurm.
-slurm_version_quirks() {
-    :
-}
