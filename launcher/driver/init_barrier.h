@@ -22,7 +22,7 @@
 /* How many of the latest epochs are kept. Arrivals in an earlier one do not count. */
 #define HVD_INIT_BARRIER_EPOCHS 16
 
-/* One epoch: the first call of all processes, or the second … */
+/* One epoch: the first call of all processes, or the second, and so on. */
 struct hvd_init_round {
 	uint32_t number;  /* of the store's epoch: calls before this one */
 	uint32_t arrived; /* ranks */

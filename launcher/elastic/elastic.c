@@ -61,7 +61,7 @@ static void on_joined(struct hvd_conn *conn, struct hvd_client_io *io, void *arg
 
 static void on_cut_short(uint32_t host, void *arg)
 {
-	hvd_unheard_cut_short(&((struct elastic *)arg)->unheard, host);
+	hvd_stuck_procs_cut_short(&((struct elastic *)arg)->stuck, host);
 }
 
 static void on_none_left(void *arg)
@@ -220,7 +220,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	if (!el->restart)
 		hvd_strv_add(&job->opts->extra_env, "HOROVOD_ELASTIC=1");
 	el->machine = hvd_machine_create(&opts, hvd_now(), &hvd_elastic_machine_ops, el, job->log);
-	hvd_unheard_init(&el->unheard, job, el->machine);
+	hvd_stuck_procs_init(&el->stuck, job, el->machine);
 	el->events = hvd_event_queue_create(job->base, el->machine);
 	el->peers = hvd_gloo_peers_create();
 	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, job->log);
@@ -253,7 +253,7 @@ static void cleanup(struct elastic *el)
 	hvd_draining_clear(&el->leaving);
 	free(el->held);
 	hvd_strv_free(&el->gpus);
-	hvd_unheard_clear(&el->unheard);
+	hvd_stuck_procs_clear(&el->stuck);
 	hvd_restart_history_clear(&el->history);
 	hvd_job_end_procs(&el->job);
 	hvd_elastic_rv_destroy(el->erv);

@@ -78,7 +78,7 @@ static void on_left(uint32_t host, bool lost, void *arg)
 	struct elastic *el = arg;
 
 	if (lost)
-		hvd_unheard_lost(&el->unheard, host);
+		hvd_stuck_procs_lost(&el->stuck, host);
 	hvd_procs_agent_left(el->job.procs, host);
 }
 
@@ -206,7 +206,7 @@ static void on_output_lost(void *arg)
 
 static void on_without_munge(uint32_t host, void *arg)
 {
-	hvd_unheard_without_munge(&((struct elastic *)arg)->unheard, host);
+	hvd_stuck_procs_without_munge(&((struct elastic *)arg)->stuck, host);
 }
 
 static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)

@@ -29,7 +29,7 @@ void hvd_elastic_end(void *elastic)
 	} else {
 		hvd_procs_end(el->job.procs, (int)el->job.opts->kill_wait + HVD_UNKILLABLE_TOLD_SECONDS);
 		end_idle(el);
-		hvd_unheard_ending(&el->unheard);
+		hvd_stuck_procs_ending(&el->stuck);
 	}
 	if (el->job.result->ended_by)
 		hvd_procs_drop_output(el->job.procs);

@@ -23,7 +23,7 @@
 #include "machine.h"
 #include "progress_file.h"
 #include "restart_history.h"
-#include "unheard.h"
+#include "stuck_procs.h"
 #include "unresponsive_ranks.h"
 
 #include <stdbool.h>
@@ -53,7 +53,7 @@ struct elastic {
 	struct hvd_strv gpus; /* hvd_launch.gpus */
 	bool no_hosts;        /* discovery has found none, and Slurm is asked whether the job has ended */
 	bool of_job;          /* the agents are steps of the Slurm job that this process belongs to, and end with it */
-	struct hvd_unheard unheard;
+	struct hvd_stuck_procs stuck;
 	struct hvd_restart_history history;
 	int failed_generation;             /* the last one in which a rank has failed */
 	struct hvd_progress_file progress; /* of a job with restarts */

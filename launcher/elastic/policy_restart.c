@@ -92,7 +92,7 @@ static void finish_as_the_programs(struct hvd_machine *m)
 }
 
 /* A generation has failed. Is there no point in yet another one? */
-static bool is_in_vain(struct hvd_machine *m, hvd_time now)
+static bool lacks_progress(struct hvd_machine *m, hvd_time now)
 {
 	if (has_progress(m, now))
 		m->idle = 0;
@@ -101,7 +101,7 @@ static bool is_in_vain(struct hvd_machine *m, hvd_time now)
 	return hvd_machine_idle(m);
 }
 
-static void finish_in_vain(struct hvd_machine *m)
+static void finish_without_progress(struct hvd_machine *m)
 {
 	struct hvd_err why = m->first_failure;
 
@@ -128,8 +128,8 @@ static void begin_restart(struct hvd_machine *m, hvd_time now)
 		finish_as_the_programs(m);
 		return;
 	}
-	if (is_in_vain(m, now)) {
-		finish_in_vain(m);
+	if (lacks_progress(m, now)) {
+		finish_without_progress(m);
 		return;
 	}
 	m->restarts++;

@@ -81,7 +81,7 @@ bool hvd_job_watch_process_lost(struct hvd_job_watch *watch, const struct hvd_lo
 void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unkillable *what, int rank,
 			      const char *host);
 
-/* All ranks have ended: stop waiting for hosts. True: one was still in doubt. */
+/* All ranks have ended: stop waiting for hosts. True: it was not known of one whether it is lost. */
 bool hvd_job_watch_settle(struct hvd_job_watch *watch);
 /* That host's name; *at is when its connection ended. */
 const char *hvd_job_watch_settled_host(const struct hvd_job_watch *watch, hvd_time *at);

@@ -16,9 +16,9 @@
 
 /* From one look at whether hvdrun's own output is blocked to the next; and how many looks in a row at which it is not
  * a process gets whose node agent has left, or which may not have heard that it is to end. */
-#define LOOK_SECONDS  10
-#define LEFT_LOOKS    6
-#define UNHEARD_LOOKS 2
+#define LOOK_SECONDS 10
+#define LEFT_LOOKS   6
+#define QUIET_LOOKS  2
 /* For output that is on its way, where the process waits for nothing else in vain. */
 #define STUCK_SECONDS 3
 /* For the node agent of a host without ranks to leave. */
@@ -48,7 +48,7 @@ static bool spare(struct hvd_started_proc *p)
 	p->quiet = blocked ? 0 : p->quiet + 1;
 	if (p->stuck)
 		return blocked;
-	if (p->quiet < (p->agent_left ? LEFT_LOOKS : UNHEARD_LOOKS))
+	if (p->quiet < (p->agent_left ? LEFT_LOOKS : QUIET_LOOKS))
 		return true;
 	p->cut_short = true;
 	procs->ops->cut_short(p->host, procs->arg);
@@ -101,7 +101,7 @@ void hvd_procs_idle(struct hvd_procs *procs, uint32_t host)
 {
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
 		if (p->host == host && !p->stuck) {
-			p->quiet = UNHEARD_LOOKS; /* as if it had been waited for already */
+			p->quiet = QUIET_LOOKS; /* as if it had been waited for already */
 			hvd_proc_set_deadline(p, IDLE_SECONDS);
 		}
 }

@@ -29,7 +29,7 @@ struct agent {
 	struct hvd_rv *relay; /* see agent_begin_relay(); NULL = it has not begun */
 	struct hvd_session session;
 	json_t *hello;     /* what it says first */
-	bool deaf;         /* does not answer the order to probe, nor whether it is there */
+	bool unresponsive; /* does not answer the order to probe, nor whether it is there */
 	int from_if;       /* the interface that its attempts left by */
 	enum hvd_reach to; /* what comes of them */
 	json_t *plan, *probe;
@@ -216,9 +216,9 @@ static inline void agent_on_message(struct hvd_conn *conn, json_t *msg, void *ar
 	} else if (strcmp(type, "probe") == 0) {
 		json_decref(s->probe); /* of the round before */
 		s->probe = json_incref(msg);
-		if (!s->deaf)
+		if (!s->unresponsive)
 			agent_report(s, msg);
-	} else if (strcmp(type, "ping") == 0 && !s->deaf) {
+	} else if (strcmp(type, "ping") == 0 && !s->unresponsive) {
 		hvd_conn_send(conn, json_pack("{s:s}", "t", "pong"));
 	}
 }

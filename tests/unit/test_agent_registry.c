@@ -269,7 +269,7 @@ TEST_IN(one_does_not_report, struct world *w)
 	begin(w);
 	expect(w, 2);
 	come(w, 0);
-	come(w, 1)->deaf = true;
+	come(w, 1)->unresponsive = true;
 	until(w->l, w->here == 1);
 	assert_in(w->why, "node1: its node agent did not report which hosts it reaches");
 	until(w->l, agent_heard(&w->l->agents[1], "end"));
@@ -286,7 +286,7 @@ TEST_IN(relays_of_those_that_report, struct world *w)
 	begin(w);
 	expect(w, 2);
 	s = come(w, 0);
-	come(w, 1)->deaf = true;
+	come(w, 1)->unresponsive = true;
 	until(w->l, w->gone && s->plan);
 	fd = dial_loopback(agent_begin_relay(w->l, s));
 	assert_int_equal(write(fd, put, sizeof(put) - 1), sizeof(put) - 1);
@@ -817,7 +817,7 @@ TEST_IN(one_does_not_answer, struct world *w)
 {
 	w->l->spec.deadlines.start = 0.5;
 	open_with(w, 2);
-	w->l->agents[1].deaf = true;
+	w->l->agents[1].unresponsive = true;
 	hvd_agent_stop(w->agents, 0, WORKER, true);
 	hvd_agent_stop(w->agents, 1, WORKER + 1, false);
 	hvd_agent_stop(w->agents, 1, WORKER + 2, false);
@@ -841,13 +841,13 @@ TEST_IN(one_has_answered_what_is_not_read_yet, struct world *w)
 	memset(text, 'x', 60000);
 	w->l->spec.deadlines.start = 0.5;
 	open_with(w, 2);
-	w->l->agents[1].deaf = true;
+	w->l->agents[1].unresponsive = true;
 	hvd_agent_stop(w->agents, 1, WORKER, true);
 	until(w->l, agent_heard(&w->l->agents[1], "ping"));
 	for (int i = 0; i < 4; i++)
 		say(&w->l->agents[1], json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", 1, "why", text));
 	say(&w->l->agents[1], json_pack("{s:s}", "t", "pong"));
-	w->l->agents[1].deaf = false; /* when it is asked again */
+	w->l->agents[1].unresponsive = false; /* when it is asked again */
 	free(text);
 	test_clock += 5000000000;
 	event_base_loop(w->l->base, EVLOOP_ONCE);
@@ -860,7 +860,7 @@ TEST_IN(one_has_answered_what_is_not_read_yet, struct world *w)
 TEST_IN(one_is_said_to_be_gone, struct world *w)
 {
 	open_with(w, 2);
-	w->l->agents[1].deaf = true;
+	w->l->agents[1].unresponsive = true;
 	hvd_agent_stop(w->agents, 1, WORKER, false); /* for this it would have more time */
 	hvd_agent_doubt(w->agents, 0);
 	hvd_agent_doubt(w->agents, 1);

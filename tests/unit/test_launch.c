@@ -270,7 +270,7 @@ TEST_IN(the_timeout_names_who_has_not_probed, struct launch *l)
 	l->spec.deadlines.start = 0.3;
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
-		agent_connect(l, registration(h, 3, 1, false))->deaf = h == 1;
+		agent_connect(l, registration(h, 3, 1, false))->unresponsive = h == 1;
 	fails(l, HVD_E_TIMEOUT, "no probe report from node1");
 }
 
@@ -370,7 +370,7 @@ TEST_IN(a_report_that_names_what_was_not_asked_for, struct launch *l)
 
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
-		agent_connect(l, registration(h, 3, 1, false))->deaf = true;
+		agent_connect(l, registration(h, 3, 1, false))->unresponsive = true;
 	s = &l->agents[0];
 	until(l, s->probe);
 	hvd_conn_send(s->conn, json_pack("{s:s, s:[[i,i,i,i,i]]}", "t", "report", "edges", 1, 77, 0, 0, 5));
@@ -582,7 +582,7 @@ static void start_and_stop(struct launch *l, bool first, bool second, bool third
 		agent_connect(l, registration(h, 3, 1, false));
 	until(l, l->agents[0].plan && l->agents[1].plan && l->agents[2].plan);
 	for (int h = 0; h < 3; h++)
-		l->agents[h].deaf = stopped[h];
+		l->agents[h].unresponsive = stopped[h];
 }
 
 TEST_IN(an_agent_that_is_stopped_is_lost, struct launch *l)
@@ -608,7 +608,7 @@ TEST_IN(a_job_that_is_paused_loses_no_host, struct launch *l)
 	test_clock_pass(l->base, 100);
 	assert_int_equal(l->gone, 0);
 	for (int h = 0; h < 3; h++) {
-		l->agents[h].deaf = false;
+		l->agents[h].unresponsive = false;
 		hvd_conn_send(l->agents[h].conn, json_pack("{s:s}", "t", "pong"));
 		test_clock_pass(l->base, 7);
 	}
@@ -621,7 +621,7 @@ TEST_IN(a_host_that_does_not_go_on_after_a_pause_is_lost, struct launch *l)
 	start_and_stop(l, true, true, true);
 	test_clock_pass(l->base, 100);
 	for (int h = 0; h < 2; h++) {
-		l->agents[h].deaf = false;
+		l->agents[h].unresponsive = false;
 		hvd_conn_send(l->agents[h].conn, json_pack("{s:s}", "t", "pong"));
 	}
 	test_clock_pass(l->base, 15);
@@ -654,7 +654,7 @@ static void the_last_one_is_stopped(struct launch *l, uint32_t job)
 		agent_connect(l, hello[h]);
 	}
 	until(l, l->agents[0].plan && l->agents[1].plan);
-	l->agents[1].deaf = true;
+	l->agents[1].unresponsive = true;
 	say(&l->agents[0], "exit", 0);
 	hvd_conn_finish(l->agents[0].conn, hvd_deadline_in(5));
 	l->agents[0].conn = NULL;

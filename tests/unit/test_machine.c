@@ -826,7 +826,7 @@ static void some_never_meet(void **state)
 }
 
 /* One that was killed does not end: a file system hangs, perhaps. */
-static void killed_in_vain(void **state)
+static void killed_but_does_not_end(void **state)
 {
 	struct hvd_machine_opts opts = {.np = 2, .min_np = 2, .patience = 60, DEFAULTS};
 	struct sim *s = running(opts, "a:3");
@@ -1044,7 +1044,7 @@ int main(void)
 		cmocka_unit_test(connections_break_by_themselves),
 		cmocka_unit_test(one_goes_before_they_have_met),
 		cmocka_unit_test(some_never_meet),
-		cmocka_unit_test(killed_in_vain),
+		cmocka_unit_test(killed_but_does_not_end),
 		cmocka_unit_test(random_histories),
 	};
 
