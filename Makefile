@@ -274,8 +274,8 @@ $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/libagent.a $(B)/liblauncher.a $(
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(DEP_LIBS)
 
-# Side by side in one run, as ratios; each needs some minutes. BENCH selects: launch, launch-cpu, driver, rendezvous, tcpstore, torch, relay.
-BENCH ?= launch driver agents rendezvous tcpstore torch relay
+# Side by side in one run, as ratios; each needs some minutes. BENCH selects; tests/bench/run has the names.
+BENCH ?= launch driver agents rendezvous torch relay
 .PHONY: bench
 bench: all $(bench_bin)  ## measure launches against srun, the rendezvous against nginx, the driver's scale
 	@B='$(B)' tests/bench/run $(BENCH)
