@@ -34,6 +34,11 @@ mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\x
 printf ':%s:M::%s:%s:%s:OPF' "$entry" "$magic" "$mask" "$qemu" >"$at/register" || skip "binfmt_misc accepts no entry here"
 
 # The command takes this process's place. The entry goes when the last process that the command has started has ended, however
-# that was: until then this pipe has somebody at its other end.
-exec 9> >(trap '' HUP INT TERM && exec >/dev/null 2>&1 && cd / && cat && echo -1 >"$at/$entry")
+# that was: until then this pipe has somebody at its other end. Who waits there is no child of the command, which may wait for
+# all of its children.
+exec 9> >({
+	trap '' HUP INT TERM
+	exec >/dev/null 2>&1
+	cd / && cat && echo -1 >"$at/$entry"
+} <&0 &)
 exec "$@"
