@@ -13,7 +13,7 @@ save_pid() {
 boot_switch() {
     local pid
     mkdir -p "$STATE/hosts/switch"
-    pid=$(timeout 10 unshare --net --uts --pid -- \
+    pid=$(timeout $((10 * ${HVD_TEST_PATIENCE:-1})) unshare --net --uts --pid -- \
         bash "$LIB/host-init.sh" switch "$STATE" switch '' '')
     [[ $pid ]] && save_pid switch "$pid" || fail "the switch did not start" switch.init
     net_switch "$pid"
@@ -54,7 +54,7 @@ boot_host() {
     cgroup_host "$host"
     read -ra clock < <(own_clock "$host") || true
     pid=$(cgroup_enter "$host" && HVD_CGROUP=$CGROUP HVD_CONFIGLESS=${CONFIGLESS:-$NO_CONF} \
-        timeout 10 nsenter --target "$switch" --pid -- \
+        timeout $((10 * ${HVD_TEST_PATIENCE:-1})) nsenter --target "$switch" --pid -- \
         taskset -c "${NS_CPU:-$CPU_LIST}" unshare --net --mount --uts --ipc --pid --cgroup "${clock[@]}" -- \
         taskset -c "$CPU_LIST" bash "$LIB/host-init.sh" host "$STATE" "$host" "$ROOT" "$SLURM_CONFDIR" \
         "${BINDS[@]}") || true
