@@ -10,7 +10,7 @@
 # step, and tests, the folder of logs and results of tests/run.
 
 # --built: the clone was built elsewhere by make with these VARIABLES, and is in /mnt/out/hvd.tar. All is in place, but the
-# machine is a slow one: tests have more time, and of tests/unit only the programs and the files for agents and Gloo run.
+# machine is a slow one: tests have more time, and of the unit tests only the programs run.
 
 set -uo pipefail
 
@@ -71,7 +71,7 @@ if [[ $built ]]; then
 	facts >"$out/facts" 2>/dev/null
 	# Not by make, whose rules would look at each source.
 	export B=build MAKEFLAGS="${variables[*]}" HVD_TEST_LIMIT=900 HVD_TEST_LIMIT_BATS=3600 HVD_TEST_PATIENCE=6 HVD_TEST_FLAKY=20
-	tests=(tests/run -j "${side[0]#JOBS=}" build/tests/unit/test_* tests/unit/{agent,selftest}.bats "$@")
+	tests=(tests/run -j "${side[0]#JOBS=}" build/tests/unit/test_* "$@")
 else
 	logged clone git -c advice.detachedHead=false clone /mnt/source /usr/src/hvd || problem clone "$(told clone)"
 	cd /usr/src/hvd || exit 1
