@@ -9,8 +9,12 @@ setup_file() {
 	load packages
 	load ../cluster/helpers
 	cluster_can
-	python3 -c 'import setuptools, wheel, venv, ensurepip' 2>/dev/null ||
-		skip "setuptools, wheel or venv is not installed: scripts/install-deps --package"
+	python3 -c 'import setuptools, wheel' 2>/dev/null || skip "setuptools or wheel is not installed: scripts/install-deps --wheel"
+	# One that the cluster's users can run, too: that in PATH may be in root's home.
+	for PYTHON in /usr/bin/python3 python3; do
+		if "$PYTHON" -c 'import venv, ensurepip' 2>/dev/null; then break; fi
+	done
+	"$PYTHON" -c 'import venv, ensurepip' 2>/dev/null || skip "Python's venv is not installed (Debian: python3-venv)"
 	B=$(cd "$SRC/${B:-build}" && pwd) || return 1
 	portable wheel || return 1
 	WHEEL=$(echo "$BATS_FILE_TMPDIR"/packages/hvdrun-"$VERSION"-py3-none-manylinux_2_28_*.whl)
@@ -18,8 +22,8 @@ setup_file() {
 	PLACE=$(mktemp -d "$B/wheel.XXXXXX")
 	chmod 755 "$PLACE"
 	VENV=$PLACE/env
-	export B WHEEL PLACE VENV
-	python3 -m venv --system-site-packages "$VENV"
+	export B WHEEL PLACE VENV PYTHON
+	"$PYTHON" -m venv --system-site-packages "$VENV"
 	# As a user does; where PyPI is out of reach, without cloudpickle.
 	"$VENV/bin/pip" install --quiet "$WHEEL" || "$VENV/bin/pip" install --quiet --no-deps --no-index "$WHEEL"
 	cluster_up --nodes 2 --plugin "$VENV/lib/slurm/hvd.so"
@@ -113,7 +117,7 @@ print(hvdrun.run(lambda: os.environ["HOROVOD_RANK"], np=2, extra_args=["--launch
 }
 
 @test "pip uninstall leaves no file" {
-	python3 -m venv --system-site-packages "$PLACE/fresh"
+	"$PYTHON" -m venv --system-site-packages "$PLACE/fresh"
 	# Bytecode of pip itself is not the wheel's, and pip leaves folders that are empty.
 	find "$PLACE/fresh" ! -type d ! -path '*__pycache__*' | sort >"$PLACE/before"
 	"$PLACE/fresh/bin/pip" install --quiet --no-deps --no-index "$WHEEL"
