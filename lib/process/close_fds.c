@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "close_fds.h"
 
+#include "lib/base/digits.h"
 #include "syscalls.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
+#include <string.h>
 #include <unistd.h>
 
 #define CLOSE_AT_EXEC 4U /* CLOSE_RANGE_CLOEXEC, Linux 5.11 */
@@ -30,18 +33,6 @@ static void close_one(int fd, bool at_exec)
 		close(fd);
 }
 
-/* -1: the name is no number. */
-static int number(const char *name)
-{
-	int n = 0;
-
-	if (*name < '0' || *name > '9')
-		return -1;
-	while (*name >= '0' && *name <= '9')
-		n = 10 * n + (*name++ - '0');
-	return n;
-}
-
 /* readdir(3) may allocate memory, so it cannot be used here. Returns -1 if the descriptors cannot be listed. */
 static int close_listed(unsigned first, unsigned last, bool at_exec)
 {
@@ -53,7 +44,8 @@ static int close_listed(unsigned first, unsigned last, bool at_exec)
 		return -1;
 	while ((n = syscall(SYS_getdents64, dir, text, sizeof(text))) > 0)
 		for (long at = 0; at < n; at += ((const struct entry *)(text + at))->len) {
-			int fd = number(((const struct entry *)(text + at))->name);
+			const char *name = ((const struct entry *)(text + at))->name;
+			int fd = (int)hvd_digits(name, strlen(name), INT_MAX);
 
 			if (fd >= 0 && fd != dir && (unsigned)fd >= first && (unsigned)fd <= last)
 				close_one(fd, at_exec);

@@ -308,7 +308,7 @@ int hvd_wait(pid_t pid, hvd_time deadline, int *status, struct hvd_err *err)
 	do {
 		ended = hvd_child_ended(pfd.fd, pid);
 		rc = ended ? 1 : poll(&pfd, 1, hvd_left_ms(deadline));
-	} while (!ended && rc != 0);
+	} while (!ended && (rc > 0 || (rc < 0 && errno == EINTR)));
 	close(pfd.fd);
 	if (!ended)
 		return hvd_err_set(err, HVD_E_TIMEOUT, "process %d is still running", (int)pid);
