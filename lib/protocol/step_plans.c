@@ -4,14 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int hvd_step_plans_write(int fd, pid_t agent, const struct hvd_strv *tasks, uint32_t n)
 {
 	FILE *out = fdopen(fd, "w");
 	int failed;
 
-	if (!out)
+	if (!out) {
+		close(fd);
 		return -1;
+	}
 	fprintf(out, "%d%c", (int)agent, '\0');
 	for (uint32_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < tasks[i].n; k++)
