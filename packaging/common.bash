@@ -13,6 +13,12 @@ fail() {
 	exit 1
 }
 
+# fail_with LOG WHAT: what has failed, with the end of its log.
+fail_with() {
+	tail -n 30 "$1" >&2
+	fail "$2, see $1"
+}
+
 # tool PROGRAM…
 tool() {
 	local name
