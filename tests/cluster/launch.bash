@@ -146,6 +146,18 @@ slurm_before() {
     [[ ${BASH_REMATCH[1]} != "$1" && $(printf '%s\n' "${BASH_REMATCH[1]}" "$1" | sort -V | head -n 1) != "$1" ]]
 }
 
+# step_daemon_killed NODES: slurmstepd of hvdn2 is killed under hvdrun, which says so and ends.
+step_daemon_killed() {
+    local ranks=$((2 * $1))
+    begin launch hvdrun -N"$1" -n"$ranks" --ntasks-per-node=2 bash -c 'echo ready; sleep 50'
+    says_times 10 "$ranks" ready
+    as_root hvdn2 pkill -KILL -x slurmstepd
+    ended 20 1
+    has "hvdn2: slurmstepd ended before the ranks that it had started; ending the job"
+    has_not "failed first"
+    assert_no_leftovers 10
+}
+
 # fresh_work: an empty folder ~/work of alice's, whose path is $WORK.
 fresh_work() {
     WORK=$(home)/work

@@ -69,13 +69,7 @@ END
 
 @test "a step daemon killed: hvdrun says so and ends, the ranks go with it" {
     # Plain srun, and so srun --hvd, waits for ever for the ranks that the daemon had started.
-    begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep 50'
-    says_times 10 8 ready
-    as_root hvdn2 pkill -KILL -x slurmstepd
-    ended 20 1
-    has "hvdn2: slurmstepd ended before the ranks that it had started; ending the job"
-    has_not "failed first"
-    assert_no_leftovers 10
+    step_daemon_killed 4
     selftest 8 4 launch hvdrun -N4 -n8 --ntasks-per-node=2 hvd-selftest --quick
 }
 

@@ -277,7 +277,9 @@ registered() { unshare --mount sh -c 'mount -t binfmt_misc binfmt_misc /proc/sys
 		within 20 pgrep -xf 'sleep 30745'
 		registered "$command"
 		kill "-$signal" "$command"
-		wait "$command" || true
+		status=0
+		wait "$command" || status=$?
+		[ "$status" -eq $((128 + $(kill -l "$signal"))) ]
 		within 10 gone 30745
 		within 10 eval '! registered "$command"'
 	done
