@@ -8,6 +8,7 @@
 
 #include "input_wait.h"
 #include "lib/base/deadline.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/process_usage.h"
 #include "lib/protocol/wire.h"
@@ -48,7 +49,7 @@ struct hvd_activity {
 	struct watched_rank *ranks;
 	size_t n;
 	size_t output; /* since the last look */
-	struct event *timer;
+	struct hvd_timer *timer;
 	hvd_time every;          /* 0: nobody has asked */
 	hvd_time due;            /* when the timer fires */
 	bool inspected, after;   /* the ranks' stacks are being taken; were since the last look */
@@ -187,19 +188,14 @@ static void conclude(struct hvd_activity *a)
 
 static void wait_for(struct hvd_activity *a, hvd_time ns)
 {
-	struct timeval tv;
-
 	a->due = hvd_now() + ns;
-	tv = hvd_left_tv(a->due);
-	evtimer_add(a->timer, &tv);
+	hvd_timer_at(a->timer, a->due);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct hvd_activity *a = arg;
 
-	(void)fd;
-	(void)what;
 	if (hvd_now() - a->due > (hvd_time)(LATE_SECONDS * 1e9))
 		a->active = hvd_now();
 	if (!a->listed)
@@ -218,7 +214,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 static void stop(struct hvd_activity *a)
 {
-	evtimer_del(a->timer);
+	hvd_timer_stop(a->timer);
 	hvd_processes_clear(&a->processes);
 	a->every = 0;
 }
@@ -293,7 +289,7 @@ struct hvd_activity *hvd_activity_create(struct event_base *base, void (*send)(j
 	struct hvd_activity *a = hvd_xcalloc(1, sizeof(*a));
 
 	*a = (struct hvd_activity){.send = send, .arg = arg};
-	a->timer = evtimer_new(base, on_timer, a);
+	a->timer = hvd_timer_new(base, on_timer, a);
 	return a;
 }
 
@@ -302,7 +298,7 @@ void hvd_activity_destroy(struct hvd_activity *a)
 	if (!a)
 		return;
 	hvd_processes_clear(&a->processes);
-	event_free(a->timer);
+	hvd_timer_free(a->timer);
 	free(a->ranks);
 	free(a);
 }

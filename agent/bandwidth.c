@@ -4,6 +4,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/hex.h"
 #include "lib/base/random.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/conn.h"
 #include "probe_server.h"
@@ -25,7 +26,8 @@ struct hvd_bandwidth {
 	struct event_base *base;
 	struct hvd_conn *conn; /* until the bytes begin */
 	int fd;                /* from then on; else -1 */
-	struct event *ready, *limit;
+	struct hvd_timer *limit;
+	struct event *ready;
 	char nonce[NONCE_HEX + 1];
 	uint32_t node;
 	int ms;
@@ -46,8 +48,7 @@ void hvd_bandwidth_destroy(struct hvd_bandwidth *st)
 	hvd_conn_free(st->conn);
 	if (st->ready)
 		event_free(st->ready);
-	if (st->limit)
-		event_free(st->limit);
+	hvd_timer_free(st->limit);
 	if (st->fd >= 0)
 		close(st->fd);
 	free(st->piece);
@@ -64,7 +65,7 @@ static void finish(struct hvd_bandwidth *st)
 	st->finished = true;
 	if (st->ready)
 		event_del(st->ready);
-	event_del(st->limit);
+	hvd_timer_stop(st->limit);
 	if (st->over)
 		st->over(st->arg);
 	else if (st->bytes == 0 || seconds <= 0)
@@ -73,18 +74,14 @@ static void finish(struct hvd_bandwidth *st)
 		st->done((double)st->bytes * 8 / 1e6 / seconds, st->rtt_us, st->arg);
 }
 
-static void on_limit(evutil_socket_t fd, short what, void *arg)
+static void on_limit(void *arg)
 {
-	(void)fd;
-	(void)what;
 	finish(arg);
 }
 
 static void limit_ms(struct hvd_bandwidth *st, int ms)
 {
-	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-
-	evtimer_add(st->limit, &tv);
+	hvd_timer_in_ms(st->limit, ms);
 }
 
 static struct hvd_bandwidth *create(struct event_base *base, int ms, void *arg)
@@ -95,7 +92,7 @@ static struct hvd_bandwidth *create(struct event_base *base, int ms, void *arg)
 	st->fd = -1;
 	st->ms = ms;
 	st->arg = arg;
-	st->limit = evtimer_new(base, on_limit, st);
+	st->limit = hvd_timer_new(base, on_limit, st);
 	st->piece = hvd_xcalloc(1, PIECE);
 	return st;
 }

@@ -2,6 +2,7 @@
 #include "dial.h"
 
 #include "lib/base/random.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/rendezvous/peeruid.h"
 
@@ -24,8 +25,8 @@ struct way {
 	unsigned index;
 	int fd; /* while connecting */
 	struct event *connecting;
-	struct event *again; /* connects again after a while; NULL = it was never needed */
-	unsigned closed;     /* connections that were closed without a message */
+	struct hvd_timer *again; /* connects again after a while; NULL = it was never needed */
+	unsigned closed;         /* connections that were closed without a message */
 	struct hvd_conn *conn;
 	struct hvd_handshake hs;
 	json_t *hello; /* the greeting, while the address waits for its turn */
@@ -40,7 +41,7 @@ struct hvd_dial {
 	const struct hvd_boot *boot;
 	struct hvd_session *session;
 	struct way ways[HVD_BOOT_MAX_ADDRS];
-	struct event *deadline, *turn;
+	struct hvd_timer *deadline, *turn;
 	void (*up)(struct hvd_conn *conn, void *arg);
 	void (*down)(const struct hvd_err *why, void *arg);
 	void *arg;
@@ -69,10 +70,10 @@ static void close_all(struct hvd_dial *link)
 	for (unsigned i = 0; i < link->boot->n_addrs; i++) {
 		way_close(&link->ways[i]);
 		if (link->ways[i].again)
-			event_del(link->ways[i].again);
+			hvd_timer_stop(link->ways[i].again);
 	}
-	event_del(link->deadline);
-	event_del(link->turn);
+	hvd_timer_stop(link->deadline);
+	hvd_timer_stop(link->turn);
 }
 
 static const char *outcome(const struct way *way)
@@ -198,11 +199,10 @@ static void handshake(struct way *way, const json_t *msg)
 /* Unless an address is at it within its time: go on with the handshake at the first that has greeted. */
 static void next_turn(struct hvd_dial *link)
 {
-	struct timeval tv = {.tv_sec = (time_t)TURN_SECONDS};
 	json_t *hello;
 
 	for (unsigned i = 0; i < link->boot->n_addrs; i++)
-		if (link->ways[i].asked && !link->ways[i].failed && event_pending(link->turn, EV_TIMEOUT, NULL))
+		if (link->ways[i].asked && !link->ways[i].failed && hvd_timer_runs(link->turn))
 			return;
 	for (unsigned i = 0; i < link->boot->n_addrs && !link->over; i++) {
 		struct way *way = &link->ways[i];
@@ -212,24 +212,20 @@ static void next_turn(struct hvd_dial *link)
 		hello = way->hello;
 		way->hello = NULL;
 		way->asked = true;
-		evtimer_add(link->turn, &tv);
+		hvd_timer_at(link->turn, hvd_deadline_in(TURN_SECONDS));
 		handshake(way, hello);
 		json_decref(hello);
 		return;
 	}
 }
 
-static void on_turn(evutil_socket_t fd, short what, void *arg)
+static void on_turn(void *arg)
 {
-	(void)fd;
-	(void)what;
 	next_turn(arg);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg)
+static void on_deadline(void *arg)
 {
-	(void)fd;
-	(void)what;
 	give_up(arg, HVD_E_TIMEOUT);
 }
 
@@ -269,19 +265,17 @@ static enum owner owner_of(int fd)
 
 static void begin(struct way *way);
 
-static void on_again(evutil_socket_t fd, short what, void *arg)
+static void on_again(void *arg)
 {
 	struct way *way = arg;
 
-	(void)fd;
-	(void)what;
 	begin(way);
 	if (way->failed)
 		one_less(way->link);
 }
 
 /* When to connect again. The random part keeps hosts whose connections were closed together from returning together. */
-static struct timeval again_in(unsigned closed)
+static hvd_time again_at(unsigned closed)
 {
 	double seconds = closed < 8 ? AGAIN_SECONDS * (double)(1U << closed) : MOST_AGAIN_SECONDS;
 	unsigned char random = 0;
@@ -289,23 +283,23 @@ static struct timeval again_in(unsigned closed)
 	hvd_random(&random, sizeof(random), NULL);
 	if (seconds > MOST_AGAIN_SECONDS)
 		seconds = MOST_AGAIN_SECONDS;
-	return hvd_left_tv(hvd_deadline_in(seconds * (0.5 + random / 255.0)));
+	return hvd_deadline_in(seconds * (0.5 + random / 255.0));
 }
 
 static void connect_again(struct way *way)
 {
 	struct hvd_dial *link = way->link;
-	struct timeval tv = again_in(way->closed++);
+	hvd_time again = again_at(way->closed++);
 
 	snprintf(way->why, sizeof(way->why), "closed %u connection%s without an answer", way->closed,
 		 way->closed == 1 ? "" : "s");
 	way_close(way);
 	if (way->asked)
-		event_del(link->turn);
+		hvd_timer_stop(link->turn);
 	way->asked = false;
 	if (!way->again)
-		way->again = evtimer_new(link->base, on_again, way);
-	evtimer_add(way->again, &tv);
+		way->again = hvd_timer_new(link->base, on_again, way);
+	hvd_timer_at(way->again, again);
 	next_turn(link);
 }
 
@@ -396,7 +390,6 @@ struct hvd_dial *hvd_dial_create(struct event_base *base, const struct hvd_boot 
 				 void (*down)(const struct hvd_err *why, void *arg), void *arg)
 {
 	struct hvd_dial *link = hvd_xcalloc(1, sizeof(*link));
-	struct timeval tv = hvd_left_tv(deadline), now = {0};
 	bool any = false;
 
 	link->base = base;
@@ -405,8 +398,8 @@ struct hvd_dial *hvd_dial_create(struct event_base *base, const struct hvd_boot 
 	link->up = up;
 	link->down = down;
 	link->arg = arg;
-	link->deadline = evtimer_new(base, on_deadline, link);
-	link->turn = evtimer_new(base, on_turn, link);
+	link->deadline = hvd_timer_new(base, on_deadline, link);
+	link->turn = hvd_timer_new(base, on_turn, link);
 	for (unsigned i = 0; i < boot->n_addrs; i++) {
 		link->ways[i].link = link;
 		link->ways[i].index = i;
@@ -414,7 +407,7 @@ struct hvd_dial *hvd_dial_create(struct event_base *base, const struct hvd_boot 
 		begin(&link->ways[i]);
 		any |= !link->ways[i].failed;
 	}
-	evtimer_add(link->deadline, any ? &tv : &now);
+	hvd_timer_at(link->deadline, any ? deadline : hvd_now());
 	return link;
 }
 
@@ -429,9 +422,8 @@ void hvd_dial_destroy(struct hvd_dial *link)
 		return;
 	close_all(link);
 	for (unsigned i = 0; i < link->boot->n_addrs; i++)
-		if (link->ways[i].again)
-			event_free(link->ways[i].again);
-	event_free(link->deadline);
-	event_free(link->turn);
+		hvd_timer_free(link->ways[i].again);
+	hvd_timer_free(link->deadline);
+	hvd_timer_free(link->turn);
 	free(link);
 }

@@ -3,6 +3,7 @@
 
 #include "dial.h"
 #include "lib/base/key.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/host_info.h"
 #include "lib/job/switch_path.h"
@@ -39,8 +40,8 @@ struct hvd_driver_client {
 
 	struct hvd_dial *link; /* NULL: there was a connection already */
 	struct hvd_conn *conn;
-	struct event *begin; /* begins to use a connection that was there already */
-	struct event *timer;
+	struct hvd_timer *begin; /* begins to use a connection that was there already */
+	struct hvd_timer *timer;
 	struct hvd_host_info node;
 	struct hvd_probe *probe;
 	struct hvd_preflight *preflight; /* has looked, or looks, at this host; NULL: was not asked for */
@@ -163,7 +164,7 @@ static void on_measure_order(struct hvd_driver_client *agent, const json_t *orde
 
 static void on_plan(struct hvd_driver_client *agent, const json_t *plan)
 {
-	struct event *timer = agent->timer;
+	struct hvd_timer *timer = agent->timer;
 	struct hvd_err why = {0};
 
 	if (json_is_true(json_object_get(plan, "spare")) && agent->ops->spare) {
@@ -175,7 +176,7 @@ static void on_plan(struct hvd_driver_client *agent, const json_t *plan)
 		return;
 	}
 	agent->timer = NULL;
-	event_free(timer);
+	hvd_timer_free(timer);
 	agent->planned = true;
 	/* In an elastic job later hosts probe this one, so it goes on to answer. When the launcher cannot be reached,
 	 * it gives this host up, and the ranks here must not go on beside their replacements. */
@@ -375,12 +376,10 @@ static void on_up(struct hvd_conn *conn, void *arg)
 	begin(arg);
 }
 
-static void on_begin(evutil_socket_t fd, short what, void *arg)
+static void on_begin(void *arg)
 {
 	struct hvd_driver_client *agent = arg;
 
-	(void)fd;
-	(void)what;
 	if (!agent->over)
 		begin(agent);
 }
@@ -396,12 +395,10 @@ static void on_down(const struct hvd_err *why, void *arg)
 		fail(agent, why);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg)
+static void on_deadline(void *arg)
 {
 	struct hvd_err why = {0};
 
-	(void)fd;
-	(void)what;
 	hvd_err_set(&why, HVD_E_TIMEOUT, "no launch plan came from the driver in time");
 	hvd_err_hint(&why, "a message of the driver names the hosts that did not answer. If there is none, is srun's "
 			   "hvd-driver or hvdrun stopped, or its host down?");
@@ -477,7 +474,6 @@ struct hvd_driver_client *hvd_driver_client_create_on(struct event_base *base, s
 						      const struct hvd_log *log, struct hvd_err *err)
 {
 	struct hvd_driver_client *agent = hvd_xcalloc(1, sizeof(*agent));
-	struct timeval tv;
 
 	agent->base = base;
 	agent->info = info;
@@ -489,13 +485,12 @@ struct hvd_driver_client *hvd_driver_client_create_on(struct event_base *base, s
 	agent->session = *session;
 	/* Later than the driver's: what the driver says names who is late. If this agent ended first, the driver would
 	 * blame this host. */
-	tv = hvd_left_tv(agent->deadline + (hvd_time)(PLAN_SECONDS * 1e9));
-	agent->timer = evtimer_new(base, on_deadline, agent);
-	evtimer_add(agent->timer, &tv);
+	agent->timer = hvd_timer_new(base, on_deadline, agent);
+	hvd_timer_at(agent->timer, agent->deadline + (hvd_time)(PLAN_SECONDS * 1e9));
 	if (conn) {
 		take_conn(agent, conn);
-		agent->begin = evtimer_new(base, on_begin, agent);
-		event_active(agent->begin, EV_TIMEOUT, 0);
+		agent->begin = hvd_timer_new(base, on_begin, agent);
+		hvd_timer_soon(agent->begin);
 	} else {
 		/* The connections are under way while this process looks at the host's interfaces. */
 		agent->link = hvd_dial_create(base, boot, &agent->session, agent->deadline, on_up, on_down, agent);
@@ -567,8 +562,7 @@ void hvd_driver_client_destroy(struct hvd_driver_client *agent)
 {
 	if (!agent)
 		return;
-	if (agent->timer)
-		event_free(agent->timer);
+	hvd_timer_free(agent->timer);
 	hvd_host_try_destroy(agent->trying);
 	hvd_socket_owner_destroy(agent->owner);
 	hvd_probe_destroy(agent->probe);
@@ -581,8 +575,7 @@ void hvd_driver_client_destroy(struct hvd_driver_client *agent)
 		hvd_conn_linger(agent->conn, hvd_deadline_in(LINGER_SECONDS));
 	else
 		hvd_conn_finish(agent->conn, hvd_deadline_in(1));
-	if (agent->begin)
-		event_free(agent->begin);
+	hvd_timer_free(agent->begin);
 	hvd_host_info_clear(&agent->node);
 	free(agent);
 }

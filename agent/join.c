@@ -6,6 +6,7 @@
 #include "dial.h"
 #include "lib/base/hex.h"
 #include "lib/base/size.h"
+#include "lib/base/timer.h"
 #include "lib/base/values.h"
 #include "lib/job/join.h"
 
@@ -33,7 +34,8 @@ struct joiner {
 	struct hvd_key key;
 	struct hvd_join_offer offer;
 	struct hvd_dial *link;
-	struct event *signals[N_CAUGHT], *parent;
+	struct hvd_signal_watch *signals[N_CAUGHT];
+	struct event *parent;
 	bool run; /* the launch needs this agent, and the arguments follow */
 	int status;
 };
@@ -126,10 +128,9 @@ static void on_down(const struct hvd_err *why, void *arg)
 
 /* ---- what ends the agent ---- */
 
-static void on_signal(evutil_socket_t sig, short what, void *arg)
+static void on_signal(int sig, void *arg)
 {
-	(void)what;
-	stop(arg, 128 + (int)sig);
+	stop(arg, 128 + sig);
 }
 
 bool hvd_join_parent_gone(const struct hvd_join *join)
@@ -222,10 +223,8 @@ static int begin(struct joiner *j, bool with_parent, struct hvd_err *err)
 	memcpy(session->id, join->boot.session, sizeof(session->id));
 	session->identity = (struct hvd_identity){.kind = HVD_ID_KEY, .key = j->key};
 	hvd_session_bind_key(session);
-	for (size_t i = 0; i < N_CAUGHT; i++) {
-		j->signals[i] = evsignal_new(join->base, caught[i], on_signal, j);
-		event_add(j->signals[i], NULL);
-	}
+	for (size_t i = 0; i < N_CAUGHT; i++)
+		j->signals[i] = hvd_signal_watch(join->base, caught[i], on_signal, j);
 	if (with_parent) {
 		j->parent = event_new(join->base, join->parent, EV_READ | EV_PERSIST, on_parent, j);
 		event_add(j->parent, NULL);
@@ -241,8 +240,7 @@ static void clear(struct joiner *j)
 
 	hvd_dial_destroy(j->link);
 	for (size_t i = 0; i < N_CAUGHT; i++)
-		if (j->signals[i])
-			event_free(j->signals[i]);
+		hvd_signal_unwatch(j->signals[i]);
 	if (j->parent)
 		event_free(j->parent);
 	explicit_bzero(&j->key, sizeof(j->key));

@@ -9,6 +9,7 @@
 #include "observing_agent_internal.h"
 
 #include "last_report.h"
+#include "lib/base/timer.h"
 #include "lib/process/rlimits.h"
 #include "lib/protocol/step_event.h"
 #include "lib/protocol/step_plans.h"
@@ -30,16 +31,13 @@ static const int ends[HVD_HOST_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
 
 static void end_soon(struct host *host, double seconds)
 {
-	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
-
-	evtimer_add(host->late, &tv);
+	hvd_timer_at(host->late, hvd_deadline_in(seconds));
 }
 
-static void on_signal(evutil_socket_t sig, short what, void *arg)
+static void on_signal(int sig, void *arg)
 {
 	struct host *host = arg;
 
-	(void)what;
 	if (sig == SIGTERM && host->agent)
 		hvd_driver_client_send(host->agent, json_pack("{s:s}", "t", "term"));
 	if (host->ranks)
@@ -158,12 +156,10 @@ static void on_answer(json_t *msg, void *arg)
 
 /* ---- life ---- */
 
-static void on_late(evutil_socket_t fd, short what, void *arg)
+static void on_late(void *arg)
 {
 	const struct host *host = arg;
 
-	(void)fd;
-	(void)what;
 	if (host->opts->kind < HVD_OBSERVING_AGENT_MPI || !host->planned || hvd_shims_connected(host->shims) == 0)
 		event_base_loopbreak(host->base);
 }
@@ -229,9 +225,7 @@ static void begin_shims(struct host *host)
 static void begin_signals(struct host *host)
 {
 	for (size_t i = 0; i < HVD_HOST_SIGNALS; i++) {
-		host->signals[i] = evsignal_new(host->base, ends[i], on_signal, host);
-		if (host->signals[i])
-			event_add(host->signals[i], NULL);
+		host->signals[i] = hvd_signal_watch(host->base, ends[i], on_signal, host);
 	}
 }
 
@@ -244,11 +238,10 @@ static void end(struct host *host)
 	hvd_observed_ranks_destroy(host->ranks);
 	hvd_rank_watch_destroy(host->watch);
 	for (size_t i = 0; i < HVD_HOST_SIGNALS; i++)
-		if (host->signals[i])
-			event_free(host->signals[i]);
+		hvd_signal_unwatch(host->signals[i]);
 	if (host->events)
 		event_free(host->events);
-	event_free(host->late);
+	hvd_timer_free(host->late);
 	hvd_shims_leave_last(host->shims);
 	hvd_shims_destroy(host->shims);
 	hvd_driver_client_destroy(host->agent);
@@ -277,9 +270,7 @@ static void run(struct hvd_detached *self, void *arg)
 	if (!host.base)
 		return;
 	snprintf(host.parent, sizeof(host.parent), "%s", start->parent);
-	host.late = evtimer_new(host.base, on_late, &host);
-	if (!host.late)
-		return;
+	host.late = hvd_timer_new(host.base, on_late, &host);
 	host.watch = hvd_rank_watch_create(host.base, on_answer, &host, &self->log);
 	begin_signals(&host);
 	begin_shims(&host);

@@ -5,6 +5,7 @@
 
 #include "detached.h"
 #include "driver_client.h"
+#include "lib/base/timer.h"
 #include "lib/net/reserve.h"
 #include "observed_ranks.h"
 #include "observing_agent.h"
@@ -27,7 +28,9 @@ struct host {
 	struct hvd_relay *relay;
 	struct hvd_observed_ranks *ranks; /* NULL before the plan, and if nobody sends events */
 	struct hvd_rank_watch *watch;
-	struct event *late, *events, *signals[HVD_HOST_SIGNALS];
+	struct hvd_timer *late;
+	struct event *events;
+	struct hvd_signal_watch *signals[HVD_HOST_SIGNALS];
 	int key_fd, spare; /* spare: events for the watchdog; 0 = none */
 	uint32_t tasks;    /* of the host; the plan may have fewer ranks for it */
 	uint32_t ended;    /* ranks */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "observing_agent_internal.h"
 
+#include "lib/base/timer.h"
+
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
@@ -106,7 +108,7 @@ static void on_events(evutil_socket_t fd, short what, void *arg)
 		return;
 	event_del(host->events);
 	hvd_observed_ranks_no_more_events(host->ranks);
-	if (event_pending(host->late, EV_TIMEOUT, NULL))
+	if (hvd_timer_runs(host->late))
 		event_base_loopbreak(host->base);
 }
 
@@ -158,7 +160,7 @@ void hvd_host_shim_left(uint32_t local_id, void *arg)
 	host->detached->task = hvd_shims_first(host->shims);
 	/* A shim of an MPI or of jsrun may have failed before it asked: nothing else tells that none will come. */
 	if (host->planned && host->opts->kind >= HVD_OBSERVING_AGENT_MPI && hvd_shims_connected(host->shims) == 0)
-		evtimer_add(host->late, &(struct timeval){.tv_sec = 2});
+		hvd_timer_in_ms(host->late, 2 * 1000);
 	if (!host->ranks || !hvd_host_has_shims(host) || !hvd_observed_ranks_lose(host->ranks, local_id, &rank))
 		return;
 	look_for_starter(host);

@@ -3,6 +3,7 @@
 
 #include "bind_line.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/timer.h"
 #include "lib/base/writefile.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/output_frame.h"
@@ -42,8 +43,8 @@ struct hvd_output {
 	int fd, to_fd, file_fd;          /* file_fd is -1 when there is none */
 	const struct hvd_output_style *style;
 	char label[LABEL_MAX];
-	struct event *silent; /* pending, with `whole`: the beginning of a line waits for its end */
-	struct bytes line;    /* the beginning of a line whose end has not come */
+	struct hvd_timer *silent; /* pending, with `whole`: the beginning of a line waits for its end */
+	struct bytes line;        /* the beginning of a line whose end has not come */
 	struct bytes ready, frame;
 	char *file;  /* its path, for messages */
 	bool warned; /* the user knows that the file could not be written */
@@ -230,16 +231,14 @@ static void take(struct hvd_output *out, const char *p, size_t n)
 	}
 	flush(out);
 	if (out->silent && out->line.n)
-		event_add(out->silent, &(struct timeval){.tv_usec = SILENT_MS * 1000});
+		hvd_timer_in_ms(out->silent, SILENT_MS);
 }
 
 /* A question, for example, that ends without a line end: the rank may wait for the answer. */
-static void on_silent(evutil_socket_t fd, short what, void *arg)
+static void on_silent(void *arg)
 {
 	struct hvd_output *out = arg;
 
-	(void)fd;
-	(void)what;
 	add_line(out, "", 0, false);
 	flush(out);
 }
@@ -344,8 +343,7 @@ static void release(struct hvd_output *out)
 		event_free(out->writable);
 	}
 	event_free(out->readable);
-	if (out->silent)
-		event_free(out->silent);
+	hvd_timer_free(out->silent);
 	close(out->fd);
 	/* A network file system may report only now that data could not be written. */
 	if (out->file_fd >= 0 && close(out->file_fd) != 0 && errno != EINTR)
@@ -448,7 +446,7 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 	out->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, out);
 	event_add(out->readable, NULL);
 	if (style->whole)
-		out->silent = evtimer_new(base, on_silent, out);
+		out->silent = hvd_timer_new(base, on_silent, out);
 	if (style->sink)
 		enlist(out, style->sink);
 	if (hvd_output_wanted(style))

@@ -8,6 +8,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/printable.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/host_check.h"
 #include "lib/process/call.h"
@@ -35,7 +36,8 @@
 struct hvd_preflight {
 	pid_t pid;
 	int fd;
-	struct event *readable, *late;
+	struct hvd_timer *late;
+	struct event *readable;
 	char found[MAX_FOUND];
 	size_t len;
 	void (*done)(json_t *found, void *arg);
@@ -262,7 +264,7 @@ static void finish(struct hvd_preflight *pf)
 	json_t *found;
 
 	event_del(pf->readable);
-	event_del(pf->late);
+	hvd_timer_stop(pf->late);
 	end_child(pf);
 	found = json_loadb(pf->found, pf->len, 0, NULL);
 	if (!json_is_object(found)) {
@@ -291,10 +293,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		finish(pf);
 }
 
-static void on_late(evutil_socket_t fd, short what, void *arg)
+static void on_late(void *arg)
 {
-	(void)fd;
-	(void)what;
 	finish(arg);
 }
 
@@ -312,7 +312,6 @@ int hvd_preflight_order_read(const json_t *msg, struct hvd_preflight_order *orde
 struct hvd_preflight *hvd_preflight_start(struct event_base *base, const struct hvd_preflight_order *order,
 					  void (*done)(json_t *found, void *arg), void *arg, struct hvd_err *err)
 {
-	struct timeval tv = hvd_left_tv(hvd_deadline_in(order->seconds + 1));
 	struct hvd_preflight_order wanted = *order;
 	struct hvd_preflight *pf;
 	int in;
@@ -326,9 +325,9 @@ struct hvd_preflight *hvd_preflight_start(struct event_base *base, const struct 
 	pf->done = done;
 	pf->arg = arg;
 	pf->readable = event_new(base, pf->fd, EV_READ | EV_PERSIST, on_readable, pf);
-	pf->late = evtimer_new(base, on_late, pf);
+	pf->late = hvd_timer_new(base, on_late, pf);
 	event_add(pf->readable, NULL);
-	event_add(pf->late, &tv);
+	hvd_timer_at(pf->late, hvd_deadline_in(order->seconds + 1));
 	return pf;
 }
 
@@ -338,7 +337,7 @@ void hvd_preflight_destroy(struct hvd_preflight *pf)
 		return;
 	end_child(pf);
 	event_free(pf->readable);
-	event_free(pf->late);
+	hvd_timer_free(pf->late);
 	close(pf->fd);
 	free(pf);
 }

@@ -10,6 +10,7 @@
  */
 #include "preload.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/process_usage.h"
 #include "preload_python.h"
@@ -53,7 +54,8 @@ struct hvd_preload {
 	enum state state;
 	pid_t pid; /* 0 = there is none */
 	int socket;
-	struct event *readable, *late;
+	struct hvd_timer *late;
+	struct event *readable;
 	bool asked; /* the first of the queue was sent */
 	struct request *queue;
 	int starts;
@@ -151,7 +153,7 @@ static void disconnect(struct hvd_preload *preload)
 	if (preload->socket >= 0)
 		close(preload->socket);
 	preload->socket = -1;
-	event_del(preload->late);
+	hvd_timer_stop(preload->late);
 }
 
 static void give_up(struct hvd_preload *preload)
@@ -179,17 +181,13 @@ static void __attribute__((format(printf, 2, 3))) fail(struct hvd_preload *prelo
 
 static void wait_until(struct hvd_preload *preload, double seconds)
 {
-	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
-
-	evtimer_add(preload->late, &tv);
+	hvd_timer_at(preload->late, hvd_deadline_in(seconds));
 }
 
-static void on_late(evutil_socket_t fd, short what, void *arg)
+static void on_late(void *arg)
 {
 	struct hvd_preload *preload = arg;
 
-	(void)fd;
-	(void)what;
 	if (preload->state == IMPORTING)
 		fail(preload, "the modules were not imported within %d s", IMPORT_SECONDS);
 	else
@@ -229,7 +227,7 @@ static void on_started(struct hvd_preload *preload, const struct hvd_preload_ans
 		     (int)answer->pid);
 		return;
 	}
-	event_del(preload->late);
+	hvd_timer_stop(preload->late);
 	req = take_first(preload);
 	if (req->rank) {
 		preload->opts->forked(answer->pid, answer->group, req->rank);
@@ -245,7 +243,7 @@ static void on_not_forked(struct hvd_preload *preload, const char *why)
 	struct request *req = take_first(preload);
 	void *rank = req->rank;
 
-	event_del(preload->late);
+	hvd_timer_stop(preload->late);
 	hvd_verbose(preload->log, "%s: a rank starts without --preload: %s", preload->opts->host, why);
 	free_request(req);
 	if (rank)
@@ -266,7 +264,7 @@ static void on_answer(struct hvd_preload *preload, const char *text)
 		   (preload->state == READY && !preload->asked)) {
 		fail(preload, "it has sent an answer to nothing");
 	} else if (answer.word == HVD_PRELOAD_READY) {
-		event_del(preload->late);
+		hvd_timer_stop(preload->late);
 		preload->state = READY;
 		hvd_verbose(preload->log, "%s: process %d has imported %s", preload->opts->host, (int)preload->pid,
 			    preload->opts->modules);
@@ -427,7 +425,7 @@ struct hvd_preload *hvd_preload_create(struct event_base *base, const struct hvd
 	preload->opts = opts;
 	preload->log = log;
 	preload->socket = -1;
-	preload->late = evtimer_new(base, on_late, preload);
+	preload->late = hvd_timer_new(base, on_late, preload);
 	return preload;
 }
 
@@ -439,7 +437,7 @@ void hvd_preload_destroy(struct hvd_preload *preload)
 		req->rank = NULL;
 	if (preload->state != GIVEN_UP)
 		give_up(preload);
-	event_free(preload->late);
+	hvd_timer_free(preload->late);
 	hvd_preload_python_clear(&preload->python);
 	free(preload);
 }

@@ -8,6 +8,7 @@
 #include "probe.h"
 
 #include "bandwidth.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
 #include "probe_client.h"
@@ -40,7 +41,7 @@ struct hvd_probe {
 
 	struct line *lines;
 	size_t n_lines, n_done;
-	struct event *timer, *again;
+	struct hvd_timer *timer, *again;
 	hvd_time ordered; /* when the order came */
 	void (*done)(json_t *report, void *arg);
 	void *done_arg;
@@ -66,8 +67,8 @@ static void end_order(struct hvd_probe *probe)
 	free(probe->lines);
 	probe->lines = NULL;
 	probe->n_lines = probe->n_done = 0;
-	event_del(probe->timer);
-	event_del(probe->again);
+	hvd_timer_stop(probe->timer);
+	hvd_timer_stop(probe->again);
 }
 
 static void report(struct hvd_probe *probe)
@@ -116,7 +117,7 @@ static void on_attempt(void *arg, struct hvd_probe_client *at, enum hvd_reach re
 	finish(line, result, iface, rtt_us);
 	/* The report waits for the event loop: this may be a call of start_attempts(), which goes through all lines. */
 	if (probe->n_done == probe->n_lines)
-		event_active(probe->timer, EV_TIMEOUT, 0);
+		hvd_timer_soon(probe->timer);
 }
 
 static bool line_proven(const struct line *line)
@@ -127,12 +128,10 @@ static bool line_proven(const struct line *line)
 	return false;
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct hvd_probe *probe = arg;
 
-	(void)fd;
-	(void)what;
 	for (size_t i = 0; i < probe->n_lines; i++)
 		finish(&probe->lines[i], line_proven(&probe->lines[i]) ? HVD_REACH_MTU : HVD_REACH_SILENT, -1, 0);
 	report(probe);
@@ -160,10 +159,8 @@ static void start_attempts(struct hvd_probe *probe)
 	}
 }
 
-static void on_again(evutil_socket_t fd, short what, void *arg)
+static void on_again(void *arg)
 {
-	(void)fd;
-	(void)what;
 	start_attempts(arg);
 }
 
@@ -229,8 +226,6 @@ static int read_order(struct hvd_probe *probe, const json_t *order, int64_t *tim
 int hvd_probe_run(struct hvd_probe *probe, const json_t *order, void (*done)(json_t *report, void *arg), void *arg,
 		  struct hvd_err *err)
 {
-	static const struct timeval again = {.tv_usec = AGAIN_MS * 1000};
-	struct timeval limit = {0};
 	int64_t timeout_ms;
 
 	if (probe->lines)
@@ -242,12 +237,9 @@ int hvd_probe_run(struct hvd_probe *probe, const json_t *order, void (*done)(jso
 		end_order(probe);
 		return -1;
 	}
-	if (probe->n_lines > 0) {
-		limit.tv_sec = timeout_ms / 1000;
-		limit.tv_usec = timeout_ms % 1000 * 1000;
-		event_add(probe->again, &again);
-	}
-	event_add(probe->timer, &limit);
+	if (probe->n_lines > 0)
+		hvd_timer_every_ms(probe->again, AGAIN_MS);
+	hvd_timer_in_ms(probe->timer, probe->n_lines > 0 ? timeout_ms : 0);
 	start_attempts(probe);
 	return 0;
 }
@@ -296,8 +288,8 @@ struct hvd_probe *hvd_probe_create(struct event_base *base, const struct hvd_key
 	probe->asker.base = base;
 	probe->asker.key = hvd_key_derive(session_key, "probe", NULL, 0);
 	probe->asker.node = node;
-	probe->timer = evtimer_new(base, on_timer, probe);
-	probe->again = event_new(base, -1, EV_PERSIST, on_again, probe);
+	probe->timer = hvd_timer_new(base, on_timer, probe);
+	probe->again = hvd_timer_new(base, on_again, probe);
 	probe->responder = hvd_probe_server_create(base, &probe->asker.key, index, err);
 	if (probe->responder)
 		return probe;
@@ -316,8 +308,8 @@ void hvd_probe_destroy(struct hvd_probe *probe)
 		return;
 	end_order(probe);
 	hvd_bandwidth_destroy(probe->stream);
-	event_free(probe->timer);
-	event_free(probe->again);
+	hvd_timer_free(probe->timer);
+	hvd_timer_free(probe->again);
 	hvd_probe_server_destroy(probe->responder);
 	free(probe);
 }

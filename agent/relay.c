@@ -2,6 +2,7 @@
 #include "relay.h"
 
 #include "dial.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/listen.h"
 #include "lib/process/rlimits.h"
@@ -40,7 +41,7 @@ struct hvd_relay {
 	struct hvd_preauth *pending;      /* NULL: no other relay connects to this one */
 	struct hvd_relay_sockets sockets; /* only that for relays below, until it is used */
 	struct hvd_dial *link;            /* to the parent */
-	struct event *again;              /* goes over to the root, or begins anew there */
+	struct hvd_timer *again;          /* goes over to the root, or begins anew there */
 	bool to_root, lost;               /* it has gone over; there is no root any longer */
 };
 
@@ -115,7 +116,7 @@ void hvd_relay_lost(struct hvd_relay *relay, const struct hvd_err *why)
 	if (!relay || relay->lost)
 		return;
 	relay->lost = true;
-	event_del(relay->again);
+	hvd_timer_stop(relay->again);
 	waits = hvd_rv_tcpstore_waits(relay->rv, 1);
 	hvd_rv_stats(relay->rv, &stats);
 	/* That the rendezvous ends before the last rank is normal, if that has no use for it any more. */
@@ -143,12 +144,10 @@ static void use_root(struct hvd_relay *relay)
 	take_children(relay);
 }
 
-static void on_again(evutil_socket_t fd, short what, void *arg)
+static void on_again(void *arg)
 {
 	struct hvd_relay *relay = arg;
 
-	(void)fd;
-	(void)what;
 	if (relay->to_root)
 		hvd_driver_client_send(relay->agent, json_pack("{s:s}", "t", "relay"));
 	use_root(relay);
@@ -157,14 +156,14 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
 void hvd_relay_again(struct hvd_relay *relay)
 {
 	if (relay && relay->to_root && !relay->lost)
-		evtimer_add(relay->again, &(struct timeval){.tv_sec = AGAIN_SECONDS});
+		hvd_timer_in_ms(relay->again, AGAIN_SECONDS * 1000);
 }
 
 /* Not from within the server's call. */
 static void go_to_root(struct hvd_relay *relay)
 {
 	if (!relay->lost && !relay->to_root)
-		evtimer_add(relay->again, &(struct timeval){0});
+		hvd_timer_in_ms(relay->again, 0);
 }
 
 static void on_up(struct hvd_conn *conn, void *arg)
@@ -365,7 +364,7 @@ struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_rel
 	relay->agent = opts->agent;
 	relay->log = (struct hvd_log){.level = log ? log->level : HVD_LOG_ERROR, .sink = on_log, .arg = relay};
 	relay->base_log = log;
-	relay->again = evtimer_new(base, on_again, relay);
+	relay->again = hvd_timer_new(base, on_again, relay);
 	hvd_rv_service_relay_session(hvd_driver_client_key(opts->agent), opts->boot->session, &relay->session);
 	rc = make_server(relay, opts->plan, err) == 0 ? take_sockets(relay, opts->plan, opts->sockets, err) : -1;
 	hvd_relay_sockets_close(opts->sockets);
@@ -387,7 +386,6 @@ void hvd_relay_destroy(struct hvd_relay *relay)
 	hvd_preauth_destroy(relay->pending);
 	hvd_rv_destroy(relay->rv);
 	hvd_rv_access_destroy(relay->access);
-	if (relay->again)
-		event_free(relay->again);
+	hvd_timer_free(relay->again);
 	free(relay);
 }

@@ -2,6 +2,7 @@
 #include "run_child.h"
 
 #include "lib/base/deadline.h"
+#include "lib/base/timer.h"
 #include "lib/process/spawn.h"
 #include "signal_forward.h"
 
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 /* How long the report of that may take. */
-#define REPORT_USEC 20000
+#define REPORT_MS 20
 /* The kernel sends it to the shim when the shim's parent ends. Nothing else uses it. */
 #define ORPHAN_SIGNAL (SIGRTMIN + 7)
 
@@ -26,10 +27,10 @@ struct hvd_child_process {
 	struct hvd_streams streams;
 	pid_t pid, group; /* group: 0 = this process's */
 	int status;
-	bool ended;          /* and was reaped */
-	bool orphan;         /* the process that started this one is gone */
-	bool ending;         /* the command is to be ended */
-	struct event *grace; /* runs then until the command gets SIGKILL */
+	bool ended;              /* and was reaped */
+	bool orphan;             /* the process that started this one is gone */
+	bool ending;             /* the command is to be ended */
+	struct hvd_timer *grace; /* runs then until the command gets SIGKILL */
 	struct hvd_signal_forward *forward;
 };
 
@@ -78,12 +79,11 @@ static void end_with_all(void)
 	_exit(1);
 }
 
-static void on_child(evutil_socket_t sig, short what, void *arg)
+static void on_child(int sig, void *arg)
 {
 	struct hvd_child_process *run = arg;
 
 	(void)sig;
-	(void)what;
 	if (run->ended || !reap(run))
 		return;
 	if (run->orphan || run->ending)
@@ -93,12 +93,10 @@ static void on_child(evutil_socket_t sig, short what, void *arg)
 	event_base_loopbreak(run->command->base);
 }
 
-static void on_grace(evutil_socket_t fd, short what, void *arg)
+static void on_grace(void *arg)
 {
 	struct hvd_child_process *run = arg;
 
-	(void)fd;
-	(void)what;
 	if (run->orphan && !run->command->ends_as_orphan)
 		end_with_all();
 	kill(run->pid, SIGKILL); /* its end comes as SIGCHLD */
@@ -113,25 +111,21 @@ void hvd_child_signal(struct hvd_child_process *run, int sig)
 
 void hvd_child_end(struct hvd_child_process *run)
 {
-	struct timeval grace = hvd_left_tv(hvd_deadline_in(run->ending ? 0 : run->command->kill_wait));
-
 	if (run->ended || run->orphan)
 		return;
 	prctl(PR_SET_CHILD_SUBREAPER, 1); /* processes that outlive the command become children of this one */
 	if (!run->ending)
 		hvd_child_signal(run, SIGTERM);
+	hvd_timer_at(run->grace, hvd_deadline_in(run->ending ? 0 : run->command->kill_wait));
 	run->ending = true;
-	evtimer_add(run->grace, &grace);
 }
 
 /* End the command, if the process that started this rank is gone. */
-static void on_orphan(evutil_socket_t sig, short what, void *arg)
+static void on_orphan(int sig, void *arg)
 {
 	struct hvd_child_process *run = arg;
-	struct timeval grace = hvd_left_tv(hvd_deadline_in(run->command->kill_wait));
 
 	(void)sig;
-	(void)what;
 	/* It may be that only the thread that forked this process has ended. */
 	if (run->ended || run->orphan || getppid() == run->command->parent)
 		return;
@@ -139,11 +133,12 @@ static void on_orphan(evutil_socket_t sig, short what, void *arg)
 	if (run->command->ends_as_orphan)
 		prctl(PR_SET_CHILD_SUBREAPER, 1); /* processes that outlive the command become children of this one */
 	/* If the scheduler has sent SIGTERM already, the command has had its time. */
-	if (!hvd_signal_forward_had(run->forward, SIGTERM))
+	if (!hvd_signal_forward_had(run->forward, SIGTERM)) {
 		hvd_child_signal(run, SIGTERM);
-	else
-		grace = (struct timeval){.tv_usec = REPORT_USEC};
-	evtimer_add(run->grace, &grace);
+		hvd_timer_at(run->grace, hvd_deadline_in(run->command->kill_wait));
+	} else {
+		hvd_timer_in_ms(run->grace, REPORT_MS);
+	}
 }
 
 /* All that a scheduler or a user may send. */
@@ -171,25 +166,23 @@ static void on_signal(int sig, void *arg)
 static void wait_for_end(struct hvd_child_process *run)
 {
 	struct event_base *base = run->command->base;
-	struct event *child = evsignal_new(base, SIGCHLD, on_child, run);
-	struct event *orphan = evsignal_new(base, ORPHAN_SIGNAL, on_orphan, run);
+	struct hvd_signal_watch *child = hvd_signal_watch(base, SIGCHLD, on_child, run);
+	struct hvd_signal_watch *orphan = hvd_signal_watch(base, ORPHAN_SIGNAL, on_orphan, run);
 	sigset_t handled;
 
-	event_add(child, NULL);
-	event_add(orphan, NULL);
 	sigemptyset(&handled);
 	sigaddset(&handled, SIGCHLD);
 	sigaddset(&handled, ORPHAN_SIGNAL);
 	sigprocmask(SIG_UNBLOCK, &handled, NULL);
 	/* The command may have ended before its signal was waited for; and something else may end the loop. */
-	on_child(SIGCHLD, 0, run);
+	on_child(SIGCHLD, run);
 	while (!run->ended && event_base_dispatch(base) == 0)
 		;
 	/* ORPHAN_SIGNAL must not end this process while it reports the end of the command. */
 	sigprocmask(SIG_BLOCK, &handled, NULL);
-	event_free(child);
-	event_free(orphan);
-	event_free(run->grace);
+	hvd_signal_unwatch(child);
+	hvd_signal_unwatch(orphan);
+	hvd_timer_free(run->grace);
 }
 
 int hvd_child_run(const struct hvd_child *command, int *status, struct hvd_err *err)
@@ -227,7 +220,7 @@ int hvd_child_run(const struct hvd_child *command, int *status, struct hvd_err *
 		rc = (run.pid = hvd_spawn(&spawn, err)) < 0 ? -1 : 0;
 	hvd_streams_started(&run.streams);
 	if (rc == 0) {
-		run.grace = evtimer_new(command->base, on_grace, &run);
+		run.grace = hvd_timer_new(command->base, on_grace, &run);
 		if (command->started)
 			command->started(&run, run.pid, command->arg);
 		wait_for_end(&run);

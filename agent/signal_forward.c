@@ -8,6 +8,7 @@
 #include "signal_forward.h"
 
 #include "lib/base/deadline.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
@@ -34,7 +35,8 @@ struct hvd_signal_forward {
 	hvd_time judge[NSIG]; /* when it is decided whether the witness got it, too; 0 = nothing to decide */
 	_Atomic hvd_time witnessed[NSIG]; /* 0 = never */
 	bool had[NSIG];
-	struct event *on_own, *due;
+	struct hvd_timer *due;
+	struct event *on_own;
 	void (*alone)(int sig, void *arg);
 	void *arg;
 };
@@ -60,24 +62,20 @@ static int witness(void *arg)
 static void set_due(struct hvd_signal_forward *forward)
 {
 	hvd_time first = 0;
-	struct timeval tv;
 
 	for (int sig = 1; sig < NSIG; sig++)
 		if (forward->judge[sig] && (!first || forward->judge[sig] < first))
 			first = forward->judge[sig];
 	if (!first)
 		return;
-	tv = hvd_left_tv(first);
-	evtimer_add(forward->due, &tv);
+	hvd_timer_at(forward->due, first);
 }
 
-static void on_due(evutil_socket_t fd, short what, void *arg)
+static void on_due(void *arg)
 {
 	struct hvd_signal_forward *forward = arg;
 	hvd_time now = hvd_now();
 
-	(void)fd;
-	(void)what;
 	for (int sig = 1; sig < NSIG; sig++) {
 		hvd_time witnessed = atomic_load(&forward->witnessed[sig]);
 
@@ -146,7 +144,7 @@ struct hvd_signal_forward *hvd_signal_forward_create(struct event_base *base, co
 		hvd_signal_forward_destroy(forward);
 		return NULL;
 	}
-	forward->due = evtimer_new(base, on_due, forward);
+	forward->due = hvd_timer_new(base, on_due, forward);
 	forward->on_own = event_new(base, forward->own, EV_READ | EV_PERSIST, on_own, forward);
 	event_add(forward->on_own, NULL);
 	return forward;
@@ -159,18 +157,13 @@ bool hvd_signal_forward_had(const struct hvd_signal_forward *forward, int sig)
 	return forward->had[sig] || (sigpending(&pending) == 0 && sigismember(&pending, sig) == 1);
 }
 
-static void free_event(struct event *event)
-{
-	if (event)
-		event_free(event);
-}
-
 void hvd_signal_forward_destroy(struct hvd_signal_forward *forward)
 {
 	if (!forward)
 		return;
-	free_event(forward->due);
-	free_event(forward->on_own);
+	hvd_timer_free(forward->due);
+	if (forward->on_own)
+		event_free(forward->on_own);
 	/* While it was not waited for, its id is its own. */
 	if (forward->witness > 0 && waitpid(forward->witness, NULL, WNOHANG) == 0) {
 		kill(forward->witness, SIGKILL);

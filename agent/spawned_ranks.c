@@ -356,8 +356,7 @@ void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks)
 		hvd_crash_info_destroy(ranks->v[i]->crash_info);
 		if (ranks->v[i]->pid > 0 && !ranks->v[i]->unkillable)
 			waitpid(ranks->v[i]->pid, NULL, 0);
-		if (ranks->v[i]->grace)
-			event_free(ranks->v[i]->grace);
+		hvd_timer_free(ranks->v[i]->grace);
 		free(ranks->v[i]);
 	}
 	/* Processes that left their rank's group are children of this process by now. When they end, theirs are

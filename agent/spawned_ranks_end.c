@@ -5,6 +5,7 @@
  * From SIGTERM until it was reaped a rank has a timer, `grace`: it is killed when its time is over, and then looked at
  * again and again, since the kernel may not be able to end it. So are processes that a rank has left in its group.
  */
+#include "lib/base/timer.h"
 #include "lib/job/unkillable.h"
 #include "lib/process/descendants.h"
 #include "lib/process/process_usage.h"
@@ -16,7 +17,7 @@
 #include <unistd.h>
 
 /* How often a rank that is being ended is looked at: do all of its processes ignore SIGTERM, and has SIGKILL ended it? */
-#define LOOK_USEC 250000
+#define LOOK_MS 250
 
 /* Signal the processes below this one that are in the group. The list grows while it is worked through. */
 static void signal_below(pid_t group, int sig)
@@ -114,8 +115,7 @@ void hvd_spawned_ranks_check_gone(struct hvd_spawned_ranks *ranks)
 
 static void stop_ending(struct hvd_spawned_rank *rank)
 {
-	if (rank->grace)
-		event_free(rank->grace);
+	hvd_timer_free(rank->grace);
 	rank->grace = NULL;
 	rank->killed_at = rank->quiet_at = 0;
 	rank->unkillable = false;
@@ -147,7 +147,7 @@ static pid_t victim_of(const struct hvd_spawned_rank *rank)
 
 static void look_again(struct hvd_spawned_rank *rank)
 {
-	evtimer_add(rank->grace, &(struct timeval){.tv_usec = LOOK_USEC});
+	hvd_timer_in_ms(rank->grace, LOOK_MS);
 }
 
 /* It has SIGKILL, and is still there: report it when it has done nothing for some time. */
@@ -172,13 +172,11 @@ static void check_killed(struct hvd_spawned_rank *rank, pid_t pid)
 	rank->all->ops->unkillable(rank->id, rank->number, &what, rank->all->arg);
 }
 
-static void on_grace(evutil_socket_t fd, short what, void *arg)
+static void on_grace(void *arg)
 {
 	struct hvd_spawned_rank *rank = arg;
 	pid_t pid = victim_of(rank);
 
-	(void)fd;
-	(void)what;
 	if (pid <= 0) {
 		stop_ending(rank);
 		rank->group = 0;
@@ -203,7 +201,7 @@ void hvd_spawned_rank_end_left(struct hvd_spawned_rank *rank)
 		rank->group = 0; /* it may become another one's */
 		return;
 	}
-	rank->grace = evtimer_new(rank->all->base, on_grace, rank);
+	rank->grace = hvd_timer_new(rank->all->base, on_grace, rank);
 	rank->kill_at = 0;
 	look_again(rank);
 }
@@ -235,9 +233,6 @@ static bool end_pending(struct hvd_spawned_rank *rank)
  * earlier time. */
 static void end_rank(struct hvd_spawned_rank *rank, hvd_time kill_at, bool heeding)
 {
-	static const struct timeval soon = {.tv_usec = LOOK_USEC / 25};
-	struct timeval then;
-
 	if (end_pending(rank) || rank->pid <= 0)
 		return;
 	note_end(rank);
@@ -246,9 +241,11 @@ static void end_rank(struct hvd_spawned_rank *rank, hvd_time kill_at, bool heedi
 	hvd_spawned_rank_signal(rank, rank->kill_at ? SIGTERM : SIGKILL);
 	hvd_spawned_rank_signal(rank, SIGCONT); /* a stopped process does not handle SIGTERM */
 	if (!rank->grace)
-		rank->grace = evtimer_new(rank->all->base, on_grace, rank);
-	then = hvd_left_tv(rank->kill_at);
-	evtimer_add(rank->grace, heeding || !rank->kill_at ? &soon : &then);
+		rank->grace = hvd_timer_new(rank->all->base, on_grace, rank);
+	if (heeding || !rank->kill_at)
+		hvd_timer_in_ms(rank->grace, LOOK_MS / 25);
+	else
+		hvd_timer_at(rank->grace, rank->kill_at);
 }
 
 void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, bool kill)

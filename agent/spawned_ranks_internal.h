@@ -8,6 +8,7 @@
 
 #include "crash_info.h"
 #include "lib/base/deadline.h"
+#include "lib/base/timer.h"
 #include "lib/frameworks/command_facts.h"
 #include "lib/job/bind.h"
 #include "lib/net/name_service.h"
@@ -23,16 +24,16 @@ struct hvd_spawned_rank {
 	bool at_terminal; /* `group` is the launcher's, with processes that are not this rank's */
 	struct hvd_streams streams;
 	struct hvd_crash_info *crash_info;
-	bool ended_here;     /* this process has sent it a signal to end, before it had ended */
-	struct event *grace; /* runs while this rank, or what it has left, is being ended; else NULL */
-	hvd_time kill_at;    /* when it gets SIGKILL */
-	bool heeding;        /* it gets SIGKILL sooner when all of its processes ignore SIGTERM */
-	hvd_time killed_at;  /* when it got SIGKILL; 0 = not yet */
-	hvd_time quiet_at;   /* since when, after SIGKILL, it has used no processor time */
-	int64_t cpu_ns;      /* how much processor time it had used until then */
-	bool unkillable;     /* this was reported */
-	bool pending;        /* it will be forked (preload.h) */
-	bool plainly;        /* it could not be forked, so it is spawned */
+	bool ended_here;         /* this process has sent it a signal to end, before it had ended */
+	struct hvd_timer *grace; /* runs while this rank, or what it has left, is being ended; else NULL */
+	hvd_time kill_at;        /* when it gets SIGKILL */
+	bool heeding;            /* it gets SIGKILL sooner when all of its processes ignore SIGTERM */
+	hvd_time killed_at;      /* when it got SIGKILL; 0 = not yet */
+	hvd_time quiet_at;       /* since when, after SIGKILL, it has used no processor time */
+	int64_t cpu_ns;          /* how much processor time it had used until then */
+	bool unkillable;         /* this was reported */
+	bool pending;            /* it will be forked (preload.h) */
+	bool plainly;            /* it could not be forked, so it is spawned */
 	bool bound;
 	cpu_set_t cpus; /* if it is bound; that and the plan are kept while it is pending */
 	json_t *plan;

@@ -5,6 +5,7 @@
 #include "host_io.h"
 #include "kill_connections.h"
 #include "lib/base/size.h"
+#include "lib/base/timer.h"
 #include "lib/process/spawn.h"
 #include "ports.h"
 #include "rank_env.h"
@@ -369,12 +370,11 @@ static void end_early(struct spawning_agent *sup, const char *because)
 		event_base_loopbreak(sup->base);
 }
 
-static void on_signal(evutil_socket_t sig, short what, void *arg)
+static void on_signal(int sig, void *arg)
 {
 	struct spawning_agent *sup = arg;
 	bool for_ranks = is_for_ranks(sig);
 
-	(void)what;
 	if (for_ranks)
 		return; /* the launcher gets it too, and has it passed on */
 	if (!sup->ranks || !sup->opts.ignore_ends || sig != SIGTERM) {
@@ -476,7 +476,7 @@ static int use_join(struct spawning_agent *sup, struct hvd_err *err)
 
 static int run(struct spawning_agent *sup, const struct hvd_err *refusal)
 {
-	struct event *signals[N_CAUGHT];
+	struct hvd_signal_watch *signals[N_CAUGHT];
 	struct hvd_err why = {0};
 
 	sup->base = sup->join ? sup->join->base : event_base_new();
@@ -492,10 +492,8 @@ static int run(struct spawning_agent *sup, const struct hvd_err *refusal)
 	sup->opts.stderr_lines = sup->boot->stderr_lines;
 	sup->opts.kill_wait = sup->boot->kill_wait;
 	sup->opts.watch = hvd_rank_watch_create(sup->base, send_answer, sup, sup->log);
-	for (size_t i = 0; i < N_CAUGHT; i++) {
-		signals[i] = evsignal_new(sup->base, caught[i], on_signal, sup);
-		event_add(signals[i], NULL);
-	}
+	for (size_t i = 0; i < N_CAUGHT; i++)
+		signals[i] = hvd_signal_watch(sup->base, caught[i], on_signal, sup);
 	if ((sup->join ? use_join(sup, &why) : connect_agent(sup, &why)) != 0)
 		on_failed(&why, sup);
 	else
@@ -506,7 +504,7 @@ static int run(struct spawning_agent *sup, const struct hvd_err *refusal)
 		event_base_dispatch(sup->base);
 	close_down(sup);
 	for (size_t i = 0; i < N_CAUGHT; i++)
-		event_free(signals[i]);
+		hvd_signal_unwatch(signals[i]);
 	event_base_dispatch(sup->base); /* until the last messages are out */
 	event_base_free(sup->base);
 	return sup->status;

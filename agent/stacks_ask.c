@@ -3,6 +3,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
 #include "stacks.h"
@@ -21,7 +22,8 @@ struct hvd_stacks_ask {
 	void *arg;
 	pid_t pid;
 	int fd;
-	struct event *readable, *timer;
+	struct hvd_timer *timer;
+	struct event *readable;
 	char *text;
 	size_t len, room;
 };
@@ -31,7 +33,7 @@ void hvd_stacks_ask_destroy(struct hvd_stacks_ask *ask)
 	if (!ask)
 		return;
 	event_free(ask->readable);
-	event_free(ask->timer);
+	hvd_timer_free(ask->timer);
 	close(ask->fd);
 	/* The child ends by itself at the end of its output, and may have been reaped since, so its number is not used
 	 * then. Processes that it has started end with it. */
@@ -50,7 +52,7 @@ static void finish(struct hvd_stacks_ask *ask)
 	json_auto_t *none = json_array();
 
 	event_del(ask->readable);
-	event_del(ask->timer);
+	hvd_timer_stop(ask->timer);
 	ask->done(json_is_array(found) ? found : none, ask->arg);
 }
 
@@ -74,10 +76,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	finish(ask);
 }
 
-static void on_time(evutil_socket_t fd, short what, void *arg)
+static void on_time(void *arg)
 {
-	(void)fd;
-	(void)what;
 	finish(arg);
 }
 
@@ -105,7 +105,6 @@ struct hvd_stacks_ask *hvd_stacks_ask_begin(struct event_base *base, const struc
 					    struct hvd_err *err)
 {
 	hvd_time latest = hvd_deadline_in(seconds + 0.5);
-	struct timeval tv = hvd_left_tv(latest);
 	struct hvd_stacks_ask *ask;
 	int fds[2];
 	pid_t pid;
@@ -124,8 +123,8 @@ struct hvd_stacks_ask *hvd_stacks_ask_begin(struct event_base *base, const struc
 	ask = hvd_xcalloc(1, sizeof(*ask));
 	*ask = (struct hvd_stacks_ask){.done = done, .arg = arg, .pid = pid, .fd = fds[0]};
 	ask->readable = event_new(base, ask->fd, EV_READ | EV_PERSIST, on_readable, ask);
-	ask->timer = evtimer_new(base, on_time, ask);
+	ask->timer = hvd_timer_new(base, on_time, ask);
 	event_add(ask->readable, NULL);
-	evtimer_add(ask->timer, &tv);
+	hvd_timer_at(ask->timer, latest);
 	return ask;
 }

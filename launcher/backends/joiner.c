@@ -40,15 +40,13 @@ int hvd_joining_slots_waiting(const struct hvd_joining *joining)
 
 void hvd_joining_tell(struct hvd_joining *joining)
 {
-	event_active(joining->tell, EV_TIMEOUT, 0);
+	hvd_timer_soon(joining->tell);
 }
 
-void hvd_joining_on_tell(evutil_socket_t fd, short what, void *arg)
+void hvd_joining_on_tell(void *arg)
 {
 	struct hvd_joining *joining = arg;
 
-	(void)fd;
-	(void)what;
 	if (joining->want && hvd_joining_slots_waiting(joining) >= joining->want)
 		event_base_loopbreak(joining->base);
 	if (joining->changed)

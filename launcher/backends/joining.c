@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "joining_internal.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/listen.h"
 
@@ -116,7 +117,7 @@ struct hvd_joining *hvd_joining_open(const struct hvd_joining_opts *opts, struct
 		free(joining);
 		return NULL;
 	}
-	joining->tell = evtimer_new(joining->base, hvd_joining_on_tell, joining);
+	joining->tell = hvd_timer_new(joining->base, hvd_joining_on_tell, joining);
 	if (read_key(joining, err) != 0 || listen_for_agents(joining, err) != 0) {
 		hvd_joining_close(joining);
 		return NULL;
@@ -141,7 +142,7 @@ void hvd_joining_close(struct hvd_joining *joining)
 	hvd_joining_turn_off_waiting(joining);
 	while (joining->first)
 		hvd_joiner_free(joining->first);
-	event_free(joining->tell);
+	hvd_timer_free(joining->tell);
 	event_base_dispatch(joining->base); /* until the last messages are sent or have timed out */
 	hvd_strv_free(&joining->names);
 	event_base_free(joining->base);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "joining_internal.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <signal.h>
@@ -60,44 +61,39 @@ static int too_few(const struct hvd_joining *joining, double seconds, struct hvd
 	return -1;
 }
 
-static void on_signal(evutil_socket_t sig, short what, void *arg)
+static void on_signal(int sig, void *arg)
 {
 	struct hvd_joining *joining = arg;
 
-	(void)what;
-	joining->sig = (int)sig;
+	joining->sig = sig;
 	event_base_loopbreak(joining->base);
 }
 
-static void on_late(evutil_socket_t fd, short what, void *arg)
+static void on_late(void *arg)
 {
-	(void)fd;
-	(void)what;
 	event_base_loopbreak(((struct hvd_joining *)arg)->base);
 }
 
 static void wait_for_slots(struct hvd_joining *joining, double seconds)
 {
 	static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
-	struct event *signals[sizeof(ends) / sizeof(ends[0])];
-	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
-	struct event *late;
+	struct hvd_signal_watch *signals[sizeof(ends) / sizeof(ends[0])] = {NULL};
+	struct hvd_timer *late;
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		struct sigaction now;
 
-		signals[i] = evsignal_new(joining->base, ends[i], on_signal, joining);
 		/* nohup(1) makes its command ignore SIGHUP, and a shell makes background commands ignore SIGINT. */
 		if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-			event_add(signals[i], NULL);
+			signals[i] = hvd_signal_watch(joining->base, ends[i], on_signal, joining);
 	}
-	late = evtimer_new(joining->base, on_late, joining);
-	evtimer_add(late, &tv);
-	while (!joining->sig && hvd_joining_slots_waiting(joining) < joining->want && evtimer_pending(late, NULL))
+	late = hvd_timer_new(joining->base, on_late, joining);
+	hvd_timer_at(late, hvd_deadline_in(seconds));
+	while (!joining->sig && hvd_joining_slots_waiting(joining) < joining->want && hvd_timer_runs(late))
 		event_base_dispatch(joining->base);
-	event_free(late);
+	hvd_timer_free(late);
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		event_free(signals[i]);
+		hvd_signal_unwatch(signals[i]);
 	if (!joining->sig)
 		return;
 	hvd_joining_remove_file(joining);

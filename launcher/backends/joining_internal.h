@@ -11,6 +11,7 @@
 
 #include "joining.h"
 #include "lib/base/strv.h"
+#include "lib/base/timer.h"
 #include "lib/job/join.h"
 #include "lib/protocol/handshake.h"
 #include "lib/protocol/preauth.h"
@@ -47,7 +48,7 @@ struct hvd_joining {
 	bool failed; /* no more agents are needed because the job could not start */
 	int want;    /* slots that are waited for; 0 = any number */
 	int sig;     /* the signal that ended the wait; 0 = none */
-	struct event *tell;
+	struct hvd_timer *tell;
 	void (*changed)(void *arg);
 	void *arg;
 };
@@ -62,7 +63,7 @@ void hvd_joining_turn_off_waiting(struct hvd_joining *joining);
 int hvd_joining_slots_waiting(const struct hvd_joining *joining);
 /* Agents have joined or left: run the callbacks that wait for that, from the event loop. */
 void hvd_joining_tell(struct hvd_joining *joining);
-void hvd_joining_on_tell(evutil_socket_t fd, short what, void *joining);
+void hvd_joining_on_tell(void *joining);
 void hvd_joining_remove_file(struct hvd_joining *joining);
 
 #endif

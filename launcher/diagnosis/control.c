@@ -6,6 +6,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/random.h"
 #include "lib/base/strv.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/accept.h"
 #include "lib/process/capture.h"
@@ -33,7 +34,8 @@ struct hvd_control {
 	struct hvd_stacks *stacks;
 	struct hvd_acceptor *acceptor;
 	int client; /* -1 = none */
-	struct event *event, *timer;
+	struct hvd_timer *timer;
+	struct event *event;
 	char request[MAX_REQUEST];
 	size_t got;
 	char *answer;
@@ -83,7 +85,7 @@ static void finish_client(struct hvd_control *control)
 	hvd_stacks_forget(control->stacks, control);
 	event_free(control->event);
 	control->event = NULL;
-	evtimer_del(control->timer);
+	hvd_timer_stop(control->timer);
 	close(control->client);
 	control->client = -1;
 	free(control->answer);
@@ -92,23 +94,19 @@ static void finish_client(struct hvd_control *control)
 	hvd_acceptor_resume(control->acceptor);
 }
 
-static void on_client_time(evutil_socket_t fd, short what, void *arg)
+static void on_client_time(void *arg)
 {
-	(void)fd;
-	(void)what;
 	finish_client(arg);
 }
 
 static void wait_for_client(struct hvd_control *control, short events, void (*on_event)(evutil_socket_t, short, void *),
 			    double seconds)
 {
-	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
-
 	if (control->event)
 		event_free(control->event);
 	control->event = event_new(control->base, control->client, (short)(events | EV_PERSIST), on_event, control);
 	event_add(control->event, NULL);
-	evtimer_add(control->timer, &tv);
+	hvd_timer_at(control->timer, hvd_deadline_in(seconds));
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
@@ -221,7 +219,7 @@ struct hvd_control *hvd_control_open(struct event_base *base, const char *launch
 		free(control);
 		return NULL;
 	}
-	control->timer = evtimer_new(base, on_client_time, control);
+	control->timer = hvd_timer_new(base, on_client_time, control);
 	return control;
 }
 
@@ -232,7 +230,7 @@ void hvd_control_close(struct hvd_control *control)
 	if (control->client >= 0)
 		finish_client(control);
 	hvd_acceptor_destroy(control->acceptor);
-	event_free(control->timer);
+	hvd_timer_free(control->timer);
 	free(control);
 }
 

@@ -15,6 +15,7 @@
  */
 #include "agent_registry_internal.h"
 
+#include "lib/base/timer.h"
 #include "silence.h"
 
 #include <stdlib.h>
@@ -66,12 +67,11 @@ static void await(struct hvd_host_entry *host, hvd_time now, hvd_time by)
 static void wake(struct hvd_agent_registry *agents, const struct hvd_host_entry *host)
 {
 	hvd_time due = hvd_agent_answers_due(host);
-	struct timeval tv = hvd_left_tv(due);
 
 	if (hvd_agents_share_deadline(agents) || (agents->next && agents->next <= due))
 		return;
 	agents->next = due;
-	evtimer_add(agents->timer, &tv);
+	hvd_timer_at(agents->timer, due);
 }
 
 void hvd_agent_answers_ask(struct hvd_agent_registry *agents, uint32_t host, bool soon)
@@ -170,12 +170,10 @@ void hvd_agent_answers_late(struct hvd_agent_registry *agents, uint32_t host)
 	}
 }
 
-static void on_ask(evutil_socket_t fd, short what, void *arg)
+static void on_ask(void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
 
-	(void)fd;
-	(void)what;
 	for (uint32_t h = agents->ask_turn; h < agents->table.n; h += ASK_TURNS)
 		if (agents->table.hosts[h].stage == HVD_STAGE_ADMITTED && !agents->table.hosts[h].done)
 			hvd_agent_answers_ask(agents, h, false);
@@ -184,17 +182,15 @@ static void on_ask(evutil_socket_t fd, short what, void *arg)
 
 void hvd_agent_answers_create(struct hvd_agent_registry *agents)
 {
-	agents->ask = event_new(agents->base, -1, EV_PERSIST, on_ask, agents);
-	if (!agents->ask)
-		abort();
+	agents->ask = hvd_timer_new(agents->base, on_ask, agents);
 }
 
 void hvd_agent_answers_begin(struct hvd_agent_registry *agents)
 {
-	event_add(agents->ask, &(struct timeval){.tv_usec = ASK_SECONDS * 1000000 / ASK_TURNS});
+	hvd_timer_every_ms(agents->ask, ASK_SECONDS * 1000 / ASK_TURNS);
 }
 
 void hvd_agent_answers_stop(struct hvd_agent_registry *agents)
 {
-	event_del(agents->ask);
+	hvd_timer_stop(agents->ask);
 }

@@ -12,6 +12,7 @@
  */
 #include "agent_registry_internal.h"
 
+#include "lib/base/timer.h"
 #include "measure.h"
 
 #include <stdlib.h>
@@ -32,18 +33,16 @@ static char *awaited(const struct hvd_agent_registry *agents)
 	return hvd_host_table_missing(&agents->table);
 }
 
-static void on_progress(evutil_socket_t fd, short what, void *arg)
+static void on_progress(void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
 	char *missing = awaited(agents);
 
-	(void)fd;
-	(void)what;
 	if (agents->barrier == HVD_BARRIER_ALL) {
 		hvd_info(agents->log, "still starting, %.0f s left: %s", hvd_left(agents->deadline),
 			 *missing ? missing : "probing");
 	} else {
-		event_del(agents->progress); /* until the next change */
+		hvd_timer_stop(agents->progress); /* until the next change */
 		if (*missing)
 			hvd_info(agents->log, "waiting for hosts: %s", missing);
 	}
@@ -56,9 +55,9 @@ static void update_progress(struct hvd_agent_registry *agents)
 	bool coming = agents->table.in_stage[HVD_STAGE_EXPECTED] || agents->table.in_stage[HVD_STAGE_PROBING];
 
 	if (!coming)
-		event_del(agents->progress);
-	else if (agents->opts->spec->output.progress && !evtimer_pending(agents->progress, NULL))
-		event_add(agents->progress, &(struct timeval){.tv_sec = COMING_SECONDS});
+		hvd_timer_stop(agents->progress);
+	else if (agents->opts->spec->output.progress && !hvd_timer_runs(agents->progress))
+		hvd_timer_every_ms(agents->progress, COMING_SECONDS * 1000);
 }
 
 static void out_of_time(struct hvd_agent_registry *agents)
@@ -96,13 +95,12 @@ static bool is_late(struct hvd_agent_registry *agents, hvd_time now)
 {
 	hvd_time due_at = hvd_agents_share_deadline(agents) ? agents->deadline : agents->next;
 	hvd_time again = hvd_deadline_in(LATE_SECONDS);
-	struct timeval tv = hvd_left_tv(again);
 
 	agents->late = !agents->late && now - due_at >= (hvd_time)(LATE_SECONDS * 1e9);
 	if (!agents->late)
 		return false;
 	agents->next = again;
-	evtimer_add(agents->timer, &tv);
+	hvd_timer_at(agents->timer, again);
 	return true;
 }
 
@@ -118,13 +116,11 @@ static bool has_sent(struct hvd_host_entry *host)
 	return true;
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
 	hvd_time now = hvd_now();
 
-	(void)fd;
-	(void)what;
 	if (is_late(agents, now))
 		return;
 	if (hvd_agents_share_deadline(agents)) {
@@ -149,27 +145,23 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 void hvd_agent_deadlines_create(struct hvd_agent_registry *agents)
 {
-	agents->timer = evtimer_new(agents->base, on_timer, agents);
-	agents->progress = event_new(agents->base, -1, EV_PERSIST, on_progress, agents);
+	agents->timer = hvd_timer_new(agents->base, on_timer, agents);
+	agents->progress = hvd_timer_new(agents->base, on_progress, agents);
 }
 
 void hvd_agent_deadlines_begin(struct hvd_agent_registry *agents)
 {
-	struct timeval tv;
-
 	if (agents->barrier != HVD_BARRIER_ALL || agents->deadline)
 		return;
 	agents->deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
-	tv = hvd_left_tv(agents->deadline);
-	evtimer_add(agents->timer, &tv);
+	hvd_timer_at(agents->timer, agents->deadline);
 	if (agents->opts->spec->output.progress)
-		event_add(agents->progress, &(struct timeval){.tv_sec = PROGRESS_SECONDS});
+		hvd_timer_every_ms(agents->progress, PROGRESS_SECONDS * 1000);
 }
 
 void hvd_agent_deadlines_update(struct hvd_agent_registry *agents)
 {
 	hvd_time next = INT64_MAX;
-	struct timeval tv;
 
 	if (hvd_agents_share_deadline(agents))
 		return;
@@ -178,25 +170,24 @@ void hvd_agent_deadlines_update(struct hvd_agent_registry *agents)
 			next = hvd_earlier(next, due(&agents->table.hosts[h]));
 	update_progress(agents);
 	agents->next = next == INT64_MAX ? 0 : next;
-	tv = hvd_left_tv(next);
 	if (agents->next)
-		evtimer_add(agents->timer, &tv);
+		hvd_timer_at(agents->timer, next);
 	else
-		event_del(agents->timer);
+		hvd_timer_stop(agents->timer);
 }
 
 void hvd_agent_deadlines_open(struct hvd_agent_registry *agents)
 {
 	if (agents->barrier == HVD_BARRIER_ALL) {
-		event_del(agents->timer);
-		event_del(agents->progress);
+		hvd_timer_stop(agents->timer);
+		hvd_timer_stop(agents->progress);
 	}
 	hvd_agent_answers_begin(agents);
 }
 
 void hvd_agent_deadlines_stop(struct hvd_agent_registry *agents)
 {
-	event_del(agents->timer);
-	event_del(agents->progress);
+	hvd_timer_stop(agents->timer);
+	hvd_timer_stop(agents->progress);
 	hvd_agent_answers_stop(agents);
 }

@@ -3,6 +3,7 @@
 
 #include "lib/base/hex.h"
 #include "lib/base/random.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "silence.h"
 #include "spares.h"
@@ -102,12 +103,10 @@ void hvd_agent_registry_trace(const struct hvd_agent_registry *agents, bool ende
 /* ---- life ---- */
 
 /* Hosts have gone, or the start has failed (departures.c). */
-static void on_changed(evutil_socket_t fd, short what, void *arg)
+static void on_changed(void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
 
-	(void)fd;
-	(void)what;
 	if (agents->phase == HVD_AGENTS_OVER) {
 		hvd_agent_deadlines_stop(agents);
 		return;
@@ -213,7 +212,7 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, en
 	agents->plan.elastic = barrier == HVD_BARRIER_AS_THEY_COME;
 	agents->plan.loopback = agents->plan.elastic && over_loopback(opts);
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
-	agents->changed = evtimer_new(base, on_changed, agents);
+	agents->changed = hvd_timer_new(base, on_changed, agents);
 	hvd_agent_deadlines_create(agents);
 	hvd_agent_answers_create(agents);
 	agents->stacks = hvd_stacks_create(base, agents);
@@ -250,10 +249,10 @@ void hvd_agent_registry_destroy(struct hvd_agent_registry *agents)
 		hvd_agent_registry_trace(agents, true);
 	hvd_trace_destroy(agents->trace);
 	hvd_clients_destroy(agents->clients);
-	event_free(agents->changed);
-	event_free(agents->timer);
-	event_free(agents->ask);
-	event_free(agents->progress);
+	hvd_timer_free(agents->changed);
+	hvd_timer_free(agents->timer);
+	hvd_timer_free(agents->ask);
+	hvd_timer_free(agents->progress);
 	hvd_spares_stop(agents);
 	hvd_silence_destroy(agents->silence);
 	hvd_init_watch_destroy(agents->init_watch);

@@ -9,6 +9,7 @@
 
 #include "agent_registry.h"
 #include "init_watch.h"
+#include "lib/base/timer.h"
 #include "lib/job/this_host.h"
 #include "lib/rendezvous/service.h"
 #include "own_names.h"
@@ -32,9 +33,9 @@ struct hvd_agent_registry {
 	hvd_time deadline; /* ALL: of all hosts until the decision; 0: it does not run yet */
 	hvd_time next;     /* later, or AS_THEY_COME: the earliest one of a host; 0: none is awaited */
 	bool late;         /* the timer came too late, and comes again */
-	struct event *timer, *ask, *progress;
-	unsigned ask_turn;     /* which of the hosts `ask` asks next */
-	struct event *changed; /* active: deadlines and admission are to be looked at */
+	struct hvd_timer *timer, *ask, *progress;
+	unsigned ask_turn;         /* which of the hosts `ask` asks next */
+	struct hvd_timer *changed; /* active: deadlines and admission are to be looked at */
 	struct hvd_host_table table;
 	struct hvd_rv_service service;
 	struct hvd_init_watch *init_watch;  /* NULL where no rank meets the others at the rendezvous as TCPStore */
@@ -53,7 +54,7 @@ struct hvd_agent_registry {
 		uint32_t used;               /* hosts that were left out in place of a failure */
 		struct hvd_measure *measure; /* of --preflight=full; NULL: has not begun */
 		bool measured;               /* the measurement is over */
-		struct event *late;          /* hosts that are awaited have no more time; NULL = not yet */
+		struct hvd_timer *late;      /* hosts that are awaited have no more time; NULL = not yet */
 	} spares;                            /* spares.h */
 	unsigned silent_ms;                  /* hvd_agent_registry_silent_ms() */
 	struct hvd_silence *silence;         /* watches the hosts after the decision; NULL: not yet */
@@ -66,7 +67,7 @@ struct hvd_agent_registry {
 /* Have the event loop update the deadlines, and take the next step of the admission if it is due. */
 static inline void hvd_agent_registry_changed(struct hvd_agent_registry *agents)
 {
-	event_active(agents->changed, EV_TIMEOUT, 0);
+	hvd_timer_soon(agents->changed);
 }
 
 /* ---- departures.c ---- */

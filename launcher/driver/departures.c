@@ -7,6 +7,7 @@
  */
 #include "agent_registry_internal.h"
 
+#include "lib/base/timer.h"
 #include "relays.h"
 #include "spares.h"
 #include "trace.h"
@@ -20,7 +21,7 @@ void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd
 	agents->phase = HVD_AGENTS_OVER;
 	if (agents->init_watch)
 		hvd_init_watch_stop(agents->init_watch);
-	event_del(agents->progress);
+	hvd_timer_stop(agents->progress);
 	hvd_progress_stop(agents->rank_progress);
 	hvd_clients_stop_listening(agents->clients);
 	hvd_clients_tell(agents->clients, why->code == HVD_E_USAGE ? "misused" : "failed");

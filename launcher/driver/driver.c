@@ -3,6 +3,7 @@
 
 #include "agent_registry_internal.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/rlimits.h"
 #include "losses.h"
@@ -27,7 +28,7 @@ struct hvd_driver {
 	void *arg;
 	const struct hvd_log *log;
 	hvd_time began;
-	struct event *lost;
+	struct hvd_timer *lost;
 	struct hvd_err lost_why;   /* before the plan */
 	struct hvd_losses *losses; /* after it */
 	struct hvd_rank_ends ends; /* zero until there is a plan */
@@ -44,7 +45,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 {
 	struct hvd_driver *dr = arg;
 
-	event_del(dr->lost);
+	hvd_timer_stop(dr->lost);
 	dr->ops->failed(why, dr->arg);
 }
 
@@ -324,7 +325,6 @@ bool hvd_driver_connected(const struct hvd_driver *dr)
 
 static void handle_gone(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
-	struct timeval tv = {.tv_sec = (time_t)LOST_SECONDS};
 	char buf[32];
 
 	if (dr->started && cl->role == HVD_ROLE_AGENT) {
@@ -335,7 +335,7 @@ static void handle_gone(struct hvd_driver *dr, const struct hvd_client *cl, cons
 		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "its node agent ended before the start was complete%s%s",
 			    why->code ? ": " : "", why->code ? why->msg : "");
 		hvd_err_host(&dr->lost_why, host_name(dr, cl->host, buf));
-		evtimer_add(dr->lost, &tv);
+		hvd_timer_at(dr->lost, hvd_deadline_in(LOST_SECONDS));
 	}
 }
 
@@ -368,13 +368,11 @@ static void explain_lost(const struct hvd_driver *dr, struct hvd_err *why)
 	}
 }
 
-static void on_lost(evutil_socket_t fd, short what, void *arg)
+static void on_lost(void *arg)
 {
 	struct hvd_driver *dr = arg;
 	struct hvd_err why;
 
-	(void)fd;
-	(void)what;
 	explain_lost(dr, &why);
 	hvd_agent_registry_fail(dr->agents, &why);
 }
@@ -416,7 +414,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	dr->arg = arg;
 	dr->log = log;
 	dr->began = hvd_now();
-	dr->lost = evtimer_new(base, on_lost, dr);
+	dr->lost = hvd_timer_new(base, on_lost, dr);
 	if (check_room(opts, err) == 0)
 		dr->agents = hvd_agent_registry_create(base, HVD_BARRIER_ALL, opts, session, &agents_ops, dr, log, err);
 	if (dr->agents)
@@ -518,7 +516,7 @@ void hvd_driver_destroy(struct hvd_driver *dr)
 		return;
 	hvd_losses_destroy(dr->losses);
 	hvd_agent_registry_destroy(dr->agents);
-	event_free(dr->lost);
+	hvd_timer_free(dr->lost);
 	hvd_rank_ends_clear(&dr->ends);
 	free(dr);
 }

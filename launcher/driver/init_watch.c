@@ -2,6 +2,7 @@
 #include "init_watch.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
 
@@ -23,22 +24,21 @@ struct hvd_init_watch {
 	void *arg;
 	const struct hvd_log *log;
 	char *refused[REFUSED_MOST]; /* "HOST PORT" */
-	struct event *timer;
+	struct hvd_timer *timer;
 	hvd_time timer_at; /* INT64_MAX = it does not run */
 };
 
 static void set_timer(struct hvd_init_watch *watch)
 {
 	hvd_time next = hvd_init_barrier_next(&watch->barrier, watch->patience);
-	struct timeval tv = hvd_left_tv(next);
 
 	if (next == watch->timer_at)
 		return;
 	watch->timer_at = next;
 	if (next == INT64_MAX)
-		event_del(watch->timer);
+		hvd_timer_stop(watch->timer);
 	else
-		evtimer_add(watch->timer, &tv);
+		hvd_timer_at(watch->timer, next);
 }
 
 static void fail(struct hvd_init_watch *watch, const struct hvd_init_round *epoch)
@@ -66,14 +66,12 @@ static void warn(struct hvd_init_watch *watch, const struct hvd_init_round *epoc
 		hvd_rv_service_ask_waits(watch->service);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct hvd_init_watch *watch = arg;
 	const struct hvd_init_round *epoch;
 	hvd_time now = hvd_now();
 
-	(void)fd;
-	(void)what;
 	watch->timer_at = INT64_MAX;
 	epoch = hvd_init_barrier_overdue(&watch->barrier, now, watch->patience);
 	if (epoch) {
@@ -97,7 +95,7 @@ struct hvd_init_watch *hvd_init_watch_create(struct event_base *base, double pat
 					 .arg = arg,
 					 .log = log,
 					 .timer_at = INT64_MAX};
-	watch->timer = evtimer_new(base, on_timer, watch);
+	watch->timer = hvd_timer_new(base, on_timer, watch);
 	return watch;
 }
 
@@ -207,7 +205,7 @@ void hvd_init_watch_destroy(struct hvd_init_watch *watch)
 	if (!watch)
 		return;
 	hvd_init_barrier_clear(&watch->barrier);
-	event_free(watch->timer);
+	hvd_timer_free(watch->timer);
 	for (size_t i = 0; i < REFUSED_MOST; i++)
 		free(watch->refused[i]);
 	free(watch);

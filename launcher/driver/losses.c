@@ -3,6 +3,7 @@
 
 #include "agent_registry_internal.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@
 struct hvd_losses {
 	struct hvd_agent_registry *agents;
 	const struct hvd_log *log;
-	struct event *judge; /* pending: `loss` waits */
+	struct hvd_timer *judge; /* pending: `loss` waits */
 	struct hvd_loss loss;
 	char host[256];
 	char *expected; /* the ranks that cannot come any longer; NULL = none */
@@ -35,8 +36,7 @@ static char *expected_ranks(const struct hvd_losses *losses, const struct hvd_lo
 
 void hvd_losses_add(struct hvd_losses *losses, const struct hvd_loss *loss, uint32_t host)
 {
-	struct timeval tv = {.tv_sec = loss->status < 0 ? ENDED_SECONDS : DIED_SECONDS};
-	bool waits = evtimer_pending(losses->judge, NULL);
+	bool waits = hvd_timer_runs(losses->judge);
 
 	if (losses->agents->phase == HVD_AGENTS_OVER ||
 	    (waits && (losses->loss.of != loss->of || strcmp(losses->host, loss->host) != 0)))
@@ -48,7 +48,7 @@ void hvd_losses_add(struct hvd_losses *losses, const struct hvd_loss *loss, uint
 	}
 	losses->loss = *loss;
 	losses->loss.host = losses->host;
-	evtimer_add(losses->judge, &tv);
+	hvd_timer_at(losses->judge, hvd_deadline_in(loss->status < 0 ? ENDED_SECONDS : DIED_SECONDS));
 }
 
 void hvd_losses_rank_failed(struct hvd_losses *losses)
@@ -56,14 +56,12 @@ void hvd_losses_rank_failed(struct hvd_losses *losses)
 	losses->rank_failed = true;
 }
 
-static void on_judge(evutil_socket_t fd, short what, void *arg)
+static void on_judge(void *arg)
 {
 	struct hvd_losses *losses = arg;
 	hvd_cleanup_free char *text = hvd_loss_text(&losses->loss);
 	struct hvd_err why = {0};
 
-	(void)fd;
-	(void)what;
 	/* After a rank has failed, the step was probably ended, which may take longer on other hosts. */
 	if (!losses->expected || losses->rank_failed) {
 		hvd_log(losses->log, losses->rank_failed ? HVD_LOG_VERBOSE : HVD_LOG_WARN, "%s: %s; %s", losses->host,
@@ -84,9 +82,7 @@ struct hvd_losses *hvd_losses_create(struct event_base *base, struct hvd_agent_r
 
 	losses->agents = agents;
 	losses->log = log;
-	losses->judge = evtimer_new(base, on_judge, losses);
-	if (!losses->judge)
-		abort();
+	losses->judge = hvd_timer_new(base, on_judge, losses);
 	return losses;
 }
 
@@ -94,7 +90,7 @@ void hvd_losses_destroy(struct hvd_losses *losses)
 {
 	if (!losses)
 		return;
-	event_free(losses->judge);
+	hvd_timer_free(losses->judge);
 	free(losses->expected);
 	free(losses);
 }

@@ -3,6 +3,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/hostlist.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "preflight.h"
 
@@ -28,7 +29,7 @@ struct pair {
 struct hvd_measure {
 	struct hvd_agent_registry *agents;
 	void (*done)(struct hvd_agent_registry *agents);
-	struct event *timer;
+	struct hvd_timer *timer;
 	uint32_t *host; /* by place */
 	uint32_t n;
 	struct pair *pairs;
@@ -37,7 +38,7 @@ struct hvd_measure {
 	bool again;      /* the last pairs are those of hosts that seemed slow */
 };
 
-static void on_timer(evutil_socket_t fd, short what, void *arg);
+static void on_timer(void *arg);
 
 static struct pair *add_pair(struct hvd_measure *m, uint32_t a, uint32_t b, int step)
 {
@@ -66,10 +67,10 @@ struct hvd_measure *hvd_measure_begin(struct hvd_agent_registry *agents,
 	m->done = done;
 	m->host = hvd_host_table_list(&agents->table, HVD_STAGE_REGISTERED, &m->n);
 	m->pairs = hvd_xcalloc((size_t)m->n * 2 + 1, sizeof(*m->pairs));
-	m->timer = evtimer_new(agents->base, on_timer, m);
+	m->timer = hvd_timer_new(agents->base, on_timer, m);
 	m->step = -1;
 	pair_neighbours(m);
-	event_active(m->timer, EV_TIMEOUT, 0);
+	hvd_timer_soon(m->timer);
 	return m;
 }
 
@@ -77,7 +78,7 @@ void hvd_measure_destroy(struct hvd_measure *m)
 {
 	if (!m)
 		return;
-	event_free(m->timer);
+	hvd_timer_free(m->timer);
 	free(m->host);
 	free(m->pairs);
 	free(m);
@@ -152,13 +153,11 @@ static bool pair_suspects(struct hvd_measure *m)
 
 static void next_step(struct hvd_measure *m)
 {
-	struct timeval tv = {.tv_sec = STEP_MS / 1000, .tv_usec = STEP_MS % 1000 * 1000};
-
 	do {
 		if (++m->step == m->steps) {
 			set_figures(m);
 			if (m->again || !pair_suspects(m)) {
-				event_del(m->timer);
+				hvd_timer_stop(m->timer);
 				m->done(m->agents);
 				return;
 			}
@@ -174,7 +173,7 @@ static void next_step(struct hvd_measure *m)
 				order(m, pair->b, pair->a);
 		}
 	} while (m->awaited == 0);
-	evtimer_add(m->timer, &tv);
+	hvd_timer_in_ms(m->timer, STEP_MS);
 }
 
 static void note(struct hvd_measure *m, uint32_t asks, uint32_t serves, double mbps, uint32_t rtt_us)
@@ -204,7 +203,7 @@ void hvd_measure_message(struct hvd_measure *m, uint32_t host, const json_t *msg
 		return;
 	note(m, host, (uint32_t)from, kbps > 0 ? (double)kbps / 1000 : NOTHING, (uint32_t)rtt);
 	if (--m->awaited == 0)
-		event_active(m->timer, EV_TIMEOUT, 0);
+		hvd_timer_soon(m->timer);
 }
 
 char *hvd_measure_missing(const struct hvd_measure *m)
@@ -228,9 +227,7 @@ char *hvd_measure_missing(const struct hvd_measure *m)
 }
 
 /* All answers are there, or time is over for the others: these pairs have nothing to tell. */
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
-	(void)fd;
-	(void)what;
 	next_step(arg);
 }

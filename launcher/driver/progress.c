@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "progress.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
 
@@ -21,7 +22,7 @@ struct hvd_progress {
 	const struct hvd_host_table *table;
 	hvd_stalled_fn *stalled;
 	void *arg;
-	struct event *timer;
+	struct hvd_timer *timer;
 	struct hvd_watcher *watchers;
 	bool *covered; /* by host */
 	struct hvd_progress_state state;
@@ -102,20 +103,15 @@ static void tell(struct hvd_progress *p, hvd_time since, hvd_time now)
 
 static void wait_on(struct hvd_progress *p)
 {
-	struct timeval tv;
-
 	p->due = hvd_deadline_in(p->every);
-	tv = hvd_left_tv(p->due);
-	evtimer_add(p->timer, &tv);
+	hvd_timer_at(p->timer, p->due);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct hvd_progress *p = arg;
 	hvd_time now = hvd_now(), since;
 
-	(void)fd;
-	(void)what;
 	if (now - p->due > ns(LATE_SECONDS))
 		hvd_progress_begin(p, 0);
 	wait_on(p);
@@ -220,7 +216,7 @@ struct hvd_progress *hvd_progress_create(struct event_base *base, double timeout
 				   .table = table,
 				   .stalled = stalled,
 				   .arg = arg};
-	p->timer = evtimer_new(base, on_timer, p);
+	p->timer = hvd_timer_new(base, on_timer, p);
 	return p;
 }
 
@@ -250,14 +246,14 @@ bool hvd_progress_again(const struct hvd_progress *p)
 void hvd_progress_stop(struct hvd_progress *p)
 {
 	if (p)
-		evtimer_del(p->timer);
+		hvd_timer_stop(p->timer);
 }
 
 void hvd_progress_destroy(struct hvd_progress *p)
 {
 	if (!p)
 		return;
-	event_free(p->timer);
+	hvd_timer_free(p->timer);
 	free(p->watchers);
 	free(p->covered);
 	free(p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "silence.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ struct asked {
 
 struct hvd_silence {
 	struct hvd_agent_registry *agents;
-	struct event *look;
+	struct hvd_timer *look;
 	struct asked asked[MOST];
 	size_t n;
 };
@@ -82,13 +83,11 @@ static void ask(struct hvd_silence *silence, struct asked *asked)
 			    table->hosts[asked->host].node.name, asked->n, asked->n == 1 ? "" : "s");
 }
 
-static void on_look(evutil_socket_t fd, short what, void *arg)
+static void on_look(void *arg)
 {
 	struct hvd_silence *silence = arg;
 	const struct hvd_host_table *table = &silence->agents->table;
 
-	(void)fd;
-	(void)what;
 	for (uint32_t h = 0; h < table->n; h++) {
 		struct asked *asked = find(silence, h);
 
@@ -156,10 +155,8 @@ struct hvd_silence *hvd_silence_watch(struct hvd_agent_registry *agents)
 	struct hvd_silence *silence = hvd_xcalloc(1, sizeof(*silence));
 
 	silence->agents = agents;
-	silence->look = event_new(agents->base, -1, EV_PERSIST, on_look, silence);
-	if (!silence->look)
-		abort();
-	event_add(silence->look, &(struct timeval){.tv_usec = LOOK_MS * 1000});
+	silence->look = hvd_timer_new(agents->base, on_look, silence);
+	hvd_timer_every_ms(silence->look, LOOK_MS);
 	return silence;
 }
 
@@ -167,6 +164,6 @@ void hvd_silence_destroy(struct hvd_silence *silence)
 {
 	if (!silence)
 		return;
-	event_free(silence->look);
+	hvd_timer_free(silence->look);
 	free(silence);
 }

@@ -2,6 +2,7 @@
 #include "spares.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "measure.h"
 #include "preflight.h"
@@ -70,15 +71,13 @@ bool hvd_spares_leave_out(struct hvd_agent_registry *agents, uint32_t host, cons
 
 /* ---- hosts that are late ---- */
 
-static void on_late(evutil_socket_t fd, short what, void *arg)
+static void on_late(void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
 	bool gathering = agents->phase == HVD_AGENTS_GATHERING;
 	enum hvd_stage awaited = gathering ? HVD_STAGE_EXPECTED : HVD_STAGE_PROBING;
 	struct hvd_err why = {0};
 
-	(void)fd;
-	(void)what;
 	if (!gathering && agents->phase != HVD_AGENTS_PROBING)
 		return;
 	if (agents->table.in_stage[awaited] > spares_left(agents))
@@ -95,11 +94,9 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 
 static void wait_for_late(struct hvd_agent_registry *agents, double seconds)
 {
-	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
-
 	if (!agents->spares.late)
-		agents->spares.late = evtimer_new(agents->base, on_late, agents);
-	evtimer_add(agents->spares.late, &tv);
+		agents->spares.late = hvd_timer_new(agents->base, on_late, agents);
+	hvd_timer_at(agents->spares.late, hvd_deadline_in(seconds));
 }
 
 void hvd_spares_registered(struct hvd_agent_registry *agents)
@@ -108,7 +105,7 @@ void hvd_spares_registered(struct hvd_agent_registry *agents)
 	double most = agents->opts->spec->deadlines.start * LATE_PART;
 
 	if (spares_left(agents) == 0 || agents->phase != HVD_AGENTS_GATHERING || awaited == 0 ||
-	    awaited > spares_left(agents) || (agents->spares.late && evtimer_pending(agents->spares.late, NULL)))
+	    awaited > spares_left(agents) || (agents->spares.late && hvd_timer_runs(agents->spares.late)))
 		return;
 	wait_for_late(agents, most < LATE_SECONDS ? most : LATE_SECONDS);
 }
@@ -126,8 +123,7 @@ void hvd_spares_stop(struct hvd_agent_registry *agents)
 {
 	hvd_measure_destroy(agents->spares.measure);
 	agents->spares.measure = NULL;
-	if (agents->spares.late)
-		event_free(agents->spares.late);
+	hvd_timer_free(agents->spares.late);
 	agents->spares.late = NULL;
 }
 

@@ -2,6 +2,7 @@
 #include "stacks.h"
 
 #include "agent_registry_internal.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct hvd_stacks {
 		void *arg;
 	} askers[MAX_ASKERS];
 	size_t n_askers;
-	struct event *timer;
+	struct hvd_timer *timer;
 	int64_t id;      /* of the question */
 	size_t asked;    /* connections that owe an answer */
 	bool asks_store; /* the rendezvous owes one */
@@ -75,7 +76,7 @@ static void finish(struct hvd_stacks *stacks)
 	size_t n = stacks->n_askers;
 
 	memcpy(askers, stacks->askers, sizeof(askers));
-	evtimer_del(stacks->timer);
+	hvd_timer_stop(stacks->timer);
 	stacks->n_askers = 0;
 	stacks->asked = 0;
 	stacks->asks_store = false;
@@ -92,18 +93,14 @@ static void finish(struct hvd_stacks *stacks)
 /* Answers are made from the event loop only, not from within a question. */
 static void maybe_finish(struct hvd_stacks *stacks)
 {
-	struct timeval now = {0};
-
 	if (asks(stacks) && !stacks->asked && !stacks->asks_store)
-		evtimer_add(stacks->timer, &now);
+		hvd_timer_in_ms(stacks->timer, 0);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct hvd_stacks *stacks = arg;
 
-	(void)fd;
-	(void)what;
 	if (asks(stacks))
 		finish(stacks);
 }
@@ -135,8 +132,6 @@ static void ask_hosts(struct hvd_stacks *stacks, double seconds)
 
 void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *answers, void *arg), void *arg)
 {
-	struct timeval tv;
-
 	if (stacks->n_askers == MAX_ASKERS) {
 		json_auto_t *nothing = json_pack("{s:[], s:[], s:s}", "hosts", "silent", "store", "");
 
@@ -147,8 +142,7 @@ void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json
 	if (stacks->n_askers > 1)
 		return;
 	seconds = seconds < MOST_SECONDS ? seconds : MOST_SECONDS;
-	tv = hvd_left_tv(hvd_deadline_in(seconds + 1));
-	evtimer_add(stacks->timer, &tv);
+	hvd_timer_at(stacks->timer, hvd_deadline_in(seconds + 1));
 	stacks->id++;
 	stacks->hosts = json_array();
 	for (uint32_t h = 0; h < stacks->agents->table.n; h++)
@@ -221,7 +215,7 @@ struct hvd_stacks *hvd_stacks_create(struct event_base *base, struct hvd_agent_r
 	struct hvd_stacks *stacks = hvd_xcalloc(1, sizeof(*stacks));
 
 	*stacks = (struct hvd_stacks){.base = base, .agents = agents};
-	stacks->timer = evtimer_new(base, on_timer, stacks);
+	stacks->timer = hvd_timer_new(base, on_timer, stacks);
 	return stacks;
 }
 
@@ -229,7 +223,7 @@ void hvd_stacks_destroy(struct hvd_stacks *stacks)
 {
 	if (!stacks)
 		return;
-	event_free(stacks->timer);
+	hvd_timer_free(stacks->timer);
 	json_decref(stacks->hosts);
 	free(stacks->waits);
 	free(stacks->owing);

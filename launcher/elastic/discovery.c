@@ -6,6 +6,7 @@
  */
 #include "discovery_kind.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
@@ -16,28 +17,25 @@
 
 /* ---- fixed lists ---- */
 
-static void report_fixed(evutil_socket_t fd, short what, void *arg)
+static void report_fixed(void *arg)
 {
 	struct hvd_discovery *s = arg;
 	const struct hvd_slurm_hosts found = {.hosts = s->opts.hosts};
 
-	(void)fd;
-	(void)what;
 	hvd_discovery_found(s, &found);
 }
 
 static int begin_fixed(struct hvd_discovery *s, struct hvd_err *err)
 {
 	(void)err;
-	s->own = evtimer_new(s->base, report_fixed, s);
-	event_active(s->own, EV_TIMEOUT, 0);
+	s->own = hvd_timer_new(s->base, report_fixed, s);
+	hvd_timer_soon(s->own);
 	return 0;
 }
 
 static void end_fixed(struct hvd_discovery *s)
 {
-	if (s->own)
-		event_free(s->own);
+	hvd_timer_free(s->own);
 }
 
 const struct hvd_discovery_kind hvd_discovery_fixed = {.name = "hosts", .begin = begin_fixed, .end = end_fixed};
@@ -45,12 +43,10 @@ const struct hvd_discovery_kind hvd_discovery_fixed = {.name = "hosts", .begin =
 /* ---- nothing found ---- */
 
 /* Say what is waited for. */
-static void on_silent(evutil_socket_t fd, short what, void *arg)
+static void on_silent(void *arg)
 {
 	const struct hvd_discovery *s = arg;
 
-	(void)fd;
-	(void)what;
 	if (s->opts.from == HVD_DISCOVER_SCRIPT)
 		hvd_info(s->log, "waiting for hosts: the discovery script %s",
 			 s->any ? "names none yet" : "has not ended yet");
@@ -118,7 +114,7 @@ static void report(struct hvd_discovery *s, struct hvd_alloc *hosts)
 	s->hosts = *hosts;
 	s->any = true;
 	if (s->hosts.n_hosts > 0)
-		event_del(s->silent);
+		hvd_timer_stop(s->silent);
 	s->ops.hosts(&s->hosts, s->arg);
 }
 
@@ -198,9 +194,9 @@ struct hvd_discovery *hvd_discovery_begin(const struct hvd_discovery_kind *kind,
 	s->opts.script = opts->script ? hvd_xstrdup(opts->script) : NULL;
 	s->opts.jobs = opts->jobs ? hvd_xstrdup(opts->jobs) : NULL;
 	hvd_alloc_copy(&opts->hosts, &s->opts.hosts);
-	s->silent = evtimer_new(base, on_silent, s);
+	s->silent = hvd_timer_new(base, on_silent, s);
 	if (opts->from != HVD_DISCOVER_AGENTS) /* the user was told how to start some */
-		evtimer_add(s->silent, &(struct timeval){.tv_sec = SILENT_SECONDS});
+		hvd_timer_in_ms(s->silent, SILENT_SECONDS * 1000);
 	if (s->kind->begin(s, err) == 0)
 		return s;
 	hvd_discovery_destroy(s);
@@ -215,7 +211,7 @@ void hvd_discovery_destroy(struct hvd_discovery *s)
 	if (s->busy)
 		return;
 	s->kind->end(s);
-	event_free(s->silent);
+	hvd_timer_free(s->silent);
 	hvd_discovery_opts_clear(&s->opts);
 	hvd_alloc_clear(&s->hosts);
 	hvd_strv_free(&s->leaving);

@@ -7,6 +7,7 @@
 
 #include "discovery.h"
 #include "lib/base/strv.h"
+#include "lib/base/timer.h"
 #include "slurm_hosts.h"
 
 struct hvd_discovery_kind {
@@ -29,10 +30,10 @@ struct hvd_discovery {
 	/* Reported so far. */
 	bool any;
 	struct hvd_alloc hosts;
-	struct hvd_strv leaving; /* hosts that ops.leaving() was called for and that are still found */
-	char said[1024];         /* the last failure that was logged; "" if the last query succeeded */
-	struct event *silent;    /* pending: no host was found yet, and the user was not told */
-	bool busy, unwanted;     /* in a callback; to be destroyed after it */
+	struct hvd_strv leaving;  /* hosts that ops.leaving() was called for and that are still found */
+	char said[1024];          /* the last failure that was logged; "" if the last query succeeded */
+	struct hvd_timer *silent; /* pending: no host was found yet, and the user was not told */
+	bool busy, unwanted;      /* in a callback; to be destroyed after it */
 };
 
 extern const struct hvd_discovery_kind hvd_discovery_fixed, hvd_discovery_script, hvd_discovery_slurm,

@@ -11,6 +11,7 @@
 #include "discovery_kind.h"
 
 #include "lib/base/deadline.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/process_watch.h"
 #include "lib/process/spawn.h"
@@ -32,14 +33,14 @@
 #define TOO_MUCH     "printed more than a megabyte, and was killed"
 
 struct own {
-	struct event *next;  /* start the next run, or end the one that takes too long */
-	struct event *out;   /* its stdout */
-	struct event *ended; /* its end */
-	pid_t pid;           /* 0: none runs */
-	int out_fd, pid_fd;  /* pid_fd: hvd_child_watch() */
-	const char *cause;   /* why this run was killed; NULL: it was not */
-	hvd_time began;
-	char *text, *last; /* output of this run; of the last good one */
+	struct hvd_timer *next; /* start the next run, or end the one that takes too long */
+	struct event *out;      /* its stdout */
+	struct event *ended;    /* its end */
+	pid_t pid;              /* 0: none runs */
+	int out_fd, pid_fd;     /* pid_fd: hvd_child_watch() */
+	const char *cause;      /* why this run was killed; NULL: it was not */
+	hvd_time began, due;    /* of this run; the next one is due, when none runs */
+	char *text, *last;      /* output of this run; of the last good one */
 	size_t len, room, last_len;
 };
 
@@ -124,14 +125,13 @@ static void again(const struct hvd_discovery *s, double cpu)
 {
 	struct own *own = s->own;
 	double pause = cpu / SHARE;
-	struct timeval tv;
 
 	if (s->opts.interval > 0)
 		pause = s->opts.interval;
 	else
 		pause = pause < INTERVAL ? INTERVAL : pause < INTERVAL_MAX ? pause : INTERVAL_MAX;
-	tv = hvd_left_tv(own->began + (hvd_time)(pause * 1e9));
-	evtimer_add(own->next, &tv);
+	own->due = own->began + (hvd_time)(pause * 1e9);
+	hvd_timer_at(own->next, own->due);
 }
 
 /* True at the end of its output. */
@@ -289,15 +289,12 @@ static int start(struct hvd_discovery *s, struct hvd_err *err)
 	return 0;
 }
 
-static void on_time(evutil_socket_t fd, short what, void *arg)
+static void on_time(void *arg)
 {
 	struct hvd_discovery *s = arg;
 	struct own *own = s->own;
 	struct hvd_err why = {0};
-	struct timeval tv;
 
-	(void)fd;
-	(void)what;
 	if (own->pid) {
 		stop(own, "did not end in time, and was killed");
 		return;
@@ -306,8 +303,7 @@ static void on_time(evutil_socket_t fd, short what, void *arg)
 	own->len = 0;
 	own->cause = NULL;
 	if (start(s, &why) == 0) {
-		tv = hvd_left_tv(hvd_deadline_in(s->opts.time_limit > 0 ? s->opts.time_limit : TIME_LIMIT));
-		evtimer_add(own->next, &tv);
+		hvd_timer_at(own->next, hvd_deadline_in(s->opts.time_limit > 0 ? s->opts.time_limit : TIME_LIMIT));
 		return;
 	}
 	again(s, 0);
@@ -321,8 +317,8 @@ static int begin(struct hvd_discovery *s, struct hvd_err *err)
 	(void)err;
 	own->out_fd = own->pid_fd = -1;
 	s->own = own;
-	own->next = evtimer_new(s->base, on_time, s);
-	event_active(own->next, EV_TIMEOUT, 0);
+	own->next = hvd_timer_new(s->base, on_time, s);
+	hvd_timer_soon(own->next);
 	return 0;
 }
 
@@ -333,7 +329,7 @@ static void end(struct hvd_discovery *s)
 	if (!own)
 		return;
 	end_run(own);
-	event_free(own->next);
+	hvd_timer_free(own->next);
 	free(own->text);
 	free(own->last);
 	free(own);
@@ -342,13 +338,9 @@ static void end(struct hvd_discovery *s)
 static void nudge(struct hvd_discovery *s)
 {
 	struct own *own = s->own;
-	const struct timeval tv = {0, 100000};
-	struct timeval left;
 
-	if (own->pid || !evtimer_pending(own->next, &left))
-		return;
-	if (left.tv_sec > 0 || left.tv_usec > tv.tv_usec)
-		evtimer_add(own->next, &tv);
+	if (!own->pid && hvd_timer_runs(own->next))
+		hvd_timer_at(own->next, hvd_earlier(own->due, hvd_deadline_in(0.1)));
 }
 
 const struct hvd_discovery_kind hvd_discovery_script = {.name = "script", .begin = begin, .end = end, .nudge = nudge};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "draining.h"
 
+#include "lib/base/timer.h"
 #include "lib/process/spawn.h"
 
 /* From the first rank's end to that of the last one, at least. */
@@ -11,26 +12,23 @@ static void over(struct hvd_draining *leaving)
 	if (leaving->over_called)
 		return;
 	leaving->over_called = true;
-	evtimer_del(leaving->late);
+	hvd_timer_stop(leaving->late);
 	leaving->over(leaving->status, leaving->arg);
 }
 
-static void on_late(evutil_socket_t fd, short what, void *arg)
+static void on_late(void *arg)
 {
-	(void)fd;
-	(void)what;
 	over(arg);
 }
 
 void hvd_draining_init(struct hvd_draining *leaving, struct event_base *base)
 {
-	leaving->late = evtimer_new(base, on_late, leaving);
+	leaving->late = hvd_timer_new(base, on_late, leaving);
 }
 
 void hvd_draining_clear(struct hvd_draining *leaving)
 {
-	if (leaving->late)
-		event_free(leaving->late);
+	hvd_timer_free(leaving->late);
 	leaving->late = NULL;
 }
 
@@ -53,9 +51,8 @@ bool hvd_draining_exited(struct hvd_draining *leaving, const struct hvd_machine 
 	if (leaving->status == 0)
 		leaving->status = hvd_status_exit(status);
 	if (leaving->ended++ == 0)
-		evtimer_add(leaving->late,
-			    &(struct timeval){.tv_sec = leaving->seconds > LEAVE_SECONDS ? (time_t)leaving->seconds
-											 : LEAVE_SECONDS});
+		hvd_timer_at(leaving->late,
+			     hvd_deadline_in(leaving->seconds > LEAVE_SECONDS ? leaving->seconds : LEAVE_SECONDS));
 	if (leaving->ended >= running(machine))
 		over(leaving);
 	return true;

@@ -10,6 +10,7 @@
 #define HVD_DRAINING_H
 
 #include "launcher/run/requeue.h"
+#include "lib/base/timer.h"
 #include "machine.h"
 
 #include <event2/event.h>
@@ -23,7 +24,7 @@ struct hvd_draining {
 	double seconds; /* from the first rank's end to that of the last one, 30 at least */
 
 	/* Its own. */
-	struct event *late;
+	struct hvd_timer *late;
 	int ended, status;
 	bool over_called; /* `over` was called */
 };

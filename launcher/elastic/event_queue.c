@@ -2,6 +2,7 @@
 /* event_queue.c - a queue of events, and a timer for when the machine's next tick is due. */
 #include "event_queue.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@ struct item {
 
 struct hvd_event_queue {
 	struct hvd_machine *machine;
-	struct event *read, *tick;
+	struct hvd_timer *read, *tick;
 	struct item *first, **last;
 	bool stopped;
 };
@@ -25,11 +26,10 @@ static void set_tick(struct hvd_event_queue *events)
 {
 	hvd_time due = hvd_machine_due(events->machine);
 
-	event_del(events->tick);
+	hvd_timer_stop(events->tick);
 	if (due && !events->stopped) {
-		struct timeval tv = hvd_left_tv(due);
 
-		evtimer_add(events->tick, &tv);
+		hvd_timer_at(events->tick, due);
 	}
 }
 
@@ -93,12 +93,10 @@ static struct item *take(struct hvd_event_queue *events)
 	return it;
 }
 
-static void on_read(evutil_socket_t fd, short what, void *arg)
+static void on_read(void *arg)
 {
 	struct hvd_event_queue *events = arg;
 
-	(void)fd;
-	(void)what;
 	while (events->first) {
 		struct item *it = take(events);
 
@@ -109,12 +107,10 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
 	set_tick(events);
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_tick(void *arg)
 {
 	struct hvd_event_queue *events = arg;
 
-	(void)fd;
-	(void)what;
 	hvd_machine_tick(events->machine, hvd_now());
 	set_tick(events);
 }
@@ -126,7 +122,7 @@ static struct item *add(struct hvd_event_queue *events, enum hvd_event_kind kind
 	it->kind = kind;
 	*events->last = it;
 	events->last = &it->next;
-	event_active(events->read, EV_TIMEOUT, 0);
+	hvd_timer_soon(events->read);
 	return it;
 }
 
@@ -146,7 +142,7 @@ void hvd_event_queue_add_hosts(struct hvd_event_queue *events, const struct hvd_
 void hvd_event_queue_stop(struct hvd_event_queue *events)
 {
 	events->stopped = true;
-	event_del(events->tick);
+	hvd_timer_stop(events->tick);
 }
 
 struct hvd_event_queue *hvd_event_queue_create(struct event_base *base, struct hvd_machine *machine)
@@ -155,8 +151,8 @@ struct hvd_event_queue *hvd_event_queue_create(struct event_base *base, struct h
 
 	events->machine = machine;
 	events->last = &events->first;
-	events->read = evtimer_new(base, on_read, events);
-	events->tick = evtimer_new(base, on_tick, events);
+	events->read = hvd_timer_new(base, on_read, events);
+	events->tick = hvd_timer_new(base, on_tick, events);
 	return events;
 }
 
@@ -166,7 +162,7 @@ void hvd_event_queue_destroy(struct hvd_event_queue *events)
 		return;
 	while (events->first)
 		drop(take(events));
-	event_free(events->read);
-	event_free(events->tick);
+	hvd_timer_free(events->read);
+	hvd_timer_free(events->tick);
 	free(events);
 }

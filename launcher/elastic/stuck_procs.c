@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stuck_procs.h"
 
+#include "lib/base/timer.h"
 #include "lib/protocol/munge.h"
 
 #include <stdio.h>
@@ -55,14 +56,12 @@ void hvd_stuck_procs_cut_short(struct hvd_stuck_procs *stuck, uint32_t host)
 	report_host(stuck, host, why);
 }
 
-static void on_own(evutil_socket_t fd, short what, void *arg)
+static void on_own(void *arg)
 {
 	struct hvd_stuck_procs *stuck = arg;
 	char name[256] = "this host", why[160];
 	bool any = false;
 
-	(void)fd;
-	(void)what;
 	if (hvd_procs_running(stuck->job->procs) == 0 || hvd_munge_answers(NULL, ANSWER_SECONDS))
 		return;
 	for (uint32_t h = 0; h < hvd_machine_n_hosts(stuck->machine); h++)
@@ -76,19 +75,18 @@ static void on_own(evutil_socket_t fd, short what, void *arg)
 void hvd_stuck_procs_ending(struct hvd_stuck_procs *stuck)
 {
 	if (stuck->own)
-		evtimer_add(stuck->own, &(struct timeval){.tv_sec = ASK_SECONDS});
+		hvd_timer_in_ms(stuck->own, ASK_SECONDS * 1000);
 }
 
 void hvd_stuck_procs_init(struct hvd_stuck_procs *stuck, struct hvd_job *job, const struct hvd_machine *machine)
 {
 	*stuck = (struct hvd_stuck_procs){.job = job, .machine = machine};
 	if (job->backend == &hvd_backend_steps && job->secret.session.identity.kind == HVD_ID_MUNGE)
-		stuck->own = evtimer_new(job->base, on_own, stuck);
+		stuck->own = hvd_timer_new(job->base, on_own, stuck);
 }
 
 void hvd_stuck_procs_clear(struct hvd_stuck_procs *stuck)
 {
-	if (stuck->own)
-		event_free(stuck->own);
+	hvd_timer_free(stuck->own);
 	stuck->own = NULL;
 }

@@ -10,12 +10,13 @@
 #define HVD_STUCK_PROCS_H
 
 #include "launcher/run/job.h"
+#include "lib/base/timer.h"
 #include "machine.h"
 
 struct hvd_stuck_procs {
 	struct hvd_job *job;
 	const struct hvd_machine *machine;
-	struct event *own;
+	struct hvd_timer *own;
 };
 
 /* Neither is owned. *stuck is zero before. */

@@ -2,6 +2,7 @@
 #include "job.h"
 
 #include "launcher/backends/joining.h"
+#include "lib/base/timer.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "signals.h"
@@ -15,12 +16,10 @@
 
 /* The ranks have been told of SIGTSTP: now this process stops, as whoever sent the signal expects (a shell; bstop,
  * which sends SIGSTOP next). SIGCONT wakes it, and is then passed on. */
-static void on_pause(evutil_socket_t fd, short what, void *arg)
+static void on_pause(void *arg)
 {
 	sigset_t waiting;
 
-	(void)fd;
-	(void)what;
 	(void)arg;
 	/* Others may have stopped and woken this process before this was due: then SIGCONT is about to be read. */
 	if (sigpending(&waiting) != 0 || !sigismember(&waiting, SIGCONT))
@@ -51,9 +50,9 @@ static void on_signal(int sig, bool tty, void *arg)
 			sig = SIGTSTP;
 		job->ops->signal_ranks(sig, job->arg);
 		if (sig == SIGTSTP)
-			evtimer_add(job->pause, &(struct timeval){.tv_usec = PAUSE_MS * 1000});
+			hvd_timer_in_ms(job->pause, PAUSE_MS);
 		else if (sig == SIGCONT)
-			evtimer_del(job->pause);
+			hvd_timer_stop(job->pause);
 	}
 }
 
@@ -100,7 +99,7 @@ int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hv
 	job->base = launch->joining ? hvd_joining_base(launch->joining) : event_base_new();
 	if (!job->base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
-	job->pause = evtimer_new(job->base, on_pause, job);
+	job->pause = hvd_timer_new(job->base, on_pause, job);
 	job->procs = hvd_procs_create(job->base, launch, backend, &job->procs_opts, procs_ops, arg);
 	if (hvd_secret_make(&job->secret, launch, backend, err) != 0)
 		return -1;
@@ -173,8 +172,7 @@ void hvd_job_clear(struct hvd_job *job)
 {
 	hvd_signals_release(job->signals);
 	hvd_secret_clear(&job->secret);
-	if (job->pause)
-		event_free(job->pause);
+	hvd_timer_free(job->pause);
 	if (job->base && !job->launch->joining)
 		event_base_free(job->base);
 }

@@ -15,6 +15,7 @@
 #include "job_result.h"
 #include "launcher/backends/backend.h"
 #include "launcher/driver/driver_opts.h"
+#include "lib/base/timer.h"
 #include "lib/job/layout.h"
 #include "lib/protocol/boot.h"
 #include "procs.h"
@@ -46,7 +47,7 @@ struct hvd_job {
 	struct hvd_procs_opts procs_opts;
 	char boot[HVD_BOOT_MAX];
 	struct hvd_signals *signals;
-	struct event *pause;
+	struct hvd_timer *pause;
 };
 
 /* Set up a job with its processes' table, its secret and its signals; no process is started. `launch`, `backend`,

@@ -2,6 +2,7 @@
 #include "job_query.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/call.h"
 #include "lib/process/spawn.h"
@@ -26,7 +27,8 @@ struct hvd_job_query {
 	hvd_job_facts_fn *fn;
 	void *arg;
 	struct event_base *base;
-	struct event *late, *answer;
+	struct hvd_timer *late;
+	struct event *answer;
 	pid_t pid; /* of the child that asks; not above 0 = none */
 	int fd;    /* what it writes; -1 = none */
 	char text[256];
@@ -97,7 +99,7 @@ static void reap(struct hvd_job_query *query)
 	query->fd = -1;
 	hvd_end(query->pid, 0, NULL);
 	query->pid = 0;
-	evtimer_del(query->late);
+	hvd_timer_stop(query->late);
 }
 
 /* ---- its answer ---- */
@@ -156,29 +158,27 @@ static void on_answer(evutil_socket_t fd, short what, void *arg)
 	tell(query);
 }
 
-static void on_late(evutil_socket_t fd, short what, void *arg)
+static void on_late(void *arg)
 {
 	struct hvd_job_query *query = arg;
 
-	(void)fd;
-	(void)what;
 	reap(query);
 	tell_unknown(query, "the scheduler does not answer");
 }
 
 void hvd_job_query_ask(struct hvd_job_query *query)
 {
-	if (evtimer_pending(query->late, NULL))
+	if (hvd_timer_runs(query->late))
 		return;
 	query->pid = hvd_call_begin(ask, query, &query->fd, NULL);
 	query->len = 0;
 	if (query->pid < 0) { /* no process can be started */
-		evtimer_add(query->late, &(struct timeval){0});
+		hvd_timer_in_ms(query->late, 0);
 		return;
 	}
 	query->answer = event_new(query->base, query->fd, EV_READ | EV_PERSIST, on_answer, query);
 	event_add(query->answer, NULL);
-	evtimer_add(query->late, &(struct timeval){.tv_sec = ANSWER_SECONDS});
+	hvd_timer_in_ms(query->late, ANSWER_SECONDS * 1000);
 }
 
 /* ---- life ---- */
@@ -188,7 +188,7 @@ struct hvd_job_query *hvd_job_query_create(struct event_base *base, uint32_t job
 	struct hvd_job_query *query = hvd_xcalloc(1, sizeof(*query));
 
 	*query = (struct hvd_job_query){.base = base, .job = job, .fn = fn, .arg = arg, .fd = -1};
-	query->late = evtimer_new(base, on_late, query);
+	query->late = hvd_timer_new(base, on_late, query);
 	return query;
 }
 
@@ -197,6 +197,6 @@ void hvd_job_query_destroy(struct hvd_job_query *query)
 	if (!query)
 		return;
 	reap(query);
-	event_free(query->late);
+	hvd_timer_free(query->late);
 	free(query);
 }

@@ -6,6 +6,7 @@
 #include "launcher/diagnosis/hang_watch.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lsf/lsf.h"
 #include "node_down.h"
@@ -28,7 +29,7 @@ struct hvd_job_watch {
 	struct hvd_time_limit *limit;
 	struct hvd_node_down *down;
 	struct hvd_job_query *query; /* NULL: no job of Slurm's */
-	struct event *host_lost;     /* pending: `host` may be lost */
+	struct hvd_timer *host_lost; /* pending: `host` may be lost */
 	char host[256];
 	hvd_time at; /* when its connection ended */
 };
@@ -59,10 +60,8 @@ void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unki
 	hvd_requeue_avoid(watch->opts.wish, host, why);
 }
 
-static void on_host_lost(evutil_socket_t fd, short what, void *arg)
+static void on_host_lost(void *arg)
 {
-	(void)fd;
-	(void)what;
 	lose(arg, "");
 }
 
@@ -71,14 +70,14 @@ void hvd_job_watch_host_gone(struct hvd_job_watch *watch, const char *host, cons
 	/* What the kernel says is one to users. A reason that is not the kernel's has a hint, too. */
 	hvd_cleanup_free char *how = hvd_xasprintf(": %s", why->hint[0] ? why->msg : "the host does not answer");
 
-	if (evtimer_pending(watch->host_lost, NULL))
+	if (hvd_timer_runs(watch->host_lost))
 		return;
 	snprintf(watch->host, sizeof(watch->host), "%s", host);
 	watch->at = hvd_now();
 	if (why->code == HVD_E_TIMEOUT)
 		lose(watch, how);
 	else
-		evtimer_add(watch->host_lost, &(struct timeval){.tv_sec = LOST_HOST_SECONDS});
+		hvd_timer_in_ms(watch->host_lost, LOST_HOST_SECONDS * 1000);
 }
 
 /* A watchdog of the host reports it, so the host is up. */
@@ -86,7 +85,7 @@ bool hvd_job_watch_process_lost(struct hvd_job_watch *watch, const struct hvd_lo
 {
 	if (loss->status < 0 || strcmp(loss->host, watch->host) != 0)
 		return false;
-	evtimer_del(watch->host_lost);
+	hvd_timer_stop(watch->host_lost);
 	return true;
 }
 
@@ -94,16 +93,16 @@ static void on_down(const char *host, void *arg)
 {
 	struct hvd_job_watch *watch = arg;
 
-	evtimer_del(watch->host_lost);
+	hvd_timer_stop(watch->host_lost);
 	snprintf(watch->host, sizeof(watch->host), "%s", host);
 	lose(watch, ": Slurm has given up the node");
 }
 
 bool hvd_job_watch_settle(struct hvd_job_watch *watch)
 {
-	bool pending = evtimer_pending(watch->host_lost, NULL);
+	bool pending = hvd_timer_runs(watch->host_lost);
 
-	evtimer_del(watch->host_lost);
+	hvd_timer_stop(watch->host_lost);
 	return pending;
 }
 
@@ -235,9 +234,7 @@ struct hvd_job_watch *hvd_job_watch_create(const struct hvd_job_watch_opts *opts
 	watch->control = hvd_control_open(opts->base, opts->control, opts->pid, opts->stacks);
 	watch->opts.control = NULL; /* the caller's, valid until the return */
 	watch->hang = hvd_hang_watch_create(opts->stacks, opts->spec, on_hang_end, on_hang_ask, watch, opts->log);
-	watch->host_lost = evtimer_new(opts->base, on_host_lost, watch);
-	if (!watch->host_lost)
-		abort();
+	watch->host_lost = hvd_timer_new(opts->base, on_host_lost, watch);
 	return watch;
 }
 
@@ -250,6 +247,6 @@ void hvd_job_watch_destroy(struct hvd_job_watch *watch)
 	hvd_node_down_destroy(watch->down);
 	hvd_control_close(watch->control);
 	hvd_hang_watch_destroy(watch->hang);
-	event_free(watch->host_lost);
+	hvd_timer_free(watch->host_lost);
 	free(watch);
 }

@@ -3,6 +3,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/layout.h"
 #include "lib/process/capture.h"
@@ -23,7 +24,7 @@
 
 struct hvd_node_down {
 	const struct hvd_driver *driver;
-	struct event *look;
+	struct hvd_timer *look;
 	unsigned looks, wait;
 	bool all; /* look at all hosts */
 	void (*down)(const char *host, void *arg);
@@ -66,7 +67,7 @@ static bool look(struct hvd_node_down *down, char *hosts)
 
 	if (!ask(hosts, name, sizeof(name)))
 		return false;
-	event_del(down->look);
+	hvd_timer_stop(down->look);
 	down->down(name, down->arg);
 	return true;
 }
@@ -82,14 +83,12 @@ static char *all_hosts(const struct hvd_driver *driver)
 	return hvd_strv_join(&names, ",");
 }
 
-static void on_look(evutil_socket_t fd, short what, void *arg)
+static void on_look(void *arg)
 {
 	struct hvd_node_down *down = arg;
 	char *hosts = down->all ? all_hosts(down->driver) : hvd_driver_hosts_behind(down->driver);
 	unsigned most = down->all ? MOST_LOOKS_ALL : MOST_LOOKS;
 
-	(void)fd;
-	(void)what;
 	if (!hosts) {
 		down->looks = 0;
 		down->wait = 1;
@@ -104,7 +103,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 bool hvd_node_down_ask(struct hvd_node_down *down)
 {
 	char *hosts = hvd_driver_hosts_left(down->driver);
-	bool found = hosts && event_pending(down->look, EV_TIMEOUT, NULL) && look(down, hosts);
+	bool found = hosts && hvd_timer_runs(down->look) && look(down, hosts);
 
 	free(hosts);
 	return found;
@@ -128,8 +127,8 @@ struct hvd_node_down *hvd_node_down_watch(struct event_base *base, const struct 
 	down->wait = 1;
 	down->down = fn;
 	down->arg = arg;
-	down->look = event_new(base, -1, EV_PERSIST, on_look, down);
-	event_add(down->look, &(struct timeval){.tv_sec = LOOK_SECONDS});
+	down->look = hvd_timer_new(base, on_look, down);
+	hvd_timer_every_ms(down->look, LOOK_SECONDS * 1000);
 	return down;
 }
 
@@ -137,6 +136,6 @@ void hvd_node_down_destroy(struct hvd_node_down *down)
 {
 	if (!down)
 		return;
-	event_free(down->look);
+	hvd_timer_free(down->look);
 	free(down);
 }

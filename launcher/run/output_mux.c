@@ -6,6 +6,7 @@
  */
 #include "output_mux.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/output_frame.h"
 #include "stdin_forward.h"
@@ -39,8 +40,8 @@ struct hvd_output_source {
 	struct hvd_output_source *next;
 	int fd; /* -1: the caller brings the bytes */
 	struct event *readable;
-	struct event *silent;  /* of the form PLAIN; pending: `rest` waits for the end of its line */
-	struct evbuffer *rest; /* the beginning of a line that is not complete */
+	struct hvd_timer *silent; /* of the form PLAIN; pending: `rest` waits for the end of its line */
+	struct evbuffer *rest;    /* the beginning of a line that is not complete */
 	struct task *tasks;
 	size_t n_tasks;
 };
@@ -176,15 +177,13 @@ static void take_lines(struct hvd_output_source *src, const char *p, size_t n)
 	}
 	keep(src->mux, src->rest, p + whole, n - whole);
 	if (src->silent && evbuffer_get_length(src->rest))
-		event_add(src->silent, &(struct timeval){.tv_usec = SILENT_MS * 1000});
+		hvd_timer_in_ms(src->silent, SILENT_MS);
 }
 
-static void on_silent(evutil_socket_t fd, short what, void *arg)
+static void on_silent(void *arg)
 {
 	struct hvd_output_source *src = arg;
 
-	(void)fd;
-	(void)what;
 	evbuffer_add_buffer(src->mux->out, src->rest);
 	pass_on(src->mux);
 }
@@ -319,8 +318,7 @@ static void end_source(struct hvd_output_source *src)
 	*at = src->next;
 	if (src->readable)
 		event_free(src->readable);
-	if (src->silent)
-		event_free(src->silent);
+	hvd_timer_free(src->silent);
 	if (src->fd >= 0)
 		close(src->fd);
 	evbuffer_free(src->rest);
@@ -349,7 +347,7 @@ struct hvd_output_source *hvd_output_mux_add(struct hvd_output_mux *mux)
 	src->fd = -1;
 	src->rest = evbuffer_new();
 	if (mux->form == HVD_OUTPUT_MUX_PLAIN)
-		src->silent = evtimer_new(mux->base, on_silent, src);
+		src->silent = hvd_timer_new(mux->base, on_silent, src);
 	src->next = mux->sources;
 	mux->sources = src;
 	return src;

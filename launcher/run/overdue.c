@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "overdue.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <poll.h>
@@ -15,7 +16,7 @@ struct hvd_overdue {
 	int seconds, quiet;
 	unsigned long long written; /* bytes that the process had written a second ago */
 	const struct hvd_strv *without_munge;
-	struct event *tick;
+	struct hvd_timer *tick;
 	void (*overdue)(const struct hvd_err *why, bool certain, void *arg);
 	void *arg;
 };
@@ -67,18 +68,16 @@ static void tell(struct hvd_overdue *od)
 	od->overdue(&why, certain, od->arg);
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_tick(void *arg)
 {
 	struct hvd_overdue *od = arg;
 	unsigned long long written = written_by(od->pid);
 
-	(void)fd;
-	(void)what;
 	od->quiet = written == od->written && writable(STDOUT_FILENO) && writable(STDERR_FILENO) ? od->quiet + 1 : 0;
 	od->written = written;
 	if (od->quiet < od->seconds)
 		return;
-	event_del(od->tick);
+	hvd_timer_stop(od->tick);
 	tell(od);
 }
 
@@ -95,8 +94,8 @@ struct hvd_overdue *hvd_overdue_watch(struct event_base *base, const char *progr
 	od->without_munge = without_munge;
 	od->overdue = overdue;
 	od->arg = arg;
-	od->tick = event_new(base, -1, EV_PERSIST, on_tick, od);
-	event_add(od->tick, &(struct timeval){.tv_sec = 1});
+	od->tick = hvd_timer_new(base, on_tick, od);
+	hvd_timer_every_ms(od->tick, 1000);
 	return od;
 }
 
@@ -104,6 +103,6 @@ void hvd_overdue_destroy(struct hvd_overdue *od)
 {
 	if (!od)
 		return;
-	event_free(od->tick);
+	hvd_timer_free(od->tick);
 	free(od);
 }

@@ -7,6 +7,7 @@
  * slow. While hvdrun's own output is blocked, its deadline is moved; when the output is not blocked, it gets a minute
  * (or a third of that, where its node agent has not left) for what lies between, and then it is killed.
  */
+#include "lib/base/timer.h"
 #include "output_mux.h"
 #include "procs_internal.h"
 
@@ -34,7 +35,7 @@ void hvd_proc_signal(const struct hvd_started_proc *p, int sig)
 
 void hvd_proc_set_deadline(struct hvd_started_proc *p, int seconds)
 {
-	evtimer_add(p->deadline, &(struct timeval){.tv_sec = seconds});
+	hvd_timer_in_ms(p->deadline, seconds * 1000);
 }
 
 /* May the process have output left that is worth waiting for? */
@@ -55,12 +56,10 @@ static bool spare(struct hvd_started_proc *p)
 	return false;
 }
 
-void hvd_proc_deadline_passed(evutil_socket_t fd, short what, void *arg)
+void hvd_proc_deadline_passed(void *arg)
 {
 	struct hvd_started_proc *p = arg;
 
-	(void)fd;
-	(void)what;
 	if (p->over)
 		return;
 	if (spare(p)) {

@@ -140,7 +140,7 @@ static void on_agent_ended(int status, void *arg)
 	struct hvd_started_proc *p = arg;
 
 	p->status = status < 0 ? HVD_PROC_LOST : W_EXITCODE(status, 0);
-	event_active(p->late, EV_TIMEOUT, 0);
+	hvd_timer_soon(p->late);
 }
 
 static void on_room(void *arg)

@@ -3,6 +3,7 @@
  * callers may be at work on the table when that happens. */
 #include "procs_internal.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
 #include "output_mux.h"
@@ -23,10 +24,8 @@
 
 static void settle(struct hvd_started_proc *p);
 
-static void on_late(evutil_socket_t fd, short what, void *arg)
+static void on_late(void *arg)
 {
-	(void)fd;
-	(void)what;
 	settle(arg);
 }
 
@@ -36,8 +35,8 @@ static struct hvd_started_proc *new_proc(struct hvd_procs *procs, uint32_t host)
 
 	p->procs = procs;
 	p->host = host;
-	p->late = evtimer_new(procs->base, on_late, p);
-	p->deadline = evtimer_new(procs->base, hvd_proc_deadline_passed, p);
+	p->late = hvd_timer_new(procs->base, on_late, p);
+	p->deadline = hvd_timer_new(procs->base, hvd_proc_deadline_passed, p);
 	return p;
 }
 
@@ -47,18 +46,16 @@ static void free_proc(struct hvd_started_proc *p)
 	hvd_stdin_forward_destroy(p->stdin_forward);
 	if (p->pid > 0)
 		hvd_end(p->pid, 1, NULL);
-	event_free(p->late);
-	event_free(p->deadline);
+	hvd_timer_free(p->late);
+	hvd_timer_free(p->deadline);
 	hvd_launch_clear(&p->launch);
 	free(p);
 }
 
-static void on_sweep(evutil_socket_t fd, short what, void *arg)
+static void on_sweep(void *arg)
 {
 	struct hvd_procs *procs = arg;
 
-	(void)fd;
-	(void)what;
 	procs->last = &procs->first;
 	while (*procs->last) {
 		struct hvd_started_proc *p = *procs->last;
@@ -84,17 +81,15 @@ static struct hvd_started_proc *find(const struct hvd_procs *procs, uint32_t hos
 
 /* ---- starting ---- */
 
-static void on_wake(evutil_socket_t fd, short what, void *arg)
+static void on_wake(void *arg)
 {
 	struct hvd_procs *procs = arg;
 
-	(void)fd;
-	(void)what;
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
 		if (p->pid > 0 && !p->registered)
 			kill(-p->pid, procs->backend->wake_signal);
 	if (procs->under_way > 0)
-		evtimer_add(procs->wake, &(struct timeval){.tv_usec = WAKE_MS * 1000});
+		hvd_timer_in_ms(procs->wake, WAKE_MS);
 }
 
 /* Takes over `p`, also when it cannot be started. */
@@ -111,8 +106,8 @@ static int start_proc(struct hvd_started_proc *p, struct hvd_err *err)
 	procs->running++;
 	procs->under_way++;
 	procs->launch->another = true;
-	if (procs->wake && !evtimer_pending(procs->wake, NULL))
-		evtimer_add(procs->wake, &(struct timeval){.tv_usec = WAKE_MS * 1000});
+	if (procs->wake && !hvd_timer_runs(procs->wake))
+		hvd_timer_in_ms(procs->wake, WAKE_MS);
 	return 0;
 }
 
@@ -210,7 +205,7 @@ static void settle(struct hvd_started_proc *p)
 	if (procs->ops->ended && !p->released)
 		procs->ops->ended(p->status, procs->arg);
 	start_more(procs);
-	event_active(procs->sweep, EV_TIMEOUT, 0);
+	hvd_timer_soon(procs->sweep);
 	if (procs->running == 0)
 		procs->ops->none_left(procs->arg);
 }
@@ -227,7 +222,7 @@ void hvd_procs_reap(struct hvd_procs *procs)
 		p->status = status;
 		/* A process that was killed is itself the reason, whatever is reported of its ranks after that. */
 		if (p->ranks_left > 0 && !WIFSIGNALED(status))
-			event_add(p->late, &(struct timeval){.tv_usec = LATE_MS * 1000});
+			hvd_timer_in_ms(p->late, LATE_MS);
 		else
 			settle(p);
 	}
@@ -296,9 +291,9 @@ struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *l
 	procs->arg = arg;
 	procs->last = &procs->first;
 	procs->n = launch->n_procs;
-	procs->sweep = evtimer_new(base, on_sweep, procs);
+	procs->sweep = hvd_timer_new(base, on_sweep, procs);
 	if (backend->wake_signal)
-		procs->wake = evtimer_new(base, on_wake, procs);
+		procs->wake = hvd_timer_new(base, on_wake, procs);
 	return procs;
 }
 
@@ -320,9 +315,8 @@ int hvd_procs_destroy(struct hvd_procs *procs)
 		free_proc(procs->first);
 		procs->first = next;
 	}
-	event_free(procs->sweep);
-	if (procs->wake)
-		event_free(procs->wake);
+	hvd_timer_free(procs->sweep);
+	hvd_timer_free(procs->wake);
 	for (int s = 0; s < 2; s++) {
 		errno = hvd_output_mux_finish(procs->out[s]);
 		if (!errno)

@@ -11,6 +11,7 @@
 #define HVD_PROCS_INTERNAL_H
 
 #include "agent_proc.h"
+#include "lib/base/timer.h"
 #include "procs.h"
 
 /* A node agent that was told to end gives its ranks opts->kill_wait, and then gets this long to end itself. */
@@ -30,9 +31,9 @@ struct hvd_started_proc {
 	bool released;   /* its end is no loss any longer */
 	bool over;       /* it was reaped, and its end was reported */
 	struct hvd_stdin_forward *stdin_forward;
-	struct event *late; /* tells of the end; what the node agent said last may still be on its way */
+	struct hvd_timer *late; /* tells of the end; what the node agent said last may still be on its way */
 	/* proc_end.c */
-	struct event *deadline;
+	struct hvd_timer *deadline;
 	bool asked;      /* it was asked to end, so that SIGKILL follows */
 	bool agent_left; /* it has only output to pass on */
 	bool stuck;      /* it waits for the end of ranks or of an agent, and will not learn of it */
@@ -53,7 +54,7 @@ struct hvd_procs {
 	size_t next, n;                         /* of the launch's processes: the next to start; those to be started */
 	unsigned running;
 	unsigned under_way; /* running processes whose hosts have not registered */
-	struct event *sweep, *wake;
+	struct hvd_timer *sweep, *wake;
 	bool ending, output_dropped;
 };
 
@@ -62,6 +63,6 @@ int hvd_proc_start(struct hvd_started_proc *p, bool first, struct hvd_err *err);
 void hvd_proc_signal(const struct hvd_started_proc *p, int sig);
 /* Have hvd_proc_deadline_passed() be called after so many seconds. */
 void hvd_proc_set_deadline(struct hvd_started_proc *p, int seconds);
-void hvd_proc_deadline_passed(evutil_socket_t fd, short what, void *proc);
+void hvd_proc_deadline_passed(void *proc);
 
 #endif

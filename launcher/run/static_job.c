@@ -5,6 +5,7 @@
 #include "job_watch.h"
 #include "launcher/driver/driver.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
 #include "procs.h"
@@ -63,8 +64,8 @@ struct hvd_static_job {
 	struct hvd_driver *driver;
 	struct hvd_job_watch *watch;
 	struct hvd_failure_report *failures;
-	struct event *grace; /* pending: ranks may end by themselves */
-	struct event *last;
+	struct hvd_timer *grace; /* pending: ranks may end by themselves */
+	struct hvd_timer *last;
 	bool ending;        /* the starter was told to end everything */
 	bool ends_expected; /* or the user has sent it a signal to end */
 	bool failed;        /* for another reason than a rank's failure, which was logged */
@@ -77,7 +78,7 @@ struct hvd_static_job {
 		char host[256];
 	} held;
 	struct {
-		struct event *late; /* pending: why the rank was ended is awaited */
+		struct hvd_timer *late; /* pending: why the rank was ended is awaited */
 		uint32_t rank;
 		int status;
 		char host[256];
@@ -120,7 +121,7 @@ static void enter_failed(struct hvd_static_job *job)
 	int seconds = job->result->started ? job->starter->failed_later_seconds : job->starter->failed_seconds;
 
 	if (seconds > 0)
-		evtimer_add(job->grace, &(struct timeval){.tv_sec = seconds});
+		hvd_timer_in_ms(job->grace, seconds * 1000);
 	else
 		handle(job, EV_GRACE_OVER);
 }
@@ -138,7 +139,7 @@ static void enter_ending(struct hvd_static_job *job, enum state from, enum event
 	if (event == EV_INTERRUPTED && !all_known)
 		job->failed = true;
 	hvd_failure_report_ending(job->failures, hvd_now());
-	evtimer_del(job->grace);
+	hvd_timer_stop(job->grace);
 	if (job->starter->agents_end_ranks)
 		hvd_driver_end_ranks(job->driver);
 	job->starter->ops->end(job->starter, &how);
@@ -156,7 +157,7 @@ static void enter_last(struct hvd_static_job *job)
 	if (unexplained)
 		hvd_job_watch_ask_slurm(job->watch);
 	if (more && hvd_driver_connected(job->driver))
-		evtimer_add(job->last, &(struct timeval){.tv_usec = starter->last_ms * 1000});
+		hvd_timer_in_ms(job->last, starter->last_ms);
 	else
 		handle(job, EV_AGENTS_LEFT);
 }
@@ -194,17 +195,13 @@ static void enter(struct hvd_static_job *job, enum state state, enum event_type 
 	}
 }
 
-static void on_grace_over(evutil_socket_t fd, short what, void *arg)
+static void on_grace_over(void *arg)
 {
-	(void)fd;
-	(void)what;
 	handle(arg, EV_GRACE_OVER);
 }
 
-static void on_last(evutil_socket_t fd, short what, void *arg)
+static void on_last(void *arg)
 {
-	(void)fd;
-	(void)what;
 	handle(arg, EV_AGENTS_LEFT);
 }
 
@@ -266,15 +263,13 @@ static void rank_failed(struct hvd_static_job *job, uint32_t rank, const char *h
 	if (job->starter->agents_end_ranks)
 		handle(job, EV_CANNOT_GO_ON);
 	else if (job->starter->failure_seconds)
-		evtimer_add(job->grace, &(struct timeval){.tv_sec = job->starter->failure_seconds});
+		hvd_timer_in_ms(job->grace, job->starter->failure_seconds * 1000);
 }
 
-static void on_unasked_late(evutil_socket_t fd, short what, void *arg)
+static void on_unasked_late(void *arg)
 {
 	struct hvd_static_job *job = arg;
 
-	(void)fd;
-	(void)what;
 	if (!job->result->rank_failed && !job->ending)
 		rank_failed(job, job->unasked.rank, job->unasked.host, job->unasked.status);
 }
@@ -282,12 +277,12 @@ static void on_unasked_late(evutil_socket_t fd, short what, void *arg)
 /* Its process here is about to end, and is not to be taken for one whose ranks have ended by themselves. */
 static void await_why(struct hvd_static_job *job, const struct hvd_rank_end *end, const char *host)
 {
-	if (evtimer_pending(job->unasked.late, NULL))
+	if (hvd_timer_runs(job->unasked.late))
 		return;
 	job->unasked.rank = end->rank;
 	job->unasked.status = end->status;
 	snprintf(job->unasked.host, sizeof(job->unasked.host), "%s", host);
-	evtimer_add(job->unasked.late, &(struct timeval){.tv_sec = UNASKED_SECONDS});
+	hvd_timer_in_ms(job->unasked.late, UNASKED_SECONDS * 1000);
 }
 
 static void end_after_failure(struct hvd_static_job *job)
@@ -628,9 +623,9 @@ int hvd_static_job_create(const struct hvd_static_job_opts *opts, struct hvd_err
 	job->result = opts->result;
 	job->log = opts->log;
 	job->state = STARTING;
-	job->grace = evtimer_new(opts->base, on_grace_over, job);
-	job->last = evtimer_new(opts->base, on_last, job);
-	job->unasked.late = evtimer_new(opts->base, on_unasked_late, job);
+	job->grace = hvd_timer_new(opts->base, on_grace_over, job);
+	job->last = hvd_timer_new(opts->base, on_last, job);
+	job->unasked.late = hvd_timer_new(opts->base, on_unasked_late, job);
 	if (!job->grace || !job->last || !job->unasked.late)
 		abort();
 	job->failures = hvd_failure_report_create();
@@ -643,9 +638,9 @@ void hvd_static_job_destroy(struct hvd_static_job *job)
 		return;
 	hvd_job_watch_destroy(job->watch);
 	hvd_driver_destroy(job->driver);
-	event_free(job->grace);
-	event_free(job->last);
-	event_free(job->unasked.late);
+	hvd_timer_free(job->grace);
+	hvd_timer_free(job->last);
+	hvd_timer_free(job->unasked.late);
 	hvd_failure_report_destroy(job->failures);
 	free(job);
 }

@@ -7,6 +7,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/signals.h"
+#include "lib/base/timer.h"
 #include "lib/process/spawn.h"
 #include "requeue.h"
 #include "slurm/slurm.h"
@@ -42,7 +43,8 @@ struct step {
 	const struct hvd_log *log;
 	struct event_base *base;
 	struct hvd_result result;
-	struct event *srun, *gone, *end_step, *end_srun;
+	struct hvd_timer *gone, *end_step, *end_srun;
+	struct event *srun;
 	pid_t srun_pid;
 	int srun_signal;     /* the last one that srun was sent; 0 = none */
 	char lost_host[256]; /* because of which the step is ended; "" = none */
@@ -89,15 +91,13 @@ static void await_srun(struct step *step)
 		      : *step->lost_host ? END_SRUN_SECONDS
 					 : END_SRUN_SECONDS_UNKNOWN;
 
-	evtimer_add(step->end_srun, &(struct timeval){.tv_sec = seconds});
+	hvd_timer_in_ms(step->end_srun, seconds * 1000);
 }
 
-static void on_end_srun(evutil_socket_t fd, short what, void *arg)
+static void on_end_srun(void *arg)
 {
 	struct step *step = arg;
 
-	(void)fd;
-	(void)what;
 	if (step->srun_gone || step->srun_signal == SIGKILL || getppid() != step->srun_pid)
 		return;
 	/* The job's script may end with srun, and a job that is over cannot be requeued. */
@@ -114,12 +114,10 @@ static void on_end_srun(evutil_socket_t fd, short what, void *arg)
 	await_srun(step);
 }
 
-static void on_end_step(evutil_socket_t fd, short what, void *arg)
+static void on_end_step(void *arg)
 {
 	struct step *step = arg;
 
-	(void)fd;
-	(void)what;
 	do_signal(&step->starter, SIGKILL);
 	await_srun(step);
 }
@@ -129,11 +127,11 @@ static void do_end(struct hvd_starter *starter, const struct hvd_ending *how)
 	struct step *step = step_of(starter);
 
 	if (how->had_time) {
-		on_end_step(-1, 0, step);
+		on_end_step(step);
 		return;
 	}
 	do_signal(starter, SIGTERM);
-	evtimer_add(step->end_step, &(struct timeval){.tv_sec = END_STEP_SECONDS});
+	hvd_timer_in_ms(step->end_step, END_STEP_SECONDS * 1000);
 }
 
 static void do_host_lost(struct hvd_starter *starter, const char *host)
@@ -159,14 +157,12 @@ static void on_srun(evutil_socket_t fd, short what, void *arg)
 		return;
 	event_del(step->srun);
 	step->srun_gone = true;
-	evtimer_add(step->gone, &(struct timeval){0});
+	hvd_timer_in_ms(step->gone, 0);
 }
 
 /* All that had come before srun's end was read. */
-static void on_gone(evutil_socket_t fd, short what, void *arg)
+static void on_gone(void *arg)
 {
-	(void)fd;
-	(void)what;
 	hvd_static_job_starter_gone(((struct step *)arg)->starter.job);
 }
 
@@ -283,9 +279,9 @@ static void begin(struct step *step)
 	step->srun_status = -1;
 	step->result = (struct hvd_result){.began = hvd_now(), .requeue = {.job = step->opts->job}};
 	hvd_requeue_begin(step->opts->driver->spec, step->opts->job, step->log);
-	step->end_step = evtimer_new(step->base, on_end_step, step);
-	step->end_srun = evtimer_new(step->base, on_end_srun, step);
-	step->gone = evtimer_new(step->base, on_gone, step);
+	step->end_step = hvd_timer_new(step->base, on_end_step, step);
+	step->end_srun = hvd_timer_new(step->base, on_end_srun, step);
+	step->gone = hvd_timer_new(step->base, on_gone, step);
 	step->srun_pid = getppid();
 	step->srun = event_new(step->base, step->opts->srun, EV_READ | EV_PERSIST, on_srun, step);
 	event_add(step->srun, NULL);
@@ -295,9 +291,9 @@ static void end(struct step *step)
 {
 	hvd_static_job_destroy(step->starter.job);
 	event_free(step->srun);
-	event_free(step->gone);
-	event_free(step->end_step);
-	event_free(step->end_srun);
+	hvd_timer_free(step->gone);
+	hvd_timer_free(step->end_step);
+	hvd_timer_free(step->end_srun);
 	event_base_free(step->base);
 }
 

@@ -2,6 +2,7 @@
 #include "step_wait.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
 #include "procs.h"
@@ -21,10 +22,10 @@ struct hvd_step_wait {
 	bool (*begun)(void *arg);
 	void *arg;
 	const struct hvd_log *log;
-	struct event *timer;
+	struct hvd_timer *timer;
 };
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct hvd_step_wait *wait = arg;
 	char job[16];
@@ -34,8 +35,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	int status = 0;
 	size_t len;
 
-	(void)fd;
-	(void)what;
 	if (!hvd_procs_pid(wait->procs) || wait->begun(wait->arg))
 		return;
 	snprintf(job, sizeof(job), "%u", (unsigned)wait->job);
@@ -59,10 +58,8 @@ struct hvd_step_wait *hvd_step_wait_watch(struct event_base *base, uint32_t job,
 	struct hvd_step_wait *wait = hvd_xcalloc(1, sizeof(*wait));
 
 	*wait = (struct hvd_step_wait){.job = job, .procs = procs, .begun = begun, .arg = arg, .log = log};
-	wait->timer = evtimer_new(base, on_timer, wait);
-	if (!wait->timer)
-		abort();
-	evtimer_add(wait->timer, &(struct timeval){.tv_sec = WAIT_SECONDS});
+	wait->timer = hvd_timer_new(base, on_timer, wait);
+	hvd_timer_in_ms(wait->timer, WAIT_SECONDS * 1000);
 	return wait;
 }
 
@@ -70,6 +67,6 @@ void hvd_step_wait_destroy(struct hvd_step_wait *wait)
 {
 	if (!wait)
 		return;
-	event_free(wait->timer);
+	hvd_timer_free(wait->timer);
 	free(wait);
 }

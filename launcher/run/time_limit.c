@@ -5,6 +5,7 @@
 #include "job_query.h"
 #include "lib/base/deadline.h"
 #include "lib/base/signals.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lsf/lsf.h"
 
@@ -31,7 +32,7 @@ struct hvd_time_limit {
 	void *arg;
 	struct hvd_requeue_wish *wish;
 	struct hvd_job_query *query;
-	struct event *timer;
+	struct hvd_timer *timer;
 	hvd_time ends; /* by the last answer; 0 = not known */
 	double notice; /* how long before the end the ranks were told */
 	bool preempted;
@@ -42,9 +43,7 @@ struct hvd_time_limit {
 
 static void look_in(struct hvd_time_limit *limit, double seconds)
 {
-	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
-
-	evtimer_add(limit->timer, &tv);
+	hvd_timer_at(limit->timer, hvd_deadline_in(seconds));
 }
 
 /* The next point in time at which something is due: the signal, or the last word. Negative when that has passed. */
@@ -139,12 +138,10 @@ static void on_facts(const struct hvd_job_facts *facts, void *arg)
 	}
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct hvd_time_limit *limit = arg;
 
-	(void)fd;
-	(void)what;
 	hvd_job_query_ask(limit->query);
 }
 
@@ -169,7 +166,7 @@ struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struc
 	}
 	limit = hvd_xcalloc(1, sizeof(*limit));
 	*limit = (struct hvd_time_limit){.spec = spec, .log = log, .ops = ops, .arg = arg, .wish = wish};
-	limit->timer = evtimer_new(base, on_timer, limit);
+	limit->timer = hvd_timer_new(base, on_timer, limit);
 	limit->query = hvd_job_query_create(base, job, on_facts, limit);
 	look_in(limit, 0);
 	return limit;
@@ -180,6 +177,6 @@ void hvd_time_limit_destroy(struct hvd_time_limit *limit)
 	if (!limit)
 		return;
 	hvd_job_query_destroy(limit->query);
-	event_free(limit->timer);
+	hvd_timer_free(limit->timer);
 	free(limit);
 }

@@ -9,6 +9,7 @@
  */
 #include "worker_client.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "worker_message.h"
 
@@ -33,9 +34,9 @@ struct hvd_notify {
 	size_t begun, open;       /* attempts that have begun; of these, those that have not failed */
 	unsigned char frame[HVD_MESSAGE_MAX_FRAME];
 	size_t frame_len;
-	struct event *next;     /* begins the next attempt */
-	struct event *deadline; /* gives up */
-	struct hvd_err why;     /* the failure that tells most so far */
+	struct hvd_timer *next;     /* begins the next attempt */
+	struct hvd_timer *deadline; /* gives up */
+	struct hvd_err why;         /* the failure that tells most so far */
 	hvd_notify_done *done;
 	void *arg;
 };
@@ -45,10 +46,8 @@ static void destroy(struct hvd_notify *n)
 	for (size_t i = 0; i < n->begun; i++)
 		if (n->attempts[i].bev)
 			bufferevent_free(n->attempts[i].bev);
-	if (n->next)
-		event_free(n->next);
-	if (n->deadline)
-		event_free(n->deadline);
+	hvd_timer_free(n->next);
+	hvd_timer_free(n->deadline);
 	free(n->attempts);
 	hvd_worker_addrs_clear(&n->to);
 	free(n);
@@ -84,7 +83,7 @@ static void failed(struct attempt *a, struct hvd_err *why)
 	a->bev = NULL;
 	n->open--;
 	if (n->begun < n->to.n)
-		event_active(n->next, EV_TIMEOUT, 0);
+		hvd_timer_soon(n->next);
 	else if (n->open == 0)
 		finish(n, &n->why);
 }
@@ -138,24 +137,21 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	failed(a, &why);
 }
 
-static void begin_next(evutil_socket_t fd, short what, void *arg)
+static void begin_next(void *arg)
 {
 	struct hvd_notify *n = arg;
-	const struct timeval patience = {0, (suseconds_t)(PATIENCE * 1e6)};
 	struct attempt *a = &n->attempts[n->begun];
 	struct sockaddr_storage ss;
 	struct hvd_err why = {0};
 	socklen_t len;
 
-	(void)fd;
-	(void)what;
 	if (n->begun == n->to.n)
 		return;
 	len = hvd_addr_to_sockaddr(&n->to.v[n->begun].addr, n->to.v[n->begun].port, &ss);
 	n->begun++;
 	n->open++;
 	if (n->begun < n->to.n)
-		evtimer_add(n->next, &patience);
+		hvd_timer_at(n->next, hvd_deadline_in(PATIENCE));
 	a->owner = n;
 	a->bev = bufferevent_socket_new(n->base, -1, BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
 	bufferevent_setcb(a->bev, on_read, NULL, on_event, a);
@@ -165,14 +161,12 @@ static void begin_next(evutil_socket_t fd, short what, void *arg)
 	failed(a, &why);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg)
+static void on_deadline(void *arg)
 {
 	struct hvd_notify *n = arg;
 	struct hvd_err why = {0};
 	char text[HVD_ADDR_TEXT];
 
-	(void)fd;
-	(void)what;
 	hvd_err_set(&why, HVD_E_TIMEOUT, "the worker at %s port %u did not answer in time",
 		    hvd_addr_text(&n->to.v[0].addr, text), (unsigned)n->to.v[0].port);
 	finish(n, &why);
@@ -183,7 +177,6 @@ struct hvd_notify *hvd_notify_send(struct event_base *base, const struct hvd_wor
 {
 	const struct hvd_message msg = {HVD_MESSAGE_HOSTS_UPDATED, timestamp, change, NULL};
 	struct hvd_notify *n = hvd_xcalloc(1, sizeof(*n));
-	const struct timeval left = hvd_left_tv(deadline);
 
 	n->base = base;
 	n->to = *to;
@@ -193,10 +186,10 @@ struct hvd_notify *hvd_notify_send(struct event_base *base, const struct hvd_wor
 	n->frame_len = hvd_message_frame(&to->key, &msg, n->frame);
 	n->done = done;
 	n->arg = arg;
-	n->next = evtimer_new(base, begin_next, n);
-	n->deadline = evtimer_new(base, on_deadline, n);
-	evtimer_add(n->deadline, &left);
-	event_active(n->next, EV_TIMEOUT, 0);
+	n->next = hvd_timer_new(base, begin_next, n);
+	n->deadline = hvd_timer_new(base, on_deadline, n);
+	hvd_timer_at(n->deadline, deadline);
+	hvd_timer_soon(n->next);
 	return n;
 }
 

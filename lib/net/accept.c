@@ -5,6 +5,7 @@
  */
 #include "accept.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@ struct hvd_acceptor {
 	struct hvd_acceptor_ops ops;
 	void *arg;
 	int fd;
-	struct event *readable, *resume;
+	struct hvd_timer *resume;
+	struct event *readable;
 	bool paused;    /* by the owner, or because no descriptor is left */
 	unsigned turns; /* on the stack: a callback may call hvd_acceptor_turn() */
 	bool gone;      /* was destroyed during a turn, whose end frees it */
@@ -24,10 +26,8 @@ struct hvd_acceptor {
 
 static void pause_for_a_while(struct hvd_acceptor *ac)
 {
-	static const struct timeval pause = {.tv_usec = HVD_ACCEPT_PAUSE_MS * 1000};
-
 	hvd_acceptor_pause(ac);
-	event_add(ac->resume, &pause);
+	hvd_timer_in_ms(ac->resume, HVD_ACCEPT_PAUSE_MS);
 }
 
 /* accept4() has failed. True to try again. */
@@ -80,10 +80,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	hvd_acceptor_turn(arg);
 }
 
-static void on_resume(evutil_socket_t fd, short what, void *arg)
+static void on_resume(void *arg)
 {
-	(void)fd;
-	(void)what;
 	hvd_acceptor_resume(arg);
 }
 
@@ -96,7 +94,7 @@ struct hvd_acceptor *hvd_acceptor_create(struct event_base *base, int fd, const 
 	ac->arg = arg;
 	ac->fd = fd;
 	ac->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, ac);
-	ac->resume = evtimer_new(base, on_resume, ac);
+	ac->resume = hvd_timer_new(base, on_resume, ac);
 	if (ac->readable && ac->resume && event_add(ac->readable, NULL) == 0)
 		return ac;
 	ac->fd = -1;
@@ -111,8 +109,7 @@ void hvd_acceptor_destroy(struct hvd_acceptor *ac)
 		return;
 	if (ac->readable)
 		event_free(ac->readable);
-	if (ac->resume)
-		event_free(ac->resume);
+	hvd_timer_free(ac->resume);
 	if (ac->fd >= 0)
 		close(ac->fd);
 	ac->gone = true;
@@ -123,7 +120,7 @@ void hvd_acceptor_destroy(struct hvd_acceptor *ac)
 void hvd_acceptor_pause(struct hvd_acceptor *ac)
 {
 	event_del(ac->readable);
-	event_del(ac->resume);
+	hvd_timer_stop(ac->resume);
 	ac->paused = true;
 }
 
@@ -131,7 +128,7 @@ void hvd_acceptor_resume(struct hvd_acceptor *ac)
 {
 	if (!ac->paused)
 		return;
-	event_del(ac->resume);
+	hvd_timer_stop(ac->resume);
 	ac->paused = false;
 	event_add(ac->readable, NULL);
 }

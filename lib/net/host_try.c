@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host_try.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ struct attempt {
 struct hvd_host_try {
 	struct attempt attempts[HVD_HOST_TRY_ADDRS];
 	size_t n, failed;
-	struct event *timer;
+	struct hvd_timer *timer;
 	void (*done)(bool answered, void *arg);
 	void *arg;
 };
@@ -35,7 +36,7 @@ static void finish(struct hvd_host_try *tries, bool answered)
 {
 	for (size_t i = 0; i < tries->n; i++)
 		end_attempt(&tries->attempts[i]);
-	event_del(tries->timer);
+	hvd_timer_stop(tries->timer);
 	tries->done(answered, tries->arg);
 }
 
@@ -63,10 +64,8 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 	on_result(arg, error);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
-	(void)fd;
-	(void)what;
 	finish(arg, false);
 }
 
@@ -93,13 +92,10 @@ struct hvd_host_try *hvd_host_try_begin(struct event_base *base, const struct hv
 					int ms, void (*done)(bool answered, void *arg), void *arg)
 {
 	struct hvd_host_try *tries = hvd_xcalloc(1, sizeof(*tries));
-	struct timeval tv = {0};
 
 	tries->done = done;
 	tries->arg = arg;
-	tries->timer = evtimer_new(base, on_timer, tries);
-	if (!tries->timer)
-		abort();
+	tries->timer = hvd_timer_new(base, on_timer, tries);
 	for (size_t i = 0; i < n && tries->n < HVD_HOST_TRY_ADDRS; i++) {
 		struct attempt *at = &tries->attempts[tries->n++];
 
@@ -107,9 +103,7 @@ struct hvd_host_try *hvd_host_try_begin(struct event_base *base, const struct hv
 		if (addrs[i].family == AF_UNSPEC || !start(at, base, &addrs[i], port))
 			tries->failed++;
 	}
-	if (tries->failed < tries->n)
-		tv = (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-	evtimer_add(tries->timer, &tv);
+	hvd_timer_in_ms(tries->timer, tries->failed < tries->n ? ms : 0);
 	return tries;
 }
 
@@ -119,6 +113,6 @@ void hvd_host_try_destroy(struct hvd_host_try *tries)
 		return;
 	for (size_t i = 0; i < tries->n; i++)
 		end_attempt(&tries->attempts[i]);
-	event_free(tries->timer);
+	hvd_timer_free(tries->timer);
 	free(tries);
 }

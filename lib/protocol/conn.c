@@ -8,6 +8,7 @@
  */
 #include "conn.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
@@ -39,7 +40,7 @@ struct hvd_conn {
 	struct event_base *base;
 	int fd;
 	struct event readable, writable; /* `writable` is waited for while something is queued */
-	struct event *timer;             /* NULL while there is no deadline */
+	struct hvd_timer *timer;         /* NULL while there is no deadline */
 	struct evbuffer *out;            /* NULL while nothing is queued */
 	const struct hvd_conn_ops *ops;
 	void *arg;
@@ -61,8 +62,7 @@ struct hvd_conn {
 
 static void destroy(struct hvd_conn *conn)
 {
-	if (conn->timer)
-		event_free(conn->timer);
+	hvd_timer_free(conn->timer);
 	event_del(&conn->readable);
 	event_del(&conn->writable);
 	if (conn->out)
@@ -264,24 +264,21 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 /* May it go on for a second? */
 static bool gets_more(struct hvd_conn *conn)
 {
-	static const struct timeval second = {.tv_sec = 1};
 	size_t left = hvd_conn_queued(conn);
 
 	if (!conn->finishing || conn->unsent || left == conn->left || conn->more == MORE_SECONDS)
 		return false;
 	conn->left = left;
 	conn->more++;
-	evtimer_add(conn->timer, &second);
+	hvd_timer_in_ms(conn->timer, 1 * 1000);
 	return true;
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg)
+static void on_deadline(void *arg)
 {
 	struct hvd_conn *conn = arg;
 	struct hvd_err why = {0};
 
-	(void)fd;
-	(void)what;
 	if (gets_more(conn))
 		return;
 	if (conn->unsent == HVD_E_LIMIT)
@@ -510,19 +507,16 @@ void hvd_conn_set_max(struct hvd_conn *conn, size_t max)
 
 void hvd_conn_set_deadline(struct hvd_conn *conn, hvd_time deadline)
 {
-	struct timeval tv;
-
 	if (conn->unsent)
 		return;
 	if (conn->timer) {
-		event_free(conn->timer);
+		hvd_timer_free(conn->timer);
 		conn->timer = NULL;
 	}
 	if (!deadline)
 		return;
-	tv = hvd_left_tv(deadline);
-	conn->timer = evtimer_new(conn->base, on_deadline, conn);
-	evtimer_add(conn->timer, &tv);
+	conn->timer = hvd_timer_new(conn->base, on_deadline, conn);
+	hvd_timer_at(conn->timer, deadline);
 }
 
 int hvd_conn_fd(const struct hvd_conn *conn)

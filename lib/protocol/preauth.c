@@ -8,6 +8,7 @@
  */
 #include "preauth.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/accept.h"
 #include "lib/net/peer_table.h"
@@ -40,7 +41,7 @@ struct hvd_preauth {
 	struct hvd_acceptor *acceptor;
 	struct hvd_peer_table *peers;
 	struct unauthenticated *first, *last; /* the oldest, the newest */
-	struct event *late;
+	struct hvd_timer *late;
 	unsigned max;
 	bool told_full;
 };
@@ -173,21 +174,16 @@ static void on_said(evutil_socket_t fd, short what, void *arg)
 
 static void watch_the_oldest(struct hvd_preauth *st)
 {
-	struct timeval tv;
-
-	if (!st->first || event_pending(st->late, EV_TIMEOUT, NULL))
+	if (!st->first || hvd_timer_runs(st->late))
 		return;
-	tv = hvd_left_tv(st->first->until);
-	event_add(st->late, &tv);
+	hvd_timer_at(st->late, st->first->until);
 }
 
-static void on_late(evutil_socket_t fd, short what, void *arg)
+static void on_late(void *arg)
 {
 	struct hvd_preauth *st = arg;
 	struct hvd_err why = {0};
 
-	(void)fd;
-	(void)what;
 	hvd_err_set(&why, HVD_E_TIMEOUT, "the peer took too long");
 	while (st->first && st->first->until <= hvd_now()) {
 		struct hvd_addr addr = from(st->first);
@@ -271,7 +267,7 @@ struct hvd_preauth *hvd_preauth_create(struct event_base *base, int fd, struct h
 	st->ops = *ops;
 	st->arg = arg;
 	st->peers = hvd_peer_table_create();
-	st->late = evtimer_new(base, on_late, st);
+	st->late = hvd_timer_new(base, on_late, st);
 	if (st->late && (st->acceptor = hvd_acceptor_create(base, fd, &acceptor_ops, st, err)))
 		return st;
 	hvd_preauth_destroy(st);
@@ -291,7 +287,6 @@ void hvd_preauth_destroy(struct hvd_preauth *st)
 		drop(st->first);
 	hvd_acceptor_destroy(st->acceptor);
 	hvd_peer_table_destroy(st->peers);
-	if (st->late)
-		event_free(st->late);
+	hvd_timer_free(st->late);
 	free(st);
 }

@@ -3,6 +3,7 @@
 
 #include "lib/base/deadline.h"
 #include "lib/base/hash.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
@@ -47,7 +48,7 @@ struct hvd_rv_owners {
 	uint64_t seed;
 	/* Those that are OPEN are in the order of their deadlines, and so are those that are PAUSED. */
 	struct source_list in_stage[STAGES];
-	struct event *turn;
+	struct hvd_timer *turn;
 	hvd_time next; /* no question is asked before */
 	uint32_t questions;
 };
@@ -109,7 +110,6 @@ static void arm(struct hvd_rv_owners *owners)
 	const struct hvd_rv_source *open = TAILQ_FIRST(&owners->in_stage[OPEN]),
 				   *paused = TAILQ_FIRST(&owners->in_stage[PAUSED]);
 	hvd_time next = INT64_MAX;
-	struct timeval tv;
 
 	if (!TAILQ_EMPTY(&owners->in_stage[READY]))
 		next = owners->next;
@@ -118,11 +118,10 @@ static void arm(struct hvd_rv_owners *owners)
 	if (paused)
 		next = hvd_earlier(next, paused->until);
 	if (next == INT64_MAX) {
-		evtimer_del(owners->turn);
+		hvd_timer_stop(owners->turn);
 		return;
 	}
-	tv = hvd_left_tv(next);
-	evtimer_add(owners->turn, &tv);
+	hvd_timer_at(owners->turn, next);
 }
 
 /* ---- questions ---- */
@@ -180,15 +179,13 @@ void hvd_rv_owners_answer(struct hvd_rv_owners *owners, const struct hvd_owner_a
 		}
 }
 
-static void on_turn(evutil_socket_t fd, short what, void *arg)
+static void on_turn(void *arg)
 {
 	struct hvd_rv_owners *owners = arg;
 	struct hvd_rv_source *source;
 	const hvd_time now = hvd_now();
 	int n = 0;
 
-	(void)fd;
-	(void)what;
 	while ((source = TAILQ_FIRST(&owners->in_stage[OPEN])) && source->until <= now)
 		answered(owners, source, NULL, 0);
 	while ((source = TAILQ_FIRST(&owners->in_stage[PAUSED])) && source->until <= now) {
@@ -259,10 +256,8 @@ struct hvd_rv_owners *hvd_rv_owners_create(struct event_base *base, hvd_rv_ask_f
 	hvd_hash_table_init(&owners->sources, 64);
 	for (int stage = 0; stage < STAGES; stage++)
 		TAILQ_INIT(&owners->in_stage[stage]);
-	owners->turn = evtimer_new(base, on_turn, owners);
+	owners->turn = hvd_timer_new(base, on_turn, owners);
 	/* As xalloc.h has it: memory for a small structure is there. */
-	if (!owners->turn)
-		abort();
 	return owners;
 }
 
@@ -274,6 +269,6 @@ void hvd_rv_owners_destroy(struct hvd_rv_owners *owners)
 		while (!TAILQ_EMPTY(&owners->in_stage[stage]))
 			drop(owners, TAILQ_FIRST(&owners->in_stage[stage]));
 	hvd_hash_table_free(&owners->sources);
-	event_free(owners->turn);
+	hvd_timer_free(owners->turn);
 	free(owners);
 }
