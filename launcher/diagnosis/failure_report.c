@@ -440,6 +440,5 @@ bool hvd_failure_report_interrupted(struct hvd_failure_report *report)
 	enum hvd_failure_kind kind;
 	const struct hvd_failure *first = hvd_failure_first(report, &kind);
 
-	return first && (signal_of(first->end.status) == SIGINT ||
-			 says(first->end.error, (const char *const[]){"keyboardinterrupt"}, 1));
+	return first && hvd_rank_end_interrupted(&first->end);
 }

@@ -99,6 +99,8 @@ int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hv
 	job->base = launch->joining ? hvd_joining_base(launch->joining) : event_base_new();
 	if (!job->base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
+	if (!launch->joining)
+		event_base_priority_init(job->base, 2); /* signals first, all else after them */
 	job->pause = hvd_timer_new(job->base, on_pause, job);
 	job->procs = hvd_procs_create(job->base, launch, backend, &job->procs_opts, procs_ops, arg);
 	if (hvd_secret_make(&job->secret, launch, backend, err) != 0)

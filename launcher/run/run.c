@@ -30,7 +30,8 @@
 /* Of two SIGINT within this time srun takes the second one for an order to end; a second, and what the way here takes. */
 #define INTERRUPT_SECONDS 2
 /* After a failure: how long ends of ranks may be on their way when the backend's processes have ended. */
-#define LAST_MS 500
+#define LAST_MS  500
+#define NS_PER_S 1000000000LL
 
 struct run {
 	struct hvd_starter starter; /* first, so that a pointer to it is one to all */
@@ -147,6 +148,17 @@ static void leave_to_process(struct run *run, int sig)
 	hvd_static_job_expect_ends(run->starter.job);
 }
 
+/* Of two signals that came at once this process has seen one, and srun two. */
+static bool interrupts(struct hvd_starter *starter)
+{
+	struct run *run = run_of(starter);
+
+	if (!run->interrupted || hvd_now() - run->interrupted >= INTERRUPT_SECONDS * NS_PER_S)
+		return false;
+	leave_to_process(run, SIGINT);
+	return true;
+}
+
 static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 {
 	struct run *run = arg;
@@ -160,9 +172,9 @@ static void on_proc_ended(int status, void *arg)
 	struct hvd_result *result = run->job.result;
 	int exit_status = hvd_status_exit(status);
 
-	/* Two signals that come at once can be two for srun, and one for this process. */
+	/* See interrupts(); of the ranks' ends none has come before. */
 	if (run->interrupted && !run->ended_by && !result->ended_by && !result->rank_failed &&
-	    (exit_status == 128 + SIGINT || exit_status == 128 + SIGKILL))
+	    (exit_status == 128 + SIGINT || exit_status == 128 + SIGTERM || exit_status == 128 + SIGKILL))
 		leave_to_process(run, SIGINT);
 	if (!hvd_static_job_failed(run->starter.job) && !result->rank_failed && result->status == 0 && !run->excused) {
 		result->status = exit_status;
@@ -202,7 +214,7 @@ static bool ends_ranks(struct run *run, int sig)
 		return sig == SIGTERM || sig == SIGHUP;
 	run->interrupted = hvd_now();
 	return run->job.launch->spec->srun.one_interrupt ||
-	       (before && run->interrupted - before < INTERRUPT_SECONDS * 1000000000LL);
+	       (before && run->interrupted - before < INTERRUPT_SECONDS * NS_PER_S);
 }
 
 /* HVD_START_RANKS: the backend's process has the signal from the terminal, or gets it from here, and decides what to
@@ -316,6 +328,7 @@ static void make_starter(struct run *run, const struct hvd_backend *backend)
 					    by_itself = {.start = do_start,
 							 .signal = do_signal,
 							 .end = do_end,
+							 .interrupts = interrupts,
 							 .host_lost = do_host_lost,
 							 .ranks_ended = do_ranks_ended,
 							 .unexplained = unexplained};

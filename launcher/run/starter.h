@@ -34,6 +34,9 @@ struct hvd_starter_ops {
 	/* End all ranks and what was started for them. hvd_static_job_starter_gone() follows. */
 	void (*end)(struct hvd_starter *starter, const struct hvd_ending *how);
 
+	/* SIGINT has ended a rank. Does the starter end all of them by it? It has told the user then, and the job to expect
+	 * their ends. NULL: no. */
+	bool (*interrupts)(struct hvd_starter *starter);
 	/* A host is lost, so its tasks will not be reported. May be NULL. */
 	void (*host_lost)(struct hvd_starter *starter, const char *host);
 	/* All ranks have ended, as far as is known, and the starter should end by itself soon. `without_munge` as in

@@ -316,6 +316,8 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 	bool first = end->status != 0 && !job->result->rank_failed && !job->ending && !job->ends_expected;
 
 	hvd_failure_report_add(job->failures, end, host);
+	if (first && starter->ops->interrupts && hvd_rank_end_interrupted(end) && starter->ops->interrupts(starter))
+		first = false;
 	if (first && end->cause == HVD_END_WITH_ALL && starter->agents_start_ranks) {
 		await_why(job, end, host);
 		return;

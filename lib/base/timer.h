@@ -25,8 +25,8 @@ void hvd_timer_in_ms(struct hvd_timer *timer, int64_t ms);
 void hvd_timer_soon(struct hvd_timer *timer);
 /* Call fn again and again, the first time after so many milliseconds. */
 void hvd_timer_every_ms(struct hvd_timer *timer, int64_t ms);
-void hvd_timer_stop(struct hvd_timer *timer);          /* a timer that does not run is fine */
-bool hvd_timer_runs(const struct hvd_timer *timer);    /* will fn be called? */
+void hvd_timer_stop(struct hvd_timer *timer);       /* a timer that does not run is fine */
+bool hvd_timer_runs(const struct hvd_timer *timer); /* will fn be called? */
 
 /* Calls fn for each signal of this number that reaches the process. */
 struct hvd_signal_watch;

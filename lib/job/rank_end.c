@@ -3,6 +3,7 @@
 
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/spawn.h"
 #include "lib/protocol/wire.h"
 
 #include <limits.h>
@@ -131,6 +132,11 @@ static bool was_killed(const struct hvd_rank_end *end)
 	return (WIFSIGNALED(end->status) && WTERMSIG(end->status) == SIGKILL) ||
 	       (WIFEXITED(end->status) && WEXITSTATUS(end->status) == 128 + SIGKILL) ||
 	       (end->error && (strstr(end->error, "Killed") || strstr(end->error, "SIGKILL")));
+}
+
+bool hvd_rank_end_interrupted(const struct hvd_rank_end *end)
+{
+	return hvd_status_exit(end->status) == 128 + SIGINT || (end->error && strstr(end->error, "KeyboardInterrupt"));
 }
 
 bool hvd_rank_end_may_be_oom(const struct hvd_rank_end *end)
