@@ -13,9 +13,8 @@
  *   report     the result of the probe (probe.h); "preflight":{…}, the check of this host (lib/job/host_check.h), if
  *              the order asked for it
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part, as it has found since
- *   {"t":"exit", "rank":R, …}                              a rank has ended (lib/job/rank_end.h); in an elastic job
- *                                                          "worker":N in place of the rank
- *   {"t":"lost", "rank":R}                                 the rank's shim has ended without a message
+ *   {"t":"exit", "id":N, …}                                a rank has ended (lib/job/rank_end.h)
+ *   {"t":"lost", "id":N}                                   the rank's shim has ended without a message
  *   {"t":"output-lost"}                                    output of ranks could not be written; the user was told
  *   {"t":"orphan", "parent":TEXT}                          the process that started the ranks is gone, so they are
  *                                                          ended; parent: that process's program

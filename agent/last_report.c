@@ -63,6 +63,6 @@ void hvd_last_report_exit(const struct hvd_boot *boot, const struct hvd_rank_end
 		return;
 	msg = hvd_rank_end_json(end);
 	json_object_set_new(msg, "t", json_string("exit"));
-	json_object_set_new(msg, "rank", json_integer((json_int_t)end->rank));
+	json_object_set_new(msg, "id", json_integer((json_int_t)end->rank));
 	send_last(boot, &session, msg);
 }

@@ -70,7 +70,7 @@ static bool on_ended(const struct hvd_rank_end *end, void *arg)
 	}
 	msg = hvd_rank_end_json(end);
 	json_object_set_new(msg, "t", json_string("exit"));
-	json_object_set_new(msg, "rank", json_integer((json_int_t)end->rank));
+	json_object_set_new(msg, "id", json_integer((json_int_t)end->rank));
 	hvd_driver_client_send(host->agent, msg);
 	count_end(host);
 	return !hvd_driver_client_sending(host->agent);
@@ -165,7 +165,7 @@ void hvd_host_shim_left(uint32_t local_id, void *arg)
 		return;
 	look_for_starter(host);
 	hvd_rank_watch_remove(host->watch, rank);
-	hvd_driver_client_send(host->agent, json_pack("{s:s, s:I}", "t", "lost", "rank", (json_int_t)rank));
+	hvd_driver_client_send(host->agent, json_pack("{s:s, s:I}", "t", "lost", "id", (json_int_t)rank));
 	count_end(host);
 }
 

@@ -65,7 +65,7 @@ static void tell_loss(struct spawning_agent *sup)
 	sup->loss_told = sup->losses.any;
 }
 
-/* `id` is the number of a rank; in an elastic job, where that changes, the id of its worker. */
+/* `id` is that of the rank's process (launcher/driver/rank_messages.h). */
 static void on_exited(int id, const struct hvd_rank_end *end, void *arg)
 {
 	struct spawning_agent *sup = arg;
@@ -75,7 +75,7 @@ static void on_exited(int id, const struct hvd_rank_end *end, void *arg)
 		sup->status = hvd_status_exit(end->status);
 	tell_loss(sup);
 	json_object_set_new(msg, "t", json_string("exit"));
-	json_object_set_new(msg, sup->opts.stay ? "worker" : "rank", json_integer(id));
+	json_object_set_new(msg, "id", json_integer(id));
 	hvd_driver_client_send(sup->agent, msg);
 	if (sup->recheck && hvd_spawned_ranks_running(sup->ranks) == 0)
 		hvd_recheck_ranks_ended(sup->recheck);
@@ -87,9 +87,8 @@ static void on_unkillable(int id, int number, const struct hvd_unkillable *what,
 	json_t *msg = hvd_unkillable_json(what);
 
 	json_object_set_new(msg, "t", json_string("unkillable"));
+	json_object_set_new(msg, "id", json_integer(id));
 	json_object_set_new(msg, "rank", json_integer(number));
-	if (sup->opts.stay)
-		json_object_set_new(msg, "worker", json_integer(id));
 	hvd_driver_client_send(sup->agent, msg);
 }
 
@@ -263,20 +262,20 @@ static void on_spare(void *arg)
 	event_base_loopbreak(((struct spawning_agent *)arg)->base);
 }
 
-static void start_worker(struct spawning_agent *sup, const json_t *msg)
+static void start_rank(struct spawning_agent *sup, const json_t *msg)
 {
-	int64_t worker, rank, slot, slots;
+	int64_t id, rank, slot, slots;
 	struct hvd_err why = {0};
 	json_t *env;
 
-	if (hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) != 0 ||
+	if (hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) != 0 ||
 	    hvd_get_int(msg, "rank", 0, HVD_MAX_RANKS, &rank, NULL) != 0 ||
 	    hvd_get_int(msg, "slot", 0, INT_MAX, &slot, NULL) != 0 ||
 	    hvd_get_int(msg, "slots", 1, HVD_MAX_RANKS, &slots, NULL) != 0 ||
 	    hvd_get_object(msg, "env", &env, NULL) != 0)
 		return;
-	if (hvd_spawned_ranks_add(sup->ranks, (int)worker, (int)rank, env, (int)slot, (int)slots, &why) != 0)
-		not_started(sup, (int)worker, &why);
+	if (hvd_spawned_ranks_add(sup->ranks, (int)id, (int)rank, env, (int)slot, (int)slots, &why) != 0)
+		not_started(sup, (int)id, &why);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg);
@@ -294,7 +293,7 @@ static void on_message(json_t *msg, void *arg)
 {
 	struct spawning_agent *sup = arg;
 	const char *type;
-	int64_t sig, worker;
+	int64_t sig, id;
 
 	if (sup->io && hvd_get_str(msg, "t", 16, &type, NULL) == 0 && hvd_host_io_message(sup->io, type, msg))
 		return;
@@ -307,7 +306,7 @@ static void on_message(json_t *msg, void *arg)
 	else if (strcmp(type, "ping") == 0)
 		hvd_driver_client_send(sup->agent, json_pack("{s:s}", "t", "pong"));
 	else if (strcmp(type, "start") == 0 && sup->opts.stay)
-		start_worker(sup, msg);
+		start_rank(sup, msg);
 	else if (strcmp(type, "notify") == 0 && sup->notify)
 		hvd_worker_notify_pass(sup->notify, msg);
 	else if (strcmp(type, "check") == 0 && sup->recheck)
@@ -320,8 +319,8 @@ static void on_message(json_t *msg, void *arg)
 		hvd_relay_network(sup->relay, msg);
 	else if (strcmp(type, "kill-connections") == 0)
 		hvd_driver_client_send(sup->agent, hvd_kill_connections_answer(msg));
-	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) == 0)
-		hvd_spawned_ranks_end_one(sup->ranks, (int)worker, json_is_true(json_object_get(msg, "kill")));
+	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) == 0)
+		hvd_spawned_ranks_end_one(sup->ranks, (int)id, json_is_true(json_object_get(msg, "kill")));
 	else if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
 		hvd_spawned_ranks_signal(sup->ranks, (int)sig);
 }

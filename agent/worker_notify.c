@@ -17,7 +17,7 @@ struct hvd_worker_notify {
 	void (*answer)(json_t *msg, void *arg);
 	void *arg;
 	struct hvd_notify *notify;
-	int64_t worker;
+	int64_t id;
 };
 
 static void on_done(const struct hvd_err *why, void *arg)
@@ -25,7 +25,7 @@ static void on_done(const struct hvd_err *why, void *arg)
 	struct hvd_worker_notify *wn = arg;
 
 	wn->notify = NULL;
-	wn->answer(json_pack("{s:s, s:I, s:s}", "t", "notified", "worker", (json_int_t)wn->worker, "why",
+	wn->answer(json_pack("{s:s, s:I, s:s}", "t", "notified", "id", (json_int_t)wn->id, "why",
 			     why->code ? why->msg : ""),
 		   wn->arg);
 }
@@ -35,15 +35,15 @@ void hvd_worker_notify_pass(struct hvd_worker_notify *wn, const json_t *msg)
 	struct hvd_worker_addrs to = {0};
 	struct hvd_err why = {0};
 	const char *text;
-	int64_t worker, when;
+	int64_t id, when;
 
-	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) != 0 ||
+	if (hvd_get_int(msg, "id", 0, UINT32_MAX, &id, NULL) != 0 ||
 	    hvd_get_int(msg, "time", 0, INT64_MAX, &when, NULL) != 0 ||
 	    hvd_get_str(msg, "to", MAX_TEXT, &text, NULL) != 0)
 		return;
 	hvd_notify_cancel(wn->notify);
 	wn->notify = NULL;
-	wn->worker = worker;
+	wn->id = id;
 	/* The change is always called mixed. A worker that hears only of removed hosts does not synchronise its state,
 	 * and then waits for others that come to the same generation for another reason, and do. */
 	if (hvd_worker_addrs_parse(text, strlen(text), &to, &why) == 0)

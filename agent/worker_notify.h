@@ -5,10 +5,10 @@
  * The launcher does not do so itself, because a worker listens only on the job's network, to which the launcher's host
  * may not belong.
  *
- *   from the launcher   {"t":"notify", "worker":N, "to":TEXT, "time":T}   to: the worker's addresses, as the worker has
+ *   from the launcher   {"t":"notify", "id":N, "to":TEXT, "time":T}   to: the worker's addresses, as the worker has
  *                                                                         published them
  *                                                                         (lib/frameworks/worker_addrs.h)
- *   to the launcher     {"t":"notified", "worker":N, "why":TEXT}          why the worker was not reached, or ""
+ *   to the launcher     {"t":"notified", "id":N, "why":TEXT}          why the worker was not reached, or ""
  */
 #ifndef HVD_WORKER_NOTIFY_H
 #define HVD_WORKER_NOTIFY_H

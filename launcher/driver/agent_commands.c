@@ -84,7 +84,7 @@ static void open_relay(struct hvd_agent_registry *agents)
 	agents->open_relay = open;
 }
 
-void hvd_agent_start(struct hvd_agent_registry *agents, uint32_t worker, int rank, int slots)
+void hvd_agent_start(struct hvd_agent_registry *agents, uint32_t id, int rank, int slots)
 {
 	const struct hvd_rank_slot *slot = &agents->plan.layout.rank_slots[rank];
 	json_t *env;
@@ -96,14 +96,14 @@ void hvd_agent_start(struct hvd_agent_registry *agents, uint32_t worker, int ran
 	env = hvd_plan_env(&agents->plan, &agents->table, (uint32_t)rank, agents->opts);
 	/* The host has more ranks than slots when slots were taken away from the job. */
 	command(agents, (uint32_t)slot->host,
-		json_pack("{s:s, s:I, s:i, s:i, s:i, s:o}", "t", "start", "worker", (json_int_t)worker, "rank", rank,
-			  "slot", slot->local_rank, "slots", slots > slot->local_rank ? slots : slot->local_rank + 1,
-			  "env", env));
+		json_pack("{s:s, s:I, s:i, s:i, s:i, s:o}", "t", "start", "id", (json_int_t)id, "rank", rank, "slot",
+			  slot->local_rank, "slots", slots > slot->local_rank ? slots : slot->local_rank + 1, "env",
+			  env));
 }
 
-void hvd_agent_stop(struct hvd_agent_registry *agents, uint32_t host, uint32_t worker, bool kill)
+void hvd_agent_stop(struct hvd_agent_registry *agents, uint32_t host, uint32_t id, bool kill)
 {
-	command(agents, host, json_pack("{s:s, s:I, s:b}", "t", "stop", "worker", (json_int_t)worker, "kill", kill));
+	command(agents, host, json_pack("{s:s, s:I, s:b}", "t", "stop", "id", (json_int_t)id, "kill", kill));
 }
 
 void hvd_agent_check(struct hvd_agent_registry *agents, uint32_t host)
@@ -122,10 +122,10 @@ void hvd_agent_doubt(struct hvd_agent_registry *agents, uint32_t host)
 		hvd_agent_answers_ask(agents, host, true);
 }
 
-void hvd_agent_notify(struct hvd_agent_registry *agents, uint32_t host, uint32_t worker, const char *to, int64_t when)
+void hvd_agent_notify(struct hvd_agent_registry *agents, uint32_t host, uint32_t id, const char *to, int64_t when)
 {
 	command(agents, host,
-		json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "worker", (json_int_t)worker, "to", to, "time",
+		json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "id", (json_int_t)id, "to", to, "time",
 			  (json_int_t)when));
 }
 
@@ -143,48 +143,27 @@ int hvd_agent_kill_connections(struct hvd_agent_registry *agents, const struct h
 	return count;
 }
 
-/* ---- what agents say ---- */
+/* ---- answers ---- */
 
-static void on_exit_message(struct hvd_agent_registry *agents, const struct hvd_agent_events *events, uint32_t host,
-			    const json_t *msg, void *arg)
-{
-	struct hvd_rank_end end = {0};
-	int64_t worker;
-
-	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) != 0 || hvd_rank_end_parse(msg, &end, NULL) != 0)
-		return;
-	hvd_clock_end(&agents->table.hosts[host].clock, &end, hvd_now());
-	events->exited((uint32_t)worker, &end, arg);
-	hvd_rank_end_clear(&end);
-}
-
-static void on_unkillable(const struct hvd_agent_events *events, uint32_t host, const json_t *msg, void *arg)
-{
-	struct hvd_unkillable what;
-	int64_t worker, rank;
-
-	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) == 0 &&
-	    hvd_get_int(msg, "rank", 0, HVD_MAX_RANKS, &rank, NULL) == 0 && hvd_unkillable_parse(msg, &what, NULL) == 0)
-		events->unkillable(host, (uint32_t)worker, (int)rank, &what, arg);
-}
-
-static void on_notified(const struct hvd_agent_events *events, const json_t *msg, void *arg)
+void hvd_agent_command_notified(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
 	const char *why;
-	int64_t worker;
+	int64_t id;
 
-	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) == 0 &&
-	    hvd_get_str(msg, "why", 1024, &why, NULL) == 0)
-		events->notified((uint32_t)worker, why, arg);
+	(void)cl;
+	if (hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) == 0 && hvd_get_str(msg, "why", 1024, &why, NULL) == 0 &&
+	    agents->ops->notified)
+		agents->ops->notified((uint32_t)id, why, agents->arg);
 }
 
-static void on_connections_killed(const struct hvd_agent_events *events, uint32_t host, const json_t *msg, void *arg)
+void hvd_agent_command_connections_killed(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
 	const char *why;
 	int64_t n;
 
-	if (hvd_get_int(msg, "n", 0, INT_MAX, &n, NULL) == 0 && hvd_get_str(msg, "why", 1024, &why, NULL) == 0)
-		events->connections_killed(host, (int)n, why, arg);
+	if (hvd_get_int(msg, "n", 0, INT_MAX, &n, NULL) == 0 && hvd_get_str(msg, "why", 1024, &why, NULL) == 0 &&
+	    agents->ops->connections_killed)
+		agents->ops->connections_killed(cl->host, (int)n, why, agents->arg);
 }
 
 /* What an agent's processes may use, and the GPUs' memory before the ranks, are known from the first check: since then
@@ -198,68 +177,23 @@ static void take_check(struct hvd_host_check *check, const struct hvd_host_check
 	check->nofile = first->nofile;
 }
 
-static void on_checked(struct hvd_agent_registry *agents, const struct hvd_agent_events *events, uint32_t host,
-		       const json_t *msg, void *arg)
+void hvd_agent_command_checked(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_host_check first;
 	struct hvd_err why = {0};
 	const char *hint = "";
 	hvd_cleanup_free char *bad = NULL;
 
-	if (!is_admitted(agents, host) || !json_is_object(json_object_get(msg, "preflight")))
+	if (!is_admitted(agents, cl->host) || !json_is_object(json_object_get(msg, "preflight")) ||
+	    !agents->ops->checked)
 		return;
-	first = agents->table.hosts[host].check;
-	take_check(&agents->table.hosts[host].check, &first, json_object_get(msg, "preflight"));
-	bad = hvd_preflight_worse(&agents->table.hosts[host], &first, &hint);
+	first = agents->table.hosts[cl->host].check;
+	take_check(&agents->table.hosts[cl->host].check, &first, json_object_get(msg, "preflight"));
+	bad = hvd_preflight_worse(&agents->table.hosts[cl->host], &first, &hint);
 	hvd_host_check_clear(&first);
-	if (!events->checked(host, bad, arg))
+	if (!agents->ops->checked(cl->host, bad, agents->arg))
 		return;
 	hvd_err_set(&why, HVD_E_FAILED, "%s", bad);
 	hvd_err_hint(&why, "%s", hint);
-	hvd_agent_registry_lose(agents, host, &why, false);
-}
-
-/* What runs on the host is ending: the host is lost as if the agent had ended. */
-static void on_orphan(struct hvd_agent_registry *agents, uint32_t host, const json_t *msg)
-{
-	struct hvd_err why = {0};
-	const char *parent;
-
-	if (hvd_get_str(msg, "parent", 31, &parent, NULL) != 0)
-		return;
-	hvd_err_set(&why, HVD_E_FAILED, "%s ended before the ranks that it had started", parent);
-	hvd_err_hint(&why, "was it killed, or is the host out of memory? (dmesg and the scheduler's log there)");
-	hvd_err_host(&why, agents->table.hosts[host].name);
-	hvd_agent_registry_lose(agents, host, &why, false);
-}
-
-void hvd_agent_read(struct hvd_agent_registry *agents, const struct hvd_agent_events *events,
-		    const struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
-{
-	/* After the job has ended, the ends of its ranks are still of interest: the report of the first failure may
-	 * arrive last. */
-	bool last_words =
-		agents->ended && cl->role == HVD_ROLE_FORMER &&
-		(strcmp(type, "exit") == 0 || strcmp(type, "output-lost") == 0 || strcmp(type, "unkillable") == 0);
-
-	if (strcmp(type, "done") == 0 && cl->role == HVD_ROLE_FORMER && json_is_false(json_object_get(msg, "munge")) &&
-	    events->without_munge)
-		events->without_munge(cl->host, arg);
-
-	if ((cl->role != HVD_ROLE_AGENT && !last_words) || cl->host >= agents->table.n)
-		return;
-	if (strcmp(type, "exit") == 0)
-		on_exit_message(agents, events, cl->host, msg, arg);
-	else if (strcmp(type, "unkillable") == 0)
-		on_unkillable(events, cl->host, msg, arg);
-	else if (strcmp(type, "checked") == 0)
-		on_checked(agents, events, cl->host, msg, arg);
-	else if (strcmp(type, "orphan") == 0)
-		on_orphan(agents, cl->host, msg);
-	else if (strcmp(type, "output-lost") == 0)
-		events->output_lost(arg);
-	else if (strcmp(type, "notified") == 0)
-		on_notified(events, msg, arg);
-	else if (strcmp(type, "kill-connections") == 0)
-		on_connections_killed(events, cl->host, msg, arg);
+	hvd_agent_registry_lose(agents, cl->host, &why, false);
 }

@@ -1,6 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_messages.c - messages of agents until they are admitted (agent_registry.h), and the end of their
- * connections. */
+/*
+ * agent_messages.c - the messages between the driver and the agents, and the end of an agent's connection.
+ *
+ * Messages are JSON objects (wire.h), whose type is "t"; messages of bytes are those of the host's relay. The table
+ * `messages` has those that agents send. To an agent (agent/driver_client.h describes the fields):
+ *
+ *   probe                           probe these hosts: agent/probe.h
+ *   measure                         measure how fast bytes arrive from a host: agent/probe.h
+ *   plan     ranks, relay, …        the host's part of the plan (plan_delivery.h)
+ *   plan     ranks:[], stay:true    the host is part of an elastic job
+ *   plan     spare:true             the host has no part in the job (spares.h)
+ *   failed, misused                 the start has failed; misused: by a wrong option
+ *   ping                            answer "pong"; an agent that does not is lost (agent_answers.c)
+ *   try      n, p, a, ms            try to reach a host (silence.h)
+ *   relay                           the relay has broken the protocol, or there was no room: it must start again
+ *   network  addrs:[ADDR,…]         only ranks at these addresses may connect to the host's relay
+ *   whose, owner                    lib/protocol/owner_question.h
+ *   watch, stacks                   agent/activity.h, agent/rank_watch.h
+ *   signal   sig                    send this signal to the ranks
+ *   end                             end the ranks and yourself; again: at once. An elastic job sends it twice to a host
+ *                                   that it has given up
+ * and in an elastic job, about ranks by the id of their process (rank_messages.h):
+ *   start    id, rank, slot, slots, env:{NAME:VALUE,…}
+ *   stop     id, kill               kill: by SIGKILL at once
+ *   notify   id, to, time           agent/worker_notify.h
+ *   kill-connections  at:{…}        agent/kill_connections.h
+ *   check                           check the host again: agent/recheck.h
+ */
 #include "agent_registry_internal.h"
 
 #include "measure.h"
@@ -115,8 +141,6 @@ static void on_report(struct hvd_agent_registry *agents, struct hvd_client *cl, 
 	int64_t clock;
 	char buf[32];
 
-	if (cl->role != HVD_ROLE_AGENT)
-		return;
 	/* When the order to probe had come, by the host's clock. */
 	if (hvd_get_int(msg, "clock", 1, INT64_MAX, &clock, NULL) == 0)
 		hvd_clock_went(&agents->table.hosts[cl->host].clock, agents->table.hosts[cl->host].probe_sent, clock);
@@ -135,7 +159,7 @@ static void on_cannot(struct hvd_agent_registry *agents, struct hvd_client *cl, 
 	struct hvd_err why = {0};
 	const char *host;
 
-	if ((agents->barrier == HVD_BARRIER_AS_THEY_COME && cl->role != HVD_ROLE_AGENT) || cl->role == HVD_ROLE_FORMER)
+	if (agents->barrier == HVD_BARRIER_AS_THEY_COME && cl->role != HVD_ROLE_AGENT)
 		return;
 	if (hvd_get_str(msg, "host", 255, &host, &why) == 0) {
 		take_reason(msg, &why);
@@ -149,34 +173,128 @@ static void on_cannot(struct hvd_agent_registry *agents, struct hvd_client *cl, 
 		hvd_agent_registry_fail(agents, &why);
 }
 
-static void on_relay(struct hvd_agent_registry *agents, struct hvd_client *cl)
+static void on_relay(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
-	if (cl->role == HVD_ROLE_AGENT && hvd_relays_at(&agents->plan.relays, cl->host))
+	(void)msg;
+	if (hvd_relays_at(&agents->plan.relays, cl->host))
 		hvd_client_relay(cl, agents->service.rv);
 }
 
-static void on_pong(struct hvd_agent_registry *agents, const struct hvd_client *cl)
+static void on_pong(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
-	if (cl->role == HVD_ROLE_AGENT && cl->host < agents->table.n)
-		hvd_agent_answers_came(agents, cl->host);
+	(void)msg;
+	hvd_agent_answers_came(agents, cl->host);
 }
 
-static void on_term(const struct hvd_agent_registry *agents, const struct hvd_client *cl)
+static void on_term(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
-	if (cl->role == HVD_ROLE_AGENT && agents->ops->told_to_end)
+	(void)cl;
+	(void)msg;
+	if (agents->ops->told_to_end)
 		agents->ops->told_to_end(agents->arg);
 }
 
-static void on_refused(struct hvd_agent_registry *agents, const struct hvd_client *cl, const json_t *msg)
+static void on_refused(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
-	if (agents->init_watch && cl->host < agents->table.n && agents->table.hosts[cl->host].node.name)
+	if (agents->init_watch && agents->table.hosts[cl->host].node.name)
 		hvd_init_watch_refused(agents->init_watch, agents->table.hosts[cl->host].node.name, msg);
 }
 
-static void on_own_name(struct hvd_agent_registry *agents, const struct hvd_client *cl, const json_t *msg)
+static void on_own_name(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
-	if (cl->role == HVD_ROLE_AGENT && cl->host < agents->table.n)
-		hvd_own_names_message(&agents->own_names, &agents->table, &agents->plan, cl->host, msg, agents->log);
+	hvd_own_names_message(&agents->own_names, &agents->table, &agents->plan, cl->host, msg, agents->log);
+}
+
+static void on_measured(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
+{
+	hvd_measure_message(agents->spares.measure, cl->host, msg);
+}
+
+static void on_tried(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
+{
+	hvd_silence_message(agents->silence, cl, msg);
+}
+
+static void on_activity(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
+{
+	hvd_progress_message(agents->rank_progress, cl, msg);
+}
+
+static void on_stacks(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
+{
+	hvd_stacks_message(agents->stacks, cl, msg);
+}
+
+static void on_whose(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
+{
+	hvd_owner_questions_ask(&agents->table, cl, msg);
+}
+
+static void on_owner(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
+{
+	hvd_owner_questions_answer(&agents->table, cl, msg);
+}
+
+/* Who may send a message: bits. */
+#define NEW    1 /* who has not registered: an agent, or a shim or watchdog whose agent has gone */
+#define AGENT  2 /* a host's agent that has not been told to end */
+#define FORMER 4 /* an agent that was told to end */
+#define LAST   8 /* the same, in a job that ends: the report of the first failure may arrive last */
+#define ALL    (NEW | AGENT | FORMER)
+
+/* The messages of agents. A message that is malformed, or does not come from one of `from`, or `planned` is true and it
+ * comes before the first hosts are admitted, is ignored. */
+/* clang-format off */
+static const struct {
+	const char *type;
+	unsigned from;
+	bool planned;
+	void (*read)(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg);
+} messages[] = {
+	/* --- the host; fields: agent/driver_client.h --- */
+	{"register",    ALL,          false, on_register},   /* lib/job/host_info.h */
+	{"report",      AGENT,        false, on_report},     /* agent/probe.h, lib/job/host_check.h */
+	{"cannot",      NEW | AGENT,  false, on_cannot},     /* host, why, hint: it cannot do its part */
+	{"measured",    AGENT,        false, on_measured},   /* agent/probe.h */
+	{"checked",     AGENT,        true,  hvd_agent_command_checked}, /* preflight: lib/job/host_check.h */
+	{"pong",        AGENT,        false, on_pong},       /* answers "ping" */
+	{"tried",       AGENT,        true,  on_tried},      /* n, answered: silence.h */
+	{"own-name",    AGENT,        true,  on_own_name},   /* own_names.h */
+	{"term",        AGENT,        false, on_term},       /* it got SIGTERM, and so have its ranks: their step is to
+							      * end, or the job is preempted */
+	/* --- the rendezvous --- */
+	{"relay",       AGENT,        false, on_relay},      /* answers "relay": bytes that follow are those of a relay that
+							      * has started again */
+	{"whose",       AGENT,        true,  on_whose},      /* lib/protocol/owner_question.h */
+	{"owner",       AGENT,        true,  on_owner},
+	{"refused",     AGENT,        true,  on_refused},    /* init_watch.h */
+	/* --- ranks; id: that of the rank's process (rank_messages.h) --- */
+	{"exit",        NEW | AGENT | LAST, true, hvd_rank_message_exit}, /* id, and lib/job/rank_end.h */
+	{"lost",        AGENT,        true,  hvd_rank_message_lost},      /* id: its shim has ended without a report */
+	{"unkillable",  AGENT | LAST, true,  hvd_rank_message_unkillable}, /* id, rank, and lib/job/unkillable.h */
+	{"orphan",      AGENT,        true,  hvd_rank_message_orphan},    /* parent: the name of the process that had started
+									   * the ranks. It has gone, and they are ended */
+	{"done",        AGENT | FORMER, true, hvd_rank_message_done},     /* munge: it answers. The agent ends */
+	{"died",        NEW,          false, hvd_rank_message_died},      /* node, and loss.h: a watchdog reports the agent */
+	{"output-lost", AGENT | LAST, false, hvd_rank_message_output_lost},
+	{"stacks",      AGENT | FORMER, true, on_stacks},    /* agent/rank_watch.h */
+	{"activity",    AGENT | FORMER, true, on_activity},  /* agent/activity.h */
+	{"notified",    AGENT,        true,  hvd_agent_command_notified}, /* id, why: agent/worker_notify.h */
+	{"kill-connections", AGENT,   true,  hvd_agent_command_connections_killed}, /* n, why: agent/kill_connections.h */
+};
+/* clang-format on */
+
+static bool may_send(const struct hvd_agent_registry *agents, const struct hvd_client *cl, unsigned from)
+{
+	switch (cl->role) {
+	case HVD_ROLE_NONE:
+		return from & NEW;
+	case HVD_ROLE_AGENT:
+		return (from & AGENT) && cl->host < agents->table.n;
+	case HVD_ROLE_FORMER:
+		return ((from & FORMER) || (agents->ended && (from & LAST))) && cl->host < agents->table.n;
+	}
+	return false;
 }
 
 void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg)
@@ -184,40 +302,15 @@ void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg)
 	struct hvd_agent_registry *agents = arg;
 	const char *type;
 
-	if (hvd_get_str(msg, "t", 16, &type, NULL) != 0)
+	if (hvd_get_str(msg, "t", 16, &type, NULL) != 0 || agents->phase == HVD_AGENTS_OVER)
 		return;
-	if (agents->phase == HVD_AGENTS_OVER)
-		return;
-	if (strcmp(type, "register") == 0)
-		on_register(agents, cl, msg);
-	else if (strcmp(type, "report") == 0)
-		on_report(agents, cl, msg);
-	else if (strcmp(type, "measured") == 0 && cl->role == HVD_ROLE_AGENT)
-		hvd_measure_message(agents->spares.measure, cl->host, msg);
-	else if (strcmp(type, "pong") == 0)
-		on_pong(agents, cl);
-	else if (strcmp(type, "term") == 0)
-		on_term(agents, cl);
-	else if (strcmp(type, "tried") == 0)
-		hvd_silence_message(agents->silence, cl, msg);
-	else if (strcmp(type, "cannot") == 0)
-		on_cannot(agents, cl, msg);
-	else if (strcmp(type, "activity") == 0)
-		hvd_progress_message(agents->rank_progress, cl, msg);
-	else if (strcmp(type, "stacks") == 0)
-		hvd_stacks_message(agents->stacks, cl, msg);
-	else if (strcmp(type, "relay") == 0)
-		on_relay(agents, cl);
-	else if (strcmp(type, "whose") == 0)
-		hvd_owner_questions_ask(&agents->table, cl, msg);
-	else if (strcmp(type, "owner") == 0)
-		hvd_owner_questions_answer(&agents->table, cl, msg);
-	else if (strcmp(type, "own-name") == 0)
-		on_own_name(agents, cl, msg);
-	else if (strcmp(type, "refused") == 0)
-		on_refused(agents, cl, msg);
-	else
-		agents->ops->message(cl, type, msg, agents->arg);
+	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++)
+		if (strcmp(messages[i].type, type) == 0) {
+			if (may_send(agents, cl, messages[i].from) &&
+			    (!messages[i].planned || agents->phase == HVD_AGENTS_OPEN))
+				messages[i].read(agents, cl, msg);
+			return;
+		}
 }
 
 void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)

@@ -24,28 +24,7 @@
  * does not fit, or by hvd_agent_registry_forget(). An agent that registers after the decision probes by itself, and is
  * admitted if it reaches an admitted host. In a job of fixed size each of these ends is a failure of the start.
  *
- * Messages are JSON objects (wire.h), whose type is "t". From an agent:
- *   register                                                  lib/job/host_info.h
- *   report                                                    agent/probe.h
- *   {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}      it cannot do its part; any process of the job may send
- *                                                             this
- *   {"t":"term"}                                              it got SIGTERM, and so have its ranks: their step is to
- *                                                             end, or the job is preempted
- *   {"t":"relay"}                                             the answer to the same: the messages of bytes that follow
- *                                                             are those of a relay that has started again
- *   {"t":"whose", …} {"t":"owner", …}                         lib/protocol/owner_question.h; in both directions, from
- *                                                             and to ADMITTED agents
- * and those of plan_delivery.h, driver.h and agent_commands.h. To an agent:
- *   {"t":"probe", …}                                          agent/probe.h
- *   {"t":"plan", "ranks":[], "stay":true}                     your host is part of an elastic job
- *   {"t":"relay"}                                             your relay has broken the protocol, or there was no room:
- *                                                             it must start again
- *   {"t":"failed"} {"t":"misused"}                            the start has failed; misused: by a wrong option
- *   {"t":"try", …}                                            silence.h; the answer is {"t":"tried", …}
- *   {"t":"ping"}                                              are you there? The answer is {"t":"pong"}
- *   {"t":"end"}                                               end your ranks and yourself; again: at once. An elastic
- *                                                             job tells it twice to a host that it has given up
- *   {"t":"signal", "sig":N}                                   send this signal to your ranks
+ * agent_messages.c lists the messages of agents and those to them.
  */
 #ifndef HVD_AGENT_REGISTRY_H
 #define HVD_AGENT_REGISTRY_H
@@ -55,6 +34,7 @@
 #include "lib/protocol/boot.h"
 #include "lib/protocol/handshake.h"
 #include "progress.h"
+#include "rank_messages.h"
 
 /* For which hosts the first decision waits, and what happens if one of them does not register. */
 enum hvd_barrier {
@@ -81,14 +61,20 @@ struct hvd_agent_registry_ops {
 	/* AS_THEY_COME: the host is admitted. */
 	void (*admitted)(uint32_t host, void *arg);
 	/* AS_THEY_COME: the host does not come, or does not fit, or its connection has ended; it is ABSENT. `unfit`: do
-	 * not try it again. */
+	 * not try it again. ALL: after the decision its ranks were ended, or it cannot do its part; it stays. */
 	void (*gone)(uint32_t host, const struct hvd_err *why, bool unfit, void *arg);
 	/* AS_THEY_COME: the connection of an agent that was told to end has ended. `lost`: its host does not answer. */
 	void (*left)(uint32_t host, bool lost, void *arg);
 	/* ALL: a connection has ended; the client is released after the call. */
 	void (*disconnected)(struct hvd_client *cl, const struct hvd_err *why, void *arg);
-	/* A message of a type that is not listed above. The callee may finish the client, except an agent's. */
-	void (*message)(struct hvd_client *cl, const char *type, const json_t *msg, void *arg);
+	/* What agents report about their ranks. */
+	struct hvd_rank_events ranks;
+	/* AS_THEY_COME: answers to commands (agent_commands.h). `why` is "": the worker has acknowledged; all connections
+	 * were broken. */
+	void (*notified)(uint32_t id, const char *why, void *arg);
+	void (*connections_killed)(uint32_t host, int broken, const char *why, void *arg);
+	/* A check has found this host good (`bad` NULL), or bad. True: lose the host. */
+	bool (*checked)(uint32_t host, const char *bad, void *arg);
 	/* The start has failed, and all agents were told. Called once; afterwards only `left` and `disconnected` are
 	 * called. */
 	void (*failed)(const struct hvd_err *why, void *arg);

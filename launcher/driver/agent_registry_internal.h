@@ -131,6 +131,21 @@ void hvd_admission_probe(struct hvd_agent_registry *agents);
 /* A host that came after the decision has reported. */
 void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host);
 
+/* ---- rank_messages.c, agent_commands.c: readers of messages (agent_messages.c) ---- */
+
+#define HVD_MESSAGE_READER(name) void name(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
+
+HVD_MESSAGE_READER(hvd_rank_message_exit);
+HVD_MESSAGE_READER(hvd_rank_message_lost);
+HVD_MESSAGE_READER(hvd_rank_message_unkillable);
+HVD_MESSAGE_READER(hvd_rank_message_done);
+HVD_MESSAGE_READER(hvd_rank_message_orphan);
+HVD_MESSAGE_READER(hvd_rank_message_output_lost);
+HVD_MESSAGE_READER(hvd_rank_message_died);
+HVD_MESSAGE_READER(hvd_agent_command_notified);
+HVD_MESSAGE_READER(hvd_agent_command_connections_killed);
+HVD_MESSAGE_READER(hvd_agent_command_checked);
+
 /* ---- agent_messages.c: hvd_clients_ops ---- */
 
 void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg);

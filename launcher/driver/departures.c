@@ -69,7 +69,10 @@ void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, c
 		return;
 	}
 	if (agents->barrier == HVD_BARRIER_ALL) {
-		hvd_agent_registry_fail(agents, why);
+		if (agents->phase == HVD_AGENTS_OPEN)
+			agents->ops->gone(host, why, unfit, agents->arg);
+		else
+			hvd_agent_registry_fail(agents, why);
 		return;
 	}
 	cl = agents->table.hosts[host].client;

@@ -135,52 +135,43 @@ static void maybe_all_ended(struct hvd_driver *dr)
 	dr->ops->ranks_ended(&dr->ends.without_munge, dr->arg);
 }
 
-/* The host of this rank, which has ended; NULL: the message is malformed, comes too early, or is no news. If the host's
- * agent has gone, the rank's shim reports the end over a connection of its own; the agent may have reported it
- * before. */
-static struct hvd_host_entry *take_end(struct hvd_driver *dr, const struct hvd_client *cl, const json_t *msg,
-				       uint32_t *rank)
+static bool has_rank(const struct hvd_driver *dr, uint32_t host, uint32_t rank)
 {
 	const struct hvd_layout *layout = &dr->agents->plan.layout;
-	struct hvd_host_entry *host;
-	int64_t number;
 
-	if (!dr->started || hvd_get_int(msg, "rank", 0, layout->size - 1, &number, NULL) != 0 ||
-	    (cl->role == HVD_ROLE_AGENT && layout->rank_slots[number].host != (int)cl->host))
-		return NULL;
-	*rank = (uint32_t)number;
-	host = &dr->agents->table.hosts[layout->rank_slots[number].host];
-	if (!hvd_rank_ends_add(&dr->ends, *rank))
-		return NULL;
-	host->ended++;
-	return host;
+	return rank < (uint32_t)layout->size && layout->rank_slots[rank].host == (int)host;
+}
+
+/* False: the host has no such rank, or the end is known. If the host's agent has gone, the rank's shim reports the end; the
+ * agent may have reported it before. */
+static bool take_end(struct hvd_driver *dr, uint32_t host, uint32_t rank)
+{
+	if (!has_rank(dr, host, rank) || !hvd_rank_ends_add(&dr->ends, rank))
+		return false;
+	dr->agents->table.hosts[host].ended++;
+	return true;
 }
 
 /* A rank that the scheduler has ended with all others is not the cause of the job's end; the scheduler says why. */
-static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+static void on_ended(uint32_t host, const struct hvd_rank_end *end, void *arg)
 {
-	struct hvd_rank_end end = {0};
-	struct hvd_host_entry *host;
+	struct hvd_driver *dr = arg;
 
-	if (hvd_rank_end_parse(msg, &end, NULL) != 0 || !(host = take_end(dr, cl, msg, &end.rank))) {
-		hvd_rank_end_clear(&end);
+	if (!take_end(dr, host, end->rank))
 		return;
-	}
-	if (end.status != 0)
+	if (end->status != 0)
 		hvd_losses_rank_failed(dr->losses);
-	hvd_clock_end(&host->clock, &end, hvd_now());
-	if (dr->ops->rank_exit && !(end.cause == HVD_END_WITH_ALL && dr->opts->mode == HVD_START_RANKS))
-		dr->ops->rank_exit(&end, host->node.name, dr->arg);
-	hvd_rank_end_clear(&end);
+	if (dr->ops->rank_exit && !(end->cause == HVD_END_WITH_ALL && dr->opts->mode == HVD_START_RANKS))
+		dr->ops->rank_exit(end, dr->agents->table.hosts[host].node.name, dr->arg);
 }
 
-static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+static void on_done(uint32_t host, bool munge, bool told, void *arg)
 {
-	if (!dr->started || cl->role != HVD_ROLE_AGENT)
-		return;
-	dr->agents->table.hosts[cl->host].done = true;
-	if (json_is_false(json_object_get(msg, "munge")))
-		hvd_rank_ends_without_munge(&dr->ends, dr->agents->table.hosts[cl->host].node.name);
+	struct hvd_driver *dr = arg;
+
+	(void)told;
+	if (!munge)
+		hvd_rank_ends_without_munge(&dr->ends, dr->agents->table.hosts[host].node.name);
 	maybe_all_ended(dr);
 }
 
@@ -193,100 +184,55 @@ static void lose_process(struct hvd_driver *dr, const struct hvd_loss *loss, uin
 	hvd_losses_add(dr->losses, loss, host);
 }
 
-static void on_died(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+static void on_agent_died(uint32_t host, const struct hvd_loss *loss, void *arg)
 {
-	struct hvd_loss loss;
-	char buf[32];
-	int64_t host;
+	struct hvd_driver *dr = arg;
 
-	if (cl->role != HVD_ROLE_NONE || hvd_loss_parse(msg, &loss, NULL) != 0 || dr->agents->table.n == 0 ||
-	    hvd_get_int(msg, "node", 0, dr->agents->table.n - 1, &host, NULL) != 0) {
-		hvd_client_finish(cl);
-		return;
-	}
-	loss.of = HVD_LOSS_AGENT;
-	loss.host = host_name(dr, (uint32_t)host, buf);
-	hvd_clock_came(&dr->agents->table.hosts[host].clock, loss.at, hvd_now());
-	loss.at = hvd_clock_here(&dr->agents->table.hosts[host].clock, loss.at);
-	dr->agents->table.hosts[host].died = true;
 	if (dr->started) {
-		lose_process(dr, &loss, (uint32_t)host);
+		lose_process(dr, loss, host);
 	} else if (dr->lost_why.code) {
-		hvd_cleanup_free char *text = hvd_loss_text(&loss);
+		hvd_cleanup_free char *text = hvd_loss_text(loss);
 
 		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "%s", text);
-		hvd_err_host(&dr->lost_why, loss.host);
+		hvd_err_host(&dr->lost_why, loss->host);
 	}
 }
 
 /* A rank shim has ended without a word, and its rank with it, which the backend sees. */
-static void on_lost_shim(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+static void on_shim_lost(uint32_t host, uint32_t rank, void *arg)
 {
-	struct hvd_loss loss = {.of = HVD_LOSS_SHIM, .status = -1, .at = hvd_now()};
-	const struct hvd_host_entry *host = take_end(dr, cl, msg, &loss.rank);
+	struct hvd_driver *dr = arg;
+	struct hvd_loss loss = {.of = HVD_LOSS_SHIM,
+				.rank = rank,
+				.host = dr->agents->table.hosts[host].node.name,
+				.status = -1,
+				.at = hvd_now()};
 
-	if (!host)
-		return;
-	loss.host = host->node.name;
-	if (dr->ops->process_lost)
+	if (take_end(dr, host, rank) && dr->ops->process_lost)
 		dr->ops->process_lost(&loss, dr->arg);
 }
 
-static void on_unkillable(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+static void on_unkillable(uint32_t host, uint32_t id, uint32_t rank, const struct hvd_unkillable *what, void *arg)
 {
-	struct hvd_unkillable what;
-	int64_t rank;
-	char buf[32];
+	struct hvd_driver *dr = arg;
 
-	if (dr->started && cl->role == HVD_ROLE_AGENT && dr->ops->unkillable &&
-	    hvd_get_int(msg, "rank", 0, dr->agents->plan.layout.size - 1, &rank, NULL) == 0 &&
-	    hvd_unkillable_parse(msg, &what, NULL) == 0)
-		dr->ops->unkillable((uint32_t)rank, host_name(dr, cl->host, buf), &what, dr->arg);
+	if (has_rank(dr, host, id) && dr->ops->unkillable)
+		dr->ops->unkillable(rank, dr->agents->table.hosts[host].node.name, what, dr->arg);
 }
 
-static void on_output_lost(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+static void on_output_lost(void *arg)
 {
-	(void)cl;
-	(void)msg;
-	dr->output_lost = true;
+	((struct hvd_driver *)arg)->output_lost = true;
 }
 
-static void tell_gone(struct hvd_driver *dr, uint32_t host, const struct hvd_err *why)
+static void on_host_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
 {
+	struct hvd_driver *dr = arg;
 	char buf[32];
 
+	(void)unfit;
 	if (dr->ops->host_gone)
 		dr->ops->host_gone(host_name(dr, host, buf), why, dr->arg);
-}
-
-static void on_orphan(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
-{
-	struct hvd_err why = {0};
-	const char *parent;
-
-	if (!dr->started || cl->role != HVD_ROLE_AGENT || hvd_get_str(msg, "parent", 31, &parent, NULL) != 0)
-		return;
-	hvd_err_set(&why, HVD_E_FAILED, "%s ended before the ranks that it had started", parent);
-	tell_gone(dr, cl->host, &why);
-}
-
-static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
-{
-	static const struct {
-		const char *type;
-		void (*fn)(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg);
-	} known[] = {
-		{"exit", on_exit_message},       {"done", on_done},
-		{"lost", on_lost_shim},          {"orphan", on_orphan},
-		{"output-lost", on_output_lost}, {"died", on_died},
-		{"unkillable", on_unkillable},
-	};
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (strcmp(known[i].type, type) == 0) {
-			known[i].fn(arg, cl, msg);
-			return;
-		}
 }
 
 /* After the start the connection of a host's agent has ended. */
@@ -305,7 +251,7 @@ static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, co
 	} else if (!host->done) {
 		if (why->code != HVD_E_TIMEOUT && dr->ops->process_lost)
 			dr->ops->process_lost(&loss, dr->arg);
-		tell_gone(dr, cl->host, why);
+		on_host_gone(cl->host, why, false, dr);
 	}
 	maybe_all_ended(dr);
 }
@@ -403,7 +349,13 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 								 .left_out = on_left_out,
 								 .decided = on_decided,
 								 .disconnected = on_disconnected,
-								 .message = on_message,
+								 .gone = on_host_gone,
+								 .ranks = {.ended = on_ended,
+									   .shim_lost = on_shim_lost,
+									   .unkillable = on_unkillable,
+									   .done = on_done,
+									   .agent_died = on_agent_died,
+									   .output_lost = on_output_lost},
 								 .failed = on_failed,
 								 .told_to_end = on_told_to_end,
 								 .stalled = on_stalled};

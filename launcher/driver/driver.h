@@ -9,14 +9,6 @@
  *
  * The start timeout covers all steps up to `started`. When it passes, or anything fails, `failed` is called once, all
  * agents are told to end, and the caller must destroy the driver.
- *
- * Messages from agents, besides those in agent_registry.h:
- *   {"t":"exit", "rank":R, …}             a rank has ended; the other fields: lib/job/rank_end.h
- *   {"t":"lost", "rank":R}                the rank's shim has ended without a message, and the rank with it
- *   {"t":"done", "munge":B}               the host's ranks have ended, and the agent ends; B false: munged has gone
- *   {"t":"orphan", "parent":NAME}         the process that started the host's ranks has gone, and they are ended
- *   {"t":"died", …}                       an agent has ended before the ranks: its watchdog reports it (loss.h)
- *   {"t":"output-lost"}                   not all output of the ranks could be written; the user was told why
  */
 #ifndef HVD_DRIVER_H
 #define HVD_DRIVER_H

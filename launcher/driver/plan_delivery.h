@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plan_delivery.h - sends each agent its host's part of the plan:
- *
- *   {"t":"plan", "ranks":[ENV,…], "func_key":B, "relay":{…}, "numbers":[…], "size":N}
- *
- * ENV has the variables of a rank, {NAME:VALUE,…}, by local rank. agent/driver_client.h describes the other fields, and
- * when they are left out.
+ * plan_delivery.h - sends each agent its host's part of the plan, the message "plan" (agent/driver_client.h).
  */
 #ifndef HVD_PLAN_DELIVERY_H
 #define HVD_PLAN_DELIVERY_H

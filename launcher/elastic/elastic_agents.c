@@ -132,10 +132,12 @@ void hvd_elastic_rank_ended(struct elastic *el, uint32_t worker, int status)
 	}
 }
 
-static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg)
+static void on_ended(uint32_t host, const struct hvd_rank_end *end, void *arg)
 {
 	struct elastic *el = arg;
+	const uint32_t worker = end->rank;
 
+	(void)host;
 	hvd_elastic_failures_add(&el->failures, el->machine, worker, end);
 	tell_func(el, worker, end);
 	note_failure(el, worker, end);
@@ -145,11 +147,11 @@ static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg
 	hvd_elastic_rank_ended(el, worker, end->status);
 }
 
-static void on_unkillable(uint32_t host, uint32_t worker, int rank, const struct hvd_unkillable *what, void *arg)
+static void on_unkillable(uint32_t host, uint32_t worker, uint32_t rank, const struct hvd_unkillable *what, void *arg)
 {
 	struct elastic *el = arg;
 
-	hvd_job_watch_unkillable(el->watch, what, rank, hvd_machine_host(el->machine, host));
+	hvd_job_watch_unkillable(el->watch, what, (int)rank, hvd_machine_host(el->machine, host));
 	hvd_event_queue_add(el->events, HVD_EVENT_UNKILLABLE, worker, 0);
 }
 
@@ -204,22 +206,10 @@ static void on_output_lost(void *arg)
 	((struct elastic *)arg)->output_lost = true;
 }
 
-static void on_without_munge(uint32_t host, void *arg)
+static void on_done(uint32_t host, bool munge, bool told, void *arg)
 {
-	hvd_stuck_procs_without_munge(&((struct elastic *)arg)->stuck, host);
-}
-
-static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
-{
-	static const struct hvd_agent_events events = {.exited = on_exited,
-						       .unkillable = on_unkillable,
-						       .notified = on_notified,
-						       .connections_killed = on_connections_killed,
-						       .checked = on_checked,
-						       .output_lost = on_output_lost,
-						       .without_munge = on_without_munge};
-
-	hvd_agent_read(((struct elastic *)arg)->agents, &events, cl, type, msg, arg);
+	if (told && !munge)
+		hvd_stuck_procs_without_munge(&((struct elastic *)arg)->stuck, host);
 }
 
 static void on_init_done(void *arg)
@@ -233,7 +223,10 @@ const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
 	.admitted = on_admitted,
 	.gone = on_gone,
 	.left = on_left,
-	.message = on_message,
+	.ranks = {.ended = on_ended, .unkillable = on_unkillable, .done = on_done, .output_lost = on_output_lost},
+	.notified = on_notified,
+	.connections_killed = on_connections_killed,
+	.checked = on_checked,
 	.failed = hvd_elastic_failed,
 	.told_to_end = hvd_elastic_told_to_end,
 	.stalled = on_stalled,

@@ -413,8 +413,7 @@ static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 
 	if (why->code == HVD_E_FAILED) {
 		hvd_err_set(&full, HVD_E_FAILED, "%s; ending the job", why->msg);
-		hvd_err_hint(&full,
-			     "was it killed, or is the host out of memory? (dmesg and the scheduler's log there)");
+		hvd_err_hint(&full, "%s", why->hint);
 		hvd_err_host(&full, host);
 		if (job->starter->ops->host_lost)
 			job->starter->ops->host_lost(job->starter, host);

@@ -5,8 +5,8 @@
  *   {"status":S, "lrank":L, "pid":P, "ended":NS, "failed":NS, "cause":TEXT, "error":TEXT, "traceback":TEXT,
  *    "tail":TEXT}
  *
- * Only "status" is always there; a field is left out if its value is not known. The caller adds "t", and "rank" or
- * "worker".
+ * Only "status" is always there; a field is left out if its value is not known. The caller adds "t" and
+ * "id", that of the rank's process.
  */
 #ifndef HVD_RANK_END_H
 #define HVD_RANK_END_H

@@ -4,7 +4,7 @@
  *
  *   {"pid":P, "state":"D", "gpus":B, "left":B}
  *
- * The caller adds "t", and "rank" or "worker".
+ * The caller adds "t", and "id" and "rank" of the process.
  */
 #ifndef HVD_UNKILLABLE_H
 #define HVD_UNKILLABLE_H

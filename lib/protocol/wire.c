@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIRE_VERSION 2
+#define WIRE_VERSION 3
 #define MAX_ADDRS    (1 << 20)
 
 enum {

@@ -85,7 +85,7 @@ static void end_worker(struct agent *ag, int i, int status)
 	json_t *msg = hvd_rank_end_json(&end);
 
 	json_object_set_new(msg, "t", json_string("exit"));
-	json_object_set_new(msg, "worker", json_integer(ag->workers[i].id));
+	json_object_set_new(msg, "id", json_integer(ag->workers[i].id));
 	hvd_conn_send(ag->conn, msg);
 	ag->workers[i] = ag->workers[--ag->n_workers];
 	if (--ag->sim->running == 0)
@@ -94,7 +94,7 @@ static void end_worker(struct agent *ag, int i, int status)
 
 static void on_stop(struct agent *ag, const json_t *msg)
 {
-	json_int_t id = json_integer_value(json_object_get(msg, "worker"));
+	json_int_t id = json_integer_value(json_object_get(msg, "id"));
 
 	for (int i = 0; i < ag->n_workers; i++)
 		if (ag->workers[i].id == id) {
@@ -118,7 +118,7 @@ static void on_start(struct agent *ag, const json_t *msg)
 
 	ag->workers = hvd_xrealloc(ag->workers, (size_t)ag->n_workers + 1, sizeof(*ag->workers));
 	ag->workers[ag->n_workers++] = (struct worker){
-		.id = (uint32_t)json_integer_value(json_object_get(msg, "worker")),
+		.id = (uint32_t)json_integer_value(json_object_get(msg, "id")),
 		.rank = (int)json_integer_value(json_object_get(msg, "rank")),
 	};
 	sim->running++;

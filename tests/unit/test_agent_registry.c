@@ -63,12 +63,13 @@ static void on_left(uint32_t host, bool lost, void *arg)
 	w->last_left = host;
 }
 
-static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg)
+static void on_ended(uint32_t host, const struct hvd_rank_end *end, void *arg)
 {
 	struct world *w = arg;
 
+	assert_int_equal(host, 1);
 	w->exited++;
-	w->worker = worker;
+	w->worker = end->rank;
 	w->status = end->status;
 }
 
@@ -99,7 +100,7 @@ static bool on_checked(uint32_t host, const char *bad, void *arg)
 	return bad && host == 1;
 }
 
-static void on_unkillable(uint32_t host, uint32_t worker, int rank, const struct hvd_unkillable *what, void *arg)
+static void on_unkillable(uint32_t host, uint32_t worker, uint32_t rank, const struct hvd_unkillable *what, void *arg)
 {
 	struct world *w = arg;
 
@@ -108,10 +109,12 @@ static void on_unkillable(uint32_t host, uint32_t worker, int rank, const struct
 	w->worker = worker;
 }
 
-static void on_without_munge(uint32_t host, void *arg)
+static void on_done(uint32_t host, bool munge, bool told, void *arg)
 {
 	struct world *w = arg;
 
+	if (munge || !told)
+		return;
 	w->no_munge++;
 	w->last_left = host;
 }
@@ -123,18 +126,6 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	w->failed++;
 	w->code = why->code;
 	snprintf(w->why, sizeof(w->why), "%s", why->msg);
-}
-
-static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
-{
-	static const struct hvd_agent_events events = {.exited = on_exited,
-						       .notified = on_notified,
-						       .connections_killed = on_cut,
-						       .checked = on_checked,
-						       .unkillable = on_unkillable,
-						       .without_munge = on_without_munge};
-
-	hvd_agent_read(((struct world *)arg)->agents, &events, cl, type, msg, arg);
 }
 
 SETUP(setup, struct world, w)
@@ -155,13 +146,17 @@ static int teardown(void **state)
 
 static void begin(struct world *w)
 {
-	static const struct hvd_agent_registry_ops ops = {.opened = on_opened,
-							  .registered = on_came,
-							  .admitted = on_here,
-							  .gone = on_gone,
-							  .left = on_left,
-							  .message = on_message,
-							  .failed = on_failed};
+	static const struct hvd_agent_registry_ops ops = {
+		.opened = on_opened,
+		.registered = on_came,
+		.admitted = on_here,
+		.gone = on_gone,
+		.left = on_left,
+		.ranks = {.ended = on_ended, .unkillable = on_unkillable, .done = on_done},
+		.notified = on_notified,
+		.connections_killed = on_cut,
+		.checked = on_checked,
+		.failed = on_failed};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = w->l->key};
 	struct hvd_err err = {0};
 
@@ -616,7 +611,7 @@ TEST_IN(workers_are_started_and_end, struct world *w)
 	hvd_agent_prepare(w->agents, &layout);
 	hvd_agent_start(w->agents, WORKER, 2, 4);
 	until(w->l, agent_heard(s, "start"));
-	assert_int_equal(number_in(s, "start", "worker"), WORKER);
+	assert_int_equal(number_in(s, "start", "id"), WORKER);
 	assert_int_equal(number_in(s, "start", "slot"), 0);
 	assert_int_equal(number_in(s, "start", "slots"), 4);
 	assert_string_equal(env_of(s, "HOROVOD_RANK"), "2");
@@ -626,14 +621,14 @@ TEST_IN(workers_are_started_and_end, struct world *w)
 
 	hvd_agent_stop(w->agents, 1, WORKER, false);
 	until(w->l, agent_heard(s, "stop"));
-	assert_int_equal(number_in(s, "stop", "worker"), WORKER);
+	assert_int_equal(number_in(s, "stop", "id"), WORKER);
 	assert_true(json_is_false(json_object_get(json_object_get(s->said, "stop"), "kill")));
 
 	/* Words that are none, before the right one. */
 	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 2, "status", 9));
-	say(s, json_pack("{s:s, s:s, s:i}", "t", "exit", "worker", "2", "status", 9));
-	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "worker", 2, "status", -1));
-	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "worker", WORKER, "status", 9));
+	say(s, json_pack("{s:s, s:s, s:i}", "t", "exit", "id", "2", "status", 9));
+	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "id", 2, "status", -1));
+	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "id", WORKER, "status", 9));
 	until(w->l, w->exited);
 	assert_int_equal(w->exited, 1);
 	assert_int_equal(w->worker, WORKER);
@@ -647,9 +642,9 @@ TEST_IN(a_worker_that_cannot_be_killed, struct world *w)
 	open_with(w, 2);
 	s = &w->l->agents[1];
 	/* Malformed ones first. */
-	say(s, json_pack("{s:s, s:i, s:i, s:i}", "t", "unkillable", "worker", WORKER, "rank", 2, "pid", 77));
-	say(s, json_pack("{s:s, s:i, s:i, s:s}", "t", "unkillable", "worker", WORKER, "pid", 77, "state", "D"));
-	say(s, json_pack("{s:s, s:i, s:i, s:i, s:s, s:b}", "t", "unkillable", "worker", WORKER, "rank", 2, "pid", 77,
+	say(s, json_pack("{s:s, s:i, s:i, s:i}", "t", "unkillable", "id", WORKER, "rank", 2, "pid", 77));
+	say(s, json_pack("{s:s, s:i, s:i, s:s}", "t", "unkillable", "id", WORKER, "pid", 77, "state", "D"));
+	say(s, json_pack("{s:s, s:i, s:i, s:i, s:s, s:b}", "t", "unkillable", "id", WORKER, "rank", 2, "pid", 77,
 			 "state", "D", "gpus", 1));
 	until(w->l, w->unkillable);
 	assert_int_equal(w->unkillable, 1);
@@ -708,13 +703,13 @@ TEST_IN(a_worker_is_told_that_hosts_have_changed, struct world *w)
 	s = &w->l->agents[0];
 	hvd_agent_notify(w->agents, 0, WORKER, "where it listens", 1234567890123);
 	until(w->l, agent_heard(s, "notify"));
-	assert_int_equal(number_in(s, "notify", "worker"), WORKER);
+	assert_int_equal(number_in(s, "notify", "id"), WORKER);
 	assert_true(number_in(s, "notify", "time") == 1234567890123);
-	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", WORKER, "why", ""));
+	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "id", WORKER, "why", ""));
 	until(w->l, w->notified == 1);
 	assert_int_equal(w->worker, WORKER);
 	assert_true(w->heard_well);
-	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", WORKER + 1, "why", "it is deaf"));
+	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "id", WORKER + 1, "why", "it is deaf"));
 	until(w->l, w->notified == 2);
 	assert_int_equal(w->worker, WORKER + 1);
 	assert_false(w->heard_well);
@@ -845,7 +840,7 @@ TEST_IN(one_has_answered_what_is_not_read_yet, struct world *w)
 	hvd_agent_stop(w->agents, 1, WORKER, true);
 	until(w->l, agent_heard(&w->l->agents[1], "ping"));
 	for (int i = 0; i < 4; i++)
-		say(&w->l->agents[1], json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", 1, "why", text));
+		say(&w->l->agents[1], json_pack("{s:s, s:i, s:s}", "t", "notified", "id", 1, "why", text));
 	say(&w->l->agents[1], json_pack("{s:s}", "t", "pong"));
 	w->l->agents[1].unresponsive = false; /* when it is asked again */
 	free(text);

@@ -446,12 +446,12 @@ TEST_IN(ranks_are_reported_and_ended, struct launch *l)
 	assert_false(s[0]->closed);
 	hvd_driver_signal_ranks(l->driver, 10);
 	until(l, agent_heard(s[0], "signal") && agent_heard(s[1], "signal"));
-	hvd_conn_send(s[1]->conn, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 4, "status", 9));
+	hvd_conn_send(s[1]->conn, json_pack("{s:s, s:i, s:i}", "t", "exit", "id", 4, "status", 9));
 	until(l, l->exits);
 	assert_int_equal(l->exit_rank, 4);
 	assert_int_equal(l->exit_status, 9);
 	assert_string_equal(l->exit_host, "node1");
-	hvd_conn_send(s[1]->conn, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 6, "status", 9)); /* none */
+	hvd_conn_send(s[1]->conn, json_pack("{s:s, s:i, s:i}", "t", "exit", "id", 6, "status", 9)); /* none */
 	hvd_driver_end_ranks(l->driver);
 	until(l, agent_heard(s[0], "end") && agent_heard(s[1], "end"));
 	hvd_conn_finish(s[1]->conn, hvd_deadline_in(5));
@@ -476,7 +476,7 @@ static void start_watched(struct launch *l, struct agent *s[2])
 
 static void say(struct agent *s, const char *type, int rank)
 {
-	hvd_conn_send(s->conn, json_pack("{s:s, s:i, s:i}", "t", type, "rank", rank, "status", 0));
+	hvd_conn_send(s->conn, json_pack("{s:s, s:i, s:i}", "t", type, "id", rank, "status", 0));
 }
 
 static void say_done(struct agent *s, bool munge)
@@ -529,7 +529,7 @@ TEST_IN(ranks_that_the_scheduler_has_ended_are_not_reported, struct launch *l)
 	struct agent *s[2];
 
 	start_watched(l, s);
-	hvd_conn_send(s[0]->conn, json_pack("{s:s, s:i, s:i, s:s}", "t", "exit", "rank", 0, "status", 15, "cause",
+	hvd_conn_send(s[0]->conn, json_pack("{s:s, s:i, s:i, s:s}", "t", "exit", "id", 0, "status", 15, "cause",
 					    hvd_end_cause_name(HVD_END_WITH_ALL)));
 	say(s[0], "exit", 1);
 	until(l, l->exits);
@@ -696,7 +696,7 @@ TEST_IN(an_agent_whose_watchdog_tells_of_its_end, struct launch *l)
 	assert_int_equal(l->all_ended, 0);
 	hosts_behind(l, "node1");
 	/* But for a shim, which says so itself. */
-	agent_connect(l, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 3, "status", 4 << 8));
+	agent_connect(l, json_pack("{s:s, s:i, s:i}", "t", "exit", "id", 3, "status", 4 << 8));
 	until(l, l->exits == 3);
 	assert_string_equal(l->exit_host, "node1");
 	hvd_driver_lose_host(l->driver, "node1");

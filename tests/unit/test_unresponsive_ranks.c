@@ -50,10 +50,6 @@ static void on_left(uint32_t host, bool lost, void *arg)
 {
 }
 
-static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
-{
-}
-
 static void on_failed(const struct hvd_err *why, void *arg)
 {
 	fail_msg("%s", why->msg);
@@ -67,7 +63,6 @@ SETUP(setup, struct world, w)
 							  .admitted = on_here,
 							  .gone = on_gone,
 							  .left = on_left,
-							  .message = on_message,
 							  .failed = on_failed};
 	struct hvd_identity id = {.kind = HVD_ID_KEY};
 	struct hvd_err err = {0};
@@ -115,7 +110,7 @@ static json_int_t killed(const struct agent *s)
 	const json_t *stop = json_object_get(s->said, "stop");
 
 	assert_true(json_is_true(json_object_get(stop, "kill")));
-	return json_integer_value(json_object_get(stop, "worker"));
+	return json_integer_value(json_object_get(stop, "id"));
 }
 
 TEST_IN(all_are_killed_when_the_hosts_have_answered, struct world *w)

@@ -61,7 +61,7 @@ TEST(round_trip)
 	hvd_wire_init(&a, true);
 	hvd_wire_init(&b, false);
 	bytes = frame(&a, "open", &len);
-	assert_memory_equal(bytes, "HV\2\0\0\0\0", 7);
+	assert_memory_equal(bytes, "HV\3\0\0\0\0", 7);
 	assert_int_equal(take(&b, bytes, len, "open", NULL), 1);
 	free(bytes);
 	p = keyed();
@@ -184,19 +184,19 @@ TEST(heads)
 	} rows[] = {
 		{"G", 1, HVD_E_PROTO},
 		{"HT", 2, HVD_E_PROTO},
-		{"HV\3", 3, HVD_E_PROTO},
+		{"HV\4", 3, HVD_E_PROTO},
 		{"HV\0", 3, HVD_E_PROTO},
-		{"HV\2\1", 4, HVD_E_AUTH},
-		{"HV\2\2", 4, HVD_E_PROTO},
-		{"HV\2\0\0\0\x20\1", 8, HVD_E_LIMIT},
-		{"HV\2\0\xff\xff\xff\xff", 8, HVD_E_LIMIT},
-		{"HV\2\0\0\0\0\0", 8, HVD_E_PROTO}, /* empty */
-		{"HV\2\0\0\0\0\2[]", 10, HVD_E_PROTO},
-		{"HV\2\0\0\0\0\2{x", 10, HVD_E_PROTO},
-		{"HV\2\0\0\0\0\4null", 12, HVD_E_PROTO},
-		{"HV\2\0\0\0\0\x0d{\"a\":1,\"a\":2}", 21, HVD_E_PROTO}, /* which of them? */
-		{"HV\2\0\0\0\0\7{\"\xff\":1}", 15, HVD_E_PROTO},
-		{"HV\2\0\0\0\0\4{}{}", 12, HVD_E_PROTO},
+		{"HV\3\1", 4, HVD_E_AUTH},
+		{"HV\3\2", 4, HVD_E_PROTO},
+		{"HV\3\0\0\0\x20\1", 8, HVD_E_LIMIT},
+		{"HV\3\0\xff\xff\xff\xff", 8, HVD_E_LIMIT},
+		{"HV\3\0\0\0\0\0", 8, HVD_E_PROTO}, /* empty */
+		{"HV\3\0\0\0\0\2[]", 10, HVD_E_PROTO},
+		{"HV\3\0\0\0\0\2{x", 10, HVD_E_PROTO},
+		{"HV\3\0\0\0\0\4null", 12, HVD_E_PROTO},
+		{"HV\3\0\0\0\0\x0d{\"a\":1,\"a\":2}", 21, HVD_E_PROTO}, /* which of them? */
+		{"HV\3\0\0\0\0\7{\"\xff\":1}", 15, HVD_E_PROTO},
+		{"HV\3\0\0\0\0\4{}{}", 12, HVD_E_PROTO},
 	};
 	struct hvd_wire wire;
 	struct hvd_err err = {0};
@@ -204,9 +204,9 @@ TEST(heads)
 	hvd_wire_init(&wire, false);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		expect_refused(&wire, (const unsigned char *)rows[i].bytes, rows[i].len, rows[i].code);
-	assert_int_equal(take(&wire, (const unsigned char *)"HV\2\0\0\0\x20\0", 8, NULL, NULL), 0);
-	assert_int_equal(take(&wire, (const unsigned char *)"HV\2\0\0\0\0\2{}", 10, NULL, NULL), 1);
-	take(&wire, (const unsigned char *)"HV\3", 3, NULL, &err);
+	assert_int_equal(take(&wire, (const unsigned char *)"HV\3\0\0\0\x20\0", 8, NULL, NULL), 0);
+	assert_int_equal(take(&wire, (const unsigned char *)"HV\3\0\0\0\0\2{}", 10, NULL, NULL), 1);
+	take(&wire, (const unsigned char *)"HV\4", 3, NULL, &err);
 	assert_in(err.hint, "same release");
 }
 
@@ -312,7 +312,7 @@ TEST(no_bit_may_change)
 
 TEST(where_bytes_are_taken)
 {
-	static const unsigned char long_one[] = "HV\2\3\0\4\0\1", empty[] = "HV\2\7\0\0\0\0", json_more[] = "HV\2\5";
+	static const unsigned char long_one[] = "HV\3\3\0\4\0\1", empty[] = "HV\3\7\0\0\0\0", json_more[] = "HV\3\5";
 	struct pair p = keyed();
 	struct hvd_wire open;
 	struct hvd_frame got;
@@ -326,7 +326,7 @@ TEST(where_bytes_are_taken)
 	hvd_wire_init(&open, false);
 	open.bytes = true;
 	expect_refused(&open, bytes, len, HVD_E_AUTH);
-	expect_refused(&open, (const unsigned char *)"HV\2\2", 4, HVD_E_PROTO);
+	expect_refused(&open, (const unsigned char *)"HV\3\2", 4, HVD_E_PROTO);
 	p.client.bytes = true;
 	assert_fails_with(hvd_wire_read(&p.client, long_one, 8, &got, &err), err, HVD_E_LIMIT, "");
 	assert_fails_with(hvd_wire_read(&p.client, empty, 8, &got, &err), err, HVD_E_PROTO, "");

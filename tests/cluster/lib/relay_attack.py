@@ -47,7 +47,7 @@ def exchange(address, data, seconds=1.5):
 
 def without_greeting(heard):
     """A signed port greets at once, whatever it is sent: that is no answer."""
-    if heard[:3] != b"HV\x02" or len(heard) < 8:
+    if heard[:3] != b"HV\x03" or len(heard) < 8:
         return heard
     size = struct.unpack(">I", heard[4:8])[0]
     greeting, rest = heard[8:8 + size], heard[8 + size:]
@@ -93,7 +93,7 @@ RELAYS_OWN = [
 
 
 def bytes_frame(body, flags, mac=b""):
-    return b"HV\x02" + bytes([flags]) + struct.pack(">I", len(body)) + mac + body
+    return b"HV\x03" + bytes([flags]) + struct.pack(">I", len(body)) + mac + body
 
 
 def proofs(hello, nonce):
