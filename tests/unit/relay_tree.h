@@ -25,6 +25,7 @@ struct tree {
 	struct event_base *base, *slow; /* `slow` has the servers that are seldom run */
 	struct relay_node nodes[NODES];
 	int parent[NODES];
+	size_t keys_max, total_max; /* of relays; 0: the default */
 	struct hvd_log log;
 	int fds_before;
 };
@@ -48,6 +49,10 @@ static inline void start_node(struct tree *t, int i, int parent, bool slow)
 	if (i > 0) {
 		char text[32];
 
+		if (t->keys_max)
+			cfg.store.scope_keys_max = t->keys_max;
+		if (t->total_max)
+			cfg.store.total_max = t->total_max;
 		snprintf(text, sizeof(text), "10.0.0.%d", i);
 		assert_int_equal(hvd_addr_parse(text, &cfg.relay_addr), 0);
 	}
@@ -69,11 +74,13 @@ static inline void turn(struct tree *t, bool slow)
 }
 
 /* The root; 1 and 2 below it; 3 and 4 below 1; 5 and 6 below 2; 7 below the root, and slow. */
-static inline void plant(struct tree *t)
+static inline void plant_with(struct tree *t, size_t keys_max, size_t total_max)
 {
 	static const int parent[NODES] = {-1, 0, 0, 1, 1, 2, 2, 0};
 
 	memset(t, 0, sizeof(*t));
+	t->keys_max = keys_max;
+	t->total_max = total_max;
 	t->fds_before = open_fds();
 	t->base = event_base_new();
 	t->slow = event_base_new();
@@ -85,6 +92,11 @@ static inline void plant(struct tree *t)
 			assert_string_equal(t->nodes[i].err.msg, "");
 			turn(t, true);
 		}
+}
+
+static inline void plant(struct tree *t)
+{
+	plant_with(t, 0, 0);
 }
 
 static inline void fell(struct tree *t)
