@@ -10,9 +10,9 @@
  * message; else munge or a key file proves who belongs to the launch.
  */
 #include "launcher/options/config.h"
-#include "launcher/run/job_fate.h"
 #include "launcher/run/secret.h"
 #include "launcher/run/step_run.h"
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/key.h"
 #include "lib/base/log.h"
@@ -140,7 +140,7 @@ static int read_settings(struct program *prog, struct hvd_err *err)
 			return err->code == HVD_E_NOENT ? other_release(err) : -1;
 	}
 	opts->by_plugin = true;
-	opts->ask_paused = hvd_job_paused;
+	opts->ask_paused = hvd_batch_job_paused;
 	opts->kill_wait = HVD_KILL_WAIT; /* of orphans only: Slurm ends the ranks */
 	opts->ranks_per_host = per_node != 0;
 	opts->port_lo = (in_port_t)port_low;

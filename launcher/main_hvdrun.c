@@ -13,13 +13,13 @@
 #include "launcher/options/config.h"
 #include "launcher/options/options.h"
 #include "launcher/run/horovod_build.h"
-#include "launcher/run/job_fate.h"
 #include "launcher/run/launch_notes.h"
 #include "launcher/run/report.h"
 #include "launcher/run/requeue.h"
 #include "launcher/run/requeue_guard.h"
 #include "launcher/run/run.h"
 #include "launcher/run/wait_note.h"
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
@@ -29,9 +29,7 @@
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/munge.h"
-#include "slurm/alloc_slurm.h"
 #include "slurm/slurm.h"
-#include "slurm/slurm_step.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -118,14 +116,13 @@ static void driver_opts(const struct hvd_launch *launch, const struct hvd_backen
 		hvd_strv_add(&opts->names, launch->alloc.hosts[i].name);
 }
 
-/* --kill-wait, or what Slurm gives the tasks of this job. */
-static void take_kill_wait(const struct hvd_launch_spec *spec, const struct hvd_slurm_site *site,
-			   struct hvd_driver_opts *opts)
+/* --kill-wait, or what the scheduler gives the processes of this job; 0 = not known. */
+static void take_kill_wait(const struct hvd_launch_spec *spec, int scheduler, struct hvd_driver_opts *opts)
 {
 	if (spec->failure.kill_wait >= 0)
 		opts->kill_wait = spec->failure.kill_wait;
 	else
-		opts->kill_wait = site->kill_wait > 0 ? site->kill_wait : HVD_KILL_WAIT;
+		opts->kill_wait = scheduler > 0 ? scheduler : HVD_KILL_WAIT;
 }
 
 /* Apply Slurm's configuration: the driver listens within srun's range of ports, and without munge srun's tasks get the
@@ -141,7 +138,7 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 		hvd_err_hint(err, "does 'scontrol show config' work here? --launcher=fork uses this machine only");
 	opts->port_lo = (in_port_t)site.port_lo;
 	opts->port_hi = (in_port_t)site.port_hi;
-	take_kill_wait(launch->spec, &site, opts);
+	take_kill_wait(launch->spec, site.kill_wait, opts);
 	launch->unbound = !site.binds;
 	keyless = keyless && (!site.munge || hvd_munge_here(NULL, NULL) != 0);
 	if (rc == 0 && keyless && backend == &hvd_backend_srun)
@@ -151,14 +148,15 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 	return rc;
 }
 
-/* The same where Slurm does not start the ranks, but may have given the hosts. */
+/* The same if the scheduler does not start the ranks, but may have given the hosts. */
 static void ask_kill_wait(const struct hvd_launch *launch, struct hvd_driver_opts *opts)
 {
-	struct hvd_slurm_site site = {0};
+	const struct hvd_scheduler *scheduler = hvd_scheduler_of(launch->envp);
+	int seconds = 0;
 
-	if (launch->spec->failure.kill_wait < 0 && hvd_alloc_in_slurm(launch->envp))
-		hvd_slurm_site_get(&site, hvd_deadline_in(HVD_SLURM_SECONDS), NULL);
-	take_kill_wait(launch->spec, &site, opts);
+	if (launch->spec->failure.kill_wait < 0 && scheduler->kill_wait)
+		seconds = scheduler->kill_wait(hvd_deadline_in(HVD_SLURM_SECONDS));
+	take_kill_wait(launch->spec, seconds, opts);
 }
 
 /* --output-filename: create the folder and its parents. The shims create the ranks' folders, on their hosts. */
@@ -270,8 +268,9 @@ static int make_ready(struct hvd_launch *launch, const struct hvd_backend *backe
 		      struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	const bool by_slurm = backend == &hvd_backend_steps || backend->one_srun ||
-			      (backend->mode != HVD_START_HOSTS && hvd_alloc_in_slurm(launch->envp));
+	const bool by_slurm =
+		backend == &hvd_backend_steps || backend->one_srun ||
+		(backend->mode != HVD_START_HOSTS && hvd_scheduler_of(launch->envp) == &hvd_scheduler_slurm);
 	int rc;
 
 	if (backend == &hvd_backend_join && !spec->dry_run && open_joining(launch, err) != 0)
@@ -291,7 +290,7 @@ static int make_ready(struct hvd_launch *launch, const struct hvd_backend *backe
 	driver_opts(launch, backend, opts);
 	if (spec->dry_run)
 		return 0;
-	opts->ask_paused = hvd_job_paused;
+	opts->ask_paused = hvd_batch_job_paused;
 	if (by_slurm && ask_site(launch, backend, opts, err) != 0)
 		return -1;
 	if (!by_slurm)
@@ -303,7 +302,8 @@ static int make_ready(struct hvd_launch *launch, const struct hvd_backend *backe
 static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 		   bool json, struct hvd_result *result, struct hvd_err *err)
 {
-	const bool slurm = backend == &hvd_backend_steps || backend->one_srun || hvd_alloc_in_slurm(launch->envp);
+	const bool slurm = backend == &hvd_backend_steps || backend->one_srun ||
+			   hvd_scheduler_of(launch->envp) == &hvd_scheduler_slurm;
 	struct hvd_wait_note *note = slurm ? hvd_wait_note_begin(launch->log) : NULL;
 	int rc = make_ready(launch, backend, opts, err);
 
@@ -447,7 +447,7 @@ static int act(struct hvd_options *o, char *const *argv, const struct hvd_log *l
 		for (size_t i = 0; i < o->notes.n; i++)
 			hvd_verbose(log, "%s", o->notes.v[i]);
 		hvd_launch_spec_make(&spec, o, environ);
-		if (hvd_options_given(o, "requeue-on") && !hvd_requeue_job(&spec, 0) && !hvd_alloc_in_lsf(environ))
+		if (hvd_options_given(o, "requeue-on") && !hvd_batch_job_of(&spec, 0).scheduler->requeue)
 			hvd_warn(log,
 				 "--requeue-on has no effect outside of a batch job: start hvdrun in sbatch or bsub");
 		status = launch_job(&spec, o->json, argv, log);
@@ -465,7 +465,7 @@ int main(int argc, char **argv)
 	int status;
 
 	signal(SIGPIPE, SIG_IGN);
-	hvd_slurm_forget_other_step(getpid(), "/proc");
+	hvd_scheduler_clean_env();
 	hvd_launch_marks_drop();
 	hvd_options_init(&options);
 	if (hvd_options_parse(&options, argc, argv, &err) != 0 || hvd_options_env(&options, environ, &err) != 0 ||

@@ -2,14 +2,13 @@
 /*
  * hvd-requeue - has the batch job begin again when hvdrun is killed; see run/requeue_guard.h.
  *
- *   hvd-requeue JOB    started by hvdrun, which has the other end of the pipe on stdin; JOB: Slurm's number, 0 = LSF's
+ *   hvd-requeue slurm|lsf JOB    started by hvdrun, which has the other end of the pipe on stdin
  */
 #include "launcher/run/requeue_guard.h"
 #include "lib/base/log.h"
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,11 +17,12 @@ int main(int argc, char **argv)
 	struct hvd_log log = hvd_log_make("hvdrun", HVD_LOG_INFO);
 	struct stat st;
 
-	if (argc != 2 || fstat(STDIN_FILENO, &st) != 0 || !S_ISFIFO(st.st_mode)) {
-		fprintf(stderr, "usage: %s JOB\nhvdrun --requeue-on=node starts hvd-requeue: see hvd-requeue(7).\n",
+	if (argc != 3 || fstat(STDIN_FILENO, &st) != 0 || !S_ISFIFO(st.st_mode)) {
+		fprintf(stderr,
+			"usage: %s slurm|lsf JOB\nhvdrun --requeue-on=node starts hvd-requeue: see hvd-requeue(7).\n",
 			argv[0]);
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	return hvd_requeue_guard((uint32_t)strtoul(argv[1], NULL, 10), STDIN_FILENO, &log);
+	return hvd_requeue_guard(argv[1], argv[2], STDIN_FILENO, &log);
 }

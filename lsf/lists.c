@@ -190,3 +190,13 @@ int hvd_lsf_parse_affinity(struct hvd_lsf_host *facts, const struct hvd_alloc *a
 	}
 	return 0;
 }
+
+double hvd_lsf_time_left(const char *text)
+{
+	char hours[8], minutes[4], after;
+	int n = sscanf(text, " %5[0-9]:%2[0-9]%c", hours, minutes, &after);
+
+	if (n < 2 || atoi(minutes) > 59 || (n == 3 && after != ' ' && after != '\n'))
+		return -1;
+	return atoi(hours) * 3600.0 + atoi(minutes) * 60.0;
+}

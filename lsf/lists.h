@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lists.h - reads LSF's lists of hosts.
+ * lists.h - reads LSF's lists of hosts, and what bjobs prints.
  *
  * The lists are of job slots: the result adds up the slots of a host from all of its places in the list. On success the
  * caller clears *out; after an error it is empty. Untrusted input is fine.
@@ -24,5 +24,9 @@ int hvd_lsf_parse_names(struct hvd_alloc *out, const char *text, size_t len, str
  * error all `cpus` are empty. */
 int hvd_lsf_parse_affinity(struct hvd_lsf_host *facts, const struct hvd_alloc *a, const char *text, size_t len,
 			   struct hvd_err *err);
+
+/* Read "H:M", with LSF's letter behind it, as bjobs -o time_left prints it: seconds, or -1 for a job without a limit and
+ * for any other text. */
+double hvd_lsf_time_left(const char *text);
 
 #endif

@@ -2,6 +2,7 @@
 #include "backend.h"
 
 #include "joining.h"
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/preamble.h"
@@ -111,9 +112,8 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
 		      launch->first_host + launch->alloc.n_hosts, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
-	if (!local && hvd_alloc_in_lsf(launch->envp)) {
-		/* LSF's daemons may kill the node agent; a guard process, which they do not know, ends the ranks
-		 * then. */
+	if (!local && hvd_scheduler_of(launch->envp)->kills_agents) {
+		/* A guard process, which LSF's daemons do not know, ends the ranks if these kill the node agent. */
 		hvd_strv_add(&proc->argv, "--guarded");
 		add_limits(&proc->argv);
 	}

@@ -177,10 +177,12 @@ int hvd_launch_local_alloc(struct hvd_launch *launch, struct hvd_err *err);
 int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err);
 /* The listed hosts, which must be among those of `granted`, unless that is empty. */
 int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err);
-/* All slots of the LSF job that hvdrun runs in, or of those of its hosts that the user listed. Sets launch->lsf as
- * well, and warns about data of LSF that cannot be used. */
-int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err);
-/* The hosts of the LSF job or else the listed hosts, cut to the number of ranks. HVD_E_NOENT when there are neither. */
+/* Does hvdrun run in a job of a scheduler whose hosts any backend may use? */
+bool hvd_launch_has_granted(const struct hvd_launch *launch);
+/* All slots of that job, or of those of its hosts that the user listed. Sets launch->lsf as well, and warns about data
+ * of LSF that cannot be used. */
+int hvd_launch_granted(struct hvd_launch *launch, struct hvd_err *err);
+/* The hosts of that job or else the listed hosts, cut to the number of ranks. HVD_E_NOENT when there are neither. */
 int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err);
 /* Cut launch->alloc to `np` ranks, unless that is 0. With --spares keep so many more hosts than these need, each with
  * all of its slots. */

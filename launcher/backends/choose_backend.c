@@ -88,7 +88,7 @@ int hvd_backend_prepare(const struct hvd_backend *backend, struct hvd_launch *la
 	}
 	if (backend->prepare)
 		return backend->prepare(launch, err);
-	if (!spec->hosts.listed && !hvd_alloc_in_lsf(launch->envp)) {
+	if (!spec->hosts.listed && !hvd_launch_has_granted(launch)) {
 		hvd_err_set(err, HVD_E_USAGE, "%s needs a list of hosts", backend->name);
 		return hvd_err_hint(err, "list them with --hosts HOST:SLOTS,… or in a --hostfile");
 	}

@@ -4,15 +4,16 @@
  */
 #include "backend.h"
 
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/gpu.h"
 #include "lib/job/host_addrs.h"
 #include "lib/job/this_host.h"
+#include "lib/process/program.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int hvd_launch_local_alloc(struct hvd_launch *launch, struct hvd_err *err)
 {
@@ -107,7 +108,7 @@ int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *
 	return 0;
 }
 
-/* LSF would start more ranks than it granted slots, so refuse that here. */
+/* ssh and LSF's commands would start more ranks than the job has slots, so refuse that here. */
 static int check_slots(const struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
 {
 	for (int i = 0; i < launch->alloc.n_hosts; i++) {
@@ -124,14 +125,20 @@ static int check_slots(const struct hvd_launch *launch, const struct hvd_alloc *
 	return 0;
 }
 
-int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err)
+bool hvd_launch_has_granted(const struct hvd_launch *launch)
 {
-	struct hvd_alloc_lsf_opts opts = {.slots_per_host = launch->spec->hosts.slots_per_host,
-					  .jsrun = hvd_launch_installed(launch, "jsrun")};
+	const struct hvd_scheduler *scheduler = hvd_scheduler_of(launch->envp);
+
+	return scheduler->hosts && !scheduler->own_starter_only;
+}
+
+int hvd_launch_granted(struct hvd_launch *launch, struct hvd_err *err)
+{
 	struct hvd_alloc granted = {0};
 	int rc = 0;
 
-	if (hvd_alloc_from_lsf(&granted, &launch->lsf, launch->envp, &opts, err) != 0)
+	if (hvd_scheduler_of(launch->envp)
+		    ->hosts(launch->envp, launch->spec->hosts.slots_per_host, &granted, &launch->lsf, err) != 0)
 		return -1;
 	for (size_t i = 0; i < launch->lsf.notes.n; i++)
 		hvd_warn(launch->log, "%s", launch->lsf.notes.v[i]);
@@ -194,12 +201,12 @@ int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
 	int rc;
 
-	if (hvd_alloc_in_lsf(launch->envp))
-		rc = hvd_launch_lsf_hosts(launch, err);
+	if (hvd_launch_has_granted(launch))
+		rc = hvd_launch_granted(launch, err);
 	else if (launch->spec->hosts.listed)
 		rc = hvd_launch_listed(launch, err);
 	else
-		rc = hvd_err_set(err, HVD_E_NOENT, "no hosts are listed, and there is no LSF job");
+		rc = hvd_err_set(err, HVD_E_NOENT, "no hosts are listed, and there is no job that has any");
 	return rc == 0 ? hvd_launch_take(launch, launch->spec->ranks.n, err) : -1;
 }
 
@@ -215,16 +222,5 @@ void hvd_launch_find_local(const struct hvd_launch *launch, const struct hvd_all
 
 bool hvd_launch_installed(const struct hvd_launch *launch, const char *program)
 {
-	const char *path = hvd_envp_get(launch->envp, "PATH");
-	bool there = false;
-
-	while (path && !there) {
-		size_t len = strcspn(path, ":");
-		char *file = hvd_xasprintf("%.*s/%s", (int)len, path, program);
-
-		there = access(file, X_OK) == 0;
-		free(file);
-		path = path[len] ? path + len + 1 : NULL;
-	}
-	return there;
+	return hvd_program_look(program, launch->envp) == 0;
 }

@@ -10,6 +10,7 @@
  */
 #include "backend.h"
 
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/boot.h"
@@ -104,7 +105,7 @@ static int find_hosts(struct hvd_launch *launch, struct hvd_err *err)
 
 	if (hvd_alloc_in_slurm(launch->envp))
 		return slurm_hosts(launch, err);
-	if (!hvd_alloc_in_lsf(launch->envp) && !spec->hosts.listed) {
+	if (!hvd_launch_has_granted(launch) && !spec->hosts.listed) {
 		if (hvd_launch_local_alloc(launch, err) != 0 || hvd_launch_take(launch, spec->ranks.n, err) != 0)
 			return -1;
 	} else if (hvd_launch_hosts(launch, err) != 0) {
@@ -204,8 +205,8 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	if (find_hosts(launch, err) != 0)
 		return -1;
 	/* As horovodrun does with ssh; a scheduler's own command needs none. */
-	job.any_host_key = spec->as_horovodrun && !launch->one_machine && !hvd_alloc_in_slurm(launch->envp) &&
-			   !hvd_alloc_in_lsf(launch->envp);
+	job.any_host_key =
+		spec->as_horovodrun && !launch->one_machine && hvd_scheduler_of(launch->envp) == &hvd_scheduler_none;
 	if (hvd_mpi_detect(program(launch), launch->envp, hvd_deadline_in(VERSION_SECONDS), &mpi, err) != 0)
 		return -1;
 	hvd_verbose(launch->log, "%s belongs to %s", program(launch), hvd_mpi_name(mpi));

@@ -19,13 +19,15 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* If hosts are listed and one of them is another machine. A list that cannot be read suits only fork, which then
+/* If a scheduler that has no starter of its own here grants the hosts, or one of the listed hosts is another machine. A list that cannot be read suits only fork, which then
  * reports it. */
 static bool suits(const struct hvd_launch *launch)
 {
 	struct hvd_launch look = {.spec = launch->spec};
 	bool other = false;
 
+	if (hvd_launch_has_granted(launch))
+		return true;
 	if (!launch->spec->hosts.listed || hvd_launch_listed(&look, NULL) != 0)
 		return false;
 	hvd_launch_find_local(launch, &look.alloc);

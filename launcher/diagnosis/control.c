@@ -3,6 +3,7 @@
  * closed. Until then the next client waits in the kernel's queue. Each step has a deadline. */
 #include "control.h"
 
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/random.h"
 #include "lib/base/strv.h"
@@ -58,14 +59,14 @@ static socklen_t make_address(const char *name, struct sockaddr_un *sun)
 /* The job that this process runs in, in the form of LAUNCH. */
 static void own_launch(char text[64])
 {
-	const char *slurm = getenv("SLURM_JOB_ID"), *lsf = getenv("LSB_JOBID");
+	const struct hvd_batch_job job = hvd_batch_job_here();
+	const char *key = job.scheduler->key;
 
-	if (slurm && *slurm)
-		snprintf(text, 64, "slurm-%.40s", slurm);
-	else if (lsf && *lsf)
-		snprintf(text, 64, "lsf-%.40s", lsf);
+	/* The tasks of an array have its number. */
+	if (*job.name)
+		snprintf(text, 64, "%.20s-%.*s", key, (int)strcspn(job.name, "["), job.name);
 	else
-		snprintf(text, 64, "none");
+		snprintf(text, 64, "%s", key);
 }
 
 /* Is the peer a process of this user, or of root? */

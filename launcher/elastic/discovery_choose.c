@@ -4,9 +4,9 @@
  */
 #include "discovery_kind.h"
 
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "slurm/alloc_slurm.h"
 #include "slurm/slurm.h"
 
 #include <stdlib.h>
@@ -51,13 +51,15 @@ static void warn_of_kill(const struct hvd_launch *launch, const struct hvd_disco
 			 out->job);
 }
 
-/* The hosts of the Slurm job that hvdrun runs in. */
+/* The hosts of the job that hvdrun runs in. */
 static int own_job(const struct hvd_launch *launch, bool nodes_fail, struct hvd_discovery_opts *out,
 		   struct hvd_err *err)
 {
 	const char *id = hvd_envp_get(launch->envp, "SLURM_JOB_ID");
-	int rc = hvd_alloc_from_slurm(&out->hosts, launch->envp, out->slots_per_host, true, err);
+	struct hvd_lsf facts = {0};
+	int rc = hvd_scheduler_of(launch->envp)->hosts(launch->envp, out->slots_per_host, &out->hosts, &facts, err);
 
+	hvd_lsf_clear(&facts);
 	if (rc == 0 && id)
 		out->job = (uint32_t)strtoul(id, NULL, 10);
 	if (rc == 0 && nodes_fail)
@@ -65,10 +67,16 @@ static int own_job(const struct hvd_launch *launch, bool nodes_fail, struct hvd_
 	return rc;
 }
 
+/* Slurm's jobs may lose nodes and get others, so they are watched. */
+static bool in_slurm(const struct hvd_launch *launch)
+{
+	return hvd_scheduler_of(launch->envp) == &hvd_scheduler_slurm;
+}
+
 static int choose_slurm(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err)
 {
 	out->from = HVD_DISCOVER_SLURM;
-	if (!hvd_alloc_in_slurm(launch->envp)) {
+	if (!in_slurm(launch)) {
 		hvd_err_set(err, HVD_E_USAGE,
 			    "--discover=slurm watches the nodes of the Slurm job that hvdrun runs in, but "
 			    "there is none");
@@ -82,7 +90,7 @@ static int choose_jobs(const struct hvd_launch *launch, const char *name, struct
 {
 	out->from = HVD_DISCOVER_JOBS;
 	out->jobs = hvd_xstrdup(name);
-	return hvd_alloc_in_slurm(launch->envp) ? own_job(launch, false, out, err) : 0;
+	return in_slurm(launch) ? own_job(launch, false, out, err) : 0;
 }
 
 /* This machine, with as many slots as the job may have ranks. */
@@ -104,11 +112,11 @@ static int choose_fixed(const struct hvd_launch *launch, struct hvd_discovery_op
 	int rc;
 
 	out->from = HVD_DISCOVER_HOSTS;
-	if (!hvd_alloc_in_slurm(launch->envp) && hvd_alloc_in_lsf(launch->envp))
-		rc = hvd_launch_lsf_hosts(&own, err);
+	if (hvd_launch_has_granted(launch))
+		rc = hvd_launch_granted(&own, err);
 	else if (launch->spec->hosts.listed)
 		rc = hvd_launch_listed(&own, err);
-	else if (hvd_alloc_in_slurm(launch->envp))
+	else if (hvd_scheduler_of(launch->envp) != &hvd_scheduler_none)
 		return own_job(launch, false, out, err);
 	else
 		rc = local_alloc(&own, err);
@@ -140,7 +148,7 @@ int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_o
 	case HVD_DISCOVER_SLURM:
 		return choose_slurm(launch, out, err);
 	case HVD_DISCOVER_AUTO:
-		if (!spec->hosts.listed && hvd_alloc_in_slurm(launch->envp))
+		if (!spec->hosts.listed && in_slurm(launch))
 			return choose_slurm(launch, out, err);
 		break;
 	case HVD_DISCOVER_HOSTS:

@@ -4,6 +4,7 @@
 
 #include "elastic_internal.h"
 #include "launcher/driver/agent_commands.h"
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 
 #include <signal.h>
@@ -118,7 +119,7 @@ static void end_with_job(struct elastic *el, const char *fate)
 {
 	struct hvd_err why = {0};
 
-	hvd_err_set(&why, HVD_E_NOENT, "job %u %s; ending the launch", hvd_requeue_job(el->job.launch->spec, 0),
+	hvd_err_set(&why, HVD_E_NOENT, "job %s %s; ending the launch", hvd_batch_job_of(el->job.launch->spec, 0).name,
 		    fate ? fate : "has ended");
 	hvd_elastic_finish(&why, 1, el);
 }
@@ -182,18 +183,13 @@ static void on_all_left(int status, void *arg)
 /* sbatch -G: which host has how many? */
 static void find_gpus(struct elastic *el, struct hvd_launch *launch)
 {
-	const hvd_time until = hvd_deadline_in(HVD_SLURM_SECONDS);
-	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
+	const struct hvd_batch_job job = hvd_batch_job_of(launch->spec, 0);
 
-	if (!el->of_job || !hvd_envp_get(launch->envp, "SLURM_GPUS") ||
-	    hvd_slurm_job_get(hvd_requeue_job(launch->spec, 0), &job, until, NULL) != 0)
+	if (!el->of_job || !job.scheduler->gpus)
 		return;
-	hvd_slurm_job_gpus(&job, until);
-	if (!job.gpus)
-		return;
-	for (size_t i = 0; i < job.hosts.n; i++)
-		hvd_env_setf(&el->gpus, job.hosts.v[i], "%d", job.gpus[i]);
-	launch->gpus = &el->gpus;
+	job.scheduler->gpus(&job, launch->envp, &el->gpus);
+	if (el->gpus.n > 0)
+		launch->gpus = &el->gpus;
 }
 
 static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery, struct hvd_err *err)

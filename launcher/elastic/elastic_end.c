@@ -3,6 +3,7 @@
 #include "elastic_internal.h"
 
 #include "launcher/run/requeue.h"
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 
 #include <signal.h>
@@ -46,7 +47,7 @@ void hvd_elastic_host_bad(uint32_t host, const char *why, void *elastic)
 	struct elastic *el = elastic;
 	const uint32_t job = hvd_machine_slurm_job(el->machine, host);
 
-	if (!job || job == hvd_requeue_job(el->job.launch->spec, 0))
+	if (!job || job == hvd_batch_job_of(el->job.launch->spec, 0).number)
 		hvd_requeue_avoid(&el->job.result->requeue, hvd_machine_host(el->machine, host), why);
 }
 

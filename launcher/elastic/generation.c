@@ -3,9 +3,9 @@
  * it is not a member of. */
 #include "machine_internal.h"
 
+#include "lib/base/hostlist.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "slurm/slurm.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "job.h"
 
 #include "launcher/backends/joining.h"
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/timer.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
@@ -150,7 +151,7 @@ void hvd_job_ran_on(struct hvd_job *job, const struct hvd_layout *layout, uint32
 {
 	struct hvd_result *result = job->result;
 
-	result->job = slurm_job ? slurm_job : hvd_requeue_job(job->launch->spec, 0);
+	result->job = hvd_batch_job_of(job->launch->spec, slurm_job).number;
 	if (!layout)
 		return;
 	result->hosts = json_array();

@@ -1,29 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job_query.h"
 
-#include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/call.h"
 #include "lib/process/spawn.h"
-#include "lsf/lsf.h"
-#include "slurm/slurm.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-extern char **environ;
 
 /* How long the scheduler may take to answer. */
 #define ANSWER_SECONDS 30
-/* A job without a limit ends, as Slurm has it, in a year. */
-#define NO_LIMIT_SECONDS (300 * INT64_C(86400))
 
 struct hvd_job_query {
-	uint32_t job;
+	struct hvd_batch_job job;
 	hvd_job_facts_fn *fn;
 	void *arg;
 	struct event_base *base;
@@ -35,58 +27,26 @@ struct hvd_job_query {
 	size_t len;
 };
 
-double hvd_job_query_lsf(const char *text)
-{
-	char hours[8], minutes[4], after;
-	int n = sscanf(text, " %5[0-9]:%2[0-9]%c", hours, minutes, &after);
-
-	if (n < 2 || atoi(minutes) > 59 || (n == 3 && after != ' ' && after != '\n'))
-		return -1;
-	return atoi(hours) * 3600.0 + atoi(minutes) * 60.0;
-}
-
 /* ---- the child that asks ---- */
 
-/* Write the seconds that are left, three flags and the fate; or "?" and why that is not known. */
-static void ask_slurm(int out, uint32_t job)
-{
-	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job info = {0};
-	struct hvd_err err = {0};
-	int64_t left = -1;
-
-	if (hvd_slurm_job_get(job, &info, hvd_deadline_in(ANSWER_SECONDS), &err) != 0) {
-		if (err.code == HVD_E_NOENT)
-			dprintf(out, "-1 0 0 1 is not known to Slurm any longer");
-		else
-			dprintf(out, "?%s", err.msg);
-		return;
-	}
-	if (info.ends > 0 && info.ends - info.now <= NO_LIMIT_SECONDS)
-		left = info.ends > info.now ? info.ends - info.now : 0;
-	dprintf(out, "%lld %d %d %d %s", (long long)left, info.paused, info.preempted, info.state != HVD_SLURM_RUNNING,
-		info.fate                         ? info.fate
-		: info.state == HVD_SLURM_PENDING ? "was requeued"
-						  : "");
-}
-
-static void ask_lsf(int out)
-{
-	char *name = hvd_lsf_job_name(environ);
-
-	dup2(out, STDOUT_FILENO);
-	execlp("bjobs", "bjobs", "-noheader", "-o", "time_left", name, (char *)NULL);
-	dprintf(out, "?bjobs cannot be started");
-	free(name);
-}
-
+/* Write the seconds that are left, four flags and the fate; or "?" and why that is not known. */
 static void ask(int out, void *arg)
 {
 	const struct hvd_job_query *query = arg;
+	struct hvd_job_facts facts;
+	struct hvd_err err = {0};
+	int rc = hvd_batch_job_facts(&query->job, &facts, hvd_deadline_in(ANSWER_SECONDS), &err);
 
-	if (query->job)
-		ask_slurm(out, query->job);
+	if (rc == 0)
+		dprintf(out, "%.0f %d %d %d %d %s", facts.left, facts.paused, facts.preempted, facts.over,
+			facts.requeued,
+			facts.fate       ? facts.fate
+			: facts.requeued ? "was requeued"
+					 : "");
+	else if (err.code == HVD_E_NOENT)
+		dprintf(out, "-1 0 0 1 0 is not known to %s any longer", query->job.scheduler->name);
 	else
-		ask_lsf(out);
+		dprintf(out, "?%s", err.msg);
 }
 
 static void reap(struct hvd_job_query *query)
@@ -109,24 +69,19 @@ static void tell_unknown(struct hvd_job_query *query, const char *why)
 	query->fn(&(struct hvd_job_facts){.unknown = why, .left = -1}, query->arg);
 }
 
-static bool read_slurm(const char *text, struct hvd_job_facts *facts)
+static bool read_facts(const char *text, struct hvd_job_facts *facts)
 {
-	int paused, preempted, over, at = 0;
+	int paused, preempted, over, requeued, at = 0;
 
-	if (sscanf(text, "%lf %d %d %d %n", &facts->left, &paused, &preempted, &over, &at) != 4 || at == 0)
+	if (sscanf(text, "%lf %d %d %d %d %n", &facts->left, &paused, &preempted, &over, &requeued, &at) != 5 ||
+	    at == 0)
 		return false;
 	facts->paused = paused != 0;
 	facts->preempted = preempted != 0;
 	facts->over = over != 0;
+	facts->requeued = requeued != 0;
 	facts->fate = text[at] ? text + at : NULL;
 	return true;
-}
-
-/* bjobs prints "-" for a job without a limit. */
-static bool read_lsf(const char *text, struct hvd_job_facts *facts)
-{
-	facts->left = hvd_job_query_lsf(text);
-	return facts->left >= 0 || text[strspn(text, " ")] == '-';
 }
 
 static void tell(struct hvd_job_query *query)
@@ -136,7 +91,7 @@ static void tell(struct hvd_job_query *query)
 	query->text[query->len] = '\0';
 	if (query->text[0] == '?')
 		tell_unknown(query, query->text + 1);
-	else if (query->job ? read_slurm(query->text, &facts) : read_lsf(query->text, &facts))
+	else if (read_facts(query->text, &facts))
 		query->fn(&facts, query->arg);
 	else
 		tell_unknown(query, "the scheduler does not say");
@@ -183,11 +138,12 @@ void hvd_job_query_ask(struct hvd_job_query *query)
 
 /* ---- life ---- */
 
-struct hvd_job_query *hvd_job_query_create(struct event_base *base, uint32_t job, hvd_job_facts_fn *fn, void *arg)
+struct hvd_job_query *hvd_job_query_create(struct event_base *base, const struct hvd_batch_job *job,
+					   hvd_job_facts_fn *fn, void *arg)
 {
 	struct hvd_job_query *query = hvd_xcalloc(1, sizeof(*query));
 
-	*query = (struct hvd_job_query){.base = base, .job = job, .fn = fn, .arg = arg, .fd = -1};
+	*query = (struct hvd_job_query){.base = base, .job = *job, .fn = fn, .arg = arg, .fd = -1};
 	query->late = hvd_timer_new(base, on_late, query);
 	return query;
 }

@@ -4,13 +4,12 @@
 #include "job_query.h"
 #include "launcher/diagnosis/control.h"
 #include "launcher/diagnosis/hang_watch.h"
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
-#include "lsf/lsf.h"
 #include "node_down.h"
-#include "slurm/alloc_slurm.h"
 #include "time_limit.h"
 
 #include <stdio.h>
@@ -28,7 +27,7 @@ struct hvd_job_watch {
 	struct hvd_hang_watch *hang;
 	struct hvd_time_limit *limit;
 	struct hvd_node_down *down;
-	struct hvd_job_query *query; /* NULL: no job of Slurm's */
+	struct hvd_job_query *query; /* NULL: no scheduler that reports more than time */
 	struct hvd_timer *host_lost; /* pending: `host` may be lost */
 	char host[256];
 	hvd_time at; /* when its connection ended */
@@ -131,15 +130,10 @@ void hvd_job_watch_ask_of_all(struct hvd_job_watch *watch)
 
 int hvd_job_watch_lost_error(struct hvd_err *err, const char *host, const char *how, const char *then, bool slurm)
 {
-	bool lsf = hvd_alloc_in_lsf(environ);
+	const struct hvd_scheduler *scheduler = slurm ? &hvd_scheduler_slurm : hvd_scheduler_of(environ);
 
 	hvd_err_set(err, HVD_E_NET, "the connection to its node agent was lost%s; %s", how, then);
-	slurm = slurm || hvd_alloc_in_slurm(environ);
-	hvd_err_hint(err, "did the host fail or freeze, or was it taken away? (%s %s)",
-		     lsf     ? "bhosts"
-		     : slurm ? "sinfo -N -n"
-			     : "ping",
-		     host);
+	hvd_err_hint(err, "did the host fail or freeze, or was it taken away? (%s %s)", scheduler->host_command, host);
 	return hvd_err_host(err, host);
 }
 
@@ -227,10 +221,10 @@ void hvd_job_watch_started(struct hvd_job_watch *watch, const struct hvd_driver 
 struct hvd_job_watch *hvd_job_watch_create(const struct hvd_job_watch_opts *opts)
 {
 	struct hvd_job_watch *watch = hvd_xcalloc(1, sizeof(*watch));
-	const uint32_t job = hvd_requeue_job(opts->spec, opts->wish->job);
+	const struct hvd_batch_job job = hvd_batch_job_of(opts->spec, opts->wish->job);
 
 	watch->opts = *opts;
-	watch->query = job ? hvd_job_query_create(opts->base, job, on_facts, watch) : NULL;
+	watch->query = job.scheduler->reports_state ? hvd_job_query_create(opts->base, &job, on_facts, watch) : NULL;
 	watch->control = hvd_control_open(opts->base, opts->control, opts->pid, opts->stacks);
 	watch->opts.control = NULL; /* the caller's, valid until the return */
 	watch->hang = hvd_hang_watch_create(opts->stacks, opts->spec, on_hang_end, on_hang_ask, watch, opts->log);

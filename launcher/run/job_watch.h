@@ -35,7 +35,7 @@ struct hvd_job_watch_ops {
 	 * not answer". The pointer may be NULL if the owner never calls hvd_job_watch_host_gone(), and passes no
 	 * driver. */
 	void (*host_lost)(const char *host, const char *how, void *arg);
-	/* What Slurm says of the job, since somebody has asked. May be NULL. */
+	/* What the scheduler says of the job, since somebody has asked. May be NULL. */
 	hvd_job_facts_fn *facts;
 	/* Is the job being ended already? Then nobody hears of hangs and the time limit, and no reason to requeue
 	 * counts. */
@@ -65,7 +65,7 @@ void hvd_job_watch_destroy(struct hvd_job_watch *watch); /* NULL is fine */
  * hosts that are behind; NULL: it is not. */
 void hvd_job_watch_started(struct hvd_job_watch *watch, const struct hvd_driver *driver);
 
-/* Ask Slurm about the job. False: there is no job of Slurm's, and no answer will come. */
+/* Ask the scheduler about the job. False: none reports its state, and no answer will come. */
 bool hvd_job_watch_ask(struct hvd_job_watch *watch);
 /* The same: SIGTERM has come to an agent, or has ended a rank. Slurm sends it to all when it preempts the job, and so the
  * job ends sooner. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch_notes.h"
 
+#include "launcher/scheduler/scheduler.h"
 #include "lib/process/interpreter.h"
-#include "slurm/alloc_slurm.h"
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ static void say_where(const struct hvd_launch *launch, const struct hvd_backend 
 	char host[256] = "this host";
 
 	if (launch->spec->hosts.said || launch->spec->output.quiet || !(backend->loopback || launch->one_machine) ||
-	    hvd_alloc_in_slurm(launch->envp) || hvd_alloc_in_lsf(launch->envp) || !hvd_launch_installed(launch, "srun"))
+	    hvd_scheduler_of(launch->envp) != &hvd_scheduler_none || !hvd_launch_installed(launch, "srun"))
 		return;
 	gethostname(host, sizeof(host) - 1);
 	hvd_info(launch->log,
@@ -41,7 +41,7 @@ static void say_input(const struct hvd_launch *launch, const struct hvd_backend 
 			 "nothing, and end with status 0",
 			 reader);
 	hvd_info(launch->log, "put the program into a file, and write %s FILE%s", reader,
-		 !spec->elastic.on && (backend->one_srun || hvd_alloc_in_slurm(launch->envp))
+		 !spec->elastic.on && (backend->one_srun || hvd_scheduler_of(launch->envp) == &hvd_scheduler_slurm)
 			 ? "; where srun starts the ranks, --input=all gives it to all of them"
 			 : "");
 }

@@ -9,8 +9,8 @@
  * So two launches of a job do not requeue it twice, nor does one requeue what the scheduler has requeued by itself
  * after a failed node or a preemption; and a job that was cancelled stays cancelled.
  *
- * Slurm: the job of SLURM_JOB_ID, or of srun's --jobid; a task of an array by itself. Slurm takes back a batch job
- * only, and one that may be requeued (--requeue, JobRequeue in slurm.conf). Hosts that have failed, or were judged bad
+ * Slurm (launcher/scheduler/scheduler_slurm.c): the job of SLURM_JOB_ID, or of srun's --jobid; a task of an array by
+ * itself. Slurm takes back a batch job only, and one that may be requeued (--requeue, JobRequeue in slurm.conf). Hosts that have failed, or were judged bad
  * (hvd_requeue_avoid()), are added to the nodes that the job does not want (ExcNodeList), if enough nodes like them are
  * left for it. Slurm takes that of pending jobs only, so it is told right behind the requeueing, while Slurm is ending
  * this process: it may be too late for it.
@@ -24,10 +24,8 @@
 #define HVD_REQUEUE_H
 
 #include "launcher/options/launch_spec.h"
-#include "lib/base/err.h"
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
-#include "slurm/slurm.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,12 +43,9 @@ struct hvd_requeue_wish {
 	uint32_t job;        /* Slurm's number of the job; 0 = that of SLURM_JOB_ID, or of --jobid */
 };
 
-/* Slurm's number of this launch's job: `job` unless that is 0, else that of --jobid or SLURM_JOB_ID; 0 = none. */
-uint32_t hvd_requeue_job(const struct hvd_launch_spec *spec, uint32_t job);
-
-/* `job` as in struct hvd_requeue_wish. Before the ranks start: say in the log that this is not the job's first cycle,
+/* `number` as `job` in struct hvd_requeue_wish. Before the ranks start: say in the log that this is not the job's first cycle,
  * and remove an old HVD_REQUEUE_FILE. */
-void hvd_requeue_begin(const struct hvd_launch_spec *spec, uint32_t job, const struct hvd_log *log);
+void hvd_requeue_begin(const struct hvd_launch_spec *spec, uint32_t number, const struct hvd_log *log);
 
 /* If the job is requeued, for whatever reason, it is kept away from this host, if enough nodes like it are left. Only the
  * first reason for a host counts: "its rank 3 cannot be killed". There may be 256 hosts. */
@@ -72,16 +67,10 @@ void hvd_requeue_rank_ended(struct hvd_requeue_wish *wish, const struct hvd_laun
 
 /* The launch has ended with this exit status. Requeues the job if there is a reason, and waits for some seconds for
  * Slurm to end this process, so that the batch script does not go on meanwhile. Asks the scheduler and blocks: for as
- * long as hvd_slurm_job_get(). Returns the exit status with which to go on: where the job was requeued, one that is no
+ * long as the scheduler's commands do. Returns the exit status with which to go on: where the job was requeued, one that is no
  * success. */
 int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish, int status,
 		       const struct hvd_log *log);
-/* Requeue this job, or that of LSF's variables, at once, for the reason `why`; `ended`: also if it has ended. Both ask
- * the scheduler and block. Returns
- * 1 when the job is requeued, 0 if it was before; -1 with err set if it cannot be. */
-int hvd_requeue_slurm(const struct hvd_slurm_job *job, const char *why, bool ended, const struct hvd_log *log,
-		      struct hvd_err *err);
-int hvd_requeue_lsf(const char *why, const struct hvd_log *log, struct hvd_err *err);
 void hvd_requeue_clear(struct hvd_requeue_wish *wish); /* leaves a zeroed struct */
 
 #endif

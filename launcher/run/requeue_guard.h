@@ -12,16 +12,14 @@
 #include "launcher/options/launch_spec.h"
 #include "lib/base/log.h"
 
-#include <stdint.h>
-
 /* hvdrun's side. Starts `program`, hvd-requeue, if the job is to begin again after a failed node and there is a batch
  * job; it goes on without if that fails. Returns a descriptor for hvd_requeue_guard_end(), or -1. */
 int hvd_requeue_guard_start(const struct hvd_launch_spec *spec, const char *program, const struct hvd_log *log);
 /* The launch ends as it should. -1 is fine. */
 void hvd_requeue_guard_end(int guard);
 
-/* The process: wait for hvdrun's end, whose word comes from the descriptor `fd`; `job` is Slurm's number, 0 = LSF's job.
- * Returns the exit status. */
-int hvd_requeue_guard(uint32_t job, int fd, const struct hvd_log *log);
+/* The process: wait for hvdrun's end, whose word comes from the descriptor `fd`; `scheduler` and `name` are those of the job
+ * (struct hvd_batch_job). Returns the exit status. */
+int hvd_requeue_guard(const char *scheduler, const char *name, int fd, const struct hvd_log *log);
 
 #endif

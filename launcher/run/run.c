@@ -2,8 +2,8 @@
 /* run.c - the backend's processes as what starts, signals and ends the ranks of a static job, see run.h. */
 #include "run.h"
 
-#include "job_fate.h"
 #include "launcher/driver/driver.h"
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/process/spawn.h"
 #include "overdue.h"
@@ -112,6 +112,14 @@ static void do_ranks_ended(struct hvd_starter *starter, const struct hvd_strv *w
 }
 
 /* Has the one process that started all ranks ended badly, and neither anybody nor a rank's end has said why? */
+/* The caller frees it. */
+static char *fate_of(const struct run *run)
+{
+	const struct hvd_batch_job job = hvd_batch_job_of(run->job.launch->spec, 0);
+
+	return hvd_batch_job_fate(&job);
+}
+
 static bool unexplained(struct hvd_starter *starter, bool say)
 {
 	const struct run *run = run_of(starter);
@@ -128,7 +136,7 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 		return false;
 	if (!say)
 		return true;
-	fate = hvd_job_fate(hvd_requeue_job(run->job.launch->spec, 0));
+	fate = fate_of(run);
 	if (hvd_failure_report_loss(failures))
 		hvd_failure_report_log(failures, false, run->job.log);
 	else
@@ -269,7 +277,7 @@ static void report_failures(struct run *run)
 		return;
 	}
 	if (hvd_failure_report_killed(failures)) {
-		hvd_cleanup_free char *fate = hvd_job_fate(hvd_requeue_job(run->job.launch->spec, 0));
+		hvd_cleanup_free char *fate = fate_of(run);
 
 		hvd_failure_report_killer(failures, fate);
 	}

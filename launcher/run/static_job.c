@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "static_job.h"
 
-#include "job_fate.h"
 #include "job_watch.h"
 #include "launcher/driver/driver.h"
 #include "lib/base/cleanup.h"

@@ -2,8 +2,8 @@
 /* step_run.c - srun with its plugin as what starts, signals and ends the ranks of a static job, see step_run.h. */
 #include "step_run.h"
 
-#include "job_fate.h"
 #include "launcher/driver/driver.h"
+#include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/signals.h"
@@ -187,6 +187,14 @@ static void log_status(const struct step *step)
 			 first, highest);
 }
 
+/* The caller frees it. */
+static char *fate_of(const struct step *step)
+{
+	const struct hvd_batch_job job = hvd_batch_job_of(step->opts->driver->spec, step->opts->job);
+
+	return hvd_batch_job_fate(&job);
+}
+
 /* Where the first was ended by a signal to end, and says no more, somebody has ended the step: one line is enough. So
  * it is where the ranks were told of the time limit, or one asks to begin again. */
 static void log_report(const struct step *step)
@@ -194,7 +202,7 @@ static void log_report(const struct step *step)
 	struct hvd_failure_report *report = hvd_static_job_failures(step->starter.job);
 	const char *host;
 	const struct hvd_rank_end *first = hvd_failure_report_first(report, &host);
-	hvd_cleanup_free char *fate = hvd_failure_report_killed(report) ? hvd_job_fate(step->opts->job) : NULL;
+	hvd_cleanup_free char *fate = hvd_failure_report_killed(report) ? fate_of(step) : NULL;
 	int sig = first && WIFSIGNALED(first->status) ? WTERMSIG(first->status) : 0;
 	bool interrupted = hvd_failure_report_interrupted(report);
 	bool ended = interrupted || sig == SIGTERM || sig == SIGINT || sig == SIGHUP || fate ||
@@ -218,7 +226,7 @@ static void log_report(const struct step *step)
 static void log_unreported(const struct step *step)
 {
 	int sig = step->srun_status - 128;
-	hvd_cleanup_free char *fate = sig == SIGTERM || sig == SIGKILL ? hvd_job_fate(step->opts->job) : NULL;
+	hvd_cleanup_free char *fate = sig == SIGTERM || sig == SIGKILL ? fate_of(step) : NULL;
 
 	if (fate)
 		hvd_info(step->log, "the ranks were ended by SIG%s, since %s", hvd_signal_name(sig), fate);

@@ -7,15 +7,12 @@
 #include "lib/base/signals.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
-#include "lsf/lsf.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-extern char **environ;
 
 /* Seconds between two questions. */
 #define LEAST_WAIT 5.0
@@ -155,19 +152,19 @@ struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struc
 					    struct hvd_requeue_wish *wish, const struct hvd_time_limit_ops *ops,
 					    void *arg, const struct hvd_log *log)
 {
-	const uint32_t job = hvd_requeue_job(spec, wish->job);
+	const struct hvd_batch_job job = hvd_batch_job_of(spec, wish->job);
 	struct hvd_time_limit *limit;
 
 	if (!spec->signal_ranks.signal)
 		return NULL;
-	if (!job && !hvd_alloc_in_lsf(environ)) {
+	if (!job.scheduler->facts) {
 		hvd_warn(log, "--signal-ranks: this launch is not part of a job that has a time limit");
 		return NULL;
 	}
 	limit = hvd_xcalloc(1, sizeof(*limit));
 	*limit = (struct hvd_time_limit){.spec = spec, .log = log, .ops = ops, .arg = arg, .wish = wish};
 	limit->timer = hvd_timer_new(base, on_timer, limit);
-	limit->query = hvd_job_query_create(base, job, on_facts, limit);
+	limit->query = hvd_job_query_create(base, &job, on_facts, limit);
 	look_in(limit, 0);
 	return limit;
 }

@@ -302,6 +302,32 @@ TEST(a_thousand_hosts_are_read)
 	free(var);
 }
 
+TEST(the_time_that_bjobs_prints_is_read)
+{
+	static const struct {
+		const char *text;
+		double seconds;
+	} texts[] = {
+		{"0:57 L\n", 57 * 60},
+		{"12:05 E\n", 12 * 3600 + 5 * 60},
+		{"  100:00\n", 360000},
+		{"0:00 L", 0},
+		{"-\n", -1},
+		{"", -1},
+		{"12\n", -1},
+		{"1:60 L\n", -1},
+		{"1:5x\n", -1},
+		{"-1:05 L\n", -1},
+		{"x1:05 L\n", -1},
+		{":05 L\n", -1},
+		{"1:-5 L\n", -1},
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if ((long)hvd_lsf_time_left(texts[i].text) != (long)texts[i].seconds)
+			fail_msg("'%s': %f", texts[i].text, hvd_lsf_time_left(texts[i].text));
+}
+
 TEST(facts_follow_the_hosts_that_are_used)
 {
 	const char *file = file_var("LSB_AFFINITY_HOSTFILE", "/sel", "a 0\nb 1\nc 2\n");
