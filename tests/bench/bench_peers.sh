@@ -25,9 +25,9 @@ one_machine() {
 		echo "== $np ranks: true"
 		python3 "$BENCH/launch_times.py" "$rounds" "horovodrun=$theirs true" "hvdrun=$ours true"
 		echo "== $np ranks: hvd.init() and an allreduce"
-		python3 "$BENCH/peer_times.py" horovod "$rounds" "$np" "$VENV/bin/python" "horovodrun=$theirs" "hvdrun=$ours"
+		python3 "$BENCH/rank_times.py" horovod "$rounds" "$np" "$VENV/bin/python" "horovodrun=$theirs" "hvdrun=$ours"
 		echo "== $np ranks: the last one dies"
-		python3 "$BENCH/death_times.py" "$rounds" "$np" "horovodrun=$theirs" "hvdrun=$ours"
+		python3 "$BENCH/rank_times.py" death "$rounds" "$np" python3 "horovodrun=$theirs" "hvdrun=$ours"
 	done
 }
 
@@ -41,10 +41,10 @@ cluster_bench() {
 		"horovodrun, cached=$theirs true" "hvdrun, ssh=hvdrun --hosts $hosts true" \
 		"hvdrun, srun=hvdrun $step true" "srun --hvd=srun --hvd $step true"
 	echo "== four hosts, 8 ranks: hvd.init() and an allreduce"
-	on_login python3 "$BENCH/peer_times.py" horovod "$rounds" 8 "$VENV/bin/python" "horovodrun=$theirs" \
+	on_login python3 "$BENCH/rank_times.py" horovod "$rounds" 8 "$VENV/bin/python" "horovodrun=$theirs" \
 		"hvdrun, ssh=hvdrun --hosts $hosts" "hvdrun, srun=hvdrun $step" "srun --hvd=srun --hvd $step"
 	echo "== four hosts, 8 ranks: the last one dies"
-	on_login python3 "$BENCH/death_times.py" "$rounds" 8 "horovodrun=$theirs" "hvdrun, ssh=hvdrun --hosts $hosts" \
+	on_login python3 "$BENCH/rank_times.py" death "$rounds" 8 python3 "horovodrun=$theirs" "hvdrun, ssh=hvdrun --hosts $hosts" \
 		"hvdrun, srun=hvdrun $step" "srun --hvd=srun --hvd $step"
 }
 

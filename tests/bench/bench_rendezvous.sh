@@ -18,7 +18,7 @@ RANKS=${RANKS-8 64 256 1024}
 LIMIT=${LIMIT:-120} # seconds of one mesh
 bench=$B/tests/bench
 
-make -s B="$B" "$B/bin/hvd-rendezvous" "$bench"/rv_{rate,mesh,bound}
+make -s B="$B" "$B/bin/hvd-rendezvous" "$bench/rv_load"
 
 dir=$(mktemp -d)
 chmod 755 "$dir"
@@ -60,7 +60,7 @@ start_ours "$dir/checked"
 checked=$port
 start_ours "$dir/any" --any-user
 any=$port
-for p in $checked $any; do "$bench/rv_rate" "$p" --put /global/1 200; done
+for p in $checked $any; do "$bench/rv_load" put "$p" /global/1 200; done
 
 nginx_port=
 if command -v nginx >/dev/null; then
@@ -92,9 +92,9 @@ for at_once in $CONNECTIONS; do
 	echo "== requests a second, connection per request, 200 bytes, $at_once at a time, median of $RUNS"
 	rm -f "$dir"/r.*
 	for _ in $(seq "$RUNS"); do
-		[ -z "$nginx_port" ] || "$bench/rv_rate" "$nginx_port" /global/1 "$at_once" "$SECONDS_EACH" >>"$dir/r.nginx"
-		"$bench/rv_rate" "$checked" /global/1 "$at_once" "$SECONDS_EACH" >>"$dir/r.checked"
-		"$bench/rv_rate" "$any" /global/1 "$at_once" "$SECONDS_EACH" >>"$dir/r.any"
+		[ -z "$nginx_port" ] || "$bench/rv_load" rate "$nginx_port" /global/1 "$at_once" "$SECONDS_EACH" >>"$dir/r.nginx"
+		"$bench/rv_load" rate "$checked" /global/1 "$at_once" "$SECONDS_EACH" >>"$dir/r.checked"
+		"$bench/rv_load" rate "$any" /global/1 "$at_once" "$SECONDS_EACH" >>"$dir/r.any"
 	done
 	show "hvd-rendezvous" "$dir/r.checked"
 	show "hvd-rendezvous --any-user" "$dir/r.any"
@@ -117,8 +117,8 @@ if "$PYTHON" -c 'import horovod.runner.http.http_server' 2>/dev/null; then
 	pids+=($!)
 	sleep 3
 	port=$(cat "$dir/horovod")
-	"$bench/rv_rate" "$port" --put /global/1 200
-	for _ in $(seq "$RUNS"); do "$bench/rv_rate" "$port" /global/1 4 "$SECONDS_EACH" >>"$dir/r.horovod"; done
+	"$bench/rv_load" put "$port" /global/1 200
+	for _ in $(seq "$RUNS"); do "$bench/rv_load" rate "$port" /global/1 4 "$SECONDS_EACH" >>"$dir/r.horovod"; done
 	show "Horovod's server (4 at a time)" "$dir/r.horovod"
 	kill "${pids[-1]}"
 	unset 'pids[-1]'
@@ -127,22 +127,22 @@ else
 fi
 
 echo "== full mesh of N ranks, one request at a time each"
-read -r memcpy loopback < <("$bench/rv_bound" copy)
+read -r memcpy loopback < <("$bench/rv_load" copy)
 echo "bounds: memcpy $memcpy MB/s, loopback $loopback MB/s"
 for n in $RANKS; do
 	for bytes in 200 0; do
 		size=$bytes
 		[ "$bytes" -ne 0 ] || size=$((136 * (n - 1)))
 		free_port
-		"$bench/rv_bound" serve "$port" "$size" &
+		"$bench/rv_load" serve "$port" "$size" &
 		bound=$!
 		pids+=("$bound")
 		sleep 0.2
-		rate=$("$bench/rv_rate" "$port" /global/1 "$n" "$SECONDS_EACH" | cut -d' ' -f1)
+		rate=$("$bench/rv_load" rate "$port" /global/1 "$n" "$SECONDS_EACH" | cut -d' ' -f1)
 		kill "$bound"
 		wait "$bound" 2>/dev/null || true
 		unset 'pids[-1]'
-		read -r took requests missing mb part < <("$bench/rv_mesh" "$any" "$n" "$bytes" "$LIMIT")
+		read -r took requests missing mb part < <("$bench/rv_load" mesh "$any" "$n" "$bytes" "$LIMIT")
 		done_rate=$(awk -v r="$requests" -v t="$took" 'BEGIN {printf "%.0f", r / t}')
 		echo "N=$n, $size bytes: $took s for $part% of it, $requests requests ($done_rate/s, 404: $missing)," \
 			"$(ratio "$mb" "$took") MB/s; accept-and-answer does $rate/s: ratio $(ratio "$done_rate" "$rate")"

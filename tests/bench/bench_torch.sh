@@ -5,12 +5,12 @@
 #
 # In an allocation of the test cluster, 8 ranks on 4 nodes; medians of ROUNDS (5), launchers in turn:
 #   start   until all ranks have started, and until init_process_group("gloo") and a first allreduce are done, without what
-#           imports take (peer_times.py)
+#           imports take (rank_times.py)
 #   again   processes that initialize, sum, destroy and initialize again, 20 times in each of LAUNCHES (3) launches of 4
 #           ranks on 2 nodes: how often that goes well
 #   scale   128 ranks on 16 nodes that import nothing, each of which comes to the store, publishes an address and reads
 #           everybody's (store_rank.c), next to ranks that do nothing
-#   restart from the death of one of 4 ranks on 2 nodes until all have been started anew (restart_times.py)
+#   restart from the death of one of 4 ranks on 2 nodes until all have been started anew (rank_times.py)
 #   preload the same with ranks that import PyTorch and do an allreduce, with and without --preload=torch; and the first
 #           start
 # WHAT="start again restart preload scale" selects. Needs PyTorch (tests/peers/install.sh --torch), root and Slurm.
@@ -20,7 +20,7 @@ PEERS=--torch
 # shellcheck source=tests/bench/peers.bash
 source "$(dirname "$0")/peers.bash"
 PY=$VENV/bin/python
-TIMES="$PY $BENCH/peer_times.py"
+TIMES="$PY $BENCH/rank_times.py"
 
 # What a user's script sets in front of each rank; MASTER_ADDR is a name that all nodes know.
 by_hand() {
@@ -56,14 +56,14 @@ again() {
 
 restart() {
 	echo "== one of 4 ranks on 2 nodes is killed: until the first and the last of the new ones run"
-	on_login salloc -Q -N2 -n4 --no-kill python3 "$BENCH/restart_times.py" "${ROUNDS:-5}" 4 "$PY" "hvdrun=hvdrun --max-restarts=1 -np 4" \
+	on_login salloc -Q -N2 -n4 --no-kill python3 "$BENCH/rank_times.py" restart "${ROUNDS:-5}" 4 "$PY" "hvdrun=hvdrun --max-restarts=1 -np 4" \
 		"torchrun (c10d)=$(torchrun 2 2) --max-restarts=1"
 }
 
 preload() {
 	local hvdrun="hvdrun --max-restarts=1 -np 4"
 	echo "== one of 4 ranks on 2 nodes is killed: until the first and the last have done an allreduce again"
-	on_login salloc -Q -N2 -n4 --no-kill python3 "$BENCH/restart_times.py" --torch "${ROUNDS:-5}" 4 "$PY" \
+	on_login salloc -Q -N2 -n4 --no-kill python3 "$BENCH/rank_times.py" restart-torch "${ROUNDS:-5}" 4 "$PY" \
 		"hvdrun=$hvdrun" "hvdrun, preload=$hvdrun --preload=torch"
 }
 

@@ -9,8 +9,8 @@
 #ifndef HVD_BENCH_RELAY_SIM_H
 #define HVD_BENCH_RELAY_SIM_H
 
-#include "gloo_value.h"
 #include "lib/rendezvous/relay_wire.h"
+#include "mesh.h"
 #include "tests/unit/relay_node.h"
 
 #include <stdio.h>
