@@ -119,8 +119,8 @@ static void driver_opts(const struct hvd_launch *launch, const struct hvd_backen
 /* --kill-wait, or what the scheduler gives the processes of this job; 0 = not known. */
 static void take_kill_wait(const struct hvd_launch_spec *spec, int scheduler, struct hvd_driver_opts *opts)
 {
-	if (spec->failure.kill_wait >= 0)
-		opts->kill_wait = spec->failure.kill_wait;
+	if (spec->kill_wait >= 0)
+		opts->kill_wait = spec->kill_wait;
 	else
 		opts->kill_wait = scheduler > 0 ? scheduler : HVD_KILL_WAIT;
 }
@@ -154,7 +154,7 @@ static void ask_kill_wait(const struct hvd_launch *launch, struct hvd_driver_opt
 	const struct hvd_scheduler *scheduler = hvd_scheduler_of(launch->envp);
 	int seconds = 0;
 
-	if (launch->spec->failure.kill_wait < 0 && scheduler->kill_wait)
+	if (launch->spec->kill_wait < 0 && scheduler->kill_wait)
 		seconds = scheduler->kill_wait(hvd_deadline_in(HVD_SLURM_SECONDS));
 	take_kill_wait(launch->spec, seconds, opts);
 }

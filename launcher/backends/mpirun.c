@@ -197,7 +197,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		.ssh_port = spec->ssh.port,
 		.tcp = spec->mpi.tcp,
 		.timestamps = spec->output.timestamps,
-		.keep_going = spec->failure.keep_going,
+		.keep_going = spec->keep_going,
 	};
 	struct hvd_proc *proc;
 	enum hvd_mpi mpi;

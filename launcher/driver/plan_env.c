@@ -45,7 +45,7 @@ static char *local_list(const struct hvd_host_entry *host)
 /* Ranks of Horovod's elastic jobs keep their processes while their numbers change, which variables cannot. */
 static unsigned wanted(const struct hvd_launch_spec *spec)
 {
-	bool changing = spec->elastic.on && spec->elastic.max_restarts < 0;
+	bool changing = spec->elastic.on && spec->max_restarts < 0;
 
 	return changing ? spec->frameworks & HVD_FW_HOROVOD : spec->frameworks;
 }
@@ -168,7 +168,7 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_host_table *t
 		.store = opts->spec->store,
 		.restarts = plan->restarts,
 		.run_id = plan->run_id,
-		.max_restarts = opts->spec->elastic.on ? opts->spec->elastic.max_restarts : -1,
+		.max_restarts = opts->spec->elastic.on ? opts->spec->max_restarts : -1,
 		.mpi = plan->mpi,
 		.one_machine = plan->local,
 		.slot = slot,

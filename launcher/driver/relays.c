@@ -9,7 +9,7 @@
 /* Do ranks of PyTorch meet at the rendezvous? Those of Horovod's elastic jobs get no variables of PyTorch's. */
 static bool has_torch(const struct hvd_launch_spec *spec)
 {
-	return hvd_launch_spec_has_store(spec) && !(spec->elastic.on && spec->elastic.max_restarts < 0);
+	return hvd_launch_spec_has_store(spec) && !(spec->elastic.on && spec->max_restarts < 0);
 }
 
 bool hvd_relays_have_network(const struct hvd_driver_opts *opts)

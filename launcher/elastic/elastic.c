@@ -211,7 +211,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	opts.hosts_come = discovery->joining != NULL;
 	el->restart = opts.restart;
 	hvd_restart_history_init(&el->history, job->result->began);
-	el->progress.pattern = job->launch->spec->elastic.progress_file;
+	el->progress.pattern = job->launch->spec->progress_file;
 	hvd_progress_file_changed(&el->progress);
 	if (!el->restart)
 		hvd_strv_add(&job->opts->extra_env, "HOROVOD_ELASTIC=1");

@@ -28,7 +28,9 @@ static struct hvd_signal_before signal_of(struct hvd_signal_before given)
 	return (struct hvd_signal_before){.signal = positive(given.signal), .seconds = given.seconds};
 }
 
-/* For each kind of lib/base/settings.def: converts an option's value for the launch spec. */
+/* For each kind of lib/base/settings.def and launcher_settings.def: converts an option's value for the launch spec. */
+#define FROM_FLAG()
+#define FROM_RANGE(least, most)
 #define FROM_SECONDS(least) seconds_of
 #define FROM_NUMBER(most)
 #define FROM_CHOICE(words)
@@ -39,6 +41,8 @@ static struct hvd_signal_before signal_of(struct hvd_signal_before given)
 
 static void set_shared(struct hvd_launch_spec *spec, const struct hvd_options *o)
 {
+#define LAUNCHER_SETTING(field, name, group, kind, env, def, shown, help, more) spec->field = FROM_##kind(o->field);
+#include "launcher_settings.def"
 #define SETTING(field, name, group, kind, env, def, help, more) spec->field = FROM_##kind(o->field);
 #define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more)
 #include "lib/base/settings.def"
@@ -119,10 +123,6 @@ static void set_elastic(struct hvd_launch_spec *spec, const struct hvd_options *
 	/* In a batch job `n` may be the job's number of tasks, so the user's bounds take precedence. */
 	spec->elastic.first_np = max && np > max ? max : np > 1 ? np : 1;
 	spec->elastic.reset_limit = o->reset_limit;
-	spec->elastic.max_restarts = o->max_restarts;
-	spec->elastic.max_idle_restarts = o->max_idle_restarts;
-	spec->elastic.progress_file = o->progress_file;
-	spec->elastic.restart_window = o->restart_window;
 	spec->elastic.timeout = o->elastic_timeout;
 	spec->elastic.cooldown_min = positive(o->cooldown_min);
 	spec->elastic.cooldown_max = positive(o->cooldown_max);
@@ -224,7 +224,6 @@ static void set_backends(struct hvd_launch_spec *spec, const struct hvd_options 
 	spec->mpi.args = o->mpi_args;
 	spec->ssh.port = positive(o->ssh_port);
 	spec->ssh.identity = o->ssh_identity_file;
-	spec->erf = o->erf;
 	spec->binding.ranks = rank_binding(o);
 	spec->binding.given = o->cpu_bind != NULL;
 	spec->binding.args = o->binding_args;
@@ -239,16 +238,9 @@ static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o
 	hvd_strv_add_all(&spec->interfaces, o->nics.v);
 	spec->relay_fan_out = fan_out > 0 && fan_out < HVD_RELAY_FAN_OUT ? fan_out : HVD_RELAY_FAN_OUT;
 	spec->deadlines.start = o->start_timeout <= 0 ? START_TIMEOUT : seconds_of(o->start_timeout);
-	spec->preflight_hook = o->preflight_hook && *o->preflight_hook ? o->preflight_hook : NULL;
+	if (spec->preflight_hook && !*spec->preflight_hook)
+		spec->preflight_hook = NULL;
 	hvd_options_tunables(o, &spec->env);
-	spec->join_file = o->join_file;
-}
-
-static void set_troubles(struct hvd_launch_spec *spec, const struct hvd_options *o)
-{
-	spec->failure.keep_going = o->keep_going;
-	spec->failure.kill_wait = o->kill_wait;
-	spec->lost_host = (enum hvd_lost_host)o->lost_host;
 }
 
 static void set_output(struct hvd_launch_spec *spec, const struct hvd_options *o)
@@ -277,10 +269,6 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 		.command = o->command.v,
 		.own_line = o->own_words.n ? hvd_strv_join(&o->own_words, " ") : NULL,
 		.counts_ranks = o->counts_ranks,
-		.selftest = o->selftest,
-		.function = {.file = o->run_func, .results = o->results},
-		.preload = o->preload,
-		.dry_run = o->dry_run,
 		.as_horovodrun = o->as_horovodrun,
 	};
 	set_shared(spec, o);
@@ -290,7 +278,6 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 	set_backends(spec, o);
 	set_srun(spec, o, envp);
 	set_driver(spec, o, envp);
-	set_troubles(spec, o);
 	set_output(spec, o);
 }
 

@@ -25,15 +25,17 @@ struct hvd_signal_before {
 	double seconds; /* how long before */
 };
 
-/* The C types of the kinds of lib/base/settings.def. */
-#define HVD_TYPE_SECONDS(least) double
-#define HVD_TYPE_NUMBER(most)   int
-#define HVD_TYPE_CHOICE(words)  int      /* the number of the word */
-#define HVD_TYPE_WORDS(words)   unsigned /* bits, by the numbers of the words */
-#define HVD_TYPE_SIGNAL()       struct hvd_signal_before
-#define HVD_TYPE_INTERFACES()   struct hvd_strv
-#define HVD_TYPE_FRAMEWORKS()   unsigned /* bits of enum hvd_framework */
-#define HVD_TYPE_TEXT(word)     char *
+/* The C types of the kinds of lib/base/settings.def and launcher_settings.def. */
+#define HVD_TYPE_FLAG()             bool
+#define HVD_TYPE_RANGE(least, most) double
+#define HVD_TYPE_SECONDS(least)     double
+#define HVD_TYPE_NUMBER(most)       int
+#define HVD_TYPE_CHOICE(words)      int      /* the number of the word */
+#define HVD_TYPE_WORDS(words)       unsigned /* bits, by the numbers of the words */
+#define HVD_TYPE_SIGNAL()           struct hvd_signal_before
+#define HVD_TYPE_INTERFACES()       struct hvd_strv
+#define HVD_TYPE_FRAMEWORKS()       unsigned /* bits of enum hvd_framework */
+#define HVD_TYPE_TEXT(word)         char *
 
 #define HVD_RELAY_FAN_OUT 32
 
@@ -88,14 +90,8 @@ struct hvd_launch_spec {
 	char *const *command; /* the user's, with a NULL at its end */
 	char *own_line;       /* the user's command line up to the command, for messages; NULL = srun --hvd */
 	bool counts_ranks;    /* `own_line` says how many ranks there are */
-	bool selftest;        /* hvd-selftest instead, to which `command` are arguments */
-	struct {
-		const char *file;    /* offer all ranks the function in this file or descriptor; NULL = none */
-		const char *results; /* where the ranks' results go: a file, a pipe, or a descriptor's number */
-	} function;
-	const char *preload; /* import these Python modules once on each host; NULL = none */
-	bool dry_run;        /* only show what would be started */
-	bool as_horovodrun;  /* called as horovodrun: behave as horovodrun does */
+	struct hvd_strv env;  /* NAME=VALUE for every rank */
+	bool as_horovodrun;   /* called as horovodrun: behave as horovodrun does */
 
 	/* How many ranks, on which hosts. */
 	struct {
@@ -119,12 +115,6 @@ struct hvd_launch_spec {
 		int reset_limit;                   /* generations after the first; -1 = any number */
 		double timeout;                    /* seconds that the job waits for slots; below 0 = any time */
 		double cooldown_min, cooldown_max; /* seconds that a failing host is left out; 0 = forever */
-		/* At least 0: PyTorch's kind of elastic job, in which all ranks restart after a failure or a
-		 * change of hosts, after failures so many times at most. -1: Horovod's. */
-		int max_restarts;
-		int max_idle_restarts;     /* so many restarts in a row without progress end the job; 0 = any number */
-		const char *progress_file; /* a pattern of files whose change is progress; NULL = none; not owned */
-		double restart_window;     /* without it: seconds after which a generation has made progress */
 		double silent; /* seconds after which a silent rank is replaced; 0 = the state machine's default */
 	} elastic;
 
@@ -165,7 +155,6 @@ struct hvd_launch_spec {
 		int port;             /* 0 = ssh's own default */
 		const char *identity; /* a file */
 	} ssh;
-	const char *erf; /* where jsrun's resource file is kept; NULL = it is temporary */
 	struct {
 		/* Where node agents bind ranks: "none", "cores" or "ldoms"; other values are for srun. */
 		const char *ranks;
@@ -174,21 +163,13 @@ struct hvd_launch_spec {
 	} binding;
 
 	/* Rendezvous and networks. */
-	const char *preflight_hook; /* the site's program, which --preflight runs on each host; NULL = there is none */
 	struct hvd_strv interfaces; /* names, prefixes or networks; empty = the driver finds them */
 	int relay_fan_out;          /* relays that connect to one parent at most */
 	struct {
 		double start; /* seconds from the start until every rank has its plan */
 	} deadlines;
-	struct hvd_strv env;   /* NAME=VALUE for every rank */
-	const char *join_file; /* where the address for agents is written; NULL = nowhere */
 
-	/* Failing ranks, and the ranks' output. */
-	struct {
-		bool keep_going;  /* the other ranks go on */
-		double kill_wait; /* --kill-wait; -1 = Slurm's, or the default */
-	} failure;
-	enum hvd_lost_host lost_host;
+	/* The ranks' output. */
 	struct {
 		enum hvd_label label;
 		bool timestamps; /* with HVD_LABEL_HOROVOD */
@@ -196,6 +177,12 @@ struct hvd_launch_spec {
 		bool progress;   /* when the start takes long, print what it waits for */
 		bool quiet;
 	} output;
+
+	/* The options of launcher_settings.def, as the user gave them. A number that is not given is -1: without
+	 * max_restarts the elastic job is of Horovod's kind. `selftest`: hvd-selftest runs, to which `command` are
+	 * arguments. lost_host is one of enum hvd_lost_host. */
+#define LAUNCHER_SETTING(field, name, group, kind, env, def, shown, help, more) HVD_TYPE_##kind field;
+#include "launcher_settings.def"
 
 	/* The settings of lib/base/settings.def: the user's value, else one that another setting implies, else the
 	 * default. Times are at most HVD_MOST_SECONDS, 0 for no limit; signal_ranks.signal is 0 for none; preflight,

@@ -134,25 +134,14 @@ struct hvd_options {
 	int log_level; /* index in TRACE|DEBUG|INFO|WARNING|ERROR|FATAL, or -1 */
 
 	/* hvdrun's own options. */
-	bool dry_run, json, selftest;
-	double kill_wait; /* seconds; -1 = not given */
-	bool keep_going;  /* a rank that fails does not end the others: --keep-going, -K0 */
-	char *join_file;
-	char *preload;            /* Python modules, with commas */
-	char *erf;                /* path at which jsrun's resource file is to stay */
-	char *run_func, *results; /* hvd_options_check(): both are given, or none */
-	int launcher;             /* enum hvd_launcher */
-	int lost_host;            /* enum hvd_lost_host */
-	char *preflight_hook;     /* a program; NULL = none */
-	char *stacks;             /* --stacks: a job, a step or a process; NULL = not given */
-	int max_restarts;         /* -1 = never restart all ranks */
-	int max_idle_restarts;    /* 0 = any number */
-	char *progress_file;      /* a pattern; NULL = none */
-	double restart_window;    /* seconds */
-	int verbose;              /* how often -v, --verbose or --hvd-verbose */
-	int hvd;                  /* --hvd 1, --no-hvd 0: only the plugin uses it */
+	int launcher; /* enum hvd_launcher */
+	char *stacks; /* --stacks: a job, a step or a process; NULL = not given */
+	int verbose;  /* how often -v, --verbose or --hvd-verbose */
+	int hvd;      /* --hvd 1, --no-hvd 0: only the plugin uses it */
 
-	/* What hvdrun and the plugin share, by the names of lib/base/settings.def. */
+	/* By the names of launcher_settings.def, and of lib/base/settings.def: what hvdrun and the plugin share. */
+#define LAUNCHER_SETTING(field, name, group, kind, env, def, shown, help, more) HVD_TYPE_##kind field;
+#include "launcher_settings.def"
 #define SETTING(field, name, group, kind, env, def, help, more)                 HVD_TYPE_##kind field;
 #define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more) HVD_TYPE_##kind field;
 #include "lib/base/settings.def"

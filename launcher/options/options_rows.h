@@ -55,19 +55,21 @@ enum hvd_opt_exclusion {
 
 int hvd_options_read_frameworks(void *result, const char *from, const char *value, struct hvd_err *err);
 
-/* The members of a row for each kind of lib/base/settings.def. */
-#define HVD_ROW_SECONDS(least) .type = HVD_OPT_SECONDS, .arg = "SECONDS", .min = least
-#define HVD_ROW_NUMBER(most)   .type = HVD_OPT_INT, .arg = "NUMBER", .max = most
-#define HVD_ROW_CHOICE(words)  .type = HVD_OPT_ENUM, .arg = words, .choices = words
-#define HVD_ROW_WORDS(words)   .type = HVD_OPT_WORDS, .arg = "LIST", .choices = words
-#define HVD_ROW_SIGNAL()       .type = HVD_OPT_SIGNAL, .arg = "SIGNAL@SECONDS"
-#define HVD_ROW_INTERFACES()   .type = HVD_OPT_LIST, .arg = "LIST"
-#define HVD_ROW_FRAMEWORKS()   .type = HVD_OPT_INT, .arg = "LIST|auto|none", .read = hvd_options_read_frameworks
-#define HVD_ROW_TEXT(word)     .type = HVD_OPT_STRING, .arg = word
+/* The members of a row for each kind of lib/base/settings.def and of launcher_settings.def. */
+#define HVD_ROW_VALUE(kind, hint)  .arity = HVD_ARG_REQUIRED, .type = HVD_OPT_##kind, .arg = hint
+#define HVD_ROW_SECONDS(least)     HVD_ROW_VALUE(SECONDS, "SECONDS"), .min = least
+#define HVD_ROW_RANGE(least, most) HVD_ROW_SECONDS(least), .max = most
+#define HVD_ROW_NUMBER(most)       HVD_ROW_VALUE(INT, "NUMBER"), .max = most
+#define HVD_ROW_CHOICE(words)      HVD_ROW_VALUE(ENUM, words), .choices = words
+#define HVD_ROW_WORDS(words)       HVD_ROW_VALUE(WORDS, "LIST"), .choices = words
+#define HVD_ROW_SIGNAL()           HVD_ROW_VALUE(SIGNAL, "SIGNAL@SECONDS")
+#define HVD_ROW_INTERFACES()       HVD_ROW_VALUE(LIST, "LIST")
+#define HVD_ROW_FRAMEWORKS()       HVD_ROW_VALUE(INT, "LIST|auto|none"), .read = hvd_options_read_frameworks
+#define HVD_ROW_TEXT(word)         HVD_ROW_VALUE(STRING, word)
+#define HVD_ROW_FLAG()             .arity = HVD_ARG_NONE, .type = HVD_OPT_FLAG
 /* The row of a setting; `traits` are the members above. */
 #define HVD_ROW(whose, field, option, g, traits, text)                                                                 \
-	.name = option, .family = HVD_FAMILY_##whose, .arity = HVD_ARG_REQUIRED, .group = HVD_G_##g,                   \
-	.at = HVD_AT(field), .help = text, traits
+	.name = option, .family = HVD_FAMILY_##whose, .group = HVD_G_##g, .at = HVD_AT(field), .help = text, traits
 
 struct hvd_opttable hvd_options_srun(void);
 /* Does this option of srun describe ranks, hosts or the job as a whole, so that it means nothing to a step on one of the

@@ -127,7 +127,7 @@ void hvd_horovod_build_check(const struct hvd_launch *launch)
 	struct build build = {0};
 
 	if (spec->selftest || spec->mpi.on || !(spec->frameworks & HVD_FW_HOROVOD) ||
-	    (spec->elastic.on && spec->elastic.max_restarts >= 0))
+	    (spec->elastic.on && spec->max_restarts >= 0))
 		return;
 	python = python_of(launch);
 	if (python)

@@ -131,12 +131,12 @@ int hvd_job_open_func(struct hvd_job *job, void (*gone)(void *arg), void *arg, s
 	const struct hvd_launch_spec *spec = job->launch->spec;
 
 	*out = NULL;
-	if (!spec->function.file)
+	if (!spec->run_func)
 		return 0;
 	job->opts->rendezvous_env = HVD_RUNFUNC_ENV;
 	job->opts->func_key = true;
 	hvd_strv_addf(&job->opts->extra_env, HVD_RUNFUNC_MAX_ENV "=%zu", hvd_runfunc_max());
-	*out = hvd_runfunc_open(job->base, spec->function.file, spec->function.results, gone, arg, job->log, err);
+	*out = hvd_runfunc_open(job->base, spec->run_func, spec->results, gone, arg, job->log, err);
 	return *out ? 0 : -1;
 }
 

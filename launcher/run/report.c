@@ -73,8 +73,8 @@ static void print_json(const struct hvd_launch *launch, const struct hvd_backend
 			"processes", procs, "rank_env", strv_json(&launch->spec->env), "start_timeout",
 			launch->spec->deadlines.start, "store", store_name(launch->spec->store), "frameworks",
 			strv_json(&frameworks), "init_timeout", launch->spec->init_timeout);
-	if (launch->spec->elastic.max_restarts >= 0)
-		json_object_set_new(out, "max_restarts", json_integer(launch->spec->elastic.max_restarts));
+	if (launch->spec->max_restarts >= 0)
+		json_object_set_new(out, "max_restarts", json_integer(launch->spec->max_restarts));
 	json_dumpf(out, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(out);
@@ -124,9 +124,9 @@ static void print_frameworks(const struct hvd_launch_spec *spec)
 	printf("# frameworks: %s; store: %s\n", names.n ? list : "none", store_name(spec->store));
 	if (spec->init_timeout > 0)
 		printf("# init-timeout: %g seconds\n", spec->init_timeout);
-	if (spec->elastic.max_restarts >= 0)
+	if (spec->max_restarts >= 0)
 		printf("# all ranks are restarted after changes of hosts, and after failures %d time%s at most\n",
-		       spec->elastic.max_restarts, spec->elastic.max_restarts == 1 ? "" : "s");
+		       spec->max_restarts, spec->max_restarts == 1 ? "" : "s");
 }
 
 int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend, bool json)

@@ -254,7 +254,7 @@ static void rank_failed(struct hvd_static_job *job, uint32_t rank, const char *h
 	result->status = hvd_status_exit(status);
 	snprintf(result->host, sizeof(result->host), "%s", host);
 	hvd_status_text(status, text, sizeof(text));
-	if (job->spec->failure.keep_going) {
+	if (job->spec->keep_going) {
 		hvd_error(job->log, "rank %u on %s failed: %s; the others go on (--keep-going)", rank, host, text);
 		return;
 	}
@@ -464,7 +464,7 @@ bool hvd_static_job_host_failed(struct hvd_static_job *job, uint32_t host, const
 	hvd_log_err(job->log, why);
 	if (job->result->status == 0)
 		job->result->status = 1;
-	if (!job->spec->failure.keep_going)
+	if (!job->spec->keep_going)
 		handle(job, EV_CANNOT_GO_ON);
 	return false;
 }

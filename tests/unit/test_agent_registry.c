@@ -453,7 +453,7 @@ TEST_IN(the_relay_of_rank_0_is_open, struct world *w)
 
 	w->l->opts.loopback = false;
 	w->l->spec.elastic.on = true;
-	w->l->spec.elastic.max_restarts = 3;
+	w->l->spec.max_restarts = 3;
 	w->l->spec.relay_fan_out = 8;
 	begin(w);
 	assert_true(w->l->boot.network);

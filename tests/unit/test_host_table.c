@@ -483,13 +483,14 @@ TEST(servers_in_ranks)
 TEST(elastic_jobs)
 {
 	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO | HVD_FW_TENSORFLOW,
-				       .elastic = {.on = true, .max_restarts = -1}};
+				       .elastic = {.on = true},
+				       .max_restarts = -1};
 	unsigned ports, rank_ports;
 	bool store;
 
 	hvd_plan_ports(&spec, &ports, &store, &rank_ports);
 	assert_int_equal(ports + rank_ports, 0);
-	spec.elastic.max_restarts = 0;
+	spec.max_restarts = 0;
 	hvd_plan_ports(&spec, &ports, &store, &rank_ports);
 	assert_int_equal(ports, 1); /* JAX's */
 	assert_false(store);

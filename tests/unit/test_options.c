@@ -558,7 +558,7 @@ TEST(test_max_restarts)
 		ok(&o, lines[i].line);
 		hvd_launch_spec_make(&spec, &o, NULL);
 		assert_true(spec.elastic.on);
-		assert_int_equal(spec.elastic.max_restarts, lines[i].max_restarts);
+		assert_int_equal(spec.max_restarts, lines[i].max_restarts);
 		assert_int_equal(spec.elastic.first_np, lines[i].first);
 		assert_int_equal(spec.elastic.min_np, lines[i].min);
 		assert_int_equal(spec.elastic.max_np, lines[i].max);

@@ -156,9 +156,9 @@ TEST(when_one_is_open_to_the_network)
 	assert_false(open_to_network(&l));
 	l.spec.frameworks = HVD_FW_AUTO;
 	l.spec.elastic.on = true;
-	l.spec.elastic.max_restarts = -1; /* Horovod's kind */
+	l.spec.max_restarts = -1; /* Horovod's kind */
 	assert_false(open_to_network(&l));
-	l.spec.elastic.max_restarts = 3;
+	l.spec.max_restarts = 3;
 	assert_true(open_to_network(&l));
 	l.opts.loopback = true;
 	assert_false(hvd_relays_have_network(&l.opts));
