@@ -207,7 +207,7 @@ static bool wait_for_end(struct hvd_step_tasks *tasks, pid_t detached)
 static void stand_by(const struct hvd_detached_opts *opts, struct hvd_step_tasks *tasks, pid_t detached)
 {
 	hvd_process_describe("hvd-watchdog", "guards %s %d", opts->name, (int)detached);
-	keep_fds(NULL, 0, opts->spare, 0);
+	keep_fds(NULL, 0, opts->backup_fd, 0);
 	if (chdir("/") != 0)
 		_exit(1);
 	if (hvd_step_tasks_open(tasks, NULL) == 0 && !wait_for_end(tasks, detached)) {
@@ -215,7 +215,7 @@ static void stand_by(const struct hvd_detached_opts *opts, struct hvd_step_tasks
 
 		waitpid(detached, &status, 0);
 		if (opts->lost)
-			opts->lost(detached, status, opts->spare, tasks, opts->arg);
+			opts->lost(detached, status, opts->backup_fd, tasks, opts->arg);
 		detached = 0;
 	}
 	if (detached)
@@ -234,15 +234,15 @@ static void watch(struct hvd_detached *self, const struct hvd_detached_opts *opt
 		keep[i] = opts->keep[i];
 	keep[opts->n_keep] = self->err;
 	ignore_signals();
-	keep_fds(keep, opts->n_keep + (self->err > 0), opts->spare, tell);
+	keep_fds(keep, opts->n_keep + (self->err > 0), opts->backup_fd, tell);
 	free(keep);
 	self->watchdog = getpid();
 	detached = fork();
 	if (detached < 0) /* go on without a watchdog */
 		self->watchdog = 0;
 	if (detached <= 0) {
-		if (opts->spare)
-			close(opts->spare);
+		if (opts->backup_fd)
+			close(opts->backup_fd);
 		reside(self, opts, tell);
 	}
 	stand_by(opts, &tasks, detached);

@@ -46,15 +46,15 @@ struct hvd_detached_opts {
 	struct hvd_step_tasks tasks; /* not open; for which it stays */
 	const int *keep;             /* the detached's descriptors, besides 0, 1 and 2, which are /dev/null */
 	size_t n_keep;
-	int spare;                 /* the watchdog's descriptor; 0 = none */
+	int backup_fd;             /* the watchdog's descriptor; 0 = none */
 	const struct hvd_log *log; /* prefix and level of the detached's */
 	/* Called in the new process, which has all of this process's memory. The new process ends when the function
 	 * returns. */
 	void (*run)(struct hvd_detached *self, void *arg);
 	void *arg;
 	/* Called in the watchdog when the detached process has ended before the tasks: its pid, its status as from
-	 * waitpid(2), and `spare`, which is still open. May be NULL. */
-	void (*lost)(pid_t pid, int status, int spare, struct hvd_step_tasks *tasks, void *arg);
+	 * waitpid(2), and `backup_fd`, which is still open. May be NULL. */
+	void (*lost)(pid_t pid, int status, int backup_fd, struct hvd_step_tasks *tasks, void *arg);
 };
 
 /* Start a detached process. Returns its pid; -1 with err set: nothing was started. */

@@ -459,19 +459,10 @@ int hvd_driver_client_session(const struct hvd_boot *boot, struct hvd_session *s
 	return rc;
 }
 
-struct hvd_driver_client *hvd_driver_client_create(struct event_base *base, const struct hvd_boot *boot,
-						   const struct hvd_session *session, struct hvd_taskinfo *info,
-						   const struct hvd_driver_client_ops *ops, void *arg,
-						   const struct hvd_log *log, struct hvd_err *err)
-{
-	return hvd_driver_client_create_on(base, NULL, boot, session, info, ops, arg, log, err);
-}
-
-struct hvd_driver_client *hvd_driver_client_create_on(struct event_base *base, struct hvd_conn *conn,
-						      const struct hvd_boot *boot, const struct hvd_session *session,
-						      struct hvd_taskinfo *info,
-						      const struct hvd_driver_client_ops *ops, void *arg,
-						      const struct hvd_log *log, struct hvd_err *err)
+struct hvd_driver_client *hvd_driver_client_create(struct event_base *base, struct hvd_conn *conn,
+						   const struct hvd_boot *boot, const struct hvd_session *session,
+						   struct hvd_taskinfo *info, const struct hvd_driver_client_ops *ops,
+						   void *arg, const struct hvd_log *log, struct hvd_err *err)
 {
 	struct hvd_driver_client *agent = hvd_xcalloc(1, sizeof(*agent));
 
@@ -542,10 +533,15 @@ void hvd_driver_client_relay(struct hvd_driver_client *agent, in_port_t port, in
 
 void hvd_driver_client_send(struct hvd_driver_client *agent, json_t *msg)
 {
-	if (agent->conn)
+	if (agent && agent->conn)
 		hvd_conn_send(agent->conn, msg);
 	else
 		json_decref(msg);
+}
+
+void hvd_driver_client_answer(json_t *msg, void *agent)
+{
+	hvd_driver_client_send(agent, msg);
 }
 
 struct hvd_conn *hvd_driver_client_conn(const struct hvd_driver_client *agent)
@@ -555,7 +551,7 @@ struct hvd_conn *hvd_driver_client_conn(const struct hvd_driver_client *agent)
 
 bool hvd_driver_client_sending(const struct hvd_driver_client *agent)
 {
-	return agent->conn && !agent->closed && hvd_conn_queued(agent->conn) > 0;
+	return agent && agent->conn && !agent->closed && hvd_conn_queued(agent->conn) > 0;
 }
 
 void hvd_driver_client_destroy(struct hvd_driver_client *agent)

@@ -74,23 +74,18 @@ struct hvd_driver_client_ops {
 	void (*bytes)(const void *data, size_t len, void *arg);
 };
 
-/* Begins to connect at once. `failed` is called if the plan has not arrived within the launch's start timeout.
+/* Begins to connect at once, unless there is a connection `conn` already (else NULL), on which both ends have proven in
+ * this session that they belong to the launch. It is then owned, also after an error, and {"t":"took"} and messages of
+ * bytes are passed on before the plan, too. `failed` is called if the plan has not arrived within the launch's start timeout.
  * `session` (hvd_driver_client_session()) is copied; `boot`, `info` and `log` are not owned, and must outlive the
  * agent. If the plan numbers the ranks anew, *info gets the new numbers just before `plan` is called. NULL with err
  * set. */
-struct hvd_driver_client *hvd_driver_client_create(struct event_base *base, const struct hvd_boot *boot,
-						   const struct hvd_session *session, struct hvd_taskinfo *info,
-						   const struct hvd_driver_client_ops *ops, void *arg,
-						   const struct hvd_log *log, struct hvd_err *err);
-/* The same, over a connection on which both ends have proven in this session that they belong to the launch. The agent
- * owns the connection, also after an error. It passes on {"t":"took"} and messages of bytes before the plan, too. */
-struct hvd_driver_client *hvd_driver_client_create_on(struct event_base *base, struct hvd_conn *conn,
-						      const struct hvd_boot *boot, const struct hvd_session *session,
-						      struct hvd_taskinfo *info,
-						      const struct hvd_driver_client_ops *ops, void *arg,
-						      const struct hvd_log *log, struct hvd_err *err);
+struct hvd_driver_client *hvd_driver_client_create(struct event_base *base, struct hvd_conn *conn,
+						   const struct hvd_boot *boot, const struct hvd_session *session,
+						   struct hvd_taskinfo *info, const struct hvd_driver_client_ops *ops,
+						   void *arg, const struct hvd_log *log, struct hvd_err *err);
 /* Queued messages are still sent: run the event loop until it is empty, which takes at most a second, or a minute after
- * hvd_driver_client_create_on(). */
+ * with `conn`. */
 void hvd_driver_client_destroy(struct hvd_driver_client *agent); /* NULL is fine */
 
 /* Before the event loop runs: register this host as one that cannot take part. `why` must outlive the agent. */
@@ -102,8 +97,9 @@ void hvd_driver_client_ports(struct hvd_driver_client *agent, const in_port_t *p
 /* Before the event loop runs: register these ports (see "register" above; 0 = none). */
 void hvd_driver_client_relay(struct hvd_driver_client *agent, in_port_t port, in_port_t network, in_port_t children);
 
-/* Queue a message for the driver; takes the reference. */
+/* Queue a message for the driver; takes the reference. Without a client, or a connection, it is dropped. */
 void hvd_driver_client_send(struct hvd_driver_client *agent, json_t *msg);
+void hvd_driver_client_answer(json_t *msg, void *agent); /* the same, as a callback */
 /* Is a message still queued that may be sent? Then `drained` follows, or `failed`. */
 bool hvd_driver_client_sending(const struct hvd_driver_client *agent);
 

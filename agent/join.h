@@ -2,8 +2,8 @@
 /*
  * join.h - hvd-agent as a self-registering agent (hvdrun --launcher=join).
  *
- * The agent offers its host, and waits. When the launch needs the host, the agent becomes the host's spawning agent
- * (spawning_agent.h), in its own directory and environment. It serves one launch once. When the launcher's connection
+ * The agent offers its host, and waits. When the launch needs the host, the agent becomes the host's agent
+ * (spawned.h), in its own directory and environment. It serves one launch once. When the launcher's connection
  * ends, or the agent gets SIGTERM, SIGINT or SIGHUP, it ends its ranks and then itself.
  */
 #ifndef HVD_AGENT_JOIN_H

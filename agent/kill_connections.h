@@ -14,6 +14,7 @@
 #ifndef HVD_KILL_CONNECTIONS_H
 #define HVD_KILL_CONNECTIONS_H
 
+#include "agent.h"
 #include "lib/base/deadline.h"
 #include "lib/base/err.h"
 #include "lib/net/portset.h"
@@ -27,5 +28,7 @@ int hvd_kill_connections(const struct hvd_portset *at, hvd_time deadline, struct
 
 /* Carry out such a message. Returns the answer, a new object. */
 json_t *hvd_kill_connections_answer(const json_t *msg);
+
+extern const struct hvd_feature hvd_kill_connections_feature;
 
 #endif

@@ -395,16 +395,16 @@ void hvd_observed_ranks_destroy(struct hvd_observed_ranks *ranks)
 
 struct passing {
 	struct hvd_stderr_tee *tees;
-	struct pollfd *waits; /* of the tees, then `spare`, then the tasks */
+	struct pollfd *waits; /* of the tees, then `backup_fd`, then the tasks */
 	size_t n;
 };
 
-static void take_spare(struct passing *p, int spare)
+static void take_backup(struct passing *p, int backup_fd)
 {
 	struct hvd_step_event event;
 	int fds[2];
 
-	while (hvd_step_event_take(spare, &event, fds) > 0) {
+	while (hvd_step_event_take(backup_fd, &event, fds) > 0) {
 		if (fds[0] < 0 || event.kind != HVD_STEP_TASK)
 			continue;
 		p->tees = hvd_xrealloc(p->tees, p->n + 1, sizeof(*p->tees));
@@ -443,23 +443,23 @@ static bool any_left(const struct passing *p)
 	return false;
 }
 
-void hvd_observed_ranks_pass_on(int spare, struct hvd_step_tasks *tasks)
+void hvd_observed_ranks_pass_on(int backup_fd, struct hvd_step_tasks *tasks)
 {
 	struct hvd_stderr_tee_view view;
 	struct passing p = {.waits = hvd_xcalloc(2, sizeof(*p.waits))};
 
 	if (hvd_stderr_tee_view_open(&view) != 0)
 		return;
-	take_spare(&p, spare);
-	while (hvd_step_tasks_left(tasks) && (spare >= 0 || any_left(&p))) {
-		p.waits[p.n] = (struct pollfd){.fd = spare, .events = POLLIN};
+	take_backup(&p, backup_fd);
+	while (hvd_step_tasks_left(tasks) && (backup_fd >= 0 || any_left(&p))) {
+		p.waits[p.n] = (struct pollfd){.fd = backup_fd, .events = POLLIN};
 		p.waits[p.n + 1] = (struct pollfd){.fd = tasks->fd, .events = POLLIN};
 		if (poll(p.waits, p.n + 2, -1) < 0 && errno != EINTR)
 			break;
 		if (p.waits[p.n].revents & POLLIN)
-			take_spare(&p, spare);
+			take_backup(&p, backup_fd);
 		if (p.waits[p.n].revents & ~POLLIN) /* all that was sent has been taken */
-			spare = -1;
+			backup_fd = -1;
 		pass_all(&p, &view);
 	}
 	for (size_t i = 0; i < p.n; i++) {

@@ -59,8 +59,8 @@ void hvd_observed_ranks_delivered(struct hvd_observed_ranks *ranks);
 /* Is there a rank whose end is not known, or was not reported? */
 bool hvd_observed_ranks_left(const struct hvd_observed_ranks *ranks);
 
-/* For a process that does nothing else: pass on the standard error of the ranks that have sent events to `spare`, until
+/* For a process that does nothing else: pass on the standard error of the ranks that have sent events to `backup_fd`, until
  * the tasks, or all writers, have ended. */
-void hvd_observed_ranks_pass_on(int spare, struct hvd_step_tasks *tasks);
+void hvd_observed_ranks_pass_on(int backup_fd, struct hvd_step_tasks *tasks);
 
 #endif

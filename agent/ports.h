@@ -7,15 +7,13 @@
 #ifndef HVD_PORTS_H
 #define HVD_PORTS_H
 
-#include "driver_client.h"
-#include "lib/net/reserve.h"
+#include "agent.h"
 
 /* May this host have rank 0? */
 bool hvd_ports_may_have_rank0(const struct hvd_boot *boot, const struct hvd_taskinfo *info);
 
-/* Reserve the ports that the launch wants on this host, and have the agent register them. If there are too few ports,
- * none is reserved, and the log says so. The caller clears *out when the ranks have ended. */
-void hvd_ports_reserve(struct hvd_driver_client *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
-		       struct hvd_reserve *out, const struct hvd_log *log);
+/* Reserves the ports that the launch wants on this host, and has them registered. If there are too few ports, none is
+ * reserved, and the log says so. */
+extern const struct hvd_feature hvd_ports_feature;
 
 #endif

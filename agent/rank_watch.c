@@ -151,11 +151,6 @@ void hvd_rank_watch_remove(struct hvd_rank_watch *watch, uint32_t rank)
 		*known = watch->ranks[--watch->n];
 }
 
-void hvd_rank_watch_output(struct hvd_rank_watch *watch, size_t bytes)
-{
-	hvd_activity_output(watch->activity, bytes);
-}
-
 /* Takes the reference of `ranks`. */
 static void answer(struct hvd_rank_watch *watch, int64_t id, json_t *ranks)
 {
@@ -172,8 +167,9 @@ static void on_found(json_t *found, void *arg)
 	hvd_activity_inspected(watch->activity, false);
 }
 
-static void on_stacks(struct hvd_rank_watch *watch, const json_t *msg)
+static void on_stacks(void *arg, const json_t *msg)
 {
+	struct hvd_rank_watch *watch = arg;
 	double seconds = json_number_value(json_object_get(msg, "seconds"));
 	struct hvd_err err = {0};
 	int64_t id;
@@ -199,17 +195,43 @@ static void on_stacks(struct hvd_rank_watch *watch, const json_t *msg)
 	answer(watch, id, json_array());
 }
 
-bool hvd_rank_watch_message(struct hvd_rank_watch *watch, const json_t *msg)
+static void on_watch(void *arg, const json_t *msg)
 {
-	const char *type;
-
-	if (hvd_get_str(msg, "t", 16, &type, NULL) != 0)
-		return false;
-	if (strcmp(type, "stacks") == 0)
-		on_stacks(watch, msg);
-	else if (strcmp(type, "watch") == 0)
-		hvd_activity_watch(watch->activity, msg);
-	else
-		return false;
-	return true;
+	hvd_activity_watch(((struct hvd_rank_watch *)arg)->activity, msg);
 }
+
+/* ---- as a feature of the agent ---- */
+
+static void *create(struct hvd_agent *agent)
+{
+	return hvd_rank_watch_create(agent->base, hvd_driver_client_answer, agent->driver, agent->log);
+}
+
+static void rank_began(void *self, uint32_t rank, pid_t pid)
+{
+	hvd_rank_watch_add(self, rank, pid);
+}
+
+static void rank_output(void *self, size_t bytes)
+{
+	hvd_activity_output(((struct hvd_rank_watch *)self)->activity, bytes);
+}
+
+static void rank_ended(void *self, uint32_t rank)
+{
+	hvd_rank_watch_remove(self, rank);
+}
+
+static void destroy(void *self)
+{
+	hvd_rank_watch_destroy(self);
+}
+
+const struct hvd_feature hvd_rank_watch_feature = {
+	.messages = (const struct hvd_agent_message[]){{"stacks", on_stacks}, {"watch", on_watch}, {NULL, NULL}},
+	.create = create,
+	.rank_began = rank_began,
+	.rank_output = rank_output,
+	.rank_ended = rank_ended,
+	.destroy = destroy,
+};

@@ -2,8 +2,7 @@
 /*
  * rank_watch.h - answers the driver's questions about this host's ranks while they run.
  *
- * The agent that starts or observes the ranks gives the watch their processes, and hands it the messages that it does
- * not know itself. The watch only looks at ranks: it sends nothing to their processes, and changes nothing of them.
+ * The watch only looks at ranks: it sends nothing to their processes, and changes nothing of them.
  *
  * Messages of the driver, and the answers:
  *   {"t":"stacks", "id":I, "seconds":S}      where are the ranks (stacks.h)? Answered within S seconds (60 at most) and
@@ -22,7 +21,7 @@
 #ifndef HVD_RANK_WATCH_H
 #define HVD_RANK_WATCH_H
 
-#include "lib/base/log.h"
+#include "agent.h"
 
 #include <event2/event.h>
 #include <jansson.h>
@@ -47,12 +46,8 @@ void hvd_rank_watch_destroy(struct hvd_rank_watch *watch); /* NULL is fine; ends
 
 /* A rank runs in this process. A known rank gets the new process. */
 void hvd_rank_watch_add(struct hvd_rank_watch *watch, uint32_t rank, pid_t pid);
-/* The rank has ended. Call this before its process is reaped, because its pid may then become another process's. */
+/* The rank has ended, and its pid may become another process's. */
 void hvd_rank_watch_remove(struct hvd_rank_watch *watch, uint32_t rank);
-/* A rank has written this many bytes of output. */
-void hvd_rank_watch_output(struct hvd_rank_watch *watch, size_t bytes);
-
-/* Handle a message of the driver. False: it has none of the types above. Malformed messages are ignored. */
-bool hvd_rank_watch_message(struct hvd_rank_watch *watch, const json_t *msg);
+extern const struct hvd_feature hvd_rank_watch_feature;
 
 #endif

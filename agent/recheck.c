@@ -11,99 +11,114 @@
  * (launcher/elastic/machine_opts.c). */
 #define HELD_SECONDS 1.5
 
-struct hvd_recheck {
-	struct event_base *base;
-	void (*send)(json_t *msg, void *arg);
-	void *arg;
-	struct hvd_preflight *look; /* under way, or over; NULL: none */
-	json_t *found;              /* what the first checks have found; NULL: nothing yet */
-	json_t *mib;                /* the GPUs' memory is to be awaited; NULL: it is not, or no longer */
-	bool ranks;                 /* the host has ranks */
+struct recheck {
+	struct hvd_agent *agent;
+	struct hvd_preflight *check; /* under way, or over; NULL: none */
+	json_t *result;              /* of the first checks; NULL: there is none yet */
+	json_t *mib;                 /* the GPUs' memory is to be awaited; NULL: it is not, or no longer */
+	bool ranks;                  /* the ranks of the order's time have not all ended */
 };
 
-static void forget(struct hvd_recheck *recheck)
+static bool has_ranks(const struct hvd_agent *agent)
 {
-	hvd_preflight_destroy(recheck->look);
-	json_decref(recheck->found);
+	return agent->source->running(agent->ranks) > 0;
+}
+
+static void forget(struct recheck *recheck)
+{
+	hvd_preflight_destroy(recheck->check);
+	json_decref(recheck->result);
 	json_decref(recheck->mib);
-	recheck->look = NULL;
-	recheck->found = recheck->mib = NULL;
+	recheck->check = NULL;
+	recheck->result = recheck->mib = NULL;
 }
 
-static void answer(struct hvd_recheck *recheck)
+static void answer(struct recheck *recheck)
 {
-	recheck->send(json_pack("{s:s, s:O}", "t", "checked", "preflight", recheck->found), recheck->arg);
-	json_decref(recheck->found);
-	recheck->found = NULL;
+	hvd_driver_client_send(recheck->agent->driver,
+			       json_pack("{s:s, s:o}", "t", "checked", "preflight", recheck->result));
+	recheck->result = NULL;
 }
 
-static void on_memory(json_t *found, void *arg)
+static void on_memory(json_t *result, void *arg)
 {
-	struct hvd_recheck *recheck = arg;
-	json_t *held = json_object_get(found, "held");
+	struct recheck *recheck = arg;
+	json_t *held = json_object_get(result, "held");
 
 	if (held)
-		json_object_set(recheck->found, "held", held);
+		json_object_set(recheck->result, "held", held);
 	answer(recheck);
 }
 
 /* Take the next step, if the ranks let it. */
-static void go_on(struct hvd_recheck *recheck)
+static void go_on(struct recheck *recheck)
 {
 	struct hvd_preflight_order order = {.seconds = HELD_SECONDS, .mib = recheck->mib};
 
-	if (!recheck->found || (recheck->mib && recheck->ranks))
+	if (!recheck->result || (recheck->mib && recheck->ranks))
 		return;
 	if (recheck->mib) {
-		hvd_preflight_destroy(recheck->look);
-		recheck->look = hvd_preflight_start(recheck->base, &order, on_memory, recheck, NULL);
+		hvd_preflight_destroy(recheck->check);
+		recheck->check = hvd_preflight_start(recheck->agent->base, &order, on_memory, recheck, NULL);
 		json_decref(recheck->mib);
 		recheck->mib = NULL;
-		if (recheck->look)
+		if (recheck->check)
 			return;
 	}
 	answer(recheck);
 }
 
-static void on_looked(json_t *found, void *arg)
+static void on_checked(json_t *result, void *arg)
 {
-	struct hvd_recheck *recheck = arg;
+	struct recheck *recheck = arg;
 
-	recheck->found = json_incref(found);
+	recheck->result = json_incref(result);
 	go_on(recheck);
 }
 
-void hvd_recheck_begin(struct hvd_recheck *recheck, const json_t *order, bool ranks)
+/* A check that is under way is given up for the new one. */
+static void on_check(void *arg, const json_t *msg)
 {
-	json_t *mib = json_object_get(order, "mib");
-	struct hvd_preflight_order look;
+	struct recheck *recheck = arg;
+	json_t *mib = json_object_get(msg, "mib");
+	struct hvd_preflight_order order;
 
 	forget(recheck);
-	if (hvd_preflight_order_read(order, &look, NULL) != 0)
+	if (hvd_preflight_order_read(msg, &order, NULL) != 0)
 		return;
-	recheck->ranks = ranks;
+	recheck->ranks = has_ranks(recheck->agent);
 	recheck->mib = hvd_host_check_is_mib(mib) ? json_incref(mib) : NULL;
-	recheck->look = hvd_preflight_start(recheck->base, &look, on_looked, recheck, NULL);
+	recheck->check = hvd_preflight_start(recheck->agent->base, &order, on_checked, recheck, NULL);
 }
 
-void hvd_recheck_ranks_ended(struct hvd_recheck *recheck)
+static void on_rank_ended(void *arg, uint32_t rank)
 {
+	struct recheck *recheck = arg;
+
+	(void)rank;
+	if (!recheck->ranks || has_ranks(recheck->agent))
+		return;
 	recheck->ranks = false;
 	go_on(recheck);
 }
 
-struct hvd_recheck *hvd_recheck_create(struct event_base *base, void (*send)(json_t *msg, void *arg), void *arg)
+static void *create(struct hvd_agent *agent)
 {
-	struct hvd_recheck *recheck = hvd_xcalloc(1, sizeof(*recheck));
+	struct recheck *recheck = hvd_xcalloc(1, sizeof(*recheck));
 
-	*recheck = (struct hvd_recheck){.base = base, .send = send, .arg = arg};
+	recheck->agent = agent;
 	return recheck;
 }
 
-void hvd_recheck_destroy(struct hvd_recheck *recheck)
+static void destroy(void *self)
 {
-	if (!recheck)
-		return;
-	forget(recheck);
-	free(recheck);
+	forget(self);
+	free(self);
 }
+
+const struct hvd_feature hvd_recheck_feature = {
+	.messages = (const struct hvd_agent_message[]){{"check", on_check}, {NULL, NULL}},
+	.create = create,
+	.rank_ended = on_rank_ended,
+	.destroy = destroy,
+};

@@ -11,19 +11,8 @@
 #ifndef HVD_AGENT_RECHECK_H
 #define HVD_AGENT_RECHECK_H
 
-#include <event2/event.h>
-#include <jansson.h>
-#include <stdbool.h>
+#include "agent.h"
 
-struct hvd_recheck;
-
-/* `send` takes the reference to a message for the driver. */
-struct hvd_recheck *hvd_recheck_create(struct event_base *base, void (*send)(json_t *msg, void *arg), void *arg);
-void hvd_recheck_destroy(struct hvd_recheck *recheck); /* NULL is fine */
-
-/* An order; `ranks`: the host has ranks. A check that is under way is given up for it. */
-void hvd_recheck_begin(struct hvd_recheck *recheck, const json_t *order, bool ranks);
-/* The last rank of the host has ended. */
-void hvd_recheck_ranks_ended(struct hvd_recheck *recheck);
+extern const struct hvd_feature hvd_recheck_feature;
 
 #endif

@@ -28,18 +28,15 @@
 /* Relays that are not authenticated yet. */
 #define MAX_PENDING 256
 
-struct hvd_relay {
-	struct event_base *base;
-	const struct hvd_taskinfo *info;
-	struct hvd_driver_client *agent;
-	struct hvd_log log;             /* which names this host in front of each message */
-	const struct hvd_log *base_log; /* gets the messages of `log` */
+struct relay {
+	const struct hvd_agent *agent;
+	struct hvd_log log; /* the agent's, with this host's name in front of each message */
 	struct hvd_session session;
 	struct hvd_boot up; /* the parent: of this only the addresses, and the port. No address: there is none */
 	struct hvd_rv_access *access;
-	struct hvd_rv *rv;
-	struct hvd_preauth *pending;      /* NULL: no other relay connects to this one */
-	struct hvd_relay_sockets sockets; /* only that for relays below, until it is used */
+	struct hvd_rv *rv;           /* NULL before the plan, and if the ranks here do not rendezvous through a relay */
+	struct hvd_preauth *pending; /* NULL: no other relay connects to this one */
+	struct hvd_relay_sockets sockets; /* from the plan on only that for relays below, until it is used */
 	struct hvd_dial *link;            /* to the parent */
 	struct hvd_timer *again;          /* goes over to the root, or begins anew there */
 	bool to_root, lost;               /* it has gone over; there is no root any longer */
@@ -47,9 +44,9 @@ struct hvd_relay {
 
 static void on_log(enum hvd_log_level level, const char *text, void *arg)
 {
-	const struct hvd_relay *relay = arg;
+	const struct relay *relay = arg;
 
-	hvd_log(relay->base_log, level, "%s: %s", relay->info->name, text);
+	hvd_log(relay->agent->log, level, "%s: %s", relay->agent->info->name, text);
 }
 
 /* ---- sockets ---- */
@@ -91,29 +88,30 @@ static int open_sockets(struct hvd_relay_sockets *out, const struct hvd_boot *bo
 	return out->children < 0 ? -1 : 0;
 }
 
-void hvd_relay_offer(struct hvd_driver_client *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
+void hvd_relay_offer(struct hvd_driver_client *driver, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
 		     struct hvd_relay_sockets *out)
 {
 	struct hvd_err *why = &out->refusal;
 
 	*out = (struct hvd_relay_sockets){0};
 	if (open_sockets(out, boot, info, why) == 0) {
-		hvd_driver_client_relay(agent, out->port, out->network_port, out->children_port);
+		hvd_driver_client_relay(driver, out->port, out->network_port, out->children_port);
 		return;
 	}
 	hvd_relay_sockets_close(out);
 	hvd_err_prefix(why, "cannot open the port of the rendezvous relay");
-	hvd_driver_client_refuse(agent, why);
+	hvd_driver_client_refuse(driver, why);
 }
 
 /* ---- the connection to the parent ---- */
 
-void hvd_relay_lost(struct hvd_relay *relay, const struct hvd_err *why)
+static void on_driver_lost(void *arg, const struct hvd_err *why)
 {
+	struct relay *relay = arg;
 	struct hvd_rv_stats stats;
 	char *waits;
 
-	if (!relay || relay->lost)
+	if (!relay->rv || relay->lost)
 		return;
 	relay->lost = true;
 	hvd_timer_stop(relay->again);
@@ -129,38 +127,43 @@ void hvd_relay_lost(struct hvd_relay *relay, const struct hvd_err *why)
 	hvd_rv_unbind_others(relay->rv, NULL, 0);
 }
 
-void hvd_relay_bytes(struct hvd_relay *relay, const void *data, size_t len)
+static void on_bytes(void *arg, const void *data, size_t len)
 {
-	if (relay && relay->to_root && !relay->lost)
+	struct relay *relay = arg;
+
+	if (relay->rv && relay->to_root && !relay->lost)
 		hvd_rv_relay_bytes(relay->rv, data, len);
 }
 
-static void take_children(struct hvd_relay *relay);
+static void take_children(struct relay *relay);
 
-static void use_root(struct hvd_relay *relay)
+static void use_root(struct relay *relay)
 {
 	relay->to_root = true;
-	hvd_rv_relay_share(relay->rv, hvd_driver_client_conn(relay->agent));
+	hvd_rv_relay_share(relay->rv, hvd_driver_client_conn(relay->agent->driver));
 	take_children(relay);
 }
 
 static void on_again(void *arg)
 {
-	struct hvd_relay *relay = arg;
+	struct relay *relay = arg;
 
 	if (relay->to_root)
-		hvd_driver_client_send(relay->agent, json_pack("{s:s}", "t", "relay"));
+		hvd_driver_client_send(relay->agent->driver, json_pack("{s:s}", "t", "relay"));
 	use_root(relay);
 }
 
-void hvd_relay_again(struct hvd_relay *relay)
+static void on_relay(void *arg, const json_t *msg)
 {
-	if (relay && relay->to_root && !relay->lost)
+	struct relay *relay = arg;
+
+	(void)msg;
+	if (relay->rv && relay->to_root && !relay->lost)
 		hvd_timer_in_ms(relay->again, AGAIN_SECONDS * 1000);
 }
 
 /* Not from within the server's call. */
-static void go_to_root(struct hvd_relay *relay)
+static void go_to_root(struct relay *relay)
 {
 	if (!relay->lost && !relay->to_root)
 		hvd_timer_in_ms(relay->again, 0);
@@ -168,7 +171,7 @@ static void go_to_root(struct hvd_relay *relay)
 
 static void on_up(struct hvd_conn *conn, void *arg)
 {
-	struct hvd_relay *relay = arg;
+	struct relay *relay = arg;
 
 	if (relay->lost) {
 		hvd_conn_free(conn);
@@ -180,7 +183,7 @@ static void on_up(struct hvd_conn *conn, void *arg)
 
 static void on_down(const struct hvd_err *why, void *arg)
 {
-	struct hvd_relay *relay = arg;
+	struct relay *relay = arg;
 
 	hvd_verbose(&relay->log, "connecting to the rendezvous directly, not through the parent relay: %s", why->msg);
 	go_to_root(relay);
@@ -189,26 +192,26 @@ static void on_down(const struct hvd_err *why, void *arg)
 /* The root breaks the protocol, or another relay has ended. */
 static void on_parent_lost(void *arg)
 {
-	struct hvd_relay *relay = arg;
+	struct relay *relay = arg;
 	struct hvd_err why = {0};
 
 	if (relay->to_root) {
 		hvd_err_set(&why, HVD_E_PROTO, "it sent an invalid message");
-		hvd_relay_lost(relay, &why);
+		on_driver_lost(relay, &why);
 		return;
 	}
 	hvd_debug(&relay->log, "the connection to the parent relay has ended; connecting to the rendezvous directly");
 	go_to_root(relay);
 }
 
-static void connect_up(struct hvd_relay *relay)
+static void connect_up(struct relay *relay)
 {
 	if (relay->up.n_addrs == 0) {
 		use_root(relay);
 		return;
 	}
-	relay->link = hvd_dial_create(relay->base, &relay->up, &relay->session, hvd_deadline_in(PARENT_SECONDS), on_up,
-				      on_down, relay);
+	relay->link = hvd_dial_create(relay->agent->base, &relay->up, &relay->session, hvd_deadline_in(PARENT_SECONDS),
+				      on_up, on_down, relay);
 	hvd_dial_name(relay->link, "the parent relay");
 }
 
@@ -216,12 +219,12 @@ static void connect_up(struct hvd_relay *relay)
 
 static void on_proven(struct hvd_conn *conn, void *arg)
 {
-	hvd_rv_relay_take(((const struct hvd_relay *)arg)->rv, conn);
+	hvd_rv_relay_take(((const struct relay *)arg)->rv, conn);
 }
 
 static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
 {
-	const struct hvd_relay *relay = arg;
+	const struct relay *relay = arg;
 	char peer[HVD_ADDR_TEXT];
 
 	hvd_verbose(&relay->log, "refused a connection from %s to the relay port: %s", hvd_addr_text(from, peer),
@@ -230,13 +233,13 @@ static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, v
 
 static void on_full(void *arg)
 {
-	const struct hvd_relay *relay = arg;
+	const struct relay *relay = arg;
 
 	hvd_warn(&relay->log, "no descriptor is left for another relay: the limit is %lu", hvd_nofile());
 }
 
 /* From the first connection to a parent on: until then they wait in the kernel's queue. */
-static void take_children(struct hvd_relay *relay)
+static void take_children(struct relay *relay)
 {
 	static const struct hvd_preauth_ops ops = {
 		.proven = on_proven, .refused = on_refused, .dropped = on_refused, .full = on_full};
@@ -244,8 +247,8 @@ static void take_children(struct hvd_relay *relay)
 
 	if (!relay->sockets.children_port)
 		return;
-	relay->pending = hvd_preauth_create(relay->base, relay->sockets.children, &relay->session, MAX_PENDING, &ops,
-					    relay, &why);
+	relay->pending = hvd_preauth_create(relay->agent->base, relay->sockets.children, &relay->session, MAX_PENDING,
+					    &ops, relay, &why);
 	if (relay->pending)
 		relay->sockets.children_port = 0;
 	else
@@ -255,7 +258,7 @@ static void take_children(struct hvd_relay *relay)
 /* ---- ranks of other hosts ---- */
 
 /* This user over loopback, and whoever is at these addresses. */
-static void open_to(struct hvd_relay *relay, const json_t *from, const char *key)
+static void open_to(struct relay *relay, const json_t *from, const char *key)
 {
 	struct hvd_addr *addrs;
 	size_t n = hvd_get_addrs(from, key, &addrs);
@@ -264,22 +267,27 @@ static void open_to(struct hvd_relay *relay, const json_t *from, const char *key
 	free(addrs);
 }
 
-void hvd_relay_network(struct hvd_relay *relay, const json_t *msg)
+static void on_network(void *arg, const json_t *msg)
 {
+	struct relay *relay = arg;
+
+	if (!relay->rv)
+		return;
 	open_to(relay, msg, "addrs");
 	hvd_rv_disconnect_denied(relay->rv);
 }
 
 static void on_ask_owner(const struct hvd_owner_question *question, void *arg)
 {
-	hvd_driver_client_send(((struct hvd_relay *)arg)->agent, hvd_owner_question_to_json(question));
+	hvd_driver_client_send(((const struct relay *)arg)->agent->driver, hvd_owner_question_to_json(question));
 }
 
-void hvd_relay_owner(struct hvd_relay *relay, const json_t *msg)
+static void on_owner(void *arg, const json_t *msg)
 {
+	struct relay *relay = arg;
 	struct hvd_owner_answer answer;
 
-	if (relay && hvd_owner_answer_read(msg, &answer, NULL) == 0)
+	if (relay->rv && hvd_owner_answer_read(msg, &answer, NULL) == 0)
 		hvd_rv_owner_answer(relay->rv, &answer);
 }
 
@@ -306,7 +314,7 @@ static int read_parent(const json_t *plan, struct hvd_boot *out, struct hvd_err 
 	return 0;
 }
 
-static int make_server(struct hvd_relay *relay, const json_t *plan, struct hvd_err *err)
+static int make_server(struct relay *relay, const json_t *plan, struct hvd_err *err)
 {
 	struct hvd_rv_config cfg;
 	const char *addr;
@@ -327,14 +335,14 @@ static int make_server(struct hvd_relay *relay, const json_t *plan, struct hvd_e
 	cfg.relay_id = (uint32_t)relay_id;
 	cfg.parent_lost = on_parent_lost;
 	cfg.parent_lost_arg = relay;
-	relay->rv = hvd_rv_create(relay->base, &cfg, &relay->log, err);
+	relay->rv = hvd_rv_create(relay->agent->base, &cfg, &relay->log, err);
 	return relay->rv ? 0 : -1;
 }
 
-/* Listen where the plan says; what is not wanted is closed by the caller. */
-static int take_sockets(struct hvd_relay *relay, const json_t *plan, struct hvd_relay_sockets *sockets,
-			struct hvd_err *err)
+/* Listen where the plan says, and close the other sockets. */
+static int use_sockets(struct relay *relay, const json_t *plan, struct hvd_err *err)
 {
+	struct hvd_relay_sockets *sockets = &relay->sockets;
 	bool children = json_is_true(json_object_get(plan, "children"));
 
 	if (!sockets->port || (children && !sockets->children_port))
@@ -345,42 +353,44 @@ static int take_sockets(struct hvd_relay *relay, const json_t *plan, struct hvd_
 		hvd_rv_listen_fd(relay->rv, sockets->network);
 		sockets->network_port = 0;
 	}
-	if (children) {
-		relay->sockets.children = sockets->children;
-		relay->sockets.children_port = sockets->children_port;
-		sockets->children_port = 0;
-	}
+	close_socket(&sockets->network_port, sockets->network);
+	if (!children)
+		close_socket(&sockets->children_port, sockets->children);
 	return 0;
 }
 
-struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts,
-				   const struct hvd_log *log, struct hvd_err *err)
+static int on_plan(void *arg, const json_t *plan, struct hvd_err *err)
 {
-	struct hvd_relay *relay = hvd_xcalloc(1, sizeof(*relay));
-	int rc;
+	struct relay *relay = arg;
+	const struct hvd_agent *agent = relay->agent;
+	const json_t *own = json_object_get(plan, "relay");
 
-	relay->base = base;
-	relay->info = opts->info;
-	relay->agent = opts->agent;
-	relay->log = (struct hvd_log){.level = log ? log->level : HVD_LOG_ERROR, .sink = on_log, .arg = relay};
-	relay->base_log = log;
-	relay->again = hvd_timer_new(base, on_again, relay);
-	hvd_rv_service_relay_session(hvd_driver_client_key(opts->agent), opts->boot->session, &relay->session);
-	rc = make_server(relay, opts->plan, err) == 0 ? take_sockets(relay, opts->plan, opts->sockets, err) : -1;
-	hvd_relay_sockets_close(opts->sockets);
-	if (rc != 0) {
-		hvd_relay_destroy(relay);
-		hvd_err_prefix(err, "cannot start the rendezvous relay");
-		return NULL;
+	if (!own) {
+		hvd_relay_sockets_close(&relay->sockets);
+		return 0;
 	}
+	hvd_rv_service_relay_session(hvd_driver_client_key(agent->driver), agent->boot->session, &relay->session);
+	if (make_server(relay, own, err) != 0 || use_sockets(relay, own, err) != 0)
+		return hvd_err_prefix(err, "cannot start the rendezvous relay");
 	connect_up(relay);
+	return 0;
+}
+
+static void *create(struct hvd_agent *agent)
+{
+	struct relay *relay = hvd_xcalloc(1, sizeof(*relay));
+
+	relay->agent = agent;
+	relay->log = (struct hvd_log){.level = agent->log->level, .sink = on_log, .arg = relay};
+	relay->again = hvd_timer_new(agent->base, on_again, relay);
+	hvd_relay_offer(agent->driver, agent->boot, agent->info, &relay->sockets);
 	return relay;
 }
 
-void hvd_relay_destroy(struct hvd_relay *relay)
+static void destroy(void *arg)
 {
-	if (!relay)
-		return;
+	struct relay *relay = arg;
+
 	hvd_relay_sockets_close(&relay->sockets);
 	hvd_dial_destroy(relay->link);
 	hvd_preauth_destroy(relay->pending);
@@ -389,3 +399,14 @@ void hvd_relay_destroy(struct hvd_relay *relay)
 	hvd_timer_free(relay->again);
 	free(relay);
 }
+
+const struct hvd_feature hvd_relay_feature = {
+	.messages =
+		(const struct hvd_agent_message[]){
+			{"relay", on_relay}, {"owner", on_owner}, {"network", on_network}, {NULL, NULL}},
+	.create = create,
+	.plan = on_plan,
+	.bytes = on_bytes,
+	.driver_lost = on_driver_lost,
+	.destroy = destroy,
+};

@@ -16,15 +16,7 @@
 #ifndef HVD_RELAY_H
 #define HVD_RELAY_H
 
-#include "driver_client.h"
-#include "lib/base/err.h"
-#include "lib/base/log.h"
-#include "lib/protocol/boot.h"
-#include "taskinfo.h"
-
-#include <event2/event.h>
-#include <jansson.h>
-#include <stdbool.h>
+#include "agent.h"
 
 /* Zeroed, or without a port: there are none. */
 struct hvd_relay_sockets {
@@ -33,40 +25,15 @@ struct hvd_relay_sockets {
 	struct hvd_err refusal;                      /* why there are none; no code = there are */
 };
 
-/* For the agent, before the event loop runs: open the sockets, and have the agent register them. If they cannot be
- * opened, the agent reports why its host takes no part; *out must then live as long as the agent. */
-void hvd_relay_offer(struct hvd_driver_client *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
+/* Before the event loop runs: open the sockets, and have their ports registered. If they cannot be opened, the driver
+ * learns why this host takes no part; *out must then live as long as the client. */
+void hvd_relay_offer(struct hvd_driver_client *driver, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
 		     struct hvd_relay_sockets *out);
 void hvd_relay_sockets_close(struct hvd_relay_sockets *sockets); /* may be zeroed; leaves it so */
 
-/* The parts of a relay. Nothing is owned, except the sockets, of which the relay takes ownership. */
-struct hvd_relay_opts {
-	struct hvd_relay_sockets *sockets;
-	const json_t *plan; /* "relay" of the plan, see driver_client.h; not used after the call */
-	const struct hvd_boot *boot;
-	const struct hvd_taskinfo *info;
-	struct hvd_driver_client *agent; /* which has its plan */
-};
-
-struct hvd_relay;
-
-/* Serve. `info`, `agent` and `log` must outlive the relay. NULL with err set. */
-struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts,
-				   const struct hvd_log *log, struct hvd_err *err);
-void hvd_relay_destroy(struct hvd_relay *relay); /* NULL is fine */
-
-/* A message of bytes has arrived on the agent's connection. hvd_relay_lost(): that connection has ended, for this
- * reason, and there will be no root any longer. NULL is fine. */
-void hvd_relay_bytes(struct hvd_relay *relay, const void *data, size_t len);
-void hvd_relay_lost(struct hvd_relay *relay, const struct hvd_err *why);
-/* A message "relay" has arrived (launcher/driver/agent_registry.h): start again, a moment later. NULL is fine. */
-void hvd_relay_again(struct hvd_relay *relay);
-
-/* A message "owner" has arrived (lib/protocol/owner_question.h). NULL is fine. */
-void hvd_relay_owner(struct hvd_relay *relay, const json_t *msg);
-
-/* From now on only ranks at these addresses may connect over the network: "addrs" of a message "network"
- * (launcher/driver/agent_commands.h). For a relay whose plan has "network". */
-void hvd_relay_network(struct hvd_relay *relay, const json_t *msg);
+/* Its messages: "relay" (launcher/driver/agent_registry.h): start again, a moment later. "owner"
+ * (lib/protocol/owner_question.h). "network" (launcher/driver/agent_commands.h), for a relay whose plan has "network":
+ * from now on only ranks at these addresses, "addrs", may connect over the network. */
+extern const struct hvd_feature hvd_relay_feature;
 
 #endif

@@ -128,7 +128,7 @@ static int ask(struct shim *shim)
 /* The agent has asked the name service. */
 static struct hvd_rank_facts own_facts(const struct shim *shim)
 {
-	struct hvd_rank_facts facts = hvd_rank_env_facts(shim->opts->kind == HVD_OBSERVING_AGENT_SRUN);
+	struct hvd_rank_facts facts = hvd_rank_env_facts(shim->opts->starter->step);
 
 	facts.names =
 		(struct hvd_name_service){.slow = says(shim, "slow_names"), .no_own_name = says(shim, "no_own_name")};
@@ -173,13 +173,13 @@ int hvd_shim_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool e
 {
 	struct shim shim = {.log = log, .boot = boot, .info = info, .local_id = info->local_rank, .agent = -1};
 	/* The parent is the task itself, in which the plugin runs. */
-	struct hvd_observing_agent_opts agent = {.kind = HVD_OBSERVING_AGENT_PLUGIN,
-						 .boot = boot,
-						 .info = info,
-						 .log = log,
-						 .events = events,
-						 .command = command,
-						 .task = getppid()};
+	struct hvd_observed_opts agent = {.starter = &hvd_starter_plugin,
+					  .boot = boot,
+					  .info = info,
+					  .log = log,
+					  .events = events,
+					  .command = command,
+					  .task = getppid()};
 	struct hvd_err err = {0};
 	int pair[2], status;
 
@@ -189,7 +189,7 @@ int hvd_shim_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool e
 	}
 	shim.agent = pair[0];
 	agent.socket = pair[1];
-	if (hvd_observing_agent_start(&agent, &err) < 0)
+	if (hvd_observed_start(&agent, &err) < 0)
 		status = fail(&shim, &err);
 	else
 		status = ask(&shim);
@@ -203,13 +203,16 @@ int hvd_shim_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool e
 static int find_agent(struct shim *shim, struct hvd_err *err)
 {
 	hvd_time deadline = hvd_deadline_in(shim->boot->timeout);
-	struct hvd_observing_agent_opts agent = {
-		.kind = shim->opts->kind, .boot = shim->boot, .info = shim->info, .log = shim->log, .task = getpid()};
+	struct hvd_observed_opts agent = {.starter = shim->opts->starter,
+					  .boot = shim->boot,
+					  .info = shim->info,
+					  .log = shim->log,
+					  .task = getpid()};
 
 	shim->agent = hvd_agent_socket_connect(shim->boot->session, shim->info->node, deadline, &agent.socket, err);
 	if (shim->agent < 0)
 		return -1;
-	return agent.socket >= 0 && hvd_observing_agent_start(&agent, err) < 0 ? -1 : 0;
+	return agent.socket >= 0 && hvd_observed_start(&agent, err) < 0 ? -1 : 0;
 }
 
 static int send_event(const struct shim *shim, struct hvd_step_event *event, const int fds[2])
@@ -225,7 +228,7 @@ static void forget_agent(struct shim *shim)
 	shim->events = NULL;
 	close(shim->agent);
 	shim->agent = -1;
-	if (shim->process && shim->opts->kind == HVD_OBSERVING_AGENT_JSRUN)
+	if (shim->process && shim->opts->starter->shims_end)
 		hvd_child_end(shim->process);
 	event_base_loopbreak(shim->base);
 }
@@ -324,6 +327,9 @@ static void on_ended(pid_t pid, int status, void *arg)
 static int run_command(struct shim *shim)
 {
 	const struct hvd_shim_opts *opts = shim->opts;
+	const struct hvd_rank_starter *starter = opts->starter;
+	/* An MPI ends only the processes that it has started itself. */
+	const bool follows = !starter->step && !starter->shims_end;
 	struct hvd_output_losses losses = {.log = shim->log, .host = shim->info->name};
 	struct hvd_output_style style = *opts->style;
 	struct hvd_rank_facts facts = own_facts(shim);
@@ -333,14 +339,14 @@ static int run_command(struct shim *shim)
 				    .rank = (int)shim->info->rank,
 				    .style = &style,
 				    .tap = on_tap,
-				    .no_input = opts->kind == HVD_OBSERVING_AGENT_JSRUN && shim->info->rank != 0,
+				    .no_input = starter->shims_end && shim->info->rank != 0,
 				    .started = on_started,
 				    .ended = on_ended,
 				    .key_fd = shim->key_fd,
-				    .follow = opts->kind == HVD_OBSERVING_AGENT_MPI,
-				    .own_group = opts->kind == HVD_OBSERVING_AGENT_JSRUN,
-				    .adopts = opts->kind != HVD_OBSERVING_AGENT_SRUN, /* which tracks all processes */
-				    .ends_as_orphan = opts->kind != HVD_OBSERVING_AGENT_MPI,
+				    .follow = follows,
+				    .own_group = starter->shims_end,
+				    .adopts = !starter->step,
+				    .ends_as_orphan = !follows,
 				    .parent = getppid(),
 				    .kill_wait = shim->boot->kill_wait,
 				    .arg = shim};

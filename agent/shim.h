@@ -10,7 +10,7 @@
 
 #include "lib/base/log.h"
 #include "lib/protocol/boot.h"
-#include "observing_agent.h"
+#include "observed.h"
 #include "output.h"
 #include "taskinfo.h"
 
@@ -21,8 +21,8 @@ int hvd_shim_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool e
 		  const struct hvd_log *log);
 
 struct hvd_shim_opts {
-	enum hvd_observing_agent_kind kind; /* not PLUGIN */
-	char *const *argv;                  /* the command */
+	const struct hvd_rank_starter *starter; /* with shims */
+	char *const *argv;                      /* the command */
 	const struct hvd_output_style *style;
 };
 

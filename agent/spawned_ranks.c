@@ -32,8 +32,7 @@ static void on_output(enum hvd_stream stream, const char *bytes, size_t n, void 
 
 	if (stream == HVD_STDERR)
 		hvd_crash_info_stderr(rank->crash_info, bytes, n);
-	if (rank->all->opts->watch)
-		hvd_rank_watch_output(rank->all->opts->watch, n);
+	rank->all->ops->output(n, rank->all->arg);
 }
 
 static void reaped(struct hvd_spawned_ranks *ranks, pid_t pid, int status)
@@ -56,13 +55,9 @@ static void reaped(struct hvd_spawned_ranks *ranks, pid_t pid, int status)
 /* Kill what the rank has left in its groups, while it was not waited for. */
 static void end_left_of(struct hvd_spawned_ranks *ranks, pid_t pid)
 {
-	for (size_t i = 0; i < ranks->n; i++) {
-		if (ranks->v[i]->pid != pid)
-			continue;
-		hvd_spawned_rank_signal(ranks->v[i], SIGKILL);
-		if (ranks->opts->watch)
-			hvd_rank_watch_remove(ranks->opts->watch, (uint32_t)ranks->v[i]->number);
-	}
+	for (size_t i = 0; i < ranks->n; i++)
+		if (ranks->v[i]->pid == pid)
+			hvd_spawned_rank_signal(ranks->v[i], SIGKILL);
 }
 
 static void on_child(evutil_socket_t fd, short what, void *arg)
@@ -132,12 +127,6 @@ static bool fork_rank(struct hvd_spawned_rank *rank, const struct hvd_spawn *spa
 	return true;
 }
 
-static void watch_rank(const struct hvd_spawned_rank *rank)
-{
-	if (rank->all->opts->watch)
-		hvd_rank_watch_add(rank->all->opts->watch, (uint32_t)rank->number, rank->pid);
-}
-
 /* What is the same for all ranks of the host. */
 static void find_out(struct hvd_spawned_ranks *ranks, const json_t *plan)
 {
@@ -197,7 +186,7 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 		return hvd_err_prefix(err, "rank %d", rank->number);
 	}
 	if (!rank->pending)
-		watch_rank(rank);
+		ranks->ops->began(rank->number, rank->pid, ranks->arg);
 	return 0;
 }
 
@@ -226,14 +215,14 @@ static void on_forked(pid_t pid, pid_t group, void *arg)
 			rank->at_terminal = false;
 			rank->group = group;
 		}
-		watch_rank(rank);
+		ranks->ops->began(rank->number, pid, ranks->arg);
 	} else {
 		rank->plainly = true;
 		hvd_streams_close(&rank->streams);
 		hvd_crash_info_destroy(rank->crash_info);
 		rank->crash_info = NULL;
 		if (start_rank(ranks, rank, plan, rank->bound ? &rank->cpus : NULL, &why) != 0)
-			ranks->ops->not_started(rank->id, &why, ranks->arg);
+			ranks->ops->not_started(rank->id, rank->number, &why, ranks->arg);
 	}
 	json_decref(plan);
 	end_preload(ranks);

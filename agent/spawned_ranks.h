@@ -18,7 +18,6 @@
 #include "lib/job/unkillable.h"
 #include "lib/net/name_service.h"
 #include "output.h"
-#include "rank_watch.h"
 
 #include <event2/event.h>
 #include <jansson.h>
@@ -51,14 +50,15 @@ struct hvd_spawned_ranks_opts {
 	bool ignore_ends;
 	double kill_wait; /* seconds between SIGTERM and SIGKILL */
 	struct hvd_output_style output;
-	unsigned stderr_lines;        /* the last lines of each rank's standard error that are kept; 0 = none */
-	struct hvd_rank_watch *watch; /* learns of the ranks; NULL = none. Not owned */
+	unsigned stderr_lines; /* the last lines of each rank's standard error that are kept; 0 = none */
 };
 
 struct hvd_spawned_ranks_ops {
+	void (*began)(int number, pid_t pid, void *arg); /* the rank of this number runs in this process */
+	void (*output)(size_t bytes, void *arg);         /* a rank has written so much */
 	void (*exited)(int id, const struct hvd_rank_end *end, void *arg); /* a rank has ended */
 	/* A rank cannot be started after all; only with `preload`. */
-	void (*not_started)(int id, struct hvd_err *why, void *arg);
+	void (*not_started)(int id, int number, struct hvd_err *why, void *arg);
 	/* SIGKILL has not ended the rank `number`, or a process that it has left, for some seconds. `exited` may still
 	 * follow. */
 	void (*unkillable)(int id, int number, const struct hvd_unkillable *what, void *arg);

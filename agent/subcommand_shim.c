@@ -46,9 +46,9 @@ static int run_rank(struct hvd_bootstrap *start, const void *arg)
 {
 	const struct shim_args *args = arg;
 	struct hvd_output_style style = hvd_rank_args_style(&args->rank);
-	struct hvd_shim_opts opts = {.kind = args->mpi     ? HVD_OBSERVING_AGENT_MPI
-					     : args->jsrun ? HVD_OBSERVING_AGENT_JSRUN
-							   : HVD_OBSERVING_AGENT_SRUN,
+	struct hvd_shim_opts opts = {.starter = args->mpi     ? &hvd_starter_mpi
+						: args->jsrun ? &hvd_starter_jsrun
+							      : &hvd_starter_srun,
 				     .argv = args->command,
 				     .style = &style};
 

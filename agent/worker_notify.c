@@ -12,26 +12,25 @@
 #define NOTIFY_SECONDS 10.0
 #define MAX_TEXT       65536
 
-struct hvd_worker_notify {
-	struct event_base *base;
-	void (*answer)(json_t *msg, void *arg);
-	void *arg;
+/* One notification at a time: a new one replaces one that is under way. */
+struct worker_notify {
+	const struct hvd_agent *agent;
 	struct hvd_notify *notify;
 	int64_t id;
 };
 
 static void on_done(const struct hvd_err *why, void *arg)
 {
-	struct hvd_worker_notify *wn = arg;
+	struct worker_notify *wn = arg;
 
 	wn->notify = NULL;
-	wn->answer(json_pack("{s:s, s:I, s:s}", "t", "notified", "id", (json_int_t)wn->id, "why",
-			     why->code ? why->msg : ""),
-		   wn->arg);
+	hvd_driver_client_send(wn->agent->driver, json_pack("{s:s, s:I, s:s}", "t", "notified", "id",
+							    (json_int_t)wn->id, "why", why->code ? why->msg : ""));
 }
 
-void hvd_worker_notify_pass(struct hvd_worker_notify *wn, const json_t *msg)
+static void on_notify(void *arg, const json_t *msg)
 {
+	struct worker_notify *wn = arg;
 	struct hvd_worker_addrs to = {0};
 	struct hvd_err why = {0};
 	const char *text;
@@ -47,28 +46,29 @@ void hvd_worker_notify_pass(struct hvd_worker_notify *wn, const json_t *msg)
 	/* The change is always called mixed. A worker that hears only of removed hosts does not synchronise its state,
 	 * and then waits for others that come to the same generation for another reason, and do. */
 	if (hvd_worker_addrs_parse(text, strlen(text), &to, &why) == 0)
-		wn->notify = hvd_notify_send(wn->base, &to, when, HVD_HOSTS_MIXED, hvd_deadline_in(NOTIFY_SECONDS),
-					     on_done, wn);
+		wn->notify = hvd_notify_send(wn->agent->base, &to, when, HVD_HOSTS_MIXED,
+					     hvd_deadline_in(NOTIFY_SECONDS), on_done, wn);
 	else
 		on_done(&why, wn);
 	hvd_worker_addrs_clear(&to);
 }
 
-struct hvd_worker_notify *hvd_worker_notify_create(struct event_base *base, void (*answer)(json_t *msg, void *arg),
-						   void *arg)
+static void *create(struct hvd_agent *agent)
 {
-	struct hvd_worker_notify *wn = hvd_xcalloc(1, sizeof(*wn));
+	struct worker_notify *wn = hvd_xcalloc(1, sizeof(*wn));
 
-	wn->base = base;
-	wn->answer = answer;
-	wn->arg = arg;
+	wn->agent = agent;
 	return wn;
 }
 
-void hvd_worker_notify_destroy(struct hvd_worker_notify *wn)
+static void destroy(void *self)
 {
-	if (!wn)
-		return;
-	hvd_notify_cancel(wn->notify);
-	free(wn);
+	hvd_notify_cancel(((struct worker_notify *)self)->notify);
+	free(self);
 }
+
+const struct hvd_feature hvd_worker_notify_feature = {
+	.messages = (const struct hvd_agent_message[]){{"notify", on_notify}, {NULL, NULL}},
+	.create = create,
+	.destroy = destroy,
+};

@@ -13,18 +13,8 @@
 #ifndef HVD_WORKER_NOTIFY_H
 #define HVD_WORKER_NOTIFY_H
 
-#include <event2/event.h>
-#include <jansson.h>
+#include "agent.h"
 
-struct hvd_worker_notify;
-
-/*
- * Sends one notification at a time: a new one replaces one that is under way. `answer` gets the messages for the
- * launcher, and owns their references.
- */
-struct hvd_worker_notify *hvd_worker_notify_create(struct event_base *base, void (*answer)(json_t *msg, void *arg),
-						   void *arg);
-void hvd_worker_notify_destroy(struct hvd_worker_notify *wn); /* NULL is fine */
-void hvd_worker_notify_pass(struct hvd_worker_notify *wn, const json_t *msg);
+extern const struct hvd_feature hvd_worker_notify_feature;
 
 #endif

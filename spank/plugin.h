@@ -10,7 +10,7 @@
  *   key.c          brings the launch's key to the tasks without munge   srun, slurmstepd, tasks
  *   step.c         distinguishes steps of srun --hvd from others        slurmstepd, tasks
  *   plans.c        shares one hvd-agent plan among the tasks of a host  slurmstepd, tasks
- *   step_events.c  reports the tasks to the observing agent             slurmstepd, tasks
+ *   step_events.c  reports the tasks to the node agent             slurmstepd, tasks
  *   container.c    tasks that another plugin puts into a container      slurmstepd, tasks
  *   task.c         gets the plan and sets it in the environment         tasks
  *   prolog.c       has the plan win over the site's TaskProlog          tasks
@@ -101,7 +101,7 @@ struct hvd_plugin {
 		int ours, agents, spare, watchdogs; /* descriptors; 0 = there are none */
 		int seen, answers;                  /* the eventfd, and the epoll instance that watches it */
 		hvd_time waited;                    /* for answers, in all */
-		pid_t agent;                        /* in a task that has its plan: the observing agent; 0 = none */
+		pid_t agent;                        /* in a task that has its plan: the node agent; 0 = none */
 	} events;                                   /* slurmstepd and its tasks only; see step_events.c */
 };
 
@@ -177,7 +177,7 @@ char *hvd_plans_own(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err);
 
 /* step_events.c */
 
-/* In slurmstepd, before it forks the tasks: make the descriptors that they share with the observing agent. */
+/* In slurmstepd, before it forks the tasks: make the descriptors that they share with the node agent. */
 void hvd_step_events_prepare(struct hvd_plugin *pl, spank_t sp);
 /* In the first task: pass the agent's descriptors on to hvd-agent plan. False: there are none. */
 bool hvd_step_events_hand_over(const struct hvd_plugin *pl, struct hvd_spawn *spawn);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step_events.c - reports a host's tasks and their ends to the observing agent (step_event.h).
+ * step_events.c - reports a host's tasks and their ends to the node agent (step_event.h).
  *
  * slurmstepd makes the sockets before it forks the tasks, which inherit them; the first task passes the agent's ends on
  * to its hvd-agent. Each task sends its event when it has its plan, and closes all ends. slurmstepd keeps one end, and

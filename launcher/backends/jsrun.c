@@ -12,7 +12,7 @@
  *
  * Killing jsrun does not always kill its tasks. So the agent has the shims end
  * their ranks on the driver's order, or when its connection to the driver ends
- * (agent/observing_agent.h). The shims get the ranks of each host on their
+ * (agent/observed.h). The shims get the ranks of each host on their
  * command line, and compare them with jsrun's variables.
  *
  * Options are those of IBM's "jsrun command"; nothing here has run with IBM's

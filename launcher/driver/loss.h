@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 enum hvd_loss_of {
-	HVD_LOSS_AGENT,   /* the node agent beside ranks that others have started (agent/observing_agent.h) */
+	HVD_LOSS_AGENT,   /* the node agent beside ranks that others have started (agent/observed.h) */
 	HVD_LOSS_SPAWNER, /* the node agent that had started the ranks of its host, which end with it */
 	HVD_LOSS_SHIM,    /* of one rank */
 	HVD_LOSS_HOST,    /* with all that ran there: no process, so it has no name and no outlook */

@@ -4,7 +4,7 @@
  * whose starter is the srun that has started this process.
  *
  * srun starts the tasks, passes their output on and ends them; the driver hears of the ranks from the node agents that
- * stay beside them (agent/observing_agent.h). srun has the other end of a socket: it is told there how tasks reach the
+ * stay beside them (agent/observed.h). srun has the other end of a socket: it is told there how tasks reach the
  * driver, and when the socket is closed srun is about to end, and waits for this process. What is to be told of the
  * step is told then, as srun's last lines.
  */

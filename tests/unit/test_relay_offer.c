@@ -72,7 +72,8 @@ static void offer(struct world *w)
 	w->info = (struct hvd_taskinfo){.name = "here", .nodes = 1, .size = 1, .local_size = 1, .ranks = &w->rank};
 	memcpy(session.id, w->l->boot.session, sizeof(session.id));
 	hvd_session_bind_key(&session);
-	w->agent = hvd_driver_client_create(w->l->base, &w->l->boot, &session, &w->info, &ops, w, &w->l->log, &err);
+	w->agent =
+		hvd_driver_client_create(w->l->base, NULL, &w->l->boot, &session, &w->info, &ops, w, &w->l->log, &err);
 	if (!w->agent)
 		print_error("%s\n", err.msg);
 	assert_non_null(w->agent);

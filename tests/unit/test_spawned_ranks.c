@@ -66,7 +66,7 @@ struct scenario {
 	bool look;       /* at their standard error, and tell what was found */
 	bool joined;     /* stderr goes where stdout goes */
 	const char *dir; /* output goes to files in it, too */
-	bool watch;      /* tell how many ranks are watched when all have gone */
+	bool began;      /* tell of ranks that have begun */
 };
 
 /* ---- in the process that has the ranks ---- */
@@ -93,23 +93,18 @@ static void on_all_gone(void *arg)
 	event_base_loopbreak(base);
 }
 
-static void on_stacks(json_t *msg, void *arg)
+static void on_began(int number, pid_t pid, void *arg)
 {
-	(void)arg;
-	fprintf(calls, "%zu watched\n", json_array_size(json_object_get(msg, "ranks")));
-	json_decref(msg);
-	event_base_loopbreak(base);
+	const struct scenario *sc = arg;
+
+	if (sc->began)
+		fprintf(calls, "%d began%s\n", number, kill(pid, 0) == 0 ? "" : " without a process");
 }
 
-static void ask_watch(struct hvd_rank_watch *watch)
+static void on_output(size_t bytes, void *arg)
 {
-	json_t *msg = json_pack("{s:s, s:i, s:i}", "t", "stacks", "id", 1, "seconds", 5);
-	long before = ftell(calls);
-
-	hvd_rank_watch_message(watch, msg);
-	json_decref(msg);
-	if (ftell(calls) == before)
-		event_base_dispatch(base);
+	if (((const struct scenario *)arg)->began)
+		fprintf(calls, "%zu bytes\n", bytes);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -146,7 +141,8 @@ static int to_file(const char *name, int fd)
 
 static int shim(const struct scenario *sc)
 {
-	static const struct hvd_spawned_ranks_ops ops = {.exited = on_exited, .all_gone = on_all_gone};
+	static const struct hvd_spawned_ranks_ops ops = {
+		.began = on_began, .output = on_output, .exited = on_exited, .all_gone = on_all_gone};
 	char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)sc->script, NULL};
 	uint32_t numbers[16];
 	struct hvd_spawned_ranks_opts opts = {
@@ -181,8 +177,6 @@ static int shim(const struct scenario *sc)
 	}
 	before = open_fds();
 	base = event_base_new();
-	if (sc->watch)
-		opts.watch = hvd_rank_watch_create(base, on_stacks, NULL, NULL);
 	ranks = hvd_spawned_ranks_start(base, plans, &opts, &ops, (void *)sc, NULL, &err);
 	json_decref(plans);
 	if (!ranks) {
@@ -191,11 +185,8 @@ static int shim(const struct scenario *sc)
 		if (sc->end || sc->sig || sc->alone || sc->destroy)
 			event_base_once(base, -1, EV_TIMEOUT, on_tick, (void *)sc, &now);
 		event_base_dispatch(base);
-		if (sc->watch)
-			ask_watch(opts.watch);
 	}
 	hvd_spawned_ranks_destroy(ranks);
-	hvd_rank_watch_destroy(opts.watch);
 	event_base_free(base);
 	if (open_fds() != before)
 		fprintf(calls, "%d descriptors are open, %d were\n", open_fds(), before);
@@ -281,10 +272,11 @@ TEST(output_goes_to_files)
 	assert_int_equal(remove_tree("files"), 0);
 }
 
-/* Its number may be another process's soon. */
-TEST(a_rank_that_has_ended_is_not_watched)
+TEST(a_rank_begins_writes_and_ends)
 {
-	calls_are(&(struct scenario){.script = "exit 0", .n = 1, .watch = true}, "exit 0 0\nall gone\n0 watched\n");
+	calls_are(&(struct scenario){.script = "echo oh >&2", .n = 1, .began = true, .joined = true, .dir = "files"},
+		  "0 began\n3 bytes\nexit 0 0\nall gone\n");
+	assert_int_equal(remove_tree("files"), 0);
 }
 
 TEST(signals)

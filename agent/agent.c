@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent.h"
+
+#include "kill_connections.h"
+#include "lib/base/timer.h"
+#include "lib/base/xalloc.h"
+#include "ports.h"
+#include "rank_env.h"
+#include "rank_watch.h"
+#include "recheck.h"
+#include "relay.h"
+#include "worker_notify.h"
+
+#include <limits.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct hvd_feature *const features[] = {
+	&hvd_ports_feature,         /* ports that are reserved for servers in ranks */
+	&hvd_relay_feature,         /* the relay of the rendezvous */
+	&hvd_rank_watch_feature,    /* where the ranks are, and whether they make progress */
+	&hvd_recheck_feature,       /* the check of the host between two generations */
+	&hvd_worker_notify_feature, /* what Horovod's elastic workers are told */
+	&hvd_kill_connections_feature,
+};
+#define N_FEATURES (sizeof(features) / sizeof(features[0]))
+
+/* Call this of all features that have it. */
+#define EACH(agent, callback, ...)                                                                                     \
+	for (size_t f_ = 0; f_ < N_FEATURES && (agent)->features; f_++)                                                \
+		if ((agent)->features[f_] && features[f_]->callback)                                                   \
+	features[f_]->callback((agent)->features[f_], __VA_ARGS__)
+
+static const int caught[HVD_AGENT_SIGNALS] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+/* ---- events ---- */
+
+void hvd_agent_rank_began(struct hvd_agent *agent, uint32_t rank, pid_t pid)
+{
+	EACH(agent, rank_began, rank, pid);
+}
+
+void hvd_agent_rank_output(struct hvd_agent *agent, size_t bytes)
+{
+	EACH(agent, rank_output, bytes);
+}
+
+void hvd_agent_rank_ended(struct hvd_agent *agent, int id, const struct hvd_rank_end *end)
+{
+	json_t *msg = hvd_rank_end_json(end);
+
+	json_object_set_new(msg, "t", json_string("exit"));
+	json_object_set_new(msg, "id", json_integer(id));
+	hvd_driver_client_send(agent->driver, msg);
+	EACH(agent, rank_ended, end->rank);
+}
+
+void hvd_agent_rank_lost(struct hvd_agent *agent, uint32_t rank)
+{
+	hvd_driver_client_send(agent->driver, json_pack("{s:s, s:I}", "t", "lost", "id", (json_int_t)rank));
+	EACH(agent, rank_ended, rank);
+}
+
+void hvd_agent_orphaned(struct hvd_agent *agent, const char *parent)
+{
+	if (!agent->orphaned)
+		hvd_driver_client_send(agent->driver, json_pack("{s:s, s:s}", "t", "orphan", "parent", parent));
+	agent->orphaned = true;
+}
+
+void hvd_agent_done(struct hvd_agent *agent, bool ask)
+{
+	if (!agent->done && agent->planned)
+		hvd_driver_client_send(agent->driver, json_pack("{s:s, s:b}", "t", "done", "munge",
+								!ask || hvd_driver_client_munge_answers(agent->boot)));
+	agent->done = true;
+}
+
+void hvd_agent_quit(struct hvd_agent *agent)
+{
+	agent->quits = true;
+	event_base_loopbreak(agent->base);
+}
+
+/* ---- what the driver says ---- */
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	struct hvd_agent *agent = arg;
+
+	if (agent->status == 0)
+		agent->status = hvd_err_status(why);
+	if (!agent->planned)
+		hvd_driver_client_log_failure(agent->log, agent->info, why);
+	agent->unreachable = agent->planned;
+	EACH(agent, driver_lost, why);
+	agent->source->failed(agent->ranks, why);
+}
+
+/* The launch has failed since the start; the driver has said why. */
+static void launch_failed(struct hvd_agent *agent, enum hvd_errc code)
+{
+	struct hvd_err why = {0};
+
+	hvd_err_set(&why, code, "the launch failed");
+	if (agent->status == 0)
+		agent->status = hvd_err_status(&why);
+	if (!agent->unreachable)
+		agent->source->failed(agent->ranks, &why);
+}
+
+static void on_launch_failed(void *arg, const json_t *msg)
+{
+	(void)msg;
+	launch_failed(arg, HVD_E_FAILED);
+}
+
+static void on_misused(void *arg, const json_t *msg)
+{
+	(void)msg;
+	launch_failed(arg, HVD_E_USAGE);
+}
+
+static void on_ping(void *arg, const json_t *msg)
+{
+	(void)msg;
+	hvd_driver_client_send(((struct hvd_agent *)arg)->driver, json_pack("{s:s}", "t", "pong"));
+}
+
+static void on_end(void *arg, const json_t *msg)
+{
+	struct hvd_agent *agent = arg;
+
+	(void)msg;
+	if (agent->source->end)
+		agent->source->end(agent->ranks);
+}
+
+static void on_start(void *arg, const json_t *msg)
+{
+	struct hvd_agent *agent = arg;
+
+	if (agent->source->start)
+		agent->source->start(agent->ranks, msg);
+}
+
+static void on_stop(void *arg, const json_t *msg)
+{
+	struct hvd_agent *agent = arg;
+	int64_t id;
+
+	if (agent->source->stop && hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) == 0)
+		agent->source->stop(agent->ranks, (int)id, json_is_true(json_object_get(msg, "kill")));
+}
+
+static void on_signal_order(void *arg, const json_t *msg)
+{
+	struct hvd_agent *agent = arg;
+	int64_t sig;
+
+	if (hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
+		agent->source->signal(agent->ranks, (int)sig);
+}
+
+static const struct hvd_agent_message own_messages[] = {
+	{"failed", on_launch_failed}, {"misused", on_misused}, {"ping", on_ping},           {"end", on_end},
+	{"start", on_start},          {"stop", on_stop},       {"signal", on_signal_order}, {NULL, NULL}};
+
+static bool read_by(const struct hvd_agent_message *messages, void *self, const char *type, const json_t *msg)
+{
+	for (; messages && messages->type; messages++)
+		if (strcmp(messages->type, type) == 0) {
+			messages->read(self, msg);
+			return true;
+		}
+	return false;
+}
+
+static void on_message(json_t *msg, void *arg)
+{
+	struct hvd_agent *agent = arg;
+	const char *type;
+
+	if (hvd_get_str(msg, "t", 16, &type, NULL) != 0 ||
+	    (agent->source->message && agent->source->message(agent->ranks, type, msg)) || !agent->planned ||
+	    agent->quits || read_by(own_messages, agent, type, msg))
+		return;
+	for (size_t i = 0; i < N_FEATURES; i++)
+		if (agent->features[i] && read_by(features[i]->messages, agent->features[i], type, msg))
+			return;
+}
+
+static void on_bytes(const void *data, size_t len, void *arg)
+{
+	struct hvd_agent *agent = arg;
+
+	if (!agent->source->bytes || !agent->source->bytes(agent->ranks, data, len))
+		EACH(agent, bytes, data, len);
+}
+
+/* ---- the plan ---- */
+
+static int plan_features(struct hvd_agent *agent, const json_t *plan, struct hvd_err *err)
+{
+	for (size_t i = 0; i < N_FEATURES; i++)
+		if (agent->features[i] && features[i]->plan && features[i]->plan(agent->features[i], plan, err) != 0)
+			return -1;
+	return 0;
+}
+
+static void on_plan(const json_t *plan, void *arg)
+{
+	struct hvd_agent *agent = arg;
+	struct hvd_err why = {0};
+
+	agent->elastic = json_is_true(json_object_get(plan, "stay"));
+	if (plan_features(agent, plan, &why) != 0 ||
+	    hvd_rank_key_take(plan, hvd_driver_client_key(agent->driver), &agent->key_fd, &why) != 0 ||
+	    agent->source->plan(agent->ranks, plan, &why) != 0)
+		agent->source->refused(agent->ranks, &why);
+	else
+		agent->planned = true;
+	malloc_trim(0);
+}
+
+static void on_spare(void *arg)
+{
+	struct hvd_agent *agent = arg;
+
+	agent->source->spare(agent->ranks);
+}
+
+static void on_drained(void *arg)
+{
+	struct hvd_agent *agent = arg;
+
+	if (agent->source->delivered)
+		agent->source->delivered(agent->ranks);
+}
+
+/* ---- life ---- */
+
+static void on_signal(int sig, void *arg)
+{
+	struct hvd_agent *agent = arg;
+
+	agent->source->signalled(agent->ranks, sig);
+}
+
+static void begin(struct hvd_agent *agent)
+{
+	static const struct hvd_driver_client_ops ops = {.plan = on_plan,
+							 .spare = on_spare,
+							 .message = on_message,
+							 .failed = on_failed,
+							 .drained = on_drained,
+							 .bytes = on_bytes};
+	struct hvd_err why = {0};
+
+	agent->driver = hvd_driver_client_create(agent->base, agent->conn, agent->boot, agent->session, agent->info,
+						 &ops, agent, agent->log, &why);
+	if (!agent->driver) {
+		on_failed(&why, agent);
+		return;
+	}
+	agent->features = hvd_xcalloc(N_FEATURES, sizeof(*agent->features));
+	for (size_t i = 0; i < N_FEATURES; i++)
+		agent->features[i] = features[i]->create(agent);
+	if (agent->refusal && agent->refusal->code)
+		hvd_driver_client_refuse(agent->driver, agent->refusal);
+}
+
+static void end(struct hvd_agent *agent)
+{
+	agent->source->close(agent->ranks);
+	for (size_t i = 0; i < N_FEATURES && agent->features; i++)
+		if (agent->features[i] && features[i]->destroy)
+			features[i]->destroy(agent->features[i]);
+	free(agent->features);
+	agent->features = NULL;
+	if (agent->key_fd)
+		close(agent->key_fd);
+	if (agent->source->last)
+		agent->source->last(agent->ranks);
+	hvd_driver_client_destroy(agent->driver);
+	agent->driver = NULL;
+	for (size_t i = 0; i < HVD_AGENT_SIGNALS; i++)
+		hvd_signal_unwatch(agent->signals[i]);
+	event_base_dispatch(agent->base); /* until the last messages are out */
+}
+
+void hvd_agent_run(struct hvd_agent *agent)
+{
+	for (size_t i = 0; i < HVD_AGENT_SIGNALS; i++)
+		agent->signals[i] = hvd_signal_watch(agent->base, caught[i], on_signal, agent);
+	begin(agent);
+	if (!agent->quits)
+		event_base_dispatch(agent->base);
+	end(agent);
+}

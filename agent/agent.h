@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent.h - the agent of a host: it registers the host with the driver, takes part in the probe, gets the host's plan,
+ * and lasts as long as the host's ranks.
+ *
+ * An agent has one source of ranks: it spawns them (spawned.h), or it observes ranks that Slurm, an MPI or jsrun has
+ * started (observed.h). Both emit the same events: a rank has begun, has written output, has ended. Both take the
+ * driver's orders as far as they can: start, stop, signal, end.
+ *
+ * All else that an agent does for its host is a feature: a struct of callbacks, which is one line of the table in
+ * agent.c. A feature has the driver's messages that it reads, and may hear of the events.
+ *
+ * The source fills in the first part of struct hvd_agent and calls hvd_agent_run(). Whoever wants the agent to end, as
+ * the source when its last rank has ended, calls hvd_agent_quit(). Then the agent ends the ranks, destroys the
+ * features, sends its last messages, and closes the connection to the driver.
+ */
+#ifndef HVD_AGENT_H
+#define HVD_AGENT_H
+
+#include "driver_client.h"
+#include "lib/base/err.h"
+#include "lib/base/log.h"
+#include "lib/job/rank_end.h"
+#include "lib/protocol/boot.h"
+#include "lib/protocol/conn.h"
+#include "lib/protocol/handshake.h"
+#include "taskinfo.h"
+
+#include <event2/event.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct hvd_rank_source;
+
+#define HVD_AGENT_SIGNALS 6
+
+struct hvd_agent {
+	/* Filled in before hvd_agent_run(); not owned. */
+	struct event_base *base;
+	const struct hvd_boot *boot;
+	const struct hvd_session *session; /* hvd_driver_client_session() */
+	struct hvd_taskinfo *info;         /* gets new numbers of the ranks with the plan */
+	const struct hvd_log *log;
+	const struct hvd_err
+		*refusal;      /* with a code: the host cannot have ranks, and the driver learns why. NULL: it can */
+	struct hvd_conn *conn; /* a connection to the driver, which is taken; NULL: there is none yet */
+	const struct hvd_rank_source *source;
+	void *ranks; /* the source's */
+
+	/* For the source and the features, to read. */
+	struct hvd_driver_client *driver; /* NULL: it cannot be connected to */
+	int key_fd;                       /* of --run-func (rank_env.h), from the plan on; 0 = none */
+	bool planned;                     /* the plan has arrived, and the ranks begin */
+	bool elastic;     /* the plan is that of an elastic job: ranks start and end as long as it runs */
+	bool unreachable; /* the driver is, since the plan */
+	int status;       /* what the process ends with, where that is of use; the source sets it, too */
+
+	/* Private. */
+	void **features;
+	struct hvd_signal_watch *signals[HVD_AGENT_SIGNALS];
+	bool quits, done, orphaned;
+};
+
+/* ---- sources of ranks ---- */
+
+/* NULL: the source need not, or cannot, do that. */
+struct hvd_rank_source {
+	/* The plan has arrived: begin. -1 with err set: as `refused`. */
+	int (*plan)(void *ranks, const json_t *plan, struct hvd_err *err);
+	/* The plan has arrived, but the host cannot have its ranks. Nobody was told. */
+	void (*refused)(void *ranks, const struct hvd_err *why);
+	/* This host has no ranks. */
+	void (*spare)(void *ranks);
+	/* The agent cannot go on, before the plan or, as when the connection ends, after it. */
+	void (*failed)(void *ranks, const struct hvd_err *why);
+
+	/* The driver's orders. */
+	void (*start)(void *ranks, const json_t *order);
+	void (*stop)(void *ranks, int id, bool kill);
+	void (*signal)(void *ranks, int sig);
+	void (*end)(void *ranks); /* all of them */
+
+	/* How many ranks have not ended. */
+	size_t (*running)(const void *ranks);
+	/* The driver has all messages that were sent. */
+	void (*delivered)(void *ranks);
+	/* Messages of the driver that are the source's, also before the plan. False: they are not. */
+	bool (*message)(void *ranks, const char *type, const json_t *msg);
+	bool (*bytes)(void *ranks, const void *data, size_t len);
+	/* This process has got a signal. */
+	void (*signalled)(void *ranks, int sig);
+	/* The agent ends: end what is left, and release it. */
+	void (*close)(void *ranks);
+	/* After all else: send the last messages. */
+	void (*last)(void *ranks);
+};
+
+/* Run the agent until it ends. */
+void hvd_agent_run(struct hvd_agent *agent);
+void hvd_agent_quit(struct hvd_agent *agent);
+
+/* The events. A rank that has never begun may end. `id` is what the driver calls the process. */
+void hvd_agent_rank_began(struct hvd_agent *agent, uint32_t rank, pid_t pid);
+void hvd_agent_rank_output(struct hvd_agent *agent, size_t bytes);
+void hvd_agent_rank_ended(struct hvd_agent *agent, int id, const struct hvd_rank_end *end);
+/* A rank has ended, and nobody knows how. */
+void hvd_agent_rank_lost(struct hvd_agent *agent, uint32_t rank);
+
+/* Tell the driver, once, that the process that started the ranks is gone before them; `parent`: its program. */
+void hvd_agent_orphaned(struct hvd_agent *agent, const char *parent);
+/* Tell the driver, once, that the ranks have ended and the agent ends, unless there is no plan. A connection that ends
+ * without this message looks like the loss of the agent. `ask`: does munged answer? Without it slurmstepd cannot tell
+ * srun that ranks have ended. */
+void hvd_agent_done(struct hvd_agent *agent, bool ask);
+
+/* ---- features ---- */
+
+struct hvd_agent_message {
+	const char *type; /* NULL ends a list */
+	void (*read)(void *self, const json_t *msg);
+};
+
+/* NULL: the feature has no use for it. */
+struct hvd_feature {
+	const struct hvd_agent_message *messages;
+	/* Before the host is registered. `agent` outlives the feature. NULL: the feature does nothing. */
+	void *(*create)(struct hvd_agent *agent);
+	/* The plan has arrived. -1 with err set: the host cannot have ranks. */
+	int (*plan)(void *self, const json_t *plan, struct hvd_err *err);
+	void (*bytes)(void *self, const void *data, size_t len);
+	void (*rank_began)(void *self, uint32_t rank, pid_t pid);
+	void (*rank_output)(void *self, size_t bytes);
+	void (*rank_ended)(void *self, uint32_t rank);
+	/* The connection to the driver has ended. */
+	void (*driver_lost)(void *self, const struct hvd_err *why);
+	void (*destroy)(void *self);
+};
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spawned.h - the agent of a host (agent.h) that starts, watches and ends the ranks itself (spawned_ranks.h): hvd-agent
+ * host and hvd-agent connect.
+ *
+ * It is started by ssh, by LSF, by hvdrun on its own machine, by srun in a step of an elastic job, or it is a
+ * self-registering agent (join.h). When the driver sends "end", or the connection ends, or the agent gets SIGTERM,
+ * SIGINT or SIGHUP, it ends its ranks, and then itself. In an elastic job it starts and stops ranks as long as the job
+ * runs.
+ */
+#ifndef HVD_SPAWNED_H
+#define HVD_SPAWNED_H
+
+#include "join.h"
+#include "lib/base/log.h"
+#include "lib/protocol/boot.h"
+#include "spawned_ranks.h"
+#include "taskinfo.h"
+
+/* Returns the exit status: that of the first rank that failed, as a shell gives it, 0 if none failed. If `refusal` has a
+ * code, this host cannot have ranks: the agent reports the reason to the driver, and starts none. */
+int hvd_spawned_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_spawned_ranks_opts *opts,
+		    const struct hvd_err *refusal, const struct hvd_log *log);
+
+/* The same in a self-registering agent, over its connection. Takes ownership of *join. */
+int hvd_spawned_connect(struct hvd_join *join, struct hvd_taskinfo *info, const struct hvd_spawned_ranks_opts *opts,
+			const struct hvd_log *log);
+
+#endif
