@@ -6,15 +6,15 @@
 #define AT(field) offsetof(struct hvd_rank_args, field)
 
 const struct hvd_option_row hvd_rank_args_rows[] = {
-	{"stdin", NULL, "the launcher sends the driver's address and the key on stdin", HVD_OPTION_FLAG,
+	{"stdin", NULL, "the launcher sends the driver's address and the key on stdin", hvd_option_flag,
 	 AT(from_stdin)},
-	{"behind", NULL, "a monitor has started this process", HVD_OPTION_FLAG, AT(behind)},
-	{"label", "srun|horovod|none", "pass on whole lines, labelled as this program does", HVD_OPTION_TEXT,
+	{"behind", NULL, "a monitor has started this process", hvd_option_flag, AT(behind)},
+	{"label", "srun|horovod|none", "pass on whole lines, labelled as this program does", hvd_option_text,
 	 AT(label)},
-	{"timestamps", NULL, "start each line with the time", HVD_OPTION_FLAG, AT(timestamps)},
-	{"output-dir", "DIR", "also write DIR/rank.N/stdout and DIR/rank.N/stderr", HVD_OPTION_TEXT, AT(output_dir)},
-	{"size", "N", "the job has N ranks; pads the names of folders to the same length", HVD_OPTION_NUMBER, AT(size)},
-	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+	{"timestamps", NULL, "start each line with the time", hvd_option_flag, AT(timestamps)},
+	{"output-dir", "DIR", "also write DIR/rank.N/stdout and DIR/rank.N/stderr", hvd_option_text, AT(output_dir)},
+	{"size", "N", "the job has N ranks; pads the names of folders to the same length", hvd_option_number, AT(size)},
+	{NULL, NULL, NULL, NULL, 0},
 };
 
 struct hvd_output_style hvd_rank_args_style(const struct hvd_rank_args *args)

@@ -1,29 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * subcommand.h - the subcommands of hvd-agent. Each has a table of its options and a struct for their values; the
- * parser and the text of --help come from the table.
+ * subcommand.h - the subcommands of hvd-agent. Each has a table of its options (lib/base/option_rows.h) and a struct for
+ * their values.
  */
 #ifndef HVD_SUBCOMMAND_H
 #define HVD_SUBCOMMAND_H
 
 #include "lib/base/log.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-
-enum hvd_option_kind {
-	HVD_OPTION_FLAG,   /* a bool */
-	HVD_OPTION_TEXT,   /* a const char *; NULL = was not given, "" = an optional value that was left out */
-	HVD_OPTION_NUMBER, /* an int */
-};
-
-struct hvd_option_row {
-	const char *name;  /* without the dashes; NULL ends a table */
-	const char *value; /* what stands for the value in the usage; in brackets: it may be left out. NULL: none */
-	const char *help;  /* NULL: an old spelling, which the usage does not show */
-	enum hvd_option_kind kind;
-	size_t at; /* offset of the field in the struct of values */
-};
+#include "lib/base/option_rows.h"
 
 enum {
 	HVD_ANY_OPERANDS = 1 << 20

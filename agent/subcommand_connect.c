@@ -20,14 +20,14 @@ static const struct hvd_option_row options[] = {
 	{"key-file", "FILE|-",
 	 "file with the launch's key; -: read it from stdin (64 hex digits and a newline); the end of stdin ends the "
 	 "ranks",
-	 HVD_OPTION_TEXT, AT(opts.key_file)},
-	{"slots", "N", "how many ranks this host takes (1)", HVD_OPTION_TEXT, AT(opts.slots)},
-	{"index", "N", "the position of this host among the others, if possible", HVD_OPTION_TEXT, AT(opts.index)},
-	{"name", "HOST", "the name of this host (its host name)", HVD_OPTION_TEXT, AT(opts.name)},
-	{"timeout", "SECONDS", "how long to try to reach the launcher (30)", HVD_OPTION_TEXT, AT(opts.timeout)},
-	{"join", "ADDRESS", NULL, HVD_OPTION_TEXT, AT(opts.address)}, /* hvd-task --join=ADDRESS */
-	{"behind", NULL, NULL, HVD_OPTION_FLAG, AT(behind)},          /* of the monitor */
-	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+	 hvd_option_text, AT(opts.key_file)},
+	{"slots", "N", "how many ranks this host takes (1)", hvd_option_text, AT(opts.slots)},
+	{"index", "N", "the position of this host among the others, if possible", hvd_option_text, AT(opts.index)},
+	{"name", "HOST", "the name of this host (its host name)", hvd_option_text, AT(opts.name)},
+	{"timeout", "SECONDS", "how long to try to reach the launcher (30)", hvd_option_text, AT(opts.timeout)},
+	{"join", "ADDRESS", NULL, hvd_option_text, AT(opts.address)}, /* hvd-task --join=ADDRESS */
+	{"behind", NULL, NULL, hvd_option_flag, AT(behind)},          /* of the monitor */
+	{NULL, NULL, NULL, NULL, 0},
 };
 
 static int run(int argc, char **argv, const struct hvd_log *log)

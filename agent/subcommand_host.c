@@ -28,18 +28,18 @@ struct host_args {
 #define AT(field) offsetof(struct host_args, field)
 
 static const struct hvd_option_row options[] = {
-	{"host", "INDEX:HOSTS:NAME", "index and name of this host in the job", HVD_OPTION_TEXT, AT(host)},
-	{"ranks", "FIRST:COUNT", "the ranks of this host", HVD_OPTION_TEXT, AT(ranks)},
-	{"guarded", NULL, "run behind a monitor, because the starter may kill this process", HVD_OPTION_FLAG,
+	{"host", "INDEX:HOSTS:NAME", "index and name of this host in the job", hvd_option_text, AT(host)},
+	{"ranks", "FIRST:COUNT", "the ranks of this host", hvd_option_text, AT(ranks)},
+	{"guarded", NULL, "run behind a monitor, because the starter may kill this process", hvd_option_flag,
 	 AT(guarded)},
-	{"step", NULL, "this process is the task of a step of its own, which srun has started", HVD_OPTION_FLAG,
+	{"step", NULL, "this process is the task of a step of its own, which srun has started", hvd_option_flag,
 	 AT(step)},
-	{"bind", "[=near]", "bind each rank to cores of its own, or to their NUMA domains", HVD_OPTION_TEXT, AT(bind)},
-	{"cpus", "LIST:LIST...", "the CPUs of each rank", HVD_OPTION_TEXT, AT(cpus)},
-	{"preload", "MODULES", "import these Python modules once, and fork the ranks", HVD_OPTION_TEXT, AT(preload)},
-	{"nice", "N", "take over the launcher's nice value", HVD_OPTION_TEXT, AT(nice)},
-	{"memlock", "BYTES|unlimited", "take over the launcher's limit of locked memory", HVD_OPTION_TEXT, AT(memlock)},
-	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+	{"bind", "[=near]", "bind each rank to cores of its own, or to their NUMA domains", hvd_option_text, AT(bind)},
+	{"cpus", "LIST:LIST...", "the CPUs of each rank", hvd_option_text, AT(cpus)},
+	{"preload", "MODULES", "import these Python modules once, and fork the ranks", hvd_option_text, AT(preload)},
+	{"nice", "N", "take over the launcher's nice value", hvd_option_text, AT(nice)},
+	{"memlock", "BYTES|unlimited", "take over the launcher's limit of locked memory", hvd_option_text, AT(memlock)},
+	{NULL, NULL, NULL, NULL, 0},
 };
 
 static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)

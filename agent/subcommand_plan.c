@@ -11,9 +11,9 @@ struct plan_args {
 };
 
 static const struct hvd_option_row options[] = {
-	{"events", NULL, "slurmstepd and its tasks report to the node agent", HVD_OPTION_FLAG,
+	{"events", NULL, "slurmstepd and its tasks report to the node agent", hvd_option_flag,
 	 offsetof(struct plan_args, events)},
-	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+	{NULL, NULL, NULL, NULL, 0},
 };
 
 static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)

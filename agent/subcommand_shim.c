@@ -26,11 +26,11 @@ struct shim_args {
 
 static const struct hvd_option_row options[] = {
 	{"mpi", "HOST:SLOTS,...", "an MPI has started this process, and fills these hosts slot by slot",
-	 HVD_OPTION_TEXT, AT(mpi)},
-	{"jsrun", "HOST:SLOTS,...", "jsrun has started this process on one of these hosts", HVD_OPTION_TEXT, AT(jsrun)},
-	{"input", "RANK|none", "with --stdin: the rank that gets the rest of stdin", HVD_OPTION_TEXT, AT(input)},
-	{"framed", NULL, "put frames around the output, which hvdrun removes", HVD_OPTION_FLAG, AT(framed)},
-	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+	 hvd_option_text, AT(mpi)},
+	{"jsrun", "HOST:SLOTS,...", "jsrun has started this process on one of these hosts", hvd_option_text, AT(jsrun)},
+	{"input", "RANK|none", "with --stdin: the rank that gets the rest of stdin", hvd_option_text, AT(input)},
+	{"framed", NULL, "put frames around the output, which hvdrun removes", hvd_option_flag, AT(framed)},
+	{NULL, NULL, NULL, NULL, 0},
 };
 
 static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)

@@ -215,7 +215,7 @@ static int run(struct program *p, struct hvd_rvoptions *o, struct hvd_err *err)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
 	p->rv = hvd_rv_create(p->base, &o->cfg, &p->log, err);
 	if (!p->rv || set_scopes(p->rv, o, err) != 0 || add_events(p, o, err) != 0 ||
-	    hvd_rv_listen(p->rv, (const char *const *)o->binds.v, o->binds.n, o->lo, o->hi, err) != 0)
+	    hvd_rv_listen(p->rv, (const char *const *)o->binds.v, o->binds.n, o->port.lo, o->port.hi, err) != 0)
 		return -1;
 	hvd_rv_tcpstore_ranks(p->rv, o->ranks);
 	print_start(p);

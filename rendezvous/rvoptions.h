@@ -12,13 +12,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct hvd_rv_ports {
+	uint16_t lo, hi; /* 0, 0: any */
+};
+
 struct hvd_rvoptions {
 	struct hvd_strv binds, allows; /* numeric addresses or names; `binds` is never empty after parsing */
 	struct hvd_strv scopes;        /* NAME=MEMBERS, checked */
 	struct hvd_rv_config cfg;      /* limits and times; the caller sets `access` and `probe` */
-	uint16_t lo, hi;               /* ports; 0, 0: any */
-	size_t ranks;                  /* of a TCPStore; 0: not known */
-	bool any_user, json;
+	struct hvd_rv_ports port;
+	size_t ranks; /* of a TCPStore; 0: not known */
+	bool any_user, json, version;
 	double idle_exit; /* seconds; 0 = never */
 	int parent_fd;    /* -1 = none */
 	int verbose;

@@ -482,9 +482,8 @@ TEST(servers_in_ranks)
 /* Ranks of an elastic job of Horovod's keep their processes while their numbers change. */
 TEST(elastic_jobs)
 {
-	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO | HVD_FW_TENSORFLOW,
-				       .elastic = {.on = true},
-				       .max_restarts = -1};
+	struct hvd_launch_spec spec = {
+		.frameworks = HVD_FW_AUTO | HVD_FW_TENSORFLOW, .elastic = {.on = true}, .max_restarts = -1};
 	unsigned ports, rank_ports;
 	bool store;
 

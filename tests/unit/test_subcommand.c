@@ -14,15 +14,15 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 
 static const struct hvd_option_row own[] = {
-	{"flag", NULL, "a flag", HVD_OPTION_FLAG, AT(flag)},
-	{"text", "TEXT", "a text", HVD_OPTION_TEXT, AT(text)},
-	{"maybe", "[=TEXT]", "an optional text", HVD_OPTION_TEXT, AT(maybe)},
-	{"old", "TEXT", NULL, HVD_OPTION_TEXT, AT(old)},
-	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+	{"flag", NULL, "a flag", hvd_option_flag, AT(flag)},
+	{"text", "TEXT", "a text", hvd_option_text, AT(text)},
+	{"maybe", "[=TEXT]", "an optional text", hvd_option_text, AT(maybe)},
+	{"old", "TEXT", NULL, hvd_option_text, AT(old)},
+	{NULL, NULL, NULL, NULL, 0},
 };
 static const struct hvd_option_row common[] = {
-	{"number", "N", "a number", HVD_OPTION_NUMBER, AT(number)},
-	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+	{"number", "N", "a number", hvd_option_number, AT(number)},
+	{NULL, NULL, NULL, NULL, 0},
 };
 
 static const struct hvd_subcommand runs = {.name = "runs",
