@@ -171,11 +171,21 @@ static int run(struct program *prog, struct hvd_err *err)
 					 .driver = &prog->opts,
 					 .session = &session,
 					 .log = &prog->log};
+	char launch[32];
+	int status;
 
 	if (identity_of(prog, &identity, id_text, err) != 0 || hvd_session_create(&session, &identity, err) != 0)
 		return -1;
 	prog->opts.id_text = id_text;
-	return hvd_step_run(&opts, err);
+	snprintf(launch, sizeof(launch), "%u.%u", (unsigned)prog->job, (unsigned)prog->step);
+	prog->opts.events = hvd_event_log_create(launch, prog->spec.events, &prog->log, err);
+	if (!prog->opts.events)
+		return -1;
+	status = hvd_step_run(&opts, err);
+	if (status < 0)
+		hvd_event(prog->opts.events, LAUNCH_ENDED, .status = hvd_err_status(err));
+	hvd_event_log_destroy(prog->opts.events);
+	return status;
 }
 
 int main(int argc, char **argv)

@@ -337,6 +337,20 @@ static int run_in_salloc(const struct hvd_launch *launch, char *const *argv)
 	return hvd_err_status(&err);
 }
 
+/* Users see a launch by its host and the number of this process. */
+static int begin_events(const struct hvd_launch *launch, const struct hvd_backend *backend,
+			struct hvd_driver_opts *opts, struct hvd_err *err)
+{
+	char host[256] = "", name[300];
+
+	gethostname(host, sizeof(host) - 1);
+	snprintf(name, sizeof(name), "%s:%d", host, (int)getpid());
+	opts->events = hvd_event_log_create(name, launch->spec->events, launch->log, err);
+	hvd_event(opts->events, LAUNCH_BEGAN, .version = HVD_VERSION, .backend = backend->name,
+		  .job = hvd_batch_job_of(launch->spec, 0).number);
+	return opts->events ? 0 : -1;
+}
+
 static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const *argv, const struct hvd_log *log)
 {
 	char *agent = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
@@ -362,6 +376,8 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const
 	}
 	if (backend && !spec->dry_run)
 		guard = hvd_requeue_guard_start(spec, requeue, log);
+	if (backend && !spec->dry_run && begin_events(&launch, backend, &opts, &err) != 0)
+		backend = NULL;
 	rc = backend ? run_job(&launch, backend, &opts, json, &result, &err) : -1;
 
 	if (rc < 0) {
@@ -376,8 +392,9 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const
 	hvd_result_clear(&result);
 	hvd_requeue_guard_end(guard);
 	if (!spec->dry_run)
-		rc = hvd_requeue_at_end(spec, &result.requeue, rc, log);
+		rc = hvd_requeue_at_end(spec, &result.requeue, rc, rc, opts.events, log);
 	hvd_requeue_clear(&result.requeue);
+	hvd_event_log_destroy(opts.events);
 out:
 	hvd_launch_clear(&launch);
 	hvd_joining_close(launch.joining);

@@ -25,6 +25,7 @@
 #define HVD_FAILURE_REPORT_H
 
 #include "launcher/driver/loss.h"
+#include "launcher/events/event_log.h"
 #include "lib/base/deadline.h"
 #include "lib/base/log.h"
 #include "lib/job/rank_end.h"
@@ -74,6 +75,8 @@ bool hvd_failure_report_interrupted(struct hvd_failure_report *report);
 char *hvd_failure_report_text(struct hvd_failure_report *report, bool brief);
 /* The same as a message of the log, an error. Logs nothing without a failure. */
 void hvd_failure_report_log(struct hvd_failure_report *report, bool brief, const struct hvd_log *log);
+/* Its first line as an event; none without a failure. */
+void hvd_failure_report_event(struct hvd_failure_report *report, struct hvd_event_log *events);
 
 /* For programs: *first is {"rank":R, "host":TEXT, "how":TEXT, "local_rank":L, "pid":P, "status":S, "time":SECONDS,
  * "cause":TEXT, "error":TEXT, "traceback":TEXT, "stderr":TEXT}, where the last four are left out if nothing is known;

@@ -398,6 +398,16 @@ void hvd_failure_report_log(struct hvd_failure_report *report, bool brief, const
 		hvd_log_text(log, HVD_LOG_ERROR, text);
 }
 
+void hvd_failure_report_event(struct hvd_failure_report *report, struct hvd_event_log *events)
+{
+	hvd_cleanup_free char *text = hvd_failure_report_text(report, true);
+	const char *host = NULL;
+
+	hvd_failure_report_first(report, &host);
+	if (text)
+		hvd_event(events, FIRST_FAILURE, .host = host, .why = text);
+}
+
 static void set_text(json_t *out, const char *key, const char *text)
 {
 	if (text) {

@@ -81,6 +81,9 @@ struct hvd_stacks *hvd_agent_registry_stacks(const struct hvd_agent_registry *ag
 
 void hvd_agent_registry_init(struct hvd_agent_registry *agents, bool all)
 {
+	hvd_event(agents->opts->events, INIT_BEGAN, .index = 0);
+	if (all)
+		hvd_event(agents->opts->events, INIT_DONE, .index = 0);
 	hvd_trace_init(agents->trace, all);
 	if (all && agents->ops->init_done)
 		agents->ops->init_done(agents->arg);
@@ -209,6 +212,7 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, en
 	*agents = (struct hvd_agent_registry){
 		.base = base, .barrier = barrier, .opts = opts, .session = session, .ops = ops, .arg = arg, .log = log};
 	agents->open_relay = -1;
+	agents->table.events = opts->events;
 	agents->plan.elastic = barrier == HVD_BARRIER_AS_THEY_COME;
 	agents->plan.loopback = agents->plan.elastic && over_loopback(opts);
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
@@ -225,6 +229,7 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, en
 							    &agents->table, on_stalled, agents);
 	if (barrier == HVD_BARRIER_ALL) {
 		hvd_host_table_init(&agents->table, opts->hosts, opts->ranks);
+		agents->table.events = opts->events;
 		for (uint32_t h = 0; h < opts->names.n; h++)
 			hvd_host_table_expect(&agents->table, h, opts->names.v[h]);
 	}

@@ -51,6 +51,11 @@ void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, c
 	struct hvd_client *cl = agents->table.hosts[host].client;
 
 	hvd_trace_left(agents->trace, &agents->table, host, why);
+	if (why)
+		hvd_event(agents->opts->events, HOST_LOST, .index = host, .host = agents->table.hosts[host].name,
+			  .why = why);
+	else
+		hvd_event(agents->opts->events, HOST_LEFT, .index = host, .host = agents->table.hosts[host].name);
 	hvd_host_table_leave(&agents->table, host);
 	hvd_relays_leave(&agents->plan.relays, host);
 	if (agents->service.rv)

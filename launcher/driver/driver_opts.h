@@ -5,6 +5,7 @@
 #ifndef HVD_DRIVER_OPTS_H
 #define HVD_DRIVER_OPTS_H
 
+#include "launcher/events/event_log.h"
 #include "launcher/options/launch_spec.h"
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
@@ -19,6 +20,7 @@
 
 struct hvd_driver_opts {
 	const struct hvd_launch_spec *spec; /* not owned */
+	struct hvd_event_log *events;       /* not owned; NULL: none */
 	enum hvd_start_mode mode;
 	bool queued;    /* it may wait in a queue: the start's time begins with the first agent */
 	bool by_plugin; /* srun's plugin gets the tasks their plans; a node without it runs them as they are */

@@ -15,8 +15,25 @@
 #define MAX_EDGES_PER_NODE (HVD_MAX_NEIGHBOURS * HVD_MAX_NICS * HVD_HOST_MAX_ADDRS)
 #define MAX_HOSTS_TEXT     (256 * 1024)
 
+/* A stage that the host has reached, not one that it goes back to. */
+static void log_stage(const struct hvd_host_table *table, uint32_t host, enum hvd_stage stage)
+{
+	static const enum hvd_event_name names[HVD_N_STAGES] = {
+		[HVD_STAGE_EXPECTED] = HVD_EV_HOST_COMING, [HVD_STAGE_REGISTERED] = HVD_EV_HOST_REGISTERED,
+		[HVD_STAGE_PROBING] = HVD_EV_HOST_PROBING, [HVD_STAGE_REPORTED] = HVD_EV_HOST_REPORTED,
+		[HVD_STAGE_ADMITTED] = HVD_EV_HOST_HERE,
+	};
+	const struct hvd_host_entry *entry = &table->hosts[host];
+	const char *name = entry->name ? entry->name : entry->node.name;
+
+	if (name && stage > entry->stage)
+		hvd_event_log_add(table->events,
+				  &(struct hvd_event){.name = names[stage], .index = host, .host = name});
+}
+
 void hvd_host_table_enter(struct hvd_host_table *table, uint32_t host, enum hvd_stage stage)
 {
+	log_stage(table, host, stage);
 	table->in_stage[table->hosts[host].stage]--;
 	table->in_stage[stage]++;
 	table->hosts[host].stage = stage;

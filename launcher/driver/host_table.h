@@ -10,6 +10,7 @@
 #define HVD_HOST_TABLE_H
 
 #include "clocks.h"
+#include "launcher/events/event_log.h"
 #include "lib/base/deadline.h"
 #include "lib/base/err.h"
 #include "lib/job/host_check.h"
@@ -69,6 +70,7 @@ struct hvd_host_table {
 	uint32_t n;    /* hosts; 0 until the first registration, if no one knows the number before */
 	uint32_t size; /* ranks */
 	struct hvd_host_entry *hosts;
+	struct hvd_event_log *events;    /* gets each stage that a host reaches; not owned, may be NULL */
 	uint32_t in_stage[HVD_N_STAGES]; /* how many hosts are in each */
 	struct hvd_edge *edges;          /* the reports' results: which host reached which */
 	size_t n_edges, edges_room;

@@ -33,7 +33,7 @@ void hvd_spares_dismiss(struct hvd_client *cl)
 	hvd_conn_send(cl->conn, json_pack("{s:s, s:b}", "t", "plan", "spare", 1));
 }
 
-static void remove_host(struct hvd_agent_registry *agents, uint32_t host)
+static void remove_host(struct hvd_agent_registry *agents, uint32_t host, const char *why)
 {
 	struct hvd_host_entry *state = &agents->table.hosts[host];
 	struct hvd_client *cl = state->client;
@@ -41,6 +41,7 @@ static void remove_host(struct hvd_agent_registry *agents, uint32_t host)
 	if (!state->name && state->node.name)
 		state->name = hvd_xstrdup(state->node.name);
 	hvd_trace_left(agents->trace, &agents->table, host, NULL);
+	hvd_event(agents->opts->events, HOST_SPARE, .index = host, .host = state->name, .why = why);
 	hvd_host_table_leave(&agents->table, host);
 	state->left_out = true;
 	if (cl)
@@ -65,7 +66,7 @@ bool hvd_spares_leave_out(struct hvd_agent_registry *agents, uint32_t host, cons
 		hvd_info(agents->log, "%s", why->hint);
 	else if (why->hint[0])
 		hvd_verbose(agents->log, "%s", why->hint);
-	remove_host(agents, host);
+	remove_host(agents, host, why->msg);
 	return true;
 }
 
@@ -357,7 +358,7 @@ static void leave_out_worst(struct hvd_agent_registry *agents)
 		hvd_info(agents->log, "%s is a spare host, and is not needed%s",
 			 hvd_host_table_name(&agents->table, (uint32_t)h, name), slowest);
 		agents->spares.used++;
-		remove_host(agents, (uint32_t)h);
+		remove_host(agents, (uint32_t)h, "it is not needed");
 	}
 }
 
@@ -430,7 +431,7 @@ int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err)
 		struct hvd_host_entry *host = &table->hosts[h];
 
 		if (host->stage >= HVD_STAGE_REGISTERED && host->node.n_ranks == 0)
-			remove_host(agents, h);
+			remove_host(agents, h, "it is not needed");
 	}
 	return 0;
 }

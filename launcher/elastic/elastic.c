@@ -230,6 +230,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 								      .spec = job->launch->spec,
 								      .stacks = hvd_agent_registry_stacks(el->agents),
 								      .wish = wish,
+								      .events = job->opts->events,
 								      .pid = getpid(),
 								      .ops = &watch_ops,
 								      .arg = el,
@@ -294,7 +295,7 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 		result->generations = hvd_machine_generation(el.machine);
 		hvd_restart_history_end(&el.history, result, hvd_now(), el.job.log);
 		if (el.failed && !el.job.result->ended_by)
-			hvd_elastic_failures_end(&el.failures, result, el.job.log);
+			hvd_elastic_failures_end(&el.failures, result, opts->events, el.job.log);
 		if (hvd_machine_idle(el.machine) && !el.job.result->ended_by)
 			result->status = HVD_IDLE_STATUS;
 	}

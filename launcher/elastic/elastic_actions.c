@@ -3,6 +3,7 @@
 #include "elastic_internal.h"
 
 #include "launcher/driver/agent_commands.h"
+#include "lib/base/cleanup.h"
 
 static void do_host_begin(uint32_t host, void *arg)
 {
@@ -62,20 +63,31 @@ static void told_begin(struct elastic *el)
 	hvd_agent_registry_progress(el->agents);
 }
 
+static void log_generation(const struct elastic *el, const struct hvd_layout *layout)
+{
+	hvd_cleanup_free char *hosts = hvd_layout_hosts_text(layout);
+
+	hvd_event(el->job.opts->events, GENERATION_BEGAN, .generation = hvd_machine_generation(el->machine),
+		  .ranks = layout->size, .hosts = hosts, .restarts = hvd_machine_restarts(el->machine));
+}
+
 static void do_generation(bool prepared, void *arg)
 {
 	struct elastic *el = arg;
 	struct hvd_layout layout;
 	struct hvd_err why = {0};
 
-	hvd_elastic_failures_next(&el->failures, hvd_machine_generation(el->machine), el->job.log);
+	hvd_elastic_failures_next(&el->failures, hvd_machine_generation(el->machine), el->job.opts->events,
+				  el->job.log);
 	hvd_runfunc_generation(el->func);
 	hvd_elastic_rv_cancel_notify(el->erv);
 	hvd_gloo_peers_begin(el->peers);
-	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0)
+	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0) {
+		log_generation(el, &layout);
 		hvd_agent_generation(el->agents, &layout, prepared);
-	else
+	} else {
 		hvd_elastic_finish(&why, 1, el);
+	}
 	if (el->restart && !why.code) {
 		hvd_agent_renew(el->agents, hvd_machine_restarts(el->machine));
 		hvd_restart_history_begin(&el->history, el->machine, hvd_now());
@@ -99,6 +111,7 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 	/* Then all of them end. */
 	if (el->restart) {
 		hvd_elastic_failures_ending(&el->failures);
+		hvd_event(el->job.opts->events, GENERATION_ENDING, .why = "hosts have changed");
 		hvd_agent_registry_ranks_end(el->agents, "hosts have changed");
 		hvd_restart_history_ends(&el->history, "hosts have changed", NULL, hvd_now());
 	}
@@ -124,6 +137,7 @@ static void do_notify(uint32_t worker, void *arg)
 	struct elastic *el = arg;
 
 	hvd_verbose(el->job.log, "telling rank 0 that hosts have changed");
+	hvd_event(el->job.opts->events, GENERATION_ENDING, .why = "hosts have changed");
 	hvd_agent_registry_ranks_end(el->agents, "hosts have changed");
 	hvd_elastic_rv_notify(el->erv, worker);
 }
@@ -138,6 +152,18 @@ static void do_kill_connections(void *arg)
 		hvd_verbose(el->job.log, "it is not known where they are connected");
 		hvd_event_queue_add(el->events, HVD_EVENT_KILL_FAILED, 0, 0);
 	}
+}
+
+static void do_restart(const char *why, void *arg)
+{
+	const struct elastic *el = arg;
+
+	hvd_event(el->job.opts->events, RESTART, .restarts = hvd_machine_restarts(el->machine), .why = why);
+}
+
+static void do_over(void *arg)
+{
+	hvd_event(((const struct elastic *)arg)->job.opts->events, GENERATION_ENDED, .index = 0);
 }
 
 static void do_check(uint32_t host, void *arg)
@@ -159,4 +185,6 @@ const struct hvd_machine_ops hvd_elastic_machine_ops = {
 	.check = do_check,
 	.host_bad = hvd_elastic_host_bad,
 	.finish = hvd_elastic_finish,
+	.restart = do_restart,
+	.over = do_over,
 };

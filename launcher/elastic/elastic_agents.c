@@ -48,6 +48,7 @@ static void lost_ranks(struct elastic *el, uint32_t host, const struct hvd_err *
 	const char *name = hvd_machine_host(el->machine, host);
 	hvd_cleanup_free char *what = hvd_xasprintf("%s: %s", name, why->msg);
 
+	hvd_event(el->job.opts->events, GENERATION_ENDING, .host = name, .why = why->msg);
 	hvd_agent_registry_ranks_end(el->agents, what);
 	hvd_restart_history_ends(&el->history, why->msg, name, hvd_now());
 }
@@ -105,6 +106,8 @@ static void note_failure(struct elastic *el, uint32_t worker, const struct hvd_r
 	hvd_status_text(end->status, text, sizeof(text));
 	who = hvd_xasprintf("rank %d on %s: %s", w->rank, hvd_machine_host(el->machine, w->host), text);
 	hvd_agent_registry_ranks_end(el->agents, who);
+	hvd_event(el->job.opts->events, GENERATION_FAILED, .rank = w->rank,
+		  .host = hvd_machine_host(el->machine, w->host), .how = text, .error = end->error);
 	if (!el->restart)
 		return;
 	hvd_restart_history_failed(&el->history, text, end->error, hvd_machine_host(el->machine, w->host), w->rank,
@@ -136,8 +139,10 @@ static void on_ended(uint32_t host, const struct hvd_rank_end *end, void *arg)
 {
 	struct elastic *el = arg;
 	const uint32_t worker = end->rank;
+	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
 
-	(void)host;
+	if (w)
+		hvd_event_log_rank_ended(el->job.opts->events, end, w->rank, hvd_machine_host(el->machine, host));
 	hvd_elastic_failures_add(&el->failures, el->machine, worker, end);
 	tell_func(el, worker, end);
 	note_failure(el, worker, end);

@@ -264,4 +264,6 @@ void hvd_generation_over(struct hvd_machine *m, hvd_time now)
 	m->phase = HVD_WAITING;
 	m->waiting_since = m->over_at = now;
 	m->gen.enough_since = 0;
+	if (m->ops->over)
+		m->ops->over(m->arg);
 }

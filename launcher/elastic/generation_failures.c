@@ -55,11 +55,13 @@ void hvd_elastic_failures_ending(struct hvd_elastic_failures *failures)
 	hvd_failure_report_ending(current(failures), hvd_now());
 }
 
-void hvd_elastic_failures_next(struct hvd_elastic_failures *failures, int generation, const struct hvd_log *log)
+void hvd_elastic_failures_next(struct hvd_elastic_failures *failures, int generation, struct hvd_event_log *events,
+			       const struct hvd_log *log)
 {
 	if (any(failures->now)) {
 		hvd_cleanup_free char *text = hvd_failure_report_text(failures->now, true);
 
+		hvd_failure_report_event(failures->now, events);
 		hvd_info(log, "before generation %d: %s", generation, text);
 		hvd_failure_report_destroy(failures->last);
 		failures->last = failures->now;
@@ -70,7 +72,7 @@ void hvd_elastic_failures_next(struct hvd_elastic_failures *failures, int genera
 }
 
 void hvd_elastic_failures_end(struct hvd_elastic_failures *failures, struct hvd_result *result,
-			      const struct hvd_log *log)
+			      struct hvd_event_log *events, const struct hvd_log *log)
 {
 	struct hvd_failure_report *report = any(failures->now) ? failures->now : failures->last;
 	const struct hvd_rank_end *first;
@@ -78,6 +80,8 @@ void hvd_elastic_failures_end(struct hvd_elastic_failures *failures, struct hvd_
 
 	if (!any(report))
 		return;
+	if (report == failures->now)
+		hvd_failure_report_event(report, events);
 	hvd_failure_report_log(report, false, log);
 	hvd_failure_report_json(report, &result->first_failure, &result->failures);
 	first = hvd_failure_report_first(report, &host);

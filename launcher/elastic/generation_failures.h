@@ -25,10 +25,11 @@ void hvd_elastic_failures_lose_host(struct hvd_elastic_failures *failures, const
 /* The job ends the ranks of this generation from now on. */
 void hvd_elastic_failures_ending(struct hvd_elastic_failures *failures);
 /* The generation with this number begins. */
-void hvd_elastic_failures_next(struct hvd_elastic_failures *failures, int generation, const struct hvd_log *log);
+void hvd_elastic_failures_next(struct hvd_elastic_failures *failures, int generation, struct hvd_event_log *events,
+			       const struct hvd_log *log);
 /* The job has failed: log the report, and make the first failure the result. */
 void hvd_elastic_failures_end(struct hvd_elastic_failures *failures, struct hvd_result *result,
-			      const struct hvd_log *log);
+			      struct hvd_event_log *events, const struct hvd_log *log);
 void hvd_elastic_failures_clear(struct hvd_elastic_failures *failures);
 
 #endif

@@ -174,6 +174,10 @@ struct hvd_machine_ops {
 	void (*check)(uint32_t host, void *arg);
 	/* The host is judged bad for this reason, which may have no effect here if the job needs it. May be NULL. */
 	void (*host_bad)(uint32_t host, const char *why, void *arg);
+	/* PyTorch's policy: the generation is ended, for this reason, and another one follows. May be NULL. */
+	void (*restart)(const char *why, void *arg);
+	/* The last rank of the generation has gone, and another one follows. May be NULL. */
+	void (*over)(void *arg);
 };
 
 struct hvd_machine;

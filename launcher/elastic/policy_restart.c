@@ -46,9 +46,11 @@ static bool awaits_checks(struct hvd_machine *m, hvd_time now)
 	return any;
 }
 
-/* End all members that still run. */
-static void end_members(struct hvd_machine *m, hvd_time now)
+/* End all members that still run, and begin again. */
+static void end_members(struct hvd_machine *m, const char *why, hvd_time now)
 {
+	if (m->ops->restart)
+		m->ops->restart(why, m->arg);
 	m->gen.ended_all = true;
 	m->gen.moved_at = now;
 	for (int r = 0; r < m->now.n; r++)
@@ -135,7 +137,7 @@ static void begin_restart(struct hvd_machine *m, hvd_time now)
 	m->restarts++;
 	hvd_info(m->log, "restarting all ranks, restart %d of %d%s", m->restarts, m->opts.max_restarts,
 		 left ? ", when the others have ended" : "");
-	end_members(m, now);
+	end_members(m, m->first_failure.msg, now);
 }
 
 /* All members have ended. */
@@ -227,7 +229,7 @@ static void check_hosts(struct hvd_machine *m, hvd_time now)
 	} else if (leaving || may_grow(m, assignment.n, now)) {
 		hvd_info(m->log, "hosts have changed: restarting all ranks when they have ended");
 		m->suspected = false;
-		end_members(m, now);
+		end_members(m, "hosts have changed", now);
 	}
 	hvd_rank_assignment_clear(&assignment);
 }

@@ -152,8 +152,13 @@ static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
 
 void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *stall)
 {
-	if (!ending(watch))
-		hvd_hang_watch_stalled(watch->hang, stall);
+	struct hvd_err why = {0};
+
+	if (ending(watch))
+		return;
+	hvd_hang_describe(stall, &why);
+	hvd_event(watch->opts.events, HANG, .seconds = (int64_t)stall->seconds, .why = why.msg);
+	hvd_hang_watch_stalled(watch->hang, stall);
 }
 
 static void on_limit_end(void *arg)

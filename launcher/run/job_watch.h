@@ -51,6 +51,7 @@ struct hvd_job_watch_opts {
 	const char
 		*control; /* the launch's name for questions from outside; NULL = that of the environment. Read once */
 	pid_t pid;        /* the process that a user sees: srun or hvdrun */
+	struct hvd_event_log *events;
 	const struct hvd_job_watch_ops *ops;
 	void *arg;
 	const struct hvd_log *log;

@@ -155,15 +155,15 @@ static void await_end(const sigset_t *ends)
 		sleep(KILL_SECONDS);
 }
 
-int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish, int status,
-		       const struct hvd_log *log)
+/* Requeue the job if there is a reason; the status to end with. *requeued: its scheduler is about to end it. */
+static int maybe_requeue(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish, int status,
+			 struct hvd_event_log *events, const struct hvd_log *log, sigset_t *ends, bool *requeued)
 {
 	const char *file = spec->requeue_on ? own_file() : NULL;
 	const struct hvd_batch_job job = hvd_batch_job_of(spec, wish->job);
 	unsigned reasons = wish->reasons;
 	struct hvd_err err = {0};
 	int reason = 0, rc;
-	sigset_t ends;
 
 	if (file && wanted(spec, HVD_REQUEUE_ASK) && unlink(file) == 0)
 		reasons |= 1U << HVD_REQUEUE_ASK;
@@ -173,11 +173,25 @@ int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requ
 		return status;
 	while (!(reasons & 1U << reason))
 		reason++;
-	block_end(&ends);
+	block_end(ends);
 	rc = requeue(&job, wish, (enum hvd_requeue_reason)reason, log, &err);
 	if (rc < 0)
 		hvd_log_err(log, &err);
-	if (rc > 0)
-		await_end(&ends);
+	*requeued = rc > 0;
+	if (*requeued)
+		hvd_event(events, REQUEUE, .job = job.number, .why = reason_text((enum hvd_requeue_reason)reason));
 	return rc >= 0 && status == 0 ? HVD_REQUEUE_STATUS : status;
+}
+
+int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish, int status, int seen,
+		       struct hvd_event_log *events, const struct hvd_log *log)
+{
+	bool requeued = false;
+	sigset_t ends;
+	int with = maybe_requeue(spec, wish, status, events, log, &ends, &requeued);
+
+	hvd_event(events, LAUNCH_ENDED, .status = with == status ? seen : with);
+	if (requeued)
+		await_end(&ends);
+	return with;
 }

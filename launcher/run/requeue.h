@@ -23,6 +23,7 @@
 #ifndef HVD_REQUEUE_H
 #define HVD_REQUEUE_H
 
+#include "launcher/events/event_log.h"
 #include "launcher/options/launch_spec.h"
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
@@ -67,10 +68,10 @@ void hvd_requeue_rank_ended(struct hvd_requeue_wish *wish, const struct hvd_laun
 
 /* The launch has ended with this exit status. Requeues the job if there is a reason, and waits for some seconds for
  * Slurm to end this process, so that the batch script does not go on meanwhile. Asks the scheduler and blocks: for as
- * long as the scheduler's commands do. Returns the exit status with which to go on: where the job was requeued, one that is no
- * success. */
-int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish, int status,
-		       const struct hvd_log *log);
+ * long as the scheduler's commands do. Returns the exit status with which to go on: where the job was requeued, one that is
+ * no success. The last event has that, or else `seen`, the status that users see, if this process ends with another one. */
+int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish, int status, int seen,
+		       struct hvd_event_log *events, const struct hvd_log *log);
 void hvd_requeue_clear(struct hvd_requeue_wish *wish); /* leaves a zeroed struct */
 
 #endif

@@ -271,6 +271,7 @@ static void report_failures(struct run *run)
 	result->rank = first->rank;
 	result->rank_status = first->status;
 	snprintf(result->host, sizeof(result->host), "%s", host);
+	hvd_failure_report_event(failures, run->job.opts->events);
 	if (hvd_failure_report_interrupted(failures)) {
 		hvd_info(run->job.log, "the ranks were ended by SIGINT; first: rank %u on %s", (unsigned)first->rank,
 			 host);

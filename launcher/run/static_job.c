@@ -58,6 +58,7 @@ struct hvd_static_job {
 	const struct hvd_launch_spec *spec;
 	struct hvd_starter *starter;
 	struct hvd_result *result;
+	struct hvd_event_log *events;
 	const struct hvd_log *log;
 	enum state state;
 	struct hvd_driver *driver;
@@ -106,6 +107,13 @@ static void count_ranks(struct hvd_static_job *job)
 			hvd_procs_set_ranks(job->starter->procs, (uint32_t)h, layout->hosts[h].n);
 }
 
+static void log_generation(const struct hvd_static_job *job, const struct hvd_layout *layout)
+{
+	hvd_cleanup_free char *hosts = hvd_layout_hosts_text(layout);
+
+	hvd_event(job->events, GENERATION_BEGAN, .generation = 1, .ranks = layout->size, .hosts = hosts);
+}
+
 static void enter_running(struct hvd_static_job *job)
 {
 	hvd_job_watch_started(job->watch, job->starter->ask_slurm ? job->driver : NULL);
@@ -113,6 +121,7 @@ static void enter_running(struct hvd_static_job *job)
 		count_ranks(job);
 	job->result->started = true;
 	job->result->start_seconds = hvd_result_seconds(job->result);
+	log_generation(job, hvd_driver_layout(job->driver));
 }
 
 static void enter_failed(struct hvd_static_job *job)
@@ -134,9 +143,10 @@ static void enter_ending(struct hvd_static_job *job, enum state from, enum event
 				 .agents = job->starter->agents_end_ranks && all_known,
 				 .had_time = from == FAILED && event == EV_GRACE_OVER && !job->result->started};
 
-	job->ending = true;
 	if (event == EV_INTERRUPTED && !all_known)
 		job->failed = true;
+	job->ending = true;
+	hvd_event(job->events, GENERATION_ENDING, .why = "the job ends");
 	hvd_failure_report_ending(job->failures, hvd_now());
 	hvd_timer_stop(job->grace);
 	if (job->starter->agents_end_ranks)
@@ -254,6 +264,7 @@ static void rank_failed(struct hvd_static_job *job, uint32_t rank, const char *h
 	result->status = hvd_status_exit(status);
 	snprintf(result->host, sizeof(result->host), "%s", host);
 	hvd_status_text(status, text, sizeof(text));
+	hvd_event(job->events, GENERATION_FAILED, .rank = rank, .host = host, .how = text);
 	if (job->spec->keep_going) {
 		hvd_error(job->log, "rank %u on %s failed: %s; the others go on (--keep-going)", rank, host, text);
 		return;
@@ -312,9 +323,11 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 {
 	struct hvd_static_job *job = arg;
 	struct hvd_starter *starter = job->starter;
+	char text[64];
 	bool first = end->status != 0 && !job->result->rank_failed && !job->ending && !job->ends_expected;
 
 	hvd_failure_report_add(job->failures, end, host);
+	hvd_event_log_rank_ended(job->events, end, end->rank, host);
 	if (first && starter->ops->interrupts && hvd_rank_end_interrupted(end) && starter->ops->interrupts(starter))
 		first = false;
 	if (first && end->cause == HVD_END_WITH_ALL && starter->agents_start_ranks) {
@@ -330,6 +343,8 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 	 * still write a checkpoint. */
 	if (!first || job->result->requeue.preempted || hvd_requeue_wanted(&job->result->requeue, HVD_REQUEUE_LIMIT))
 		return;
+	hvd_event(job->events, GENERATION_FAILED, .rank = end->rank, .host = host,
+		  .how = hvd_status_text(end->status, text, sizeof(text)), .error = end->error);
 	if (starter->ends_after_failure)
 		hold(job, end, host);
 	else if (!starter->judges_failures)
@@ -393,6 +408,7 @@ static void on_host_lost(const char *host, const char *how, void *arg)
 				 : job->starter->judges_failures ? "ending the step"
 								 : "ending the job",
 				 job->starter->ask_slurm);
+	hvd_event(job->events, HOST_LOST, .index = UINT32_MAX, .host = host, .why = why.msg);
 	if (leave) {
 		if (!job->ending)
 			hvd_log_err(job->log, &why);
@@ -603,6 +619,7 @@ static int begin(struct hvd_static_job *job, struct hvd_err *err)
 								       .spec = job->spec,
 								       .stacks = hvd_driver_stacks(job->driver),
 								       .wish = &job->result->requeue,
+								       .events = job->events,
 								       .control = opts->control,
 								       .pid = opts->pid,
 								       .ops = &watch_ops,
@@ -621,6 +638,7 @@ int hvd_static_job_create(const struct hvd_static_job_opts *opts, struct hvd_err
 	job->starter = opts->starter;
 	job->starter->job = job;
 	job->result = opts->result;
+	job->events = opts->driver->events;
 	job->log = opts->log;
 	job->state = STARTING;
 	job->grace = hvd_timer_new(opts->base, on_grace_over, job);

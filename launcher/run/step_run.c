@@ -208,6 +208,7 @@ static void log_report(const struct step *step)
 	bool ended = interrupted || sig == SIGTERM || sig == SIGINT || sig == SIGHUP || fate ||
 		     hvd_failure_report_killed_together(report);
 
+	hvd_failure_report_event(report, step->opts->driver->events);
 	if ((!fate && hvd_failure_report_loss(report)) || (first->error && !interrupted) || !ended) {
 		hvd_failure_report_log(report, first && !first->error && hvd_requeue_leaving(&step->result.requeue),
 				       step->log);
@@ -271,6 +272,16 @@ static void log_end(struct step *step)
 			 step->result.status);
 }
 
+/* The status that srun's plugin has srun end with. */
+static int status_seen(const struct step *step)
+{
+	int first = hvd_status_exit(hvd_failure_report_status(hvd_static_job_failures(step->starter.job)));
+
+	if (hvd_static_job_failed(step->starter.job))
+		return step->result.status;
+	return first ? first : step->unranked ? 1 : step->srun_status > 0 ? step->srun_status : 0;
+}
+
 /* ---- life ---- */
 
 static void begin(struct step *step)
@@ -286,6 +297,8 @@ static void begin(struct step *step)
 					     .ask_slurm = true};
 	step->srun_status = -1;
 	step->result = (struct hvd_result){.began = hvd_now(), .requeue = {.job = step->opts->job}};
+	hvd_event(step->opts->driver->events, LAUNCH_BEGAN, .version = HVD_VERSION, .backend = "plugin",
+		  .job = step->opts->job);
 	hvd_requeue_begin(step->opts->driver->spec, step->opts->job, step->log);
 	step->end_step = hvd_timer_new(step->base, on_end_step, step);
 	step->end_srun = hvd_timer_new(step->base, on_end_srun, step);
@@ -309,7 +322,7 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 {
 	struct step step = {.opts = opts, .log = opts->log, .base = event_base_new()};
 	char launch[64];
-	int rc;
+	int rc, seen = 1;
 
 	if (!step.base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
@@ -327,10 +340,12 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 	if (rc == 0) {
 		event_base_dispatch(step.base);
 		log_end(&step);
+		seen = status_seen(&step);
 	}
 	end(&step);
 	if (rc == 0)
-		rc = hvd_requeue_at_end(opts->driver->spec, &step.result.requeue, step.unranked ? 1 : 0, opts->log);
+		rc = hvd_requeue_at_end(opts->driver->spec, &step.result.requeue, step.unranked ? 1 : 0, seen,
+					opts->driver->events, opts->log);
 	hvd_requeue_clear(&step.result.requeue);
 	if (step.srun_left && rc != HVD_REQUEUE_STATUS && getppid() == step.srun_pid)
 		kill(step.srun_pid, SIGKILL);

@@ -3,13 +3,25 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
+#include "lib/base/hostlist.h"
 #include "lib/base/size.h"
+#include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+char *hvd_layout_hosts_text(const struct hvd_layout *layout)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
+
+	for (int h = 0; h < layout->n_hosts; h++)
+		if (layout->hosts[h].n > 0)
+			hvd_strv_add(&names, layout->hosts[h].name);
+	return hvd_hostlist_compress(names.v, names.n);
+}
 
 void hvd_layout_clear(struct hvd_layout *l)
 {

@@ -48,6 +48,9 @@ int hvd_layout_from_slots(struct hvd_layout *out, char *const *names, const int 
 int hvd_layout_from_tasks(struct hvd_layout *out, char *const *names, const int *tasks, int *const *tids, int n_hosts,
 			  struct hvd_err *err);
 
+/* The hosts that have ranks, for messages: "n[1-3]". The caller frees it. */
+char *hvd_layout_hosts_text(const struct hvd_layout *layout);
+
 void hvd_layout_clear(struct hvd_layout *l); /* leaves an empty layout; NULL is fine */
 
 /* Read a list such as "2(x4),1", which means 2 2 2 2 1: Slurm writes SLURM_TASKS_PER_NODE and SLURM_JOB_CPUS_PER_NODE

@@ -2,6 +2,7 @@
 #include "call.h"
 
 #include "capture.h"
+#include "close_fds.h"
 #include "lib/base/cleanup.h"
 #include "spawn.h"
 
@@ -9,6 +10,9 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+
+/* How long a child may take to fork. */
+#define FORK_SECONDS 5.0
 
 /* A handler of this process may write to a descriptor that the child shares with it, as libevent's do: then a signal to
  * the child would be taken for one to this process. So no signal comes before all handlers are gone. */
@@ -45,6 +49,44 @@ pid_t hvd_call_begin(hvd_call_fn *fn, void *arg, int *in, struct hvd_err *err)
 	else
 		*in = fds[0];
 	return pid;
+}
+
+struct detached {
+	hvd_call_fn *fn;
+	void *arg;
+	int keep;
+};
+
+static void detach(int out, void *arg)
+{
+	const struct detached *self = arg;
+	const unsigned low = (unsigned)(out < self->keep ? out : self->keep);
+	const unsigned high = (unsigned)(out < self->keep ? self->keep : out);
+	int null;
+
+	setsid();
+	if (fork() != 0)
+		return;
+	hvd_close_fds(3, low - 1, false);
+	hvd_close_fds(low + 1, high - 1, false);
+	hvd_close_fds(high + 1, ~0U, false);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; fd < 3; fd++)
+		dup2(null, fd);
+	signal(SIGPIPE, SIG_IGN);
+	self->fn(out, self->arg);
+}
+
+int hvd_call_detached(hvd_call_fn *fn, void *arg, int keep, int *in, struct hvd_err *err)
+{
+	struct detached self = {fn, arg, keep};
+	pid_t pid = hvd_call_begin(detach, &self, in, err);
+
+	if (pid > 0 && hvd_wait(pid, hvd_deadline_in(FORK_SECONDS), NULL, err) == 0)
+		return 0;
+	if (pid > 0)
+		close(*in);
+	return -1;
 }
 
 char *hvd_call(hvd_call_fn *fn, void *arg, const char *what, size_t max, hvd_time deadline, size_t *len, int *status,

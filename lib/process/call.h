@@ -22,7 +22,12 @@ typedef void hvd_call_fn(int out, void *arg);
  * to close. */
 pid_t hvd_call_begin(hvd_call_fn *fn, void *arg, int *in, struct hvd_err *err);
 
-/* Start such a child, and wait for its end. Returns the child's answer as hvd_capture() does; `what` names the child in
+/* Start a process that calls `fn` and is no child of this one: it goes on when this process ends, in a session of its own.
+ * Of the descriptors it has `keep` and `out` only, and /dev/null as 0, 1 and 2; it ignores SIGPIPE. *in is as above, and
+ * ends when the process does. -1 with err set. */
+int hvd_call_detached(hvd_call_fn *fn, void *arg, int keep, int *in, struct hvd_err *err);
+
+/* Start a child as hvd_call_begin() does, and wait for its end. Returns the child's answer as hvd_capture() does; `what` names the child in
  * messages. After an error the child was killed; *status, unless it is NULL, is as from waitpid(2). */
 char *hvd_call(hvd_call_fn *fn, void *arg, const char *what, size_t max, hvd_time deadline, size_t *len, int *status,
 	       struct hvd_err *err);

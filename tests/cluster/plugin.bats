@@ -53,7 +53,7 @@ slurm_spank_task_post_fork spank_plugin_version" ]
         gives 0 on_login "$command" --help
         has --hvd --no-hvd --hvd-nics --hvd-start-timeout --hvd-store --hvd-frameworks \
             --hvd-init-timeout --hvd-preflight --hvd-spares \
-            --hvd-hang-timeout --hvd-hang-action --hvd-signal-ranks --hvd-requeue-on --hvd-stderr-lines --hvd-trace --hvd-verbose --hvd-config --hvd-key-file
+            --hvd-hang-timeout --hvd-hang-action --hvd-signal-ranks --hvd-requeue-on --hvd-stderr-lines --hvd-trace --hvd-events --hvd-verbose --hvd-config --hvd-key-file
     done
 }
 

@@ -39,7 +39,7 @@ static int begin(void **state)
 {
 	static const struct hvd_machine_ops ops = {do_host,   do_host, do_host,    do_nothing, do_no_generation,
 						   do_start,  do_end,  do_nothing, do_host,    do_nothing,
-						   do_finish, NULL,    NULL};
+						   do_finish, NULL,    NULL,       NULL,       NULL};
 	const struct hvd_machine_opts opts = {
 		.np = RANKS, .restart = true, .max_restarts = 3, .elastic_timeout = 60, .patience = 60};
 	struct hvd_alloc hosts = {0};

@@ -94,7 +94,7 @@ SETUP(begin, struct world, w)
 {
 	static const struct hvd_machine_ops machine_ops = {do_host,   do_host, do_host,   do_nothing, do_generation,
 							   do_start,  do_end,  do_answer, do_notify,  do_nothing,
-							   do_finish, NULL,    NULL};
+							   do_finish, NULL,    NULL,      NULL,       NULL};
 	static const struct hvd_elastic_rv_ops ops = {on_arrived, on_connected, on_ready, on_notify};
 	static const char *const ips[] = {"127.0.0.1"};
 	const struct hvd_machine_opts opts = {

@@ -76,7 +76,7 @@ static void begin_with(struct world *w, double elastic_timeout)
 {
 	static const struct hvd_machine_ops ops = {do_host_begin, do_host_end, do_host_end, do_prepare, do_generation,
 						   do_start,      do_end,      do_answer,   do_notify,  do_cut,
-						   do_finish,     NULL,        NULL};
+						   do_finish,     NULL,        NULL,        NULL,       NULL};
 	const struct hvd_machine_opts opts = {
 		.np = 2, .min_np = 2, .reset_limit = -1, .elastic_timeout = elastic_timeout, .patience = 60};
 

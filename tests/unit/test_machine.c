@@ -155,7 +155,7 @@ static void on_cut(void *arg)
 
 static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_give_up, on_prepare, on_generation,
 					   on_start,      on_end,      on_answer,  on_notify,  on_cut,
-					   on_finish,     NULL,        NULL};
+					   on_finish,     NULL,        NULL,       NULL,       NULL};
 
 static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
 {

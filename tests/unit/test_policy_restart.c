@@ -116,7 +116,7 @@ static void on_bad(uint32_t host, const char *why, void *arg)
 
 static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_give_up, on_prepare, on_generation,
 					   on_start,      on_end,      on_nothing, on_notify,  on_nothing,
-					   on_finish,     on_check,    on_bad};
+					   on_finish,     on_check,    on_bad,     NULL,       NULL};
 
 static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
 {

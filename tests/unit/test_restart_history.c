@@ -18,7 +18,7 @@ static void do_finish(const struct hvd_err *why, int status, void *arg)
 
 static const struct hvd_machine_ops ops = {do_host,   do_host, do_host,    do_nothing, do_no_generation,
 					   do_start,  do_end,  do_nothing, do_host,    do_nothing,
-					   do_finish, NULL,    NULL};
+					   do_finish, NULL,    NULL,       NULL,       NULL};
 
 /* A job of two ranks on two hosts, in its first generation at second 3; it began at 1. */
 static struct hvd_machine *running(void)

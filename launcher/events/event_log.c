@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "event_log.h"
+
+#include "event_file.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/spawn.h"
+
+#include <stdlib.h>
+
+#define MAX_LISTENERS 4
+/* A generation has each of these once. */
+#define ONCE                                                                                                           \
+	(1U << HVD_EV_INIT_BEGAN | 1U << HVD_EV_INIT_DONE | 1U << HVD_EV_GENERATION_ENDING |                           \
+	 1U << HVD_EV_GENERATION_FAILED | 1U << HVD_EV_GENERATION_ENDED)
+
+struct hvd_event_log {
+	char *launch;
+	struct hvd_event_file *file;
+	int64_t generation;
+	uint32_t seen; /* bits of enum hvd_event_name: what the generation has had of ONCE */
+	struct {
+		hvd_event_fn *fn;
+		void *arg;
+	} listeners[MAX_LISTENERS];
+	size_t n_listeners;
+};
+
+void hvd_event_log_listen(struct hvd_event_log *events, hvd_event_fn *fn, void *arg)
+{
+	if (!events)
+		return;
+	if (events->n_listeners == MAX_LISTENERS)
+		abort();
+	events->listeners[events->n_listeners].fn = fn;
+	events->listeners[events->n_listeners++].arg = arg;
+}
+
+void hvd_event_log_add(struct hvd_event_log *events, struct hvd_event *event)
+{
+	char line[HVD_EVENT_LINE + 1];
+
+	if (!events)
+		return;
+	if (event->name == HVD_EV_GENERATION_BEGAN) {
+		events->generation = event->generation;
+		events->seen = 0;
+	} else if (events->seen & ONCE & 1U << event->name) {
+		return;
+	}
+	events->seen |= 1U << event->name;
+	event->generation = events->generation;
+	if (!event->at)
+		event->at = hvd_now();
+	if (events->file)
+		hvd_event_file_add(events->file, line, hvd_event_line(events->launch, event, line));
+	for (size_t i = 0; i < events->n_listeners; i++)
+		events->listeners[i].fn(event, events->listeners[i].arg);
+}
+
+void hvd_event_log_rank_ended(struct hvd_event_log *events, const struct hvd_rank_end *end, int64_t rank,
+			      const char *host)
+{
+	char how[64];
+
+	hvd_event(events, RANK_ENDED, .rank = rank, .host = host, .status = hvd_status_exit(end->status),
+		  .how = hvd_status_text(end->status, how, sizeof(how)),
+		  .cause = end->cause == HVD_END_NONE ? NULL : hvd_end_cause_name(end->cause), .error = end->error);
+}
+
+struct hvd_event_log *hvd_event_log_create(const char *launch, const char *file, const struct hvd_log *log,
+					   struct hvd_err *err)
+{
+	struct hvd_event_log *events = hvd_xcalloc(1, sizeof(*events));
+
+	events->launch = hvd_xstrdup(launch);
+	events->file = file ? hvd_event_file_open(file, launch, log, err) : NULL;
+	if (!file || events->file)
+		return events;
+	hvd_event_log_destroy(events);
+	return NULL;
+}
+
+void hvd_event_log_destroy(struct hvd_event_log *events)
+{
+	if (!events)
+		return;
+	hvd_event_file_close(events->file);
+	free(events->launch);
+	free(events);
+}
