@@ -245,14 +245,14 @@ static void refuse_remote(struct conn *c, int64_t owner)
 	rv->stats.refused_user++;
 	if (owner == HVD_OWNER_OTHER) {
 		hvd_verbose(rv->log, "refused a connection from %s: it belongs to another user of that host", from);
-	} else if (owner == HVD_OWNER_UNKNOWN && !rv->told_unknown) {
-		rv->told_unknown = true;
+	} else if (owner == HVD_OWNER_UNKNOWN && !rv->logged_unknown) {
+		rv->logged_unknown = true;
 		hvd_warn(rv->log,
 			 "refused a connection from %s to the rendezvous: its host did not say whose it is; "
 			 "is the node agent there stopped?",
 			 from);
-	} else if (owner == HVD_OWNER_NONE && !rv->told_unowned && hvd_tcp_is_established(c->s.fd)) {
-		rv->told_unowned = true;
+	} else if (owner == HVD_OWNER_NONE && !rv->logged_unowned && hvd_tcp_is_established(c->s.fd)) {
+		rv->logged_unowned = true;
 		hvd_warn(
 			rv->log,
 			"refused a connection from %s to the rendezvous: no process on that host has it; if it is that "

@@ -39,7 +39,7 @@ static void end_relay(struct relay *relay)
 	free(relay);
 }
 
-static void say_gone(struct relay *relay)
+static void send_gone(struct relay *relay)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_GONE, .relay_id = relay->number};
 
@@ -54,7 +54,7 @@ static void on_not_back(struct hvd_rv_timer *s)
 
 	hvd_verbose(relay->down->rv->log, "the rendezvous relay at %s has not reconnected",
 		    hvd_addr_text(&relay->addr, addr));
-	say_gone(relay);
+	send_gone(relay);
 }
 
 static bool is_admitted(const struct hvd_downstream *down, uint32_t number)
@@ -78,7 +78,7 @@ static struct relay *need_relay(struct hvd_rv_child *child, const struct hvd_rel
 		relay->down = down;
 		relay->number = msg->relay_id;
 		relay->timer.due = on_not_back;
-		hvd_hash_table_init(&relay->places, 16);
+		hvd_hash_table_init(&relay->clients, 16);
 		hvd_hash_table_add(&down->relays, &relay->node, hash_of(down, relay->number));
 	}
 	relay->addr = msg->addr;
@@ -223,7 +223,7 @@ static void do_gone(const struct hvd_rv_child *child, const struct hvd_relay_msg
 
 	/* It may be connected to another relay by now. */
 	if (relay && relay->route == child && relay != child->relay)
-		say_gone(relay);
+		send_gone(relay);
 }
 
 /* NULL, or why the connection is to be closed. */
@@ -318,7 +318,7 @@ static void on_drained(struct hvd_conn *conn, void *arg)
 
 /* --- for the server --- */
 
-static void expel(struct hvd_downstream *down)
+static void disconnect_refused(struct hvd_downstream *down)
 {
 	down->check_admitted = false;
 	for (size_t i = 0; i < down->relays.room; i++)
@@ -347,7 +347,7 @@ static void on_flush(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	hvd_rv_reap(down->rv);
 	if (down->check_admitted)
-		expel(down);
+		disconnect_refused(down);
 	hvd_down_asks_due(down);
 	for (struct hvd_rv_child *child = down->children; child; child = child->next) {
 		size_t sent = left > 0 ? hvd_down_flush(child, left) : 0;

@@ -15,26 +15,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLS_MAX  65536 /* of a relay, that it does not know the answers of */
-#define PLACES_MAX 65536 /* of a relay */
+#define CALLS_MAX   65536 /* of a relay, that it does not know the answers of */
+#define CLIENTS_MAX 65536 /* of a relay */
 
 struct call {
 	struct item item;
 	struct relay *relay;
 	uint64_t id;
 	enum hvd_store_op_kind kind;
-	uint32_t place;
+	uint32_t client_number;
 	bool answered;
 	bool again; /* only has read, and the answer was sent: a repetition is carried out */
 	struct hvd_store_call under_way;
 	struct hvd_store_result result;
 };
 
-/* A connection of a relay's client to the TCPStore. */
-struct place {
+/* A connection to the TCPStore at a relay. */
+struct client {
 	struct hvd_hash_node node;
 	uint32_t number;
-	struct hvd_store_place place;
+	struct hvd_store_client client;
 };
 
 static struct hvd_rv *rv_of(const struct relay *relay)
@@ -185,7 +185,7 @@ static struct call *add_call(struct relay *relay, const struct hvd_relay_msg *ms
 	call->relay = relay;
 	call->id = msg->call;
 	call->kind = msg->op.kind;
-	call->place = msg->op.place;
+	call->client_number = msg->op.client_number;
 	call->item.send = send_answer;
 	relay->calls[relay->first_call + relay->n_calls++] = call;
 	relay->last_call = msg->call;
@@ -199,31 +199,32 @@ static uint64_t hash_of(const struct relay *relay, uint32_t number)
 	return hvd_hash(relay->down->seed, &number, sizeof(number));
 }
 
-static struct place *find_place(const struct relay *relay, uint32_t number)
+static struct client *find_client(const struct relay *relay, uint32_t number)
 {
-	struct hvd_hash_node *node = hvd_hash_first(&relay->places, hash_of(relay, number));
+	struct hvd_hash_node *node = hvd_hash_first(&relay->clients, hash_of(relay, number));
 
-	while (node && ((struct place *)node)->number != number)
+	while (node && ((struct client *)node)->number != number)
 		node = hvd_hash_next(node);
-	return (struct place *)node;
+	return (struct client *)node;
 }
 
-static void end_place(struct relay *relay, struct place *p)
+static void end_client(struct relay *relay, struct client *p)
 {
-	hvd_store_depart(store_of(relay), &p->place);
-	hvd_store_leave(store_of(relay), &p->place);
-	hvd_hash_table_remove(&relay->places, &p->node);
+	hvd_store_depart(store_of(relay), &p->client);
+	hvd_store_leave(store_of(relay), &p->client);
+	hvd_hash_table_remove(&relay->clients, &p->node);
 	hvd_rv_refund(budget_of(relay), sizeof(*p));
 	free(p);
 }
 
-/* End what waits in the TCPStore, or only in one place of it. */
-static void end_waits(struct relay *relay, const uint32_t *place)
+/* End the waits of its clients in the TCPStore, or those of one client. */
+static void end_waits(struct relay *relay, const uint32_t *client_number)
 {
 	for (size_t i = 0; i < relay->n_calls; i++) {
 		struct call *call = relay->calls[relay->first_call + i];
 
-		if (call->kind != HVD_OP_BARRIER || call->answered || (place && call->place != *place))
+		if (call->kind != HVD_OP_BARRIER || call->answered ||
+		    (client_number && call->client_number != *client_number))
 			continue;
 		hvd_store_abandon(store_of(relay), &call->under_way);
 		answer_with(call, HVD_OP_CANCELLED, 0);
@@ -231,7 +232,7 @@ static void end_waits(struct relay *relay, const uint32_t *place)
 }
 
 /* An epoch may be one that relays have asked for before it was there. */
-static void answer_place(struct call *call, const struct hvd_store_result *result)
+static void answer_epoch(struct call *call, const struct hvd_store_result *result)
 {
 	if (result->status == HVD_OP_DONE && call->relay->route)
 		hvd_down_reattach(call->relay->route, (uint32_t)result->number);
@@ -255,50 +256,50 @@ static void do_come(struct call *call, struct hvd_store_op *op)
 {
 	struct relay *relay = call->relay;
 	struct hvd_store_result result;
-	struct place *p;
+	struct client *p;
 
-	if (find_place(relay, op->place) || relay->places.n >= PLACES_MAX ||
+	if (find_client(relay, op->client_number) || relay->clients.n >= CLIENTS_MAX ||
 	    !hvd_rv_charge(budget_of(relay), sizeof(*p))) {
 		answer_with(call, HVD_OP_NO_ROOM, 0);
 		return;
 	}
 	p = hvd_xcalloc(1, sizeof(*p));
-	p->number = op->place;
-	p->place.from = address_of(relay, op);
-	p->place.pid = (uint32_t)op->number;
-	hvd_hash_table_add(&relay->places, &p->node, hash_of(relay, p->number));
-	op->at = &p->place;
+	p->number = op->client_number;
+	p->client.from = address_of(relay, op);
+	p->client.pid = (uint32_t)op->number;
+	hvd_hash_table_add(&relay->clients, &p->node, hash_of(relay, p->number));
+	op->client = &p->client;
 	hvd_store_submit(store_of(relay), op, &result, &call->under_way); /* at once */
-	answer_place(call, &result);
-	p = find_place(relay, op->place); /* whoever was told may have had all ranks started anew */
+	answer_epoch(call, &result);
+	p = find_client(relay, op->client_number); /* whoever was told may have had all ranks started anew */
 	if (result.status != HVD_OP_DONE && p)
-		end_place(relay, p);
+		end_client(relay, p);
 }
 
 static void do_begin_group(struct call *call, struct hvd_store_op *op)
 {
 	struct relay *relay = call->relay;
-	struct place *p = find_place(relay, call->place);
+	struct client *p = find_client(relay, call->client_number);
 	struct hvd_store_result result;
 
 	if (!p) {
 		answer_with(call, HVD_OP_NO_SCOPE, 0);
 		return;
 	}
-	end_waits(relay, &call->place);
-	op->at = &p->place;
+	end_waits(relay, &call->client_number);
+	op->client = &p->client;
 	hvd_store_submit(store_of(relay), op, &result, &call->under_way); /* at once */
-	answer_place(call, &result);
+	answer_epoch(call, &result);
 }
 
 static void do_leave(struct call *call)
 {
 	struct relay *relay = call->relay;
-	struct place *p = find_place(relay, call->place);
+	struct client *p = find_client(relay, call->client_number);
 
 	if (p) {
-		end_waits(relay, &call->place);
-		end_place(relay, p);
+		end_waits(relay, &call->client_number);
+		end_client(relay, p);
 	}
 	answer_with(call, HVD_OP_DONE, 0);
 }
@@ -306,16 +307,16 @@ static void do_leave(struct call *call)
 void hvd_down_leave(struct relay *relay, bool for_ever)
 {
 	end_waits(relay, NULL);
-	for (size_t i = 0; i < relay->places.room; i++)
-		while (relay->places.slots[i])
-			end_place(relay, (struct place *)relay->places.slots[i]);
+	for (size_t i = 0; i < relay->clients.room; i++)
+		while (relay->clients.slots[i])
+			end_client(relay, (struct client *)relay->clients.slots[i]);
 	if (!for_ever)
 		return;
 	forget_calls(relay, UINT64_MAX);
 	free(relay->calls);
 	relay->calls = NULL;
 	relay->first_call = relay->calls_room = 0;
-	hvd_hash_table_free(&relay->places);
+	hvd_hash_table_free(&relay->clients);
 }
 
 /* --- operations --- */
@@ -332,10 +333,10 @@ static void on_answered(struct hvd_store_call *under_way, const struct hvd_store
 
 static void do_other(struct call *call, struct hvd_store_op *op)
 {
-	struct place *p = find_place(call->relay, op->place);
+	struct client *p = find_client(call->relay, op->client_number);
 	struct hvd_store_result result;
 
-	op->at = p ? &p->place : NULL;
+	op->client = p ? &p->client : NULL;
 	call->under_way.answered = on_answered;
 	if (hvd_store_submit(store_of(call->relay), op, &result, &call->under_way))
 		answer(call, &result);
@@ -377,7 +378,7 @@ const char *hvd_down_call(struct relay *relay, const struct hvd_relay_msg *msg)
 	/* Ids follow one another, and those of another process that is the relay now begin further above. */
 	if (relay->last_call > 0 && msg->done > relay->last_call + 1) {
 		hvd_down_leave(relay, true);
-		hvd_hash_table_init(&relay->places, 16);
+		hvd_hash_table_init(&relay->clients, 16);
 	}
 	forget_calls(relay, msg->done);
 	if (msg->call <= relay->last_call) {

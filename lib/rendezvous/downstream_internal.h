@@ -58,7 +58,7 @@ struct relay {
 	struct call **calls; /* by rising id, `n_calls` from `first_call` on */
 	size_t first_call, n_calls, calls_room;
 	uint64_t last_call;
-	struct hvd_hash_table places;
+	struct hvd_hash_table clients; /* by number: those that use the TCPStore */
 };
 
 struct hvd_downstream {

@@ -403,7 +403,7 @@ void hvd_down_reattach(struct hvd_rv_child *child, uint32_t epoch)
 				continue;
 			detach(w);
 			if (attach(w) != HVD_RV_STORED)
-				continue; /* and the place is given to nobody */
+				continue; /* and nobody gets the epoch */
 			dirty(w);
 			if (w->waits)
 				begin_to_wait(w); /* at the root, where there is always room to know */

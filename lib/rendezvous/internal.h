@@ -98,9 +98,9 @@ struct hvd_rv {
 	struct hvd_rv_timer_wheel wheel;
 	struct event tick; /* every HVD_RV_TIMER_WHEEL_TICK, while `ticking` */
 	bool ticking;
-	bool paused;                     /* does not accept, because all places are taken */
-	bool told_full;                  /* that this may last */
-	bool told_unowned, told_unknown; /* of connections from other hosts, once */
+	bool paused;                         /* does not accept, because all places are taken */
+	bool logged_full;                    /* that this may last */
+	bool logged_unowned, logged_unknown; /* of connections from other hosts, once */
 	struct listener **listeners;
 	size_t n_listeners;
 	struct hook *hooks;

@@ -77,8 +77,8 @@ static void pause_accepting(struct hvd_rv *rv)
 		hvd_acceptor_pause(rv->listeners[i]->acceptor);
 	rv->paused = true;
 	rv->stats.paused++;
-	if (rv->stats.tcpstore_now > 0 && !rv->told_full) { /* these stay, so it may last */
-		rv->told_full = true;
+	if (rv->stats.tcpstore_now > 0 && !rv->logged_full) { /* these stay, so it may last */
+		rv->logged_full = true;
 		hvd_warn(rv->log,
 			 "the rendezvous has %u connections and can accept no more, so some ranks cannot connect; "
 			 "allow this process more open files (ulimit -n)",

@@ -87,7 +87,7 @@ static void put_call(struct hvd_relay_bytes *out, const struct hvd_relay_msg *ms
 	put(out, msg->relay_id, 4);
 	put(out, msg->call, 8);
 	put(out, msg->done, 8);
-	put(out, op->place, 4);
+	put(out, op->client_number, 4);
 	put(out, op->kind, 1);
 	put_scope(out, &op->scope);
 	put_slice(out, op->key);
@@ -295,7 +295,7 @@ static void get_call(struct in *in, struct hvd_relay_msg *msg)
 	msg->relay_id = (uint32_t)get(in, 4);
 	msg->call = get(in, 8);
 	msg->done = get(in, 8);
-	op->place = (uint32_t)get(in, 4);
+	op->client_number = (uint32_t)get(in, 4);
 	kind = get(in, 1);
 	get_scope(in, &op->scope);
 	op->key = get_slice(in);

@@ -17,7 +17,7 @@
  *             or WAKE of all
  *   UNWATCH   id
  *   UNUSED    id              nobody waits here any longer for whom a WAKE was meant: wake somebody else
- *   CALL      relay_id (4), id (8), done (8), place (4), kind (1), SCOPE, key (BYTES), expected (BYTES), number (8),
+ *   CALL      relay_id (4), id (8), done (8), client (4), kind (1), SCOPE, key (BYTES), expected (BYTES), number (8),
  *             VALUE
  *             carry out an operation at the root (store_op.h). All calls of this relay_id with ids below `done` have
  *             been answered. Ids of a relay_id grow, and a call is carried out once, however often it is sent

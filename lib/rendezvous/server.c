@@ -177,7 +177,7 @@ void hvd_rv_unbind_others(struct hvd_rv *rv, const struct hvd_addr *addrs, size_
 	rv->n_listeners = kept;
 }
 
-static void expel(struct hvd_rv_streams *list, bool hooked)
+static void disconnect_denied(struct hvd_rv_streams *list, bool hooked)
 {
 	for (struct hvd_rv_stream *s = TAILQ_FIRST(list), *next; s; s = next) {
 		struct sockaddr_storage peer;
@@ -198,9 +198,9 @@ void hvd_rv_disconnect_denied(struct hvd_rv *rv)
 	if (!rv->cfg.access)
 		return;
 	if (rv->tcpstore)
-		expel(&rv->tcpstore->conns, false);
+		disconnect_denied(&rv->tcpstore->conns, false);
 	for (int state = 0; state < CONN_DEAD; state++)
-		expel(&rv->lists[state], state == CONN_TAKEN);
+		disconnect_denied(&rv->lists[state], state == CONN_TAKEN);
 }
 
 void hvd_rv_owner_answer(struct hvd_rv *rv, const struct hvd_owner_answer *answer)

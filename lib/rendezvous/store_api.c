@@ -27,19 +27,19 @@ enum hvd_cache hvd_store_know(const struct hvd_store *st, const struct hvd_store
 			 : hvd_upstream_know(st->upstream, scope, key, waits, lookup);
 }
 
-void hvd_store_depart(const struct hvd_store *st, struct hvd_store_place *place)
+void hvd_store_depart(const struct hvd_store *st, struct hvd_store_client *client)
 {
 	if (st->upstream)
-		hvd_upstream_depart(st->upstream, place);
+		hvd_upstream_depart(st->upstream, client);
 }
 
-void hvd_store_leave(const struct hvd_store *st, struct hvd_store_place *place)
+void hvd_store_leave(const struct hvd_store *st, struct hvd_store_client *client)
 {
 	if (st->local)
-		hvd_store_local_leave(st->local, place);
-	else if (place->scope)
-		hvd_upstream_epoch_unref(st->upstream, place->scope);
-	place->scope = NULL;
+		hvd_store_local_leave(st->local, client);
+	else if (client->scope)
+		hvd_upstream_epoch_unref(st->upstream, client->scope);
+	client->scope = NULL;
 }
 
 enum hvd_rv_stored hvd_store_watch(const struct hvd_store *st, const struct hvd_store_scope_id *scope,

@@ -35,16 +35,15 @@ enum hvd_cache {
 	HVD_CACHE_NO_ROOM,      /* an operation can read it; there is no room to know whether it has something */
 };
 
-/* The place of a connection to the TCPStore, or of a relay's client. Zeroed but for `from` and `pid`: it has no place
- * yet. */
-struct hvd_store_place {
+/* A connection to the TCPStore, or to a relay's. Zeroed but for `from` and `pid`: it is in no epoch yet. */
+struct hvd_store_client {
 	struct hvd_addr from; /* of the process; `pid` as it sends it, 0 = it sends none; the caller sets both */
 	uint32_t pid;
-	struct hvd_rv_scope *scope; /* the values that it sees, as far as they are here; NULL: it is nowhere */
+	struct hvd_rv_scope *scope; /* the values that it sees, as far as they are here; NULL: it is in no epoch */
 	uint32_t epoch;             /* the number of `scope` */
 	bool begun;                 /* it has used a key of a default process group */
 	/* Private: */
-	struct hvd_tcpstore_place at;
+	struct hvd_tcpstore_member member;
 	uint32_t number; /* the root's number for it; 0 = the root does not know it */
 };
 
@@ -91,9 +90,9 @@ enum hvd_cache hvd_store_know(const struct hvd_store *st, const struct hvd_store
 /* A lookup that does not wait is fine. */
 void hvd_store_lookup_end(struct hvd_store_lookup *lookup);
 
-/* A connection is closed; its scope stays valid until hvd_store_leave(). A place that is nowhere is fine. */
-void hvd_store_depart(const struct hvd_store *st, struct hvd_store_place *place);
-void hvd_store_leave(const struct hvd_store *st, struct hvd_store_place *place);
+/* A connection is closed; its scope stays valid until hvd_store_leave(). It may be in no epoch. */
+void hvd_store_depart(const struct hvd_store *st, struct hvd_store_client *client);
+void hvd_store_leave(const struct hvd_store *st, struct hvd_store_client *client);
 
 /* ---- for relays below ---- */
 
@@ -114,7 +113,7 @@ bool hvd_store_pass(const struct hvd_store *st, const struct hvd_relay_msg *msg)
 
 /* Has the server lost the root for ever? */
 bool hvd_store_is_lost(const struct hvd_store *st);
-/* All ranks start again, and no connection has a place: forget all processes. */
+/* All ranks start again, and no connection is in an epoch: forget all processes. */
 void hvd_store_renew(const struct hvd_store *st);
 
 #endif

@@ -13,25 +13,25 @@ struct hvd_store_local {
 	struct event *hooks; /* calls the hooks whose members have all deleted their keys */
 };
 
-/* --- places --- */
+/* --- clients --- */
 
 /* If the process has just arrived in its epoch, count it and call the server's user. The user may then do anything
  * except destroy the server. */
-static void report_init(struct hvd_rv *rv, const struct hvd_store_place *place)
+static void report_init(struct hvd_rv *rv, const struct hvd_store_client *client)
 {
-	struct hvd_rv_init_event join = {.from = place->from, .pid = place->pid, .epoch = place->epoch};
+	struct hvd_rv_init_event join = {.from = client->from, .pid = client->pid, .epoch = client->epoch};
 
-	if (!place->at.first)
+	if (!client->member.first)
 		return;
 	rv->stats.tcpstore_joined++;
 	if (rv->cfg.joined)
 		rv->cfg.joined(rv->cfg.joined_arg, &join);
 }
 
-static void do_place(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now)
+static void do_enter(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now)
 {
 	struct hvd_tcpstore_epochs *epochs = &local->epochs;
-	struct hvd_store_place *place = op->at;
+	struct hvd_store_client *client = op->client;
 	int rc;
 
 	if (!local->rv->tcpstore) {
@@ -39,25 +39,25 @@ static void do_place(struct hvd_store_local *local, const struct hvd_store_op *o
 		return;
 	}
 	if (op->kind == HVD_OP_ARRIVE)
-		rc = hvd_tcpstore_arrive(epochs, &place->from, place->pid, &place->at);
+		rc = hvd_tcpstore_arrive(epochs, &client->from, client->pid, &client->member);
 	else if (op->kind == HVD_OP_VISIT)
-		rc = hvd_tcpstore_visit(epochs, &place->from, place->pid, &place->at);
+		rc = hvd_tcpstore_visit(epochs, &client->from, client->pid, &client->member);
 	else
-		rc = hvd_tcpstore_begin_group(epochs, &place->at);
+		rc = hvd_tcpstore_begin_group(epochs, &client->member);
 	if (rc != 0) {
 		now->status = HVD_OP_NO_ROOM;
 		return;
 	}
-	place->begun = op->kind == HVD_OP_BEGIN_GROUP;
-	place->scope = place->at.epoch->scope;
-	place->epoch = place->at.epoch->number;
-	now->number = place->epoch;
-	report_init(local->rv, place);
+	client->begun = op->kind == HVD_OP_BEGIN_GROUP;
+	client->scope = client->member.epoch->scope;
+	client->epoch = client->member.epoch->number;
+	now->number = client->epoch;
+	report_init(local->rv, client);
 }
 
-void hvd_store_local_leave(struct hvd_store_local *local, struct hvd_store_place *place)
+void hvd_store_local_leave(struct hvd_store_local *local, struct hvd_store_client *client)
 {
-	hvd_tcpstore_leave(&local->epochs, &place->at);
+	hvd_tcpstore_leave(&local->epochs, &client->member);
 }
 
 struct hvd_rv_scope *hvd_store_local_epoch(const struct hvd_store_local *local, uint32_t number)
@@ -169,17 +169,17 @@ static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
 /* In an epoch of the TCPStore. */
 static bool do_tcpstore(const struct hvd_store_op *op, struct hvd_store_result *now, struct hvd_store_call *call)
 {
-	const struct hvd_store_place *place = op->at;
+	const struct hvd_store_client *client = op->client;
 
 	/* Operations that were under way while all ranks started again belong to the old ranks. */
-	if (!place || !place->scope || place->epoch != op->scope.epoch) {
+	if (!client || !client->scope || client->epoch != op->scope.epoch) {
 		now->status = HVD_OP_NO_SCOPE;
 		return true;
 	}
-	if (hvd_store_op_run(place->scope, op, now))
+	if (hvd_store_op_run(client->scope, op, now))
 		return true;
 	call->waiter.wake = on_wake;
-	if (hvd_rv_scope_wait(place->scope, op->key, &call->waiter) == HVD_RV_STORED)
+	if (hvd_rv_scope_wait(client->scope, op->key, &call->waiter) == HVD_RV_STORED)
 		return false;
 	now->status = HVD_OP_NO_ROOM;
 	return true;
@@ -193,7 +193,7 @@ bool hvd_store_local_submit(struct hvd_store_local *local, const struct hvd_stor
 	case HVD_OP_ARRIVE:
 	case HVD_OP_VISIT:
 	case HVD_OP_BEGIN_GROUP:
-		do_place(local, op, now);
+		do_enter(local, op, now);
 		return true;
 	case HVD_OP_HTTP_GET:
 		return do_http_get(local, op, now, call);

@@ -20,7 +20,7 @@ bool hvd_store_local_submit(struct hvd_store_local *local, const struct hvd_stor
 			    struct hvd_store_call *call);
 void hvd_store_local_abandon(struct hvd_store_call *call);
 enum hvd_cache hvd_store_local_know(const struct hvd_store_local *local, const struct hvd_store_scope_id *scope);
-void hvd_store_local_leave(struct hvd_store_local *local, struct hvd_store_place *place);
+void hvd_store_local_leave(struct hvd_store_local *local, struct hvd_store_client *client);
 struct hvd_rv_scope *hvd_store_local_epoch(const struct hvd_store_local *local, uint32_t number);
 void hvd_store_local_renew(struct hvd_store_local *local);
 

@@ -30,7 +30,7 @@ enum hvd_store_op_kind {
 	HVD_OP_QUEUE_POP = 10, /* the answer's number: the queue's length before; the value, if there was one */
 	HVD_OP_QUEUE_LEN = 11,
 	HVD_OP_BARRIER = 12, /* `number` of processes; answered when all have reached it, or when it is cancelled */
-	/* Places: which epoch a process uses (tcpstore_epoch.h); `number` = its pid, `place` = which of the
+	/* Which epoch a process uses (tcpstore_epoch.h); `number` = its pid, `client_number` = which of the
 	 * relay's connections, `expected` = its address as text, or empty: it is of the relay's host. The answer's
 	 * number is the epoch. */
 	HVD_OP_ARRIVE = 13,
@@ -40,7 +40,7 @@ enum hvd_store_op_kind {
 	HVD_OP_HTTP_GET = 16, /* of a scope with a hook: answered when the hook does, or when it is cancelled */
 	HVD_OP_HTTP_PUT = 17,
 	HVD_OP_HTTP_DELETE = 18,
-	/* TCPStore again: the connection at `place` uses its first key of a default process group. The answer's number
+	/* TCPStore again: the connection `client_number` uses its first key of a default process group. The answer's number
 	 * is the epoch. */
 	HVD_OP_BEGIN_GROUP = 19,
 };
@@ -51,7 +51,7 @@ struct hvd_store_scope_id {
 	uint32_t epoch;
 };
 
-struct hvd_store_place;
+struct hvd_store_client;
 
 /* Nothing is owned. Fields that an operation does not use are zero. */
 struct hvd_store_op {
@@ -60,8 +60,8 @@ struct hvd_store_op {
 	struct hvd_slice key, expected;
 	struct hvd_rv_value *value;
 	int64_t number;
-	struct hvd_store_place *at; /* of the TCPStore: whose operation it is (store_api.h) */
-	uint32_t place;             /* its number, between processes */
+	struct hvd_store_client *client; /* of the TCPStore: whose operation it is (store_api.h) */
+	uint32_t client_number;          /* its number, between processes */
 };
 
 enum hvd_store_status {
@@ -82,7 +82,7 @@ struct hvd_store_result {
 
 struct hvd_rv_scope;
 
-/* Carry out an operation on an epoch's scope; not those of HTTP, nor those of places. The caller clears the result.
+/* Carry out an operation on an epoch's scope; not those of HTTP, nor those of epochs. The caller clears the result.
  * False for a BARRIER that other processes have not reached yet: the caller waits for the key (hvd_rv_scope_wait()),
  * and the wake is the answer. */
 bool hvd_store_op_run(struct hvd_rv_scope *scope, const struct hvd_store_op *op, struct hvd_store_result *out);

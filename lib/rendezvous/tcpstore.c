@@ -43,10 +43,10 @@ void hvd_rv_tcpstore_reset(struct hvd_rv *rv)
 	if (!rv->tcpstore)
 		return;
 	hvd_downstream_renew(rv->downstream); /* its processes leave their epochs */
-	/* A connection that has no place yet is of the new ranks: the old ones' are told before. */
+	/* A connection that is in no epoch yet is of the new ranks: the old ones' are closed first. */
 	for (struct hvd_rv_stream *s = TAILQ_FIRST(&rv->tcpstore->conns), *next; s; s = next) {
 		next = TAILQ_NEXT(s, link);
-		if (hvd_tcpstore_conn_of(s)->place.scope)
+		if (hvd_tcpstore_conn_of(s)->client.scope)
 			hvd_tcpstore_close(hvd_tcpstore_conn_of(s), HVD_LOG_DEBUG, NULL);
 	}
 	hvd_tcpstore_closed_leave(rv->tcpstore);

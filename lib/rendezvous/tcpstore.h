@@ -67,9 +67,9 @@ struct hvd_tcpstore_conn {
 	struct hvd_rv_stream s; /* in ts->conns */
 	struct hvd_tcpstore *ts;
 	struct hvd_tcpstore_wire wire;
-	uint32_t pid;                 /* from PING; 0: not sent */
-	struct hvd_store_place place; /* which values it sees */
-	size_t in_need;               /* bytes of the item that has not come completely */
+	uint32_t pid;                   /* from PING; 0: not sent */
+	struct hvd_store_client client; /* which values it sees */
+	size_t in_need;                 /* bytes of the item that has not come completely */
 
 	bool list_there;                 /* CHECK: all keys so far are there */
 	bool waits_open;                 /* WAIT: keys are still coming */
@@ -141,7 +141,7 @@ bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 /* tcpstore_call.c */
 /* Find the connection's epoch: it arrives, visits, or begins a group. False if the epoch is not known yet: the
  * connection was closed, or it asks. */
-bool hvd_tcpstore_find_place(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind);
+bool hvd_tcpstore_enter(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind);
 /* What is known of a key? With HVD_CACHE_PENDING the connection asks. */
 enum hvd_cache hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits);
 /* The connection asks for the key of `item`, behind which these bytes have arrived. Ask for the next keys of a list,

@@ -28,7 +28,7 @@ static const struct hvd_store *store_of(const struct hvd_tcpstore_conn *c)
 static bool submit(struct hvd_tcpstore_conn *c, struct hvd_store_op *op, struct hvd_store_result *now,
 		   void (*answered)(struct hvd_store_call *call, const struct hvd_store_result *result))
 {
-	op->at = &c->place;
+	op->client = &c->client;
 	c->called = op->kind;
 	c->call.answered = answered;
 	c->asks = !hvd_store_submit(store_of(c), op, now, &c->call);
@@ -47,23 +47,23 @@ static void go_on(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, cons
 
 /* --- which epoch --- */
 
-static void on_place(struct hvd_store_call *call, const struct hvd_store_result *result)
+static void on_entered(struct hvd_store_call *call, const struct hvd_store_result *result)
 {
 	struct hvd_tcpstore_conn *c = of_call(call);
 
 	go_on(c, c->called, result->status == HVD_OP_DONE ? NULL : result);
 }
 
-bool hvd_tcpstore_find_place(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind)
+bool hvd_tcpstore_enter(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind)
 {
 	struct hvd_store_op op = {.kind = kind};
 	struct hvd_store_result now;
 
-	if (!c->place.scope) {
-		c->place.from = *hvd_tcpstore_addr(c);
-		c->place.pid = c->pid;
+	if (!c->client.scope) {
+		c->client.from = *hvd_tcpstore_addr(c);
+		c->client.pid = c->pid;
 	}
-	if (!submit(c, &op, &now, on_place))
+	if (!submit(c, &op, &now, on_entered))
 		return false;
 	if (now.status != HVD_OP_DONE)
 		hvd_tcpstore_send_result(c, kind, &now);
@@ -82,7 +82,7 @@ static void on_known(struct hvd_store_lookup *lookup)
 
 enum hvd_cache hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits)
 {
-	struct hvd_store_scope_id scope = {.epoch = c->place.epoch};
+	struct hvd_store_scope_id scope = {.epoch = c->client.epoch};
 	enum hvd_cache known;
 
 	c->lookup.resume = on_known;
@@ -94,7 +94,7 @@ enum hvd_cache hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice k
 void hvd_tcpstore_look_ahead(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item, const char *data,
 			     size_t len)
 {
-	struct hvd_store_scope_id scope = {.epoch = c->place.epoch};
+	struct hvd_store_scope_id scope = {.epoch = c->client.epoch};
 	struct hvd_tcpstore_wire wire = c->wire;
 	struct hvd_tcpstore_item next;
 	bool reads = item->query == HVD_TCPSTORE_MULTI_GET || item->query == HVD_TCPSTORE_CHECK ||
@@ -102,7 +102,7 @@ void hvd_tcpstore_look_ahead(struct hvd_tcpstore_conn *c, const struct hvd_tcpst
 	const char *why;
 	size_t n, need;
 
-	if (!c->place.scope || !reads || (!c->place.begun && hvd_tcpstore_is_group_key(item->key)) ||
+	if (!c->client.scope || !reads || (!c->client.begun && hvd_tcpstore_is_group_key(item->key)) ||
 	    (!item->first && wire.left >= c->ahead_left))
 		return;
 	for (int i = 0; i < AHEAD && wire.in_list; i++) {
@@ -146,7 +146,7 @@ static void call_barrier(struct hvd_tcpstore_conn *c, struct hvd_store_op *op)
 	struct hvd_store_op fence = {.kind = HVD_OP_QUEUE_LEN, .scope = op->scope, .key = op->key};
 	struct hvd_store_result now;
 
-	op->at = &c->place;
+	op->client = &c->client;
 	c->barrier.answered = on_barrier;
 	if (hvd_store_submit(store_of(c), op, &now, &c->barrier)) {
 		hvd_tcpstore_send_result(c, HVD_OP_BARRIER, &now);
@@ -161,7 +161,7 @@ void hvd_tcpstore_call(struct hvd_tcpstore_conn *c, struct hvd_store_op *op)
 {
 	struct hvd_store_result now;
 
-	op->scope.epoch = c->place.epoch;
+	op->scope.epoch = c->client.epoch;
 	if (op->kind == HVD_OP_BARRIER) {
 		call_barrier(c, op);
 		return;

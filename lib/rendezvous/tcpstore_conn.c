@@ -36,7 +36,7 @@ static void free_conn(struct hvd_rv_stream *s)
 {
 	struct hvd_tcpstore_conn *c = hvd_tcpstore_conn_of(s);
 
-	hvd_store_leave(&s->rv->store_api, &c->place);
+	hvd_store_leave(&s->rv->store_api, &c->client);
 	free(c);
 }
 
@@ -207,7 +207,7 @@ void hvd_tcpstore_closed_leave(struct hvd_tcpstore *ts)
 
 	TAILQ_FOREACH(s, &ts->rv->closed, link)
 	if (s->ops == &ops)
-		hvd_store_leave(&ts->rv->store_api, &hvd_tcpstore_conn_of(s)->place);
+		hvd_store_leave(&ts->rv->store_api, &hvd_tcpstore_conn_of(s)->client);
 }
 
 /* A client of PyTorch before 2.2. Users are told once of each address. */

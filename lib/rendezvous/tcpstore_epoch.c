@@ -184,13 +184,13 @@ static struct hvd_tcpstore_process *need_process(struct hvd_tcpstore_epochs *epo
 /* --- connections --- */
 
 /* The epoch of processes that do not send their process id. */
-static uint32_t of_strangers(const struct hvd_tcpstore_epochs *epochs)
+static uint32_t of_unknown_pid(const struct hvd_tcpstore_epochs *epochs)
 {
 	return later(epochs->floor, epochs->base);
 }
 
 int hvd_tcpstore_arrive(struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr, uint32_t pid,
-			struct hvd_tcpstore_place *place)
+			struct hvd_tcpstore_member *member)
 {
 	bool known = pid && find_process(epochs, addr, pid);
 	struct hvd_tcpstore_process *p = pid ? need_process(epochs, addr, pid) : NULL;
@@ -198,7 +198,7 @@ int hvd_tcpstore_arrive(struct hvd_tcpstore_epochs *epochs, const struct hvd_add
 
 	if (pid && !p)
 		return -1;
-	epoch = need(epochs, p ? p->base : of_strangers(epochs));
+	epoch = need(epochs, p ? p->base : of_unknown_pid(epochs));
 	if (!epoch)
 		return -1;
 	epoch->conns++;
@@ -210,52 +210,52 @@ int hvd_tcpstore_arrive(struct hvd_tcpstore_epochs *epochs, const struct hvd_add
 			epoch->gone -= epoch->gone > 0;
 		}
 	}
-	*place = (struct hvd_tcpstore_place){.epoch = epoch, .process = p, .arrived = true};
-	place->first = !known || is_common(p);
+	*member = (struct hvd_tcpstore_member){.epoch = epoch, .process = p, .arrived = true};
+	member->first = !known || is_common(p);
 	return 0;
 }
 
 int hvd_tcpstore_visit(struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr, uint32_t pid,
-		       struct hvd_tcpstore_place *place)
+		       struct hvd_tcpstore_member *member)
 {
 	struct hvd_tcpstore_process *p = pid ? find_process(epochs, addr, pid) : NULL;
-	struct hvd_tcpstore_epoch *epoch = need(epochs, p ? p->base : pid ? epochs->base : of_strangers(epochs));
+	struct hvd_tcpstore_epoch *epoch = need(epochs, p ? p->base : pid ? epochs->base : of_unknown_pid(epochs));
 
 	if (!epoch)
 		return -1;
 	epoch->conns++;
-	*place = (struct hvd_tcpstore_place){.epoch = epoch, .process = p};
+	*member = (struct hvd_tcpstore_member){.epoch = epoch, .process = p};
 	return 0;
 }
 
 /* The epoch of the group that the connection begins or joins. */
-static uint32_t group_of(const struct hvd_tcpstore_epochs *epochs, const struct hvd_tcpstore_place *place)
+static uint32_t group_of(const struct hvd_tcpstore_epochs *epochs, const struct hvd_tcpstore_member *member)
 {
-	const struct hvd_tcpstore_process *p = place->process;
+	const struct hvd_tcpstore_process *p = member->process;
 
-	if (!place->arrived && !p)
+	if (!member->arrived && !p)
 		return epochs->newest->number;
-	if (!place->arrived && p->groups > 0)
+	if (!member->arrived && p->groups > 0)
 		return p->last;
 	if (!p || (is_common(p) && p->groups > 0))
 		return by_order(epochs);
 	return later(p->next, epochs->floor);
 }
 
-int hvd_tcpstore_begin_group(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_place *place)
+int hvd_tcpstore_begin_group(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_member *member)
 {
-	struct hvd_tcpstore_epoch *old = place->epoch, *epoch = need(epochs, group_of(epochs, place));
-	struct hvd_tcpstore_process *p = place->process;
+	struct hvd_tcpstore_epoch *old = member->epoch, *epoch = need(epochs, group_of(epochs, member));
+	struct hvd_tcpstore_process *p = member->process;
 
-	place->first = false;
+	member->first = false;
 	if (!epoch)
 		return -1;
-	place->epoch = epoch;
+	member->epoch = epoch;
 	epoch->conns++;
 	old->conns--;
-	if (place->arrived) {
-		place->begun = true;
-		place->first = epoch != old;
+	if (member->arrived) {
+		member->begun = true;
+		member->first = epoch != old;
 		if (!is_full(epochs, epoch))
 			epoch->begun++;
 		if (p) {
@@ -268,16 +268,16 @@ int hvd_tcpstore_begin_group(struct hvd_tcpstore_epochs *epochs, struct hvd_tcps
 	return 0;
 }
 
-static void end_group(struct hvd_tcpstore_epochs *epochs, const struct hvd_tcpstore_place *place)
+static void end_group(struct hvd_tcpstore_epochs *epochs, const struct hvd_tcpstore_member *member)
 {
-	struct hvd_tcpstore_epoch *epoch = place->epoch;
+	struct hvd_tcpstore_epoch *epoch = member->epoch;
 
 	if (!is_full(epochs, epoch))
 		epoch->begun--;
 	else
 		epochs->floor = later(epochs->floor, epoch->number + 1);
-	if (place->process)
-		place->process->groups--;
+	if (member->process)
+		member->process->groups--;
 }
 
 /* The process has no connection any longer that has arrived. */
@@ -295,20 +295,20 @@ static void go(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_process *
 	}
 }
 
-void hvd_tcpstore_leave(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_place *place)
+void hvd_tcpstore_leave(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_member *member)
 {
-	struct hvd_tcpstore_epoch *epoch = place->epoch;
-	struct hvd_tcpstore_process *p = place->process;
+	struct hvd_tcpstore_epoch *epoch = member->epoch;
+	struct hvd_tcpstore_process *p = member->process;
 
 	if (!epoch)
 		return;
-	if (place->begun)
-		end_group(epochs, place);
-	if (place->arrived && p && --p->open == 0)
+	if (member->begun)
+		end_group(epochs, member);
+	if (member->arrived && p && --p->open == 0)
 		go(epochs, p);
 	epoch->conns--;
 	tidy(epochs, epoch);
-	*place = (struct hvd_tcpstore_place){0};
+	*member = (struct hvd_tcpstore_member){0};
 }
 
 void hvd_tcpstore_epochs_clear(struct hvd_tcpstore_epochs *epochs)

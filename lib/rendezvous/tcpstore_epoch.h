@@ -19,8 +19,8 @@
  *
  *   Clients of PyTorch before 2.5 do not send their process id. Process ids below 300 are given out only once after the
  *   start of a pid namespace. So such an id shows that the process is in a container, and two containers may share an
- *   address: if such an id begins a group while it has one, it may be another process. Both kinds are placed by order:
- *   in the first epoch that is not full. If the number of ranks is not known, they are placed in the newest epoch.
+ *   address: if such an id begins a group while it has one, it may be another process. Both kinds get epochs by order:
+ *   in the first epoch that is not full. If the number of ranks is not known, they get the newest epoch.
  *
  *   Once as many connections have begun a group as there are ranks, and one of them has gone, no more begin it.
  *
@@ -74,8 +74,8 @@ struct hvd_tcpstore_epochs {
 	struct hvd_hash_table by_number, processes;
 };
 
-/* The place of a connection. Zeroed: it has no place yet. */
-struct hvd_tcpstore_place {
+/* What a connection is in. Zeroed: it is in no epoch yet. */
+struct hvd_tcpstore_member {
 	struct hvd_tcpstore_epoch *epoch;
 	struct hvd_tcpstore_process *process;
 	bool arrived;
@@ -88,23 +88,23 @@ struct hvd_tcpstore_place {
 bool hvd_tcpstore_is_group_key(struct hvd_slice key);
 
 void hvd_tcpstore_epochs_init(struct hvd_tcpstore_epochs *epochs, struct hvd_rv_store *store);
-/* Forget all epochs and processes, but not how many ranks there are. No connection may have a place. */
+/* Forget all epochs and processes, but not how many ranks there are. No connection may be in one. */
 void hvd_tcpstore_epochs_clear(struct hvd_tcpstore_epochs *epochs);
 void hvd_tcpstore_epochs_free(struct hvd_tcpstore_epochs *epochs); /* the same, and all memory */
 
 /* NULL if no epoch has this number. */
 const struct hvd_tcpstore_epoch *hvd_tcpstore_epoch(const struct hvd_tcpstore_epochs *epochs, uint32_t number);
 
-/* A connection without a place arrives; pid is 0 if it is not known. Returns 0, or -1 if there was no room. */
+/* A connection that is in no epoch arrives; pid is 0 if it is not known. Returns 0, or -1 if there was no room. */
 int hvd_tcpstore_arrive(struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr, uint32_t pid,
-			struct hvd_tcpstore_place *place);
-/* A connection without a place uses the store without having arrived. */
+			struct hvd_tcpstore_member *member);
+/* The same, but it uses the store without having arrived. */
 int hvd_tcpstore_visit(struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr, uint32_t pid,
-		       struct hvd_tcpstore_place *place);
+		       struct hvd_tcpstore_member *member);
 /* The connection is about to use the first key of a default process group. This may move it to another epoch. Returns
  * 0, or -1 if there was no room. */
-int hvd_tcpstore_begin_group(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_place *place);
-/* The connection has gone. A connection without a place is fine. */
-void hvd_tcpstore_leave(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_place *place);
+int hvd_tcpstore_begin_group(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_member *member);
+/* The connection has gone. It may be in no epoch. */
+void hvd_tcpstore_leave(struct hvd_tcpstore_epochs *epochs, struct hvd_tcpstore_member *member);
 
 #endif

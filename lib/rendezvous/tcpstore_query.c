@@ -34,7 +34,7 @@ static enum there is_there(struct hvd_tcpstore_conn *c, struct hvd_slice key, bo
 	case HVD_CACHE_HIT:
 		break;
 	}
-	return hvd_rv_scope_has(c->place.scope, key) ? THERE : NOT_THERE;
+	return hvd_rv_scope_has(c->client.scope, key) ? THERE : NOT_THERE;
 }
 
 static bool do_wait(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
@@ -87,7 +87,7 @@ static bool do_get(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *
 	case HVD_CACHE_PENDING:
 		return false;
 	case HVD_CACHE_HIT:
-		result.value = hvd_rv_scope_get(c->place.scope, item->key);
+		result.value = hvd_rv_scope_get(c->client.scope, item->key);
 		hvd_tcpstore_send_result(c, HVD_OP_GET, &result);
 		return true;
 	default:
@@ -114,18 +114,18 @@ static bool do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item
 /* --- which epoch --- */
 
 /* The first query that needs one decides. False when it has none yet: the connection was closed, or it asks. */
-static bool find_place(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
+static bool enter(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
 {
 	bool arrives = item->query == HVD_TCPSTORE_ADD && item->key.n == sizeof(init_key) - 1 &&
 		       memcmp(item->key.p, init_key, item->key.n) == 0;
 
-	return hvd_tcpstore_find_place(c, arrives ? HVD_OP_ARRIVE : HVD_OP_VISIT);
+	return hvd_tcpstore_enter(c, arrives ? HVD_OP_ARRIVE : HVD_OP_VISIT);
 }
 
 /* Is this its first key of a default process group? While it waits for others it stays where these are. */
 static bool begins_group(const struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
 {
-	return !c->place.begun && item->key.p && c->awaited == 0 && !c->barrier_key &&
+	return !c->client.begun && item->key.p && c->awaited == 0 && !c->barrier_key &&
 	       hvd_tcpstore_is_group_key(item->key);
 }
 
@@ -151,7 +151,7 @@ bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 	case HVD_TCPSTORE_VALIDATE:
 		return true;
 	case HVD_TCPSTORE_PING:
-		if (!c->place.scope)
+		if (!c->client.scope)
 			c->pid = (uint32_t)item->number;
 		hvd_tcpstore_put_u32(&c->wire, (uint32_t)item->number, nonce);
 		hvd_tcpstore_send(c, nonce, sizeof(nonce));
@@ -159,9 +159,9 @@ bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 	default:
 		break;
 	}
-	if (!c->place.scope && !find_place(c, item))
+	if (!c->client.scope && !enter(c, item))
 		return c->s.closed;
-	if (begins_group(c, item) && !hvd_tcpstore_find_place(c, HVD_OP_BEGIN_GROUP))
+	if (begins_group(c, item) && !hvd_tcpstore_enter(c, HVD_OP_BEGIN_GROUP))
 		return c->s.closed;
 	switch (item->query) {
 	case HVD_TCPSTORE_CHECK:

@@ -48,7 +48,7 @@ static void depart(struct hvd_tcpstore_conn *c)
 	hvd_store_lookup_end(&c->lookup);
 	if (c->asks)
 		hvd_store_abandon(&c->ts->rv->store_api, &c->call);
-	hvd_store_depart(&c->ts->rv->store_api, &c->place);
+	hvd_store_depart(&c->ts->rv->store_api, &c->client);
 	c->asks = false;
 }
 

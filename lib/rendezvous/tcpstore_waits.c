@@ -81,7 +81,7 @@ enum hvd_rv_stored hvd_tcpstore_wait(struct hvd_tcpstore_conn *c, struct hvd_sli
 		return HVD_RV_NO_ROOM;
 	w->conn = c;
 	w->waiter.wake = woken;
-	why = hvd_rv_scope_wait(c->place.scope, key, &w->waiter);
+	why = hvd_rv_scope_wait(c->client.scope, key, &w->waiter);
 	if (why == HVD_RV_STORED)
 		c->awaited++;
 	return why;

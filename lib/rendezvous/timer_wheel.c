@@ -9,14 +9,14 @@ void hvd_rv_timer_wheel_init(struct hvd_rv_timer_wheel *w)
 	w->n = 0;
 }
 
-static void unlink_spoke(struct hvd_rv_timer *s)
+static void unlink_timer(struct hvd_rv_timer *s)
 {
 	s->prev->next = s->next;
 	s->next->prev = s->prev;
 	s->prev = s->next = NULL;
 }
 
-static void link_spoke(struct hvd_rv_timer_wheel *w, struct hvd_rv_timer *s)
+static void link_timer(struct hvd_rv_timer_wheel *w, struct hvd_rv_timer *s)
 {
 	int64_t tick = s->deadline / HVD_RV_TIMER_WHEEL_TICK + 1;
 	struct hvd_rv_timer *head;
@@ -33,18 +33,18 @@ static void link_spoke(struct hvd_rv_timer_wheel *w, struct hvd_rv_timer *s)
 void hvd_rv_timer_wheel_set(struct hvd_rv_timer_wheel *w, struct hvd_rv_timer *s, hvd_time deadline)
 {
 	if (s->next)
-		unlink_spoke(s);
+		unlink_timer(s);
 	else
 		w->n++;
 	s->deadline = deadline;
-	link_spoke(w, s);
+	link_timer(w, s);
 }
 
 void hvd_rv_timer_wheel_remove(struct hvd_rv_timer_wheel *w, struct hvd_rv_timer *s)
 {
 	if (!s->next)
 		return;
-	unlink_spoke(s);
+	unlink_timer(s);
 	w->n--;
 }
 
@@ -62,7 +62,7 @@ struct hvd_rv_timer *hvd_rv_timer_wheel_due(struct hvd_rv_timer_wheel *w, hvd_ti
 
 		for (struct hvd_rv_timer *s = head->next; s != head; s = s->next) {
 			if (s->deadline <= now) {
-				unlink_spoke(s);
+				unlink_timer(s);
 				w->n--;
 				return s;
 			}

@@ -39,7 +39,7 @@ static void lose_parent(struct hvd_upstream *up, const char *why)
 		cfg->parent_lost(cfg->parent_lost_arg);
 }
 
-static void on_overdue(struct hvd_rv_timer *s)
+static void on_parent_silent(struct hvd_rv_timer *s)
 {
 	struct hvd_upstream *up = (struct hvd_upstream *)(void *)((char *)s - offsetof(struct hvd_upstream, timer));
 	char why[80];
@@ -154,7 +154,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 /* --- for the server --- */
 
-static void say_who(struct hvd_upstream *up)
+static void send_begin(struct hvd_upstream *up)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION};
 
@@ -178,7 +178,7 @@ void hvd_upstream_connect(struct hvd_upstream *up, struct hvd_conn *conn, bool s
 		hvd_conn_set_ops(conn, &ops, up);
 	hvd_conn_set_bytes_max(conn, HVD_RELAY_MSG_MAX(up->rv->cfg.store.value_max));
 	hvd_conn_watch_host(conn);
-	say_who(up);
+	send_begin(up);
 	hvd_upstream_keys_begin(up);
 	hvd_upstream_calls_begin(up);
 	hvd_upstream_expect(up);
@@ -189,7 +189,7 @@ struct hvd_upstream *hvd_upstream_create(struct hvd_rv *rv)
 	struct hvd_upstream *up = hvd_xcalloc(1, sizeof(*up));
 
 	up->rv = rv;
-	up->timer.due = on_overdue;
+	up->timer.due = on_parent_silent;
 	hvd_upstream_keys_init(up);
 	hvd_upstream_calls_init(up);
 	return up;

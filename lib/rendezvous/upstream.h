@@ -39,7 +39,7 @@ bool hvd_upstream_submit(struct hvd_upstream *up, const struct hvd_store_op *op,
 void hvd_upstream_abandon(struct hvd_upstream *up, struct hvd_store_call *call);
 enum hvd_cache hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key,
 				 bool waits, struct hvd_store_lookup *lookup);
-void hvd_upstream_depart(struct hvd_upstream *up, struct hvd_store_place *place);
+void hvd_upstream_depart(struct hvd_upstream *up, struct hvd_store_client *client);
 /* The scope here of an epoch; NULL when there is no room. It lasts while it is in use. */
 struct hvd_rv_scope *hvd_upstream_epoch_ref(struct hvd_upstream *up, uint32_t epoch);
 void hvd_upstream_epoch_unref(struct hvd_upstream *up, struct hvd_rv_scope *scope);

@@ -133,8 +133,8 @@ static bool add_call(struct hvd_upstream *up, const struct hvd_store_op *op, str
 	return true;
 }
 
-/* Operations by which a connection gets its place. */
-static bool places(enum hvd_store_op_kind kind)
+/* Operations by which a connection gets its epoch. */
+static bool enters(enum hvd_store_op_kind kind)
 {
 	return kind == HVD_OP_ARRIVE || kind == HVD_OP_VISIT || kind == HVD_OP_BEGIN_GROUP;
 }
@@ -142,13 +142,13 @@ static bool places(enum hvd_store_op_kind kind)
 /* Tell the root who comes: a client of another host by its address. */
 static void introduce(struct hvd_upstream *up, struct hvd_store_op *op, char text[HVD_ADDR_TEXT])
 {
-	struct hvd_store_place *place = op->at;
+	struct hvd_store_client *client = op->client;
 
-	place->number = ++up->last_place;
-	op->number = place->pid;
-	if (hvd_addr_equal(&place->from, &up->rv->cfg.relay_addr))
+	client->number = ++up->last_client;
+	op->number = client->pid;
+	if (hvd_addr_equal(&client->from, &up->rv->cfg.relay_addr))
 		return;
-	hvd_addr_text(&place->from, text);
+	hvd_addr_text(&client->from, text);
 	op->expected = (struct hvd_slice){text, strlen(text)};
 }
 
@@ -163,17 +163,17 @@ bool hvd_upstream_submit(struct hvd_upstream *up, const struct hvd_store_op *op,
 		return true;
 	if (op->kind == HVD_OP_ARRIVE || op->kind == HVD_OP_VISIT)
 		introduce(up, &sent, text);
-	sent.place = op->at ? op->at->number : 0;
+	sent.client_number = op->client ? op->client->number : 0;
 	return !add_call(up, &sent, call);
 }
 
-void hvd_upstream_depart(struct hvd_upstream *up, struct hvd_store_place *place)
+void hvd_upstream_depart(struct hvd_upstream *up, struct hvd_store_client *client)
 {
-	struct hvd_store_op op = {.kind = HVD_OP_LEAVE, .place = place->number};
+	struct hvd_store_op op = {.kind = HVD_OP_LEAVE, .client_number = client->number};
 
-	if (place->number)
+	if (client->number)
 		add_call(up, &op, NULL);
-	place->number = 0;
+	client->number = 0;
 }
 
 static void remove_call(struct hvd_upstream *up, struct pending_call *p)
@@ -211,11 +211,11 @@ void hvd_upstream_abandon(struct hvd_upstream *up, struct hvd_store_call *call)
 	check_call(p);
 }
 
-/* The connection has its place. */
-static void settle(struct hvd_upstream *up, struct hvd_store_place *place, enum hvd_store_op_kind kind,
+/* The connection has its epoch. */
+static void settle(struct hvd_upstream *up, struct hvd_store_client *client, enum hvd_store_op_kind kind,
 		   struct hvd_store_result *result)
 {
-	struct hvd_rv_scope *scope = NULL, *old = place->scope;
+	struct hvd_rv_scope *scope = NULL, *old = client->scope;
 
 	if (result->status == HVD_OP_DONE && result->number >= 0 && result->number <= UINT32_MAX)
 		scope = hvd_upstream_epoch_ref(up, (uint32_t)result->number);
@@ -223,9 +223,9 @@ static void settle(struct hvd_upstream *up, struct hvd_store_place *place, enum 
 		result->status = HVD_OP_NO_ROOM;
 		return;
 	}
-	place->scope = scope;
-	place->epoch = (uint32_t)result->number;
-	place->begun = kind == HVD_OP_BEGIN_GROUP;
+	client->scope = scope;
+	client->epoch = (uint32_t)result->number;
+	client->begun = kind == HVD_OP_BEGIN_GROUP;
 	if (old)
 		hvd_upstream_epoch_unref(up, old);
 }
@@ -239,8 +239,8 @@ void hvd_upstream_answer(struct hvd_upstream *up, uint64_t id, const struct hvd_
 	if (!p)
 		return; /* it was sent to two parents, and both have answered */
 	check_call(p);
-	if (call && places(p->op.kind))
-		settle(up, p->op.at, p->op.kind, &answer);
+	if (call && enters(p->op.kind))
+		settle(up, p->op.client, p->op.kind, &answer);
 	remove_call(up, p);
 	if (call)
 		call->answered(call, &answer);

@@ -46,7 +46,7 @@ struct hvd_upstream {
 	struct hvd_hash_table calls;       /* by id */
 	struct pending_call *first, *last; /* by rising id */
 	uint64_t last_call;
-	uint32_t last_place; /* how many connections have told the root their place */
+	uint32_t last_client; /* the number of the last connection that the root was told of */
 };
 
 /* upstream_send.c */

@@ -111,7 +111,7 @@ static void sim_look(struct sim_relay *r, int per_host)
 			.relay_id = (uint32_t)(1 + r->first / per_host),
 			.call = ++r->calls,
 			.done = 1,
-			.op = {.kind = HVD_OP_ARRIVE, .number = 7000 + i, .place = (uint32_t)i + 1}};
+			.op = {.kind = HVD_OP_ARRIVE, .number = 7000 + i, .client_number = (uint32_t)i + 1}};
 		struct hvd_relay_msg watch = {.type = HVD_RELAY_WATCH, .watch = ++r->expected};
 
 		hvd_relay_send(r->conn, &arrive);

@@ -151,7 +151,7 @@ static void child_says(struct world *w, uint8_t a, uint8_t b, uint8_t c)
 		msg.relay_id = 10 + (a >> 1 & 1) + (a >> 6 & 2);
 		msg.call = 1 + (c >> 2 & 31);
 		msg.op.kind = (enum hvd_store_op_kind)(1 + (b >> 2 & 15) + (c >> 7) * 4);
-		msg.op.place = 1 + (c & 1);
+		msg.op.client_number = 1 + (c & 1);
 		msg.op.number = 1 + (a >> 5 & 1);
 		msg.done = a & 32 ? msg.call : 1;
 		if (hvd_store_op_has_value(msg.op.kind))

@@ -214,7 +214,7 @@ static uint64_t call(struct relay *r, const struct hvd_store_op *op, const char 
 /* In epoch 0, by the client at place 1. */
 static void op(struct relay *r, enum hvd_store_op_kind kind, const char *key, int64_t number, const char *value)
 {
-	call(r, &(struct hvd_store_op){.kind = kind, .key = S(key), .number = number, .place = 1}, value);
+	call(r, &(struct hvd_store_op){.kind = kind, .key = S(key), .number = number, .client_number = 1}, value);
 }
 
 static void arrive(struct place *p, struct relay *r)
@@ -344,8 +344,8 @@ TEST_IN(counters_are_asked_for, struct place *p)
 
 TEST_IN(calls_are_carried_out_once, struct place *p)
 {
-	const struct hvd_store_op add = {.kind = HVD_OP_ADD, .key = S("n"), .number = 1, .place = 1},
-				  get = {.kind = HVD_OP_GET, .key = S("n"), .place = 1};
+	const struct hvd_store_op add = {.kind = HVD_OP_ADD, .key = S("n"), .number = 1, .client_number = 1},
+				  get = {.kind = HVD_OP_GET, .key = S("n"), .client_number = 1};
 	struct relay *a = relay(p, 1);
 
 	arrive(p, a);
@@ -493,7 +493,7 @@ TEST_IN(a_relay_that_is_gone_has_left, struct place *p)
 	/* Its number is free, and its first process is as one that has not come before. */
 	connect_relay(p, a, false);
 	begin(a, 1, "10.0.0.1");
-	call_again(a, 1, 1, &(struct hvd_store_op){.kind = HVD_OP_SET, .key = S("x"), .place = 1}, "2");
+	call_again(a, 1, 1, &(struct hvd_store_op){.kind = HVD_OP_SET, .key = S("x"), .client_number = 1}, "2");
 	hears(p, a, "answer 1:1 no scope 0; ");
 	op(b, HVD_OP_GET, "x", 0, NULL);
 	hears(p, b, "answer 2:2 done 0 1; ");

@@ -67,7 +67,7 @@ TEST(messages_come_back_as_they_were_sent)
 					.expected = S("16"),
 					.value = v,
 					.number = -9,
-					.place = 12};
+					.client_number = 12};
 	n = flat(&sent, out, sizeof(out));
 	assert_int_equal(hvd_relay_parse(out, n, true, &b, &got, NULL), 0);
 	assert_int_equal(got.type, HVD_RELAY_CALL);
@@ -79,7 +79,7 @@ TEST(messages_come_back_as_they_were_sent)
 	assert_slice(got.op.key, "key");
 	assert_slice(got.op.expected, "16");
 	assert_int_equal(got.op.number, -9);
-	assert_int_equal(got.op.place, 12);
+	assert_int_equal(got.op.client_number, 12);
 	assert_int_equal(got.op.value->len, 2);
 	assert_memory_equal(got.op.value->data, "17", 2);
 	hvd_relay_msg_clear(&got);
@@ -232,7 +232,7 @@ TEST(what_is_cut_or_longer_is_refused)
 	size_t n, used = b.used;
 
 	msg.op = (struct hvd_store_op){
-		.kind = HVD_OP_HTTP_PUT, .scope.name = S("scope"), .key = S("key"), .value = v, .place = 1};
+		.kind = HVD_OP_HTTP_PUT, .scope.name = S("scope"), .key = S("key"), .value = v, .client_number = 1};
 	n = flat(&msg, out, sizeof(out));
 	for (size_t cut = 0; cut < n; cut++) {
 		unsigned char *copy = malloc(cut ? cut : 1);

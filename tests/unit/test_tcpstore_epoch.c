@@ -27,18 +27,18 @@ TEARDOWN(teardown, struct world, w)
 	hvd_rv_store_destroy(w->store);
 }
 
-static struct hvd_tcpstore_place arrive(struct world *w, const struct hvd_addr *addr, uint32_t pid, uint32_t expected)
+static struct hvd_tcpstore_member arrive(struct world *w, const struct hvd_addr *addr, uint32_t pid, uint32_t expected)
 {
-	struct hvd_tcpstore_place p = {0};
+	struct hvd_tcpstore_member p = {0};
 
 	assert_int_equal(hvd_tcpstore_arrive(&w->epochs, addr, pid, &p), 0);
 	assert_int_equal(p.epoch->number, expected);
 	return p;
 }
 
-static struct hvd_tcpstore_place visit(struct world *w, const struct hvd_addr *addr, uint32_t pid, uint32_t expected)
+static struct hvd_tcpstore_member visit(struct world *w, const struct hvd_addr *addr, uint32_t pid, uint32_t expected)
 {
-	struct hvd_tcpstore_place p = {0};
+	struct hvd_tcpstore_member p = {0};
 
 	assert_int_equal(hvd_tcpstore_visit(&w->epochs, addr, pid, &p), 0);
 	assert_int_equal(p.epoch->number, expected);
@@ -46,23 +46,23 @@ static struct hvd_tcpstore_place visit(struct world *w, const struct hvd_addr *a
 }
 
 /* The connection's next key is one of a default process group. */
-static void begin_group(struct world *w, struct hvd_tcpstore_place *p, uint32_t expected)
+static void begin_group(struct world *w, struct hvd_tcpstore_member *p, uint32_t expected)
 {
 	assert_int_equal(hvd_tcpstore_begin_group(&w->epochs, p), 0);
 	assert_int_equal(p->epoch->number, expected);
 }
 
 /* What init_process_group() does. */
-static struct hvd_tcpstore_place init(struct world *w, const struct hvd_addr *addr, uint32_t pid, uint32_t base,
-				      uint32_t expected)
+static struct hvd_tcpstore_member init(struct world *w, const struct hvd_addr *addr, uint32_t pid, uint32_t base,
+				       uint32_t expected)
 {
-	struct hvd_tcpstore_place p = arrive(w, addr, pid, base);
+	struct hvd_tcpstore_member p = arrive(w, addr, pid, base);
 
 	begin_group(w, &p, expected);
 	return p;
 }
 
-static void leave_all(struct world *w, struct hvd_tcpstore_place *p, size_t n)
+static void leave_all(struct world *w, struct hvd_tcpstore_member *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		hvd_tcpstore_leave(&w->epochs, &p[i]);
@@ -103,7 +103,7 @@ TEST(keys_of_groups_are_known)
 /* Processes that make as many stores as they like, before, during and after their groups. */
 TEST_IN(clients_without_a_group_share_the_base, struct world *w)
 {
-	struct hvd_tcpstore_place own[5], group[2];
+	struct hvd_tcpstore_member own[5], group[2];
 
 	w->epochs.ranks = 2;
 	own[0] = arrive(w, &w->a, PID, 0);
@@ -132,7 +132,7 @@ TEST_IN(clients_without_a_group_share_the_base, struct world *w)
 /* Two ranks at the same address and one elsewhere, with the same pid as one of them. One rank can be a round ahead. */
 TEST_IN(each_group_has_its_own, struct world *w)
 {
-	struct hvd_tcpstore_place p[3], q[3];
+	struct hvd_tcpstore_member p[3], q[3];
 
 	for (uint32_t round = 0; round < 5; round++) {
 		p[0] = init(w, &w->a, PID, 0, round);
@@ -153,7 +153,7 @@ TEST_IN(each_group_has_its_own, struct world *w)
 
 TEST_IN(it_is_news_once_for_each_group, struct world *w)
 {
-	struct hvd_tcpstore_place p[4];
+	struct hvd_tcpstore_member p[4];
 
 	p[0] = arrive(w, &w->a, PID, 0);
 	assert_true(p[0].first);
@@ -174,7 +174,7 @@ TEST_IN(it_is_news_once_for_each_group, struct world *w)
 /* A group's connection can still be open when the next one begins. */
 TEST_IN(clones_join_what_their_process_has_begun, struct world *w)
 {
-	struct hvd_tcpstore_place early = visit(w, &w->a, PID, 0), p, p2, q, v[4];
+	struct hvd_tcpstore_member early = visit(w, &w->a, PID, 0), p, p2, q, v[4];
 
 	p = init(w, &w->a, PID, 0, 0);
 	q = init(w, &w->a, PID + 1, 0, 0);
@@ -205,7 +205,7 @@ TEST_IN(clones_join_what_their_process_has_begun, struct world *w)
 TEST_IN(memory_goes_with_the_last_connection, struct world *w)
 {
 	const struct hvd_slice key = {"k", 1}, value = {"0123456789", 10};
-	struct hvd_tcpstore_place p = init(w, &w->a, PID, 0, 0), q;
+	struct hvd_tcpstore_member p = init(w, &w->a, PID, 0, 0), q;
 	size_t one, two;
 
 	assert_int_equal(hvd_rv_scope_set(p.epoch->scope, key, value, true), HVD_RV_STORED);
@@ -231,7 +231,7 @@ TEST_IN(memory_goes_with_the_last_connection, struct world *w)
 /* sh -c 'python a.py; python b.py' on two ranks: other processes, the same keys. */
 TEST_IN(a_second_program_has_its_own, struct world *w)
 {
-	struct hvd_tcpstore_place a[2], b[2];
+	struct hvd_tcpstore_member a[2], b[2];
 
 	w->epochs.ranks = 2;
 	for (uint32_t round = 0; round < 2; round++) {
@@ -258,7 +258,7 @@ TEST_IN(a_second_program_has_its_own, struct world *w)
  * one. */
 TEST_IN(a_program_is_not_over_between_two_groups, struct world *w)
 {
-	struct hvd_tcpstore_place p[2], own[2], child[2];
+	struct hvd_tcpstore_member p[2], own[2], child[2];
 
 	w->epochs.ranks = 2;
 	p[0] = init(w, &w->a, PID, 0, 0);
@@ -275,7 +275,7 @@ TEST_IN(a_program_is_not_over_between_two_groups, struct world *w)
 /* More processes than ranks, because each rank has started some: they meet while none of them has gone. */
 TEST_IN(more_processes_than_ranks_meet, struct world *w)
 {
-	struct hvd_tcpstore_place p[16];
+	struct hvd_tcpstore_member p[16];
 
 	w->epochs.ranks = 2;
 	for (uint32_t round = 0; round < 2; round++) {
@@ -286,9 +286,9 @@ TEST_IN(more_processes_than_ranks_meet, struct world *w)
 }
 
 /* Without a pid, and with those of containers that share an address; stores of their own do not count. */
-TEST_IN(the_others_are_placed_by_order, struct world *w)
+TEST_IN(the_others_get_epochs_by_order, struct world *w)
 {
-	struct hvd_tcpstore_place p[4], own;
+	struct hvd_tcpstore_member p[4], own;
 
 	for (uint32_t pid = 0; pid < 14; pid += 7) {
 		w->epochs.ranks = 4;
@@ -314,7 +314,7 @@ TEST_IN(the_others_are_placed_by_order, struct world *w)
 /* Two containers, or one after the other, in which the ranks have the same small pids. */
 TEST_IN(containers_are_told_by_order, struct world *w)
 {
-	struct hvd_tcpstore_place p[2];
+	struct hvd_tcpstore_member p[2];
 
 	w->epochs.ranks = 2;
 	for (uint32_t round = 0; round < 3; round++) {
@@ -335,7 +335,7 @@ TEST_IN(containers_are_told_by_order, struct world *w)
  * connections and others none in between. All of them must begin the same group. */
 TEST_IN(containers_whose_connections_overlap, struct world *w)
 {
-	struct hvd_tcpstore_place p[2], next[2];
+	struct hvd_tcpstore_member p[2], next[2];
 
 	w->epochs.ranks = 2;
 	for (int i = 0; i < 2; i++) {
@@ -363,7 +363,7 @@ TEST_IN(containers_whose_connections_overlap, struct world *w)
 /* One that is a round ahead of the others. */
 TEST_IN(order_is_kept_when_ranks_come_again, struct world *w)
 {
-	struct hvd_tcpstore_place p[3];
+	struct hvd_tcpstore_member p[3];
 
 	w->epochs.ranks = 2;
 	p[0] = init(w, &w->a, 0, 0, 0);
@@ -381,7 +381,7 @@ TEST_IN(a_store_that_is_full_says_so, struct world *w)
 	const struct hvd_rv_store_limits tiny = {.value_max = 10, .total_max = 400, .name_max = 32};
 	struct hvd_rv_store *store = hvd_rv_store_create(&tiny);
 	struct hvd_tcpstore_epochs epochs;
-	struct hvd_tcpstore_place p[8] = {{0}}, none = {0};
+	struct hvd_tcpstore_member p[8] = {{0}}, none = {0};
 	int n = 0;
 
 	hvd_tcpstore_epochs_init(&epochs, store);

@@ -474,11 +474,11 @@ TEST_IN(connections_say_where_they_belong_to, struct world *w)
 	ask(w, tool, HVD_TCPSTORE_GET, "k");
 	s = next_call(w, HVD_OP_VISIT);
 	assert_int_equal(s->op.number, 700);
-	place = s->op.place;
+	place = s->op.client_number;
 	answer(s, HVD_OP_DONE, 3, NULL);
 	expect_text(w, tool, "of 3");
 	close(tool);
-	assert_int_equal(next_call(w, HVD_OP_LEAVE)->op.place, place);
+	assert_int_equal(next_call(w, HVD_OP_LEAVE)->op.client_number, place);
 	no_more(w);
 	/* An old epoch ends with its last connection, the newest does not. */
 	depart(w, fd);
