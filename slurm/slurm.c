@@ -17,8 +17,9 @@
 
 /* How long an answer may be doubtful. Mostly all processes of the job end meanwhile, and Slurm says how it has ended; but
  * they may take KillWait, and this process may be one of them. */
-#define SETTLE_SECONDS  1.0
-#define SETTLE_PAUSE_NS 100000000
+#define SETTLE_SECONDS 1.0
+/* Slurm has no event for that. So it is asked after this time, and then each time after twice as long. */
+#define SETTLE_PAUSE_NS 100000000L
 
 int hvd_slurm_site_get(struct hvd_slurm_site *site, hvd_time deadline, struct hvd_err *err)
 {
@@ -125,10 +126,18 @@ static int ask_job(uint32_t job, struct hvd_slurm_job *out, hvd_time deadline, s
 	return 0;
 }
 
+static void sleep_until(hvd_time at)
+{
+	const struct timespec ts = {.tv_sec = (time_t)(at / 1000000000), .tv_nsec = (long)(at % 1000000000)};
+
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+}
+
 int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, hvd_time deadline, struct hvd_err *err)
 {
 	const hvd_time settled = hvd_earlier(deadline, hvd_deadline_in(SETTLE_SECONDS));
 	int rc = ask_job(job, out, deadline, err);
+	hvd_time pause = SETTLE_PAUSE_NS;
 
 	while (rc == 0 && out->doubtful) {
 		if (out->rerun.batch && has_script(job, deadline)) {
@@ -139,7 +148,8 @@ int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, hvd_time deadline
 			out->fate = out->rerun.batch ? NULL : HVD_SLURM_CANCELLED ", or its salloc has ended";
 			break;
 		}
-		nanosleep(&(struct timespec){.tv_nsec = SETTLE_PAUSE_NS}, NULL);
+		sleep_until(hvd_earlier(hvd_now() + pause, settled));
+		pause *= 2;
 		hvd_slurm_job_clear(out);
 		rc = ask_job(job, out, deadline, err);
 	}

@@ -62,7 +62,7 @@ void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_strv *argv)
 	hvd_strv_add_all(argv, launch->spec->command);
 }
 
-static void add_binding(const struct hvd_launch *launch, struct hvd_strv *argv)
+void hvd_launch_add_binding(const struct hvd_launch *launch, struct hvd_strv *argv)
 {
 	const char *bind = launch->spec->binding.ranks;
 
@@ -120,7 +120,7 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 	add_options(launch, proc, rest);
 	if (reach && hvd_launch_mixes_output(launch))
 		hvd_strv_add(rest, "--label=none");
-	add_binding(launch, rest);
+	hvd_launch_add_binding(launch, rest);
 	if (index < launch->lsf.n_hosts && (cpus = hvd_lsf_cpus(&launch->lsf.hosts[index], host->slots)))
 		hvd_strv_addf(rest, "--cpus=%s", cpus);
 	free(cpus);

@@ -158,6 +158,8 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host);
 /* Append to the process's command line hvd-agent with a subcommand (host, shim) and the options that all backends need,
  * then the user's command. Options that only one backend needs are added between the two calls. */
 void hvd_launch_add_agent(struct hvd_launch *launch, struct hvd_proc *proc, const char *subcommand);
+/* Bind the ranks of an agent as the user wants it. */
+void hvd_launch_add_binding(const struct hvd_launch *launch, struct hvd_strv *argv);
 void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_strv *argv);
 /* Do ranks of a backend that reaches other hosts write lines without labels, which are to stay whole? Not where all of
  * them are on this machine: they may write to the terminal themselves. */

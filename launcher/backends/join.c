@@ -13,8 +13,6 @@
 #include "joining.h"
 #include "lib/process/spawn.h"
 
-#include <string.h>
-
 static bool suits(const struct hvd_launch *launch)
 {
 	(void)launch;
@@ -48,7 +46,6 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 static int add_agent(struct hvd_launch *launch, int index, int first_rank, struct hvd_err *err)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
-	const char *bind = launch->spec->binding.ranks;
 	struct hvd_proc *proc;
 
 	if (hvd_joining_take(launch->joining, host->name, err) != 0)
@@ -59,8 +56,8 @@ static int add_agent(struct hvd_launch *launch, int index, int first_rank, struc
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
 		      launch->first_host + launch->alloc.n_hosts, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
-	if (launch->spec->binding.given && strcmp(bind, "none") != 0)
-		hvd_strv_add(&proc->argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
+	if (launch->spec->binding.given)
+		hvd_launch_add_binding(launch, &proc->argv);
 	hvd_launch_add_command(launch, &proc->argv);
 	return 0;
 }

@@ -3,8 +3,11 @@
 
 #include "xalloc.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 char *hvd_read_file(const char *path, size_t max, const char *what, size_t *len, struct hvd_err *err)
 {
@@ -37,4 +40,18 @@ char *hvd_read_file(const char *path, size_t max, const char *what, size_t *len,
 	}
 	fclose(f);
 	return text;
+}
+
+bool hvd_read_start(const char *path, char *text, size_t most)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	ssize_t n = 0;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		n = read(fd, text, most);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
 }

@@ -4,21 +4,18 @@
  * Nothing is executed, and no more than some dozens of files are opened.
  *
  * The command's Python is the command itself (python train.py), or the one that the first line of a script names, else
- * that of VIRTUAL_ENV, CONDA_PREFIX or PATH. Its PyTorch is found where that Python looks for modules: in PYTHONPATH,
- * among the user's modules, in its own site-packages. Nothing is known of a command that starts a container, nor of a
- * PyTorch that a .pth file adds.
+ * that of VIRTUAL_ENV, CONDA_PREFIX or PATH. Nothing is known of a command that starts a container.
  */
 #ifndef HVD_COMMAND_FACTS_H
 #define HVD_COMMAND_FACTS_H
 
-#include <stdbool.h>
+#include "torch_version.h"
 
-#define HVD_TORCH(major, minor) ((unsigned)(major)*1000U + (unsigned)(minor))
+#include <stdbool.h>
 
 /* Zeroed: nothing is known. */
 struct hvd_command_facts {
-	unsigned
-		torch; /* the version of PyTorch, as HVD_TORCH(); a prerelease of X.Y is the release before. 0: unknown */
+	unsigned torch;   /* the version of PyTorch, as hvd_torch_of_python() has it; 0: unknown */
 	bool torchrun;    /* it names torchrun */
 	bool no_torchrun; /* it does not run torchrun, or runs torchrun --standalone */
 	bool ray;         /* it starts Ray on this host */
@@ -27,9 +24,6 @@ struct hvd_command_facts {
 
 /* `argv` and `envp` are NULL-terminated, or NULL: not known. May hang as long as the file system does. */
 struct hvd_command_facts hvd_command_facts(char *const *argv, char *const *envp);
-
-/* The version in the text of torch/version.py, as above. Untrusted input is fine. */
-unsigned hvd_torch_version_parse(const char *text);
 
 /* The Python in the first lines of a script, with or without a path: of "#!/opt/bin/python3", of "#!/usr/bin/env
  * python3", and of pip's "#!/bin/sh" with '''exec' in the second line. The caller frees it. NULL: it names none.
