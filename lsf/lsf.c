@@ -15,30 +15,24 @@
 #define MAX_FILE    (16u << 20)
 #define CSM_SECONDS 30 /* for all calls of CSM's tools together */
 
-/* The value of a variable; NULL when it is not set or empty. */
-static const char *look(char *const *envp, const char *name)
-{
-	const char *value = hvd_envp_get(envp, name);
-
-	return value && *value ? value : NULL;
-}
-
 bool hvd_alloc_in_lsf(char *const *envp)
 {
-	return look(envp, "LSB_JOBID") && (look(envp, "CSM_ALLOCATION_ID") || look(envp, "LSB_DJOB_HOSTFILE") ||
-					   look(envp, "LSB_MCPU_HOSTS") || look(envp, "LSB_HOSTS"));
+	return hvd_envp_value(envp, "LSB_JOBID") &&
+	       (hvd_envp_value(envp, "CSM_ALLOCATION_ID") || hvd_envp_value(envp, "LSB_DJOB_HOSTFILE") ||
+		hvd_envp_value(envp, "LSB_MCPU_HOSTS") || hvd_envp_value(envp, "LSB_HOSTS"));
 }
 
 char *hvd_lsf_job_name(char *const *envp)
 {
-	const char *job = look(envp, "LSB_JOBID"), *index = look(envp, "LSB_JOBINDEX"); /* "0" for other jobs */
+	const char *job = hvd_envp_value(envp, "LSB_JOBID"),
+		   *index = hvd_envp_value(envp, "LSB_JOBINDEX"); /* "0" for other jobs */
 
 	return index && strcmp(index, "0") != 0 ? hvd_xasprintf("%s[%s]", job, index) : hvd_xstrdup(job);
 }
 
 bool hvd_lsf_in_jsrun(char *const *envp)
 {
-	return look(envp, "JSM_NAMESPACE_RANK") != NULL;
+	return hvd_envp_value(envp, "JSM_NAMESPACE_RANK") != NULL;
 }
 
 void hvd_lsf_clear(struct hvd_lsf *facts)
@@ -92,7 +86,7 @@ static int from_lists(struct hvd_alloc *out, struct finder *f, struct hvd_err *e
 	};
 
 	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++) {
-		const char *value = look(f->envp, sources[i].name);
+		const char *value = hvd_envp_value(f->envp, sources[i].name);
 		struct hvd_err why = {0};
 
 		if (!value)
@@ -103,7 +97,7 @@ static int from_lists(struct hvd_alloc *out, struct finder *f, struct hvd_err *e
 		}
 		hvd_strv_addf(&f->facts->notes, "%s cannot be used: %s", sources[i].name, why.msg);
 	}
-	hvd_err_set(err, HVD_E_NOENT, "LSF names no host of job %.20s", look(f->envp, "LSB_JOBID"));
+	hvd_err_set(err, HVD_E_NOENT, "LSF names no host of job %.20s", hvd_envp_value(f->envp, "LSB_JOBID"));
 	if (f->facts->notes.n)
 		hvd_err_hint(err, "%s", f->facts->notes.v[f->facts->notes.n - 1]);
 	else
@@ -179,7 +173,7 @@ static int from_csm(struct hvd_alloc *out, struct finder *f, const char *id, str
 
 static int find_hosts(struct hvd_alloc *out, struct finder *f, struct hvd_err *err)
 {
-	const char *id = look(f->envp, "CSM_ALLOCATION_ID");
+	const char *id = hvd_envp_value(f->envp, "CSM_ALLOCATION_ID");
 	struct hvd_err why = {0};
 
 	f->facts->csm = id != NULL;
@@ -242,7 +236,7 @@ static void count_gpus(const struct hvd_alloc *a, struct finder *f)
 
 static void read_affinity(const struct hvd_alloc *a, struct finder *f)
 {
-	const char *path = look(f->envp, "LSB_AFFINITY_HOSTFILE");
+	const char *path = hvd_envp_value(f->envp, "LSB_AFFINITY_HOSTFILE");
 	struct hvd_err why = {0};
 	char *text;
 	size_t len;
@@ -308,15 +302,15 @@ static int find(struct hvd_alloc *out, struct finder *f, struct hvd_err *err)
 	f->deadline = opts && opts->deadline ? opts->deadline : hvd_deadline_in(CSM_SECONDS);
 	if (find_hosts(out, f, err) != 0)
 		return -1;
-	if (look(f->envp, "CSM_ALLOCATION_ID"))
+	if (hvd_envp_value(f->envp, "CSM_ALLOCATION_ID"))
 		ask_csm(out, f);
 	else if (!f->facts->csm)
 		count_gpus(out, f);
 	read_affinity(out, f);
 	if (find_slots(out, f, err) != 0)
 		return -1;
-	snprintf(out->source, sizeof(out->source), "LSF job %.20s: %s, %s", look(f->envp, "LSB_JOBID"), f->hosts_from,
-		 f->slots_from);
+	snprintf(out->source, sizeof(out->source), "LSF job %.20s: %s, %s", hvd_envp_value(f->envp, "LSB_JOBID"),
+		 f->hosts_from, f->slots_from);
 	return 0;
 }
 
@@ -333,7 +327,7 @@ int hvd_alloc_from_lsf(struct hvd_alloc *out, struct hvd_lsf *facts, char *const
 		return hvd_err_set(err, HVD_E_NOENT, "there is no LSF job in the environment");
 	if (hvd_lsf_in_jsrun(envp)) {
 		hvd_err_set(err, HVD_E_USAGE, "this is a task of jsrun already (JSM_NAMESPACE_RANK is %.20s)",
-			    look(envp, "JSM_NAMESPACE_RANK"));
+			    hvd_envp_value(envp, "JSM_NAMESPACE_RANK"));
 		return hvd_err_hint(err, "run hvdrun in the job script itself: it starts jsrun");
 	}
 	rc = find(out, &f, err);

@@ -34,18 +34,10 @@ static void clear_job(struct job *j)
 	free(j->slots);
 }
 
-/* The value of a variable; NULL if it is missing or empty. */
-static const char *look(char *const *envp, const char *name)
-{
-	const char *value = hvd_envp_get(envp, name);
-
-	return value && *value ? value : NULL;
-}
-
 /* The value of a variable as a number up to max; -1 if the variable is missing or is no such number. */
-static int64_t look_number(char *const *envp, const char *name, int64_t max)
+static int64_t number_of(char *const *envp, const char *name, int64_t max)
 {
-	const char *s = look(envp, name);
+	const char *s = hvd_envp_value(envp, name);
 
 	return s ? hvd_digits(s, strlen(s), max) : -1;
 }
@@ -91,13 +83,13 @@ static void all_slots(struct job *j, int n, const char *from)
  * SLURM_JOB_NODELIST. */
 static bool is_het(char *const *envp)
 {
-	return look(envp, "SLURM_JOB_NODELIST_HET_GROUP_0") || look_number(envp, "SLURM_HET_SIZE", INT32_MAX) > 1 ||
-	       look_number(envp, "SLURM_PACK_SIZE", INT32_MAX) > 1;
+	return hvd_envp_value(envp, "SLURM_JOB_NODELIST_HET_GROUP_0") ||
+	       number_of(envp, "SLURM_HET_SIZE", INT32_MAX) > 1 || number_of(envp, "SLURM_PACK_SIZE", INT32_MAX) > 1;
 }
 
 bool hvd_alloc_in_slurm(char *const *envp)
 {
-	return look(envp, "SLURM_JOB_ID") && (look(envp, "SLURM_JOB_NODELIST") || is_het(envp));
+	return hvd_envp_value(envp, "SLURM_JOB_ID") && (hvd_envp_value(envp, "SLURM_JOB_NODELIST") || is_het(envp));
 }
 
 int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err)
@@ -112,7 +104,7 @@ int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err)
  * host. */
 static bool tasks_from(struct job *j, const char *name)
 {
-	const char *text = look(j->envp, name);
+	const char *text = hvd_envp_value(j->envp, name);
 	hvd_cleanup_free int *tasks = NULL;
 
 	if (!text || hvd_tasks_per_node_parse(text, (int)j->hosts.n, &tasks, NULL) != (int)j->hosts.n)
@@ -128,8 +120,8 @@ static bool tasks_from(struct job *j, const char *name)
 static int slots_by_tasks(struct job *j, struct hvd_err *err)
 {
 	int64_t hosts = (int64_t)j->hosts.n;
-	int64_t ntasks = look_number(j->envp, "SLURM_NTASKS", HVD_MAX_RANKS);
-	int64_t per_node = look_number(j->envp, "SLURM_NTASKS_PER_NODE", HVD_MAX_RANKS);
+	int64_t ntasks = number_of(j->envp, "SLURM_NTASKS", HVD_MAX_RANKS);
+	int64_t per_node = number_of(j->envp, "SLURM_NTASKS_PER_NODE", HVD_MAX_RANKS);
 
 	if (j->in_step) {
 		int64_t sum = 0;
@@ -147,7 +139,7 @@ static int slots_by_tasks(struct job *j, struct hvd_err *err)
 		all_slots(j, (int)per_node, "SLURM_NTASKS_PER_NODE");
 		return 1;
 	}
-	if (ntasks < 0 && !look(j->envp, "SLURM_NTASKS_PER_GPU"))
+	if (ntasks < 0 && !hvd_envp_value(j->envp, "SLURM_NTASKS_PER_GPU"))
 		return 0;
 	if (tasks_from(j, "SLURM_TASKS_PER_NODE"))
 		return 1;
@@ -162,10 +154,10 @@ static int slots_by_tasks(struct job *j, struct hvd_err *err)
 /* How many GPUs the user asked for each task; 1 if the user did not say. */
 static int gpus_per_task(char *const *envp)
 {
-	const char *s = look(envp, "SLURM_GPUS_PER_TASK");
+	const char *s = hvd_envp_value(envp, "SLURM_GPUS_PER_TASK");
 	int n = s ? typed_count(s) : 0;
 
-	if (n < 1 && (s = look(envp, "SLURM_TRES_PER_TASK")))
+	if (n < 1 && (s = hvd_envp_value(envp, "SLURM_TRES_PER_TASK")))
 		n = hvd_gres_gpus(s);
 	return n > 0 ? n : 1;
 }
@@ -175,7 +167,7 @@ static int gpus_per_task(char *const *envp)
 static bool gpus_from_controller(struct job *j)
 {
 	const hvd_time until = hvd_deadline_in(HVD_SLURM_SECONDS);
-	int64_t id = look_number(j->envp, "SLURM_JOB_ID", UINT32_MAX);
+	int64_t id = number_of(j->envp, "SLURM_JOB_ID", UINT32_MAX);
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job facts = {0};
 	int sum = 0;
 
@@ -202,9 +194,9 @@ static int count_gpus(struct job *j, struct hvd_err *err)
 	static const char *const lists[] = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"};
 	const char *s;
 	int hosts = (int)j->hosts.n;
-	int total = (s = look(j->envp, "SLURM_GPUS")) ? typed_count(s) : -1;
-	int per_node = (s = look(j->envp, "SLURM_GPUS_PER_NODE")) ? typed_count(s) : -1;
-	int here = (int)look_number(j->envp, "SLURM_GPUS_ON_NODE", HVD_MAX_RANKS);
+	int total = (s = hvd_envp_value(j->envp, "SLURM_GPUS")) ? typed_count(s) : -1;
+	int per_node = (s = hvd_envp_value(j->envp, "SLURM_GPUS_PER_NODE")) ? typed_count(s) : -1;
+	int here = (int)number_of(j->envp, "SLURM_GPUS_ON_NODE", HVD_MAX_RANKS);
 
 	/* A step may have fewer GPUs than its job, so in a step SLURM_GPUS_ON_NODE comes before the variables of the
 	 * job. */
@@ -232,7 +224,7 @@ static int count_gpus(struct job *j, struct hvd_err *err)
 		return hvd_err_hint(err, "ask for --gpus-per-node, or set --slots-per-host");
 	}
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
-		if (!(s = look(j->envp, lists[i])))
+		if (!(s = hvd_envp_value(j->envp, lists[i])))
 			continue;
 		all_slots(j, list_count(s), lists[i]);
 		return 1;
@@ -255,8 +247,8 @@ static int slots_by_gpus(struct job *j, struct hvd_err *err)
  * GPUs. Returns 1 if the slots are set, else 0. */
 static int slots_by_tasks_per_gpu(struct job *j)
 {
-	int64_t each = look_number(j->envp, "SLURM_NTASKS_PER_GPU", 1024);
-	int64_t ntasks = look_number(j->envp, "SLURM_NTASKS", HVD_MAX_RANKS), sum = 0;
+	int64_t each = number_of(j->envp, "SLURM_NTASKS_PER_GPU", 1024);
+	int64_t ntasks = number_of(j->envp, "SLURM_NTASKS", HVD_MAX_RANKS), sum = 0;
 
 	if (each < 1 || j->in_step || count_gpus(j, NULL) < 1)
 		return 0;
@@ -272,14 +264,14 @@ static int slots_by_tasks_per_gpu(struct job *j)
 
 static int find_hosts(struct job *j, struct hvd_err *err)
 {
-	int64_t step = look_number(j->envp, "SLURM_STEP_ID", UINT32_MAX), nodes;
+	int64_t step = number_of(j->envp, "SLURM_STEP_ID", UINT32_MAX), nodes;
 	const char *list;
 
-	j->in_step = step >= 0 && step < FIRST_SPECIAL_STEP && look(j->envp, "SLURM_STEP_NODELIST");
-	list = look(j->envp, j->in_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST");
+	j->in_step = step >= 0 && step < FIRST_SPECIAL_STEP && hvd_envp_value(j->envp, "SLURM_STEP_NODELIST");
+	list = hvd_envp_value(j->envp, j->in_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST");
 	if (hvd_hostlist_expand(list, HVD_MAX_HOSTS, &j->hosts, err) < 0)
 		return -1;
-	nodes = look_number(j->envp, j->in_step ? "SLURM_STEP_NUM_NODES" : "SLURM_JOB_NUM_NODES", UINT32_MAX);
+	nodes = number_of(j->envp, j->in_step ? "SLURM_STEP_NUM_NODES" : "SLURM_JOB_NUM_NODES", UINT32_MAX);
 	if (nodes >= 0 && nodes != (int64_t)j->hosts.n)
 		return hvd_err_set(err, HVD_E_PROTO, "'%.200s' names %zu hosts, but %s is %lld", list, j->hosts.n,
 				   j->in_step ? "SLURM_STEP_NUM_NODES" : "SLURM_JOB_NUM_NODES", (long long)nodes);
@@ -322,6 +314,6 @@ int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, int slots_per
 		}
 	}
 	hvd_alloc_merge(out);
-	snprintf(out->source, sizeof(out->source), "Slurm job %.20s: %s", look(envp, "SLURM_JOB_ID"), j.from);
+	snprintf(out->source, sizeof(out->source), "Slurm job %.20s: %s", hvd_envp_value(envp, "SLURM_JOB_ID"), j.from);
 	return 0;
 }

@@ -49,17 +49,17 @@ static bool numbered(const char *title, char *step, size_t len)
 	return true;
 }
 
-enum place {
+enum step_state {
 	NOT_SEEN,
 	NO_STEP,
 	STEP
 };
 
 /* Find the step by the process's control groups, if Slurm has made any: "…/job_7/step_0/…", "…/job_7/step_batch/…". */
-static enum place by_cgroup(pid_t pid, const char *proc, char *step, size_t len)
+static enum step_state by_cgroup(pid_t pid, const char *proc, char *step, size_t len)
 {
 	hvd_cleanup_free char *text = read_of(proc, pid, "cgroup", STAT_MAX);
-	enum place place = NOT_SEEN;
+	enum step_state state = NOT_SEEN;
 
 	for (const char *at = text; at && (at = strstr(at, "/job_")); at++) {
 		unsigned job, number;
@@ -69,14 +69,14 @@ static enum place by_cgroup(pid_t pid, const char *proc, char *step, size_t len)
 			return STEP;
 		}
 		if (sscanf(at, "/job_%u/step_%1[a-z]", &job, (char[2]){0}) == 2)
-			place = NO_STEP;
+			state = NO_STEP;
 	}
-	return place;
+	return state;
 }
 
 /* Where a process was started, by the step daemon among its ancestors. What setsid or tmux has started has none, and may
  * still be in the step's control group. */
-static enum place place_of(const pid_t process, const char *proc, char *step, size_t len)
+static enum step_state state_of(const pid_t process, const char *proc, char *step, size_t len)
 {
 	pid_t pid = process;
 
@@ -91,7 +91,7 @@ static enum place place_of(const pid_t process, const char *proc, char *step, si
 
 bool hvd_slurm_step_of(pid_t pid, const char *proc, char *step, size_t len)
 {
-	return place_of(pid, proc, step, len) == STEP;
+	return state_of(pid, proc, step, len) == STEP;
 }
 
 static void forget(const char *const *names)
@@ -149,13 +149,13 @@ void hvd_slurm_forget_other_step(pid_t pid, const char *proc)
 					      "SLURM_CPU_BIND_VERBOSE", NULL};
 	const char *job = getenv("SLURM_JOB_ID");
 	char step[64] = "";
-	const enum place place = place_of(pid, proc, step, sizeof(step));
-	const bool ours = place == STEP && job && strtoul(step, NULL, 10) == strtoul(job, NULL, 10);
+	const enum step_state state = state_of(pid, proc, step, sizeof(step));
+	const bool ours = state == STEP && job && strtoul(step, NULL, 10) == strtoul(job, NULL, 10);
 
 	/* A user who sets a binding sets only the first variable. */
 	if (!ours && getenv("SLURM_CPU_BIND_LIST"))
 		forget(binding);
-	if (ours || !getenv("SLURM_STEP_ID") || (place == NOT_SEEN && step_within_job()))
+	if (ours || !getenv("SLURM_STEP_ID") || (state == NOT_SEEN && step_within_job()))
 		return;
 	if (other_tasks())
 		forget(tasks);

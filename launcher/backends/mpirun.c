@@ -32,9 +32,9 @@ static bool suits(const struct hvd_launch *launch)
 
 static const char *program(const struct hvd_launch *launch)
 {
-	const char *named = hvd_envp_get(launch->envp, "HVD_MPIRUN");
+	const char *named = hvd_envp_value(launch->envp, "HVD_MPIRUN");
 
-	return named && *named ? named : "mpirun";
+	return named ? named : "mpirun";
 }
 
 /* Open MPI expects srun to start its daemons on the hosts in the order that Open MPI lists them, but srun starts them
@@ -126,7 +126,7 @@ static bool plain_name(const char *name, size_t len)
 }
 
 /* Is it a variable that the MPI sets for each process, or in a Slurm job srun? */
-static bool told_anew(const struct hvd_launch *launch, const char *name)
+static bool set_again(const struct hvd_launch *launch, const char *name)
 {
 	static const char *const prefixes[] = {"OMPI_", "PMIX_", "PMI_", "ORTE_", "PRTE_", "HYDRA_", "HYDI_"};
 
@@ -151,7 +151,7 @@ static void add_exports(const struct hvd_launch *launch, struct hvd_strv *names)
 		size_t len = strcspn(env.v[i], "=");
 
 		env.v[i][len] = '\0';
-		if (plain_name(env.v[i], len) && !told_anew(launch, env.v[i]))
+		if (plain_name(env.v[i], len) && !set_again(launch, env.v[i]))
 			hvd_strv_add(names, env.v[i]);
 	}
 	hvd_strv_add(names, HVD_BOOT_ENV);

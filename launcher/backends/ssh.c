@@ -19,30 +19,29 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* If a scheduler that has no starter of its own here grants the hosts, or one of the listed hosts is another machine. A list that cannot be read suits only fork, which then
- * reports it. */
+/* If a scheduler without a starter of its own grants the hosts, or if one of the listed hosts is another machine. A list
+ * that cannot be read suits only fork, which then reports it. */
 static bool suits(const struct hvd_launch *launch)
 {
-	struct hvd_launch look = {.spec = launch->spec};
+	struct hvd_launch listed = {.spec = launch->spec};
 	bool other = false;
 
 	if (hvd_launch_has_granted(launch))
 		return true;
-	if (!launch->spec->hosts.listed || hvd_launch_listed(&look, NULL) != 0)
+	if (!launch->spec->hosts.listed || hvd_launch_listed(&listed, NULL) != 0)
 		return false;
-	hvd_launch_find_local(launch, &look.alloc);
-	for (int i = 0; i < look.alloc.n_hosts; i++)
-		other |= !hvd_launch_is_local(launch, look.alloc.hosts[i].name);
-	hvd_alloc_clear(&look.alloc);
+	hvd_launch_find_local(launch, &listed.alloc);
+	for (int i = 0; i < listed.alloc.n_hosts; i++)
+		other |= !hvd_launch_is_local(launch, listed.alloc.hosts[i].name);
+	hvd_alloc_clear(&listed.alloc);
 	return other;
 }
 
 static const char *program(const struct hvd_launch *launch)
 {
-	for (char *const *e = launch->envp; *e; e++)
-		if (strncmp(*e, "HVD_SSH=", 8) == 0 && (*e)[8])
-			return *e + 8;
-	return "ssh";
+	const char *named = hvd_envp_value(launch->envp, "HVD_SSH");
+
+	return named ? named : "ssh";
 }
 
 static int connect_seconds(double start)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *place(void *result, const struct hvd_opt *o)
+static void *field_of(void *result, const struct hvd_opt *o)
 {
 	return (char *)result + o->at;
 }
@@ -32,7 +32,7 @@ static int truth(const char *s)
 
 int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const char *value, struct hvd_err *err)
 {
-	void *at = place(result, o);
+	void *at = field_of(result, o);
 	int n;
 
 	if (!o->at)
@@ -93,7 +93,7 @@ int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const
 
 void hvd_opt_clear(void *result, const struct hvd_opt *o)
 {
-	void *at = place(result, o);
+	void *at = field_of(result, o);
 
 	if (!o->at)
 		return;

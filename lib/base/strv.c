@@ -137,6 +137,13 @@ const char *hvd_envp_get(char *const *envp, const char *name)
 	return NULL;
 }
 
+const char *hvd_envp_value(char *const *envp, const char *name)
+{
+	const char *value = hvd_envp_get(envp, name);
+
+	return value && *value ? value : NULL;
+}
+
 char *hvd_shell_quote(const char *s)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%^";

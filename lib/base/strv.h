@@ -35,6 +35,8 @@ const char *hvd_env_get(const struct hvd_strv *env, const char *name); /* points
 
 /* The value of a variable in `envp`, which is NULL-terminated or NULL. Points into it; NULL: not set. */
 const char *hvd_envp_get(char *const *envp, const char *name);
+/* The same; NULL also when it is empty. */
+const char *hvd_envp_value(char *const *envp, const char *name);
 
 /* `s` as one word of a shell command line: in quotes where the shell would change it. The caller frees it. */
 char *hvd_shell_quote(const char *s);

@@ -14,7 +14,7 @@ struct gpus {
 	bool own;    /* the host's other ranks see others */
 };
 
-static struct gpus look(const struct hvd_rank_facts *facts)
+static struct gpus gpus_of(const struct hvd_rank_facts *facts)
 {
 	const char *on_node = hvd_envp_get(facts->envp, "SLURM_GPUS_ON_NODE");
 	struct gpus gpus = {.seen = hvd_gpu_count(facts->root ? facts->root : "", facts->envp),
@@ -36,7 +36,7 @@ static bool too_few(const struct hvd_rank_place *place, const struct gpus *gpus)
 /* JAX takes the device of the task's number under Slurm, and elsewhere all devices of the host. */
 char *hvd_rank_gpus_jax(const struct hvd_rank_place *place, const struct hvd_rank_facts *facts)
 {
-	const struct gpus gpus = look(facts);
+	const struct gpus gpus = gpus_of(facts);
 	char *all;
 
 	if (place->local_size < 2)
@@ -87,7 +87,7 @@ static void tell_too_few(const struct hvd_rank_place *place, const struct gpus *
 void hvd_rank_gpus_tell(const struct hvd_rank_place *place, const struct hvd_rank_facts *facts,
 			const struct hvd_log *log)
 {
-	const struct gpus gpus = look(facts);
+	const struct gpus gpus = gpus_of(facts);
 
 	if (place->local_size > 1 && too_few(place, &gpus) && (gpus.listed || facts->command.torch))
 		tell_too_few(place, &gpus, log);
