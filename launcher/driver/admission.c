@@ -101,9 +101,8 @@ static bool lose_bad(struct hvd_agent_registry *agents, uint32_t host)
 {
 	struct hvd_err why = {0};
 	const char *hint = "";
-	hvd_cleanup_free char *bad = agents->opts->spec->preflight
-					     ? hvd_preflight_bad(&agents->table, HVD_STAGE_REPORTED, host, &hint)
-					     : NULL;
+	hvd_cleanup_free char *bad =
+		agents->opts->spec->preflight ? hvd_preflight_bad(&agents->table, host, &hint) : NULL;
 
 	if (!bad)
 		return false;
@@ -190,7 +189,6 @@ static bool measure(struct hvd_agent_registry *agents)
 
 static void decide(struct hvd_agent_registry *agents)
 {
-	enum hvd_stage least = agents->barrier == HVD_BARRIER_ALL ? HVD_STAGE_REGISTERED : HVD_STAGE_REPORTED;
 	struct hvd_err why = {0};
 	int rc;
 
@@ -222,10 +220,10 @@ static void decide(struct hvd_agent_registry *agents)
 	hvd_agent_deadlines_open(agents);
 	if (!agents->plan.local && !agents->opts->loopback)
 		agents->silence = hvd_silence_watch(agents);
-	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, agents->log);
+	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, agents->log);
 	hvd_agent_registry_open_to_hosts(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++)
-		if (agents->table.hosts[h].stage >= least)
+		if (agents->table.hosts[h].stage == HVD_STAGE_REPORTED)
 			admit(agents, h);
 	if (agents->ops->decided)
 		agents->ops->decided(agents->arg);
@@ -235,13 +233,22 @@ static void decide(struct hvd_agent_registry *agents)
 
 /* ---- rendezvous ---- */
 
+/* On one machine nothing is to be found out. */
+static void skip_probe(struct hvd_agent_registry *agents)
+{
+	for (uint32_t h = 0; h < agents->table.n; h++)
+		if (agents->table.hosts[h].stage == HVD_STAGE_REGISTERED)
+			hvd_host_table_enter(&agents->table, h, HVD_STAGE_REPORTED);
+	decide(agents);
+}
+
 static void begin_probe(struct hvd_agent_registry *agents)
 {
 	agents->phase = HVD_AGENTS_PROBING;
-	/* On one machine nothing is to be found out, unless other hosts may follow. */
+	/* Other hosts may follow in an elastic job. */
 	if (agents->barrier == HVD_BARRIER_ALL && !agents->opts->spec->preflight &&
 	    hvd_host_table_one_machine(&agents->table, HVD_STAGE_REGISTERED))
-		decide(agents);
+		skip_probe(agents);
 	else
 		hvd_admission_probe(agents);
 }

@@ -160,7 +160,7 @@ static void find_network_of_one(struct hvd_plan *plan, const struct hvd_plan_gro
 int hvd_job_networks_choose(struct hvd_plan *plan, const struct hvd_plan_group *group, bool again, char **unused,
 			    const struct hvd_log *log, struct hvd_err *err)
 {
-	bool one = hvd_host_table_one_machine(group->table, group->least);
+	bool one = hvd_host_table_one_machine(group->table, HVD_STAGE_REPORTED);
 
 	if (plan->loopback && !one) {
 		hvd_err_set(err, HVD_E_NET, "loopback (lo) connects the ranks of one machine only");

@@ -9,10 +9,9 @@
 
 #include "planner.h"
 
-/* The hosts that are planned together: all that have reached the stage `least`. */
+/* The hosts that are planned together: all that have reported. */
 struct hvd_plan_group {
 	struct hvd_host_table *table;
-	enum hvd_stage least;
 	uint32_t n, *host; /* their numbers in the table */
 };
 

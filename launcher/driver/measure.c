@@ -65,7 +65,7 @@ struct hvd_measure *hvd_measure_begin(struct hvd_agent_registry *agents,
 
 	m->agents = agents;
 	m->done = done;
-	m->host = hvd_host_table_list(&agents->table, HVD_STAGE_REGISTERED, &m->n);
+	m->host = hvd_host_table_list(&agents->table, HVD_STAGE_REPORTED, &m->n);
 	m->pairs = hvd_xcalloc((size_t)m->n * 2 + 1, sizeof(*m->pairs));
 	m->timer = hvd_timer_new(agents->base, on_timer, m);
 	m->step = -1;
@@ -92,7 +92,7 @@ static void order(struct hvd_measure *m, uint32_t from, uint32_t to)
 	struct hvd_addr addr;
 	char text[HVD_ADDR_TEXT];
 
-	if (asks->stage < HVD_STAGE_REGISTERED || serves->stage < HVD_STAGE_REGISTERED || !asks->client)
+	if (asks->stage < HVD_STAGE_REPORTED || serves->stage < HVD_STAGE_REPORTED || !asks->client)
 		return;
 	addr = hvd_plan_host_addr(&m->agents->plan, table, m->host[to]);
 	hvd_conn_send(asks->client->conn,
@@ -109,7 +109,7 @@ static void set_figures(struct hvd_measure *m)
 	for (uint32_t i = 0; i < m->n; i++) {
 		struct hvd_host_entry *host = &table->hosts[m->host[i]];
 
-		if (host->stage < HVD_STAGE_REGISTERED)
+		if (host->stage < HVD_STAGE_REPORTED)
 			continue;
 		host->mbps = NOTHING;
 		host->rtt_us = 0;
@@ -134,14 +134,14 @@ static bool slow(const struct hvd_measure *m, uint32_t place, double median)
 /* Pair each host that seems slow with one that does not. False: there is none to be paired. */
 static bool pair_suspects(struct hvd_measure *m)
 {
-	double median = hvd_preflight_median(&m->agents->table, HVD_STAGE_REGISTERED, false);
+	double median = hvd_preflight_median(&m->agents->table, false);
 	uint32_t good = 0, before = m->n_pairs;
 
 	for (uint32_t i = 0; i < m->n; i++) {
-		if (m->agents->table.hosts[m->host[i]].stage < HVD_STAGE_REGISTERED || !slow(m, i, median))
+		if (m->agents->table.hosts[m->host[i]].stage < HVD_STAGE_REPORTED || !slow(m, i, median))
 			continue;
 		while (good < m->n &&
-		       (slow(m, good, median) || m->agents->table.hosts[m->host[good]].stage < HVD_STAGE_REGISTERED))
+		       (slow(m, good, median) || m->agents->table.hosts[m->host[good]].stage < HVD_STAGE_REPORTED))
 			good++;
 		if (good == m->n)
 			break;

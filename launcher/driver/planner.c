@@ -83,14 +83,13 @@ static int decide(struct hvd_plan *plan, struct hvd_plan_group *group, bool agai
 int hvd_plan_make(struct hvd_plan *plan, struct hvd_host_table *table, bool again, const struct hvd_log *log,
 		  struct hvd_err *err)
 {
-	struct hvd_plan_group group = {.table = table,
-				       .least = plan->elastic ? HVD_STAGE_REPORTED : HVD_STAGE_REGISTERED};
+	struct hvd_plan_group group = {.table = table};
 	int rc;
 
 	reset(plan);
 	if (!plan->elastic && hvd_host_table_layout(table, &plan->layout, err) != 0)
 		return -1;
-	group.host = hvd_host_table_list(table, group.least, &group.n);
+	group.host = hvd_host_table_list(table, HVD_STAGE_REPORTED, &group.n);
 	rc = decide(plan, &group, again, log, err);
 	if (rc > 0)
 		reset(plan);

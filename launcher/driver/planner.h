@@ -49,8 +49,7 @@ json_t *hvd_probe_order(const struct hvd_host_table *table, const uint32_t *host
 #define HVD_PROBE_ROUNDS 3
 int hvd_probe_patience(int round);
 
-/* Choose the networks that connect the hosts. In a job of fixed size these are all hosts, which have registered; in an
- * elastic job those that have reported, at least one. Returns 0; -1 with HVD_E_NET if no network that carries Horovod
+/* Choose the networks that connect the hosts that have reported, at least one. Returns 0; -1 with HVD_E_NET if no network that carries Horovod
  * connects the hosts (the message gives the reason for every interface); or 1, with *plan unchanged, if another round
  * of the probe, which `again` allows, may change the answer. */
 int hvd_plan_make(struct hvd_plan *plan, struct hvd_host_table *table, bool again, const struct hvd_log *log,

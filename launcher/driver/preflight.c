@@ -68,22 +68,21 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The median of what the hosts have; below 0 does not count. -1 = none has any. */
-static double median(const struct hvd_host_table *table, enum hvd_stage least,
-		     double (*of)(const struct hvd_host_entry *))
+static double median(const struct hvd_host_table *table, double (*of)(const struct hvd_host_entry *))
 {
 	hvd_cleanup_free double *v = hvd_xcalloc(table->n, sizeof(*v));
 	uint32_t n = 0;
 
 	for (uint32_t h = 0; h < table->n; h++)
-		if (table->hosts[h].stage >= least && of(&table->hosts[h]) >= 0)
+		if (table->hosts[h].stage >= HVD_STAGE_REPORTED && of(&table->hosts[h]) >= 0)
 			v[n++] = of(&table->hosts[h]);
 	qsort(v, n, sizeof(*v), by_value);
 	return n ? v[n / 2] : -1;
 }
 
-double hvd_preflight_median(const struct hvd_host_table *table, enum hvd_stage least, bool rtt)
+double hvd_preflight_median(const struct hvd_host_table *table, bool rtt)
 {
-	double m = median(table, least, rtt ? rtt_of : rate_of);
+	double m = median(table, rtt ? rtt_of : rate_of);
 
 	return m > 0 ? m : 0;
 }
@@ -171,12 +170,11 @@ static char *lacks(const struct hvd_host_entry *host, const char **hint)
 }
 
 /* Compared with the others. */
-static char *behind(const struct hvd_host_table *table, enum hvd_stage least, const struct hvd_host_entry *host,
-		    const char **hint)
+static char *behind(const struct hvd_host_table *table, const struct hvd_host_entry *host, const char **hint)
 {
 	const struct hvd_host_check *check = &host->check;
-	double gpus = median(table, least, gpus_of), rate = median(table, least, rate_of);
-	double rtt = median(table, least, rtt_of);
+	double gpus = median(table, gpus_of), rate = median(table, rate_of);
+	double rtt = median(table, rtt_of);
 	char a[32], b[32];
 
 	*hint = "nvidia-smi -q there shows more";
@@ -185,12 +183,12 @@ static char *behind(const struct hvd_host_table *table, enum hvd_stage least, co
 	if (check->gpu)
 		return hvd_xstrdup(check->gpu);
 	*hint = "is it set up like the others? (limits.conf, PropagateResourceLimits, LimitMEMLOCK= of its daemons)";
-	if (check->memlock >= 0 && (double)check->memlock < median(table, least, memlock_of) / 2)
+	if (check->memlock >= 0 && (double)check->memlock < median(table, memlock_of) / 2)
 		return hvd_xasprintf("%s of memory may be locked there, but more on the others",
 				     bytes_text(check->memlock, a));
-	if (check->nofile >= 0 && (double)check->nofile < median(table, least, nofile_of) / 2)
+	if (check->nofile >= 0 && (double)check->nofile < median(table, nofile_of) / 2)
 		return hvd_xasprintf("a process may open %lld files there, but %.0f on the others",
-				     (long long)check->nofile, median(table, least, nofile_of));
+				     (long long)check->nofile, median(table, nofile_of));
 	*hint = "check its network interface, cable and switch port (ethtool, ibstat)";
 	if (host->mbps > 0 && host->mbps < rate * SLOW_PART)
 		return hvd_xasprintf("%s to its neighbours, median %s", hvd_preflight_rate(host->mbps, a),
@@ -201,12 +199,12 @@ static char *behind(const struct hvd_host_table *table, enum hvd_stage least, co
 	return NULL;
 }
 
-char *hvd_preflight_bad(const struct hvd_host_table *table, enum hvd_stage least, uint32_t host, const char **hint)
+char *hvd_preflight_bad(const struct hvd_host_table *table, uint32_t host, const char **hint)
 {
 	const char *ignored = NULL, **shown = hint ? hint : &ignored;
 	char *why = lacks(&table->hosts[host], shown);
 
-	return why ? why : behind(table, least, &table->hosts[host], shown);
+	return why ? why : behind(table, &table->hosts[host], shown);
 }
 
 char *hvd_preflight_worse(const struct hvd_host_entry *host, const struct hvd_host_check *first, const char **hint)

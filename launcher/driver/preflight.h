@@ -22,9 +22,9 @@ double hvd_preflight_skew(const struct hvd_host_entry *host);
 /* The order to check a host, for at most so many milliseconds: {"ms":N, "hook":PATH}. A new reference. */
 json_t *hvd_preflight_order(const struct hvd_launch_spec *spec, int most_ms);
 
-/* Why the host is a bad one among those that have reached stage `least`; NULL = it is not bad. `hint` (may be NULL)
+/* Why the host is a bad one among those that have reported; NULL = it is not bad. `hint` (may be NULL)
  * gets the remedy, a string constant. The caller frees the result. */
-char *hvd_preflight_bad(const struct hvd_host_table *table, enum hvd_stage least, uint32_t host, const char **hint);
+char *hvd_preflight_bad(const struct hvd_host_table *table, uint32_t host, const char **hint);
 
 /* Why a host is bad that was checked again; `first` is what was found at first. It is not compared with others, which may
  * be thousands. As above. */
@@ -35,8 +35,8 @@ char *hvd_preflight_figures(const struct hvd_host_entry *host);
 
 /* "9.4 Gbit/s", "95 Mbit/s" */
 const char *hvd_preflight_rate(double mbps, char text[32]);
-/* The median of the measured rates (`rtt`: of the latencies, in µs) among hosts that have reached stage `least`; 0 =
+/* The median of the measured rates (`rtt`: of the latencies, in µs) among hosts that have reported; 0 =
  * nothing was measured. */
-double hvd_preflight_median(const struct hvd_host_table *table, enum hvd_stage least, bool rtt);
+double hvd_preflight_median(const struct hvd_host_table *table, bool rtt);
 
 #endif

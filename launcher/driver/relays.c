@@ -51,11 +51,11 @@ static void grow(struct hvd_relays *relays, uint32_t n)
 }
 
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_host_table *table,
-		     enum hvd_stage least, const struct hvd_log *log)
+		     const struct hvd_log *log)
 {
 	uint32_t n, *hosts, fan_out = (uint32_t)opts->spec->relay_fan_out;
 
-	hosts = hvd_host_table_list(table, least, &n);
+	hosts = hvd_host_table_list(table, HVD_STAGE_REPORTED, &n);
 	relays->network = hvd_relays_have_network(opts);
 	grow(relays, table->n);
 	make_tree(relays, table, hosts, n, fan_out);

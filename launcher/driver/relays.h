@@ -52,9 +52,9 @@ struct hvd_relays {
 /* May one relay be opened to the network, if the job has several hosts? */
 bool hvd_relays_have_network(const struct hvd_driver_opts *opts);
 
-/* Make the tree of the hosts that have reached stage `least`. *relays is zero before. */
+/* Make the tree of the hosts that have reported. *relays is zero before. */
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_host_table *table,
-		     enum hvd_stage least, const struct hvd_log *log);
+		     const struct hvd_log *log);
 void hvd_relays_clear(struct hvd_relays *relays); /* leaves a zeroed struct */
 
 /* In an elastic job: a host joins, in a table that may have grown, or leaves. */

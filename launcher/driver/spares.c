@@ -149,7 +149,7 @@ static void say_passed(const struct hvd_agent_registry *agents)
 	for (uint32_t h = 0; h < table->n; h++) {
 		const struct hvd_host_entry *host = &table->hosts[h];
 
-		if (host->stage < HVD_STAGE_REGISTERED)
+		if (host->stage < HVD_STAGE_REPORTED)
 			continue;
 		n++;
 		if (host->mbps > 0 && (!slowest || host->mbps < slowest->mbps))
@@ -160,8 +160,7 @@ static void say_passed(const struct hvd_agent_registry *agents)
 			 "preflight: all checks passed on %u hosts; slowest: %s, %s and %u us to its neighbours "
 			 "(median %s)",
 			 (unsigned)n, slowest->node.name, hvd_preflight_rate(slowest->mbps, own),
-			 (unsigned)slowest->rtt_us,
-			 hvd_preflight_rate(hvd_preflight_median(table, HVD_STAGE_REGISTERED, false), median));
+			 (unsigned)slowest->rtt_us, hvd_preflight_rate(hvd_preflight_median(table, false), median));
 	else if (n == 1)
 		hvd_info(agents->log, "preflight: all checks passed on one host");
 	/* Else the network is measured next, and then the hosts are judged again. */
@@ -182,10 +181,10 @@ int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err)
 	for (uint32_t h = 0; h < table->n; h++) {
 		hvd_cleanup_free char *figures = hvd_preflight_figures(&table->hosts[h]);
 
-		if (table->hosts[h].stage < HVD_STAGE_REGISTERED)
+		if (table->hosts[h].stage < HVD_STAGE_REPORTED)
 			continue;
 		hvd_verbose(agents->log, "%s: %s", table->hosts[h].node.name, figures);
-		bad[h] = hvd_preflight_bad(table, HVD_STAGE_REGISTERED, h, &hints[h]);
+		bad[h] = hvd_preflight_bad(table, h, &hints[h]);
 		if (bad[h]) {
 			first = n_bad++ ? first : h;
 			hvd_xappendf(&list, "\n  %s: %s", table->hosts[h].node.name, bad[h]);
@@ -226,7 +225,7 @@ static uint32_t least_connected(const struct hvd_host_table *table)
 	for (uint32_t h = 0; h < table->n; h++) {
 		uint32_t n = from[h] < to[h] ? from[h] : to[h];
 
-		if (table->hosts[h].stage >= HVD_STAGE_REGISTERED && n <= least) {
+		if (table->hosts[h].stage >= HVD_STAGE_REPORTED && n <= least) {
 			least = n;
 			worst = h;
 		}
@@ -253,7 +252,7 @@ bool hvd_spares_unconnected(struct hvd_agent_registry *agents, const struct hvd_
 /* The ranks that the host has registered. */
 static uint32_t registered_ranks(const struct hvd_host_entry *host)
 {
-	return host->stage < HVD_STAGE_REGISTERED ? 0 : host->own_ranks ? host->n_own_ranks : host->node.n_ranks;
+	return host->stage < HVD_STAGE_REPORTED ? 0 : host->own_ranks ? host->n_own_ranks : host->node.n_ranks;
 }
 
 static uint32_t count_ranks(const struct hvd_host_table *table)
@@ -323,14 +322,14 @@ static int check_ranks(const struct hvd_agent_registry *agents, struct hvd_err *
 static int64_t worst_host(const struct hvd_agent_registry *agents)
 {
 	const struct hvd_host_table *table = &agents->table;
-	double rate = hvd_preflight_median(table, HVD_STAGE_REGISTERED, false), least = rate * SIMILAR;
+	double rate = hvd_preflight_median(table, false), least = rate * SIMILAR;
 	uint32_t ranks = count_ranks(table), wanted = wanted_ranks(agents);
 	int64_t worst = -1;
 
 	for (uint32_t h = table->n; h-- > 0;) {
 		const struct hvd_host_entry *host = &table->hosts[h];
 
-		if (host->stage < HVD_STAGE_REGISTERED || registered_ranks(host) >= ranks ||
+		if (host->stage < HVD_STAGE_REPORTED || registered_ranks(host) >= ranks ||
 		    ranks - registered_ranks(host) < wanted)
 			continue;
 		if (worst < 0 || (host->mbps > 0 && host->mbps < least)) {
@@ -346,7 +345,7 @@ static void leave_out_worst(struct hvd_agent_registry *agents)
 {
 	while (spares_left(agents) > 0) {
 		int64_t h = worst_host(agents);
-		double rate = hvd_preflight_median(&agents->table, HVD_STAGE_REGISTERED, false), own;
+		double rate = hvd_preflight_median(&agents->table, false), own;
 		char name[32], a[32], b[32], slowest[128] = "";
 
 		if (h < 0)
@@ -395,7 +394,7 @@ static void renumber(struct hvd_host_table *table, uint32_t wanted)
 	for (uint32_t h = 0; h < table->n; h++) {
 		struct hvd_host_entry *host = &table->hosts[h];
 
-		if (host->stage < HVD_STAGE_REGISTERED)
+		if (host->stage < HVD_STAGE_REPORTED)
 			continue;
 		keep_registered(host);
 		for (uint32_t r = 0; r < host->n_own_ranks; r++)
@@ -430,7 +429,7 @@ int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err)
 	for (uint32_t h = 0; h < table->n; h++) {
 		struct hvd_host_entry *host = &table->hosts[h];
 
-		if (host->stage >= HVD_STAGE_REGISTERED && host->node.n_ranks == 0)
+		if (host->stage >= HVD_STAGE_REPORTED && host->node.n_ranks == 0)
 			remove_host(agents, h, "it is not needed");
 	}
 	return 0;

@@ -182,7 +182,7 @@ static void run(struct bench *b)
 		report(b, h);
 	begin(b);
 	check(hvd_plan_make(&plan, &b->table, true, &log, &err) == 0, &err);
-	hvd_relays_make(&plan.relays, &opts, &b->table, HVD_STAGE_REGISTERED, &log);
+	hvd_relays_make(&plan.relays, &opts, &b->table, &log);
 	hvd_host_table_forget_edges(&b->table);
 	end(b, DECIDE);
 	for (uint32_t h = 0; h < b->n; h++)

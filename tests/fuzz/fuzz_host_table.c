@@ -53,6 +53,8 @@ static void make_plan(struct hvd_host_table *table, bool again)
 	struct hvd_plan plan = {0};
 
 	log.fd = -1;
+	for (uint32_t h = 0; h < table->n; h++)
+		hvd_host_table_enter(table, h, HVD_STAGE_REPORTED);
 	if (hvd_plan_make(&plan, table, again, &log, NULL) == 0)
 		for (int rank = 0; rank < plan.layout.size; rank++) {
 			json_t *env = hvd_plan_env(&plan, table, (uint32_t)rank, &none);

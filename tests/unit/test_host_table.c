@@ -277,6 +277,7 @@ TEST(one_machine_and_nics)
 
 		filled(&roster, 1);
 		assert_int_equal(hvd_host_table_restrict(&roster, 0, nics, NULL), 0);
+		hvd_host_table_enter(&roster, 0, HVD_STAGE_REPORTED);
 		assert_int_equal(hvd_plan_make(&plan, &roster, true, &quiet, NULL), 0);
 		env = hvd_plan_env(&plan, &roster, 0, &no_opts);
 		assert_string_equal(value(env, "HOROVOD_GLOO_IFACE"), cases[i].gloo);
@@ -385,7 +386,7 @@ TEST(a_plan)
 	assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, NULL), 0);
 	assert_false(plan.local);
 	assert_int_equal(plan.networks.n, 2); /* ib0 speaks both families, and is one */
-	hvd_relays_make(&plan.relays, &opts, &roster, HVD_STAGE_REGISTERED, &quiet);
+	hvd_relays_make(&plan.relays, &opts, &roster, &quiet);
 	for (uint32_t r = 0; r < 6; r++) {
 		json_t *env = hvd_plan_env(&plan, &roster, r, &opts);
 
@@ -464,7 +465,7 @@ TEST(servers_in_ranks)
 	assert_fails(hvd_plan_servers(&plan, &roster, &spec, &err), err, "--store=rank0");
 	spec.store = HVD_STORE_AGENT;
 	assert_int_equal(hvd_plan_servers(&plan, &roster, &spec, &err), 0);
-	hvd_relays_make(&plan.relays, &opts, &roster, HVD_STAGE_REGISTERED, &quiet);
+	hvd_relays_make(&plan.relays, &opts, &roster, &quiet);
 	env = hvd_plan_env(&plan, &roster, 4, &opts);
 	assert_null(json_object_get(env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT"));
 	assert_string_equal(value(env, "MASTER_PORT"), "5001");
@@ -521,6 +522,8 @@ TEST(no_network_no_plan)
 	struct hvd_plan plan = {0};
 
 	filled(&roster, 3);
+	for (uint32_t h = 0; h < 3; h++)
+		hvd_host_table_enter(&roster, h, HVD_STAGE_REPORTED);
 	assert_fails_with(hvd_plan_make(&plan, &roster, false, &quiet, &err), err, HVD_E_NET, "all 3 hosts");
 	assert_in(err.msg, "ib0: does not connect all hosts");
 	assert_in(err.msg, "eth0: does not connect all hosts");

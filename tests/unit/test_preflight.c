@@ -9,12 +9,12 @@
 #define HOSTS 5
 #define GIB   (INT64_C(1) << 30)
 
-/* Hosts that have registered, on which nothing is wrong. */
+/* Hosts that have reported, on which nothing is wrong. */
 static void good(struct hvd_host_table *table)
 {
 	hvd_host_table_init(table, HOSTS, HOSTS);
 	for (uint32_t h = 0; h < HOSTS; h++) {
-		hvd_host_table_enter(table, h, HVD_STAGE_REGISTERED);
+		hvd_host_table_enter(table, h, HVD_STAGE_REPORTED);
 		table->hosts[h].check = (struct hvd_host_check){
 			.known = true, .tmp = GIB, .shm = GIB, .memlock = INT64_MAX, .nofile = 1024, .gpus = 4};
 		table->hosts[h].mbps = 9000 + h * 100;
@@ -27,7 +27,7 @@ static void only_host_2(struct hvd_host_table *table, const char *why)
 {
 	for (uint32_t h = 0; h < HOSTS; h++) {
 		const char *hint = NULL;
-		char *bad = hvd_preflight_bad(table, HVD_STAGE_REGISTERED, h, &hint);
+		char *bad = hvd_preflight_bad(table, h, &hint);
 
 		if (h == 2 && why) {
 			assert_non_null(bad);
@@ -139,7 +139,7 @@ TEST(only_hosts_that_are_in_are_compared)
 		table.hosts[h].check.gpus = 8;
 		hvd_host_table_enter(&table, h, HVD_STAGE_ABSENT);
 	}
-	bad = hvd_preflight_bad(&table, HVD_STAGE_REGISTERED, 3, NULL);
+	bad = hvd_preflight_bad(&table, 3, NULL);
 	assert_null(bad);
 	hvd_host_table_clear(&table);
 }

@@ -32,13 +32,13 @@ static void begin(struct launch *l, uint32_t n)
 		snprintf(node->machine, sizeof(node->machine), "%u", h);
 		node->relay = 4000;
 		node->relay_children = 4001;
-		hvd_host_table_enter(&l->table, h, HVD_STAGE_REGISTERED);
+		hvd_host_table_enter(&l->table, h, HVD_STAGE_REPORTED);
 	}
 }
 
 static void make(struct launch *l)
 {
-	hvd_relays_make(&l->relays, &l->opts, &l->table, HVD_STAGE_REGISTERED, &quiet);
+	hvd_relays_make(&l->relays, &l->opts, &l->table, &quiet);
 }
 
 static void end(struct launch *l)
@@ -284,7 +284,7 @@ static void plan_it(struct told *t, bool network)
 	all_report(&t->table);
 	assert_int_equal(hvd_plan_make(&t->plan, &t->table, false, &quiet, NULL), 0);
 	assert_null(hvd_plan_relay(&t->plan, &t->table, 1));
-	hvd_relays_make(&t->plan.relays, &t->opts, &t->table, HVD_STAGE_REGISTERED, &quiet);
+	hvd_relays_make(&t->plan.relays, &t->opts, &t->table, &quiet);
 }
 
 static void forget(struct told *t)
