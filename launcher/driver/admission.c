@@ -29,8 +29,8 @@ static void order_probe(struct hvd_agent_registry *agents, const uint32_t *hosts
 	int ms = hvd_probe_patience(agents->table.rounds), half;
 	json_t *order;
 
-	if (agents->barrier == HVD_BARRIER_AS_THEY_COME)
-		host->deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
+	host->deadline = hvd_agents_share_deadline(agents) ? agents->deadline
+							   : hvd_deadline_in(agents->opts->spec->deadlines.start);
 	half = hvd_left_ms(host->deadline) / 2;
 	hvd_host_table_enter(&agents->table, hosts[i], HVD_STAGE_PROBING);
 	host->probed_at = hvd_now();
@@ -86,7 +86,7 @@ static void admit(struct hvd_agent_registry *agents, uint32_t h)
 	json_t *msg;
 
 	hvd_host_table_enter(&agents->table, h, HVD_STAGE_ADMITTED);
-	if (agents->barrier == HVD_BARRIER_ALL)
+	if (!agents->plan.elastic)
 		return;
 	msg = json_pack("{s:s, s:[], s:b, s:b}", "t", "plan", "ranks", "stay", 1, "func_key", agents->opts->func_key);
 	hvd_plan_delivery_relay(&agents->plan, &agents->table, host->client, agents->service.rv, msg);
@@ -96,7 +96,8 @@ static void admit(struct hvd_agent_registry *agents, uint32_t h)
 	agents->ops->admitted(h, agents->arg);
 }
 
-/* AS_THEY_COME: is the host bad by --preflight? Then it is lost, and is looked at again when it is tried again. */
+/* Of a job that goes on without the host: is it bad by --preflight? Then it is lost, and is looked at again when it is tried
+ * again. */
 static bool lose_bad(struct hvd_agent_registry *agents, uint32_t host)
 {
 	struct hvd_err why = {0};
@@ -112,7 +113,7 @@ static bool lose_bad(struct hvd_agent_registry *agents, uint32_t host)
 	return true;
 }
 
-/* AS_THEY_COME: lose all bad hosts of those that have reported. False: none is left. */
+/* The same for all that have reported. False: none is left. */
 static bool keep_good(struct hvd_agent_registry *agents)
 {
 	for (uint32_t h = 0; h < agents->table.n; h++)
@@ -142,7 +143,7 @@ static int choose(struct hvd_agent_registry *agents, struct hvd_err *why)
 {
 	int rc;
 
-	if (agents->barrier == HVD_BARRIER_ALL && hvd_spares_judge(agents, why) != 0)
+	if (agents->fails_without && hvd_spares_judge(agents, why) != 0)
 		return -1;
 	do {
 		hvd_spares_renumber(agents);
@@ -179,8 +180,8 @@ static void on_measured(struct hvd_agent_registry *agents)
 /* There are networks: measure them first? */
 static bool measure(struct hvd_agent_registry *agents)
 {
-	if (agents->barrier != HVD_BARRIER_ALL || agents->opts->spec->preflight != HVD_PREFLIGHT_FULL ||
-	    agents->spares.measured || agents->plan.local || agents->plan.networks.n == 0)
+	if (!agents->fails_without || agents->opts->spec->preflight != HVD_PREFLIGHT_FULL || agents->spares.measured ||
+	    agents->plan.local || agents->plan.networks.n == 0)
 		return false;
 	agents->phase = HVD_AGENTS_MEASURING;
 	agents->spares.measure = hvd_measure_begin(agents, on_measured);
@@ -192,12 +193,12 @@ static void decide(struct hvd_agent_registry *agents)
 	struct hvd_err why = {0};
 	int rc;
 
-	if (agents->barrier == HVD_BARRIER_AS_THEY_COME && !keep_good(agents))
+	if (!agents->fails_without && !keep_good(agents))
 		return;
 	rc = choose(agents, &why);
 	if (rc == 0 && measure(agents))
 		return;
-	if (rc == 0 && agents->opts->spec->spares > 0 && agents->barrier == HVD_BARRIER_ALL) {
+	if (rc == 0 && agents->opts->spec->spares > 0 && agents->fails_without) {
 		rc = hvd_spares_settle(agents, &why);
 		if (rc == 0)
 			rc = hvd_plan_make(&agents->plan, &agents->table, false, agents->log, &why);
@@ -208,9 +209,9 @@ static void decide(struct hvd_agent_registry *agents)
 		hvd_admission_probe(agents);
 		return;
 	}
-	if (rc == 0 && agents->barrier == HVD_BARRIER_ALL)
+	if (rc == 0 && agents->fails_without)
 		rc = check_command(agents, &why);
-	if (rc == 0 && agents->barrier == HVD_BARRIER_ALL)
+	if (rc == 0 && agents->fails_without)
 		rc = hvd_plan_servers(&agents->plan, &agents->table, agents->opts->spec, &why);
 	if (rc < 0) {
 		hvd_agent_registry_fail(agents, &why);
@@ -246,7 +247,7 @@ static void begin_probe(struct hvd_agent_registry *agents)
 {
 	agents->phase = HVD_AGENTS_PROBING;
 	/* Other hosts may follow in an elastic job. */
-	if (agents->barrier == HVD_BARRIER_ALL && !agents->opts->spec->preflight &&
+	if (!agents->plan.elastic && !agents->opts->spec->preflight &&
 	    hvd_host_table_one_machine(&agents->table, HVD_STAGE_REGISTERED))
 		skip_probe(agents);
 	else

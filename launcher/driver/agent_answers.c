@@ -20,9 +20,9 @@
 
 #include <stdlib.h>
 
-/* How long an agent may take to answer. A job of fixed size ends with the host, and so has more patience. */
-#define ANSWER_SECONDS        8.0
-#define ANSWER_SECONDS_STATIC 16.0
+/* How long an agent may take to answer; and in a job that fails without the host, which so has more patience. */
+#define ANSWER_SECONDS  8.0
+#define PATIENT_SECONDS 16.0
 /* The same when others say that the host is gone. */
 #define SOON_SECONDS 3.0
 /* Every host is asked once in ASK_SECONDS; each turn asks a part of them. */
@@ -34,10 +34,8 @@
 /* A launch whose agents have less time to begin has no more patience later. */
 static hvd_time answer_time(const struct hvd_agent_registry *agents, bool soon)
 {
-	double start = agents->opts->spec->deadlines.start, most = soon ? SOON_SECONDS
-								   : agents->barrier == HVD_BARRIER_ALL
-									   ? ANSWER_SECONDS_STATIC
-									   : ANSWER_SECONDS;
+	double start = agents->opts->spec->deadlines.start;
+	double most = soon ? SOON_SECONDS : agents->fails_without ? PATIENT_SECONDS : ANSWER_SECONDS;
 
 	return (hvd_time)((start < most ? start : most) * 1e9);
 }
@@ -138,17 +136,16 @@ static bool is_paused(const struct hvd_agent_registry *agents, uint32_t host)
 static void lose(struct hvd_agent_registry *agents, uint32_t host)
 {
 	struct hvd_host_entry *at = &agents->table.hosts[host];
-	struct hvd_client *cl = at->client;
 	struct hvd_err why = {0};
 
 	hvd_err_set(&why, HVD_E_TIMEOUT, "its node agent has not answered for %g seconds",
 		    (double)((hvd_agent_answers_due(at) - at->answer.asked_at) / 1000000) / 1000);
 	hvd_err_hint(&why, "is the host frozen, or is hvd-agent stopped there?");
 	hvd_err_host(&why, hvd_host_table_name(&agents->table, host, (char[32]){0}));
-	if (agents->barrier == HVD_BARRIER_AS_THEY_COME)
-		hvd_agent_registry_lose(agents, host, &why, false);
+	if (agents->fails_without)
+		hvd_client_lose(at->client, &why);
 	else
-		hvd_client_lose(cl, &why);
+		hvd_agent_registry_lose(agents, host, &why, false);
 }
 
 void hvd_agent_answers_late(struct hvd_agent_registry *agents, uint32_t host)

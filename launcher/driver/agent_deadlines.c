@@ -2,9 +2,9 @@
 /*
  * agent_deadlines.c - how long agents may take to register and to report, and what is logged meanwhile.
  *
- * With HVD_BARRIER_ALL all hosts share one deadline, which covers the start until every rank has its plan. Otherwise
- * each host has its own, which starts again when the host is expected and when it gets the order to probe. From its
- * admission on, a host has to answer (agent_answers.c).
+ * The hosts of a job that fails without any of them share one deadline, which covers the start until all are admitted.
+ * Otherwise each host has its own, which starts again when the host is expected and when it gets the order to probe.
+ * From its admission on, a host has to answer (agent_answers.c).
  *
  * If this process was stopped itself, or had other work, when a time was over, connections and messages may be there that
  * it has not taken. Then it has LATE_SECONDS for connections before it decides that a host is late; and a host with
@@ -20,8 +20,8 @@
 
 /* A timer that is late by so much: this process did not run. And the time to take what has come meanwhile. */
 #define LATE_SECONDS 1.0
-/* A start that takes longer than this says what it waits for, and again in this rhythm. Where hosts come one by one, it
- * takes a while until the first one counts as late. */
+/* A start that takes longer than this says what it waits for, and again in this rhythm. A host that comes later is
+ * named once, when it takes this long. */
 #define PROGRESS_SECONDS 1
 #define COMING_SECONDS   2
 
@@ -33,13 +33,18 @@ static char *awaited(const struct hvd_agent_registry *agents)
 	return hvd_host_table_missing(&agents->table);
 }
 
+static hvd_time next_deadline(const struct hvd_agent_registry *agents)
+{
+	return hvd_agents_share_deadline(agents) ? agents->deadline : agents->next;
+}
+
 static void on_progress(void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
 	char *missing = awaited(agents);
 
-	if (agents->barrier == HVD_BARRIER_ALL) {
-		hvd_info(agents->log, "still starting, %.0f s left: %s", hvd_left(agents->deadline),
+	if (agents->phase < HVD_AGENTS_OPEN) {
+		hvd_info(agents->log, "still starting, %.0f s left: %s", hvd_left(next_deadline(agents)),
 			 *missing ? missing : "probing");
 	} else {
 		hvd_timer_stop(agents->progress); /* until the next change */
@@ -49,7 +54,6 @@ static void on_progress(void *arg)
 	free(missing);
 }
 
-/* Where hosts come one by one: is one on its way? */
 static void update_progress(struct hvd_agent_registry *agents)
 {
 	bool coming = agents->table.in_stage[HVD_STAGE_EXPECTED] || agents->table.in_stage[HVD_STAGE_PROBING];
@@ -57,7 +61,8 @@ static void update_progress(struct hvd_agent_registry *agents)
 	if (!coming)
 		hvd_timer_stop(agents->progress);
 	else if (agents->opts->spec->output.progress && !hvd_timer_runs(agents->progress))
-		hvd_timer_every_ms(agents->progress, COMING_SECONDS * 1000);
+		hvd_timer_every_ms(agents->progress,
+				   1000 * (agents->phase < HVD_AGENTS_OPEN ? PROGRESS_SECONDS : COMING_SECONDS));
 }
 
 static void out_of_time(struct hvd_agent_registry *agents)
@@ -93,10 +98,9 @@ static void explain(const struct hvd_agent_registry *agents, const struct hvd_ho
 /* Has this process not run when the time was over? Then the timer comes again, once. */
 static bool is_late(struct hvd_agent_registry *agents, hvd_time now)
 {
-	hvd_time due_at = hvd_agents_share_deadline(agents) ? agents->deadline : agents->next;
 	hvd_time again = hvd_deadline_in(LATE_SECONDS);
 
-	agents->late = !agents->late && now - due_at >= (hvd_time)(LATE_SECONDS * 1e9);
+	agents->late = !agents->late && now - next_deadline(agents) >= (hvd_time)(LATE_SECONDS * 1e9);
 	if (!agents->late)
 		return false;
 	agents->next = again;
@@ -151,7 +155,7 @@ void hvd_agent_deadlines_create(struct hvd_agent_registry *agents)
 
 void hvd_agent_deadlines_begin(struct hvd_agent_registry *agents)
 {
-	if (agents->barrier != HVD_BARRIER_ALL || agents->deadline)
+	if (!agents->fails_without || agents->deadline)
 		return;
 	agents->deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
 	hvd_timer_at(agents->timer, agents->deadline);
@@ -178,10 +182,8 @@ void hvd_agent_deadlines_update(struct hvd_agent_registry *agents)
 
 void hvd_agent_deadlines_open(struct hvd_agent_registry *agents)
 {
-	if (agents->barrier == HVD_BARRIER_ALL) {
-		hvd_timer_stop(agents->timer);
-		hvd_timer_stop(agents->progress);
-	}
+	hvd_timer_stop(agents->progress);
+	hvd_agent_deadlines_update(agents);
 	hvd_agent_answers_begin(agents);
 }
 

@@ -41,31 +41,17 @@
 static int take_registration(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_err why = {0};
-	char buf[32];
 
-	if (agents->barrier == HVD_BARRIER_ALL && cl->role != HVD_ROLE_NONE) {
-		hvd_err_set(&why, HVD_E_PROTO, "a node agent registered twice");
-		if (cl->role == HVD_ROLE_AGENT)
-			hvd_err_host(&why, hvd_host_table_name(&agents->table, cl->host, buf));
-		hvd_agent_registry_fail(agents, &why);
-		return -1;
-	}
-	if (cl->role != HVD_ROLE_NONE)
-		return -1;
-	if (agents->barrier == HVD_BARRIER_ALL && hvd_host_table_left_out(&agents->table, msg)) {
+	if (hvd_host_table_left_out(&agents->table, msg)) {
 		hvd_spares_dismiss(cl);
 		return -1;
 	}
-	if (agents->barrier == HVD_BARRIER_ALL) {
-		if (hvd_host_table_register(&agents->table, msg, &cl->host, &why) == 0)
-			return 0;
-		hvd_agent_registry_fail(agents, &why);
-		return -1;
-	}
 	cl->host = UINT32_MAX;
-	if (hvd_host_table_register_expected(&agents->table, msg, &cl->host) == 0)
+	if (hvd_host_table_register(&agents->table, msg, &cl->host, &why) == 0)
 		return 0;
-	if (agents->ended && cl->host != UINT32_MAX)
+	if (agents->fails_without)
+		hvd_agent_registry_fail(agents, &why);
+	else if (agents->ended && cl->host != UINT32_MAX)
 		hvd_agent_registry_dismiss(cl);
 	else
 		hvd_client_finish(cl); /* the host was given up in the meantime */
@@ -115,14 +101,12 @@ static void on_register(struct hvd_agent_registry *agents, struct hvd_client *cl
 	    hvd_get_int(msg, "wall", 1, INT64_MAX, &wall, NULL) == 0)
 		hvd_clock_registered(&host->clock, clock, wall);
 	host->client = cl;
-	if (agents->barrier == HVD_BARRIER_ALL)
-		host->deadline = agents->deadline;
 	cl->role = HVD_ROLE_AGENT;
 	hvd_progress_add(agents->rank_progress, cl);
 	hvd_debug(agents->log, "%s has registered (%u of %u)", host->node.name,
 		  hvd_host_table_count(&agents->table, HVD_STAGE_REGISTERED), agents->table.n);
 	rc = check_host(agents, cl->host, msg, &why);
-	if ((rc == 0 || agents->barrier == HVD_BARRIER_AS_THEY_COME) && agents->ops->registered)
+	if (agents->ops->registered)
 		agents->ops->registered(cl->host, agents->arg);
 	if (rc != 0) {
 		hvd_agent_registry_lose(agents, cl->host, &why, true);
@@ -158,19 +142,18 @@ static void on_cannot(struct hvd_agent_registry *agents, struct hvd_client *cl, 
 {
 	struct hvd_err why = {0};
 	const char *host;
+	char buf[32];
 
-	if (agents->barrier == HVD_BARRIER_AS_THEY_COME && cl->role != HVD_ROLE_AGENT)
-		return;
 	if (hvd_get_str(msg, "host", 255, &host, &why) == 0) {
 		take_reason(msg, &why);
 		hvd_err_host(&why, host);
 	}
-	if (agents->barrier == HVD_BARRIER_AS_THEY_COME)
-		hvd_err_host(&why, agents->table.hosts[cl->host].name);
-	if (cl->role == HVD_ROLE_AGENT)
+	if (cl->role == HVD_ROLE_AGENT) {
+		hvd_err_host(&why, hvd_host_table_name(&agents->table, cl->host, buf));
 		hvd_agent_registry_lose(agents, cl->host, &why, true);
-	else
+	} else if (agents->fails_without) {
 		hvd_agent_registry_fail(agents, &why);
+	}
 }
 
 static void on_relay(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
@@ -240,7 +223,6 @@ static void on_owner(struct hvd_agent_registry *agents, struct hvd_client *cl, c
 #define AGENT  2 /* a host's agent that has not been told to end */
 #define FORMER 4 /* an agent that was told to end */
 #define LAST   8 /* the same, in a job that ends: the report of the first failure may arrive last */
-#define ALL    (NEW | AGENT | FORMER)
 
 /* The messages of agents. A message that is malformed, or does not come from one of `from`, or `planned` is true and it
  * comes before the first hosts are admitted, is ignored. */
@@ -252,7 +234,7 @@ static const struct {
 	void (*read)(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg);
 } messages[] = {
 	/* --- the host; fields: agent/driver_client.h --- */
-	{"register",    ALL,          false, on_register},   /* lib/job/host_info.h */
+	{"register",    NEW,          false, on_register},   /* lib/job/host_info.h */
 	{"report",      AGENT,        false, on_report},     /* agent/probe.h, lib/job/host_check.h */
 	{"cannot",      NEW | AGENT,  false, on_cannot},     /* host, why, hint: it cannot do its part */
 	{"measured",    AGENT,        false, on_measured},   /* agent/probe.h */
@@ -324,7 +306,7 @@ void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, v
 		agents->table.hosts[cl->host].client = NULL;
 		agents->table.hosts[cl->host].answer.by = 0;
 	}
-	if (agents->barrier == HVD_BARRIER_ALL) {
+	if (agents->fails_without) {
 		agents->ops->disconnected(cl, why, agents->arg);
 	} else if (cl->role == HVD_ROLE_FORMER) {
 		agents->ops->left(cl->host, why->code == HVD_E_TIMEOUT, agents->arg);

@@ -200,7 +200,7 @@ static int make_run_id(struct hvd_agent_registry *agents, struct hvd_err *err)
 	return 0;
 }
 
-struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, enum hvd_barrier barrier,
+struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bool fails_without,
 						     const struct hvd_driver_opts *opts, struct hvd_session *session,
 						     const struct hvd_agent_registry_ops *ops, void *arg,
 						     const struct hvd_log *log, struct hvd_err *err)
@@ -209,11 +209,16 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, en
 							   hvd_agent_registry_gone};
 	struct hvd_agent_registry *agents = hvd_xcalloc(1, sizeof(*agents));
 
-	*agents = (struct hvd_agent_registry){
-		.base = base, .barrier = barrier, .opts = opts, .session = session, .ops = ops, .arg = arg, .log = log};
+	*agents = (struct hvd_agent_registry){.base = base,
+					      .fails_without = fails_without,
+					      .opts = opts,
+					      .session = session,
+					      .ops = ops,
+					      .arg = arg,
+					      .log = log};
 	agents->open_relay = -1;
 	agents->table.events = opts->events;
-	agents->plan.elastic = barrier == HVD_BARRIER_AS_THEY_COME;
+	agents->plan.elastic = !fails_without;
 	agents->plan.loopback = agents->plan.elastic && over_loopback(opts);
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
 	agents->changed = hvd_timer_new(base, on_changed, agents);
@@ -227,7 +232,7 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, en
 	if (opts->spec->hang_timeout > 0 && ops->stalled)
 		agents->rank_progress = hvd_progress_create(base, opts->spec->hang_timeout, &agents->service,
 							    &agents->table, on_stalled, agents);
-	if (barrier == HVD_BARRIER_ALL) {
+	if (fails_without) {
 		hvd_host_table_init(&agents->table, opts->hosts, opts->ranks);
 		agents->table.events = opts->events;
 		for (uint32_t h = 0; h < opts->names.n; h++)

@@ -36,16 +36,6 @@
 #include "progress.h"
 #include "rank_messages.h"
 
-/* For which hosts the first decision waits, and what happens if one of them does not register. */
-enum hvd_barrier {
-	/* It waits for all hosts of the job, whose number opts->hosts or the first registration gives. They share one
-	 * deadline. The job fails without any of them. */
-	HVD_BARRIER_ALL,
-	/* It waits for the expected hosts. Each has the start timeout (launch_spec.h) to register, and again to report.
-	 * The job goes on without a host. */
-	HVD_BARRIER_AS_THEY_COME,
-};
-
 struct hvd_rv;
 struct hvd_stacks;
 
@@ -54,22 +44,23 @@ struct hvd_agent_registry_ops {
 	/* The rendezvous is open in this process, and no rank knows of it yet. -1 with err set: the start fails. */
 	int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
 	void (*registered)(uint32_t host, void *arg);
-	/* The first decision, or with HVD_BARRIER_ALL the only one: all hosts are admitted. May be NULL. */
+	/* The decision of a job of fixed size: all hosts are admitted. */
 	void (*decided)(void *arg);
-	/* ALL: the job leaves the host out (spares.h); its agent, if there is one, was told to end. May be NULL. */
+	/* A job of fixed size leaves the host out (spares.h); its agent, if there is one, was told to end. */
 	void (*left_out)(uint32_t host, void *arg);
-	/* AS_THEY_COME: the host is admitted. */
+	/* The host of an elastic job is admitted. */
 	void (*admitted)(uint32_t host, void *arg);
-	/* AS_THEY_COME: the host does not come, or does not fit, or its connection has ended; it is ABSENT. `unfit`: do
-	 * not try it again. ALL: after the decision its ranks were ended, or it cannot do its part; it stays. */
+	/* The host does not come, or does not fit, or its ranks were ended, or in an elastic job its connection has ended.
+	 * In an elastic job it is ABSENT; `unfit`: do not try it again. In a job of fixed size this is called after the
+	 * decision only, and the host stays. */
 	void (*gone)(uint32_t host, const struct hvd_err *why, bool unfit, void *arg);
-	/* AS_THEY_COME: the connection of an agent that was told to end has ended. `lost`: its host does not answer. */
+	/* Elastic: the connection of an agent that was told to end has ended. `lost`: its host does not answer. */
 	void (*left)(uint32_t host, bool lost, void *arg);
-	/* ALL: a connection has ended; the client is released after the call. */
+	/* Fixed size: a connection has ended; the client is released after the call. */
 	void (*disconnected)(struct hvd_client *cl, const struct hvd_err *why, void *arg);
 	/* What agents report about their ranks. */
 	struct hvd_rank_events ranks;
-	/* AS_THEY_COME: answers to commands (agent_commands.h). `why` is "": the worker has acknowledged; all connections
+	/* Elastic: answers to commands (agent_commands.h). `why` is "": the worker has acknowledged; all connections
 	 * were broken. */
 	void (*notified)(uint32_t id, const char *why, void *arg);
 	void (*connections_killed)(uint32_t host, int broken, const char *why, void *arg);
@@ -89,9 +80,11 @@ struct hvd_agent_registry_ops {
 
 struct hvd_agent_registry;
 
-/* Listen for agents. `opts` (with what it points to), `session`, `ops` and `log` are not owned and must outlive the
+/* Listen for agents. `fails_without`: the number of hosts is fixed, by opts->hosts or the first registration; they share
+ * one deadline, and the start fails without any of them. Else hosts come and go; each that is expected has the start
+ * timeout (launch_spec.h) to register, and again to report. `opts` (with what it points to), `session`, `ops` and `log` are not owned and must outlive the
  * result. NULL with err set. */
-struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, enum hvd_barrier barrier,
+struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bool fails_without,
 						     const struct hvd_driver_opts *opts, struct hvd_session *session,
 						     const struct hvd_agent_registry_ops *ops, void *arg,
 						     const struct hvd_log *log, struct hvd_err *err);
@@ -103,25 +96,25 @@ void hvd_agent_registry_boot(const struct hvd_agent_registry *agents, struct hvd
 /* An agent that has proven in the session that it belongs to the launch: see hvd_clients_adopt(). */
 void hvd_agent_registry_adopt(struct hvd_agent_registry *agents, struct hvd_conn *conn, struct hvd_client_io *io);
 
-/* AS_THEY_COME: the host's agent was started. Hosts are known by their number in the job. */
+/* Elastic: the host's agent was started. Hosts are known by their number in the job. */
 void hvd_agent_registry_expect(struct hvd_agent_registry *agents, uint32_t host, const char *name);
-/* AS_THEY_COME: the host is no longer wanted. Its agent is told to end, if it has registered. `gone` is not called. */
+/* Elastic: the host is no longer wanted. Its agent is told to end, if it has registered. `gone` is not called. */
 void hvd_agent_registry_forget(struct hvd_agent_registry *agents, uint32_t host);
 
 /* Fail the start, for a reason outside. Does nothing if it has already failed. */
 void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd_err *why);
-/* AS_THEY_COME: tell all agents to end their ranks and themselves (twice: at once), also agents that register later. */
+/* Elastic: tell all agents to end their ranks and themselves (twice: at once), also agents that register later. */
 void hvd_agent_registry_end(struct hvd_agent_registry *agents);
-/* AS_THEY_COME: ranks were started, or have made progress (progress.h). */
+/* Elastic: ranks were started, or have made progress (progress.h). */
 void hvd_agent_registry_progress(struct hvd_agent_registry *agents);
 /* A rank has come to the rendezvous; `all`: and no other is missing. The registry knows by itself of PyTorch's. */
 void hvd_agent_registry_init(struct hvd_agent_registry *agents, bool all);
-/* AS_THEY_COME: ranks of the generation have failed, or are being ended, for this reason; of no effect but in the trace. */
+/* Elastic: ranks of the generation have failed, or are being ended, for this reason; of no effect but in the trace. */
 void hvd_agent_registry_ranks_end(struct hvd_agent_registry *agents, const char *why);
 /* Write the file of --trace, where it is wanted, as far as the launch has come, or at its end. The end of the registry does
  * so by itself. */
 void hvd_agent_registry_trace(const struct hvd_agent_registry *agents, bool ended);
-/* AS_THEY_COME: for how many milliseconds the host that `gone` has reported last had not answered before. */
+/* Elastic: for how many milliseconds the host that `gone` has reported last had not answered before. */
 unsigned hvd_agent_registry_silent_ms(const struct hvd_agent_registry *agents);
 /* The object that asks where the ranks are. The registry owns it. */
 struct hvd_stacks *hvd_agent_registry_stacks(const struct hvd_agent_registry *agents);

@@ -21,7 +21,7 @@ struct hvd_trace;
 
 struct hvd_agent_registry {
 	struct event_base *base;
-	enum hvd_barrier barrier;
+	bool fails_without; /* the job fails without any of its hosts; else hosts come and go */
 	const struct hvd_driver_opts *opts;
 	struct hvd_session *session;
 	const struct hvd_agent_registry_ops *ops;
@@ -30,8 +30,8 @@ struct hvd_agent_registry {
 
 	struct hvd_this_host self; /* where this host can be reached */
 	struct hvd_clients *clients;
-	hvd_time deadline; /* ALL: of all hosts until the decision; 0: it does not run yet */
-	hvd_time next;     /* later, or AS_THEY_COME: the earliest one of a host; 0: none is awaited */
+	hvd_time deadline; /* of all hosts until the decision, where they share one; 0: it does not run yet */
+	hvd_time next;     /* else: the earliest one of a host; 0: none is awaited */
 	bool late;         /* the timer came too late, and comes again */
 	struct hvd_timer *timer, *ask, *progress;
 	unsigned ask_turn;         /* which of the hosts `ask` asks next */
@@ -72,13 +72,13 @@ static inline void hvd_agent_registry_changed(struct hvd_agent_registry *agents)
 
 /* ---- departures.c ---- */
 
-/* The host is out of the job. The job fails or goes on without it, by the barrier. */
+/* The host is out of the job. The job goes on without it, if it can. */
 void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit);
 /* From now on only the hosts of the table, or their relays, may use the rendezvous. */
 void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents);
 /* Tell an agent to end. Its later messages are ignored. */
 void hvd_agent_registry_dismiss(struct hvd_client *cl);
-/* AS_THEY_COME: take the host out of table, plan and rendezvous, and dismiss its agent. `why`, for the trace, may be
+/* Take the host out of table, plan and rendezvous, and dismiss its agent. `why`, for the trace, may be
  * NULL. */
 void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, const char *why);
 
@@ -87,15 +87,15 @@ void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, c
 /* Do all hosts share one deadline? */
 static inline bool hvd_agents_share_deadline(const struct hvd_agent_registry *agents)
 {
-	return agents->barrier == HVD_BARRIER_ALL && agents->phase < HVD_AGENTS_OPEN;
+	return agents->fails_without && agents->phase < HVD_AGENTS_OPEN;
 }
 
 void hvd_agent_deadlines_create(struct hvd_agent_registry *agents);
-/* ALL: start the time of all hosts, unless it has started before. */
+/* Start the time that all hosts share, unless it has started before. */
 void hvd_agent_deadlines_begin(struct hvd_agent_registry *agents);
 /* A host's deadline or stage has changed. */
 void hvd_agent_deadlines_update(struct hvd_agent_registry *agents);
-/* The first hosts are admitted: ALL: the start is complete; admitted hosts have to answer from now on. */
+/* The start is complete. Admitted hosts have to answer from now on. */
 void hvd_agent_deadlines_open(struct hvd_agent_registry *agents);
 /* Nothing is awaited any longer. */
 void hvd_agent_deadlines_stop(struct hvd_agent_registry *agents);

@@ -64,7 +64,6 @@ void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, c
 		hvd_agent_registry_dismiss(cl);
 }
 
-/* The job goes on without the host, if it can. */
 void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit)
 {
 	struct hvd_client *cl;
@@ -73,7 +72,7 @@ void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, c
 		hvd_agent_registry_changed(agents);
 		return;
 	}
-	if (agents->barrier == HVD_BARRIER_ALL) {
+	if (agents->fails_without) {
 		if (agents->phase == HVD_AGENTS_OPEN)
 			agents->ops->gone(host, why, unfit, agents->arg);
 		else

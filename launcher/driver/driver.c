@@ -368,7 +368,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	dr->began = hvd_now();
 	dr->lost = hvd_timer_new(base, on_lost, dr);
 	if (check_room(opts, err) == 0)
-		dr->agents = hvd_agent_registry_create(base, HVD_BARRIER_ALL, opts, session, &agents_ops, dr, log, err);
+		dr->agents = hvd_agent_registry_create(base, true, opts, session, &agents_ops, dr, log, err);
 	if (dr->agents)
 		dr->losses = hvd_losses_create(base, dr->agents, log);
 	if (dr->agents)

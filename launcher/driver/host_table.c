@@ -95,7 +95,7 @@ static void set_size(struct hvd_host_table *table, uint32_t n, uint32_t size)
 
 void hvd_host_table_init(struct hvd_host_table *table, uint32_t n, uint32_t size)
 {
-	memset(table, 0, sizeof(*table));
+	*table = (struct hvd_host_table){.fixed = true};
 	if (n)
 		set_size(table, n, size);
 }
@@ -148,13 +148,17 @@ static void take(struct hvd_host_table *table, uint32_t host, const struct hvd_h
 
 int hvd_host_table_register(struct hvd_host_table *table, const json_t *msg, uint32_t *index, struct hvd_err *err)
 {
-	int64_t node, nodes, size;
+	int64_t node, nodes = table->n, size = table->size;
 	struct hvd_host_info fresh;
+	char buf[32];
 
-	if (hvd_get_int(msg, "nodes", 1, HVD_MAX_HOSTS, &nodes, err) != 0 ||
-	    hvd_get_int(msg, "node", 0, nodes - 1, &node, err) != 0 ||
-	    hvd_get_int(msg, "size", 0, HVD_MAX_RANKS, &size, err) != 0 ||
-	    hvd_host_info_from_json(msg, &fresh, err) != 0)
+	if (table->fixed && (hvd_get_int(msg, "nodes", 1, HVD_MAX_HOSTS, &nodes, err) != 0 ||
+			     hvd_get_int(msg, "size", 0, HVD_MAX_RANKS, &size, err) != 0))
+		return -1;
+	if (hvd_get_int(msg, "node", 0, nodes - 1, &node, err) != 0)
+		return -1;
+	*index = (uint32_t)node;
+	if (hvd_host_info_from_json(msg, &fresh, err) != 0)
 		return -1;
 	if (table->n == 0)
 		set_size(table, (uint32_t)nodes, (uint32_t)size);
@@ -166,15 +170,15 @@ int hvd_host_table_register(struct hvd_host_table *table, const json_t *msg, uin
 	}
 	if (table->hosts[node].stage != HVD_STAGE_EXPECTED) {
 		hvd_err_set(err, HVD_E_PROTO, "%s registers as host %u, but %s already has this number", fresh.name,
-			    (unsigned)node, table->hosts[node].node.name);
+			    (unsigned)node, hvd_host_table_name(table, *index, buf));
 		hvd_err_hint(err, "do the tasks of one host run in several network namespaces, for example in "
 				  "containers? srun --hvd supports this");
 		hvd_host_info_clear(&fresh);
 		return -1;
 	}
-	*index = (uint32_t)node;
 	take(table, *index, &fresh);
-	learn_names(table, msg);
+	if (table->fixed)
+		learn_names(table, msg);
 	return 0;
 }
 
@@ -183,20 +187,6 @@ bool hvd_host_table_left_out(const struct hvd_host_table *table, const json_t *m
 	int64_t host;
 
 	return table->n && hvd_get_int(msg, "node", 0, table->n - 1, &host, NULL) == 0 && table->hosts[host].left_out;
-}
-
-int hvd_host_table_register_expected(struct hvd_host_table *table, const json_t *msg, uint32_t *index)
-{
-	struct hvd_host_info fresh;
-	int64_t host;
-
-	if (table->n == 0 || hvd_get_int(msg, "node", 0, table->n - 1, &host, NULL) != 0)
-		return -1;
-	*index = (uint32_t)host;
-	if (table->hosts[host].stage != HVD_STAGE_EXPECTED || hvd_host_info_from_json(msg, &fresh, NULL) != 0)
-		return -1;
-	take(table, *index, &fresh);
-	return 0;
 }
 
 void hvd_host_table_forget_edges(struct hvd_host_table *table)

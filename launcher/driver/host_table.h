@@ -65,8 +65,9 @@ struct hvd_host_entry {
 	uint32_t ended;           /* how many of its ranks have ended */
 };
 
-/* A zeroed table has no hosts. */
+/* A zeroed table has no hosts, and hosts come and go. */
 struct hvd_host_table {
+	bool fixed;    /* every registration must know of as many hosts, and ranks, as the others */
 	uint32_t n;    /* hosts; 0 until the first registration, if no one knows the number before */
 	uint32_t size; /* ranks */
 	struct hvd_host_entry *hosts;
@@ -78,7 +79,7 @@ struct hvd_host_table {
 	int rounds; /* how many rounds of the probe were not enough */
 };
 
-/* A table of hosts that are all expected. n and size may be 0: then the first registration decides. */
+/* A fixed number of hosts that are all expected. n and size may be 0: then the first registration decides. */
 void hvd_host_table_init(struct hvd_host_table *table, uint32_t n, uint32_t size);
 void hvd_host_table_clear(struct hvd_host_table *table);
 
@@ -95,15 +96,11 @@ uint32_t hvd_host_table_count(const struct hvd_host_table *table, enum hvd_stage
 uint32_t *hvd_host_table_list(const struct hvd_host_table *table, enum hvd_stage least, uint32_t *n);
 bool hvd_host_table_one_machine(const struct hvd_host_table *table, enum hvd_stage least);
 
-/* Store a registration in a job of fixed size. A second one for the same host, or one that contradicts the others, is
- * an error. */
+/* Store the registration of a host that is expected. *index is its number, also after an error if the table has that
+ * number. Of an unexpected host, or one that contradicts the others where their number is fixed: -1 with err set. */
 int hvd_host_table_register(struct hvd_host_table *table, const json_t *msg, uint32_t *index, struct hvd_err *err);
 /* Is this the registration of a host that was left out (spares.h)? */
 bool hvd_host_table_left_out(const struct hvd_host_table *table, const json_t *msg);
-/* Store a registration where hosts come and go: -1 unless the host is expected. *index is that host if the table has
- * it. */
-int hvd_host_table_register_expected(struct hvd_host_table *table, const json_t *msg, uint32_t *index);
-
 /* Remove those interfaces and addresses of a host that the user does not want (nicspec.h; NULL or an empty list: all
  * are wanted), and keep the best HVD_MAX_NICS of the others. Call it once for each host that registers. It is an error,
  * which names host and interface, if the host lacks a named interface, or if none is left. */

@@ -22,9 +22,9 @@
 
 static uint32_t spares_left(const struct hvd_agent_registry *agents)
 {
-	uint32_t all = agents->barrier == HVD_BARRIER_ALL ? (uint32_t)agents->opts->spec->spares : 0;
+	uint32_t all = (uint32_t)agents->opts->spec->spares;
 
-	return agents->spares.used < all ? all - agents->spares.used : 0;
+	return agents->fails_without && agents->spares.used < all ? all - agents->spares.used : 0;
 }
 
 void hvd_spares_dismiss(struct hvd_client *cl)
@@ -54,7 +54,7 @@ bool hvd_spares_leave_out(struct hvd_agent_registry *agents, uint32_t host, cons
 {
 	char buf[32];
 
-	if (agents->barrier != HVD_BARRIER_ALL || host >= agents->table.n)
+	if (host >= agents->table.n)
 		return false;
 	if (agents->table.hosts[host].left_out)
 		return true;

@@ -222,7 +222,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, job->log);
 	if (hvd_job_open_func(job, on_unread, el, &el->func, err) != 0)
 		return -1;
-	el->agents = hvd_agent_registry_create(job->base, HVD_BARRIER_AS_THEY_COME, job->opts, &job->secret.session,
+	el->agents = hvd_agent_registry_create(job->base, false, job->opts, &job->secret.session,
 					       &hvd_elastic_agent_registry_ops, el, job->log, err);
 	if (!el->agents)
 		return -1;

@@ -161,8 +161,8 @@ static void begin(struct world *w)
 	struct hvd_err err = {0};
 
 	assert_int_equal(hvd_session_create(&w->l->session, &id, &err), 0);
-	w->agents = hvd_agent_registry_create(w->l->base, HVD_BARRIER_AS_THEY_COME, &w->l->opts, &w->l->session, &ops,
-					      w, &w->l->log, &err);
+	w->agents =
+		hvd_agent_registry_create(w->l->base, false, &w->l->opts, &w->l->session, &ops, w, &w->l->log, &err);
 	if (!w->agents)
 		print_error("%s\n", err.msg);
 	assert_non_null(w->agents);

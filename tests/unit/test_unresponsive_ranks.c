@@ -73,8 +73,8 @@ SETUP(setup, struct world, w)
 	w->l->opts.loopback = false;
 	id.key = w->l->key;
 	assert_int_equal(hvd_session_create(&w->l->session, &id, &err), 0);
-	w->agents = hvd_agent_registry_create(w->l->base, HVD_BARRIER_AS_THEY_COME, &w->l->opts, &w->l->session, &ops,
-					      w, &w->l->log, &err);
+	w->agents =
+		hvd_agent_registry_create(w->l->base, false, &w->l->opts, &w->l->session, &ops, w, &w->l->log, &err);
 	assert_non_null(w->agents);
 	hvd_agent_registry_boot(w->agents, &w->l->boot);
 	hvd_agent_registry_expect(w->agents, 0, "node0");
