@@ -113,15 +113,6 @@ static bool lose_bad(struct hvd_agent_registry *agents, uint32_t host)
 	return true;
 }
 
-/* The same for all that have reported. False: none is left. */
-static bool keep_good(struct hvd_agent_registry *agents)
-{
-	for (uint32_t h = 0; h < agents->table.n; h++)
-		if (agents->table.hosts[h].stage == HVD_STAGE_REPORTED)
-			lose_bad(agents, h);
-	return agents->table.in_stage[HVD_STAGE_REPORTED] > 0;
-}
-
 void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host)
 {
 	struct hvd_err why = {0};
@@ -138,13 +129,11 @@ void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host)
 	hvd_agent_deadlines_update(agents);
 }
 
-/* Which hosts are in, and their networks; as hvd_plan_make(). */
+/* The networks of the hosts, of which some may be left out; as hvd_plan_make(). */
 static int choose(struct hvd_agent_registry *agents, struct hvd_err *why)
 {
 	int rc;
 
-	if (agents->fails_without && hvd_spares_judge(agents, why) != 0)
-		return -1;
 	do {
 		hvd_spares_renumber(agents);
 		rc = hvd_plan_make(&agents->plan, &agents->table, may_probe_again(agents), agents->log, why);
@@ -180,8 +169,8 @@ static void on_measured(struct hvd_agent_registry *agents)
 /* There are networks: measure them first? */
 static bool measure(struct hvd_agent_registry *agents)
 {
-	if (!agents->fails_without || agents->opts->spec->preflight != HVD_PREFLIGHT_FULL || agents->spares.measured ||
-	    agents->plan.local || agents->plan.networks.n == 0)
+	if (agents->opts->spec->preflight != HVD_PREFLIGHT_FULL || agents->spares.measured || agents->plan.local ||
+	    agents->plan.networks.n == 0 || agents->table.in_stage[HVD_STAGE_REPORTED] < 2)
 		return false;
 	agents->phase = HVD_AGENTS_MEASURING;
 	agents->spares.measure = hvd_measure_begin(agents, on_measured);
@@ -193,9 +182,13 @@ static void decide(struct hvd_agent_registry *agents)
 	struct hvd_err why = {0};
 	int rc;
 
-	if (!agents->fails_without && !keep_good(agents))
+	rc = hvd_spares_judge(agents, &why);
+	if (rc == 0 && agents->table.in_stage[HVD_STAGE_REPORTED] == 0) {
+		hvd_agent_registry_changed(agents);
 		return;
-	rc = choose(agents, &why);
+	}
+	if (rc == 0)
+		rc = choose(agents, &why);
 	if (rc == 0 && measure(agents))
 		return;
 	if (rc == 0 && agents->opts->spec->spares > 0 && agents->fails_without) {
@@ -218,6 +211,7 @@ static void decide(struct hvd_agent_registry *agents)
 		return;
 	}
 	agents->phase = HVD_AGENTS_OPEN;
+	hvd_spares_stop(agents);
 	hvd_agent_deadlines_open(agents);
 	if (!agents->plan.local && !agents->opts->loopback)
 		agents->silence = hvd_silence_watch(agents);
@@ -265,6 +259,15 @@ static void open_rendezvous(struct hvd_agent_registry *agents)
 		begin_probe(agents);
 }
 
+/* All hosts that have probed went. Others may have registered meanwhile. */
+static void gather_again(struct hvd_agent_registry *agents)
+{
+	agents->phase = HVD_AGENTS_GATHERING;
+	hvd_spares_stop(agents);
+	agents->spares.measured = false;
+	hvd_agent_registry_changed(agents);
+}
+
 /* Go on when nobody is awaited any longer. */
 void hvd_admission_check(struct hvd_agent_registry *agents)
 {
@@ -279,6 +282,6 @@ void hvd_admission_check(struct hvd_agent_registry *agents)
 		if (in[HVD_STAGE_REPORTED] > 0)
 			decide(agents);
 		else
-			agents->phase = HVD_AGENTS_GATHERING; /* all of them went */
+			gather_again(agents);
 	}
 }

@@ -103,7 +103,6 @@ static void on_decided(void *arg)
 	hvd_host_table_forget_edges(&agents->table);
 	hvd_plan_delivery_send_all(dr->opts, &agents->plan, &agents->table, agents->clients, agents->service.rv);
 	hvd_progress_begin(agents->rank_progress, (uint32_t)agents->plan.layout.n_hosts);
-	hvd_spares_stop(agents);
 	hvd_trace_generation(agents->trace);
 	hvd_agent_registry_trace(agents, false);
 	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", agents->plan.layout.size,

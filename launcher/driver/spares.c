@@ -190,18 +190,19 @@ int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err)
 			hvd_xappendf(&list, "\n  %s: %s", table->hosts[h].node.name, bad[h]);
 		}
 	}
-	if (n_bad == 1 && agents->opts->spec->spares == 0) {
+	if (agents->fails_without && n_bad == 1 && agents->opts->spec->spares == 0) {
 		hvd_err_set(err, HVD_E_FAILED, "%s", bad[first]);
 		hvd_err_hint(err, "%s", hints[first]);
 		rc = hvd_err_host(err, table->hosts[first].node.name);
-	} else if (n_bad > spares_left(agents)) {
+	} else if (agents->fails_without && n_bad > spares_left(agents)) {
 		rc = refuse(agents, n_bad, list, err);
 	}
 	for (uint32_t h = 0; h < table->n; h++) {
 		if (rc == 0 && bad[h]) {
 			hvd_err_set(&why, HVD_E_FAILED, "%s", bad[h]);
 			hvd_err_hint(&why, "%s", hints[h]);
-			hvd_spares_leave_out(agents, h, &why);
+			/* A slow network would not be noticed when the host is tried again. */
+			hvd_agent_registry_lose(agents, h, &why, agents->spares.measured);
 		}
 		free(bad[h]);
 	}

@@ -26,7 +26,8 @@ void hvd_spares_registered(struct hvd_agent_registry *agents);
 void hvd_spares_probing(struct hvd_agent_registry *agents);
 void hvd_spares_stop(struct hvd_agent_registry *agents);
 
-/* All hosts have reported: leave out those that --preflight rejects. -1 with err set: they are more than the spares. */
+/* All hosts have reported: leave out those that --preflight rejects. -1 with err set: the job fails without them, and they
+ * are more than the spares. */
 int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err);
 /* The plan cannot be made because of a host, or of a network that does not connect all hosts. True: a host was left
  * out, and the caller may try again. */

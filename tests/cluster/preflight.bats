@@ -79,6 +79,17 @@ fast() {
     eight_without hvdn3
 }
 
+@test "full: an elastic job measures its first hosts, and goes on without a slow one" {
+    slow hvdn3
+    run on_login hvdrun --hosts "$ALL" --preflight=full --max-restarts=1 --min-np=8 -np 8 bash -c "$RANKS"
+    fast hvdn3
+    exits 0
+    grep -E "hvdn3 is left out: [0-9.]+ Mbit/s to its neighbours, median [0-9.]+ [MG]bit/s" <<<"$output"
+    has_not "hvdn1 is left out" "hvdn2 is left out" "hvdn4 is left out" "hvdn5 is left out"
+    grep -E "preflight: all checks passed on 4 hosts; slowest: hvdn" <<<"$output"
+    eight_without hvdn3
+}
+
 @test "full: all hosts are good: one line says so, with the slowest" {
     run on_login hvdrun --hosts "$ALL" --preflight=full true
     exits 0

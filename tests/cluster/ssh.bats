@@ -192,7 +192,7 @@ is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
     has "hvdrun: error: hvdn3: ssh cannot reach it"
     has_not "hvdn1" "hvdn2" "hvdn4"
     # In an elastic job, too, a person sees what is waited for before the time is over.
-    run timeout 30 "$BATS_TEST_DIRNAME/on_tty" --wait "waiting for hosts: no registration from hvdn3" -- \
+    run timeout 30 "$BATS_TEST_DIRNAME/on_tty" --wait "still starting" --wait "no registration from hvdn3" -- \
         "$HVD_CLUSTER_CMD" exec -- hvdrun --start-timeout 4 --elastic-timeout 5 -np 2 --min-np 2 --max-restarts 1 --hosts hvdn3,hvdn4 true
     [[ $status -eq 1 ]]
     fault clear

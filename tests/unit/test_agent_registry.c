@@ -599,6 +599,40 @@ TEST_IN(loopback_is_named, struct world *w)
 	assert_string_equal(env_of(&w->l->agents[0], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
 }
 
+/* Each order to measure is answered: host 2 is slow. */
+static void answer_measure(struct agent *s, int h)
+{
+	json_t *order = json_object_get(s->said, "measure"), *n = json_object_get(order, "n");
+
+	if (order)
+		say(s, json_pack("{s:s, s:O, s:i, s:i}", "t", "measured", "n", n, "kbps",
+				 h == 2 || json_integer_value(n) == 2 ? 1000 : 1000000, "rtt", 50));
+	json_object_del(s->said, "measure");
+}
+
+/* With --preflight=full, as in a job of fixed size. */
+TEST_IN(the_network_of_the_first_hosts_is_measured, struct world *w)
+{
+	struct agent *s = w->l->agents;
+
+	w->l->spec.preflight = HVD_PREFLIGHT_FULL;
+	begin(w);
+	expect(w, 3);
+	for (int h = 0; h < 3; h++)
+		come(w, h);
+	while (w->here < 2) {
+		event_base_loop(w->l->base, EVLOOP_ONCE);
+		for (int h = 0; h < 3; h++)
+			answer_measure(&s[h], h);
+	}
+	assert_int_equal(w->gone, 1);
+	assert_int_equal(w->last_gone, 2);
+	assert_true(w->unfit); /* it would not be measured when it comes again */
+	assert_in(w->why, "1.0 Mbit/s to its neighbours, median 1.0 Gbit/s");
+	assert_true(w->is_here[0] && w->is_here[1]);
+	assert_int_equal(w->failed, 0);
+}
+
 /* ---- what they are told, and say ---- */
 
 TEST_IN(workers_are_started_and_end, struct world *w)
