@@ -6,25 +6,19 @@
 #include "lib/rendezvous/relay_wire.h"
 #include "relay_conns.h"
 
-#include <fcntl.h>
-
-#define LONG_VALUE (300 << 10)
-
 struct relay {
 	struct hvd_conn *conn; /* NULL: closed by the root */
 	uint32_t relay_id;
 	char *heard; /* as one says it to people, "; " behind each */
 	struct hvd_rv_budget budget;
 	uint64_t calls;
-	unsigned char last; /* the last byte of the last value */
 };
 
-struct place {
-	struct event_base *base, *slow; /* `slow` has relays that do not read */
+struct world {
+	struct event_base *base;
 	struct hvd_rv *rv;
 	struct hvd_log log;
 	char said[512]; /* by the root's log */
-	char joined[256];
 	struct relay relays[3];
 };
 
@@ -35,18 +29,7 @@ static struct hvd_slice S(const char *s) {
 /* --- the relay's end --- */
 
 static void
-hear_value(struct relay *r, const struct hvd_rv_value *v)
-{
-	if (!v)
-		return;
-	r->last = v->len > 0 ? v->data[v->len - 1] : 0;
-	if (v->len > 20)
-		hvd_xappendf(&r->heard, " (%zu bytes)", v->len);
-	else
-		hvd_xappendf(&r->heard, " %.*s", (int)v->len, (const char *)v->data);
-}
-
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
 {
 	static const char *const statuses[] = {"done", "too long", "no room", "no number", "cancelled", "no scope"};
 	struct relay *r = arg;
@@ -77,7 +60,8 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 		hvd_xappendf(&r->heard, "ask waits %u", msg.level);
 		break;
 	}
-	hear_value(r, msg.result.value);
+	if (msg.result.value)
+		hvd_xappendf(&r->heard, " %.*s", (int)msg.result.value->len, (const char *)msg.result.value->data);
 	hvd_xappendf(&r->heard, "; ");
 	hvd_relay_msg_clear(&msg);
 }
@@ -91,29 +75,29 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	hvd_xappendf(&r->heard, "closed; ");
 }
 
-static void turn(struct place *p)
+static void turn(struct world *w)
 {
 	for (int i = 0; i < 8; i++)
-		event_base_loop(p->base, EVLOOP_NONBLOCK);
+		event_base_loop(w->base, EVLOOP_NONBLOCK);
 }
 
 /* Until the root has said something to this relay, and nothing more. */
-static void hears(struct place *p, struct relay *r, const char *text)
+static void hears(struct world *w, struct relay *r, const char *text)
 {
 	hvd_time until = hvd_deadline_in(5);
 
 	while (!r->heard || (strlen(r->heard) < strlen(text) && hvd_left(until) > 0))
-		if (event_base_loop(p->base, EVLOOP_NONBLOCK) != 0 || hvd_left(until) <= 0)
+		if (event_base_loop(w->base, EVLOOP_NONBLOCK) != 0 || hvd_left(until) <= 0)
 			break;
-	turn(p);
+	turn(w);
 	assert_string_equal(r->heard ? r->heard : "", text);
 	free(r->heard);
 	r->heard = NULL;
 }
 
-static void hears_nothing(struct place *p, struct relay *r)
+static void hears_nothing(struct world *w, struct relay *r)
 {
-	turn(p);
+	turn(w);
 	assert_string_equal(r->heard ? r->heard : "", "");
 }
 
@@ -130,42 +114,29 @@ static void begin(struct relay *r, uint32_t relay_id, const char *addr)
 	send_msg(r, &msg);
 }
 
-static void connect_relay(struct place *p, struct relay *r, bool slow)
+static void connect_relay(struct world *w, struct relay *r)
 {
 	static const struct hvd_conn_ops ops = {.message = no_message, .closed = on_closed, .bytes = on_bytes};
 	struct hvd_conn *down;
-	const struct hvd_key key = {{1, 2, 3}};
 
 	hvd_conn_free(r->conn);
-	relay_conns(p->base, &r->conn, &down);
-	if (slow) {
-		int fd = fcntl(hvd_conn_fd(r->conn), F_DUPFD_CLOEXEC, 0);
-
-		hvd_conn_free(r->conn);
-		r->conn = hvd_conn_new(p->slow, fd, false, &ops, r);
-		hvd_conn_set_key(r->conn, &key);
-	}
+	relay_conns(w->base, &r->conn, &down);
 	hvd_conn_set_ops(r->conn, &ops, r);
 	hvd_conn_set_bytes_max(r->conn, 64 << 20);
-	hvd_rv_relay_take(p->rv, down);
+	hvd_rv_relay_take(w->rv, down);
 }
 
-static struct relay *relay_on(struct place *p, uint32_t relay_id, bool slow)
+static struct relay *relay(struct world *w, uint32_t relay_id)
 {
-	struct relay *r = &p->relays[relay_id - 1];
+	struct relay *r = &w->relays[relay_id - 1];
 	char addr[32];
 
 	r->relay_id = relay_id;
 	r->budget = (struct hvd_rv_budget){.value_max = 64 << 20, .total_max = (size_t)1 << 30};
-	connect_relay(p, r, slow);
+	connect_relay(w, r);
 	snprintf(addr, sizeof(addr), "10.0.0.%u", relay_id);
 	begin(r, relay_id, addr);
 	return r;
-}
-
-static struct relay *relay(struct place *p, uint32_t relay_id)
-{
-	return relay_on(p, relay_id, false);
 }
 
 static void watch_in(struct relay *r, uint32_t id, struct hvd_store_scope_id scope, const char *key, bool waits)
@@ -187,11 +158,6 @@ static void watch(struct relay *r, uint32_t id, const char *key, bool waits)
 	watch_in(r, id, (struct hvd_store_scope_id){0}, key, waits);
 }
 
-static void about(struct relay *r, enum hvd_relay_type type, uint32_t id)
-{
-	send_msg(r, &(struct hvd_relay_msg){.type = type, .watch = id});
-}
-
 static void call_again(struct relay *r, uint64_t id, uint64_t done, const struct hvd_store_op *op, const char *value)
 {
 	struct hvd_relay_msg msg = {
@@ -211,392 +177,229 @@ static uint64_t call(struct relay *r, const struct hvd_store_op *op, const char 
 	return r->calls;
 }
 
-/* In epoch 0, by the client at place 1. */
+/* In epoch 0, by client 1. */
 static void op(struct relay *r, enum hvd_store_op_kind kind, const char *key, int64_t number, const char *value)
 {
 	call(r, &(struct hvd_store_op){.kind = kind, .key = S(key), .number = number, .client_number = 1}, value);
 }
 
-static void arrive(struct place *p, struct relay *r)
+static void arrive(struct world *w, struct relay *r)
 {
 	char text[64];
 
 	op(r, HVD_OP_ARRIVE, "", 77, NULL);
 	snprintf(text, sizeof(text), "answer %u:%llu done 0; ", r->relay_id, (unsigned long long)r->calls);
-	hears(p, r, text);
+	hears(w, r, text);
 }
 
 /* --- the root --- */
 
 static void sink(enum hvd_log_level level, const char *text, void *arg)
 {
-	struct place *p = arg;
-	size_t at = strlen(p->said);
+	struct world *w = arg;
+	size_t at = strlen(w->said);
 
-	snprintf(p->said + at, sizeof(p->said) - at, "%s\n", text);
+	snprintf(w->said + at, sizeof(w->said) - at, "%s\n", text);
 }
 
-static void on_joined(void *arg, const struct hvd_rv_init_event *join)
+static int setup(void **state)
 {
-	struct place *p = arg;
-	char addr[HVD_ADDR_TEXT];
-	size_t at = strlen(p->joined);
-
-	snprintf(p->joined + at, sizeof(p->joined) - at, "%s %u %u; ", hvd_addr_text(&join->from, addr), join->pid,
-		 join->epoch);
-}
-
-static int open_place(void **state)
-{
-	struct place *p = calloc(1, sizeof(*p));
+	struct world *w = calloc(1, sizeof(*w));
 	struct hvd_rv_config cfg;
 
-	p->base = event_base_new();
-	p->slow = event_base_new();
-	p->log = hvd_log_make("test", HVD_LOG_VERBOSE);
-	p->log.sink = sink;
-	p->log.arg = p;
+	w->base = event_base_new();
+	w->log = hvd_log_make("test", HVD_LOG_VERBOSE);
+	w->log.sink = sink;
+	w->log.arg = w;
 	hvd_rv_config_init(&cfg);
 	cfg.tcpstore = true;
-	cfg.joined = on_joined;
-	cfg.joined_arg = p;
 	cfg.relay_back = 0.2;
-	p->rv = hvd_rv_create(p->base, &cfg, &p->log, NULL);
-	*state = p;
-	return p->rv ? 0 : -1;
+	w->rv = hvd_rv_create(w->base, &cfg, &w->log, NULL);
+	*state = w;
+	return w->rv ? 0 : -1;
 }
 
-TEARDOWN(close_place, struct place, p)
+TEARDOWN(teardown, struct world, w)
 {
 	for (int i = 0; i < 3; i++) {
-		hvd_conn_free(p->relays[i].conn);
-		free(p->relays[i].heard);
+		hvd_conn_free(w->relays[i].conn);
+		free(w->relays[i].heard);
 	}
-	turn(p);
-	hvd_rv_destroy(p->rv);
-	event_base_free(p->base);
-	event_base_free(p->slow);
-}
-
-static size_t stored(struct place *p)
-{
-	struct hvd_rv_stats stats;
-
-	hvd_rv_stats(p->rv, &stats);
-	return stats.store.bytes;
+	turn(w);
+	hvd_rv_destroy(w->rv);
+	event_base_free(w->base);
 }
 
 /* --- tests --- */
 
-TEST_IN(watches_are_told_of_each_change, struct place *p)
+TEST_IN(further_sums_cost_those_who_watch_nothing, struct world *w)
 {
-	struct relay *a = relay(p, 1), *b = relay(p, 2);
+	struct relay *a = relay(w, 1), *b = relay(w, 2);
 
-	watch_http(a, 1, "global", "rank_0");
-	hears(p, a, "absent 1; ");
-	assert_int_equal(hvd_rv_relay_count(p->rv), 2);
-	hvd_rv_put(p->rv, "global", "rank_0", "here", 4, NULL);
-	hears(p, a, "value 1 here; ");
-	watch_http(b, 9, "global", "rank_0");
-	hears(p, b, "value 9 here; ");
-	call(b, &(struct hvd_store_op){.kind = HVD_OP_HTTP_PUT, .scope.name = S("global"), .key = S("rank_0")},
-	     "there");
-	hears(p, b, "value 9 there; answer 2:1 done 200; ");
-	hears(p, a, "value 1 there; ");
-	/* What is not watched any longer is not told. */
-	about(a, HVD_RELAY_UNWATCH, 1);
-	turn(p);
-	hvd_rv_clear(p->rv, NULL);
-	hears(p, b, "absent 9; ");
-	hears_nothing(p, a);
-}
-
-TEST_IN(counters_are_asked_for, struct place *p)
-{
-	struct relay *a = relay(p, 1), *b = relay(p, 2);
-
-	arrive(p, a);
-	arrive(p, b);
-	assert_string_equal(p->joined, "10.0.0.1 77 0; 10.0.0.2 77 0; ");
-	watch(a, 1, "n", true);
-	hears(p, a, "absent 1; ");
+	arrive(w, a);
+	arrive(w, b);
 	op(b, HVD_OP_ADD, "n", 3, NULL);
-	hears(p, b, "answer 2:2 done 3; ");
-	/* It may be told twice that it is there, but it is told that it is so before those who wait go on. */
-	turn(p);
-	assert_in(a->heard, "ask 1 there; ");
-	assert_in(a->heard, "wake 1 all; ");
-	assert_true(strstr(a->heard, "ask") < strstr(a->heard, "wake"));
-	free(a->heard);
-	a->heard = NULL;
-	/* Further sums are no news. */
+	hears(w, b, "answer 2:2 done 3; ");
+	watch(a, 1, "n", false);
+	hears(w, a, "ask 1 there; ");
 	op(b, HVD_OP_ADD, "n", 4, NULL);
-	hears(p, b, "answer 2:3 done 7; ");
-	hears_nothing(p, a);
-	op(a, HVD_OP_GET, "n", 0, NULL);
-	hears(p, a, "answer 1:2 done 0 7; ");
-	op(a, HVD_OP_DELETE, "n", 0, NULL);
-	hears(p, a, "ask 1 not there; answer 1:3 done 1; ");
-	op(a, HVD_OP_SET, "text", 0, "x");
-	op(a, HVD_OP_ADD, "text", 1, NULL);
-	hears(p, a, "answer 1:4 done 0; answer 1:5 no number 0; ");
+	hears(w, b, "answer 2:3 done 7; ");
+	hears_nothing(w, a);
 }
 
-TEST_IN(calls_are_carried_out_once, struct place *p)
+TEST_IN(calls_are_carried_out_once, struct world *w)
 {
 	const struct hvd_store_op add = {.kind = HVD_OP_ADD, .key = S("n"), .number = 1, .client_number = 1},
 				  get = {.kind = HVD_OP_GET, .key = S("n"), .client_number = 1};
-	struct relay *a = relay(p, 1);
+	struct relay *a = relay(w, 1);
 
-	arrive(p, a);
+	arrive(w, a);
 	call_again(a, 2, 2, &add, NULL);
-	hears(p, a, "answer 1:2 done 1; ");
+	hears(w, a, "answer 1:2 done 1; ");
 	call_again(a, 2, 2, &add, NULL);
-	hears(p, a, "answer 1:2 done 1; ");
+	hears(w, a, "answer 1:2 done 1; ");
 	/* Also when it has another connection. */
-	connect_relay(p, a, false);
+	connect_relay(w, a);
 	begin(a, 1, "10.0.0.1");
 	call_again(a, 2, 2, &add, NULL);
 	call_again(a, 3, 2, &add, NULL);
-	hears(p, a, "answer 1:2 done 1; answer 1:3 done 2; ");
+	hears(w, a, "answer 1:2 done 1; answer 1:3 done 2; ");
 	/* An answer that it has is not kept. */
 	call_again(a, 4, 4, &get, NULL);
 	call_again(a, 2, 2, &add, NULL);
-	hears(p, a, "answer 1:4 done 0 2; ");
+	hears(w, a, "answer 1:4 done 0 2; ");
 	/* What only reads may be carried out again. */
 	call_again(a, 4, 4, &get, NULL);
-	hears(p, a, "answer 1:4 done 0 2; ");
-	/* A new process of the same number does not get answers of the old one, and is at none of its places. */
+	hears(w, a, "answer 1:4 done 0 2; ");
+	/* A new process of the same number does not get answers of the old one, and has none of its clients. */
 	call_again(a, 1000, 1000, &add, NULL);
-	hears(p, a, "answer 1:1000 no scope 0; ");
+	hears(w, a, "answer 1:1000 no scope 0; ");
 }
 
-TEST_IN(a_push_wakes_one, struct place *p)
+TEST_IN(barriers_are_cancelled, struct world *w)
 {
-	struct relay *a = relay(p, 1), *b = relay(p, 2);
+	struct relay *a = relay(w, 1);
 
-	arrive(p, a);
-	arrive(p, b);
-	watch(a, 1, "q", true);
-	hears(p, a, "absent 1; ");
-	watch(b, 5, "q", true);
-	hears(p, b, "absent 5; ");
-	op(b, HVD_OP_QUEUE_PUSH, "q", 0, "first");
-	hears(p, a, "ask 1 there; wake 1 one; ");
-	hears(p, b, "ask 5 there; answer 2:2 done 0; ");
-	/* It was of no use there. */
-	about(a, HVD_RELAY_UNUSED, 1);
-	hears(p, b, "wake 5 one; ");
-	op(b, HVD_OP_QUEUE_POP, "q", 0, NULL);
-	hears(p, b, "absent 5; answer 2:3 done 1 first; ");
-	hears(p, a, "absent 1; ");
-	/* b stays in the line, a does not. */
-	op(a, HVD_OP_QUEUE_PUSH, "q", 0, "second");
-	op(a, HVD_OP_QUEUE_PUSH, "q", 0, "third");
-	hears(p, b, "ask 5 there; wake 5 one; wake 5 one; ");
-	hears(p, a, "ask 1 there; answer 1:2 done 0; answer 1:3 done 0; ");
-	op(a, HVD_OP_QUEUE_LEN, "q", 0, NULL);
-	hears(p, a, "answer 1:4 done 2; ");
-	/* Who begins to wait when something is there need not. */
-	watch(a, 1, "q", true);
-	hears(p, a, "wake 1 one; ");
-}
-
-TEST_IN(barriers, struct place *p)
-{
-	struct relay *a = relay(p, 1), *b = relay(p, 2);
-
-	arrive(p, a);
-	arrive(p, b);
+	arrive(w, a);
 	op(a, HVD_OP_BARRIER, "b", 2, NULL);
-	hears_nothing(p, a);
-	op(b, HVD_OP_BARRIER, "b", 2, NULL);
-	hears(p, b, "answer 2:2 done 2; ");
-	hears(p, a, "answer 1:2 done 0; ");
-	op(a, HVD_OP_BARRIER, "c", 2, NULL);
-	send_msg(a, &(struct hvd_relay_msg){.type = HVD_RELAY_CANCEL, .relay_id = 1, .call = 3});
-	hears(p, a, "answer 1:3 cancelled 0; ");
+	send_msg(a, &(struct hvd_relay_msg){.type = HVD_RELAY_CANCEL, .relay_id = 1, .call = 2});
+	hears(w, a, "answer 1:2 cancelled 0; ");
 	/* A client that leaves takes its call along. */
 	op(a, HVD_OP_BARRIER, "d", 2, NULL);
 	op(a, HVD_OP_LEAVE, "", 0, NULL);
-	hears(p, a, "answer 1:4 cancelled 0; answer 1:5 done 0; ");
+	hears(w, a, "answer 1:3 cancelled 0; answer 1:4 done 0; ");
 	op(a, HVD_OP_SET, "x", 0, "late");
-	hears(p, a, "answer 1:6 no scope 0; ");
+	hears(w, a, "answer 1:5 no scope 0; ");
 }
 
 /* A number is no right to it: only the connection behind which that relay is speaks for it. */
-TEST_IN(a_call_is_cancelled_by_its_own_relay_only, struct place *p)
+TEST_IN(a_call_is_cancelled_by_its_own_relay_only, struct world *w)
 {
-	struct relay *a = relay(p, 1), *b = relay(p, 2);
+	struct relay *a = relay(w, 1), *b = relay(w, 2);
 
-	arrive(p, a);
-	arrive(p, b);
+	arrive(w, a);
+	arrive(w, b);
 	op(a, HVD_OP_BARRIER, "b", 2, NULL);
-	hears_nothing(p, a);
+	hears_nothing(w, a);
 	send_msg(b, &(struct hvd_relay_msg){.type = HVD_RELAY_CANCEL, .relay_id = 1, .call = 2});
-	hears_nothing(p, a);
+	hears_nothing(w, a);
 	op(b, HVD_OP_BARRIER, "b", 2, NULL);
-	hears(p, b, "answer 2:2 done 2; ");
-	hears(p, a, "answer 1:2 done 0; ");
+	hears(w, b, "answer 2:2 done 2; ");
+	hears(w, a, "answer 1:2 done 0; ");
 }
 
-/* What waits for a relay that does not read is a list of keys, without their values; it gets the last ones. */
-TEST_IN(who_does_not_read_costs_little, struct place *p)
+TEST_IN(a_relay_that_is_gone_has_left, struct world *w)
 {
-	struct relay *slow = relay_on(p, 1, true), *quick = relay(p, 2);
-	char *value = hvd_xcalloc(1, LONG_VALUE);
-	unsigned random = 1, n = 0;
-	size_t before;
+	struct relay *a = relay(w, 1), *b = relay(w, 2);
 
-	watch_http(slow, 1, "s", "k");
-	watch_http(quick, 1, "s", "k");
-	hears(p, quick, "absent 1; ");
-	event_base_loop(p->slow, EVLOOP_NONBLOCK);
-	for (size_t i = 0; i < LONG_VALUE; i++) { /* that cannot be compressed */
-		random = random * 1103515245 + 12345;
-		value[i] = (char)(random >> 16);
-	}
-	hvd_rv_put(p->rv, "s", "k", value, LONG_VALUE, NULL);
-	before = stored(p);
-	for (unsigned i = 0; i < 200; i++) {
-		value[LONG_VALUE - 1] = (char)i;
-		hvd_rv_put(p->rv, "s", "k", value, LONG_VALUE, NULL);
-		turn(p);
-		assert_int_equal(quick->last, i);
-	}
-	assert_int_in_range(stored(p), 0, before + LONG_VALUE);
-	for (hvd_time until = hvd_deadline_in(5); slow->last != 199 && hvd_left(until) > 0;) {
-		event_base_loop(p->slow, EVLOOP_NONBLOCK);
-		turn(p);
-	}
-	assert_int_equal(slow->last, 199);
-	for (const char *at = slow->heard; (at = strstr(at, "value")); at++)
-		n++;
-	assert_int_in_range(n, 2, 20);
-	free(value);
-}
-
-TEST_IN(a_relay_that_is_gone_has_left, struct place *p)
-{
-	struct relay *a = relay(p, 1), *b = relay(p, 2);
-
-	arrive(p, a);
+	arrive(w, a);
 	op(a, HVD_OP_BARRIER, "b", 2, NULL);
-	arrive(p, b);
+	arrive(w, b);
 	op(a, HVD_OP_SET, "x", 0, "1");
-	hears(p, a, "answer 1:3 done 0; ");
-	hvd_rv_tcpstore_ranks(p->rv, 2);
+	hears(w, a, "answer 1:3 done 0; ");
+	hvd_rv_tcpstore_ranks(w->rv, 2);
 	hvd_conn_free(a->conn);
 	a->conn = NULL;
 	for (hvd_time until = hvd_deadline_in(0.5); hvd_left(until) > 0;)
-		event_base_loop(p->base, EVLOOP_NONBLOCK);
+		event_base_loop(w->base, EVLOOP_NONBLOCK);
 	/* Its number is free, and its first process is as one that has not come before. */
-	connect_relay(p, a, false);
+	connect_relay(w, a);
 	begin(a, 1, "10.0.0.1");
 	call_again(a, 1, 1, &(struct hvd_store_op){.kind = HVD_OP_SET, .key = S("x"), .client_number = 1}, "2");
-	hears(p, a, "answer 1:1 no scope 0; ");
+	hears(w, a, "answer 1:1 no scope 0; ");
 	op(b, HVD_OP_GET, "x", 0, NULL);
-	hears(p, b, "answer 2:2 done 0 1; ");
+	hears(w, b, "answer 2:2 done 0 1; ");
 }
 
 /* Relays further below, whose calls another one passes on. */
-TEST_IN(relays_below_relays, struct place *p)
+TEST_IN(relays_below_relays, struct world *w)
 {
-	struct relay *a = relay(p, 1), *b = relay(p, 2);
+	struct relay *a = relay(w, 1), *b = relay(w, 2);
 
-	arrive(p, a);
+	arrive(w, a);
 	begin(a, 40, "10.0.0.40");
 	a->relay_id = 40;
 	a->calls = 0;
 	op(a, HVD_OP_VISIT, "", 12, NULL);
 	op(a, HVD_OP_SET, "x", 0, "1");
-	hears(p, a, "answer 40:1 done 0; answer 40:2 done 0; ");
+	hears(w, a, "answer 40:1 done 0; answer 40:2 done 0; ");
 	/* It is connected to the root now: what the other one still says of it is old. */
 	begin(b, 40, "10.0.0.40");
-	turn(p);
+	turn(w);
 	send_msg(a, &(struct hvd_relay_msg){.type = HVD_RELAY_GONE, .relay_id = 40});
 	op(a, HVD_OP_SET, "x", 0, "2");
-	turn(p);
+	turn(w);
 	b->relay_id = 40;
 	b->calls = 2;
 	op(b, HVD_OP_GET, "x", 0, NULL);
-	hears(p, b, "answer 40:3 done 0 1; ");
-	hears_nothing(p, a);
+	hears(w, b, "answer 40:3 done 0 1; ");
+	hears_nothing(w, a);
 	/* Who begins for itself with that number takes its place. */
 	send_msg(b, &(struct hvd_relay_msg){.type = HVD_RELAY_GONE, .relay_id = 40});
 	op(b, HVD_OP_GET, "x", 0, NULL);
-	hears(p, b, "closed; ");
-	assert_in(p->said, "unregistered relay");
+	hears(w, b, "closed; ");
+	assert_in(w->said, "unregistered relay");
 }
 
-TEST_IN(renewing_ends_all_of_the_tcpstore, struct place *p)
-{
-	struct relay *a = relay(p, 1);
-
-	arrive(p, a);
-	watch(a, 1, "x", true);
-	watch_http(a, 2, "s", "k");
-	hears(p, a, "absent 1; absent 2; ");
-	op(a, HVD_OP_BARRIER, "b", 2, NULL);
-	turn(p);
-	hvd_rv_tcpstore_reset(p->rv);
-	turn(p);
-	assert_in(a->heard, "renew; ");
-	assert_in(a->heard, "answer 1:2 cancelled 0; ");
-	free(a->heard);
-	a->heard = NULL;
-	/* What was under way is of the old processes. */
-	op(a, HVD_OP_SET, "x", 0, "old");
-	hears(p, a, "answer 1:3 no scope 0; ");
-	watch(a, 3, "x", true);
-	hears(p, a, "absent 3; ");
-	hvd_rv_put(p->rv, "s", "k", "v", 1, NULL);
-	hears(p, a, "value 2 v; ");
-	/* An epoch that begins is watched by those who did so before. */
-	op(a, HVD_OP_ARRIVE, "", 77, NULL);
-	op(a, HVD_OP_SET, "x", 0, "new");
-	hears(p, a, "answer 1:4 done 0; value 3 new; answer 1:5 done 0; ");
-}
-
-TEST_IN(only_admitted_relays_stay, struct place *p)
+TEST_IN(only_admitted_relays_stay, struct world *w)
 {
 	static const uint32_t only[] = {2};
-	struct relay *a = relay(p, 1), *b = relay(p, 2), *c;
+	struct relay *a = relay(w, 1), *b = relay(w, 2), *c;
 
-	arrive(p, a);
-	arrive(p, b);
-	hvd_rv_relay_admit(p->rv, only, 1);
-	hears(p, a, "closed; ");
-	hears_nothing(p, b);
-	c = relay(p, 3);
-	hears(p, c, "closed; ");
-	assert_in(p->said, "not belong to a host of the job");
-	assert_int_equal(hvd_rv_relay_count(p->rv), 1);
-	hvd_rv_relay_admit(p->rv, NULL, 0);
-	a = relay(p, 1);
+	arrive(w, a);
+	arrive(w, b);
+	hvd_rv_relay_admit(w->rv, only, 1);
+	hears(w, a, "closed; ");
+	hears_nothing(w, b);
+	c = relay(w, 3);
+	hears(w, c, "closed; ");
+	assert_in(w->said, "not belong to a host of the job");
+	assert_int_equal(hvd_rv_relay_count(w->rv), 1);
+	hvd_rv_relay_admit(w->rv, NULL, 0);
+	a = relay(w, 1);
 	a->calls = 0;
 	op(a, HVD_OP_VISIT, "", 1, NULL);
-	hears(p, a, "answer 1:1 done 0; ");
+	hears(w, a, "answer 1:1 done 0; ");
 }
 
-TEST_IN(rubbish_ends_the_connection, struct place *p)
+TEST_IN(rubbish_ends_the_connection, struct world *w)
 {
 	static const struct hvd_piece rubbish = {"\xff\xff", 2};
-	struct relay *a = relay(p, 1), *b = &p->relays[1], *c = relay(p, 3);
+	struct relay *a = relay(w, 1), *b = &w->relays[1], *c = relay(w, 3);
 
 	hvd_conn_send_bytes(a->conn, &rubbish, 1);
-	hears(p, a, "closed; ");
-	assert_in(p->said, "10.0.0.1");
-	assert_in(p->said, "malformed");
+	hears(w, a, "closed; ");
+	assert_in(w->said, "10.0.0.1");
+	assert_in(w->said, "malformed");
 	/* Not without having said who it is. */
-	connect_relay(p, b, false);
+	connect_relay(w, b);
 	watch(b, 1, "x", false);
-	hears(p, b, "closed; ");
+	hears(w, b, "closed; ");
 	/* Two keys with one number. */
 	watch_http(c, 1, "s", "k");
 	watch_http(c, 1, "s", "kk");
-	turn(p);
-	hears(p, c, "closed; ");
+	turn(w);
+	hears(w, c, "closed; ");
 }
 
 struct waits {
@@ -613,51 +416,51 @@ static void on_waits(char *text, void *arg)
 	w->n++;
 }
 
-TEST_IN(asks_what_clients_wait_for, struct place *p)
+TEST_IN(asks_what_clients_wait_for, struct world *w)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_WAITS};
-	struct relay *a = relay(p, 1), *b = relay(p, 2);
-	struct waits w = {0};
+	struct relay *a = relay(w, 1), *b = relay(w, 2);
+	struct waits waits = {0};
 	hvd_time begun;
 
-	turn(p);
-	hvd_rv_tcpstore_ask_waits(p->rv, 2, on_waits, &w);
-	hears(p, a, "ask waits 2; ");
-	hears(p, b, "ask waits 2; ");
+	turn(w);
+	hvd_rv_tcpstore_ask_waits(w->rv, 2, on_waits, &waits);
+	hears(w, a, "ask waits 2; ");
+	hears(w, b, "ask waits 2; ");
 	msg.text = S("one\ntwo");
 	send_msg(a, &msg);
-	turn(p);
-	assert_int_equal(w.n, 0);
+	turn(w);
+	assert_int_equal(waits.n, 0);
 	msg.text = S("three");
 	send_msg(b, &msg);
-	turn(p);
-	assert_int_equal(w.n, 1);
-	assert_string_equal(w.text, "one\ntwo");
+	turn(w);
+	assert_int_equal(waits.n, 1);
+	assert_string_equal(waits.text, "one\ntwo");
 	/* Who does not answer is not waited for. */
 	begun = hvd_now();
-	hvd_rv_tcpstore_ask_waits(p->rv, 5, on_waits, &w);
-	turn(p);
+	hvd_rv_tcpstore_ask_waits(w->rv, 5, on_waits, &waits);
+	turn(w);
 	send_msg(b, &msg);
-	while (w.n == 1 && hvd_now() - begun < INT64_C(5000000000))
-		event_base_loop(p->base, EVLOOP_ONCE);
-	assert_string_equal(w.text, "three");
+	while (waits.n == 1 && hvd_now() - begun < INT64_C(5000000000))
+		event_base_loop(w->base, EVLOOP_ONCE);
+	assert_string_equal(waits.text, "three");
 	/* The answer that comes too late is not taken for one to the next question. */
-	hvd_rv_tcpstore_ask_waits(p->rv, 5, on_waits, &w);
+	hvd_rv_tcpstore_ask_waits(w->rv, 5, on_waits, &waits);
 	msg.text = S("late");
 	send_msg(a, &msg);
 	msg.text = S("");
 	send_msg(a, &msg);
 	send_msg(b, &msg);
-	turn(p);
-	assert_int_equal(w.n, 3);
-	assert_null(w.text);
+	turn(w);
+	assert_int_equal(waits.n, 3);
+	assert_null(waits.text);
 	/* Nor is one waited for that goes. */
-	hvd_rv_tcpstore_ask_waits(p->rv, 5, on_waits, &w);
+	hvd_rv_tcpstore_ask_waits(w->rv, 5, on_waits, &waits);
 	send_msg(b, &msg);
 	hvd_conn_free(a->conn);
 	a->conn = NULL;
-	turn(p);
-	assert_int_equal(w.n, 4);
+	turn(w);
+	assert_int_equal(waits.n, 4);
 }
 
-RUN_TESTS(.no_sigpipe = true, .setup = open_place, .teardown = close_place)
+RUN_TESTS(.no_sigpipe = true, .setup = setup, .teardown = teardown)

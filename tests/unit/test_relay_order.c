@@ -10,8 +10,8 @@
 #include <inttypes.h>
 
 #define CLIENTS 14 /* at most */
-#define OPS     10000
-#define PARTS   5 /* between which nothing is under way */
+#define OPS     6000
+#define PARTS   10 /* between which nothing is under way */
 
 #define COUNTERS 3
 
@@ -256,8 +256,8 @@ static bool go_on(struct world *w, unsigned me)
 
 static void begin_wait(struct world *w, struct actor *a)
 {
-	char key[32];
-	const char *keys[] = {key, "go/0"};
+	char key[32], also[32] = "go/0";
+	const char *keys[] = {key, also, "go/0"};
 
 	w->waiting++;
 	a->cancels = a->woken = false;
@@ -277,8 +277,9 @@ static void begin_wait(struct world *w, struct actor *a)
 	default:
 		a->what = WAIT;
 		a->awaits = w->gone > 2 ? w->gone - 2 + (int)(dice(&w->dice) % 5) : 1;
-		snprintf(key, sizeof(key), "go/%d", a->awaits);
-		add_keys(&a->c.out, HVD_TCPSTORE_WAIT, keys, 2);
+		snprintf(key, sizeof(key), "go/%d", a->awaits - 1);
+		snprintf(also, sizeof(also), "go/%d", a->awaits);
+		add_keys(&a->c.out, HVD_TCPSTORE_WAIT, keys, 2 + dice(&w->dice) % 2);
 		a->cancels = dice(&w->dice) % 4 == 0;
 		break;
 	}
@@ -308,6 +309,8 @@ static void begin_silent(struct world *w, unsigned me, unsigned which)
 		set(&a->c, text, "!");
 		break;
 	case 3:
+		if (w->line > w->taken) /* it is to be empty most of the time, so that clients wait */
+			break;
 		w->line++;
 		add_pair(&a->c.out, HVD_TCPSTORE_QUEUE_PUSH, "line", "!");
 		break;
@@ -536,10 +539,15 @@ static void act(struct world *w, void (*disturb)(struct world *w))
 /* The clients come to a store in which there is nothing. */
 static void begin_all(struct world *w)
 {
+	char key[32];
+
 	for (unsigned i = 0; i < w->n; i++)
 		move_to(w, i, w->homes[i]);
 	set(&w->actors[0].c, "go/0", "!");
-	set(&w->actors[0].c, "counter/0", "0");
+	for (int k = 0; k < COUNTERS; k++) {
+		snprintf(key, sizeof(key), "counter/%d", k);
+		set(&w->actors[0].c, key, "0");
+	}
 	check(&w->actors[0].c, "go/0");
 	for (unsigned i = 0; i < w->n; i++)
 		assert_get(&w->actors[i].c, "counter/0", "0"); /* as a value, before anybody counts */
@@ -582,6 +590,12 @@ TEST(also_where_relays_forget)
 	struct world *w = make_world(everywhere, 14, 1848, true);
 
 	act(w, NULL);
+	for (int i = 1; i < NODES; i++) {
+		struct hvd_rv_stats stats;
+
+		hvd_rv_stats(w->tree.nodes[i].rv, &stats);
+		assert_int_in_range(stats.store.keys, 1, 16);
+	}
 	end_world(w);
 }
 

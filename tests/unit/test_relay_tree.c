@@ -52,46 +52,6 @@ TEST(epochs_are_the_roots)
 	fell(&t);
 }
 
-static void await_close(struct client *c)
-{
-	hvd_time end = hvd_deadline_in(20);
-
-	while (!c->closed) {
-		turn(c->tree, true);
-		assert_true(hvd_now() < end);
-	}
-	leave(c);
-}
-
-TEST(renew_empties_all)
-{
-	static const int nodes[] = {0, 1, 3, 6, 7};
-	struct tree t;
-	struct client c[5];
-
-	plant(&t);
-	for (int i = 0; i < 5; i++)
-		come(&t, &c[i], nodes[i], 4001 + (uint32_t)i, true);
-	set(&c[0], "x", "old");
-	for (int i = 0; i < 5; i++)
-		until_there(&c[i], "x");
-	hvd_rv_tcpstore_reset(t.nodes[0].rv);
-	for (int i = 0; i < 5; i++)
-		await_close(&c[i]);
-	for (int i = 0; i < 5; i++) {
-		come(&t, &c[i], nodes[i], 4001 + (uint32_t)i, true);
-		assert_false(check(&c[i], "x"));
-	}
-	set(&c[4], "x", "new");
-	assert_true(check(&c[4], "x"));
-	for (int i = 0; i < 5; i++)
-		until_there(&c[i], "x");
-	assert_get(&c[2], "x", "new");
-	for (int i = 0; i < 5; i++)
-		leave(&c[i]);
-	fell(&t);
-}
-
 /* A value that is pushed wakes one of those who wait for the queue, wherever they are; the others go on waiting. */
 TEST(a_push_wakes_one)
 {

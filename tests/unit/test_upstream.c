@@ -10,12 +10,12 @@
 struct seen {
 	enum hvd_relay_type type;
 	uint32_t watch;
-	uint64_t call, done;
+	uint64_t call;
 	bool flag;
 	unsigned level;
 	char text[256];
 	struct hvd_store_op op; /* without what it points to: */
-	char scope[32], key[64], expected[64], value[64];
+	char scope[32], key[64];
 };
 
 static struct parent {
@@ -41,14 +41,15 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 	struct hvd_err err;
 
 	assert_int_equal(hvd_relay_parse(data, len, true, &parent.budget, &msg, &err), 0);
-	*s = (struct seen){msg.type, msg.watch, msg.call, msg.done, msg.flag, msg.level, "", msg.op, "", "", "", ""};
+	*s = (struct seen){.type = msg.type,
+			   .watch = msg.watch,
+			   .call = msg.call,
+			   .flag = msg.flag,
+			   .level = msg.level,
+			   .op = msg.op};
 	copy(s->text, sizeof(s->text), msg.text);
 	copy(s->scope, sizeof(s->scope), msg.op.scope.name);
 	copy(s->key, sizeof(s->key), msg.op.key);
-	copy(s->expected, sizeof(s->expected), msg.op.expected);
-	if (msg.op.value)
-		copy(s->value, sizeof(s->value),
-		     (struct hvd_slice){(const char *)msg.op.value->data, msg.op.value->len});
 	hvd_relay_msg_clear(&msg);
 }
 
@@ -229,96 +230,35 @@ static void ask(struct world *w, int fd, enum hvd_tcpstore_query query, const ch
 
 /* --- reading --- */
 
-TEST_IN(a_poll_costs_one_watch, struct world *w)
+/* However many read it, and however often. The keys of a list cost one round trip. */
+TEST_IN(each_key_costs_one_watch, struct world *w)
 {
-	uint32_t id;
-	int fd;
-
-	begin_relay(w);
-	fd = arrive(w, 700, 3);
-	ask(w, fd, HVD_TCPSTORE_CHECK, "k");
-	id = next_watch(w, "k", false);
-	expect_nothing(w, fd);
-	tell(HVD_RELAY_ABSENT, id, false);
-	expect_byte(w, fd, 1);
-	for (int i = 0; i < 100; i++)
-		check(w, fd, "k", 1);
-	tell_value(id, "x");
-	turn(w, 0.02);
-	check(w, fd, "k", 0);
-	get(w, fd, "k", "x");
-	no_more(w);
-	close(fd);
-}
-
-TEST_IN(readers_share_one_value, struct world *w)
-{
-	uint32_t id;
+	static const char *const keys[] = {"a", "b", "c"};
+	uint32_t ids[3];
 	int fd[8];
 
 	begin_relay(w);
 	for (uint32_t i = 0; i < 8; i++)
 		fd[i] = arrive(w, 700 + i, 3);
-	for (int i = 0; i < 8; i++)
-		ask(w, fd[i], HVD_TCPSTORE_GET, "k");
-	id = next_watch(w, "k", false);
-	no_more(w);
-	tell_value(id, "value");
 	for (int i = 0; i < 8; i++) {
-		expect_text(w, fd[i], "value");
+		add_keys(&w->out, HVD_TCPSTORE_MULTI_GET, keys, 3);
+		say(w, fd[i]);
+	}
+	for (int i = 0; i < 3; i++)
+		ids[i] = next_watch(w, keys[i], false);
+	no_more(w);
+	for (int i = 0; i < 2; i++)
+		tell_value(ids[i], keys[i]);
+	tell(HVD_RELAY_ABSENT, ids[2], false);
+	for (int i = 0; i < 8; i++) {
+		expect_text(w, fd[i], "a");
+		expect_text(w, fd[i], "b");
+		expect_text(w, fd[i], "");
+		for (int n = 0; n < 20; n++)
+			check(w, fd[i], n % 2 ? "a" : "c", n % 2 ? 0 : 1);
 		depart(w, fd[i]);
 	}
 	no_more(w);
-}
-
-TEST_IN(a_key_changes, struct world *w)
-{
-	uint32_t id;
-	int fd;
-
-	begin_relay(w);
-	fd = arrive(w, 700, 3);
-	ask(w, fd, HVD_TCPSTORE_GET, "k");
-	id = next_watch(w, "k", false);
-	tell_value(id, "one");
-	expect_text(w, fd, "one");
-	tell_value(id, "another");
-	turn(w, 0.02);
-	get(w, fd, "k", "another");
-	tell(HVD_RELAY_ABSENT, id, false);
-	turn(w, 0.02);
-	get(w, fd, "k", "");
-	no_more(w);
-	close(fd);
-}
-
-TEST_IN(lists_of_keys_are_read, struct world *w)
-{
-	static const char *const keys[] = {"a", "b", "c"};
-	uint32_t ids[3];
-	int fd;
-
-	begin_relay(w);
-	fd = arrive(w, 700, 3);
-	add_keys(&w->out, HVD_TCPSTORE_MULTI_GET, keys, 3);
-	add_keys(&w->out, HVD_TCPSTORE_CHECK, keys, 3);
-	add_keys(&w->out, HVD_TCPSTORE_CHECK, keys, 2);
-	say(w, fd);
-	for (int i = 0; i < 3; i++)
-		ids[i] = next_watch(w, keys[i], false);
-	no_more(w); /* they cost one round trip */
-	for (int i = 2; i >= 0; i--) {
-		if (i < 2)
-			tell_value(ids[i], keys[i]);
-		else
-			tell(HVD_RELAY_ABSENT, ids[i], false);
-	}
-	expect_text(w, fd, "a");
-	expect_text(w, fd, "b");
-	expect_text(w, fd, "");
-	expect_byte(w, fd, 1);
-	expect_byte(w, fd, 0);
-	close(fd);
 }
 
 /* --- operations --- */
@@ -336,71 +276,7 @@ TEST_IN(a_refused_operation_ends_the_connection, struct world *w)
 	assert_in(said(w), "longer than the store allows");
 }
 
-TEST_IN(what_cannot_be_kept_is_asked_for, struct world *w)
-{
-	uint32_t id;
-	int fd;
-
-	begin_relay(w);
-	fd = arrive(w, 700, 3);
-	ask(w, fd, HVD_TCPSTORE_GET, "n");
-	id = next_watch(w, "n", false);
-	tell(HVD_RELAY_ASK, id, true);
-	answer(next_call(w, HVD_OP_GET), HVD_OP_DONE, 0, "5");
-	expect_text(w, fd, "5");
-	ask(w, fd, HVD_TCPSTORE_GET, "n");
-	answer(next_call(w, HVD_OP_GET), HVD_OP_DONE, 0, "6");
-	expect_text(w, fd, "6");
-	check(w, fd, "n", 0);
-	tell(HVD_RELAY_ASK, id, false);
-	turn(w, 0.02);
-	check(w, fd, "n", 1);
-	no_more(w);
-	close(fd);
-}
-
 /* --- waiting --- */
-
-TEST_IN(a_queue_wakes_one, struct world *w)
-{
-	uint32_t id = 0;
-	int fd[3];
-
-	begin_relay(w);
-	for (uint32_t i = 0; i < 3; i++)
-		fd[i] = arrive(w, 700 + i, 3);
-	for (int i = 0; i < 3; i++) {
-		ask(w, fd[i], HVD_TCPSTORE_WAIT, "q");
-		if (i == 0) {
-			id = next_watch(w, "q", true);
-			tell(HVD_RELAY_ABSENT, id, false);
-		}
-		expect_nothing(w, fd[i]);
-	}
-	tell(HVD_RELAY_ASK, id, true);
-	tell(HVD_RELAY_WAKE, id, false);
-	expect_byte(w, fd[0], 0);
-	expect_nothing(w, fd[1]);
-	tell(HVD_RELAY_WAKE, id, false);
-	expect_byte(w, fd[1], 0);
-	expect_nothing(w, fd[2]);
-	depart(w, fd[2]); /* it waits no longer, which the parent does not know yet */
-	tell(HVD_RELAY_WAKE, id, false);
-	assert_int_equal(next(w, HVD_RELAY_UNUSED)->watch, id);
-	tell(HVD_RELAY_ASK, id, false);
-	turn(w, 0.02);
-	ask(w, fd[0], HVD_TCPSTORE_WAIT, "q");
-	assert_int_equal(next_watch(w, "q", true), id);
-	ask(w, fd[1], HVD_TCPSTORE_WAIT, "q");
-	expect_nothing(w, fd[1]);
-	tell(HVD_RELAY_ASK, id, true);
-	tell(HVD_RELAY_WAKE, id, true); /* all: it is a value */
-	expect_byte(w, fd[0], 0);
-	expect_byte(w, fd[1], 0);
-	no_more(w);
-	close(fd[0]);
-	close(fd[1]);
-}
 
 TEST_IN(a_barrier_can_be_cancelled, struct world *w)
 {
@@ -454,7 +330,7 @@ TEST_IN(says_what_its_clients_wait_for, struct world *w)
 
 TEST_IN(connections_say_where_they_belong_to, struct world *w)
 {
-	uint32_t first, second, place;
+	uint32_t first, second, client;
 	const struct seen *s;
 	int fd, other, tool;
 
@@ -474,11 +350,11 @@ TEST_IN(connections_say_where_they_belong_to, struct world *w)
 	ask(w, tool, HVD_TCPSTORE_GET, "k");
 	s = next_call(w, HVD_OP_VISIT);
 	assert_int_equal(s->op.number, 700);
-	place = s->op.client_number;
+	client = s->op.client_number;
 	answer(s, HVD_OP_DONE, 3, NULL);
 	expect_text(w, tool, "of 3");
 	close(tool);
-	assert_int_equal(next_call(w, HVD_OP_LEAVE)->op.client_number, place);
+	assert_int_equal(next_call(w, HVD_OP_LEAVE)->op.client_number, client);
 	no_more(w);
 	/* An old epoch ends with its last connection, the newest does not. */
 	depart(w, fd);
@@ -487,90 +363,18 @@ TEST_IN(connections_say_where_they_belong_to, struct world *w)
 	no_more(w);
 }
 
-TEST_IN(renewing_forgets_all, struct world *w)
-{
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_RENEW};
-	uint32_t id;
-	int fd;
-
-	begin_relay(w);
-	fd = arrive(w, 700, 0);
-	ask(w, fd, HVD_TCPSTORE_GET, "k");
-	id = next_watch(w, "k", false);
-	tell_value(id, "old");
-	expect_text(w, fd, "old");
-	hvd_relay_send(parent.conn, &msg);
-	expect_end(w, fd);
-	next_call(w, HVD_OP_LEAVE);
-	assert_int_equal(next(w, HVD_RELAY_UNWATCH)->watch, id);
-	tell_value(id, "late"); /* what was under way is of no use */
-	fd = arrive(w, 701, 0);
-	ask(w, fd, HVD_TCPSTORE_GET, "k");
-	id = next_watch(w, "k", false);
-	tell(HVD_RELAY_ABSENT, id, false);
-	expect_text(w, fd, "");
-	close(fd);
-}
-
 /* --- the parent --- */
-
-TEST_IN(another_parent_gets_what_is_not_answered, struct world *w)
-{
-	uint32_t read, awaited;
-	const struct seen *s;
-	uint64_t id;
-	int fd[3];
-
-	begin_relay(w);
-	for (uint32_t i = 0; i < 3; i++)
-		fd[i] = arrive(w, 700 + i, 3);
-	ask(w, fd[2], HVD_TCPSTORE_GET, "known");
-	tell_value(next_watch(w, "known", false), "x");
-	expect_text(w, fd[2], "x");
-	ask(w, fd[2], HVD_TCPSTORE_WAIT, "awaited");
-	awaited = next_watch(w, "awaited", true);
-	tell(HVD_RELAY_ABSENT, awaited, false);
-	add_count(&w->out, HVD_TCPSTORE_ADD, "n", 1);
-	say(w, fd[0]);
-	id = next_call(w, HVD_OP_ADD)->call;
-	ask(w, fd[1], HVD_TCPSTORE_GET, "k");
-	read = next_watch(w, "k", false);
-	hvd_conn_free(parent.conn);
-	parent.conn = NULL;
-	turn(w, 0.02);
-	assert_int_equal(parent.lost, 1);
-	for (int i = 0; i < 3; i++)
-		expect_nothing(w, fd[i]);
-	adopt(w);
-	next(w, HVD_RELAY_BEGIN);
-	assert_int_equal(next_watch(w, "awaited", true), awaited);
-	assert_int_equal(next_watch(w, "k", false), read);
-	s = next_call(w, HVD_OP_ADD);
-	assert_int_equal(s->call, id);
-	assert_int_equal(s->done, id);
-	no_more(w);
-	tell_value(read, "there");
-	expect_text(w, fd[1], "there");
-	answer(s, HVD_OP_DONE, 8, NULL);
-	expect_number(w, fd[0], 8);
-	answer(s, HVD_OP_DONE, 8, NULL); /* twice is no harm */
-	tell(HVD_RELAY_ABSENT, awaited, false);
-	expect_nothing(w, fd[2]);
-	tell_value(awaited, "x");
-	expect_byte(w, fd[2], 0);
-	/* What nobody needed is not known any longer. */
-	ask(w, fd[2], HVD_TCPSTORE_GET, "known");
-	tell_value(next_watch(w, "known", false), "y");
-	expect_text(w, fd[2], "y");
-	for (int i = 0; i < 3; i++)
-		close(fd[i]);
-}
 
 TEST_IN(rubbish_ends_the_connection, struct world *w)
 {
 	static const char *const rubbish[] = {"", "x", "\x20\x00\x00", "\x01\x01"};
+	int fd;
 
 	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	ask(w, fd, HVD_TCPSTORE_GET, "known");
+	tell_value(next_watch(w, "known", false), "x");
+	expect_text(w, fd, "x");
 	for (size_t i = 0; i < sizeof(rubbish) / sizeof(rubbish[0]); i++) {
 		struct hvd_piece piece = {rubbish[i], strlen(rubbish[i])};
 
@@ -580,11 +384,13 @@ TEST_IN(rubbish_ends_the_connection, struct world *w)
 		assert_int_equal(parent.lost, i + 1);
 		adopt(w);
 		next(w, HVD_RELAY_BEGIN);
+		no_more(w); /* a key that nobody needs is not known any longer */
 	}
 	hvd_conn_send(parent.conn, json_pack("{s:s}", "t", "waits"));
 	turn(w, 0.02);
 	assert_null(parent.conn);
 	assert_in(said(w), "not a rendezvous message");
+	close(fd);
 }
 
 TEST_IN(a_silent_parent_is_lost, struct world *w)
@@ -634,37 +440,6 @@ TEST_IN(without_a_parent_clients_are_closed, struct world *w)
 }
 
 /* --- memory --- */
-
-TEST_IN(the_oldest_keys_are_forgotten, struct world *w)
-{
-	uint32_t awaited, id[8];
-	int fd, waits;
-
-	w->cfg.store.scope_keys_max = 4;
-	begin_relay(w);
-	fd = arrive(w, 700, 3);
-	waits = arrive(w, 701, 3);
-	ask(w, waits, HVD_TCPSTORE_WAIT, "awaited");
-	awaited = next_watch(w, "awaited", true);
-	tell(HVD_RELAY_ABSENT, awaited, false);
-	for (int i = 0; i < 8; i++) {
-		char key[2] = {(char)('a' + i), '\0'};
-
-		ask(w, fd, HVD_TCPSTORE_GET, key);
-		if (i > 2)
-			assert_int_equal(next(w, HVD_RELAY_UNWATCH)->watch, id[i - 3]);
-		id[i] = next_watch(w, key, false);
-		tell_value(id[i], key);
-		expect_text(w, fd, key);
-	}
-	tell_value(id[0], "x"); /* it was under way */
-	tell_value(awaited, "x");
-	expect_byte(w, waits, 0);
-	get(w, fd, "h", "h");
-	no_more(w);
-	close(fd);
-	close(waits);
-}
 
 TEST_IN(what_cannot_be_known_is_not_told, struct world *w)
 {
@@ -767,11 +542,10 @@ TEST_IN(a_hook_is_asked_through_the_relay, struct world *w)
 	expect_http(w, fd[0], "HTTP/1.1 503", "\r\n\r\n");
 }
 
-/* What a relay below has heard last of its watch. */
+/* What a relay below has received last. */
 struct below {
 	enum hvd_relay_type heard;
 	bool present, closed;
-	char value[64];
 };
 
 static void on_bytes_below(struct hvd_conn *conn, const void *data, size_t len, void *arg)
@@ -782,9 +556,6 @@ static void on_bytes_below(struct hvd_conn *conn, const void *data, size_t len, 
 	assert_int_equal(hvd_relay_parse(data, len, false, &parent.budget, &msg, NULL), 0);
 	b->heard = msg.type;
 	b->present = msg.flag;
-	if (msg.result.value)
-		copy(b->value, sizeof(b->value),
-		     (struct hvd_slice){(const char *)msg.result.value->data, msg.result.value->len});
 	hvd_relay_msg_clear(&msg);
 }
 
@@ -819,30 +590,6 @@ static struct hvd_conn *begin_below(struct world *w, struct below *below)
 	hvd_relay_send(child, &msg);
 	assert_true(next(w, HVD_RELAY_BEGIN) != NULL); /* the root is told of it */
 	return child;
-}
-
-/* An inner relay is told to ask for a key each time, and is told its value later: those below it hear of both. */
-TEST_IN(those_below_hear_of_a_value_that_comes_late, struct world *w)
-{
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_WATCH, .watch = 1};
-	struct below below;
-	struct hvd_conn *child = begin_below(w, &below);
-	uint32_t id;
-
-	msg.op.scope.name = (struct hvd_slice){"s", 1};
-	msg.op.key = (struct hvd_slice){"k", 1};
-	hvd_relay_send(child, &msg);
-	id = next_watch(w, "k", false);
-	tell(HVD_RELAY_ASK, id, false);
-	hears_below(w, &below, HVD_RELAY_ASK);
-	assert_false(below.present);
-	tell_value(id, "late");
-	hears_below(w, &below, HVD_RELAY_VALUE);
-	assert_string_equal(below.value, "late");
-	tell(HVD_RELAY_ABSENT, id, false);
-	hears_below(w, &below, HVD_RELAY_ABSENT);
-	assert_false(below.closed);
-	hvd_conn_free(child);
 }
 
 /* An inner relay has no room to know a key for which somebody waits below: nobody would end the wait. */
