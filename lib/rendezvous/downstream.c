@@ -111,12 +111,7 @@ static void end_child_because(struct hvd_rv_child *child, bool may_come_back, bo
 				end_relay(relay);
 		}
 	down->n_begun -= child->relay != NULL;
-	if (child->prev)
-		child->prev->next = child->next;
-	else
-		down->children = child->next;
-	if (child->next)
-		child->next->prev = child->prev;
+	TAILQ_REMOVE(&down->children, child, link);
 	if (child->dropped)
 		child->dropped(broken, child->arg);
 	else
@@ -306,7 +301,7 @@ void hvd_rv_child_over(struct hvd_rv_child *child)
 void hvd_rv_child_drained(struct hvd_rv_child *child)
 {
 	child->full = false;
-	if (child->first)
+	if (!TAILQ_EMPTY(&child->items))
 		hvd_down_wake(child->down);
 }
 
@@ -329,8 +324,8 @@ static void disconnect_refused(struct hvd_downstream *down)
 			if (relay->refused)
 				hvd_down_leave(relay, false);
 		}
-	for (struct hvd_rv_child *child = down->children, *next; child; child = next) {
-		next = child->next;
+	for (struct hvd_rv_child *child = TAILQ_FIRST(&down->children), *next; child; child = next) {
+		next = TAILQ_NEXT(child, link);
 		if (child->relay && child->relay->refused)
 			end_child(child, false);
 	}
@@ -340,6 +335,7 @@ static void on_flush(evutil_socket_t fd, short what, void *arg)
 {
 	static const struct timeval soon = {0};
 	struct hvd_downstream *down = arg;
+	struct hvd_rv_child *child;
 	size_t left = TURN;
 	bool more = false;
 
@@ -349,23 +345,17 @@ static void on_flush(evutil_socket_t fd, short what, void *arg)
 	if (down->check_admitted)
 		disconnect_refused(down);
 	hvd_down_asks_due(down);
-	for (struct hvd_rv_child *child = down->children; child; child = child->next) {
+	for (child = TAILQ_FIRST(&down->children); child; child = TAILQ_NEXT(child, link)) {
 		size_t sent = left > 0 ? hvd_down_flush(child, left) : 0;
 
 		left -= sent < left ? sent : left;
-		more = more || (child->first && !child->full);
+		more = more || (!TAILQ_EMPTY(&child->items) && !child->full);
 	}
 	/* The first in the list were served first; the next time, others. */
-	if (more && down->children && down->children->next) {
-		struct hvd_rv_child *first = down->children, *last = first;
-
-		while (last->next)
-			last = last->next;
-		down->children = first->next;
-		down->children->prev = NULL;
-		last->next = first;
-		first->prev = last;
-		first->next = NULL;
+	child = TAILQ_FIRST(&down->children);
+	if (more && child) {
+		TAILQ_REMOVE(&down->children, child, link);
+		TAILQ_INSERT_TAIL(&down->children, child, link);
 	}
 	if (more)
 		event_add(down->flush, &soon);
@@ -378,6 +368,7 @@ struct hvd_downstream *hvd_downstream_create(struct hvd_rv *rv)
 	down->rv = rv;
 	down->seed = hvd_hash_seed();
 	down->any = true;
+	TAILQ_INIT(&down->children);
 	hvd_hash_table_init(&down->relays, 64);
 	down->flush = event_new(rv->base, -1, 0, on_flush, down);
 	/* As xalloc.h has it: memory for a small structure is there. */
@@ -400,8 +391,8 @@ void hvd_downstream_destroy(struct hvd_downstream *down)
 
 void hvd_downstream_drop(struct hvd_downstream *down)
 {
-	while (down->children)
-		end_child(down->children, false);
+	while (!TAILQ_EMPTY(&down->children))
+		end_child(TAILQ_FIRST(&down->children), false);
 	for (size_t i = 0; i < down->relays.room; i++)
 		while (down->relays.slots[i])
 			end_relay((struct relay *)down->relays.slots[i]);
@@ -413,10 +404,8 @@ static struct hvd_rv_child *add_child(struct hvd_downstream *down, struct hvd_co
 
 	child->down = down;
 	child->conn = conn;
-	child->next = down->children;
-	if (child->next)
-		child->next->prev = child;
-	down->children = child;
+	TAILQ_INIT(&child->items);
+	TAILQ_INSERT_HEAD(&down->children, child, link);
 	hvd_hash_table_init(&child->watches, 64);
 	hvd_conn_set_bytes_max(conn, HVD_RELAY_MSG_MAX(down->rv->cfg.store.value_max));
 	hvd_conn_set_low(conn, LOW);
@@ -462,7 +451,7 @@ size_t hvd_downstream_count(const struct hvd_downstream *down)
 
 void hvd_downstream_renew(struct hvd_downstream *down)
 {
-	for (struct hvd_rv_child *child = down->children; child; child = child->next) {
+	for (struct hvd_rv_child *child = TAILQ_FIRST(&down->children); child; child = TAILQ_NEXT(child, link)) {
 		hvd_down_unwatch_all(child, true);
 		if (child->relay)
 			hvd_down_renew(child);

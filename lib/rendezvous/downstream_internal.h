@@ -23,7 +23,7 @@
 
 /* An item that is queued for a child: a member of the owner's struct. */
 struct item {
-	struct item *prev, *next;
+	TAILQ_ENTRY(item) link;
 	struct hvd_rv_child *child; /* NULL: in no list */
 	/* The owner sets both. `send` sends the item in its present state; the item is no longer in a list. `drop` is
 	 * called in place of `send` if the connection has ended (NULL: nothing to do). */
@@ -33,12 +33,12 @@ struct item {
 
 struct hvd_rv_child {
 	struct hvd_downstream *down;
-	struct hvd_rv_child *prev, *next; /* in down->children */
+	TAILQ_ENTRY(hvd_rv_child) link; /* in down->children */
 	struct hvd_conn *conn;
 	void (*dropped)(bool broken, void *arg); /* not NULL: the connection is another's (hvd_rv_child_share()) */
 	void *arg;
 	struct relay *relay; /* NULL until it has sent BEGIN */
-	struct item *first, *last;
+	TAILQ_HEAD(, item) items;
 	struct hvd_hash_table watches; /* by id */
 	size_t detached;               /* watches of epochs that do not exist */
 	uint64_t waits_seq;            /* which question its next answer to ASK_WAITS belongs to */
@@ -64,7 +64,7 @@ struct relay {
 struct hvd_downstream {
 	struct hvd_rv *rv;
 	uint64_t seed;
-	struct hvd_rv_child *children;
+	TAILQ_HEAD(, hvd_rv_child) children;
 	size_t n_begun; /* children that have sent BEGIN */
 	struct hvd_hash_table relays;
 	struct event *flush;

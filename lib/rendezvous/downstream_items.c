@@ -29,36 +29,20 @@ void hvd_down_queue(struct hvd_rv_child *child, struct item *item, struct item *
 {
 	assert(!item->child && (!before || before->child == child)); /* I8 of COHERENCE.md */
 	item->child = child;
-	item->next = before;
-	item->prev = before ? before->prev : child->last;
-	if (item->prev)
-		item->prev->next = item;
-	else
-		child->first = item;
 	if (before)
-		before->prev = item;
+		TAILQ_INSERT_BEFORE(before, item, link);
 	else
-		child->last = item;
+		TAILQ_INSERT_TAIL(&child->items, item, link);
 	if (!child->full)
 		hvd_down_wake(child->down);
 }
 
 void hvd_down_unqueue(struct item *item)
 {
-	struct hvd_rv_child *child = item->child;
-
-	if (!child)
+	if (!item->child)
 		return;
-	if (item->prev)
-		item->prev->next = item->next;
-	else
-		child->first = item->next;
-	if (item->next)
-		item->next->prev = item->prev;
-	else
-		child->last = item->prev;
+	TAILQ_REMOVE(&item->child->items, item, link);
 	item->child = NULL;
-	item->prev = item->next = NULL;
 }
 
 static void drop_passed(struct item *item)
@@ -115,8 +99,8 @@ size_t hvd_down_flush(struct hvd_rv_child *child, size_t most)
 {
 	size_t queued = hvd_conn_queued(child->conn), sent = 0;
 
-	while (child->first && queued < HIGH && sent < most) {
-		struct item *item = child->first;
+	while (!TAILQ_EMPTY(&child->items) && queued < HIGH && sent < most) {
+		struct item *item = TAILQ_FIRST(&child->items);
 		size_t now;
 
 		hvd_down_unqueue(item);
@@ -131,8 +115,8 @@ size_t hvd_down_flush(struct hvd_rv_child *child, size_t most)
 
 void hvd_down_drop_items(struct hvd_rv_child *child)
 {
-	while (child->first) {
-		struct item *item = child->first;
+	while (!TAILQ_EMPTY(&child->items)) {
+		struct item *item = TAILQ_FIRST(&child->items);
 
 		hvd_down_unqueue(item);
 		if (item->drop)

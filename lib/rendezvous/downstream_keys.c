@@ -120,7 +120,7 @@ static void check_watch(const struct down_watch *w)
 	struct hvd_rv_watch_state s = hvd_rv_watch_state(&w->watch);
 	bool plain = !s.queued && !s.ask;
 
-	assert(!w->stale.child || (w->stale.next && w->fresh.child));                          /* I9 */
+	assert(!w->stale.child || (w->fresh.child && TAILQ_NEXT(&w->stale, link)));            /* I9 */
 	assert(!w->wake.child == !(w->wake_all || w->wakes > 0));                              /* I10 */
 	assert(w->fresh.child || w->sent != VALUE || (s.value && plain));                      /* I11 */
 	assert(w->fresh.child || w->sent != ABSENT || (!s.value && plain));                    /* I11 */
@@ -143,7 +143,7 @@ static void dirty(struct down_watch *w)
 			return; /* nobody is told of each sum of a counter */
 		}
 		hvd_down_queue(w->child, &w->fresh, NULL);
-	} else if (w->fresh.next) {
+	} else if (TAILQ_NEXT(&w->fresh, link)) {
 		if (!w->stale.child) {
 			hvd_down_queue(w->child, &w->stale, &w->fresh);
 			w->stale_present = w->fresh_present;

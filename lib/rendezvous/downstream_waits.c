@@ -122,7 +122,7 @@ void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*
 			    .arg = arg};
 	down->asks = ask;
 	/* Not behind what waits to be sent: a relay that does not read is not asked for long. */
-	for (struct hvd_rv_child *child = down->children; child; child = child->next)
+	for (const struct hvd_rv_child *child = TAILQ_FIRST(&down->children); child; child = TAILQ_NEXT(child, link))
 		if (child->relay)
 			hvd_relay_send(child->conn, &msg);
 	if (ask->left > 0)

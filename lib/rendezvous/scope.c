@@ -7,22 +7,22 @@
 #include <string.h>
 
 struct queued {
-	struct queued *next;
+	STAILQ_ENTRY(queued) link;
 	struct hvd_rv_value *value;
 };
 
 struct queue {
-	struct queued *first, *last;
+	STAILQ_HEAD(, queued) values;
 	size_t n;
 };
 
 struct hvd_rv_key {
 	struct hvd_hash_node node;
-	struct hvd_rv_key *prev, *next; /* in the scope */
+	LIST_ENTRY(hvd_rv_key) link; /* in the scope */
 	struct hvd_rv_scope *scope;
 	struct hvd_rv_value *value;
-	struct hvd_rv_waiter *first, *last; /* the oldest, the newest */
-	struct hvd_rv_watch *watches;
+	TAILQ_HEAD(, hvd_rv_waiter) waiters; /* the oldest first */
+	LIST_HEAD(, hvd_rv_watch) watches;
 	struct queue *queue; /* NULL: empty */
 	bool marked, ask;
 	size_t name_len;
@@ -78,10 +78,8 @@ static struct hvd_rv_key *need(struct hvd_rv_scope *sc, struct hvd_slice name, e
 	k->name_len = name.n;
 	memcpy(k->name, name.p, name.n);
 	hvd_hash_table_add(&sc->table->keys, &k->node, hash);
-	k->next = sc->first;
-	if (sc->first)
-		sc->first->prev = k;
-	sc->first = k;
+	TAILQ_INIT(&k->waiters);
+	LIST_INSERT_HEAD(&sc->all, k, link);
 	sc->keys++;
 	return k;
 }
@@ -90,15 +88,10 @@ static void drop_if_unused(struct hvd_rv_key *k)
 {
 	struct hvd_rv_scope *sc = k->scope;
 
-	if (k->value || k->first || k->queue || k->marked || k->watches)
+	if (k->value || !TAILQ_EMPTY(&k->waiters) || k->queue || k->marked || !LIST_EMPTY(&k->watches))
 		return;
 	hvd_hash_table_remove(&sc->table->keys, &k->node);
-	if (k->prev)
-		k->prev->next = k->next;
-	else
-		sc->first = k->next;
-	if (k->next)
-		k->next->prev = k->prev;
+	LIST_REMOVE(k, link);
 	sc->keys--;
 	hvd_rv_refund(&sc->table->budget, sizeof(*k) + k->name_len);
 	free(k);
@@ -111,10 +104,10 @@ struct hvd_slice hvd_rv_key_name(const struct hvd_rv_key *k)
 
 const struct hvd_rv_key *hvd_rv_scope_next(const struct hvd_rv_scope *sc, const struct hvd_rv_key *after)
 {
-	const struct hvd_rv_key *k = after ? after->next : sc->first;
+	const struct hvd_rv_key *k = after ? LIST_NEXT(after, link) : LIST_FIRST(&sc->all);
 
 	while (k && !k->value)
-		k = k->next;
+		k = LIST_NEXT(k, link);
 	return k;
 }
 
@@ -138,25 +131,15 @@ enum hvd_rv_stored hvd_rv_scope_watch(struct hvd_rv_scope *sc, struct hvd_slice 
 	if (!k)
 		return why;
 	w->key = k;
-	w->prev = NULL;
-	w->next = k->watches;
-	if (k->watches)
-		k->watches->prev = w;
-	k->watches = w;
+	LIST_INSERT_HEAD(&k->watches, w, link);
 	return why;
 }
 
 /* The key stays, even when nothing keeps it any longer. */
 static void remove_watch(struct hvd_rv_watch *w)
 {
-	if (w->prev)
-		w->prev->next = w->next;
-	else
-		w->key->watches = w->next;
-	if (w->next)
-		w->next->prev = w->prev;
+	LIST_REMOVE(w, link);
 	w->key = NULL;
-	w->prev = w->next = NULL;
 }
 
 void hvd_rv_unwatch(struct hvd_rv_watch *w)
@@ -183,8 +166,8 @@ struct hvd_rv_watch_state hvd_rv_watch_state(const struct hvd_rv_watch *w)
 
 static void changed(const struct hvd_rv_key *k)
 {
-	for (struct hvd_rv_watch *w = k->watches, *next; w; w = next) {
-		next = w->next;
+	for (struct hvd_rv_watch *w = LIST_FIRST(&k->watches), *next; w; w = next) {
+		next = LIST_NEXT(w, link);
 		w->changed(w);
 	}
 }
@@ -209,15 +192,15 @@ void hvd_rv_scope_ask(struct hvd_rv_scope *sc, struct hvd_slice key)
 
 void hvd_rv_scope_end(struct hvd_rv_scope *sc)
 {
-	for (struct hvd_rv_key *k = sc->first, *next; k; k = next) {
+	for (struct hvd_rv_key *k = LIST_FIRST(&sc->all), *next; k; k = next) {
 		k->marked = true; /* so that the key stays meanwhile */
-		while (k->watches) {
-			struct hvd_rv_watch *w = k->watches;
+		while (!LIST_EMPTY(&k->watches)) {
+			struct hvd_rv_watch *w = LIST_FIRST(&k->watches);
 
 			remove_watch(w);
 			w->changed(w);
 		}
-		next = k->next;
+		next = LIST_NEXT(k, link);
 		k->marked = false;
 		drop_if_unused(k);
 	}
@@ -228,13 +211,7 @@ void hvd_rv_scope_end(struct hvd_rv_scope *sc)
 static void add_waiter(struct hvd_rv_key *k, struct hvd_rv_waiter *w)
 {
 	w->key = k;
-	w->next = NULL;
-	w->prev = k->last;
-	if (k->last)
-		k->last->next = w;
-	else
-		k->first = w;
-	k->last = w;
+	TAILQ_INSERT_TAIL(&k->waiters, w, link);
 	k->scope->table->waiters++;
 }
 
@@ -243,16 +220,8 @@ static void remove_waiter(struct hvd_rv_waiter *w)
 {
 	struct hvd_rv_key *k = w->key;
 
-	if (w->prev)
-		w->prev->next = w->next;
-	else
-		k->first = w->next;
-	if (w->next)
-		w->next->prev = w->prev;
-	else
-		k->last = w->prev;
+	TAILQ_REMOVE(&k->waiters, w, link);
 	w->key = NULL;
-	w->prev = w->next = NULL;
 	k->scope->table->waiters--;
 }
 
@@ -279,8 +248,8 @@ void hvd_rv_unwait(struct hvd_rv_waiter *w)
 /* Something else than its waiters keeps the key: a wake function may end the waits of other waiters. */
 static void wake_all(struct hvd_rv_key *k)
 {
-	while (k->first) {
-		struct hvd_rv_waiter *w = k->first;
+	while (!TAILQ_EMPTY(&k->waiters)) {
+		struct hvd_rv_waiter *w = TAILQ_FIRST(&k->waiters);
 
 		remove_waiter(w);
 		w->one = false;
@@ -293,8 +262,8 @@ static bool wake_one(struct hvd_rv_key *k)
 {
 	bool done = false;
 
-	while (k->first && !done) {
-		struct hvd_rv_waiter *w = k->first;
+	while (!TAILQ_EMPTY(&k->waiters) && !done) {
+		struct hvd_rv_waiter *w = TAILQ_FIRST(&k->waiters);
 
 		remove_waiter(w);
 		w->one = true;
@@ -336,14 +305,14 @@ bool hvd_rv_scope_waited(const struct hvd_rv_scope *sc, struct hvd_slice key)
 {
 	const struct hvd_rv_key *k = find(sc, key);
 
-	return k && k->first;
+	return k && !TAILQ_EMPTY(&k->waiters);
 }
 
 bool hvd_rv_scope_awaited(const struct hvd_rv_scope *sc, struct hvd_slice key)
 {
 	const struct hvd_rv_key *k = find(sc, key);
 
-	return k && (k->first || k->watches);
+	return k && (!TAILQ_EMPTY(&k->waiters) || !LIST_EMPTY(&k->watches));
 }
 
 struct hvd_rv_scope *hvd_rv_waiter_scope(const struct hvd_rv_waiter *w)
@@ -496,13 +465,11 @@ enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice k
 	}
 	q = hvd_xcalloc(1, sizeof(*q));
 	q->value = hvd_rv_value_ref(v);
-	if (!k->queue)
+	if (!k->queue) {
 		k->queue = hvd_xcalloc(1, sizeof(*k->queue));
-	if (k->queue->last)
-		k->queue->last->next = q;
-	else
-		k->queue->first = q;
-	k->queue->last = q;
+		STAILQ_INIT(&k->queue->values);
+	}
+	STAILQ_INSERT_TAIL(&k->queue->values, q, link);
 	count_change(k);
 	if (++k->queue->n == 1)
 		changed(k);
@@ -513,11 +480,11 @@ enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice k
 /* The value at the front of a queue that is not empty. */
 static struct hvd_rv_value *take(struct hvd_rv_key *k)
 {
-	struct queued *q = k->queue->first;
+	struct queued *q = STAILQ_FIRST(&k->queue->values);
 	struct hvd_rv_value *v = q->value;
 
 	count_change(k);
-	k->queue->first = q->next;
+	STAILQ_REMOVE_HEAD(&k->queue->values, link);
 	if (--k->queue->n == 0) {
 		free(k->queue);
 		k->queue = NULL;
@@ -542,8 +509,8 @@ struct hvd_rv_value *hvd_rv_scope_pop(struct hvd_rv_scope *sc, struct hvd_slice 
 
 void hvd_rv_scope_clear(struct hvd_rv_scope *sc)
 {
-	for (struct hvd_rv_key *k = sc->first, *next; k; k = next) {
-		next = k->next;
+	for (struct hvd_rv_key *k = LIST_FIRST(&sc->all), *next; k; k = next) {
+		next = LIST_NEXT(k, link);
 		set_value(k, NULL);
 		while (k->queue)
 			hvd_rv_value_unref(take(k));

@@ -17,6 +17,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 /* What scopes share. To be read. */
 struct hvd_rv_table {
@@ -35,7 +36,7 @@ struct hvd_rv_scope {
 	uint64_t hash;             /* one that no other scope of the table has; the hashes of keys begin with it */
 	size_t name_max, keys_max; /* bytes of a key's name, and keys */
 	/* Private, except to be read: */
-	struct hvd_rv_key *first;
+	LIST_HEAD(, hvd_rv_key) all;
 	size_t keys, values; /* keys that exist, and keys that have a value */
 };
 
@@ -48,10 +49,10 @@ typedef bool hvd_rv_wake_fn(struct hvd_rv_waiter *w, struct hvd_rv_value *value)
 
 /* A wait for a key: a member of the caller's struct. */
 struct hvd_rv_waiter {
-	hvd_rv_wake_fn *wake;   /* the caller sets it */
-	bool one;               /* while it is woken: because of a queue, so that others go on waiting */
-	struct hvd_rv_key *key; /* NULL: not waiting. This and what follows belong to the scope */
-	struct hvd_rv_waiter *prev, *next;
+	hvd_rv_wake_fn *wake;            /* the caller sets it */
+	bool one;                        /* while it is woken: because of a queue, so that others go on waiting */
+	struct hvd_rv_key *key;          /* NULL: not waiting. This and what follows belong to the scope */
+	TAILQ_ENTRY(hvd_rv_waiter) link; /* among those of the key */
 };
 
 /* The value of a key, or NULL. It is valid until the next call that changes the scope. */
@@ -98,8 +99,8 @@ struct hvd_rv_watch {
 	/* The caller sets it. It is called when the key has changed, or before the scope is freed: `key` is then NULL.
 	 * It must not change the scope, but may end waits. */
 	void (*changed)(struct hvd_rv_watch *w);
-	struct hvd_rv_key *key; /* NULL: of none. This and what follows belong to the scope */
-	struct hvd_rv_watch *prev, *next;
+	struct hvd_rv_key *key;        /* NULL: of none. This and what follows belong to the scope */
+	LIST_ENTRY(hvd_rv_watch) link; /* among those of the key */
 };
 
 /* Call w->changed for each change of the key: of its value, of whether it has a queue, and of hvd_rv_scope_ask(). */

@@ -79,8 +79,8 @@ void hvd_store_abandon(const struct hvd_store *st, struct hvd_store_call *call);
 struct hvd_store_lookup {
 	void (*resume)(struct hvd_store_lookup *lookup); /* ask again; the caller sets it */
 	/* Private: */
-	struct hvd_upstream_key *key; /* NULL: not waiting */
-	struct hvd_store_lookup *prev, *next;
+	struct hvd_upstream_key *key;       /* NULL: not waiting */
+	TAILQ_ENTRY(hvd_store_lookup) link; /* among those of the key */
 };
 
 /* What is known of a key? `waits`: if the key has nothing, the caller is going to wait for it in the scope here

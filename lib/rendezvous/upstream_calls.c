@@ -18,7 +18,7 @@
 
 struct pending_call {
 	struct hvd_hash_node node;
-	struct pending_call *prev, *next;
+	TAILQ_ENTRY(pending_call) link;
 	uint64_t id;
 	struct hvd_store_call *call; /* NULL: the caller has gone */
 	struct hvd_store_op op;
@@ -31,7 +31,8 @@ void hvd_upstream_calls_init(struct hvd_upstream *up)
 {
 	/* Above those of an earlier process that was this relay. */
 	up->last_call = (uint64_t)hvd_now();
-	hvd_hash_table_init(&up->calls, 64);
+	hvd_hash_table_init(&up->calls_by_id, 64);
+	TAILQ_INIT(&up->calls);
 }
 
 static uint64_t hash_of(const struct hvd_upstream *up, uint64_t id)
@@ -41,7 +42,7 @@ static uint64_t hash_of(const struct hvd_upstream *up, uint64_t id)
 
 static struct pending_call *find(const struct hvd_upstream *up, uint64_t id)
 {
-	struct hvd_hash_node *node = hvd_hash_first(&up->calls, hash_of(up, id));
+	struct hvd_hash_node *node = hvd_hash_first(&up->calls_by_id, hash_of(up, id));
 
 	while (node && ((struct pending_call *)node)->id != id)
 		node = hvd_hash_next(node);
@@ -57,7 +58,7 @@ static bool may_last(const struct pending_call *p)
 /* I7 of COHERENCE.md. */
 static void check_call(const struct pending_call *p)
 {
-	assert(!p->prev || p->prev->id < p->id);
+	assert(!TAILQ_PREV(p, pending_calls, link) || TAILQ_PREV(p, pending_calls, link)->id < p->id);
 	assert(!p->call || p->call->id == p->id);
 	assert(!p->cancelled || (may_last(p) && !p->call));
 	(void)p;
@@ -67,7 +68,7 @@ static void send_call(struct hvd_upstream *up, const struct pending_call *p)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_CALL, .relay_id = up->rv->cfg.relay_id, .call = p->id};
 
-	msg.done = up->first->id;
+	msg.done = TAILQ_FIRST(&up->calls)->id;
 	msg.op = p->op;
 	hvd_upstream_send(up, &msg);
 }
@@ -119,13 +120,8 @@ static bool add_call(struct hvd_upstream *up, const struct hvd_store_op *op, str
 		hvd_rv_value_ref(op->value);
 	if (call)
 		call->id = p->id;
-	p->prev = up->last;
-	if (up->last)
-		up->last->next = p;
-	else
-		up->first = p;
-	up->last = p;
-	hvd_hash_table_add(&up->calls, &p->node, hash_of(up, p->id));
+	TAILQ_INSERT_TAIL(&up->calls, p, link);
+	hvd_hash_table_add(&up->calls_by_id, &p->node, hash_of(up, p->id));
 	if (!may_last(p))
 		hvd_upstream_owes(up, 1);
 	check_call(p);
@@ -180,15 +176,8 @@ static void remove_call(struct hvd_upstream *up, struct pending_call *p)
 {
 	if (!may_last(p))
 		hvd_upstream_owes(up, -1);
-	hvd_hash_table_remove(&up->calls, &p->node);
-	if (p->prev)
-		p->prev->next = p->next;
-	else
-		up->first = p->next;
-	if (p->next)
-		p->next->prev = p->prev;
-	else
-		up->last = p->prev;
+	hvd_hash_table_remove(&up->calls_by_id, &p->node);
+	TAILQ_REMOVE(&up->calls, p, link);
 	if (p->call)
 		p->call->id = 0;
 	hvd_rv_value_unref(p->op.value);
@@ -248,7 +237,7 @@ void hvd_upstream_answer(struct hvd_upstream *up, uint64_t id, const struct hvd_
 
 void hvd_upstream_calls_begin(struct hvd_upstream *up)
 {
-	for (const struct pending_call *p = up->first; p; p = p->next) {
+	for (const struct pending_call *p = TAILQ_FIRST(&up->calls); p; p = TAILQ_NEXT(p, link)) {
 		send_call(up, p);
 		if (p->cancelled)
 			send_cancel(up, p);
@@ -257,7 +246,7 @@ void hvd_upstream_calls_begin(struct hvd_upstream *up)
 
 void hvd_upstream_calls_free(struct hvd_upstream *up)
 {
-	while (up->first)
-		remove_call(up, up->first);
-	hvd_hash_table_free(&up->calls);
+	while (!TAILQ_EMPTY(&up->calls))
+		remove_call(up, TAILQ_FIRST(&up->calls));
+	hvd_hash_table_free(&up->calls_by_id);
 }

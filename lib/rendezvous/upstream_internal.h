@@ -38,13 +38,13 @@ struct hvd_upstream {
 	struct hvd_rv_timer timer; /* when they are overdue */
 
 	uint64_t seed;
-	struct hvd_hash_table keys, watches; /* by scope and name; by id */
-	struct hvd_upstream_key *oldest, *newest;
-	struct epoch *epochs; /* the newest first */
+	struct hvd_hash_table keys, watches;   /* by scope and name; by id */
+	TAILQ_HEAD(, hvd_upstream_key) by_use; /* the key that was unused for longest first */
+	struct epoch *epochs;                  /* the newest first */
 	uint32_t last_watch;
 
-	struct hvd_hash_table calls;       /* by id */
-	struct pending_call *first, *last; /* by rising id */
+	struct hvd_hash_table calls_by_id;
+	TAILQ_HEAD(pending_calls, pending_call) calls; /* by rising id */
 	uint64_t last_call;
 	uint32_t last_client; /* the number of the last connection that the root was told of */
 };

@@ -20,10 +20,10 @@
 #define TRIES 64 /* keys that are looked at when there are many, for one that nobody needs */
 
 struct hvd_upstream_key {
-	struct hvd_hash_node node;             /* in up->keys */
-	struct hvd_hash_node by_id;            /* in up->watches */
-	struct hvd_upstream_key *prev, *next;  /* by their last use */
-	struct hvd_store_lookup *first, *last; /* who waits to know it */
+	struct hvd_hash_node node;  /* in up->keys */
+	struct hvd_hash_node by_id; /* in up->watches */
+	TAILQ_ENTRY(hvd_upstream_key) by_use;
+	TAILQ_HEAD(, hvd_store_lookup) lookups; /* who waits to know it */
 	struct hvd_upstream *up;
 	struct epoch *epoch; /* NULL: the scope has a name */
 	uint32_t id;
@@ -58,6 +58,7 @@ static struct hvd_rv_scope *local_scope(const struct hvd_upstream_key *k)
 void hvd_upstream_keys_init(struct hvd_upstream *up)
 {
 	up->seed = hvd_hash_seed();
+	TAILQ_INIT(&up->by_use);
 	hvd_hash_table_init(&up->keys, 256);
 	hvd_hash_table_init(&up->watches, 256);
 }
@@ -69,11 +70,11 @@ static void check_key(const struct hvd_upstream_key *k)
 	const struct hvd_rv_scope *sc = local_scope(k);
 	bool value = sc && hvd_rv_scope_get(sc, key_name(k)), may_wait = !value && (k->waits || !k->epoch);
 
-	assert(k->up->keys.n == k->up->watches.n);                        /* I1 */
-	assert(!value || k->state == HVD_CACHE_HIT);                      /* I2 */
-	assert(!k->first || k->state == HVD_CACHE_PENDING);               /* I3 */
-	assert(may_wait || !sc || !hvd_rv_scope_waited(sc, key_name(k))); /* I4, I5 */
-	assert(k->state != HVD_CACHE_PENDING || k->up->owed > 0);         /* I6 */
+	assert(k->up->keys.n == k->up->watches.n);                         /* I1 */
+	assert(!value || k->state == HVD_CACHE_HIT);                       /* I2 */
+	assert(TAILQ_EMPTY(&k->lookups) || k->state == HVD_CACHE_PENDING); /* I3 */
+	assert(may_wait || !sc || !hvd_rv_scope_waited(sc, key_name(k)));  /* I4, I5 */
+	assert(k->state != HVD_CACHE_PENDING || k->up->owed > 0);          /* I6 */
 	(void)may_wait;
 }
 
@@ -104,39 +105,10 @@ static void set_state(struct hvd_upstream_key *k, enum hvd_cache state)
 
 /* --- the list of keys by their last use --- */
 
-static void unlink_key(struct hvd_upstream_key *k)
-{
-	struct hvd_upstream *up = k->up;
-
-	if (k->prev)
-		k->prev->next = k->next;
-	else
-		up->oldest = k->next;
-	if (k->next)
-		k->next->prev = k->prev;
-	else
-		up->newest = k->prev;
-}
-
-static void link_newest(struct hvd_upstream_key *k)
-{
-	struct hvd_upstream *up = k->up;
-
-	k->next = NULL;
-	k->prev = up->newest;
-	if (up->newest)
-		up->newest->next = k;
-	else
-		up->oldest = k;
-	up->newest = k;
-}
-
 static void touch(struct hvd_upstream_key *k)
 {
-	if (!k->next)
-		return;
-	unlink_key(k);
-	link_newest(k);
+	TAILQ_REMOVE(&k->up->by_use, k, by_use);
+	TAILQ_INSERT_TAIL(&k->up->by_use, k, by_use);
 }
 
 /* --- begin and end of a key --- */
@@ -197,7 +169,7 @@ static void forget(struct hvd_upstream_key *k)
 	set_state(k, HVD_CACHE_HIT);
 	send_about(up, HVD_RELAY_UNWATCH, k->id);
 	remove_value(k);
-	unlink_key(k);
+	TAILQ_REMOVE(&up->by_use, k, by_use);
 	hvd_hash_table_remove(&up->keys, &k->node);
 	hvd_hash_table_remove(&up->watches, &k->by_id);
 	hvd_rv_refund(hvd_rv_store_budget(up->rv->store), size_of(k));
@@ -208,7 +180,7 @@ static bool needed(const struct hvd_upstream_key *k)
 {
 	const struct hvd_rv_scope *sc;
 
-	if (k->first || k->busy)
+	if (!TAILQ_EMPTY(&k->lookups) || k->busy)
 		return true;
 	sc = local_scope(k);
 	return sc && hvd_rv_scope_awaited(sc, key_name(k));
@@ -218,8 +190,8 @@ static bool needed(const struct hvd_upstream_key *k)
  * none. */
 static bool forget_one(struct hvd_upstream *up, size_t tries)
 {
-	for (size_t i = 0; i < tries && up->oldest; i++) {
-		struct hvd_upstream_key *k = up->oldest;
+	for (size_t i = 0; i < tries && !TAILQ_EMPTY(&up->by_use); i++) {
+		struct hvd_upstream_key *k = TAILQ_FIRST(&up->by_use);
 
 		if (!needed(k)) {
 			forget(k);
@@ -271,7 +243,8 @@ static struct hvd_upstream_key *new_key(struct hvd_upstream *up, const struct hv
 		memcpy(k->names + k->scope_len, key.p, key.n);
 	hvd_hash_table_add(&up->keys, &k->node, hash);
 	hvd_hash_table_add(&up->watches, &k->by_id, hvd_hash(up->seed, &k->id, sizeof(k->id)));
-	link_newest(k);
+	TAILQ_INSERT_TAIL(&up->by_use, k, by_use);
+	TAILQ_INIT(&k->lookups);
 	k->state = HVD_CACHE_PENDING;
 	hvd_upstream_owes(up, 1);
 	return k;
@@ -308,13 +281,7 @@ enum hvd_cache hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store
 		return k->state;
 	if (w) {
 		w->key = k;
-		w->next = NULL;
-		w->prev = k->last;
-		if (k->last)
-			k->last->next = w;
-		else
-			k->first = w;
-		k->last = w;
+		TAILQ_INSERT_TAIL(&k->lookups, w, link);
 	}
 	return HVD_CACHE_PENDING;
 }
@@ -325,23 +292,15 @@ void hvd_store_lookup_end(struct hvd_store_lookup *w)
 
 	if (!k)
 		return;
-	if (w->prev)
-		w->prev->next = w->next;
-	else
-		k->first = w->next;
-	if (w->next)
-		w->next->prev = w->prev;
-	else
-		k->last = w->prev;
+	TAILQ_REMOVE(&k->lookups, w, link);
 	w->key = NULL;
-	w->prev = w->next = NULL;
 }
 
 static void known(struct hvd_upstream_key *k, enum hvd_cache state)
 {
 	set_state(k, state);
-	while (k->first) {
-		struct hvd_store_lookup *w = k->first;
+	while (!TAILQ_EMPTY(&k->lookups)) {
+		struct hvd_store_lookup *w = TAILQ_FIRST(&k->lookups);
 
 		hvd_store_lookup_end(w);
 		w->resume(w);
@@ -462,14 +421,14 @@ void hvd_upstream_unused(struct hvd_upstream *up, const struct hvd_store_scope_i
 
 void hvd_upstream_keys_begin(struct hvd_upstream *up)
 {
-	for (const struct hvd_upstream_key *k = up->oldest; k; k = k->next)
+	for (const struct hvd_upstream_key *k = TAILQ_FIRST(&up->by_use); k; k = TAILQ_NEXT(k, by_use))
 		send_watch(k);
 }
 
 void hvd_upstream_keys_unknown(struct hvd_upstream *up)
 {
-	for (struct hvd_upstream_key *k = up->oldest, *next; k; k = next) {
-		next = k->next;
+	for (struct hvd_upstream_key *k = TAILQ_FIRST(&up->by_use), *next; k; k = next) {
+		next = TAILQ_NEXT(k, by_use);
 		if (!needed(k)) {
 			forget(k);
 			continue;
@@ -481,8 +440,8 @@ void hvd_upstream_keys_unknown(struct hvd_upstream *up)
 
 void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct epoch *epoch)
 {
-	for (struct hvd_upstream_key *k = up->oldest, *next; k; k = next) {
-		next = k->next;
+	for (struct hvd_upstream_key *k = TAILQ_FIRST(&up->by_use), *next; k; k = next) {
+		next = TAILQ_NEXT(k, by_use);
 		if (k->epoch == epoch)
 			forget(k);
 	}
@@ -490,8 +449,8 @@ void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct epoch *epoch
 
 void hvd_upstream_keys_free(struct hvd_upstream *up)
 {
-	while (up->oldest)
-		forget(up->oldest);
+	while (!TAILQ_EMPTY(&up->by_use))
+		forget(TAILQ_FIRST(&up->by_use));
 	hvd_hash_table_free(&up->keys);
 	hvd_hash_table_free(&up->watches);
 }
