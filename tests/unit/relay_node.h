@@ -30,6 +30,7 @@ struct relay_node {
 	/* Called when the parent is lost; NULL: nothing is done. */
 	void (*parent_lost)(struct relay_node *node);
 	void *arg;
+	int send_buffer;    /* bytes of the kernel for each connection to a relay below; 0: its default */
 	struct hvd_err err; /* why something failed */
 };
 
@@ -56,7 +57,11 @@ static inline void relay_node_on_lost(void *arg)
 
 static inline void relay_node_proven(struct hvd_conn *conn, void *arg)
 {
-	hvd_rv_relay_take(((struct relay_node *)arg)->rv, conn);
+	const struct relay_node *n = arg;
+
+	if (n->send_buffer > 0)
+		setsockopt(hvd_conn_fd(conn), SOL_SOCKET, SO_SNDBUF, &n->send_buffer, sizeof(n->send_buffer));
+	hvd_rv_relay_take(n->rv, conn);
 }
 
 static inline void relay_node_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)

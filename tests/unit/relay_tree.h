@@ -59,6 +59,7 @@ static inline void start_node(struct tree *t, int i, int parent, bool slow)
 	n->base = slow ? t->slow : t->base;
 	n->arg = t;
 	n->parent_lost = on_lost_go_to_root;
+	n->send_buffer = 16384; /* so that messages wait for relays that do not read */
 	if (relay_node_start(n, &cfg, &t->log) != 0 || relay_node_open(n, 64) != 0)
 		fail_msg("server %d: %s", i, n->err.msg);
 	t->parent[i] = parent;
