@@ -217,7 +217,8 @@ static void on_plan(const json_t *plan, void *arg)
 	struct hvd_err why = {0};
 
 	agent->elastic = json_is_true(json_object_get(plan, "stay"));
-	if (plan_features(agent, plan, &why) != 0 ||
+	if (hvd_agent_settings_read(json_object_get(plan, "settings"), &agent->settings, &why) != 0 ||
+	    plan_features(agent, plan, &why) != 0 ||
 	    hvd_rank_key_take(plan, hvd_driver_client_key(agent->driver), &agent->key_fd, &why) != 0 ||
 	    agent->source->plan(agent->ranks, plan, &why) != 0)
 		agent->source->refused(agent->ranks, &why);

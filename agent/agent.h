@@ -21,6 +21,7 @@
 #include "lib/base/err.h"
 #include "lib/base/log.h"
 #include "lib/job/rank_end.h"
+#include "lib/protocol/agent_settings.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/conn.h"
 #include "lib/protocol/handshake.h"
@@ -50,9 +51,10 @@ struct hvd_agent {
 	void *ranks; /* the source's */
 
 	/* For the source and the features, to read. */
-	struct hvd_driver_client *driver; /* NULL: it cannot be connected to */
-	int key_fd;                       /* of --run-func (rank_env.h), from the plan on; 0 = none */
-	bool planned;                     /* the plan has arrived, and the ranks begin */
+	struct hvd_driver_client *driver;   /* NULL: it cannot be connected to */
+	struct hvd_agent_settings settings; /* from the plan on */
+	int key_fd;                         /* of --run-func (rank_env.h), from the plan on; 0 = none */
+	bool planned;                       /* the plan has arrived, and the ranks begin */
 	bool elastic;     /* the plan is that of an elastic job: ranks start and end as long as it runs */
 	bool unreachable; /* the driver is, since the plan */
 	int status;       /* what the process ends with, where that is of use; the source sets it, too */

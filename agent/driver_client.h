@@ -29,7 +29,7 @@
  *                                                          answer is {"t":"measured", …}
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, with
  *                                                          "func_key":BOOL, see rank_env.h
- *              It has "relay":{"relay_id":I, "addr":ADDR, "children":BOOL, "up":[ADDR,…], "port":N,
+ *              It has "settings":{…} (lib/protocol/agent_settings.h), and "relay":{"relay_id":I, "addr":ADDR, "children":BOOL, "up":[ADDR,…], "port":N,
  *              "network":[ADDR,…]}: this relay's number; the host's address for messages; whether other relays connect
  *              to this one; the addresses and the port of its parent, if that is another relay; and, if it listens on
  *              the network, the addresses from which ranks may come (in an elastic job none at first, see

@@ -203,7 +203,7 @@ static void observe(struct observed *observed)
 {
 	const bool shims = observed->starter->shims;
 	struct hvd_observed_ranks_opts opts = {.info = observed->agent.info,
-					       .lines = observed->agent.boot->stderr_lines,
+					       .lines = observed->agent.settings.stderr_lines,
 					       .over = shims ? NULL : on_over,
 					       .began = on_began,
 					       .ended = on_ended,

@@ -348,7 +348,7 @@ static int run_command(struct shim *shim)
 				    .adopts = !starter->step,
 				    .ends_as_orphan = !follows,
 				    .parent = getppid(),
-				    .kill_wait = shim->boot->kill_wait,
+				    .kill_wait = json_number_value(json_object_get(shim->plan, "kill_wait")),
 				    .arg = shim};
 	const json_t *plan = json_object_get(shim->plan, "env");
 	struct hvd_err err = {0};
@@ -356,7 +356,7 @@ static int run_command(struct shim *shim)
 
 	style.size = (int)shim->info->size;
 	style.losses = &losses;
-	style.look = shim->boot->stderr_lines > 0;
+	style.look = shim->boot->keeps_stderr;
 	hvd_rank_env_make(&env, plan, &facts, opts->argv[0], shim->key_fd, shim->info->rank == 0 ? shim->log : NULL);
 	hvd_rank_env_error_file(&env, json_string_value(json_object_get(shim->plan, "error_file")));
 	command.envp = env.v;

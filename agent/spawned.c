@@ -219,6 +219,9 @@ static int take_plan(void *arg, const json_t *plan, struct hvd_err *err)
 	if (agent->elastic)
 		prepare_elastic(spawned);
 	spawned->opts.key_fd = agent->key_fd;
+	spawned->opts.output.look = agent->settings.stderr_lines > 0;
+	spawned->opts.stderr_lines = agent->settings.stderr_lines;
+	spawned->opts.kill_wait = agent->settings.kill_wait;
 	spawned->ranks = hvd_spawned_ranks_start(agent->base, json_object_get(plan, "ranks"), &spawned->opts, &ops,
 						 spawned, agent->log, err);
 	return spawned->ranks ? 0 : -1;
@@ -430,9 +433,6 @@ static int prepare(struct spawned *spawned, struct hvd_err *err)
 	opts->numbers = agent->info->ranks;
 	opts->host = agent->info->name;
 	opts->output.losses = &spawned->losses;
-	opts->output.look = agent->boot->stderr_lines > 0;
-	opts->stderr_lines = agent->boot->stderr_lines;
-	opts->kill_wait = agent->boot->kill_wait;
 	if (spawned->join)
 		return use_join(spawned, err);
 	if (hvd_output_by_line(&opts->output)) {

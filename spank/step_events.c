@@ -142,7 +142,7 @@ static void send_event(struct hvd_plugin *pl, spank_t sp, bool look)
 void hvd_step_events_task(struct hvd_plugin *pl, spank_t sp, const struct hvd_boot *boot)
 {
 	if (pl->events.agent > 0 && pl->events.ours > 0)
-		send_event(pl, sp, boot->stderr_lines > 0);
+		send_event(pl, sp, boot->keeps_stderr);
 #ifdef PR_SET_PTRACER
 	/* If only a parent may look at a process (Yama's ptrace_scope 1), let the agent, too. */
 	if (pl->events.agent > 0)

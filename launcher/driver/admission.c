@@ -89,7 +89,7 @@ static void admit(struct hvd_agent_registry *agents, uint32_t h)
 	if (!agents->plan.elastic)
 		return;
 	msg = json_pack("{s:s, s:[], s:b, s:b}", "t", "plan", "ranks", "stay", 1, "func_key", agents->opts->func_key);
-	hvd_plan_delivery_relay(&agents->plan, &agents->table, host->client, agents->service.rv, msg);
+	hvd_plan_delivery_host(agents->opts, &agents->plan, &agents->table, host->client, agents->service.rv, msg);
 	hvd_conn_send(host->client->conn, msg);
 	host->planned_at = hvd_now();
 	hvd_verbose(agents->log, "%s can be used", host->name);

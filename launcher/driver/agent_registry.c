@@ -66,7 +66,6 @@ void hvd_agent_registry_boot(const struct hvd_agent_registry *agents, struct hvd
 	hvd_plan_ports(agents->opts->spec, &boot->ports, &boot->store_port, &boot->rank_ports);
 	boot->relays = (unsigned)agents->opts->spec->relay_fan_out;
 	boot->network = hvd_relays_have_network(agents->opts);
-	boot->kill_wait = agents->opts->kill_wait;
 }
 
 unsigned hvd_agent_registry_silent_ms(const struct hvd_agent_registry *agents)

@@ -312,7 +312,7 @@ void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host 
 	boot->port_lo = opts->port_lo;
 	boot->port_hi = opts->port_hi;
 	boot->spares = opts->spec->spares > 0;
-	boot->stderr_lines = (unsigned)opts->spec->stderr_lines;
+	boot->keeps_stderr = opts->spec->stderr_lines > 0;
 	boot->verbose = cls->log->level >= HVD_LOG_DEBUG ? 2 : cls->log->level >= HVD_LOG_VERBOSE;
 }
 

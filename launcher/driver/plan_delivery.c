@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan_delivery.h"
 
+#include "lib/protocol/agent_settings.h"
+
 /* The numbers of the host's ranks, where they are not those that it knows (spares.h). */
 static void add_numbers(const struct hvd_plan *plan, const struct hvd_host_entry *host, json_t *msg)
 {
@@ -15,10 +17,26 @@ static void add_numbers(const struct hvd_plan *plan, const struct hvd_host_entry
 	json_object_set_new(msg, "size", json_integer(plan->layout.size));
 }
 
-void hvd_plan_delivery_relay(const struct hvd_plan *plan, const struct hvd_host_table *table, struct hvd_client *cl,
-			     struct hvd_rv *rv, json_t *msg)
+/* The driver's kill_wait may be Slurm's. */
+static json_t *settings(const struct hvd_driver_opts *opts)
+{
+	struct hvd_agent_settings values;
+
+#define NUMBER(field, most)  values.field = (unsigned)opts->spec->field;
+#define SECONDS(field, most) values.field = opts->spec->field;
+	HVD_AGENT_SETTINGS(NUMBER, SECONDS)
+#undef NUMBER
+#undef SECONDS
+	values.kill_wait = opts->kill_wait;
+	return hvd_agent_settings_json(&values);
+}
+
+void hvd_plan_delivery_host(const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
+			    const struct hvd_host_table *table, struct hvd_client *cl, struct hvd_rv *rv, json_t *msg)
 {
 	json_t *relay = hvd_plan_relay(plan, table, cl->host);
+
+	json_object_set_new(msg, "settings", settings(opts));
 
 	if (!relay)
 		return;
@@ -35,7 +53,7 @@ static void send_plan(const struct hvd_driver_opts *opts, const struct hvd_plan 
 	for (uint32_t r = 0; r < host->node.n_ranks; r++)
 		json_array_append_new(ranks, hvd_plan_env(plan, table, host->node.ranks[r], opts));
 	msg = json_pack("{s:s, s:o, s:b}", "t", "plan", "ranks", ranks, "func_key", opts->func_key);
-	hvd_plan_delivery_relay(plan, table, cl, rv, msg);
+	hvd_plan_delivery_host(opts, plan, table, cl, rv, msg);
 	add_numbers(plan, host, msg);
 	hvd_conn_send(cl->conn, msg);
 	host->planned_at = hvd_now();

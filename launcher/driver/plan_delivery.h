@@ -10,10 +10,11 @@
 #include "host_table.h"
 #include "planner.h"
 
-/* Add the relay of a host, if it has one, to the plan for its agent: the plan's fields for the relay. From then on the
- * relay's messages come over the agent's connection. `rv` is the rendezvous. */
-void hvd_plan_delivery_relay(const struct hvd_plan *plan, const struct hvd_host_table *table, struct hvd_client *cl,
-			     struct hvd_rv *rv, json_t *msg);
+/* Add to the plan for an agent what does not depend on its ranks: the settings (lib/protocol/agent_settings.h) and, if
+ * the host has a relay, the plan's fields for that. From then on the relay's messages come over the agent's connection.
+ * `rv` is the rendezvous. */
+void hvd_plan_delivery_host(const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
+			    const struct hvd_host_table *table, struct hvd_client *cl, struct hvd_rv *rv, json_t *msg);
 
 /* Send the plan to all connected agents, and note the time in the table. `rv` is the rendezvous, whose relays the
  * agents have. */

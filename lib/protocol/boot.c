@@ -10,7 +10,7 @@
 
 int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct hvd_err *err)
 {
-	char addr[HVD_ADDR_TEXT], range[32] = "", ports[48] = "", relays[24] = "", lines[24] = "";
+	char addr[HVD_ADDR_TEXT], range[32] = "", ports[48] = "", relays[24] = "";
 	size_t at;
 	int n;
 
@@ -22,13 +22,11 @@ int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct
 		snprintf(ports, sizeof(ports), "ports=%u+%u;", boot->ports, boot->rank_ports);
 	if (boot->relays)
 		snprintf(relays, sizeof(relays), "relays=%u;", boot->relays);
-	if (boot->stderr_lines)
-		snprintf(lines, sizeof(lines), "stderr=%u;", boot->stderr_lines);
 	n = snprintf(text, HVD_BOOT_MAX,
-		     "1;session=%s;port=%u;%s%s%s%s%s%s%stimeout=%.3f;kill=%.3f;id=%s;verbose=%d;addr=", boot->session,
+		     "2;session=%s;port=%u;%s%s%s%s%s%s%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session,
 		     boot->port, range, ports, boot->store_port ? "store=1;" : "", relays,
-		     boot->network ? "network=1;" : "", lines, boot->spares ? "spares=1;" : "", boot->timeout,
-		     boot->kill_wait, boot->id, boot->verbose);
+		     boot->network ? "network=1;" : "", boot->keeps_stderr ? "stderr=1;" : "",
+		     boot->spares ? "spares=1;" : "", boot->timeout, boot->id, boot->verbose);
 	at = (size_t)n;
 	for (unsigned i = 0; i < boot->n_addrs && n > 0 && at < HVD_BOOT_MAX; i++) {
 		n = snprintf(text + at, HVD_BOOT_MAX - at, "%s%s", i ? "," : "", hvd_addr_text(&boot->addrs[i], addr));
@@ -109,8 +107,6 @@ static int parse_field(char *field, struct hvd_boot *boot)
 		boot->port = (in_port_t)number;
 	} else if (strcmp(field, "timeout") == 0) {
 		return parse_number(value, 0, HVD_MOST_SECONDS, &boot->timeout);
-	} else if (strcmp(field, "kill") == 0) {
-		return parse_number(value, 0, HVD_BOOT_MAX_KILL, &boot->kill_wait);
 	} else if (strcmp(field, "verbose") == 0) {
 		if (parse_number(value, 0, 9, &number) != 0)
 			return -1;
@@ -140,9 +136,9 @@ static int parse_field(char *field, struct hvd_boot *boot)
 			return -1;
 		boot->spares = number > 0;
 	} else if (strcmp(field, "stderr") == 0) {
-		if (parse_number(value, 0, HVD_BOOT_MAX_LINES, &number) != 0)
+		if (parse_number(value, 0, 1, &number) != 0)
 			return -1;
-		boot->stderr_lines = (unsigned)number;
+		boot->keeps_stderr = number > 0;
 	} else if (strcmp(field, "addr") == 0) {
 		return hvd_boot_parse_addrs(value, boot);
 	}
@@ -157,7 +153,7 @@ int hvd_boot_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err)
 	if (strlen(text) >= sizeof(copy))
 		return hvd_err_set(err, HVD_E_LIMIT, "%s is longer than %d bytes", HVD_BOOT_ENV, HVD_BOOT_MAX);
 	memcpy(copy, text, strlen(text) + 1);
-	if (strncmp(copy, "1;", 2) != 0) {
+	if (strncmp(copy, "2;", 2) != 0) {
 		hvd_err_set(err, HVD_E_PROTO, "%s is not of this release", HVD_BOOT_ENV);
 		return hvd_err_hint(err, "the same release must be installed on all hosts");
 	}

@@ -7,10 +7,11 @@
  * other users must not learn, or they could take the names of the agents' sockets (agent/agent_socket.h); so it is on no
  * command line.
  *
- *   1;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;relays=N;network=1;stderr=N;spares=1;timeout=SECONDS;kill=SECONDS;id=ID;verbose=N;addr=A,B,…
+ *   2;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;relays=N;network=1;stderr=1;spares=1;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
  *
- * 1 is the version. ID is munge, fd:N, pid:PID:N or file:PATH. Fields may come in any order, and unknown fields are
- * ignored; "range", "ports", "store", "relays", "network", "spares", "stderr" and "kill" may be left out.
+ * 2 is the version. ID is munge, fd:N, pid:PID:N or file:PATH. Fields may come in any order, and unknown fields are
+ * ignored; "range", "ports", "store", "relays", "network", "spares" and "stderr" may be left out. What an
+ * agent must know later comes with the plan (agent_settings.h).
  *
  * Uses nothing but libc: the SPANK plugin links it.
  */
@@ -27,8 +28,6 @@
 #define HVD_BOOT_MAX_ADDRS  16
 #define HVD_BOOT_MAX_PORTS  8 /* that are reserved for one rank */
 #define HVD_BOOT_MAX_RELAYS 4096
-#define HVD_BOOT_MAX_LINES  1000
-#define HVD_BOOT_MAX_KILL   3600 /* seconds of kill_wait */
 #define HVD_BOOT_MAX        2048 /* bytes of the text, its zero byte included */
 #define HVD_SESSION_LEN     32   /* hex digits */
 /* A parent that hands the key down ("fd:3") gives the key to its child as this descriptor. */
@@ -39,8 +38,7 @@ struct hvd_boot {
 	in_port_t port;
 	struct hvd_addr addrs[HVD_BOOT_MAX_ADDRS]; /* the driver's host; some of them may be unreachable from here */
 	unsigned n_addrs;
-	double timeout;   /* seconds that the start may take, counted from the shim's start; at most HVD_MOST_SECONDS */
-	double kill_wait; /* how long a rank that was asked to end has until it is killed, in seconds */
+	double timeout; /* seconds that the start may take, counted from the shim's start; at most HVD_MOST_SECONDS */
 	/* How a shim proves that it belongs to the launch: with "munge", or with the key. The key is in the shim's
 	 * descriptor N ("fd:N"), in descriptor N of the launcher's process PID ("pid:PID:N"), or in a file
 	 * ("file:PATH"). */
@@ -55,7 +53,7 @@ struct hvd_boot {
 	/* The job has more hosts than it needs. So a shim that does not reach the driver ends with status 0: its host
 	 * may be one that was left out. */
 	bool spares;
-	unsigned stderr_lines; /* how many last lines of a rank's standard error are kept; 0: it is not read */
+	bool keeps_stderr; /* the last lines of each rank's standard error are kept: it must be read */
 	/* The range of ports in which the site wants a launch to listen; 0 and 0: any port. */
 	in_port_t port_lo, port_hi;
 };

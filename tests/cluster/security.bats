@@ -400,7 +400,7 @@ key_is_nowhere() {
 
     # hvd-agent refuses such a variable at once, with a reason.
     local good bad want
-    good="1;session=0123456789abcdef0123456789abcdef;port=20001;timeout=3;id=munge;verbose=0;addr=$(cluster addr hvdlogin eth0)"
+    good="2;session=0123456789abcdef0123456789abcdef;port=20001;timeout=3;id=munge;verbose=0;addr=$(cluster addr hvdlogin eth0)"
     while IFS='|' read -r -u 9 bad want; do
         echo "$bad"
         run cluster exec -- timeout 8 srun -N1 env "SLURM_HVD_BOOT=$bad" "$B/libexec/hvd/hvd-agent" shim -- touch evil
@@ -454,7 +454,7 @@ has_taken() { [[ $(peer "${@:2}") -eq $1 ]]; }
 
 @test "ports that a user asks for are bound as this user" {
     local boot job before
-    boot="1;session=0123456789abcdef0123456789abcdef;port=5555;timeout=60;id=munge;addr=$(cluster addr hvdlogin eth0)"
+    boot="2;session=0123456789abcdef0123456789abcdef;port=5555;timeout=60;id=munge;addr=$(cluster addr hvdlogin eth0)"
     # Those that are root's own.
     before=$(peer root hvdn1 taken 1 1023)
     with_boot "$boot;range=600-1023;ports=8+8"
@@ -493,7 +493,7 @@ has_taken() { [[ $(peer "${@:2}") -eq $1 ]]; }
 @test "another launch's driver is not taken for one's own" {
     hold hvdn4 srun --hvd -N4 hvd-selftest --quick
     run cluster exec -- timeout 8 srun -N1 -w hvdn2 --overlap env \
-        "SLURM_HVD_BOOT=1;session=0123456789abcdef0123456789abcdef;port=$port;timeout=3;id=munge;addr=$(cluster addr hvdlogin eth0)" \
+        "SLURM_HVD_BOOT=2;session=0123456789abcdef0123456789abcdef;port=$port;timeout=3;id=munge;addr=$(cluster addr hvdlogin eth0)" \
         "$B/libexec/hvd/hvd-agent" shim -- touch evil
     echo "$output"
     has "the driver there belongs to another launch"
@@ -502,7 +502,7 @@ has_taken() { [[ $(peer "${@:2}") -eq $1 ]]; }
 }
 
 @test "a key file that others can read, or that is none, is refused" {
-    local boot="1;session=0123456789abcdef0123456789abcdef;port=20001;timeout=3;addr=127.0.0.1;id=file:" mode
+    local boot="2;session=0123456789abcdef0123456789abcdef;port=20001;timeout=3;addr=127.0.0.1;id=file:" mode
     # shellcheck disable=SC2016
     on_login bash -c 'umask 077; printf "%064d\n" 7 >key; ln -s key link; : >empty; echo "not a key at all" >text; mkfifo pipe; cp key open'
     with_key_file() {

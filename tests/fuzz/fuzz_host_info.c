@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a host says of itself: what is taken keeps to the limits, and comes back the same from the wire. */
+/* What a host says of itself, and what its agent is told: what is taken keeps to the limits, and comes back the same from
+ * the wire. */
 #include "fuzz.h"
 #include "lib/base/size.h"
 #include "lib/job/host_info.h"
+#include "lib/protocol/agent_settings.h"
 
 static void check(const struct hvd_host_info *node)
 {
@@ -29,6 +31,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	json_t *msg = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL), *out, *again;
 	struct hvd_host_info node, back;
+	struct hvd_agent_settings settings;
+
+	if (hvd_agent_settings_read(msg, &settings, NULL) == 0)
+		must(settings.stderr_lines <= 1000 && settings.kill_wait >= 0 && settings.kill_wait <= 3600);
 
 	if (hvd_host_info_from_json(msg, &node, NULL) == 0) {
 		check(&node);

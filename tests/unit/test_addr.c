@@ -2,6 +2,7 @@
 #include "launcher/options/options.h"
 #include "lib/base/deadline.h"
 #include "lib/net/addr.h"
+#include "lib/protocol/agent_settings.h"
 #include "lib/protocol/boot.h"
 
 #include "unit.h"
@@ -133,7 +134,6 @@ static struct hvd_boot boot_of(void)
 	struct hvd_boot boot = {.session = "0123456789abcdef0123456789abcdef",
 				.port = 4242,
 				.timeout = 12.5,
-				.kill_wait = 0.25,
 				.id = "file:/run/key, with=odd name",
 				.verbose = 2};
 
@@ -165,7 +165,8 @@ TEST(boot_round_trip)
 		boot.relays = boot.relays ? HVD_BOOT_MAX_RELAYS : 32;
 		assert_int_equal(back.verbose, 2);
 		assert_true(back.timeout == 12.5);
-		assert_true(back.kill_wait == 0.25);
+		assert_int_equal(back.keeps_stderr, boot.keeps_stderr);
+		boot.keeps_stderr = true;
 		assert_int_equal(back.n_addrs, boot.n_addrs);
 		for (unsigned i = 0; i < boot.n_addrs; i++)
 			assert_true(hvd_addr_equal(&back.addrs[i], &boot.addrs[i]));
@@ -208,58 +209,78 @@ TEST(boot_path_with_a_semicolon)
 
 #define SESSION "session=0123456789abcdef0123456789abcdef"
 
+/* ---- the settings of agents ---- */
+
+TEST(agent_settings_round_trip)
+{
+	const struct hvd_agent_settings settings = {.stderr_lines = 1000, .kill_wait = 0.25};
+	struct hvd_agent_settings back;
+	json_t *object = hvd_agent_settings_json(&settings);
+	struct hvd_err err = {0};
+
+	assert_int_equal(hvd_agent_settings_read(object, &back, NULL), 0);
+	assert_int_equal(back.stderr_lines, 1000);
+	assert_true(back.kill_wait == 0.25);
+	json_object_set_new(object, "kill_wait", json_real(3600.5));
+	assert_fails_with(hvd_agent_settings_read(object, &back, &err), err, HVD_E_PROTO, "kill_wait");
+	assert_true(back.kill_wait == 0);
+	json_object_set_new(object, "kill_wait", json_string("5"));
+	assert_fails_with(hvd_agent_settings_read(object, &back, &err), err, HVD_E_PROTO, "kill_wait");
+	json_object_del(object, "stderr_lines");
+	assert_fails_with(hvd_agent_settings_read(object, &back, &err), err, HVD_E_PROTO, "stderr_lines");
+	assert_int_equal(hvd_agent_settings_read(NULL, &back, NULL), -1);
+	json_decref(object);
+}
+
 TEST(boot_texts)
 {
 	static const struct {
 		const char *text;
 		enum hvd_errc code; /* 0: fine */
 	} rows[] = {
-		{"1;" SESSION ";port=1;addr=::1;id=munge", HVD_OK},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;later=things;timeout=5", HVD_OK},
+		{"2;" SESSION ";port=1;addr=::1;id=munge", HVD_OK},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;later=things;timeout=5", HVD_OK},
 		{"", HVD_E_PROTO},
-		{"1", HVD_E_PROTO},
-		{"1;", HVD_E_PROTO},
-		{"2;" SESSION ";port=1;addr=::1;id=munge", HVD_E_PROTO},
-		{"1;port=1;addr=::1;id=munge", HVD_E_PROTO},
-		{"1;" SESSION ";addr=::1;id=munge", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;id=munge", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=", HVD_E_PROTO},
-		{"1;" SESSION ";port=0;addr=::1;id=munge", HVD_E_PROTO},
-		{"1;" SESSION ";port=65536;addr=::1;id=munge", HVD_E_PROTO},
-		{"1;" SESSION ";port=1x;addr=::1;id=munge", HVD_E_PROTO},
-		{"1;" SESSION ";port=;addr=::1;id=munge", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=;id=munge", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=host;id=munge", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1,;id=munge;timeout=nan", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;timeout=-1", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;timeout=1e10", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;verbose=99", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;kill=3600", HVD_OK},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;kill=3601", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;kill=-1", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;range=7-7", HVD_OK},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;range=0-7", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=0+8", HVD_OK},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=9+0", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=2", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=2+", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;store=2", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=0", HVD_OK},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=4096", HVD_OK},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=4097", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=-1", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;stderr=1000", HVD_OK},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;stderr=1001", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8-7", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8-65536", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8", HVD_E_PROTO},
-		{"1;" SESSION "0;port=1;addr=::1;id=munge", HVD_E_PROTO},
-		{"1;session=0123456789abcdef0123456789abcdeX;port=1;addr=::1;id=munge", HVD_E_PROTO},
-		{"1;session=0123456789ABCDEF0123456789ABCDEF;port=1;addr=::1;id=munge", HVD_E_PROTO},
-		{"1;novalue;" SESSION ";port=1;addr=::1;id=munge", HVD_E_PROTO},
-		{"1;" SESSION
+		{"2", HVD_E_PROTO},
+		{"2;", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge", HVD_E_PROTO},
+		{"2;port=1;addr=::1;id=munge", HVD_E_PROTO},
+		{"2;" SESSION ";addr=::1;id=munge", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;id=munge", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=", HVD_E_PROTO},
+		{"2;" SESSION ";port=0;addr=::1;id=munge", HVD_E_PROTO},
+		{"2;" SESSION ";port=65536;addr=::1;id=munge", HVD_E_PROTO},
+		{"2;" SESSION ";port=1x;addr=::1;id=munge", HVD_E_PROTO},
+		{"2;" SESSION ";port=;addr=::1;id=munge", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=;id=munge", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=host;id=munge", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1,;id=munge;timeout=nan", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;timeout=-1", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;timeout=1e10", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;verbose=99", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;range=7-7", HVD_OK},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;range=0-7", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;ports=0+8", HVD_OK},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;ports=9+0", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;ports=2", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;ports=2+", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;store=2", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;relays=0", HVD_OK},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;relays=4096", HVD_OK},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;relays=4097", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;relays=-1", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;relays=", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;stderr=1", HVD_OK},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;stderr=2", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;range=8-7", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;range=8-65536", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;range=8", HVD_E_PROTO},
+		{"2;" SESSION "0;port=1;addr=::1;id=munge", HVD_E_PROTO},
+		{"2;session=0123456789abcdef0123456789abcdeX;port=1;addr=::1;id=munge", HVD_E_PROTO},
+		{"2;session=0123456789ABCDEF0123456789ABCDEF;port=1;addr=::1;id=munge", HVD_E_PROTO},
+		{"2;novalue;" SESSION ";port=1;addr=::1;id=munge", HVD_E_PROTO},
+		{"2;" SESSION
 		 ";port=1;id=munge;addr=::1,::2,::3,::4,::5,::6,::7,::8,::9,::a,::b,::c,::d,::e,::f,::10,::11",
 		 HVD_E_PROTO},
 	};
@@ -282,12 +303,12 @@ TEST(boot_limits)
 	struct hvd_err err;
 
 	memset(text, 'x', sizeof(text));
-	memcpy(text, "1;", 2);
+	memcpy(text, "2;", 2);
 	text[HVD_BOOT_MAX] = '\0';
 	assert_fails_with(hvd_boot_parse(text, &boot, &err), err, HVD_E_LIMIT, "");
-	snprintf(text, sizeof(text), "1;" SESSION ";port=1;addr=::1;id=%0*d", (int)sizeof(boot.id), 0);
+	snprintf(text, sizeof(text), "2;" SESSION ";port=1;addr=::1;id=%0*d", (int)sizeof(boot.id), 0);
 	assert_int_equal(hvd_boot_parse(text, &boot, &err), -1);
-	snprintf(text, sizeof(text), "1;" SESSION ";port=1;addr=::1;id=%0*d", (int)sizeof(boot.id) - 1, 0);
+	snprintf(text, sizeof(text), "2;" SESSION ";port=1;addr=::1;id=%0*d", (int)sizeof(boot.id) - 1, 0);
 	assert_int_equal(hvd_boot_parse(text, &boot, &err), 0);
 }
 
