@@ -1,128 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcpstore_world.h - for tests: a server for TCPStore clients and its clients over real sockets on loopback, in one
- * process. The client's side turns the event loop, and lets the time of test_clock.h pass, while it waits.
+ * tcpstore_world.h - for tests: clients of the TCPStore at a server of rv_world.h.
  */
 #ifndef HVD_TESTS_TCPSTORE_WORLD_H
 #define HVD_TESTS_TCPSTORE_WORLD_H
 
-#include "lib/base/deadline.h"
-#include "lib/rendezvous/server.h"
-#include "loopback.h"
-#include "relay_conns.h"
-#include "tcpstore_bytes.h"
-#include "test_clock.h"
-#include "unit.h"
-
-#include <arpa/inet.h>
-#include <errno.h>
-#include <poll.h>
-
-struct world {
-	struct event_base *base;
-	struct hvd_rv *rv;   /* to which clients connect */
-	struct hvd_rv *root; /* the same, unless `relayed` */
-	bool relayed;        /* clients connect to a relay */
-	struct hvd_rv_config cfg;
-	struct hvd_log log;
-	char said[4096]; /* what was logged so far */
-	int log_fd;
-	struct hvd_rv_init_event joins[64];
-	size_t n_joins;
-	struct bytes out; /* to be sent next */
-};
-
-static inline void on_joined(void *arg, const struct hvd_rv_init_event *join)
-{
-	struct world *w = arg;
-
-	w->joins[w->n_joins++ % 64] = *join;
-}
+#include "rv_world.h"
 
 static inline int setup(void **state)
 {
-	struct world *w = calloc(1, sizeof(*w));
-	int fds[2];
+	struct world *w = make_world(state);
 
-	w->relayed = *state && *(const bool *)*state; /* the initial state of the test */
-	w->base = event_base_new();
-	hvd_rv_config_init(&w->cfg);
 	w->cfg.tcpstore = true;
-	w->cfg.joined = on_joined;
-	w->cfg.joined_arg = w;
 	w->cfg.head_time = 0.3;
-	assert_int_equal(pipe(fds), 0);
-	w->log = hvd_log_make("t", HVD_LOG_VERBOSE);
-	w->log.fd = fds[1];
-	w->log_fd = fds[0];
-	*state = w;
 	return 0;
-}
-
-TEARDOWN(teardown, struct world, w)
-{
-	hvd_rv_destroy(w->rv);
-	if (w->root != w->rv)
-		hvd_rv_destroy(w->root);
-	hvd_rv_access_destroy(w->cfg.access);
-	event_base_free(w->base);
-	close(w->log.fd);
-	close(w->log_fd);
-	free(w->out.p);
-}
-
-static inline void begin(struct world *w)
-{
-	static const char *const ips[] = {"127.0.0.1"};
-	struct hvd_err err;
-
-	w->root = w->rv = hvd_rv_create(w->base, &w->cfg, &w->log, &err);
-	assert_non_null(w->rv);
-	if (w->relayed)
-		w->rv = relay_of(w->root, w->base, &w->cfg, &w->log);
-	assert_int_equal(hvd_rv_listen(w->rv, ips, 1, 0, 0, &err), 0);
-}
-
-/* So much time passes, at least a millisecond, in a fraction of that. */
-static inline void turn(struct world *w, double seconds)
-{
-	hvd_time until = hvd_deadline_in(seconds);
-
-	do {
-		usleep(20);
-		test_clock_pass(w->base, 0.001);
-	} while (hvd_left(until) > 0);
-}
-
-/* What was logged, all of it. */
-static const char *said(struct world *w)
-{
-	struct pollfd p = {w->log_fd, POLLIN, 0};
-	size_t n = strlen(w->said);
-
-	if (poll(&p, 1, 0) > 0) {
-		ssize_t got = read(w->log_fd, w->said + n, sizeof(w->said) - 1 - n);
-
-		w->said[n + (got > 0 ? (size_t)got : 0)] = '\0';
-	}
-	return w->said;
-}
-
-static inline struct hvd_rv_stats stats(struct world *w)
-{
-	struct hvd_rv_stats s;
-	uint64_t joined;
-
-	hvd_rv_stats(w->root, &s);
-	joined = s.tcpstore_joined;
-	hvd_rv_stats(w->rv, &s);
-	s.tcpstore_joined = joined; /* who has come is known at the root */
-	return s;
-}
-
-static inline int dial(struct world *w)
-{
-	return dial_loopback(hvd_rv_port(w->rv));
 }
 
 /* Send w->out, and empty it. */

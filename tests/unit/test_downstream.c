@@ -247,6 +247,18 @@ TEST_IN(further_sums_cost_those_who_watch_nothing, struct world *w)
 	hears_nothing(w, a);
 }
 
+/* Its relay has asked before it knew of the value. */
+TEST_IN(who_waits_for_what_is_there_is_woken, struct world *w)
+{
+	struct relay *a = relay(w, 1);
+
+	arrive(w, a);
+	op(a, HVD_OP_QUEUE_PUSH, "q", 0, "value");
+	hears(w, a, "answer 1:2 done 0; ");
+	watch(a, 1, "q", true);
+	hears(w, a, "ask 1 there; wake 1 one; ");
+}
+
 TEST_IN(calls_are_carried_out_once, struct world *w)
 {
 	const struct hvd_store_op add = {.kind = HVD_OP_ADD, .key = S("n"), .number = 1, .client_number = 1},

@@ -1,99 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The server over real sockets on loopback, in one process: the client's side turns the event loop, and lets the time
- * pass, while it waits.
- */
-#include "lib/base/deadline.h"
+/* The server for HTTP clients. */
 #include "lib/net/accept.h"
 #include "lib/rendezvous/peeruid.h"
-#include "lib/rendezvous/server.h"
-#include "loopback.h"
-#include "relay_conns.h"
-#include "test_clock.h"
-#include "unit.h"
+#include "rv_world.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <ifaddrs.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/wait.h>
 
 #define NOBODY 65534
 #define STAY   "Connection: keep-alive\r\n"
 
-struct world {
-	struct event_base *base;
-	struct hvd_rv *rv;   /* to which clients connect */
-	struct hvd_rv *root; /* the same, unless `relayed` */
-	bool relayed;        /* clients connect to a relay */
-	struct hvd_rv_config cfg;
-	uint16_t port;
-};
-
-/* On the first of the two addresses, or on both. */
-static void begin_at(struct world *w, size_t n)
-{
-	static const char *const ips[] = {"127.0.0.1", "::1"};
-	struct hvd_err err;
-
-	w->root = w->rv = hvd_rv_create(w->base, &w->cfg, NULL, &err);
-	assert_non_null(w->rv);
-	if (w->relayed)
-		w->rv = relay_of(w->root, w->base, &w->cfg, NULL);
-	assert_int_equal(hvd_rv_listen(w->rv, ips, n, 0, 0, &err), 0);
-	w->port = hvd_rv_port(w->rv);
-}
-
-static void begin(struct world *w)
-{
-	begin_at(w, 1);
-}
-
 static int setup(void **state)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct world *w = make_world(state);
 
-	w->relayed = *(const bool *)*state; /* the initial state of the test */
-	w->base = event_base_new();
-	hvd_rv_config_init(&w->cfg);
 	w->cfg.get_wait = 0.2;
 	w->cfg.rank_wait = 0.6;
 	w->cfg.stall = 0.3;
 	w->cfg.head_time = 0.8;
 	w->cfg.idle = 0.5;
-	*state = w;
 	return 0;
-}
-
-TEARDOWN(teardown, struct world, w)
-{
-	hvd_rv_destroy(w->rv);
-	if (w->root != w->rv)
-		hvd_rv_destroy(w->root);
-	hvd_rv_access_destroy(w->cfg.access);
-	event_base_free(w->base);
-}
-
-/* A millisecond passes, in a fraction of that; what was sent comes meanwhile. */
-static void tick(struct world *w)
-{
-	usleep(20);
-	test_clock_pass(w->base, 0.001);
-}
-
-static void turn(struct world *w, double seconds)
-{
-	hvd_time until = hvd_deadline_in(seconds);
-
-	do
-		tick(w);
-	while (hvd_left(until) > 0);
-}
-
-static int dial(struct world *w)
-{
-	return dial_loopback(w->port);
 }
 
 static void say(int fd, const char *text)
@@ -122,7 +49,7 @@ static struct answer hear(struct world *w, int fd, double patience)
 
 		got = recv(fd, a.head + n, 1, MSG_DONTWAIT);
 		if (got < 0 && errno == EAGAIN) {
-			tick(w);
+			turn(w, 0);
 			continue;
 		}
 		if (got <= 0) {
@@ -138,7 +65,7 @@ static struct answer hear(struct world *w, int fd, double patience)
 		length = strstr(a.head, "Content-Length: ");
 		a.len = length ? strtoul(length + 16, NULL, 10) : 0;
 		for (size_t at = 0; at < a.len && at < sizeof(a.body) - 1 && hvd_left(until) > 0;) {
-			tick(w);
+			turn(w, 0);
 			got = recv(fd, a.body + at, (a.len < sizeof(a.body) ? a.len : sizeof(a.body) - 1) - at,
 				   MSG_DONTWAIT);
 			if (got == 0)
@@ -178,14 +105,6 @@ static struct answer get(struct world *w, const char *path)
 
 	snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", path);
 	return ask(w, text);
-}
-
-static struct hvd_rv_stats stats(struct world *w)
-{
-	struct hvd_rv_stats s;
-
-	hvd_rv_stats(w->rv, &s);
-	return s;
 }
 
 TEST_IN(serves_workers, struct world *w)
@@ -267,7 +186,7 @@ TEST_IN(says_when_there_is_no_room, struct world *w)
 /* As another peer: all of 127/8 counts as one. */
 static int dial6(struct world *w)
 {
-	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(w->port)};
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(hvd_rv_port(w->rv))};
 	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	to.sin6_addr = in6addr_loopback;
@@ -817,12 +736,13 @@ TEST_IN(chooses_ports, struct world *w)
 
 	begin(w);
 	other = hvd_rv_create(w->base, &w->cfg, NULL, &err);
-	assert_fails_with(hvd_rv_listen(other, both, 2, w->port, w->port, &err), err, HVD_E_NET, "in use");
+	assert_fails_with(hvd_rv_listen(other, both, 2, hvd_rv_port(w->rv), hvd_rv_port(w->rv), &err), err, HVD_E_NET,
+			  "in use");
 	assert_int_equal(hvd_rv_port(other), 0);
 	assert_fails_with(hvd_rv_listen(other, bad, 2, 0, 0, &err), err, HVD_E_USAGE, "");
 	assert_int_equal(hvd_rv_listen(other, both, 2, 9, 3, &err), -1);
-	if (hvd_rv_listen(other, both, 2, w->port, (uint16_t)(w->port + 20), &err) == 0) {
-		assert_int_in_range(hvd_rv_port(other), w->port + 1, w->port + 20);
+	if (hvd_rv_listen(other, both, 2, hvd_rv_port(w->rv), (uint16_t)(hvd_rv_port(w->rv) + 20), &err) == 0) {
+		assert_int_in_range(hvd_rv_port(other), hvd_rv_port(w->rv) + 1, hvd_rv_port(w->rv) + 20);
 		assert_int_equal(hvd_rv_listener(other, 1, &ss), 0);
 		assert_int_equal(ss.ss_family, AF_INET6);
 		assert_int_equal(hvd_rv_listener(other, 2, &ss), -1);
@@ -1019,7 +939,7 @@ static int outcome(struct world *w, pid_t pid)
 
 	while (waitpid(pid, &status, WNOHANG) == 0) {
 		usleep(1000); /* it has a clock of its own */
-		tick(w);
+		turn(w, 0);
 	}
 	return WEXITSTATUS(status);
 }
@@ -1147,7 +1067,7 @@ TEST_IN(finds_owners_both_ways, struct world *w)
 	}
 	assert_int_equal(hvd_peer_uid_proc(&peer, &local, &uid), 1);
 	/* An IPv6 socket that speaks IPv4. */
-	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(w->port)};
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(hvd_rv_port(w->rv))};
 
 	inet_pton(AF_INET6, "::ffff:127.0.0.1", &to.sin6_addr);
 	fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
