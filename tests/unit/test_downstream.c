@@ -373,6 +373,23 @@ TEST_IN(relays_below_relays, struct world *w)
 	assert_in(w->said, "unregistered relay");
 }
 
+TEST_IN(renewing_ends_watches_of_epochs, struct world *w)
+{
+	struct relay *a = relay(w, 1);
+
+	arrive(w, a);
+	watch(a, 1, "x", true);
+	watch_http(a, 2, "s", "k");
+	hears(w, a, "absent 1; absent 2; ");
+	hvd_rv_tcpstore_reset(w->rv);
+	hears(w, a, "renew; ");
+	arrive(w, a);
+	op(a, HVD_OP_SET, "x", 0, "new");
+	hears(w, a, "answer 1:3 done 0; ");
+	hvd_rv_put(w->rv, "s", "k", "v", 1, NULL);
+	hears(w, a, "value 2 v; ");
+}
+
 TEST_IN(only_admitted_relays_stay, struct world *w)
 {
 	static const uint32_t only[] = {2};
