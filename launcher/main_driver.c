@@ -9,6 +9,7 @@
  * With the key key-fd another descriptor holds the launch's key, which srun sends to the tasks in Slurm's launch
  * message; else munge or a key file proves who belongs to the launch.
  */
+#include "launcher/events/trace.h"
 #include "launcher/options/config.h"
 #include "launcher/run/secret.h"
 #include "launcher/run/step_run.h"
@@ -171,6 +172,7 @@ static int run(struct program *prog, struct hvd_err *err)
 					 .driver = &prog->opts,
 					 .session = &session,
 					 .log = &prog->log};
+	struct hvd_trace *trace;
 	char launch[32];
 	int status;
 
@@ -181,10 +183,12 @@ static int run(struct program *prog, struct hvd_err *err)
 	prog->opts.events = hvd_event_log_create(launch, prog->spec.events, &prog->log, err);
 	if (!prog->opts.events)
 		return -1;
+	trace = prog->spec.trace ? hvd_trace_create(prog->opts.events, prog->spec.trace, &prog->log) : NULL;
 	status = hvd_step_run(&opts, err);
 	if (status < 0)
 		hvd_event(prog->opts.events, LAUNCH_ENDED, .status = hvd_err_status(err));
 	hvd_event_log_destroy(prog->opts.events);
+	hvd_trace_destroy(trace);
 	return status;
 }
 

@@ -10,6 +10,7 @@
 #include "launcher/diagnosis/stacks_command.h"
 #include "launcher/driver/driver.h"
 #include "launcher/elastic/elastic.h"
+#include "launcher/events/trace.h"
 #include "launcher/options/config.h"
 #include "launcher/options/options.h"
 #include "launcher/run/horovod_build.h"
@@ -366,6 +367,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const
 	struct hvd_result result = {0};
 	struct hvd_err err = {0};
 	const struct hvd_backend *backend = choose_backend(&launch, &err);
+	struct hvd_trace *trace = NULL;
 	int rc, guard = -1;
 
 	if (backend && make_output_dir(spec, &err) != 0)
@@ -378,6 +380,8 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const
 		guard = hvd_requeue_guard_start(spec, requeue, log);
 	if (backend && !spec->dry_run && begin_events(&launch, backend, &opts, &err) != 0)
 		backend = NULL;
+	if (opts.events && spec->trace)
+		trace = hvd_trace_create(opts.events, spec->trace, log);
 	rc = backend ? run_job(&launch, backend, &opts, json, &result, &err) : -1;
 
 	if (rc < 0) {
@@ -395,6 +399,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const
 		rc = hvd_requeue_at_end(spec, &result.requeue, rc, rc, opts.events, log);
 	hvd_requeue_clear(&result.requeue);
 	hvd_event_log_destroy(opts.events);
+	hvd_trace_destroy(trace);
 out:
 	hvd_launch_clear(&launch);
 	hvd_joining_close(launch.joining);

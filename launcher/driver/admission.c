@@ -33,7 +33,6 @@ static void order_probe(struct hvd_agent_registry *agents, const uint32_t *hosts
 							   : hvd_deadline_in(agents->opts->spec->deadlines.start);
 	half = hvd_left_ms(host->deadline) / 2;
 	hvd_host_table_enter(&agents->table, hosts[i], HVD_STAGE_PROBING);
-	host->probed_at = hvd_now();
 	host->probe_sent = hvd_now();
 	if (!host->client)
 		return;
@@ -91,7 +90,6 @@ static void admit(struct hvd_agent_registry *agents, uint32_t h)
 	msg = json_pack("{s:s, s:[], s:b, s:b}", "t", "plan", "ranks", "stay", 1, "func_key", agents->opts->func_key);
 	hvd_plan_delivery_host(agents->opts, &agents->plan, &agents->table, host->client, agents->service.rv, msg);
 	hvd_conn_send(host->client->conn, msg);
-	host->planned_at = hvd_now();
 	hvd_verbose(agents->log, "%s can be used", host->name);
 	agents->ops->admitted(h, agents->arg);
 }

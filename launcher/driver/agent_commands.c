@@ -6,7 +6,6 @@
 #include "lib/base/size.h"
 #include "lib/rendezvous/server.h"
 #include "preflight.h"
-#include "trace.h"
 
 #include <limits.h>
 #include <string.h>
@@ -30,7 +29,6 @@ void hvd_agent_generation(struct hvd_agent_registry *agents, struct hvd_layout *
 
 	if (agents->init_watch)
 		hvd_init_watch_stop(agents->init_watch);
-	hvd_trace_generation(agents->trace);
 	take_layout(&agents->layout, layout);
 	hvd_rv_clear(rv, prepared ? "global" : NULL);
 	hvd_rv_service_size(&agents->service, &agents->layout);

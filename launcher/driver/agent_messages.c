@@ -33,7 +33,6 @@
 #include "owner_questions.h"
 #include "silence.h"
 #include "spares.h"
-#include "trace.h"
 
 #include <string.h>
 
@@ -95,7 +94,6 @@ static void on_register(struct hvd_agent_registry *agents, struct hvd_client *cl
 
 	if (take_registration(agents, cl, msg) != 0)
 		return;
-	hvd_trace_registered(agents->trace);
 	host = &agents->table.hosts[cl->host];
 	if (hvd_get_int(msg, "clock", 1, INT64_MAX, &clock, NULL) == 0 &&
 	    hvd_get_int(msg, "wall", 1, INT64_MAX, &wall, NULL) == 0)

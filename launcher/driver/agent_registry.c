@@ -7,7 +7,6 @@
 #include "lib/base/xalloc.h"
 #include "silence.h"
 #include "spares.h"
-#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +25,6 @@ void hvd_agent_registry_expect(struct hvd_agent_registry *agents, uint32_t host,
 	hvd_host_table_expect(&agents->table, host, name);
 	hvd_plan_grow(&agents->plan, had, agents->table.n);
 	agents->table.hosts[host].deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
-	agents->table.hosts[host].expected_at = hvd_now();
 	hvd_agent_deadlines_update(agents);
 }
 
@@ -83,23 +81,8 @@ void hvd_agent_registry_init(struct hvd_agent_registry *agents, bool all)
 	hvd_event(agents->opts->events, INIT_BEGAN, .index = 0);
 	if (all)
 		hvd_event(agents->opts->events, INIT_DONE, .index = 0);
-	hvd_trace_init(agents->trace, all);
 	if (all && agents->ops->init_done)
 		agents->ops->init_done(agents->arg);
-}
-
-void hvd_agent_registry_ranks_end(struct hvd_agent_registry *agents, const char *why)
-{
-	hvd_trace_ends(agents->trace, why);
-}
-
-void hvd_agent_registry_trace(const struct hvd_agent_registry *agents, bool ended)
-{
-	struct hvd_err err = {0};
-
-	if (agents->opts->spec->trace &&
-	    hvd_trace_write(agents->trace, agents->opts->spec->trace, &agents->table, ended ? hvd_now() : 0, &err) != 0)
-		hvd_log_err(agents->log, &err);
 }
 
 /* ---- life ---- */
@@ -224,8 +207,6 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 	hvd_agent_deadlines_create(agents);
 	hvd_agent_answers_create(agents);
 	agents->stacks = hvd_stacks_create(base, agents);
-	if (opts->spec->trace)
-		agents->trace = hvd_trace_create();
 	serve_torch(agents);
 	hvd_rv_service_horovod(&agents->service, on_horovod, agents);
 	if (opts->spec->hang_timeout > 0 && ops->stalled)
@@ -254,9 +235,6 @@ void hvd_agent_registry_destroy(struct hvd_agent_registry *agents)
 {
 	if (!agents)
 		return;
-	if (agents->clients)
-		hvd_agent_registry_trace(agents, true);
-	hvd_trace_destroy(agents->trace);
 	hvd_clients_destroy(agents->clients);
 	hvd_timer_free(agents->changed);
 	hvd_timer_free(agents->timer);

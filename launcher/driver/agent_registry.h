@@ -109,11 +109,6 @@ void hvd_agent_registry_end(struct hvd_agent_registry *agents);
 void hvd_agent_registry_progress(struct hvd_agent_registry *agents);
 /* A rank has come to the rendezvous; `all`: and no other is missing. The registry knows by itself of PyTorch's. */
 void hvd_agent_registry_init(struct hvd_agent_registry *agents, bool all);
-/* Elastic: ranks of the generation have failed, or are being ended, for this reason; of no effect but in the trace. */
-void hvd_agent_registry_ranks_end(struct hvd_agent_registry *agents, const char *why);
-/* Write the file of --trace, where it is wanted, as far as the launch has come, or at its end. The end of the registry does
- * so by itself. */
-void hvd_agent_registry_trace(const struct hvd_agent_registry *agents, bool ended);
 /* Elastic: for how many milliseconds the host that `gone` has reported last had not answered before. */
 unsigned hvd_agent_registry_silent_ms(const struct hvd_agent_registry *agents);
 /* The object that asks where the ranks are. The registry owns it. */

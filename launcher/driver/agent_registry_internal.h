@@ -17,7 +17,6 @@
 #include "stacks.h"
 
 struct hvd_silence;
-struct hvd_trace;
 
 struct hvd_agent_registry {
 	struct event_base *base;
@@ -61,7 +60,6 @@ struct hvd_agent_registry {
 	bool ended;                          /* hvd_agent_registry_end() */
 	struct hvd_stacks *stacks;
 	struct hvd_own_names own_names;
-	struct hvd_trace *trace; /* of --trace; NULL: not wanted */
 };
 
 /* Have the event loop update the deadlines, and take the next step of the admission if it is due. */
@@ -78,7 +76,7 @@ void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, c
 void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents);
 /* Tell an agent to end. Its later messages are ignored. */
 void hvd_agent_registry_dismiss(struct hvd_client *cl);
-/* Take the host out of table, plan and rendezvous, and dismiss its agent. `why`, for the trace, may be
+/* Take the host out of table, plan and rendezvous, and dismiss its agent. `why`, for the event log, may be
  * NULL. */
 void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, const char *why);
 

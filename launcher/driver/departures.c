@@ -10,7 +10,6 @@
 #include "lib/base/timer.h"
 #include "relays.h"
 #include "spares.h"
-#include "trace.h"
 
 #include <stdlib.h>
 
@@ -50,7 +49,6 @@ void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, c
 {
 	struct hvd_client *cl = agents->table.hosts[host].client;
 
-	hvd_trace_left(agents->trace, &agents->table, host, why);
 	if (why)
 		hvd_event(agents->opts->events, HOST_LOST, .index = host, .host = agents->table.hosts[host].name,
 			  .why = why);

@@ -10,7 +10,6 @@
 #include "plan_delivery.h"
 #include "rank_ends.h"
 #include "spares.h"
-#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,8 +102,6 @@ static void on_decided(void *arg)
 	hvd_host_table_forget_edges(&agents->table);
 	hvd_plan_delivery_send_all(dr->opts, &agents->plan, &agents->table, agents->clients, agents->service.rv);
 	hvd_progress_begin(agents->rank_progress, (uint32_t)agents->plan.layout.n_hosts);
-	hvd_trace_generation(agents->trace);
-	hvd_agent_registry_trace(agents, false);
 	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", agents->plan.layout.size,
 		    (double)(hvd_now() - dr->began) / 1e9);
 	if (dr->ops->started)

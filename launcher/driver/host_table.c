@@ -142,7 +142,6 @@ static void learn_names(struct hvd_host_table *table, const json_t *msg)
 static void take(struct hvd_host_table *table, uint32_t host, const struct hvd_host_info *node)
 {
 	table->hosts[host].node = *node;
-	table->hosts[host].registered_at = hvd_now();
 	hvd_host_table_enter(table, host, HVD_STAGE_REGISTERED);
 }
 
@@ -270,7 +269,6 @@ int hvd_host_table_report(struct hvd_host_table *table, uint32_t index, const js
 	}
 	if (json_object_get(msg, "preflight") && !state->check.known)
 		hvd_host_check_read(json_object_get(msg, "preflight"), &state->check);
-	state->reported_at = hvd_now();
 	hvd_host_table_enter(table, index, HVD_STAGE_REPORTED);
 	return 0;
 }

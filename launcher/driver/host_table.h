@@ -43,10 +43,8 @@ struct hvd_host_entry {
 		bool doubted;      /* others have answered meanwhile */
 		bool paused;       /* no host has answered: it was given a new time */
 	} answer;
-	hvd_time expected_at; /* for the launch trace, as the next ones; 0 = since the launch began */
-	hvd_time registered_at, probed_at, reported_at, planned_at; /* 0 = not yet */
-	hvd_time probe_sent;                                        /* when the last order to probe went */
-	struct hvd_clock clock;                                     /* the host's, by its messages */
+	hvd_time probe_sent;    /* when the last order to probe went */
+	struct hvd_clock clock; /* the host's, by its messages */
 	/* After hvd_host_table_restrict(): maps the agent's numbers of its interfaces, which its report uses, to the
 	 * interfaces that were kept; HVD_NO_IFACE for the others. */
 	uint8_t *kept;

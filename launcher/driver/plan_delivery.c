@@ -56,7 +56,6 @@ static void send_plan(const struct hvd_driver_opts *opts, const struct hvd_plan 
 	hvd_plan_delivery_host(opts, plan, table, cl, rv, msg);
 	add_numbers(plan, host, msg);
 	hvd_conn_send(cl->conn, msg);
-	host->planned_at = hvd_now();
 }
 
 void hvd_plan_delivery_send_all(const struct hvd_driver_opts *opts, const struct hvd_plan *plan,

@@ -6,7 +6,6 @@
 #include "lib/base/xalloc.h"
 #include "measure.h"
 #include "preflight.h"
-#include "trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +39,6 @@ static void remove_host(struct hvd_agent_registry *agents, uint32_t host, const 
 
 	if (!state->name && state->node.name)
 		state->name = hvd_xstrdup(state->node.name);
-	hvd_trace_left(agents->trace, &agents->table, host, NULL);
 	hvd_event(agents->opts->events, HOST_SPARE, .index = host, .host = state->name, .why = why);
 	hvd_host_table_leave(&agents->table, host);
 	state->left_out = true;

@@ -57,7 +57,6 @@ static void told_begin(struct elastic *el)
 		    hvd_result_seconds(el->job.result));
 	if (!el->job.result->started) {
 		el->job.result->start_seconds = hvd_result_seconds(el->job.result);
-		hvd_agent_registry_trace(el->agents, false);
 	}
 	el->job.result->started = true;
 	hvd_agent_registry_progress(el->agents);
@@ -112,7 +111,6 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 	if (el->restart) {
 		hvd_elastic_failures_ending(&el->failures);
 		hvd_event(el->job.opts->events, GENERATION_ENDING, .why = "hosts have changed");
-		hvd_agent_registry_ranks_end(el->agents, "hosts have changed");
 		hvd_restart_history_ends(&el->history, "hosts have changed", NULL, hvd_now());
 	}
 	hvd_verbose(el->job.log, "%s: ending local rank %d%s", hvd_machine_host(el->machine, w->host), w->slot,
@@ -138,7 +136,6 @@ static void do_notify(uint32_t worker, void *arg)
 
 	hvd_verbose(el->job.log, "telling rank 0 that hosts have changed");
 	hvd_event(el->job.opts->events, GENERATION_ENDING, .why = "hosts have changed");
-	hvd_agent_registry_ranks_end(el->agents, "hosts have changed");
 	hvd_elastic_rv_notify(el->erv, worker);
 }
 

@@ -46,10 +46,8 @@ static void on_admitted(uint32_t host, void *arg)
 static void lost_ranks(struct elastic *el, uint32_t host, const struct hvd_err *why)
 {
 	const char *name = hvd_machine_host(el->machine, host);
-	hvd_cleanup_free char *what = hvd_xasprintf("%s: %s", name, why->msg);
 
 	hvd_event(el->job.opts->events, GENERATION_ENDING, .host = name, .why = why->msg);
-	hvd_agent_registry_ranks_end(el->agents, what);
 	hvd_restart_history_ends(&el->history, why->msg, name, hvd_now());
 }
 
@@ -96,7 +94,6 @@ static void tell_func(struct elastic *el, uint32_t worker, const struct hvd_rank
 static void note_failure(struct elastic *el, uint32_t worker, const struct hvd_rank_end *end)
 {
 	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
-	hvd_cleanup_free char *who = NULL;
 	char text[64];
 
 	if (end->status == 0 || !w || w->state == HVD_WORKER_ENDING ||
@@ -104,8 +101,6 @@ static void note_failure(struct elastic *el, uint32_t worker, const struct hvd_r
 		return;
 	el->failed_generation = hvd_machine_generation(el->machine);
 	hvd_status_text(end->status, text, sizeof(text));
-	who = hvd_xasprintf("rank %d on %s: %s", w->rank, hvd_machine_host(el->machine, w->host), text);
-	hvd_agent_registry_ranks_end(el->agents, who);
 	hvd_event(el->job.opts->events, GENERATION_FAILED, .rank = w->rank,
 		  .host = hvd_machine_host(el->machine, w->host), .how = text, .error = end->error);
 	if (!el->restart)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole launches without a scheduler: the driver, and agents that the test plays. */
 #include "launch_agents.h"
+#include "launcher/events/trace.h"
 
 #include <sys/resource.h>
 
@@ -749,20 +750,23 @@ TEST_IN(it_tells_who_has_not_come, struct launch *l)
 TEST_IN(a_trace_that_a_browser_can_read, struct launch *l)
 {
 	char path[] = "/tmp/hvd-test-trace-XXXXXX";
+	struct hvd_event_log *events = hvd_event_log_create("x", NULL, NULL, NULL);
+	struct hvd_trace *made;
 	json_t *trace, *event;
 	int named = 0, phases = 0, fd = mkstemp(path);
 	size_t i;
 
 	assert_true(fd >= 0);
 	close(fd);
-	l->spec.trace = path;
+	l->opts.events = events;
+	made = hvd_trace_create(events, path, NULL);
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
 		agent_connect(l, registration(h, 3, 1, false));
 	until(l, l->started);
+	hvd_event(events, GENERATION_BEGAN, .generation = 1);
 	trace = json_load_file(path, 0, NULL);
 	unlink(path);
-	l->spec.trace = NULL; /* it would be written again at the end */
 	assert_non_null(trace);
 	json_array_foreach(json_object_get(trace, "traceEvents"), i, event)
 	{
@@ -784,6 +788,10 @@ TEST_IN(a_trace_that_a_browser_can_read, struct launch *l)
 	assert_int_equal(named, 4);
 	assert_int_equal(phases, 12 + 2);
 	json_decref(trace);
+	hvd_driver_destroy(l->driver);
+	l->driver = NULL;
+	hvd_trace_destroy(made);
+	hvd_event_log_destroy(events);
 }
 
 TEST_IN(a_launch_that_is_given_up, struct launch *l)

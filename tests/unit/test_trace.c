@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trace of a job of very many generations is bounded, and valid. test_launch.c has that of a start. */
-#include "launcher/driver/trace.h"
+#include "launcher/events/trace.h"
 
 #include "unit.h"
 
@@ -8,32 +8,30 @@
 
 #define GENERATIONS 40000
 
-static void a_month_of_restarts(void **state)
+TEST(a_month_of_restarts)
 {
-	struct hvd_trace *trace = hvd_trace_create();
-	struct hvd_host_table table;
+	struct hvd_event_log *events = hvd_event_log_create("x", NULL, NULL, NULL);
 	char path[] = "/tmp/hvd-test-trace-XXXXXX";
 	int fd = mkstemp(path);
+	struct hvd_trace *trace = hvd_trace_create(events, path, NULL);
 	json_t *file, *event;
 	bool first = false, last = false, middle = false;
 	size_t i;
 
-	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
-	hvd_host_table_init(&table, 0, 0);
-	hvd_host_table_expect(&table, 0, "node0");
-	hvd_trace_registered(trace);
-	for (int g = 0; g < GENERATIONS; g++) {
-		hvd_trace_generation(trace);
-		hvd_trace_init(trace, true);
-		hvd_trace_ends(trace, "rank 1 on n\xff\n: exit code 1");
-		hvd_trace_ends(trace, "this reason comes later");
-		hvd_trace_left(trace, &table, 0, "its link is down");
+	for (int g = 1; g <= GENERATIONS; g++) {
+		hvd_event(events, HOST_COMING, .host = "node0");
+		hvd_event(events, HOST_REGISTERED, .host = "node0");
+		hvd_event(events, GENERATION_BEGAN, .generation = g);
+		hvd_event(events, INIT_DONE, .index = 0);
+		hvd_event(events, GENERATION_FAILED, .rank = 1, .host = "n\xff\n", .how = "exit code 1");
+		hvd_event(events, GENERATION_ENDING, .why = "this reason comes later");
+		hvd_event(events, HOST_LOST, .index = UINT32_MAX, .host = "node0", .why = "its link is down");
 	}
-	assert_int_equal(hvd_trace_write(trace, path, &table, hvd_now(), NULL), 0);
+	hvd_event(events, LAUNCH_ENDED, .status = 0);
+	hvd_event_log_destroy(events);
 	hvd_trace_destroy(trace);
-	hvd_host_table_clear(&table);
 	file = json_load_file(path, 0, NULL);
 	unlink(path);
 	assert_non_null(file);
@@ -56,21 +54,4 @@ static void a_month_of_restarts(void **state)
 	json_decref(file);
 }
 
-static void none_is_wanted(void **state)
-{
-	(void)state;
-	hvd_trace_registered(NULL);
-	hvd_trace_generation(NULL);
-	hvd_trace_init(NULL, true);
-	hvd_trace_ends(NULL, "x");
-	hvd_trace_left(NULL, NULL, 0, NULL);
-	assert_int_equal(hvd_trace_write(NULL, "/nowhere/trace", NULL, 0, NULL), 0);
-	hvd_trace_destroy(NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(a_month_of_restarts), cmocka_unit_test(none_is_wanted)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()
