@@ -81,8 +81,6 @@ void hvd_agent_registry_init(struct hvd_agent_registry *agents, bool all)
 	hvd_event(agents->opts->events, INIT_BEGAN, .index = 0);
 	if (all)
 		hvd_event(agents->opts->events, INIT_DONE, .index = 0);
-	if (all && agents->ops->init_done)
-		agents->ops->init_done(agents->arg);
 }
 
 /* ---- life ---- */

@@ -73,9 +73,6 @@ struct hvd_agent_registry_ops {
 	void (*told_to_end)(void *arg);
 	/* With --hang-timeout: no rank makes progress (progress.h). May be NULL. */
 	hvd_stalled_fn *stalled;
-	/* All ranks have called init_process_group(), or are connected to each other: in a generation's first round. May
-	 * be NULL. */
-	void (*init_done)(void *arg);
 };
 
 struct hvd_agent_registry;

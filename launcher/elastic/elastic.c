@@ -210,7 +210,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
 	opts.hosts_come = discovery->joining != NULL;
 	el->restart = opts.restart;
-	hvd_restart_history_init(&el->history, job->result->began);
+	hvd_restart_history_init(&el->history, el->restart ? job->opts->events : NULL, job->result->began);
 	el->progress.pattern = job->launch->spec->progress_file;
 	hvd_progress_file_changed(&el->progress);
 	if (!el->restart)

@@ -89,7 +89,6 @@ static void do_generation(bool prepared, void *arg)
 	}
 	if (el->restart && !why.code) {
 		hvd_agent_renew(el->agents, hvd_machine_restarts(el->machine));
-		hvd_restart_history_begin(&el->history, el->machine, hvd_now());
 		told_begin(el);
 	}
 }
@@ -111,7 +110,6 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 	if (el->restart) {
 		hvd_elastic_failures_ending(&el->failures);
 		hvd_event(el->job.opts->events, GENERATION_ENDING, .why = "hosts have changed");
-		hvd_restart_history_ends(&el->history, "hosts have changed", NULL, hvd_now());
 	}
 	hvd_verbose(el->job.log, "%s: ending local rank %d%s", hvd_machine_host(el->machine, w->host), w->slot,
 		    w->removed ? ", which is no longer part of the job" : "");

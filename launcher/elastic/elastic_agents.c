@@ -42,15 +42,6 @@ static void on_admitted(uint32_t host, void *arg)
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_HERE, host, 0);
 }
 
-/* A host has gone on which ranks of the generation are. */
-static void lost_ranks(struct elastic *el, uint32_t host, const struct hvd_err *why)
-{
-	const char *name = hvd_machine_host(el->machine, host);
-
-	hvd_event(el->job.opts->events, GENERATION_ENDING, .host = name, .why = why->msg);
-	hvd_restart_history_ends(&el->history, why->msg, name, hvd_now());
-}
-
 static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
 {
 	struct elastic *el = arg;
@@ -62,7 +53,8 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 		hvd_info(el->job.log, "%s", why->hint);
 	hvd_elastic_failures_lose_host(&el->failures, el->machine, host, hvd_agent_registry_silent_ms(el->agents));
 	if (hvd_machine_has_rank(el->machine, host))
-		lost_ranks(el, host, why);
+		hvd_event(el->job.opts->events, GENERATION_ENDING, .host = hvd_machine_host(el->machine, host),
+			  .why = why->msg);
 	/* The end of a connection may be that of the agent alone, or of the job. */
 	if (why->code != HVD_E_NET)
 		hvd_elastic_host_bad(host, why->msg, el);
@@ -105,8 +97,6 @@ static void note_failure(struct elastic *el, uint32_t worker, const struct hvd_r
 		  .host = hvd_machine_host(el->machine, w->host), .how = text, .error = end->error);
 	if (!el->restart)
 		return;
-	hvd_restart_history_failed(&el->history, text, end->error, hvd_machine_host(el->machine, w->host), w->rank,
-				   hvd_now());
 	if (hvd_progress_file_changed(&el->progress))
 		hvd_machine_progress(el->machine);
 	if (hvd_restart_history_repeats(&el->history))
@@ -212,11 +202,6 @@ static void on_done(uint32_t host, bool munge, bool told, void *arg)
 		hvd_stuck_procs_without_munge(&((struct elastic *)arg)->stuck, host);
 }
 
-static void on_init_done(void *arg)
-{
-	hvd_restart_history_init_done(&((struct elastic *)arg)->history, hvd_now());
-}
-
 const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
 	.opened = on_opened,
 	.registered = on_registered,
@@ -230,5 +215,4 @@ const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
 	.failed = hvd_elastic_failed,
 	.told_to_end = hvd_elastic_told_to_end,
 	.stalled = on_stalled,
-	.init_done = on_init_done,
 };

@@ -23,7 +23,7 @@ void hvd_elastic_end(void *elastic)
 	struct elastic *el = elastic;
 
 	hvd_elastic_failures_ending(&el->failures);
-	hvd_event(el->job.opts->events, GENERATION_ENDING, .why = "the job ends");
+	hvd_event(el->job.opts->events, LAUNCH_ENDING, .index = 0);
 	hvd_agent_registry_end(el->agents);
 	if (hvd_procs_ending(el->job.procs)) {
 		hvd_procs_signal(el->job.procs, SIGTERM);

@@ -53,11 +53,6 @@ int hvd_machine_restarts(const struct hvd_machine *m)
 	return m->restarts;
 }
 
-hvd_time hvd_machine_over_at(const struct hvd_machine *m)
-{
-	return m->over_at;
-}
-
 bool hvd_machine_too_few(const struct hvd_machine *m)
 {
 	return m->too_few;

@@ -222,9 +222,7 @@ hvd_time hvd_machine_due(const struct hvd_machine *m);
 
 int hvd_machine_generation(const struct hvd_machine *m); /* its number; 0 before the first */
 int hvd_machine_restarts(const struct hvd_machine *m);   /* PyTorch's policy: restarts after failures */
-hvd_time
-hvd_machine_over_at(const struct hvd_machine *m); /* PyTorch's: when the last rank of a generation ended; 0 = never */
-bool hvd_machine_too_few(const struct hvd_machine *m); /* has the job ended because too few hosts are left? */
+bool hvd_machine_too_few(const struct hvd_machine *m);   /* has the job ended because too few hosts are left? */
 bool hvd_machine_lost(const struct hvd_machine *m, uint32_t host); /* is it lost, or unfit? */
 /* Would the job end for want of slots without this host, since no other host comes? */
 bool hvd_machine_needs(struct hvd_machine *m, uint32_t host, hvd_time now);

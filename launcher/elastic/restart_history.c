@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "restart_history.h"
 
-#include "lib/base/hostlist.h"
-#include "lib/base/strv.h"
-#include "lib/base/xalloc.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 /* Older generations are counted, but not listed. */
 #define MOST_LISTED 1000
 
@@ -16,43 +9,10 @@ static double seconds(hvd_time from, hvd_time to)
 	return to > from ? (double)((to - from) / 1000000) / 1000 : 0;
 }
 
-void hvd_restart_history_init(struct hvd_restart_history *history, hvd_time began)
+/* The generation has ended, and another one, or the end of the job, follows now. */
+static void close_current(struct hvd_restart_history *history, hvd_time now)
 {
-	*history = (struct hvd_restart_history){.began = began, .list = json_array()};
-}
-
-void hvd_restart_history_clear(struct hvd_restart_history *history)
-{
-	json_decref(history->list);
-	*history = (struct hvd_restart_history){0};
-}
-
-/* "hvdn[1-3]": the hosts of the machine's generation. */
-static json_t *hosts_of(const struct hvd_machine *machine)
-{
-	uint32_t n = hvd_machine_n_hosts(machine);
-	bool *used = hvd_xcalloc((size_t)n + 1, sizeof(*used));
-	const struct hvd_worker *w;
-	struct hvd_strv names = {0};
-	char *text;
-	json_t *json;
-
-	for (int rank = 0; (w = hvd_machine_member(machine, rank)); rank++)
-		used[w->host] = true;
-	for (uint32_t k = 0; k < n; k++)
-		if (used[k])
-			hvd_strv_add(&names, hvd_machine_host(machine, k));
-	free(used);
-	text = hvd_hostlist_compress(names.v, names.n);
-	json = json_string(text);
-	free(text);
-	hvd_strv_free(&names);
-	return json;
-}
-
-/* The generation has ended; its last rank had gone at `over`. */
-static void close_current(struct hvd_restart_history *history, hvd_time over, hvd_time now)
-{
+	const hvd_time over = history->now.over ? history->now.over : now;
 	const hvd_time failed = history->now.failed ? history->now.failed : over;
 	const hvd_time init = history->now.init ? history->now.init : history->inits ? failed : history->now.began;
 
@@ -65,24 +25,24 @@ static void close_current(struct hvd_restart_history *history, hvd_time over, hv
 	json_object_set_new(history->now.entry, "init", json_real(seconds(history->now.began, init)));
 	json_object_set_new(history->now.entry, "training", json_real(seconds(init, failed)));
 	json_object_set_new(history->now.entry, "ending", json_real(seconds(failed, over)));
-	history->now.began = history->now.init = history->now.failed = 0;
+	history->now.began = history->now.init = history->now.failed = history->now.over = 0;
 }
 
-void hvd_restart_history_begin(struct hvd_restart_history *history, const struct hvd_machine *machine, hvd_time now)
+static void begin(struct hvd_restart_history *history, const struct hvd_event *event)
 {
-	if (hvd_machine_generation(machine) <= 1)
-		history->start = seconds(history->began, now);
-	close_current(history, hvd_machine_over_at(machine), now);
-	history->now.began = now;
-	history->now.entry = json_pack("{s:i, s:f, s:f, s:o}", "generation", hvd_machine_generation(machine), "time",
-				       (double)hvd_wall_at(now) / 1e9, "began", seconds(history->began, now), "hosts",
-				       hosts_of(machine));
+	if (event->generation <= 1)
+		history->start = seconds(history->began, event->at);
+	close_current(history, event->at);
+	history->now.began = event->at;
+	history->now.entry = json_pack("{s:I, s:f, s:f, s:s}", "generation", (json_int_t)event->generation, "time",
+				       (double)hvd_wall_at(event->at) / 1e9, "began",
+				       seconds(history->began, event->at), "hosts", event->hosts);
 	json_array_append_new(history->list, history->now.entry);
 	if (json_array_size(history->list) > MOST_LISTED)
 		json_array_remove(history->list, 0);
 }
 
-void hvd_restart_history_init_done(struct hvd_restart_history *history, hvd_time now)
+static void init_done(struct hvd_restart_history *history, hvd_time now)
 {
 	json_t *entry;
 	size_t i;
@@ -105,25 +65,48 @@ void hvd_restart_history_init_done(struct hvd_restart_history *history, hvd_time
 	}
 }
 
-void hvd_restart_history_ends(struct hvd_restart_history *history, const char *cause, const char *host, hvd_time now)
+/* Why the generation ends. Only the first reason counts. */
+static void ends(struct hvd_restart_history *history, const struct hvd_event *event)
 {
+	bool failed = event->name == HVD_EV_GENERATION_FAILED;
+
 	if (!history->now.began || history->now.failed)
 		return;
-	history->now.failed = now;
-	json_object_set_new(history->now.entry, "cause", json_string(cause));
-	if (host)
-		json_object_set_new(history->now.entry, "host", json_string(host));
+	history->now.failed = event->at;
+	json_object_set_new(history->now.entry, "cause", json_string(failed ? event->how : event->why));
+	if (event->host)
+		json_object_set_new(history->now.entry, "host", json_string(event->host));
+	if (failed)
+		json_object_set_new(history->now.entry, "rank", json_integer(event->rank));
+	if (failed && event->error)
+		json_object_set_new(history->now.entry, "error", json_string(event->error));
 }
 
-void hvd_restart_history_failed(struct hvd_restart_history *history, const char *cause, const char *error,
-				const char *host, int rank, hvd_time now)
+static void on_event(const struct hvd_event *event, void *arg)
 {
-	if (!history->now.began || history->now.failed)
-		return;
-	hvd_restart_history_ends(history, cause, host, now);
-	json_object_set_new(history->now.entry, "rank", json_integer(rank));
-	if (error)
-		json_object_set_new(history->now.entry, "error", json_string(error));
+	struct hvd_restart_history *history = arg;
+
+	if (event->name == HVD_EV_GENERATION_BEGAN)
+		begin(history, event);
+	else if (event->name == HVD_EV_INIT_DONE)
+		init_done(history, event->at);
+	else if (event->name == HVD_EV_GENERATION_FAILED || event->name == HVD_EV_GENERATION_ENDING)
+		ends(history, event);
+	else if (event->name == HVD_EV_GENERATION_ENDED)
+		history->now.over = event->at;
+}
+
+void hvd_restart_history_init(struct hvd_restart_history *history, struct hvd_event_log *events, hvd_time began)
+{
+	*history = (struct hvd_restart_history){.events = events, .began = began, .list = json_array()};
+	hvd_event_log_listen(events, on_event, history);
+}
+
+void hvd_restart_history_clear(struct hvd_restart_history *history)
+{
+	hvd_event_log_unlisten(history->events, history);
+	json_decref(history->list);
+	*history = (struct hvd_restart_history){0};
 }
 
 static bool same(const json_t *a, const json_t *b, const char *key)
@@ -151,7 +134,7 @@ void hvd_restart_history_end(struct hvd_restart_history *history, struct hvd_res
 {
 	double total = seconds(history->began, now), share;
 
-	close_current(history, now, now);
+	close_current(history, now);
 	if (json_array_size(history->list) == 0)
 		return;
 	share = total > 0 ? history->training / total : 0;

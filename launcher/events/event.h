@@ -41,6 +41,7 @@
 	EVENT(RESTART,           "restart",           F(generation) | F(restarts) | F(why)) \
 	EVENT(HANG,              "hang",              F(generation) | F(seconds) | F(why)) \
 	EVENT(REQUEUE,           "requeue",           F(job) | F(why)) \
+	EVENT(LAUNCH_ENDING,     "launch-ending",     0) \
 	EVENT(LAUNCH_ENDED,      "launch-ended",      F(status)) \
 	EVENT(EVENTS_LOST,       "events-lost",       F(count))
 /* clang-format on */

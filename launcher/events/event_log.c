@@ -11,7 +11,7 @@
 /* A generation has each of these once. */
 #define ONCE                                                                                                           \
 	(1U << HVD_EV_INIT_BEGAN | 1U << HVD_EV_INIT_DONE | 1U << HVD_EV_GENERATION_ENDING |                           \
-	 1U << HVD_EV_GENERATION_FAILED | 1U << HVD_EV_GENERATION_ENDED)
+	 1U << HVD_EV_GENERATION_FAILED | 1U << HVD_EV_GENERATION_ENDED | 1U << HVD_EV_LAUNCH_ENDING)
 
 struct hvd_event_log {
 	char *launch;
@@ -33,6 +33,13 @@ void hvd_event_log_listen(struct hvd_event_log *events, hvd_event_fn *fn, void *
 		abort();
 	events->listeners[events->n_listeners].fn = fn;
 	events->listeners[events->n_listeners++].arg = arg;
+}
+
+void hvd_event_log_unlisten(struct hvd_event_log *events, const void *arg)
+{
+	for (size_t i = 0; events && i < events->n_listeners; i++)
+		if (events->listeners[i].arg == arg)
+			events->listeners[i--] = events->listeners[--events->n_listeners];
 }
 
 void hvd_event_log_add(struct hvd_event_log *events, struct hvd_event *event)

@@ -25,6 +25,9 @@ void hvd_event_log_destroy(struct hvd_event_log *events); /* NULL is fine */
 /* Call fn for each event from now on. There may be four listeners. NULL is fine, here and below. */
 void hvd_event_log_listen(struct hvd_event_log *events, hvd_event_fn *fn, void *arg);
 
+/* No more events for this argument. */
+void hvd_event_log_unlisten(struct hvd_event_log *events, const void *arg);
+
 /* Add an event; nothing is owned. Never waits. An event belongs to the generation that began last. Of those about a
  * generation itself (init-began, …) only the first of a kind counts. */
 void hvd_event_log_add(struct hvd_event_log *events, struct hvd_event *event);

@@ -144,9 +144,12 @@ static void ends(struct hvd_trace *trace, const struct hvd_event *event)
 	if (!trace->now.number || trace->now.ends)
 		return;
 	trace->now.ends = event->at;
-	why = event->name == HVD_EV_GENERATION_FAILED
-		      ? hvd_xasprintf("rank %d on %s: %s", (int)event->rank, event->host, event->how)
-		      : hvd_xasprintf("%s%s%s", event->host ? event->host : "", event->host ? ": " : "", event->why);
+	if (event->name == HVD_EV_GENERATION_FAILED)
+		why = hvd_xasprintf("rank %d on %s: %s", (int)event->rank, event->host, event->how);
+	else if (event->name == HVD_EV_GENERATION_ENDING)
+		why = hvd_xasprintf("%s%s%s", event->host ? event->host : "", event->host ? ": " : "", event->why);
+	else
+		why = hvd_xstrdup("the job ends");
 	trace->now.why = reason(why);
 }
 
@@ -299,18 +302,36 @@ static void on_event(const struct hvd_event *event, void *arg)
 	struct hvd_trace *trace = arg;
 	bool first = !trace->now.number;
 
-	if (event->name >= HVD_EV_HOST_COMING && event->name <= HVD_EV_HOST_LOST) {
+	switch (event->name) {
+	case HVD_EV_HOST_COMING:
+	case HVD_EV_HOST_REGISTERED:
+	case HVD_EV_HOST_PROBING:
+	case HVD_EV_HOST_REPORTED:
+	case HVD_EV_HOST_HERE:
+	case HVD_EV_HOST_SPARE:
+	case HVD_EV_HOST_LEFT:
+	case HVD_EV_HOST_LOST:
 		host_event(trace, event);
-	} else if (event->name == HVD_EV_GENERATION_BEGAN) {
+		break;
+	case HVD_EV_GENERATION_BEGAN:
 		begin_generation(trace, event);
 		if (first)
 			write_file(trace, 0);
-	} else if (event->name == HVD_EV_INIT_BEGAN || event->name == HVD_EV_INIT_DONE) {
+		break;
+	case HVD_EV_INIT_BEGAN:
+	case HVD_EV_INIT_DONE:
 		init(trace, event->at, event->name == HVD_EV_INIT_DONE);
-	} else if (event->name == HVD_EV_GENERATION_FAILED || event->name == HVD_EV_GENERATION_ENDING) {
+		break;
+	case HVD_EV_GENERATION_FAILED:
+	case HVD_EV_GENERATION_ENDING:
+	case HVD_EV_LAUNCH_ENDING:
 		ends(trace, event);
-	} else if (event->name == HVD_EV_LAUNCH_ENDED) {
+		break;
+	case HVD_EV_LAUNCH_ENDED:
 		write_file(trace, event->at);
+		break;
+	default:
+		break;
 	}
 }
 

@@ -146,7 +146,7 @@ static void enter_ending(struct hvd_static_job *job, enum state from, enum event
 	if (event == EV_INTERRUPTED && !all_known)
 		job->failed = true;
 	job->ending = true;
-	hvd_event(job->events, GENERATION_ENDING, .why = "the job ends");
+	hvd_event(job->events, LAUNCH_ENDING, .index = 0);
 	hvd_failure_report_ending(job->failures, hvd_now());
 	hvd_timer_stop(job->grace);
 	if (job->starter->agents_end_ranks)

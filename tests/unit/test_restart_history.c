@@ -2,40 +2,17 @@
 /* The history of a job with restarts: where its time went, why each generation ended, and which failures repeat. */
 #include "launcher/elastic/restart_history.h"
 
-#include "idle_machine_ops.h"
 #include "unit.h"
 
 #define SECOND 1000000000LL
-#define FAILED (1 << 8)
 
-static void do_finish(const struct hvd_err *why, int status, void *arg)
-{
-	(void)why;
-	(void)status;
-	(void)arg;
-	fail();
-}
-
-static const struct hvd_machine_ops ops = {do_host,   do_host, do_host,    do_nothing, do_no_generation,
-					   do_start,  do_end,  do_nothing, do_host,    do_nothing,
-					   do_finish, NULL,    NULL,       NULL,       NULL};
-
-/* A job of two ranks on two hosts, in its first generation at second 3; it began at 1. */
-static struct hvd_machine *running(void)
-{
-	const struct hvd_machine_opts opts = {
-		.np = 2, .min_np = 2, .restart = true, .max_restarts = 9, .elastic_timeout = 600, .patience = 600};
-	struct hvd_machine *m = hvd_machine_create(&opts, SECOND, &ops, NULL, NULL);
-	struct hvd_alloc hosts;
-
-	assert_int_equal(hvd_alloc_from_hosts(&hosts, "n1:1,n2:1", 1, NULL), 0);
-	hvd_machine_hosts(m, &hosts, 2 * SECOND);
-	hvd_machine_host_here(m, 0, 3 * SECOND);
-	hvd_machine_host_here(m, 1, 3 * SECOND);
-	hvd_alloc_clear(&hosts);
-	assert_int_equal(hvd_machine_generation(m), 1);
-	return m;
-}
+#define BEGAN(n, when)  hvd_event(events, GENERATION_BEGAN, .at = (when)*SECOND, .generation = n, .hosts = "n[1-2]")
+#define INIT_DONE(when) hvd_event(events, INIT_DONE, .at = (when)*SECOND)
+#define OVER(when)      hvd_event(events, GENERATION_ENDED, .at = (when)*SECOND)
+#define FAILED(what, exception, where, number, when)                                                                   \
+	hvd_event(events, GENERATION_FAILED, .at = (when)*SECOND, .how = what, .error = exception, .host = where,      \
+		  .rank = number)
+#define ENDING(what, where, when) hvd_event(events, GENERATION_ENDING, .at = (when)*SECOND, .why = what, .host = where)
 
 static double number(const json_t *object, const char *key)
 {
@@ -47,24 +24,21 @@ static const char *text(const json_t *object, const char *key)
 	return json_string_value(json_object_get(object, key));
 }
 
-static void where_the_time_went(void **state)
+TEST(where_the_time_went)
 {
-	struct hvd_machine *m = running();
+	struct hvd_event_log *events = hvd_event_log_create("x", NULL, NULL, NULL);
 	struct hvd_restart_history history;
 	struct hvd_result result = {0};
 	const json_t *one;
 
-	(void)state;
-	hvd_restart_history_init(&history, SECOND);
-	hvd_restart_history_begin(&history, m, 3 * SECOND);
+	hvd_restart_history_init(&history, events, SECOND);
+	BEGAN(1, 3);
 	/* Rank 1 fails at 10, rank 0 ends at 12; the next generation begins at 12, but it is noted only at 15. */
-	hvd_restart_history_failed(&history, "exit code 1", "ValueError: x", "n2", 1, 10 * SECOND);
-	hvd_restart_history_failed(&history, "exit code 2", NULL, "n1", 0, 11 * SECOND); /* does not count */
-	hvd_restart_history_ends(&history, "hosts have changed", NULL, 11 * SECOND);     /* nor this */
-	hvd_machine_exited(m, hvd_machine_member(m, 1)->id, FAILED, 10 * SECOND);
-	hvd_machine_exited(m, hvd_machine_member(m, 0)->id, FAILED, 12 * SECOND);
-	assert_int_equal(hvd_machine_generation(m), 2);
-	hvd_restart_history_begin(&history, m, 15 * SECOND);
+	FAILED("exit code 1", "ValueError: x", "n2", 1, 10);
+	FAILED("exit code 2", NULL, "n1", 0, 11); /* does not count */
+	ENDING("hosts have changed", NULL, 11);   /* nor this */
+	OVER(12);
+	BEGAN(2, 15);
 	hvd_restart_history_end(&history, &result, 21 * SECOND, NULL);
 
 	assert_int_equal(json_array_size(result.history), 2);
@@ -84,28 +58,26 @@ static void where_the_time_went(void **state)
 	assert_true(number(result.goodput, "goodput") == 13.0 / 20);
 	hvd_result_clear(&result);
 	hvd_restart_history_clear(&history);
-	hvd_machine_destroy(m);
+	hvd_event_log_destroy(events);
 }
 
 /* Training begins with init_process_group(), as soon as it is known that the program calls it. */
-static void imports_are_no_training(void **state)
+TEST(imports_are_no_training)
 {
-	struct hvd_machine *m = running();
+	struct hvd_event_log *events = hvd_event_log_create("x", NULL, NULL, NULL);
 	struct hvd_restart_history history;
 	struct hvd_result result = {0};
 
-	(void)state;
-	hvd_restart_history_init(&history, SECOND);
-	hvd_restart_history_begin(&history, m, 3 * SECOND);
-	hvd_restart_history_failed(&history, "exit code 1", NULL, "n2", 1, 10 * SECOND); /* in its imports */
-	hvd_restart_history_init_done(&history, 11 * SECOND);                            /* too late to count */
-	hvd_machine_exited(m, hvd_machine_member(m, 1)->id, FAILED, 10 * SECOND);
-	hvd_machine_exited(m, hvd_machine_member(m, 0)->id, FAILED, 12 * SECOND);
-	hvd_restart_history_begin(&history, m, 12 * SECOND);
-	hvd_restart_history_init_done(&history, 16 * SECOND);
-	hvd_restart_history_init_done(&history, 18 * SECOND); /* a second time */
-	hvd_restart_history_failed(&history, "exit code 1", NULL, "n2", 1, 20 * SECOND);
-	hvd_restart_history_begin(&history, m, 21 * SECOND);
+	hvd_restart_history_init(&history, events, SECOND);
+	BEGAN(1, 3);
+	FAILED("exit code 1", NULL, "n2", 1, 10); /* in its imports */
+	INIT_DONE(11);                            /* too late to count */
+	OVER(12);
+	BEGAN(2, 12);
+	INIT_DONE(16);
+	INIT_DONE(18); /* a second time */
+	FAILED("exit code 1", NULL, "n2", 1, 20);
+	BEGAN(3, 21);
 	hvd_restart_history_end(&history, &result, 26 * SECOND, NULL); /* never initialised, too */
 
 	assert_int_equal(json_array_size(result.history), 3);
@@ -119,11 +91,11 @@ static void imports_are_no_training(void **state)
 	assert_true(number(result.goodput, "goodput") == 4.0 / 25);
 	hvd_result_clear(&result);
 	hvd_restart_history_clear(&history);
-	hvd_machine_destroy(m);
+	hvd_event_log_destroy(events);
 }
 
 /* The same rank, the same exception, another host; what the loss of a host has ended in between is passed over. */
-static void failures_that_repeat(void **state)
+TEST(failures_that_repeat)
 {
 	static const struct {
 		const char *error, *host; /* no host: the generation is ended by the loss of one */
@@ -139,33 +111,22 @@ static void failures_that_repeat(void **state)
 		{NULL, "n1", 2, false},            /* no exception is known: a signal */
 		{NULL, "n2", 2, false},            /* a signal twice is not the same exception */
 	};
-	struct hvd_machine *m = running();
+	struct hvd_event_log *events = hvd_event_log_create("x", NULL, NULL, NULL);
 	struct hvd_restart_history history;
 
-	(void)state;
-	hvd_restart_history_init(&history, SECOND);
+	hvd_restart_history_init(&history, events, SECOND);
 	assert_false(hvd_restart_history_repeats(&history));
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-		hvd_restart_history_begin(&history, m, 3 * SECOND);
+		BEGAN((int)i + 1, 3);
 		assert_false(hvd_restart_history_repeats(&history));
 		if (ends[i].host)
-			hvd_restart_history_failed(&history, "exit code 1", ends[i].error, ends[i].host, ends[i].rank,
-						   4 * SECOND);
+			FAILED("exit code 1", ends[i].error, ends[i].host, ends[i].rank, 4);
 		else
-			hvd_restart_history_ends(&history, "n1 was lost", "n1", 4 * SECOND);
+			ENDING("n1 was lost", "n1", 4);
 		assert_int_equal(hvd_restart_history_repeats(&history), ends[i].repeats);
 	}
 	hvd_restart_history_clear(&history);
-	hvd_machine_destroy(m);
+	hvd_event_log_destroy(events);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(where_the_time_went),
-		cmocka_unit_test(imports_are_no_training),
-		cmocka_unit_test(failures_that_repeat),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS()
