@@ -20,10 +20,7 @@
 
 void hvd_joiner_free(struct hvd_joiner *j)
 {
-	struct hvd_joining *joining = j->joining;
-
-	*(j->prev ? &j->prev->next : &joining->first) = j->next;
-	*(j->next ? &j->next->prev : &joining->last) = j->prev;
+	TAILQ_REMOVE(&j->joining->all, j, in);
 	hvd_conn_free(j->conn);
 	free(j->host);
 	free(j);
@@ -31,10 +28,11 @@ void hvd_joiner_free(struct hvd_joiner *j)
 
 int hvd_joining_slots_waiting(const struct hvd_joining *joining)
 {
+	const struct hvd_joiner *j;
 	int slots = 0;
 
-	for (const struct hvd_joiner *j = joining->first; j; j = j->next)
-		slots += j->state == JOINER_WAITING ? j->offer.slots : 0;
+	TAILQ_FOREACH(j, &joining->all, in)
+	slots += j->state == JOINER_WAITING ? j->offer.slots : 0;
 	return slots;
 }
 
@@ -55,20 +53,12 @@ void hvd_joining_on_tell(void *arg)
 
 /* ---- messages of agents ---- */
 
-static bool is_name_taken(const struct hvd_joining *joining, const char *name)
-{
-	for (size_t i = 0; i < joining->names.n; i++)
-		if (strcmp(joining->names.v[i], name) == 0)
-			return true;
-	return false;
-}
-
 /* "n1", and for further agents with the same host name "n1-2", "n1-3" … The caller frees it. */
 static char *new_name(struct hvd_joining *joining, const char *host)
 {
 	char *name = hvd_xstrdup(host);
 
-	for (unsigned i = 2; is_name_taken(joining, name); i++) {
+	for (unsigned i = 2; hvd_strv_has(&joining->names, name); i++) {
 		free(name);
 		name = hvd_xasprintf("%.240s-%u", host, i);
 	}
@@ -80,8 +70,10 @@ static char *new_name(struct hvd_joining *joining, const char *host)
 static int check_offer(const struct hvd_joining *joining, const struct hvd_join_offer *offer, struct hvd_err *err)
 {
 	int hosts = 1, slots = offer->slots;
+	const struct hvd_joiner *j;
 
-	for (const struct hvd_joiner *j = joining->first; j; j = j->next) {
+	TAILQ_FOREACH(j, &joining->all, in)
+	{
 		if (!j->host)
 			continue;
 		if (offer->index >= 0 && j->offer.index == offer->index) {
@@ -117,6 +109,27 @@ static json_t *not_needed(const struct hvd_joining *joining)
 	return hvd_join_declined(&why);
 }
 
+/* An agent without an index (-1) comes after all that have one. */
+static bool comes_after(const struct hvd_joiner *j, const struct hvd_joiner *before)
+{
+	return j->host && (unsigned)j->offer.index > (unsigned)before->offer.index;
+}
+
+static void put_in_order(struct hvd_joiner *j)
+{
+	struct hvd_joining *joining = j->joining;
+	struct hvd_joiner *other;
+
+	TAILQ_REMOVE(&joining->all, j, in);
+	TAILQ_FOREACH(other, &joining->all, in)
+	if (!other->host || comes_after(other, j))
+		break;
+	if (other)
+		TAILQ_INSERT_BEFORE(other, j, in);
+	else
+		TAILQ_INSERT_TAIL(&joining->all, j, in);
+}
+
 static void accept_offer(struct hvd_joiner *j)
 {
 	struct hvd_joining *joining = j->joining;
@@ -124,6 +137,7 @@ static void accept_offer(struct hvd_joiner *j)
 
 	j->host = new_name(joining, j->offer.host);
 	j->state = JOINER_WAITING;
+	put_in_order(j);
 	hvd_conn_set_deadline(j->conn, 0);
 	hvd_conn_send(j->conn, json_pack("{s:s}", "t", "accepted"));
 	if (joining->want)
@@ -193,9 +207,7 @@ void hvd_joiner_arrive(struct hvd_conn *conn, void *arg)
 
 	j->joining = joining;
 	j->conn = conn;
-	j->prev = joining->last;
-	*(j->prev ? &j->prev->next : &joining->first) = j;
-	joining->last = j;
+	TAILQ_INSERT_TAIL(&joining->all, j, in);
 	hvd_conn_set_ops(conn, &ops, j);
 	hvd_conn_set_deadline(conn, hvd_deadline_in(OFFER_SECONDS));
 }
@@ -209,9 +221,11 @@ void hvd_joiner_turn_off(struct hvd_joiner *j)
 
 void hvd_joining_turn_off_waiting(struct hvd_joining *joining)
 {
+	struct hvd_joiner *next;
+
 	joining->enough = true;
-	for (struct hvd_joiner *j = joining->first, *next; j; j = next) {
-		next = j->next;
+	for (struct hvd_joiner *j = TAILQ_FIRST(&joining->all); j; j = next) {
+		next = TAILQ_NEXT(j, in);
 		if (j->state == JOINER_WAITING)
 			hvd_joiner_turn_off(j);
 	}

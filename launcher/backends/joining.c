@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "joining_internal.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/listen.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 
 #define MAX_PENDING  256
 #define MAX_WARNINGS 10
+#define MOST_NAMES   16 /* of agents, in a message */
 
 /* ---- opening ---- */
 
@@ -111,6 +114,7 @@ struct hvd_joining *hvd_joining_open(const struct hvd_joining_opts *opts, struct
 	struct hvd_joining *joining = hvd_xcalloc(1, sizeof(*joining));
 
 	joining->opts = *opts;
+	TAILQ_INIT(&joining->all);
 	joining->base = event_base_new();
 	if (!joining->base) {
 		hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
@@ -140,8 +144,8 @@ void hvd_joining_close(struct hvd_joining *joining)
 	hvd_joining_remove_file(joining);
 	hvd_preauth_destroy(joining->pending);
 	hvd_joining_turn_off_waiting(joining);
-	while (joining->first)
-		hvd_joiner_free(joining->first);
+	while (!TAILQ_EMPTY(&joining->all))
+		hvd_joiner_free(TAILQ_FIRST(&joining->all));
 	hvd_timer_free(joining->tell);
 	event_base_dispatch(joining->base); /* until the last messages are sent or have timed out */
 	hvd_strv_free(&joining->names);
@@ -161,13 +165,102 @@ const struct hvd_session *hvd_joining_session(const struct hvd_joining *joining)
 	return &joining->session;
 }
 
+/* ---- the wait for enough agents ---- */
+
+static int too_few(const struct hvd_joining *joining, double seconds, struct hvd_err *err)
+{
+	int slots = hvd_joining_slots_waiting(joining), left = MOST_NAMES;
+	const struct hvd_joiner *j;
+	hvd_cleanup_free char *who = hvd_xstrdup("");
+
+	TAILQ_FOREACH(j, &joining->all, in)
+	if (j->state == JOINER_WAITING && left-- > 0)
+		hvd_xappendf(&who, "%s %s (%d)", *who ? "," : ":", j->host, j->offer.slots);
+	if (left < 0)
+		hvd_xappendf(&who, " and %d others", -left);
+	hvd_err_set(err, HVD_E_TIMEOUT, "agents with %d of %d slots have joined within %g s%s; %d missing", slots,
+		    joining->want, seconds, who, joining->want - slots);
+	hvd_err_hint(err,
+		     "are the others running, do they have the key, and can they reach port %u of this host? "
+		     "--start-timeout allows more time",
+		     joining->boot.port);
+	return -1;
+}
+
+static void on_signal(int sig, void *arg)
+{
+	struct hvd_joining *joining = arg;
+
+	joining->sig = sig;
+	event_base_loopbreak(joining->base);
+}
+
+static void on_late(void *arg)
+{
+	event_base_loopbreak(((struct hvd_joining *)arg)->base);
+}
+
+static void wait_for_slots(struct hvd_joining *joining, double seconds)
+{
+	static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+	struct hvd_signal_watch *signals[sizeof(ends) / sizeof(ends[0])] = {NULL};
+	struct hvd_timer *late;
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct sigaction now;
+
+		/* nohup(1) makes its command ignore SIGHUP, and a shell makes background commands ignore SIGINT. */
+		if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+			signals[i] = hvd_signal_watch(joining->base, ends[i], on_signal, joining);
+	}
+	late = hvd_timer_new(joining->base, on_late, joining);
+	hvd_timer_at(late, hvd_deadline_in(seconds));
+	while (!joining->sig && hvd_joining_slots_waiting(joining) < joining->want && hvd_timer_runs(late))
+		event_base_dispatch(joining->base);
+	hvd_timer_free(late);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		hvd_signal_unwatch(signals[i]);
+	if (!joining->sig)
+		return;
+	hvd_joining_remove_file(joining);
+	raise(joining->sig);
+}
+
+int hvd_joining_gather(struct hvd_joining *joining, int np, double seconds, struct hvd_alloc *out, struct hvd_err *err)
+{
+	int rc = 0;
+
+	joining->want = np;
+	wait_for_slots(joining, seconds);
+	joining->failed = hvd_joining_slots_waiting(joining) < np;
+	if (joining->failed)
+		return too_few(joining, seconds, err);
+	joining->want = 0;
+	snprintf(out->source, sizeof(out->source), "agents that have joined");
+	joining->enough = true;
+	for (struct hvd_joiner *j = TAILQ_FIRST(&joining->all), *next; j; j = next) {
+		int slots = j->offer.slots, left = np - out->slots;
+
+		next = TAILQ_NEXT(j, in);
+		if (j->state != JOINER_WAITING)
+			continue;
+		if (left == 0)
+			hvd_joiner_turn_off(j);
+		else if (rc == 0)
+			rc = hvd_alloc_add(out, j->host, slots < left ? slots : left, err);
+	}
+	return rc;
+}
+
 /* ---- hosts ---- */
 
 bool hvd_joining_on_this_machine(const struct hvd_joining *joining)
 {
-	for (const struct hvd_joiner *j = joining->first; j; j = j->next)
-		if (j->host && strcmp(j->offer.machine, joining->machine) != 0)
-			return false;
+	const struct hvd_joiner *j;
+
+	TAILQ_FOREACH(j, &joining->all, in)
+	if (j->host && strcmp(j->offer.machine, joining->machine) != 0)
+		return false;
 	return true;
 }
 
@@ -181,17 +274,20 @@ void hvd_joining_watch(struct hvd_joining *joining, void (*changed)(void *arg), 
 
 void hvd_joining_hosts(const struct hvd_joining *joining, struct hvd_alloc *out)
 {
-	for (const struct hvd_joiner *j = joining->first; j; j = j->next)
-		if (j->host)
-			hvd_alloc_add(out, j->host, j->offer.slots, NULL);
+	const struct hvd_joiner *j;
+
+	TAILQ_FOREACH(j, &joining->all, in)
+	if (j->host)
+		hvd_alloc_add(out, j->host, j->offer.slots, NULL);
 }
 
 static struct hvd_joiner *find(struct hvd_joining *joining, const char *host)
 {
-	struct hvd_joiner *j = joining->first;
+	struct hvd_joiner *j;
 
-	while (j && !(j->host && strcmp(j->host, host) == 0))
-		j = j->next;
+	TAILQ_FOREACH(j, &joining->all, in)
+	if (j->host && strcmp(j->host, host) == 0)
+		break;
 	return j;
 }
 

@@ -2,9 +2,8 @@
 /*
  * joining_internal.h - what the files of joining.h share.
  *
- *   joining.c          opened and closed; hosts that the job takes and releases
- *   joiner.c           an agent, from its offer until it leaves
- *   joining_gather.c   the wait until there are agents enough for a job of fixed size
+ *   joining.c   opened and closed; the wait for enough agents; hosts that the job takes and releases
+ *   joiner.c    an agent, from its offer until it leaves
  */
 #ifndef HVD_JOINING_INTERNAL_H
 #define HVD_JOINING_INTERNAL_H
@@ -16,6 +15,8 @@
 #include "lib/protocol/handshake.h"
 #include "lib/protocol/preauth.h"
 
+#include <sys/queue.h>
+
 enum hvd_joiner_state {
 	JOINER_OFFERING, /* its offer has not arrived */
 	JOINER_WAITING,  /* its offer was accepted */
@@ -24,7 +25,7 @@ enum hvd_joiner_state {
 
 struct hvd_joiner {
 	struct hvd_joining *joining;
-	struct hvd_joiner *prev, *next; /* in the order of their connections */
+	TAILQ_ENTRY(hvd_joiner) in; /* joining->all */
 	enum hvd_joiner_state state;
 	struct hvd_join_offer offer;
 	char *host;            /* its name in the job; NULL before its offer */
@@ -41,7 +42,9 @@ struct hvd_joining {
 	char machine[HVD_MACHINE_LEN + 1];
 	char address[HVD_JOIN_ADDRESS_MAX];
 	bool file_written;
-	struct hvd_joiner *first, *last;
+	/* Those that wait or were taken come in the order of their ranks: first those with an index, then the others
+	 * as they came. Those without an offer come last. */
+	TAILQ_HEAD(, hvd_joiner) all;
 	struct hvd_strv names; /* all that agents have had */
 	unsigned n_warnings;
 	bool enough; /* no more agents are needed */
