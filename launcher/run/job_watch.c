@@ -125,7 +125,7 @@ void hvd_job_watch_ask_slurm(struct hvd_job_watch *watch)
 void hvd_job_watch_ask_of_all(struct hvd_job_watch *watch)
 {
 	if (watch->down)
-		hvd_node_down_look_at_all(watch->down);
+		hvd_node_down_ask_of_all(watch->down);
 }
 
 int hvd_job_watch_lost_error(struct hvd_err *err, const char *host, const char *how, const char *then, bool slurm)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node_down.h"
 
+#include "ask.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
 #include "lib/base/timer.h"
@@ -9,30 +10,34 @@
 #include "lib/process/capture.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds between two looks at which ranks have ended. */
-#define LOOK_SECONDS 2
-/* Looks from one question to Slurm to the next, at most. Ranks may end at different times for hours. When all have ended,
+/* How often it is polled which ranks have ended. */
+#define POLL_SECONDS 2
+/* Polls from one question to Slurm to the next, at most. Ranks may end at different times for hours. When all have ended,
  * srun goes on for seconds or, because of an epilog, for minutes, and the user waits for nothing but the answer. */
-#define MOST_LOOKS     32
-#define MOST_LOOKS_ALL 4
-/* A controller that takes longer to answer is asked again later. */
-#define ANSWER_SECONDS 2.0
-#define MAX_ANSWER     (256 * 1024)
+#define MOST_POLLS     32
+#define MOST_POLLS_ALL 4
+/* A controller that takes longer to answer is asked again later; and, when the job has ended, no more. */
+#define PATIENT_SECONDS 10
+#define ANSWER_SECONDS  2.0
+#define MAX_ANSWER      (256 * 1024)
 
 struct hvd_node_down {
 	const struct hvd_driver *driver;
-	struct hvd_timer *look;
-	unsigned looks, wait;
-	bool all; /* look at all hosts */
+	struct hvd_timer *poll;
+	struct hvd_ask *ask;
+	char *hosts; /* that are asked about */
+	unsigned polls, wait;
+	bool all; /* ask about all hosts */
 	void (*down)(const char *host, void *arg);
 	void *arg;
 };
 
 /* Is one of these hosts down? Then `name` is its name. */
-static bool ask(char *hosts, char *name, size_t len)
+static bool ask(char *hosts, char *name, size_t len, double seconds)
 {
 	char *argv[] = {(char *)"sinfo",
 			(char *)"--noheader",
@@ -45,31 +50,44 @@ static bool ask(char *hosts, char *name, size_t len)
 	struct hvd_spawn spawn = {.path = argv[0], .argv = argv};
 	size_t n;
 	int status;
-	char *text = hvd_capture(&spawn, MAX_ANSWER, hvd_deadline_in(ANSWER_SECONDS), &n, &status, NULL);
-	bool found = false;
+	char *text = hvd_capture(&spawn, MAX_ANSWER, hvd_deadline_in(seconds), &n, &status, NULL);
+	bool any = false;
 
 	if (text && status == 0) {
 		n = strcspn(text, "\n");
-		found = n > 0 && n < len;
-		if (found) {
+		any = n > 0 && n < len;
+		if (any) {
 			memcpy(name, text, n);
 			name[n] = '\0';
 		}
 	}
 	free(text);
-	return found;
+	return any;
 }
 
-/* Is one of the hosts down? Then that is told, and nobody looks again. */
-static bool look(struct hvd_node_down *down, char *hosts)
+/* In the child. */
+static void ask_for_name(int out, void *arg)
 {
-	char name[256];
+	const struct hvd_node_down *down = arg;
+	char name[HVD_ASK_MAX + 1];
 
-	if (!ask(hosts, name, sizeof(name)))
-		return false;
-	hvd_timer_stop(down->look);
+	if (ask(down->hosts, name, sizeof(name), PATIENT_SECONDS))
+		dprintf(out, "%s", name);
+}
+
+/* One of the hosts is down: nobody asks again. */
+static void found(struct hvd_node_down *down, const char *name)
+{
+	hvd_timer_stop(down->poll);
 	down->down(name, down->arg);
-	return true;
+}
+
+static void on_answer(const char *answer, void *arg)
+{
+	struct hvd_node_down *down = arg;
+
+	if (answer && *answer && hvd_timer_runs(down->poll))
+		found(down, answer);
 }
 
 /* The caller frees them. */
@@ -83,36 +101,39 @@ static char *all_hosts(const struct hvd_driver *driver)
 	return hvd_strv_join(&names, ",");
 }
 
-static void on_look(void *arg)
+static void on_poll(void *arg)
 {
 	struct hvd_node_down *down = arg;
 	char *hosts = down->all ? all_hosts(down->driver) : hvd_driver_hosts_behind(down->driver);
-	unsigned most = down->all ? MOST_LOOKS_ALL : MOST_LOOKS;
+	unsigned most = down->all ? MOST_POLLS_ALL : MOST_POLLS;
 
 	if (!hosts) {
-		down->looks = 0;
+		down->polls = 0;
 		down->wait = 1;
-	} else if (++down->looks >= down->wait) {
-		down->looks = 0;
+	} else if (++down->polls >= down->wait) {
+		down->polls = 0;
 		down->wait = down->wait * 2 < most ? down->wait * 2 : most;
-		look(down, hosts);
+		free(down->hosts);
+		down->hosts = hosts;
+		hvd_ask_now(down->ask);
+		return;
 	}
 	free(hosts);
 }
 
-bool hvd_node_down_ask(struct hvd_node_down *down)
+void hvd_node_down_ask(struct hvd_node_down *down)
 {
-	char *hosts = hvd_driver_hosts_left(down->driver);
-	bool found = hosts && hvd_timer_runs(down->look) && look(down, hosts);
+	char *hosts = hvd_driver_hosts_left(down->driver), name[HVD_ASK_MAX + 1];
 
+	if (hosts && hvd_timer_runs(down->poll) && ask(hosts, name, sizeof(name), ANSWER_SECONDS))
+		found(down, name);
 	free(hosts);
-	return found;
 }
 
-void hvd_node_down_look_at_all(struct hvd_node_down *down)
+void hvd_node_down_ask_of_all(struct hvd_node_down *down)
 {
 	if (!down->all) {
-		down->looks = 0;
+		down->polls = 0;
 		down->wait = 1;
 	}
 	down->all = true;
@@ -127,8 +148,9 @@ struct hvd_node_down *hvd_node_down_watch(struct event_base *base, const struct 
 	down->wait = 1;
 	down->down = fn;
 	down->arg = arg;
-	down->look = hvd_timer_new(base, on_look, down);
-	hvd_timer_every_ms(down->look, LOOK_SECONDS * 1000);
+	down->ask = hvd_ask_create(base, ask_for_name, down, PATIENT_SECONDS + 1, on_answer, down);
+	down->poll = hvd_timer_new(base, on_poll, down);
+	hvd_timer_every_ms(down->poll, POLL_SECONDS * 1000);
 	return down;
 }
 
@@ -136,6 +158,8 @@ void hvd_node_down_destroy(struct hvd_node_down *down)
 {
 	if (!down)
 		return;
-	hvd_timer_free(down->look);
+	hvd_ask_destroy(down->ask);
+	hvd_timer_free(down->poll);
+	free(down->hosts);
 	free(down);
 }

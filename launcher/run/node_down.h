@@ -15,15 +15,14 @@
 
 struct hvd_node_down;
 
-/* `down` is called with the name of such a host, once. Nothing that is passed is owned. Slurm is asked with sinfo,
- * during which the event loop stands still, for two seconds at most. */
+/* `down` is called with the name of such a host, once. Nothing that is passed is owned. */
 struct hvd_node_down *hvd_node_down_watch(struct event_base *base, const struct hvd_driver *driver,
 					  void (*down)(const char *host, void *arg), void *arg);
-/* The ranks are being ended by others: is a host down on which a rank has not ended? Then `down` is called as above.
- * False: there is none, or it has been called already. */
-bool hvd_node_down_ask(struct hvd_node_down *watch);
-/* All ranks have ended, as far as is known, and srun goes on: look at all hosts of the job from now on. */
-void hvd_node_down_look_at_all(struct hvd_node_down *watch);
+/* The starter has gone: is a host down on which a rank has not ended? Then `down` is called as above, before the return,
+ * unless it was called before. Waits for Slurm, for two seconds at most. */
+void hvd_node_down_ask(struct hvd_node_down *watch);
+/* All ranks have ended, as far as is known, and srun goes on: ask about all hosts of the job from now on. */
+void hvd_node_down_ask_of_all(struct hvd_node_down *watch);
 void hvd_node_down_destroy(struct hvd_node_down *down); /* NULL is fine */
 
 #endif
