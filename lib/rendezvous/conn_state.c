@@ -4,7 +4,7 @@
  */
 #include "internal.h"
 
-#define LOOK_AT    64       /* connections to look at, when one of a certain address is wanted */
+#define EXAMINED   64       /* connections that are examined, when one of a certain address is wanted */
 #define SLOWEST    131072.0 /* bytes a second: the average rate that a body must have after SLOW_GRACE */
 #define SLOW_GRACE 30.0     /* seconds */
 
@@ -58,7 +58,7 @@ struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state stat
 	struct hvd_rv_stream *s = busiest ? TAILQ_FIRST(&rv->lists[state]) : NULL;
 
 	/* The address has most connections, so one of them is not far. */
-	for (int i = 0; s && i < LOOK_AT; i++, s = TAILQ_NEXT(s, link))
+	for (int i = 0; s && i < EXAMINED; i++, s = TAILQ_NEXT(s, link))
 		if (s->entry.peer == busiest->peer)
 			return conn_of(s);
 	return NULL;

@@ -252,7 +252,7 @@ static struct hvd_addr address_of(const struct relay *relay, const struct hvd_st
 	return hvd_addr_parse(text, &addr) == 0 ? addr : relay->addr;
 }
 
-static void do_come(struct call *call, struct hvd_store_op *op)
+static void do_enter(struct call *call, struct hvd_store_op *op)
 {
 	struct relay *relay = call->relay;
 	struct hvd_store_result result;
@@ -357,7 +357,7 @@ static void carry_out(struct call *call, const struct hvd_relay_msg *msg)
 	switch (op.kind) {
 	case HVD_OP_ARRIVE:
 	case HVD_OP_VISIT:
-		do_come(call, &op);
+		do_enter(call, &op);
 		break;
 	case HVD_OP_BEGIN_GROUP:
 		do_begin_group(call, &op);

@@ -34,7 +34,7 @@ struct down_watch {
 	struct hvd_rv_child *child;
 	struct hvd_rv_watch watch;
 	struct hvd_rv_waiter waiter;
-	struct item stale; /* what was told is not so any longer, and what is so comes later */
+	struct item stale; /* what was sent is wrong by now, and `fresh` follows later */
 	struct item fresh; /* the key as it is now */
 	struct item wake;  /* those who wait are to go on */
 	enum sent sent;
@@ -85,10 +85,10 @@ static struct down_watch *find(const struct hvd_rv_child *child, uint32_t id)
 	return (struct down_watch *)node;
 }
 
-/* --- what is so --- */
+/* --- the state of a key --- */
 
 /* NOTHING: it is not known, and on_changed() is called when it is. */
-static enum sent is_so(const struct down_watch *w, struct hvd_rv_value **value)
+static enum sent state_now(const struct down_watch *w, struct hvd_rv_value **value)
 {
 	struct hvd_rv_watch_state s;
 
@@ -135,7 +135,7 @@ static void check_watch(const struct down_watch *w)
 static void dirty(struct down_watch *w)
 {
 	struct hvd_rv_value *value;
-	enum sent now = is_so(w, &value);
+	enum sent now = state_now(w, &value);
 
 	if (!w->fresh.child) {
 		if (now == w->sent && now != VALUE) {
@@ -170,7 +170,7 @@ static void on_changed(struct hvd_rv_watch *watch)
 
 /* --- waits --- */
 
-static void stay_in_line(struct down_watch *w)
+static void wait_in_scope(struct down_watch *w)
 {
 	/* There is an entry for the key already, so this needs no room. */
 	if (!w->waiter.key && w->watch.key)
@@ -184,7 +184,7 @@ static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
 	(void)value;
 	if (waiter->one) {
 		w->wakes++;
-		stay_in_line(w);
+		wait_in_scope(w);
 	} else {
 		w->wake_all = true;
 	}
@@ -209,7 +209,7 @@ static const char *begin_to_wait(struct down_watch *w)
 	if (s.value || known == HVD_CACHE_REMOTE) {
 		w->wake_all = true;
 	} else {
-		stay_in_line(w);
+		wait_in_scope(w);
 		w->wakes += s.queued;
 	}
 	if ((w->wake_all || w->wakes > 0) && !w->wake.child)
@@ -242,7 +242,7 @@ static void send_fresh(struct hvd_rv_child *child, struct item *item)
 	struct down_watch *w = (struct down_watch *)(void *)((char *)item - offsetof(struct down_watch, fresh));
 	struct hvd_relay_msg msg = {.watch = w->id};
 	struct hvd_rv_value *value;
-	enum sent now = is_so(w, &value);
+	enum sent now = state_now(w, &value);
 
 	if (now == NOTHING || (now == w->sent && now != VALUE))
 		return;

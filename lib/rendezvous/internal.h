@@ -177,8 +177,8 @@ bool hvd_rv_hook_get(struct hook *hook, struct hvd_slice key, hvd_rv_answered_fn
 		     struct hvd_rv_request **taken);
 /* Nobody waits for the answer any longer: `answered` is not called. */
 void hvd_rv_request_gone(struct hvd_rv_request *req);
-/* A client's PUT and DELETE; they return the status of the answer. If *met is not NULL, all members of its scope have
- * deleted their keys, and the caller calls its met function later. */
+/* A client's PUT and DELETE; they return the status of the answer. If *all_deleted is not NULL, all members of its scope
+ * have deleted their keys, and the caller calls its function of that name later. */
 int hvd_rv_put_value(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_value *v);
 int hvd_rv_delete_key(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hook **all_deleted);
 

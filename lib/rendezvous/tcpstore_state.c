@@ -24,7 +24,7 @@ const struct hvd_addr *hvd_tcpstore_addr(const struct hvd_tcpstore_conn *c)
 
 /* --- the end --- */
 
-static void tell(const struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why)
+static void log_closed(const struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why)
 {
 	char addr[HVD_ADDR_TEXT];
 
@@ -59,7 +59,7 @@ void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, c
 	if (c->s.closed)
 		return;
 	if (why)
-		tell(c, level, why);
+		log_closed(c, level, why);
 	/* The answers to what it asked before: a part of them is as good as none. */
 	if (c == c->ts->current && c->ts->out_len > 0) {
 		ssize_t sent = send(c->s.fd, c->ts->out, c->ts->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -80,7 +80,7 @@ static void send_cancel(struct hvd_upstream *up, const struct pending_call *p)
 	hvd_upstream_send(up, &msg);
 }
 
-static struct hvd_slice keep(char **at, struct hvd_slice s)
+static struct hvd_slice copy_slice(char **at, struct hvd_slice s)
 {
 	struct hvd_slice kept = {*at, s.n};
 
@@ -113,9 +113,9 @@ static bool add_call(struct hvd_upstream *up, const struct hvd_store_op *op, str
 	p->id = ++up->last_call;
 	p->call = call;
 	p->op = *op;
-	p->op.scope.name = keep(&at, op->scope.name);
-	p->op.key = keep(&at, op->key);
-	p->op.expected = keep(&at, op->expected);
+	p->op.scope.name = copy_slice(&at, op->scope.name);
+	p->op.key = copy_slice(&at, op->key);
+	p->op.expected = copy_slice(&at, op->expected);
 	if (op->value)
 		hvd_rv_value_ref(op->value);
 	if (call)
@@ -136,7 +136,7 @@ static bool enters(enum hvd_store_op_kind kind)
 }
 
 /* Tell the root who comes: a client of another host by its address. */
-static void introduce(struct hvd_upstream *up, struct hvd_store_op *op, char text[HVD_ADDR_TEXT])
+static void identify(struct hvd_upstream *up, struct hvd_store_op *op, char text[HVD_ADDR_TEXT])
 {
 	struct hvd_store_client *client = op->client;
 
@@ -158,7 +158,7 @@ bool hvd_upstream_submit(struct hvd_upstream *up, const struct hvd_store_op *op,
 	if (up->lost)
 		return true;
 	if (op->kind == HVD_OP_ARRIVE || op->kind == HVD_OP_VISIT)
-		introduce(up, &sent, text);
+		identify(up, &sent, text);
 	sent.client_number = op->client ? op->client->number : 0;
 	return !add_call(up, &sent, call);
 }
@@ -201,8 +201,8 @@ void hvd_upstream_abandon(struct hvd_upstream *up, struct hvd_store_call *call)
 }
 
 /* The connection has its epoch. */
-static void settle(struct hvd_upstream *up, struct hvd_store_client *client, enum hvd_store_op_kind kind,
-		   struct hvd_store_result *result)
+static void set_epoch(struct hvd_upstream *up, struct hvd_store_client *client, enum hvd_store_op_kind kind,
+		      struct hvd_store_result *result)
 {
 	struct hvd_rv_scope *scope = NULL, *old = client->scope;
 
@@ -229,7 +229,7 @@ void hvd_upstream_answer(struct hvd_upstream *up, uint64_t id, const struct hvd_
 		return; /* it was sent to two parents, and both have answered */
 	check_call(p);
 	if (call && enters(p->op.kind))
-		settle(up, p->op.client, p->op.kind, &answer);
+		set_epoch(up, p->op.client, p->op.kind, &answer);
 	remove_call(up, p);
 	if (call)
 		call->answered(call, &answer);

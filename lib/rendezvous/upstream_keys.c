@@ -296,7 +296,7 @@ void hvd_store_lookup_end(struct hvd_store_lookup *w)
 	w->key = NULL;
 }
 
-static void known(struct hvd_upstream_key *k, enum hvd_cache state)
+static void resolve(struct hvd_upstream_key *k, enum hvd_cache state)
 {
 	set_state(k, state);
 	while (!TAILQ_EMPTY(&k->lookups)) {
@@ -308,7 +308,7 @@ static void known(struct hvd_upstream_key *k, enum hvd_cache state)
 }
 
 /* Tell relays below, which watch the key in the scope here. */
-static void tell(const struct hvd_upstream_key *k)
+static void notify_below(const struct hvd_upstream_key *k)
 {
 	struct hvd_rv_scope *sc = local_scope(k);
 
@@ -348,11 +348,11 @@ void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_
 			       : hvd_rv_store_put(up->rv->store, scope_name(k), key_name(k), v);
 	}
 	if (why == HVD_RV_STORED) {
-		known(k, HVD_CACHE_HIT);
+		resolve(k, HVD_CACHE_HIT);
 	} else { /* it is read by calls */
 		remove_value(k);
-		known(k, HVD_CACHE_REMOTE);
-		tell(k);
+		resolve(k, HVD_CACHE_REMOTE);
+		notify_below(k);
 		wake_all(k);
 	}
 	check_key(k);
@@ -367,8 +367,8 @@ void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch)
 		return;
 	k->busy = true;
 	remove_value(k);
-	known(k, HVD_CACHE_HIT);
-	tell(k);
+	resolve(k, HVD_CACHE_HIT);
+	notify_below(k);
 	check_key(k);
 	k->busy = false;
 }
@@ -381,8 +381,8 @@ void hvd_upstream_key_ask(struct hvd_upstream *up, uint32_t watch, bool present)
 		return;
 	k->busy = true;
 	remove_value(k);
-	known(k, present ? HVD_CACHE_REMOTE : HVD_CACHE_REMOTE_EMPTY);
-	tell(k);
+	resolve(k, present ? HVD_CACHE_REMOTE : HVD_CACHE_REMOTE_EMPTY);
+	notify_below(k);
 	check_key(k);
 	k->busy = false;
 }

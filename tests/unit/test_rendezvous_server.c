@@ -625,7 +625,7 @@ TEST_IN(waits_for_a_place, struct world *w)
 
 struct hooked {
 	struct hvd_rv_request *req;
-	int asked, gone, puts, met;
+	int asked, gone, puts, all_deleted;
 	char last[64];
 };
 
@@ -660,14 +660,14 @@ static void on_gone(void *arg, struct hvd_rv_request *req)
 	h->gone++;
 }
 
-static void on_met(void *arg)
+static void on_all_deleted(void *arg)
 {
-	((struct hooked *)arg)->met++;
+	((struct hooked *)arg)->all_deleted++;
 }
 
-TEST_IN(tells_when_a_scope_has_met, struct world *w)
+TEST_IN(tells_when_all_have_deleted_their_keys, struct world *w)
 {
-	static const struct hvd_rv_hook hook = {.all_deleted = on_met};
+	static const struct hvd_rv_hook hook = {.all_deleted = on_all_deleted};
 	struct hooked h = {0};
 
 	begin(w);
@@ -675,9 +675,9 @@ TEST_IN(tells_when_a_scope_has_met, struct world *w)
 	assert_int_equal(hvd_rv_scope_size(w->root, "global", 2, NULL), 0);
 	put(w, "/global/rank_0", "x");
 	assert_int_equal(ask(w, "DELETE /global/0 HTTP/1.1\r\n\r\n").status, 200);
-	assert_int_equal(h.met, 0);
+	assert_int_equal(h.all_deleted, 0);
 	assert_int_equal(ask(w, "DELETE /global/1 HTTP/1.1\r\n\r\n").status, 200);
-	assert_int_equal(h.met, 1);
+	assert_int_equal(h.all_deleted, 1);
 }
 
 TEST_IN(lets_hooks_answer, struct world *w)
