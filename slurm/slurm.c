@@ -225,3 +225,15 @@ int hvd_slurm_nodes_get(const struct hvd_strv *names, struct hvd_slurm_nodes *no
 	nodes->hidden = names->n && !text;
 	return 0;
 }
+
+char *hvd_slurm_node_down(const char *list, hvd_time deadline)
+{
+	const char *argv[] = {"sinfo", "--noheader", "--Node", "--states=down", "--format=%N", "--nodes", list, NULL};
+	hvd_cleanup_free char *text =
+		hvd_slurm_command(argv, "cannot ask Slurm for nodes that are down", deadline, NULL);
+
+	if (!text || *text == '\n' || !*text)
+		return NULL;
+	text[strcspn(text, "\n")] = '\0';
+	return hvd_take_ptr(&text);
+}

@@ -3,7 +3,7 @@
  * slurm.h - everything that hvd's programs ask of Slurm.
  *
  * Slurm's own commands are asked (slurm_command.h): squeue for jobs (squeue.h), scontrol for nodes, GPUs and the
- * configuration (scontrol.h). So no program is linked with libslurm, and one build works with each release. A command
+ * configuration (scontrol.h), sinfo for nodes that are down. So no program is linked with libslurm, and one build works with each release. A command
  * takes 10 to 15 milliseconds, and as long as the deadline allows while the controller does not answer; an event loop
  * that cannot wait for that asks in a child process (job_query.h) or in a thread (discovery_slurm.c). Any thread may
  * ask.
@@ -122,6 +122,8 @@ struct hvd_slurm_nodes {
 int hvd_slurm_nodes_get(const struct hvd_strv *names, struct hvd_slurm_nodes *nodes, hvd_time deadline,
 			struct hvd_err *err);
 bool hvd_slurm_node_usable(const struct hvd_slurm_nodes *nodes, const char *name);
+/* The first of these nodes (a list) that is down; the caller frees it. NULL: none is, or Slurm does not answer. */
+char *hvd_slurm_node_down(const char *list, hvd_time deadline);
 void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes); /* NULL is fine */
 
 #endif

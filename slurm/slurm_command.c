@@ -26,6 +26,7 @@ extern char **environ;
 static void command_env(struct hvd_strv *env)
 {
 	static const char *const out[] = {"SQUEUE_",
+					  "SINFO_",
 					  "SCONTROL_",
 					  "SCANCEL_",
 					  "LC_",

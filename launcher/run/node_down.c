@@ -7,12 +7,11 @@
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/layout.h"
-#include "lib/process/capture.h"
+#include "slurm/slurm.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* How often it is polled which ranks have ended. */
 #define POLL_SECONDS 2
@@ -23,7 +22,6 @@
 /* A controller that takes longer to answer is asked again later; and, when the job has ended, no more. */
 #define PATIENT_SECONDS 10
 #define ANSWER_SECONDS  2.0
-#define MAX_ANSWER      (256 * 1024)
 
 struct hvd_node_down {
 	const struct hvd_driver *driver;
@@ -36,42 +34,13 @@ struct hvd_node_down {
 	void *arg;
 };
 
-/* Is one of these hosts down? Then `name` is its name. */
-static bool ask(char *hosts, char *name, size_t len, double seconds)
-{
-	char *argv[] = {(char *)"sinfo",
-			(char *)"--noheader",
-			(char *)"--Node",
-			(char *)"--states=down",
-			(char *)"--format=%N",
-			(char *)"--nodes",
-			hosts,
-			NULL};
-	struct hvd_spawn spawn = {.path = argv[0], .argv = argv};
-	size_t n;
-	int status;
-	char *text = hvd_capture(&spawn, MAX_ANSWER, hvd_deadline_in(seconds), &n, &status, NULL);
-	bool any = false;
-
-	if (text && status == 0) {
-		n = strcspn(text, "\n");
-		any = n > 0 && n < len;
-		if (any) {
-			memcpy(name, text, n);
-			name[n] = '\0';
-		}
-	}
-	free(text);
-	return any;
-}
-
 /* In the child. */
 static void ask_for_name(int out, void *arg)
 {
 	const struct hvd_node_down *down = arg;
-	char name[HVD_ASK_MAX + 1];
+	hvd_cleanup_free char *name = hvd_slurm_node_down(down->hosts, hvd_deadline_in(PATIENT_SECONDS));
 
-	if (ask(down->hosts, name, sizeof(name), PATIENT_SECONDS))
+	if (name)
 		dprintf(out, "%s", name);
 }
 
@@ -123,11 +92,12 @@ static void on_poll(void *arg)
 
 void hvd_node_down_ask(struct hvd_node_down *down)
 {
-	char *hosts = hvd_driver_hosts_left(down->driver), name[HVD_ASK_MAX + 1];
+	hvd_cleanup_free char *hosts = hvd_driver_hosts_left(down->driver), *name = NULL;
 
-	if (hosts && hvd_timer_runs(down->poll) && ask(hosts, name, sizeof(name), ANSWER_SECONDS))
+	if (hosts && hvd_timer_runs(down->poll))
+		name = hvd_slurm_node_down(hosts, hvd_deadline_in(ANSWER_SECONDS));
+	if (name)
 		found(down, name);
-	free(hosts);
 }
 
 void hvd_node_down_ask_of_all(struct hvd_node_down *down)

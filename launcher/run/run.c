@@ -301,13 +301,10 @@ static bool tasks_run(void *arg)
 static void watch_step(struct run *run)
 {
 	const struct hvd_launch *launch = run->job.launch;
-	const char *job = launch->spec->srun.jobid;
+	const uint32_t job = hvd_batch_job_of(launch->spec, 0).number;
 
-	if (!job)
-		job = hvd_envp_get(launch->envp, "SLURM_JOB_ID");
 	if (job && run->job.backend == &hvd_backend_srun)
-		run->step_wait = hvd_step_wait_watch(run->job.base, (uint32_t)strtoul(job, NULL, 10), run->job.procs,
-						     tasks_run, run, run->job.log);
+		run->step_wait = hvd_step_wait_watch(run->job.base, job, run->job.procs, tasks_run, run, run->job.log);
 }
 
 static int begin(struct run *run, struct hvd_err *err)

@@ -15,10 +15,8 @@ extern char **environ;
 const struct hvd_scheduler hvd_scheduler_none = {.name = "no scheduler", .key = "none", .host_command = "ping"};
 
 /* The first that knows the environment is taken. */
-static const struct hvd_scheduler *const table[] = {
-	&hvd_scheduler_slurm,
-	&hvd_scheduler_lsf,
-};
+#define HVD_ROW(key) &hvd_scheduler_##key,
+static const struct hvd_scheduler *const table[] = {HVD_SCHEDULERS(HVD_ROW)};
 
 #define N_SCHEDULERS (sizeof(table) / sizeof(table[0]))
 

@@ -2,8 +2,8 @@
 /*
  * scheduler.h - the batch scheduler whose job a launch is part of.
  *
- * A scheduler is one row. To add one: a file with one struct hvd_scheduler, its declaration below, and its line in the
- * table of scheduler.c. A function that is NULL is a question that the scheduler does not answer, and callers then do
+ * A scheduler is one row. To add one: a file with its struct hvd_scheduler, and its key in the list HVD_SCHEDULERS. A
+ * function that is NULL is a question that the scheduler does not answer, and callers then do
  * what they do outside of any job.
  *
  * All functions read the environment only as an argument, unless their comment says otherwise.
@@ -95,8 +95,12 @@ struct hvd_scheduler {
 			     bool (*killed)(void *arg), void *arg, const struct hvd_log *log, struct hvd_err *err);
 };
 
-extern const struct hvd_scheduler hvd_scheduler_slurm;
-extern const struct hvd_scheduler hvd_scheduler_lsf;
+/* The keys of all, in the order in which they are asked. */
+#define HVD_SCHEDULERS(ROW) ROW(slurm) ROW(lsf)
+
+#define HVD_DECLARE(key) extern const struct hvd_scheduler hvd_scheduler_##key;
+HVD_SCHEDULERS(HVD_DECLARE)
+#undef HVD_DECLARE
 extern const struct hvd_scheduler hvd_scheduler_none;
 
 /* The scheduler that has given hosts to this environment; hvd_scheduler_none if there is none. */
