@@ -82,16 +82,12 @@ static bool may_probe_again(const struct hvd_agent_registry *agents)
 static void admit(struct hvd_agent_registry *agents, uint32_t h)
 {
 	struct hvd_host_entry *host = &agents->table.hosts[h];
-	json_t *msg;
 
 	hvd_host_table_enter(&agents->table, h, HVD_STAGE_ADMITTED);
-	if (!agents->plan.elastic)
-		return;
-	msg = json_pack("{s:s, s:[], s:b, s:b}", "t", "plan", "ranks", "stay", 1, "func_key", agents->opts->func_key);
-	hvd_plan_delivery_host(agents->opts, &agents->plan, &agents->table, host->client, agents->service.rv, msg);
-	hvd_conn_send(host->client->conn, msg);
-	hvd_verbose(agents->log, "%s can be used", host->name);
-	agents->ops->admitted(h, agents->arg);
+	if (host->client)
+		hvd_plan_delivery_send(agents->opts, &agents->plan, &agents->table, h, agents->service.rv);
+	if (agents->ops->admitted)
+		agents->ops->admitted(h, agents->arg);
 }
 
 /* Of a job that goes on without the host: is it bad by --preflight? Then it is lost, and is looked at again when it is tried
@@ -155,8 +151,10 @@ static int check_command(const struct hvd_agent_registry *agents, struct hvd_err
 
 static void decide(struct hvd_agent_registry *agents);
 
-static void on_measured(struct hvd_agent_registry *agents)
+static void on_measured(void *arg)
 {
+	struct hvd_agent_registry *agents = arg;
+
 	if (agents->phase != HVD_AGENTS_MEASURING)
 		return;
 	agents->spares.measured = true;
@@ -171,7 +169,7 @@ static bool measure(struct hvd_agent_registry *agents)
 	    agents->plan.networks.n == 0 || agents->table.in_stage[HVD_STAGE_REPORTED] < 2)
 		return false;
 	agents->phase = HVD_AGENTS_MEASURING;
-	agents->spares.measure = hvd_measure_begin(agents, on_measured);
+	agents->spares.measure = hvd_measure_begin(agents->base, &agents->table, &agents->plan, on_measured, agents);
 	return true;
 }
 
@@ -180,7 +178,7 @@ static void decide(struct hvd_agent_registry *agents)
 	struct hvd_err why = {0};
 	int rc;
 
-	rc = hvd_spares_judge(agents, &why);
+	rc = hvd_spares_judge(agents, hvd_agent_registry_lose, &why);
 	if (rc == 0 && agents->table.in_stage[HVD_STAGE_REPORTED] == 0) {
 		hvd_agent_registry_changed(agents);
 		return;
@@ -212,12 +210,13 @@ static void decide(struct hvd_agent_registry *agents)
 	hvd_spares_stop(agents);
 	hvd_agent_deadlines_open(agents);
 	if (!agents->plan.local && !agents->opts->loopback)
-		agents->silence = hvd_silence_watch(agents);
+		agents->silence = hvd_silence_watch(agents->base, &agents->table, &agents->plan, agents->log);
 	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, agents->log);
 	hvd_agent_registry_open_to_hosts(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (agents->table.hosts[h].stage == HVD_STAGE_REPORTED)
 			admit(agents, h);
+	hvd_host_table_forget_edges(&agents->table);
 	if (agents->ops->decided)
 		agents->ops->decided(agents->arg);
 	else

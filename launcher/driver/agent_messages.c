@@ -161,12 +161,6 @@ static void on_relay(struct hvd_agent_registry *agents, struct hvd_client *cl, c
 		hvd_client_relay(cl, agents->service.rv);
 }
 
-static void on_pong(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
-{
-	(void)msg;
-	hvd_agent_answers_came(agents, cl->host);
-}
-
 static void on_term(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
 	(void)cl;
@@ -181,40 +175,22 @@ static void on_refused(struct hvd_agent_registry *agents, struct hvd_client *cl,
 		hvd_init_watch_refused(agents->init_watch, agents->table.hosts[cl->host].node.name, msg);
 }
 
-static void on_own_name(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
-{
-	hvd_own_names_message(&agents->own_names, &agents->table, &agents->plan, cl->host, msg, agents->log);
-}
-
-static void on_measured(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
-{
-	hvd_measure_message(agents->spares.measure, cl->host, msg);
-}
-
-static void on_tried(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
-{
-	hvd_silence_message(agents->silence, cl, msg);
-}
-
-static void on_activity(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
-{
-	hvd_progress_message(agents->rank_progress, cl, msg);
-}
-
-static void on_stacks(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
-{
-	hvd_stacks_message(agents->stacks, cl, msg);
-}
-
-static void on_whose(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
-{
-	hvd_owner_questions_ask(&agents->table, cl, msg);
-}
-
-static void on_owner(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
-{
-	hvd_owner_questions_answer(&agents->table, cl, msg);
-}
+/* Readers that pass the message on. */
+#define PASS_ON(name, call)                                                                                            \
+	static void name(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)                  \
+	{                                                                                                              \
+		(void)msg;                                                                                             \
+		call;                                                                                                  \
+	}
+PASS_ON(on_pong, hvd_agent_answers_came(agents, cl->host))
+PASS_ON(on_own_name,
+	hvd_own_names_message(&agents->own_names, &agents->table, &agents->plan, cl->host, msg, agents->log))
+PASS_ON(on_measured, hvd_measure_message(agents->spares.measure, cl->host, msg))
+PASS_ON(on_tried, hvd_silence_message(agents->silence, cl->host, msg))
+PASS_ON(on_activity, hvd_progress_message(agents->rank_progress, cl, msg))
+PASS_ON(on_stacks, hvd_stacks_message(agents->stacks, cl, msg))
+PASS_ON(on_whose, hvd_owner_questions_ask(&agents->table, cl, msg))
+PASS_ON(on_owner, hvd_owner_questions_answer(&agents->table, cl, msg))
 
 /* Who may send a message: bits. */
 #define NEW    1 /* who has not registered: an agent, or a shim or watchdog whose agent has gone */

@@ -204,8 +204,8 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 	agents->changed = hvd_timer_new(base, on_changed, agents);
 	hvd_agent_deadlines_create(agents);
 	hvd_agent_answers_create(agents);
-	agents->stacks = hvd_stacks_create(base, agents);
 	serve_torch(agents);
+	agents->stacks = hvd_stacks_create(base, &agents->table, agents->init_watch ? &agents->service : NULL);
 	hvd_rv_service_horovod(&agents->service, on_horovod, agents);
 	if (opts->spec->hang_timeout > 0 && ops->stalled)
 		agents->rank_progress = hvd_progress_create(base, opts->spec->hang_timeout, &agents->service,

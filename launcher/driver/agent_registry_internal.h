@@ -68,6 +68,12 @@ static inline void hvd_agent_registry_changed(struct hvd_agent_registry *agents)
 	hvd_timer_soon(agents->changed);
 }
 
+/* Add to `why` what to look at if a host does not register or report. */
+static inline void hvd_missing_host_hint(const struct hvd_agent_registry *agents, struct hvd_err *why)
+{
+	hvd_clients_missing_hint(agents->clients, &agents->self, agents->opts, why);
+}
+
 /* ---- departures.c ---- */
 
 /* The host is out of the job. The job goes on without it, if it can. */
@@ -114,11 +120,6 @@ hvd_time hvd_agent_answers_due(const struct hvd_host_entry *host);
 void hvd_agent_answers_defer(struct hvd_host_entry *host, hvd_time until);
 /* That time has come. */
 void hvd_agent_answers_late(struct hvd_agent_registry *agents, uint32_t host);
-
-/* ---- missing_host.c ---- */
-
-/* Add to `why` what to look at if a host does not register or report. Returns -1. */
-int hvd_missing_host_hint(const struct hvd_agent_registry *agents, struct hvd_err *why);
 
 /* ---- admission.c ---- */
 

@@ -291,11 +291,6 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 	return NULL;
 }
 
-in_port_t hvd_clients_port(const struct hvd_clients *cls)
-{
-	return cls->port;
-}
-
 void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
 		      const struct hvd_driver_opts *opts, struct hvd_boot *boot)
 {
@@ -314,6 +309,14 @@ void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host 
 	boot->spares = opts->spec->spares > 0;
 	boot->keeps_stderr = opts->spec->stderr_lines > 0;
 	boot->verbose = cls->log->level >= HVD_LOG_DEBUG ? 2 : cls->log->level >= HVD_LOG_VERBOSE;
+}
+
+void hvd_clients_missing_hint(const struct hvd_clients *cls, const struct hvd_this_host *self,
+			      const struct hvd_driver_opts *opts, struct hvd_err *why)
+{
+	hvd_err_hint(why, "%sis the host up, %sdoes a firewall block port %u of %s? --start-timeout allows more time",
+		     opts->by_plugin ? "does plugstack.conf there list hvd.so? " : "",
+		     strcmp(opts->id_text, "munge") == 0 ? "is munged running there, " : "", cls->port, self->host);
 }
 
 void hvd_clients_stop_listening(struct hvd_clients *cls)

@@ -64,10 +64,12 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 				       in_port_t lo, in_port_t hi, const struct hvd_clients_ops *ops, void *arg,
 				       const struct hvd_log *log, struct hvd_err *err);
 void hvd_clients_destroy(struct hvd_clients *cls); /* finishes all clients; NULL is fine */
-in_port_t hvd_clients_port(const struct hvd_clients *cls);
 /* What an agent must know to connect; `self` is this host. */
 void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
 		      const struct hvd_driver_opts *opts, struct hvd_boot *boot);
+/* Add to `why` what to look at if a host does not register or report. */
+void hvd_clients_missing_hint(const struct hvd_clients *cls, const struct hvd_this_host *self,
+			      const struct hvd_driver_opts *opts, struct hvd_err *why);
 void hvd_clients_stop_listening(struct hvd_clients *cls);
 
 /* A connection that has already proven in this session that it belongs to the launch. The clients own it from now on.

@@ -7,7 +7,6 @@
 #include "lib/base/xalloc.h"
 #include "lib/process/rlimits.h"
 #include "losses.h"
-#include "plan_delivery.h"
 #include "rank_ends.h"
 #include "spares.h"
 
@@ -32,7 +31,7 @@ struct hvd_driver {
 	struct hvd_losses *losses; /* after it */
 	struct hvd_rank_ends ends; /* zero until there is a plan */
 	bool started;              /* there is a plan, and it was sent */
-	bool all_ended, output_lost;
+	bool failed, all_ended, output_lost;
 };
 
 static const char *host_name(const struct hvd_driver *dr, uint32_t host, char buf[32])
@@ -44,6 +43,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 {
 	struct hvd_driver *dr = arg;
 
+	dr->failed = true;
 	hvd_timer_stop(dr->lost);
 	dr->ops->failed(why, dr->arg);
 }
@@ -99,8 +99,6 @@ static void on_decided(void *arg)
 	hvd_rv_service_size(&agents->service, &agents->plan.layout);
 	if (agents->init_watch)
 		hvd_init_watch_begin(agents->init_watch, &agents->plan.layout, &agents->table);
-	hvd_host_table_forget_edges(&agents->table);
-	hvd_plan_delivery_send_all(dr->opts, &agents->plan, &agents->table, agents->clients, agents->service.rv);
 	hvd_progress_begin(agents->rank_progress, (uint32_t)agents->plan.layout.n_hosts);
 	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", agents->plan.layout.size,
 		    (double)(hvd_now() - dr->began) / 1e9);
@@ -114,7 +112,8 @@ static void on_decided(void *arg)
  * ended with it. */
 static bool over(const struct hvd_host_entry *host)
 {
-	return host->done || host->node.n_ranks == 0 || (!host->client && !host->died);
+	return host->leaving >= HVD_LEAVING_DONE || host->node.n_ranks == 0 ||
+	       (!host->client && host->leaving != HVD_LEAVING_AGENT_DIED);
 }
 
 /* A host's ranks have ended, or its agent has gone. */
@@ -177,7 +176,12 @@ static void lose_process(struct hvd_driver *dr, const struct hvd_loss *loss, uin
 {
 	if (dr->ops->process_lost)
 		dr->ops->process_lost(loss, dr->arg);
-	hvd_losses_add(dr->losses, loss, host);
+	/* After its end the agents' connections end, too. */
+	if (!dr->failed)
+		hvd_losses_add(dr->losses, loss,
+			       dr->agents->init_watch && loss->of == HVD_LOSS_AGENT
+				       ? hvd_init_watch_expected(dr->agents->init_watch, (int32_t)host)
+				       : NULL);
 }
 
 static void on_agent_died(uint32_t host, const struct hvd_loss *loss, void *arg)
@@ -244,7 +248,7 @@ static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, co
 		/* Its process may have output to pass on, if the host is there. */
 		if (why->code == HVD_E_TIMEOUT)
 			on_left_out(cl->host, dr);
-	} else if (!host->done) {
+	} else if (host->leaving < HVD_LEAVING_DONE) {
 		if (why->code != HVD_E_TIMEOUT && dr->ops->process_lost)
 			dr->ops->process_lost(&loss, dr->arg);
 		on_host_gone(cl->host, why, false, dr);
@@ -310,6 +314,11 @@ static void explain_lost(const struct hvd_driver *dr, struct hvd_err *why)
 	}
 }
 
+static void on_cannot_init(const struct hvd_err *why, void *arg)
+{
+	hvd_agent_registry_fail(((struct hvd_driver *)arg)->agents, why);
+}
+
 static void on_lost(void *arg)
 {
 	struct hvd_driver *dr = arg;
@@ -366,7 +375,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	if (check_room(opts, err) == 0)
 		dr->agents = hvd_agent_registry_create(base, true, opts, session, &agents_ops, dr, log, err);
 	if (dr->agents)
-		dr->losses = hvd_losses_create(base, dr->agents, log);
+		dr->losses = hvd_losses_create(base, on_cannot_init, dr, log);
 	if (dr->agents)
 		return dr;
 	hvd_driver_destroy(dr);
@@ -387,7 +396,7 @@ void hvd_driver_lose_host(struct hvd_driver *dr, const char *host)
 {
 	for (uint32_t h = 0; h < dr->agents->table.n; h++)
 		if (dr->agents->table.hosts[h].node.name && strcmp(dr->agents->table.hosts[h].node.name, host) == 0)
-			dr->agents->table.hosts[h].done = true;
+			dr->agents->table.hosts[h].leaving = HVD_LEAVING_DONE;
 	hvd_rank_ends_add_host(&dr->ends, host);
 	maybe_all_ended(dr);
 }

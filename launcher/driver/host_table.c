@@ -185,7 +185,8 @@ bool hvd_host_table_left_out(const struct hvd_host_table *table, const json_t *m
 {
 	int64_t host;
 
-	return table->n && hvd_get_int(msg, "node", 0, table->n - 1, &host, NULL) == 0 && table->hosts[host].left_out;
+	return table->n && hvd_get_int(msg, "node", 0, table->n - 1, &host, NULL) == 0 &&
+	       table->hosts[host].leaving == HVD_LEAVING_LEFT_OUT;
 }
 
 void hvd_host_table_forget_edges(struct hvd_host_table *table)

@@ -28,6 +28,14 @@ enum hvd_stage {
 	HVD_N_STAGES,
 };
 
+/* How far a host of a job of fixed size has left it. */
+enum hvd_leaving {
+	HVD_LEAVING_NOT,
+	HVD_LEAVING_AGENT_DIED, /* its watchdog reports that the agent has ended before the ranks */
+	HVD_LEAVING_DONE,       /* its ranks have ended, as the agent has reported, or the host is lost with them */
+	HVD_LEAVING_LEFT_OUT,   /* before the plan: it is none of the job's any longer (spares.h) */
+};
+
 struct hvd_client;
 
 struct hvd_host_entry {
@@ -57,10 +65,8 @@ struct hvd_host_entry {
 	uint32_t *own_ranks;         /* node.ranks before they were numbered anew, n_own_ranks of them; or NULL */
 	uint32_t n_own_ranks;
 	struct hvd_addr own_name; /* where its own name leads, if other hosts do not reach that (own_names.h) */
-	bool left_out;            /* the host is none of the job's any longer (spares.h) */
-	bool done;                /* the agent has reported that its ranks have ended */
-	bool died;                /* its watchdog has reported that the agent has ended before them */
-	uint32_t ended;           /* how many of its ranks have ended */
+	enum hvd_leaving leaving;
+	uint32_t ended; /* how many of its ranks have ended */
 };
 
 /* A zeroed table has no hosts, and hosts come and go. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "losses.h"
 
-#include "agent_registry_internal.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
@@ -17,7 +16,8 @@
 #define DIED_SECONDS 1
 
 struct hvd_losses {
-	struct hvd_agent_registry *agents;
+	void (*failed)(const struct hvd_err *why, void *arg);
+	void *arg;
 	const struct hvd_log *log;
 	struct hvd_timer *judge; /* pending: `loss` waits */
 	struct hvd_loss loss;
@@ -26,24 +26,15 @@ struct hvd_losses {
 	bool rank_failed;
 };
 
-/* Which ranks have not come to the store, and cannot any longer? NULL: none. */
-static char *expected_ranks(const struct hvd_losses *losses, const struct hvd_loss *loss, uint32_t host)
+void hvd_losses_add(struct hvd_losses *losses, const struct hvd_loss *loss, char *expected)
 {
-	const struct hvd_init_watch *watch = losses->agents->init_watch;
-
-	return watch && loss->of == HVD_LOSS_AGENT ? hvd_init_watch_expected(watch, (int32_t)host) : NULL;
-}
-
-void hvd_losses_add(struct hvd_losses *losses, const struct hvd_loss *loss, uint32_t host)
-{
-	bool waits = hvd_timer_runs(losses->judge);
-
-	if (losses->agents->phase == HVD_AGENTS_OVER ||
-	    (waits && (losses->loss.of != loss->of || strcmp(losses->host, loss->host) != 0)))
-		return;
-	if (!waits) {
+	if (hvd_timer_runs(losses->judge)) {
+		free(expected);
+		if (losses->loss.of != loss->of || strcmp(losses->host, loss->host) != 0)
+			return;
+	} else {
 		free(losses->expected);
-		losses->expected = expected_ranks(losses, loss, host);
+		losses->expected = expected;
 		snprintf(losses->host, sizeof(losses->host), "%s", loss->host);
 	}
 	losses->loss = *loss;
@@ -72,15 +63,16 @@ static void on_judge(void *arg)
 		    losses->expected);
 	hvd_err_hint(&why, "%s", HVD_LOSS_HINT);
 	hvd_err_host(&why, losses->host);
-	hvd_agent_registry_fail(losses->agents, &why);
+	losses->failed(&why, losses->arg);
 }
 
-struct hvd_losses *hvd_losses_create(struct event_base *base, struct hvd_agent_registry *agents,
-				     const struct hvd_log *log)
+struct hvd_losses *hvd_losses_create(struct event_base *base, void (*failed)(const struct hvd_err *why, void *arg),
+				     void *arg, const struct hvd_log *log)
 {
 	struct hvd_losses *losses = hvd_xcalloc(1, sizeof(*losses));
 
-	losses->agents = agents;
+	losses->failed = failed;
+	losses->arg = arg;
 	losses->log = log;
 	losses->judge = hvd_timer_new(base, on_judge, losses);
 	return losses;

@@ -10,21 +10,21 @@
 #ifndef HVD_DRIVER_LOSSES_H
 #define HVD_DRIVER_LOSSES_H
 
-#include "agent_registry.h"
+#include "lib/base/log.h"
 #include "loss.h"
 
 #include <event2/event.h>
 
 struct hvd_losses;
 
-/* `agents` and `log` are not owned and must outlive it. */
-struct hvd_losses *hvd_losses_create(struct event_base *base, struct hvd_agent_registry *agents,
-				     const struct hvd_log *log);
+/* `failed` is called if ranks cannot rendezvous any longer. `log` is not owned and must outlive the result. */
+struct hvd_losses *hvd_losses_create(struct event_base *base, void (*failed)(const struct hvd_err *why, void *arg),
+				     void *arg, const struct hvd_log *log);
 void hvd_losses_destroy(struct hvd_losses *losses); /* NULL is fine */
 
-/* A process was lost, on the host of this number. One loss is judged at a time, and may be added once more with more
- * facts. */
-void hvd_losses_add(struct hvd_losses *losses, const struct hvd_loss *loss, uint32_t host);
+/* A process was lost. `expected`, which this takes over, names the ranks that have not come to the store, and cannot any
+ * longer; NULL: none. One loss is judged at a time, and may be added once more with more facts. */
+void hvd_losses_add(struct hvd_losses *losses, const struct hvd_loss *loss, char *expected);
 /* A rank has failed: later losses may follow from that, and end nothing. */
 void hvd_losses_rank_failed(struct hvd_losses *losses);
 

@@ -13,14 +13,15 @@
 #ifndef HVD_MEASURE_H
 #define HVD_MEASURE_H
 
-#include "agent_registry_internal.h"
+#include "clients.h"
+#include "planner.h"
 
 struct hvd_measure;
 
-/* Measure between all hosts that have registered, over the first network of the plan. Sets `mbps` and `rtt_us` in the
- * host table, and then calls `done`, once, from the event loop. */
-struct hvd_measure *hvd_measure_begin(struct hvd_agent_registry *agents,
-				      void (*done)(struct hvd_agent_registry *agents));
+/* Measure between all hosts that have reported, over the first network of the plan. Sets `mbps` and `rtt_us` in the host
+ * table, and then calls `done`, once, from the event loop. Table and plan are not owned. */
+struct hvd_measure *hvd_measure_begin(struct event_base *base, struct hvd_host_table *table,
+				      const struct hvd_plan *plan, void (*done)(void *arg), void *arg);
 void hvd_measure_destroy(struct hvd_measure *measure); /* without a call of `done`; NULL is fine */
 
 /* A message "measured" of this host. */

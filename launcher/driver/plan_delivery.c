@@ -31,37 +31,22 @@ static json_t *settings(const struct hvd_driver_opts *opts)
 	return hvd_agent_settings_json(&values);
 }
 
-void hvd_plan_delivery_host(const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
-			    const struct hvd_host_table *table, struct hvd_client *cl, struct hvd_rv *rv, json_t *msg)
+void hvd_plan_delivery_send(const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
+			    const struct hvd_host_table *table, uint32_t h, struct hvd_rv *rv)
 {
-	json_t *relay = hvd_plan_relay(plan, table, cl->host);
+	json_t *ranks = json_array(), *relay = hvd_plan_relay(plan, table, h), *msg;
+	const struct hvd_host_entry *host = &table->hosts[h];
 
-	json_object_set_new(msg, "settings", settings(opts));
-
-	if (!relay)
-		return;
-	json_object_set_new(msg, "relay", relay);
-	hvd_client_relay(cl, rv);
-}
-
-static void send_plan(const struct hvd_driver_opts *opts, const struct hvd_plan *plan, struct hvd_host_table *table,
-		      struct hvd_client *cl, struct hvd_rv *rv)
-{
-	struct hvd_host_entry *host = &table->hosts[cl->host];
-	json_t *ranks = json_array(), *msg;
-
-	for (uint32_t r = 0; r < host->node.n_ranks; r++)
+	for (uint32_t r = 0; r < host->node.n_ranks && !plan->elastic; r++)
 		json_array_append_new(ranks, hvd_plan_env(plan, table, host->node.ranks[r], opts));
 	msg = json_pack("{s:s, s:o, s:b}", "t", "plan", "ranks", ranks, "func_key", opts->func_key);
-	hvd_plan_delivery_host(opts, plan, table, cl, rv, msg);
+	json_object_set_new(msg, "settings", settings(opts));
+	if (plan->elastic)
+		json_object_set_new(msg, "stay", json_true());
+	if (relay) {
+		json_object_set_new(msg, "relay", relay);
+		hvd_client_relay(host->client, rv);
+	}
 	add_numbers(plan, host, msg);
-	hvd_conn_send(cl->conn, msg);
-}
-
-void hvd_plan_delivery_send_all(const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
-				struct hvd_host_table *table, const struct hvd_clients *clients, struct hvd_rv *rv)
-{
-	for (struct hvd_client *cl = hvd_clients_first(clients); cl; cl = hvd_clients_next(cl))
-		if (cl->role == HVD_ROLE_AGENT)
-			send_plan(opts, plan, table, cl, rv);
+	hvd_conn_send(host->client->conn, msg);
 }

@@ -65,7 +65,7 @@ void hvd_rank_message_done(struct hvd_agent_registry *agents, struct hvd_client 
 	bool told = cl->role == HVD_ROLE_FORMER;
 
 	if (!told)
-		agents->table.hosts[cl->host].done = true;
+		agents->table.hosts[cl->host].leaving = HVD_LEAVING_DONE;
 	if (agents->ops->ranks.done)
 		agents->ops->ranks.done(cl->host, !json_is_false(json_object_get(msg, "munge")), told, agents->arg);
 }
@@ -105,7 +105,8 @@ void hvd_rank_message_died(struct hvd_agent_registry *agents, struct hvd_client 
 		return;
 	}
 	entry = &agents->table.hosts[host];
-	entry->died = true;
+	if (entry->leaving == HVD_LEAVING_NOT)
+		entry->leaving = HVD_LEAVING_AGENT_DIED;
 	loss.of = HVD_LOSS_AGENT;
 	loss.host = hvd_host_table_name(&agents->table, (uint32_t)host, buf);
 	hvd_clock_came(&entry->clock, loss.at, hvd_now());

@@ -25,7 +25,9 @@ struct asked {
 };
 
 struct hvd_silence {
-	struct hvd_agent_registry *agents;
+	const struct hvd_host_table *table;
+	const struct hvd_plan *plan;
+	const struct hvd_log *log;
 	struct hvd_timer *look;
 	struct asked asked[MOST];
 	size_t n;
@@ -50,18 +52,17 @@ static void forget(struct hvd_silence *silence, struct asked *asked)
 }
 
 /* Does the host speak, so that it can be asked? */
-static bool is_witness(const struct hvd_agent_registry *agents, uint32_t host)
+static bool is_witness(const struct hvd_silence *silence, uint32_t host)
 {
-	const struct hvd_host_entry *entry = &agents->table.hosts[host];
+	const struct hvd_host_entry *entry = &silence->table->hosts[host];
 
 	return entry->stage == HVD_STAGE_ADMITTED && entry->client && silent_ms(entry) < HVD_SILENT_MS;
 }
 
 static void ask(struct hvd_silence *silence, struct asked *asked)
 {
-	struct hvd_agent_registry *agents = silence->agents;
-	const struct hvd_host_table *table = &agents->table;
-	json_t *addrs = hvd_plan_network_addrs(&agents->plan, table, asked->host);
+	const struct hvd_host_table *table = silence->table;
+	json_t *addrs = hvd_plan_network_addrs(silence->plan, table, asked->host);
 	json_t *order = json_pack("{s:s, s:I, s:i, s:o, s:i}", "t", "try", "n", (json_int_t)asked->host, "p",
 				  (int)table->hosts[asked->host].node.port, "a", addrs, "ms", TRY_MS);
 
@@ -71,7 +72,7 @@ static void ask(struct hvd_silence *silence, struct asked *asked)
 	for (uint32_t i = 1; json_array_size(addrs) > 0 && i <= table->n && asked->n < WITNESSES; i++) {
 		uint32_t w = (asked->host + asked->next + i) % table->n;
 
-		if (w == asked->host || !is_witness(agents, w))
+		if (w == asked->host || !is_witness(silence, w))
 			continue;
 		asked->witness[asked->n++] = w;
 		hvd_conn_send(table->hosts[w].client->conn, json_incref(order));
@@ -79,14 +80,14 @@ static void ask(struct hvd_silence *silence, struct asked *asked)
 	json_decref(order);
 	asked->next += WITNESSES;
 	if (asked->n > 0)
-		hvd_verbose(agents->log, "%s is silent: asking %d other host%s whether it answers",
+		hvd_verbose(silence->log, "%s is silent: asking %d other host%s whether it answers",
 			    table->hosts[asked->host].node.name, asked->n, asked->n == 1 ? "" : "s");
 }
 
 static void on_look(void *arg)
 {
 	struct hvd_silence *silence = arg;
-	const struct hvd_host_table *table = &silence->agents->table;
+	const struct hvd_host_table *table = silence->table;
 
 	for (uint32_t h = 0; h < table->n; h++) {
 		struct asked *asked = find(silence, h);
@@ -109,7 +110,7 @@ static void on_look(void *arg)
 
 static void lose(struct hvd_silence *silence, const struct asked *asked)
 {
-	const struct hvd_host_table *table = &silence->agents->table;
+	const struct hvd_host_table *table = silence->table;
 	struct hvd_client *cl = table->hosts[asked->host].client;
 	struct hvd_err why = {0};
 
@@ -120,23 +121,22 @@ static void lose(struct hvd_silence *silence, const struct asked *asked)
 		hvd_client_lose(cl, &why);
 }
 
-void hvd_silence_message(struct hvd_silence *silence, const struct hvd_client *cl, const json_t *msg)
+void hvd_silence_message(struct hvd_silence *silence, uint32_t witness, const json_t *msg)
 {
 	struct asked *asked, lost;
 	int64_t host;
 
-	if (!silence || cl->role != HVD_ROLE_AGENT || hvd_get_int(msg, "n", 0, UINT32_MAX, &host, NULL) != 0)
+	if (!silence || hvd_get_int(msg, "n", 0, UINT32_MAX, &host, NULL) != 0)
 		return;
 	asked = find(silence, (uint32_t)host);
-	if (!asked || silent_ms(&silence->agents->table.hosts[host]) < HVD_SILENT_MS)
+	if (!asked || silent_ms(&silence->table->hosts[host]) < HVD_SILENT_MS)
 		return;
 	for (int i = 0; i < asked->n; i++) {
-		if (asked->witness[i] != cl->host)
+		if (asked->witness[i] != witness)
 			continue;
 		if (json_is_true(json_object_get(msg, "answered"))) {
-			hvd_verbose(silence->agents->log, "%s is silent, but answers %s",
-				    silence->agents->table.hosts[host].node.name,
-				    silence->agents->table.hosts[cl->host].node.name);
+			hvd_verbose(silence->log, "%s is silent, but answers %s", silence->table->hosts[host].node.name,
+				    silence->table->hosts[witness].node.name);
 			asked->n = 0;
 			return;
 		}
@@ -150,12 +150,15 @@ void hvd_silence_message(struct hvd_silence *silence, const struct hvd_client *c
 	}
 }
 
-struct hvd_silence *hvd_silence_watch(struct hvd_agent_registry *agents)
+struct hvd_silence *hvd_silence_watch(struct event_base *base, const struct hvd_host_table *table,
+				      const struct hvd_plan *plan, const struct hvd_log *log)
 {
 	struct hvd_silence *silence = hvd_xcalloc(1, sizeof(*silence));
 
-	silence->agents = agents;
-	silence->look = hvd_timer_new(agents->base, on_look, silence);
+	silence->table = table;
+	silence->plan = plan;
+	silence->log = log;
+	silence->look = hvd_timer_new(base, on_look, silence);
 	hvd_timer_every_ms(silence->look, LOOK_MS);
 	return silence;
 }

@@ -14,17 +14,19 @@
 #ifndef HVD_SILENCE_H
 #define HVD_SILENCE_H
 
-#include "agent_registry_internal.h"
+#include "clients.h"
+#include "planner.h"
 
 #define HVD_SILENT_MS 2000
 
 struct hvd_silence;
 
-/* Watch the hosts of the registry, which must outlive it. */
-struct hvd_silence *hvd_silence_watch(struct hvd_agent_registry *agents);
+/* Watch the admitted hosts. The rest must outlive the result. */
+struct hvd_silence *hvd_silence_watch(struct event_base *base, const struct hvd_host_table *table,
+				      const struct hvd_plan *plan, const struct hvd_log *log);
 void hvd_silence_destroy(struct hvd_silence *silence); /* NULL is fine */
 
-/* A message "tried" of an agent. */
-void hvd_silence_message(struct hvd_silence *silence, const struct hvd_client *cl, const json_t *msg);
+/* A message "tried" of this host's agent. */
+void hvd_silence_message(struct hvd_silence *silence, uint32_t witness, const json_t *msg);
 
 #endif

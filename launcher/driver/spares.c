@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spares.h"
 
+#include "agent_registry_internal.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
@@ -41,7 +42,7 @@ static void remove_host(struct hvd_agent_registry *agents, uint32_t host, const 
 		state->name = hvd_xstrdup(state->node.name);
 	hvd_event(agents->opts->events, HOST_SPARE, .index = host, .host = state->name, .why = why);
 	hvd_host_table_leave(&agents->table, host);
-	state->left_out = true;
+	state->leaving = HVD_LEAVING_LEFT_OUT;
 	if (cl)
 		hvd_spares_dismiss(cl);
 	if (agents->ops->left_out)
@@ -54,7 +55,7 @@ bool hvd_spares_leave_out(struct hvd_agent_registry *agents, uint32_t host, cons
 
 	if (host >= agents->table.n)
 		return false;
-	if (agents->table.hosts[host].left_out)
+	if (agents->table.hosts[host].leaving == HVD_LEAVING_LEFT_OUT)
 		return true;
 	if (agents->phase >= HVD_AGENTS_OPEN || spares_left(agents) == 0)
 		return false;
@@ -164,7 +165,7 @@ static void say_passed(const struct hvd_agent_registry *agents)
 	/* Else the network is measured next, and then the hosts are judged again. */
 }
 
-int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err)
+int hvd_spares_judge(struct hvd_agent_registry *agents, hvd_lose_fn *lose, struct hvd_err *err)
 {
 	struct hvd_host_table *table = &agents->table;
 	hvd_cleanup_free char **bad = hvd_xcalloc(table->n, sizeof(*bad));
@@ -200,7 +201,7 @@ int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err)
 			hvd_err_set(&why, HVD_E_FAILED, "%s", bad[h]);
 			hvd_err_hint(&why, "%s", hints[h]);
 			/* A slow network would not be noticed when the host is tried again. */
-			hvd_agent_registry_lose(agents, h, &why, agents->spares.measured);
+			lose(agents, h, &why, agents->spares.measured);
 		}
 		free(bad[h]);
 	}

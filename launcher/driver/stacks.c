@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stacks.h"
 
-#include "agent_registry_internal.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
@@ -13,8 +12,8 @@
 #define MOST_SECONDS 60
 
 struct hvd_stacks {
-	struct event_base *base;
-	struct hvd_agent_registry *agents;
+	const struct hvd_host_table *table;
+	struct hvd_rv_service *service; /* NULL: no store */
 	struct asker {
 		void (*done)(json_t *answers, void *arg);
 		void *arg;
@@ -34,11 +33,6 @@ static bool asks(const struct hvd_stacks *stacks)
 	return stacks->n_askers > 0;
 }
 
-static const char *host_name(const struct hvd_stacks *stacks, uint32_t host, char buf[32])
-{
-	return hvd_host_table_name(&stacks->agents->table, host, buf);
-}
-
 /* Has a process of the host not answered? */
 static bool still_owes(const struct hvd_stacks *stacks, uint32_t host)
 {
@@ -56,13 +50,14 @@ static json_t *make_answers(const struct hvd_stacks *stacks)
 
 	json_array_foreach(stacks->hosts, h, ranks)
 	{
-		const char *name = host_name(stacks, (uint32_t)h, buf);
-		const struct hvd_host_entry *agent = &stacks->agents->table.hosts[h];
+		const char *name = hvd_host_table_name(stacks->table, (uint32_t)h, buf);
+		const struct hvd_host_entry *agent = &stacks->table->hosts[h];
 
 		if (json_is_array(ranks))
 			json_array_append_new(hosts, json_pack("{s:s, s:O}", "host", name, "ranks", ranks));
 		if ((!json_is_array(ranks) || still_owes(stacks, (uint32_t)h)) && agent->stage == HVD_STAGE_ADMITTED &&
-		    !agent->done && (agent->node.n_ranks == 0 || agent->ended < agent->node.n_ranks))
+		    agent->leaving < HVD_LEAVING_DONE &&
+		    (agent->node.n_ranks == 0 || agent->ended < agent->node.n_ranks))
 			json_array_append_new(silent, json_string(name));
 	}
 	return json_pack("{s:o, s:o, s:s}", "hosts", hosts, "silent", silent, "store",
@@ -105,24 +100,13 @@ static void on_timer(void *arg)
 		finish(stacks);
 }
 
-/* Which connections lead to a process that watches ranks. */
-static bool watches_ranks(const struct hvd_stacks *stacks, const struct hvd_client *cl)
-{
-	const struct hvd_host_table *table = &stacks->agents->table;
-
-	return cl->role == HVD_ROLE_AGENT && cl->host < table->n && table->hosts[cl->host].stage == HVD_STAGE_ADMITTED;
-}
-
 static void ask_hosts(struct hvd_stacks *stacks, double seconds)
 {
-	struct hvd_client *cl;
-	size_t n = 0;
+	stacks->owing = hvd_xcalloc(stacks->table->n + 1, sizeof(*stacks->owing));
+	for (uint32_t h = 0; h < stacks->table->n; h++) {
+		const struct hvd_client *cl = stacks->table->hosts[h].client;
 
-	for (cl = hvd_clients_first(stacks->agents->clients); cl; cl = hvd_clients_next(cl))
-		n++;
-	stacks->owing = hvd_xcalloc(n + 1, sizeof(*stacks->owing));
-	for (cl = hvd_clients_first(stacks->agents->clients); cl; cl = hvd_clients_next(cl)) {
-		if (!watches_ranks(stacks, cl))
+		if (!cl || stacks->table->hosts[h].stage != HVD_STAGE_ADMITTED)
 			continue;
 		stacks->owing[stacks->asked++] = cl;
 		hvd_conn_send(cl->conn, json_pack("{s:s, s:I, s:f}", "t", "stacks", "id", (json_int_t)stacks->id,
@@ -145,12 +129,12 @@ void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json
 	hvd_timer_at(stacks->timer, hvd_deadline_in(seconds + 1));
 	stacks->id++;
 	stacks->hosts = json_array();
-	for (uint32_t h = 0; h < stacks->agents->table.n; h++)
+	for (uint32_t h = 0; h < stacks->table->n; h++)
 		json_array_append_new(stacks->hosts, json_null());
 	ask_hosts(stacks, seconds);
-	if (stacks->agents->init_watch && hvd_rv_service_is_open(&stacks->agents->service)) {
+	if (stacks->service && hvd_rv_service_is_open(stacks->service)) {
 		stacks->asks_store = true;
-		hvd_rv_service_ask_waits(&stacks->agents->service);
+		hvd_rv_service_ask_waits(stacks->service);
 	}
 	maybe_finish(stacks);
 }
@@ -210,11 +194,12 @@ void hvd_stacks_waits(struct hvd_stacks *stacks, const char *text)
 	maybe_finish(stacks);
 }
 
-struct hvd_stacks *hvd_stacks_create(struct event_base *base, struct hvd_agent_registry *agents)
+struct hvd_stacks *hvd_stacks_create(struct event_base *base, const struct hvd_host_table *table,
+				     struct hvd_rv_service *service)
 {
 	struct hvd_stacks *stacks = hvd_xcalloc(1, sizeof(*stacks));
 
-	*stacks = (struct hvd_stacks){.base = base, .agents = agents};
+	*stacks = (struct hvd_stacks){.table = table, .service = service};
 	stacks->timer = hvd_timer_new(base, on_timer, stacks);
 	return stacks;
 }

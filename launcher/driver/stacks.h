@@ -9,14 +9,16 @@
 #define HVD_DRIVER_STACKS_H
 
 #include "clients.h"
+#include "host_table.h"
+#include "lib/rendezvous/service.h"
 
 #include <jansson.h>
 
-struct hvd_agent_registry;
 struct hvd_stacks;
 
-/* The ranks of `agents`, which is not owned. */
-struct hvd_stacks *hvd_stacks_create(struct event_base *base, struct hvd_agent_registry *agents);
+/* The ranks of the admitted hosts. `service` (NULL: none) is the rendezvous that has PyTorch's store. Both are not owned. */
+struct hvd_stacks *hvd_stacks_create(struct event_base *base, const struct hvd_host_table *table,
+				     struct hvd_rv_service *service);
 /* Callers that still wait get no answer. NULL is fine. */
 void hvd_stacks_destroy(struct hvd_stacks *stacks);
 
