@@ -5,8 +5,8 @@
  * Reads the options, makes the launch spec, chooses a launch backend, has it
  * prepare the launch processes, and runs them (run/run.h, elastic/elastic.h).
  */
+#include "launcher/backends/agent_pool.h"
 #include "launcher/backends/backend.h"
-#include "launcher/backends/joining.h"
 #include "launcher/diagnosis/stacks_command.h"
 #include "launcher/driver/driver.h"
 #include "launcher/elastic/elastic.h"
@@ -248,19 +248,19 @@ static bool can_run(const struct hvd_launch *launch, const struct hvd_backend *b
 	return false;
 }
 
-static int open_joining(struct hvd_launch *launch, struct hvd_err *err)
+static int open_agent_pool(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	const struct hvd_joining_opts opts = {.key_file = spec->key_file,
-					      .join_file = spec->join_file,
-					      .nics = spec->interfaces.v,
-					      .progress = spec->output.progress,
-					      .agent = launch->agent,
-					      .log = launch->log};
+	const struct hvd_agent_pool_opts opts = {.key_file = spec->key_file,
+						 .join_file = spec->join_file,
+						 .nics = spec->interfaces.v,
+						 .progress = spec->output.progress,
+						 .agent = launch->agent,
+						 .log = launch->log};
 
 	launch->nofile = hvd_raise_nofile(); /* there may be many agents */
-	launch->joining = hvd_joining_open(&opts, err);
-	return launch->joining ? 0 : -1;
+	launch->agent_pool = hvd_agent_pool_open(&opts, err);
+	return launch->agent_pool ? 0 : -1;
 }
 
 /* Have `backend` prepare the launch, and fill `opts`. What this asks of Slurm may take long. Returns 0, or
@@ -274,7 +274,7 @@ static int make_ready(struct hvd_launch *launch, const struct hvd_backend *backe
 		(backend->mode != HVD_START_HOSTS && hvd_scheduler_of(launch->envp) == &hvd_scheduler_slurm);
 	int rc;
 
-	if (backend == &hvd_backend_join && !spec->dry_run && open_joining(launch, err) != 0)
+	if (backend == &hvd_backend_join && !spec->dry_run && open_agent_pool(launch, err) != 0)
 		return -1;
 	if (spec->elastic.on)
 		rc = spec->dry_run ? hvd_elastic_preview(launch, backend, err) : 0;
@@ -402,7 +402,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const
 	hvd_trace_destroy(trace);
 out:
 	hvd_launch_clear(&launch);
-	hvd_joining_close(launch.joining);
+	hvd_agent_pool_close(launch.agent_pool);
 	hvd_local_hosts_destroy(launch.local_hosts);
 	hvd_strv_free(&opts.extra_env);
 	hvd_strv_free(&opts.names);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend.h"
 
-#include "joining.h"
+#include "agent_pool.h"
 #include "launcher/scheduler/scheduler.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/boot.h"
@@ -226,7 +226,7 @@ void hvd_launch_clear(struct hvd_launch *launch)
 		hvd_strv_free(&launch->procs[i].stdin_args);
 		hvd_strv_free(&launch->procs[i].env);
 		if (launch->procs[i].joined)
-			hvd_joining_release(launch->joining, launch->procs[i].host);
+			hvd_agent_pool_release(launch->agent_pool, launch->procs[i].host);
 		else if (launch->procs[i].fd >= 0)
 			close(launch->procs[i].fd);
 	}

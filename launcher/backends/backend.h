@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct hvd_joining;
+struct hvd_agent_pool;
 struct hvd_scratch;
 
 /* A launch process: one process that hvdrun starts on its own host. */
@@ -39,7 +39,7 @@ struct hvd_proc {
 	const char *host; /* the host whose ranks it starts; NULL = the ranks of all hosts. Not owned */
 	const char *cwd;  /* a string constant; NULL = hvdrun's directory */
 	int fd;           /* a descriptor that the process inherits under the same number; -1 = none. Owned */
-	bool joined;      /* it is the waiting agent of `host` (joining.h), which must be released there */
+	bool joined;      /* it is the waiting agent of `host` (agent_pool.h), which must be released there */
 };
 
 /* In place of a wait status: it was a self-registering agent, whose connection ended before it reported a status. */
@@ -52,8 +52,8 @@ struct hvd_launch {
 	const char *agent, *selftest; /* paths of hvd-agent and hvd-selftest */
 	const struct hvd_log *log;
 	struct hvd_local_hosts *local_hosts;
-	/* In, for the backend join: where agents wait (joining.h). The job runs in its event loop, with its key. */
-	struct hvd_joining *joining;
+	/* In, for the backend join: where agents wait (agent_pool.h). The job runs in its event loop, with its key. */
+	struct hvd_agent_pool *agent_pool;
 	unsigned long nofile; /* the soft limit of open files before it was raised for them; 0 = it was not */
 	/* In, for elastic jobs: each host has a struct hvd_launch, see hvd_launch_for_host(). */
 	int first_host; /* the host's index among all hosts that the job has ever had */

@@ -3,14 +3,14 @@
  * join.c - ranks in self-registering agents (hvd-agent connect), which something else starts: Spark's executors,
  * containers, a user by hand.
  *
- * Agents connect and wait (joining.h). Each is a host of its own. When the job needs the agent, it becomes the node
+ * Agents connect and wait (agent_pool.h). Each is a host of its own. When the job needs the agent, it becomes the node
  * agent of that host. Its only connection also carries the ranks' input and output (launcher/run/agent_proc.h). The
  * ranks have the agent's environment and directory; nothing is bound to cores unless the user says so, since the agent
  * may be one of several on its machine.
  */
 #include "backend.h"
 
-#include "joining.h"
+#include "agent_pool.h"
 #include "lib/process/spawn.h"
 
 static bool suits(const struct hvd_launch *launch)
@@ -48,7 +48,7 @@ static int add_agent(struct hvd_launch *launch, int index, int first_rank, struc
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
 	struct hvd_proc *proc;
 
-	if (hvd_joining_take(launch->joining, host->name, err) != 0)
+	if (hvd_agent_pool_take(launch->agent_pool, host->name, err) != 0)
 		return -1;
 	proc = hvd_launch_add(launch, host->name);
 	proc->joined = true;
@@ -87,14 +87,14 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		preview(launch);
 		return 0;
 	}
-	if (hvd_joining_gather(launch->joining, spec->ranks.n, spec->deadlines.start, &launch->alloc, err) != 0)
+	if (hvd_agent_pool_gather(launch->agent_pool, spec->ranks.n, spec->deadlines.start, &launch->alloc, err) != 0)
 		return -1;
 	for (int i = 0; i < launch->alloc.n_hosts; i++) {
 		if (add_agent(launch, i, rank, err) != 0)
 			return -1;
 		rank += launch->alloc.hosts[i].slots;
 	}
-	launch->one_machine = hvd_joining_on_this_machine(launch->joining);
+	launch->one_machine = hvd_agent_pool_on_this_machine(launch->agent_pool);
 	return 0;
 }
 

@@ -17,13 +17,13 @@ static void add_numbers(const struct hvd_plan *plan, const struct hvd_host_entry
 	json_object_set_new(msg, "size", json_integer(plan->layout.size));
 }
 
-/* The driver's kill_wait may be Slurm's. */
+/* An option that is not given is 0. The driver's kill_wait may be Slurm's. */
 static json_t *settings(const struct hvd_driver_opts *opts)
 {
 	struct hvd_agent_settings values;
 
-#define NUMBER(field, most)  values.field = (unsigned)opts->spec->field;
-#define SECONDS(field, most) values.field = opts->spec->field;
+#define NUMBER(field, most)  values.field = opts->spec->field > 0 ? (unsigned)opts->spec->field : 0;
+#define SECONDS(field, most) values.field = opts->spec->field > 0 ? opts->spec->field : 0;
 	HVD_AGENT_SETTINGS(NUMBER, SECONDS)
 #undef NUMBER
 #undef SECONDS

@@ -25,11 +25,11 @@
 #include <stdint.h>
 
 struct hvd_discovery_opts {
-	enum hvd_discover from;      /* not AUTO */
-	struct hvd_alloc hosts;      /* HOSTS: these. SLURM: the job's hosts at the start */
-	char *script;                /* SCRIPT: a command line for sh -c */
-	char *jobs;                  /* JOBS: the name or comment of the jobs */
-	struct hvd_joining *joining; /* AGENTS: where they register; not owned */
+	enum hvd_discover from;            /* not AUTO */
+	struct hvd_alloc hosts;            /* HOSTS: these. SLURM: the job's hosts at the start */
+	char *script;                      /* SCRIPT: a command line for sh -c */
+	char *jobs;                        /* JOBS: the name or comment of the jobs */
+	struct hvd_agent_pool *agent_pool; /* AGENTS: where they register; not owned */
 	uint32_t job;       /* SLURM: the job. JOBS: the one that we run in, whose hosts come first; 0 = none */
 	int slots_per_host; /* of hosts without a number; 0 = 1, or the number in their job */
 	char *const *envp;  /* of the script; not owned */

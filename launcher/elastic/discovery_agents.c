@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* discovery_agents.c - the hosts of an elastic job are self-registering agents (launcher/backends/joining.h). */
+/* discovery_agents.c - the hosts of an elastic job are self-registering agents (launcher/backends/agent_pool.h). */
 #include "discovery_kind.h"
-#include "launcher/backends/joining.h"
+#include "launcher/backends/agent_pool.h"
 
 static void changed(void *arg)
 {
 	struct hvd_discovery *s = arg;
 	struct hvd_slurm_hosts found = {0};
 
-	hvd_joining_hosts(s->opts.joining, &found.hosts);
+	hvd_agent_pool_hosts(s->opts.agent_pool, &found.hosts);
 	hvd_discovery_found(s, &found);
 	hvd_slurm_hosts_clear(&found);
 }
@@ -16,13 +16,13 @@ static void changed(void *arg)
 static int begin(struct hvd_discovery *s, struct hvd_err *err)
 {
 	(void)err;
-	hvd_joining_watch(s->opts.joining, changed, s);
+	hvd_agent_pool_watch(s->opts.agent_pool, changed, s);
 	return 0;
 }
 
 static void end(struct hvd_discovery *s)
 {
-	hvd_joining_watch(s->opts.joining, NULL, NULL);
+	hvd_agent_pool_watch(s->opts.agent_pool, NULL, NULL);
 }
 
 const struct hvd_discovery_kind hvd_discovery_agents = {.name = "agents", .begin = begin, .end = end};

@@ -135,7 +135,7 @@ int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_o
 	out->interval = spec->discovery.interval;
 	if (spec->launcher && strcmp(spec->launcher, hvd_backend_join.name) == 0) {
 		out->from = HVD_DISCOVER_AGENTS;
-		out->joining = launch->joining;
+		out->agent_pool = launch->agent_pool;
 		return 0;
 	}
 	switch (spec->discovery.from) {

@@ -208,7 +208,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	hvd_draining_init(&el->leaving, job->base);
 	opts.hosts_stay = discovery->from == HVD_DISCOVER_HOSTS;
 	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
-	opts.hosts_come = discovery->joining != NULL;
+	opts.hosts_come = discovery->agent_pool != NULL;
 	el->restart = opts.restart;
 	hvd_restart_history_init(&el->history, el->restart ? job->opts->events : NULL, job->result->began);
 	el->progress.pattern = job->launch->spec->progress_file;

@@ -7,7 +7,7 @@
  */
 #include "agent_proc.h"
 
-#include "launcher/backends/joining.h"
+#include "launcher/backends/agent_pool.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/join.h"
 #include "stdin_forward.h"
@@ -166,7 +166,7 @@ struct hvd_agent_proc *hvd_agent_proc_start(struct event_base *base, struct hvd_
 					    bool input, void (*ended)(int status, void *arg), void *arg,
 					    struct hvd_err *err)
 {
-	struct hvd_conn *conn = hvd_joining_conn(launch->joining, proc->host);
+	struct hvd_conn *conn = hvd_agent_pool_conn(launch->agent_pool, proc->host);
 	struct hvd_agent_proc *j;
 
 	if (!conn) {

@@ -24,7 +24,7 @@ struct hvd_agent_proc_opts {
 	void *arg;
 };
 
-/* Have the agent of proc->host, which was taken (joining.h), run `proc`. `input`: its rank 0 reads hvdrun's stdin.
+/* Have the agent of proc->host, which was taken (agent_pool.h), run `proc`. `input`: its rank 0 reads hvdrun's stdin.
  * `ended` is called once, from the event loop, when its connection has ended; status: the exit status of the node
  * agent, -1: it was lost, which the user was told. `launch`, `proc` and `opts` must outlive it. NULL with err set. */
 struct hvd_agent_proc *hvd_agent_proc_start(struct event_base *base, struct hvd_launch *launch,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job.h"
 
-#include "launcher/backends/joining.h"
+#include "launcher/backends/agent_pool.h"
 #include "launcher/scheduler/scheduler.h"
 #include "lib/base/timer.h"
 #include "lib/process/rlimits.h"
@@ -97,10 +97,10 @@ int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hv
 	opts->id_text = job->secret.id_text;
 	if (adopts(backend))
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
-	job->base = launch->joining ? hvd_joining_base(launch->joining) : event_base_new();
+	job->base = launch->agent_pool ? hvd_agent_pool_base(launch->agent_pool) : event_base_new();
 	if (!job->base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
-	if (!launch->joining)
+	if (!launch->agent_pool)
 		event_base_priority_init(job->base, 2); /* signals first, all else after them */
 	job->pause = hvd_timer_new(job->base, on_pause, job);
 	job->procs = hvd_procs_create(job->base, launch, backend, &job->procs_opts, procs_ops, arg);
@@ -176,6 +176,6 @@ void hvd_job_clear(struct hvd_job *job)
 	hvd_signals_release(job->signals);
 	hvd_secret_clear(&job->secret);
 	hvd_timer_free(job->pause);
-	if (job->base && !job->launch->joining)
+	if (job->base && !job->launch->agent_pool)
 		event_base_free(job->base);
 }

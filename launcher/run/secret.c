@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "secret.h"
 
-#include "launcher/backends/joining.h"
+#include "launcher/backends/agent_pool.h"
 #include "lib/base/key.h"
 #include "lib/base/random.h"
 
@@ -58,8 +58,8 @@ int hvd_secret_make(struct hvd_secret *secret, const struct hvd_launch *launch, 
 	struct hvd_identity identity = {.kind = HVD_ID_KEY};
 	bool handed = backend->loopback || backend->by_stdin || launch->by_stdin;
 
-	if (launch->joining) { /* whose agents have the key already */
-		secret->session = *hvd_joining_session(launch->joining);
+	if (launch->agent_pool) { /* whose agents have the key already */
+		secret->session = *hvd_agent_pool_session(launch->agent_pool);
 		snprintf(secret->id_text, sizeof(secret->id_text), "fd:%d", HVD_KEY_FD);
 		return 0;
 	}
