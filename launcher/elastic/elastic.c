@@ -260,7 +260,7 @@ static void cleanup(struct elastic *el)
 	hvd_runfunc_close(el->func);
 	hvd_gloo_peers_destroy(el->peers);
 	hvd_event_queue_destroy(el->events);
-	hvd_elastic_failures_clear(&el->failures);
+	hvd_failures_clear(&el->failures);
 	hvd_machine_destroy(el->machine);
 	hvd_job_clear(&el->job);
 }
@@ -295,7 +295,7 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 		result->generations = hvd_machine_generation(el.machine);
 		hvd_restart_history_end(&el.history, result, hvd_now(), el.job.log);
 		if (el.failed && !el.job.result->ended_by)
-			hvd_elastic_failures_end(&el.failures, result, opts->events, el.job.log);
+			hvd_failures_end(&el.failures, launch->spec, result, opts->events, el.job.log);
 		if (hvd_machine_idle(el.machine) && !el.job.result->ended_by)
 			result->status = HVD_IDLE_STATUS;
 	}

@@ -76,8 +76,7 @@ static void do_generation(bool prepared, void *arg)
 	struct hvd_layout layout;
 	struct hvd_err why = {0};
 
-	hvd_elastic_failures_next(&el->failures, hvd_machine_generation(el->machine), el->job.opts->events,
-				  el->job.log);
+	hvd_failures_next(&el->failures, hvd_machine_generation(el->machine), el->job.opts->events, el->job.log);
 	hvd_runfunc_generation(el->func);
 	hvd_elastic_rv_cancel_notify(el->erv);
 	hvd_gloo_peers_begin(el->peers);
@@ -108,7 +107,7 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 
 	/* Then all of them end. */
 	if (el->restart) {
-		hvd_elastic_failures_ending(&el->failures);
+		hvd_failure_report_ending(hvd_failures_now(&el->failures), hvd_now());
 		hvd_event(el->job.opts->events, GENERATION_ENDING, .why = "hosts have changed");
 	}
 	hvd_verbose(el->job.log, "%s: ending local rank %d%s", hvd_machine_host(el->machine, w->host), w->slot,

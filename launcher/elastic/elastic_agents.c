@@ -46,16 +46,21 @@ static void on_admitted(uint32_t host, void *arg)
 static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
 {
 	struct elastic *el = arg;
+	struct hvd_loss loss = {.of = HVD_LOSS_HOST,
+				.host = hvd_machine_host(el->machine, host),
+				.status = -1,
+				.at = hvd_now() - hvd_agent_registry_silent_ms(el->agents) * INT64_C(1000000)};
 
 	if (hvd_procs_ending(el->job.procs))
 		return; /* it was told to leave */
 	hvd_warn(el->job.log, "%s is left out: %s", hvd_machine_host(el->machine, host), why->msg);
 	if (*why->hint)
 		hvd_info(el->job.log, "%s", why->hint);
-	hvd_elastic_failures_lose_host(&el->failures, el->machine, host, hvd_agent_registry_silent_ms(el->agents));
-	if (hvd_machine_has_rank(el->machine, host))
+	if (hvd_machine_has_rank(el->machine, host)) {
+		hvd_failure_report_lost(hvd_failures_now(&el->failures), &loss);
 		hvd_event(el->job.opts->events, GENERATION_ENDING, .host = hvd_machine_host(el->machine, host),
 			  .why = why->msg);
+	}
 	/* The end of a connection may be that of the agent alone, or of the job. */
 	if (why->code != HVD_E_NET)
 		hvd_elastic_host_bad(host, why->msg, el);
@@ -121,15 +126,28 @@ void hvd_elastic_rank_ended(struct elastic *el, uint32_t worker, int status)
 	}
 }
 
+/* If the machine had it ended, and it reports no error, it has not failed; it may have failed by itself before that. */
+static void add_failure(struct elastic *el, const struct hvd_worker *w, const struct hvd_rank_end *end)
+{
+	struct hvd_rank_end known = *end; /* the caller keeps its texts */
+
+	known.rank = (uint32_t)w->rank;
+	known.local_rank = (uint32_t)w->slot;
+	if (w->state == HVD_WORKER_ENDING && !end->error)
+		known.cause = HVD_END_WITH_ALL;
+	hvd_failure_report_add(hvd_failures_now(&el->failures), &known, hvd_machine_host(el->machine, w->host));
+}
+
 static void on_ended(uint32_t host, const struct hvd_rank_end *end, void *arg)
 {
 	struct elastic *el = arg;
 	const uint32_t worker = end->rank;
 	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
 
-	if (w)
+	if (w) {
 		hvd_event_log_rank_ended(el->job.opts->events, end, w->rank, hvd_machine_host(el->machine, host));
-	hvd_elastic_failures_add(&el->failures, el->machine, worker, end);
+		add_failure(el, w, end);
+	}
 	tell_func(el, worker, end);
 	note_failure(el, worker, end);
 	if (hvd_status_exit(end->status) == 128 + SIGTERM && !is_ending(el, worker) && !el->asking &&

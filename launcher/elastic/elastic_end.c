@@ -22,7 +22,7 @@ void hvd_elastic_end(void *elastic)
 {
 	struct elastic *el = elastic;
 
-	hvd_elastic_failures_ending(&el->failures);
+	hvd_failure_report_ending(hvd_failures_now(&el->failures), hvd_now());
 	hvd_event(el->job.opts->events, LAUNCH_ENDING, .index = 0);
 	hvd_agent_registry_end(el->agents);
 	if (hvd_procs_ending(el->job.procs)) {

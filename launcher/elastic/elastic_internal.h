@@ -14,9 +14,9 @@
 #include "draining.h"
 #include "elastic_rendezvous.h"
 #include "event_queue.h"
-#include "generation_failures.h"
 #include "launcher/driver/agent_registry.h"
 #include "launcher/driver/gloo_peers.h"
+#include "launcher/run/failures.h"
 #include "launcher/run/job.h"
 #include "launcher/run/job_watch.h"
 #include "launcher/run/runfunc.h"
@@ -43,7 +43,7 @@ struct elastic {
 	struct hvd_gloo_peers *peers;
 	struct hvd_event_queue *events;
 	struct hvd_unresponsive_ranks *silent;
-	struct hvd_elastic_failures failures;
+	struct hvd_failures failures;
 	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct hvd_job_watch *watch;
 	struct hvd_draining leaving;

@@ -112,19 +112,12 @@ static void do_ranks_ended(struct hvd_starter *starter, const struct hvd_strv *w
 }
 
 /* Has the one process that started all ranks ended badly, and neither anybody nor a rank's end has said why? */
-/* The caller frees it. */
-static char *fate_of(const struct run *run)
-{
-	const struct hvd_batch_job job = hvd_batch_job_of(run->job.launch->spec, 0);
-
-	return hvd_batch_job_fate(&job);
-}
-
 static bool unexplained(struct hvd_starter *starter, bool say)
 {
 	const struct run *run = run_of(starter);
 	const struct hvd_result *result = run->job.result;
-	struct hvd_failure_report *failures = hvd_static_job_failures(run->starter.job);
+	const struct hvd_batch_job job = hvd_batch_job_of(run->job.launch->spec, 0);
+	struct hvd_failure_report *failures = hvd_failures_now(hvd_static_job_failures(run->starter.job));
 	hvd_cleanup_free char *fate = NULL;
 	const char *host;
 	char text[64];
@@ -136,7 +129,7 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 		return false;
 	if (!say)
 		return true;
-	fate = fate_of(run);
+	fate = hvd_batch_job_fate(&job);
 	if (hvd_failure_report_loss(failures))
 		hvd_failure_report_log(failures, false, run->job.log);
 	else
@@ -253,39 +246,6 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 
 /* ---- life ---- */
 
-/* All ends are known: the failure that counts is the first by its time. */
-static void report_failures(struct run *run)
-{
-	struct hvd_failure_report *failures = hvd_static_job_failures(run->starter.job);
-	struct hvd_result *result = run->job.result;
-	const struct hvd_rank_end *first;
-	const char *host;
-
-	if (!result->rank_failed)
-		return;
-	first = hvd_failure_report_first(failures, &host);
-	if (!first)
-		return;
-	if (result->status == hvd_status_exit(result->rank_status) && !result->ended_by)
-		result->status = hvd_status_exit(hvd_failure_report_status(failures));
-	result->rank = first->rank;
-	result->rank_status = first->status;
-	snprintf(result->host, sizeof(result->host), "%s", host);
-	hvd_failure_report_event(failures, run->job.opts->events);
-	if (hvd_failure_report_interrupted(failures)) {
-		hvd_info(run->job.log, "the ranks were ended by SIGINT; first: rank %u on %s", (unsigned)first->rank,
-			 host);
-		return;
-	}
-	if (hvd_failure_report_killed(failures)) {
-		hvd_cleanup_free char *fate = fate_of(run);
-
-		hvd_failure_report_killer(failures, fate);
-	}
-	hvd_failure_report_log(failures, !first->error && hvd_requeue_leaving(&result->requeue), run->job.log);
-	hvd_failure_report_json(failures, &result->first_failure, &result->failures);
-}
-
 /* Nobody reads the results of --run-func any more. */
 static void on_unread(void *arg)
 {
@@ -359,7 +319,9 @@ static void end(struct run *run)
 	struct hvd_driver *driver = hvd_static_job_driver(run->starter.job);
 
 	hvd_procs_drain(run->job.procs);
-	report_failures(run);
+	if (result->rank_failed)
+		hvd_failures_end(hvd_static_job_failures(run->starter.job), run->job.launch->spec, result,
+				 run->job.opts->events, run->job.log);
 	hvd_job_ran_on(&run->job, hvd_driver_layout(driver), hvd_driver_slurm_job(driver));
 	if (run->func)
 		result->status = hvd_runfunc_end(run->func, hvd_driver_layout(driver), result->status, result->started);

@@ -63,7 +63,7 @@ struct hvd_static_job {
 	enum state state;
 	struct hvd_driver *driver;
 	struct hvd_job_watch *watch;
-	struct hvd_failure_report *failures;
+	struct hvd_failures failures;
 	struct hvd_timer *grace; /* pending: ranks may end by themselves */
 	struct hvd_timer *last;
 	bool ending;        /* the starter was told to end everything */
@@ -147,7 +147,7 @@ static void enter_ending(struct hvd_static_job *job, enum state from, enum event
 		job->failed = true;
 	job->ending = true;
 	hvd_event(job->events, LAUNCH_ENDING, .index = 0);
-	hvd_failure_report_ending(job->failures, hvd_now());
+	hvd_failure_report_ending(hvd_failures_now(&job->failures), hvd_now());
 	hvd_timer_stop(job->grace);
 	if (job->starter->agents_end_ranks)
 		hvd_driver_end_ranks(job->driver);
@@ -160,8 +160,9 @@ static void enter_last(struct hvd_static_job *job)
 {
 	struct hvd_starter *starter = job->starter;
 	bool unexplained = starter->ops->unexplained && starter->ops->unexplained(starter, false);
-	bool more = job->result->rank_failed || unexplained ||
-		    (starter->judges_failures && !job->failed && hvd_failure_report_any(job->failures));
+	bool more =
+		job->result->rank_failed || unexplained ||
+		(starter->judges_failures && !job->failed && hvd_failure_report_any(hvd_failures_now(&job->failures)));
 
 	if (unexplained)
 		hvd_job_watch_ask_slurm(job->watch);
@@ -326,7 +327,7 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 	char text[64];
 	bool first = end->status != 0 && !job->result->rank_failed && !job->ending && !job->ends_expected;
 
-	hvd_failure_report_add(job->failures, end, host);
+	hvd_failure_report_add(hvd_failures_now(&job->failures), end, host);
 	hvd_event_log_rank_ended(job->events, end, end->rank, host);
 	if (first && starter->ops->interrupts && hvd_rank_end_interrupted(end) && starter->ops->interrupts(starter))
 		first = false;
@@ -444,7 +445,7 @@ static void on_process_lost(const struct hvd_loss *loss, void *arg)
 
 	if (job->ending || job->ends_expected)
 		return;
-	hvd_failure_report_lost(job->failures, loss);
+	hvd_failure_report_lost(hvd_failures_now(&job->failures), loss);
 	if (hvd_job_watch_process_lost(job->watch, loss))
 		job->assumed = false;
 }
@@ -496,7 +497,7 @@ bool hvd_static_job_lose_doubtful_host(struct hvd_static_job *job, const char *s
 	loss.host = hvd_job_watch_settled_host(job->watch, &loss.at);
 	hvd_warn(job->log, "%s: the connection to its node agent was lost, and %s still waits; ending it", loss.host,
 		 starter);
-	hvd_failure_report_lost(job->failures, &loss);
+	hvd_failure_report_lost(hvd_failures_now(&job->failures), &loss);
 	hvd_job_watch_lose(job->watch);
 	return true;
 }
@@ -567,9 +568,9 @@ struct hvd_driver *hvd_static_job_driver(const struct hvd_static_job *job)
 	return job->driver;
 }
 
-struct hvd_failure_report *hvd_static_job_failures(const struct hvd_static_job *job)
+struct hvd_failures *hvd_static_job_failures(struct hvd_static_job *job)
 {
-	return job->failures;
+	return &job->failures;
 }
 
 bool hvd_static_job_ending(const struct hvd_static_job *job)
@@ -646,7 +647,6 @@ int hvd_static_job_create(const struct hvd_static_job_opts *opts, struct hvd_err
 	job->unasked.late = hvd_timer_new(opts->base, on_unasked_late, job);
 	if (!job->grace || !job->last || !job->unasked.late)
 		abort();
-	job->failures = hvd_failure_report_create();
 	return begin(job, err);
 }
 
@@ -659,6 +659,6 @@ void hvd_static_job_destroy(struct hvd_static_job *job)
 	hvd_timer_free(job->grace);
 	hvd_timer_free(job->last);
 	hvd_timer_free(job->unasked.late);
-	hvd_failure_report_destroy(job->failures);
+	hvd_failures_clear(&job->failures);
 	free(job);
 }

@@ -13,8 +13,8 @@
 #ifndef HVD_STATIC_JOB_H
 #define HVD_STATIC_JOB_H
 
+#include "failures.h"
 #include "job_result.h"
-#include "launcher/diagnosis/failure_report.h"
 #include "launcher/driver/clients.h"
 #include "launcher/driver/driver_opts.h"
 #include "lib/protocol/handshake.h"
@@ -64,7 +64,7 @@ bool hvd_static_job_lose_doubtful_host(struct hvd_static_job *job, const char *s
 /* ---- what they may ask ---- */
 
 struct hvd_driver *hvd_static_job_driver(const struct hvd_static_job *job);
-struct hvd_failure_report *hvd_static_job_failures(const struct hvd_static_job *job);
+struct hvd_failures *hvd_static_job_failures(struct hvd_static_job *job);
 bool hvd_static_job_ending(const struct hvd_static_job *job); /* was the starter told to end everything? */
 /* Was a reason for the job's failure logged that is not a rank's failure? */
 bool hvd_static_job_failed(const struct hvd_static_job *job);

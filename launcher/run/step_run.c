@@ -171,7 +171,7 @@ static void on_gone(void *arg)
 /* srun ends with the highest status of its tasks, those among them that it has ended itself. */
 static void log_status(const struct step *step)
 {
-	struct hvd_failure_report *report = hvd_static_job_failures(step->starter.job);
+	struct hvd_failure_report *report = hvd_failures_now(hvd_static_job_failures(step->starter.job));
 	int first = hvd_status_exit(hvd_failure_report_status(report));
 	int highest = hvd_failure_report_highest(report);
 
@@ -199,7 +199,7 @@ static char *fate_of(const struct step *step)
  * it is where the ranks were told of the time limit, or one asks to begin again. */
 static void log_report(const struct step *step)
 {
-	struct hvd_failure_report *report = hvd_static_job_failures(step->starter.job);
+	struct hvd_failure_report *report = hvd_failures_now(hvd_static_job_failures(step->starter.job));
 	const char *host;
 	const struct hvd_rank_end *first = hvd_failure_report_first(report, &host);
 	hvd_cleanup_free char *fate = hvd_failure_report_killed(report) ? fate_of(step) : NULL;
@@ -260,7 +260,7 @@ static void log_end(struct step *step)
 {
 	bool failed = hvd_static_job_failed(step->starter.job);
 
-	if (!failed && hvd_failure_report_any(hvd_static_job_failures(step->starter.job)))
+	if (!failed && hvd_failure_report_any(hvd_failures_now(hvd_static_job_failures(step->starter.job))))
 		log_report(step);
 	else if (!failed && !step->result.started)
 		log_unregistered(step);
@@ -275,7 +275,8 @@ static void log_end(struct step *step)
 /* The status that srun's plugin has srun end with. */
 static int status_seen(const struct step *step)
 {
-	int first = hvd_status_exit(hvd_failure_report_status(hvd_static_job_failures(step->starter.job)));
+	int first = hvd_status_exit(
+		hvd_failure_report_status(hvd_failures_now(hvd_static_job_failures(step->starter.job))));
 
 	if (hvd_static_job_failed(step->starter.job))
 		return step->result.status;

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * failures.h - the failures of a job, generation by generation: after each generation one line about the rank that failed
+ * first, and at the end, if the job has failed, the full report (launcher/diagnosis/failure_report.h). A job of fixed size
+ * has one generation.
+ */
+#ifndef HVD_FAILURES_H
+#define HVD_FAILURES_H
+
+#include "job_result.h"
+#include "launcher/diagnosis/failure_report.h"
+#include "launcher/events/event_log.h"
+#include "launcher/options/launch_spec.h"
+
+/* A zeroed one has none. */
+struct hvd_failures {
+	struct hvd_failure_report *now, *last; /* of this generation; of the last one before it that had failures */
+};
+
+/* The report of this generation. */
+struct hvd_failure_report *hvd_failures_now(struct hvd_failures *failures);
+/* The generation with this number begins. */
+void hvd_failures_next(struct hvd_failures *failures, int generation, struct hvd_event_log *events,
+		       const struct hvd_log *log);
+/* The job has failed, and all ends are known: log the report, and make the failure that was the first by its time the
+ * result. Asks the scheduler who has killed a rank. */
+void hvd_failures_end(struct hvd_failures *failures, const struct hvd_launch_spec *spec, struct hvd_result *result,
+		      struct hvd_event_log *events, const struct hvd_log *log);
+void hvd_failures_clear(struct hvd_failures *failures);
+
+#endif
