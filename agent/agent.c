@@ -1,30 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
 
-#include "kill_connections.h"
-#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
-#include "ports.h"
 #include "rank_env.h"
-#include "rank_watch.h"
-#include "recheck.h"
-#include "relay.h"
-#include "worker_notify.h"
 
 #include <limits.h>
 #include <malloc.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const struct hvd_feature *const features[] = {
-	&hvd_ports_feature,         /* ports that are reserved for servers in ranks */
-	&hvd_relay_feature,         /* the relay of the rendezvous */
-	&hvd_rank_watch_feature,    /* where the ranks are, and whether they make progress */
-	&hvd_recheck_feature,       /* the check of the host between two generations */
-	&hvd_worker_notify_feature, /* what Horovod's elastic workers are told */
-	&hvd_kill_connections_feature,
+	&hvd_probe_feature,            /* which hosts this one reaches, and the check of this host */
+	&hvd_ports_feature,            /* ports that are reserved for servers in ranks */
+	&hvd_relay_feature,            /* the relay of the rendezvous */
+	&hvd_socket_owner_feature,     /* whose sockets are connected to the relay of another host */
+	&hvd_rank_watch_feature,       /* where the ranks are, and whether they make progress */
+	&hvd_recheck_feature,          /* the check of this host between two generations */
+	&hvd_worker_notify_feature,    /* notifies Horovod's elastic workers */
+	&hvd_kill_connections_feature, /* breaks connections of ranks to a host that does not answer */
 };
 #define N_FEATURES (sizeof(features) / sizeof(features[0]))
 
@@ -33,8 +27,6 @@ static const struct hvd_feature *const features[] = {
 	for (size_t f_ = 0; f_ < N_FEATURES && (agent)->features; f_++)                                                \
 		if ((agent)->features[f_] && features[f_]->callback)                                                   \
 	features[f_]->callback((agent)->features[f_], __VA_ARGS__)
-
-static const int caught[HVD_AGENT_SIGNALS] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 /* ---- events ---- */
 
@@ -179,18 +171,18 @@ static bool read_by(const struct hvd_agent_message *messages, void *self, const 
 	return false;
 }
 
-static void on_message(json_t *msg, void *arg)
+static bool on_message(const char *type, const json_t *msg, void *arg)
 {
 	struct hvd_agent *agent = arg;
-	const char *type;
 
-	if (hvd_get_str(msg, "t", 16, &type, NULL) != 0 ||
-	    (agent->source->message && agent->source->message(agent->ranks, type, msg)) || !agent->planned ||
-	    agent->quits || read_by(own_messages, agent, type, msg))
-		return;
+	if (agent->quits || (agent->source->message && agent->source->message(agent->ranks, type, msg)) ||
+	    (agent->planned && read_by(own_messages, agent, type, msg)))
+		return true;
 	for (size_t i = 0; i < N_FEATURES; i++)
-		if (agent->features[i] && read_by(features[i]->messages, agent->features[i], type, msg))
-			return;
+		if (agent->features[i] &&
+		    read_by(agent->planned ? features[i]->messages : features[i]->early, agent->features[i], type, msg))
+			return true;
+	return false;
 }
 
 static void on_bytes(const void *data, size_t len, void *arg)
@@ -209,6 +201,15 @@ static int plan_features(struct hvd_agent *agent, const json_t *plan, struct hvd
 		if (agent->features[i] && features[i]->plan && features[i]->plan(agent->features[i], plan, err) != 0)
 			return -1;
 	return 0;
+}
+
+static void on_connected(void *arg)
+{
+	struct hvd_agent *agent = arg;
+
+	for (size_t i = 0; i < N_FEATURES; i++)
+		if (agent->features[i] && features[i]->connected)
+			features[i]->connected(agent->features[i]);
 }
 
 static void on_plan(const json_t *plan, void *arg)
@@ -244,7 +245,7 @@ static void on_drained(void *arg)
 
 /* ---- life ---- */
 
-static void on_signal(int sig, void *arg)
+static void on_ending(int sig, void *arg)
 {
 	struct hvd_agent *agent = arg;
 
@@ -253,7 +254,8 @@ static void on_signal(int sig, void *arg)
 
 static void begin(struct hvd_agent *agent)
 {
-	static const struct hvd_driver_client_ops ops = {.plan = on_plan,
+	static const struct hvd_driver_client_ops ops = {.connected = on_connected,
+							 .plan = on_plan,
 							 .spare = on_spare,
 							 .message = on_message,
 							 .failed = on_failed,
@@ -288,15 +290,16 @@ static void end(struct hvd_agent *agent)
 		agent->source->last(agent->ranks);
 	hvd_driver_client_destroy(agent->driver);
 	agent->driver = NULL;
-	for (size_t i = 0; i < HVD_AGENT_SIGNALS; i++)
-		hvd_signal_unwatch(agent->signals[i]);
+	hvd_ending_unwatch(agent->ending);
 	event_base_dispatch(agent->base); /* until the last messages are out */
 }
 
 void hvd_agent_run(struct hvd_agent *agent)
 {
-	for (size_t i = 0; i < HVD_AGENT_SIGNALS; i++)
-		agent->signals[i] = hvd_signal_watch(agent->base, caught[i], on_signal, agent);
+	if (agent->ending)
+		hvd_ending_hand_over(agent->ending, on_ending, agent);
+	else
+		agent->ending = hvd_ending_watch(agent->base, -1, on_ending, agent);
 	begin(agent);
 	if (!agent->quits)
 		event_base_dispatch(agent->base);

@@ -18,6 +18,7 @@
 #define HVD_AGENT_H
 
 #include "driver_client.h"
+#include "ending.h"
 #include "lib/base/err.h"
 #include "lib/base/log.h"
 #include "lib/job/rank_end.h"
@@ -35,8 +36,6 @@
 
 struct hvd_rank_source;
 
-#define HVD_AGENT_SIGNALS 6
-
 struct hvd_agent {
 	/* Filled in before hvd_agent_run(); not owned. */
 	struct event_base *base;
@@ -47,6 +46,7 @@ struct hvd_agent {
 	const struct hvd_err
 		*refusal;      /* with a code: the host cannot have ranks, and the driver learns why. NULL: it can */
 	struct hvd_conn *conn; /* a connection to the driver, which is taken; NULL: there is none yet */
+	struct hvd_ending *ending; /* a watch, which is taken; NULL: there is none yet */
 	const struct hvd_rank_source *source;
 	void *ranks; /* the source's */
 
@@ -61,7 +61,6 @@ struct hvd_agent {
 
 	/* Private. */
 	void **features;
-	struct hvd_signal_watch *signals[HVD_AGENT_SIGNALS];
 	bool quits, done, orphaned;
 };
 
@@ -91,7 +90,7 @@ struct hvd_rank_source {
 	/* Messages of the driver that are the source's, also before the plan. False: they are not. */
 	bool (*message)(void *ranks, const char *type, const json_t *msg);
 	bool (*bytes)(void *ranks, const void *data, size_t len);
-	/* This process has got a signal. */
+	/* This process has got a signal, or HVD_ENDING_STARTER. */
 	void (*signalled)(void *ranks, int sig);
 	/* The agent ends: end what is left, and release it. */
 	void (*close)(void *ranks);
@@ -126,9 +125,11 @@ struct hvd_agent_message {
 
 /* NULL: the feature has no use for it. */
 struct hvd_feature {
-	const struct hvd_agent_message *messages;
+	const struct hvd_agent_message *early, *messages; /* before the plan, and after it */
 	/* Before the host is registered. `agent` outlives the feature. NULL: the feature does nothing. */
 	void *(*create)(struct hvd_agent *agent);
+	/* The connection to the driver is there. */
+	void (*connected)(void *self);
 	/* The plan has arrived. -1 with err set: the host cannot have ranks. */
 	int (*plan)(void *self, const json_t *plan, struct hvd_err *err);
 	void (*bytes)(void *self, const void *data, size_t len);
@@ -139,5 +140,8 @@ struct hvd_feature {
 	void (*driver_lost)(void *self, const struct hvd_err *why);
 	void (*destroy)(void *self);
 };
+
+extern const struct hvd_feature hvd_ports_feature, hvd_probe_feature, hvd_relay_feature, hvd_socket_owner_feature,
+	hvd_rank_watch_feature, hvd_recheck_feature, hvd_worker_notify_feature, hvd_kill_connections_feature;
 
 #endif

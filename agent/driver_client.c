@@ -7,12 +7,8 @@
 #include "lib/base/xalloc.h"
 #include "lib/job/host_info.h"
 #include "lib/job/switch_path.h"
-#include "lib/net/host_try.h"
 #include "lib/net/iface.h"
 #include "lib/protocol/munge.h"
-#include "preflight.h"
-#include "probe.h"
-#include "socket_owner.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,290 +34,158 @@ struct hvd_driver_client {
 	void *arg;
 	const struct hvd_log *log;
 
-	struct hvd_dial *link; /* NULL: there was a connection already */
+	struct hvd_dial *dial; /* NULL: there was a connection already */
 	struct hvd_conn *conn;
 	struct hvd_timer *begin; /* begins to use a connection that was there already */
 	struct hvd_timer *timer;
-	struct hvd_host_info node;
-	struct hvd_probe *probe;
-	struct hvd_preflight *preflight; /* has looked, or looks, at this host; NULL: was not asked for */
-	json_t *found;                   /* what `preflight` has found; NULL: nothing yet */
-	json_t *report;                  /* of the probe, while the look at the host goes on */
-	struct hvd_host_try *trying;     /* tries another host for the driver; NULL: does not */
-	uint32_t tried;                  /* the number of the host that `trying` tries */
-	struct hvd_socket_owner *owner;  /* NULL: was not asked for one */
+	struct hvd_host_info host;
 	bool planned, over, closed;
 	bool cut_off;                  /* the connection has not ended by the driver's closing it */
 	const struct hvd_err *refusal; /* see hvd_driver_client_refuse(); NULL = none */
 };
 
-static void fail(struct hvd_driver_client *agent, const struct hvd_err *why)
+static void fail(struct hvd_driver_client *driver, const struct hvd_err *why)
 {
-	if (agent->over)
+	if (driver->over)
 		return;
-	agent->over = true;
-	agent->ops->failed(why, agent->arg);
+	driver->over = true;
+	driver->ops->failed(why, driver->arg);
 }
 
 /* Fail. The driver has been told why, if there is a connection to it. */
-static void fail_told(struct hvd_driver_client *agent, const struct hvd_err *why)
+static void fail_told(struct hvd_driver_client *driver, const struct hvd_err *why)
 {
 	struct hvd_err reported;
 
-	if (agent->conn)
+	if (driver->conn)
 		hvd_err_set(&reported, HVD_E_FAILED, "%s", why->msg);
-	fail(agent, agent->conn ? &reported : why);
+	fail(driver, driver->conn ? &reported : why);
 }
 
-/* Fail, and tell the driver, which reports why the launch fails, with the name of this host. */
-static void cannot(struct hvd_driver_client *agent, const struct hvd_err *why)
+void hvd_driver_client_cannot(struct hvd_driver_client *driver, const struct hvd_err *why)
 {
-	hvd_driver_client_send(agent, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", agent->info->name, "why",
-						why->msg, "hint", why->hint));
-	fail_told(agent, why);
-}
-
-/* The report waits for what is found on this host. */
-static void send_report(struct hvd_driver_client *agent)
-{
-	if (!agent->report || (agent->preflight && !agent->found))
-		return;
-	if (agent->found)
-		json_object_set(agent->report, "preflight", agent->found);
-	hvd_driver_client_send(agent, agent->report);
-	agent->report = NULL;
-}
-
-static void on_report(json_t *report, void *arg)
-{
-	struct hvd_driver_client *agent = arg;
-
-	hvd_debug(agent->log, "%s: probe finished", agent->info->name);
-	json_decref(agent->report);
-	agent->report = json_incref(report);
-	send_report(agent);
-}
-
-static void on_looked(json_t *found, void *arg)
-{
-	struct hvd_driver_client *agent = arg;
-
-	agent->found = json_incref(found);
-	send_report(agent);
-}
-
-static int look_at_host(struct hvd_driver_client *agent, const json_t *order, struct hvd_err *err)
-{
-	const json_t *wanted = json_object_get(order, "preflight");
-	struct hvd_preflight_order what;
-
-	if (!wanted || agent->preflight)
-		return 0;
-	if (hvd_preflight_order_read(wanted, &what, err) != 0)
-		return -1;
-	agent->preflight = hvd_preflight_start(agent->base, &what, on_looked, agent, err);
-	return agent->preflight ? 0 : -1;
-}
-
-static void on_probe_order(struct hvd_driver_client *agent, const json_t *order)
-{
-	struct hvd_err why = {0};
-
-	if (!agent->probe)
-		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered an unexpected probe");
-	else if (look_at_host(agent, order, &why) == 0 &&
-		 hvd_probe_run(agent->probe, order, on_report, agent, &why) == 0)
-		return;
-	cannot(agent, &why);
+	hvd_driver_client_send(driver, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", driver->info->name,
+						 "why", why->msg, "hint", why->hint));
+	fail_told(driver, why);
 }
 
 /* This host is none of the job's. */
-static void spare(struct hvd_driver_client *agent, const char *why)
+static void spare(struct hvd_driver_client *driver, const char *why)
 {
-	if (agent->over)
+	if (driver->over)
 		return;
-	agent->over = true;
-	hvd_log(agent->log, agent->conn ? HVD_LOG_DEBUG : HVD_LOG_WARN, "%s takes no part in the job%s%s",
-		agent->info->name, *why ? ": " : "", why);
-	agent->ops->spare(agent->arg);
+	driver->over = true;
+	hvd_log(driver->log, driver->conn ? HVD_LOG_DEBUG : HVD_LOG_WARN, "%s takes no part in the job%s%s",
+		driver->info->name, *why ? ": " : "", why);
+	driver->ops->spare(driver->arg);
 }
 
-static void on_measured(json_t *measured, void *arg)
+static void on_plan(struct hvd_driver_client *driver, const json_t *plan)
 {
-	hvd_driver_client_send(arg, json_incref(measured));
-}
-
-static void on_measure_order(struct hvd_driver_client *agent, const json_t *order)
-{
+	struct hvd_timer *timer = driver->timer;
 	struct hvd_err why = {0};
 
-	if (!agent->probe)
-		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered an unexpected measurement");
-	else if (hvd_probe_measure(agent->probe, order, on_measured, agent, &why) == 0)
-		return;
-	cannot(agent, &why);
-}
-
-static void on_plan(struct hvd_driver_client *agent, const json_t *plan)
-{
-	struct hvd_timer *timer = agent->timer;
-	struct hvd_err why = {0};
-
-	if (json_is_true(json_object_get(plan, "spare")) && agent->ops->spare) {
-		spare(agent, "");
+	if (json_is_true(json_object_get(plan, "spare")) && driver->ops->spare) {
+		spare(driver, "");
 		return;
 	}
-	if (hvd_taskinfo_renumber(agent->info, plan, &why) != 0) {
-		cannot(agent, &why);
+	if (hvd_taskinfo_renumber(driver->info, plan, &why) != 0) {
+		hvd_driver_client_cannot(driver, &why);
 		return;
 	}
-	agent->timer = NULL;
+	driver->timer = NULL;
 	hvd_timer_free(timer);
-	agent->planned = true;
-	/* In an elastic job later hosts probe this one, so it goes on to answer. When the launcher cannot be reached,
-	 * it gives this host up, and the ranks here must not go on beside their replacements. */
-	if (json_is_true(json_object_get(plan, "stay"))) {
-		hvd_conn_watch_host(agent->conn);
-	} else {
-		hvd_probe_destroy(agent->probe);
-		agent->probe = NULL;
-	}
-	agent->ops->plan(plan, agent->arg);
-}
-
-static void on_tried(bool answered, void *arg)
-{
-	struct hvd_driver_client *agent = arg;
-
-	hvd_host_try_destroy(agent->trying);
-	agent->trying = NULL;
-	hvd_driver_client_send(
-		agent, json_pack("{s:s, s:I, s:b}", "t", "tried", "n", (json_int_t)agent->tried, "answered", answered));
-}
-
-/* The driver hears nothing from a host: does it answer this one? An address that this host has itself, as of a bridge,
- * would answer in any case. */
-static void on_try(struct hvd_driver_client *agent, const json_t *order)
-{
-	struct hvd_addr *addrs;
-	size_t all, count = 0;
-	int64_t n, port, ms;
-
-	if (agent->trying || hvd_get_int(order, "n", 0, UINT32_MAX, &n, NULL) != 0 ||
-	    hvd_get_int(order, "p", 1, 65535, &port, NULL) != 0 || hvd_get_int(order, "ms", 1, 60000, &ms, NULL) != 0)
-		return;
-	all = hvd_get_addrs(order, "a", &addrs);
-	for (size_t i = 0; i < all; i++)
-		if (hvd_host_info_find_addr(&agent->node, &addrs[i]) < 0)
-			addrs[count++] = addrs[i];
-	agent->tried = (uint32_t)n;
-	if (count == 0)
-		on_tried(true, agent); /* nothing speaks against the host */
-	else
-		agent->trying =
-			hvd_host_try_begin(agent->base, addrs, count, (in_port_t)port, (int)ms, on_tried, agent);
-	free(addrs);
-}
-
-static void on_whose(struct hvd_driver_client *agent, const json_t *question)
-{
-	json_t *answer;
-
-	if (!agent->owner)
-		agent->owner = hvd_socket_owner_create();
-	answer = hvd_socket_owner_answer(agent->owner, question);
-	if (answer)
-		hvd_driver_client_send(agent, answer);
+	driver->planned = true;
+	/* In an elastic job the launcher gives up a host that cannot reach it, and the ranks here must not go on beside
+	 * their replacements. */
+	if (json_is_true(json_object_get(plan, "stay")))
+		hvd_conn_watch_host(driver->conn);
+	driver->ops->plan(plan, driver->arg);
 }
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
-	struct hvd_driver_client *agent = arg;
+	struct hvd_driver_client *driver = arg;
 	struct hvd_err why = {0};
 	const char *type;
 
 	(void)conn;
+	if (driver->over)
+		return;
 	if (hvd_get_str(msg, "t", 16, &type, &why) != 0) {
-		fail(agent, &why);
+		fail(driver, &why);
 		return;
 	}
 	/* The driver sends "end" before the plan when the user has interrupted the start. */
-	if (agent->planned && strcmp(type, "try") == 0) {
-		on_try(agent, msg);
-	} else if (agent->planned && strcmp(type, "whose") == 0) {
-		on_whose(agent, msg);
-	} else if (agent->planned || (agent->begin && strcmp(type, "took") == 0)) {
-		agent->ops->message(msg, agent->arg);
+	if (driver->planned) {
+		driver->ops->message(type, msg, driver->arg);
 	} else if (strcmp(type, "failed") == 0 || strcmp(type, "end") == 0) {
 		hvd_err_set(&why, HVD_E_FAILED, "the launch failed");
-		fail(agent, &why);
+		fail(driver, &why);
 	} else if (strcmp(type, "misused") == 0) {
 		why.code = HVD_E_USAGE; /* the driver has said what was wrong */
-		fail(agent, &why);
-	} else if (strcmp(type, "probe") == 0) {
-		on_probe_order(agent, msg);
-	} else if (strcmp(type, "measure") == 0) {
-		on_measure_order(agent, msg);
+		fail(driver, &why);
 	} else if (strcmp(type, "plan") == 0) {
-		on_plan(agent, msg);
-	} else {
+		on_plan(driver, msg);
+	} else if (!driver->ops->message(type, msg, driver->arg)) {
 		hvd_err_set(&why, HVD_E_PROTO, "the driver sent an unknown message \"%s\"", type);
-		cannot(agent, &why);
+		hvd_driver_client_cannot(driver, &why);
 	}
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	struct hvd_driver_client *agent = arg;
+	struct hvd_driver_client *driver = arg;
 	struct hvd_err gone = {0};
 
 	(void)conn;
-	agent->closed = true;
-	agent->cut_off = why->code != HVD_OK;
+	driver->closed = true;
+	driver->cut_off = why->code != HVD_OK;
 	hvd_err_set(&gone, HVD_E_NET, "the connection to the driver ended%s%s", why->code ? ": " : "",
 		    why->code ? why->msg : "");
 	hvd_err_hint(&gone, "did srun or hvdrun end, or was it killed?");
-	fail(agent, &gone);
+	fail(driver, &gone);
 }
 
 /* Collect what the driver wants to know of this host. */
-static int describe_host(struct hvd_driver_client *agent, struct hvd_err *err)
+static int describe_host(struct hvd_driver_client *driver, struct hvd_err *err)
 {
-	const struct hvd_taskinfo *info = agent->info;
+	const struct hvd_taskinfo *info = driver->info;
 	struct hvd_ifaces ifs = {0};
-	char host[256] = "";
+	char host_name[256] = "";
 
-	if (gethostname(host, sizeof(host) - 1) != 0)
+	if (gethostname(host_name, sizeof(host_name) - 1) != 0)
 		return hvd_err_sys(err, "cannot get this host's name");
-	agent->node.name = hvd_xstrdup(info->name);
-	agent->node.job = getenv("SLURM_JOB_ID") ? (uint32_t)strtoul(getenv("SLURM_JOB_ID"), NULL, 10) : 0;
-	agent->node.switch_path =
+	driver->host.name = hvd_xstrdup(info->name);
+	driver->host.job = getenv("SLURM_JOB_ID") ? (uint32_t)strtoul(getenv("SLURM_JOB_ID"), NULL, 10) : 0;
+	driver->host.switch_path =
 		hvd_switch_path_of(getenv("SLURM_TOPOLOGY_ADDR"), getenv("SLURM_TOPOLOGY_ADDR_PATTERN"));
-	agent->node.host = hvd_xstrdup(host);
-	agent->node.n_ranks = info->local_size;
-	agent->node.ranks = hvd_xcalloc(info->local_size, sizeof(*agent->node.ranks));
-	memcpy(agent->node.ranks, info->ranks, info->local_size * sizeof(*agent->node.ranks));
-	if (hvd_machine_id(agent->node.machine, err) != 0 || hvd_ifaces_query(&ifs, NULL, agent->deadline, err) != 0)
+	driver->host.host = hvd_xstrdup(host_name);
+	driver->host.n_ranks = info->local_size;
+	driver->host.ranks = hvd_xcalloc(info->local_size, sizeof(*driver->host.ranks));
+	memcpy(driver->host.ranks, info->ranks, info->local_size * sizeof(*driver->host.ranks));
+	if (hvd_machine_id(driver->host.machine, err) != 0 || hvd_ifaces_query(&ifs, NULL, driver->deadline, err) != 0)
 		return -1;
-	hvd_host_info_set_ifaces(&agent->node, &ifs);
-	hvd_host_info_set_user_ifnames(&agent->node, environ);
+	hvd_host_info_set_ifaces(&driver->host, &ifs);
+	hvd_host_info_set_user_ifnames(&driver->host, environ);
 	hvd_ifaces_clear(&ifs);
 	return 0;
 }
 
 /* With the list of all hosts of the step the driver can name a host from which nothing ever comes. */
-static json_t *registration(const struct hvd_driver_client *agent)
+static json_t *registration(const struct hvd_driver_client *driver)
 {
-	const struct hvd_taskinfo *info = agent->info;
-	json_t *msg = hvd_host_info_to_json(&agent->node, info->node, info->nodes, info->size);
+	const struct hvd_taskinfo *info = driver->info;
+	json_t *msg = hvd_host_info_to_json(&driver->host, info->node, info->nodes, info->size);
 	const char *hosts = getenv("SLURM_STEP_NODELIST");
 	const hvd_time now = hvd_now();
 
 	json_object_set_new(msg, "clock", json_integer(now));
 	json_object_set_new(msg, "wall", json_integer(hvd_wall_at(now)));
-	if (agent->refusal)
-		json_object_set_new(msg, "cannot",
-				    json_pack("{s:s, s:s}", "why", agent->refusal->msg, "hint", agent->refusal->hint));
+	if (driver->refusal)
+		json_object_set_new(
+			msg, "cannot",
+			json_pack("{s:s, s:s}", "why", driver->refusal->msg, "hint", driver->refusal->hint));
 	if (hosts)
 		json_object_set_new(msg, "hosts", json_string(hosts));
 	return msg;
@@ -329,45 +193,40 @@ static json_t *registration(const struct hvd_driver_client *agent)
 
 static void on_drained(struct hvd_conn *conn, void *arg)
 {
-	struct hvd_driver_client *agent = arg;
+	struct hvd_driver_client *driver = arg;
 
 	(void)conn;
-	if (agent->planned && agent->ops->drained)
-		agent->ops->drained(agent->arg);
+	if (driver->planned && driver->ops->drained)
+		driver->ops->drained(driver->arg);
 }
 
 static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
 {
-	struct hvd_driver_client *agent = arg;
+	struct hvd_driver_client *driver = arg;
 
 	(void)conn;
-	if (agent->planned || agent->begin)
-		agent->ops->bytes(data, len, agent->arg);
+	if (driver->planned || driver->begin)
+		driver->ops->bytes(data, len, driver->arg);
 }
 
-static void take_conn(struct hvd_driver_client *agent, struct hvd_conn *conn)
+static void take_conn(struct hvd_driver_client *driver, struct hvd_conn *conn)
 {
 	static const struct hvd_conn_ops ops = {
 		.message = on_message, .closed = on_closed, .bytes = on_bytes, .drained = on_drained};
 
-	agent->conn = conn;
-	hvd_conn_set_ops(conn, &ops, agent);
+	driver->conn = conn;
+	hvd_conn_set_ops(conn, &ops, driver);
 	hvd_conn_set_low(conn, 1);
 }
 
-static void begin(struct hvd_driver_client *agent)
+static void begin(struct hvd_driver_client *driver)
 {
-	struct hvd_err why = {0};
-
-	agent->probe = hvd_probe_create(agent->base, &agent->session.key, agent->info->node, &agent->node, &why);
-	if (!agent->probe) {
-		cannot(agent, &why);
+	driver->ops->connected(driver->arg);
+	if (driver->over)
 		return;
-	}
-	agent->node.port = hvd_probe_port(agent->probe);
-	hvd_driver_client_send(agent, registration(agent));
-	if (agent->refusal)
-		fail_told(agent, agent->refusal);
+	hvd_driver_client_send(driver, registration(driver));
+	if (driver->refusal)
+		fail_told(driver, driver->refusal);
 }
 
 static void on_up(struct hvd_conn *conn, void *arg)
@@ -378,21 +237,21 @@ static void on_up(struct hvd_conn *conn, void *arg)
 
 static void on_begin(void *arg)
 {
-	struct hvd_driver_client *agent = arg;
+	struct hvd_driver_client *driver = arg;
 
-	if (!agent->over)
-		begin(agent);
+	if (!driver->over)
+		begin(driver);
 }
 
 static void on_down(const struct hvd_err *why, void *arg)
 {
-	struct hvd_driver_client *agent = arg;
+	struct hvd_driver_client *driver = arg;
 
 	/* The driver does without this host, or it fails, and then ends the job where it is reached. */
-	if (agent->spares && agent->ops->spare)
-		spare(agent, why->msg);
+	if (driver->spares && driver->ops->spare)
+		spare(driver, why->msg);
 	else
-		fail(agent, why);
+		fail(driver, why);
 }
 
 static void on_deadline(void *arg)
@@ -425,9 +284,9 @@ static int key_of_process(const char *text, struct hvd_key *key, struct hvd_err 
 	return rc;
 }
 
-bool hvd_driver_client_cut_off(const struct hvd_driver_client *agent)
+bool hvd_driver_client_cut_off(const struct hvd_driver_client *driver)
 {
-	return agent->cut_off;
+	return driver->cut_off;
 }
 
 bool hvd_driver_client_munge_answers(const struct hvd_boot *boot)
@@ -464,38 +323,38 @@ struct hvd_driver_client *hvd_driver_client_create(struct event_base *base, stru
 						   struct hvd_taskinfo *info, const struct hvd_driver_client_ops *ops,
 						   void *arg, const struct hvd_log *log, struct hvd_err *err)
 {
-	struct hvd_driver_client *agent = hvd_xcalloc(1, sizeof(*agent));
+	struct hvd_driver_client *driver = hvd_xcalloc(1, sizeof(*driver));
 
-	agent->base = base;
-	agent->info = info;
-	agent->spares = boot->spares;
-	agent->deadline = hvd_deadline_in(boot->timeout);
-	agent->ops = ops;
-	agent->arg = arg;
-	agent->log = log;
-	agent->session = *session;
+	driver->base = base;
+	driver->info = info;
+	driver->spares = boot->spares;
+	driver->deadline = hvd_deadline_in(boot->timeout);
+	driver->ops = ops;
+	driver->arg = arg;
+	driver->log = log;
+	driver->session = *session;
 	/* Later than the driver's: what the driver says names who is late. If this agent ended first, the driver would
 	 * blame this host. */
-	agent->timer = hvd_timer_new(base, on_deadline, agent);
-	hvd_timer_at(agent->timer, agent->deadline + (hvd_time)(PLAN_SECONDS * 1e9));
+	driver->timer = hvd_timer_new(base, on_deadline, driver);
+	hvd_timer_at(driver->timer, driver->deadline + (hvd_time)(PLAN_SECONDS * 1e9));
 	if (conn) {
-		take_conn(agent, conn);
-		agent->begin = hvd_timer_new(base, on_begin, agent);
-		hvd_timer_soon(agent->begin);
+		take_conn(driver, conn);
+		driver->begin = hvd_timer_new(base, on_begin, driver);
+		hvd_timer_soon(driver->begin);
 	} else {
 		/* The connections are under way while this process looks at the host's interfaces. */
-		agent->link = hvd_dial_create(base, boot, &agent->session, agent->deadline, on_up, on_down, agent);
+		driver->dial = hvd_dial_create(base, boot, &driver->session, driver->deadline, on_up, on_down, driver);
 	}
-	if (describe_host(agent, err) != 0) {
-		hvd_driver_client_destroy(agent);
+	if (describe_host(driver, err) != 0) {
+		hvd_driver_client_destroy(driver);
 		return NULL;
 	}
-	return agent;
+	return driver;
 }
 
-const struct hvd_key *hvd_driver_client_key(const struct hvd_driver_client *agent)
+const struct hvd_key *hvd_driver_client_key(const struct hvd_driver_client *driver)
 {
-	return &agent->session.key;
+	return &driver->session.key;
 }
 
 bool hvd_driver_client_log_failure(const struct hvd_log *log, const struct hvd_taskinfo *info,
@@ -511,67 +370,71 @@ bool hvd_driver_client_log_failure(const struct hvd_log *log, const struct hvd_t
 	return true;
 }
 
-void hvd_driver_client_refuse(struct hvd_driver_client *agent, const struct hvd_err *why)
+void hvd_driver_client_refuse(struct hvd_driver_client *driver, const struct hvd_err *why)
 {
-	agent->refusal = why;
+	driver->refusal = why;
 }
 
-void hvd_driver_client_ports(struct hvd_driver_client *agent, const in_port_t *ports, size_t n)
+void hvd_driver_client_probe_port(struct hvd_driver_client *driver, in_port_t port)
 {
-	free(agent->node.ports);
-	agent->node.ports = hvd_xcalloc(n, sizeof(*ports));
-	memcpy(agent->node.ports, ports, n * sizeof(*ports));
-	agent->node.n_ports = (uint32_t)n;
+	driver->host.port = port;
 }
 
-void hvd_driver_client_relay(struct hvd_driver_client *agent, in_port_t port, in_port_t network, in_port_t children)
+const struct hvd_host_info *hvd_driver_client_host(const struct hvd_driver_client *driver)
 {
-	agent->node.relay = port;
-	agent->node.relay_network = network;
-	agent->node.relay_children = children;
+	return &driver->host;
 }
 
-void hvd_driver_client_send(struct hvd_driver_client *agent, json_t *msg)
+void hvd_driver_client_ports(struct hvd_driver_client *driver, const in_port_t *ports, size_t n)
 {
-	if (agent && agent->conn)
-		hvd_conn_send(agent->conn, msg);
+	free(driver->host.ports);
+	driver->host.ports = hvd_xcalloc(n, sizeof(*ports));
+	memcpy(driver->host.ports, ports, n * sizeof(*ports));
+	driver->host.n_ports = (uint32_t)n;
+}
+
+void hvd_driver_client_relay(struct hvd_driver_client *driver, in_port_t port, in_port_t network, in_port_t children)
+{
+	driver->host.relay = port;
+	driver->host.relay_network = network;
+	driver->host.relay_children = children;
+}
+
+void hvd_driver_client_send(struct hvd_driver_client *driver, json_t *msg)
+{
+	if (driver && driver->conn)
+		hvd_conn_send(driver->conn, msg);
 	else
 		json_decref(msg);
 }
 
-void hvd_driver_client_answer(json_t *msg, void *agent)
+void hvd_driver_client_answer(json_t *msg, void *driver)
 {
-	hvd_driver_client_send(agent, msg);
+	hvd_driver_client_send(driver, msg);
 }
 
-struct hvd_conn *hvd_driver_client_conn(const struct hvd_driver_client *agent)
+struct hvd_conn *hvd_driver_client_conn(const struct hvd_driver_client *driver)
 {
-	return agent->conn;
+	return driver->conn;
 }
 
-bool hvd_driver_client_sending(const struct hvd_driver_client *agent)
+bool hvd_driver_client_sending(const struct hvd_driver_client *driver)
 {
-	return agent && agent->conn && !agent->closed && hvd_conn_queued(agent->conn) > 0;
+	return driver && driver->conn && !driver->closed && hvd_conn_queued(driver->conn) > 0;
 }
 
-void hvd_driver_client_destroy(struct hvd_driver_client *agent)
+void hvd_driver_client_destroy(struct hvd_driver_client *driver)
 {
-	if (!agent)
+	if (!driver)
 		return;
-	hvd_timer_free(agent->timer);
-	hvd_host_try_destroy(agent->trying);
-	hvd_socket_owner_destroy(agent->owner);
-	hvd_probe_destroy(agent->probe);
-	hvd_preflight_destroy(agent->preflight);
-	json_decref(agent->found);
-	json_decref(agent->report);
-	hvd_dial_destroy(agent->link);
+	hvd_timer_free(driver->timer);
+	hvd_dial_destroy(driver->dial);
 	/* Messages that were queued last ("cannot", "exit") are still sent; output is acknowledged. */
-	if (agent->begin)
-		hvd_conn_linger(agent->conn, hvd_deadline_in(LINGER_SECONDS));
+	if (driver->begin)
+		hvd_conn_linger(driver->conn, hvd_deadline_in(LINGER_SECONDS));
 	else
-		hvd_conn_finish(agent->conn, hvd_deadline_in(1));
-	hvd_timer_free(agent->begin);
-	hvd_host_info_clear(&agent->node);
-	free(agent);
+		hvd_conn_finish(driver->conn, hvd_deadline_in(1));
+	hvd_timer_free(driver->begin);
+	hvd_host_info_clear(&driver->host);
+	free(driver);
 }

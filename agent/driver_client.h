@@ -1,32 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver_client.h - the connection of a host's agent to the driver: register, probe, get the plan.
+ * driver_client.h - the connection of a host's agent to the driver: register the host, get the plan.
  *
  * Messages to the driver, after the handshake (handshake.h):
  *   register   the host (host_info.h). "hosts":TEXT, if it is known, lists all hosts of the step (hvdn[1-4]).
  *              "clock":NS is this host's time (launcher/driver/clocks.h).
- *              "relay":PORT is the loopback port of this host's relay (agent/relay.h). "relay_network":PORT and
+ *              "relay":PORT is the loopback port of this host's relay (relay.c). "relay_network":PORT and
  *              "relay_children":PORT are the ports on all addresses for ranks of other hosts and for other relays; they
  *              are left out if none will connect. "cannot":{"why":TEXT, "hint":TEXT}: the host cannot take part, for
  *              this reason, and may have no relay ("relay":0). "switch_path":TEXT, if it is known: where the host is
  *              in the network (lib/job/switch_path.h)
- *   report     the result of the probe (probe.h); "preflight":{…}, the check of this host (lib/job/host_check.h), if
- *              the order asked for it
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part, as it has found since
- *   {"t":"exit", "id":N, …}                                a rank has ended (lib/job/rank_end.h)
- *   {"t":"lost", "id":N}                                   the rank's shim has ended without a message
- *   {"t":"output-lost"}                                    output of ranks could not be written; the user was told
- *   {"t":"orphan", "parent":TEXT}                          the process that started the ranks is gone, so they are
- *                                                          ended; parent: that process's program
- *   {"t":"whose", …}, {"t":"owner", …}                     lib/protocol/owner_question.h
- *   {"t":"done", "munge":BOOL}                             the ranks have ended, and the connection ends. munge: munged
- *                                                          answers on this host, or the launch does not use munge
  * Messages from the driver:
- *   {"t":"probe", …}                                       probe these hosts (probe.h); with "preflight":{"ms":N,
- *                                                          "hook":PATH} also check this host, for at most that time,
- *                                                          and run the site's program, if one is named
- *   {"t":"measure", …}                                     measure how fast bytes arrive from a host (probe.h); the
- *                                                          answer is {"t":"measured", …}
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, with
  *                                                          "func_key":BOOL, see rank_env.h
  *              It has "settings":{…} (lib/protocol/agent_settings.h), and "relay":{"relay_id":I, "addr":ADDR, "children":BOOL, "up":[ADDR,…], "port":N,
@@ -38,16 +23,13 @@
  *                                                          "numbers" and "size" (launcher/driver/spares.h)
  *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of the user's input); the
  *                                                          driver has told the user why
- *   {"t":"end"}                                            end the ranks (see spawned_ranks.h)
- *   {"t":"relay"}                                          the host's relay must start again; the answer is the same
- *   {"t":"whose", …}, {"t":"owner", …}                     lib/protocol/owner_question.h: the agent answers the first
- *                                                          one; the second one is for the host's relay
- * Those of an elastic job are in launcher/driver/agent_commands.h.
+ * All others are read, and sent, by the agent (agent.c) and its features. launcher/driver/agent_messages.c lists them.
  */
 #ifndef HVD_DRIVER_CLIENT_H
 #define HVD_DRIVER_CLIENT_H
 
 #include "lib/base/log.h"
+#include "lib/job/host_info.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/conn.h"
 #include "lib/protocol/handshake.h"
@@ -58,6 +40,8 @@
 struct hvd_driver_client;
 
 struct hvd_driver_client_ops {
+	/* The connection is there, and the host is about to be registered. */
+	void (*connected)(void *arg);
 	/* The plan has arrived; `plan` is released after the call. The connection stays until the agent is
 	 * destroyed. */
 	void (*plan)(const json_t *plan, void *arg);
@@ -65,7 +49,8 @@ struct hvd_driver_client_ops {
 	 * a job that can do without this host (boot.spares). The user was told; the process must end with status 0.
 	 * NULL: these are failures. */
 	void (*spare)(void *arg);
-	void (*message)(json_t *msg, void *arg); /* any message after the plan */
+	/* Any other message. False: it is not known, which before the plan is a failure. */
+	bool (*message)(const char *type, const json_t *msg, void *arg);
 	/* The agent cannot go on; called at most once. HVD_E_FAILED: the driver has already told the user. The end of
 	 * the connection is a failure, also after the plan. */
 	void (*failed)(const struct hvd_err *why, void *arg);
@@ -75,8 +60,8 @@ struct hvd_driver_client_ops {
 };
 
 /* Begins to connect at once, unless there is a connection `conn` already (else NULL), on which both ends have proven in
- * this session that they belong to the launch. It is then owned, also after an error, and {"t":"took"} and messages of
- * bytes are passed on before the plan, too. `failed` is called if the plan has not arrived within the launch's start timeout.
+ * this session that they belong to the launch. It is then owned, also after an error, and messages of bytes are passed
+ * on before the plan, too. `failed` is called if the plan has not arrived within the launch's start timeout.
  * `session` (hvd_driver_client_session()) is copied; `boot`, `info` and `log` are not owned, and must outlive the
  * agent. If the plan numbers the ranks anew, *info gets the new numbers just before `plan` is called. NULL with err
  * set. */
@@ -86,32 +71,41 @@ struct hvd_driver_client *hvd_driver_client_create(struct event_base *base, stru
 						   void *arg, const struct hvd_log *log, struct hvd_err *err);
 /* Queued messages are still sent: run the event loop until it is empty, which takes at most a second, or a minute after
  * with `conn`. */
-void hvd_driver_client_destroy(struct hvd_driver_client *agent); /* NULL is fine */
+void hvd_driver_client_destroy(struct hvd_driver_client *driver); /* NULL is fine */
 
 /* Before the event loop runs: register this host as one that cannot take part. `why` must outlive the agent. */
-void hvd_driver_client_refuse(struct hvd_driver_client *agent, const struct hvd_err *why);
+void hvd_driver_client_refuse(struct hvd_driver_client *driver, const struct hvd_err *why);
+
+/* This host with its interfaces; valid as long as the client. */
+const struct hvd_host_info *hvd_driver_client_host(const struct hvd_driver_client *driver);
+
+/* Until `connected` returns: register the port at which the host answers probes. */
+void hvd_driver_client_probe_port(struct hvd_driver_client *driver, in_port_t port);
 
 /* Before the event loop runs: register these ports, which are reserved on this host. */
-void hvd_driver_client_ports(struct hvd_driver_client *agent, const in_port_t *ports, size_t n);
+void hvd_driver_client_ports(struct hvd_driver_client *driver, const in_port_t *ports, size_t n);
 
 /* Before the event loop runs: register these ports (see "register" above; 0 = none). */
-void hvd_driver_client_relay(struct hvd_driver_client *agent, in_port_t port, in_port_t network, in_port_t children);
+void hvd_driver_client_relay(struct hvd_driver_client *driver, in_port_t port, in_port_t network, in_port_t children);
+
+/* Before the plan: fail, and tell the driver, which reports why the launch fails, with the name of this host. */
+void hvd_driver_client_cannot(struct hvd_driver_client *driver, const struct hvd_err *why);
 
 /* Queue a message for the driver; takes the reference. Without a client, or a connection, it is dropped. */
-void hvd_driver_client_send(struct hvd_driver_client *agent, json_t *msg);
-void hvd_driver_client_answer(json_t *msg, void *agent); /* the same, as a callback */
+void hvd_driver_client_send(struct hvd_driver_client *driver, json_t *msg);
+void hvd_driver_client_answer(json_t *msg, void *driver); /* the same, as a callback */
 /* Is a message still queued that may be sent? Then `drained` follows, or `failed`. */
-bool hvd_driver_client_sending(const struct hvd_driver_client *agent);
+bool hvd_driver_client_sending(const struct hvd_driver_client *driver);
 
-/* The connection, for the host's relay (relay.h): valid from the plan until `failed`. The agent owns it. */
-struct hvd_conn *hvd_driver_client_conn(const struct hvd_driver_client *agent);
+/* The connection, for the host's relay (relay.c): valid from the plan until `failed`. The agent owns it. */
+struct hvd_conn *hvd_driver_client_conn(const struct hvd_driver_client *driver);
 
 /* After `failed`: has the connection broken, so that the driver may go on without this host? False if it was closed, as by
  * the end of the driver. */
-bool hvd_driver_client_cut_off(const struct hvd_driver_client *agent);
+bool hvd_driver_client_cut_off(const struct hvd_driver_client *driver);
 
-/* The session's key; valid from the plan on, until the agent is destroyed. */
-const struct hvd_key *hvd_driver_client_key(const struct hvd_driver_client *agent);
+/* The session's key; valid from `connected` on, until the client is destroyed. */
+const struct hvd_key *hvd_driver_client_key(const struct hvd_driver_client *driver);
 
 /* Log the error of `failed`, under the name of this host. Logs nothing and returns false if the driver has already told
  * the user. */

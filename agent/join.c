@@ -25,17 +25,12 @@
 
 #define GO_ON (-1) /* in place of an exit status */
 
-static const int caught[] = {SIGTERM, SIGINT, SIGHUP};
-#define N_CAUGHT (sizeof(caught) / sizeof(caught[0]))
-
 struct joiner {
 	struct hvd_join *join;
 	const struct hvd_log *log;
 	struct hvd_key key;
 	struct hvd_join_offer offer;
-	struct hvd_dial *link;
-	struct hvd_signal_watch *signals[N_CAUGHT];
-	struct event *parent;
+	struct hvd_dial *dial;
 	bool run; /* the launch needs this agent, and the arguments follow */
 	int status;
 };
@@ -126,29 +121,9 @@ static void on_down(const struct hvd_err *why, void *arg)
 	fail(arg, &shown);
 }
 
-/* ---- what ends the agent ---- */
-
-static void on_signal(int sig, void *arg)
+static void on_ending(int sig, void *arg)
 {
-	stop(arg, 128 + sig);
-}
-
-bool hvd_join_parent_gone(const struct hvd_join *join)
-{
-	char buf[4096];
-	ssize_t n = read(join->parent, buf, sizeof(buf));
-
-	return n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
-}
-
-static void on_parent(evutil_socket_t fd, short what, void *arg)
-{
-	struct joiner *j = arg;
-
-	(void)fd;
-	(void)what;
-	if (hvd_join_parent_gone(j->join))
-		stop(j, 128 + SIGHUP);
+	stop(arg, 128 + (sig == HVD_ENDING_STARTER ? SIGHUP : sig));
 }
 
 /* ---- life ---- */
@@ -209,7 +184,7 @@ static int read_opts(struct joiner *j, const struct hvd_join_opts *opts, struct 
 						: hvd_key_read_file(opts->key_file, &j->key, err);
 }
 
-static int begin(struct joiner *j, bool with_parent, struct hvd_err *err)
+static int begin(struct joiner *j, bool with_starter, struct hvd_err *err)
 {
 	struct hvd_join *join = j->join;
 	struct hvd_session *session = &join->session;
@@ -218,18 +193,13 @@ static int begin(struct joiner *j, bool with_parent, struct hvd_err *err)
 	if (!join->base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
 	/* Standard input becomes that of a rank. */
-	if (with_parent && (join->parent = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) < 0)
+	if (with_starter && (join->starter = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) < 0)
 		return hvd_err_sys(err, "cannot copy the standard input");
 	memcpy(session->id, join->boot.session, sizeof(session->id));
 	session->identity = (struct hvd_identity){.kind = HVD_ID_KEY, .key = j->key};
 	hvd_session_bind_key(session);
-	for (size_t i = 0; i < N_CAUGHT; i++)
-		j->signals[i] = hvd_signal_watch(join->base, caught[i], on_signal, j);
-	if (with_parent) {
-		j->parent = event_new(join->base, join->parent, EV_READ | EV_PERSIST, on_parent, j);
-		event_add(j->parent, NULL);
-	}
-	j->link = hvd_dial_create(join->base, &join->boot, session, hvd_deadline_in(join->boot.timeout), on_up, on_down,
+	join->ending = hvd_ending_watch(join->base, join->starter, on_ending, j);
+	j->dial = hvd_dial_create(join->base, &join->boot, session, hvd_deadline_in(join->boot.timeout), on_up, on_down,
 				  j);
 	return 0;
 }
@@ -238,14 +208,11 @@ static void clear(struct joiner *j)
 {
 	struct hvd_join *join = j->join;
 
-	hvd_dial_destroy(j->link);
-	for (size_t i = 0; i < N_CAUGHT; i++)
-		hvd_signal_unwatch(j->signals[i]);
-	if (j->parent)
-		event_free(j->parent);
+	hvd_dial_destroy(j->dial);
 	explicit_bzero(&j->key, sizeof(j->key));
 	if (j->status == GO_ON)
 		return;
+	hvd_ending_unwatch(join->ending);
 	hvd_conn_free(join->conn);
 	if (join->base)
 		event_base_free(join->base);
@@ -257,7 +224,7 @@ int hvd_join_wait(const struct hvd_join_opts *opts, struct hvd_join *join, const
 	struct joiner j = {.join = join, .log = log};
 	struct hvd_err err = {0};
 
-	*join = (struct hvd_join){.parent = -1};
+	*join = (struct hvd_join){.starter = -1};
 	if (read_opts(&j, opts, &err) == 0 && begin(&j, strcmp(opts->key_file, "-") == 0, &err) == 0) {
 		event_base_dispatch(join->base);
 	} else {

@@ -9,6 +9,7 @@
 #ifndef HVD_AGENT_JOIN_H
 #define HVD_AGENT_JOIN_H
 
+#include "ending.h"
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
 #include "lib/protocol/boot.h"
@@ -34,14 +35,12 @@ struct hvd_join {
 	struct hvd_session session;
 	struct hvd_boot boot;
 	struct hvd_strv args; /* the command line of hvd-agent host */
-	int parent;           /* ends when what has started the agent does; -1: that does not matter */
+	struct hvd_ending *ending;
+	int starter; /* ends when what has started the agent does; -1: that does not matter */
 };
 
 /* Blocks. Returns -1 if the launch needs this agent: *join is set. Otherwise returns the exit status: 0 if the launch
  * did not need the agent, 1 and 2 after an error, 128 plus a signal's number; the user was told why. */
 int hvd_join_wait(const struct hvd_join_opts *opts, struct hvd_join *join, const struct hvd_log *log);
-
-/* join->parent is readable: has it ended? Bytes that arrive there have no meaning. */
-bool hvd_join_parent_gone(const struct hvd_join *join);
 
 #endif

@@ -29,6 +29,4 @@ int hvd_kill_connections(const struct hvd_portset *at, hvd_time deadline, struct
 /* Carry out such a message. Returns the answer, a new object. */
 json_t *hvd_kill_connections_answer(const json_t *msg);
 
-extern const struct hvd_feature hvd_kill_connections_feature;
-
 #endif

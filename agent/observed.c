@@ -427,7 +427,7 @@ pid_t hvd_observed_start(const struct hvd_observed_opts *opts, struct hvd_err *e
 					     .purpose = purpose,
 					     .keep = keep,
 					     .n_keep = sizeof(keep) / sizeof(keep[0]),
-					     .backup_fd = events ? HVD_STEP_SPARE_FD : 0,
+					     .backup_fd = events ? HVD_STEP_BACKUP_FD : 0,
 					     .log = opts->log,
 					     .run = run,
 					     .arg = &start,

@@ -38,7 +38,7 @@ struct hvd_observed_opts {
 	const struct hvd_boot *boot; /* these are not owned; the process gets a copy of them */
 	struct hvd_taskinfo *info;
 	const struct hvd_log *log;
-	bool events; /* no shims: HVD_STEP_EVENTS_FD, …_SPARE_FD and …_SEEN_FD are open (lib/protocol/step_event.h) */
+	bool events; /* no shims: HVD_STEP_EVENTS_FD, …_BACKUP_FD and …_SEEN_FD are open (lib/protocol/step_event.h) */
 	pid_t task; /* `step`: a task of the step on this host */
 	int socket; /* listens for shims; without them a connection to the process that asks for all plans */
 	char *const

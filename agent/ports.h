@@ -2,7 +2,8 @@
 /*
  * ports.h - the ports that a host reserves for servers in the processes of its ranks (lib/net/reserve.h).
  *
- * The agent holds the sockets, so the ports are reserved until the ranks have ended.
+ * The agent holds the sockets, so the ports are reserved until the ranks have ended. If there are too few ports, none is
+ * reserved, and the log says so.
  */
 #ifndef HVD_PORTS_H
 #define HVD_PORTS_H
@@ -11,9 +12,5 @@
 
 /* May this host have rank 0? */
 bool hvd_ports_may_have_rank0(const struct hvd_boot *boot, const struct hvd_taskinfo *info);
-
-/* Reserves the ports that the launch wants on this host, and has them registered. If there are too few ports, none is
- * reserved, and the log says so. */
-extern const struct hvd_feature hvd_ports_feature;
 
 #endif

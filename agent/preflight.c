@@ -25,26 +25,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MAX_FOUND  4096
+#define MAX_RESULT 4096
 #define MAX_OUTPUT 65536 /* of a program */
 
 /* So much more of a GPU's memory may be in use than before the ranks, in MiB: other processes may have begun to use it.
- * While there is more, it is looked at this often. */
+ * While there is more, it is read again this often. */
 #define HELD_MIB     500
-#define HELD_LOOK_MS 250
+#define HELD_POLL_MS 250
 
 struct hvd_preflight {
 	pid_t pid;
 	int fd;
 	struct hvd_timer *late;
 	struct event *readable;
-	char found[MAX_FOUND];
+	char result[MAX_RESULT];
 	size_t len;
-	void (*done)(json_t *found, void *arg);
+	void (*done)(json_t *result, void *arg);
 	void *arg;
 };
 
-/* ---- in the process that looks ---- */
+/* ---- in the process that checks ---- */
 
 static int64_t free_bytes(const char *path)
 {
@@ -102,7 +102,7 @@ static void add_memory(json_t **mib, const char *text)
 
 /* One line of nvidia-smi: index, uncorrected ECC errors, pages that wait for their retirement, memory in use. A GPU
  * without these counters prints [N/A]; a lost GPU prints a text in place of numbers. */
-static void look_at_gpu(struct hvd_host_check *check, char *line)
+static void check_gpu(struct hvd_host_check *check, char *line)
 {
 	char *save = NULL, *index = strtok_r(line, ",", &save), *errors = strtok_r(NULL, ",", &save),
 	     *pending = strtok_r(NULL, ",", &save);
@@ -130,7 +130,7 @@ static char *query_gpus(const char *properties, hvd_time deadline, int *status, 
 	return hvd_capture(&sp, MAX_OUTPUT, deadline, &len, status, err);
 }
 
-static void look_at_gpus(struct hvd_host_check *check, hvd_time deadline)
+static void check_gpus(struct hvd_host_check *check, hvd_time deadline)
 {
 	struct hvd_err why = {0};
 	char *text, *save = NULL;
@@ -145,7 +145,7 @@ static void look_at_gpus(struct hvd_host_check *check, hvd_time deadline)
 	check->gpus = 0;
 	check->mib = json_array();
 	for (char *line = strtok_r(text, "\n", &save); status == 0 && line; line = strtok_r(NULL, "\n", &save))
-		look_at_gpu(check, line);
+		check_gpu(check, line);
 	if (status != 0 && !strstr(text, "No devices were found"))
 		check->gpu = reason("nvidia-smi fails: ", last_line(text), "");
 	free(text);
@@ -187,11 +187,11 @@ static void await_memory(struct hvd_host_check *check, const json_t *before, hvd
 
 	do {
 		if (now)
-			poll(NULL, 0, HELD_LOOK_MS);
+			poll(NULL, 0, HELD_POLL_MS);
 		json_decref(now);
 		now = memory_in_use(deadline);
 		gpu = now ? first_held(before, now) : -1;
-	} while (gpu >= 0 && hvd_left(deadline) > HELD_LOOK_MS / 1e3);
+	} while (gpu >= 0 && hvd_left(deadline) > HELD_POLL_MS / 1e3);
 	if (gpu >= 0)
 		check->held = hvd_xasprintf("GPU %d has %lld MiB in use, and had %lld MiB before the ranks", gpu,
 					    (long long)json_integer_value(json_array_get(now, (size_t)gpu)),
@@ -220,18 +220,18 @@ static void ask_site(struct hvd_host_check *check, const char *hook, hvd_time de
 	free(text);
 }
 
-static void look_at_all(struct hvd_host_check *check, const struct hvd_preflight_order *order)
+static void check_all(struct hvd_host_check *check, const struct hvd_preflight_order *order)
 {
 	check->tmp = free_bytes("/tmp");
 	check->shm = free_bytes("/dev/shm");
 	check->memlock = limit(RLIMIT_MEMLOCK);
 	check->nofile = limit(RLIMIT_NOFILE);
-	look_at_gpus(check, hvd_deadline_in(order->hook ? order->seconds / 2 : order->seconds));
+	check_gpus(check, hvd_deadline_in(order->hook ? order->seconds / 2 : order->seconds));
 	if (order->hook)
 		ask_site(check, order->hook, hvd_deadline_in(order->seconds / 2));
 }
 
-static void look_and_tell(int out, void *arg)
+static void check_and_write(int out, void *arg)
 {
 	const struct hvd_preflight_order *order = arg;
 	struct hvd_host_check check = {.known = true, .tmp = -1, .shm = -1, .memlock = -1, .nofile = -1, .gpus = -1};
@@ -241,7 +241,7 @@ static void look_and_tell(int out, void *arg)
 	if (order->mib)
 		await_memory(&check, order->mib, hvd_deadline_in(order->seconds));
 	else
-		look_at_all(&check, order);
+		check_all(&check, order);
 	object = hvd_host_check_json(&check);
 	text = json_dumps(object, JSON_COMPACT);
 	json_decref(object);
@@ -261,24 +261,24 @@ static void end_child(struct hvd_preflight *pf)
 
 static void finish(struct hvd_preflight *pf)
 {
-	json_t *found;
+	json_t *result;
 
 	event_del(pf->readable);
 	hvd_timer_stop(pf->late);
 	end_child(pf);
-	found = json_loadb(pf->found, pf->len, 0, NULL);
-	if (!json_is_object(found)) {
-		json_decref(found);
-		found = json_pack("{s:s}", "failed", "the checks of the host failed or took too long");
+	result = json_loadb(pf->result, pf->len, 0, NULL);
+	if (!json_is_object(result)) {
+		json_decref(result);
+		result = json_pack("{s:s}", "failed", "the checks of the host failed or took too long");
 	}
-	pf->done(found, pf->arg);
-	json_decref(found);
+	pf->done(result, pf->arg);
+	json_decref(result);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_preflight *pf = arg;
-	ssize_t n = read(fd, pf->found + pf->len, sizeof(pf->found) - pf->len);
+	ssize_t n = read(fd, pf->result + pf->len, sizeof(pf->result) - pf->len);
 
 	(void)what;
 	if (n > 0)
@@ -289,7 +289,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		hvd_wait(pf->pid, hvd_deadline_in(1), NULL, NULL);
 		pf->pid = 0;
 	}
-	if (n <= 0 || pf->len == sizeof(pf->found))
+	if (n <= 0 || pf->len == sizeof(pf->result))
 		finish(pf);
 }
 
@@ -310,12 +310,12 @@ int hvd_preflight_order_read(const json_t *msg, struct hvd_preflight_order *orde
 }
 
 struct hvd_preflight *hvd_preflight_start(struct event_base *base, const struct hvd_preflight_order *order,
-					  void (*done)(json_t *found, void *arg), void *arg, struct hvd_err *err)
+					  void (*done)(json_t *result, void *arg), void *arg, struct hvd_err *err)
 {
 	struct hvd_preflight_order wanted = *order;
 	struct hvd_preflight *pf;
 	int in;
-	pid_t pid = hvd_call_begin(look_and_tell, &wanted, &in, err);
+	pid_t pid = hvd_call_begin(check_and_write, &wanted, &in, err);
 
 	if (pid < 0)
 		return NULL;

@@ -32,7 +32,7 @@ int hvd_preflight_order_read(const json_t *msg, struct hvd_preflight_order *orde
 /* Begin. From the event loop `done` is called once, within `seconds` and one more, with the result
  * (lib/job/host_check.h), which is released after the call; it may destroy the preflight. NULL with err set. */
 struct hvd_preflight *hvd_preflight_start(struct event_base *base, const struct hvd_preflight_order *order,
-					  void (*done)(json_t *found, void *arg), void *arg, struct hvd_err *err);
+					  void (*done)(json_t *result, void *arg), void *arg, struct hvd_err *err);
 void hvd_preflight_destroy(struct hvd_preflight *preflight); /* without a call of `done`; NULL is fine */
 
 #endif

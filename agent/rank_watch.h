@@ -48,6 +48,4 @@ void hvd_rank_watch_destroy(struct hvd_rank_watch *watch); /* NULL is fine; ends
 void hvd_rank_watch_add(struct hvd_rank_watch *watch, uint32_t rank, pid_t pid);
 /* The rank has ended, and its pid may become another process's. */
 void hvd_rank_watch_remove(struct hvd_rank_watch *watch, uint32_t rank);
-extern const struct hvd_feature hvd_rank_watch_feature;
-
 #endif

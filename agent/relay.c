@@ -1,6 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "relay.h"
-
+/*
+ * relay.c - a host's relay of the rendezvous: a server (lib/rendezvous/server.h) for the host's ranks over loopback. It
+ * reaches the root over the agent's connection to the driver, or over another relay.
+ *
+ * The agent opens the sockets before it registers, so that the plan can name their ports. Ranks can connect from then
+ * on: they wait in the kernel's queue. The relay runs in the agent's event loop. Only this user's processes may connect
+ * over loopback. If other relays connect to this one by the plan, they prove that they belong to the launch
+ * (lib/protocol/handshake.h), and so does this relay to its parent, with a key that is derived from the launch's. The
+ * relay of rank 0's host may also listen on the network (launcher/driver/relays.h). The agents of other hosts say whose
+ * the connections from there are.
+ *
+ * A relay that has lost its parent, or does not reach it, uses the agent's connection instead. When that connection has
+ * ended, there is no root any longer: the relay closes its clients' connections, and says so if ranks waited.
+ *
+ * Its messages: "relay": start again, a moment later; the answer is the same. "owner" (lib/protocol/owner_question.h).
+ * "network", for a relay whose plan has "network": from now on only ranks at these addresses, "addrs", may connect over
+ * the network.
+ */
+#include "agent.h"
 #include "dial.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
@@ -28,18 +45,24 @@
 /* Relays that are not authenticated yet. */
 #define MAX_PENDING 256
 
+struct relay_sockets {
+	in_port_t port, network_port, children_port; /* 0 = there is no such socket */
+	int fd, network, children;                   /* they listen */
+};
+
 struct relay {
 	const struct hvd_agent *agent;
-	struct hvd_log log; /* the agent's, with this host's name in front of each message */
+	struct hvd_err refusal; /* why there are no sockets; no code = there are */
+	struct hvd_log log;     /* the agent's, with this host's name in front of each message */
 	struct hvd_session session;
 	struct hvd_boot up; /* the parent: of this only the addresses, and the port. No address: there is none */
 	struct hvd_rv_access *access;
 	struct hvd_rv *rv;           /* NULL before the plan, and if the ranks here do not rendezvous through a relay */
 	struct hvd_preauth *pending; /* NULL: no other relay connects to this one */
-	struct hvd_relay_sockets sockets; /* from the plan on only that for relays below, until it is used */
-	struct hvd_dial *link;            /* to the parent */
-	struct hvd_timer *again;          /* goes over to the root, or begins anew there */
-	bool to_root, lost;               /* it has gone over; there is no root any longer */
+	struct relay_sockets sockets; /* from the plan on only that for relays below, until it is used */
+	struct hvd_dial *link;        /* to the parent */
+	struct hvd_timer *again;      /* goes over to the root, or begins anew there */
+	bool to_root, lost;           /* it has gone over; there is no root any longer */
 };
 
 static void on_log(enum hvd_log_level level, const char *text, void *arg)
@@ -58,7 +81,7 @@ static void close_socket(in_port_t *port, int fd)
 	*port = 0;
 }
 
-void hvd_relay_sockets_close(struct hvd_relay_sockets *sockets)
+static void close_sockets(struct relay_sockets *sockets)
 {
 	close_socket(&sockets->port, sockets->fd);
 	close_socket(&sockets->network_port, sockets->network);
@@ -71,7 +94,7 @@ static bool has_descriptors(const struct hvd_taskinfo *info)
 	return (unsigned long)info->size * RANK_FDS + OTHER_FDS <= hvd_nofile_most();
 }
 
-static int open_sockets(struct hvd_relay_sockets *out, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
+static int open_sockets(struct relay_sockets *out, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
 			struct hvd_err *err)
 {
 	out->fd = hvd_listen_any(true, boot->port_lo, boot->port_hi, &out->port, err);
@@ -88,17 +111,17 @@ static int open_sockets(struct hvd_relay_sockets *out, const struct hvd_boot *bo
 	return out->children < 0 ? -1 : 0;
 }
 
-void hvd_relay_offer(struct hvd_driver_client *driver, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
-		     struct hvd_relay_sockets *out)
+static void offer(struct relay *relay)
 {
-	struct hvd_err *why = &out->refusal;
+	struct hvd_driver_client *driver = relay->agent->driver;
+	struct relay_sockets *sockets = &relay->sockets;
+	struct hvd_err *why = &relay->refusal;
 
-	*out = (struct hvd_relay_sockets){0};
-	if (open_sockets(out, boot, info, why) == 0) {
-		hvd_driver_client_relay(driver, out->port, out->network_port, out->children_port);
+	if (open_sockets(sockets, relay->agent->boot, relay->agent->info, why) == 0) {
+		hvd_driver_client_relay(driver, sockets->port, sockets->network_port, sockets->children_port);
 		return;
 	}
-	hvd_relay_sockets_close(out);
+	close_sockets(sockets);
 	hvd_err_prefix(why, "cannot open the port of the rendezvous relay");
 	hvd_driver_client_refuse(driver, why);
 }
@@ -342,7 +365,7 @@ static int make_server(struct relay *relay, const json_t *plan, struct hvd_err *
 /* Listen where the plan says, and close the other sockets. */
 static int use_sockets(struct relay *relay, const json_t *plan, struct hvd_err *err)
 {
-	struct hvd_relay_sockets *sockets = &relay->sockets;
+	struct relay_sockets *sockets = &relay->sockets;
 	bool children = json_is_true(json_object_get(plan, "children"));
 
 	if (!sockets->port || (children && !sockets->children_port))
@@ -366,7 +389,7 @@ static int on_plan(void *arg, const json_t *plan, struct hvd_err *err)
 	const json_t *own = json_object_get(plan, "relay");
 
 	if (!own) {
-		hvd_relay_sockets_close(&relay->sockets);
+		close_sockets(&relay->sockets);
 		return 0;
 	}
 	hvd_rv_service_relay_session(hvd_driver_client_key(agent->driver), agent->boot->session, &relay->session);
@@ -383,7 +406,7 @@ static void *create(struct hvd_agent *agent)
 	relay->agent = agent;
 	relay->log = (struct hvd_log){.level = agent->log->level, .sink = on_log, .arg = relay};
 	relay->again = hvd_timer_new(agent->base, on_again, relay);
-	hvd_relay_offer(agent->driver, agent->boot, agent->info, &relay->sockets);
+	offer(relay);
 	return relay;
 }
 
@@ -391,7 +414,7 @@ static void destroy(void *arg)
 {
 	struct relay *relay = arg;
 
-	hvd_relay_sockets_close(&relay->sockets);
+	close_sockets(&relay->sockets);
 	hvd_dial_destroy(relay->link);
 	hvd_preauth_destroy(relay->pending);
 	hvd_rv_destroy(relay->rv);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "socket_owner.h"
-
+/*
+ * socket_owner.c - says whose sockets on this host are connected to the relay of another host: the answer to "whose"
+ * (lib/protocol/owner_question.h). It asks the kernel once for each port, of which a question has few.
+ */
+#include "agent.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/owner_question.h"
 #include "lib/rendezvous/peeruid.h"
@@ -8,29 +11,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct hvd_socket_owner {
-	int netlink_fd;
+struct socket_owner {
+	struct hvd_agent *agent;
+	int netlink_fd; /* -2 before the first question */
 	uint32_t questions;
 };
 
-struct hvd_socket_owner *hvd_socket_owner_create(void)
-{
-	struct hvd_socket_owner *owner = hvd_xcalloc(1, sizeof(*owner));
-
-	owner->netlink_fd = hvd_peer_uid_open();
-	return owner;
-}
-
-void hvd_socket_owner_destroy(struct hvd_socket_owner *owner)
-{
-	if (!owner)
-		return;
-	if (owner->netlink_fd >= 0)
-		close(owner->netlink_fd);
-	free(owner);
-}
-
-static int64_t look_up(struct hvd_socket_owner *owner, const struct sockaddr_storage *client,
+static int64_t look_up(struct socket_owner *owner, const struct sockaddr_storage *client,
 		       const struct sockaddr_storage *relay)
 {
 	uint64_t acked = 0;
@@ -44,19 +31,45 @@ static int64_t look_up(struct hvd_socket_owner *owner, const struct sockaddr_sto
 	return uid == geteuid() ? (int64_t)acked : HVD_OWNER_OTHER;
 }
 
-json_t *hvd_socket_owner_answer(struct hvd_socket_owner *owner, const json_t *msg)
+static void on_whose(void *arg, const json_t *msg)
 {
+	struct socket_owner *owner = arg;
 	struct sockaddr_storage client, relay;
 	struct hvd_owner_question question;
 	struct hvd_owner_answer answer;
 
 	if (hvd_owner_question_read(msg, &question, NULL) != 0)
-		return NULL;
+		return;
+	if (owner->netlink_fd == -2)
+		owner->netlink_fd = hvd_peer_uid_open();
 	answer = (struct hvd_owner_answer){.id = question.id, .asker = question.asker, .n = question.n};
 	hvd_addr_to_sockaddr(&question.to, question.port, &relay);
 	for (size_t i = 0; i < question.n; i++) {
 		hvd_addr_to_sockaddr(&question.from, question.ports[i], &client);
 		answer.owners[i] = look_up(owner, &client, &relay);
 	}
-	return hvd_owner_answer_to_json(&answer);
+	hvd_driver_client_send(owner->agent->driver, hvd_owner_answer_to_json(&answer));
 }
+
+static void *create(struct hvd_agent *agent)
+{
+	struct socket_owner *owner = hvd_xcalloc(1, sizeof(*owner));
+
+	*owner = (struct socket_owner){.agent = agent, .netlink_fd = -2};
+	return owner;
+}
+
+static void destroy(void *arg)
+{
+	struct socket_owner *owner = arg;
+
+	if (owner->netlink_fd >= 0)
+		close(owner->netlink_fd);
+	free(owner);
+}
+
+const struct hvd_feature hvd_socket_owner_feature = {
+	.messages = (const struct hvd_agent_message[]){{"whose", on_whose}, {NULL, NULL}},
+	.create = create,
+	.destroy = destroy,
+};

@@ -26,7 +26,6 @@ struct spawned {
 	struct hvd_join *join;           /* NULL: the agent has not registered itself */
 	struct hvd_host_io *io;          /* NULL unless there is `join`: the ranks' output goes over its connection */
 	struct hvd_stdio_sink *stdio;    /* else; NULL where the ranks write to this process's streams themselves */
-	struct event *parent; /* the end of the process that has started this one, if this one is to end with it */
 	struct hvd_signal_forward *forward; /* elastic jobs in Slurm only */
 	struct event *orphan;               /* elastic jobs in Slurm only: the step daemon may be gone */
 	pid_t daemon;
@@ -339,24 +338,12 @@ static void signalled(void *arg, int sig)
 	if (is_for_ranks(sig))
 		return; /* the launcher gets it too, and has it passed on */
 	if (!spawned->ranks || !spawned->opts.ignore_ends || sig != SIGTERM) {
-		end_early(spawned, strsignal(sig));
+		end_early(spawned, sig == HVD_ENDING_STARTER ? "its starter has ended" : strsignal(sig));
 		return;
 	}
 	hvd_verbose(spawned->agent.log, "%s: got SIGTERM; going on until the launcher decides",
 		    spawned->agent.info->name);
 	hvd_driver_client_send(spawned->agent.driver, json_pack("{s:s}", "t", "term"));
-}
-
-static void on_parent(evutil_socket_t fd, short what, void *arg)
-{
-	struct spawned *spawned = arg;
-
-	(void)fd;
-	(void)what;
-	if (!hvd_join_parent_gone(spawned->join))
-		return;
-	event_del(spawned->parent);
-	end_early(spawned, "its starter has ended");
 }
 
 static void close_ranks(void *arg)
@@ -381,8 +368,6 @@ static void last(void *arg)
 		hvd_agent_done(&spawned->agent, spawned->opts.step);
 	hvd_host_io_end(spawned->io, spawned->agent.status);
 	hvd_host_io_destroy(spawned->io);
-	if (spawned->parent)
-		event_free(spawned->parent);
 }
 
 static const struct hvd_rank_source source = {
@@ -414,10 +399,6 @@ static int use_join(struct spawned *spawned, struct hvd_err *err)
 		return -1;
 	}
 	spawned->opts.output.sink = hvd_host_io_sink(spawned->io);
-	if (join->parent >= 0) {
-		spawned->parent = event_new(join->base, join->parent, EV_READ | EV_PERSIST, on_parent, spawned);
-		event_add(spawned->parent, NULL);
-	}
 	return 0;
 }
 
@@ -454,6 +435,7 @@ static int run(struct spawned *spawned)
 	} else {
 		hvd_driver_client_log_failure(agent->log, agent->info, &why);
 		agent->status = hvd_err_status(&why);
+		hvd_ending_unwatch(agent->ending);
 	}
 	if (agent->base)
 		event_base_free(agent->base);

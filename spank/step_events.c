@@ -73,7 +73,7 @@ bool hvd_step_events_hand_over(const struct hvd_plugin *pl, struct hvd_spawn *sp
 	if (!pl->events.agents)
 		return false;
 	hvd_spawn_fd(spawn, pl->events.agents, HVD_STEP_EVENTS_FD);
-	hvd_spawn_fd(spawn, pl->events.watchdogs, HVD_STEP_SPARE_FD);
+	hvd_spawn_fd(spawn, pl->events.watchdogs, HVD_STEP_BACKUP_FD);
 	hvd_spawn_fd(spawn, pl->events.seen, HVD_STEP_SEEN_FD);
 	return true;
 }

@@ -23,9 +23,9 @@
  * and in an elastic job, about ranks by the id of their process (rank_messages.h):
  *   start    id, rank, slot, slots, env:{NAME:VALUE,…}
  *   stop     id, kill               kill: by SIGKILL at once
- *   notify   id, to, time           agent/worker_notify.h
+ *   notify   id, to, time           agent/worker_notify.c
  *   kill-connections  at:{…}        agent/kill_connections.h
- *   check                           check the host again: agent/recheck.h
+ *   check                           check the host again: agent/recheck.c
  */
 #include "agent_registry_internal.h"
 
@@ -235,7 +235,7 @@ static const struct {
 	{"output-lost", AGENT | LAST, false, hvd_rank_message_output_lost},
 	{"stacks",      AGENT | FORMER, true, on_stacks},    /* agent/rank_watch.h */
 	{"activity",    AGENT | FORMER, true, on_activity},  /* agent/activity.h */
-	{"notified",    AGENT,        true,  hvd_agent_command_notified}, /* id, why: agent/worker_notify.h */
+	{"notified",    AGENT,        true,  hvd_agent_command_notified}, /* id, why: agent/worker_notify.c */
 	{"kill-connections", AGENT,   true,  hvd_agent_command_connections_killed}, /* n, why: agent/kill_connections.h */
 };
 /* clang-format on */

@@ -47,7 +47,7 @@
 
 /* Descriptors of hvd-agent plan. */
 #define HVD_STEP_EVENTS_FD 4
-#define HVD_STEP_SPARE_FD  5
+#define HVD_STEP_BACKUP_FD 5
 #define HVD_STEP_SEEN_FD   6
 /* How long slurmstepd waits for the acknowledgement of an EXIT, and for all of a step. After one wait in vain it waits
  * no more. */
