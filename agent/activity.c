@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * activity.c - see activity.h. A look at the ranks reads all of /proc once, some processes per turn of the event loop,
- * and adds up what the processes of each rank have used. The increase since the last look shows whether the rank makes
- * progress.
+ * activity.c - do the ranks of this host make progress? The driver asks, for --hang-timeout.
+ *
+ *   {"t":"watch", "every":SEC}                               look at this interval; 0: no longer
+ *   {"t":"activity", "idle":SEC, "input":B, "ranks":N}       the answer, at once, and again whenever it has changed
+ *
+ * idle: how long the ranks have made no progress; 0: they make progress. input: one of them waits for input of its
+ * user. ranks: how many there are. Before the driver has asked, nothing is looked at.
+ *
+ * A rank makes progress if its process and the processes below it
+ *   - use more than 2 % of a processor (threads of idle ranks that poll use less), or 0.5 % if they want more at that
+ *     moment, or
+ *   - write anything except the 8 bytes or fewer by which threads wake each other, or their output arrives here, or
+ *   - read more than 10 kB/s, or have waited for pages from a file.
+ * So a rank that waits for others by polling without a pause, as NCCL does, seems to make progress. A rank is not idle
+ * while one of its processes is stopped, by SIGSTOP or by a debugger: somebody has done that, and may undo it; not if
+ * it is the launch's own look at its stacks that has stopped it. The time in which the agent was stopped itself, as
+ * Slurm does with all processes of a job that it suspends, does not count.
+ *
+ * A look at the ranks reads all of /proc once, some processes per turn of the event loop, and adds up what the processes
+ * of each rank have used. The increase since the last look shows whether the rank makes progress.
  */
-#include "activity.h"
-
+#include "agent.h"
 #include "input_wait.h"
 #include "lib/base/deadline.h"
 #include "lib/base/timer.h"
@@ -43,16 +59,15 @@ struct watched_rank {
 	struct usage last, now;
 };
 
-struct hvd_activity {
-	void (*send)(json_t *msg, void *arg);
-	void *arg;
+struct activity {
+	struct hvd_agent *agent;
 	struct watched_rank *ranks;
 	size_t n;
 	size_t output; /* since the last look */
 	struct hvd_timer *timer;
 	hvd_time every;          /* 0: nobody has asked */
 	hvd_time due;            /* when the timer fires */
-	bool inspected, after;   /* the ranks' stacks are being taken; were since the last look */
+	unsigned inspections;    /* those of the agent at the last look */
 	hvd_time looked, active; /* when the last look began; the last at which there was progress */
 	/* The look that is under way. */
 	struct hvd_processes processes;
@@ -67,7 +82,7 @@ struct hvd_activity {
 /* ---- what the ranks have used ---- */
 
 /* To which rank a process belongs: it is the rank's, in its group or session, or the child of one that is. */
-static struct watched_rank *rank_of(const struct hvd_activity *a, const struct hvd_process *process)
+static struct watched_rank *rank_of(const struct activity *a, const struct hvd_process *process)
 {
 	for (int depth = 0; process && depth < 64; depth++) {
 		for (size_t i = 0; i < a->n; i++)
@@ -125,7 +140,7 @@ static bool made_progress(struct watched_rank *rank, double seconds, bool inspec
 }
 
 /* Add up what the next processes have used. True when all are added. */
-static bool add_some(struct hvd_activity *a, size_t most)
+static bool add_some(struct activity *a, size_t most)
 {
 	for (; a->added < a->processes.n && most > 0; a->added++, most--) {
 		const struct hvd_process *process = &a->processes.v[a->added];
@@ -141,9 +156,10 @@ static bool add_some(struct hvd_activity *a, size_t most)
 }
 
 /* All is added up. */
-static bool any_progress(struct hvd_activity *a, double seconds)
+static bool any_progress(struct activity *a, double seconds)
 {
-	bool progress = a->output > 0, inspected = a->inspected || a->after;
+	const unsigned inspections = a->agent->inspections;
+	bool progress = a->output > 0, inspected = inspections % 2 || inspections != a->inspections;
 
 	for (size_t i = 0; i < a->n; i++) {
 		struct watched_rank *rank = &a->ranks[i];
@@ -154,22 +170,21 @@ static bool any_progress(struct hvd_activity *a, double seconds)
 		memset(&rank->now, 0, sizeof(rank->now));
 	}
 	a->output = 0;
-	a->after = a->inspected;
+	a->inspections = inspections;
 	return progress;
 }
 
 /* ---- looking ---- */
 
-static void tell(struct hvd_activity *a, hvd_time now)
+static void tell(struct activity *a, hvd_time now)
 {
 	a->told_ranks = a->n;
-	a->send(json_pack("{s:s, s:f, s:b, s:I}", "t", "activity", "idle",
-			  a->idle ? (double)(now - a->active) / 1e9 : 0.0, "input", a->input, "ranks",
-			  (json_int_t)a->n),
-		a->arg);
+	hvd_driver_client_send(a->agent->driver, json_pack("{s:s, s:f, s:b, s:I}", "t", "activity", "idle",
+							   a->idle ? (double)(now - a->active) / 1e9 : 0.0, "input",
+							   a->input, "ranks", (json_int_t)a->n));
 }
 
-static void conclude(struct hvd_activity *a)
+static void conclude(struct activity *a)
 {
 	hvd_time now = hvd_now();
 	bool idle, input = a->input_seen;
@@ -186,7 +201,7 @@ static void conclude(struct hvd_activity *a)
 	tell(a, now);
 }
 
-static void wait_for(struct hvd_activity *a, hvd_time ns)
+static void wait_for(struct activity *a, hvd_time ns)
 {
 	a->due = hvd_now() + ns;
 	hvd_timer_at(a->timer, a->due);
@@ -194,7 +209,7 @@ static void wait_for(struct hvd_activity *a, hvd_time ns)
 
 static void on_timer(void *arg)
 {
-	struct hvd_activity *a = arg;
+	struct activity *a = arg;
 
 	if (hvd_now() - a->due > (hvd_time)(LATE_SECONDS * 1e9))
 		a->active = hvd_now();
@@ -212,14 +227,14 @@ static void on_timer(void *arg)
 	wait_for(a, 0);
 }
 
-static void stop(struct hvd_activity *a)
+static void stop(struct activity *a)
 {
 	hvd_timer_stop(a->timer);
 	hvd_processes_clear(&a->processes);
 	a->every = 0;
 }
 
-static void begin(struct hvd_activity *a)
+static void begin_looks(struct activity *a)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		a->ranks[i].seen = false;
@@ -231,8 +246,9 @@ static void begin(struct hvd_activity *a)
 	wait_for(a, 0); /* what has been used until now */
 }
 
-void hvd_activity_watch(struct hvd_activity *a, const json_t *msg)
+static void on_watch(void *arg, const json_t *msg)
 {
+	struct activity *a = arg;
 	const json_t *value = json_object_get(msg, "every");
 	double every = json_is_number(value) ? json_number_value(value) : 0;
 	bool on = a->every > 0;
@@ -244,14 +260,15 @@ void hvd_activity_watch(struct hvd_activity *a, const json_t *msg)
 	every = every < LEAST_SECONDS ? LEAST_SECONDS : every > MOST_SECONDS ? MOST_SECONDS : every;
 	a->every = (hvd_time)(every * 1e9);
 	if (!on)
-		begin(a);
+		begin_looks(a);
 	tell(a, hvd_now());
 }
 
 /* ---- which ranks ---- */
 
-void hvd_activity_add(struct hvd_activity *a, uint32_t rank, pid_t pid)
+static void rank_began(void *arg, uint32_t rank, pid_t pid)
 {
+	struct activity *a = arg;
 	size_t i = 0;
 
 	while (i < a->n && a->ranks[i].rank != rank)
@@ -261,8 +278,10 @@ void hvd_activity_add(struct hvd_activity *a, uint32_t rank, pid_t pid)
 	a->ranks[i] = (struct watched_rank){.rank = rank, .pid = pid};
 }
 
-void hvd_activity_remove(struct hvd_activity *a, uint32_t rank)
+static void rank_ended(void *arg, uint32_t rank)
 {
+	struct activity *a = arg;
+
 	for (size_t i = 0; i < a->n; i++)
 		if (a->ranks[i].rank == rank) {
 			a->ranks[i] = a->ranks[--a->n];
@@ -271,34 +290,35 @@ void hvd_activity_remove(struct hvd_activity *a, uint32_t rank)
 		}
 }
 
-void hvd_activity_inspected(struct hvd_activity *a, bool inspected)
+static void rank_output(void *arg, size_t bytes)
 {
-	a->inspected = inspected;
-	a->after = true;
-}
-
-void hvd_activity_output(struct hvd_activity *a, size_t bytes)
-{
-	a->output += bytes;
+	((struct activity *)arg)->output += bytes;
 }
 
 /* ---- life ---- */
 
-struct hvd_activity *hvd_activity_create(struct event_base *base, void (*send)(json_t *msg, void *arg), void *arg)
+static void begin(void *arg)
 {
-	struct hvd_activity *a = hvd_xcalloc(1, sizeof(*a));
+	struct activity *a = arg;
 
-	*a = (struct hvd_activity){.send = send, .arg = arg};
-	a->timer = hvd_timer_new(base, on_timer, a);
-	return a;
+	a->timer = hvd_timer_new(a->agent->base, on_timer, a);
 }
 
-void hvd_activity_destroy(struct hvd_activity *a)
+static void end(void *arg)
 {
-	if (!a)
-		return;
+	struct activity *a = arg;
+
 	hvd_processes_clear(&a->processes);
 	hvd_timer_free(a->timer);
 	free(a->ranks);
-	free(a);
 }
+
+const struct hvd_feature hvd_activity_feature = {
+	.size = sizeof(struct activity),
+	.messages = (const struct hvd_agent_message[]){{"watch", on_watch}, {NULL, NULL}},
+	.begin = begin,
+	.rank_began = rank_began,
+	.rank_output = rank_output,
+	.rank_ended = rank_ended,
+	.end = end,
+};

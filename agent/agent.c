@@ -15,7 +15,8 @@ static const struct hvd_feature *const features[] = {
 	&hvd_ports_feature,            /* ports that are reserved for servers in ranks */
 	&hvd_relay_feature,            /* the relay of the rendezvous */
 	&hvd_socket_owner_feature,     /* whose sockets are connected to the relay of another host */
-	&hvd_rank_watch_feature,       /* where the ranks are, and whether they make progress */
+	&hvd_rank_watch_feature,       /* where the ranks are, and what they try in vain to reach */
+	&hvd_activity_feature,         /* whether the ranks make progress */
 	&hvd_recheck_feature,          /* the check of this host between two generations */
 	&hvd_worker_notify_feature,    /* notifies Horovod's elastic workers */
 	&hvd_kill_connections_feature, /* breaks connections of ranks to a host that does not answer */
@@ -25,7 +26,7 @@ static const struct hvd_feature *const features[] = {
 /* Call this of all features that have it. */
 #define EACH(agent, callback, ...)                                                                                     \
 	for (size_t f_ = 0; f_ < N_FEATURES && (agent)->features; f_++)                                                \
-		if ((agent)->features[f_] && features[f_]->callback)                                                   \
+		if (features[f_]->callback)                                                                            \
 	features[f_]->callback((agent)->features[f_], __VA_ARGS__)
 
 /* ---- events ---- */
@@ -93,27 +94,17 @@ static void on_failed(const struct hvd_err *why, void *arg)
 }
 
 /* The launch has failed since the start; the driver has said why. */
-static void launch_failed(struct hvd_agent *agent, enum hvd_errc code)
+static void on_launch_failed(void *arg, const json_t *msg)
 {
+	struct hvd_agent *agent = arg;
+	const bool misused = strcmp(json_string_value(json_object_get(msg, "t")), "misused") == 0;
 	struct hvd_err why = {0};
 
-	hvd_err_set(&why, code, "the launch failed");
+	hvd_err_set(&why, misused ? HVD_E_USAGE : HVD_E_FAILED, "the launch failed");
 	if (agent->status == 0)
 		agent->status = hvd_err_status(&why);
 	if (!agent->unreachable)
 		agent->source->failed(agent->ranks, &why);
-}
-
-static void on_launch_failed(void *arg, const json_t *msg)
-{
-	(void)msg;
-	launch_failed(arg, HVD_E_FAILED);
-}
-
-static void on_misused(void *arg, const json_t *msg)
-{
-	(void)msg;
-	launch_failed(arg, HVD_E_USAGE);
 }
 
 static void on_ping(void *arg, const json_t *msg)
@@ -157,9 +148,14 @@ static void on_signal_order(void *arg, const json_t *msg)
 		agent->source->signal(agent->ranks, (int)sig);
 }
 
-static const struct hvd_agent_message own_messages[] = {
-	{"failed", on_launch_failed}, {"misused", on_misused}, {"ping", on_ping},           {"end", on_end},
-	{"start", on_start},          {"stop", on_stop},       {"signal", on_signal_order}, {NULL, NULL}};
+static const struct hvd_agent_message own_messages[] = {{"failed", on_launch_failed},
+							{"misused", on_launch_failed},
+							{"ping", on_ping},
+							{"end", on_end},
+							{"start", on_start},
+							{"stop", on_stop},
+							{"signal", on_signal_order},
+							{NULL, NULL}};
 
 static bool read_by(const struct hvd_agent_message *messages, void *self, const char *type, const json_t *msg)
 {
@@ -198,7 +194,7 @@ static void on_bytes(const void *data, size_t len, void *arg)
 static int plan_features(struct hvd_agent *agent, const json_t *plan, struct hvd_err *err)
 {
 	for (size_t i = 0; i < N_FEATURES; i++)
-		if (agent->features[i] && features[i]->plan && features[i]->plan(agent->features[i], plan, err) != 0)
+		if (features[i]->plan && features[i]->plan(agent->features[i], plan, err) != 0)
 			return -1;
 	return 0;
 }
@@ -208,7 +204,7 @@ static void on_connected(void *arg)
 	struct hvd_agent *agent = arg;
 
 	for (size_t i = 0; i < N_FEATURES; i++)
-		if (agent->features[i] && features[i]->connected)
+		if (features[i]->connected)
 			features[i]->connected(agent->features[i]);
 }
 
@@ -270,8 +266,12 @@ static void begin(struct hvd_agent *agent)
 		return;
 	}
 	agent->features = hvd_xcalloc(N_FEATURES, sizeof(*agent->features));
-	for (size_t i = 0; i < N_FEATURES; i++)
-		agent->features[i] = features[i]->create(agent);
+	for (size_t i = 0; i < N_FEATURES; i++) {
+		agent->features[i] = hvd_xcalloc(1, features[i]->size);
+		memcpy(agent->features[i], &agent, sizeof(agent));
+		if (features[i]->begin)
+			features[i]->begin(agent->features[i]);
+	}
 	if (agent->refusal && agent->refusal->code)
 		hvd_driver_client_refuse(agent->driver, agent->refusal);
 }
@@ -279,9 +279,11 @@ static void begin(struct hvd_agent *agent)
 static void end(struct hvd_agent *agent)
 {
 	agent->source->close(agent->ranks);
-	for (size_t i = 0; i < N_FEATURES && agent->features; i++)
-		if (agent->features[i] && features[i]->destroy)
-			features[i]->destroy(agent->features[i]);
+	for (size_t i = 0; i < N_FEATURES && agent->features; i++) {
+		if (features[i]->end)
+			features[i]->end(agent->features[i]);
+		free(agent->features[i]);
+	}
 	free(agent->features);
 	agent->features = NULL;
 	if (agent->key_fd)

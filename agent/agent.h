@@ -57,6 +57,7 @@ struct hvd_agent {
 	bool planned;                       /* the plan has arrived, and the ranks begin */
 	bool elastic;     /* the plan is that of an elastic job: ranks start and end as long as it runs */
 	bool unreachable; /* the driver is, since the plan */
+	unsigned inspections; /* of the ranks' stacks: how many have begun, or ended. Odd: one is under way */
 	int status;       /* what the process ends with, where that is of use; the source sets it, too */
 
 	/* Private. */
@@ -123,11 +124,13 @@ struct hvd_agent_message {
 	void (*read)(void *self, const json_t *msg);
 };
 
-/* NULL: the feature has no use for it. */
+/* `self` is the feature's state: a struct of this size that begins with `struct hvd_agent *agent`, and is otherwise
+ * zeroed. NULL: the feature has no use for it. */
 struct hvd_feature {
+	size_t size;
 	const struct hvd_agent_message *early, *messages; /* before the plan, and after it */
-	/* Before the host is registered. `agent` outlives the feature. NULL: the feature does nothing. */
-	void *(*create)(struct hvd_agent *agent);
+	/* Before the host is registered. */
+	void (*begin)(void *self);
 	/* The connection to the driver is there. */
 	void (*connected)(void *self);
 	/* The plan has arrived. -1 with err set: the host cannot have ranks. */
@@ -138,10 +141,12 @@ struct hvd_feature {
 	void (*rank_ended)(void *self, uint32_t rank);
 	/* The connection to the driver has ended. */
 	void (*driver_lost)(void *self, const struct hvd_err *why);
-	void (*destroy)(void *self);
+	/* Release what belongs to the state. */
+	void (*end)(void *self);
 };
 
 extern const struct hvd_feature hvd_ports_feature, hvd_probe_feature, hvd_relay_feature, hvd_socket_owner_feature,
-	hvd_rank_watch_feature, hvd_recheck_feature, hvd_worker_notify_feature, hvd_kill_connections_feature;
+	hvd_rank_watch_feature, hvd_activity_feature, hvd_recheck_feature, hvd_worker_notify_feature,
+	hvd_kill_connections_feature;
 
 #endif

@@ -375,42 +375,17 @@ void hvd_driver_client_refuse(struct hvd_driver_client *driver, const struct hvd
 	driver->refusal = why;
 }
 
-void hvd_driver_client_probe_port(struct hvd_driver_client *driver, in_port_t port)
-{
-	driver->host.port = port;
-}
-
-const struct hvd_host_info *hvd_driver_client_host(const struct hvd_driver_client *driver)
+struct hvd_host_info *hvd_driver_client_host(struct hvd_driver_client *driver)
 {
 	return &driver->host;
 }
 
-void hvd_driver_client_ports(struct hvd_driver_client *driver, const in_port_t *ports, size_t n)
-{
-	free(driver->host.ports);
-	driver->host.ports = hvd_xcalloc(n, sizeof(*ports));
-	memcpy(driver->host.ports, ports, n * sizeof(*ports));
-	driver->host.n_ports = (uint32_t)n;
-}
-
-void hvd_driver_client_relay(struct hvd_driver_client *driver, in_port_t port, in_port_t network, in_port_t children)
-{
-	driver->host.relay = port;
-	driver->host.relay_network = network;
-	driver->host.relay_children = children;
-}
-
 void hvd_driver_client_send(struct hvd_driver_client *driver, json_t *msg)
 {
-	if (driver && driver->conn)
+	if (driver && driver->conn && msg)
 		hvd_conn_send(driver->conn, msg);
 	else
 		json_decref(msg);
-}
-
-void hvd_driver_client_answer(json_t *msg, void *driver)
-{
-	hvd_driver_client_send(driver, msg);
 }
 
 struct hvd_conn *hvd_driver_client_conn(const struct hvd_driver_client *driver)

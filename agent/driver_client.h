@@ -76,24 +76,14 @@ void hvd_driver_client_destroy(struct hvd_driver_client *driver); /* NULL is fin
 /* Before the event loop runs: register this host as one that cannot take part. `why` must outlive the agent. */
 void hvd_driver_client_refuse(struct hvd_driver_client *driver, const struct hvd_err *why);
 
-/* This host with its interfaces; valid as long as the client. */
-const struct hvd_host_info *hvd_driver_client_host(const struct hvd_driver_client *driver);
-
-/* Until `connected` returns: register the port at which the host answers probes. */
-void hvd_driver_client_probe_port(struct hvd_driver_client *driver, in_port_t port);
-
-/* Before the event loop runs: register these ports, which are reserved on this host. */
-void hvd_driver_client_ports(struct hvd_driver_client *driver, const in_port_t *ports, size_t n);
-
-/* Before the event loop runs: register these ports (see "register" above; 0 = none). */
-void hvd_driver_client_relay(struct hvd_driver_client *driver, in_port_t port, in_port_t network, in_port_t children);
+/* This host, as it is registered after `connected`: until then ports may be added. Valid as long as the client. */
+struct hvd_host_info *hvd_driver_client_host(struct hvd_driver_client *driver);
 
 /* Before the plan: fail, and tell the driver, which reports why the launch fails, with the name of this host. */
 void hvd_driver_client_cannot(struct hvd_driver_client *driver, const struct hvd_err *why);
 
-/* Queue a message for the driver; takes the reference. Without a client, or a connection, it is dropped. */
+/* Queue a message for the driver; takes the reference. Without a client, or a connection, it is dropped. NULL is fine. */
 void hvd_driver_client_send(struct hvd_driver_client *driver, json_t *msg);
-void hvd_driver_client_answer(json_t *msg, void *driver); /* the same, as a callback */
 /* Is a message still queued that may be sent? Then `drained` follows, or `failed`. */
 bool hvd_driver_client_sending(const struct hvd_driver_client *driver);
 

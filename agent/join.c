@@ -188,17 +188,18 @@ static int begin(struct joiner *j, bool with_starter, struct hvd_err *err)
 {
 	struct hvd_join *join = j->join;
 	struct hvd_session *session = &join->session;
+	int starter = -1; /* ends when what has started the agent does */
 
 	join->base = event_base_new();
 	if (!join->base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
 	/* Standard input becomes that of a rank. */
-	if (with_starter && (join->starter = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) < 0)
+	if (with_starter && (starter = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) < 0)
 		return hvd_err_sys(err, "cannot copy the standard input");
 	memcpy(session->id, join->boot.session, sizeof(session->id));
 	session->identity = (struct hvd_identity){.kind = HVD_ID_KEY, .key = j->key};
 	hvd_session_bind_key(session);
-	join->ending = hvd_ending_watch(join->base, join->starter, on_ending, j);
+	join->ending = hvd_ending_watch(join->base, starter, on_ending, j);
 	j->dial = hvd_dial_create(join->base, &join->boot, session, hvd_deadline_in(join->boot.timeout), on_up, on_down,
 				  j);
 	return 0;
@@ -224,7 +225,7 @@ int hvd_join_wait(const struct hvd_join_opts *opts, struct hvd_join *join, const
 	struct joiner j = {.join = join, .log = log};
 	struct hvd_err err = {0};
 
-	*join = (struct hvd_join){.starter = -1};
+	*join = (struct hvd_join){.conn = NULL};
 	if (read_opts(&j, opts, &err) == 0 && begin(&j, strcmp(opts->key_file, "-") == 0, &err) == 0) {
 		event_base_dispatch(join->base);
 	} else {

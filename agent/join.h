@@ -36,7 +36,6 @@ struct hvd_join {
 	struct hvd_boot boot;
 	struct hvd_strv args; /* the command line of hvd-agent host */
 	struct hvd_ending *ending;
-	int starter; /* ends when what has started the agent does; -1: that does not matter */
 };
 
 /* Blocks. Returns -1 if the launch needs this agent: *join is set. Otherwise returns the exit status: 0 if the launch

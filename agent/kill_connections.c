@@ -133,15 +133,14 @@ json_t *hvd_kill_connections_answer(const json_t *msg)
 	return json_pack("{s:s, s:i, s:s}", "t", "kill-connections", "n", n, "why", why.code ? why.msg : "");
 }
 
-static void on_kill(void *driver, const json_t *msg)
+static void on_kill(void *self, const json_t *msg)
 {
-	hvd_driver_client_send(driver, hvd_kill_connections_answer(msg));
-}
+	struct hvd_agent *const *agent = self; /* there is no other state */
 
-static void *create(struct hvd_agent *agent)
-{
-	return agent->driver;
+	hvd_driver_client_send((*agent)->driver, hvd_kill_connections_answer(msg));
 }
 
 const struct hvd_feature hvd_kill_connections_feature = {
-	.messages = (const struct hvd_agent_message[]){{"kill-connections", on_kill}, {NULL, NULL}}, .create = create};
+	.size = sizeof(struct hvd_agent *),
+	.messages = (const struct hvd_agent_message[]){{"kill-connections", on_kill}, {NULL, NULL}},
+};

@@ -61,16 +61,6 @@ static bool on_over(void *arg)
 	return hvd_detached_tasks_over(((struct observed *)arg)->detached);
 }
 
-static void on_began(uint32_t rank, pid_t pid, void *arg)
-{
-	hvd_agent_rank_began(&((struct observed *)arg)->agent, rank, pid);
-}
-
-static void on_output(size_t bytes, void *arg)
-{
-	hvd_agent_rank_output(&((struct observed *)arg)->agent, bytes);
-}
-
 static bool on_ended(const struct hvd_rank_end *end, void *arg)
 {
 	struct observed *observed = arg;
@@ -202,18 +192,15 @@ static void on_no_shim_left(void *arg)
 static void observe(struct observed *observed)
 {
 	const bool shims = observed->starter->shims;
-	struct hvd_observed_ranks_opts opts = {.info = observed->agent.info,
-					       .lines = observed->agent.settings.stderr_lines,
+	struct hvd_observed_ranks_opts opts = {.agent = &observed->agent,
 					       .over = shims ? NULL : on_over,
-					       .began = on_began,
 					       .ended = on_ended,
-					       .output = on_output,
 					       .seen = on_seen,
 					       .arg = observed};
 
 	if (!shims && !observed->opts->events)
 		return;
-	observed->ranks = hvd_observed_ranks_create(observed->agent.base, &opts);
+	observed->ranks = hvd_observed_ranks_create(&opts);
 	if (shims)
 		return;
 	observed->events =

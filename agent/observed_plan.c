@@ -71,10 +71,8 @@ int hvd_observed_answer(struct observed *observed, const json_t *plan, struct hv
 	const json_t *ranks = json_object_get(plan, "ranks");
 	/* Once for all ranks: each would load the libraries of the name service, and read its files. */
 	struct hvd_name_service names = hvd_rank_env_names(json_array_get(ranks, 0));
-	json_t *own_name = hvd_rank_env_own_name(&names);
 
-	if (own_name)
-		hvd_driver_client_send(observed->agent.driver, own_name);
+	hvd_driver_client_send(observed->agent.driver, hvd_rank_env_own_name(&names));
 	if (!observed->starter->shims)
 		return answer_tasks(observed, ranks, &names, err);
 	answer_shims(observed, ranks, &names);

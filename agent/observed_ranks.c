@@ -48,7 +48,6 @@ struct rank {
 };
 
 struct hvd_observed_ranks {
-	struct event_base *base;
 	struct hvd_observed_ranks_opts opts;
 	struct hvd_stderr_tee_view view;
 	struct rank *all; /* by local rank */
@@ -88,8 +87,7 @@ static void look(const char *bytes, size_t len, void *arg)
 	struct rank *r = arg;
 
 	hvd_crash_info_stderr(r->crash_info, bytes, len);
-	if (r->owner->opts.output)
-		r->owner->opts.output(len, r->owner->opts.arg);
+	hvd_agent_rank_output(r->owner->opts.agent, len);
 }
 
 static void tell_end(struct rank *r);
@@ -123,10 +121,12 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 /* Takes the descriptors. */
 static void begin_tee(struct rank *r, const int fds[2])
 {
+	struct event_base *base = r->owner->opts.agent->base;
+
 	r->tee = (struct hvd_stderr_tee){.in = fds[0], .out = fds[1]};
 	r->teed = true;
-	r->readable = event_new(r->owner->base, fds[0], EV_READ, on_ready, r);
-	r->writable = event_new(r->owner->base, fds[1], EV_WRITE, on_ready, r);
+	r->readable = event_new(base, fds[0], EV_READ, on_ready, r);
+	r->writable = event_new(base, fds[1], EV_WRITE, on_ready, r);
 	if (!r->readable || !r->writable)
 		abort();
 	event_add(r->readable, NULL);
@@ -300,8 +300,7 @@ static void on_task_event(struct rank *r, const struct hvd_step_event *event, in
 	r->known = true;
 	r->pid = event->pid;
 	hvd_crash_info_began(r->crash_info, r->pid);
-	if (r->owner->opts.began)
-		r->owner->opts.began(r->rank, r->pid, r->owner->opts.arg);
+	hvd_agent_rank_began(r->owner->opts.agent, r->rank, r->pid);
 }
 
 void hvd_observed_ranks_event(struct hvd_observed_ranks *ranks, const struct hvd_step_event *event, int fds[2])
@@ -357,22 +356,22 @@ const char *hvd_observed_ranks_error_file(const struct hvd_observed_ranks *ranks
 	return local_id < ranks->n ? hvd_crash_info_file(ranks->all[local_id].crash_info) : NULL;
 }
 
-struct hvd_observed_ranks *hvd_observed_ranks_create(struct event_base *base,
-						     const struct hvd_observed_ranks_opts *opts)
+struct hvd_observed_ranks *hvd_observed_ranks_create(const struct hvd_observed_ranks_opts *opts)
 {
 	struct hvd_observed_ranks *ranks = hvd_xcalloc(1, sizeof(*ranks));
+	const struct hvd_agent *agent = opts->agent;
+	const unsigned lines = agent->settings.stderr_lines;
 	struct hvd_oom_kills kills = hvd_oom_kills(0);
 
-	ranks->base = base;
 	ranks->opts = *opts;
-	ranks->n = opts->info->local_size;
+	ranks->n = agent->info->local_size;
 	ranks->all = hvd_xcalloc(ranks->n, sizeof(*ranks->all));
 	for (uint32_t i = 0; i < ranks->n; i++)
 		ranks->all[i] = (struct rank){.owner = ranks,
-					      .rank = opts->info->ranks[i],
+					      .rank = agent->info->ranks[i],
 					      .local_id = i,
-					      .crash_info = hvd_crash_info_create(base, opts->lines, &kills)};
-	if (opts->lines)
+					      .crash_info = hvd_crash_info_create(agent->base, lines, &kills)};
+	if (lines)
 		hvd_stderr_tee_view_open(&ranks->view);
 	return ranks;
 }

@@ -9,35 +9,26 @@
 #ifndef HVD_OBSERVED_RANKS_H
 #define HVD_OBSERVED_RANKS_H
 
-#include "lib/job/rank_end.h"
+#include "agent.h"
 #include "lib/protocol/step_event.h"
 #include "step_tasks.h"
-#include "taskinfo.h"
-
-#include <event2/event.h>
-#include <stdbool.h>
 
 struct hvd_observed_ranks_opts {
-	const struct hvd_taskinfo *info; /* not owned; as the plan has it */
-	unsigned lines;                  /* of standard error to keep; 0: it is not read */
+	struct hvd_agent *agent; /* which has its plan, and learns of beginnings and output; not owned */
 	/* Have all tasks ended by now, whether slurmstepd has reported them or not? NULL: the sender of the events
 	 * knows which ranks were ended with all. */
 	bool (*over)(void *arg);
-	void (*began)(uint32_t rank, pid_t pid, void *arg);
 	/* A rank has ended, and its output was delivered. True: the driver was told, or cannot be told. False: the
 	 * caller calls hvd_observed_ranks_delivered() when it was. */
 	bool (*ended)(const struct hvd_rank_end *end, void *arg);
 	/* The event of the rank's end may be acknowledged. Must not destroy anything from within. */
 	void (*seen)(uint32_t local_id, void *arg);
-	/* A rank has written this many bytes to standard error. */
-	void (*output)(size_t bytes, void *arg);
 	void *arg;
 };
 
 struct hvd_observed_ranks;
 
-struct hvd_observed_ranks *hvd_observed_ranks_create(struct event_base *base,
-						     const struct hvd_observed_ranks_opts *opts);
+struct hvd_observed_ranks *hvd_observed_ranks_create(const struct hvd_observed_ranks_opts *opts);
 void hvd_observed_ranks_destroy(struct hvd_observed_ranks *ranks); /* NULL is fine */
 
 /* The path of a rank's error file (crash_info.h); NULL = there is none. */

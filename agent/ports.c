@@ -4,7 +4,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/net/reserve.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 /* In a job with spare hosts, and in an elastic job, rank 0 may come to any host. In an elastic job the ranks of each
  * agent begin with 0 at first. */
@@ -13,33 +13,39 @@ bool hvd_ports_may_have_rank0(const struct hvd_boot *boot, const struct hvd_task
 	return info->ranks[0] == 0 || boot->spares;
 }
 
-static void *reserve(struct hvd_agent *agent)
+struct ports {
+	struct hvd_agent *agent;
+	struct hvd_reserve reserved;
+};
+
+static void begin(void *arg)
 {
-	const struct hvd_boot *boot = agent->boot;
-	const struct hvd_taskinfo *info = agent->info;
+	struct ports *ports = arg;
+	struct hvd_reserve *out = &ports->reserved;
+	struct hvd_host_info *host = hvd_driver_client_host(ports->agent->driver);
+	const struct hvd_boot *boot = ports->agent->boot;
+	const struct hvd_taskinfo *info = ports->agent->info;
 	bool first = hvd_ports_may_have_rank0(boot, info);
 	size_t store = first && boot->ports && boot->store_port;
 	size_t others = (first ? boot->ports - store : 0) + (size_t)boot->rank_ports * info->local_size;
-	struct hvd_reserve *out;
 	struct hvd_err why = {0};
 
 	if (store + others == 0)
-		return NULL;
-	out = hvd_xcalloc(1, sizeof(*out));
+		return;
 	if (hvd_reserve(out, store, HVD_RESERVE_REUSEADDR, boot->port_lo, boot->port_hi, &why) == 0 &&
 	    hvd_reserve(out, others, HVD_RESERVE_REUSEPORT, boot->port_lo, boot->port_hi, &why) == 0) {
-		hvd_driver_client_ports(agent->driver, out->ports, out->n);
+		host->ports = hvd_xcalloc(out->n, sizeof(*host->ports));
+		memcpy(host->ports, out->ports, out->n * sizeof(*host->ports));
+		host->n_ports = (uint32_t)out->n;
 	} else {
 		hvd_reserve_clear(out);
-		hvd_verbose(agent->log, "%s: no ports for servers in ranks: %s", info->name, why.msg);
+		hvd_verbose(ports->agent->log, "%s: no ports for servers in ranks: %s", info->name, why.msg);
 	}
-	return out;
 }
 
-static void destroy(void *self)
+static void end(void *arg)
 {
-	hvd_reserve_clear(self);
-	free(self);
+	hvd_reserve_clear(&((struct ports *)arg)->reserved);
 }
 
-const struct hvd_feature hvd_ports_feature = {.create = reserve, .destroy = destroy};
+const struct hvd_feature hvd_ports_feature = {.size = sizeof(struct ports), .begin = begin, .end = end};

@@ -8,7 +8,6 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/printable.h"
-#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/host_check.h"
 #include "lib/process/call.h"
@@ -32,17 +31,6 @@
  * While there is more, it is read again this often. */
 #define HELD_MIB     500
 #define HELD_POLL_MS 250
-
-struct hvd_preflight {
-	pid_t pid;
-	int fd;
-	struct hvd_timer *late;
-	struct event *readable;
-	char result[MAX_RESULT];
-	size_t len;
-	void (*done)(json_t *result, void *arg);
-	void *arg;
-};
 
 /* ---- in the process that checks ---- */
 
@@ -252,52 +240,6 @@ static void check_and_write(int out, void *arg)
 
 /* ---- in the node agent ---- */
 
-static void end_child(struct hvd_preflight *pf)
-{
-	if (pf->pid > 0)
-		hvd_end(pf->pid, 0, NULL);
-	pf->pid = 0;
-}
-
-static void finish(struct hvd_preflight *pf)
-{
-	json_t *result;
-
-	event_del(pf->readable);
-	hvd_timer_stop(pf->late);
-	end_child(pf);
-	result = json_loadb(pf->result, pf->len, 0, NULL);
-	if (!json_is_object(result)) {
-		json_decref(result);
-		result = json_pack("{s:s}", "failed", "the checks of the host failed or took too long");
-	}
-	pf->done(result, pf->arg);
-	json_decref(result);
-}
-
-static void on_readable(evutil_socket_t fd, short what, void *arg)
-{
-	struct hvd_preflight *pf = arg;
-	ssize_t n = read(fd, pf->result + pf->len, sizeof(pf->result) - pf->len);
-
-	(void)what;
-	if (n > 0)
-		pf->len += (size_t)n;
-	/* Others in this process may reap any child: this one ends by itself at the end of its output, and is not killed
-	 * then. */
-	if (n == 0 && pf->pid > 0) {
-		hvd_wait(pf->pid, hvd_deadline_in(1), NULL, NULL);
-		pf->pid = 0;
-	}
-	if (n <= 0 || pf->len == sizeof(pf->result))
-		finish(pf);
-}
-
-static void on_late(void *arg)
-{
-	finish(arg);
-}
-
 int hvd_preflight_order_read(const json_t *msg, struct hvd_preflight_order *order, struct hvd_err *err)
 {
 	int64_t ms;
@@ -309,35 +251,20 @@ int hvd_preflight_order_read(const json_t *msg, struct hvd_preflight_order *orde
 	return 0;
 }
 
-struct hvd_preflight *hvd_preflight_start(struct event_base *base, const struct hvd_preflight_order *order,
-					  void (*done)(json_t *result, void *arg), void *arg, struct hvd_err *err)
+struct hvd_child_answer *hvd_preflight_start(struct event_base *base, const struct hvd_preflight_order *order,
+					     void (*done)(json_t *result, void *arg), void *arg, struct hvd_err *err)
 {
 	struct hvd_preflight_order wanted = *order;
-	struct hvd_preflight *pf;
 	int in;
 	pid_t pid = hvd_call_begin(check_and_write, &wanted, &in, err);
 
 	if (pid < 0)
 		return NULL;
-	pf = hvd_xcalloc(1, sizeof(*pf));
-	pf->pid = pid;
-	pf->fd = in;
-	pf->done = done;
-	pf->arg = arg;
-	pf->readable = event_new(base, pf->fd, EV_READ | EV_PERSIST, on_readable, pf);
-	pf->late = hvd_timer_new(base, on_late, pf);
-	event_add(pf->readable, NULL);
-	hvd_timer_at(pf->late, hvd_deadline_in(order->seconds + 1));
-	return pf;
+	return hvd_child_answer_begin(base, pid, in, MAX_RESULT, hvd_deadline_in(order->seconds + 1), done, arg);
 }
 
-void hvd_preflight_destroy(struct hvd_preflight *pf)
+json_t *hvd_preflight_result(json_t *result)
 {
-	if (!pf)
-		return;
-	end_child(pf);
-	event_free(pf->readable);
-	hvd_timer_free(pf->late);
-	close(pf->fd);
-	free(pf);
+	return result ? json_incref(result)
+		      : json_pack("{s:s}", "failed", "the checks of the host failed or took too long");
 }

@@ -9,12 +9,8 @@
 #ifndef HVD_AGENT_PREFLIGHT_H
 #define HVD_AGENT_PREFLIGHT_H
 
+#include "child_answer.h"
 #include "lib/base/err.h"
-
-#include <event2/event.h>
-#include <jansson.h>
-
-struct hvd_preflight;
 
 struct hvd_preflight_order {
 	/* The site's program, which is run as this user without arguments; NULL = there is none. If its status is not
@@ -29,10 +25,11 @@ struct hvd_preflight_order {
 /* Read {"ms":N, "hook":PATH}. The string stays that of `msg`. -1 with err set. */
 int hvd_preflight_order_read(const json_t *msg, struct hvd_preflight_order *order, struct hvd_err *err);
 
-/* Begin. From the event loop `done` is called once, within `seconds` and one more, with the result
- * (lib/job/host_check.h), which is released after the call; it may destroy the preflight. NULL with err set. */
-struct hvd_preflight *hvd_preflight_start(struct event_base *base, const struct hvd_preflight_order *order,
-					  void (*done)(json_t *result, void *arg), void *arg, struct hvd_err *err);
-void hvd_preflight_destroy(struct hvd_preflight *preflight); /* without a call of `done`; NULL is fine */
+/* Begin. From the event loop `done` is called once, within `seconds` and one more, with what hvd_preflight_result() takes.
+ * NULL with err set. */
+struct hvd_child_answer *hvd_preflight_start(struct event_base *base, const struct hvd_preflight_order *order,
+					     void (*done)(json_t *result, void *arg), void *arg, struct hvd_err *err);
+/* The result (lib/job/host_check.h), a new reference, also if the check has failed. */
+json_t *hvd_preflight_result(json_t *result);
 
 #endif

@@ -12,7 +12,6 @@
  *                        The answer is {"t":"tried", "n":I, "answered":BOOL}
  */
 #include "agent.h"
-#include "lib/base/xalloc.h"
 #include "lib/net/host_try.h"
 #include "preflight.h"
 #include "probe.h"
@@ -21,12 +20,12 @@
 
 struct prober {
 	struct hvd_agent *agent;
-	struct hvd_probe *probe;         /* NULL: this host does not, or no longer, answer probes */
-	struct hvd_preflight *preflight; /* checks this host, or has checked it; NULL: this was not ordered */
-	json_t *check;                   /* its result; NULL: there is none yet */
-	json_t *report;                  /* of the probe, while the check goes on */
-	struct hvd_host_try *trying;     /* NULL: no host is tried */
-	uint32_t tried;                  /* the number of the host that is */
+	struct hvd_probe *probe;            /* NULL: this host does not, or no longer, answer probes */
+	struct hvd_child_answer *preflight; /* checks this host, or has checked it; NULL: this was not ordered */
+	json_t *check;                      /* its result; NULL: there is none yet */
+	json_t *report;                     /* of the probe, while the check goes on */
+	struct hvd_host_try *trying;        /* NULL: no host is tried */
+	uint32_t tried;                     /* the number of the host that is */
 };
 
 /* ---- before the plan ---- */
@@ -56,7 +55,7 @@ static void on_checked(json_t *result, void *arg)
 {
 	struct prober *prober = arg;
 
-	prober->check = json_incref(result);
+	prober->check = hvd_preflight_result(result);
 	send_report(prober);
 }
 
@@ -144,7 +143,7 @@ static void on_connected(void *arg)
 	prober->probe = hvd_probe_create(agent->base, hvd_driver_client_key(agent->driver), agent->info->node,
 					 hvd_driver_client_host(agent->driver), &why);
 	if (prober->probe)
-		hvd_driver_client_probe_port(agent->driver, hvd_probe_port(prober->probe));
+		hvd_driver_client_host(agent->driver)->port = hvd_probe_port(prober->probe);
 	else
 		hvd_driver_client_cannot(agent->driver, &why);
 }
@@ -163,31 +162,22 @@ static int on_plan(void *arg, const json_t *plan, struct hvd_err *err)
 	return 0;
 }
 
-static void *create(struct hvd_agent *agent)
-{
-	struct prober *prober = hvd_xcalloc(1, sizeof(*prober));
-
-	prober->agent = agent;
-	return prober;
-}
-
-static void destroy(void *arg)
+static void end(void *arg)
 {
 	struct prober *prober = arg;
 
 	hvd_host_try_destroy(prober->trying);
 	hvd_probe_destroy(prober->probe);
-	hvd_preflight_destroy(prober->preflight);
+	hvd_child_answer_destroy(prober->preflight);
 	json_decref(prober->check);
 	json_decref(prober->report);
-	free(prober);
 }
 
 const struct hvd_feature hvd_probe_feature = {
+	.size = sizeof(struct prober),
 	.early = (const struct hvd_agent_message[]){{"probe", on_probe}, {"measure", on_measure}, {NULL, NULL}},
 	.messages = (const struct hvd_agent_message[]){{"try", on_try}, {NULL, NULL}},
-	.create = create,
 	.connected = on_connected,
 	.plan = on_plan,
-	.destroy = destroy,
+	.end = end,
 };

@@ -1,64 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rank_watch.h"
-
-#include "activity.h"
+/*
+ * rank_watch.c - answers the driver's questions about this host's ranks while they run.
+ *
+ * The watch only looks at ranks: it sends nothing to their processes, and changes nothing of them.
+ *
+ * A message of the driver, and its answer:
+ *   {"t":"stacks", "id":I, "seconds":S}      where are the ranks (stacks.h)? Answered within S seconds (60 at most) and
+ *                                            one by
+ *   {"t":"stacks", "id":I, "ranks":[…]}      stacks.h has the format. A question that arrives during another one is
+ *                                            answered by {"t":"stacks", "id":I, "busy":true}
+ *
+ * Without a question, if a rank is one of PyTorch whose store is the launch's:
+ *   {"t":"refused", "at":ADDRESS, "port":P, "ranks":[RANK,…], "clients":BOOL}
+ *                                            something on this host tries again and again to reach this port of it,
+ *                                            where nobody listens (refused.h). It may be another program than one of
+ *                                            these ranks, which are those of PyTorch. clients: PyTorch lets no rank
+ *                                            serve (TORCHELASTIC_USE_AGENT_STORE=True)
+ */
+#include "agent.h"
+#include "child_answer.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/descendants.h"
+#include "lib/process/spawn.h"
 #include "lib/protocol/wire.h"
 #include "refused.h"
+#include "stack_find.h"
 #include "stacks.h"
-#include "stacks_ask.h"
 
+#include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* After so long, with the pauses that PyTorch makes, it is told within five seconds. */
 #define REFUSED_SECONDS 2.0
 #define REFUSED_RANKS   1024 /* that are named */
 #define TORCH_PROCESSES 64   /* how many processes of a rank are looked at */
+#define STACKS_RANKS    4096 /* as many as fit into an argument */
 
 #define STORE_ENV "TORCHELASTIC_USE_AGENT_STORE"
 
-struct hvd_rank_watch {
-	struct event_base *base;
-	void (*send)(json_t *msg, void *arg);
-	void *arg;
-	const struct hvd_log *log;
+struct rank_watch {
+	struct hvd_agent *agent;
 	struct hvd_watched_rank *ranks;
 	size_t n, room;
-	struct hvd_activity *activity;
 	struct hvd_refused *refused;
-	struct hvd_stacks_ask *stacks; /* NULL: nobody asks */
+	struct hvd_child_answer *stacks; /* NULL: nobody asks */
 	int64_t asked;
 };
 
-struct hvd_rank_watch *hvd_rank_watch_create(struct event_base *base, void (*send)(json_t *msg, void *arg), void *arg,
-					     const struct hvd_log *log)
-{
-	struct hvd_rank_watch *watch = hvd_xcalloc(1, sizeof(*watch));
-
-	watch->base = base;
-	watch->send = send;
-	watch->arg = arg;
-	watch->log = log;
-	watch->activity = hvd_activity_create(base, send, arg);
-	return watch;
-}
-
-void hvd_rank_watch_destroy(struct hvd_rank_watch *watch)
-{
-	if (!watch)
-		return;
-	hvd_stacks_ask_destroy(watch->stacks);
-	hvd_activity_destroy(watch->activity);
-	hvd_refused_destroy(watch->refused);
-	free(watch->ranks);
-	free(watch);
-}
-
-static struct hvd_watched_rank *find(struct hvd_rank_watch *watch, uint32_t rank)
+static struct hvd_watched_rank *find(struct rank_watch *watch, uint32_t rank)
 {
 	for (size_t i = 0; i < watch->n; i++)
 		if (watch->ranks[i].rank == rank)
@@ -106,7 +102,7 @@ static bool is_torch_rank(pid_t pid)
 
 static void on_refused(const struct hvd_addr *addr, in_port_t port, void *arg)
 {
-	struct hvd_rank_watch *watch = arg;
+	struct rank_watch *watch = arg;
 	char text[HVD_ADDR_TEXT];
 	json_t *ranks = json_array();
 	bool clients = false;
@@ -118,19 +114,19 @@ static void on_refused(const struct hvd_addr *addr, in_port_t port, void *arg)
 		json_array_append_new(ranks, json_integer(watch->ranks[i].rank));
 	}
 	if (json_array_size(ranks) > 0)
-		watch->send(json_pack("{s:s, s:s, s:i, s:O, s:b}", "t", "refused", "at", hvd_addr_text(addr, text),
-				      "port", (int)port, "ranks", ranks, "clients", clients),
-			    watch->arg);
+		hvd_driver_client_send(watch->agent->driver, json_pack("{s:s, s:s, s:i, s:O, s:b}", "t", "refused",
+								       "at", hvd_addr_text(addr, text), "port",
+								       (int)port, "ranks", ranks, "clients", clients));
 	json_decref(ranks);
 }
 
-void hvd_rank_watch_add(struct hvd_rank_watch *watch, uint32_t rank, pid_t pid)
+static void rank_began(void *arg, uint32_t rank, pid_t pid)
 {
+	struct rank_watch *watch = arg;
 	struct hvd_watched_rank *known = find(watch, rank);
 
-	hvd_activity_add(watch->activity, rank, pid);
 	if (!watch->refused)
-		watch->refused = hvd_refused_create(watch->base, REFUSED_SECONDS, on_refused, watch);
+		watch->refused = hvd_refused_create(watch->agent->base, REFUSED_SECONDS, on_refused, watch);
 	if (known) {
 		known->pid = pid;
 		return;
@@ -142,34 +138,74 @@ void hvd_rank_watch_add(struct hvd_rank_watch *watch, uint32_t rank, pid_t pid)
 	watch->ranks[watch->n++] = (struct hvd_watched_rank){.rank = rank, .pid = pid};
 }
 
-void hvd_rank_watch_remove(struct hvd_rank_watch *watch, uint32_t rank)
+static void rank_ended(void *arg, uint32_t rank)
 {
+	struct rank_watch *watch = arg;
 	struct hvd_watched_rank *known = find(watch, rank);
 
-	hvd_activity_remove(watch->activity, rank);
 	if (known)
 		*known = watch->ranks[--watch->n];
 }
 
 /* Takes the reference of `ranks`. */
-static void answer(struct hvd_rank_watch *watch, int64_t id, json_t *ranks)
+static void answer(struct rank_watch *watch, int64_t id, json_t *ranks)
 {
-	watch->send(json_pack("{s:s, s:I, s:o}", "t", "stacks", "id", (json_int_t)id, "ranks", ranks), watch->arg);
+	hvd_driver_client_send(watch->agent->driver,
+			       json_pack("{s:s, s:I, s:o}", "t", "stacks", "id", (json_int_t)id, "ranks", ranks));
 }
 
-static void on_found(json_t *found, void *arg)
+static void on_answer(json_t *object, void *arg)
 {
-	struct hvd_rank_watch *watch = arg;
+	struct rank_watch *watch = arg;
+	json_t *ranks = json_object_get(object, "ranks");
 
-	answer(watch, watch->asked, json_incref(found));
-	hvd_stacks_ask_destroy(watch->stacks);
+	answer(watch, watch->asked, json_is_array(ranks) ? json_incref(ranks) : json_array());
+	hvd_child_answer_destroy(watch->stacks);
 	watch->stacks = NULL;
-	hvd_activity_inspected(watch->activity, false);
+	watch->agent->inspections++;
+}
+
+/* Start a process that finds out where the ranks are (stacks.h). Processes that it starts end with it. */
+static pid_t inspect(const struct rank_watch *watch, double seconds, int out, struct hvd_err *err)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
+	hvd_cleanup_free char *which = NULL;
+	struct hvd_spawn sp = {.path = "/proc/self/exe", .new_group = 1, .parent_death_signal = SIGKILL};
+
+	for (size_t i = 0; i < watch->n && i < STACKS_RANKS; i++)
+		hvd_xappendf(&which, "%s%u:%d", i ? "," : "", (unsigned)watch->ranks[i].rank, (int)watch->ranks[i].pid);
+	hvd_strv_add(&argv, "hvd-agent");
+	hvd_strv_add(&argv, "inspect");
+	hvd_strv_addf(&argv, "%s@%.3f", which ? which : "", seconds);
+	sp.argv = argv.v;
+	hvd_spawn_fd(&sp, -1, STDIN_FILENO);
+	hvd_spawn_fd(&sp, out, STDOUT_FILENO);
+	hvd_spawn_fd(&sp, -1, STDERR_FILENO);
+	return hvd_spawn(&sp, err);
+}
+
+static struct hvd_child_answer *ask_stacks(struct rank_watch *watch, double seconds, struct hvd_err *err)
+{
+	const hvd_time latest = hvd_deadline_in(seconds + 0.5);
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) != 0) {
+		hvd_err_sys(err, "cannot make a pipe");
+		return NULL;
+	}
+	pid = inspect(watch, seconds, fds[1], err);
+	close(fds[1]);
+	if (pid > 0)
+		return hvd_child_answer_begin(watch->agent->base, pid, fds[0], 2 * HVD_STACKS_MAX_OUTPUT, latest,
+					      on_answer, watch);
+	close(fds[0]);
+	return NULL;
 }
 
 static void on_stacks(void *arg, const json_t *msg)
 {
-	struct hvd_rank_watch *watch = arg;
+	struct rank_watch *watch = arg;
 	double seconds = json_number_value(json_object_get(msg, "seconds"));
 	struct hvd_err err = {0};
 	int64_t id;
@@ -177,7 +213,8 @@ static void on_stacks(void *arg, const json_t *msg)
 	if (hvd_get_int(msg, "id", 0, INT64_MAX, &id, NULL) != 0 || !(seconds > 0))
 		return;
 	if (watch->stacks) {
-		watch->send(json_pack("{s:s, s:I, s:b}", "t", "stacks", "id", (json_int_t)id, "busy", 1), watch->arg);
+		hvd_driver_client_send(watch->agent->driver,
+				       json_pack("{s:s, s:I, s:b}", "t", "stacks", "id", (json_int_t)id, "busy", 1));
 		return;
 	}
 	if (watch->n == 0) {
@@ -186,52 +223,30 @@ static void on_stacks(void *arg, const json_t *msg)
 	}
 	seconds = seconds < HVD_STACKS_MAX_SECONDS ? seconds : HVD_STACKS_MAX_SECONDS;
 	watch->asked = id;
-	watch->stacks = hvd_stacks_ask_begin(watch->base, watch->ranks, watch->n, seconds, on_found, watch, &err);
+	watch->stacks = ask_stacks(watch, seconds, &err);
 	if (watch->stacks) {
-		hvd_activity_inspected(watch->activity, true);
+		watch->agent->inspections++;
 		return;
 	}
-	hvd_log_err(watch->log, &err);
+	hvd_log_err(watch->agent->log, &err);
 	answer(watch, id, json_array());
 }
 
-static void on_watch(void *arg, const json_t *msg)
-{
-	hvd_activity_watch(((struct hvd_rank_watch *)arg)->activity, msg);
-}
+/* ---- life ---- */
 
-/* ---- as a feature of the agent ---- */
-
-static void *create(struct hvd_agent *agent)
+static void end(void *arg)
 {
-	return hvd_rank_watch_create(agent->base, hvd_driver_client_answer, agent->driver, agent->log);
-}
+	struct rank_watch *watch = arg;
 
-static void rank_began(void *self, uint32_t rank, pid_t pid)
-{
-	hvd_rank_watch_add(self, rank, pid);
-}
-
-static void rank_output(void *self, size_t bytes)
-{
-	hvd_activity_output(((struct hvd_rank_watch *)self)->activity, bytes);
-}
-
-static void rank_ended(void *self, uint32_t rank)
-{
-	hvd_rank_watch_remove(self, rank);
-}
-
-static void destroy(void *self)
-{
-	hvd_rank_watch_destroy(self);
+	hvd_child_answer_destroy(watch->stacks);
+	hvd_refused_destroy(watch->refused);
+	free(watch->ranks);
 }
 
 const struct hvd_feature hvd_rank_watch_feature = {
-	.messages = (const struct hvd_agent_message[]){{"stacks", on_stacks}, {"watch", on_watch}, {NULL, NULL}},
-	.create = create,
+	.size = sizeof(struct rank_watch),
+	.messages = (const struct hvd_agent_message[]){{"stacks", on_stacks}, {NULL, NULL}},
 	.rank_began = rank_began,
-	.rank_output = rank_output,
 	.rank_ended = rank_ended,
-	.destroy = destroy,
+	.end = end,
 };

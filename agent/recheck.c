@@ -9,11 +9,8 @@
  * The answer is {"t":"checked", "preflight":{…}} (lib/job/host_check.h).
  */
 #include "agent.h"
-#include "lib/base/xalloc.h"
 #include "lib/job/host_check.h"
 #include "preflight.h"
-
-#include <stdlib.h>
 
 /* How long GPU memory may take to be free again after the end of the last rank: less than the driver waits for that
  * (launcher/elastic/machine_opts.c). */
@@ -21,10 +18,10 @@
 
 struct recheck {
 	struct hvd_agent *agent;
-	struct hvd_preflight *check; /* under way, or over; NULL: none */
-	json_t *result;              /* of the first checks; NULL: there is none yet */
-	json_t *mib;                 /* the GPUs' memory is to be awaited; NULL: it is not, or no longer */
-	bool ranks;                  /* the ranks of the order's time have not all ended */
+	struct hvd_child_answer *check; /* under way, or over; NULL: none */
+	json_t *result;                 /* of the first checks; NULL: there is none yet */
+	json_t *mib;                    /* the GPUs' memory is to be awaited; NULL: it is not, or no longer */
+	bool ranks;                     /* the ranks of the order's time have not all ended */
 };
 
 static bool has_ranks(const struct hvd_agent *agent)
@@ -32,9 +29,11 @@ static bool has_ranks(const struct hvd_agent *agent)
 	return agent->source->running(agent->ranks) > 0;
 }
 
-static void forget(struct recheck *recheck)
+static void forget(void *arg)
 {
-	hvd_preflight_destroy(recheck->check);
+	struct recheck *recheck = arg;
+
+	hvd_child_answer_destroy(recheck->check);
 	json_decref(recheck->result);
 	json_decref(recheck->mib);
 	recheck->check = NULL;
@@ -66,7 +65,7 @@ static void go_on(struct recheck *recheck)
 	if (!recheck->result || (recheck->mib && recheck->ranks))
 		return;
 	if (recheck->mib) {
-		hvd_preflight_destroy(recheck->check);
+		hvd_child_answer_destroy(recheck->check);
 		recheck->check = hvd_preflight_start(recheck->agent->base, &order, on_memory, recheck, NULL);
 		json_decref(recheck->mib);
 		recheck->mib = NULL;
@@ -80,7 +79,7 @@ static void on_checked(json_t *result, void *arg)
 {
 	struct recheck *recheck = arg;
 
-	recheck->result = json_incref(result);
+	recheck->result = hvd_preflight_result(result);
 	go_on(recheck);
 }
 
@@ -110,23 +109,9 @@ static void on_rank_ended(void *arg, uint32_t rank)
 	go_on(recheck);
 }
 
-static void *create(struct hvd_agent *agent)
-{
-	struct recheck *recheck = hvd_xcalloc(1, sizeof(*recheck));
-
-	recheck->agent = agent;
-	return recheck;
-}
-
-static void destroy(void *self)
-{
-	forget(self);
-	free(self);
-}
-
 const struct hvd_feature hvd_recheck_feature = {
+	.size = sizeof(struct recheck),
 	.messages = (const struct hvd_agent_message[]){{"check", on_check}, {NULL, NULL}},
-	.create = create,
 	.rank_ended = on_rank_ended,
-	.destroy = destroy,
+	.end = forget,
 };

@@ -20,7 +20,6 @@
 #include "agent.h"
 #include "dial.h"
 #include "lib/base/timer.h"
-#include "lib/base/xalloc.h"
 #include "lib/net/listen.h"
 #include "lib/process/rlimits.h"
 #include "lib/protocol/owner_question.h"
@@ -60,7 +59,7 @@ struct relay {
 	struct hvd_rv *rv;           /* NULL before the plan, and if the ranks here do not rendezvous through a relay */
 	struct hvd_preauth *pending; /* NULL: no other relay connects to this one */
 	struct relay_sockets sockets; /* from the plan on only that for relays below, until it is used */
-	struct hvd_dial *link;        /* to the parent */
+	struct hvd_dial *dial;        /* to the parent */
 	struct hvd_timer *again;      /* goes over to the root, or begins anew there */
 	bool to_root, lost;           /* it has gone over; there is no root any longer */
 };
@@ -114,11 +113,14 @@ static int open_sockets(struct relay_sockets *out, const struct hvd_boot *boot, 
 static void offer(struct relay *relay)
 {
 	struct hvd_driver_client *driver = relay->agent->driver;
+	struct hvd_host_info *host = hvd_driver_client_host(driver);
 	struct relay_sockets *sockets = &relay->sockets;
 	struct hvd_err *why = &relay->refusal;
 
 	if (open_sockets(sockets, relay->agent->boot, relay->agent->info, why) == 0) {
-		hvd_driver_client_relay(driver, sockets->port, sockets->network_port, sockets->children_port);
+		host->relay = sockets->port;
+		host->relay_network = sockets->network_port;
+		host->relay_children = sockets->children_port;
 		return;
 	}
 	close_sockets(sockets);
@@ -233,9 +235,9 @@ static void connect_up(struct relay *relay)
 		use_root(relay);
 		return;
 	}
-	relay->link = hvd_dial_create(relay->agent->base, &relay->up, &relay->session, hvd_deadline_in(PARENT_SECONDS),
+	relay->dial = hvd_dial_create(relay->agent->base, &relay->up, &relay->session, hvd_deadline_in(PARENT_SECONDS),
 				      on_up, on_down, relay);
-	hvd_dial_name(relay->link, "the parent relay");
+	hvd_dial_name(relay->dial, "the parent relay");
 }
 
 /* ---- relays below ---- */
@@ -399,37 +401,36 @@ static int on_plan(void *arg, const json_t *plan, struct hvd_err *err)
 	return 0;
 }
 
-static void *create(struct hvd_agent *agent)
+static void begin(void *arg)
 {
-	struct relay *relay = hvd_xcalloc(1, sizeof(*relay));
+	struct relay *relay = arg;
+	const struct hvd_agent *agent = relay->agent;
 
-	relay->agent = agent;
 	relay->log = (struct hvd_log){.level = agent->log->level, .sink = on_log, .arg = relay};
 	relay->again = hvd_timer_new(agent->base, on_again, relay);
 	offer(relay);
-	return relay;
 }
 
-static void destroy(void *arg)
+static void end(void *arg)
 {
 	struct relay *relay = arg;
 
 	close_sockets(&relay->sockets);
-	hvd_dial_destroy(relay->link);
+	hvd_dial_destroy(relay->dial);
 	hvd_preauth_destroy(relay->pending);
 	hvd_rv_destroy(relay->rv);
 	hvd_rv_access_destroy(relay->access);
 	hvd_timer_free(relay->again);
-	free(relay);
 }
 
 const struct hvd_feature hvd_relay_feature = {
+	.size = sizeof(struct relay),
 	.messages =
 		(const struct hvd_agent_message[]){
 			{"relay", on_relay}, {"owner", on_owner}, {"network", on_network}, {NULL, NULL}},
-	.create = create,
+	.begin = begin,
 	.plan = on_plan,
 	.bytes = on_bytes,
 	.driver_lost = on_driver_lost,
-	.destroy = destroy,
+	.end = end,
 };

@@ -4,16 +4,15 @@
  * (lib/protocol/owner_question.h). It asks the kernel once for each port, of which a question has few.
  */
 #include "agent.h"
-#include "lib/base/xalloc.h"
 #include "lib/protocol/owner_question.h"
 #include "lib/rendezvous/peeruid.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 struct socket_owner {
 	struct hvd_agent *agent;
-	int netlink_fd; /* -2 before the first question */
+	bool open; /* from the first question on */
+	int netlink_fd;
 	uint32_t questions;
 };
 
@@ -40,8 +39,9 @@ static void on_whose(void *arg, const json_t *msg)
 
 	if (hvd_owner_question_read(msg, &question, NULL) != 0)
 		return;
-	if (owner->netlink_fd == -2)
+	if (!owner->open)
 		owner->netlink_fd = hvd_peer_uid_open();
+	owner->open = true;
 	answer = (struct hvd_owner_answer){.id = question.id, .asker = question.asker, .n = question.n};
 	hvd_addr_to_sockaddr(&question.to, question.port, &relay);
 	for (size_t i = 0; i < question.n; i++) {
@@ -51,25 +51,16 @@ static void on_whose(void *arg, const json_t *msg)
 	hvd_driver_client_send(owner->agent->driver, hvd_owner_answer_to_json(&answer));
 }
 
-static void *create(struct hvd_agent *agent)
+static void end(void *arg)
 {
-	struct socket_owner *owner = hvd_xcalloc(1, sizeof(*owner));
+	const struct socket_owner *owner = arg;
 
-	*owner = (struct socket_owner){.agent = agent, .netlink_fd = -2};
-	return owner;
-}
-
-static void destroy(void *arg)
-{
-	struct socket_owner *owner = arg;
-
-	if (owner->netlink_fd >= 0)
+	if (owner->open && owner->netlink_fd >= 0)
 		close(owner->netlink_fd);
-	free(owner);
 }
 
 const struct hvd_feature hvd_socket_owner_feature = {
+	.size = sizeof(struct socket_owner),
 	.messages = (const struct hvd_agent_message[]){{"whose", on_whose}, {NULL, NULL}},
-	.create = create,
-	.destroy = destroy,
+	.end = end,
 };

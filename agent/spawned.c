@@ -54,16 +54,6 @@ static void report_loss(struct spawned *spawned)
 	spawned->loss_reported = spawned->losses.any;
 }
 
-static void on_began(int number, pid_t pid, void *arg)
-{
-	hvd_agent_rank_began(&((struct spawned *)arg)->agent, (uint32_t)number, pid);
-}
-
-static void on_output(size_t bytes, void *arg)
-{
-	hvd_agent_rank_output(&((struct spawned *)arg)->agent, bytes);
-}
-
 /* `id` is that of the rank's process (launcher/driver/rank_messages.h). */
 static void on_exited(int id, const struct hvd_rank_end *end, void *arg)
 {
@@ -87,7 +77,7 @@ static void on_unkillable(int id, int number, const struct hvd_unkillable *what,
 	hvd_driver_client_send(agent->driver, msg);
 }
 
-static void on_all_gone(void *arg)
+static void quit(void *arg)
 {
 	hvd_agent_quit(&((struct spawned *)arg)->agent);
 }
@@ -115,10 +105,7 @@ static void on_not_started(int id, int number, struct hvd_err *why, void *arg)
 
 static void on_names(const struct hvd_name_service *names, void *arg)
 {
-	json_t *own_name = hvd_rank_env_own_name(names);
-
-	if (own_name)
-		hvd_driver_client_send(((const struct spawned *)arg)->agent.driver, own_name);
+	hvd_driver_client_send(((const struct spawned *)arg)->agent.driver, hvd_rank_env_own_name(names));
 }
 
 /* ---- a step of an elastic job ---- */
@@ -205,13 +192,11 @@ static void prepare_elastic(struct spawned *spawned)
 
 static int take_plan(void *arg, const json_t *plan, struct hvd_err *err)
 {
-	static const struct hvd_spawned_ranks_ops ops = {.began = on_began,
-							 .output = on_output,
-							 .exited = on_exited,
+	static const struct hvd_spawned_ranks_ops ops = {.exited = on_exited,
 							 .not_started = on_not_started,
 							 .unkillable = on_unkillable,
 							 .names = on_names,
-							 .all_gone = on_all_gone};
+							 .all_gone = quit};
 	struct spawned *spawned = arg;
 	struct hvd_agent *agent = &spawned->agent;
 
@@ -237,11 +222,6 @@ static void refused(void *arg, const struct hvd_err *why)
 	spawned->agent.planned = true;
 	not_started(spawned, rank, rank, &err);
 	hvd_agent_quit(&spawned->agent);
-}
-
-static void spare(void *arg)
-{
-	hvd_agent_quit(&((struct spawned *)arg)->agent);
 }
 
 static void start(void *arg, const json_t *order)
@@ -373,7 +353,7 @@ static void last(void *arg)
 static const struct hvd_rank_source source = {
 	.plan = take_plan,
 	.refused = refused,
-	.spare = spare,
+	.spare = quit,
 	.failed = failed,
 	.start = start,
 	.stop = stop,
@@ -389,19 +369,6 @@ static const struct hvd_rank_source source = {
 
 /* ---- life ---- */
 
-static int use_join(struct spawned *spawned, struct hvd_err *err)
-{
-	struct hvd_join *join = spawned->join;
-
-	spawned->io = hvd_host_io_create(join->base, join->conn, err);
-	if (!spawned->io) {
-		hvd_conn_free(join->conn);
-		return -1;
-	}
-	spawned->opts.output.sink = hvd_host_io_sink(spawned->io);
-	return 0;
-}
-
 static int prepare(struct spawned *spawned, struct hvd_err *err)
 {
 	struct hvd_agent *agent = &spawned->agent;
@@ -411,11 +378,18 @@ static int prepare(struct spawned *spawned, struct hvd_err *err)
 	if (!agent->base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
 	spawned->losses = (struct hvd_output_losses){.log = agent->log, .host = agent->info->name};
+	opts->agent = agent;
 	opts->numbers = agent->info->ranks;
 	opts->host = agent->info->name;
 	opts->output.losses = &spawned->losses;
-	if (spawned->join)
-		return use_join(spawned, err);
+	if (spawned->join) {
+		spawned->io = hvd_host_io_create(agent->base, agent->conn, err);
+		if (!spawned->io)
+			hvd_conn_free(agent->conn);
+		else
+			opts->output.sink = hvd_host_io_sink(spawned->io);
+		return spawned->io ? 0 : -1;
+	}
 	if (hvd_output_by_line(&opts->output)) {
 		spawned->stdio = hvd_stdio_sink_create(agent->base, &spawned->losses);
 		opts->output.sink = hvd_stdio_sink_of(spawned->stdio);
@@ -423,47 +397,32 @@ static int prepare(struct spawned *spawned, struct hvd_err *err)
 	return 0;
 }
 
-static int run(struct spawned *spawned)
+int hvd_spawned_run(struct hvd_join *join, const struct hvd_boot *boot, struct hvd_taskinfo *info,
+		    const struct hvd_spawned_ranks_opts *opts, const struct hvd_err *refusal, const struct hvd_log *log)
 {
-	struct hvd_agent *agent = &spawned->agent;
+	struct hvd_session session;
+	struct spawned spawned = {.agent = {.boot = boot,
+					    .session = join ? &join->session : &session,
+					    .info = info,
+					    .log = log,
+					    .refusal = refusal,
+					    .conn = join ? join->conn : NULL,
+					    .ending = join ? join->ending : NULL,
+					    .source = &source,
+					    .ranks = &spawned},
+				  .opts = *opts,
+				  .join = join};
+	struct hvd_agent *agent = &spawned.agent;
 	struct hvd_err why = {0};
 
-	agent->source = &source;
-	agent->ranks = spawned;
-	if (prepare(spawned, &why) == 0) {
+	if ((join || hvd_driver_client_session(boot, &session, &why) == 0) && prepare(&spawned, &why) == 0) {
 		hvd_agent_run(agent);
 	} else {
-		hvd_driver_client_log_failure(agent->log, agent->info, &why);
+		hvd_driver_client_log_failure(log, info, &why);
 		agent->status = hvd_err_status(&why);
 		hvd_ending_unwatch(agent->ending);
 	}
 	if (agent->base)
 		event_base_free(agent->base);
 	return agent->status;
-}
-
-int hvd_spawned_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_spawned_ranks_opts *opts,
-		    const struct hvd_err *refusal, const struct hvd_log *log)
-{
-	struct hvd_session session;
-	struct spawned spawned = {
-		.agent = {.boot = boot, .session = &session, .info = info, .refusal = refusal, .log = log},
-		.opts = *opts};
-	struct hvd_err why = {0};
-
-	if (hvd_driver_client_session(boot, &session, &why) == 0)
-		return run(&spawned);
-	hvd_driver_client_log_failure(log, info, &why);
-	return hvd_err_status(&why);
-}
-
-int hvd_spawned_connect(struct hvd_join *join, struct hvd_taskinfo *info, const struct hvd_spawned_ranks_opts *opts,
-			const struct hvd_log *log)
-{
-	struct spawned spawned = {
-		.agent = {.boot = &join->boot, .session = &join->session, .info = info, .log = log, .conn = join->conn},
-		.opts = *opts,
-		.join = join};
-
-	return run(&spawned);
 }

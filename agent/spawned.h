@@ -17,13 +17,11 @@
 #include "spawned_ranks.h"
 #include "taskinfo.h"
 
-/* Returns the exit status: that of the first rank that failed, as a shell gives it, 0 if none failed. If `refusal` has a
+/* `join`: of a self-registering agent, with its connection to the launch, of which ownership is taken; NULL: the agent
+ * connects to the driver. Returns the exit status: that of the first rank that failed, as a shell gives it, 0 if none failed. If `refusal` has a
  * code, this host cannot have ranks: the agent reports the reason to the driver, and starts none. */
-int hvd_spawned_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_spawned_ranks_opts *opts,
-		    const struct hvd_err *refusal, const struct hvd_log *log);
-
-/* The same in a self-registering agent, over its connection. Takes ownership of *join. */
-int hvd_spawned_connect(struct hvd_join *join, struct hvd_taskinfo *info, const struct hvd_spawned_ranks_opts *opts,
-			const struct hvd_log *log);
+int hvd_spawned_run(struct hvd_join *join, const struct hvd_boot *boot, struct hvd_taskinfo *info,
+		    const struct hvd_spawned_ranks_opts *opts, const struct hvd_err *refusal,
+		    const struct hvd_log *log);
 
 #endif

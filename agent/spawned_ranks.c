@@ -32,7 +32,7 @@ static void on_output(enum hvd_stream stream, const char *bytes, size_t n, void 
 
 	if (stream == HVD_STDERR)
 		hvd_crash_info_stderr(rank->crash_info, bytes, n);
-	rank->all->ops->output(n, rank->all->arg);
+	hvd_agent_rank_output(rank->all->opts->agent, n);
 }
 
 static void reaped(struct hvd_spawned_ranks *ranks, pid_t pid, int status)
@@ -186,7 +186,7 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 		return hvd_err_prefix(err, "rank %d", rank->number);
 	}
 	if (!rank->pending)
-		ranks->ops->began(rank->number, rank->pid, ranks->arg);
+		hvd_agent_rank_began(ranks->opts->agent, (uint32_t)rank->number, rank->pid);
 	return 0;
 }
 
@@ -215,7 +215,7 @@ static void on_forked(pid_t pid, pid_t group, void *arg)
 			rank->at_terminal = false;
 			rank->group = group;
 		}
-		ranks->ops->began(rank->number, pid, ranks->arg);
+		hvd_agent_rank_began(ranks->opts->agent, (uint32_t)rank->number, pid);
 	} else {
 		rank->plainly = true;
 		hvd_streams_close(&rank->streams);

@@ -12,6 +12,7 @@
 #ifndef HVD_SPAWNED_RANKS_H
 #define HVD_SPAWNED_RANKS_H
 
+#include "agent.h"
 #include "lib/base/err.h"
 #include "lib/base/log.h"
 #include "lib/job/rank_end.h"
@@ -29,13 +30,14 @@ struct hvd_spawned_ranks;
 #define HVD_TERMINAL_HIDDEN (-1)
 
 struct hvd_spawned_ranks_opts {
-	char *const *argv;   /* the user's command */
-	bool bind;           /* bind each rank to cores of its own */
-	bool near;           /* bind each rank to the NUMA domains of its cores, which ranks then share */
-	const char *preload; /* modules that are imported before the ranks are forked (preload.h); NULL = none */
-	const char *host;    /* this host's name, for messages of that */
-	const char *cpus;    /* the CPUs of each rank, see hvd_bind_listed(); NULL = divide all that there are */
-	int key_fd;          /* each rank gets it at the same number, see rank_env.h; 0 = none. Not owned */
+	char *const *argv;       /* the user's command */
+	bool bind;               /* bind each rank to cores of its own */
+	bool near;               /* bind each rank to the NUMA domains of its cores, which ranks then share */
+	const char *preload;     /* modules that are imported before the ranks are forked (preload.h); NULL = none */
+	const char *host;        /* this host's name, for messages of that */
+	struct hvd_agent *agent; /* learns of beginnings and output; not owned */
+	const char *cpus;        /* the CPUs of each rank, see hvd_bind_listed(); NULL = divide all that there are */
+	int key_fd;              /* each rank gets it at the same number, see rank_env.h; 0 = none. Not owned */
 	/* The numbers of the ranks that hvd_spawned_ranks_start() starts, as many as there are plans; not owned. */
 	const uint32_t *numbers;
 	/* Standard input is the terminal of this session: rank 0 becomes a member of this process group, the launcher's, which
@@ -54,8 +56,6 @@ struct hvd_spawned_ranks_opts {
 };
 
 struct hvd_spawned_ranks_ops {
-	void (*began)(int number, pid_t pid, void *arg); /* the rank of this number runs in this process */
-	void (*output)(size_t bytes, void *arg);         /* a rank has written so much */
 	void (*exited)(int id, const struct hvd_rank_end *end, void *arg); /* a rank has ended */
 	/* A rank cannot be started after all; only with `preload`. */
 	void (*not_started)(int id, int number, struct hvd_err *why, void *arg);

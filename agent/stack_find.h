@@ -6,9 +6,16 @@
 #define HVD_STACK_FIND_H
 
 #include "lib/base/err.h"
-#include "rank_watch.h"
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* A rank and its main process. */
+struct hvd_watched_rank {
+	uint32_t rank;
+	pid_t pid;
+};
 
 /* The ranks that were found. Zeroed: none. The caller frees `v`. */
 struct hvd_found_ranks {

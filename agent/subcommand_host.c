@@ -104,7 +104,7 @@ int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
 	launch_log.level = hvd_bootstrap_level(&join->boot);
 	args.step = is_task();
 	ranks = ranks_of(&args);
-	status = hvd_spawned_connect(join, &info, &ranks, &launch_log);
+	status = hvd_spawned_run(join, &join->boot, &info, &ranks, NULL, &launch_log);
 	hvd_strv_free(&join->args);
 	hvd_taskinfo_free(&info);
 	return status;
@@ -125,7 +125,7 @@ static int supervise(struct hvd_bootstrap *start, const void *arg)
 		return hvd_subcommand_misused(&hvd_subcommand_host, &start->log, "COMMAND is missing");
 	ranks = ranks_of(&args);
 	ranks.terminal_group = terminal_group(&args.rank);
-	return hvd_spawned_run(&start->boot, &start->info, &ranks, &start->refusal, &start->log);
+	return hvd_spawned_run(NULL, &start->boot, &start->info, &ranks, &start->refusal, &start->log);
 }
 
 static int run(int argc, char **argv, const struct hvd_log *log)

@@ -11,11 +11,9 @@
  *   to the launcher     {"t":"notified", "id":N, "why":TEXT}          why the worker was not reached, or ""
  */
 #include "agent.h"
-#include "lib/base/xalloc.h"
 #include "lib/frameworks/worker_client.h"
 #include "lib/protocol/wire.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* How long a worker may take to answer. It reads notifications in a thread of its own, also while it trains. */
@@ -63,22 +61,13 @@ static void on_notify(void *arg, const json_t *msg)
 	hvd_worker_addrs_clear(&to);
 }
 
-static void *create(struct hvd_agent *agent)
-{
-	struct worker_notify *wn = hvd_xcalloc(1, sizeof(*wn));
-
-	wn->agent = agent;
-	return wn;
-}
-
-static void destroy(void *self)
+static void end(void *self)
 {
 	hvd_notify_cancel(((struct worker_notify *)self)->notify);
-	free(self);
 }
 
 const struct hvd_feature hvd_worker_notify_feature = {
+	.size = sizeof(struct worker_notify),
 	.messages = (const struct hvd_agent_message[]){{"notify", on_notify}, {NULL, NULL}},
-	.create = create,
-	.destroy = destroy,
+	.end = end,
 };

@@ -16,7 +16,7 @@
  *   relay                           the relay has broken the protocol, or there was no room: it must start again
  *   network  addrs:[ADDR,…]         only ranks at these addresses may connect to the host's relay
  *   whose, owner                    lib/protocol/owner_question.h
- *   watch, stacks                   agent/activity.h, agent/rank_watch.h
+ *   watch, stacks                   agent/activity.c, agent/rank_watch.c
  *   signal   sig                    send this signal to the ranks
  *   end                             end the ranks and yourself; again: at once. An elastic job sends it twice to a host
  *                                   that it has given up
@@ -233,8 +233,8 @@ static const struct {
 	{"done",        AGENT | FORMER, true, hvd_rank_message_done},     /* munge: it answers. The agent ends */
 	{"died",        NEW,          false, hvd_rank_message_died},      /* node, and loss.h: a watchdog reports the agent */
 	{"output-lost", AGENT | LAST, false, hvd_rank_message_output_lost},
-	{"stacks",      AGENT | FORMER, true, on_stacks},    /* agent/rank_watch.h */
-	{"activity",    AGENT | FORMER, true, on_activity},  /* agent/activity.h */
+	{"stacks",      AGENT | FORMER, true, on_stacks},    /* agent/rank_watch.c */
+	{"activity",    AGENT | FORMER, true, on_activity},  /* agent/activity.c */
 	{"notified",    AGENT,        true,  hvd_agent_command_notified}, /* id, why: agent/worker_notify.c */
 	{"kill-connections", AGENT,   true,  hvd_agent_command_connections_killed}, /* n, why: agent/kill_connections.h */
 };

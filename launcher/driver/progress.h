@@ -3,7 +3,7 @@
  * progress.h - does any rank of a launch make progress, for --hang-timeout?
  *
  * The driver asks the agents to report when their ranks become idle, and when they are no longer idle
- * (agent/activity.h), and asks the store of the rendezvous how often it was changed. It asks an agent again that has
+ * (agent/activity.c), and asks the store of the rendezvous how often it was changed. It asks an agent again that has
  * been silent for half of the timeout. If the agent does not answer, its host is frozen, and its ranks count as idle
  * since its last message. So a job costs each host one message in half of the timeout, and one for each change.
  *

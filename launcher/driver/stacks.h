@@ -2,7 +2,7 @@
 /*
  * stacks.h - asks all hosts of a launch where their ranks are, and the store what clients wait for.
  *
- * agent/rank_watch.h has the messages. Several callers may ask at the same time: a caller that asks while the hosts are
+ * agent/rank_watch.c has the messages. Several callers may ask at the same time: a caller that asks while the hosts are
  * already being asked gets that answer.
  */
 #ifndef HVD_DRIVER_STACKS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether ranks make progress: this process stands for the node agent, and its children are the ranks. */
-#include "agent/activity.h"
+#include "agent/agent.h"
 #include "agent/input_wait.h"
 #include "lib/base/deadline.h"
 #include "lib/process/process_usage.h"
@@ -15,15 +15,16 @@
 #define EVERY 0.15
 
 struct world {
-	struct event_base *base;
-	struct hvd_activity *activity;
-	json_t *last; /* what was told */
+	struct hvd_agent agent;
+	struct hvd_agent **activity; /* the feature's state, which begins so */
+	json_t *last;                /* what was told */
 	int told;
 };
 
-static void on_send(json_t *msg, void *arg)
+/* In place of the agent's own. */
+void hvd_driver_client_send(struct hvd_driver_client *driver, json_t *msg)
 {
-	struct world *w = arg;
+	struct world *w = (struct world *)driver;
 
 	json_decref(w->last);
 	w->last = msg;
@@ -42,8 +43,8 @@ static void run(struct world *w, double seconds)
 	while (hvd_left(end) > 0) {
 		struct timeval tv = hvd_left_tv(end);
 
-		event_base_loopexit(w->base, &tv);
-		event_base_dispatch(w->base);
+		event_base_loopexit(w->agent.base, &tv);
+		event_base_dispatch(w->agent.base);
 	}
 }
 
@@ -60,22 +61,26 @@ static bool comes(struct world *w, bool idle)
 
 static void begin(struct world *w)
 {
-	*w = (struct world){.base = event_base_new()};
-	w->activity = hvd_activity_create(w->base, on_send, w);
+	*w = (struct world){.agent = {.base = event_base_new(), .driver = (struct hvd_driver_client *)w}};
+	w->activity = calloc(1, hvd_activity_feature.size);
+	assert_non_null(w->activity);
+	*w->activity = &w->agent;
+	hvd_activity_feature.begin(w->activity);
 }
 
 static void ask(struct world *w, double every)
 {
 	json_auto_t *msg = json_pack("{s:s, s:f}", "t", "watch", "every", every);
 
-	hvd_activity_watch(w->activity, msg);
+	hvd_activity_feature.messages[0].read(w->activity, msg);
 }
 
 static void end(struct world *w, pid_t pid)
 {
-	hvd_activity_destroy(w->activity);
+	hvd_activity_feature.end(w->activity);
+	free(w->activity);
 	json_decref(w->last);
-	event_base_free(w->base);
+	event_base_free(w->agent.base);
 	kill(-pid, SIGKILL); /* what it has started, too */
 	waitpid(pid, NULL, 0);
 }
@@ -104,7 +109,7 @@ static pid_t rank(const char *command, int in)
 static void one_rank(struct world *w, pid_t pid)
 {
 	begin(w);
-	hvd_activity_add(w->activity, 0, pid);
+	hvd_activity_feature.rank_began(w->activity, 0, pid);
 	ask(w, EVERY);
 	assert_int_equal(w->told, 1); /* at once */
 	assert_true(told_idle(w) == 0.0);
@@ -166,7 +171,7 @@ TEST(test_what_a_rank_prints_is_progress)
 
 	one_rank(&w, pid);
 	assert_true(comes(&w, true));
-	hvd_activity_output(w.activity, 1);
+	hvd_activity_feature.rank_output(w.activity, 1);
 	assert_true(comes(&w, false));
 	assert_true(comes(&w, true));
 	end(&w, pid);
@@ -196,10 +201,10 @@ TEST(test_a_rank_that_is_stopped_for_its_stacks_is_idle)
 
 	one_rank(&w, pid);
 	assert_true(comes(&w, true));
-	hvd_activity_inspected(w.activity, true);
+	w.agent.inspections++;
 	kill(pid, SIGSTOP);
 	run(&w, 6 * EVERY);
-	hvd_activity_inspected(w.activity, false);
+	w.agent.inspections++;
 	run(&w, 6 * EVERY);
 	assert_int_equal(w.told, 2);
 	kill(pid, SIGCONT);
@@ -207,7 +212,7 @@ TEST(test_a_rank_that_is_stopped_for_its_stacks_is_idle)
 	assert_int_equal(w.told, 2);
 	kill(pid, SIGSTOP);
 	assert_true(comes(&w, false));
-	hvd_activity_inspected(w.activity, true);
+	w.agent.inspections++;
 	run(&w, 6 * EVERY);
 	assert_int_equal(w.told, 3); /* it was stopped before */
 	end(&w, pid);
@@ -234,15 +239,15 @@ TEST(test_one_active_rank_is_enough)
 	struct world w;
 
 	one_rank(&w, pid);
-	hvd_activity_add(w.activity, 1, busy);
+	hvd_activity_feature.rank_began(w.activity, 1, busy);
 	run(&w, 10 * EVERY);
 	assert_int_equal(w.told, 1);
 	kill(busy, SIGKILL);
 	waitpid(busy, NULL, 0);
-	hvd_activity_remove(w.activity, 1);
+	hvd_activity_feature.rank_ended(w.activity, 1);
 	assert_true(comes(&w, true));
 	assert_int_equal(json_integer_value(json_object_get(w.last, "ranks")), 1);
-	hvd_activity_remove(w.activity, 0);
+	hvd_activity_feature.rank_ended(w.activity, 0);
 	run(&w, 4 * EVERY);
 	assert_int_equal(json_integer_value(json_object_get(w.last, "ranks")), 0);
 	end(&w, pid);
@@ -254,14 +259,14 @@ TEST(test_nothing_is_looked_at_unasked)
 	struct world w;
 
 	begin(&w);
-	hvd_activity_add(w.activity, 0, pid);
+	hvd_activity_feature.rank_began(w.activity, 0, pid);
 	run(&w, 2 * EVERY);
 	assert_int_equal(w.told, 0);
 	ask(&w, EVERY);
 	assert_true(comes(&w, true));
 	ask(&w, 0);
 	w.told = 0;
-	hvd_activity_output(w.activity, 1);
+	hvd_activity_feature.rank_output(w.activity, 1);
 	run(&w, 6 * EVERY);
 	assert_int_equal(w.told, 0);
 	end(&w, pid);

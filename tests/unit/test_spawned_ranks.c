@@ -93,17 +93,16 @@ static void on_all_gone(void *arg)
 	event_base_loopbreak(base);
 }
 
-static void on_began(int number, pid_t pid, void *arg)
+/* In place of the agent's own; its source is the scenario. */
+void hvd_agent_rank_began(struct hvd_agent *agent, uint32_t rank, pid_t pid)
 {
-	const struct scenario *sc = arg;
-
-	if (sc->began)
-		fprintf(calls, "%d began%s\n", number, kill(pid, 0) == 0 ? "" : " without a process");
+	if (((const struct scenario *)agent->ranks)->began)
+		fprintf(calls, "%u began%s\n", (unsigned)rank, kill(pid, 0) == 0 ? "" : " without a process");
 }
 
-static void on_output(size_t bytes, void *arg)
+void hvd_agent_rank_output(struct hvd_agent *agent, size_t bytes)
 {
-	if (((const struct scenario *)arg)->began)
+	if (((const struct scenario *)agent->ranks)->began)
 		fprintf(calls, "%zu bytes\n", bytes);
 }
 
@@ -141,11 +140,12 @@ static int to_file(const char *name, int fd)
 
 static int shim(const struct scenario *sc)
 {
-	static const struct hvd_spawned_ranks_ops ops = {
-		.began = on_began, .output = on_output, .exited = on_exited, .all_gone = on_all_gone};
+	static const struct hvd_spawned_ranks_ops ops = {.exited = on_exited, .all_gone = on_all_gone};
 	char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)sc->script, NULL};
 	uint32_t numbers[16];
+	struct hvd_agent agent = {.ranks = (void *)sc};
 	struct hvd_spawned_ranks_opts opts = {
+		.agent = &agent,
 		.argv = argv,
 		.numbers = numbers,
 		.output = {.label = sc->label, .dir = sc->dir, .size = sc->n, .look = sc->look},
