@@ -65,10 +65,10 @@ struct activity {
 	size_t n;
 	size_t output; /* since the last look */
 	struct hvd_timer *timer;
-	hvd_time every;          /* 0: nobody has asked */
-	hvd_time due;            /* when the timer fires */
-	unsigned inspections;    /* those of the agent at the last look */
-	hvd_time looked, active; /* when the last look began; the last at which there was progress */
+	hvd_time every;             /* 0: nobody has asked */
+	hvd_time due;               /* when the timer fires */
+	unsigned inspections;       /* those of the agent at the last look */
+	hvd_time last_look, active; /* when the last look began; the last at which there was progress */
 	/* The look that is under way. */
 	struct hvd_processes processes;
 	bool listed;     /* all processes are there */
@@ -76,7 +76,7 @@ struct activity {
 	bool input_seen; /* one of those waits for input */
 	/* The state of the last report. */
 	bool idle, input;
-	size_t told_ranks;
+	size_t reported_ranks;
 };
 
 /* ---- what the ranks have used ---- */
@@ -178,7 +178,7 @@ static bool any_progress(struct activity *a, double seconds)
 
 static void tell(struct activity *a, hvd_time now)
 {
-	a->told_ranks = a->n;
+	a->reported_ranks = a->n;
 	hvd_driver_client_send(a->agent->driver, json_pack("{s:s, s:f, s:b, s:I}", "t", "activity", "idle",
 							   a->idle ? (double)(now - a->active) / 1e9 : 0.0, "input",
 							   a->input, "ranks", (json_int_t)a->n));
@@ -189,12 +189,12 @@ static void conclude(struct activity *a)
 	hvd_time now = hvd_now();
 	bool idle, input = a->input_seen;
 
-	if (any_progress(a, (double)(now - a->looked) / 1e9))
+	if (any_progress(a, (double)(now - a->last_look) / 1e9))
 		a->active = now;
 	/* One look without progress may lie between two steps of the program. */
 	idle = now - a->active >= a->every + a->every / 2;
-	a->looked = now;
-	if (idle == a->idle && (input == a->input || !idle) && (a->told_ranks == 0) == (a->n == 0))
+	a->last_look = now;
+	if (idle == a->idle && (input == a->input || !idle) && (a->reported_ranks == 0) == (a->n == 0))
 		return;
 	a->idle = idle;
 	a->input = input;
@@ -240,7 +240,7 @@ static void begin_looks(struct activity *a)
 		a->ranks[i].seen = false;
 		memset(&a->ranks[i].now, 0, sizeof(a->ranks[i].now));
 	}
-	a->looked = a->active = hvd_now();
+	a->last_look = a->active = hvd_now();
 	a->listed = a->idle = a->input = a->input_seen = false;
 	a->added = a->output = 0;
 	wait_for(a, 0); /* what has been used until now */

@@ -55,19 +55,21 @@ struct hvd_agent {
 	struct hvd_agent_settings settings; /* from the plan on */
 	int key_fd;                         /* of --run-func (rank_env.h), from the plan on; 0 = none */
 	bool planned;                       /* the plan has arrived, and the ranks begin */
-	bool elastic;     /* the plan is that of an elastic job: ranks start and end as long as it runs */
-	bool unreachable; /* the driver is, since the plan */
+	bool elastic;         /* the plan is that of an elastic job: ranks start and end as long as it runs */
+	bool unreachable;     /* the driver is, since the plan */
 	unsigned inspections; /* of the ranks' stacks: how many have begun, or ended. Odd: one is under way */
-	int status;       /* what the process ends with, where that is of use; the source sets it, too */
+	int status;           /* what the process ends with, where that is of use; the source sets it, too */
+
+	bool done; /* this was sent, or must not be */
 
 	/* Private. */
 	void **features;
-	bool quits, done, orphaned;
+	bool quits, orphaned;
 };
 
 /* ---- sources of ranks ---- */
 
-/* NULL: the source need not, or cannot, do that. */
+/* start, stop, end, delivered, message, bytes and last may be NULL: the source cannot, or need not, do that. */
 struct hvd_rank_source {
 	/* The plan has arrived: begin. -1 with err set: as `refused`. */
 	int (*plan)(void *ranks, const json_t *plan, struct hvd_err *err);

@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-static const char head[] = "[E", place[] = " TCPStore.cpp:", what[] = "] [c10d] The server socket on ",
+static const char head[] = "[E", source[] = " TCPStore.cpp:", what[] = "] [c10d] The server socket on ",
 		  end[] = " has failed to bind. TORCHELASTIC_USE_AGENT_STORE is enabled so ignoring the error.\n";
 
 /* Does the text end with `with` in front of `at`? Returns where that begins, or NULL. */
@@ -27,7 +27,7 @@ static const char *line_start(const char *text, const char *tail_at)
 {
 	const char *at = before(text, skip_digits_back(text, tail_at), what);
 
-	at = at ? before(text, skip_digits_back(text, at), place) : NULL;
+	at = at ? before(text, skip_digits_back(text, at), source) : NULL;
 	while (at && at > text && at[-1] != '\n' && tail_at - at < HVD_BIND_LINE_MAX - (long)sizeof(end))
 		at--;
 	if (!at || (at > text && at[-1] != '\n') || strncmp(at, head, sizeof(head) - 1) != 0)

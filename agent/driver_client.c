@@ -53,7 +53,7 @@ static void fail(struct hvd_driver_client *driver, const struct hvd_err *why)
 }
 
 /* Fail. The driver has been told why, if there is a connection to it. */
-static void fail_told(struct hvd_driver_client *driver, const struct hvd_err *why)
+static void fail_reported(struct hvd_driver_client *driver, const struct hvd_err *why)
 {
 	struct hvd_err reported;
 
@@ -66,7 +66,7 @@ void hvd_driver_client_cannot(struct hvd_driver_client *driver, const struct hvd
 {
 	hvd_driver_client_send(driver, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", driver->info->name,
 						 "why", why->msg, "hint", why->hint));
-	fail_told(driver, why);
+	fail_reported(driver, why);
 }
 
 /* This host is none of the job's. */
@@ -226,7 +226,7 @@ static void begin(struct hvd_driver_client *driver)
 		return;
 	hvd_driver_client_send(driver, registration(driver));
 	if (driver->refusal)
-		fail_told(driver, driver->refusal);
+		fail_reported(driver, driver->refusal);
 }
 
 static void on_up(struct hvd_conn *conn, void *arg)

@@ -82,7 +82,7 @@ static void forget_tee(struct rank *r)
 	r->teed = false;
 }
 
-static void look(const char *bytes, size_t len, void *arg)
+static void on_stderr(const char *bytes, size_t len, void *arg)
 {
 	struct rank *r = arg;
 
@@ -94,7 +94,7 @@ static void tell_end(struct rank *r);
 
 static void pass(struct rank *r)
 {
-	enum hvd_stderr_tee_state state = hvd_stderr_tee_pass(&r->tee, &r->owner->view, TURN_BYTES, look, r);
+	enum hvd_stderr_tee_state state = hvd_stderr_tee_pass(&r->tee, &r->owner->view, TURN_BYTES, on_stderr, r);
 
 	event_del(r->readable);
 	event_del(r->writable);
