@@ -52,53 +52,6 @@ TEST(epochs_are_the_roots)
 	fell(&t);
 }
 
-/* A value that is pushed wakes one of those who wait for the queue, wherever they are; the others go on waiting. */
-TEST(a_push_wakes_one)
-{
-	static const int nodes[] = {0, 3, 3, 6, 7};
-	const char *key = "q";
-	struct tree t;
-	struct client c[5], pusher;
-	unsigned woken = 0;
-
-	plant(&t);
-	come(&t, &pusher, 4, 3999, true);
-	for (int i = 0; i < 5; i++) {
-		come(&t, &c[i], nodes[i], 4001 + (uint32_t)i, true);
-		add_keys(&c[i].out, HVD_TCPSTORE_WAIT, &key, 1);
-		ask(&c[i], BYTE);
-		for (int k = 0; k < 50; k++)
-			turn(&t, true);
-	}
-	for (unsigned n = 1; n <= 5; n++) {
-		hvd_time end = hvd_deadline_in(10);
-
-		add_pair(&pusher.out, HVD_TCPSTORE_QUEUE_PUSH, key, "item");
-		add_key(&pusher.out, HVD_TCPSTORE_QUEUE_LEN, key);
-		assert_int_equal(ask_number(&pusher, NUMBER), 1);
-		while (woken < n) {
-			turn(&t, true);
-			for (int i = 0; i < 5; i++)
-				if (answered(&c[i])) {
-					done(&c[i]);
-					woken++;
-					add_key(&c[i].out, HVD_TCPSTORE_QUEUE_POP, key);
-					ask(&c[i], POPPED);
-					await(&c[i]);
-					assert_int_equal(c[i].number, 1);
-					done(&c[i]);
-				}
-			if (hvd_now() > end)
-				fail_msg("push %u has woken nobody", n);
-		}
-		assert_int_equal(woken, n);
-	}
-	for (int i = 0; i < 5; i++)
-		leave(&c[i]);
-	leave(&pusher);
-	fell(&t);
-}
-
 /* A relay that is stopped, with a watch of a key that is replaced all the time, costs little memory, delays nobody, and
  * knows the newest value when it goes on. */
 TEST(a_stopped_relay_delays_nobody)

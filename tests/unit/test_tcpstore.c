@@ -345,25 +345,6 @@ TEST_IN(queues_wake_one, struct world *w)
 	close(pusher);
 }
 
-TEST_IN(a_barrier_lets_all_go, struct world *w)
-{
-	int fd[3];
-
-	begin(w);
-	for (int i = 0; i < 3; i++)
-		fd[i] = join(w, 700 + (uint32_t)i, i + 1);
-	for (int i = 0; i < 2; i++) {
-		add_count(&w->out, HVD_TCPSTORE_BARRIER, "b", 3);
-		expect_nothing(w, fd[i]);
-	}
-	get(w, fd[2], "b", "2");
-	add_count(&w->out, HVD_TCPSTORE_BARRIER, "b", 3);
-	for (int i = 2; i >= 0; i--)
-		expect_byte(w, fd[i], 0);
-	for (int i = 0; i < 3; i++)
-		close(fd[i]);
-}
-
 /* --- epochs --- */
 
 /* All clients see what any of them has set, but for the keys of default process groups: each begins with none. */
