@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a tree of relays does as a whole: epochs of the store, its end, queues, and a relay that is stopped. What
- * holds of reads and writes in any order is in test_relay_order.c.
+ * What a tree of relays does as a whole: epochs of the store, HTTP, a relay that is stopped, and strangers. What holds
+ * of operations of the TCPStore in any order is in test_relay_order.c.
  */
 #include "relay_tree.h"
 #include "tests/bench/mesh.h"
