@@ -23,12 +23,12 @@ static void answer_shims(const struct observed *observed, const json_t *ranks, c
 	for (uint32_t i = 0; i < info->local_size && (env = json_array_get(ranks, i)); i++) {
 		const char *file = error_file(observed, i);
 
-		json_array_append_new(plans, json_pack("{s:I, s:I, s:O, s:o, s:b, s:f, s:b, s:b}", "rank",
+		json_array_append_new(plans, json_pack("{s:I, s:I, s:O, s:o, s:b, s:o, s:b, s:b}", "rank",
 						       (json_int_t)info->ranks[i], "size", (json_int_t)info->size,
 						       "env", env, "error_file", file ? json_string(file) : json_null(),
-						       "func_key", observed->agent.key_fd > 0, "kill_wait",
-						       observed->agent.settings.kill_wait, "slow_names", names->slow,
-						       "no_own_name", names->no_own_name));
+						       "func_key", observed->agent.key_fd > 0, "settings",
+						       hvd_agent_settings_json(&observed->agent.settings), "slow_names",
+						       names->slow, "no_own_name", names->no_own_name));
 	}
 	hvd_shims_answer(observed->shims, plans, observed->agent.key_fd);
 	json_decref(plans);

@@ -8,6 +8,7 @@
 #include "lib/base/strv.h"
 #include "lib/job/rank_error.h"
 #include "lib/process/spawn.h"
+#include "lib/protocol/agent_settings.h"
 #include "lib/protocol/step_event.h"
 #include "lib/protocol/wire.h"
 #include "rank_env.h"
@@ -43,7 +44,8 @@ struct shim {
 	uint32_t local_id;
 	int agent;    /* the connection to the agent; -1 = none */
 	json_t *plan; /* shims.h */
-	int key_fd;   /* of --run-func; 0 = none */
+	struct hvd_agent_settings settings;
+	int key_fd; /* of --run-func; 0 = none */
 	struct event_base *base;
 	struct event *events;
 	struct hvd_child_process *process; /* while the command runs */
@@ -87,7 +89,7 @@ static int take_plan(struct shim *shim, int fds[2], struct hvd_err *err)
 	hvd_step_event_close(fds);
 	if (!shim->plan)
 		return hvd_err_set(err, HVD_E_PROTO, "the plan of this host's node agent is damaged");
-	return 0;
+	return hvd_agent_settings_read(json_object_get(shim->plan, "settings"), &shim->settings, err);
 }
 
 /* Ask, and wait for the answer. Returns 0, for a shim with its plan, or the status to end with, after saying why. */
@@ -348,7 +350,7 @@ static int run_command(struct shim *shim)
 				    .adopts = !starter->step,
 				    .ends_as_orphan = !follows,
 				    .parent = getppid(),
-				    .kill_wait = json_number_value(json_object_get(shim->plan, "kill_wait")),
+				    .kill_wait = shim->settings.kill_wait,
 				    .arg = shim};
 	const json_t *plan = json_object_get(shim->plan, "env");
 	struct hvd_err err = {0};
@@ -356,7 +358,7 @@ static int run_command(struct shim *shim)
 
 	style.size = (int)shim->info->size;
 	style.losses = &losses;
-	style.look = shim->boot->keeps_stderr;
+	style.look = shim->settings.stderr_lines > 0;
 	hvd_rank_env_make(&env, plan, &facts, opts->argv[0], shim->key_fd, shim->info->rank == 0 ? shim->log : NULL);
 	hvd_rank_env_error_file(&env, json_string_value(json_object_get(shim->plan, "error_file")));
 	command.envp = env.v;

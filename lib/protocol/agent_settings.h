@@ -16,8 +16,8 @@
 #define HVD_AGENT_SETTINGS(NUMBER, SECONDS)                                                                            \
 	/* How many last lines of a rank's standard error are kept; 0: it is not read. */                              \
 	NUMBER(stderr_lines, 1000)                                                                                     \
-	/* How long a rank that was asked to end has until it is killed. */                                            \
-	SECONDS(kill_wait, 3600)
+	/* How long a rank that was asked to end has until it is killed; Slurm's KillWait may be a day. */             \
+	SECONDS(kill_wait, 100000)
 
 struct hvd_agent_settings {
 #define HVD_AGENT_NUMBER(field, most)  unsigned field;

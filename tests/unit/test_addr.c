@@ -221,9 +221,11 @@ TEST(agent_settings_round_trip)
 	assert_int_equal(hvd_agent_settings_read(object, &back, NULL), 0);
 	assert_int_equal(back.stderr_lines, 1000);
 	assert_true(back.kill_wait == 0.25);
-	json_object_set_new(object, "kill_wait", json_real(3600.5));
+	json_object_set_new(object, "kill_wait", json_real(65533));
+	assert_int_equal(hvd_agent_settings_read(object, &back, NULL), 0); /* the most that KillWait can be */
+	json_object_set_new(object, "kill_wait", json_real(100000.5));
 	assert_fails_with(hvd_agent_settings_read(object, &back, &err), err, HVD_E_PROTO, "kill_wait");
-	assert_true(back.kill_wait == 0);
+	assert_true(back.kill_wait == 0 && back.stderr_lines == 0);
 	json_object_set_new(object, "kill_wait", json_string("5"));
 	assert_fails_with(hvd_agent_settings_read(object, &back, &err), err, HVD_E_PROTO, "kill_wait");
 	json_object_del(object, "stderr_lines");
