@@ -220,7 +220,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	el->events = hvd_event_queue_create(job->base, el->machine);
 	el->peers = hvd_gloo_peers_create();
 	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, job->log);
-	if (hvd_job_open_func(job, on_unread, el, &el->func, err) != 0)
+	if (hvd_job_open_func(job, on_unread, el, err) != 0)
 		return -1;
 	el->agents = hvd_agent_registry_create(job->base, false, job->opts, &job->secret.session,
 					       &hvd_elastic_agent_registry_ops, el, job->log, err);
@@ -257,19 +257,11 @@ static void cleanup(struct elastic *el)
 	hvd_job_watch_destroy(el->watch);
 	hvd_unresponsive_ranks_destroy(el->silent);
 	hvd_agent_registry_destroy(el->agents);
-	hvd_runfunc_close(el->func);
 	hvd_gloo_peers_destroy(el->peers);
 	hvd_event_queue_destroy(el->events);
 	hvd_failures_clear(&el->failures);
 	hvd_machine_destroy(el->machine);
 	hvd_job_clear(&el->job);
-}
-
-static const struct hvd_layout *last_layout(const struct elastic *el)
-{
-	const struct hvd_layout *layout = hvd_agent_layout(el->agents);
-
-	return layout->size ? layout : NULL;
 }
 
 int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
@@ -278,6 +270,7 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 	static const struct hvd_job_ops job_ops = {.end = hvd_elastic_end, .signal_ranks = on_signal_ranks};
 	static const struct hvd_procs_ops procs_ops = {
 		.lost = on_proc_lost, .cut_short = on_cut_short, .none_left = on_none_left, .joined = on_joined};
+	const struct hvd_layout *layout;
 	struct elastic el = {0};
 	struct hvd_discovery_opts discovery = {0};
 	int rc = hvd_job_init(&el.job, launch, backend, opts, result, true, &job_ops, &procs_ops, &el, err);
@@ -292,20 +285,15 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 	hvd_discovery_opts_clear(&discovery);
 	if (rc == 0) {
 		hvd_job_run(&el.job);
+		layout = hvd_agent_layout(el.agents);
 		result->generations = hvd_machine_generation(el.machine);
 		hvd_restart_history_end(&el.history, result, hvd_now(), el.job.log);
 		if (el.failed && !el.job.result->ended_by)
 			hvd_failures_end(&el.failures, launch->spec, result, opts->events, el.job.log);
 		if (hvd_machine_idle(el.machine) && !el.job.result->ended_by)
 			result->status = HVD_IDLE_STATUS;
+		hvd_job_finish(&el.job, layout->size ? layout : NULL, 0, el.output_lost);
 	}
-	hvd_job_finish(&el.job);
-	hvd_job_ran_on(&el.job, rc == 0 ? last_layout(&el) : NULL, 0);
-	if (el.output_lost)
-		hvd_job_failed(&el.job);
-	/* Ranks that do not meet have started as well. */
-	if (rc == 0 && el.func)
-		result->status = hvd_runfunc_end(el.func, last_layout(&el), result->status, last_layout(&el) != NULL);
 	cleanup(&el);
 	return rc;
 }

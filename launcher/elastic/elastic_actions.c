@@ -77,7 +77,7 @@ static void do_generation(bool prepared, void *arg)
 	struct hvd_err why = {0};
 
 	hvd_failures_next(&el->failures, hvd_machine_generation(el->machine), el->job.opts->events, el->job.log);
-	hvd_runfunc_generation(el->func);
+	hvd_runfunc_generation(el->job.func);
 	hvd_elastic_rv_cancel_notify(el->erv);
 	hvd_gloo_peers_begin(el->peers);
 	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0) {

@@ -17,7 +17,7 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 {
 	struct elastic *el = arg;
 
-	if (el->func && hvd_runfunc_serve(el->func, rv, &el->job.secret.session.key, err) != 0)
+	if (el->job.func && hvd_runfunc_serve(el->job.func, rv, &el->job.secret.session.key, err) != 0)
 		return -1;
 	if (el->restart)
 		return 0;
@@ -84,8 +84,9 @@ static void tell_func(struct elastic *el, uint32_t worker, const struct hvd_rank
 {
 	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
 
-	if (el->func && w && end->status != 0 && (w->state != HVD_WORKER_ENDING || end->error))
-		hvd_runfunc_failed(el->func, (uint32_t)w->rank, hvd_machine_host(el->machine, w->host), end->status);
+	if (el->job.func && w && end->status != 0 && (w->state != HVD_WORKER_ENDING || end->error))
+		hvd_runfunc_failed(el->job.func, (uint32_t)w->rank, hvd_machine_host(el->machine, w->host),
+				   end->status);
 }
 
 /* The first rank of a generation that was not told to end has failed. With restarts: what has the generation achieved? */

@@ -44,7 +44,6 @@ struct elastic {
 	struct hvd_event_queue *events;
 	struct hvd_unresponsive_ranks *silent;
 	struct hvd_failures failures;
-	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct hvd_job_watch *watch;
 	struct hvd_draining leaving;
 	bool asking; /* Slurm is asked whether it preempts the job; meanwhile ends of ranks are in `held` */

@@ -125,44 +125,47 @@ void hvd_job_stop(struct hvd_job *job)
 	event_base_loopbreak(job->base);
 }
 
-int hvd_job_open_func(struct hvd_job *job, void (*gone)(void *arg), void *arg, struct hvd_runfunc **out,
-		      struct hvd_err *err)
+int hvd_job_open_func(struct hvd_job *job, void (*gone)(void *arg), void *arg, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = job->launch->spec;
 
-	*out = NULL;
 	if (!spec->run_func)
 		return 0;
 	job->opts->rendezvous_env = HVD_RUNFUNC_ENV;
 	job->opts->func_key = true;
 	hvd_strv_addf(&job->opts->extra_env, HVD_RUNFUNC_MAX_ENV "=%zu", hvd_runfunc_max());
-	*out = hvd_runfunc_open(job->base, spec->run_func, spec->results, gone, arg, job->log, err);
-	return *out ? 0 : -1;
+	job->func = hvd_runfunc_open(job->base, spec->run_func, spec->results, gone, arg, job->log, err);
+	return job->func ? 0 : -1;
 }
 
-void hvd_job_finish(struct hvd_job *job)
+static json_t *hosts_of(const struct hvd_layout *layout)
 {
-	if (job->result->ended_by)
-		hvd_requeue_unwant(&job->result->requeue, HVD_REQUEUE_LIMIT);
-	job->result->seconds = hvd_result_seconds(job->result);
+	json_t *hosts = json_array();
+
+	for (int h = 0; h < layout->n_hosts; h++)
+		if (layout->hosts[h].n > 0)
+			json_array_append_new(hosts, json_pack("{s:s, s:i}", "name", layout->hosts[h].name, "ranks",
+							       layout->hosts[h].n));
+	return hosts;
 }
 
-void hvd_job_ran_on(struct hvd_job *job, const struct hvd_layout *layout, uint32_t slurm_job)
+void hvd_job_finish(struct hvd_job *job, const struct hvd_layout *layout, uint32_t slurm_job, bool output_lost)
 {
 	struct hvd_result *result = job->result;
 
-	result->job = hvd_batch_job_of(job->launch->spec, slurm_job).number;
-	if (!layout)
-		return;
-	result->hosts = json_array();
-	for (int h = 0; h < layout->n_hosts; h++)
-		if (layout->hosts[h].n > 0)
-			json_array_append_new(result->hosts, json_pack("{s:s, s:i}", "name", layout->hosts[h].name,
-								       "ranks", layout->hosts[h].n));
+	if (result->ended_by)
+		hvd_requeue_unwant(&result->requeue, HVD_REQUEUE_LIMIT);
+	result->job = slurm_job ? slurm_job : hvd_batch_job_of(job->launch->spec, 0).number;
+	result->hosts = layout ? hosts_of(layout) : NULL;
+	if (job->func)
+		result->status = hvd_runfunc_end(job->func, layout, result->status, layout != NULL);
+	if (output_lost)
+		hvd_job_failed(job);
 }
 
 void hvd_job_end_procs(struct hvd_job *job)
 {
+	job->result->seconds = hvd_result_seconds(job->result);
 	if (hvd_procs_destroy(job->procs) != 0)
 		hvd_job_failed(job);
 	job->procs = NULL;
@@ -173,6 +176,7 @@ void hvd_job_end_procs(struct hvd_job *job)
 
 void hvd_job_clear(struct hvd_job *job)
 {
+	hvd_runfunc_close(job->func);
 	hvd_signals_release(job->signals);
 	hvd_secret_clear(&job->secret);
 	hvd_timer_free(job->pause);

@@ -40,6 +40,7 @@ struct hvd_job {
 	struct hvd_procs *procs;
 	struct hvd_secret secret;
 	struct hvd_terminal terminal; /* as it was at first */
+	struct hvd_runfunc *func;     /* --run-func, or NULL */
 
 	/* job.c's own. */
 	const struct hvd_job_ops *ops;
@@ -65,15 +66,11 @@ void hvd_job_stop(struct hvd_job *job);
 void hvd_job_ended_by(struct hvd_job *job, int sig);
 /* The result is a failure, unless it is one already. */
 void hvd_job_failed(struct hvd_job *job);
-/* With --run-func: offer the function to the ranks. *out is NULL without, and is the caller's. `gone` as in runfunc.h;
- * -1 with err set. */
-int hvd_job_open_func(struct hvd_job *job, void (*gone)(void *arg), void *arg, struct hvd_runfunc **out,
-		      struct hvd_err *err);
-/* The loop has ended: complete the result. */
-void hvd_job_finish(struct hvd_job *job);
-/* The ranks of the last generation had this layout (NULL: there was none), in this job of Slurm's (0: that of the
- * environment). */
-void hvd_job_ran_on(struct hvd_job *job, const struct hvd_layout *layout, uint32_t slurm_job);
+/* With --run-func: offer the function to the ranks. `gone` as in runfunc.h; -1 with err set. */
+int hvd_job_open_func(struct hvd_job *job, void (*gone)(void *arg), void *arg, struct hvd_err *err);
+/* The loop has ended: complete the result. The ranks of the last generation had this layout (NULL: there was none), in this
+ * job of Slurm's (0: that of the environment). */
+void hvd_job_finish(struct hvd_job *job, const struct hvd_layout *layout, uint32_t slurm_job, bool output_lost);
 /* End the processes that are left, with what they have started in sessions of their own. */
 void hvd_job_end_procs(struct hvd_job *job);
 void hvd_job_clear(struct hvd_job *job); /* whatever uses the event loop is gone */

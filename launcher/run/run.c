@@ -36,7 +36,6 @@
 struct run {
 	struct hvd_starter starter; /* first, so that a pointer to it is one to all */
 	struct hvd_job job;
-	struct hvd_runfunc *func;
 	struct hvd_step_wait *step_wait;
 	struct hvd_overdue *overdue; /* watches the backend's process since all ranks have ended */
 	int proc_status; /* as from waitpid(2), of the process whose end is this launch's status; 0 = none has ended
@@ -271,13 +270,13 @@ static int begin(struct run *run, struct hvd_err *err)
 {
 	struct hvd_job *job = &run->job;
 
-	if (hvd_job_open_func(job, on_unread, run, &run->func, err) != 0)
+	if (hvd_job_open_func(job, on_unread, run, err) != 0)
 		return -1;
 	return hvd_static_job_create(&(struct hvd_static_job_opts){.base = job->base,
 								   .driver = job->opts,
 								   .session = &job->secret.session,
 								   .starter = &run->starter,
-								   .func = run->func,
+								   .func = job->func,
 								   .result = job->result,
 								   .pid = getpid(),
 								   .log = job->log},
@@ -322,11 +321,8 @@ static void end(struct run *run)
 	if (result->rank_failed)
 		hvd_failures_end(hvd_static_job_failures(run->starter.job), run->job.launch->spec, result,
 				 run->job.opts->events, run->job.log);
-	hvd_job_ran_on(&run->job, hvd_driver_layout(driver), hvd_driver_slurm_job(driver));
-	if (run->func)
-		result->status = hvd_runfunc_end(run->func, hvd_driver_layout(driver), result->status, result->started);
-	if (hvd_driver_output_lost(driver))
-		hvd_job_failed(&run->job);
+	hvd_job_finish(&run->job, hvd_driver_layout(driver), hvd_driver_slurm_job(driver),
+		       hvd_driver_output_lost(driver));
 }
 
 int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
@@ -346,12 +342,10 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 		hvd_job_run(&run.job);
 		end(&run);
 	}
-	hvd_job_finish(&run.job);
 	hvd_job_end_procs(&run.job);
 	hvd_step_wait_destroy(run.step_wait);
 	hvd_overdue_destroy(run.overdue);
 	hvd_static_job_destroy(run.starter.job);
-	hvd_runfunc_close(run.func);
 	hvd_job_clear(&run.job);
 	return rc;
 }
