@@ -149,7 +149,7 @@ static int ask_nodes(struct watch *w, hvd_time until, struct hvd_err *err)
 	return rc;
 }
 
-static int look(struct watch *w, struct hvd_slurm_hosts *found, struct hvd_err *err)
+static int poll_once(struct watch *w, struct hvd_slurm_hosts *found, struct hvd_err *err)
 {
 	const hvd_time until = hvd_deadline_in(HVD_SLURM_SECONDS);
 	/* If the states of nodes are hidden, only the job shows changes. */
@@ -202,7 +202,7 @@ static void look_once(struct watch *w)
 	struct hvd_err why = {0};
 	bool fresh;
 
-	if (look(w, &found, &why) == 0) {
+	if (poll_once(w, &found, &why) == 0) {
 		fresh = !w->any || !hvd_slurm_hosts_same(&found, &w->last);
 		if (fresh) {
 			hvd_slurm_hosts_clear(&w->last);

@@ -51,7 +51,7 @@ static void do_prepare(void *arg)
 		hvd_elastic_finish(&why, 1, el);
 }
 
-static void told_begin(struct elastic *el)
+static void log_begin(struct elastic *el)
 {
 	hvd_verbose(el->job.log, "generation %d begins, %.3f s after the start", hvd_machine_generation(el->machine),
 		    hvd_result_seconds(el->job.result));
@@ -88,7 +88,7 @@ static void do_generation(bool prepared, void *arg)
 	}
 	if (el->restart && !why.code) {
 		hvd_agent_renew(el->agents, hvd_machine_restarts(el->machine));
-		told_begin(el);
+		log_begin(el);
 	}
 }
 
@@ -122,7 +122,7 @@ static void do_answer(void *arg)
 {
 	struct elastic *el = arg;
 
-	told_begin(el);
+	log_begin(el);
 	hvd_gloo_peers_answered(el->peers);
 	hvd_elastic_rv_answer(el->erv, hvd_agent_layout(el->agents));
 }

@@ -38,7 +38,7 @@ static void on_admitted(uint32_t host, void *arg)
 	struct elastic *el = arg;
 
 	hvd_verbose(el->job.log, "%s can be used", hvd_machine_host(el->machine, host));
-	hvd_requeue_pardon(&el->job.result->requeue, hvd_machine_host(el->machine, host));
+	hvd_requeue_allow(&el->job.result->requeue, hvd_machine_host(el->machine, host));
 	hvd_machine_switch_path(el->machine, host, hvd_agent_switch_path(el->agents, host));
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_HERE, host, 0);
 }
@@ -153,7 +153,7 @@ static void on_ended(uint32_t host, const struct hvd_rank_end *end, void *arg)
 	note_failure(el, worker, end);
 	if (hvd_status_exit(end->status) == 128 + SIGTERM && !is_ending(el, worker) && !el->asking &&
 	    !hvd_requeue_leaving(&el->job.result->requeue))
-		hvd_elastic_told_to_end(el);
+		hvd_elastic_terminated(el);
 	hvd_elastic_rank_ended(el, worker, end->status);
 }
 
@@ -233,6 +233,6 @@ const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
 	.connections_killed = on_connections_killed,
 	.checked = on_checked,
 	.failed = hvd_elastic_failed,
-	.told_to_end = hvd_elastic_told_to_end,
+	.told_to_end = hvd_elastic_terminated,
 	.stalled = on_stalled,
 };

@@ -81,10 +81,10 @@ void hvd_elastic_failed(const struct hvd_err *why, void *elastic)
 	hvd_elastic_finish(why, hvd_err_status(why), elastic);
 }
 
-void hvd_elastic_told_to_end(void *elastic)
+void hvd_elastic_terminated(void *elastic)
 {
 	struct elastic *el = elastic;
 
 	if (el->of_job && !hvd_procs_ending(el->job.procs))
-		el->asking = hvd_job_watch_told_to_end(el->watch);
+		el->asking = hvd_job_watch_terminated(el->watch);
 }

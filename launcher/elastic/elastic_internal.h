@@ -70,7 +70,7 @@ void hvd_elastic_finish(const struct hvd_err *why, int status, void *elastic);
 /* The job cannot go on because of this error. */
 void hvd_elastic_failed(const struct hvd_err *why, void *elastic);
 /* Is SIGTERM, which an agent got or a rank has died of, that of a preemption? Find it out. */
-void hvd_elastic_told_to_end(void *elastic);
+void hvd_elastic_terminated(void *elastic);
 /* A rank has ended, and what follows is due now. */
 void hvd_elastic_rank_ended(struct elastic *el, uint32_t worker, int status);
 /* A host is bad for this reason: a requeued job is to avoid it. */

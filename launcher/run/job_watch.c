@@ -197,7 +197,7 @@ bool hvd_job_watch_ask(struct hvd_job_watch *watch)
 	return watch->query != NULL;
 }
 
-bool hvd_job_watch_told_to_end(struct hvd_job_watch *watch)
+bool hvd_job_watch_terminated(struct hvd_job_watch *watch)
 {
 	hvd_time_limit_ask(watch->limit);
 	return hvd_job_watch_ask(watch);

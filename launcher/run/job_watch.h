@@ -70,7 +70,7 @@ void hvd_job_watch_started(struct hvd_job_watch *watch, const struct hvd_driver 
 bool hvd_job_watch_ask(struct hvd_job_watch *watch);
 /* The same: SIGTERM has come to an agent, or has ended a rank. Slurm sends it to all when it preempts the job, and so the
  * job ends sooner. */
-bool hvd_job_watch_told_to_end(struct hvd_job_watch *watch);
+bool hvd_job_watch_terminated(struct hvd_job_watch *watch);
 
 /* Events of the driver (struct hvd_driver_ops). */
 void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *stall);

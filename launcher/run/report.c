@@ -195,7 +195,7 @@ void hvd_report_result(const struct hvd_result *result, const struct hvd_backend
 }
 
 /* Did a signal to hvdrun end the job? */
-static bool told_to_end(const struct hvd_result *result)
+static bool ended_by_signal(const struct hvd_result *result)
 {
 	return !result->rank_failed &&
 	       (result->status == 128 + SIGINT || result->status == 128 + SIGTERM || result->status == 128 + SIGHUP);
@@ -207,7 +207,7 @@ void hvd_report_as_horovodrun(const struct hvd_launch *launch, const struct hvd_
 	static const char detected[] = "Horovod detected that one or more processes exited with non-zero status, thus "
 				       "causing the job to be terminated.";
 
-	if (!launch->spec->as_horovodrun || result->status == 0 || told_to_end(result))
+	if (!launch->spec->as_horovodrun || result->status == 0 || ended_by_signal(result))
 		return;
 	if (result->limit_met)
 		hvd_error(launch->log,

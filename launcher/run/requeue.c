@@ -66,7 +66,7 @@ void hvd_requeue_avoid(struct hvd_requeue_wish *wish, const char *host, const ch
 		hvd_env_set(&wish->bad, host, why);
 }
 
-void hvd_requeue_pardon(struct hvd_requeue_wish *wish, const char *host)
+void hvd_requeue_allow(struct hvd_requeue_wish *wish, const char *host)
 {
 	hvd_env_unset(&wish->bad, host);
 }

@@ -52,7 +52,7 @@ void hvd_requeue_begin(const struct hvd_launch_spec *spec, uint32_t number, cons
  * first reason for a host counts: "its rank 3 cannot be killed". There may be 256 hosts. */
 void hvd_requeue_avoid(struct hvd_requeue_wish *wish, const char *host, const char *why);
 /* The host is good again. */
-void hvd_requeue_pardon(struct hvd_requeue_wish *wish, const char *host);
+void hvd_requeue_allow(struct hvd_requeue_wish *wish, const char *host);
 
 /* `host` may be NULL. Counts only if --requeue-on has the reason. */
 void hvd_requeue_want(struct hvd_requeue_wish *wish, const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason,

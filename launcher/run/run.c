@@ -2,11 +2,11 @@
 /* run.c - the backend's processes as what starts, signals and ends the ranks of a static job, see run.h. */
 #include "run.h"
 
+#include "end_timeout.h"
 #include "launcher/driver/driver.h"
 #include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/process/spawn.h"
-#include "overdue.h"
 #include "starter.h"
 #include "static_job.h"
 #include "step_wait.h"
@@ -23,7 +23,7 @@
 /* How long an MPI may take to end the ranks after one has failed; hydra's may wait for ever. */
 #define MPI_END_SECONDS 3
 /* How long mpirun, jsrun and srun may take to end their ranks before they are killed; and how long they may go on when
- * all of their ranks have ended, before they are overdue. */
+ * all of their ranks have ended, before the user is told. */
 #define END_SECONDS 10
 /* The same after it was told to end, and no rank is left that it could wait for. */
 #define SETTLE_SECONDS 2
@@ -37,13 +37,13 @@ struct run {
 	struct hvd_starter starter; /* first, so that a pointer to it is one to all */
 	struct hvd_job job;
 	struct hvd_step_wait *step_wait;
-	struct hvd_overdue *overdue; /* watches the backend's process since all ranks have ended */
+	struct hvd_end_timeout *end_timeout; /* watches the backend's process since all ranks have ended */
 	int proc_status; /* as from waitpid(2), of the process whose end is this launch's status; 0 = none has ended
 			    badly */
 	int ended_by;    /* the signal by which the process ends all ranks, other than through this one; 0 = none */
 	hvd_time interrupted; /* when the last SIGINT came */
 	bool has_signal;      /* the process has the signal that ends the job */
-	bool excused;         /* the next process that has ended belonged to a host that was left out */
+	bool left_out;        /* the next process that has ended belonged to a host that was left out */
 };
 
 static struct run *run_of(struct hvd_starter *starter)
@@ -87,14 +87,14 @@ static void do_host_lost(struct hvd_starter *starter, const char *host)
 	hvd_procs_lost(run_of(starter)->job.procs, host);
 }
 
-static void on_overdue(const struct hvd_err *why, bool certain, void *arg)
+static void on_end_timeout(const struct hvd_err *why, bool certain, void *arg)
 {
 	struct run *run = arg;
 
 	if (certain)
 		hvd_static_job_fail(run->starter.job, why);
 	else if (!hvd_static_job_ending(run->starter.job) &&
-		 !hvd_static_job_lose_doubtful_host(run->starter.job, run->job.launch->procs[0].argv.v[0]))
+		 !hvd_static_job_lose_unconfirmed_host(run->starter.job, run->job.launch->procs[0].argv.v[0]))
 		hvd_info(run->job.log, "%s", why->msg);
 }
 
@@ -106,8 +106,9 @@ static void do_ranks_ended(struct hvd_starter *starter, const struct hvd_strv *w
 	if (hvd_static_job_ending(starter->job))
 		hvd_procs_end(procs, SETTLE_SECONDS);
 	else
-		run->overdue = hvd_overdue_watch(run->job.base, run->job.launch->procs[0].argv.v[0],
-						 hvd_procs_pid(procs), END_SECONDS, without_munge, on_overdue, run);
+		run->end_timeout =
+			hvd_end_timeout_watch(run->job.base, run->job.launch->procs[0].argv.v[0], hvd_procs_pid(procs),
+					      END_SECONDS, without_munge, on_end_timeout, run);
 }
 
 /* Has the one process that started all ranks ended badly, and neither anybody nor a rank's end has said why? */
@@ -163,7 +164,7 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 {
 	struct run *run = arg;
 
-	run->excused = hvd_static_job_host_failed(run->starter.job, host, why);
+	run->left_out = hvd_static_job_host_failed(run->starter.job, host, why);
 }
 
 static void on_proc_ended(int status, void *arg)
@@ -176,11 +177,11 @@ static void on_proc_ended(int status, void *arg)
 	if (run->interrupted && !run->ended_by && !result->ended_by && !result->rank_failed &&
 	    (exit_status == 128 + SIGINT || exit_status == 128 + SIGTERM || exit_status == 128 + SIGKILL))
 		leave_to_process(run, SIGINT);
-	if (!hvd_static_job_failed(run->starter.job) && !result->rank_failed && result->status == 0 && !run->excused) {
+	if (!hvd_static_job_failed(run->starter.job) && !result->rank_failed && result->status == 0 && !run->left_out) {
 		result->status = exit_status;
 		run->proc_status = status;
 	}
-	run->excused = false;
+	run->left_out = false;
 }
 
 static void on_none_left(void *arg)
@@ -344,7 +345,7 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 	}
 	hvd_job_end_procs(&run.job);
 	hvd_step_wait_destroy(run.step_wait);
-	hvd_overdue_destroy(run.overdue);
+	hvd_end_timeout_destroy(run.end_timeout);
 	hvd_static_job_destroy(run.starter.job);
 	hvd_job_clear(&run.job);
 	return rc;

@@ -4,7 +4,7 @@
  *
  * One event loop holds the job, the backend's processes and the signals (job.h). It ends when the backend's processes
  * have ended. If the one process that started all ranks goes on when all of them have ended (srun may wait for ever for
- * a rank whose end it was not told of), overdue.h says so, or has it ended. Processes that do not end within a deadline
+ * a rank whose end it was not told of), end_timeout.h says so, or has it ended. Processes that do not end within a deadline
  * are killed (procs.h).
  */
 #ifndef HVD_RUN_H

@@ -16,7 +16,7 @@
 
 /* An agent that ends its ranks without being told to does so since what had started it has gone, or is ending it. How
  * long that may take to be seen here, before the end counts as a failure of the rank. */
-#define UNASKED_SECONDS 1
+#define UNREQUESTED_SECONDS 1
 
 enum state {
 	IGNORED,  /* in the table: the event changes nothing */
@@ -70,7 +70,7 @@ struct hvd_static_job {
 	bool ends_expected; /* or the user has sent it a signal to end */
 	bool failed;        /* for another reason than a rank's failure, which was logged */
 	bool ranks_ended;   /* as the agents have reported */
-	bool assumed;       /* one of them has not, but its connection had just ended */
+	bool unconfirmed;   /* one of them has not, but its connection had just ended */
 	struct {
 		bool any; /* a rank has failed, and Slurm is asked whether it preempts the job */
 		uint32_t rank;
@@ -82,7 +82,7 @@ struct hvd_static_job {
 		uint32_t rank;
 		int status;
 		char host[256];
-	} unasked; /* a rank that its agent has ended without being told to */
+	} unrequested; /* a rank that its agent has ended without being told to */
 };
 
 /* ---- states ---- */
@@ -277,23 +277,23 @@ static void rank_failed(struct hvd_static_job *job, uint32_t rank, const char *h
 		hvd_timer_in_ms(job->grace, job->starter->failure_seconds * 1000);
 }
 
-static void on_unasked_late(void *arg)
+static void on_unrequested_late(void *arg)
 {
 	struct hvd_static_job *job = arg;
 
 	if (!job->result->rank_failed && !job->ending)
-		rank_failed(job, job->unasked.rank, job->unasked.host, job->unasked.status);
+		rank_failed(job, job->unrequested.rank, job->unrequested.host, job->unrequested.status);
 }
 
 /* Its process here is about to end, and is not to be taken for one whose ranks have ended by themselves. */
 static void await_why(struct hvd_static_job *job, const struct hvd_rank_end *end, const char *host)
 {
-	if (hvd_timer_runs(job->unasked.late))
+	if (hvd_timer_runs(job->unrequested.late))
 		return;
-	job->unasked.rank = end->rank;
-	job->unasked.status = end->status;
-	snprintf(job->unasked.host, sizeof(job->unasked.host), "%s", host);
-	hvd_timer_in_ms(job->unasked.late, UNASKED_SECONDS * 1000);
+	job->unrequested.rank = end->rank;
+	job->unrequested.status = end->status;
+	snprintf(job->unrequested.host, sizeof(job->unrequested.host), "%s", host);
+	hvd_timer_in_ms(job->unrequested.late, UNREQUESTED_SECONDS * 1000);
 }
 
 static void end_after_failure(struct hvd_static_job *job)
@@ -314,7 +314,7 @@ static void hold(struct hvd_static_job *job, const struct hvd_rank_end *end, con
 	job->held.rank = end->rank;
 	job->held.status = end->status;
 	snprintf(job->held.host, sizeof(job->held.host), "%s", host);
-	if (hvd_job_watch_told_to_end(job->watch))
+	if (hvd_job_watch_terminated(job->watch))
 		return;
 	job->held.any = false;
 	end_after_failure(job);
@@ -352,9 +352,9 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 		rank_failed(job, end->rank, host, end->status);
 }
 
-static void on_told_to_end(void *arg)
+static void on_terminated(void *arg)
 {
-	hvd_job_watch_told_to_end(((struct hvd_static_job *)arg)->watch);
+	hvd_job_watch_terminated(((struct hvd_static_job *)arg)->watch);
 }
 
 static void on_facts(const struct hvd_job_facts *facts, void *arg)
@@ -380,7 +380,7 @@ static void on_ranks_ended(const struct hvd_strv *without_munge, void *arg)
 	if (!job->starter->ops->ranks_ended)
 		return;
 	job->ranks_ended = true;
-	job->assumed = hvd_job_watch_settle(job->watch);
+	job->unconfirmed = hvd_job_watch_settle(job->watch);
 	job->starter->ops->ranks_ended(job->starter, without_munge);
 }
 
@@ -447,7 +447,7 @@ static void on_process_lost(const struct hvd_loss *loss, void *arg)
 		return;
 	hvd_failure_report_lost(hvd_failures_now(&job->failures), loss);
 	if (hvd_job_watch_process_lost(job->watch, loss))
-		job->assumed = false;
+		job->unconfirmed = false;
 }
 
 static void on_host_registered(uint32_t host, void *arg)
@@ -486,11 +486,11 @@ bool hvd_static_job_host_failed(struct hvd_static_job *job, uint32_t host, const
 	return false;
 }
 
-bool hvd_static_job_lose_doubtful_host(struct hvd_static_job *job, const char *starter)
+bool hvd_static_job_lose_unconfirmed_host(struct hvd_static_job *job, const char *starter)
 {
 	struct hvd_loss loss = {.of = HVD_LOSS_HOST, .status = -1};
 
-	if (!job->assumed) {
+	if (!job->unconfirmed) {
 		hvd_job_watch_ask_of_all(job->watch);
 		return false;
 	}
@@ -602,7 +602,7 @@ static int begin(struct hvd_static_job *job, struct hvd_err *err)
 						  .ranks_ended = on_ranks_ended,
 						  .all_left = on_all_left,
 						  .stalled = on_stalled,
-						  .told_to_end = on_told_to_end,
+						  .told_to_end = on_terminated,
 						  .host_left_out = on_host_left_out,
 						  .process_lost = on_process_lost};
 	static const struct hvd_job_watch_ops watch_ops = {.signal_ranks = on_watch_signal,
@@ -644,8 +644,8 @@ int hvd_static_job_create(const struct hvd_static_job_opts *opts, struct hvd_err
 	job->state = STARTING;
 	job->grace = hvd_timer_new(opts->base, on_grace_over, job);
 	job->last = hvd_timer_new(opts->base, on_last, job);
-	job->unasked.late = hvd_timer_new(opts->base, on_unasked_late, job);
-	if (!job->grace || !job->last || !job->unasked.late)
+	job->unrequested.late = hvd_timer_new(opts->base, on_unrequested_late, job);
+	if (!job->grace || !job->last || !job->unrequested.late)
 		abort();
 	return begin(job, err);
 }
@@ -658,7 +658,7 @@ void hvd_static_job_destroy(struct hvd_static_job *job)
 	hvd_driver_destroy(job->driver);
 	hvd_timer_free(job->grace);
 	hvd_timer_free(job->last);
-	hvd_timer_free(job->unasked.late);
+	hvd_timer_free(job->unrequested.late);
 	hvd_failures_clear(&job->failures);
 	free(job);
 }

@@ -59,7 +59,7 @@ void hvd_static_job_starter_gone(struct hvd_static_job *job);
 bool hvd_static_job_host_failed(struct hvd_static_job *job, uint32_t host, const struct hvd_err *why);
 /* All ranks have ended, and the starter, a program of that name, goes on. True: it waits for a host whose connection
  * ended at that moment; the job ends. False: there is no such host, and Slurm is asked about all hosts from now on. */
-bool hvd_static_job_lose_doubtful_host(struct hvd_static_job *job, const char *starter);
+bool hvd_static_job_lose_unconfirmed_host(struct hvd_static_job *job, const char *starter);
 
 /* ---- what they may ask ---- */
 

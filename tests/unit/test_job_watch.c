@@ -186,8 +186,8 @@ TEST_IN(a_rank_that_cannot_be_killed, struct world *w)
 	assert_string_equal(hvd_env_get(&w->wish.bad, "n3"), "a process of its rank 4 cannot be killed");
 	hvd_requeue_avoid(&w->wish, "n2", "another reason");
 	assert_string_equal(hvd_env_get(&w->wish.bad, "n2"), "its rank 3 cannot be killed");
-	hvd_requeue_pardon(&w->wish, "n2");
-	hvd_requeue_pardon(&w->wish, "n9");
+	hvd_requeue_allow(&w->wish, "n2");
+	hvd_requeue_allow(&w->wish, "n9");
 	assert_null(hvd_env_get(&w->wish.bad, "n2"));
 	assert_int_equal(w->wish.bad.n, 1);
 }

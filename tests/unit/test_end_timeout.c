@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/run/overdue.h"
+#include "launcher/run/end_timeout.h"
 
 #include "test_clock.h"
 #include "unit.h"
@@ -18,7 +18,7 @@ struct heard {
 
 static int out; /* what the writer has written */
 
-static void on_overdue(const struct hvd_err *why, bool certain, void *arg)
+static void on_end_timeout(const struct hvd_err *why, bool certain, void *arg)
 {
 	struct heard *heard = arg;
 
@@ -59,15 +59,15 @@ static void have_it_write(int in)
 	assert_int_equal(read(out, &c, 1), 1);
 }
 
-static struct hvd_overdue *watch(struct heard *heard, pid_t pid, const struct hvd_strv *hosts)
+static struct hvd_end_timeout *watch(struct heard *heard, pid_t pid, const struct hvd_strv *hosts)
 {
 	*heard = (struct heard){.base = event_base_new()};
-	return hvd_overdue_watch(heard->base, "srun", pid, 3, hosts, on_overdue, heard);
+	return hvd_end_timeout_watch(heard->base, "srun", pid, 3, hosts, on_end_timeout, heard);
 }
 
-static void end(struct heard *heard, struct hvd_overdue *od)
+static void end(struct heard *heard, struct hvd_end_timeout *od)
 {
-	hvd_overdue_destroy(od);
+	hvd_end_timeout_destroy(od);
 	event_base_free(heard->base);
 }
 
@@ -75,7 +75,7 @@ static void a_process_that_does_nothing(void **state)
 {
 	struct hvd_strv hosts = {0};
 	struct heard heard;
-	struct hvd_overdue *od = watch(&heard, getpid(), &hosts);
+	struct hvd_end_timeout *od = watch(&heard, getpid(), &hosts);
 
 	(void)state;
 	test_clock_pass(heard.base, 2.9);
@@ -93,7 +93,7 @@ static void a_process_that_cannot_learn_the_end(void **state)
 {
 	struct hvd_strv hosts = {0};
 	struct heard heard;
-	struct hvd_overdue *od;
+	struct hvd_end_timeout *od;
 
 	(void)state;
 	hvd_strv_add(&hosts, "node1");
@@ -113,7 +113,7 @@ static void one_that_still_writes_gets_its_time(void **state)
 	struct heard heard;
 	int in;
 	pid_t pid = start_writer(&in);
-	struct hvd_overdue *od = watch(&heard, pid, &hosts);
+	struct hvd_end_timeout *od = watch(&heard, pid, &hosts);
 
 	(void)state;
 	for (int i = 0; i < 10; i++) {
@@ -135,7 +135,7 @@ static void one_whose_output_is_not_read_gets_its_time(void **state)
 	static char junk[65536];
 	struct hvd_strv hosts = {0};
 	struct heard heard;
-	struct hvd_overdue *od;
+	struct hvd_end_timeout *od;
 	int fds[2], before = dup(STDOUT_FILENO), early, late;
 
 	(void)state;
@@ -166,11 +166,12 @@ static void a_watch_that_is_destroyed_calls_nobody(void **state)
 {
 	struct heard heard = {.base = event_base_new()};
 	struct hvd_strv hosts = {0};
-	struct hvd_overdue *od = hvd_overdue_watch(heard.base, "srun", getpid(), 1, &hosts, on_overdue, &heard);
+	struct hvd_end_timeout *od =
+		hvd_end_timeout_watch(heard.base, "srun", getpid(), 1, &hosts, on_end_timeout, &heard);
 
 	(void)state;
 	assert_int_equal(event_base_get_num_events(heard.base, EVENT_BASE_COUNT_ADDED), 1);
-	hvd_overdue_destroy(od);
+	hvd_end_timeout_destroy(od);
 	assert_int_equal(event_base_get_num_events(heard.base, EVENT_BASE_COUNT_ADDED), 0);
 	event_base_free(heard.base);
 }
@@ -185,5 +186,5 @@ int main(void)
 		cmocka_unit_test(one_whose_output_is_not_read_gets_its_time),
 	};
 
-	return cmocka_run_group_tests_name("overdue", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("end_timeout", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "overdue.h"
+#include "end_timeout.h"
 
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct hvd_overdue {
+struct hvd_end_timeout {
 	const char *program;
 	pid_t pid;
 	int seconds, quiet;
 	unsigned long long written; /* bytes that the process had written a second ago */
 	const struct hvd_strv *without_munge;
 	struct hvd_timer *tick;
-	void (*overdue)(const struct hvd_err *why, bool certain, void *arg);
+	void (*expired)(const struct hvd_err *why, bool certain, void *arg);
 	void *arg;
 };
 
@@ -45,64 +45,65 @@ static unsigned long long written_by(pid_t pid)
 	return n;
 }
 
-static void tell(struct hvd_overdue *od)
+static void tell(struct hvd_end_timeout *et)
 {
-	bool certain = od->without_munge->n > 0;
+	bool certain = et->without_munge->n > 0;
 	struct hvd_err why = {0};
-	char *hosts = hvd_strv_join(od->without_munge, ", ");
+	char *hosts = hvd_strv_join(et->without_munge, ", ");
 
 	if (certain) {
 		hvd_err_set(
 			&why, HVD_E_FAILED,
 			"all ranks ended %d s ago, but %s cannot learn that those on %s did, because munged does not "
 			"run there; ending it",
-			od->seconds, od->program, hosts);
+			et->seconds, et->program, hosts);
 		hvd_err_hint(&why, "start munged there again; the last output of these ranks may be missing above");
 	} else {
 		hvd_err_set(&why, HVD_E_TIMEOUT,
 			    "all ranks ended %d s ago, but %s is still running, perhaps because of an epilog, or of a "
 			    "host that does not answer Slurm; Ctrl-C (SIGINT) ends it",
-			    od->seconds, od->program);
+			    et->seconds, et->program);
 	}
 	free(hosts);
-	od->overdue(&why, certain, od->arg);
+	et->expired(&why, certain, et->arg);
 }
 
 static void on_tick(void *arg)
 {
-	struct hvd_overdue *od = arg;
-	unsigned long long written = written_by(od->pid);
+	struct hvd_end_timeout *et = arg;
+	unsigned long long written = written_by(et->pid);
 
-	od->quiet = written == od->written && writable(STDOUT_FILENO) && writable(STDERR_FILENO) ? od->quiet + 1 : 0;
-	od->written = written;
-	if (od->quiet < od->seconds)
+	et->quiet = written == et->written && writable(STDOUT_FILENO) && writable(STDERR_FILENO) ? et->quiet + 1 : 0;
+	et->written = written;
+	if (et->quiet < et->seconds)
 		return;
-	hvd_timer_stop(od->tick);
-	tell(od);
+	hvd_timer_stop(et->tick);
+	tell(et);
 }
 
-struct hvd_overdue *hvd_overdue_watch(struct event_base *base, const char *program, pid_t pid, int seconds,
-				      const struct hvd_strv *without_munge,
-				      void (*overdue)(const struct hvd_err *why, bool certain, void *arg), void *arg)
+struct hvd_end_timeout *hvd_end_timeout_watch(struct event_base *base, const char *program, pid_t pid, int seconds,
+					      const struct hvd_strv *without_munge,
+					      void (*expired)(const struct hvd_err *why, bool certain, void *arg),
+					      void *arg)
 {
-	struct hvd_overdue *od = hvd_xcalloc(1, sizeof(*od));
+	struct hvd_end_timeout *et = hvd_xcalloc(1, sizeof(*et));
 
-	od->program = program;
-	od->pid = pid;
-	od->seconds = seconds;
-	od->written = written_by(pid);
-	od->without_munge = without_munge;
-	od->overdue = overdue;
-	od->arg = arg;
-	od->tick = hvd_timer_new(base, on_tick, od);
-	hvd_timer_every_ms(od->tick, 1000);
-	return od;
+	et->program = program;
+	et->pid = pid;
+	et->seconds = seconds;
+	et->written = written_by(pid);
+	et->without_munge = without_munge;
+	et->expired = expired;
+	et->arg = arg;
+	et->tick = hvd_timer_new(base, on_tick, et);
+	hvd_timer_every_ms(et->tick, 1000);
+	return et;
 }
 
-void hvd_overdue_destroy(struct hvd_overdue *od)
+void hvd_end_timeout_destroy(struct hvd_end_timeout *et)
 {
-	if (!od)
+	if (!et)
 		return;
-	hvd_timer_free(od->tick);
-	free(od);
+	hvd_timer_free(et->tick);
+	free(et);
 }
