@@ -38,7 +38,7 @@ struct hvd_rv_child {
 	void (*dropped)(bool broken, void *arg); /* not NULL: the connection is another's (hvd_rv_child_share()) */
 	void *arg;
 	struct relay *relay; /* NULL until it has sent BEGIN */
-	TAILQ_HEAD(, item) items;
+	TAILQ_HEAD(down_items, item) items;
 	struct hvd_hash_table watches; /* by id */
 	size_t detached;               /* watches of epochs that do not exist */
 	uint64_t waits_seq;            /* which question its next answer to ASK_WAITS belongs to */
@@ -64,7 +64,7 @@ struct relay {
 struct hvd_downstream {
 	struct hvd_rv *rv;
 	uint64_t seed;
-	TAILQ_HEAD(, hvd_rv_child) children;
+	TAILQ_HEAD(down_children, hvd_rv_child) children;
 	size_t n_begun; /* children that have sent BEGIN */
 	struct hvd_hash_table relays;
 	struct event *flush;

@@ -12,7 +12,7 @@ struct queued {
 };
 
 struct queue {
-	STAILQ_HEAD(, queued) values;
+	STAILQ_HEAD(queued_values, queued) values;
 	size_t n;
 };
 
@@ -21,8 +21,8 @@ struct hvd_rv_key {
 	LIST_ENTRY(hvd_rv_key) link; /* in the scope */
 	struct hvd_rv_scope *scope;
 	struct hvd_rv_value *value;
-	TAILQ_HEAD(, hvd_rv_waiter) waiters; /* the oldest first */
-	LIST_HEAD(, hvd_rv_watch) watches;
+	TAILQ_HEAD(key_waiters, hvd_rv_waiter) waiters; /* the oldest first */
+	LIST_HEAD(key_watches, hvd_rv_watch) watches;
 	struct queue *queue; /* NULL: empty */
 	bool marked, ask;
 	size_t name_len;

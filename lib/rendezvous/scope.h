@@ -36,7 +36,7 @@ struct hvd_rv_scope {
 	uint64_t hash;             /* one that no other scope of the table has; the hashes of keys begin with it */
 	size_t name_max, keys_max; /* bytes of a key's name, and keys */
 	/* Private, except to be read: */
-	LIST_HEAD(, hvd_rv_key) all;
+	LIST_HEAD(hvd_rv_keys, hvd_rv_key) all;
 	size_t keys, values; /* keys that exist, and keys that have a value */
 };
 

@@ -38,9 +38,9 @@ struct hvd_upstream {
 	struct hvd_rv_timer timer; /* when they are overdue */
 
 	uint64_t seed;
-	struct hvd_hash_table keys, watches;   /* by scope and name; by id */
-	TAILQ_HEAD(, hvd_upstream_key) by_use; /* the key that was unused for longest first */
-	struct epoch *epochs;                  /* the newest first */
+	struct hvd_hash_table keys, watches;              /* by scope and name; by id */
+	TAILQ_HEAD(keys_by_use, hvd_upstream_key) by_use; /* the key that was unused for longest first */
+	struct epoch *epochs;                             /* the newest first */
 	uint32_t last_watch;
 
 	struct hvd_hash_table calls_by_id;

@@ -23,7 +23,7 @@ struct hvd_upstream_key {
 	struct hvd_hash_node node;  /* in up->keys */
 	struct hvd_hash_node by_id; /* in up->watches */
 	TAILQ_ENTRY(hvd_upstream_key) by_use;
-	TAILQ_HEAD(, hvd_store_lookup) lookups; /* who waits to know it */
+	TAILQ_HEAD(key_lookups, hvd_store_lookup) lookups; /* who waits to know it */
 	struct hvd_upstream *up;
 	struct epoch *epoch; /* NULL: the scope has a name */
 	uint32_t id;
