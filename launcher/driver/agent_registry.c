@@ -71,6 +71,41 @@ unsigned hvd_agent_registry_silent_ms(const struct hvd_agent_registry *agents)
 	return agents->silent_ms;
 }
 
+struct hvd_host_table *hvd_agent_registry_table(struct hvd_agent_registry *agents)
+{
+	return &agents->table;
+}
+
+const struct hvd_layout *hvd_agent_registry_layout(const struct hvd_agent_registry *agents)
+{
+	return &agents->plan.layout;
+}
+
+void hvd_agent_registry_ranks_begin(struct hvd_agent_registry *agents)
+{
+	const struct hvd_layout *layout = &agents->plan.layout;
+
+	hvd_rv_service_size(&agents->service, layout);
+	if (agents->init_watch)
+		hvd_init_watch_begin(agents->init_watch, layout, &agents->table);
+	hvd_progress_begin(agents->rank_progress, (uint32_t)layout->n_hosts);
+}
+
+void hvd_agent_registry_end_ranks(struct hvd_agent_registry *agents)
+{
+	hvd_clients_tell(agents->clients, "end");
+}
+
+char *hvd_agent_registry_cannot_init(const struct hvd_agent_registry *agents, uint32_t host)
+{
+	return agents->init_watch ? hvd_init_watch_expected(agents->init_watch, (int32_t)host) : NULL;
+}
+
+void hvd_agent_registry_missing_hint(const struct hvd_agent_registry *agents, struct hvd_err *why)
+{
+	hvd_missing_host_hint(agents, why);
+}
+
 struct hvd_stacks *hvd_agent_registry_stacks(const struct hvd_agent_registry *agents)
 {
 	return agents->stacks;

@@ -36,6 +36,8 @@
 #include "progress.h"
 #include "rank_messages.h"
 
+struct hvd_host_table;
+struct hvd_layout;
 struct hvd_rv;
 struct hvd_stacks;
 
@@ -108,6 +110,18 @@ void hvd_agent_registry_progress(struct hvd_agent_registry *agents);
 void hvd_agent_registry_init(struct hvd_agent_registry *agents, bool all);
 /* Elastic: for how many milliseconds the host that `gone` has reported last had not answered before. */
 unsigned hvd_agent_registry_silent_ms(const struct hvd_agent_registry *agents);
+/* The hosts: what each has registered, and its stage. Callers change `leaving` and `ended` only. */
+struct hvd_host_table *hvd_agent_registry_table(struct hvd_agent_registry *agents);
+/* Fixed size: the layout, valid since the decision. */
+const struct hvd_layout *hvd_agent_registry_layout(const struct hvd_agent_registry *agents);
+/* Fixed size: the ranks start, and are awaited at the rendezvous. */
+void hvd_agent_registry_ranks_begin(struct hvd_agent_registry *agents);
+/* Fixed size: have all agents end their ranks; again: at once. */
+void hvd_agent_registry_end_ranks(struct hvd_agent_registry *agents);
+/* Which ranks need this host's agent to come to the store, and have not? For messages; NULL: none. The caller frees it. */
+char *hvd_agent_registry_cannot_init(const struct hvd_agent_registry *agents, uint32_t host);
+/* Add to `why` what to look at if a host does not register. */
+void hvd_agent_registry_missing_hint(const struct hvd_agent_registry *agents, struct hvd_err *why);
 /* The object that asks where the ranks are. The registry owns it. */
 struct hvd_stacks *hvd_agent_registry_stacks(const struct hvd_agent_registry *agents);
 /* Have all connected processes of admitted hosts pass a signal on to their ranks. */

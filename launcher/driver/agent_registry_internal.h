@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * agent_registry_internal.h - what the files of the registry share: agent_registry.c (which hosts are expected),
- * departures.c (which go), admission.c (which are admitted), agent_deadlines.c, agent_answers.c and agent_messages.c. Their
- * users, driver.c and agent_commands.c, read the table, the plan and the clients here, and change no stage.
+ * departures.c (which go), spares.c (which are left out), admission.c (which are admitted), agent_deadlines.c,
+ * agent_answers.c, agent_messages.c, and what ranks do there: rank_messages.c and agent_commands.c. No other file
+ * includes this.
  */
 #ifndef HVD_AGENT_REGISTRY_INTERNAL_H
 #define HVD_AGENT_REGISTRY_INTERNAL_H

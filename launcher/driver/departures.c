@@ -66,10 +66,8 @@ void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, c
 {
 	struct hvd_client *cl;
 
-	if (hvd_spares_leave_out(agents, host, why)) {
-		hvd_agent_registry_changed(agents);
+	if (hvd_spares_leave_out(agents, host, why))
 		return;
-	}
 	if (agents->fails_without) {
 		if (agents->phase == HVD_AGENTS_OPEN)
 			agents->ops->gone(host, why, unfit, agents->arg);

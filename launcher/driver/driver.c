@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver.h"
 
-#include "agent_registry_internal.h"
+#include "agent_registry.h"
+#include "host_table.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
@@ -21,6 +22,8 @@
 
 struct hvd_driver {
 	struct hvd_agent_registry *agents;
+	struct hvd_host_table *table;    /* the registry's */
+	const struct hvd_layout *layout; /* the same; of no use before the plan */
 	const struct hvd_driver_opts *opts;
 	const struct hvd_driver_ops *ops;
 	void *arg;
@@ -36,7 +39,7 @@ struct hvd_driver {
 
 static const char *host_name(const struct hvd_driver *dr, uint32_t host, char buf[32])
 {
-	return hvd_host_table_name(&dr->agents->table, host, buf);
+	return hvd_host_table_name(dr->table, host, buf);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -92,15 +95,11 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 static void on_decided(void *arg)
 {
 	struct hvd_driver *dr = arg;
-	struct hvd_agent_registry *agents = dr->agents;
 
 	dr->started = true;
-	hvd_rank_ends_begin(&dr->ends, &agents->plan.layout);
-	hvd_rv_service_size(&agents->service, &agents->plan.layout);
-	if (agents->init_watch)
-		hvd_init_watch_begin(agents->init_watch, &agents->plan.layout, &agents->table);
-	hvd_progress_begin(agents->rank_progress, (uint32_t)agents->plan.layout.n_hosts);
-	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", agents->plan.layout.size,
+	hvd_rank_ends_begin(&dr->ends, dr->layout);
+	hvd_agent_registry_ranks_begin(dr->agents);
+	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", dr->layout->size,
 		    (double)(hvd_now() - dr->began) / 1e9);
 	if (dr->ops->started)
 		dr->ops->started(dr->arg);
@@ -119,7 +118,7 @@ static bool over(const struct hvd_host_entry *host)
 /* A host's ranks have ended, or its agent has gone. */
 static void maybe_all_ended(struct hvd_driver *dr)
 {
-	const struct hvd_host_table *table = &dr->agents->table;
+	const struct hvd_host_table *table = dr->table;
 
 	if (!dr->ops->ranks_ended || dr->all_ended || dr->opts->mode == HVD_START_HOSTS)
 		return;
@@ -132,9 +131,7 @@ static void maybe_all_ended(struct hvd_driver *dr)
 
 static bool has_rank(const struct hvd_driver *dr, uint32_t host, uint32_t rank)
 {
-	const struct hvd_layout *layout = &dr->agents->plan.layout;
-
-	return rank < (uint32_t)layout->size && layout->rank_slots[rank].host == (int)host;
+	return rank < (uint32_t)dr->layout->size && dr->layout->rank_slots[rank].host == (int)host;
 }
 
 /* False: the host has no such rank, or the end is known. If the host's agent has gone, the rank's shim reports the end; the
@@ -143,7 +140,7 @@ static bool take_end(struct hvd_driver *dr, uint32_t host, uint32_t rank)
 {
 	if (!has_rank(dr, host, rank) || !hvd_rank_ends_add(&dr->ends, rank))
 		return false;
-	dr->agents->table.hosts[host].ended++;
+	dr->table->hosts[host].ended++;
 	return true;
 }
 
@@ -157,7 +154,7 @@ static void on_ended(uint32_t host, const struct hvd_rank_end *end, void *arg)
 	if (end->status != 0)
 		hvd_losses_rank_failed(dr->losses);
 	if (dr->ops->rank_exit && !(end->cause == HVD_END_WITH_ALL && dr->opts->mode == HVD_START_RANKS))
-		dr->ops->rank_exit(end, dr->agents->table.hosts[host].node.name, dr->arg);
+		dr->ops->rank_exit(end, dr->table->hosts[host].node.name, dr->arg);
 }
 
 static void on_done(uint32_t host, bool munge, bool told, void *arg)
@@ -166,7 +163,7 @@ static void on_done(uint32_t host, bool munge, bool told, void *arg)
 
 	(void)told;
 	if (!munge)
-		hvd_rank_ends_without_munge(&dr->ends, dr->agents->table.hosts[host].node.name);
+		hvd_rank_ends_without_munge(&dr->ends, dr->table->hosts[host].node.name);
 	maybe_all_ended(dr);
 }
 
@@ -179,9 +176,7 @@ static void lose_process(struct hvd_driver *dr, const struct hvd_loss *loss, uin
 	/* After its end the agents' connections end, too. */
 	if (!dr->failed)
 		hvd_losses_add(dr->losses, loss,
-			       dr->agents->init_watch && loss->of == HVD_LOSS_AGENT
-				       ? hvd_init_watch_expected(dr->agents->init_watch, (int32_t)host)
-				       : NULL);
+			       loss->of == HVD_LOSS_AGENT ? hvd_agent_registry_cannot_init(dr->agents, host) : NULL);
 }
 
 static void on_agent_died(uint32_t host, const struct hvd_loss *loss, void *arg)
@@ -204,7 +199,7 @@ static void on_shim_lost(uint32_t host, uint32_t rank, void *arg)
 	struct hvd_driver *dr = arg;
 	struct hvd_loss loss = {.of = HVD_LOSS_SHIM,
 				.rank = rank,
-				.host = dr->agents->table.hosts[host].node.name,
+				.host = dr->table->hosts[host].node.name,
 				.status = -1,
 				.at = hvd_now()};
 
@@ -217,7 +212,7 @@ static void on_unkillable(uint32_t host, uint32_t id, uint32_t rank, const struc
 	struct hvd_driver *dr = arg;
 
 	if (has_rank(dr, host, id) && dr->ops->unkillable)
-		dr->ops->unkillable(rank, dr->agents->table.hosts[host].node.name, what, dr->arg);
+		dr->ops->unkillable(rank, dr->table->hosts[host].node.name, what, dr->arg);
 }
 
 static void on_output_lost(void *arg)
@@ -238,7 +233,7 @@ static void on_host_gone(uint32_t host, const struct hvd_err *why, bool unfit, v
 /* After the start the connection of a host's agent has ended. */
 static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
-	const struct hvd_host_entry *host = &dr->agents->table.hosts[cl->host];
+	const struct hvd_host_entry *host = &dr->table->hosts[cl->host];
 	struct hvd_loss loss = {.of = dr->opts->mode == HVD_START_HOSTS ? HVD_LOSS_SPAWNER : HVD_LOSS_AGENT,
 				.host = host->node.name,
 				.status = -1,
@@ -256,17 +251,12 @@ static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, co
 	maybe_all_ended(dr);
 }
 
-static bool connected_besides(const struct hvd_driver *dr, const struct hvd_client *but)
-{
-	for (const struct hvd_client *cl = hvd_clients_first(dr->agents->clients); cl; cl = hvd_clients_next(cl))
-		if (cl != but && cl->role == HVD_ROLE_AGENT)
-			return true;
-	return false;
-}
-
 bool hvd_driver_connected(const struct hvd_driver *dr)
 {
-	return connected_besides(dr, NULL);
+	for (uint32_t h = 0; h < dr->table->n; h++)
+		if (dr->table->hosts[h].client)
+			return true;
+	return false;
 }
 
 static void handle_gone(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
@@ -277,7 +267,7 @@ static void handle_gone(struct hvd_driver *dr, const struct hvd_client *cl, cons
 		on_gone_later(dr, cl, why);
 		return;
 	}
-	if (cl->role == HVD_ROLE_AGENT && dr->agents->phase != HVD_AGENTS_OVER && !dr->lost_why.code) {
+	if (cl->role == HVD_ROLE_AGENT && !dr->failed && !dr->lost_why.code) {
 		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "its node agent ended before the start was complete%s%s",
 			    why->code ? ": " : "", why->code ? why->msg : "");
 		hvd_err_host(&dr->lost_why, host_name(dr, cl->host, buf));
@@ -290,7 +280,7 @@ static void on_disconnected(struct hvd_client *cl, const struct hvd_err *why, vo
 	struct hvd_driver *dr = arg;
 
 	handle_gone(dr, cl, why);
-	if (cl->role == HVD_ROLE_AGENT && !connected_besides(dr, cl) && dr->ops->all_left)
+	if (cl->role == HVD_ROLE_AGENT && !hvd_driver_connected(dr) && dr->ops->all_left)
 		dr->ops->all_left(dr->arg);
 }
 
@@ -299,7 +289,7 @@ static void on_disconnected(struct hvd_client *cl, const struct hvd_err *why, vo
  * failed. Of a single agent nobody can tell. */
 static void explain_lost(const struct hvd_driver *dr, struct hvd_err *why)
 {
-	const struct hvd_host_table *table = &dr->agents->table;
+	const struct hvd_host_table *table = dr->table;
 	hvd_cleanup_free char *missing = hvd_host_table_missing(table);
 	bool never = table->n > 0 && table->in_stage[HVD_STAGE_EXPECTED] > 0;
 
@@ -307,7 +297,7 @@ static void explain_lost(const struct hvd_driver *dr, struct hvd_err *why)
 	if (never && table->n - table->in_stage[HVD_STAGE_EXPECTED] > 1 && !hvd_driver_connected(dr)) {
 		*why = (struct hvd_err){0};
 		hvd_err_set(why, HVD_E_FAILED, "%s, and the node agents of all other hosts have ended", missing);
-		hvd_missing_host_hint(dr->agents, why);
+		hvd_agent_registry_missing_hint(dr->agents, why);
 	} else if (never) {
 		hvd_err_set(why, HVD_E_FAILED, "%s; there was %s", dr->lost_why.msg, missing);
 		hvd_err_host(why, dr->lost_why.host);
@@ -374,12 +364,14 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	dr->lost = hvd_timer_new(base, on_lost, dr);
 	if (check_room(opts, err) == 0)
 		dr->agents = hvd_agent_registry_create(base, true, opts, session, &agents_ops, dr, log, err);
-	if (dr->agents)
-		dr->losses = hvd_losses_create(base, on_cannot_init, dr, log);
-	if (dr->agents)
-		return dr;
-	hvd_driver_destroy(dr);
-	return NULL;
+	if (!dr->agents) {
+		hvd_driver_destroy(dr);
+		return NULL;
+	}
+	dr->table = hvd_agent_registry_table(dr->agents);
+	dr->layout = hvd_agent_registry_layout(dr->agents);
+	dr->losses = hvd_losses_create(base, on_cannot_init, dr, log);
+	return dr;
 }
 
 char *hvd_driver_hosts_behind(const struct hvd_driver *dr)
@@ -394,25 +386,21 @@ char *hvd_driver_hosts_left(const struct hvd_driver *dr)
 
 void hvd_driver_lose_host(struct hvd_driver *dr, const char *host)
 {
-	for (uint32_t h = 0; h < dr->agents->table.n; h++)
-		if (dr->agents->table.hosts[h].node.name && strcmp(dr->agents->table.hosts[h].node.name, host) == 0)
-			dr->agents->table.hosts[h].leaving = HVD_LEAVING_DONE;
+	for (uint32_t h = 0; h < dr->table->n; h++)
+		if (dr->table->hosts[h].node.name && strcmp(dr->table->hosts[h].node.name, host) == 0)
+			dr->table->hosts[h].leaving = HVD_LEAVING_DONE;
 	hvd_rank_ends_add_host(&dr->ends, host);
 	maybe_all_ended(dr);
 }
 
 bool hvd_driver_leave_out(struct hvd_driver *dr, uint32_t host, const struct hvd_err *why)
 {
-	if (!hvd_spares_leave_out(dr->agents, host, why))
-		return false;
-	if (!dr->started)
-		hvd_admission_check(dr->agents);
-	return true;
+	return hvd_spares_leave_out(dr->agents, host, why);
 }
 
 char *hvd_driver_unregistered(const struct hvd_driver *dr)
 {
-	const struct hvd_host_table *table = &dr->agents->table;
+	const struct hvd_host_table *table = dr->table;
 
 	return dr->started || (table->n && !table->in_stage[HVD_STAGE_EXPECTED]) ? NULL : hvd_host_table_missing(table);
 }
@@ -424,12 +412,12 @@ bool hvd_driver_output_lost(const struct hvd_driver *dr)
 
 const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *dr)
 {
-	return dr->started ? &dr->agents->plan.layout : NULL;
+	return dr->started ? dr->layout : NULL;
 }
 
 uint32_t hvd_driver_slurm_job(const struct hvd_driver *dr)
 {
-	const struct hvd_host_table *table = &dr->agents->table;
+	const struct hvd_host_table *table = dr->table;
 
 	for (uint32_t h = 0; h < table->n; h++)
 		if (table->hosts[h].node.job)
@@ -459,7 +447,7 @@ void hvd_driver_adopt(struct hvd_driver *dr, struct hvd_conn *conn, struct hvd_c
 
 void hvd_driver_end_ranks(struct hvd_driver *dr)
 {
-	hvd_clients_tell(dr->agents->clients, "end");
+	hvd_agent_registry_end_ranks(dr->agents);
 }
 
 void hvd_driver_signal_ranks(struct hvd_driver *dr, int sig)

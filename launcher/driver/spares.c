@@ -66,6 +66,7 @@ bool hvd_spares_leave_out(struct hvd_agent_registry *agents, uint32_t host, cons
 	else if (why->hint[0])
 		hvd_verbose(agents->log, "%s", why->hint);
 	remove_host(agents, host, why->msg);
+	hvd_agent_registry_changed(agents);
 	return true;
 }
 
@@ -89,7 +90,6 @@ static void on_late(void *arg)
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (agents->table.hosts[h].stage == awaited)
 			hvd_spares_leave_out(agents, h, &why);
-	hvd_agent_registry_changed(agents);
 }
 
 static void wait_for_late(struct hvd_agent_registry *agents, double seconds)

@@ -17,7 +17,7 @@
 
 #include "agent_registry.h"
 
-/* Before the plan: leave the host out because of `why`, if there is a spare. False: there is none, or it is too late,
+/* Before the plan: leave the host out because of `why`, if there is a spare; the event loop goes on without it. False: there is none, or it is too late,
  * and nothing has happened. True also for a host that was left out before. */
 bool hvd_spares_leave_out(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why);
 
