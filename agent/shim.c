@@ -89,7 +89,10 @@ static int take_plan(struct shim *shim, int fds[2], struct hvd_err *err)
 	hvd_step_event_close(fds);
 	if (!shim->plan)
 		return hvd_err_set(err, HVD_E_PROTO, "the plan of this host's node agent is damaged");
-	return hvd_agent_settings_read(json_object_get(shim->plan, "settings"), &shim->settings, err);
+	/* Without a rank the plan is empty. */
+	return json_object_size(shim->plan) == 0
+		       ? 0
+		       : hvd_agent_settings_read(json_object_get(shim->plan, "settings"), &shim->settings, err);
 }
 
 /* Ask, and wait for the answer. Returns 0, for a shim with its plan, or the status to end with, after saying why. */
