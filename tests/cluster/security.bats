@@ -410,8 +410,8 @@ key_is_nowhere() {
     done 9<<EOT
 |SLURM_HVD_BOOT is not of this release
 evil|SLURM_HVD_BOOT is not of this release
-${good/1;/2;}|SLURM_HVD_BOOT is not of this release
-1;|SLURM_HVD_BOOT is not complete
+${good/2;/1;}|SLURM_HVD_BOOT is not of this release
+2;|SLURM_HVD_BOOT is not complete
 ${good/port=20001/port=0}|SLURM_HVD_BOOT is damaged at "port"
 ${good/port=20001/port=99999}|SLURM_HVD_BOOT is damaged at "port"
 ${good/port=20001/port=}|SLURM_HVD_BOOT is damaged at "port"
