@@ -53,6 +53,12 @@ static const enum state next_state[N_EVENTS][N_STATES] = {
 };
 /* clang-format on */
 
+struct failed_rank {
+	uint32_t rank;
+	int status;
+	char host[256];
+};
+
 struct hvd_static_job {
 	struct hvd_static_job_opts opts;
 	const struct hvd_launch_spec *spec;
@@ -66,23 +72,15 @@ struct hvd_static_job {
 	struct hvd_failures failures;
 	struct hvd_timer *grace; /* pending: ranks may end by themselves */
 	struct hvd_timer *last;
-	bool ending;        /* the starter was told to end everything */
-	bool ends_expected; /* or the user has sent it a signal to end */
-	bool failed;        /* for another reason than a rank's failure, which was logged */
-	bool ranks_ended;   /* as the agents have reported */
-	bool unconfirmed;   /* one of them has not, but its connection had just ended */
-	struct {
-		bool any; /* a rank has failed, and Slurm is asked whether it preempts the job */
-		uint32_t rank;
-		int status;
-		char host[256];
-	} held;
-	struct {
-		struct hvd_timer *late; /* pending: why the rank was ended is awaited */
-		uint32_t rank;
-		int status;
-		char host[256];
-	} unrequested; /* a rank that its agent has ended without being told to */
+	bool ending;                    /* the starter was told to end everything */
+	bool ends_expected;             /* or the user has sent it a signal to end */
+	bool failed;                    /* for another reason than a rank's failure, which was logged */
+	bool ranks_ended;               /* as the agents have reported */
+	bool unconfirmed;               /* one of them has not, but its connection had just ended */
+	bool asking;                    /* a rank has failed, and Slurm is asked whether it preempts the job */
+	struct failed_rank failed_rank; /* that one */
+	struct failed_rank unrequested; /* a rank that its agent has ended without being told to */
+	struct hvd_timer *late;         /* pending: why that rank was ended is awaited */
 };
 
 /* ---- states ---- */
@@ -254,23 +252,30 @@ void hvd_static_job_signal(struct hvd_static_job *job, int sig)
 
 /* ---- ranks ---- */
 
-static void rank_failed(struct hvd_static_job *job, uint32_t rank, const char *host, int status)
+static struct failed_rank failed_rank(const struct hvd_rank_end *end, const char *host)
+{
+	struct failed_rank rank = {.rank = end->rank, .status = end->status};
+
+	snprintf(rank.host, sizeof(rank.host), "%s", host);
+	return rank;
+}
+
+static void rank_failed(struct hvd_static_job *job, const struct failed_rank *failed)
 {
 	struct hvd_result *result = job->result;
 	char text[64];
 
 	result->rank_failed = true;
-	result->rank = rank;
-	result->rank_status = status;
-	result->status = hvd_status_exit(status);
-	snprintf(result->host, sizeof(result->host), "%s", host);
-	hvd_status_text(status, text, sizeof(text));
-	hvd_event(job->events, GENERATION_FAILED, .rank = rank, .host = host, .how = text);
-	if (job->spec->keep_going) {
-		hvd_error(job->log, "rank %u on %s failed: %s; the others go on (--keep-going)", rank, host, text);
+	result->rank = failed->rank;
+	result->rank_status = failed->status;
+	result->status = hvd_status_exit(failed->status);
+	snprintf(result->host, sizeof(result->host), "%s", failed->host);
+	hvd_status_text(failed->status, text, sizeof(text));
+	hvd_event(job->events, GENERATION_FAILED, .rank = failed->rank, .host = failed->host, .how = text);
+	hvd_error(job->log, "rank %u on %s failed: %s; %s", failed->rank, failed->host, text,
+		  job->spec->keep_going ? "the others go on (--keep-going)" : "ending the other ranks");
+	if (job->spec->keep_going)
 		return;
-	}
-	hvd_error(job->log, "rank %u on %s failed: %s; ending the other ranks", rank, host, text);
 	if (job->starter->agents_end_ranks)
 		handle(job, EV_CANNOT_GO_ON);
 	else if (job->starter->failure_seconds)
@@ -282,48 +287,44 @@ static void on_unrequested_late(void *arg)
 	struct hvd_static_job *job = arg;
 
 	if (!job->result->rank_failed && !job->ending)
-		rank_failed(job, job->unrequested.rank, job->unrequested.host, job->unrequested.status);
+		rank_failed(job, &job->unrequested);
 }
 
 /* Its process here is about to end, and is not to be taken for one whose ranks have ended by themselves. */
 static void await_why(struct hvd_static_job *job, const struct hvd_rank_end *end, const char *host)
 {
-	if (hvd_timer_runs(job->unrequested.late))
+	if (hvd_timer_runs(job->late))
 		return;
-	job->unrequested.rank = end->rank;
-	job->unrequested.status = end->status;
-	snprintf(job->unrequested.host, sizeof(job->unrequested.host), "%s", host);
-	hvd_timer_in_ms(job->unrequested.late, UNREQUESTED_SECONDS * 1000);
+	job->unrequested = failed_rank(end, host);
+	hvd_timer_in_ms(job->late, UNREQUESTED_SECONDS * 1000);
 }
 
 static void end_after_failure(struct hvd_static_job *job)
 {
+	job->asking = false;
 	if (job->ending)
 		return;
 	if (!job->starter->judges_failures)
-		rank_failed(job, job->held.rank, job->held.host, job->held.status);
+		rank_failed(job, &job->failed_rank);
 	handle(job, EV_CANNOT_GO_ON);
 }
 
 /* In a job that is being preempted the other ranks go on, otherwise they are ended. */
-static void hold(struct hvd_static_job *job, const struct hvd_rank_end *end, const char *host)
+static void ask_before_ending(struct hvd_static_job *job, const struct hvd_rank_end *end, const char *host)
 {
-	if (job->held.any)
+	if (job->asking)
 		return;
-	job->held.any = true;
-	job->held.rank = end->rank;
-	job->held.status = end->status;
-	snprintf(job->held.host, sizeof(job->held.host), "%s", host);
-	if (hvd_job_watch_terminated(job->watch))
-		return;
-	job->held.any = false;
-	end_after_failure(job);
+	job->failed_rank = failed_rank(end, host);
+	job->asking = true;
+	if (!hvd_job_watch_terminated(job->watch))
+		end_after_failure(job);
 }
 
 static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void *arg)
 {
 	struct hvd_static_job *job = arg;
 	struct hvd_starter *starter = job->starter;
+	const struct failed_rank failed = failed_rank(end, host);
 	char text[64];
 	bool first = end->status != 0 && !job->result->rank_failed && !job->ending && !job->ends_expected;
 
@@ -347,9 +348,9 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 	hvd_event(job->events, GENERATION_FAILED, .rank = end->rank, .host = host,
 		  .how = hvd_status_text(end->status, text, sizeof(text)), .error = end->error);
 	if (starter->ends_after_failure)
-		hold(job, end, host);
+		ask_before_ending(job, end, host);
 	else if (!starter->judges_failures)
-		rank_failed(job, end->rank, host, end->status);
+		rank_failed(job, &failed);
 }
 
 static void on_terminated(void *arg)
@@ -361,9 +362,9 @@ static void on_facts(const struct hvd_job_facts *facts, void *arg)
 {
 	struct hvd_static_job *job = arg;
 
-	if (job->held.any && !facts->preempted)
+	if (job->asking && !facts->preempted)
 		end_after_failure(job);
-	job->held.any = false;
+	job->asking = false;
 }
 
 static void on_unkillable(uint32_t rank, const char *host, const struct hvd_unkillable *what, void *arg)
@@ -644,8 +645,8 @@ int hvd_static_job_create(const struct hvd_static_job_opts *opts, struct hvd_err
 	job->state = STARTING;
 	job->grace = hvd_timer_new(opts->base, on_grace_over, job);
 	job->last = hvd_timer_new(opts->base, on_last, job);
-	job->unrequested.late = hvd_timer_new(opts->base, on_unrequested_late, job);
-	if (!job->grace || !job->last || !job->unrequested.late)
+	job->late = hvd_timer_new(opts->base, on_unrequested_late, job);
+	if (!job->grace || !job->last || !job->late)
 		abort();
 	return begin(job, err);
 }
@@ -658,7 +659,7 @@ void hvd_static_job_destroy(struct hvd_static_job *job)
 	hvd_driver_destroy(job->driver);
 	hvd_timer_free(job->grace);
 	hvd_timer_free(job->last);
-	hvd_timer_free(job->unrequested.late);
+	hvd_timer_free(job->late);
 	hvd_failures_clear(&job->failures);
 	free(job);
 }
