@@ -17,6 +17,7 @@ struct world {
 
 static void make(struct world *w, const char *const ranks[4], bool shared)
 {
+	hvd_host_table_init(&w->table, 4, 0);
 	for (int i = 0; i < 4; i++) {
 		char text[512];
 		uint32_t index;
