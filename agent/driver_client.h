@@ -42,7 +42,7 @@ struct hvd_driver_client;
 struct hvd_driver_client_ops {
 	/* The connection is there, and the host is about to be registered. */
 	void (*connected)(void *arg);
-	/* The plan has arrived; `plan` is released after the call. The connection stays until the agent is
+	/* The plan has arrived; `plan` is released after the call. The connection stays until the client is
 	 * destroyed. */
 	void (*plan)(const json_t *plan, void *arg);
 	/* In place of `plan`: this host takes no part in the job, which has others; or the driver cannot be reached in
@@ -63,17 +63,17 @@ struct hvd_driver_client_ops {
  * this session that they belong to the launch. It is then owned, also after an error, and messages of bytes are passed
  * on before the plan, too. `failed` is called if the plan has not arrived within the launch's start timeout.
  * `session` (hvd_driver_client_session()) is copied; `boot`, `info` and `log` are not owned, and must outlive the
- * agent. If the plan numbers the ranks anew, *info gets the new numbers just before `plan` is called. NULL with err
+ * client. If the plan numbers the ranks anew, *info gets the new numbers just before `plan` is called. NULL with err
  * set. */
 struct hvd_driver_client *hvd_driver_client_create(struct event_base *base, struct hvd_conn *conn,
 						   const struct hvd_boot *boot, const struct hvd_session *session,
 						   struct hvd_taskinfo *info, const struct hvd_driver_client_ops *ops,
 						   void *arg, const struct hvd_log *log, struct hvd_err *err);
-/* Queued messages are still sent: run the event loop until it is empty, which takes at most a second, or a minute after
- * with `conn`. */
+/* Queued messages are still sent: run the event loop until it is empty, which takes at most a second, or a minute if there
+ * was a connection already. */
 void hvd_driver_client_destroy(struct hvd_driver_client *driver); /* NULL is fine */
 
-/* Before the event loop runs: register this host as one that cannot take part. `why` must outlive the agent. */
+/* Before the event loop runs: register this host as one that cannot take part. `why` must outlive the client. */
 void hvd_driver_client_refuse(struct hvd_driver_client *driver, const struct hvd_err *why);
 
 /* This host, as it is registered after `connected`: until then ports may be added. Valid as long as the client. */
@@ -87,7 +87,7 @@ void hvd_driver_client_send(struct hvd_driver_client *driver, json_t *msg);
 /* Is a message still queued that may be sent? Then `drained` follows, or `failed`. */
 bool hvd_driver_client_sending(const struct hvd_driver_client *driver);
 
-/* The connection, for the host's relay (relay.c): valid from the plan until `failed`. The agent owns it. */
+/* The connection, for the host's relay (relay.c): valid from the plan until `failed`. The client owns it. */
 struct hvd_conn *hvd_driver_client_conn(const struct hvd_driver_client *driver);
 
 /* After `failed`: has the connection broken, so that the driver may go on without this host? False if it was closed, as by

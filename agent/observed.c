@@ -192,11 +192,8 @@ static void on_no_shim_left(void *arg)
 static void observe(struct observed *observed)
 {
 	const bool shims = observed->starter->shims;
-	struct hvd_observed_ranks_opts opts = {.agent = &observed->agent,
-					       .over = shims ? NULL : on_over,
-					       .ended = on_ended,
-					       .seen = on_seen,
-					       .arg = observed};
+	struct hvd_observed_ranks_opts opts = {
+		.agent = &observed->agent, .over = shims ? NULL : on_over, .ended = on_ended, .seen = on_seen};
 
 	if (!shims && !observed->opts->events)
 		return;

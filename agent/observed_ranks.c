@@ -61,7 +61,7 @@ static void acknowledge(struct rank *r)
 	if (r->acknowledged)
 		return;
 	r->acknowledged = true;
-	r->owner->opts.seen(r->local_id, r->owner->opts.arg);
+	r->owner->opts.seen(r->local_id, r->owner->opts.agent->ranks);
 }
 
 /* ---- standard error ---- */
@@ -178,7 +178,7 @@ static bool ended_at_once(const struct rank *r)
 
 	for (uint32_t i = 0; i < ranks->n; i++)
 		reported += ranks->all[i].reported;
-	return ranks->n > 1 && reported == 1 && ranks->opts.over(ranks->opts.arg);
+	return ranks->n > 1 && reported == 1 && ranks->opts.over(ranks->opts.agent->ranks);
 }
 
 /* Was it ended by what ends all ranks? */
@@ -243,7 +243,7 @@ static void tell(struct rank *r, char *why)
 	}
 	if (in_front && end.cause != HVD_END_NOT_STARTED)
 		put_in_front(&end.tail, in_front);
-	if (r->owner->opts.ended(&end, r->owner->opts.arg))
+	if (r->owner->opts.ended(&end, r->owner->opts.agent->ranks))
 		acknowledge(r);
 	hvd_rank_end_clear(&end);
 }

@@ -13,6 +13,7 @@
 #include "lib/protocol/step_event.h"
 #include "step_tasks.h"
 
+/* `arg` is agent->ranks. */
 struct hvd_observed_ranks_opts {
 	struct hvd_agent *agent; /* which has its plan, and learns of beginnings and output; not owned */
 	/* Have all tasks ended by now, whether slurmstepd has reported them or not? NULL: the sender of the events
@@ -23,7 +24,6 @@ struct hvd_observed_ranks_opts {
 	bool (*ended)(const struct hvd_rank_end *end, void *arg);
 	/* The event of the rank's end may be acknowledged. Must not destroy anything from within. */
 	void (*seen)(uint32_t local_id, void *arg);
-	void *arg;
 };
 
 struct hvd_observed_ranks;

@@ -175,7 +175,6 @@ static void prepare_elastic(struct spawned *spawned)
 {
 	struct hvd_spawned_ranks_opts *opts = &spawned->opts;
 
-	opts->stay = true;
 	/* The number of ranks is not known beforehand, and a rank may have a number that another rank had before it. */
 	opts->output.append = true;
 	opts->output.size = 0;
@@ -202,12 +201,8 @@ static int take_plan(void *arg, const json_t *plan, struct hvd_err *err)
 
 	if (agent->elastic)
 		prepare_elastic(spawned);
-	spawned->opts.key_fd = agent->key_fd;
 	spawned->opts.output.look = agent->settings.stderr_lines > 0;
-	spawned->opts.stderr_lines = agent->settings.stderr_lines;
-	spawned->opts.kill_wait = agent->settings.kill_wait;
-	spawned->ranks = hvd_spawned_ranks_start(agent->base, json_object_get(plan, "ranks"), &spawned->opts, &ops,
-						 spawned, agent->log, err);
+	spawned->ranks = hvd_spawned_ranks_start(agent, json_object_get(plan, "ranks"), &spawned->opts, &ops, err);
 	return spawned->ranks ? 0 : -1;
 }
 
@@ -378,9 +373,6 @@ static int prepare(struct spawned *spawned, struct hvd_err *err)
 	if (!agent->base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
 	spawned->losses = (struct hvd_output_losses){.log = agent->log, .host = agent->info->name};
-	opts->agent = agent;
-	opts->numbers = agent->info->ranks;
-	opts->host = agent->info->name;
 	opts->output.losses = &spawned->losses;
 	if (spawned->join) {
 		spawned->io = hvd_host_io_create(agent->base, agent->conn, err);

@@ -32,7 +32,7 @@ static void on_output(enum hvd_stream stream, const char *bytes, size_t n, void 
 
 	if (stream == HVD_STDERR)
 		hvd_crash_info_stderr(rank->crash_info, bytes, n);
-	hvd_agent_rank_output(rank->all->opts->agent, n);
+	hvd_agent_rank_output(rank->all->agent, n);
 }
 
 static void reaped(struct hvd_spawned_ranks *ranks, pid_t pid, int status)
@@ -134,14 +134,14 @@ static void find_out(struct hvd_spawned_ranks *ranks, const json_t *plan)
 	ranks->command = hvd_rank_env_command(plan, ranks->opts->argv);
 	ranks->names_asked = true;
 	if (ranks->ops->names)
-		ranks->ops->names(&ranks->names, ranks->arg);
+		ranks->ops->names(&ranks->names, ranks->agent->ranks);
 }
 
 static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *rank, const json_t *plan,
 		      const cpu_set_t *cpus, struct hvd_err *err)
 {
 	/* Only rank 0 gets this process's stdin. */
-	const bool input = rank->number == 0 && !ranks->opts->stay && ranks->opts->terminal_group >= 0;
+	const bool input = rank->number == 0 && !ranks->agent->elastic && ranks->opts->terminal_group >= 0;
 	const pid_t terminal = input ? ranks->opts->terminal_group : 0;
 	struct hvd_spawn spawn = {.path = ranks->opts->argv[0],
 				  .argv = ranks->opts->argv,
@@ -164,18 +164,18 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 		find_out(ranks, plan);
 	facts.names = ranks->names;
 	facts.command = ranks->command;
-	hvd_rank_env_make(&env, plan, &facts, ranks->opts->argv[0], ranks->opts->key_fd,
-			  rank->number == 0 && !ranks->advised ? ranks->log : NULL);
+	hvd_rank_env_make(&env, plan, &facts, ranks->opts->argv[0], ranks->agent->key_fd,
+			  rank->number == 0 && !ranks->advised ? ranks->agent->log : NULL);
 	ranks->advised = ranks->advised || rank->number == 0;
-	rank->crash_info = hvd_crash_info_create(ranks->base, ranks->opts->stderr_lines, &kills);
+	rank->crash_info = hvd_crash_info_create(ranks->agent->base, ranks->agent->settings.stderr_lines, &kills);
 	hvd_rank_env_error_file(&env, hvd_crash_info_file(rank->crash_info));
 	spawn.envp = env.v;
-	if (ranks->opts->key_fd)
-		hvd_spawn_fd(&spawn, ranks->opts->key_fd, ranks->opts->key_fd);
+	if (ranks->agent->key_fd)
+		hvd_spawn_fd(&spawn, ranks->agent->key_fd, ranks->agent->key_fd);
 	if (!input)
 		hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
-	rc = hvd_streams_open(&rank->streams, ranks->base, rank->number, &ranks->opts->output, on_output, NULL, rank,
-			      &spawn, err);
+	rc = hvd_streams_open(&rank->streams, ranks->agent->base, rank->number, &ranks->opts->output, on_output, NULL,
+			      rank, &spawn, err);
 	if (rc == 0 && !fork_rank(rank, &spawn, plan))
 		rc = (rank->pid = hvd_spawn(&spawn, err)) < 0 ? -1 : 0;
 	hvd_streams_started(&rank->streams);
@@ -186,7 +186,7 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 		return hvd_err_prefix(err, "rank %d", rank->number);
 	}
 	if (!rank->pending)
-		hvd_agent_rank_began(ranks->opts->agent, (uint32_t)rank->number, rank->pid);
+		hvd_agent_rank_began(ranks->agent, (uint32_t)rank->number, rank->pid);
 	return 0;
 }
 
@@ -196,7 +196,7 @@ static void end_preload(struct hvd_spawned_ranks *ranks)
 	for (size_t i = 0; i < ranks->n; i++)
 		if (ranks->v[i]->pending)
 			return;
-	if (!ranks->opts->stay)
+	if (!ranks->agent->elastic)
 		hvd_preload_end(ranks->preload);
 }
 
@@ -215,14 +215,14 @@ static void on_forked(pid_t pid, pid_t group, void *arg)
 			rank->at_terminal = false;
 			rank->group = group;
 		}
-		hvd_agent_rank_began(ranks->opts->agent, (uint32_t)rank->number, pid);
+		hvd_agent_rank_began(ranks->agent, (uint32_t)rank->number, pid);
 	} else {
 		rank->plainly = true;
 		hvd_streams_close(&rank->streams);
 		hvd_crash_info_destroy(rank->crash_info);
 		rank->crash_info = NULL;
 		if (start_rank(ranks, rank, plan, rank->bound ? &rank->cpus : NULL, &why) != 0)
-			ranks->ops->not_started(rank->id, rank->number, &why, ranks->arg);
+			ranks->ops->not_started(rank->id, rank->number, &why, ranks->agent->ranks);
 	}
 	json_decref(plan);
 	end_preload(ranks);
@@ -238,12 +238,13 @@ static void bind_for(struct hvd_spawned_ranks *ranks, int n)
 	if (ranks->opts->bind && ranks->opts->cpus) {
 		if (hvd_bind_listed(bound, n, ranks->opts->cpus, &why) == 0)
 			return;
-		hvd_warn(ranks->log, "cannot use the scheduler's list of CPUs, ranks are bound without it: %s",
+		hvd_warn(ranks->agent->log, "cannot use the scheduler's list of CPUs, ranks are bound without it: %s",
 			 why.msg);
 	}
 	if (ranks->opts->bind && n > 1 &&
 	    (hvd_bind_split(bound, n, ranks->opts->near, NULL, NULL) != 0 || bound->n == 0))
-		hvd_verbose(ranks->log, "ranks are not bound to CPUs: %s", bound->why ? bound->why : "hwloc failed");
+		hvd_verbose(ranks->agent->log, "ranks are not bound to CPUs: %s",
+			    bound->why ? bound->why : "hwloc failed");
 }
 
 /* Fail if limits of this host do not allow so many ranks, before thousands of them have been started. */
@@ -264,27 +265,24 @@ static int check_room(struct hvd_spawned_ranks *ranks, size_t n, struct hvd_err 
 	return hvd_limits_files(n * each + OTHER_FILES, what, err);
 }
 
-struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct event_base *base, const json_t *plans,
+struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const json_t *plans,
 						  const struct hvd_spawned_ranks_opts *opts,
-						  const struct hvd_spawned_ranks_ops *ops, void *arg,
-						  const struct hvd_log *log, struct hvd_err *err)
+						  const struct hvd_spawned_ranks_ops *ops, struct hvd_err *err)
 {
 	struct hvd_spawned_ranks *ranks = hvd_xcalloc(1, sizeof(*ranks));
 	size_t n = json_array_size(plans);
 	struct hvd_binding *bound = &ranks->bound;
 
-	ranks->base = base;
+	ranks->agent = agent;
 	ranks->opts = opts;
 	ranks->ops = ops;
-	ranks->arg = arg;
-	ranks->log = log;
 	ranks->preload_opts = (struct hvd_preload_opts){
-		.modules = opts->preload, .host = opts->host, .key_fd = opts->key_fd, .forked = on_forked};
+		.modules = opts->preload, .host = agent->info->name, .key_fd = agent->key_fd, .forked = on_forked};
 	if (opts->preload)
-		ranks->preload = hvd_preload_create(base, &ranks->preload_opts, log);
+		ranks->preload = hvd_preload_create(agent->base, &ranks->preload_opts, agent->log);
 	bind_for(ranks, (int)n);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	ranks->child = evsignal_new(base, SIGCHLD, on_child, ranks);
+	ranks->child = evsignal_new(agent->base, SIGCHLD, on_child, ranks);
 	event_add(ranks->child, NULL);
 	if (check_room(ranks, n, err) != 0) {
 		hvd_spawned_ranks_destroy(ranks);
@@ -293,7 +291,7 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct event_base *base, const
 	for (size_t i = 0; i < n; i++) {
 		struct hvd_spawned_rank *rank = new_rank(ranks);
 
-		rank->id = rank->number = (int)opts->numbers[i];
+		rank->id = rank->number = (int)agent->info->ranks[i];
 		rank->slot = (int)i;
 		if (start_rank(ranks, rank, json_array_get(plans, i), bound->n ? &bound->sets[i] : NULL, err) == 0)
 			continue;

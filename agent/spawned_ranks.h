@@ -2,7 +2,7 @@
 /*
  * spawned_ranks.h - the processes of a host's ranks: start them, watch them, end them.
  *
- * Each rank is in a process group of its own. To end a rank, its group gets SIGTERM and, after `kill_wait`, SIGKILL.
+ * Each rank is in a process group of its own. To end a rank, its group gets SIGTERM and, after the setting `kill_wait`, SIGKILL.
  * Processes that a rank has left behind become children of this process (PR_SET_CHILD_SUBREAPER), and get SIGKILL. If
  * this process dies, the kernel kills the ranks (PR_SET_PDEATHSIG).
  *
@@ -14,7 +14,6 @@
 
 #include "agent.h"
 #include "lib/base/err.h"
-#include "lib/base/log.h"
 #include "lib/job/rank_end.h"
 #include "lib/job/unkillable.h"
 #include "lib/net/name_service.h"
@@ -30,31 +29,24 @@ struct hvd_spawned_ranks;
 #define HVD_TERMINAL_HIDDEN (-1)
 
 struct hvd_spawned_ranks_opts {
-	char *const *argv;       /* the user's command */
-	bool bind;               /* bind each rank to cores of its own */
-	bool near;               /* bind each rank to the NUMA domains of its cores, which ranks then share */
-	const char *preload;     /* modules that are imported before the ranks are forked (preload.h); NULL = none */
-	const char *host;        /* this host's name, for messages of that */
-	struct hvd_agent *agent; /* learns of beginnings and output; not owned */
-	const char *cpus;        /* the CPUs of each rank, see hvd_bind_listed(); NULL = divide all that there are */
-	int key_fd;              /* each rank gets it at the same number, see rank_env.h; 0 = none. Not owned */
-	/* The numbers of the ranks that hvd_spawned_ranks_start() starts, as many as there are plans; not owned. */
-	const uint32_t *numbers;
+	char *const *argv;   /* the user's command */
+	bool bind;           /* bind each rank to cores of its own */
+	bool near;           /* bind each rank to the NUMA domains of its cores, which ranks then share */
+	const char *preload; /* modules that are imported before the ranks are forked (preload.h); NULL = none */
+	const char *cpus;    /* the CPUs of each rank, see hvd_bind_listed(); NULL = divide all that there are */
 	/* Standard input is the terminal of this session: rank 0 becomes a member of this process group, the launcher's, which
 	 * the shell knows. So the shell decides when it may read from the terminal, and Ctrl-C and Ctrl-Z reach it together
 	 * with the launcher. HVD_TERMINAL_HIDDEN: there is a terminal, but its group cannot be joined. A process of another
 	 * group that reads from it would be stopped, so rank 0 has /dev/null. 0: standard input is no such terminal. */
 	pid_t terminal_group;
 	bool step; /* srun has started this agent, as the only task of a step */
-	bool stay; /* ranks come and go by hvd_spawned_ranks_add() and hvd_spawned_ranks_end_one(); there may be none */
 	/* Ranks start with SIGTERM, SIGINT and SIGHUP ignored. If all processes of a rank still ignore SIGTERM when it is
 	 * to end, SIGKILL follows at once. */
 	bool ignore_ends;
-	double kill_wait; /* seconds between SIGTERM and SIGKILL */
 	struct hvd_output_style output;
-	unsigned stderr_lines; /* the last lines of each rank's standard error that are kept; 0 = none */
 };
 
+/* `arg` is agent->ranks. */
 struct hvd_spawned_ranks_ops {
 	void (*exited)(int id, const struct hvd_rank_end *end, void *arg); /* a rank has ended */
 	/* A rank cannot be started after all; only with `preload`. */
@@ -68,12 +60,13 @@ struct hvd_spawned_ranks_ops {
 	void (*all_gone)(void *arg);
 };
 
-/* Start a rank for each object of `plans` ({NAME:VALUE,…}); the id of such a rank is its number. `opts`, `ops` and
- * `log` must outlive the ranks. NULL with err set if one cannot be started; all others were then ended. */
-struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct event_base *base, const json_t *plans,
+/* Start a rank for each object of `plans` ({NAME:VALUE,…}); the id of such a rank is its number, by the order of
+ * agent->info. `agent` has its plan, and hears of beginnings and output. If its job is elastic, ranks come and go by
+ * hvd_spawned_ranks_add() and hvd_spawned_ranks_end_one(), and there may be none. `agent`, `opts` and `ops` must outlive
+ * the ranks. NULL with err set if one cannot be started; all others were then ended. */
+struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const json_t *plans,
 						  const struct hvd_spawned_ranks_opts *opts,
-						  const struct hvd_spawned_ranks_ops *ops, void *arg,
-						  const struct hvd_log *log, struct hvd_err *err);
+						  const struct hvd_spawned_ranks_ops *ops, struct hvd_err *err);
 /* Start one more rank, with this id and this number. It is bound as rank `slot` of `slots` ranks on the host. -1 with
  * err set. */
 int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan, int slot, int slots,

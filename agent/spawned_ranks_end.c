@@ -77,7 +77,7 @@ void hvd_spawned_rank_tell_end(struct hvd_spawned_rank *rank, pid_t pid, int sta
 	hvd_crash_info_end(rank->crash_info, &end);
 	hvd_crash_info_destroy(rank->crash_info);
 	rank->crash_info = NULL;
-	rank->all->ops->exited(rank->id, &end, rank->all->arg);
+	rank->all->ops->exited(rank->id, &end, rank->all->agent->ranks);
 	hvd_rank_end_clear(&end);
 }
 
@@ -92,7 +92,7 @@ void hvd_spawned_ranks_check_gone(struct hvd_spawned_ranks *ranks)
 {
 	int unkillable = 0;
 
-	if (ranks->opts->stay && !ranks->ending)
+	if (ranks->agent->elastic && !ranks->ending)
 		return;
 	for (size_t i = 0; i < ranks->n; i++) {
 		const struct hvd_spawned_rank *rank = ranks->v[i];
@@ -110,7 +110,7 @@ void hvd_spawned_ranks_check_gone(struct hvd_spawned_ranks *ranks)
 	if (hvd_kill_children() > unkillable)
 		return; /* their SIGCHLD leads to another call */
 	ranks->gone = true;
-	ranks->ops->all_gone(ranks->arg);
+	ranks->ops->all_gone(ranks->agent->ranks);
 }
 
 static void stop_ending(struct hvd_spawned_rank *rank)
@@ -169,7 +169,7 @@ static void check_killed(struct hvd_spawned_rank *rank, pid_t pid)
 		return;
 	rank->unkillable = true;
 	hvd_unkillable_look(&what, pid);
-	rank->all->ops->unkillable(rank->id, rank->number, &what, rank->all->arg);
+	rank->all->ops->unkillable(rank->id, rank->number, &what, rank->all->agent->ranks);
 }
 
 static void on_grace(void *arg)
@@ -201,7 +201,7 @@ void hvd_spawned_rank_end_left(struct hvd_spawned_rank *rank)
 		rank->group = 0; /* it may become another one's */
 		return;
 	}
-	rank->grace = hvd_timer_new(rank->all->base, on_grace, rank);
+	rank->grace = hvd_timer_new(rank->all->agent->base, on_grace, rank);
 	rank->kill_at = 0;
 	look_again(rank);
 }
@@ -241,7 +241,7 @@ static void end_rank(struct hvd_spawned_rank *rank, hvd_time kill_at, bool heedi
 	hvd_spawned_rank_signal(rank, rank->kill_at ? SIGTERM : SIGKILL);
 	hvd_spawned_rank_signal(rank, SIGCONT); /* a stopped process does not handle SIGTERM */
 	if (!rank->grace)
-		rank->grace = hvd_timer_new(rank->all->base, on_grace, rank);
+		rank->grace = hvd_timer_new(rank->all->agent->base, on_grace, rank);
 	if (heeding || !rank->kill_at)
 		hvd_timer_in_ms(rank->grace, LOOK_MS / 25);
 	else
@@ -252,12 +252,12 @@ void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, bool kil
 {
 	for (size_t i = 0; i < ranks->n; i++)
 		if (ranks->v[i]->id == id)
-			end_rank(ranks->v[i], kill ? 0 : hvd_deadline_in(ranks->opts->kill_wait), !kill);
+			end_rank(ranks->v[i], kill ? 0 : hvd_deadline_in(ranks->agent->settings.kill_wait), !kill);
 }
 
 void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks)
 {
-	hvd_time kill_at = hvd_deadline_in(ranks->opts->kill_wait);
+	hvd_time kill_at = hvd_deadline_in(ranks->agent->settings.kill_wait);
 
 	if (ranks->gone || ranks->ending)
 		return;

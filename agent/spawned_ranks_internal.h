@@ -40,11 +40,9 @@ struct hvd_spawned_rank {
 };
 
 struct hvd_spawned_ranks {
-	struct event_base *base;
+	struct hvd_agent *agent;
 	const struct hvd_spawned_ranks_opts *opts;
 	const struct hvd_spawned_ranks_ops *ops;
-	void *arg;
-	const struct hvd_log *log;
 	struct hvd_spawned_rank **v;
 	size_t n;
 	struct hvd_binding bound;

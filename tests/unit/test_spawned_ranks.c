@@ -143,15 +143,14 @@ static int shim(const struct scenario *sc)
 	static const struct hvd_spawned_ranks_ops ops = {.exited = on_exited, .all_gone = on_all_gone};
 	char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)sc->script, NULL};
 	uint32_t numbers[16];
-	struct hvd_agent agent = {.ranks = (void *)sc};
+	struct hvd_taskinfo info = {.ranks = numbers};
+	struct hvd_agent agent = {.info = &info,
+				  .settings = {.stderr_lines = 2, .kill_wait = sc->kill_wait > 0 ? sc->kill_wait : 100},
+				  .ranks = (void *)sc};
 	struct hvd_spawned_ranks_opts opts = {
-		.agent = &agent,
 		.argv = argv,
-		.numbers = numbers,
 		.output = {.label = sc->label, .dir = sc->dir, .size = sc->n, .look = sc->look},
-		.stderr_lines = 2,
-		.ignore_ends = sc->ignore_ends,
-		.kill_wait = sc->kill_wait > 0 ? sc->kill_wait : 100};
+		.ignore_ends = sc->ignore_ends};
 	struct timeval now = {0};
 	struct hvd_err err = {0};
 	json_t *plans = json_array();
@@ -176,8 +175,8 @@ static int shim(const struct scenario *sc)
 						       "ROLE_NAME", "default"));
 	}
 	before = open_fds();
-	base = event_base_new();
-	ranks = hvd_spawned_ranks_start(base, plans, &opts, &ops, (void *)sc, NULL, &err);
+	base = agent.base = event_base_new();
+	ranks = hvd_spawned_ranks_start(&agent, plans, &opts, &ops, &err);
 	json_decref(plans);
 	if (!ranks) {
 		fprintf(calls, "error %s\n", err.msg);
