@@ -20,7 +20,7 @@ static void take_layout(struct hvd_layout *to, struct hvd_layout *from)
 void hvd_agent_prepare(struct hvd_agent_registry *agents, struct hvd_layout *layout)
 {
 	take_layout(&agents->plan.layout, layout);
-	hvd_rv_clear_scope(agents->service.rv, "global"); /* from workers that were given up */
+	hvd_rv_clear_scope(agents->service.rv, "global"); /* from ranks that were given up */
 }
 
 void hvd_agent_generation(struct hvd_agent_registry *agents, struct hvd_layout *layout, bool prepared)
