@@ -47,7 +47,7 @@ struct hvd_trace {
 	size_t n;          /* all that there were */
 };
 
-static size_t kept(const struct hvd_trace *trace)
+static size_t n_kept(const struct hvd_trace *trace)
 {
 	return trace->n < MOST ? trace->n : MOST;
 }
@@ -280,7 +280,7 @@ static void write_file(const struct hvd_trace *trace, hvd_time ended)
 		put_all(events, hosts, HOST_SPANS, trace);
 	}
 	name_row(events, trace->n_rows, "launch");
-	put_all(events, trace->over, kept(trace), trace);
+	put_all(events, trace->over, n_kept(trace), trace);
 	if (trace->now.number) {
 		generation_spans(trace, ended, now);
 		put_all(events, now, GENERATION_SPANS, trace);
@@ -348,7 +348,7 @@ void hvd_trace_destroy(struct hvd_trace *trace)
 {
 	if (!trace)
 		return;
-	for (size_t i = 0; i < kept(trace); i++)
+	for (size_t i = 0; i < n_kept(trace); i++)
 		free(trace->over[i].why);
 	for (uint32_t h = 0; h < trace->n_rows; h++)
 		free(trace->rows[h].name);

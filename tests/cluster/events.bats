@@ -97,5 +97,6 @@ no_writer() { ! as_root hvdlogin pgrep -u alice -f 'hvd-driver|hvdrun' >/dev/nul
     ended 30
     wait_for 30 none_completing
     events launch-began "generation-began ranks=2"
-    ! grep -q launch-ended "$(home)/events"
+    run grep -q launch-ended "$(home)/events"
+    exits 1
 }
