@@ -8,7 +8,7 @@ load launch
 load restart_ranks
 
 setup_file() {
-    suite_up --nodes 3
+    suite_up --nodes 3 --slurm-conf AuthInfo=cred_expire=5 # how long a requeued job waits
     bring_worker
     cp "$BATS_TEST_DIRNAME/elastic_worker.py" "$(home)/"
 }
@@ -89,6 +89,24 @@ events() {
     done
 }
 no_writer() { ! as_root hvdlogin pgrep -u alice -f 'hvd-driver|hvdrun' >/dev/null; }
+
+@test "HVD_EVENTS of a batch job: all launches of both cycles share the file, which says why it began again" {
+    script job.sh <<'END'
+#!/bin/bash
+export HVD_EVENTS=events
+if [[ ! ${SLURM_RESTART_COUNT-} ]]; then
+    hvdrun -N2 -n2 --hang-timeout=2 --hang-action=kill sleep 50
+    srun --hvd -N2 -n2 --hvd-requeue-on=ask sh -c 'exit 85'
+    sleep 20
+fi
+srun --hvd -N2 -n2 true
+END
+    submit -N2 --ntasks-per-node=1 --requeue job.sh
+    exits 0
+    events "launch-began backend=srun" "hang why=no rank has made progress" launch-ending "launch-ended status=1" \
+        "launch-began backend=plugin" "rank-ended status=85" "requeue job=$JOB why=a rank asks for it" "launch-ended status=85" \
+        "launch-began backend=plugin" "launch-ended status=0"
+}
 
 @test "killed, hvdrun leaves whole lines, and its last events" {
     begin launch hvdrun --events=events -N2 -n2 sleep 60
