@@ -175,7 +175,7 @@ static void on_proc_ended(int status, void *arg)
 
 	/* See interrupts(); of the ranks' ends none has come before. */
 	if (run->interrupted && !run->ended_by && !result->ended_by && !result->rank_failed &&
-	    (exit_status == 128 + SIGINT || exit_status == 128 + SIGTERM || exit_status == 128 + SIGKILL))
+	    hvd_rank_end_cancelled(&(struct hvd_rank_end){.status = status}))
 		leave_to_process(run, SIGINT);
 	if (!hvd_static_job_failed(run->starter.job) && !result->rank_failed && result->status == 0 && !run->left_out) {
 		result->status = exit_status;

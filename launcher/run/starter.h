@@ -34,7 +34,7 @@ struct hvd_starter_ops {
 	/* End all ranks and what was started for them. hvd_static_job_starter_gone() follows. */
 	void (*end)(struct hvd_starter *starter, const struct hvd_ending *how);
 
-	/* SIGINT has ended a rank. Does the starter end all of them by it? It has told the user then, and the job to expect
+	/* A signal has ended a rank: SIGINT, or one that follows it. Does the starter end all ranks? It has told the user then, and the job to expect
 	 * their ends. NULL: no. */
 	bool (*interrupts)(struct hvd_starter *starter);
 	/* A host is lost, so its tasks will not be reported. May be NULL. */

@@ -330,7 +330,7 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 
 	hvd_failure_report_add(hvd_failures_now(&job->failures), end, host);
 	hvd_event_log_rank_ended(job->events, end, end->rank, host);
-	if (first && starter->ops->interrupts && hvd_rank_end_interrupted(end) && starter->ops->interrupts(starter))
+	if (first && starter->ops->interrupts && hvd_rank_end_cancelled(end) && starter->ops->interrupts(starter))
 		first = false;
 	if (first && end->cause == HVD_END_WITH_ALL && starter->agents_start_ranks) {
 		await_why(job, end, host);

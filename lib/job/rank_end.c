@@ -139,6 +139,13 @@ bool hvd_rank_end_interrupted(const struct hvd_rank_end *end)
 	return hvd_status_exit(end->status) == 128 + SIGINT || (end->error && strstr(end->error, "KeyboardInterrupt"));
 }
 
+bool hvd_rank_end_cancelled(const struct hvd_rank_end *end)
+{
+	int status = hvd_status_exit(end->status);
+
+	return hvd_rank_end_interrupted(end) || status == 128 + SIGTERM || status == 128 + SIGKILL;
+}
+
 bool hvd_rank_end_may_be_oom(const struct hvd_rank_end *end)
 {
 	return end->cause == HVD_END_NONE && was_killed(end);

@@ -62,8 +62,10 @@ int hvd_rank_end_parse(const json_t *msg, struct hvd_rank_end *end, struct hvd_e
  * (lib/process/oom_kills.h), and hvd_rank_end_oom() sets the cause. */
 bool hvd_rank_end_may_be_oom(const struct hvd_rank_end *end);
 void hvd_rank_end_oom(struct hvd_rank_end *end, enum hvd_oom oom);
-/* Did SIGINT end the rank: by itself, or seen as a shell's status or Python's exception? */
+/* Did SIGINT end the rank: by itself, or seen as a shell's status or Python's exception? Or one of the signals by which a
+ * scheduler ends all ranks: SIGINT, SIGTERM or SIGKILL? */
 bool hvd_rank_end_interrupted(const struct hvd_rank_end *end);
+bool hvd_rank_end_cancelled(const struct hvd_rank_end *end);
 /* Free what it owns; it is as zeroed then. */
 void hvd_rank_end_clear(struct hvd_rank_end *end);
 
