@@ -392,7 +392,7 @@ static int prepare(struct spawned *spawned, struct hvd_err *err)
 int hvd_spawned_run(struct hvd_join *join, const struct hvd_boot *boot, struct hvd_taskinfo *info,
 		    const struct hvd_spawned_ranks_opts *opts, const struct hvd_err *refusal, const struct hvd_log *log)
 {
-	struct hvd_session session;
+	struct hvd_session session = {0};
 	struct spawned spawned = {.agent = {.boot = boot,
 					    .session = join ? &join->session : &session,
 					    .info = info,

@@ -44,7 +44,7 @@ struct hvd_agent_pool {
 	bool file_written;
 	/* Those that wait or were taken come in the order of their ranks: first those with an index, then the others
 	 * as they came. Those without an offer come last. */
-	TAILQ_HEAD(, hvd_pool_agent) all;
+	TAILQ_HEAD(pool_agents, hvd_pool_agent) all;
 	struct hvd_strv names; /* all that agents have had */
 	unsigned n_warnings;
 	bool closed; /* no more agents are needed */

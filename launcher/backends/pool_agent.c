@@ -72,8 +72,7 @@ static int check_offer(const struct hvd_agent_pool *pool, const struct hvd_join_
 	int hosts = 1, slots = offer->slots;
 	const struct hvd_pool_agent *j;
 
-	TAILQ_FOREACH(j, &pool->all, in)
-	{
+	for (j = TAILQ_FIRST(&pool->all); j; j = TAILQ_NEXT(j, in)) {
 		if (!j->host)
 			continue;
 		if (offer->index >= 0 && j->offer.index == offer->index) {
@@ -121,9 +120,9 @@ static void put_in_order(struct hvd_pool_agent *j)
 	struct hvd_pool_agent *other;
 
 	TAILQ_REMOVE(&pool->all, j, in);
-	TAILQ_FOREACH(other, &pool->all, in)
-	if (!other->host || comes_after(other, j))
-		break;
+	other = TAILQ_FIRST(&pool->all);
+	while (other && other->host && !comes_after(other, j))
+		other = TAILQ_NEXT(other, in);
 	if (other)
 		TAILQ_INSERT_BEFORE(other, j, in);
 	else
