@@ -160,8 +160,10 @@ peer.recv(1)'
 
 # ranks_are STATE HOST: both ranks there, with the first letter of ps's state.
 ranks_are() {
-    [[ $(as_root "$2" ps -u alice -o stat=,args= | awk '$2 == "bash" && $4 == "trap" { print substr($1, 1, 1) }' |
-        sort | uniq -c | tr -d ' ') == "2$1" ]]
+    # A child that has not become sleep yet looks like its rank, and is of the same group.
+    [[ $(as_root "$2" ps -u alice -o stat=,pgid=,args= |
+        awk '$3 == "bash" && $5 == "trap" { print substr($1, 1, 1), $2 }' |
+        sort -u | cut -d ' ' -f 1 | uniq -c | tr -d ' ') == "2$1" ]]
 }
 
 @test "SIGTSTP stops the ranks on all hosts, SIGCONT continues them" {
