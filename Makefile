@@ -255,9 +255,7 @@ lint:  ## compilers' warnings, cppcheck, shellcheck, format, manual pages, expor
 fuzz_san := address,undefined
 make_fuzz = $(MAKE) --no-print-directory B='$(B)/fuzz' CC='$(CLANG)' CXX='$(CLANG)++' SAN=fuzzer-no-link,$(fuzz_san) OPT='-O1 -g'
 
-.PHONY: sanitize fuzz sanitizers clang-runtime
-sanitizers: clang-runtime  ## only build what make sanitize and make fuzz run
-	+@$(make_fuzz) units $(fuzz_bin)
+.PHONY: sanitize fuzz clang-runtime
 sanitize: clang-runtime  ## run the unit tests with the address and undefined-behaviour sanitizers
 	+@$(make_fuzz) unit
 fuzz: clang-runtime  ## run each fuzz target for FUZZ_SECONDS (10)
