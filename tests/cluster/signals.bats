@@ -129,10 +129,13 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
 @test "Ctrl-C is no failure of a rank, also where srun sees two of them and hvdrun one" {
     # Two signals that come at once are one to a process that did not run in between. hvdrun passes its one on. While a
     # host is frozen srun does not end, and hvdrun learns of the end of a rank first.
+    local pids
     begin launch hvdrun -N2 -n2 sh -c 'echo ready; sleep 50; exit $?'
     says_times 10 2 ready
+    pids=$(on_login bash -c 'pgrep -x -o hvdrun && pgrep -x -o srun')
     fault node-freeze hvdn2
-    on_login bash -c 'kill -INT "$(pgrep -x -o hvdrun)" && sleep 0.2 && kill -INT "$(pgrep -x -o srun)"'
+    # shellcheck disable=SC2086 # two words
+    on_login bash -c 'kill -INT "$0" && sleep 0.1 && kill -INT "$1"' $pids
     says 10 "sending Ctrl-C"
     sleep 1
     fault node-thaw hvdn2
