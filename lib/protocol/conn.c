@@ -186,30 +186,45 @@ static int take_next(struct hvd_conn *conn, const unsigned char *data, size_t le
 	return rc;
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+/* Does it have an owner who gets what arrives? */
+static bool is_read(const struct hvd_conn *conn)
 {
-	struct hvd_conn *conn = arg;
+	return !conn->over && !conn->unwanted && !conn->finishing;
+}
+
+/* Read once, and take what has come. Returns as read(2). */
+static ssize_t take_turn(struct hvd_conn *conn)
+{
 	unsigned char turn[TURN_BYTES];
-	ssize_t n = read(fd, turn, sizeof(turn));
+	ssize_t n = read(conn->fd, turn, sizeof(turn));
 	struct hvd_err why = {0};
 	size_t used;
 
+	for (size_t at = 0; (ssize_t)at < n && is_read(conn); at += used)
+		if (take_next(conn, turn + at, (size_t)n - at, &used, &why) != 0) {
+			over(conn, &why);
+			break;
+		}
+	return n;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_conn *conn = arg;
+	struct hvd_err why = {0};
+	ssize_t n;
+
+	(void)fd;
 	(void)what;
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
 	conn->busy = true;
-	if (n < 0) {
+	n = take_turn(conn);
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		broken(conn, errno);
 	} else if (n == 0) {
 		if (conn->in.n > 0 || conn->parts.n > 0)
 			hvd_err_set(&why, HVD_E_PROTO, "the peer closed the connection within a message");
 		over(conn, &why);
 	}
-	for (size_t at = 0; (ssize_t)at < n && !conn->over && !conn->unwanted && !conn->finishing; at += used)
-		if (take_next(conn, turn + at, (size_t)n - at, &used, &why) != 0) {
-			over(conn, &why);
-			break;
-		}
 	leave(conn);
 }
 
@@ -233,6 +248,15 @@ static void queued(struct hvd_conn *conn)
 	event_add(&conn->writable, NULL);
 }
 
+/* Nothing can be written any more. The peer's last messages may have arrived, though, and say why. */
+static void not_written(struct hvd_conn *conn, int error)
+{
+	while (is_read(conn) && take_turn(conn) > 0)
+		;
+	if (!conn->unwanted)
+		broken(conn, error);
+}
+
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_conn *conn = arg;
@@ -240,8 +264,11 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 	(void)what;
 	conn->busy = true;
-	if (n < 0 && errno != EAGAIN && errno != EINTR)
-		broken(conn, errno);
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		not_written(conn, errno);
+		leave(conn);
+		return;
+	}
 	if (hvd_conn_queued(conn) == 0) {
 		evbuffer_free(conn->out);
 		conn->out = NULL;

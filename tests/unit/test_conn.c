@@ -146,6 +146,40 @@ TEST(a_peer_that_goes_without_reading)
 	hvd_conn_free(b.conn);
 }
 
+/* What it has said last is read, although nothing can be written to it. */
+TEST(a_peer_that_goes_with_a_word)
+{
+	struct end a, b;
+
+	make(&a, fds[0], true);
+	make(&b, fds[1], false);
+	hvd_conn_send(a.conn, number(5));
+	hvd_conn_free(a.conn);
+	hvd_conn_send(b.conn, number(1));
+	run();
+	assert_int_equal(b.messages, 1);
+	assert_int_equal(b.last, 5);
+	assert_int_equal(b.closed, 1);
+	assert_int_not_equal(b.why.code, HVD_OK);
+	hvd_conn_free(b.conn);
+}
+
+/* The owner lets go of the connection when it gets that message. */
+TEST(a_peer_that_goes_with_a_word_that_ends_all)
+{
+	struct end a, b;
+
+	make(&a, fds[0], true);
+	make(&b, fds[1], false);
+	b.free_at = b.wanted = 1;
+	hvd_conn_send(a.conn, number(5));
+	hvd_conn_free(a.conn);
+	hvd_conn_send(b.conn, number(1));
+	run();
+	assert_null(b.conn);
+	assert_int_equal(b.closed, 0);
+}
+
 TEST(freed_within_a_message)
 {
 	struct end a, b;
@@ -635,4 +669,4 @@ TEST(a_peer_of_another_release)
 	}
 }
 
-RUN_TESTS(.setup = open_pair, .teardown = close_pair)
+RUN_TESTS(.setup = open_pair, .teardown = close_pair, .no_sigpipe = true)
