@@ -27,7 +27,7 @@ struct spawned {
 	struct hvd_host_io *io;          /* NULL unless there is `join`: the ranks' output goes over its connection */
 	struct hvd_stdio_sink *stdio;    /* else; NULL where the ranks write to this process's streams themselves */
 	struct hvd_signal_forward *forward; /* elastic jobs in Slurm only */
-	struct event *orphan;               /* elastic jobs in Slurm only: the step daemon may be gone */
+	struct hvd_signal_watch *orphan;    /* elastic jobs in Slurm only: the step daemon may be gone */
 	pid_t daemon;
 	char daemon_name[HVD_COMMAND_PARENT];
 	struct hvd_output_losses losses;
@@ -142,15 +142,13 @@ static void end_at_once(struct hvd_spawned_ranks *ranks)
 
 /* The step daemon is gone: output of the ranks gets lost, and srun waits for ever. The launcher takes this host for
  * lost, and starts again without it, or here in a new step. No process of this step may go on beside that. */
-static void on_orphan(evutil_socket_t fd, short what, void *arg)
+static void on_orphan(int sig, void *arg)
 {
 	struct spawned *spawned = arg;
 
-	(void)fd;
-	(void)what;
+	(void)sig;
 	if (getppid() == spawned->daemon)
 		return; /* only the thread of it that has started this process has ended */
-	event_del(spawned->orphan);
 	hvd_agent_orphaned(&spawned->agent, spawned->daemon_name);
 	if (spawned->ranks)
 		end_at_once(spawned->ranks);
@@ -160,14 +158,13 @@ static void watch_daemon(struct spawned *spawned)
 {
 	spawned->daemon = getppid();
 	hvd_child_parent(spawned->daemon_name);
-	spawned->orphan = evsignal_new(spawned->agent.base, hvd_child_orphan_signal(), on_orphan, spawned);
-	event_add(spawned->orphan, NULL);
+	spawned->orphan = hvd_signal_watch(spawned->agent.base, hvd_child_orphan_signal(), on_orphan, spawned);
 	hvd_child_follow();
 	/* It may have ended before; then the first process of the host has this one. */
 	if (spawned->daemon == 1 || getppid() != spawned->daemon) {
 		spawned->daemon = 0;
 		snprintf(spawned->daemon_name, sizeof(spawned->daemon_name), "slurmstepd");
-		event_active(spawned->orphan, EV_SIGNAL, 1);
+		hvd_signal_soon(spawned->orphan);
 	}
 }
 
@@ -326,8 +323,7 @@ static void close_ranks(void *arg)
 	struct spawned *spawned = arg;
 
 	hvd_signal_forward_destroy(spawned->forward);
-	if (spawned->orphan)
-		event_free(spawned->orphan);
+	hvd_signal_unwatch(spawned->orphan);
 	hvd_spawned_ranks_destroy(spawned->ranks);
 	spawned->ranks = NULL;
 	hvd_stdio_sink_destroy(spawned->stdio);

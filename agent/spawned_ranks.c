@@ -60,14 +60,13 @@ static void end_left_of(struct hvd_spawned_ranks *ranks, pid_t pid)
 			hvd_spawned_rank_signal(ranks->v[i], SIGKILL);
 }
 
-static void on_child(evutil_socket_t fd, short what, void *arg)
+static void on_child(int sig, void *arg)
 {
 	struct hvd_spawned_ranks *ranks = arg;
 	int status;
 	pid_t pid;
 
-	(void)fd;
-	(void)what;
+	(void)sig;
 	for (;;) {
 		siginfo_t ended = {0};
 
@@ -282,8 +281,7 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const
 		ranks->preload = hvd_preload_create(agent->base, &ranks->preload_opts, agent->log);
 	bind_for(ranks, (int)n);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	ranks->child = evsignal_new(agent->base, SIGCHLD, on_child, ranks);
-	event_add(ranks->child, NULL);
+	ranks->child = hvd_signal_watch(agent->base, SIGCHLD, on_child, ranks);
 	if (check_room(ranks, n, err) != 0) {
 		hvd_spawned_ranks_destroy(ranks);
 		return NULL;
@@ -351,7 +349,7 @@ void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks)
 	while (!ranks->gone && hvd_kill_children() > 0)
 		if (waitpid(-1, NULL, 0) < 0 && errno != EINTR)
 			break;
-	event_free(ranks->child);
+	hvd_signal_unwatch(ranks->child);
 	hvd_binding_clear(&ranks->bound);
 	free(ranks->v);
 	free(ranks);

@@ -264,7 +264,7 @@ void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks)
 	ranks->ending = true;
 	for (size_t i = 0; i < ranks->n; i++)
 		end_rank(ranks->v[i], kill_at, ranks->opts->ignore_ends);
-	event_active(ranks->child, EV_SIGNAL, 1); /* if there is no rank, no SIGCHLD will come */
+	hvd_signal_soon(ranks->child); /* if there is no rank, no SIGCHLD will come */
 }
 
 void hvd_spawned_ranks_end_on_request(struct hvd_spawned_ranks *ranks)

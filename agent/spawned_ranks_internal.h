@@ -52,7 +52,7 @@ struct hvd_spawned_ranks {
 	unsigned long nofile;             /* the ranks' soft limit of open files; 0 = this process's */
 	struct hvd_preload *preload;      /* NULL = none */
 	struct hvd_preload_opts preload_opts;
-	struct event *child;
+	struct hvd_signal_watch *child;
 	bool ending;        /* hvd_spawned_ranks_end() was called */
 	bool end_requested; /* the launcher has asked for it */
 	bool advised;       /* what the user should know of the environment of rank 0 was logged */

@@ -118,6 +118,11 @@ struct hvd_signal_watch *hvd_signal_watch(struct event_base *base, int sig, void
 	return watch;
 }
 
+void hvd_signal_soon(struct hvd_signal_watch *watch)
+{
+	event_active(watch->event, EV_SIGNAL, 1);
+}
+
 void hvd_signal_unwatch(struct hvd_signal_watch *watch)
 {
 	if (!watch)

@@ -31,6 +31,8 @@ bool hvd_timer_runs(const struct hvd_timer *timer); /* will fn be called? */
 /* Calls fn for each signal of this number that reaches the process. */
 struct hvd_signal_watch;
 struct hvd_signal_watch *hvd_signal_watch(struct event_base *base, int sig, void (*fn)(int sig, void *arg), void *arg);
+/* Call fn once, soon, as if a signal had come. */
+void hvd_signal_soon(struct hvd_signal_watch *watch);
 void hvd_signal_unwatch(struct hvd_signal_watch *watch); /* NULL is fine; before the event base ends */
 
 #endif

@@ -95,7 +95,7 @@ struct hvd_acceptor *hvd_acceptor_create(struct event_base *base, int fd, const 
 	ac->fd = fd;
 	ac->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, ac);
 	ac->resume = hvd_timer_new(base, on_resume, ac);
-	if (ac->readable && ac->resume && event_add(ac->readable, NULL) == 0)
+	if (ac->readable && event_add(ac->readable, NULL) == 0)
 		return ac;
 	ac->fd = -1;
 	hvd_acceptor_destroy(ac);

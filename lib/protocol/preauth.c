@@ -268,7 +268,8 @@ struct hvd_preauth *hvd_preauth_create(struct event_base *base, int fd, struct h
 	st->arg = arg;
 	st->peers = hvd_peer_table_create();
 	st->late = hvd_timer_new(base, on_late, st);
-	if (st->late && (st->acceptor = hvd_acceptor_create(base, fd, &acceptor_ops, st, err)))
+	st->acceptor = hvd_acceptor_create(base, fd, &acceptor_ops, st, err);
+	if (st->acceptor)
 		return st;
 	hvd_preauth_destroy(st);
 	return NULL;

@@ -331,16 +331,13 @@ static void disconnect_refused(struct hvd_downstream *down)
 	}
 }
 
-static void on_flush(evutil_socket_t fd, short what, void *arg)
+static void on_flush(void *arg)
 {
-	static const struct timeval soon = {0};
 	struct hvd_downstream *down = arg;
 	struct hvd_rv_child *child;
 	size_t left = TURN;
 	bool more = false;
 
-	(void)fd;
-	(void)what;
 	hvd_rv_reap(down->rv);
 	if (down->check_admitted)
 		disconnect_refused(down);
@@ -358,7 +355,7 @@ static void on_flush(evutil_socket_t fd, short what, void *arg)
 		TAILQ_INSERT_TAIL(&down->children, child, link);
 	}
 	if (more)
-		event_add(down->flush, &soon);
+		hvd_timer_in_ms(down->flush, 0);
 }
 
 struct hvd_downstream *hvd_downstream_create(struct hvd_rv *rv)
@@ -370,10 +367,7 @@ struct hvd_downstream *hvd_downstream_create(struct hvd_rv *rv)
 	down->any = true;
 	TAILQ_INIT(&down->children);
 	hvd_hash_table_init(&down->relays, 64);
-	down->flush = event_new(rv->base, -1, 0, on_flush, down);
-	/* As xalloc.h has it: memory for a small structure is there. */
-	if (!down->flush)
-		abort();
+	down->flush = hvd_timer_new(rv->base, on_flush, down);
 	return down;
 }
 
@@ -383,7 +377,7 @@ void hvd_downstream_destroy(struct hvd_downstream *down)
 		return;
 	hvd_downstream_drop(down);
 	hvd_down_asks_free(down);
-	event_free(down->flush);
+	hvd_timer_free(down->flush);
 	hvd_hash_table_free(&down->relays);
 	free(down->admitted);
 	free(down);

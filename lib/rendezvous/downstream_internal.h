@@ -67,7 +67,7 @@ struct hvd_downstream {
 	TAILQ_HEAD(down_children, hvd_rv_child) children;
 	size_t n_begun; /* children that have sent BEGIN */
 	struct hvd_hash_table relays;
-	struct event *flush;
+	struct hvd_timer *flush;
 	bool check_admitted;
 	uint32_t *admitted; /* those that are, if not `any` */
 	size_t n_admitted;

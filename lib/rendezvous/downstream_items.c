@@ -22,7 +22,7 @@ struct passed {
 
 void hvd_down_wake(struct hvd_downstream *down)
 {
-	event_active(down->flush, EV_TIMEOUT, 1);
+	hvd_timer_soon(down->flush);
 }
 
 void hvd_down_queue(struct hvd_rv_child *child, struct item *item, struct item *before)

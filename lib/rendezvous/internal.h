@@ -18,6 +18,7 @@
 #ifndef HVD_RENDEZVOUS_INTERNAL_H
 #define HVD_RENDEZVOUS_INTERNAL_H
 
+#include "lib/base/timer.h"
 #include "lib/net/accept.h"
 #include "remote_owner.h"
 #include "server.h"
@@ -96,8 +97,7 @@ struct hvd_rv {
 	const struct hvd_log *log;
 	struct hvd_rv_store *store;
 	struct hvd_rv_timer_wheel wheel;
-	struct event tick; /* every HVD_RV_TIMER_WHEEL_TICK, while `ticking` */
-	bool ticking;
+	struct hvd_timer *tick;              /* runs while there is something to wait for */
 	bool paused;                         /* does not accept, because all places are taken */
 	bool logged_full;                    /* that this may last */
 	bool logged_unowned, logged_unknown; /* of connections from other hosts, once */
@@ -117,7 +117,7 @@ struct hvd_rv {
 	struct hvd_rv_stats stats;
 	bool stopping;
 	hvd_time stop_deadline;
-	struct event *stop_ev;
+	struct hvd_timer *stop;
 	void (*stop_done)(void *arg);
 	void *stop_arg;
 	char scratch[SCRATCH_SIZE];

@@ -257,7 +257,6 @@ struct hvd_rv_owners *hvd_rv_owners_create(struct event_base *base, hvd_rv_ask_f
 	for (int stage = 0; stage < STAGES; stage++)
 		TAILQ_INIT(&owners->in_stage[stage]);
 	owners->turn = hvd_timer_new(base, on_turn, owners);
-	/* As xalloc.h has it: memory for a small structure is there. */
 	return owners;
 }
 

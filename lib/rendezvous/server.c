@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define SPARE_FDS  32 /* descriptors that the process keeps for other things than connections */
+#define STOP_MS    10 /* how often a server that is to stop looks whether all connections have ended */
 #define LAST_TURNS 8  /* times that connections are accepted when the server ends */
 
 void hvd_rv_config_init(struct hvd_rv_config *cfg)
@@ -138,9 +139,8 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 		rv->hooks = h->next;
 		free(h);
 	}
-	event_del(&rv->tick);
-	if (rv->stop_ev)
-		event_free(rv->stop_ev);
+	hvd_timer_free(rv->tick);
+	hvd_timer_free(rv->stop);
 	hvd_tcpstore_destroy(rv->tcpstore);
 	hvd_upstream_destroy(rv->store_api.upstream);
 	hvd_store_local_destroy(rv->store_api.local);
@@ -347,19 +347,16 @@ static void let_go(struct hvd_rv *rv)
 	}
 }
 
-static void on_stop(evutil_socket_t fd, short what, void *arg)
+static void on_stop(void *arg)
 {
-	static const struct timeval again = {.tv_usec = 10000};
 	struct hvd_rv *rv = arg;
 	void (*done)(void *) = rv->stop_done;
 
-	(void)fd;
-	(void)what;
 	hvd_rv_reap(rv);
 	if (rv->n_listeners > 0)
 		let_go(rv);
 	if (rv->stats.conns_now > 0 && hvd_left(rv->stop_deadline) > 0) {
-		event_add(rv->stop_ev, &again);
+		hvd_timer_in_ms(rv->stop, STOP_MS);
 		return;
 	}
 	close_conns(rv);
@@ -370,17 +367,12 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 
 void hvd_rv_stop(struct hvd_rv *rv, double seconds, void (*done)(void *arg), void *arg)
 {
-	static const struct timeval now = {0};
-
 	if (rv->stopping)
 		return;
 	rv->stopping = true;
 	rv->stop_deadline = hvd_deadline_in(seconds);
 	rv->stop_done = done;
 	rv->stop_arg = arg;
-	rv->stop_ev = event_new(rv->base, -1, 0, on_stop, rv);
-	/* As xalloc.h has it: memory for a small structure is there. */
-	if (!rv->stop_ev)
-		abort();
-	event_add(rv->stop_ev, &now);
+	rv->stop = hvd_timer_new(rv->base, on_stop, rv);
+	hvd_timer_in_ms(rv->stop, 0);
 }

@@ -10,7 +10,7 @@
 struct hvd_store_local {
 	struct hvd_rv *rv;
 	struct hvd_tcpstore_epochs epochs;
-	struct event *hooks; /* calls the hooks whose members have all deleted their keys */
+	struct hvd_timer *hooks; /* calls the hooks whose members have all deleted their keys */
 };
 
 /* --- clients --- */
@@ -129,12 +129,10 @@ static bool do_http_get(struct hvd_store_local *local, const struct hvd_store_op
 }
 
 /* Later: the client is to have its answer by then, and the hook may do anything. */
-static void call_hooks(evutil_socket_t fd, short what, void *arg)
+static void call_hooks(void *arg)
 {
 	struct hvd_store_local *local = arg;
 
-	(void)fd;
-	(void)what;
 	for (struct hook *hook = local->rv->hooks; hook; hook = hook->next)
 		if (hook->due) {
 			hook->due = false;
@@ -150,7 +148,7 @@ static void do_http_delete(struct hvd_store_local *local, const struct hvd_store
 	if (!hook)
 		return;
 	hook->due = true;
-	event_active(local->hooks, EV_TIMEOUT, 1);
+	hvd_timer_soon(local->hooks);
 }
 
 /* --- operations --- */
@@ -235,10 +233,7 @@ struct hvd_store_local *hvd_store_local_create(struct hvd_rv *rv)
 
 	local->rv = rv;
 	hvd_tcpstore_epochs_init(&local->epochs, rv->store);
-	local->hooks = event_new(rv->base, -1, 0, call_hooks, local);
-	/* As xalloc.h has it: memory for a small structure is there. */
-	if (!local->hooks)
-		abort();
+	local->hooks = hvd_timer_new(rv->base, call_hooks, local);
 	return local;
 }
 
@@ -246,7 +241,7 @@ void hvd_store_local_destroy(struct hvd_store_local *local)
 {
 	if (!local)
 		return;
-	event_free(local->hooks);
+	hvd_timer_free(local->hooks);
 	hvd_tcpstore_epochs_free(&local->epochs);
 	free(local);
 }

@@ -278,34 +278,26 @@ void hvd_rv_reap(struct hvd_rv *rv)
 	resume_accepting(rv);
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_tick(void *arg)
 {
 	struct hvd_rv *rv = arg;
 	hvd_time now = hvd_now();
 	struct hvd_rv_timer *s;
 
-	(void)fd;
-	(void)what;
 	hvd_rv_reap(rv);
 	while ((s = hvd_rv_timer_wheel_due(&rv->wheel, now)))
 		s->due(s);
 	hvd_rv_reap(rv);
-	if (rv->wheel.n == 0 && !rv->paused) {
-		event_del(&rv->tick);
-		rv->ticking = false;
-	}
+	if (rv->wheel.n == 0 && !rv->paused)
+		hvd_timer_stop(rv->tick);
 }
 
 void hvd_rv_arm(struct hvd_rv *rv, struct hvd_rv_timer *s, hvd_time deadline)
 {
-	static const struct timeval every = {.tv_usec = HVD_RV_TIMER_WHEEL_TICK / 1000};
-
 	if (s)
 		hvd_rv_timer_wheel_set(&rv->wheel, s, deadline);
-	if (!rv->ticking) {
-		event_add(&rv->tick, &every);
-		rv->ticking = true;
-	}
+	if (!hvd_timer_runs(rv->tick))
+		hvd_timer_every_ms(rv->tick, HVD_RV_TIMER_WHEEL_TICK / 1000000);
 }
 
 void hvd_rv_streams_init(struct hvd_rv *rv)
@@ -313,5 +305,5 @@ void hvd_rv_streams_init(struct hvd_rv *rv)
 	rv->peers = hvd_peer_table_create();
 	hvd_rv_timer_wheel_init(&rv->wheel);
 	TAILQ_INIT(&rv->closed);
-	event_assign(&rv->tick, rv->base, -1, EV_PERSIST, on_tick, rv);
+	rv->tick = hvd_timer_new(rv->base, on_tick, rv);
 }
