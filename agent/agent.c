@@ -103,8 +103,7 @@ static void on_launch_failed(void *arg, const json_t *msg)
 	hvd_err_set(&why, misused ? HVD_E_USAGE : HVD_E_FAILED, "the launch failed");
 	if (agent->status == 0)
 		agent->status = hvd_err_status(&why);
-	if (!agent->unreachable)
-		agent->source->failed(agent->ranks, &why);
+	agent->source->failed(agent->ranks, &why);
 }
 
 static void on_ping(void *arg, const json_t *msg)

@@ -60,7 +60,7 @@ struct hvd_agent {
 	unsigned inspections; /* of the ranks' stacks: how many have begun, or ended. Odd: one is under way */
 	int status;           /* what the process ends with, where that is of use; the source sets it, too */
 
-	bool done; /* this was sent, or must not be */
+	bool done; /* hvd_agent_done() was called, or must not send */
 
 	/* Private. */
 	void **features;

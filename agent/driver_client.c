@@ -85,7 +85,7 @@ static void on_plan(struct hvd_driver_client *driver, const json_t *plan)
 	struct hvd_timer *timer = driver->timer;
 	struct hvd_err why = {0};
 
-	if (json_is_true(json_object_get(plan, "spare")) && driver->ops->spare) {
+	if (json_is_true(json_object_get(plan, "spare"))) {
 		spare(driver, "");
 		return;
 	}
@@ -196,7 +196,7 @@ static void on_drained(struct hvd_conn *conn, void *arg)
 	struct hvd_driver_client *driver = arg;
 
 	(void)conn;
-	if (driver->planned && driver->ops->drained)
+	if (driver->planned)
 		driver->ops->drained(driver->arg);
 }
 
@@ -248,7 +248,7 @@ static void on_down(const struct hvd_err *why, void *arg)
 	struct hvd_driver_client *driver = arg;
 
 	/* The driver does without this host, or it fails, and then ends the job where it is reached. */
-	if (driver->spares && driver->ops->spare)
+	if (driver->spares)
 		spare(driver, why->msg);
 	else
 		fail(driver, why);

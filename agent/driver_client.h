@@ -46,15 +46,14 @@ struct hvd_driver_client_ops {
 	 * destroyed. */
 	void (*plan)(const json_t *plan, void *arg);
 	/* In place of `plan`: this host takes no part in the job, which has others; or the driver cannot be reached in
-	 * a job that can do without this host (boot.spares). The user was told; the process must end with status 0.
-	 * NULL: these are failures. */
+	 * a job that can do without this host (boot.spares). The user was told; the process must end with status 0. */
 	void (*spare)(void *arg);
 	/* Any other message. False: it is not known, which before the plan is a failure. */
 	bool (*message)(const char *type, const json_t *msg, void *arg);
 	/* The agent cannot go on; called at most once. HVD_E_FAILED: the driver has already told the user. The end of
 	 * the connection is a failure, also after the plan. */
 	void (*failed)(const struct hvd_err *why, void *arg);
-	void (*drained)(void *arg); /* after the plan: all messages have left this process. May be NULL */
+	void (*drained)(void *arg); /* after the plan: all messages have left this process */
 	/* After the plan: a message of bytes, for the host's relay of the rendezvous. */
 	void (*bytes)(const void *data, size_t len, void *arg);
 };

@@ -164,10 +164,12 @@ int hvd_rvoptions_parse(struct hvd_rvoptions *o, int argc, char **argv, struct h
 
 	if (rc > 0)
 		usage();
-	else if (rc == 0 && o->version)
-		rc = puts("hvd-rendezvous " HVD_VERSION) != EOF;
 	if (rc != 0)
 		return rc;
+	if (o->version) {
+		puts("hvd-rendezvous " HVD_VERSION);
+		return 1;
+	}
 	if (*operands)
 		return hvd_err_set(err, HVD_E_USAGE, "unexpected argument '%s'", *operands);
 	if (o->parent_fd >= 0 && fcntl(o->parent_fd, F_GETFD) < 0)

@@ -10,7 +10,7 @@
  *   key.c          brings the launch's key to the tasks without munge   srun, slurmstepd, tasks
  *   step.c         distinguishes steps of srun --hvd from others        slurmstepd, tasks
  *   plans.c        shares one hvd-agent plan among the tasks of a host  slurmstepd, tasks
- *   step_events.c  reports the tasks to the node agent             slurmstepd, tasks
+ *   step_events.c  reports the tasks to the node agent                  slurmstepd, tasks
  *   container.c    tasks that another plugin puts into a container      slurmstepd, tasks
  *   task.c         gets the plan and sets it in the environment         tasks
  *   prolog.c       has the plan win over the site's TaskProlog          tasks
