@@ -75,23 +75,42 @@ static void ask(struct world *w, double every)
 	hvd_activity_feature.messages[0].read(w->activity, msg);
 }
 
-static void end(struct world *w, pid_t pid)
+static void end(struct world *w)
 {
 	hvd_activity_feature.end(w->activity);
 	free(w->activity);
 	json_decref(w->last);
 	event_base_free(w->agent.base);
-	kill(-pid, SIGKILL); /* what it has started, too */
-	waitpid(pid, NULL, 0);
 }
 
-/* A rank that runs a shell's command, and is a group of its own. */
-/* What a rank leaves behind when a test fails must not keep a processor busy for ever. */
+static pid_t ranks[8]; /* of this test; 0: has been ended */
+static size_t n_ranks;
+
+static void end_rank(size_t i)
+{
+	if (ranks[i]) {
+		kill(-ranks[i], SIGKILL); /* what it has started, too */
+		waitpid(ranks[i], NULL, 0);
+	}
+	ranks[i] = 0;
+}
+
+static int end_ranks(void **state)
+{
+	while (n_ranks > 0)
+		end_rank(--n_ranks);
+	return 0;
+}
+
+/* A rank that runs a shell's command, and is a group of its own. It ends with the test. What it leaves behind when this
+ * program is killed must not keep a processor busy for ever. */
 static pid_t rank(const char *command, int in)
 {
 	const struct rlimit processor = {.rlim_cur = 30, .rlim_max = 30};
-	pid_t pid = fork();
+	pid_t pid;
 
+	assert_true(n_ranks < sizeof(ranks) / sizeof(ranks[0]));
+	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -103,6 +122,7 @@ static pid_t rank(const char *command, int in)
 		_exit(127);
 	}
 	setpgid(pid, pid);
+	ranks[n_ranks++] = pid;
 	return pid;
 }
 
@@ -130,7 +150,7 @@ TEST(test_a_sleeping_rank_is_idle)
 	ask(&w, EVERY);
 	assert_int_equal(w.told, 3); /* but when it is asked again, and it has lasted since */
 	assert_true(told_idle(&w) >= 8 * EVERY);
-	end(&w, pid);
+	end(&w);
 }
 
 /* For so long that two looks without progress would have been told. */
@@ -138,7 +158,7 @@ TEST(test_progress)
 {
 	static const struct {
 		const char *what, *command;
-	} ranks[] = {
+	} rows[] = {
 		{"computes", "while :; do :; done"},
 		{"has a child that computes", "(while :; do :; done) & sleep 60; wait"},
 		{"has left a process behind that computes", "( (while :; do :; done) & ) ; exec sleep 60"},
@@ -147,20 +167,17 @@ TEST(test_progress)
 		{"prints now and then",
 		 "while :; do echo a step is done >/dev/null; read -t 0.1 </dev/fd/9; done 9<> <(:)"},
 	};
-	struct world w[sizeof(ranks) / sizeof(ranks[0])];
-	pid_t pids[sizeof(ranks) / sizeof(ranks[0])];
+	struct world w[sizeof(rows) / sizeof(rows[0])];
 
-	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
-		pids[i] = rank(ranks[i].command, -1);
-		one_rank(&w[i], pids[i]);
-	}
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		one_rank(&w[i], rank(rows[i].command, -1));
 	for (int look = 0; look < 24; look++)
-		for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
+		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 			run(&w[i], EVERY / 10);
-	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (w[i].told != 1)
-			fail_msg("a rank that %s was told as idle", ranks[i].what);
-		end(&w[i], pids[i]);
+			fail_msg("a rank that %s was told as idle", rows[i].what);
+		end(&w[i]);
 	}
 }
 
@@ -174,7 +191,7 @@ TEST(test_what_a_rank_prints_is_progress)
 	hvd_activity_feature.rank_output(w.activity, 1);
 	assert_true(comes(&w, false));
 	assert_true(comes(&w, true));
-	end(&w, pid);
+	end(&w);
 }
 
 TEST(test_a_stopped_rank_is_not_idle)
@@ -190,7 +207,7 @@ TEST(test_a_stopped_rank_is_not_idle)
 	assert_int_equal(w.told, 3);
 	kill(pid, SIGCONT);
 	assert_true(comes(&w, true));
-	end(&w, pid);
+	end(&w);
 }
 
 /* As by gdb, or left behind by it. */
@@ -215,7 +232,7 @@ TEST(test_a_rank_that_is_stopped_for_its_stacks_is_idle)
 	w.agent.inspections++;
 	run(&w, 6 * EVERY);
 	assert_int_equal(w.told, 3); /* it was stopped before */
-	end(&w, pid);
+	end(&w);
 }
 
 /* As an agent of a job that is suspended. */
@@ -230,27 +247,27 @@ TEST(test_time_in_which_this_process_was_stopped)
 	assert_true(comes(&w, false));
 	assert_true(comes(&w, true));
 	assert_true(told_idle(&w) < 2);
-	end(&w, pid);
+	end(&w);
 }
 
 TEST(test_one_active_rank_is_enough)
 {
-	pid_t busy = rank("while :; do :; done", -1), pid = rank("exec sleep 60", -1);
+	pid_t busy = rank("while :; do :; done", -1);
+	pid_t pid = rank("exec sleep 60", -1);
 	struct world w;
 
 	one_rank(&w, pid);
 	hvd_activity_feature.rank_began(w.activity, 1, busy);
 	run(&w, 10 * EVERY);
 	assert_int_equal(w.told, 1);
-	kill(busy, SIGKILL);
-	waitpid(busy, NULL, 0);
+	end_rank(0);
 	hvd_activity_feature.rank_ended(w.activity, 1);
 	assert_true(comes(&w, true));
 	assert_int_equal(json_integer_value(json_object_get(w.last, "ranks")), 1);
 	hvd_activity_feature.rank_ended(w.activity, 0);
 	run(&w, 4 * EVERY);
 	assert_int_equal(json_integer_value(json_object_get(w.last, "ranks")), 0);
-	end(&w, pid);
+	end(&w);
 }
 
 TEST(test_nothing_is_looked_at_unasked)
@@ -269,7 +286,7 @@ TEST(test_nothing_is_looked_at_unasked)
 	hvd_activity_feature.rank_output(w.activity, 1);
 	run(&w, 6 * EVERY);
 	assert_int_equal(w.told, 0);
-	end(&w, pid);
+	end(&w);
 }
 
 static bool told_input(const struct world *w)
@@ -294,7 +311,7 @@ TEST(test_a_rank_that_waits_for_input_is_told)
 	assert_false(told_input(&w));
 	assert_true(comes(&w, true)); /* it sleeps now */
 	assert_false(told_input(&w));
-	end(&w, pid);
+	end(&w);
 	close(fds[0]);
 	close(fds[1]);
 }
@@ -311,7 +328,7 @@ TEST(test_a_pipe_within_a_rank_is_no_input)
 	one_rank(&w, pid);
 	assert_true(comes(&w, true));
 	assert_false(told_input(&w));
-	end(&w, pid);
+	end(&w);
 	close(fds[0]);
 	close(fds[1]);
 }
@@ -352,4 +369,4 @@ TEST(test_processes_are_read_in_parts)
 	assert_null(hvd_processes_find(&ps, getpid()));
 }
 
-RUN_TESTS()
+RUN_TESTS(.teardown = end_ranks)
