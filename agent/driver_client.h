@@ -14,11 +14,12 @@
  * Messages from the driver:
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, with
  *                                                          "func_key":BOOL, see rank_env.h
- *              It has "settings":{…} (lib/protocol/agent_settings.h), and "relay":{"relay_id":I, "addr":ADDR, "children":BOOL, "up":[ADDR,…], "port":N,
- *              "network":[ADDR,…]}: this relay's number; the host's address for messages; whether other relays connect
- *              to this one; the addresses and the port of its parent, if that is another relay; and, if it listens on
- *              the network, the addresses from which ranks may come (in an elastic job none at first, see
- *              launcher/driver/agent_commands.h). Messages of bytes, in both directions, are the relay's
+ *              It has "settings":{…} (lib/protocol/agent_settings.h), and "relay":{"relay_id":I, "addr":ADDR,
+ *              "children":BOOL, "up":[ADDR,…], "port":N, "network":[ADDR,…]}: this relay's number; the host's address
+ *              for messages; whether other relays connect to this one; the addresses and the port of its parent, if
+ *              that is another relay; and, if it listens on the network, the addresses from which ranks may come (in an
+ *              elastic job none at first, see launcher/driver/agent_commands.h). Messages of bytes, in both directions,
+ *              are the relay's
  *   {"t":"plan", "spare":true}                             this host takes no part in the job; all plans may have
  *                                                          "numbers" and "size" (launcher/driver/spares.h)
  *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of the user's input); the

@@ -18,8 +18,9 @@
 #include "taskinfo.h"
 
 /* `join`: of a self-registering agent, with its connection to the launch, of which ownership is taken; NULL: the agent
- * connects to the driver. Returns the exit status: that of the first rank that failed, as a shell gives it, 0 if none failed. If `refusal` has a
- * code, this host cannot have ranks: the agent reports the reason to the driver, and starts none. */
+ * connects to the driver. If `refusal` (NULL is fine) has a code, this host cannot have ranks: the agent reports the
+ * reason to the driver, and starts none. Returns the exit status: that of the first rank that failed, as a shell gives
+ * it, 0 if none failed. */
 int hvd_spawned_run(struct hvd_join *join, const struct hvd_boot *boot, struct hvd_taskinfo *info,
 		    const struct hvd_spawned_ranks_opts *opts, const struct hvd_err *refusal,
 		    const struct hvd_log *log);

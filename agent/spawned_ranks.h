@@ -2,9 +2,9 @@
 /*
  * spawned_ranks.h - the processes of a host's ranks: start them, watch them, end them.
  *
- * Each rank is in a process group of its own. To end a rank, its group gets SIGTERM and, after the setting `kill_wait`, SIGKILL.
- * Processes that a rank has left behind become children of this process (PR_SET_CHILD_SUBREAPER), and get SIGKILL. If
- * this process dies, the kernel kills the ranks (PR_SET_PDEATHSIG).
+ * Each rank is in a process group of its own. To end a rank, its group gets SIGTERM and, after the setting `kill_wait`,
+ * SIGKILL. Processes that a rank has left behind become children of this process (PR_SET_CHILD_SUBREAPER), and get
+ * SIGKILL. If this process dies, the kernel kills the ranks (PR_SET_PDEATHSIG).
  *
  * With `preload` ranks start from the event loop, as soon as the modules are imported. A rank that is to end before that
  * counts as ended by SIGTERM.

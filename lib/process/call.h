@@ -27,8 +27,9 @@ pid_t hvd_call_begin(hvd_call_fn *fn, void *arg, int *in, struct hvd_err *err);
  * ends when the process does. -1 with err set. */
 int hvd_call_detached(hvd_call_fn *fn, void *arg, int keep, int *in, struct hvd_err *err);
 
-/* Start a child as hvd_call_begin() does, and wait for its end. Returns the child's answer as hvd_capture() does; `what` names the child in
- * messages. After an error the child was killed; *status, unless it is NULL, is as from waitpid(2). */
+/* Start a child as hvd_call_begin() does, and wait for its end. Returns the child's answer as hvd_capture() does; `what`
+ * names the child in messages. After an error the child was killed; *status, unless it is NULL, is as from waitpid(2).
+ */
 char *hvd_call(hvd_call_fn *fn, void *arg, const char *what, size_t max, hvd_time deadline, size_t *len, int *status,
 	       struct hvd_err *err);
 
