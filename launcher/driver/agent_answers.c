@@ -173,7 +173,7 @@ static void on_ask(void *arg)
 
 	for (uint32_t h = agents->ask_turn; h < agents->table.n; h += ASK_TURNS)
 		if (agents->table.hosts[h].stage == HVD_STAGE_ADMITTED &&
-		    agents->table.hosts[h].leaving < HVD_LEAVING_DONE)
+		    agents->table.hosts[h].leaving < HVD_LEAVING_LOST)
 			hvd_agent_answers_ask(agents, h, false);
 	agents->ask_turn = (agents->ask_turn + 1) % ASK_TURNS;
 }

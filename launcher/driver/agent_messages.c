@@ -275,7 +275,7 @@ void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, v
 	struct hvd_err lost = {0};
 
 	hvd_progress_remove(agents->rank_progress, cl);
-	hvd_stacks_gone(agents->stacks, cl);
+	hvd_stacks_gone(agents->stacks, cl, why);
 	if (cl->host < agents->table.n && agents->table.hosts[cl->host].client == cl) {
 		agents->table.hosts[cl->host].client = NULL;
 		agents->table.hosts[cl->host].answer.by = 0;

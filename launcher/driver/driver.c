@@ -111,7 +111,7 @@ static void on_decided(void *arg)
  * ended with it. */
 static bool over(const struct hvd_host_entry *host)
 {
-	return host->leaving >= HVD_LEAVING_DONE || host->node.n_ranks == 0 ||
+	return host->leaving >= HVD_LEAVING_LOST || host->node.n_ranks == 0 ||
 	       (!host->client && host->leaving != HVD_LEAVING_AGENT_DIED);
 }
 
@@ -243,7 +243,7 @@ static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, co
 		/* Its process may have output to pass on, if the host is there. */
 		if (why->code == HVD_E_TIMEOUT)
 			on_left_out(cl->host, dr);
-	} else if (host->leaving < HVD_LEAVING_DONE) {
+	} else if (host->leaving < HVD_LEAVING_LOST) {
 		if (why->code != HVD_E_TIMEOUT && dr->ops->process_lost)
 			dr->ops->process_lost(&loss, dr->arg);
 		on_host_gone(cl->host, why, false, dr);
@@ -387,8 +387,9 @@ char *hvd_driver_hosts_left(const struct hvd_driver *dr)
 void hvd_driver_lose_host(struct hvd_driver *dr, const char *host)
 {
 	for (uint32_t h = 0; h < dr->table->n; h++)
-		if (dr->table->hosts[h].node.name && strcmp(dr->table->hosts[h].node.name, host) == 0)
-			dr->table->hosts[h].leaving = HVD_LEAVING_DONE;
+		if (dr->table->hosts[h].node.name && strcmp(dr->table->hosts[h].node.name, host) == 0 &&
+		    dr->table->hosts[h].leaving < HVD_LEAVING_LOST)
+			dr->table->hosts[h].leaving = HVD_LEAVING_LOST;
 	hvd_rank_ends_add_host(&dr->ends, host);
 	maybe_all_ended(dr);
 }

@@ -32,7 +32,8 @@ enum hvd_stage {
 enum hvd_leaving {
 	HVD_LEAVING_NOT,
 	HVD_LEAVING_AGENT_DIED, /* its watchdog reports that the agent has ended before the ranks */
-	HVD_LEAVING_DONE,       /* its ranks have ended, as the agent has reported, or the host is lost with them */
+	HVD_LEAVING_LOST,       /* the host is lost with its ranks */
+	HVD_LEAVING_DONE,       /* its ranks have ended, as the agent has reported */
 	HVD_LEAVING_LEFT_OUT,   /* before the plan: it is none of the job's any longer (spares.h) */
 };
 

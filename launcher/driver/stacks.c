@@ -20,11 +20,11 @@ struct hvd_stacks {
 	} askers[MAX_ASKERS];
 	size_t n_askers;
 	struct hvd_timer *timer;
-	int64_t id;      /* of the question */
-	size_t asked;    /* connections that owe an answer */
-	bool asks_store; /* the rendezvous owes one */
-	const struct hvd_client **owing;
-	json_t *hosts; /* by their number: arrays of ranks, null = has not answered */
+	int64_t id;                      /* of the question */
+	size_t asked;                    /* connections that owe an answer */
+	bool asks_store;                 /* the rendezvous owes one */
+	const struct hvd_client **owing; /* these, by host; NULL: none */
+	json_t *hosts; /* by their number: arrays of ranks, null = has not answered, false = need not answer */
 	char *waits;
 };
 
@@ -33,13 +33,11 @@ static bool asks(const struct hvd_stacks *stacks)
 	return stacks->n_askers > 0;
 }
 
-/* Has a process of the host not answered? */
-static bool still_owes(const struct hvd_stacks *stacks, uint32_t host)
+/* Has the host ranks to show? A host that has left an elastic job had some when it was asked. */
+static bool has_ranks(const struct hvd_host_entry *host)
 {
-	for (size_t i = 0; i < stacks->asked; i++)
-		if (stacks->owing[i]->host == host)
-			return true;
-	return false;
+	return host->stage != HVD_STAGE_ADMITTED ||
+	       (host->leaving < HVD_LEAVING_DONE && (host->node.n_ranks == 0 || host->ended < host->node.n_ranks));
 }
 
 static json_t *make_answers(const struct hvd_stacks *stacks)
@@ -51,13 +49,10 @@ static json_t *make_answers(const struct hvd_stacks *stacks)
 	json_array_foreach(stacks->hosts, h, ranks)
 	{
 		const char *name = hvd_host_table_name(stacks->table, (uint32_t)h, buf);
-		const struct hvd_host_entry *agent = &stacks->table->hosts[h];
 
 		if (json_is_array(ranks))
 			json_array_append_new(hosts, json_pack("{s:s, s:O}", "host", name, "ranks", ranks));
-		if ((!json_is_array(ranks) || still_owes(stacks, (uint32_t)h)) && agent->stage == HVD_STAGE_ADMITTED &&
-		    agent->leaving < HVD_LEAVING_DONE &&
-		    (agent->node.n_ranks == 0 || agent->ended < agent->node.n_ranks))
+		else if (json_is_null(ranks) && has_ranks(&stacks->table->hosts[h]))
 			json_array_append_new(silent, json_string(name));
 	}
 	return json_pack("{s:o, s:o, s:s}", "hosts", hosts, "silent", silent, "store",
@@ -102,15 +97,19 @@ static void on_timer(void *arg)
 
 static void ask_hosts(struct hvd_stacks *stacks, double seconds)
 {
+	stacks->hosts = json_array();
 	stacks->owing = hvd_xcalloc(stacks->table->n + 1, sizeof(*stacks->owing));
 	for (uint32_t h = 0; h < stacks->table->n; h++) {
-		const struct hvd_client *cl = stacks->table->hosts[h].client;
+		const struct hvd_host_entry *host = &stacks->table->hosts[h];
+		bool admitted = host->stage == HVD_STAGE_ADMITTED;
 
-		if (!cl || stacks->table->hosts[h].stage != HVD_STAGE_ADMITTED)
+		json_array_append_new(stacks->hosts, admitted ? json_null() : json_false());
+		if (!admitted || !host->client)
 			continue;
-		stacks->owing[stacks->asked++] = cl;
-		hvd_conn_send(cl->conn, json_pack("{s:s, s:I, s:f}", "t", "stacks", "id", (json_int_t)stacks->id,
-						  "seconds", seconds));
+		stacks->owing[h] = host->client;
+		stacks->asked++;
+		hvd_conn_send(host->client->conn, json_pack("{s:s, s:I, s:f}", "t", "stacks", "id",
+							    (json_int_t)stacks->id, "seconds", seconds));
 	}
 }
 
@@ -128,9 +127,6 @@ void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json
 	seconds = seconds < MOST_SECONDS ? seconds : MOST_SECONDS;
 	hvd_timer_at(stacks->timer, hvd_deadline_in(seconds + 1));
 	stacks->id++;
-	stacks->hosts = json_array();
-	for (uint32_t h = 0; h < stacks->table->n; h++)
-		json_array_append_new(stacks->hosts, json_null());
 	ask_hosts(stacks, seconds);
 	if (stacks->service && hvd_rv_service_is_open(stacks->service)) {
 		stacks->asks_store = true;
@@ -151,37 +147,35 @@ void hvd_stacks_forget(struct hvd_stacks *stacks, const void *arg)
 /* The connection owes no answer any longer. False: it did not owe one. */
 static bool settle(struct hvd_stacks *stacks, const struct hvd_client *cl)
 {
-	for (size_t i = 0; i < stacks->asked; i++)
-		if (stacks->owing[i] == cl) {
-			stacks->owing[i] = stacks->owing[--stacks->asked];
-			return true;
-		}
-	return false;
+	if (cl->host >= json_array_size(stacks->hosts) || stacks->owing[cl->host] != cl)
+		return false;
+	stacks->owing[cl->host] = NULL;
+	stacks->asked--;
+	return true;
 }
 
 void hvd_stacks_message(struct hvd_stacks *stacks, const struct hvd_client *cl, const json_t *msg)
 {
-	json_t *ranks, *so_far;
+	json_t *ranks;
 	int64_t id;
 
 	if (!stacks || !asks(stacks) || hvd_get_int(msg, "id", 0, INT64_MAX, &id, NULL) != 0 || id != stacks->id ||
 	    !settle(stacks, cl))
 		return;
-	so_far = json_array_get(stacks->hosts, cl->host);
-	if (hvd_get_array(msg, "ranks", MOST_RANKS, &ranks, NULL) != 0) {
-		/* It could not look: the host is among those that do not answer. */
-	} else if (json_is_array(so_far)) {
-		json_array_extend(so_far, ranks);
-	} else {
+	/* Without them it could not look: the host is among those that do not answer. */
+	if (hvd_get_array(msg, "ranks", MOST_RANKS, &ranks, NULL) == 0)
 		json_array_set(stacks->hosts, cl->host, ranks);
-	}
 	maybe_finish(stacks);
 }
 
-void hvd_stacks_gone(struct hvd_stacks *stacks, const struct hvd_client *cl)
+void hvd_stacks_gone(struct hvd_stacks *stacks, const struct hvd_client *cl, const struct hvd_err *why)
 {
-	if (stacks && settle(stacks, cl))
-		maybe_finish(stacks);
+	if (!stacks || !settle(stacks, cl))
+		return;
+	/* Its agent was told to end, and has ended with its ranks. */
+	if (cl->role == HVD_ROLE_FORMER && why->code != HVD_E_TIMEOUT)
+		json_array_set_new(stacks->hosts, cl->host, json_false());
+	maybe_finish(stacks);
 }
 
 void hvd_stacks_waits(struct hvd_stacks *stacks, const char *text)

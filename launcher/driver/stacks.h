@@ -25,7 +25,8 @@ void hvd_stacks_destroy(struct hvd_stacks *stacks);
 /* Ask. `done` is called once, from the event loop, when all hosts have answered, at the latest `seconds` and a second
  * from now:
  *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT}
- * RANK is agent/stacks.h's. "silent": hosts with ranks that have not answered, or are not connected. TEXT: a line for
+ * RANK is agent/stacks.h's. "silent": hosts with ranks that have not answered, or were not connected; also those that were
+ * lost meanwhile. TEXT: a line for
  * each process that waits at the rendezvous (hvd_rv_service_ask_waits()). `answers` stays this object's. */
 void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *answers, void *arg), void *arg);
 /* Do not answer the caller that has asked with `arg`. */
@@ -33,7 +34,7 @@ void hvd_stacks_forget(struct hvd_stacks *stacks, const void *arg);
 
 /* Messages of the agents, ends of their connections, and the answer of the rendezvous. */
 void hvd_stacks_message(struct hvd_stacks *stacks, const struct hvd_client *cl, const json_t *msg);
-void hvd_stacks_gone(struct hvd_stacks *stacks, const struct hvd_client *cl);
+void hvd_stacks_gone(struct hvd_stacks *stacks, const struct hvd_client *cl, const struct hvd_err *why);
 void hvd_stacks_waits(struct hvd_stacks *stacks, const char *text);
 
 #endif

@@ -4,6 +4,7 @@
 #include "lib/rendezvous/server.h"
 
 #include "launch_agents.h"
+#include "launcher/driver/stacks.h"
 
 #define WORKER 70000 /* ids of workers are no ranks: they grow as long as the job lasts */
 
@@ -859,6 +860,34 @@ TEST_IN(one_does_not_answer, struct world *w)
 	assert_true(w->is_here[0]);
 	hvd_agent_stop(w->agents, 1, WORKER, true); /* goes nowhere */
 	assert_int_equal(w->failed, 0);
+}
+
+static void on_stacks(json_t *answers, void *arg)
+{
+	*(char **)arg = json_dumps(answers, JSON_COMPACT);
+}
+
+/* One answers, one is lost meanwhile, and one is told to end, and ends. */
+TEST_IN(those_that_leave_while_they_are_asked_for_their_ranks, struct world *w)
+{
+	char *said = NULL;
+
+	w->l->spec.deadlines.start = 0.5;
+	open_with(w, 3);
+	hvd_stacks_ask(hvd_agent_registry_stacks(w->agents), 5, on_stacks, &said);
+	until(w->l, agent_heard(&w->l->agents[0], "stacks"));
+	say(&w->l->agents[0], json_pack("{s:s, s:i, s:[]}", "t", "stacks", "id", 1, "ranks"));
+	w->l->agents[1].unresponsive = true;
+	hvd_agent_stop(w->agents, 1, WORKER, true);
+	hvd_agent_registry_forget(w->agents, 2);
+	until(w->l, agent_heard(&w->l->agents[2], "end"));
+	hvd_conn_finish(w->l->agents[2].conn, hvd_deadline_in(5));
+	w->l->agents[2].conn = NULL;
+	until(w->l, w->gone == 1);
+	test_clock_pass(w->l->base, 7);
+	assert_non_null(said);
+	assert_in(said, "{\"hosts\":[{\"host\":\"node0\",\"ranks\":[]}],\"silent\":[\"node1\"]");
+	free(said);
 }
 
 /* This process did not run when the time was over. Meanwhile an answer has come, behind more than is read at once, and

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole launches without a scheduler: the driver, and agents that the test plays. */
 #include "launch_agents.h"
+#include "launcher/driver/stacks.h"
 #include "launcher/events/trace.h"
 
 #include <sys/resource.h>
@@ -602,6 +603,30 @@ TEST_IN(an_agent_that_is_stopped_is_lost, struct launch *l)
 	test_clock_pass(l->base, 60);
 	assert_int_equal(l->gone, 1);
 	assert_int_equal(l->failed, 0);
+}
+
+static void on_stacks(json_t *answers, void *arg)
+{
+	*(char **)arg = json_dumps(answers, JSON_COMPACT);
+}
+
+/* Slurm, or the agent's silence, tells of the loss before the time of the question is over. */
+TEST_IN(a_host_that_is_lost_while_it_is_asked_has_not_answered, struct launch *l)
+{
+	char *said = NULL;
+
+	start_and_stop(l, false, true, false);
+	hvd_stacks_ask(hvd_driver_stacks(l->driver), 15, on_stacks, &said);
+	until(l, agent_heard(&l->agents[0], "stacks") && agent_heard(&l->agents[2], "stacks"));
+	for (int h = 0; h < 3; h += 2)
+		hvd_conn_send(l->agents[h].conn, json_pack("{s:s, s:i, s:[]}", "t", "stacks", "id", 1, "ranks"));
+	test_clock_pass(l->base, 5);
+	assert_null(said);
+	hvd_driver_lose_host(l->driver, "node1");
+	test_clock_pass(l->base, 12);
+	assert_non_null(said);
+	assert_in(said, "\"silent\":[\"node1\"]");
+	free(said);
 }
 
 /* As when Slurm suspends the job. It goes on host by host. */
