@@ -161,7 +161,7 @@ NFT
 
 @test "captured authentication does not work for another connection of the same launch" {
     # Taken off the wire before the driver saw it: munge itself has not met this credential.
-    through_bob cross srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
+    through_bob cross srun --hvd -N4 --hvd-start-timeout=30 hvd-selftest --quick
     exits 1
     [[ $output != *"OK"* ]]
     has "the peer does not know this launch"
@@ -171,7 +171,7 @@ NFT
 @test "an impostor of the driver learns no key, and no plan of his is used" {
     local mode
     for mode in impostor-own impostor-echo impostor-plan; do
-        through_bob $mode srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
+        through_bob $mode srun --hvd -N4 --hvd-start-timeout=30 hvd-selftest --quick
         exits 1
         [[ $output != *OK* && $output != *ld.so* && $output != *evil* ]]
         has "hvdn2: cannot reach the driver"
@@ -189,7 +189,7 @@ NFT
 
 @test "an impostor's text is quoted as his, and costs hvd-agent one credential for each address" {
     local launch
-    for launch in "srun --hvd -N4 --hvd-start-timeout=6" "hvdrun -N4 --start-timeout=6"; do
+    for launch in "srun --hvd -N4 --hvd-start-timeout=30" "hvdrun -N4 --start-timeout=30"; do
         # shellcheck disable=SC2086
         through_bob impostor-refuse $launch hvd-selftest --quick
         exits_one_of 1 143 # 143 where srun saw last the end of a rank that it had sent SIGTERM
@@ -197,7 +197,7 @@ NFT
         [[ $'\n'$output != *$'\n'"hvd: error: mend this"* ]]
         [[ $(LC_ALL=C tr -d '\t\n\040-\176' <<<"$output" | wc -c) -eq 0 ]]
     done
-    through_bob impostor-greet srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
+    through_bob impostor-greet srun --hvd -N4 --hvd-start-timeout=30 hvd-selftest --quick
     exits 1
     has "the peer sent a second greeting"
     # hvd-agent tries each address of the driver, and makes a credential for each.
@@ -208,7 +208,7 @@ NFT
 @test "signed frames that are changed, repeated, reflected or stripped are refused" {
     local mode
     for mode in tamper repeat reflect forge swap; do
-        through_bob $mode srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
+        through_bob $mode srun --hvd -N4 --hvd-start-timeout=30 hvd-selftest --quick
         exits_one_of 1 143 # 143 where srun saw last the end of a rank that it had sent SIGTERM
         [[ $output != *OK* ]]
         has hvdn2
@@ -219,7 +219,7 @@ NFT
         [[ $mode == tamper || $(heard driver signed) != *plan* ]]
     done
     # The rank shims of hvdrun keep to the same rules.
-    through_bob tamper hvdrun -N4 --start-timeout=6 hvd-selftest --quick
+    through_bob tamper hvdrun -N4 --start-timeout=30 hvd-selftest --quick
     exits_one_of 1 143 # 143 where srun saw last the end of a rank that it had sent SIGTERM
     [[ $output != *OK* ]]
     has "a message's signature is wrong"
