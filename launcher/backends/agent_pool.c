@@ -121,6 +121,7 @@ struct hvd_agent_pool *hvd_agent_pool_open(const struct hvd_agent_pool_opts *opt
 		free(pool);
 		return NULL;
 	}
+	event_base_priority_init(pool->base, 2); /* it becomes the job's: see launcher/run/job.c */
 	pool->tell = hvd_timer_new(pool->base, hvd_agent_pool_on_tell, pool);
 	if (read_key(pool, err) != 0 || listen_for_agents(pool, err) != 0) {
 		hvd_agent_pool_close(pool);

@@ -256,6 +256,18 @@ static void open_rendezvous(struct hvd_agent_registry *agents)
 		begin_probe(agents);
 }
 
+/* Have all hosts of a job of fixed size been left out? Then nobody comes any longer. */
+static bool none_left(struct hvd_agent_registry *agents)
+{
+	struct hvd_err why = {0};
+
+	if (!agents->fails_without || agents->table.n == 0 ||
+	    agents->table.in_stage[HVD_STAGE_ABSENT] < agents->table.n || hvd_spares_settle(agents, &why) == 0)
+		return false;
+	hvd_agent_registry_fail(agents, &why);
+	return true;
+}
+
 /* All hosts that have probed went. Others may have registered meanwhile. */
 static void gather_again(struct hvd_agent_registry *agents)
 {
@@ -270,6 +282,8 @@ void hvd_admission_check(struct hvd_agent_registry *agents)
 {
 	const uint32_t *in = agents->table.in_stage;
 
+	if (agents->phase < HVD_AGENTS_OPEN && none_left(agents))
+		return;
 	if (agents->phase == HVD_AGENTS_GATHERING && in[HVD_STAGE_EXPECTED] == 0 && in[HVD_STAGE_REGISTERED] > 0) {
 		if (hvd_rv_service_is_open(&agents->service))
 			begin_probe(agents);

@@ -161,7 +161,8 @@ static void on_done(uint32_t host, bool munge, bool told, void *arg)
 {
 	struct hvd_driver *dr = arg;
 
-	(void)told;
+	if (told) /* a spare host's agent */
+		return;
 	if (!munge)
 		hvd_rank_ends_without_munge(&dr->ends, dr->table->hosts[host].node.name);
 	maybe_all_ended(dr);

@@ -291,11 +291,11 @@ static void on_unrequested_late(void *arg)
 }
 
 /* Its process here is about to end, and is not to be taken for one whose ranks have ended by themselves. */
-static void await_why(struct hvd_static_job *job, const struct hvd_rank_end *end, const char *host)
+static void await_why(struct hvd_static_job *job, const struct failed_rank *failed)
 {
 	if (hvd_timer_runs(job->late))
 		return;
-	job->unrequested = failed_rank(end, host);
+	job->unrequested = *failed;
 	hvd_timer_in_ms(job->late, UNREQUESTED_SECONDS * 1000);
 }
 
@@ -310,11 +310,11 @@ static void end_after_failure(struct hvd_static_job *job)
 }
 
 /* In a job that is being preempted the other ranks go on, otherwise they are ended. */
-static void ask_before_ending(struct hvd_static_job *job, const struct hvd_rank_end *end, const char *host)
+static void ask_before_ending(struct hvd_static_job *job, const struct failed_rank *failed)
 {
 	if (job->asking)
 		return;
-	job->failed_rank = failed_rank(end, host);
+	job->failed_rank = *failed;
 	job->asking = true;
 	if (!hvd_job_watch_terminated(job->watch))
 		end_after_failure(job);
@@ -333,7 +333,7 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 	if (first && starter->ops->interrupts && hvd_rank_end_cancelled(end) && starter->ops->interrupts(starter))
 		first = false;
 	if (first && end->cause == HVD_END_WITH_ALL && starter->agents_start_ranks) {
-		await_why(job, end, host);
+		await_why(job, &failed);
 		return;
 	}
 	if (starter->procs)
@@ -348,7 +348,7 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 	hvd_event(job->events, GENERATION_FAILED, .rank = end->rank, .host = host,
 		  .how = hvd_status_text(end->status, text, sizeof(text)), .error = end->error);
 	if (starter->ends_after_failure)
-		ask_before_ending(job, end, host);
+		ask_before_ending(job, &failed);
 	else if (!starter->judges_failures)
 		rank_failed(job, &failed);
 }
@@ -646,8 +646,6 @@ int hvd_static_job_create(const struct hvd_static_job_opts *opts, struct hvd_err
 	job->grace = hvd_timer_new(opts->base, on_grace_over, job);
 	job->last = hvd_timer_new(opts->base, on_last, job);
 	job->late = hvd_timer_new(opts->base, on_unrequested_late, job);
-	if (!job->grace || !job->last || !job->late)
-		abort();
 	return begin(job, err);
 }
 

@@ -251,6 +251,22 @@ TEST_IN(what_a_host_cannot_do, struct launch *l)
 	assert_string_equal(l->why.hint, "buy some");
 }
 
+/* Nobody is awaited any longer. */
+TEST_IN(all_hosts_are_left_out, struct launch *l)
+{
+	struct agent *s;
+
+	l->opts.hosts = 1;
+	l->spec.spares = 1;
+	l->spec.preflight = HVD_PREFLIGHT_QUICK;
+	launch_start(l);
+	s = agent_connect(l, registration(0, 1, 1, false));
+	s->unresponsive = true;
+	until(l, agent_heard(s, "probe"));
+	hvd_conn_send(s->conn, json_pack("{s:s, s:[], s:{s:s}}", "t", "report", "edges", "preflight", "gpu", "broken"));
+	fails(l, HVD_E_FAILED, "with 1 spare host no host is left for the ranks");
+}
+
 TEST_IN(the_timeout_names_who_is_missing, struct launch *l)
 {
 	char name[16];
