@@ -187,7 +187,7 @@ static void decide(struct hvd_agent_registry *agents)
 		rc = choose(agents, &why);
 	if (rc == 0 && measure(agents))
 		return;
-	if (rc == 0 && agents->opts->spec->spares > 0 && agents->fails_without) {
+	if (rc == 0 && agents->opts->spec->spares > 0 && !agents->plan.elastic) {
 		rc = hvd_spares_settle(agents, &why);
 		if (rc == 0)
 			rc = hvd_plan_make(&agents->plan, &agents->table, false, agents->log, &why);
@@ -198,9 +198,9 @@ static void decide(struct hvd_agent_registry *agents)
 		hvd_admission_probe(agents);
 		return;
 	}
-	if (rc == 0 && agents->fails_without)
+	if (rc == 0 && !agents->plan.elastic)
 		rc = check_command(agents, &why);
-	if (rc == 0 && agents->fails_without)
+	if (rc == 0 && !agents->plan.elastic)
 		rc = hvd_plan_servers(&agents->plan, &agents->table, agents->opts->spec, &why);
 	if (rc < 0) {
 		hvd_agent_registry_fail(agents, &why);
@@ -261,7 +261,7 @@ static bool none_left(struct hvd_agent_registry *agents)
 {
 	struct hvd_err why = {0};
 
-	if (!agents->fails_without || agents->table.n == 0 ||
+	if (agents->plan.elastic || agents->table.n == 0 ||
 	    agents->table.in_stage[HVD_STAGE_ABSENT] < agents->table.n || hvd_spares_settle(agents, &why) == 0)
 		return false;
 	hvd_agent_registry_fail(agents, &why);

@@ -35,7 +35,7 @@
 static hvd_time answer_time(const struct hvd_agent_registry *agents, bool soon)
 {
 	double start = agents->opts->spec->deadlines.start;
-	double most = soon ? SOON_SECONDS : agents->fails_without ? PATIENT_SECONDS : ANSWER_SECONDS;
+	double most = soon ? SOON_SECONDS : agents->plan.elastic ? ANSWER_SECONDS : PATIENT_SECONDS;
 
 	return (hvd_time)((start < most ? start : most) * 1e9);
 }
@@ -142,10 +142,10 @@ static void lose(struct hvd_agent_registry *agents, uint32_t host)
 		    (double)((hvd_agent_answers_due(at) - at->answer.asked_at) / 1000000) / 1000);
 	hvd_err_hint(&why, "is the host frozen, or is hvd-agent stopped there?");
 	hvd_err_host(&why, hvd_host_table_name(&agents->table, host, (char[32]){0}));
-	if (agents->fails_without)
-		hvd_client_lose(at->client, &why);
-	else
+	if (agents->plan.elastic)
 		hvd_agent_registry_lose(agents, host, &why, false);
+	else
+		hvd_client_lose(at->client, &why);
 }
 
 void hvd_agent_answers_late(struct hvd_agent_registry *agents, uint32_t host)

@@ -155,7 +155,7 @@ void hvd_agent_deadlines_create(struct hvd_agent_registry *agents)
 
 void hvd_agent_deadlines_begin(struct hvd_agent_registry *agents)
 {
-	if (!agents->fails_without || agents->deadline)
+	if (agents->plan.elastic || agents->deadline)
 		return;
 	agents->deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
 	hvd_timer_at(agents->timer, agents->deadline);

@@ -48,7 +48,7 @@ static int take_registration(struct hvd_agent_registry *agents, struct hvd_clien
 	cl->host = UINT32_MAX;
 	if (hvd_host_table_register(&agents->table, msg, &cl->host, &why) == 0)
 		return 0;
-	if (agents->fails_without)
+	if (!agents->plan.elastic)
 		hvd_agent_registry_fail(agents, &why);
 	else if (agents->ended && cl->host != UINT32_MAX)
 		hvd_agent_registry_dismiss(cl);
@@ -149,7 +149,7 @@ static void on_cannot(struct hvd_agent_registry *agents, struct hvd_client *cl, 
 	if (cl->role == HVD_ROLE_AGENT) {
 		hvd_err_host(&why, hvd_host_table_name(&agents->table, cl->host, buf));
 		hvd_agent_registry_lose(agents, cl->host, &why, true);
-	} else if (agents->fails_without) {
+	} else if (!agents->plan.elastic) {
 		hvd_agent_registry_fail(agents, &why);
 	}
 }
@@ -280,7 +280,7 @@ void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, v
 		agents->table.hosts[cl->host].client = NULL;
 		agents->table.hosts[cl->host].answer.by = 0;
 	}
-	if (agents->fails_without) {
+	if (!agents->plan.elastic) {
 		agents->ops->disconnected(cl, why, agents->arg);
 	} else if (cl->role == HVD_ROLE_FORMER) {
 		agents->ops->left(cl->host, why->code == HVD_E_TIMEOUT, agents->arg);

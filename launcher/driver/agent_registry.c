@@ -224,13 +224,8 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 							   hvd_agent_registry_gone};
 	struct hvd_agent_registry *agents = hvd_xcalloc(1, sizeof(*agents));
 
-	*agents = (struct hvd_agent_registry){.base = base,
-					      .fails_without = fails_without,
-					      .opts = opts,
-					      .session = session,
-					      .ops = ops,
-					      .arg = arg,
-					      .log = log};
+	*agents = (struct hvd_agent_registry){
+		.base = base, .opts = opts, .session = session, .ops = ops, .arg = arg, .log = log};
 	agents->open_relay = -1;
 	agents->table.events = opts->events;
 	agents->plan.elastic = !fails_without;

@@ -21,7 +21,6 @@ struct hvd_silence;
 
 struct hvd_agent_registry {
 	struct event_base *base;
-	bool fails_without; /* the job fails without any of its hosts; else hosts come and go */
 	const struct hvd_driver_opts *opts;
 	struct hvd_session *session;
 	const struct hvd_agent_registry_ops *ops;
@@ -40,9 +39,11 @@ struct hvd_agent_registry {
 	struct hvd_rv_service service;
 	struct hvd_init_watch *init_watch;  /* NULL where no rank meets the others at the rendezvous as TCPStore */
 	struct hvd_progress *rank_progress; /* NULL: not wanted */
-	struct hvd_plan plan;               /* its layout in an elastic job: that of ranks to be started */
-	struct hvd_layout layout;           /* of an elastic job's generation */
-	int32_t open_relay;                 /* of an elastic job: the host whose relay is open to all; -1 = none */
+	/* plan.elastic: hosts come and go; else the job fails without any of its hosts. plan.layout in an elastic job:
+	 * that of ranks to be started. */
+	struct hvd_plan plan;
+	struct hvd_layout layout; /* of an elastic job's generation */
+	int32_t open_relay;       /* of an elastic job: the host whose relay is open to all; -1 = none */
 	enum {
 		HVD_AGENTS_GATHERING, /* until all that are expected have registered */
 		HVD_AGENTS_PROBING,
@@ -92,7 +93,7 @@ void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, c
 /* Do all hosts share one deadline? */
 static inline bool hvd_agents_share_deadline(const struct hvd_agent_registry *agents)
 {
-	return agents->fails_without && agents->phase < HVD_AGENTS_OPEN;
+	return !agents->plan.elastic && agents->phase < HVD_AGENTS_OPEN;
 }
 
 void hvd_agent_deadlines_create(struct hvd_agent_registry *agents);

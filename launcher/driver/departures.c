@@ -68,7 +68,7 @@ void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, c
 
 	if (hvd_spares_leave_out(agents, host, why))
 		return;
-	if (agents->fails_without) {
+	if (!agents->plan.elastic) {
 		if (agents->phase == HVD_AGENTS_OPEN)
 			agents->ops->gone(host, why, unfit, agents->arg);
 		else

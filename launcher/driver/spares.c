@@ -24,7 +24,7 @@ static uint32_t spares_left(const struct hvd_agent_registry *agents)
 {
 	uint32_t all = (uint32_t)agents->opts->spec->spares;
 
-	return agents->fails_without && agents->spares.used < all ? all - agents->spares.used : 0;
+	return !agents->plan.elastic && agents->spares.used < all ? all - agents->spares.used : 0;
 }
 
 void hvd_spares_dismiss(struct hvd_client *cl)
@@ -189,11 +189,11 @@ int hvd_spares_judge(struct hvd_agent_registry *agents, hvd_lose_fn *lose, struc
 			hvd_xappendf(&list, "\n  %s: %s", table->hosts[h].node.name, bad[h]);
 		}
 	}
-	if (agents->fails_without && n_bad == 1 && agents->opts->spec->spares == 0) {
+	if (!agents->plan.elastic && n_bad == 1 && agents->opts->spec->spares == 0) {
 		hvd_err_set(err, HVD_E_FAILED, "%s", bad[first]);
 		hvd_err_hint(err, "%s", hints[first]);
 		rc = hvd_err_host(err, table->hosts[first].node.name);
-	} else if (agents->fails_without && n_bad > spares_left(agents)) {
+	} else if (!agents->plan.elastic && n_bad > spares_left(agents)) {
 		rc = refuse(agents, n_bad, list, err);
 	}
 	for (uint32_t h = 0; h < table->n; h++) {
