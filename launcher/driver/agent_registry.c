@@ -227,7 +227,6 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 	*agents = (struct hvd_agent_registry){
 		.base = base, .opts = opts, .session = session, .ops = ops, .arg = arg, .log = log};
 	agents->open_relay = -1;
-	agents->table.events = opts->events;
 	agents->plan.elastic = !fails_without;
 	agents->plan.loopback = agents->plan.elastic && over_loopback(opts);
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
@@ -240,12 +239,11 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 	if (opts->spec->hang_timeout > 0 && ops->stalled)
 		agents->rank_progress = hvd_progress_create(base, opts->spec->hang_timeout, &agents->service,
 							    &agents->table, on_stalled, agents);
-	if (fails_without) {
+	if (fails_without)
 		hvd_host_table_init(&agents->table, opts->hosts, opts->ranks);
-		agents->table.events = opts->events;
-		for (uint32_t h = 0; h < opts->names.n; h++)
-			hvd_host_table_expect(&agents->table, h, opts->names.v[h]);
-	}
+	agents->table.events = opts->events;
+	for (uint32_t h = 0; fails_without && h < opts->names.n; h++)
+		hvd_host_table_expect(&agents->table, h, opts->names.v[h]);
 	if (make_run_id(agents, err) != 0 ||
 	    hvd_this_host_query(&agents->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->spec->interfaces.v, err) !=
 		    0 ||

@@ -65,9 +65,9 @@ static struct hvd_end_timeout *watch(struct heard *heard, pid_t pid, const struc
 	return hvd_end_timeout_watch(heard->base, "srun", pid, 3, hosts, on_end_timeout, heard);
 }
 
-static void end(struct heard *heard, struct hvd_end_timeout *od)
+static void end(struct heard *heard, struct hvd_end_timeout *et)
 {
-	hvd_end_timeout_destroy(od);
+	hvd_end_timeout_destroy(et);
 	event_base_free(heard->base);
 }
 
@@ -75,7 +75,7 @@ static void a_process_that_does_nothing(void **state)
 {
 	struct hvd_strv hosts = {0};
 	struct heard heard;
-	struct hvd_end_timeout *od = watch(&heard, getpid(), &hosts);
+	struct hvd_end_timeout *et = watch(&heard, getpid(), &hosts);
 
 	(void)state;
 	test_clock_pass(heard.base, 2.9);
@@ -86,24 +86,24 @@ static void a_process_that_does_nothing(void **state)
 	assert_false(heard.certain);
 	test_clock_pass(heard.base, 100);
 	assert_int_equal(heard.times, 1);
-	end(&heard, od);
+	end(&heard, et);
 }
 
 static void a_process_that_cannot_learn_the_end(void **state)
 {
 	struct hvd_strv hosts = {0};
 	struct heard heard;
-	struct hvd_end_timeout *od;
+	struct hvd_end_timeout *et;
 
 	(void)state;
 	hvd_strv_add(&hosts, "node1");
 	hvd_strv_add(&hosts, "node7");
-	od = watch(&heard, getpid(), &hosts);
+	et = watch(&heard, getpid(), &hosts);
 	test_clock_pass(heard.base, 3.1);
 	assert_int_equal(heard.times, 1);
 	assert_true(heard.certain);
 	assert_in(heard.why.msg, "srun cannot learn that those on node1, node7 did");
-	end(&heard, od);
+	end(&heard, et);
 	hvd_strv_free(&hosts);
 }
 
@@ -113,7 +113,7 @@ static void one_that_still_writes_gets_its_time(void **state)
 	struct heard heard;
 	int in;
 	pid_t pid = start_writer(&in);
-	struct hvd_end_timeout *od = watch(&heard, pid, &hosts);
+	struct hvd_end_timeout *et = watch(&heard, pid, &hosts);
 
 	(void)state;
 	for (int i = 0; i < 10; i++) {
@@ -123,7 +123,7 @@ static void one_that_still_writes_gets_its_time(void **state)
 	assert_int_equal(heard.times, 0);
 	test_clock_pass(heard.base, 2);
 	assert_int_equal(heard.times, 1);
-	end(&heard, od);
+	end(&heard, et);
 	close(in);
 	close(out);
 	waitpid(pid, NULL, 0);
@@ -135,7 +135,7 @@ static void one_whose_output_is_not_read_gets_its_time(void **state)
 	static char junk[65536];
 	struct hvd_strv hosts = {0};
 	struct heard heard;
-	struct hvd_end_timeout *od;
+	struct hvd_end_timeout *et;
 	int fds[2], before = dup(STDOUT_FILENO), early, late;
 
 	(void)state;
@@ -145,7 +145,7 @@ static void one_whose_output_is_not_read_gets_its_time(void **state)
 	assert_int_equal(fcntl(fds[1], F_SETFL, O_NONBLOCK), 0);
 	while (write(fds[1], junk, sizeof(junk)) > 0)
 		;
-	od = watch(&heard, getpid(), &hosts);
+	et = watch(&heard, getpid(), &hosts);
 	assert_true(dup2(fds[1], STDOUT_FILENO) >= 0);
 	test_clock_pass(heard.base, 60);
 	early = heard.times;
@@ -156,7 +156,7 @@ static void one_whose_output_is_not_read_gets_its_time(void **state)
 	assert_true(dup2(before, STDOUT_FILENO) >= 0);
 	assert_int_equal(early, 0);
 	assert_int_equal(late, 1);
-	end(&heard, od);
+	end(&heard, et);
 	close(before);
 	close(fds[0]);
 	close(fds[1]);
@@ -166,12 +166,12 @@ static void a_watch_that_is_destroyed_calls_nobody(void **state)
 {
 	struct heard heard = {.base = event_base_new()};
 	struct hvd_strv hosts = {0};
-	struct hvd_end_timeout *od =
+	struct hvd_end_timeout *et =
 		hvd_end_timeout_watch(heard.base, "srun", getpid(), 1, &hosts, on_end_timeout, &heard);
 
 	(void)state;
 	assert_int_equal(event_base_get_num_events(heard.base, EVENT_BASE_COUNT_ADDED), 1);
-	hvd_end_timeout_destroy(od);
+	hvd_end_timeout_destroy(et);
 	assert_int_equal(event_base_get_num_events(heard.base, EVENT_BASE_COUNT_ADDED), 0);
 	event_base_free(heard.base);
 }
