@@ -115,7 +115,6 @@ static int ask(struct watch *w, hvd_time until, struct hvd_err *err)
 	struct hvd_slurm_job *jobs = NULL;
 	size_t n = 0;
 
-	w->turns = 0;
 	if (w->opts.jobs) {
 		if (hvd_slurm_jobs_get(&jobs, &n, until, err) != 0)
 			return -1;
@@ -133,6 +132,7 @@ static int ask(struct watch *w, hvd_time until, struct hvd_err *err)
 	forget_jobs(w);
 	w->jobs = jobs;
 	w->n_jobs = n;
+	w->turns = 0;
 	return 0;
 }
 
@@ -196,13 +196,25 @@ static void post(struct watch *w, const struct hvd_err *why)
 	}
 }
 
+/* When Slurm suspends this process's own job it stops the command as well, and its controller does not wait for the command.
+ * So a command that has failed is tried again. */
+static int poll_with_retry(struct watch *w, struct hvd_slurm_hosts *found, struct hvd_err *err)
+{
+	int rc = poll_once(w, found, err);
+
+	if (rc == 0 || err->code != HVD_E_FAILED)
+		return rc;
+	*err = (struct hvd_err){0};
+	return poll_once(w, found, err);
+}
+
 static void look_once(struct watch *w)
 {
 	struct hvd_slurm_hosts found = {0};
 	struct hvd_err why = {0};
 	bool fresh;
 
-	if (poll_once(w, &found, &why) == 0) {
+	if (poll_with_retry(w, &found, &why) == 0) {
 		fresh = !w->any || !hvd_slurm_hosts_same(&found, &w->last);
 		if (fresh) {
 			hvd_slurm_hosts_clear(&w->last);
