@@ -60,13 +60,13 @@ struct hvd_batch_job hvd_batch_job_here(void)
 	return find_job(NULL);
 }
 
-/* Only srun reports the number of its job to the driver, and agents that of Slurm's. */
+/* srun reports the number of its job to the driver, and agents that of theirs: it counts as a job that the user names. */
 static struct hvd_batch_job numbered(uint32_t number)
 {
-	struct hvd_batch_job job = {.scheduler = &hvd_scheduler_slurm, .number = number};
+	char text[16];
 
-	snprintf(job.name, sizeof(job.name), "%u", (unsigned)number);
-	return job;
+	snprintf(text, sizeof(text), "%u", (unsigned)number);
+	return find_job(text);
 }
 
 struct hvd_batch_job hvd_batch_job_of(const struct hvd_launch_spec *spec, uint32_t number)
