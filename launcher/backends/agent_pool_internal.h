@@ -2,7 +2,7 @@
 /*
  * agent_pool_internal.h - what the files of agent_pool.h share.
  *
- *   agent_pool.c   opened and closed; the wait for enough agents; hosts that the job takes and releases
+ *   agent_pool.c    opened and closed; the wait for enough agents; hosts that the job takes and releases
  *   pool_agent.c    an agent, from its offer until it leaves
  */
 #ifndef HVD_AGENT_POOL_INTERNAL_H

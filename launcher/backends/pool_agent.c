@@ -109,11 +109,6 @@ static json_t *not_needed(const struct hvd_agent_pool *pool)
 }
 
 /* An agent without an index (-1) comes after all that have one. */
-static bool comes_after(const struct hvd_pool_agent *j, const struct hvd_pool_agent *before)
-{
-	return j->host && (unsigned)j->offer.index > (unsigned)before->offer.index;
-}
-
 static void put_in_order(struct hvd_pool_agent *j)
 {
 	struct hvd_agent_pool *pool = j->pool;
@@ -121,7 +116,7 @@ static void put_in_order(struct hvd_pool_agent *j)
 
 	TAILQ_REMOVE(&pool->all, j, in);
 	other = TAILQ_FIRST(&pool->all);
-	while (other && other->host && !comes_after(other, j))
+	while (other && other->host && (unsigned)other->offer.index <= (unsigned)j->offer.index)
 		other = TAILQ_NEXT(other, in);
 	if (other)
 		TAILQ_INSERT_BEFORE(other, j, in);
