@@ -186,8 +186,8 @@ def failures(folder):
     say("runs:", *(len(names) for names in ran))
     name = ran[1][0]
     # In this module's words or, where Spark was faster, in Spark's ("ExecutorLostFailure (executor 1 exited …").
-    said, lost = str(e).startswith("Spark has "), "xecutor {} ".format(name.rpartition("-")[2])
-    say("the killed executor is named:", said and lost in str(e).replace(":", " ") and name in str(e))
+    said = re.match(r"Spark has .*xecutor {}\b".format(name.rpartition("-")[2]), str(e), re.DOTALL) is not None
+    say("the killed executor is named:", said and name in str(e))
 
 
 def runs(folder):
