@@ -122,13 +122,7 @@ END
 }
 
 @test "--trace has the generations of a job with restarts, and the hosts that come and go; at each ending" {
-    train 3 -np 4 --max-restarts 2 --trace trace.json
-    trains 0 hvdn{1,2}
-    kill_rank hvdn2 3
-    trains 1 hvdn{1,2}
-    as_root hvdn1 pkill -KILL -u alice
-    trains 2 hvdn{2,3}
-    ends_well 30
+    fails_twice --trace trace.json
     traced "launch - queue, and start of the agents" "launch - start" \
         "launch 1 ranks start, until the first init" "launch 1 init, from the first rank to the last" \
         "launch 1 ranks run" "launch 1 ranks end, or wait for the next generation: rank 3 on hvdn2: killed by signal 9" \

@@ -44,13 +44,7 @@ events() {
 }
 
 @test "a job with restarts has each generation, and why it ended" {
-    train 3 -np 4 --max-restarts 2 --events events
-    trains 0 hvdn{1,2}
-    kill_rank hvdn2 3
-    trains 1 hvdn{1,2}
-    as_root hvdn1 pkill -KILL -u alice
-    trains 2 hvdn{2,3}
-    ends_well 30
+    fails_twice --events events
     events "host-coming host=hvdn1" "host-registered host=hvdn1" "host-here host=hvdn1" \
         "generation-began generation=1 hosts=hvdn[1-2] ranks=4 restarts=0" "init-began generation=1" "init-done generation=1" \
         "rank-ended generation=1 host=hvdn2 rank=3 status=137" "generation-failed host=hvdn2 rank=3" \

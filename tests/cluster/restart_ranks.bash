@@ -37,6 +37,18 @@ trains_so() { [[ $(sed -nE "s/.* on (\S+) .* restarts $1 .*/\1/p" "$WORK/log" 2>
 rank() { sed -nE "s/.* rank $1 .* pid ([0-9]+)$/\1/p" "$WORK/log" | tail -1; }
 kill_rank() { as_root "$1" kill -KILL "$(rank "$2")"; }
 
+# fails_twice [OPTION OF hvdrun…]: a job on hvdn1 and hvdn2 with one spare host, which a rank's death restarts, and then the
+# loss of hvdn1.
+fails_twice() {
+    train 3 -np 4 --max-restarts 2 "$@"
+    trains 0 hvdn{1,2}
+    kill_rank hvdn2 3
+    trains 1 hvdn{1,2}
+    as_root hvdn1 pkill -KILL -u alice
+    trains 2 hvdn{2,3}
+    ends_well 30
+}
+
 # A node agent, for pkill -f.
 AGENT='[h]vd-agent host .*--host='
 

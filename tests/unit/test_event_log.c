@@ -67,7 +67,6 @@ static const json_t *field(const json_t *lines, size_t i, const char *key)
 TEST(documented)
 {
 	char line[1024], want[1024];
-	int rows = 0;
 
 	for (int e = 0; e < HVD_N_EVENTS; e++) {
 		FILE *doc = fopen("docs/events.md", "r");
@@ -91,9 +90,7 @@ TEST(documented)
 		free(fields);
 		if (!found)
 			fail_msg("docs/events.md lacks %s", hvd_event_name((enum hvd_event_name)e));
-		rows++;
 	}
-	assert_true(rows > 20);
 }
 
 /* Whatever others write: one line, valid JSON, short enough for one write into a pipe. */

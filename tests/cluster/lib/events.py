@@ -15,7 +15,6 @@ with open(sys.argv[1]) as file:
     text = file.read()
 assert text.endswith("\n"), text[-200:]
 events = [json.loads(line) for line in text.splitlines()]
-last = 0
 for event in events:
     assert set(event) == {"timestamp", "name", "context"} and event["context"]["launch"], event
     assert isinstance(event["timestamp"], float) and event["timestamp"] > 1e9, event
