@@ -170,7 +170,8 @@ static bool on_message(const char *type, const json_t *msg, void *arg)
 {
 	struct hvd_agent *agent = arg;
 
-	if (agent->quits || (agent->source->message && agent->source->message(agent->ranks, type, msg)) ||
+	if (agent->quits || agent->refused ||
+	    (agent->source->message && agent->source->message(agent->ranks, type, msg)) ||
 	    (agent->planned && read_by(own_messages, agent, type, msg)))
 		return true;
 	for (size_t i = 0; i < N_FEATURES; i++)
@@ -216,10 +217,12 @@ static void on_plan(const json_t *plan, void *arg)
 	if (hvd_agent_settings_read(json_object_get(plan, "settings"), &agent->settings, &why) != 0 ||
 	    plan_features(agent, plan, &why) != 0 ||
 	    hvd_rank_key_take(plan, hvd_driver_client_key(agent->driver), &agent->key_fd, &why) != 0 ||
-	    agent->source->plan(agent->ranks, plan, &why) != 0)
+	    agent->source->plan(agent->ranks, plan, &why) != 0) {
+		agent->refused = true;
 		agent->source->refused(agent->ranks, &why);
-	else
+	} else {
 		agent->planned = true;
+	}
 	malloc_trim(0);
 }
 

@@ -64,7 +64,7 @@ struct hvd_agent {
 
 	/* Private. */
 	void **features;
-	bool quits, orphaned;
+	bool quits, orphaned, refused;
 };
 
 /* ---- sources of ranks ---- */
