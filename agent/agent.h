@@ -21,7 +21,7 @@
 #include "ending.h"
 #include "lib/base/err.h"
 #include "lib/base/log.h"
-#include "lib/job/rank_end.h"
+#include "lib/host/rank_end.h"
 #include "lib/protocol/agent_settings.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/conn.h"

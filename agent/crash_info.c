@@ -3,7 +3,7 @@
 
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/rank_error.h"
+#include "lib/host/rank_error.h"
 
 #include <fcntl.h>
 #include <stdio.h>

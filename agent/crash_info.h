@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * crash_info.h - the evidence of why a rank failed, which the agent keeps while the rank runs: its standard error,
- * PyTorch's error file (lib/job/rank_error.h), and how often the kernel has killed a process of its cgroup because
+ * PyTorch's error file (lib/host/rank_error.h), and how often the kernel has killed a process of its cgroup because
  * memory was used up.
  *
  * The error file is a pipe of this process, so no file is left behind, however the process ends.
@@ -10,7 +10,7 @@
 #define HVD_CRASH_INFO_H
 
 #include "lib/base/strv.h"
-#include "lib/job/rank_end.h"
+#include "lib/host/rank_end.h"
 #include "lib/process/oom_kills.h"
 
 #include <event2/event.h>

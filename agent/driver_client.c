@@ -5,8 +5,8 @@
 #include "lib/base/key.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/host_info.h"
-#include "lib/job/switch_path.h"
+#include "lib/host/host_info.h"
+#include "lib/host/switch_path.h"
 #include "lib/net/iface.h"
 #include "lib/protocol/munge.h"
 

@@ -4,12 +4,12 @@
  *
  * Messages to the driver, after the handshake (handshake.h):
  *   register   the host (host_info.h). "hosts":TEXT, if it is known, lists all hosts of the step (hvdn[1-4]).
- *              "clock":NS is this host's time (launcher/driver/clocks.h).
+ *              "clock":NS is this host's time (launcher/hosts/clocks.h).
  *              "relay":PORT is the loopback port of this host's relay (relay.c). "relay_network":PORT and
  *              "relay_children":PORT are the ports on all addresses for ranks of other hosts and for other relays; they
  *              are left out if none will connect. "cannot":{"why":TEXT, "hint":TEXT}: the host cannot take part, for
  *              this reason, and may have no relay ("relay":0). "switch_path":TEXT, if it is known: where the host is
- *              in the network (lib/job/switch_path.h)
+ *              in the network (lib/host/switch_path.h)
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part, as it has found since
  * Messages from the driver:
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, with
@@ -18,19 +18,19 @@
  *              "children":BOOL, "up":[ADDR,…], "port":N, "network":[ADDR,…]}: this relay's number; the host's address
  *              for messages; whether other relays connect to this one; the addresses and the port of its parent, if
  *              that is another relay; and, if it listens on the network, the addresses from which ranks may come (in an
- *              elastic job none at first, see launcher/driver/agent_commands.h). Messages of bytes, in both directions,
+ *              elastic job none at first, see launcher/hosts/agent_commands.h). Messages of bytes, in both directions,
  *              are the relay's
  *   {"t":"plan", "spare":true}                             this host takes no part in the job; all plans may have
- *                                                          "numbers" and "size" (launcher/driver/spares.h)
+ *                                                          "numbers" and "size" (launcher/hosts/spares.h)
  *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of the user's input); the
  *                                                          driver has told the user why
- * All others are read, and sent, by the agent (agent.c) and its features. launcher/driver/agent_messages.c lists them.
+ * All others are read, and sent, by the agent (agent.c) and its features. launcher/hosts/agent_messages.c lists them.
  */
 #ifndef HVD_DRIVER_CLIENT_H
 #define HVD_DRIVER_CLIENT_H
 
 #include "lib/base/log.h"
-#include "lib/job/host_info.h"
+#include "lib/host/host_info.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/conn.h"
 #include "lib/protocol/handshake.h"

@@ -2,7 +2,7 @@
 #include "host_io.h"
 
 #include "lib/base/xalloc.h"
-#include "lib/job/join.h"
+#include "lib/host/join.h"
 
 #include <errno.h>
 #include <fcntl.h>

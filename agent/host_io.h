@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_io.h - output and input of a host's ranks over the agent's connection (lib/job/join.h).
+ * host_io.h - output and input of a host's ranks over the agent's connection (lib/host/join.h).
  *
  * The ranks' output comes through an output sink (output.h), which is full while HVD_JOIN_WINDOW bytes are outstanding
  * at the launcher. From creation until the end or the loss of the connection, this process's own standard error goes

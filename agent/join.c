@@ -8,7 +8,7 @@
 #include "lib/base/size.h"
 #include "lib/base/timer.h"
 #include "lib/base/values.h"
-#include "lib/job/join.h"
+#include "lib/host/join.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 
 struct hvd_join_opts {
-	const char *address;  /* where the launch is (lib/job/join.h) */
+	const char *address;  /* where the launch is (lib/host/join.h) */
 	const char *key_file; /* "-": stdin has 64 hex digits and a newline, and the agent ends when stdin does */
 	const char *name;     /* what the host is called; NULL = its host name */
 	const char *slots;    /* a number; NULL = 1 */

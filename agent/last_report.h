@@ -8,7 +8,7 @@
 #ifndef HVD_LAST_REPORT_H
 #define HVD_LAST_REPORT_H
 
-#include "lib/job/rank_end.h"
+#include "lib/host/rank_end.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/handshake.h"
 #include "taskinfo.h"

@@ -9,7 +9,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/host_check.h"
+#include "lib/host/host_check.h"
 #include "lib/process/call.h"
 #include "lib/process/capture.h"
 #include "lib/process/spawn.h"

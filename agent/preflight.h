@@ -29,7 +29,7 @@ int hvd_preflight_order_read(const json_t *msg, struct hvd_preflight_order *orde
  * NULL with err set. */
 struct hvd_child_answer *hvd_preflight_start(struct event_base *base, const struct hvd_preflight_order *order,
 					     void (*done)(json_t *result, void *arg), void *arg, struct hvd_err *err);
-/* The result (lib/job/host_check.h), a new reference, also if the check has failed. */
+/* The result (lib/host/host_check.h), a new reference, also if the check has failed. */
 json_t *hvd_preflight_result(json_t *result);
 
 #endif

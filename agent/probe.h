@@ -22,7 +22,7 @@
 #define HVD_PROBE_H
 
 #include "lib/base/deadline.h"
-#include "lib/job/network.h"
+#include "lib/host/network.h"
 #include "lib/protocol/auth.h"
 
 #include <event2/event.h>
@@ -52,7 +52,7 @@ int hvd_probe_measure(struct hvd_probe *probe, const json_t *order, void (*done)
  * the host is this same machine, whose own addresses lead to it. From the event loop `done` is called once, with the
  * report, which is released after the call:
  *   {"t":"report", "edges":[[I, index in "a", own interface or -1, result, rtt µs],…], "clock":NS}
- * "clock" is this host's time at the call (launcher/driver/clocks.h). A result is a number of enum hvd_reach. Returns
+ * "clock" is this host's time at the call (launcher/hosts/clocks.h). A result is a number of enum hvd_reach. Returns
  * -1 with err set if the order is malformed.
  */
 int hvd_probe_run(struct hvd_probe *probe, const json_t *order, void (*done)(json_t *report, void *arg), void *arg,

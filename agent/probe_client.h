@@ -8,7 +8,7 @@
 #ifndef HVD_PROBE_CLIENT_H
 #define HVD_PROBE_CLIENT_H
 
-#include "lib/job/network.h"
+#include "lib/host/network.h"
 #include "lib/protocol/auth.h"
 
 #include <event2/event.h>

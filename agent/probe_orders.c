@@ -5,7 +5,7 @@
  * Before the plan:
  *   {"t":"probe", …}     probe these hosts (probe.h). With "preflight":{"ms":N, "hook":PATH} also check this host, for at
  *                        most that time, and run the site's program, if one is named (preflight.h). The answer is the
- *                        report of the probe, with "preflight":{…} (lib/job/host_check.h)
+ *                        report of the probe, with "preflight":{…} (lib/host/host_check.h)
  *   {"t":"measure", …}   measure how fast bytes arrive from a host (probe.h); the answer is {"t":"measured", …}
  * After it:
  *   {"t":"try", "n":I, "a":[ADDR,…], "p":PORT, "ms":N}   the driver hears nothing from this host: does it answer here?

@@ -4,7 +4,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/key.h"
 #include "lib/frameworks/launch_marks.h"
-#include "lib/job/rank_error.h"
+#include "lib/host/rank_error.h"
 #include "lib/process/apptainer.h"
 #include "lib/process/call.h"
 #include "lib/protocol/boot.h"

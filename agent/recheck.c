@@ -6,14 +6,14 @@
  *
  * The checks that need not wait for the ranks begin at once. Then, if the order has the memory that was in use on each
  * GPU before the ranks started ("mib"), the memory is awaited to be free again, once the last rank of the host has ended.
- * The answer is {"t":"checked", "preflight":{…}} (lib/job/host_check.h).
+ * The answer is {"t":"checked", "preflight":{…}} (lib/host/host_check.h).
  */
 #include "agent.h"
-#include "lib/job/host_check.h"
+#include "lib/host/host_check.h"
 #include "preflight.h"
 
 /* How long GPU memory may take to be free again after the end of the last rank: less than the driver waits for that
- * (launcher/elastic/machine_opts.c). */
+ * (launcher/job/machine_opts.c). */
 #define HELD_SECONDS 1.5
 
 struct recheck {

@@ -6,7 +6,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/strv.h"
-#include "lib/job/rank_error.h"
+#include "lib/host/rank_error.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/agent_settings.h"
 #include "lib/protocol/step_event.h"

@@ -4,7 +4,7 @@
 #include "crash_info.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/bind.h"
+#include "lib/host/bind.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "output.h"

@@ -14,8 +14,8 @@
 
 #include "agent.h"
 #include "lib/base/err.h"
-#include "lib/job/rank_end.h"
-#include "lib/job/unkillable.h"
+#include "lib/host/rank_end.h"
+#include "lib/host/unkillable.h"
 #include "lib/net/name_service.h"
 #include "output.h"
 

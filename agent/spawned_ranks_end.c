@@ -6,7 +6,7 @@
  * again and again, since the kernel may not be able to end it. So are processes that a rank has left in its group.
  */
 #include "lib/base/timer.h"
-#include "lib/job/unkillable.h"
+#include "lib/host/unkillable.h"
 #include "lib/process/descendants.h"
 #include "lib/process/process_usage.h"
 #include "lib/process/spawn.h"

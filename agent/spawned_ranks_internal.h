@@ -10,7 +10,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/timer.h"
 #include "lib/frameworks/command_facts.h"
-#include "lib/job/bind.h"
+#include "lib/host/bind.h"
 #include "lib/net/name_service.h"
 #include "preload.h"
 #include "spawned_ranks.h"

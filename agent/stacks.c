@@ -5,7 +5,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/stack_pieces.h"
+#include "lib/host/stack_pieces.h"
 #include "lib/process/spawn.h"
 #include "stack_find.h"
 #include "stack_tools.h"

@@ -4,8 +4,8 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/alloc.h"
-#include "lib/job/this_host.h"
+#include "lib/host/alloc.h"
+#include "lib/host/this_host.h"
 #include "lib/protocol/wire.h"
 
 #include <errno.h>

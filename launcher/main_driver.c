@@ -10,9 +10,9 @@
  * message; else munge or a key file proves who belongs to the launch.
  */
 #include "launcher/events/trace.h"
+#include "launcher/job/secret.h"
+#include "launcher/job/step_run.h"
 #include "launcher/options/config.h"
-#include "launcher/run/secret.h"
-#include "launcher/run/step_run.h"
 #include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/key.h"

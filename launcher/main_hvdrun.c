@@ -3,24 +3,24 @@
  * hvdrun - start the ranks of a distributed training through the scheduler.
  *
  * Reads the options, makes the launch spec, chooses a launch backend, has it
- * prepare the launch processes, and runs them (run/run.h, elastic/elastic.h).
+ * prepare the launch processes, and runs them (job/run.h, job/elastic.h).
  */
-#include "launcher/backends/agent_pool.h"
-#include "launcher/backends/backend.h"
 #include "launcher/diagnosis/stacks_command.h"
-#include "launcher/driver/driver.h"
-#include "launcher/elastic/elastic.h"
 #include "launcher/events/trace.h"
+#include "launcher/job/elastic.h"
+#include "launcher/job/horovod_build.h"
+#include "launcher/job/launch_notes.h"
+#include "launcher/job/report.h"
+#include "launcher/job/requeue.h"
+#include "launcher/job/requeue_guard.h"
+#include "launcher/job/run.h"
+#include "launcher/job/wait_note.h"
 #include "launcher/options/config.h"
 #include "launcher/options/options.h"
-#include "launcher/run/horovod_build.h"
-#include "launcher/run/launch_notes.h"
-#include "launcher/run/report.h"
-#include "launcher/run/requeue.h"
-#include "launcher/run/requeue_guard.h"
-#include "launcher/run/run.h"
-#include "launcher/run/wait_note.h"
 #include "launcher/scheduler/scheduler.h"
+#include "launcher/start/agent_pool.h"
+#include "launcher/start/backend.h"
+#include "launcher/world/driver.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"

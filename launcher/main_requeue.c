@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hvd-requeue - has the batch job begin again when hvdrun is killed; see run/requeue_guard.h.
+ * hvd-requeue - has the batch job begin again when hvdrun is killed; see job/requeue_guard.h.
  *
  *   hvd-requeue slurm|lsf JOB    started by hvdrun, which has the other end of the pipe on stdin
  */
-#include "launcher/run/requeue_guard.h"
+#include "launcher/job/requeue_guard.h"
 #include "lib/base/log.h"
 
 #include <signal.h>

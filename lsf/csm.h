@@ -16,7 +16,7 @@
 
 #include "lib/base/deadline.h"
 #include "lib/base/err.h"
-#include "lib/job/alloc.h"
+#include "lib/host/alloc.h"
 #include "lsf.h"
 
 #include <stddef.h>

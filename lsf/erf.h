@@ -25,7 +25,7 @@
 
 #include "lib/base/err.h"
 #include "lib/base/strv.h"
-#include "lib/job/alloc.h"
+#include "lib/host/alloc.h"
 
 #include <stdbool.h>
 

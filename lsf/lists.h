@@ -9,7 +9,7 @@
 #define HVD_LSF_LISTS_H
 
 #include "lib/base/err.h"
-#include "lib/job/alloc.h"
+#include "lib/host/alloc.h"
 #include "lsf.h"
 
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #include "lib/base/readfile.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/gpu.h"
+#include "lib/host/gpu.h"
 #include "lists.h"
 
 #include <stdio.h>

@@ -3,8 +3,8 @@
 
 #include "lib/base/digits.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/bind.h"
-#include "lib/job/this_host.h"
+#include "lib/host/bind.h"
+#include "lib/host/this_host.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "lib/base/digits.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/layout.h"
+#include "lib/host/layout.h"
 #include "slurm.h"
 
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 #define HVD_ALLOC_SLURM_H
 
 #include "lib/base/err.h"
-#include "lib/job/alloc.h"
+#include "lib/host/alloc.h"
 
 #include <stdbool.h>
 

@@ -8,7 +8,7 @@
 #include "lib/base/size.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/layout.h"
+#include "lib/host/layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * failure_report.h - which rank of a launch failed first, and what is known of that.
  *
- * The owner adds the ends of ranks in any order, with times by one clock (launcher/driver/driver.h). In the end the
+ * The owner adds the ends of ranks in any order, with times by one clock (launcher/world/driver.h). In the end the
  * report names the first failure by the time at which it happened: the first sign of it, or else the end of the
  * process. There are four kinds of failures. The first failure is of the first kind that occurs:
  *   OWN     a rank failed by itself; or was killed before any other had ended with a failure
@@ -24,11 +24,11 @@
 #ifndef HVD_FAILURE_REPORT_H
 #define HVD_FAILURE_REPORT_H
 
-#include "launcher/driver/loss.h"
 #include "launcher/events/event_log.h"
+#include "launcher/hosts/loss.h"
 #include "lib/base/deadline.h"
 #include "lib/base/log.h"
-#include "lib/job/rank_end.h"
+#include "lib/host/rank_end.h"
 
 #include <jansson.h>
 #include <stdbool.h>

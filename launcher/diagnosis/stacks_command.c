@@ -6,7 +6,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/readfile.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/stack_pieces.h"
+#include "lib/host/stack_pieces.h"
 #include "lib/process/spawn.h"
 #include "slurm/slurm.h"
 #include "stack_groups.h"

@@ -10,7 +10,7 @@
 
 #include "event.h"
 #include "lib/base/log.h"
-#include "lib/job/rank_end.h"
+#include "lib/host/rank_end.h"
 
 struct hvd_event_log;
 typedef void hvd_event_fn(const struct hvd_event *event, void *arg);

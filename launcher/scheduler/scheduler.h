@@ -16,7 +16,7 @@
 #include "lib/base/err.h"
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
-#include "lib/job/alloc.h"
+#include "lib/host/alloc.h"
 #include "lsf/lsf.h"
 
 #include <stdbool.h>

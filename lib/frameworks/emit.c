@@ -5,7 +5,7 @@
 #include "emitters.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/user_ifname.h"
+#include "lib/host/user_ifname.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 
 #include "frameworks.h"
 #include "lib/base/strv.h"
-#include "lib/job/layout.h"
+#include "lib/host/layout.h"
 #include "lib/net/addr.h"
 
 #include <stdbool.h>

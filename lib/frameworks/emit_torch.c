@@ -4,7 +4,7 @@
  * (torch/distributed/rendezvous.py; _start_workers() of torch/distributed/elastic/agent/server/local_elastic_agent.py).
  *
  * TORCHELASTIC_SIGNALS_TO_HANDLE is not set: it is for torchrun itself. The process that starts a rank sets
- * TORCHELASTIC_ERROR_FILE (lib/job/rank_error.h). For TORCHELASTIC_RUN_ID see emit_lightning.c.
+ * TORCHELASTIC_ERROR_FILE (lib/host/rank_error.h). For TORCHELASTIC_RUN_ID see emit_lightning.c.
  */
 #include "emitters.h"
 

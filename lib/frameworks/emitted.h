@@ -16,7 +16,7 @@
 struct hvd_emitted {
 	const char *name;
 	bool iface;  /* the value names network interfaces, so it is wrong in another network namespace */
-	bool yields; /* it is not set when user or site have set it (lib/job/user_ifname.h) */
+	bool yields; /* it is not set when user or site have set it (lib/host/user_ifname.h) */
 	bool keeps;  /* a value that the rank's environment has is kept: the plan has the name with a "?" (emit.h) */
 	bool store;  /* it locates PyTorch's store: all of these are set, or none (resolve.h) */
 	bool local;  /* whether it is set, or its value, is decided on the rank's host (resolve.h) */

@@ -3,7 +3,7 @@
 
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/gpu.h"
+#include "lib/host/gpu.h"
 
 #include <stdlib.h>
 

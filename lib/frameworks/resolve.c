@@ -5,8 +5,8 @@
 #include "emitted.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/gpu.h"
-#include "lib/job/this_host.h"
+#include "lib/host/gpu.h"
+#include "lib/host/this_host.h"
 #include "lib/net/addr.h"
 #include "rank_gpus.h"
 

@@ -6,7 +6,7 @@
  * A variable that the rank's environment already has wins over the plan as follows; emitted.h has the names.
  *
  *   a name with "?"        the variable, if the environment has it (emit.h)
- *   flag `yields`          the variable, if user or site have set it, also in a file (lib/job/user_ifname.h)
+ *   flag `yields`          the variable, if user or site have set it, also in a file (lib/host/user_ifname.h)
  *   flag `store`           all variables with this flag, if the environment has MASTER_ADDR or MASTER_PORT without
  *                          TORCHELASTIC_USE_AGENT_STORE=True. With it, they come from a launch around this one (of hvd
  *                          or torchrun), whose store is not for these ranks

@@ -5,7 +5,7 @@
  * srun may break a line anywhere, and puts a newline and a label at the break. So a rank shim escapes the newlines that
  * the rank wrote (HVD_FRAME_ESC and a letter), and marks begin and end of the framed text. Within the frame the
  * launcher ignores every newline that is not escaped. Text outside of a frame has not passed through a shim.
- * agent/output.c writes frames, launcher/run/output_mux.c reads them. Both are of one release, and nothing else uses
+ * agent/output.c writes frames, launcher/start/output_mux.c reads them. Both are of one release, and nothing else uses
  * the format.
  */
 #ifndef HVD_OUTPUT_FRAME_H

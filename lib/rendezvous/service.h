@@ -10,7 +10,7 @@
 
 #include "lib/base/err.h"
 #include "lib/base/log.h"
-#include "lib/job/layout.h"
+#include "lib/host/layout.h"
 #include "lib/protocol/auth.h"
 #include "lib/protocol/handshake.h"
 #include "server.h"

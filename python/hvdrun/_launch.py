@@ -159,7 +159,7 @@ class OutputForward(threading.Thread):
 
 
 def read_records(stream):
-    """Yields (head, data) of each record, as launcher/run/runfunc.h describes them; ends early when hvdrun does."""
+    """Yields (head, data) of each record, as launcher/job/runfunc.h describes them; ends early when hvdrun does."""
     while True:
         line = stream.readline()
         if not line.endswith(b"\n"):

@@ -10,7 +10,7 @@
  * driver's memory (the growth of its peak resident size), and the bytes that it has sent and received.
  */
 #include "agent/dial.h"
-#include "launcher/driver/driver.h"
+#include "launcher/world/driver.h"
 #include "lib/protocol/conn.h"
 #include "lib/protocol/handshake.h"
 #include "sim_host.h"

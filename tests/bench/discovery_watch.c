@@ -10,7 +10,7 @@
  *     failed MESSAGE
  * and at the end "cpu SHARE", the share of a core that the process took, in percent, without what it started.
  */
-#include "launcher/elastic/discovery.h"
+#include "launcher/discovery/discovery.h"
 #include "launcher/options/options.h"
 #include "lib/base/deadline.h"
 

@@ -8,7 +8,7 @@
  * Sockets, the event loop and the handshake are left out; bench_driver has them. Printed are the CPU milliseconds for
  * each host and step of the driver's calls alone, the CPU seconds of all of them, and the peak of memory for each host.
  */
-#include "launcher/driver/planner.h"
+#include "launcher/hosts/planner.h"
 #include "lib/protocol/wire.h"
 #include "sim_host.h"
 

@@ -20,8 +20,8 @@
 #include "agent/dial.h"
 #include "agent/taskinfo.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/join.h"
-#include "lib/job/rank_end.h"
+#include "lib/host/join.h"
+#include "lib/host/rank_end.h"
 #include "sim_host.h"
 
 #include <event2/buffer.h>

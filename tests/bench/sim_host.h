@@ -7,8 +7,8 @@
 #define SIM_HOST_H
 
 #include "lib/base/xalloc.h"
-#include "lib/job/host_info.h"
-#include "lib/job/network.h"
+#include "lib/host/host_info.h"
+#include "lib/host/network.h"
 
 #include <stdio.h>
 #include <stdlib.h>

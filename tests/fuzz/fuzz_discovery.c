@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as the output of a discovery script. */
 #include "fuzz.h"
-#include "launcher/elastic/discovery_kind.h"
+#include "launcher/discovery/discovery_kind.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -6,7 +6,7 @@
  */
 #include "agent/dial.h"
 #include "fuzz.h"
-#include "launcher/driver/driver.h"
+#include "launcher/world/driver.h"
 #include "lib/protocol/wire.h"
 
 #define PEERS 2

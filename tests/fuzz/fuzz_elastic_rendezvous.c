@@ -11,7 +11,7 @@
  * The server is not there: this stands for it, and sees that each request is answered once.
  */
 #include "fuzz.h"
-#include "launcher/elastic/elastic_rendezvous.h"
+#include "launcher/world/elastic_rendezvous.h"
 #include "lib/frameworks/worker_addrs.h"
 #include "tests/unit/idle_machine_ops.h"
 

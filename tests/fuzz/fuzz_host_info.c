@@ -3,7 +3,7 @@
  * the wire. */
 #include "fuzz.h"
 #include "lib/base/size.h"
-#include "lib/job/host_info.h"
+#include "lib/host/host_info.h"
 #include "lib/protocol/agent_settings.h"
 
 static void check(const struct hvd_host_info *node)

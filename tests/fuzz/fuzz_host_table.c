@@ -5,7 +5,7 @@
  * environment from it.
  */
 #include "fuzz.h"
-#include "launcher/driver/planner.h"
+#include "launcher/hosts/planner.h"
 #include "lib/protocol/wire.h"
 
 #define HOSTS 3

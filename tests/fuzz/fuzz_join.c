@@ -3,7 +3,7 @@
  * back the same from the wire. */
 #include "fuzz.h"
 #include "lib/base/size.h"
-#include "lib/job/join.h"
+#include "lib/host/join.h"
 
 static void offer(const json_t *msg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks per node as text, and layouts from arbitrary ranks. */
 #include "fuzz.h"
-#include "lib/job/layout.h"
+#include "lib/host/layout.h"
 
 #define NODES 8
 

@@ -3,7 +3,7 @@
  * a user wrote as one word. */
 #include "agent/taskinfo.h"
 #include "fuzz.h"
-#include "launcher/backends/mpi.h"
+#include "launcher/start/mpi.h"
 
 static void place(const char *hosts)
 {

@@ -2,7 +2,7 @@
 /* Lists of interfaces: what is taken selects in a way that holds together. */
 #include "fuzz.h"
 #include "lib/base/strv.h"
-#include "lib/job/user_ifname.h"
+#include "lib/host/user_ifname.h"
 #include "lib/net/nicspec.h"
 
 /* `list` is taken apart. */

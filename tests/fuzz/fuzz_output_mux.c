@@ -2,7 +2,7 @@
 /* What comes from srun --label and from ssh, in pieces: nothing of it is looked for in vain, and a byte that goes in
  * comes out once at most. */
 #include "fuzz.h"
-#include "launcher/run/output_mux.h"
+#include "launcher/start/output_mux.h"
 
 #include <fcntl.h>
 #include <unistd.h>

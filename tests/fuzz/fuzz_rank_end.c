@@ -3,8 +3,8 @@
  * makes a report. */
 #include "fuzz.h"
 #include "launcher/diagnosis/failure_report.h"
-#include "launcher/driver/clocks.h"
-#include "lib/job/unkillable.h"
+#include "launcher/hosts/clocks.h"
+#include "lib/host/unkillable.h"
 
 static void same(const char *a, const char *b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ranks write of their failures: however the bytes come, the same is found, and it is bounded. */
 #include "fuzz.h"
-#include "lib/job/rank_error.h"
+#include "lib/host/rank_error.h"
 
 static void fill(const uint8_t *data, size_t size, size_t piece, struct hvd_rank_end *end)
 {

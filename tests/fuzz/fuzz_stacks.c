@@ -3,7 +3,7 @@
 #include "agent/stack_parse.h"
 #include "fuzz.h"
 #include "launcher/diagnosis/stack_groups.h"
-#include "lib/job/stack_pieces.h"
+#include "lib/host/stack_pieces.h"
 
 static void check(json_t *stacks)
 {

@@ -5,7 +5,7 @@
 #ifndef HVD_TESTS_ALLOC_TEXT_H
 #define HVD_TESTS_ALLOC_TEXT_H
 
-#include "lib/job/alloc.h"
+#include "lib/host/alloc.h"
 
 #include <stdio.h>
 

@@ -6,7 +6,7 @@
 #ifndef HVD_TESTS_IDLE_MACHINE_OPS_H
 #define HVD_TESTS_IDLE_MACHINE_OPS_H
 
-#include "launcher/elastic/machine.h"
+#include "launcher/world/machine.h"
 
 static void do_host(uint32_t host, void *arg)
 {

@@ -10,8 +10,8 @@
 #define HVD_TESTS_LAUNCH_AGENTS_H
 
 #include "agent/dial.h"
-#include "launcher/driver/driver.h"
-#include "lib/job/network.h"
+#include "launcher/world/driver.h"
+#include "lib/host/network.h"
 #include "lib/protocol/wire.h"
 #include "lib/rendezvous/server.h"
 

@@ -6,7 +6,7 @@
 #ifndef HVD_TESTS_MACHINE_SIM_H
 #define HVD_TESTS_MACHINE_SIM_H
 
-#include "launcher/elastic/machine_internal.h"
+#include "launcher/world/machine_internal.h"
 
 #include "lib/base/xalloc.h"
 #include "unit.h"

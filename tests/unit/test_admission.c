@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which networks the hosts of an elastic job use, and which later ones can join in. */
-#include "launcher/driver/planner.h"
+#include "launcher/hosts/planner.h"
 #include "lib/base/xalloc.h"
 
 #include "unit.h"

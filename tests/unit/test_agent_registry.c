@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shims of an elastic job's hosts: which are let in, and what they are told; with simulated ones over loopback. */
-#include "launcher/driver/agent_commands.h"
+#include "launcher/hosts/agent_commands.h"
 #include "lib/rendezvous/server.h"
 
 #include "launch_agents.h"
-#include "launcher/driver/stacks.h"
+#include "launcher/hosts/stacks.h"
 
 #define WORKER 70000 /* ids of workers are no ranks: they grow as long as the job lasts */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/job/bind.h"
-#include "lib/job/gpu.h"
+#include "lib/host/bind.h"
+#include "lib/host/gpu.h"
 #include "unit.h"
 
 /* The library takes what execve(2) takes: pointers that are not const, to what it does not change. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/driver/clocks.h"
+#include "launcher/hosts/clocks.h"
 
 #include "test_clock.h"
 #include "unit.h"

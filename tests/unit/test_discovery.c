@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sources of hosts that need no scheduler, with real scripts; and what all sources share. */
-#include "launcher/elastic/discovery_kind.h"
+#include "launcher/discovery/discovery_kind.h"
 #include "lib/base/xalloc.h"
 #include "test_clock.h"
 #include "tests/standins/old_kernel.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ranks of an elastic job end so that its batch job begins again: with which status, and when it is over. */
-#include "launcher/elastic/draining.h"
+#include "launcher/job/draining.h"
 
 #include "idle_machine_ops.h"
 #include "unit.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What workers of an elastic job ask and tell at the rendezvous: a real server and state machine, and raw clients. */
-#include "launcher/elastic/elastic_rendezvous.h"
+#include "launcher/world/elastic_rendezvous.h"
 
 #include "fake_worker.h"
 #include "idle_machine_ops.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/run/end_timeout.h"
+#include "launcher/job/end_timeout.h"
 
 #include "test_clock.h"
 #include "unit.h"

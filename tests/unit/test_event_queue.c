@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What has happened, on its way to the state machine of an elastic job: when it is told, in which order, and its
  * clock. */
-#include "launcher/elastic/event_queue.h"
-#include "launcher/elastic/machine_internal.h"
+#include "launcher/world/event_queue.h"
+#include "launcher/world/machine_internal.h"
 
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's bookkeeping and what it plans from it, without sockets. Host I has its relay at port 5000 + I. */
-#include "launcher/driver/planner.h"
+#include "launcher/hosts/planner.h"
 
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a job's owner hears of lost hosts and hangs, and which of it is a reason to requeue the batch job. */
-#include "launcher/run/job_watch.h"
+#include "launcher/job/job_watch.h"
 
 #include "unit.h"
 

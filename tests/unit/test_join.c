@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "lib/base/size.h"
-#include "lib/job/join.h"
+#include "lib/host/join.h"
 
 #define SESSION "0123456789abcdef0123456789abcdef"
 

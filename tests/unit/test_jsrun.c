@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A task of jsrun finds its place, and files that go with a launch. */
 #include "agent/taskinfo.h"
-#include "launcher/backends/scratch.h"
+#include "launcher/start/scratch.h"
 #include "unit.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole launches without a scheduler: the driver, and agents that the test plays. */
 #include "launch_agents.h"
-#include "launcher/driver/stacks.h"
 #include "launcher/events/trace.h"
+#include "launcher/hosts/stacks.h"
 
 #include <sys/resource.h>
 

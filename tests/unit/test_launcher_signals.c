@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/run/signals.h"
+#include "launcher/job/signals.h"
 #include "unit.h"
 
 struct order {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/base/size.h"
-#include "lib/job/layout.h"
+#include "lib/host/layout.h"
 #include "unit.h"
 
 /* The library takes what execve(2) takes: pointers that are not const, to what it does not change. */

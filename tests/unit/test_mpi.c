@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Command lines of mpirun, against the documented grammar of each implementation; what a shim reads under them. */
 #include "agent/taskinfo.h"
-#include "launcher/backends/mpi.h"
+#include "launcher/start/mpi.h"
 #include "lib/frameworks/emit.h"
 
 #include "unit.h"

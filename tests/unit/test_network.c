@@ -3,7 +3,7 @@
  * Networks found in synthetic probe results. A graph is built from "what is plugged into what": each interface of each
  * host hangs on a segment, and interfaces of one segment reach each other.
  */
-#include "lib/job/network.h"
+#include "lib/host/network.h"
 
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What several processes print, put back into whole lines. */
-#include "launcher/run/output_mux.h"
+#include "launcher/start/output_mux.h"
 
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which hosts --preflight finds bad, and what of a host's findings passes over the network. */
-#include "launcher/driver/preflight.h"
+#include "launcher/hosts/preflight.h"
 #include "lib/base/xalloc.h"
 
 #include "test_clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processes that run the shims of an elastic job's hosts: what starts them is a shell here. */
-#include "launcher/run/procs.h"
+#include "launcher/start/procs.h"
 
 #include "test_clock.h"
 #include "tests/standins/old_kernel.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which files of a pattern are progress: new and changed ones. */
-#include "launcher/elastic/progress_file.h"
+#include "launcher/world/progress_file.h"
 
 #include "unit.h"
 

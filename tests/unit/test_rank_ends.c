@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/driver/rank_ends.h"
+#include "launcher/world/rank_ends.h"
 
 #include "unit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/job/rank_error.h"
+#include "lib/host/rank_error.h"
 
 #include "unit.h"
 

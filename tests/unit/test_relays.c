@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where relays are used, the tree that they make, and what hosts and ranks are told of it. */
-#include "launcher/driver/planner.h"
+#include "launcher/hosts/planner.h"
 
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The history of a job with restarts: where its time went, why each generation ended, and which failures repeat. */
-#include "launcher/elastic/restart_history.h"
+#include "launcher/job/restart_history.h"
 
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A host's own description, listening sockets, and the rendezvous of a launch, through a relay on real sockets. */
 #include "lib/base/deadline.h"
-#include "lib/job/host_info.h"
+#include "lib/host/host_info.h"
 #include "lib/net/listen.h"
 #include "lib/rendezvous/server.h"
 #include "lib/rendezvous/service.h"

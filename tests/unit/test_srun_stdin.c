@@ -2,8 +2,8 @@
 /*
  * How srun and its shims are told that the launch's key comes on stdin.
  */
-#include "launcher/backends/backend.h"
 #include "launcher/options/options.h"
+#include "launcher/start/backend.h"
 
 #include "lib/base/xalloc.h"
 #include "unit.h"

@@ -2,7 +2,7 @@
 #include "launcher/diagnosis/stack_groups.h"
 
 #include "launcher/diagnosis/store_waits.h"
-#include "lib/job/stack_pieces.h"
+#include "lib/host/stack_pieces.h"
 #include "unit.h"
 
 #define TORCH "/venv/lib/python3.11/site-packages/torch/distributed/"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/run/stdin_forward.h"
+#include "launcher/start/stdin_forward.h"
 
 #include "lib/base/xalloc.h"
 #include "unit.h"

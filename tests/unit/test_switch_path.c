@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where hosts are in the network, and which is the nearest. */
-#include "lib/job/switch_path.h"
+#include "lib/host/switch_path.h"
 
 #include "unit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/job/bind.h"
+#include "lib/host/bind.h"
 #include "lsf/topology.h"
 #include "unit.h"
 

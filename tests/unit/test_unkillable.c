@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said of a process that cannot be killed; the states of its threads are those of a made-up /proc. */
-#include "lib/job/unkillable.h"
+#include "lib/host/unkillable.h"
 #include "lib/process/process_state.h"
 
 #include "unit.h"

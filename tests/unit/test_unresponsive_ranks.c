@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Silent ranks of an elastic job: where all ranks are is logged before the silent ones are killed. */
-#include "launcher/elastic/unresponsive_ranks.h"
+#include "launcher/job/unresponsive_ranks.h"
 
 #include "launch_agents.h"
-#include "launcher/driver/agent_registry.h"
+#include "launcher/hosts/agent_registry.h"
 
 #define WORKER 70000
 

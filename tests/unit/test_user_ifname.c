@@ -2,7 +2,7 @@
 /* What user and site have set, and what it selects. */
 #include "lib/base/strv.h"
 #include "lib/frameworks/emit.h"
-#include "lib/job/user_ifname.h"
+#include "lib/host/user_ifname.h"
 
 #include "unit.h"
 

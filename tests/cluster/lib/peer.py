@@ -552,7 +552,7 @@ def cmd_squat(args):
 
 
 class Guest:
-    """An agent that comes to hvdrun --launcher=join by itself, and has the key (lib/job/join.h)."""
+    """An agent that comes to hvdrun --launcher=join by itself, and has the key (lib/host/join.h)."""
 
     def __init__(self, address, secret):
         where, self.session = address.strip().rsplit("/", 1)

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent_registry_internal.h - what the files of the registry share: agent_registry.c (which hosts are expected),
+ * departures.c (which go), spares.c (which are left out), admission.c (which are admitted), agent_deadlines.c,
+ * agent_answers.c, agent_messages.c, and what ranks do there: rank_messages.c and agent_commands.c. No other file
+ * includes this.
+ */
+#ifndef HVD_AGENT_REGISTRY_INTERNAL_H
+#define HVD_AGENT_REGISTRY_INTERNAL_H
+
+#include "agent_registry.h"
+#include "init_watch.h"
+#include "lib/base/timer.h"
+#include "lib/host/this_host.h"
+#include "lib/rendezvous/service.h"
+#include "own_names.h"
+#include "planner.h"
+#include "stacks.h"
+
+struct hvd_silence;
+
+struct hvd_agent_registry {
+	struct event_base *base;
+	const struct hvd_driver_opts *opts;
+	struct hvd_session *session;
+	const struct hvd_agent_registry_ops *ops;
+	void *arg;
+	const struct hvd_log *log;
+
+	struct hvd_this_host self; /* where this host can be reached */
+	struct hvd_clients *clients;
+	hvd_time deadline; /* of all hosts until the decision, where they share one; 0: it does not run yet */
+	hvd_time next;     /* else: the earliest one of a host; 0: none is awaited */
+	bool late;         /* the timer came too late, and comes again */
+	struct hvd_timer *timer, *ask, *progress;
+	unsigned ask_turn;         /* which of the hosts `ask` asks next */
+	struct hvd_timer *changed; /* active: deadlines and admission are to be looked at */
+	struct hvd_host_table table;
+	struct hvd_rv_service service;
+	struct hvd_init_watch *init_watch;  /* NULL where no rank meets the others at the rendezvous as TCPStore */
+	struct hvd_progress *rank_progress; /* NULL: not wanted */
+	/* plan.elastic: hosts come and go; else the job fails without any of its hosts. plan.layout in an elastic job:
+	 * that of ranks to be started. */
+	struct hvd_plan plan;
+	struct hvd_layout layout; /* of an elastic job's generation */
+	int32_t open_relay;       /* of an elastic job: the host whose relay is open to all; -1 = none */
+	enum {
+		HVD_AGENTS_GATHERING, /* until all that are expected have registered */
+		HVD_AGENTS_PROBING,
+		HVD_AGENTS_MEASURING, /* the network between the hosts (measure.h) */
+		HVD_AGENTS_OPEN,      /* the decision was made */
+		HVD_AGENTS_OVER,      /* the start has failed */
+	} phase;
+	struct {
+		uint32_t used;               /* hosts that were left out in place of a failure */
+		struct hvd_measure *measure; /* of --preflight=full; NULL: has not begun */
+		bool measured;               /* the measurement is over */
+		struct hvd_timer *late;      /* hosts that are awaited have no more time; NULL = not yet */
+	} spares;                            /* spares.h */
+	unsigned silent_ms;                  /* hvd_agent_registry_silent_ms() */
+	struct hvd_silence *silence;         /* watches the hosts after the decision; NULL: not yet */
+	bool ended;                          /* hvd_agent_registry_end() */
+	struct hvd_stacks *stacks;
+	struct hvd_own_names own_names;
+};
+
+/* Have the event loop update the deadlines, and take the next step of the admission if it is due. */
+static inline void hvd_agent_registry_changed(struct hvd_agent_registry *agents)
+{
+	hvd_timer_soon(agents->changed);
+}
+
+/* Add to `why` what to look at if a host does not register or report. */
+static inline void hvd_missing_host_hint(const struct hvd_agent_registry *agents, struct hvd_err *why)
+{
+	hvd_clients_missing_hint(agents->clients, &agents->self, agents->opts, why);
+}
+
+/* ---- departures.c ---- */
+
+/* The host is out of the job. The job goes on without it, if it can. */
+void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit);
+/* From now on only the hosts of the table, or their relays, may use the rendezvous. */
+void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents);
+/* Tell an agent to end. Its later messages are ignored. */
+void hvd_agent_registry_dismiss(struct hvd_client *cl);
+/* Take the host out of table, plan and rendezvous, and dismiss its agent. `why`, for the event log, may be
+ * NULL. */
+void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, const char *why);
+
+/* ---- agent_deadlines.c ---- */
+
+/* Do all hosts share one deadline? */
+static inline bool hvd_agents_share_deadline(const struct hvd_agent_registry *agents)
+{
+	return !agents->plan.elastic && agents->phase < HVD_AGENTS_OPEN;
+}
+
+void hvd_agent_deadlines_create(struct hvd_agent_registry *agents);
+/* Start the time that all hosts share, unless it has started before. */
+void hvd_agent_deadlines_begin(struct hvd_agent_registry *agents);
+/* A host's deadline or stage has changed. */
+void hvd_agent_deadlines_update(struct hvd_agent_registry *agents);
+/* The start is complete. Admitted hosts have to answer from now on. */
+void hvd_agent_deadlines_open(struct hvd_agent_registry *agents);
+/* Nothing is awaited any longer. */
+void hvd_agent_deadlines_stop(struct hvd_agent_registry *agents);
+
+/* ---- agent_answers.c ---- */
+
+void hvd_agent_answers_create(struct hvd_agent_registry *agents);
+void hvd_agent_answers_begin(struct hvd_agent_registry *agents);
+void hvd_agent_answers_stop(struct hvd_agent_registry *agents);
+/* Ask the agent of an admitted host whether it is there, unless an answer is already awaited. `soon`: it has less time,
+ * also for that answer. */
+void hvd_agent_answers_ask(struct hvd_agent_registry *agents, uint32_t host, bool soon);
+/* The host has answered. */
+void hvd_agent_answers_came(struct hvd_agent_registry *agents, uint32_t host);
+/* When the host has to be looked at unless it has answered; 0 = no answer is awaited. */
+hvd_time hvd_agent_answers_due(const struct hvd_host_entry *host);
+/* Put that time off. */
+void hvd_agent_answers_defer(struct hvd_host_entry *host, hvd_time until);
+/* That time has come. */
+void hvd_agent_answers_late(struct hvd_agent_registry *agents, uint32_t host);
+
+/* ---- admission.c ---- */
+
+/* Take the next step if no host is awaited any longer. Call this when a host has registered, reported or gone. */
+void hvd_admission_check(struct hvd_agent_registry *agents);
+/* Order a probe from all hosts that have registered and have no order yet. */
+void hvd_admission_probe(struct hvd_agent_registry *agents);
+/* A host that came after the decision has reported. */
+void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host);
+
+/* ---- rank_messages.c, agent_commands.c: readers of messages (agent_messages.c) ---- */
+
+#define HVD_MESSAGE_READER(name) void name(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
+
+HVD_MESSAGE_READER(hvd_rank_message_exit);
+HVD_MESSAGE_READER(hvd_rank_message_lost);
+HVD_MESSAGE_READER(hvd_rank_message_unkillable);
+HVD_MESSAGE_READER(hvd_rank_message_done);
+HVD_MESSAGE_READER(hvd_rank_message_orphan);
+HVD_MESSAGE_READER(hvd_rank_message_output_lost);
+HVD_MESSAGE_READER(hvd_rank_message_died);
+HVD_MESSAGE_READER(hvd_agent_command_notified);
+HVD_MESSAGE_READER(hvd_agent_command_connections_killed);
+HVD_MESSAGE_READER(hvd_agent_command_checked);
+
+/* ---- agent_messages.c: hvd_clients_ops ---- */
+
+void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg);
+void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "clients.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/host/join.h"
+#include "lib/net/addr.h"
+#include "lib/net/listen.h"
+#include "lib/process/rlimits.h"
+#include "lib/protocol/preauth.h"
+#include "lib/rendezvous/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SEND_SECONDS 5.0
+/* How many connections that have proven nothing yet there may be at once: half of the descriptors, within these
+ * limits. */
+#define MIN_PENDING 64
+#define MAX_PENDING 32768
+/* Refused connections that the user is warned of; with --verbose all are logged. */
+#define MAX_WARNINGS 8
+
+struct list {
+	struct hvd_client *first, *last;
+};
+
+struct hvd_clients {
+	struct event_base *base;
+	struct hvd_session *session;
+	const struct hvd_clients_ops *ops;
+	void *arg;
+	const struct hvd_log *log;
+	struct hvd_preauth *pending;
+	bool loopback;
+	in_port_t port;
+	struct list proven; /* oldest first */
+	unsigned n_warnings;
+	bool first_called; /* `first` was called */
+};
+
+static void append(struct list *list, struct hvd_client *cl)
+{
+	cl->next = NULL;
+	cl->prev = list->last;
+	if (cl->prev)
+		cl->prev->next = cl;
+	else
+		list->first = cl;
+	list->last = cl;
+}
+
+static void take_out(struct list *list, struct hvd_client *cl)
+{
+	if (cl->prev)
+		cl->prev->next = cl->next;
+	else
+		list->first = cl->next;
+	if (cl->next)
+		cl->next->prev = cl->prev;
+	else
+		list->last = cl->prev;
+}
+
+void hvd_client_release(struct hvd_client_io *io)
+{
+	if (io->client)
+		io->client->io = NULL;
+	io->client = NULL;
+}
+
+static void drop(struct hvd_client *cl, const struct hvd_err *why)
+{
+	struct hvd_client_io *io = cl->io;
+
+	if (io) {
+		hvd_client_release(io);
+		io->gone(io, why);
+	}
+	if (cl->relay)
+		hvd_rv_child_over(cl->relay);
+	take_out(&cl->owner->proven, cl);
+	free(cl);
+}
+
+void hvd_client_finish(struct hvd_client *cl)
+{
+	struct hvd_err why = {0};
+
+	hvd_conn_finish(cl->conn, hvd_deadline_in(SEND_SECONDS));
+	drop(cl, &why);
+}
+
+static void peer_text(struct hvd_conn *conn, char text[HVD_ADDR_TEXT])
+{
+	struct hvd_addr peer = {0};
+
+	if (hvd_addr_of_peer(hvd_conn_fd(conn), &peer) != 0)
+		peer.family = AF_UNSPEC;
+	hvd_addr_text(&peer, text);
+}
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct hvd_client *cl = arg;
+	const char *type;
+
+	(void)conn;
+	if (cl->io && hvd_get_str(msg, "t", 16, &type, NULL) == 0 && cl->io->message(cl->io, type, msg))
+		return;
+	cl->owner->ops->message(cl, msg, cl->owner->arg);
+}
+
+/* ---- the relay of its host ---- */
+
+/* What comes of a relay that was dropped is passed over. */
+static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+{
+	struct hvd_client *cl = arg;
+	const unsigned char *bytes = data;
+
+	(void)conn;
+	if (cl->io && len > 0 && bytes[0] >= HVD_JOIN_STDIN)
+		cl->io->bytes(cl->io, bytes, len);
+	else if (cl->relay)
+		hvd_rv_child_bytes(cl->relay, data, len);
+}
+
+static void on_drained(struct hvd_conn *conn, void *arg)
+{
+	struct hvd_client *cl = arg;
+
+	(void)conn;
+	if (cl->relay)
+		hvd_rv_child_drained(cl->relay);
+}
+
+static void on_dropped(bool broken, void *arg)
+{
+	struct hvd_client *cl = arg;
+
+	cl->relay = NULL;
+	if (broken)
+		hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "relay"));
+}
+
+void hvd_client_relay(struct hvd_client *cl, struct hvd_rv *rv)
+{
+	if (!cl->relay)
+		cl->relay = hvd_rv_child_share(rv, cl->conn, on_dropped, cl);
+}
+
+/* ---- connections ---- */
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	struct hvd_client *cl = arg;
+	char peer[HVD_ADDR_TEXT];
+
+	/* This side has closed the connection, and the other side cannot say why. */
+	if (why->code == HVD_E_AUTH || why->code == HVD_E_LIMIT) {
+		peer_text(conn, peer);
+		hvd_warn(cl->owner->log, "dropped the connection from %s: %s", peer, why->msg);
+	}
+	cl->owner->ops->gone(cl, why, cl->owner->arg);
+	drop(cl, why);
+	hvd_conn_free(conn);
+}
+
+void hvd_client_lose(struct hvd_client *cl, const struct hvd_err *why)
+{
+	on_closed(cl->conn, why, cl);
+}
+
+static struct hvd_client *take_in(struct hvd_clients *cls, struct hvd_conn *conn)
+{
+	static const struct hvd_conn_ops ops = {
+		.message = on_message, .closed = on_closed, .bytes = on_bytes, .drained = on_drained};
+	struct hvd_client *cl = hvd_xcalloc(1, sizeof(*cl));
+
+	cl->owner = cls;
+	cl->conn = conn;
+	append(&cls->proven, cl);
+	hvd_conn_set_ops(conn, &ops, cl);
+	if (!cls->loopback)
+		hvd_conn_watch_host(conn);
+	if (!cls->first_called)
+		cls->ops->first(cls->arg);
+	cls->first_called = true;
+	return cl;
+}
+
+static void on_proven(struct hvd_conn *conn, void *arg)
+{
+	take_in(arg, conn);
+}
+
+void hvd_clients_adopt(struct hvd_clients *cls, struct hvd_conn *conn, struct hvd_client_io *io)
+{
+	io->client = take_in(cls, conn);
+	io->client->io = io;
+	hvd_conn_set_bytes_max(conn, HVD_JOIN_PIECE + 1);
+}
+
+static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
+{
+	struct hvd_clients *cls = arg;
+	char peer[HVD_ADDR_TEXT];
+
+	hvd_addr_text(from, peer);
+	if (cls->n_warnings == MAX_WARNINGS) {
+		hvd_verbose(cls->log, "refused a connection from %s: %s", peer, why->msg);
+		return;
+	}
+	hvd_warn(cls->log, "refused a connection from %s: %s", peer, why->msg);
+	if (why->hint[0])
+		hvd_info(cls->log, "%s", why->hint);
+	if (++cls->n_warnings == MAX_WARNINGS)
+		hvd_warn(cls->log, "further refused connections are not reported");
+}
+
+static void on_unproven(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
+{
+	struct hvd_clients *cls = arg;
+	char peer[HVD_ADDR_TEXT];
+
+	hvd_verbose(cls->log, "dropped a connection from %s: %s", hvd_addr_text(from, peer), why->msg);
+}
+
+static void on_full(void *arg)
+{
+	struct hvd_clients *cls = arg;
+
+	hvd_warn(cls->log,
+		 "no descriptor is left for another connection: the limit is %lu, and the hosts of the job "
+		 "need at least one each",
+		 hvd_nofile());
+	hvd_info(cls->log,
+		 "raise the limit where the launch starts: ulimit -Hn, or LimitNOFILE= of the service that it runs in");
+}
+
+struct hvd_client *hvd_clients_first(const struct hvd_clients *cls)
+{
+	return cls->proven.first;
+}
+
+struct hvd_client *hvd_clients_next(const struct hvd_client *cl)
+{
+	return cl->next;
+}
+
+void hvd_clients_tell(struct hvd_clients *cls, const char *type)
+{
+	for (struct hvd_client *cl = hvd_clients_first(cls); cl; cl = hvd_clients_next(cl))
+		hvd_conn_send(cl->conn, json_pack("{s:s}", "t", type));
+}
+
+/* The other half of the descriptors is for clients and for the rendezvous. */
+static unsigned max_pending(void)
+{
+	unsigned long half = hvd_nofile() / 2;
+
+	return half < MIN_PENDING ? MIN_PENDING : half > MAX_PENDING ? MAX_PENDING : (unsigned)half;
+}
+
+struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_session *session, bool loopback,
+				       in_port_t lo, in_port_t hi, const struct hvd_clients_ops *ops, void *arg,
+				       const struct hvd_log *log, struct hvd_err *err)
+{
+	static const struct hvd_preauth_ops pending_ops = {on_proven, on_refused, on_unproven, on_full};
+	struct hvd_clients *cls = hvd_xcalloc(1, sizeof(*cls));
+	int fd = hvd_listen_any(loopback, lo, hi, &cls->port, err);
+
+	cls->base = base;
+	cls->session = session;
+	cls->loopback = loopback;
+	cls->ops = ops;
+	cls->arg = arg;
+	cls->log = log;
+	if (fd < 0) {
+		free(cls);
+		return NULL;
+	}
+	cls->pending = hvd_preauth_create(base, fd, session, max_pending(), &pending_ops, cls, err);
+	if (cls->pending)
+		return cls;
+	close(fd);
+	free(cls);
+	hvd_err_prefix(err, "cannot listen for the hosts of the job");
+	return NULL;
+}
+
+void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
+		      const struct hvd_driver_opts *opts, struct hvd_boot *boot)
+{
+	memset(boot, 0, sizeof(*boot));
+	memcpy(boot->session, cls->session->id, sizeof(boot->session));
+	boot->port = cls->port;
+	boot->n_addrs = (unsigned)self->n_addrs;
+	memcpy(boot->addrs, self->addrs, self->n_addrs * sizeof(*boot->addrs));
+	/* The last address is 127.0.0.1, which leads an agent on another host to its own host. */
+	if (!opts->loopback && boot->n_addrs > 1)
+		boot->n_addrs--;
+	boot->timeout = opts->spec->deadlines.start;
+	snprintf(boot->id, sizeof(boot->id), "%s", opts->id_text);
+	boot->port_lo = opts->port_lo;
+	boot->port_hi = opts->port_hi;
+	boot->spares = opts->spec->spares > 0;
+	boot->keeps_stderr = opts->spec->stderr_lines > 0;
+	boot->verbose = cls->log->level >= HVD_LOG_DEBUG ? 2 : cls->log->level >= HVD_LOG_VERBOSE;
+}
+
+void hvd_clients_missing_hint(const struct hvd_clients *cls, const struct hvd_this_host *self,
+			      const struct hvd_driver_opts *opts, struct hvd_err *why)
+{
+	hvd_err_hint(why, "%sis the host up, %sdoes a firewall block port %u of %s? --start-timeout allows more time",
+		     opts->by_plugin ? "does plugstack.conf there list hvd.so? " : "",
+		     strcmp(opts->id_text, "munge") == 0 ? "is munged running there, " : "", cls->port, self->host);
+}
+
+void hvd_clients_stop_listening(struct hvd_clients *cls)
+{
+	hvd_preauth_stop(cls->pending);
+}
+
+void hvd_clients_destroy(struct hvd_clients *cls)
+{
+	if (!cls)
+		return;
+	hvd_preauth_destroy(cls->pending);
+	while (cls->proven.first)
+		hvd_client_finish(cls->proven.first);
+	free(cls);
+}

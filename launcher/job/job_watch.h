@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * job_watch.h - what is watched beside the ranks of any job: its time limit, hangs, hosts that are lost, and questions
+ * from outside (hvdrun --stacks). A static job (run.c), a step of srun --hvd (step_run.c) and an elastic job
+ * (elastic.c) have one each, and decide what follows.
+ *
+ * A lost host. The driver sees its agent's connection end. Often the whole job is just being ended, and this host is
+ * the first to go, so the watch waits for LOST_HOST_SECONDS whether the others follow. A host whose kernel does not
+ * answer any longer is lost at once, and so is one that Slurm has given up (node_down.h). A process of the host that
+ * reports its agent's death shows that the host is up. An elastic job has rules of its own for this
+ * (launcher/hosts/agent_answers.c).
+ *
+ * Reasons to requeue the batch job (a hang, a lost host) are added to `wish` before the owner hears of them.
+ */
+#ifndef HVD_JOB_WATCH_H
+#define HVD_JOB_WATCH_H
+
+#include "job_query.h"
+#include "launcher/hosts/loss.h"
+#include "launcher/hosts/progress.h"
+#include "launcher/hosts/stacks.h"
+#include "launcher/world/driver.h"
+#include "lib/host/unkillable.h"
+#include "requeue.h"
+
+#include <event2/event.h>
+
+struct hvd_job_watch_ops {
+	/* Send all ranks this signal: the time limit is near. */
+	void (*signal_ranks)(int sig, void *arg);
+	/* End the job, for this reason, which the callee logs. NULL: the time limit is met, which the watch has
+	 * logged. */
+	void (*end)(const struct hvd_err *why, void *arg);
+	/* A host is lost, perhaps while the job is being ended. `how` is "", or what is known of it: ": the host does
+	 * not answer". The pointer may be NULL if the owner never calls hvd_job_watch_host_gone(), and passes no
+	 * driver. */
+	void (*host_lost)(const char *host, const char *how, void *arg);
+	/* What the scheduler says of the job, since somebody has asked. May be NULL. */
+	hvd_job_facts_fn *facts;
+	/* Is the job being ended already? Then nobody hears of hangs and the time limit, and no reason to requeue
+	 * counts. */
+	bool (*ending)(void *arg);
+};
+
+/* Nothing is owned, and all must outlive the watch. */
+struct hvd_job_watch_opts {
+	struct event_base *base;
+	const struct hvd_launch_spec *spec;
+	struct hvd_stacks *stacks;
+	struct hvd_requeue_wish *wish;
+	const char
+		*control; /* the launch's name for questions from outside; NULL = that of the environment. Read once */
+	pid_t pid;        /* the process that a user sees: srun or hvdrun */
+	struct hvd_event_log *events;
+	const struct hvd_job_watch_ops *ops;
+	void *arg;
+	const struct hvd_log *log;
+};
+
+struct hvd_job_watch;
+
+struct hvd_job_watch *hvd_job_watch_create(const struct hvd_job_watch_opts *opts);
+void hvd_job_watch_destroy(struct hvd_job_watch *watch); /* NULL is fine */
+
+/* The ranks start: from now on the time limit counts. With `driver`, which must outlive the watch, Slurm is asked about
+ * hosts that are behind; NULL: it is not. */
+void hvd_job_watch_started(struct hvd_job_watch *watch, const struct hvd_driver *driver);
+
+/* Ask the scheduler about the job. False: none reports its state, and no answer will come. */
+bool hvd_job_watch_ask(struct hvd_job_watch *watch);
+/* The same: SIGTERM has come to an agent, or has ended a rank. Slurm sends it to all when it preempts the job, and so the
+ * job ends sooner. */
+bool hvd_job_watch_terminated(struct hvd_job_watch *watch);
+
+/* Events of the driver (struct hvd_driver_ops). */
+void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *stall);
+void hvd_job_watch_host_gone(struct hvd_job_watch *watch, const char *host, const struct hvd_err *why);
+/* True: it was the agent of the host whose connection has ended last, and the host is up. */
+bool hvd_job_watch_process_lost(struct hvd_job_watch *watch, const struct hvd_loss *loss);
+
+/* SIGKILL has not ended a rank: log it, and keep the job away from the host when it is requeued. */
+void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unkillable *what, int rank,
+			      const char *host);
+
+/* All ranks have ended: stop waiting for hosts. True: it was not known of one whether it is lost. */
+bool hvd_job_watch_settle(struct hvd_job_watch *watch);
+/* That host's name; *at is when its connection ended. */
+const char *hvd_job_watch_settled_host(const struct hvd_job_watch *watch, hvd_time *at);
+/* Report it as lost after all. */
+void hvd_job_watch_lose(struct hvd_job_watch *watch);
+
+/* Has Slurm given a host up on which a rank has not ended? Then host_lost is called. */
+void hvd_job_watch_ask_slurm(struct hvd_job_watch *watch);
+/* All ranks have ended, as far as is known, and srun goes on: from now on Slurm is asked about all hosts. */
+void hvd_job_watch_ask_of_all(struct hvd_job_watch *watch);
+
+/* The error of a lost host, with its host and a hint; `then` is what follows from it: "ending the job"; `slurm`:
+ * Slurm knows the host, wherever this process runs. Always returns -1. */
+int hvd_job_watch_lost_error(struct hvd_err *err, const char *host, const char *how, const char *then, bool slurm);
+
+#endif
