@@ -70,7 +70,7 @@ static bool may_probe_again(const struct hvd_agent_registry *agents)
 	for (uint32_t h = 0; h < agents->table.n; h++) {
 		const struct hvd_host_entry *host = &agents->table.hosts[h];
 
-		if (host->stage >= HVD_STAGE_EXPECTED && host->stage < HVD_STAGE_ADMITTED &&
+		if (host->stage >= HVD_STAGE_COMING && host->stage < HVD_STAGE_HERE &&
 		    hvd_left_ms(host->deadline) < 2 * hvd_probe_patience(round))
 			return false;
 	}
@@ -83,7 +83,7 @@ static void admit(struct hvd_agent_registry *agents, uint32_t h)
 {
 	struct hvd_host_entry *host = &agents->table.hosts[h];
 
-	hvd_host_table_enter(&agents->table, h, HVD_STAGE_ADMITTED);
+	hvd_host_table_enter(&agents->table, h, HVD_STAGE_HERE);
 	if (host->client)
 		hvd_plan_delivery_send(agents->opts, &agents->plan, &agents->table, h, agents->service.rv);
 	if (agents->ops->admitted)
@@ -261,8 +261,8 @@ static bool none_left(struct hvd_agent_registry *agents)
 {
 	struct hvd_err why = {0};
 
-	if (agents->plan.elastic || agents->table.n == 0 ||
-	    agents->table.in_stage[HVD_STAGE_ABSENT] < agents->table.n || hvd_spares_settle(agents, &why) == 0)
+	if (agents->plan.elastic || agents->table.n == 0 || agents->table.in_stage[HVD_STAGE_AWAY] < agents->table.n ||
+	    hvd_spares_settle(agents, &why) == 0)
 		return false;
 	hvd_agent_registry_fail(agents, &why);
 	return true;
@@ -284,7 +284,7 @@ void hvd_admission_check(struct hvd_agent_registry *agents)
 
 	if (agents->phase < HVD_AGENTS_OPEN && none_left(agents))
 		return;
-	if (agents->phase == HVD_AGENTS_GATHERING && in[HVD_STAGE_EXPECTED] == 0 && in[HVD_STAGE_REGISTERED] > 0) {
+	if (agents->phase == HVD_AGENTS_GATHERING && in[HVD_STAGE_COMING] == 0 && in[HVD_STAGE_REGISTERED] > 0) {
 		if (hvd_rv_service_is_open(&agents->service))
 			begin_probe(agents);
 		else

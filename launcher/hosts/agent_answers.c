@@ -122,8 +122,7 @@ static bool is_paused(const struct hvd_agent_registry *agents, uint32_t host)
 	for (uint32_t h = 0; h < agents->table.n; h++) {
 		const struct hvd_host_entry *other = &agents->table.hosts[h];
 
-		if (h == host || other->stage != HVD_STAGE_ADMITTED || !other->client ||
-		    other->node.job != at->node.job)
+		if (h == host || other->stage != HVD_STAGE_HERE || !other->client || other->node.job != at->node.job)
 			continue;
 		if (other->answer.came_at >= at->answer.asked_at)
 			return false;
@@ -172,8 +171,7 @@ static void on_ask(void *arg)
 	struct hvd_agent_registry *agents = arg;
 
 	for (uint32_t h = agents->ask_turn; h < agents->table.n; h += ASK_TURNS)
-		if (agents->table.hosts[h].stage == HVD_STAGE_ADMITTED &&
-		    agents->table.hosts[h].leaving < HVD_LEAVING_LOST)
+		if (agents->table.hosts[h].stage == HVD_STAGE_HERE && agents->table.hosts[h].leaving < HVD_LEAVING_LOST)
 			hvd_agent_answers_ask(agents, h, false);
 	agents->ask_turn = (agents->ask_turn + 1) % ASK_TURNS;
 }

@@ -49,7 +49,7 @@ const struct hvd_layout *hvd_agent_layout(const struct hvd_agent_registry *agent
 
 static bool is_admitted(const struct hvd_agent_registry *agents, uint32_t host)
 {
-	return host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_ADMITTED;
+	return host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_HERE;
 }
 
 const char *hvd_agent_switch_path(const struct hvd_agent_registry *agents, uint32_t host)

@@ -56,7 +56,7 @@ static void on_progress(void *arg)
 
 static void update_progress(struct hvd_agent_registry *agents)
 {
-	bool coming = agents->table.in_stage[HVD_STAGE_EXPECTED] || agents->table.in_stage[HVD_STAGE_PROBING];
+	bool coming = agents->table.in_stage[HVD_STAGE_COMING] || agents->table.in_stage[HVD_STAGE_PROBING];
 
 	if (!coming)
 		hvd_timer_stop(agents->progress);
@@ -80,9 +80,9 @@ static void out_of_time(struct hvd_agent_registry *agents)
 /* Until when is it this host's turn to say something? A host that has registered, or reported, waits for others: 0. */
 static hvd_time due(const struct hvd_host_entry *host)
 {
-	if (host->stage == HVD_STAGE_EXPECTED || host->stage == HVD_STAGE_PROBING)
+	if (host->stage == HVD_STAGE_COMING || host->stage == HVD_STAGE_PROBING)
 		return host->deadline;
-	return host->stage == HVD_STAGE_ADMITTED ? hvd_agent_answers_due(host) : 0;
+	return host->stage == HVD_STAGE_HERE ? hvd_agent_answers_due(host) : 0;
 }
 
 static void explain(const struct hvd_agent_registry *agents, const struct hvd_host_entry *host, struct hvd_err *why)
@@ -113,7 +113,7 @@ static bool has_sent(struct hvd_host_entry *host)
 {
 	if (!host->client || !hvd_conn_unread(host->client->conn))
 		return false;
-	if (host->stage == HVD_STAGE_ADMITTED)
+	if (host->stage == HVD_STAGE_HERE)
 		hvd_agent_answers_defer(host, hvd_deadline_in(LATE_SECONDS));
 	else
 		host->deadline = hvd_deadline_in(LATE_SECONDS);
@@ -137,7 +137,7 @@ static void on_timer(void *arg)
 
 		if (!due(host) || due(host) > now || has_sent(host))
 			continue;
-		if (host->stage == HVD_STAGE_ADMITTED) {
+		if (host->stage == HVD_STAGE_HERE) {
 			hvd_agent_answers_late(agents, h);
 			continue;
 		}

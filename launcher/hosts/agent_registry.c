@@ -30,7 +30,7 @@ void hvd_agent_registry_expect(struct hvd_agent_registry *agents, uint32_t host,
 
 void hvd_agent_registry_forget(struct hvd_agent_registry *agents, uint32_t host)
 {
-	if (host >= agents->table.n || agents->table.hosts[host].stage == HVD_STAGE_ABSENT)
+	if (host >= agents->table.n || agents->table.hosts[host].stage == HVD_STAGE_AWAY)
 		return;
 	hvd_agent_registry_drop(agents, host, NULL);
 	hvd_agent_deadlines_update(agents);
@@ -44,7 +44,7 @@ void hvd_agent_registry_end(struct hvd_agent_registry *agents)
 	hvd_progress_stop(agents->rank_progress);
 	hvd_agent_deadlines_stop(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++) {
-		hvd_host_table_enter(&agents->table, h, HVD_STAGE_ABSENT);
+		hvd_host_table_enter(&agents->table, h, HVD_STAGE_AWAY);
 		if (agents->table.hosts[h].client)
 			agents->table.hosts[h].client->role = HVD_ROLE_FORMER;
 	}
@@ -54,7 +54,7 @@ void hvd_agent_registry_signal(struct hvd_agent_registry *agents, int sig)
 {
 	for (struct hvd_client *cl = hvd_clients_first(agents->clients); cl; cl = hvd_clients_next(cl))
 		if (cl->role == HVD_ROLE_AGENT && cl->host < agents->table.n &&
-		    agents->table.hosts[cl->host].stage == HVD_STAGE_ADMITTED)
+		    agents->table.hosts[cl->host].stage == HVD_STAGE_HERE)
 			hvd_conn_send(cl->conn, json_pack("{s:s, s:i}", "t", "signal", "sig", sig));
 }
 

@@ -13,14 +13,14 @@
  *
  * The stages of an agent (host_table.h), and what ends each:
  *
- *   ABSENT      hvd_agent_registry_expect(). The hosts of a job of fixed size are expected from the beginning
- *   EXPECTED    the agent registers
+ *   AWAY        hvd_agent_registry_expect(). The hosts of a job of fixed size are expected from the beginning
+ *   COMING      the agent registers
  *   REGISTERED  all expected hosts have registered, and the rendezvous is open
  *   PROBING     the agent reports
  *   REPORTED    all probing hosts have reported
- *   ADMITTED    until the end of the job
+ *   HERE        until the end of the job
  *
- * An agent of an elastic job becomes ABSENT again, from any stage, when its connection or its time ends, when its host
+ * An agent of an elastic job becomes AWAY again, from any stage, when its connection or its time ends, when its host
  * does not fit, or by hvd_agent_registry_forget(). An agent that registers after the decision probes by itself, and is
  * admitted if it reaches an admitted host. In a job of fixed size each of these ends is a failure of the start.
  *
@@ -53,7 +53,7 @@ struct hvd_agent_registry_ops {
 	/* The host of an elastic job is admitted. */
 	void (*admitted)(uint32_t host, void *arg);
 	/* The host does not come, or does not fit, or its ranks were ended, or in an elastic job its connection has ended.
-	 * In an elastic job it is ABSENT; `unfit`: do not try it again. In a job of fixed size this is called after the
+	 * In an elastic job it is AWAY; `unfit`: do not try it again. In a job of fixed size this is called after the
 	 * decision only, and the host stays. */
 	void (*gone)(uint32_t host, const struct hvd_err *why, bool unfit, void *arg);
 	/* Elastic: the connection of an agent that was told to end has ended. `lost`: its host does not answer. */

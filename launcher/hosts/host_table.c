@@ -19,9 +19,9 @@
 static void log_stage(const struct hvd_host_table *table, uint32_t host, enum hvd_stage stage)
 {
 	static const enum hvd_event_name names[HVD_N_STAGES] = {
-		[HVD_STAGE_EXPECTED] = HVD_EV_HOST_COMING, [HVD_STAGE_REGISTERED] = HVD_EV_HOST_REGISTERED,
+		[HVD_STAGE_COMING] = HVD_EV_HOST_COMING,   [HVD_STAGE_REGISTERED] = HVD_EV_HOST_REGISTERED,
 		[HVD_STAGE_PROBING] = HVD_EV_HOST_PROBING, [HVD_STAGE_REPORTED] = HVD_EV_HOST_REPORTED,
-		[HVD_STAGE_ADMITTED] = HVD_EV_HOST_HERE,
+		[HVD_STAGE_HERE] = HVD_EV_HOST_HERE,
 	};
 	const struct hvd_host_entry *entry = &table->hosts[host];
 	const char *name = entry->name ? entry->name : entry->node.name;
@@ -73,7 +73,7 @@ static void grow(struct hvd_host_table *table, uint32_t n)
 		return;
 	table->hosts = hvd_xrealloc(table->hosts, n, sizeof(*table->hosts));
 	memset(&table->hosts[table->n], 0, (n - table->n) * sizeof(*table->hosts));
-	table->in_stage[HVD_STAGE_ABSENT] += n - table->n;
+	table->in_stage[HVD_STAGE_AWAY] += n - table->n;
 	table->n = n;
 }
 
@@ -82,7 +82,7 @@ void hvd_host_table_expect(struct hvd_host_table *table, uint32_t host, const ch
 	grow(table, host + 1);
 	free(table->hosts[host].name);
 	table->hosts[host].name = name ? hvd_xstrdup(name) : NULL;
-	hvd_host_table_enter(table, host, HVD_STAGE_EXPECTED);
+	hvd_host_table_enter(table, host, HVD_STAGE_COMING);
 }
 
 static void set_size(struct hvd_host_table *table, uint32_t n, uint32_t size)
@@ -116,9 +116,9 @@ void hvd_host_table_leave(struct hvd_host_table *table, uint32_t index)
 	struct hvd_host_entry *host = &table->hosts[index];
 	size_t n = 0;
 
-	hvd_host_table_enter(table, index, HVD_STAGE_ABSENT);
+	hvd_host_table_enter(table, index, HVD_STAGE_AWAY);
 	free_host(host);
-	*host = (struct hvd_host_entry){.stage = HVD_STAGE_ABSENT, .name = host->name};
+	*host = (struct hvd_host_entry){.stage = HVD_STAGE_AWAY, .name = host->name};
 	for (size_t e = 0; e < table->n_edges; e++)
 		if (table->edges[e].from != index && table->edges[e].to != index)
 			table->edges[n++] = table->edges[e];
@@ -167,7 +167,7 @@ int hvd_host_table_register(struct hvd_host_table *table, const json_t *msg, uin
 		hvd_host_info_clear(&fresh);
 		return -1;
 	}
-	if (table->hosts[node].stage != HVD_STAGE_EXPECTED) {
+	if (table->hosts[node].stage != HVD_STAGE_COMING) {
 		hvd_err_set(err, HVD_E_PROTO, "%s registers as host %u, but %s already has this number", fresh.name,
 			    (unsigned)node, hvd_host_table_name(table, *index, buf));
 		hvd_err_hint(err, "do the tasks of one host run in several network namespaces, for example in "
@@ -343,11 +343,11 @@ char *hvd_host_table_missing(const struct hvd_host_table *table)
 	static const struct {
 		enum hvd_stage stage;
 		const char *what;
-	} lacking[] = {{HVD_STAGE_EXPECTED, "no registration from"}, {HVD_STAGE_PROBING, "no probe report from"}};
+	} lacking[] = {{HVD_STAGE_COMING, "no registration from"}, {HVD_STAGE_PROBING, "no probe report from"}};
 	char *text, buf[32];
 
 	/* The first registration tells the names of all. */
-	if (!table->n || (table->in_stage[HVD_STAGE_EXPECTED] == table->n && !table->hosts[0].name))
+	if (!table->n || (table->in_stage[HVD_STAGE_COMING] == table->n && !table->hosts[0].name))
 		return hvd_xstrdup("no registration from any host");
 	text = hvd_xstrdup("");
 

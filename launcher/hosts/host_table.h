@@ -19,12 +19,12 @@
 #include "lib/host/network.h"
 
 enum hvd_stage {
-	HVD_STAGE_ABSENT,     /* not expected, or no longer */
-	HVD_STAGE_EXPECTED,   /* has not registered yet */
+	HVD_STAGE_AWAY,       /* not expected, or no longer */
+	HVD_STAGE_COMING,     /* has not registered yet */
 	HVD_STAGE_REGISTERED, /* has described itself */
 	HVD_STAGE_PROBING,    /* has the order to probe */
 	HVD_STAGE_REPORTED,   /* has sent what it reached */
-	HVD_STAGE_ADMITTED,   /* is part of the plan */
+	HVD_STAGE_HERE,       /* is part of the plan */
 	HVD_N_STAGES,
 };
 
@@ -90,7 +90,7 @@ void hvd_host_table_clear(struct hvd_host_table *table);
 
 /* Host `host` is expected. The table grows if it is too short. */
 void hvd_host_table_expect(struct hvd_host_table *table, uint32_t host, const char *name);
-/* The host becomes ABSENT. Everything that is known of it is forgotten except its name, also what other hosts reported
+/* The host becomes AWAY. Everything that is known of it is forgotten except its name, also what other hosts reported
  * of it. */
 void hvd_host_table_leave(struct hvd_host_table *table, uint32_t index);
 void hvd_host_table_enter(struct hvd_host_table *table, uint32_t host, enum hvd_stage stage);

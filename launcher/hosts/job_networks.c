@@ -248,7 +248,7 @@ static int not_reached(const struct hvd_plan *plan, const struct hvd_host_table 
 static int64_t find_twin(const struct hvd_host_table *table, uint32_t host)
 {
 	for (uint32_t h = 0; h < table->n; h++)
-		if (h != host && table->hosts[h].stage == HVD_STAGE_ADMITTED &&
+		if (h != host && table->hosts[h].stage == HVD_STAGE_HERE &&
 		    strcmp(table->hosts[h].node.machine, table->hosts[host].node.machine) == 0)
 			return h;
 	return -1;

@@ -9,7 +9,7 @@ static struct hvd_conn *agent_of(const struct hvd_host_table *table, uint32_t ho
 {
 	const struct hvd_host_entry *entry = host < table->n ? &table->hosts[host] : NULL;
 
-	return entry && entry->stage == HVD_STAGE_ADMITTED && entry->client ? entry->client->conn : NULL;
+	return entry && entry->stage == HVD_STAGE_HERE && entry->client ? entry->client->conn : NULL;
 }
 
 static bool has_addr(const struct hvd_host_info *node, const struct hvd_addr *addr)

@@ -56,7 +56,7 @@ static bool is_witness(const struct hvd_silence *silence, uint32_t host)
 {
 	const struct hvd_host_entry *entry = &silence->table->hosts[host];
 
-	return entry->stage == HVD_STAGE_ADMITTED && entry->client && silent_ms(entry) < HVD_SILENT_MS;
+	return entry->stage == HVD_STAGE_HERE && entry->client && silent_ms(entry) < HVD_SILENT_MS;
 }
 
 static void ask(struct hvd_silence *silence, struct asked *asked)
@@ -92,7 +92,7 @@ static void on_look(void *arg)
 	for (uint32_t h = 0; h < table->n; h++) {
 		struct asked *asked = find(silence, h);
 
-		if (table->hosts[h].stage != HVD_STAGE_ADMITTED || silent_ms(&table->hosts[h]) < HVD_SILENT_MS) {
+		if (table->hosts[h].stage != HVD_STAGE_HERE || silent_ms(&table->hosts[h]) < HVD_SILENT_MS) {
 			if (asked)
 				forget(silence, asked);
 			continue;

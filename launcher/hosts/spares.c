@@ -76,7 +76,7 @@ static void on_late(void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
 	bool gathering = agents->phase == HVD_AGENTS_GATHERING;
-	enum hvd_stage awaited = gathering ? HVD_STAGE_EXPECTED : HVD_STAGE_PROBING;
+	enum hvd_stage awaited = gathering ? HVD_STAGE_COMING : HVD_STAGE_PROBING;
 	struct hvd_err why = {0};
 
 	if (!gathering && agents->phase != HVD_AGENTS_PROBING)
@@ -101,7 +101,7 @@ static void wait_for_late(struct hvd_agent_registry *agents, double seconds)
 
 void hvd_spares_registered(struct hvd_agent_registry *agents)
 {
-	uint32_t awaited = agents->table.in_stage[HVD_STAGE_EXPECTED];
+	uint32_t awaited = agents->table.in_stage[HVD_STAGE_COMING];
 	double most = agents->opts->spec->deadlines.start * LATE_PART;
 
 	if (spares_left(agents) == 0 || agents->phase != HVD_AGENTS_GATHERING || awaited == 0 ||

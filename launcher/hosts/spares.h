@@ -8,7 +8,7 @@
  * as the job needs. Then the ranks of the remaining hosts are numbered anew, in their old order. If more hosts are bad
  * than there are spares, the start fails, with the list.
  *
- * A host that was left out is ABSENT in the host table, and has no ranks in the layout. Its processes get
+ * A host that was left out is AWAY in the host table, and has no ranks in the layout. Its processes get
  *   {"t":"plan", "spare":true}
  * and end with status 0. The other hosts' plans have "numbers":[RANK,…], the host's ranks by local rank, and "size":N.
  */

@@ -36,7 +36,7 @@ static bool asks(const struct hvd_stacks *stacks)
 /* Has the host ranks to show? A host that has left an elastic job had some when it was asked. */
 static bool has_ranks(const struct hvd_host_entry *host)
 {
-	return host->stage != HVD_STAGE_ADMITTED ||
+	return host->stage != HVD_STAGE_HERE ||
 	       (host->leaving < HVD_LEAVING_DONE && (host->node.n_ranks == 0 || host->ended < host->node.n_ranks));
 }
 
@@ -101,7 +101,7 @@ static void ask_hosts(struct hvd_stacks *stacks, double seconds)
 	stacks->owing = hvd_xcalloc(stacks->table->n + 1, sizeof(*stacks->owing));
 	for (uint32_t h = 0; h < stacks->table->n; h++) {
 		const struct hvd_host_entry *host = &stacks->table->hosts[h];
-		bool admitted = host->stage == HVD_STAGE_ADMITTED;
+		bool admitted = host->stage == HVD_STAGE_HERE;
 
 		json_array_append_new(stacks->hosts, admitted ? json_null() : json_false());
 		if (!admitted || !host->client)

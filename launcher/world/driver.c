@@ -292,10 +292,10 @@ static void explain_lost(const struct hvd_driver *dr, struct hvd_err *why)
 {
 	const struct hvd_host_table *table = dr->table;
 	hvd_cleanup_free char *missing = hvd_host_table_missing(table);
-	bool never = table->n > 0 && table->in_stage[HVD_STAGE_EXPECTED] > 0;
+	bool never = table->n > 0 && table->in_stage[HVD_STAGE_COMING] > 0;
 
 	*why = dr->lost_why;
-	if (never && table->n - table->in_stage[HVD_STAGE_EXPECTED] > 1 && !hvd_driver_connected(dr)) {
+	if (never && table->n - table->in_stage[HVD_STAGE_COMING] > 1 && !hvd_driver_connected(dr)) {
 		*why = (struct hvd_err){0};
 		hvd_err_set(why, HVD_E_FAILED, "%s, and the node agents of all other hosts have ended", missing);
 		hvd_agent_registry_missing_hint(dr->agents, why);
@@ -404,7 +404,7 @@ char *hvd_driver_unregistered(const struct hvd_driver *dr)
 {
 	const struct hvd_host_table *table = dr->table;
 
-	return dr->started || (table->n && !table->in_stage[HVD_STAGE_EXPECTED]) ? NULL : hvd_host_table_missing(table);
+	return dr->started || (table->n && !table->in_stage[HVD_STAGE_COMING]) ? NULL : hvd_host_table_missing(table);
 }
 
 bool hvd_driver_output_lost(const struct hvd_driver *dr)

@@ -144,7 +144,7 @@ static int first(struct world *w, bool local)
 
 	for (uint32_t h = 0; rc == 0 && h < w->roster.n; h++)
 		if (w->roster.hosts[h].stage == HVD_STAGE_REPORTED)
-			hvd_host_table_enter(&w->roster, h, HVD_STAGE_ADMITTED);
+			hvd_host_table_enter(&w->roster, h, HVD_STAGE_HERE);
 	return rc;
 }
 
@@ -153,7 +153,7 @@ static int late(struct world *w, uint32_t h)
 	int rc = hvd_plan_join(&w->plan, &w->roster, h, &w->err);
 
 	if (rc == 0)
-		hvd_host_table_enter(&w->roster, h, HVD_STAGE_ADMITTED);
+		hvd_host_table_enter(&w->roster, h, HVD_STAGE_HERE);
 	return rc;
 }
 

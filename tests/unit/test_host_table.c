@@ -360,7 +360,7 @@ TEST(what_is_missing)
 	put(&roster, registration(2, 4, "[2]"), NULL);
 	put(&roster, registration(3, 4, "[3]"), NULL);
 	hvd_host_table_enter(&roster, 2, HVD_STAGE_PROBING);
-	hvd_host_table_enter(&roster, 3, HVD_STAGE_ADMITTED);
+	hvd_host_table_enter(&roster, 3, HVD_STAGE_HERE);
 	text = hvd_host_table_missing(&roster);
 	assert_in(text, "no registration from n[0-1]");
 	assert_in(text, "no probe report from n2");

@@ -137,7 +137,7 @@ TEST(only_hosts_that_are_in_are_compared)
 	good(&table);
 	for (uint32_t h = 0; h < 3; h++) {
 		table.hosts[h].check.gpus = 8;
-		hvd_host_table_enter(&table, h, HVD_STAGE_ABSENT);
+		hvd_host_table_enter(&table, h, HVD_STAGE_AWAY);
 	}
 	bad = hvd_preflight_bad(&table, 3, NULL);
 	assert_null(bad);
