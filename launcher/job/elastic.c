@@ -70,7 +70,7 @@ static void on_none_left(void *arg)
 	struct elastic *el = arg;
 
 	if (hvd_procs_ending(el->job.procs))
-		hvd_job_stop(&el->job);
+		hvd_frontend_stop(&el->job);
 }
 
 static void on_hosts(const struct hvd_alloc *hosts, void *arg)
@@ -197,7 +197,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	static const struct hvd_discovery_ops discovery_ops = {on_hosts, on_leaving, hvd_elastic_failed};
 	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
 	struct hvd_machine_opts opts = hvd_elastic_machine_opts(el->job.launch->spec, el->job.opts->kill_wait);
-	struct hvd_job *job = &el->job;
+	struct hvd_frontend *job = &el->job;
 	struct hvd_boot boot;
 
 	static const struct hvd_job_watch_ops watch_ops = {
@@ -220,7 +220,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	el->events = hvd_event_queue_create(job->base, el->machine);
 	el->peers = hvd_gloo_peers_create();
 	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, job->log);
-	if (hvd_job_open_func(job, on_unread, el, err) != 0)
+	if (hvd_frontend_open_func(job, on_unread, el, err) != 0)
 		return -1;
 	el->agents = hvd_agent_registry_create(job->base, false, job->opts, &job->secret.session,
 					       &hvd_elastic_agent_registry_ops, el, job->log, err);
@@ -238,7 +238,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	hvd_job_watch_started(el->watch, NULL);
 	el->silent = hvd_unresponsive_ranks_create(el->agents, job->log);
 	hvd_agent_registry_boot(el->agents, &boot);
-	if (hvd_job_set_boot(job, &boot, err) != 0)
+	if (hvd_frontend_set_boot(job, &boot, err) != 0)
 		return -1;
 	el->discovery = hvd_discovery_create(job->base, discovery, &discovery_ops, el, job->log, err);
 	return el->discovery ? 0 : -1;
@@ -252,7 +252,7 @@ static void cleanup(struct elastic *el)
 	hvd_strv_free(&el->gpus);
 	hvd_stuck_procs_clear(&el->stuck);
 	hvd_restart_history_clear(&el->history);
-	hvd_job_end_procs(&el->job);
+	hvd_frontend_end_procs(&el->job);
 	hvd_elastic_rv_destroy(el->erv);
 	hvd_job_watch_destroy(el->watch);
 	hvd_unresponsive_ranks_destroy(el->silent);
@@ -261,19 +261,19 @@ static void cleanup(struct elastic *el)
 	hvd_event_queue_destroy(el->events);
 	hvd_failures_clear(&el->failures);
 	hvd_machine_destroy(el->machine);
-	hvd_job_clear(&el->job);
+	hvd_frontend_clear(&el->job);
 }
 
 int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 		    struct hvd_result *result, struct hvd_err *err)
 {
-	static const struct hvd_job_ops job_ops = {.end = hvd_elastic_end, .signal_ranks = on_signal_ranks};
+	static const struct hvd_frontend_ops job_ops = {.end = hvd_elastic_end, .signal_ranks = on_signal_ranks};
 	static const struct hvd_procs_ops procs_ops = {
 		.lost = on_proc_lost, .cut_short = on_cut_short, .none_left = on_none_left, .joined = on_joined};
 	const struct hvd_layout *layout;
 	struct elastic el = {0};
 	struct hvd_discovery_opts discovery = {0};
-	int rc = hvd_job_init(&el.job, launch, backend, opts, result, true, &job_ops, &procs_ops, &el, err);
+	int rc = hvd_frontend_init(&el.job, launch, backend, opts, result, true, &job_ops, &procs_ops, &el, err);
 
 	if (rc == 0)
 		rc = hvd_discovery_choose(launch, &discovery, err);
@@ -284,7 +284,7 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 	}
 	hvd_discovery_opts_clear(&discovery);
 	if (rc == 0) {
-		hvd_job_run(&el.job);
+		hvd_frontend_run(&el.job);
 		layout = hvd_agent_layout(el.agents);
 		result->generations = hvd_machine_generation(el.machine);
 		hvd_restart_history_end(&el.history, result, hvd_now(), el.job.log);
@@ -292,7 +292,7 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 			hvd_failures_end(&el.failures, launch->spec, result, opts->events, el.job.log);
 		if (hvd_machine_idle(el.machine) && !el.job.result->ended_by)
 			result->status = HVD_IDLE_STATUS;
-		hvd_job_finish(&el.job, layout->size ? layout : NULL, 0, el.output_lost);
+		hvd_frontend_finish(&el.job, layout->size ? layout : NULL, 0, el.output_lost);
 	}
 	cleanup(&el);
 	return rc;

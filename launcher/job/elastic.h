@@ -11,14 +11,14 @@
  *   agent_registry.h       admits the node agents that register, and has them start and stop workers
  *   elastic_rendezvous.h   answers the workers that ask for their next rank, and notifies rank 0
  *   gloo_peers.h           knows the connections between workers, which are killed after a failure
- *   job.h                  secret, signals, result
+ *   frontend.h                  secret, signals, result
  *
  * elastic.c connects them: it carries out the machine's decisions, and puts the events of the others into the queue.
  */
 #ifndef HVD_ELASTIC_H
 #define HVD_ELASTIC_H
 
-#include "job.h"
+#include "frontend.h"
 #include "launcher/world/machine.h"
 
 /* For --dry-run: the hosts that are known before the start, and the processes for their shims. */

@@ -38,7 +38,7 @@ void hvd_elastic_end(void *elastic)
 	el->discovery = NULL;
 	hvd_event_queue_stop(el->events);
 	if (hvd_procs_running(el->job.procs) == 0)
-		hvd_job_stop(&el->job);
+		hvd_frontend_stop(&el->job);
 }
 
 /* If the job is requeued, hosts of other jobs are no matter of it. */

@@ -12,7 +12,7 @@
 
 #include "draining.h"
 #include "failures.h"
-#include "job.h"
+#include "frontend.h"
 #include "job_watch.h"
 #include "launcher/discovery/discovery.h"
 #include "launcher/hosts/agent_registry.h"
@@ -35,7 +35,7 @@ struct hvd_held_end {
 };
 
 struct elastic {
-	struct hvd_job job;
+	struct hvd_frontend job;
 	struct hvd_discovery *discovery;
 	struct hvd_machine *machine;
 	struct hvd_agent_registry *agents;

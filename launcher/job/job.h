@@ -1,78 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * job.h - what a static job (run.h) and an elastic one (elastic.h) of hvdrun share: the event loop, the secret, the
- * processes, the signals, and the result.
+ * job.h - a job of fixed size, from the first host that registers to the last rank: one generation of ranks.
  *
- * Signals: where the backend is one process that starts the ranks (srun, mpirun), it gets the terminal's signals
- * itself, and the owner decides on those that hvdrun gets (`backend_signal`). Elsewhere the first SIGINT, SIGTERM or
- * SIGHUP ends the ranks (SIGTERM, --kill-wait, SIGKILL), a second one ends them at once. SIGQUIT, SIGUSR1, SIGUSR2 and
- * SIGCONT are passed on to the ranks. So is SIGTSTP in a static job, before this process stops; SIGTTIN and SIGTTOU, which
- * rank 0 may cause at a terminal (spawned_ranks.h), count as SIGTSTP.
+ * It holds the driver, the watch over time limit, hangs and hosts (job_watch.h), and the failure report. What starts
+ * the ranks is a starter (starter.h). What may happen when, and what follows from it, is the table in job.c. How
+ * the job ends:
+ *   - every rank has ended: the starter ends by itself
+ *   - a rank has failed: the others are ended, unless the launch spec says to keep going, or the starter decides. When
+ *     all of them have ended, the report names the one that failed first (launcher/diagnosis/failure_report.h)
+ *   - the start has failed, a host is lost, the time limit is met, a hang, or a signal: everything is ended
  */
 #ifndef HVD_JOB_H
 #define HVD_JOB_H
 
+#include "failures.h"
 #include "job_result.h"
+#include "launcher/hosts/clients.h"
 #include "launcher/hosts/driver_opts.h"
-#include "launcher/start/backend.h"
-#include "launcher/start/procs.h"
-#include "launcher/start/terminal.h"
-#include "lib/base/timer.h"
-#include "lib/host/layout.h"
-#include "lib/protocol/boot.h"
+#include "lib/protocol/handshake.h"
 #include "runfunc.h"
-#include "secret.h"
 
-struct hvd_job_ops {
-	void (*end)(void *arg); /* end all ranks and processes; when called again: at once */
-	void (*signal_ranks)(int sig, void *arg);
-	/* HVD_START_RANKS only; `tty`: the signal came from the terminal, so that the backend's process has it. */
-	void (*backend_signal)(int sig, bool tty, void *arg);
-};
+#include <event2/event.h>
 
-struct hvd_job {
+struct hvd_starter;
+struct hvd_job;
+
+/* Nothing is owned, and all must outlive the job. */
+struct hvd_job_opts {
 	struct event_base *base;
-	struct hvd_launch *launch;
-	const struct hvd_backend *backend;
-	struct hvd_driver_opts *opts;
+	struct hvd_driver_opts *driver;
+	struct hvd_session *session;
+	struct hvd_starter *starter;
+	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct hvd_result *result;
+	const char *control; /* as in job_watch.h; read once */
+	pid_t pid;
 	const struct hvd_log *log;
-	struct hvd_procs *procs;
-	struct hvd_secret secret;
-	struct hvd_terminal terminal; /* as it was at first */
-	struct hvd_runfunc *func;     /* --run-func, or NULL */
-
-	/* job.c's own. */
-	const struct hvd_job_ops *ops;
-	void *arg;
-	struct hvd_procs_opts procs_opts;
-	char boot[HVD_BOOT_MAX];
-	struct hvd_signals *signals;
-	struct hvd_timer *pause;
 };
 
-/* Set up a job with its processes' table, its secret and its signals; no process is started. `launch`, `backend`,
- * `opts` and the ops are not owned and must outlive the job; `opts` gets the identity added. `result` is cleared. -1
- * with err set; hvd_job_clear() is due in any case. */
-int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hvd_backend *backend,
-		 struct hvd_driver_opts *opts, struct hvd_result *result, bool elastic, const struct hvd_job_ops *ops,
-		 const struct hvd_procs_ops *procs_ops, void *arg, struct hvd_err *err);
-/* Tell processes that are started from now on how to reach the driver. -1 with err set. */
-int hvd_job_set_boot(struct hvd_job *job, const struct hvd_boot *boot, struct hvd_err *err);
-/* The event loop; returns after hvd_job_stop(). */
-void hvd_job_run(struct hvd_job *job);
-void hvd_job_stop(struct hvd_job *job);
-/* The job ends because of this signal: say so, and make it the result. Only the first signal counts. */
-void hvd_job_ended_by(struct hvd_job *job, int sig);
-/* The result is a failure, unless it is one already. */
-void hvd_job_failed(struct hvd_job *job);
-/* With --run-func: offer the function to the ranks. `gone` as in runfunc.h; -1 with err set. */
-int hvd_job_open_func(struct hvd_job *job, void (*gone)(void *arg), void *arg, struct hvd_err *err);
-/* The loop has ended: complete the result. The ranks of the last generation had this layout (NULL: there was none), in this
- * job of Slurm's (0: that of the environment). */
-void hvd_job_finish(struct hvd_job *job, const struct hvd_layout *layout, uint32_t slurm_job, bool output_lost);
-/* End the processes that are left, with what they have started in sessions of their own. */
-void hvd_job_end_procs(struct hvd_job *job);
-void hvd_job_clear(struct hvd_job *job); /* whatever uses the event loop is gone */
+/* Listen, and have the starter start. The job is the starter's `job` from then on, also after an error, and the caller
+ * destroys it. -1 with err set: nothing was started, or not all. */
+int hvd_job_create(const struct hvd_job_opts *opts, struct hvd_err *err);
+void hvd_job_destroy(struct hvd_job *job); /* NULL is fine */
+
+/* ---- what the owner and the starter report ---- */
+
+/* End the job because of a signal, which the caller has logged and made the result; again: at once. */
+void hvd_job_interrupt(struct hvd_job *job);
+/* The job cannot go on. `why` is logged unless another reason was; NULL: the user was told. */
+void hvd_job_fail(struct hvd_job *job, const struct hvd_err *why);
+/* The starter has a signal by which it ends all ranks, of which the user was told: their ends are no failures. */
+void hvd_job_expect_ends(struct hvd_job *job);
+/* Send a signal to all ranks. */
+void hvd_job_signal(struct hvd_job *job, int sig);
+/* Nothing of the starter is left. */
+void hvd_job_starter_gone(struct hvd_job *job);
+/* The process that has started a host's agent has ended too early. True: the host is left out, and the job goes on. */
+bool hvd_job_host_failed(struct hvd_job *job, uint32_t host, const struct hvd_err *why);
+/* All ranks have ended, and the starter, a program of that name, goes on. True: it waits for a host whose connection
+ * ended at that moment; the job ends. False: there is no such host, and Slurm is asked about all hosts from now on. */
+bool hvd_job_lose_unconfirmed_host(struct hvd_job *job, const char *starter);
+
+/* ---- what they may ask ---- */
+
+struct hvd_driver *hvd_job_driver(const struct hvd_job *job);
+struct hvd_failures *hvd_job_failures(struct hvd_job *job);
+bool hvd_job_ending(const struct hvd_job *job); /* was the starter told to end everything? */
+/* Was a reason for the job's failure logged that is not a rank's failure? */
+bool hvd_job_failed(const struct hvd_job *job);
+/* Have all ranks ended, as far as is known? */
+bool hvd_job_ranks_ended(const struct hvd_job *job);
 
 #endif

@@ -3,12 +3,12 @@
 #include "run.h"
 
 #include "end_timeout.h"
+#include "job.h"
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/world/driver.h"
 #include "lib/base/cleanup.h"
 #include "lib/process/spawn.h"
 #include "starter.h"
-#include "static_job.h"
 #include "step_wait.h"
 
 #include <signal.h>
@@ -35,7 +35,7 @@
 
 struct run {
 	struct hvd_starter starter; /* first, so that a pointer to it is one to all */
-	struct hvd_job job;
+	struct hvd_frontend job;
 	struct hvd_step_wait *step_wait;
 	struct hvd_end_timeout *end_timeout; /* watches the backend's process since all ranks have ended */
 	int proc_status; /* as from waitpid(2), of the process whose end is this launch's status; 0 = none has ended
@@ -55,9 +55,9 @@ static struct run *run_of(struct hvd_starter *starter)
 
 static int do_start(struct hvd_starter *starter, const struct hvd_boot *boot, struct hvd_err *err)
 {
-	struct hvd_job *job = &run_of(starter)->job;
+	struct hvd_frontend *job = &run_of(starter)->job;
 
-	return hvd_job_set_boot(job, boot, err) == 0 ? hvd_procs_start(job->procs, err) : -1;
+	return hvd_frontend_set_boot(job, boot, err) == 0 ? hvd_procs_start(job->procs, err) : -1;
 }
 
 /* srun and mpirun pass it on. */
@@ -92,9 +92,9 @@ static void on_end_timeout(const struct hvd_err *why, bool certain, void *arg)
 	struct run *run = arg;
 
 	if (certain)
-		hvd_static_job_fail(run->starter.job, why);
-	else if (!hvd_static_job_ending(run->starter.job) &&
-		 !hvd_static_job_lose_unconfirmed_host(run->starter.job, run->job.launch->procs[0].argv.v[0]))
+		hvd_job_fail(run->starter.job, why);
+	else if (!hvd_job_ending(run->starter.job) &&
+		 !hvd_job_lose_unconfirmed_host(run->starter.job, run->job.launch->procs[0].argv.v[0]))
 		hvd_info(run->job.log, "%s", why->msg);
 }
 
@@ -103,7 +103,7 @@ static void do_ranks_ended(struct hvd_starter *starter, const struct hvd_strv *w
 	struct run *run = run_of(starter);
 	struct hvd_procs *procs = run->job.procs;
 
-	if (hvd_static_job_ending(starter->job))
+	if (hvd_job_ending(starter->job))
 		hvd_procs_end(procs, SETTLE_SECONDS);
 	else
 		run->end_timeout =
@@ -117,13 +117,13 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 	const struct run *run = run_of(starter);
 	const struct hvd_result *result = run->job.result;
 	const struct hvd_batch_job job = hvd_batch_job_of(run->job.launch->spec, 0);
-	struct hvd_failure_report *failures = hvd_failures_now(hvd_static_job_failures(run->starter.job));
+	struct hvd_failure_report *failures = hvd_failures_now(hvd_job_failures(run->starter.job));
 	hvd_cleanup_free char *fate = NULL;
 	const char *host;
 	char text[64];
 
-	if (starter->agents_start_ranks || run->proc_status == 0 || hvd_static_job_failed(run->starter.job) ||
-	    result->rank_failed || hvd_static_job_ending(run->starter.job) || result->ended_by || run->ended_by)
+	if (starter->agents_start_ranks || run->proc_status == 0 || hvd_job_failed(run->starter.job) ||
+	    result->rank_failed || hvd_job_ending(run->starter.job) || result->ended_by || run->ended_by)
 		return false;
 	if (!WIFSIGNALED(run->proc_status) && (!result->started || hvd_failure_report_first(failures, &host)))
 		return false;
@@ -146,7 +146,7 @@ static void leave_to_process(struct run *run, int sig)
 	hvd_info(run->job.log, "%s: %s ends the ranks", sig == SIGINT ? "interrupted" : strsignal(sig),
 		 run->job.launch->procs[0].argv.v[0]);
 	run->ended_by = sig;
-	hvd_static_job_expect_ends(run->starter.job);
+	hvd_job_expect_ends(run->starter.job);
 }
 
 /* Of two signals that came at once this process has seen one, and srun two. */
@@ -164,7 +164,7 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 {
 	struct run *run = arg;
 
-	run->left_out = hvd_static_job_host_failed(run->starter.job, host, why);
+	run->left_out = hvd_job_host_failed(run->starter.job, host, why);
 }
 
 static void on_proc_ended(int status, void *arg)
@@ -177,7 +177,7 @@ static void on_proc_ended(int status, void *arg)
 	if (run->interrupted && !run->ended_by && !result->ended_by && !result->rank_failed &&
 	    hvd_rank_end_cancelled(&(struct hvd_rank_end){.status = status}))
 		leave_to_process(run, SIGINT);
-	if (!hvd_static_job_failed(run->starter.job) && !result->rank_failed && result->status == 0 && !run->left_out) {
+	if (!hvd_job_failed(run->starter.job) && !result->rank_failed && result->status == 0 && !run->left_out) {
 		result->status = exit_status;
 		run->proc_status = status;
 	}
@@ -186,24 +186,24 @@ static void on_proc_ended(int status, void *arg)
 
 static void on_none_left(void *arg)
 {
-	hvd_static_job_starter_gone(((struct run *)arg)->starter.job);
+	hvd_job_starter_gone(((struct run *)arg)->starter.job);
 }
 
 static void on_joined(struct hvd_conn *conn, struct hvd_client_io *io, void *arg)
 {
-	hvd_driver_adopt(hvd_static_job_driver(((struct run *)arg)->starter.job), conn, io);
+	hvd_driver_adopt(hvd_job_driver(((struct run *)arg)->starter.job), conn, io);
 }
 
 /* ---- signals ---- */
 
 static void on_end(void *arg)
 {
-	hvd_static_job_interrupt(((struct run *)arg)->starter.job);
+	hvd_job_interrupt(((struct run *)arg)->starter.job);
 }
 
 static void on_signal_ranks(int sig, void *arg)
 {
-	hvd_static_job_signal(((struct run *)arg)->starter.job, sig);
+	hvd_job_signal(((struct run *)arg)->starter.job, sig);
 }
 
 /* Does srun end all ranks by this signal? Of two SIGINT within a second by the second one. */
@@ -224,17 +224,17 @@ static bool ends_ranks(struct run *run, int sig)
 static void on_backend_signal(int sig, bool tty, void *arg)
 {
 	struct run *run = arg;
-	struct hvd_job *job = &run->job;
+	struct hvd_frontend *job = &run->job;
 
 	if (!tty)
 		on_signal_ranks(sig, run);
-	if (hvd_static_job_ending(run->starter.job)) {
+	if (hvd_job_ending(run->starter.job)) {
 		/* The user was told. */
 	} else if (job->backend->status_hides_signals && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)) {
-		hvd_job_ended_by(job, sig);
+		hvd_frontend_ended_by(job, sig);
 		run->has_signal = true;
 		on_end(run);
-	} else if (sig == SIGINT && hvd_static_job_ranks_ended(run->starter.job)) {
+	} else if (sig == SIGINT && hvd_job_ranks_ended(run->starter.job)) {
 		hvd_info(job->log, "interrupted; all ranks have ended: ending %s", job->launch->procs[0].argv.v[0]);
 		job->result->ended_by = sig;
 		job->result->status = 128 + sig;
@@ -249,12 +249,12 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 /* Nobody reads the results of --run-func any more. */
 static void on_unread(void *arg)
 {
-	hvd_static_job_fail(((struct run *)arg)->starter.job, NULL);
+	hvd_job_fail(((struct run *)arg)->starter.job, NULL);
 }
 
 static bool tasks_run(void *arg)
 {
-	return hvd_driver_connected(hvd_static_job_driver(((struct run *)arg)->starter.job));
+	return hvd_driver_connected(hvd_job_driver(((struct run *)arg)->starter.job));
 }
 
 /* Only within a job: outside of one srun says itself that its job is queued. */
@@ -269,19 +269,19 @@ static void watch_step(struct run *run)
 
 static int begin(struct run *run, struct hvd_err *err)
 {
-	struct hvd_job *job = &run->job;
+	struct hvd_frontend *job = &run->job;
 
-	if (hvd_job_open_func(job, on_unread, run, err) != 0)
+	if (hvd_frontend_open_func(job, on_unread, run, err) != 0)
 		return -1;
-	return hvd_static_job_create(&(struct hvd_static_job_opts){.base = job->base,
-								   .driver = job->opts,
-								   .session = &job->secret.session,
-								   .starter = &run->starter,
-								   .func = job->func,
-								   .result = job->result,
-								   .pid = getpid(),
-								   .log = job->log},
-				     err);
+	return hvd_job_create(&(struct hvd_job_opts){.base = job->base,
+						     .driver = job->opts,
+						     .session = &job->secret.session,
+						     .starter = &run->starter,
+						     .func = job->func,
+						     .result = job->result,
+						     .pid = getpid(),
+						     .log = job->log},
+			      err);
 }
 
 static void make_starter(struct run *run, const struct hvd_backend *backend)
@@ -316,37 +316,37 @@ static void make_starter(struct run *run, const struct hvd_backend *backend)
 static void end(struct run *run)
 {
 	struct hvd_result *result = run->job.result;
-	struct hvd_driver *driver = hvd_static_job_driver(run->starter.job);
+	struct hvd_driver *driver = hvd_job_driver(run->starter.job);
 
 	hvd_procs_drain(run->job.procs);
 	if (result->rank_failed)
-		hvd_failures_end(hvd_static_job_failures(run->starter.job), run->job.launch->spec, result,
+		hvd_failures_end(hvd_job_failures(run->starter.job), run->job.launch->spec, result,
 				 run->job.opts->events, run->job.log);
-	hvd_job_finish(&run->job, hvd_driver_layout(driver), hvd_driver_slurm_job(driver),
-		       hvd_driver_output_lost(driver));
+	hvd_frontend_finish(&run->job, hvd_driver_layout(driver), hvd_driver_slurm_job(driver),
+			    hvd_driver_output_lost(driver));
 }
 
 int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 	    struct hvd_result *result, struct hvd_err *err)
 {
-	static const struct hvd_job_ops job_ops = {on_end, on_signal_ranks, on_backend_signal};
+	static const struct hvd_frontend_ops job_ops = {on_end, on_signal_ranks, on_backend_signal};
 	static const struct hvd_procs_ops procs_ops = {
 		.ended = on_proc_ended, .lost = on_proc_lost, .none_left = on_none_left, .joined = on_joined};
 	struct run run = {0};
-	int rc = hvd_job_init(&run.job, launch, backend, opts, result, false, &job_ops, &procs_ops, &run, err);
+	int rc = hvd_frontend_init(&run.job, launch, backend, opts, result, false, &job_ops, &procs_ops, &run, err);
 
 	make_starter(&run, backend);
 	if (rc == 0)
 		rc = begin(&run, err);
 	if (rc == 0) {
 		watch_step(&run);
-		hvd_job_run(&run.job);
+		hvd_frontend_run(&run.job);
 		end(&run);
 	}
-	hvd_job_end_procs(&run.job);
+	hvd_frontend_end_procs(&run.job);
 	hvd_step_wait_destroy(run.step_wait);
 	hvd_end_timeout_destroy(run.end_timeout);
-	hvd_static_job_destroy(run.starter.job);
-	hvd_job_clear(&run.job);
+	hvd_job_destroy(run.starter.job);
+	hvd_frontend_clear(&run.job);
 	return rc;
 }

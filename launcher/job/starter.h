@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * starter.h - what a static job (static_job.h) has its ranks started by: the processes that hvdrun starts on its own
+ * starter.h - what a static job (job.h) has its ranks started by: the processes that hvdrun starts on its own
  * host (run.c), or the srun whose plugin has started this process (step_run.c).
  *
  * A starter starts, signals and ends; what it does that nobody asked for, and what it does not do though it should, is
- * its own file's business. The job calls the ops; the starter reports to the job by the functions of static_job.h.
+ * its own file's business. The job calls the ops; the starter reports to the job by the functions of job.h.
  */
 #ifndef HVD_STARTER_H
 #define HVD_STARTER_H
@@ -17,7 +17,7 @@
 
 struct hvd_procs;
 struct hvd_starter;
-struct hvd_static_job;
+struct hvd_job;
 
 struct hvd_ending {
 	bool again;    /* the starter was told before: end everything at once */
@@ -31,7 +31,7 @@ struct hvd_starter_ops {
 	int (*start)(struct hvd_starter *starter, const struct hvd_boot *boot, struct hvd_err *err);
 	/* Send a signal to all ranks. NULL: the agents do that. */
 	void (*signal)(struct hvd_starter *starter, int sig);
-	/* End all ranks and what was started for them. hvd_static_job_starter_gone() follows. */
+	/* End all ranks and what was started for them. hvd_job_starter_gone() follows. */
 	void (*end)(struct hvd_starter *starter, const struct hvd_ending *how);
 
 	/* A signal has ended a rank: SIGINT, or one that follows it. Does the starter end all ranks? It has told the user then, and the job to expect
@@ -49,7 +49,7 @@ struct hvd_starter_ops {
 
 struct hvd_starter {
 	const struct hvd_starter_ops *ops;
-	struct hvd_static_job *job; /* hvd_static_job_create() sets it */
+	struct hvd_job *job;     /* hvd_job_create() sets it */
 	struct hvd_procs *procs; /* its processes on this host, which the job reports hosts and ranks to; NULL = none */
 	/* Who starts the ranks: the agents (true), or the starter itself. */
 	bool agents_start_ranks;

@@ -2,6 +2,7 @@
 /* step_run.c - srun with its plugin as what starts, signals and ends the ranks of a static job, see step_run.h. */
 #include "step_run.h"
 
+#include "job.h"
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/world/driver.h"
 #include "lib/base/cleanup.h"
@@ -12,7 +13,6 @@
 #include "requeue.h"
 #include "slurm/slurm.h"
 #include "starter.h"
-#include "static_job.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -163,7 +163,7 @@ static void on_srun(evutil_socket_t fd, short what, void *arg)
 /* All that had come before srun's end was read. */
 static void on_gone(void *arg)
 {
-	hvd_static_job_starter_gone(((struct step *)arg)->starter.job);
+	hvd_job_starter_gone(((struct step *)arg)->starter.job);
 }
 
 /* ---- the report ---- */
@@ -171,7 +171,7 @@ static void on_gone(void *arg)
 /* srun ends with the highest status of its tasks, those among them that it has ended itself. */
 static void log_status(const struct step *step)
 {
-	struct hvd_failure_report *report = hvd_failures_now(hvd_static_job_failures(step->starter.job));
+	struct hvd_failure_report *report = hvd_failures_now(hvd_job_failures(step->starter.job));
 	int first = hvd_status_exit(hvd_failure_report_status(report));
 	int highest = hvd_failure_report_highest(report);
 
@@ -199,7 +199,7 @@ static char *fate_of(const struct step *step)
  * it is where the ranks were told of the time limit, or one asks to begin again. */
 static void log_report(const struct step *step)
 {
-	struct hvd_failure_report *report = hvd_failures_now(hvd_static_job_failures(step->starter.job));
+	struct hvd_failure_report *report = hvd_failures_now(hvd_job_failures(step->starter.job));
 	const char *host;
 	const struct hvd_rank_end *first = hvd_failure_report_first(report, &host);
 	hvd_cleanup_free char *fate = hvd_failure_report_killed(report) ? fate_of(step) : NULL;
@@ -237,10 +237,10 @@ static void log_unreported(const struct step *step)
  * registered, so with that status the tasks there have run without it. */
 static void log_unregistered(struct step *step)
 {
-	hvd_cleanup_free char *missing = hvd_driver_unregistered(hvd_static_job_driver(step->starter.job));
+	hvd_cleanup_free char *missing = hvd_driver_unregistered(hvd_job_driver(step->starter.job));
 	struct hvd_err why = {0};
 
-	if (!missing || step->srun_status < 0 || hvd_static_job_ending(step->starter.job))
+	if (!missing || step->srun_status < 0 || hvd_job_ending(step->starter.job))
 		return;
 	step->unranked = step->srun_status == 0;
 	if (step->unranked)
@@ -258,9 +258,9 @@ static void log_unregistered(struct step *step)
 /* Where the launch could not go on, which was logged, it is not awaited how the ranks end that were ended then. */
 static void log_end(struct step *step)
 {
-	bool failed = hvd_static_job_failed(step->starter.job);
+	bool failed = hvd_job_failed(step->starter.job);
 
-	if (!failed && hvd_failure_report_any(hvd_failures_now(hvd_static_job_failures(step->starter.job))))
+	if (!failed && hvd_failure_report_any(hvd_failures_now(hvd_job_failures(step->starter.job))))
 		log_report(step);
 	else if (!failed && !step->result.started)
 		log_unregistered(step);
@@ -275,10 +275,9 @@ static void log_end(struct step *step)
 /* The status that srun's plugin has srun end with. */
 static int status_seen(const struct step *step)
 {
-	int first = hvd_status_exit(
-		hvd_failure_report_status(hvd_failures_now(hvd_static_job_failures(step->starter.job))));
+	int first = hvd_status_exit(hvd_failure_report_status(hvd_failures_now(hvd_job_failures(step->starter.job))));
 
-	if (hvd_static_job_failed(step->starter.job))
+	if (hvd_job_failed(step->starter.job))
 		return step->result.status;
 	return first ? first : step->unranked ? 1 : step->srun_status > 0 ? step->srun_status : 0;
 }
@@ -311,7 +310,7 @@ static void begin(struct step *step)
 
 static void end(struct step *step)
 {
-	hvd_static_job_destroy(step->starter.job);
+	hvd_job_destroy(step->starter.job);
 	event_free(step->srun);
 	hvd_timer_free(step->gone);
 	hvd_timer_free(step->end_step);
@@ -329,15 +328,15 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
 	snprintf(launch, sizeof(launch), "slurm-%u.%u", opts->job, opts->step);
 	begin(&step);
-	rc = hvd_static_job_create(&(struct hvd_static_job_opts){.base = step.base,
-								 .driver = opts->driver,
-								 .session = opts->session,
-								 .starter = &step.starter,
-								 .result = &step.result,
-								 .control = launch,
-								 .pid = step.srun_pid,
-								 .log = step.log},
-				   err);
+	rc = hvd_job_create(&(struct hvd_job_opts){.base = step.base,
+						   .driver = opts->driver,
+						   .session = opts->session,
+						   .starter = &step.starter,
+						   .result = &step.result,
+						   .control = launch,
+						   .pid = step.srun_pid,
+						   .log = step.log},
+			    err);
 	if (rc == 0) {
 		event_base_dispatch(step.base);
 		log_end(&step);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step_run.h - a step of `srun --hvd`, as hvd-driver sees it from its start to the end of srun: a job (static_job.h)
+ * step_run.h - a step of `srun --hvd`, as hvd-driver sees it from its start to the end of srun: a job (job.h)
  * whose starter is the srun that has started this process.
  *
  * srun starts the tasks, passes their output on and ends them; the driver hears of the ranks from the node agents that
