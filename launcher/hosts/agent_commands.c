@@ -57,6 +57,11 @@ const char *hvd_agent_switch_path(const struct hvd_agent_registry *agents, uint3
 	return is_admitted(agents, host) ? agents->table.hosts[host].node.switch_path : NULL;
 }
 
+double hvd_agent_rate(const struct hvd_agent_registry *agents, uint32_t host)
+{
+	return is_admitted(agents, host) ? agents->table.hosts[host].mbps : 0;
+}
+
 /* `msg` is taken over. A host that is not admitted is sent nothing: its end was told, or is about to be. */
 static void command(struct hvd_agent_registry *agents, uint32_t host, json_t *msg)
 {

@@ -25,6 +25,8 @@ const struct hvd_layout *hvd_agent_layout(const struct hvd_agent_registry *agent
 
 /* Where an admitted host is in the network (lib/host/switch_path.h); NULL = not known. */
 const char *hvd_agent_switch_path(const struct hvd_agent_registry *agents, uint32_t host);
+/* How fast the network to its neighbours is, in Mbit/s; 0 = not measured. */
+double hvd_agent_rate(const struct hvd_agent_registry *agents, uint32_t host);
 
 /* Start a rank of the prepared layout; its host has `slots` slots. Does nothing on a host that is not admitted. */
 void hvd_agent_start(struct hvd_agent_registry *agents, uint32_t id, int rank, int slots);

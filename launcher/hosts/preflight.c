@@ -3,6 +3,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/spare_choice.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,15 +108,6 @@ static const char *bytes_text(int64_t bytes, char text[32])
 	return text;
 }
 
-const char *hvd_preflight_rate(double mbps, char text[32])
-{
-	if (mbps >= 1000)
-		snprintf(text, 32, "%.1f Gbit/s", mbps / 1000);
-	else
-		snprintf(text, 32, mbps < 10 ? "%.1f Mbit/s" : "%.0f Mbit/s", mbps);
-	return text;
-}
-
 char *hvd_preflight_figures(const struct hvd_host_entry *host)
 {
 	const struct hvd_host_check *check = &host->check;
@@ -129,7 +121,7 @@ char *hvd_preflight_figures(const struct hvd_host_entry *host)
 	if (check->gpus >= 0)
 		hvd_xappendf(&text, ", %d GPUs", check->gpus);
 	if (host->mbps > 0)
-		hvd_xappendf(&text, ", %s and %u us to its neighbours", hvd_preflight_rate(host->mbps, a),
+		hvd_xappendf(&text, ", %s and %u us to its neighbours", hvd_rate_text(host->mbps, a),
 			     (unsigned)host->rtt_us);
 	return text;
 }
@@ -191,8 +183,8 @@ static char *behind(const struct hvd_host_table *table, const struct hvd_host_en
 				     (long long)check->nofile, median(table, nofile_of));
 	*hint = "check its network interface, cable and switch port (ethtool, ibstat)";
 	if (host->mbps > 0 && host->mbps < rate * SLOW_PART)
-		return hvd_xasprintf("%s to its neighbours, median %s", hvd_preflight_rate(host->mbps, a),
-				     hvd_preflight_rate(rate, b));
+		return hvd_xasprintf("%s to its neighbours, median %s", hvd_rate_text(host->mbps, a),
+				     hvd_rate_text(rate, b));
 	if (host->rtt_us > 0 && host->rtt_us > rtt * SLOW_RTT && host->rtt_us > rtt + LEAST_RTT_US)
 		return hvd_xasprintf("packets take %u us to its neighbours and back, median %.0f us",
 				     (unsigned)host->rtt_us, rtt);

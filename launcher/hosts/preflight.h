@@ -33,8 +33,6 @@ char *hvd_preflight_worse(const struct hvd_host_entry *host, const struct hvd_ho
 /* The results for --verbose: "/tmp 10 GiB free, …". The caller frees them. */
 char *hvd_preflight_figures(const struct hvd_host_entry *host);
 
-/* "9.4 Gbit/s", "95 Mbit/s" */
-const char *hvd_preflight_rate(double mbps, char text[32]);
 /* The median of the measured rates (`rtt`: of the latencies, in µs) among hosts that have reported; 0 =
  * nothing was measured. */
 double hvd_preflight_median(const struct hvd_host_table *table, bool rtt);

@@ -5,6 +5,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/spare_choice.h"
 #include "measure.h"
 #include "preflight.h"
 
@@ -17,8 +18,6 @@
 #define LATE_SECONDS  10.0
 #define LATE_PART     (1 / 3.0)
 #define EXTRA_SECONDS 3.0
-/* A host with this part of the median is as good as the others. */
-#define SIMILAR 0.9
 
 static uint32_t spares_left(const struct hvd_agent_registry *agents)
 {
@@ -158,8 +157,8 @@ static void say_passed(const struct hvd_agent_registry *agents)
 		hvd_info(agents->log,
 			 "preflight: all checks passed on %u hosts; slowest: %s, %s and %u us to its neighbours "
 			 "(median %s)",
-			 (unsigned)n, slowest->node.name, hvd_preflight_rate(slowest->mbps, own),
-			 (unsigned)slowest->rtt_us, hvd_preflight_rate(hvd_preflight_median(table, false), median));
+			 (unsigned)n, slowest->node.name, hvd_rate_text(slowest->mbps, own), (unsigned)slowest->rtt_us,
+			 hvd_rate_text(hvd_preflight_median(table, false), median));
 	else if (n == 1)
 		hvd_info(agents->log, "preflight: all checks passed on one host");
 	/* Else the network is measured next, and then the hosts are judged again. */
@@ -210,50 +209,54 @@ int hvd_spares_judge(struct hvd_agent_registry *agents, hvd_lose_fn *lose, struc
 	return rc;
 }
 
-/* The host that the fewest others reach, or that reaches the fewest. All hosts have as many neighbours. */
-static uint32_t least_connected(const struct hvd_host_table *table)
+/* The ranks that the host has registered. */
+static uint32_t registered_ranks(const struct hvd_host_entry *host)
+{
+	return host->stage < HVD_STAGE_REPORTED ? 0 : host->own_ranks ? host->n_own_ranks : host->node.n_ranks;
+}
+
+static void describe(const struct hvd_host_table *table, struct hvd_spare_host *v)
+{
+	for (uint32_t h = 0; h < table->n; h++)
+		v[h] = (struct hvd_spare_host){.ranks = registered_ranks(&table->hosts[h]),
+					       .mbps = table->hosts[h].mbps};
+}
+
+/* How many others the host reaches, or reach it, whichever is less. All hosts have as many neighbours. */
+static void count_links(const struct hvd_host_table *table, struct hvd_spare_host *v)
 {
 	hvd_cleanup_free uint32_t *from = hvd_xcalloc(table->n, sizeof(*from));
 	hvd_cleanup_free uint32_t *to = hvd_xcalloc(table->n, sizeof(*to));
-	uint32_t worst = 0, least = UINT32_MAX;
 
 	for (size_t e = 0; e < table->n_edges; e++)
 		if (table->edges[e].result == HVD_REACH_OK) {
 			from[table->edges[e].from]++;
 			to[table->edges[e].to]++;
 		}
-	for (uint32_t h = 0; h < table->n; h++) {
-		uint32_t n = from[h] < to[h] ? from[h] : to[h];
-
-		if (table->hosts[h].stage >= HVD_STAGE_REPORTED && n <= least) {
-			least = n;
-			worst = h;
-		}
-	}
-	return worst;
+	for (uint32_t h = 0; h < table->n; h++)
+		v[h].links = from[h] < to[h] ? from[h] : to[h];
 }
 
 bool hvd_spares_unconnected(struct hvd_agent_registry *agents, const struct hvd_err *why)
 {
 	struct hvd_host_table *table = &agents->table;
+	hvd_cleanup_free struct hvd_spare_host *v = hvd_xcalloc(table->n, sizeof(*v));
 	struct hvd_err reason = {0};
+	size_t worst;
 
 	if (spares_left(agents) == 0 || why->code != HVD_E_NET)
 		return false;
 	for (uint32_t h = 0; h < table->n && why->host[0]; h++)
 		if (table->hosts[h].node.name && strcmp(table->hosts[h].node.name, why->host) == 0)
 			return hvd_spares_leave_out(agents, h, why);
+	describe(table, v);
+	count_links(table, v);
+	worst = hvd_spare_worst(v, table->n, 0);
 	hvd_err_set(&reason, HVD_E_NET, "no network connects it with all others");
-	return hvd_spares_leave_out(agents, least_connected(table), &reason);
+	return hvd_spares_leave_out(agents, (uint32_t)worst, &reason);
 }
 
 /* ---- those that are not needed ---- */
-
-/* The ranks that the host has registered. */
-static uint32_t registered_ranks(const struct hvd_host_entry *host)
-{
-	return host->stage < HVD_STAGE_REPORTED ? 0 : host->own_ranks ? host->n_own_ranks : host->node.n_ranks;
-}
 
 static uint32_t count_ranks(const struct hvd_host_table *table)
 {
@@ -318,44 +321,23 @@ static int check_ranks(const struct hvd_agent_registry *agents, struct hvd_err *
 	return hvd_err_hint(err, "ask for more hosts, or for spares that have as many slots as the others");
 }
 
-/* The next host to leave out: the slowest, or the last of equally good ones. -1: the ranks need all of them. */
-static int64_t worst_host(const struct hvd_agent_registry *agents)
-{
-	const struct hvd_host_table *table = &agents->table;
-	double rate = hvd_preflight_median(table, false), least = rate * SIMILAR;
-	uint32_t ranks = count_ranks(table), wanted = wanted_ranks(agents);
-	int64_t worst = -1;
-
-	for (uint32_t h = table->n; h-- > 0;) {
-		const struct hvd_host_entry *host = &table->hosts[h];
-
-		if (host->stage < HVD_STAGE_REPORTED || registered_ranks(host) >= ranks ||
-		    ranks - registered_ranks(host) < wanted)
-			continue;
-		if (worst < 0 || (host->mbps > 0 && host->mbps < least)) {
-			worst = h;
-			least = host->mbps > 0 && host->mbps < least ? host->mbps : least;
-		}
-	}
-	return worst;
-}
-
 /* Leave out the hosts that are not needed. None of them is bad: hvd_spares_judge() has found the bad ones. */
 static void leave_out_worst(struct hvd_agent_registry *agents)
 {
-	while (spares_left(agents) > 0) {
-		int64_t h = worst_host(agents);
-		double rate = hvd_preflight_median(&agents->table, false), own;
-		char name[32], a[32], b[32], slowest[128] = "";
+	const uint32_t n = agents->table.n;
+	hvd_cleanup_free struct hvd_spare_host *v = hvd_xcalloc(n, sizeof(*v));
+	char name[32], slow[128];
 
-		if (h < 0)
+	while (spares_left(agents) > 0) {
+		size_t h;
+
+		describe(&agents->table, v);
+		h = hvd_spare_worst(v, n, wanted_ranks(agents));
+		if (h == n)
 			return;
-		own = agents->table.hosts[h].mbps;
-		if (own > 0 && own < rate * SIMILAR)
-			snprintf(slowest, sizeof(slowest), ": the slowest, %s to its neighbours, median %s",
-				 hvd_preflight_rate(own, a), hvd_preflight_rate(rate, b));
-		hvd_info(agents->log, "%s is a spare host, and is not needed%s",
-			 hvd_host_table_name(&agents->table, (uint32_t)h, name), slowest);
+		hvd_spare_slowness(v, n, h, slow);
+		hvd_info(agents->log, "%s is a spare host, and is not needed%s%s",
+			 hvd_host_table_name(&agents->table, (uint32_t)h, name), *slow ? ": " : "", slow);
 		agents->spares.used++;
 		remove_host(agents, (uint32_t)h, "it is not needed");
 	}

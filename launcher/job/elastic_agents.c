@@ -39,7 +39,8 @@ static void on_admitted(uint32_t host, void *arg)
 
 	hvd_verbose(el->job.log, "%s can be used", hvd_machine_host(el->machine, host));
 	hvd_requeue_allow(&el->job.result->requeue, hvd_machine_host(el->machine, host));
-	hvd_machine_switch_path(el->machine, host, hvd_agent_switch_path(el->agents, host));
+	hvd_machine_network(el->machine, host, hvd_agent_switch_path(el->agents, host),
+			    hvd_agent_rate(el->agents, host));
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_HERE, host, 0);
 }
 

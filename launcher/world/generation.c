@@ -208,6 +208,8 @@ static void begin(struct hvd_machine *m, bool prepared, hvd_time now)
 	m->generation++;
 	m->resets += m->gen.counted;
 	m->phase = HVD_STARTING;
+	if (m->generation == 1)
+		hvd_host_manager_log_spares(m, 0, m->n_hosts, now);
 	m->ops->generation(prepared, m->arg);
 }
 

@@ -3,6 +3,7 @@
 #include "machine_internal.h"
 
 #include "lib/base/xalloc.h"
+#include "lib/host/spare_choice.h"
 #include "lib/host/switch_path.h"
 
 #include <limits.h>
@@ -182,7 +183,9 @@ bool hvd_host_manager_settled(struct hvd_machine *m, int slots, hvd_time now)
 	if (!m->gen.enough_since)
 		m->gen.enough_since = now;
 	end = hvd_after(m->gen.enough_since, m->opts.settle);
-	if (slots == m->opts.max_np || !is_one_coming(m, now) || now >= end)
+	/* The worst of the first hosts are the spares, so all are waited for. */
+	if ((slots == m->opts.max_np && (m->opts.spares == 0 || m->generation > 0)) || !is_one_coming(m, now) ||
+	    now >= end)
 		return true;
 	hvd_machine_wake(m, end);
 	return false;
@@ -198,34 +201,26 @@ static int by_order(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* The hosts without ranks that have the slots for the place of `gone`, in their order. */
-static size_t fit_for(struct hvd_machine *m, const struct hvd_managed_host *gone, hvd_time now,
-		      struct hvd_managed_host **v)
+/* The nearest of the hosts without ranks that have the slots for the place of `gone`; where the topology does not tell,
+ * the first. */
+static struct hvd_managed_host *replacement(struct hvd_machine *m, const struct hvd_managed_host *gone, hvd_time now)
 {
+	struct hvd_managed_host **fit = hvd_xcalloc(m->n_hosts, sizeof(struct hvd_managed_host *)), *next;
+	struct hvd_spare_host *v = hvd_xcalloc(m->n_hosts, sizeof(*v));
 	size_t n = 0;
 
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
 		struct hvd_managed_host *h = &m->hosts[k];
 
 		if (h->place == 0 && h->slots >= gone->place && hvd_host_manager_usable(h, now))
-			v[n++] = h;
+			fit[n++] = h;
 	}
-	qsort(v, n, sizeof(struct hvd_managed_host *), by_order);
-	return n;
-}
-
-/* The nearest of the fit hosts; where the topology does not tell, the first. */
-static struct hvd_managed_host *replacement(struct hvd_machine *m, const struct hvd_managed_host *gone, hvd_time now)
-{
-	struct hvd_managed_host **v = hvd_xcalloc(m->n_hosts, sizeof(struct hvd_managed_host *)), *next;
-	const char **paths = hvd_xcalloc(m->n_hosts, sizeof(*paths));
-	size_t n = fit_for(m, gone, now, v);
-
+	qsort(fit, n, sizeof(struct hvd_managed_host *), by_order);
 	for (size_t i = 0; i < n; i++)
-		paths[i] = v[i]->switch_path;
-	next = n ? v[hvd_switch_path_nearest(gone->switch_path, paths, n)] : NULL;
-	free(paths);
+		v[i].switch_path = fit[i]->switch_path;
+	next = n ? fit[hvd_spare_nearest(v, n, gone->switch_path)] : NULL;
 	free(v);
+	free(fit);
 	return next;
 }
 
@@ -265,6 +260,21 @@ void hvd_host_manager_set_places(struct hvd_machine *m)
 		m->hosts[k].place = 0;
 	for (int r = 0; r < m->now.n; r++)
 		m->hosts[m->now.v[r]->host].place++;
+}
+
+void hvd_host_manager_log_spares(const struct hvd_machine *m, uint32_t first, uint32_t end, hvd_time now)
+{
+	struct hvd_spare_host *v = hvd_xcalloc(m->n_hosts, sizeof(*v));
+	char slow[128];
+
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		v[k] = (struct hvd_spare_host){.ranks = 1, .mbps = m->hosts[k].mbps};
+	for (uint32_t k = first; k < end && m->opts.spares > 0 && m->now.n == m->opts.max_np; k++)
+		if (hvd_host_manager_usable(&m->hosts[k], now) && !hvd_machine_has_rank(m, k)) {
+			hvd_spare_slowness(v, m->n_hosts, k, slow);
+			hvd_info(m->log, "%s is a spare host%s%s", m->hosts[k].name, *slow ? ": " : "", slow);
+		}
+	free(v);
 }
 
 /* ---- bans ---- */

@@ -83,10 +83,10 @@
 #define HVD_IDLE_STATUS 86
 
 struct hvd_machine_opts {
-	int np;           /* the first generation has at least this many ranks, unless a host is lost before it */
-	int min_np;       /* each later one; also the first one, after such a loss; 0 = np */
-	int max_np;       /* 0 = any number */
-	int spares;       /* so many of the first hosts have no rank at first. Without max_np: the last ones */
+	int np;     /* the first generation has at least this many ranks, unless a host is lost before it */
+	int min_np; /* each later one; also the first one, after such a loss; 0 = np */
+	int max_np; /* 0 = any number */
+	int spares; /* so many of the first hosts have no rank at first: the worst ones (lib/host/spare_choice.h) */
 	int reset_limit;  /* generations after the first, without those that fill up a smaller one; -1 = any number */
 	bool restart;     /* PyTorch's policy; it has no reset limit */
 	int max_restarts; /* PyTorch's policy: after so many failures at most */
@@ -193,8 +193,9 @@ void hvd_machine_destroy(struct hvd_machine *m); /* NULL is fine */
 void hvd_machine_hosts(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
 /* The host's node agent has registered, and reaches the others. */
 void hvd_machine_host_here(struct hvd_machine *m, uint32_t host, hvd_time now);
-/* Before that: where the host is in the network (lib/host/switch_path.h); NULL = not known. Copied. */
-void hvd_machine_switch_path(struct hvd_machine *m, uint32_t host, const char *path);
+/* Before that: where the host is in the network (lib/host/switch_path.h), NULL = not known; and how fast the network
+ * to its neighbours is, in Mbit/s, 0 = not measured. Copied. */
+void hvd_machine_network(struct hvd_machine *m, uint32_t host, const char *switch_path, double mbps);
 void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now);
 /* The worker has published its address at the rendezvous. In its first generation that means that it has arrived. */
 void hvd_machine_arrived(struct hvd_machine *m, uint32_t worker, hvd_time now);

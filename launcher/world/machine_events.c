@@ -29,7 +29,7 @@ static void step(struct hvd_machine *m, hvd_time now)
 		m->due = 0;
 }
 
-/* The job has the ranks of the first hosts that are listed, without the last ones of them, which are the spares. */
+/* The job has as many ranks as the first hosts that are listed without so many spares. */
 static void set_spares_aside(struct hvd_machine *m, const struct hvd_alloc *hosts)
 {
 	struct hvd_err why = {0};
@@ -70,23 +70,25 @@ void hvd_machine_hosts(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd
 
 void hvd_machine_host_here(struct hvd_machine *m, uint32_t host, hvd_time now)
 {
+	const bool later = m->phase == HVD_RUNNING;
+
 	if (host >= m->n_hosts || m->hosts[host].stage != HVD_HOST_COMING)
 		return;
 	m->hosts[host].stage = HVD_HOST_HERE;
 	m->hosts[host].tried = true;
 	m->gen.notified = false;
 	step(m, now);
-	if (m->opts.spares > 0 && m->phase == HVD_RUNNING && m->now.n == m->opts.max_np &&
-	    !hvd_machine_has_rank(m, host))
-		hvd_info(m->log, "%s is a spare host", m->hosts[host].name);
+	if (later && m->phase == HVD_RUNNING)
+		hvd_host_manager_log_spares(m, host, host + 1, now);
 }
 
-void hvd_machine_switch_path(struct hvd_machine *m, uint32_t host, const char *path)
+void hvd_machine_network(struct hvd_machine *m, uint32_t host, const char *switch_path, double mbps)
 {
 	if (host >= m->n_hosts)
 		return;
 	free(m->hosts[host].switch_path);
-	m->hosts[host].switch_path = path ? hvd_xstrdup(path) : NULL;
+	m->hosts[host].switch_path = switch_path ? hvd_xstrdup(switch_path) : NULL;
+	m->hosts[host].mbps = mbps;
 }
 
 void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now)

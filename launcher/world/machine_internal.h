@@ -30,6 +30,7 @@ enum hvd_host_stage {
 struct hvd_managed_host {
 	char *name;
 	char *switch_path; /* NULL = not known */
+	double mbps;       /* to its neighbours; 0 = not measured */
 	int slots;         /* as discovery listed it last */
 	uint32_t slurm_job;
 	uint64_t order; /* hosts of a smaller one have the lower ranks */
@@ -182,6 +183,8 @@ bool hvd_host_manager_banned(const struct hvd_managed_host *h, hvd_time now);
 void hvd_host_manager_move_places(struct hvd_machine *m, hvd_time now);
 /* PyTorch's policy: a generation has begun. */
 void hvd_host_manager_set_places(struct hvd_machine *m);
+/* Log which of the hosts from `first` on, up to `end`, are spares. */
+void hvd_host_manager_log_spares(const struct hvd_machine *m, uint32_t first, uint32_t end, hvd_time now);
 /* Start the node agents of usable hosts. End those of hosts that discovery no longer lists or that are unfit, once no
  * worker is left there. */
 void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now);

@@ -7,6 +7,7 @@
 #include "machine_internal.h"
 
 #include "lib/base/xalloc.h"
+#include "lib/host/spare_choice.h"
 
 #include <stdlib.h>
 
@@ -86,6 +87,23 @@ static int least(int a, int b)
 	return a < b ? a : b;
 }
 
+/* Before the first generation: the worst hosts follow the others, and have no ranks. */
+static void put_spares_last(const struct hvd_machine *m, struct choice *v, size_t n)
+{
+	struct hvd_spare_host *hosts = hvd_xcalloc(n + 1, sizeof(*hosts));
+	size_t worst;
+
+	for (size_t i = 0; i < n; i++)
+		hosts[i] = (struct hvd_spare_host){.ranks = (uint32_t)m->hosts[v[i].host].slots,
+						   .mbps = m->hosts[v[i].host].mbps};
+	while ((worst = hvd_spare_worst(hosts, n, (uint32_t)m->opts.max_np)) < n) {
+		hosts[worst].ranks = 0;
+		v[worst].order += m->next_order;
+	}
+	free(hosts);
+	qsort(v, n, sizeof(*v), cmp_choice);
+}
+
 /* Hosts to use, in the order of their ranks. When none of the usable hosts has a worker with the training's state, the
  * oldest host that has one stays for one more generation, even if it is no longer listed, and passes the state on. */
 static size_t choose_hosts(const struct hvd_machine *m, const struct carriers *all, hvd_time now, struct choice *v)
@@ -115,6 +133,8 @@ static size_t choose_hosts(const struct hvd_machine *m, const struct carriers *a
 		v[n++] = extra;
 	}
 	qsort(v, n, sizeof(*v), cmp_choice);
+	if (m->generation == 0 && m->opts.spares > 0 && m->opts.max_np > 0)
+		put_spares_last(m, v, n);
 	return n;
 }
 

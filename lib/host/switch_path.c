@@ -69,13 +69,3 @@ bool hvd_switch_path_same(const char *a, const char *b)
 {
 	return a && b && strcmp(a, b) == 0;
 }
-
-size_t hvd_switch_path_nearest(const char *to, const char *const *paths, size_t n)
-{
-	size_t best = 0;
-
-	for (size_t i = 1; i < n; i++)
-		if (hvd_switch_path_shared(to, paths[i]) > hvd_switch_path_shared(to, paths[best]))
-			best = i;
-	return best;
-}

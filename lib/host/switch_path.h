@@ -24,7 +24,4 @@ size_t hvd_switch_path_shared(const char *a, const char *b);
 /* Is the switch right above them the same? */
 bool hvd_switch_path_same(const char *a, const char *b);
 
-/* The nearest of `n` paths, any of which may be NULL: the first of those that share the most. 0 if n is 0. */
-size_t hvd_switch_path_nearest(const char *to, const char *const *paths, size_t n);
-
 #endif

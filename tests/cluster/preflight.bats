@@ -56,10 +56,10 @@ over_ssh() { on_login hvdrun --hosts "$ALL" --preflight-hook="$(home)/hook" "$@"
     eight_without hvdn4
 }
 
-# The links of a host become slow, both ways.
+# slow HOST [MBIT]: the links of a host become slow, both ways.
 slow() {
-    as_root "$1" tc qdisc add dev ib0 root tbf rate 50mbit burst 64kb latency 200ms
-    as_root "$1" tc qdisc add dev eth0 root tbf rate 50mbit burst 64kb latency 200ms
+    as_root "$1" tc qdisc add dev ib0 root tbf rate "${2:-50}mbit" burst 64kb latency 200ms
+    as_root "$1" tc qdisc add dev eth0 root tbf rate "${2:-50}mbit" burst 64kb latency 200ms
 }
 fast() {
     as_root "$1" tc qdisc del dev ib0 root
@@ -88,6 +88,18 @@ fast() {
     has_not "hvdn1 is left out" "hvdn2 is left out" "hvdn4 is left out" "hvdn5 is left out"
     grep -E "preflight: all checks passed on 4 hosts; slowest: hvdn" <<<"$output"
     eight_without hvdn3
+}
+
+@test "full: the slowest of good hosts is the spare, in a job of fixed size and in an elastic one" {
+    local h how slowest="the slowest, [0-9.]+ Mbit/s to its neighbours, median [0-9.]+ Mbit/s"
+    for h in 1 2 3 4 5; do slow "hvdn$h" $((h == 2 ? 60 : 90)); done
+    for how in "" --max-restarts=1; do
+        run on_login hvdrun --hosts "$ALL" --preflight=full --spares=1 ${how:+"$how"} bash -c "$RANKS"
+        exits 0
+        grep -E "hvdn2 is a spare host(, and is not needed)?: $slowest" <<<"$output"
+        eight_without hvdn2
+    done
+    for h in 1 2 3 4 5; do fast "hvdn$h"; done
 }
 
 @test "full: all hosts are good: one line says so, with the slowest" {

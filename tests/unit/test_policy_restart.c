@@ -395,6 +395,44 @@ static void spares(void **state)
 	end(s);
 }
 
+/* The slowest host is the spare, however early it comes. It takes the first place that is free. */
+static void slowest_is_the_spare(void **state)
+{
+	struct sim *s = begin((struct hvd_machine_opts){.spares = 1, .max_restarts = 9}, 1);
+
+	(void)state;
+	list(s, "a:2,b:2,c:2,d:2");
+	for (uint32_t h = 0; h < 4; h++)
+		hvd_machine_network(s->m, h, NULL, h == 1 ? 600 : 1000);
+	come(s);
+	assert_int_equal(s->generations, 1);
+	assert_int_equal(s->m->now.n, 6);
+	assert_string_equal(host_of(s, 0), "a");
+	assert_string_equal(host_of(s, 2), "c");
+	assert_string_equal(host_of(s, 4), "d");
+	lose(s, 3, HVD_HOST_LOST);
+	obey(s);
+	assert_string_equal(host_of(s, 2), "c");
+	assert_string_equal(host_of(s, 4), "b");
+	end(s);
+}
+
+/* It is not waited for for long, if it does not come. */
+static void spare_that_does_not_come(void **state)
+{
+	struct sim *s = begin((struct hvd_machine_opts){.spares = 1, .max_restarts = 9}, 1);
+
+	(void)state;
+	list(s, "a:2,b:2,c:2");
+	hvd_machine_host_here(s->m, 1, s->now);
+	hvd_machine_host_here(s->m, 2, s->now);
+	assert_int_equal(s->generations, 0);
+	pass(s, 3);
+	assert_int_equal(s->generations, 1);
+	assert_string_equal(host_of(s, 0), "b");
+	end(s);
+}
+
 /* A spare host with fewer slots than a lost one had ranks holds some of them: others follow on hosts with room. */
 static void small_spare(void **state)
 {
@@ -811,10 +849,10 @@ static void nearest_spare(void **state)
 	struct sim *s = running((struct hvd_machine_opts){.spares = 3, .max_restarts = 9}, "a:1,b:1,c:1,d:1,e:1");
 
 	(void)state;
-	hvd_machine_switch_path(s->m, 0, "core.s1");
-	hvd_machine_switch_path(s->m, 1, "core.s2");
-	hvd_machine_switch_path(s->m, 3, "core.s1");
-	hvd_machine_switch_path(s->m, 4, "core.s2");
+	hvd_machine_network(s->m, 0, "core.s1", 0);
+	hvd_machine_network(s->m, 1, "core.s2", 0);
+	hvd_machine_network(s->m, 3, "core.s1", 0);
+	hvd_machine_network(s->m, 4, "core.s2", 0);
 	lose(s, 1, HVD_HOST_LOST);
 	obey(s);
 	assert_string_equal(host_of(s, 0), "a");
@@ -1061,6 +1099,8 @@ int main(void)
 		cmocka_unit_test(host_is_replaced),
 		cmocka_unit_test(spare_host),
 		cmocka_unit_test(spares),
+		cmocka_unit_test(slowest_is_the_spare),
+		cmocka_unit_test(spare_that_does_not_come),
 		cmocka_unit_test(small_spare),
 		cmocka_unit_test(too_few_hosts_for_spares),
 		cmocka_unit_test(spares_that_come),

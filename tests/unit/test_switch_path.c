@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where hosts are in the network, and which is the nearest. */
+/* Where hosts are in the network. */
 #include "lib/host/switch_path.h"
 
 #include "unit.h"
@@ -53,25 +53,8 @@ TEST(paths_are_checked)
 	assert_false(hvd_switch_path_valid("a;b"));
 }
 
-TEST(the_nearest_shares_most)
+TEST(paths_share_switches)
 {
-	static const struct {
-		const char *to, *paths[4];
-		size_t want;
-	} rows[] = {
-		{"c.s1", {"c.s2", "c.s1", "c.s3", "c.s1"}, 1}, /* the first of two */
-		{"c.s1", {"d.s1", "c.s2", "d.s2", NULL}, 1},
-		{"c.s1", {"c.s11", "c.s", "d.s1", "c.s1"}, 3}, /* whole names count */
-		{"c.s1", {NULL, NULL, "d.s1", NULL}, 0},       /* none is nearer than the first */
-		{"c.s1", {NULL, "c.s1.x", "c", NULL}, 1},
-		{NULL, {"c.s1", "c.s2", NULL, "c"}, 0}, /* not known */
-		{"c.s1", {NULL, NULL, NULL, "c.s9"}, 3},
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (hvd_switch_path_nearest(rows[i].to, rows[i].paths, 4) != rows[i].want)
-			fail_msg("row %zu: %zu", i, hvd_switch_path_nearest(rows[i].to, rows[i].paths, 4));
-	assert_int_equal(hvd_switch_path_nearest("c", rows[0].paths, 0), 0);
 	assert_int_equal(hvd_switch_path_shared("a.b.c", "a.b.d"), 2);
 	assert_int_equal(hvd_switch_path_shared("a.b", "a.b"), 2);
 	assert_true(hvd_switch_path_same("a.b", "a.b"));
