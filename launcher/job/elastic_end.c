@@ -86,5 +86,5 @@ void hvd_elastic_terminated(void *elastic)
 	struct elastic *el = elastic;
 
 	if (el->of_job && !hvd_procs_ending(el->job.procs))
-		el->asking = hvd_job_watch_terminated(el->watch);
+		el->asking = hvd_job_watch_ask(el->watch);
 }

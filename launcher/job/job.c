@@ -316,7 +316,7 @@ static void ask_before_ending(struct hvd_job *job, const struct failed_rank *fai
 		return;
 	job->failed_rank = *failed;
 	job->asking = true;
-	if (!hvd_job_watch_terminated(job->watch))
+	if (!hvd_job_watch_ask(job->watch))
 		end_after_failure(job);
 }
 
@@ -355,7 +355,7 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 
 static void on_terminated(void *arg)
 {
-	hvd_job_watch_terminated(((struct hvd_job *)arg)->watch);
+	hvd_job_watch_ask(((struct hvd_job *)arg)->watch);
 }
 
 static void on_facts(const struct hvd_job_facts *facts, void *arg)

@@ -15,6 +15,7 @@ struct hvd_job_query {
 	hvd_job_facts_fn *fn;
 	void *arg;
 	struct hvd_ask *ask;
+	bool awaited, again; /* an answer is; somebody has asked meanwhile */
 };
 
 /* ---- the child that asks ---- */
@@ -66,6 +67,12 @@ static void on_answer(const char *answer, void *arg)
 	struct hvd_job_query *query = arg;
 	struct hvd_job_facts facts = {.left = -1};
 
+	query->awaited = query->again;
+	if (query->again) { /* what the answer does not know may be why */
+		query->again = false;
+		hvd_ask_now(query->ask);
+		return;
+	}
 	if (!answer)
 		tell_unknown(query, "the scheduler does not answer");
 	else if (*answer == '?')
@@ -78,7 +85,10 @@ static void on_answer(const char *answer, void *arg)
 
 void hvd_job_query_ask(struct hvd_job_query *query)
 {
-	hvd_ask_now(query->ask);
+	query->again = query->awaited;
+	query->awaited = true;
+	if (!query->again)
+		hvd_ask_now(query->ask);
 }
 
 /* ---- life ---- */

@@ -27,7 +27,8 @@ struct hvd_job_watch {
 	struct hvd_hang_watch *hang;
 	struct hvd_time_limit *limit;
 	struct hvd_node_down *down;
-	struct hvd_job_query *query; /* NULL: no scheduler that reports more than time */
+	struct hvd_job_query *query; /* NULL: there is no scheduler to ask */
+	bool reports_state;          /* it reports more than time */
 	struct hvd_timer *host_lost; /* pending: `host` may be lost */
 	char host[256];
 	hvd_time at; /* when its connection ended */
@@ -185,6 +186,9 @@ static void on_facts(const struct hvd_job_facts *facts, void *arg)
 	if (facts->preempted && !watch->opts.wish->preempted)
 		hvd_info(watch->opts.log, "the job is preempted, and ends in %.0f s", facts->left);
 	watch->opts.wish->preempted |= facts->preempted;
+	hvd_time_limit_facts(watch->limit, facts);
+	if (!watch->reports_state)
+		return;
 	hvd_hang_watch_suspended(watch->hang, facts->paused);
 	if (watch->opts.ops->facts)
 		watch->opts.ops->facts(facts, watch->opts.arg);
@@ -194,13 +198,12 @@ bool hvd_job_watch_ask(struct hvd_job_watch *watch)
 {
 	if (watch->query)
 		hvd_job_query_ask(watch->query);
-	return watch->query != NULL;
+	return watch->reports_state;
 }
 
-bool hvd_job_watch_terminated(struct hvd_job_watch *watch)
+static void on_limit_ask(void *arg)
 {
-	hvd_time_limit_ask(watch->limit);
-	return hvd_job_watch_ask(watch);
+	hvd_job_watch_ask(arg);
 }
 
 static void on_hang_ask(void *arg)
@@ -215,7 +218,7 @@ static void on_hang_ask(void *arg)
 
 void hvd_job_watch_started(struct hvd_job_watch *watch, const struct hvd_driver *driver)
 {
-	static const struct hvd_time_limit_ops ops = {on_limit_signal, on_limit_end};
+	static const struct hvd_time_limit_ops ops = {on_limit_ask, on_limit_signal, on_limit_end};
 	const struct hvd_job_watch_opts *opts = &watch->opts;
 
 	watch->limit = hvd_time_limit_watch(opts->base, opts->spec, opts->wish, &ops, watch, opts->log);
@@ -229,7 +232,8 @@ struct hvd_job_watch *hvd_job_watch_create(const struct hvd_job_watch_opts *opts
 	const struct hvd_batch_job job = hvd_batch_job_of(opts->spec, opts->wish->job);
 
 	watch->opts = *opts;
-	watch->query = job.scheduler->reports_state ? hvd_job_query_create(opts->base, &job, on_facts, watch) : NULL;
+	watch->query = job.scheduler->facts ? hvd_job_query_create(opts->base, &job, on_facts, watch) : NULL;
+	watch->reports_state = job.scheduler->reports_state;
 	watch->control = hvd_control_open(opts->base, opts->control, opts->pid, opts->stacks);
 	watch->opts.control = NULL; /* the caller's, valid until the return */
 	watch->hang = hvd_hang_watch_create(opts->stacks, opts->spec, on_hang_end, on_hang_ask, watch, opts->log);

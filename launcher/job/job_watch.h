@@ -66,11 +66,10 @@ void hvd_job_watch_destroy(struct hvd_job_watch *watch); /* NULL is fine */
  * hosts that are behind; NULL: it is not. */
 void hvd_job_watch_started(struct hvd_job_watch *watch, const struct hvd_driver *driver);
 
-/* Ask the scheduler about the job. False: none reports its state, and no answer will come. */
+/* Ask the scheduler about the job. False: it does not report the job's state, and no answer will tell it. Due when
+ * SIGTERM has come to an agent, or has ended a rank, too: Slurm sends it to all when it preempts the job, which so ends
+ * sooner. */
 bool hvd_job_watch_ask(struct hvd_job_watch *watch);
-/* The same: SIGTERM has come to an agent, or has ended a rank. Slurm sends it to all when it preempts the job, and so the
- * job ends sooner. */
-bool hvd_job_watch_terminated(struct hvd_job_watch *watch);
 
 /* Events of the driver (struct hvd_driver_ops). */
 void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *stall);

@@ -2,7 +2,6 @@
 /* time_limit.c - a timer, and questions to the scheduler, see time_limit.h. */
 #include "time_limit.h"
 
-#include "job_query.h"
 #include "lib/base/deadline.h"
 #include "lib/base/signals.h"
 #include "lib/base/timer.h"
@@ -28,7 +27,6 @@ struct hvd_time_limit {
 	const struct hvd_time_limit_ops *ops;
 	void *arg;
 	struct hvd_requeue_wish *wish;
-	struct hvd_job_query *query;
 	struct hvd_timer *timer;
 	hvd_time ends; /* by the last answer; 0 = not known */
 	double notice; /* how long before the end the ranks were told */
@@ -102,8 +100,6 @@ static void no_answer(struct hvd_time_limit *limit, const char *why)
 	if (!limit->said_error)
 		hvd_warn(limit->log, "cannot find out when the job reaches its time limit: %s", why);
 	limit->said_error = true;
-	if (limit->ended)
-		return;
 	if (limit->ends && due_in(limit, (double)(limit->ends - hvd_now()) / 1e9) <= SOON)
 		act(limit);
 	else
@@ -119,10 +115,10 @@ static void no_limit(struct hvd_time_limit *limit)
 	look_in(limit, MOST_WAIT);
 }
 
-static void on_facts(const struct hvd_job_facts *facts, void *arg)
+void hvd_time_limit_facts(struct hvd_time_limit *limit, const struct hvd_job_facts *facts)
 {
-	struct hvd_time_limit *limit = arg;
-
+	if (!limit || limit->ended)
+		return;
 	if (facts->unknown) {
 		no_answer(limit, facts->unknown);
 	} else if (facts->left < 0) {
@@ -139,13 +135,7 @@ static void on_timer(void *arg)
 {
 	struct hvd_time_limit *limit = arg;
 
-	hvd_job_query_ask(limit->query);
-}
-
-void hvd_time_limit_ask(struct hvd_time_limit *limit)
-{
-	if (limit && !limit->ended)
-		look_in(limit, 0);
+	limit->ops->ask(limit->arg);
 }
 
 struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struct hvd_launch_spec *spec,
@@ -164,7 +154,6 @@ struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struc
 	limit = hvd_xcalloc(1, sizeof(*limit));
 	*limit = (struct hvd_time_limit){.spec = spec, .log = log, .ops = ops, .arg = arg, .wish = wish};
 	limit->timer = hvd_timer_new(base, on_timer, limit);
-	limit->query = hvd_job_query_create(base, &job, on_facts, limit);
 	look_in(limit, 0);
 	return limit;
 }
@@ -173,7 +162,6 @@ void hvd_time_limit_destroy(struct hvd_time_limit *limit)
 {
 	if (!limit)
 		return;
-	hvd_job_query_destroy(limit->query);
 	hvd_timer_free(limit->timer);
 	free(limit);
 }
