@@ -19,9 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REACH_SECONDS  30
-#define TIMEOUT_MAX    (86400 * 365) /* seconds */
-#define ANSWER_SECONDS 15
+#define REACH_SECONDS 30
+#define TIMEOUT_MAX   (86400 * 365) /* seconds */
 
 #define GO_ON (-1) /* in place of an exit status */
 
@@ -57,13 +56,11 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 
 	if (hvd_get_str(msg, "t", 16, &type, &why) != 0) {
 		fail(j, &why);
-	} else if (strcmp(type, "accepted") == 0) {
-		hvd_conn_set_deadline(conn, 0);
-	} else if (strcmp(type, "enough") == 0) {
+	} else if (strcmp(type, "plan") == 0) {
 		hvd_info(j->log, "the launch has enough agents, and does not need this one");
 		stop(j, 0);
-	} else if (strcmp(type, "declined") == 0) {
-		hvd_join_declined_read(msg, &why);
+	} else if (strcmp(type, "failed") == 0) {
+		hvd_join_refusal_read(msg, &why);
 		fail(j, &why);
 	} else if (strcmp(type, "run") == 0) {
 		if (hvd_get_str(msg, "boot", HVD_BOOT_MAX - 1, &boot, &why) != 0 ||
@@ -108,7 +105,6 @@ static void on_up(struct hvd_conn *conn, void *arg)
 
 	j->join->conn = conn;
 	hvd_conn_set_ops(conn, &ops, j);
-	hvd_conn_set_deadline(conn, hvd_deadline_in(ANSWER_SECONDS));
 	hvd_conn_send(conn, hvd_join_offer(&j->offer));
 }
 

@@ -110,6 +110,7 @@ static void driver_opts(const struct hvd_launch *launch, const struct hvd_backen
 		opts->wanted_ranks = (uint32_t)launch->spec->ranks.n;
 	opts->ranks_per_host = launch->spec->srun.places_tasks && launch->spec->srun.tasks_per_node;
 	opts->loopback = backend->loopback || launch->one_machine;
+	opts->clients = launch->agent_pool ? hvd_agent_pool_clients(launch->agent_pool) : NULL;
 	if (backend->mode == HVD_START_RANKS)
 		return;
 	opts->hosts = (uint32_t)launch->alloc.n_hosts;

@@ -13,11 +13,6 @@
 
 /* ---- what its user asks ---- */
 
-void hvd_agent_registry_adopt(struct hvd_agent_registry *agents, struct hvd_conn *conn, struct hvd_client_io *io)
-{
-	hvd_clients_adopt(agents->clients, conn, io);
-}
-
 void hvd_agent_registry_expect(struct hvd_agent_registry *agents, uint32_t host, const char *name)
 {
 	uint32_t had = agents->table.n;
@@ -247,11 +242,13 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 	if (make_run_id(agents, err) != 0 ||
 	    hvd_this_host_query(&agents->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->spec->interfaces.v, err) !=
 		    0 ||
-	    !(agents->clients = hvd_clients_create(base, session, opts->loopback, opts->port_lo, opts->port_hi,
-						   &clients_ops, agents, log, err))) {
+	    !(agents->clients = opts->clients ? opts->clients
+					      : hvd_clients_create(base, session, opts->loopback, opts->port_lo,
+								   opts->port_hi, &clients_ops, agents, log, err))) {
 		hvd_agent_registry_destroy(agents);
 		return NULL;
 	}
+	hvd_clients_use(agents->clients, &clients_ops, agents);
 	if (!opts->queued)
 		hvd_agent_deadlines_begin(agents);
 	return agents;
@@ -261,7 +258,10 @@ void hvd_agent_registry_destroy(struct hvd_agent_registry *agents)
 {
 	if (!agents)
 		return;
-	hvd_clients_destroy(agents->clients);
+	if (agents->clients && agents->clients == agents->opts->clients)
+		hvd_clients_use(agents->clients, NULL, NULL);
+	else
+		hvd_clients_destroy(agents->clients);
 	hvd_timer_free(agents->changed);
 	hvd_timer_free(agents->timer);
 	hvd_timer_free(agents->ask);

@@ -92,9 +92,6 @@ void hvd_agent_registry_destroy(struct hvd_agent_registry *agents); /* NULL is f
 /* What an agent must know to connect. */
 void hvd_agent_registry_boot(const struct hvd_agent_registry *agents, struct hvd_boot *boot);
 
-/* An agent that has proven in the session that it belongs to the launch: see hvd_clients_adopt(). */
-void hvd_agent_registry_adopt(struct hvd_agent_registry *agents, struct hvd_conn *conn, struct hvd_client_io *io);
-
 /* Elastic: the host's agent was started. Hosts are known by their number in the job. */
 void hvd_agent_registry_expect(struct hvd_agent_registry *agents, uint32_t host, const char *name);
 /* Elastic: the host is no longer wanted. Its agent is told to end, if it has registered. `gone` is not called. */

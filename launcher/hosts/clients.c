@@ -14,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SEND_SECONDS 5.0
+#define SEND_SECONDS  5.0
+#define OFFER_SECONDS 10.0
 /* How many connections that have proven nothing yet there may be at once: half of the descriptors, within these
  * limits. */
 #define MIN_PENDING 64
@@ -29,8 +30,10 @@ struct list {
 struct hvd_clients {
 	struct event_base *base;
 	struct hvd_session *session;
-	const struct hvd_clients_ops *ops;
+	const struct hvd_clients_ops *ops; /* NULL: nobody uses the clients */
 	void *arg;
+	hvd_offer_fn *offer; /* NULL: agents are started */
+	void *offer_arg;
 	const struct hvd_log *log;
 	struct hvd_preauth *pending;
 	bool loopback;
@@ -104,12 +107,15 @@ static void peer_text(struct hvd_conn *conn, char text[HVD_ADDR_TEXT])
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	struct hvd_client *cl = arg;
-	const char *type;
+	const struct hvd_clients *cls = cl->owner;
+	const char *type = "";
 
 	(void)conn;
-	if (cl->io && hvd_get_str(msg, "t", 16, &type, NULL) == 0 && cl->io->message(cl->io, type, msg))
-		return;
-	cl->owner->ops->message(cl, msg, cl->owner->arg);
+	hvd_get_str(msg, "t", 16, &type, NULL);
+	if (!cl->io && cl->role == HVD_ROLE_NONE && cls->offer)
+		cls->offer(cl, type, msg, cls->offer_arg);
+	else if (!(cl->io && cl->io->message(cl->io, type, msg)) && cls->ops)
+		cls->ops->message(cl, msg, cls->arg);
 }
 
 /* ---- the relay of its host ---- */
@@ -163,7 +169,8 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 		peer_text(conn, peer);
 		hvd_warn(cl->owner->log, "dropped the connection from %s: %s", peer, why->msg);
 	}
-	cl->owner->ops->gone(cl, why, cl->owner->arg);
+	if (cl->owner->ops)
+		cl->owner->ops->gone(cl, why, cl->owner->arg);
 	drop(cl, why);
 	hvd_conn_free(conn);
 }
@@ -173,11 +180,12 @@ void hvd_client_lose(struct hvd_client *cl, const struct hvd_err *why)
 	on_closed(cl->conn, why, cl);
 }
 
-static struct hvd_client *take_in(struct hvd_clients *cls, struct hvd_conn *conn)
+static void on_proven(struct hvd_conn *conn, void *arg)
 {
 	static const struct hvd_conn_ops ops = {
 		.message = on_message, .closed = on_closed, .bytes = on_bytes, .drained = on_drained};
 	struct hvd_client *cl = hvd_xcalloc(1, sizeof(*cl));
+	struct hvd_clients *cls = arg;
 
 	cl->owner = cls;
 	cl->conn = conn;
@@ -185,22 +193,19 @@ static struct hvd_client *take_in(struct hvd_clients *cls, struct hvd_conn *conn
 	hvd_conn_set_ops(conn, &ops, cl);
 	if (!cls->loopback)
 		hvd_conn_watch_host(conn);
-	if (!cls->first_called)
+	if (cls->offer)
+		hvd_conn_set_deadline(conn, hvd_deadline_in(OFFER_SECONDS));
+	if (!cls->first_called && cls->ops)
 		cls->ops->first(cls->arg);
 	cls->first_called = true;
-	return cl;
 }
 
-static void on_proven(struct hvd_conn *conn, void *arg)
+void hvd_client_attach(struct hvd_client *cl, struct hvd_client_io *io)
 {
-	take_in(arg, conn);
-}
-
-void hvd_clients_adopt(struct hvd_clients *cls, struct hvd_conn *conn, struct hvd_client_io *io)
-{
-	io->client = take_in(cls, conn);
-	io->client->io = io;
-	hvd_conn_set_bytes_max(conn, HVD_JOIN_PIECE + 1);
+	io->client = cl;
+	cl->io = io;
+	hvd_conn_set_deadline(cl->conn, 0);
+	hvd_conn_set_bytes_max(cl->conn, HVD_JOIN_PIECE + 1);
 }
 
 static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
@@ -289,6 +294,30 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 	free(cls);
 	hvd_err_prefix(err, "cannot listen for the hosts of the job");
 	return NULL;
+}
+
+void hvd_clients_take_offers(struct hvd_clients *cls, hvd_offer_fn *offer, void *arg)
+{
+	cls->offer = offer;
+	cls->offer_arg = arg;
+}
+
+void hvd_clients_use(struct hvd_clients *cls, const struct hvd_clients_ops *ops, void *arg)
+{
+	struct hvd_client *next;
+
+	cls->ops = ops;
+	cls->arg = arg;
+	for (struct hvd_client *cl = ops ? NULL : cls->proven.first; cl; cl = next) {
+		next = cl->next;
+		if (cl->role != HVD_ROLE_NONE || !cl->io)
+			hvd_client_finish(cl);
+	}
+}
+
+in_port_t hvd_clients_port(const struct hvd_clients *cls)
+{
+	return cls->port;
 }
 
 void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,

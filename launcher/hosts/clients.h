@@ -28,9 +28,10 @@ struct hvd_rv_child;
 
 struct hvd_client;
 
-/* Passes on the output and input of an agent's ranks (lib/host/join.h). */
+/* A self-registering agent (lib/host/join.h): waits until it is needed, and passes on the output and input of its
+ * ranks. */
 struct hvd_client_io {
-	struct hvd_client *client; /* NULL before it is adopted, and when its connection has ended */
+	struct hvd_client *client; /* NULL: its connection has ended */
 	/* Messages of bytes that are not the store's. */
 	void (*bytes)(struct hvd_client_io *io, const unsigned char *data, size_t len);
 	/* Every message of JSON. True: it was only for this object. */
@@ -46,7 +47,7 @@ struct hvd_client {
 	enum hvd_role role;
 	uint32_t host;
 	struct hvd_rv_child *relay; /* the relay of its host; NULL: has none, or the rendezvous has dropped it */
-	struct hvd_client_io *io;   /* not owned; NULL: what its ranks write goes another way */
+	struct hvd_client_io *io;   /* not owned; NULL: it was started, and its ranks' output goes another way */
 };
 
 struct hvd_clients_ops {
@@ -59,11 +60,18 @@ struct hvd_clients_ops {
 
 struct hvd_clients;
 
-/* Listen (listen.h). `session` and `log` are not owned. NULL with err set. */
+/* Listen (listen.h). `session` and `log` are not owned. `ops` may be NULL until hvd_clients_use(). NULL with err set. */
 struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_session *session, bool loopback,
 				       in_port_t lo, in_port_t hi, const struct hvd_clients_ops *ops, void *arg,
 				       const struct hvd_log *log, struct hvd_err *err);
 void hvd_clients_destroy(struct hvd_clients *cls); /* finishes all clients; NULL is fine */
+/* All agents register themselves: pass the first message of each connection, which must come within seconds, to
+ * `offer`, which finishes the client or calls hvd_client_attach(). */
+typedef void hvd_offer_fn(struct hvd_client *cl, const char *type, const json_t *msg, void *arg);
+void hvd_clients_take_offers(struct hvd_clients *cls, hvd_offer_fn *offer, void *arg);
+/* Call these ops from now on. NULL: their user ends; finish all clients that do not wait to be needed. */
+void hvd_clients_use(struct hvd_clients *cls, const struct hvd_clients_ops *ops, void *arg);
+in_port_t hvd_clients_port(const struct hvd_clients *cls);
 /* What an agent must know to connect; `self` is this host. */
 void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
 		      const struct hvd_driver_opts *opts, struct hvd_boot *boot);
@@ -72,9 +80,8 @@ void hvd_clients_missing_hint(const struct hvd_clients *cls, const struct hvd_th
 			      const struct hvd_driver_opts *opts, struct hvd_err *why);
 void hvd_clients_stop_listening(struct hvd_clients *cls);
 
-/* A connection that has already proven in this session that it belongs to the launch. The clients own it from now on.
- * `io` stays valid until its `client` is NULL or was released by hvd_client_release(). */
-void hvd_clients_adopt(struct hvd_clients *cls, struct hvd_conn *conn, struct hvd_client_io *io);
+/* `io` gets the messages of the client first, until its `client` is NULL. */
+void hvd_client_attach(struct hvd_client *cl, struct hvd_client_io *io);
 /* `io` no longer passes on the output of its client's ranks. An `io` without a client is fine. */
 void hvd_client_release(struct hvd_client_io *io);
 

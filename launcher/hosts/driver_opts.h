@@ -18,6 +18,8 @@
 /* --kill-wait where Slurm does not say. */
 #define HVD_KILL_WAIT 15.0
 
+struct hvd_clients;
+
 struct hvd_driver_opts {
 	const struct hvd_launch_spec *spec; /* not owned */
 	struct hvd_event_log *events;       /* not owned; NULL: none */
@@ -32,7 +34,8 @@ struct hvd_driver_opts {
 	uint32_t hosts, ranks;      /* 0: the first registration decides */
 	struct hvd_strv names;      /* the hosts' names, for messages; may be empty */
 	in_port_t port_lo, port_hi; /* 0: any */
-	struct hvd_strv extra_env;  /* NAME=VALUE for every rank, besides spec->env */
+	struct hvd_clients *clients; /* connections of self-registering agents, not owned; NULL: listen for agents */
+	struct hvd_strv extra_env;   /* NAME=VALUE for every rank, besides spec->env */
 	/* X: give every rank, whatever its framework, the address of the rendezvous (X_ADDR, X_PORT) and its own
 	 * (X_RANK, X_HOST). NULL = only what its framework needs. */
 	const char *rendezvous_env;

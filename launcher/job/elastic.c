@@ -55,11 +55,6 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_LOST, host, 0);
 }
 
-static void on_joined(struct hvd_conn *conn, struct hvd_client_io *io, void *arg)
-{
-	hvd_agent_registry_adopt(((struct elastic *)arg)->agents, conn, io);
-}
-
 static void on_cut_short(uint32_t host, void *arg)
 {
 	hvd_stuck_procs_cut_short(&((struct elastic *)arg)->stuck, host);
@@ -269,7 +264,7 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 {
 	static const struct hvd_frontend_ops job_ops = {.end = hvd_elastic_end, .signal_ranks = on_signal_ranks};
 	static const struct hvd_procs_ops procs_ops = {
-		.lost = on_proc_lost, .cut_short = on_cut_short, .none_left = on_none_left, .joined = on_joined};
+		.lost = on_proc_lost, .cut_short = on_cut_short, .none_left = on_none_left};
 	const struct hvd_layout *layout;
 	struct elastic el = {0};
 	struct hvd_discovery_opts discovery = {0};

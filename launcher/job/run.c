@@ -189,11 +189,6 @@ static void on_none_left(void *arg)
 	hvd_job_starter_gone(((struct run *)arg)->starter.job);
 }
 
-static void on_joined(struct hvd_conn *conn, struct hvd_client_io *io, void *arg)
-{
-	hvd_driver_adopt(hvd_job_driver(((struct run *)arg)->starter.job), conn, io);
-}
-
 /* ---- signals ---- */
 
 static void on_end(void *arg)
@@ -331,7 +326,7 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 {
 	static const struct hvd_frontend_ops job_ops = {on_end, on_signal_ranks, on_backend_signal};
 	static const struct hvd_procs_ops procs_ops = {
-		.ended = on_proc_ended, .lost = on_proc_lost, .none_left = on_none_left, .joined = on_joined};
+		.ended = on_proc_ended, .lost = on_proc_lost, .none_left = on_none_left};
 	struct run run = {0};
 	int rc = hvd_frontend_init(&run.job, launch, backend, opts, result, false, &job_ops, &procs_ops, &run, err);
 

@@ -4,7 +4,6 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
-#include "lib/net/listen.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,37 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_PENDING  256
-#define MAX_WARNINGS 10
-#define MOST_NAMES   16 /* of agents, in a message */
+#define MOST_NAMES 16 /* of agents, in a message */
 
 /* ---- opening ---- */
-
-static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
-{
-	struct hvd_agent_pool *pool = arg;
-	char peer[HVD_ADDR_TEXT];
-
-	hvd_log(pool->opts.log, pool->n_warnings++ < MAX_WARNINGS ? HVD_LOG_WARN : HVD_LOG_VERBOSE,
-		"an agent from %s was refused: %s", hvd_addr_text(from, peer), why->msg);
-	if (pool->n_warnings == 1)
-		hvd_info(pool->opts.log, "does it have the key of %s?", pool->opts.key_file);
-}
-
-static void on_dropped(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
-{
-	struct hvd_agent_pool *pool = arg;
-	char peer[HVD_ADDR_TEXT];
-
-	hvd_verbose(pool->opts.log, "dropped a connection from %s: %s", hvd_addr_text(from, peer), why->msg);
-}
-
-static void on_full(void *arg)
-{
-	struct hvd_agent_pool *pool = arg;
-
-	hvd_warn(pool->opts.log, "no descriptor is left for another agent; raise the limit (ulimit -n)");
-}
 
 static int read_key(struct hvd_agent_pool *pool, struct hvd_err *err)
 {
@@ -57,11 +28,8 @@ static int read_key(struct hvd_agent_pool *pool, struct hvd_err *err)
 
 static int listen_for_agents(struct hvd_agent_pool *pool, struct hvd_err *err)
 {
-	static const struct hvd_preauth_ops ops = {
-		.proven = hvd_pool_agent_arrive, .refused = on_refused, .dropped = on_dropped, .full = on_full};
 	struct hvd_identity identity = {.kind = HVD_ID_KEY, .key = pool->key};
 	struct hvd_this_host self;
-	int fd;
 
 	if (hvd_session_create(&pool->session, &identity, err) != 0 ||
 	    hvd_this_host_query(&self, HVD_BOOT_MAX_ADDRS, false, pool->opts.nics, err) != 0)
@@ -72,13 +40,12 @@ static int listen_for_agents(struct hvd_agent_pool *pool, struct hvd_err *err)
 	memcpy(pool->boot.addrs, self.addrs, pool->boot.n_addrs * sizeof(*self.addrs));
 	memcpy(pool->machine, self.machine, sizeof(pool->machine));
 	hvd_this_host_clear(&self);
-	fd = hvd_listen_any(false, 0, 0, &pool->boot.port, err);
-	if (fd < 0)
+	pool->clients = hvd_clients_create(pool->base, &pool->session, false, 0, 0, NULL, NULL, pool->opts.log, err);
+	if (!pool->clients)
 		return -1;
-	pool->pending = hvd_preauth_create(pool->base, fd, &pool->session, MAX_PENDING, &ops, pool, err);
-	if (!pool->pending)
-		close(fd);
-	return pool->pending ? 0 : hvd_err_prefix(err, "cannot listen for agents");
+	hvd_clients_take_offers(pool->clients, hvd_pool_agent_offer, pool);
+	pool->boot.port = hvd_clients_port(pool->clients);
+	return 0;
 }
 
 /* Write the join file atomically. */
@@ -143,10 +110,10 @@ void hvd_agent_pool_close(struct hvd_agent_pool *pool)
 	if (!pool)
 		return;
 	hvd_agent_pool_remove_file(pool);
-	hvd_preauth_destroy(pool->pending);
 	hvd_agent_pool_decline_waiting(pool);
 	while (!TAILQ_EMPTY(&pool->all))
 		hvd_pool_agent_free(TAILQ_FIRST(&pool->all));
+	hvd_clients_destroy(pool->clients);
 	hvd_timer_free(pool->tell);
 	event_base_dispatch(pool->base); /* until the last messages are sent or have timed out */
 	hvd_strv_free(&pool->names);
@@ -159,6 +126,11 @@ void hvd_agent_pool_close(struct hvd_agent_pool *pool)
 struct event_base *hvd_agent_pool_base(const struct hvd_agent_pool *pool)
 {
 	return pool->base;
+}
+
+struct hvd_clients *hvd_agent_pool_clients(const struct hvd_agent_pool *pool)
+{
+	return pool->clients;
 }
 
 const struct hvd_session *hvd_agent_pool_session(const struct hvd_agent_pool *pool)
@@ -175,7 +147,7 @@ static int too_few(const struct hvd_agent_pool *pool, double seconds, struct hvd
 	hvd_cleanup_free char *who = hvd_xstrdup("");
 
 	TAILQ_FOREACH(j, &pool->all, in)
-	if (j->state == POOL_AGENT_WAITING && left-- > 0)
+	if (!j->taken && left-- > 0)
 		hvd_xappendf(&who, "%s %s (%d)", *who ? "," : ":", j->host, j->offer.slots);
 	if (left < 0)
 		hvd_xappendf(&who, " and %d others", -left);
@@ -244,7 +216,7 @@ int hvd_agent_pool_gather(struct hvd_agent_pool *pool, int np, double seconds, s
 		int slots = j->offer.slots, left = np - out->slots;
 
 		next = TAILQ_NEXT(j, in);
-		if (j->state != POOL_AGENT_WAITING)
+		if (j->taken)
 			continue;
 		if (left == 0)
 			hvd_pool_agent_decline(j);
@@ -261,7 +233,7 @@ bool hvd_agent_pool_on_this_machine(const struct hvd_agent_pool *pool)
 	const struct hvd_pool_agent *j;
 
 	TAILQ_FOREACH(j, &pool->all, in)
-	if (j->host && strcmp(j->offer.machine, pool->machine) != 0)
+	if (strcmp(j->offer.machine, pool->machine) != 0)
 		return false;
 	return true;
 }
@@ -279,49 +251,28 @@ void hvd_agent_pool_hosts(const struct hvd_agent_pool *pool, struct hvd_alloc *o
 	const struct hvd_pool_agent *j;
 
 	TAILQ_FOREACH(j, &pool->all, in)
-	if (j->host)
-		hvd_alloc_add(out, j->host, j->offer.slots, NULL);
+	hvd_alloc_add(out, j->host, j->offer.slots, NULL);
 }
 
-static struct hvd_pool_agent *find(struct hvd_agent_pool *pool, const char *host)
+struct hvd_pool_agent *hvd_agent_pool_take(struct hvd_agent_pool *pool, const char *host, struct hvd_err *err)
 {
 	struct hvd_pool_agent *j;
 
 	TAILQ_FOREACH(j, &pool->all, in)
-	if (j->host && strcmp(j->host, host) == 0)
-		break;
-	return j;
-}
-
-int hvd_agent_pool_take(struct hvd_agent_pool *pool, const char *host, struct hvd_err *err)
-{
-	struct hvd_pool_agent *j = find(pool, host);
-
-	if (!j || j->state != POOL_AGENT_WAITING) {
-		hvd_err_set(err, HVD_E_NOENT, "its agent has left");
-		hvd_err_hint(err, "did it end, or the process that started it?");
-		return hvd_err_host(err, host);
+	if (!j->taken && strcmp(j->host, host) == 0) {
+		j->taken = true;
+		return j;
 	}
-	j->state = POOL_AGENT_TAKEN;
-	return 0;
+	hvd_err_set(err, HVD_E_NOENT, "its agent has left");
+	hvd_err_hint(err, "did it end, or the process that started it?");
+	hvd_err_host(err, host);
+	return NULL;
 }
 
-struct hvd_conn *hvd_agent_pool_conn(struct hvd_agent_pool *pool, const char *host)
+void hvd_agent_pool_release(struct hvd_pool_agent *agent)
 {
-	struct hvd_pool_agent *j = find(pool, host);
-	struct hvd_conn *conn = j ? j->conn : NULL;
+	struct hvd_agent_pool *pool = agent->pool;
 
-	if (j)
-		j->conn = NULL;
-	return conn;
-}
-
-void hvd_agent_pool_release(struct hvd_agent_pool *pool, const char *host)
-{
-	struct hvd_pool_agent *j = find(pool, host);
-
-	if (!j || j->state != POOL_AGENT_TAKEN)
-		return;
-	hvd_pool_agent_free(j);
+	hvd_pool_agent_free(agent);
 	hvd_agent_pool_tell(pool);
 }

@@ -225,8 +225,8 @@ void hvd_launch_clear(struct hvd_launch *launch)
 		hvd_strv_free(&launch->procs[i].argv);
 		hvd_strv_free(&launch->procs[i].stdin_args);
 		hvd_strv_free(&launch->procs[i].env);
-		if (launch->procs[i].joined)
-			hvd_agent_pool_release(launch->agent_pool, launch->procs[i].host);
+		if (launch->procs[i].agent)
+			hvd_agent_pool_release(launch->procs[i].agent);
 		else if (launch->procs[i].fd >= 0)
 			close(launch->procs[i].fd);
 	}

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 struct hvd_agent_pool;
+struct hvd_pool_agent;
 struct hvd_scratch;
 
 /* A launch process: one process that hvdrun starts on its own host. */
@@ -39,7 +40,7 @@ struct hvd_proc {
 	const char *host; /* the host whose ranks it starts; NULL = the ranks of all hosts. Not owned */
 	const char *cwd;  /* a string constant; NULL = hvdrun's directory */
 	int fd;           /* a descriptor that the process inherits under the same number; -1 = none. Owned */
-	bool joined;      /* it is the waiting agent of `host` (agent_pool.h), which must be released there */
+	struct hvd_pool_agent *agent; /* a self-registering agent that was taken (agent_pool.h) in its place; or NULL */
 };
 
 /* In place of a wait status: it was a self-registering agent, whose connection ended before it reported a status. */

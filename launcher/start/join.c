@@ -4,7 +4,7 @@
  * containers, a user by hand.
  *
  * Agents connect and wait (agent_pool.h). Each is a host of its own. When the job needs the agent, it becomes the node
- * agent of that host. Its only connection also carries the ranks' input and output (launcher/start/agent_proc.h). The
+ * agent of that host. Its only connection also carries the ranks' input and output. The
  * ranks have the agent's environment and directory; nothing is bound to cores unless the user says so, since the agent
  * may be one of several on its machine.
  */
@@ -46,12 +46,13 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 static int add_agent(struct hvd_launch *launch, int index, int first_rank, struct hvd_err *err)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
+	struct hvd_pool_agent *agent = hvd_agent_pool_take(launch->agent_pool, host->name, err);
 	struct hvd_proc *proc;
 
-	if (hvd_agent_pool_take(launch->agent_pool, host->name, err) != 0)
+	if (!agent)
 		return -1;
 	proc = hvd_launch_add(launch, host->name);
-	proc->joined = true;
+	proc->agent = agent;
 	hvd_launch_add_agent(launch, proc, "host");
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
 		      launch->first_host + launch->alloc.n_hosts, host->name);

@@ -1,27 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An agent starts as a connection that has proven possession of the key (preauth.h). After its offer was accepted it
- * waits: both ends are silent, and the end of the connection ends the agent. Then the job takes it as a host, with its
- * connection, and releases it at the end; or the agent gets the message that it is not needed.
+ * pool_agent.c - a self-registering agent.
+ *
+ * After its offer it waits: both ends are silent, and the end of the connection ends the agent. Then the agent gets the
+ * message that it is not needed; or the job takes it, and it gets the command line of its host's agent. From then on the
+ * driver reads its messages, beside what this file passes on.
  */
 #include "agent_pool_internal.h"
 
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
+#include "output_mux.h"
+#include "stdin_forward.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-/* How long an agent may take to make its offer. */
-#define OFFER_SECONDS 10.0
-#define TELL_SECONDS  1.0
+#define NOT_OF_THIS_RELEASE "it does not speak the protocol of this release"
+
+static struct hvd_pool_agent *of(struct hvd_client_io *io)
+{
+	_Static_assert(offsetof(struct hvd_pool_agent, io) == 0, "io comes first");
+	return (struct hvd_pool_agent *)io;
+}
 
 /* ---- the list of agents ---- */
 
 void hvd_pool_agent_free(struct hvd_pool_agent *j)
 {
+	struct hvd_client *cl = j->io.client;
+
 	TAILQ_REMOVE(&j->pool->all, j, in);
-	hvd_conn_free(j->conn);
+	hvd_pool_agent_stop(j);
+	if (cl && !j->opts)
+		hvd_client_finish(cl);
 	free(j->host);
 	free(j);
 }
@@ -32,7 +48,7 @@ int hvd_agent_pool_slots_waiting(const struct hvd_agent_pool *pool)
 	int slots = 0;
 
 	TAILQ_FOREACH(j, &pool->all, in)
-	slots += j->state == POOL_AGENT_WAITING ? j->offer.slots : 0;
+	slots += j->taken ? 0 : j->offer.slots;
 	return slots;
 }
 
@@ -50,8 +66,6 @@ void hvd_agent_pool_on_tell(void *arg)
 	if (pool->changed)
 		pool->changed(pool->arg);
 }
-
-/* ---- messages of agents ---- */
 
 /* "n1", and for further agents with the same host name "n1-2", "n1-3" … The caller frees it. */
 static char *new_name(struct hvd_agent_pool *pool, const char *host)
@@ -73,8 +87,6 @@ static int check_offer(const struct hvd_agent_pool *pool, const struct hvd_join_
 	const struct hvd_pool_agent *j;
 
 	for (j = TAILQ_FIRST(&pool->all); j; j = TAILQ_NEXT(j, in)) {
-		if (!j->host)
-			continue;
 		if (offer->index >= 0 && j->offer.index == offer->index) {
 			hvd_err_set(err, HVD_E_USAGE, "another agent already has index %d: %s", offer->index, j->host);
 			return hvd_err_hint(err, "use each --index once, or leave --index out");
@@ -88,130 +100,24 @@ static int check_offer(const struct hvd_agent_pool *pool, const struct hvd_join_
 	return 0;
 }
 
-/* Send the last message; the event loop closes the connection after it. */
-static void send_last(struct hvd_pool_agent *j, json_t *msg)
-{
-	hvd_conn_send(j->conn, msg);
-	hvd_conn_finish(j->conn, hvd_deadline_in(TELL_SECONDS));
-	j->conn = NULL;
-	hvd_pool_agent_free(j);
-}
-
-static json_t *not_needed(const struct hvd_agent_pool *pool)
-{
-	struct hvd_err why = {0};
-
-	if (!pool->failed)
-		return json_pack("{s:s}", "t", "enough");
-	hvd_err_set(&why, HVD_E_FAILED, "its job could not start");
-	hvd_err_hint(&why, "hvdrun has printed the reason");
-	return hvd_join_declined(&why);
-}
-
-/* An agent without an index (-1) comes after all that have one. */
-static void put_in_order(struct hvd_pool_agent *j)
-{
-	struct hvd_agent_pool *pool = j->pool;
-	struct hvd_pool_agent *other;
-
-	TAILQ_REMOVE(&pool->all, j, in);
-	other = TAILQ_FIRST(&pool->all);
-	while (other && other->host && (unsigned)other->offer.index <= (unsigned)j->offer.index)
-		other = TAILQ_NEXT(other, in);
-	if (other)
-		TAILQ_INSERT_BEFORE(other, j, in);
-	else
-		TAILQ_INSERT_TAIL(&pool->all, j, in);
-}
-
-static void accept_offer(struct hvd_pool_agent *j)
-{
-	struct hvd_agent_pool *pool = j->pool;
-	const char *s = j->offer.slots == 1 ? "" : "s";
-
-	j->host = new_name(pool, j->offer.host);
-	j->state = POOL_AGENT_WAITING;
-	put_in_order(j);
-	hvd_conn_set_deadline(j->conn, 0);
-	hvd_conn_send(j->conn, json_pack("{s:s}", "t", "accepted"));
-	if (pool->want)
-		hvd_log(pool->opts.log, pool->opts.progress ? HVD_LOG_INFO : HVD_LOG_VERBOSE,
-			"agent %s has joined with %d slot%s: %d of %d", j->host, j->offer.slots, s,
-			hvd_agent_pool_slots_waiting(pool), pool->want);
-	else
-		hvd_verbose(pool->opts.log, "agent %s has joined with %d slot%s", j->host, j->offer.slots, s);
-	hvd_agent_pool_tell(pool);
-}
-
-static void on_offer(struct hvd_pool_agent *j, const json_t *msg)
-{
-	struct hvd_agent_pool *pool = j->pool;
-	struct hvd_err why = {0};
-
-	if (pool->closed) {
-		send_last(j, not_needed(pool));
-	} else if (hvd_join_offer_read(msg, &j->offer, &why) != 0 || check_offer(pool, &j->offer, &why) != 0) {
-		hvd_warn(pool->opts.log, "an agent was refused: %s", why.msg);
-		send_last(j, hvd_join_declined(&why));
-	} else {
-		accept_offer(j);
-	}
-}
-
-static void leave(struct hvd_pool_agent *j)
-{
-	struct hvd_agent_pool *pool = j->pool;
-
-	hvd_pool_agent_free(j);
-	hvd_agent_pool_tell(pool);
-}
-
-static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
-{
-	struct hvd_pool_agent *j = arg;
-	const char *type;
-
-	(void)conn;
-	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && j->state == POOL_AGENT_OFFERING &&
-	    strcmp(type, "offer") == 0) {
-		on_offer(j, msg);
-	} else {
-		hvd_warn(j->pool->opts.log, "an agent was refused: it does not speak the protocol of this release");
-		leave(j);
-	}
-}
-
-static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
-{
-	struct hvd_pool_agent *j = arg;
-
-	(void)conn;
-	if (j->host)
-		hvd_verbose(j->pool->opts.log, "agent %s has left%s%s", j->host, *why->msg ? ": " : "", why->msg);
-	else
-		hvd_verbose(j->pool->opts.log, "an agent disconnected before it was ready%s%s", *why->msg ? ": " : "",
-			    why->msg);
-	leave(j);
-}
-
-void hvd_pool_agent_arrive(struct hvd_conn *conn, void *arg)
-{
-	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
-	struct hvd_agent_pool *pool = arg;
-	struct hvd_pool_agent *j = hvd_xcalloc(1, sizeof(*j));
-
-	j->pool = pool;
-	j->conn = conn;
-	TAILQ_INSERT_TAIL(&pool->all, j, in);
-	hvd_conn_set_ops(conn, &ops, j);
-	hvd_conn_set_deadline(conn, hvd_deadline_in(OFFER_SECONDS));
-}
-
 /* ---- agents that are not needed ---- */
+
+static void not_needed(const struct hvd_agent_pool *pool, struct hvd_client *cl)
+{
+	if (pool->failed)
+		hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "failed"));
+	else
+		hvd_conn_send(cl->conn, json_pack("{s:s, s:b}", "t", "plan", "spare", 1));
+	hvd_client_finish(cl);
+}
 
 void hvd_pool_agent_decline(struct hvd_pool_agent *j)
 {
-	send_last(j, not_needed(j->pool));
+	struct hvd_client *cl = j->io.client;
+
+	hvd_client_release(&j->io);
+	not_needed(j->pool, cl);
+	hvd_pool_agent_free(j);
 }
 
 void hvd_agent_pool_decline_waiting(struct hvd_agent_pool *pool)
@@ -221,7 +127,225 @@ void hvd_agent_pool_decline_waiting(struct hvd_agent_pool *pool)
 	pool->closed = true;
 	for (struct hvd_pool_agent *j = TAILQ_FIRST(&pool->all); j; j = next) {
 		next = TAILQ_NEXT(j, in);
-		if (j->state == POOL_AGENT_WAITING)
+		if (!j->taken)
 			hvd_pool_agent_decline(j);
+	}
+}
+
+/* ---- offers ---- */
+
+/* An agent without an index (-1) comes after all that have one. */
+static void put_in_order(struct hvd_pool_agent *j)
+{
+	struct hvd_agent_pool *pool = j->pool;
+	struct hvd_pool_agent *other = TAILQ_FIRST(&pool->all);
+
+	while (other && (unsigned)other->offer.index <= (unsigned)j->offer.index)
+		other = TAILQ_NEXT(other, in);
+	if (other)
+		TAILQ_INSERT_BEFORE(other, j, in);
+	else
+		TAILQ_INSERT_TAIL(&pool->all, j, in);
+}
+
+static void on_bytes(struct hvd_client_io *io, const unsigned char *data, size_t len);
+static bool on_message(struct hvd_client_io *io, const char *type, const json_t *msg);
+static void on_gone(struct hvd_client_io *io, const struct hvd_err *why);
+
+static void accept_offer(struct hvd_agent_pool *pool, struct hvd_client *cl, const struct hvd_join_offer *offer)
+{
+	struct hvd_pool_agent *j = hvd_xcalloc(1, sizeof(*j));
+	const char *s = offer->slots == 1 ? "" : "s";
+
+	*j = (struct hvd_pool_agent){.io = {.bytes = on_bytes, .message = on_message, .gone = on_gone},
+				     .pool = pool,
+				     .offer = *offer,
+				     .host = new_name(pool, offer->host),
+				     .status = -1};
+	put_in_order(j);
+	hvd_client_attach(cl, &j->io);
+	if (pool->want)
+		hvd_log(pool->opts.log, pool->opts.progress ? HVD_LOG_INFO : HVD_LOG_VERBOSE,
+			"agent %s has joined with %d slot%s: %d of %d", j->host, offer->slots, s,
+			hvd_agent_pool_slots_waiting(pool), pool->want);
+	else
+		hvd_verbose(pool->opts.log, "agent %s has joined with %d slot%s", j->host, offer->slots, s);
+	hvd_agent_pool_tell(pool);
+}
+
+void hvd_pool_agent_offer(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
+{
+	struct hvd_agent_pool *pool = arg;
+	struct hvd_join_offer offer;
+	struct hvd_err why = {0};
+
+	if (strcmp(type, "offer") != 0) {
+		hvd_warn(pool->opts.log, "an agent was refused: " NOT_OF_THIS_RELEASE);
+		hvd_client_finish(cl);
+	} else if (pool->closed) {
+		not_needed(pool, cl);
+	} else if (hvd_join_offer_read(msg, &offer, &why) != 0 || check_offer(pool, &offer, &why) != 0) {
+		hvd_warn(pool->opts.log, "an agent was refused: %s", why.msg);
+		hvd_conn_send(cl->conn, hvd_join_refusal(&why));
+		hvd_client_finish(cl);
+	} else {
+		accept_offer(pool, cl, &offer);
+	}
+}
+
+/* ---- input ---- */
+
+static void end_input(struct hvd_pool_agent *j)
+{
+	if (j->input)
+		event_free(j->input);
+	j->input = NULL;
+}
+
+/* A file is always ready, and cannot be waited for. */
+static void await_input(struct hvd_pool_agent *j)
+{
+	if (event_get_fd(j->input) >= 0)
+		event_add(j->input, NULL);
+	else
+		event_active(j->input, EV_READ, 0);
+}
+
+static void on_input(evutil_socket_t fd, short what, void *arg)
+{
+	static const unsigned char stream = HVD_JOIN_STDIN;
+	struct hvd_pool_agent *j = arg;
+	char buf[HVD_JOIN_PIECE];
+	ssize_t n = hvd_stdin_forward_read(STDIN_FILENO, buf, sizeof(buf));
+
+	(void)fd;
+	(void)what;
+	if (n < 0 && errno == EAGAIN) {
+		await_input(j);
+		return;
+	}
+	hvd_conn_send_bytes(j->io.client->conn, (const struct hvd_piece[]){{&stream, 1}, {buf, n > 0 ? (size_t)n : 0}},
+			    2);
+	if (n <= 0)
+		end_input(j);
+}
+
+/* ---- output ---- */
+
+void hvd_pool_agent_acknowledge(struct hvd_pool_agent *j)
+{
+	size_t n = 0;
+
+	for (int s = 0; s < 2; s++) {
+		if (!j->owed[s] || hvd_output_mux_is_full(j->opts->out[s]))
+			continue;
+		n += j->owed[s];
+		j->owed[s] = 0;
+	}
+	if (n && j->io.client)
+		hvd_conn_send(j->io.client->conn, json_pack("{s:s, s:I}", "t", "took", "n", (json_int_t)n));
+}
+
+static void on_bytes(struct hvd_client_io *io, const unsigned char *data, size_t len)
+{
+	struct hvd_pool_agent *j = of(io);
+	int s = data[0] == HVD_JOIN_STDERR;
+
+	if (data[0] != HVD_JOIN_STDOUT && data[0] != HVD_JOIN_STDERR)
+		return;
+	hvd_output_mux_put(j->out[s], (const char *)data + 1, len - 1);
+	j->owed[s] += len - 1;
+	hvd_pool_agent_acknowledge(j);
+}
+
+/* ---- what the agent says ---- */
+
+static bool on_message(struct hvd_client_io *io, const char *type, const json_t *msg)
+{
+	struct hvd_pool_agent *j = of(io);
+	const char *because;
+	int64_t status;
+
+	if (!j->opts) {
+		hvd_warn(j->pool->opts.log, "agent %s was refused: " NOT_OF_THIS_RELEASE, j->host);
+		hvd_client_finish(io->client);
+	} else if (strcmp(type, "took") == 0) {
+		if (j->input)
+			await_input(j);
+	} else if (strcmp(type, "ending") == 0) {
+		if (hvd_get_str(msg, "why", 256, &because, NULL) == 0)
+			hvd_error(j->pool->opts.log, "%s: the agent ends its ranks: %s", j->host, because);
+	} else if (strcmp(type, "ended") == 0) {
+		if (hvd_get_int(msg, "status", 0, 255, &status, NULL) == 0)
+			j->status = (int)status;
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void on_gone(struct hvd_client_io *io, const struct hvd_err *why)
+{
+	struct hvd_pool_agent *j = of(io);
+	struct hvd_err lost = {0};
+
+	if (!j->opts) {
+		hvd_verbose(j->pool->opts.log, "agent %s has left%s%s", j->host, *why->msg ? ": " : "", why->msg);
+		if (!j->taken)
+			hvd_agent_pool_release(j);
+		return;
+	}
+	hvd_pool_agent_stop(j);
+	if (j->status < 0) {
+		hvd_err_set(&lost, HVD_E_NET, "the connection to its agent has ended%s%s", *why->msg ? ": " : "",
+			    why->msg);
+		hvd_err_hint(&lost, "was the agent, or what had started it, ended? Did its host go down?");
+		hvd_err_host(&lost, j->host);
+		hvd_log_err(j->pool->opts.log, &lost);
+	}
+	j->ended(j->status, j->arg);
+}
+
+/* ---- in the place of a process ---- */
+
+int hvd_pool_agent_start(struct hvd_pool_agent *j, char *const *argv, const struct hvd_pool_agent_opts *opts,
+			 bool input, void (*ended)(int status, void *arg), void *arg, struct hvd_err *err)
+{
+	struct hvd_conn *conn;
+	char *args;
+	size_t n;
+
+	if (!j->io.client)
+		return hvd_err_set(err, HVD_E_NOENT, "its agent has left");
+	conn = j->io.client->conn;
+	j->opts = opts;
+	j->ended = ended;
+	j->arg = arg;
+	if (input)
+		j->input = event_new(j->pool->base, hvd_stdin_forward_can_poll(STDIN_FILENO) ? STDIN_FILENO : -1,
+				     EV_READ, on_input, j);
+	for (int s = 0; s < 2; s++)
+		j->out[s] = hvd_output_mux_add(opts->out[s]);
+	hvd_conn_send(conn, json_pack("{s:s, s:s}", "t", "run", "boot", opts->boot));
+	args = hvd_join_args(argv + 1, &n);
+	hvd_conn_send_bytes(conn, &(const struct hvd_piece){args, n}, 1);
+	free(args);
+	return 0;
+}
+
+/* An agent that has registered is told to end by the driver. */
+void hvd_pool_agent_signal(struct hvd_pool_agent *j, int sig)
+{
+	if (j->io.client && (sig == SIGKILL || j->io.client->role == HVD_ROLE_NONE))
+		shutdown(hvd_conn_fd(j->io.client->conn), SHUT_RDWR);
+}
+
+void hvd_pool_agent_stop(struct hvd_pool_agent *j)
+{
+	hvd_client_release(&j->io);
+	end_input(j);
+	for (int s = 0; s < 2; s++) {
+		hvd_output_mux_end(j->out[s]);
+		j->out[s] = NULL;
 	}
 }

@@ -27,8 +27,8 @@
 
 void hvd_proc_signal(const struct hvd_started_proc *p, int sig)
 {
-	if (p->agent)
-		hvd_agent_proc_signal(p->agent, sig);
+	if (p->proc->agent)
+		hvd_pool_agent_signal(p->proc->agent, sig);
 	else if (p->pid > 0)
 		kill(p->procs->backend->launch_proc_ignores_signals ? -p->pid : p->pid, sig);
 }

@@ -132,7 +132,7 @@ static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fd
 	return 0;
 }
 
-/* ---- agents that came by themselves ---- */
+/* ---- self-registering agents ---- */
 
 /* All that the agent has said came on the connection that has ended, so nothing is on its way. */
 static void on_agent_ended(int status, void *arg)
@@ -148,8 +148,8 @@ static void on_room(void *arg)
 	struct hvd_procs *procs = arg;
 
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
-		if (p->agent)
-			hvd_agent_proc_acknowledge(p->agent);
+		if (p->proc->agent)
+			hvd_pool_agent_acknowledge(p->proc->agent);
 }
 
 static int open_for_agents(struct hvd_procs *procs, struct hvd_err *err)
@@ -158,10 +158,7 @@ static int open_for_agents(struct hvd_procs *procs, struct hvd_err *err)
 		return -1;
 	for (int s = 0; s < 2; s++)
 		hvd_output_mux_on_room(procs->out[s], on_room, procs);
-	procs->agents = (struct hvd_agent_proc_opts){.boot = procs->opts->boot,
-						     .out = {procs->out[0], procs->out[1]},
-						     .joined = procs->ops->joined,
-						     .arg = procs->arg};
+	procs->agents = (struct hvd_pool_agent_opts){.boot = procs->opts->boot, .out = {procs->out[0], procs->out[1]}};
 	return 0;
 }
 
@@ -171,9 +168,7 @@ static int start_agent(struct hvd_started_proc *p, bool input, struct hvd_err *e
 
 	if (!procs->out[0] && open_for_agents(procs, err) != 0)
 		return -1;
-	p->agent = hvd_agent_proc_start(procs->base, procs->launch, p->proc, &procs->agents, input, on_agent_ended, p,
-					err);
-	return p->agent ? 0 : -1;
+	return hvd_pool_agent_start(p->proc->agent, p->proc->argv.v, &procs->agents, input, on_agent_ended, p, err);
 }
 
 int hvd_proc_start(struct hvd_started_proc *p, bool first, struct hvd_err *err)
@@ -190,7 +185,7 @@ int hvd_proc_start(struct hvd_started_proc *p, bool first, struct hvd_err *err)
 	bool by_stdin = procs->backend->by_stdin || procs->launch->by_stdin;
 	int fd = -1, to = STDIN_FILENO, streams[2] = {-1, -1};
 
-	if (proc->joined)
+	if (proc->agent)
 		return start_agent(p, first && !procs->opts->elastic, err);
 	/* Also with hvd-agent shim --stdin: srun's plugin, if there is one, has to see that the step is hvdrun's. */
 	if (!procs->backend->by_stdin)

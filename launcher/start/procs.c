@@ -42,7 +42,8 @@ static struct hvd_started_proc *new_proc(struct hvd_procs *procs, uint32_t host)
 
 static void free_proc(struct hvd_started_proc *p)
 {
-	hvd_agent_proc_destroy(p->agent);
+	if (p->proc && p->proc->agent)
+		hvd_pool_agent_stop(p->proc->agent);
 	hvd_stdin_forward_destroy(p->stdin_forward);
 	if (p->pid > 0)
 		hvd_end(p->pid, 1, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * procs.h - the processes that a job runs on hvdrun's own host: one for the whole job, or one for each of its hosts. In
- * the place of such a process there may be the connection to an agent that came by itself (agent_proc.c).
+ * the place of such a process there may be a self-registering agent (agent_pool.h).
  *
  * A static job starts all of them (hvd_procs_start()), at most the backend's fan_out at a time: the next one starts
  * when the host of an earlier one has registered, or when the process of an earlier one has ended. An elastic job
@@ -18,7 +18,6 @@
 #define HVD_PROCS_H
 
 #include "backend.h"
-#include "launcher/hosts/clients.h"
 #include "lib/protocol/auth.h"
 
 #include <event2/event.h>
@@ -38,8 +37,6 @@ struct hvd_procs_ops {
 	/* Elastic: a process is about to be killed, perhaps before it has passed on all that its ranks wrote. */
 	void (*cut_short)(uint32_t host, void *arg);
 	void (*none_left)(void *arg); /* the last process has ended, and none is waiting to be started */
-	/* An agent that came by itself begins to serve the job: the driver is to take the connection over. */
-	void (*joined)(struct hvd_conn *conn, struct hvd_client_io *io, void *arg);
 };
 
 struct hvd_procs_opts {

@@ -5,12 +5,11 @@
  *   procs.c        the table: processes come, are reaped, and go
  *   proc_start.c   how one is started: its key, stdin and output
  *   proc_end.c     how one is ended: its deadline
- * and agent_proc.h, which has an agent that came by itself in the place of a process.
  */
 #ifndef HVD_PROCS_INTERNAL_H
 #define HVD_PROCS_INTERNAL_H
 
-#include "agent_proc.h"
+#include "agent_pool.h"
 #include "lib/base/timer.h"
 #include "procs.h"
 
@@ -23,13 +22,12 @@ struct hvd_started_proc {
 	uint32_t host;
 	struct hvd_launch launch; /* elastic: the launch of this one host */
 	struct hvd_proc *proc;    /* in this launch, or in that of the whole job */
-	pid_t pid;                /* 0 when it has been reaped or was not started, and where there is `agent` */
-	struct hvd_agent_proc *agent;
-	int status;      /* then: as from waitpid(2) */
-	int ranks_left;  /* of its host, which have not been reported yet; 0 where it belongs to no host */
-	bool registered; /* its host has */
-	bool released;   /* its end is no loss any longer */
-	bool over;       /* it was reaped, and its end was reported */
+	pid_t pid;                /* 0 when it has been reaped or was not started, and of a self-registering agent */
+	int status;               /* then: as from waitpid(2) */
+	int ranks_left;           /* of its host, which have not been reported yet; 0 where it belongs to no host */
+	bool registered;          /* its host has */
+	bool released;            /* its end is no loss any longer */
+	bool over;                /* it was reaped, and its end was reported */
 	struct hvd_stdin_forward *stdin_forward;
 	struct hvd_timer *late; /* tells of the end; what the node agent said last may still be on its way */
 	/* proc_end.c */
@@ -49,7 +47,7 @@ struct hvd_procs {
 	const struct hvd_procs_ops *ops;
 	void *arg;
 	struct hvd_output_mux *out[2]; /* stdout, stderr; NULL where processes write to ours themselves */
-	struct hvd_agent_proc_opts agents;
+	struct hvd_pool_agent_opts agents;
 	struct hvd_started_proc *first, **last; /* in the order of their starts */
 	size_t next, n;                         /* of the launch's processes: the next to start; those to be started */
 	unsigned running;

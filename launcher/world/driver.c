@@ -442,11 +442,6 @@ void hvd_driver_boot(const struct hvd_driver *dr, struct hvd_boot *boot)
 	hvd_agent_registry_boot(dr->agents, boot);
 }
 
-void hvd_driver_adopt(struct hvd_driver *dr, struct hvd_conn *conn, struct hvd_client_io *io)
-{
-	hvd_agent_registry_adopt(dr->agents, conn, io);
-}
-
 void hvd_driver_end_ranks(struct hvd_driver *dr)
 {
 	hvd_agent_registry_end_ranks(dr->agents);

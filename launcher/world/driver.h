@@ -105,9 +105,6 @@ struct hvd_stacks *hvd_driver_stacks(const struct hvd_driver *driver);
 /* What agents must know to connect. */
 void hvd_driver_boot(const struct hvd_driver *driver, struct hvd_boot *boot);
 
-/* An agent that has proven in the session that it belongs to the launch: see hvd_clients_adopt(). */
-void hvd_driver_adopt(struct hvd_driver *driver, struct hvd_conn *conn, struct hvd_client_io *io);
-
 /* Have the agents end their ranks (twice: at once), or pass a signal on to them. */
 void hvd_driver_end_ranks(struct hvd_driver *driver);
 void hvd_driver_signal_ranks(struct hvd_driver *driver, int sig);

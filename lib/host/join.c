@@ -137,18 +137,21 @@ int hvd_join_args_read(const char *bytes, size_t n, struct hvd_strv *args, struc
 	return 0;
 }
 
-json_t *hvd_join_declined(const struct hvd_err *why)
+json_t *hvd_join_refusal(const struct hvd_err *why)
 {
-	return json_pack("{s:s, s:s, s:s}", "t", "declined", "why", why->msg, "hint", why->hint);
+	return json_pack("{s:s, s:s, s:s}", "t", "failed", "why", why->msg, "hint", why->hint);
 }
 
-void hvd_join_declined_read(const json_t *msg, struct hvd_err *why)
+void hvd_join_refusal_read(const json_t *msg, struct hvd_err *why)
 {
-	const char *text = "", *hint = "";
+	const char *text, *hint;
 
-	hvd_get_str(msg, "why", sizeof(why->msg) - 1, &text, NULL);
-	hvd_get_str(msg, "hint", sizeof(why->hint) - 1, &hint, NULL);
-	hvd_err_set(why, HVD_E_FAILED, "the launcher declines this agent: %s", *text ? text : "no reason given");
+	if (hvd_get_str(msg, "why", sizeof(why->msg) - 1, &text, NULL) != 0 ||
+	    hvd_get_str(msg, "hint", sizeof(why->hint) - 1, &hint, NULL) != 0) {
+		text = "its job could not start";
+		hint = "hvdrun has printed the reason";
+	}
+	hvd_err_set(why, HVD_E_FAILED, "the launcher declines this agent: %s", text);
 	if (*hint)
 		hvd_err_hint(why, "%s", hint);
 }

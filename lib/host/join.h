@@ -9,10 +9,12 @@
  * Launcher and agent have the same key. After the handshake (lib/protocol/handshake.h):
  *
  *   agent     {"t":"offer", "host":TEXT, "machine":TEXT, "slots":N, "index":N}   index may be left out
- *   launcher  {"t":"accepted"}, or {"t":"declined", "why":TEXT, "hint":TEXT}, or {"t":"enough"}
  *
- * After "accepted" the agent waits without a limit for "declined", "enough", or
+ * Then the agent waits without a limit for one of these:
  *
+ *   launcher  {"t":"failed", "why":TEXT, "hint":TEXT}   the offer is refused, or the start has failed; both may be left
+ *             out
+ *   launcher  {"t":"plan", "spare":true}                the launch has agents enough
  *   launcher  {"t":"run", "boot":TEXT}, then a message of bytes: the arguments of the hvd-agent host that the agent
  *             becomes, each with a zero byte behind it
  *
@@ -72,8 +74,9 @@ char *hvd_join_args(char *const *args, size_t *n);
 /* Read the arguments, and append them to `args`, which an error leaves unchanged. Untrusted input is fine. */
 int hvd_join_args_read(const char *bytes, size_t n, struct hvd_strv *args, struct hvd_err *err);
 
-json_t *hvd_join_declined(const struct hvd_err *why);
+/* The message "failed". */
+json_t *hvd_join_refusal(const struct hvd_err *why);
 /* Set *why to what the message says; *why is always set. Untrusted input is fine. */
-void hvd_join_declined_read(const json_t *msg, struct hvd_err *why);
+void hvd_join_refusal_read(const json_t *msg, struct hvd_err *why);
 
 #endif

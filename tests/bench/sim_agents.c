@@ -233,10 +233,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 
 	if (ag->silent || !type)
 		return;
-	if (strcmp(type, "accepted") == 0) {
-		if (++ag->sim->connected == ag->sim->n)
-			printf("connected %u\n", ag->sim->n);
-	} else if (strcmp(type, "run") == 0) {
+	if (strcmp(type, "run") == 0) {
 		ag->run = true;
 		hvd_conn_set_bytes_max(conn, HVD_JOIN_ARGS_MAX);
 	} else if (strcmp(type, "probe") == 0) {
@@ -317,6 +314,8 @@ static void on_up(struct hvd_conn *conn, void *arg)
 	ag->conn = conn;
 	hvd_conn_set_ops(conn, &ops, ag);
 	hvd_conn_send(conn, hvd_join_offer(&offer));
+	if (++ag->sim->connected == ag->sim->n)
+		printf("connected %u\n", ag->sim->n);
 }
 
 static void on_down(const struct hvd_err *why, void *arg)

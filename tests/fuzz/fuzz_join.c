@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct hvd_err why;
 
 	offer(msg);
-	hvd_join_declined_read(msg, &why);
+	hvd_join_refusal_read(msg, &why);
 	must(why.code == HVD_E_FAILED);
 	json_decref(msg);
 	args(data, size);

@@ -146,14 +146,15 @@ TEST(refusals)
 
 	hvd_err_set(&said, HVD_E_LIMIT, "so it is");
 	hvd_err_hint(&said, "do that");
-	msg = hvd_join_declined(&said);
-	hvd_join_declined_read(msg, &heard);
+	msg = hvd_join_refusal(&said);
+	hvd_join_refusal_read(msg, &heard);
 	assert_int_equal(heard.code, HVD_E_FAILED);
 	assert_non_null(strstr(heard.msg, "so it is"));
 	assert_string_equal(heard.hint, "do that");
 	json_object_clear(msg);
-	hvd_join_declined_read(msg, &heard);
+	hvd_join_refusal_read(msg, &heard);
 	assert_int_equal(heard.code, HVD_E_FAILED);
+	assert_non_null(strstr(heard.msg, "its job could not start"));
 	json_decref(msg);
 }
 

@@ -610,7 +610,6 @@ def cmd_guest(args):
         guest.say(b"{" * 1000)
     else:
         guest.say(offer)
-        print(guest.hear())
         if args.how == "twice":
             guest.say(offer)
         if args.how == "talks":
