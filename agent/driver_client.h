@@ -18,7 +18,7 @@
  *              "children":BOOL, "up":[ADDR,…], "port":N, "network":[ADDR,…]}: this relay's number; the host's address
  *              for messages; whether other relays connect to this one; the addresses and the port of its parent, if
  *              that is another relay; and, if it listens on the network, the addresses from which ranks may come (in an
- *              elastic job none at first, see launcher/hosts/agent_commands.h). Messages of bytes, in both directions,
+ *              elastic job none at first, see launcher/world/world.h). Messages of bytes, in both directions,
  *              are the relay's
  *   {"t":"plan", "spare":true}                             this host takes no part in the job; all plans may have
  *                                                          "numbers" and "size" (launcher/hosts/spares.h)

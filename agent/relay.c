@@ -7,7 +7,7 @@
  * on: they wait in the kernel's queue. The relay runs in the agent's event loop. Only this user's processes may connect
  * over loopback. If other relays connect to this one by the plan, they prove that they belong to the launch
  * (lib/protocol/handshake.h), and so does this relay to its parent, with a key that is derived from the launch's. The
- * relay of rank 0's host may also listen on the network (launcher/hosts/relays.h). The agents of other hosts say whose
+ * relay of rank 0's host may also listen on the network (launcher/world/relays.h). The agents of other hosts say whose
  * the connections from there are.
  *
  * A relay that has lost its parent, or does not reach it, uses the agent's connection instead. When that connection has

@@ -9,13 +9,13 @@
  * srun or hvdrun. The longer name is for a launch whose name somebody else has taken. Both ends check that the other
  * one is a process of the same user, because anyone may take a name; the launch's end also accepts root.
  *
- * A client sends one line, "stacks SECONDS", and gets the answer (launcher/hosts/stacks.h) as JSON until the end of
+ * A client sends one line, "stacks SECONDS", and gets the answer (launcher/world/stacks.h) as JSON until the end of
  * the connection. One client at a time is answered.
  */
 #ifndef HVD_CONTROL_H
 #define HVD_CONTROL_H
 
-#include "launcher/hosts/stacks.h"
+#include "launcher/world/stacks.h"
 #include "lib/base/deadline.h"
 #include "lib/base/err.h"
 

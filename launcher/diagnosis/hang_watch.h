@@ -3,7 +3,7 @@
  * hang_watch.h - reports a job in which no rank makes progress any longer (--hang-timeout), and then does what
  * --hang-action says.
  *
- * launcher/hosts/progress.h finds out whether there is progress, and its call is passed on to here. The watch first has
+ * launcher/world/progress.h finds out whether there is progress, and its call is passed on to here. The watch first has
  * its owner find out whether the scheduler has suspended the job, whose processes are stopped then. If not, it asks where
  * the ranks are, which takes at most STACKS_SECONDS (hang_watch.c), and reports it. A job whose ranks have gone on
  * meanwhile is not ended.
@@ -11,9 +11,9 @@
 #ifndef HVD_HANG_WATCH_H
 #define HVD_HANG_WATCH_H
 
-#include "launcher/hosts/progress.h"
-#include "launcher/hosts/stacks.h"
 #include "launcher/options/launch_spec.h"
+#include "launcher/world/progress.h"
+#include "launcher/world/stacks.h"
 #include "lib/base/err.h"
 #include "lib/base/log.h"
 

@@ -2,7 +2,7 @@
 /*
  * store_waits.h - which ranks wait for which keys of the store, and which do not.
  *
- * Pure. `answers` is launcher/hosts/stacks.h's. A waiting process is known by its pid, which gives its rank if one
+ * Pure. `answers` is launcher/world/stacks.h's. A waiting process is known by its pid, which gives its rank if one
  * rank has it; otherwise it is shown by its address.
  */
 #ifndef HVD_STORE_WAITS_H

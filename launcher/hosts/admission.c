@@ -4,9 +4,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "lib/process/other_launcher.h"
 #include "measure.h"
-#include "plan_delivery.h"
 #include "preflight.h"
 #include "silence.h"
 #include "spares.h"
@@ -81,11 +79,8 @@ static bool may_probe_again(const struct hvd_agent_registry *agents)
 
 static void admit(struct hvd_agent_registry *agents, uint32_t h)
 {
-	struct hvd_host_entry *host = &agents->table.hosts[h];
-
 	hvd_host_table_enter(&agents->table, h, HVD_STAGE_HERE);
-	if (host->client)
-		hvd_plan_delivery_send(agents->opts, &agents->plan, &agents->table, h, agents->service.rv);
+	agents->listener->admitted(h, agents->listener_arg);
 	if (agents->ops->admitted)
 		agents->ops->admitted(h, agents->arg);
 }
@@ -113,40 +108,23 @@ void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host)
 
 	if (lose_bad(agents, host))
 		return;
-	if (hvd_plan_join(&agents->plan, &agents->table, host, &why) == 0) {
-		hvd_relays_join(&agents->plan.relays, &agents->table, host);
-		hvd_agent_registry_open_to_hosts(agents);
+	if (hvd_network_plan_join(&agents->plan, &agents->table, host, &why) == 0)
 		admit(agents, host);
-	} else {
+	else
 		hvd_agent_registry_lose(agents, host, &why, true);
-	}
 	hvd_agent_deadlines_update(agents);
 }
 
-/* The networks of the hosts, of which some may be left out; as hvd_plan_make(). */
+/* The networks of the hosts, of which some may be left out; as hvd_network_plan_make(). */
 static int choose(struct hvd_agent_registry *agents, struct hvd_err *why)
 {
 	int rc;
 
 	do {
 		hvd_spares_renumber(agents);
-		rc = hvd_plan_make(&agents->plan, &agents->table, may_probe_again(agents), agents->log, why);
+		rc = hvd_network_plan_make(&agents->plan, &agents->table, may_probe_again(agents), agents->log, why);
 	} while (rc < 0 && hvd_spares_unconnected(agents, why));
 	return rc;
-}
-
-/* The command of a launch of srun's or mpirun's, whose layout is known now. */
-static int check_command(const struct hvd_agent_registry *agents, struct hvd_err *err)
-{
-	const struct hvd_launch_spec *spec = agents->opts->spec;
-	const struct hvd_layout *layout = &agents->plan.layout;
-	bool crowded = false;
-
-	if (spec->selftest || !spec->command || !spec->command[0])
-		return 0;
-	for (int i = 0; i < layout->n_hosts; i++)
-		crowded = crowded || layout->hosts[i].n > 1;
-	return hvd_other_launcher_refuse(spec->command, layout->size, crowded, spec->own_line, spec->counts_ranks, err);
 }
 
 static void decide(struct hvd_agent_registry *agents);
@@ -190,7 +168,7 @@ static void decide(struct hvd_agent_registry *agents)
 	if (rc == 0 && agents->opts->spec->spares > 0 && !agents->plan.elastic) {
 		rc = hvd_spares_settle(agents, &why);
 		if (rc == 0)
-			rc = hvd_plan_make(&agents->plan, &agents->table, false, agents->log, &why);
+			rc = hvd_network_plan_make(&agents->plan, &agents->table, false, agents->log, &why);
 	}
 	if (rc > 0) {
 		hvd_verbose(agents->log, "some hosts got no answer over IPv4: probing again");
@@ -198,10 +176,8 @@ static void decide(struct hvd_agent_registry *agents)
 		hvd_admission_probe(agents);
 		return;
 	}
-	if (rc == 0 && !agents->plan.elastic)
-		rc = check_command(agents, &why);
-	if (rc == 0 && !agents->plan.elastic)
-		rc = hvd_plan_servers(&agents->plan, &agents->table, agents->opts->spec, &why);
+	if (rc == 0)
+		rc = agents->listener->decided(agents->listener_arg, &why);
 	if (rc < 0) {
 		hvd_agent_registry_fail(agents, &why);
 		return;
@@ -211,8 +187,6 @@ static void decide(struct hvd_agent_registry *agents)
 	hvd_agent_deadlines_open(agents);
 	if (!agents->plan.local && !agents->opts->loopback)
 		agents->silence = hvd_silence_watch(agents->base, &agents->table, &agents->plan, agents->log);
-	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, agents->log);
-	hvd_agent_registry_open_to_hosts(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (agents->table.hosts[h].stage == HVD_STAGE_REPORTED)
 			admit(agents, h);
@@ -249,8 +223,8 @@ static void open_rendezvous(struct hvd_agent_registry *agents)
 {
 	struct hvd_err why = {0};
 
-	if (hvd_rv_service_open(&agents->service, agents->base, agents->log, &why) != 0 ||
-	    (agents->ops->opened && agents->ops->opened(agents->service.rv, agents->arg, &why) != 0))
+	agents->listener_open = true;
+	if (agents->listener->open(agents->listener_arg, &why) != 0)
 		hvd_agent_registry_fail(agents, &why);
 	else
 		begin_probe(agents);
@@ -285,7 +259,7 @@ void hvd_admission_check(struct hvd_agent_registry *agents)
 	if (agents->phase < HVD_AGENTS_OPEN && none_left(agents))
 		return;
 	if (agents->phase == HVD_AGENTS_GATHERING && in[HVD_STAGE_COMING] == 0 && in[HVD_STAGE_REGISTERED] > 0) {
-		if (hvd_rv_service_is_open(&agents->service))
+		if (agents->listener_open)
 			begin_probe(agents);
 		else
 			open_rendezvous(agents);

@@ -88,6 +88,27 @@ void hvd_agent_answers_ask(struct hvd_agent_registry *agents, uint32_t host, boo
 	wake(agents, at);
 }
 
+bool hvd_agent_registry_admitted(const struct hvd_agent_registry *agents, uint32_t host)
+{
+	return host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_HERE;
+}
+
+void hvd_agent_registry_command(struct hvd_agent_registry *agents, uint32_t host, json_t *msg)
+{
+	if (!hvd_agent_registry_admitted(agents, host)) {
+		json_decref(msg);
+		return;
+	}
+	hvd_conn_send(agents->table.hosts[host].client->conn, msg);
+	hvd_agent_answers_ask(agents, host, false);
+}
+
+void hvd_agent_registry_doubt(struct hvd_agent_registry *agents, uint32_t host)
+{
+	if (hvd_agent_registry_admitted(agents, host))
+		hvd_agent_answers_ask(agents, host, true);
+}
+
 /* One host of a paused job has answered. */
 static void go_on(struct hvd_agent_registry *agents)
 {

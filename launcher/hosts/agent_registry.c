@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_registry_internal.h"
 
-#include "lib/base/hex.h"
-#include "lib/base/random.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "silence.h"
@@ -18,7 +16,7 @@ void hvd_agent_registry_expect(struct hvd_agent_registry *agents, uint32_t host,
 	uint32_t had = agents->table.n;
 
 	hvd_host_table_expect(&agents->table, host, name);
-	hvd_plan_grow(&agents->plan, had, agents->table.n);
+	hvd_network_plan_grow(&agents->plan, had, agents->table.n);
 	agents->table.hosts[host].deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
 	hvd_agent_deadlines_update(agents);
 }
@@ -36,7 +34,7 @@ void hvd_agent_registry_end(struct hvd_agent_registry *agents)
 {
 	hvd_clients_tell(agents->clients, "end");
 	agents->ended = true;
-	hvd_progress_stop(agents->rank_progress);
+	agents->listener->over(agents->listener_arg);
 	hvd_agent_deadlines_stop(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++) {
 		hvd_host_table_enter(&agents->table, h, HVD_STAGE_AWAY);
@@ -56,9 +54,6 @@ void hvd_agent_registry_signal(struct hvd_agent_registry *agents, int sig)
 void hvd_agent_registry_boot(const struct hvd_agent_registry *agents, struct hvd_boot *boot)
 {
 	hvd_clients_boot(agents->clients, &agents->self, agents->opts, boot);
-	hvd_plan_ports(agents->opts->spec, &boot->ports, &boot->store_port, &boot->rank_ports);
-	boot->relays = (unsigned)agents->opts->spec->relay_fan_out;
-	boot->network = hvd_relays_have_network(agents->opts);
 }
 
 unsigned hvd_agent_registry_silent_ms(const struct hvd_agent_registry *agents)
@@ -71,19 +66,24 @@ struct hvd_host_table *hvd_agent_registry_table(struct hvd_agent_registry *agent
 	return &agents->table;
 }
 
-const struct hvd_layout *hvd_agent_registry_layout(const struct hvd_agent_registry *agents)
+const struct hvd_network_plan *hvd_agent_registry_networks(const struct hvd_agent_registry *agents)
 {
-	return &agents->plan.layout;
+	return &agents->plan;
 }
 
-void hvd_agent_registry_ranks_begin(struct hvd_agent_registry *agents)
+const char *hvd_agent_registry_switch_path(const struct hvd_agent_registry *agents, uint32_t host)
 {
-	const struct hvd_layout *layout = &agents->plan.layout;
+	return hvd_agent_registry_admitted(agents, host) ? agents->table.hosts[host].node.switch_path : NULL;
+}
 
-	hvd_rv_service_size(&agents->service, layout);
-	if (agents->init_watch)
-		hvd_init_watch_begin(agents->init_watch, layout, &agents->table);
-	hvd_progress_begin(agents->rank_progress, (uint32_t)layout->n_hosts);
+double hvd_agent_registry_rate(const struct hvd_agent_registry *agents, uint32_t host)
+{
+	return hvd_agent_registry_admitted(agents, host) ? agents->table.hosts[host].mbps : 0;
+}
+
+void hvd_agent_registry_horovod(struct hvd_agent_registry *agents)
+{
+	hvd_own_names_horovod(&agents->own_names, &agents->table, agents->log);
 }
 
 void hvd_agent_registry_end_ranks(struct hvd_agent_registry *agents)
@@ -91,26 +91,9 @@ void hvd_agent_registry_end_ranks(struct hvd_agent_registry *agents)
 	hvd_clients_tell(agents->clients, "end");
 }
 
-char *hvd_agent_registry_cannot_init(const struct hvd_agent_registry *agents, uint32_t host)
-{
-	return agents->init_watch ? hvd_init_watch_expected(agents->init_watch, (int32_t)host) : NULL;
-}
-
 void hvd_agent_registry_missing_hint(const struct hvd_agent_registry *agents, struct hvd_err *why)
 {
 	hvd_missing_host_hint(agents, why);
-}
-
-struct hvd_stacks *hvd_agent_registry_stacks(const struct hvd_agent_registry *agents)
-{
-	return agents->stacks;
-}
-
-void hvd_agent_registry_init(struct hvd_agent_registry *agents, bool all)
-{
-	hvd_event(agents->opts->events, INIT_BEGAN, .index = 0);
-	if (all)
-		hvd_event(agents->opts->events, INIT_DONE, .index = 0);
 }
 
 /* ---- life ---- */
@@ -133,62 +116,6 @@ static void on_first(void *arg)
 	hvd_agent_deadlines_begin(arg);
 }
 
-static void on_joined(const struct hvd_rv_init_event *join, void *arg)
-{
-	struct hvd_agent_registry *agents = arg;
-
-	hvd_agent_registry_init(agents, hvd_init_watch_joined(agents->init_watch, join));
-}
-
-static void on_waits(const char *text, void *arg)
-{
-	struct hvd_agent_registry *agents = arg;
-
-	hvd_init_watch_waits(agents->init_watch, text);
-	hvd_stacks_waits(agents->stacks, text);
-}
-
-static void on_changes(uint64_t n, void *arg)
-{
-	hvd_progress_store(((struct hvd_agent_registry *)arg)->rank_progress, n);
-}
-
-static void on_stalled(const struct hvd_stall *stall, void *arg)
-{
-	struct hvd_agent_registry *agents = arg;
-
-	agents->ops->stalled(stall, agents->arg);
-}
-
-void hvd_agent_registry_progress(struct hvd_agent_registry *agents)
-{
-	hvd_progress_begin(agents->rank_progress, 0);
-}
-
-static void on_init_failed(const struct hvd_err *why, void *arg)
-{
-	hvd_agent_registry_fail(arg, why);
-}
-
-static void on_horovod(void *arg)
-{
-	struct hvd_agent_registry *agents = arg;
-
-	hvd_own_names_horovod(&agents->own_names, &agents->table, agents->log);
-}
-
-/* The rendezvous is to answer PyTorch's ranks. */
-static void serve_torch(struct hvd_agent_registry *agents)
-{
-	static const struct hvd_rv_service_ops ops = {on_joined, on_waits, on_changes};
-
-	if (!hvd_launch_spec_has_store(agents->opts->spec))
-		return;
-	hvd_rv_service_tcpstore(&agents->service, &ops, agents);
-	agents->init_watch = hvd_init_watch_create(agents->base, agents->opts->spec->init_timeout, &agents->service,
-						   on_init_failed, agents, agents->log);
-}
-
 /* --network-interfaces lo: the hosts are names of one machine, whatever other interfaces it has. */
 static bool over_loopback(const struct hvd_driver_opts *opts)
 {
@@ -197,17 +124,6 @@ static bool over_loopback(const struct hvd_driver_opts *opts)
 	for (size_t i = 0; i < opts->spec->interfaces.n; i++)
 		lo = lo && strcmp(opts->spec->interfaces.v[i], "lo") == 0;
 	return lo || opts->loopback;
-}
-
-/* Not the session's id, which the driver tells to whoever connects. */
-static int make_run_id(struct hvd_agent_registry *agents, struct hvd_err *err)
-{
-	unsigned char id[HVD_RUN_ID_LEN / 2];
-
-	if (hvd_random(id, sizeof(id), err) != 0)
-		return -1;
-	hvd_hex(id, sizeof(id), agents->plan.run_id);
-	return 0;
 }
 
 struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bool fails_without,
@@ -221,26 +137,18 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 
 	*agents = (struct hvd_agent_registry){
 		.base = base, .opts = opts, .session = session, .ops = ops, .arg = arg, .log = log};
-	agents->open_relay = -1;
 	agents->plan.elastic = !fails_without;
 	agents->plan.loopback = agents->plan.elastic && over_loopback(opts);
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
 	agents->changed = hvd_timer_new(base, on_changed, agents);
 	hvd_agent_deadlines_create(agents);
 	hvd_agent_answers_create(agents);
-	serve_torch(agents);
-	agents->stacks = hvd_stacks_create(base, &agents->table, agents->init_watch ? &agents->service : NULL);
-	hvd_rv_service_horovod(&agents->service, on_horovod, agents);
-	if (opts->spec->hang_timeout > 0 && ops->stalled)
-		agents->rank_progress = hvd_progress_create(base, opts->spec->hang_timeout, &agents->service,
-							    &agents->table, on_stalled, agents);
 	if (fails_without)
 		hvd_host_table_init(&agents->table, opts->hosts, opts->ranks);
 	agents->table.events = opts->events;
 	for (uint32_t h = 0; fails_without && h < opts->names.n; h++)
 		hvd_host_table_expect(&agents->table, h, opts->names.v[h]);
-	if (make_run_id(agents, err) != 0 ||
-	    hvd_this_host_query(&agents->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->spec->interfaces.v, err) !=
+	if (hvd_this_host_query(&agents->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->spec->interfaces.v, err) !=
 		    0 ||
 	    !(agents->clients = opts->clients ? opts->clients
 					      : hvd_clients_create(base, session, opts->loopback, opts->port_lo,
@@ -252,6 +160,12 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 	if (!opts->queued)
 		hvd_agent_deadlines_begin(agents);
 	return agents;
+}
+
+void hvd_agent_registry_listen(struct hvd_agent_registry *agents, const struct hvd_host_listener *listener, void *arg)
+{
+	agents->listener = listener;
+	agents->listener_arg = arg;
 }
 
 void hvd_agent_registry_destroy(struct hvd_agent_registry *agents)
@@ -268,12 +182,7 @@ void hvd_agent_registry_destroy(struct hvd_agent_registry *agents)
 	hvd_timer_free(agents->progress);
 	hvd_spares_stop(agents);
 	hvd_silence_destroy(agents->silence);
-	hvd_init_watch_destroy(agents->init_watch);
-	hvd_progress_destroy(agents->rank_progress);
-	hvd_stacks_destroy(agents->stacks);
-	hvd_rv_service_close(&agents->service);
-	hvd_plan_clear(&agents->plan);
-	hvd_layout_clear(&agents->layout);
+	hvd_network_plan_clear(&agents->plan);
 	hvd_host_table_clear(&agents->table);
 	hvd_this_host_clear(&agents->self);
 	free(agents);

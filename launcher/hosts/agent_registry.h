@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent_registry.h - the agents of a launch, one for each host: which hosts are part of the job.
+ * agent_registry.h - the agents of a launch, one for each host: which hosts are part of the job. It knows nothing of what
+ * runs there (launcher/world/world.h).
  *
- * The hosts are those of a job of fixed size (driver.h), or those of an elastic job, which come and go
- * (agent_commands.h). Both kinds of job take the same steps:
+ * The hosts are those of a job of fixed size, or those of an elastic job, which come and go. Both kinds of job take the
+ * same steps:
  *
  *   register  each agent describes its host
- *   open      when all expected hosts have registered, the driver opens the rendezvous
+ *   open      when all expected hosts have registered, the listener opens the rendezvous
  *   probe     each agent tries to reach its neighbours, and reports which it reached. If packets were lost, all agents
  *             probe again, as long as time is left
  *   decide    the planner chooses the networks that connect the hosts (planner.h); these hosts are admitted
@@ -24,7 +25,7 @@
  * does not fit, or by hvd_agent_registry_forget(). An agent that registers after the decision probes by itself, and is
  * admitted if it reaches an admitted host. In a job of fixed size each of these ends is a failure of the start.
  *
- * agent_messages.c lists the messages of agents and those to them.
+ * agent_messages.c lists the messages about hosts.
  */
 #ifndef HVD_AGENT_REGISTRY_H
 #define HVD_AGENT_REGISTRY_H
@@ -33,18 +34,13 @@
 #include "driver_opts.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/handshake.h"
-#include "progress.h"
-#include "rank_messages.h"
+#include "loss.h"
 
 struct hvd_host_table;
-struct hvd_layout;
-struct hvd_rv;
-struct hvd_stacks;
+struct hvd_network_plan;
 
 /* A function that concerns one kind of job may be NULL for the other. */
 struct hvd_agent_registry_ops {
-	/* The rendezvous is open in this process, and no rank knows of it yet. -1 with err set: the start fails. */
-	int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
 	void (*registered)(uint32_t host, void *arg);
 	/* The decision of a job of fixed size: all hosts are admitted. */
 	void (*decided)(void *arg);
@@ -60,12 +56,12 @@ struct hvd_agent_registry_ops {
 	void (*left)(uint32_t host, bool lost, void *arg);
 	/* Fixed size: a connection has ended; the client is released after the call. */
 	void (*disconnected)(struct hvd_client *cl, const struct hvd_err *why, void *arg);
-	/* What agents report about their ranks. */
-	struct hvd_rank_events ranks;
-	/* Elastic: answers to commands (agent_commands.h). `why` is "": the worker has acknowledged; all connections
-	 * were broken. */
-	void (*notified)(uint32_t id, const char *why, void *arg);
-	void (*connections_killed)(uint32_t host, int broken, const char *why, void *arg);
+	/* All processes on the host have ended, and the agent ends. `munge`: munged answers there, or is not used. Without
+	 * munged srun cannot learn of the end. `told`: the agent was told to end. May be NULL. */
+	void (*done)(uint32_t host, bool munge, bool told, void *arg);
+	/* The watchdog of the host's agent reports that the agent has ended before the ranks. loss->host is set. May be
+	 * NULL. */
+	void (*agent_died)(uint32_t host, const struct hvd_loss *loss, void *arg);
 	/* A check has found this host good (`bad` NULL), or bad. True: lose the host. */
 	bool (*checked)(uint32_t host, const char *bad, void *arg);
 	/* The start has failed, and all agents were told. Called once; afterwards only `left` and `disconnected` are
@@ -73,8 +69,39 @@ struct hvd_agent_registry_ops {
 	void (*failed)(const struct hvd_err *why, void *arg);
 	/* An agent got SIGTERM in a step of Slurm's. May be NULL. */
 	void (*told_to_end)(void *arg);
-	/* With --hang-timeout: no rank makes progress (progress.h). May be NULL. */
-	hvd_stalled_fn *stalled;
+};
+
+/* A message that agents send. One that is malformed, or does not come from one of `from`, or `planned` is true and it
+ * comes before the first hosts are admitted, is ignored. `from` has bits of the enumeration. */
+struct hvd_agent_message {
+	const char *type; /* the message's "t" */
+	unsigned from;
+	bool planned;
+	void (*read)(void *arg, struct hvd_client *cl, const json_t *msg);
+};
+
+enum {
+	HVD_FROM_NEW = 1,    /* who has not registered: an agent, or a shim or watchdog whose agent has gone */
+	HVD_FROM_AGENT = 2,  /* a host's agent that has not been told to end */
+	HVD_FROM_FORMER = 4, /* an agent that was told to end */
+	HVD_FROM_LAST = 8,   /* the same, in a job that ends: the report of the first failure may arrive last */
+};
+
+/* Whoever uses the hosts for something that the registry does not know of. */
+struct hvd_host_listener {
+	/* All expected hosts have registered, and probe next. -1 with err set: the start fails. */
+	int (*open)(void *arg, struct hvd_err *err);
+	/* The networks are chosen; the hosts that have reported are admitted next. -1 with err set: the start fails. */
+	int (*decided)(void *arg, struct hvd_err *err);
+	void (*admitted)(uint32_t host, void *arg); /* after the decision, or later */
+	void (*left)(uint32_t host, void *arg);     /* it is AWAY */
+	/* An agent has registered; its connection has ended. */
+	void (*registered)(struct hvd_client *cl, void *arg);
+	void (*disconnected)(const struct hvd_client *cl, const struct hvd_err *why, void *arg);
+	/* The start has failed, or all agents were told to end. */
+	void (*over)(void *arg);
+	const struct hvd_agent_message *messages; /* that it reads */
+	const size_t *n_messages;
 };
 
 struct hvd_agent_registry;
@@ -89,6 +116,9 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 						     const struct hvd_log *log, struct hvd_err *err);
 void hvd_agent_registry_destroy(struct hvd_agent_registry *agents); /* NULL is fine */
 
+/* Have this one listen, before the first connection; `listener` and `arg` must outlive the registry. */
+void hvd_agent_registry_listen(struct hvd_agent_registry *agents, const struct hvd_host_listener *listener, void *arg);
+
 /* What an agent must know to connect. */
 void hvd_agent_registry_boot(const struct hvd_agent_registry *agents, struct hvd_boot *boot);
 
@@ -101,26 +131,31 @@ void hvd_agent_registry_forget(struct hvd_agent_registry *agents, uint32_t host)
 void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd_err *why);
 /* Elastic: tell all agents to end their ranks and themselves (twice: at once), also agents that register later. */
 void hvd_agent_registry_end(struct hvd_agent_registry *agents);
-/* Elastic: ranks were started, or have made progress (progress.h). */
-void hvd_agent_registry_progress(struct hvd_agent_registry *agents);
-/* A rank has come to the rendezvous; `all`: and no other is missing. The registry knows by itself of PyTorch's. */
-void hvd_agent_registry_init(struct hvd_agent_registry *agents, bool all);
 /* Elastic: for how many milliseconds the host that `gone` has reported last had not answered before. */
 unsigned hvd_agent_registry_silent_ms(const struct hvd_agent_registry *agents);
 /* The hosts: what each has registered, and its stage. Callers change `leaving` and `ended` only. */
 struct hvd_host_table *hvd_agent_registry_table(struct hvd_agent_registry *agents);
-/* Fixed size: the layout, valid since the decision. */
-const struct hvd_layout *hvd_agent_registry_layout(const struct hvd_agent_registry *agents);
-/* Fixed size: the ranks start, and are awaited at the rendezvous. */
-void hvd_agent_registry_ranks_begin(struct hvd_agent_registry *agents);
+/* The networks that connect them, since the decision. */
+const struct hvd_network_plan *hvd_agent_registry_networks(const struct hvd_agent_registry *agents);
+/* Is the host admitted? */
+bool hvd_agent_registry_admitted(const struct hvd_agent_registry *agents, uint32_t host);
+/* Where an admitted host is in the network (lib/host/switch_path.h); NULL = not known. */
+const char *hvd_agent_registry_switch_path(const struct hvd_agent_registry *agents, uint32_t host);
+/* How fast the network to its neighbours is, in Mbit/s; 0 = not measured. */
+double hvd_agent_registry_rate(const struct hvd_agent_registry *agents, uint32_t host);
+/* Send a message, which is taken over, to the agent of an admitted host, and wait for a sign of life. Another host is sent
+ * nothing: its end was told, or is about to be. */
+void hvd_agent_registry_command(struct hvd_agent_registry *agents, uint32_t host, json_t *msg);
+/* Elastic: have the host checked again, as with --preflight=quick; `checked` follows. */
+void hvd_agent_registry_check(struct hvd_agent_registry *agents, uint32_t host);
+/* Somebody reports that the host is gone. If its agent does not answer within seconds, it is lost. */
+void hvd_agent_registry_doubt(struct hvd_agent_registry *agents, uint32_t host);
+/* A rank of Horovod has come (own_names.h). */
+void hvd_agent_registry_horovod(struct hvd_agent_registry *agents);
 /* Fixed size: have all agents end their ranks; again: at once. */
 void hvd_agent_registry_end_ranks(struct hvd_agent_registry *agents);
-/* Which ranks need this host's agent to come to the store, and have not? For messages; NULL: none. The caller frees it. */
-char *hvd_agent_registry_cannot_init(const struct hvd_agent_registry *agents, uint32_t host);
 /* Add to `why` what to look at if a host does not register. */
 void hvd_agent_registry_missing_hint(const struct hvd_agent_registry *agents, struct hvd_err *why);
-/* The object that asks where the ranks are. The registry owns it. */
-struct hvd_stacks *hvd_agent_registry_stacks(const struct hvd_agent_registry *agents);
 /* Have all connected processes of admitted hosts pass a signal on to their ranks. */
 void hvd_agent_registry_signal(struct hvd_agent_registry *agents, int sig);
 

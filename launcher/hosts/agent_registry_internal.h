@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * agent_registry_internal.h - what the files of the registry share: agent_registry.c (which hosts are expected),
- * departures.c (which go), spares.c (which are left out), admission.c (which are admitted), agent_deadlines.c,
- * agent_answers.c, agent_messages.c, and what ranks do there: rank_messages.c and agent_commands.c. No other file
- * includes this.
+ * departures.c (which go), spares.c (which are left out), admission.c (which are admitted), recheck.c, agent_deadlines.c,
+ * agent_answers.c and agent_messages.c. No other file includes this.
  */
 #ifndef HVD_AGENT_REGISTRY_INTERNAL_H
 #define HVD_AGENT_REGISTRY_INTERNAL_H
 
 #include "agent_registry.h"
-#include "init_watch.h"
 #include "lib/base/timer.h"
 #include "lib/host/this_host.h"
-#include "lib/rendezvous/service.h"
 #include "own_names.h"
 #include "planner.h"
-#include "stacks.h"
 
 struct hvd_silence;
 
@@ -36,14 +32,11 @@ struct hvd_agent_registry {
 	unsigned ask_turn;         /* which of the hosts `ask` asks next */
 	struct hvd_timer *changed; /* active: deadlines and admission are to be looked at */
 	struct hvd_host_table table;
-	struct hvd_rv_service service;
-	struct hvd_init_watch *init_watch;  /* NULL where no rank meets the others at the rendezvous as TCPStore */
-	struct hvd_progress *rank_progress; /* NULL: not wanted */
-	/* plan.elastic: hosts come and go; else the job fails without any of its hosts. plan.layout in an elastic job:
-	 * that of ranks to be started. */
-	struct hvd_plan plan;
-	struct hvd_layout layout; /* of an elastic job's generation */
-	int32_t open_relay;       /* of an elastic job: the host whose relay is open to all; -1 = none */
+	const struct hvd_host_listener *listener;
+	void *listener_arg;
+	bool listener_open; /* it has opened the rendezvous */
+	/* plan.elastic: hosts come and go; else the job fails without any of its hosts. */
+	struct hvd_network_plan plan;
 	enum {
 		HVD_AGENTS_GATHERING, /* until all that are expected have registered */
 		HVD_AGENTS_PROBING,
@@ -60,7 +53,6 @@ struct hvd_agent_registry {
 	unsigned silent_ms;                  /* hvd_agent_registry_silent_ms() */
 	struct hvd_silence *silence;         /* watches the hosts after the decision; NULL: not yet */
 	bool ended;                          /* hvd_agent_registry_end() */
-	struct hvd_stacks *stacks;
 	struct hvd_own_names own_names;
 };
 
@@ -80,8 +72,6 @@ static inline void hvd_missing_host_hint(const struct hvd_agent_registry *agents
 
 /* The host is out of the job. The job goes on without it, if it can. */
 void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit);
-/* From now on only the hosts of the table, or their relays, may use the rendezvous. */
-void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents);
 /* Tell an agent to end. Its later messages are ignored. */
 void hvd_agent_registry_dismiss(struct hvd_client *cl);
 /* Take the host out of table, plan and rendezvous, and dismiss its agent. `why`, for the event log, may be
@@ -132,20 +122,10 @@ void hvd_admission_probe(struct hvd_agent_registry *agents);
 /* A host that came after the decision has reported. */
 void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host);
 
-/* ---- rank_messages.c, agent_commands.c: readers of messages (agent_messages.c) ---- */
+/* ---- recheck.c ---- */
 
-#define HVD_MESSAGE_READER(name) void name(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
-
-HVD_MESSAGE_READER(hvd_rank_message_exit);
-HVD_MESSAGE_READER(hvd_rank_message_lost);
-HVD_MESSAGE_READER(hvd_rank_message_unkillable);
-HVD_MESSAGE_READER(hvd_rank_message_done);
-HVD_MESSAGE_READER(hvd_rank_message_orphan);
-HVD_MESSAGE_READER(hvd_rank_message_output_lost);
-HVD_MESSAGE_READER(hvd_rank_message_died);
-HVD_MESSAGE_READER(hvd_agent_command_notified);
-HVD_MESSAGE_READER(hvd_agent_command_connections_killed);
-HVD_MESSAGE_READER(hvd_agent_command_checked);
+/* The reader of the message "checked". */
+void hvd_recheck_message(void *agents, struct hvd_client *cl, const json_t *msg);
 
 /* ---- agent_messages.c: hvd_clients_ops ---- */
 

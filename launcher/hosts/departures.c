@@ -8,20 +8,15 @@
 #include "agent_registry_internal.h"
 
 #include "lib/base/timer.h"
-#include "relays.h"
 #include "spares.h"
-
-#include <stdlib.h>
 
 void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd_err *why)
 {
 	if (agents->phase == HVD_AGENTS_OVER)
 		return;
 	agents->phase = HVD_AGENTS_OVER;
-	if (agents->init_watch)
-		hvd_init_watch_stop(agents->init_watch);
+	agents->listener->over(agents->listener_arg);
 	hvd_timer_stop(agents->progress);
-	hvd_progress_stop(agents->rank_progress);
 	hvd_clients_stop_listening(agents->clients);
 	hvd_clients_tell(agents->clients, why->code == HVD_E_USAGE ? "misused" : "failed");
 	hvd_agent_registry_changed(agents);
@@ -35,16 +30,6 @@ void hvd_agent_registry_dismiss(struct hvd_client *cl)
 	hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "end"));
 }
 
-void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents)
-{
-	uint32_t *relay_ids;
-	size_t n;
-
-	relay_ids = hvd_relays_ids(&agents->plan.relays, &n);
-	hvd_rv_service_admit_relays(&agents->service, relay_ids, n);
-	free(relay_ids);
-}
-
 void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, const char *why)
 {
 	struct hvd_client *cl = agents->table.hosts[host].client;
@@ -55,9 +40,7 @@ void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, c
 	else
 		hvd_event(agents->opts->events, HOST_LEFT, .index = host, .host = agents->table.hosts[host].name);
 	hvd_host_table_leave(&agents->table, host);
-	hvd_relays_leave(&agents->plan.relays, host);
-	if (agents->service.rv)
-		hvd_agent_registry_open_to_hosts(agents); /* the remaining ones */
+	agents->listener->left(host, agents->listener_arg);
 	if (cl)
 		hvd_agent_registry_dismiss(cl);
 }

@@ -11,7 +11,7 @@
 
 /* May the networks be without IPv4? An MPI has a rendezvous of its own, and a user who names a subnet of IPv6 has no
  * Horovod, or another one. */
-static bool takes_ipv6(const struct hvd_plan *plan, const struct hvd_host_table *table)
+static bool takes_ipv6(const struct hvd_network_plan *plan, const struct hvd_host_table *table)
 {
 	return plan->mpi || table->ipv6;
 }
@@ -100,7 +100,7 @@ static bool left_out_ipv6(const struct hvd_plan_group *group)
 	return false;
 }
 
-static int find_networks(struct hvd_plan *plan, const struct hvd_plan_group *group, bool again, char **unused,
+static int find_networks(struct hvd_network_plan *plan, const struct hvd_plan_group *group, bool again, char **unused,
 			 const struct hvd_log *log, struct hvd_err *err)
 {
 	struct hvd_edge *edges = group->table->edges;
@@ -136,7 +136,8 @@ static int iface_of_twin(const struct hvd_network *network, const struct hvd_hos
  * may be another machine. So they use the machine's best network, as a single host does, and loopback only if it has
  * none. Its other networks are not used: no probe has shown yet that they lead anywhere.
  */
-static void find_network_of_one(struct hvd_plan *plan, const struct hvd_plan_group *group, const struct hvd_log *log)
+static void find_network_of_one(struct hvd_network_plan *plan, const struct hvd_plan_group *group,
+				const struct hvd_log *log)
 {
 	const struct hvd_host_table *table = group->table;
 	struct hvd_plan_group first = {.table = group->table, .n = 1, .host = group->host};
@@ -157,8 +158,8 @@ static void find_network_of_one(struct hvd_plan *plan, const struct hvd_plan_gro
 		hvd_networks_clear(&plan->networks);
 }
 
-int hvd_job_networks_choose(struct hvd_plan *plan, const struct hvd_plan_group *group, bool again, char **unused,
-			    const struct hvd_log *log, struct hvd_err *err)
+int hvd_job_networks_choose(struct hvd_network_plan *plan, const struct hvd_plan_group *group, bool again,
+			    char **unused, const struct hvd_log *log, struct hvd_err *err)
 {
 	bool one = hvd_host_table_one_machine(group->table, HVD_STAGE_REPORTED);
 
@@ -175,7 +176,7 @@ int hvd_job_networks_choose(struct hvd_plan *plan, const struct hvd_plan_group *
 	return 0;
 }
 
-void hvd_job_networks_tell(const struct hvd_plan *plan, const struct hvd_plan_group *group, const char *unused,
+void hvd_job_networks_tell(const struct hvd_network_plan *plan, const struct hvd_plan_group *group, const char *unused,
 			   const struct hvd_log *log)
 {
 	const struct hvd_host_table *table = group->table;
@@ -227,7 +228,7 @@ static int iface_alone(const struct hvd_network *network, const struct hvd_host_
 	return -1;
 }
 
-static int not_reached(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,
+static int not_reached(const struct hvd_network_plan *plan, const struct hvd_host_table *table, uint32_t host,
 		       struct hvd_err *err)
 {
 	char *have = hvd_host_info_ifaces_text(&table->hosts[host].node);
@@ -254,7 +255,8 @@ static int64_t find_twin(const struct hvd_host_table *table, uint32_t host)
 	return -1;
 }
 
-int hvd_job_networks_join(struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host, struct hvd_err *err)
+int hvd_job_networks_join(struct hvd_network_plan *plan, const struct hvd_host_table *table, uint32_t host,
+			  struct hvd_err *err)
 {
 	bool alone = hvd_host_table_count(table, HVD_STAGE_REPORTED) == 1;
 	int64_t twin = find_twin(table, host);

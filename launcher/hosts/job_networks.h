@@ -18,14 +18,14 @@ struct hvd_plan_group {
 /* Set plan->networks and plan->local. -1 with err set: no network connects the hosts. 1: another round of the probe,
  * which `again` allows, may find more. With a log for it, *unused becomes the list of interfaces that are in no
  * network; the caller frees it. Changes the order of the table's edges. */
-int hvd_job_networks_choose(struct hvd_plan *plan, const struct hvd_plan_group *group, bool again, char **unused,
-			    const struct hvd_log *log, struct hvd_err *err);
+int hvd_job_networks_choose(struct hvd_network_plan *plan, const struct hvd_plan_group *group, bool again,
+			    char **unused, const struct hvd_log *log, struct hvd_err *err);
 /* Log the networks, with --verbose. */
-void hvd_job_networks_tell(const struct hvd_plan *plan, const struct hvd_plan_group *group, const char *unused,
+void hvd_job_networks_tell(const struct hvd_network_plan *plan, const struct hvd_plan_group *group, const char *unused,
 			   const struct hvd_log *log);
 
 /* Set a later host's interfaces in the networks. -1 with err set: the host is not in the first network. */
-int hvd_job_networks_join(struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,
+int hvd_job_networks_join(struct hvd_network_plan *plan, const struct hvd_host_table *table, uint32_t host,
 			  struct hvd_err *err);
 
 #endif

@@ -29,7 +29,7 @@ struct pair {
 
 struct hvd_measure {
 	struct hvd_host_table *table;
-	const struct hvd_plan *plan;
+	const struct hvd_network_plan *plan;
 	void (*done)(void *arg);
 	void *arg;
 	struct hvd_timer *timer;
@@ -62,7 +62,7 @@ static void pair_neighbours(struct hvd_measure *m)
 }
 
 struct hvd_measure *hvd_measure_begin(struct event_base *base, struct hvd_host_table *table,
-				      const struct hvd_plan *plan, void (*done)(void *arg), void *arg)
+				      const struct hvd_network_plan *plan, void (*done)(void *arg), void *arg)
 {
 	struct hvd_measure *m = hvd_xcalloc(1, sizeof(*m));
 
@@ -99,7 +99,7 @@ static void order(struct hvd_measure *m, uint32_t from, uint32_t to)
 
 	if (asks->stage < HVD_STAGE_REPORTED || serves->stage < HVD_STAGE_REPORTED || !asks->client)
 		return;
-	addr = hvd_plan_host_addr(m->plan, table, m->host[to]);
+	addr = hvd_network_plan_addr(m->plan, table, m->host[to]);
 	hvd_conn_send(asks->client->conn,
 		      json_pack("{s:s, s:I, s:s, s:i, s:i}", "t", "measure", "n", (json_int_t)m->host[to], "a",
 				hvd_addr_text(&addr, text), "p", (int)serves->node.port, "ms", STREAM_MS));

@@ -21,7 +21,7 @@ struct hvd_measure;
 /* Measure between all hosts that have reported, over the first network of the plan. Sets `mbps` and `rtt_us` in the host
  * table, and then calls `done`, once, from the event loop. Table and plan are not owned. */
 struct hvd_measure *hvd_measure_begin(struct event_base *base, struct hvd_host_table *table,
-				      const struct hvd_plan *plan, void (*done)(void *arg), void *arg);
+				      const struct hvd_network_plan *plan, void (*done)(void *arg), void *arg);
 void hvd_measure_destroy(struct hvd_measure *measure); /* without a call of `done`; NULL is fine */
 
 /* A message "measured" of this host. */

@@ -4,12 +4,13 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/hostlist.h"
 #include "lib/base/strv.h"
+#include "lib/protocol/wire.h"
 
 #include <string.h>
 
 /* Is it an address of an interface that was probed and connects not all hosts? Other addresses may lead somewhere. In an
  * elastic job only the first network is known to connect hosts that come later, and that a host uses when it is alone. */
-static bool is_cut_off(const struct hvd_plan *plan, const struct hvd_host_info *node, uint32_t host,
+static bool is_cut_off(const struct hvd_network_plan *plan, const struct hvd_host_info *node, uint32_t host,
 		       const struct hvd_addr *addr)
 {
 	int iface = hvd_host_info_find_addr(node, addr);
@@ -55,8 +56,9 @@ static void warn(struct hvd_host_table *table, const struct hvd_log *log)
 	}
 }
 
-void hvd_own_names_message(struct hvd_own_names *names, struct hvd_host_table *table, const struct hvd_plan *plan,
-			   uint32_t host, const json_t *msg, const struct hvd_log *log)
+void hvd_own_names_message(struct hvd_own_names *names, struct hvd_host_table *table,
+			   const struct hvd_network_plan *plan, uint32_t host, const json_t *msg,
+			   const struct hvd_log *log)
 {
 	struct hvd_host_entry *entry = &table->hosts[host];
 	struct hvd_addr addr;

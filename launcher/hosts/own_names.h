@@ -22,8 +22,9 @@ struct hvd_own_names {
 };
 
 /* The host has sent that message. */
-void hvd_own_names_message(struct hvd_own_names *names, struct hvd_host_table *table, const struct hvd_plan *plan,
-			   uint32_t host, const json_t *msg, const struct hvd_log *log);
+void hvd_own_names_message(struct hvd_own_names *names, struct hvd_host_table *table,
+			   const struct hvd_network_plan *plan, uint32_t host, const json_t *msg,
+			   const struct hvd_log *log);
 /* A rank of Horovod has come. */
 void hvd_own_names_horovod(struct hvd_own_names *names, struct hvd_host_table *table, const struct hvd_log *log);
 

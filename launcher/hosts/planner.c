@@ -53,17 +53,13 @@ int hvd_probe_patience(int round)
 
 /* ---- the plan ---- */
 
-static void reset(struct hvd_plan *plan)
+static void reset(struct hvd_network_plan *plan)
 {
-	hvd_layout_clear(&plan->layout);
 	hvd_networks_clear(&plan->networks);
-	hvd_relays_clear(&plan->relays);
-	free(plan->tf_workers);
-	plan->tf_workers = NULL;
 	plan->local = false;
 }
 
-static int decide(struct hvd_plan *plan, struct hvd_plan_group *group, bool again, const struct hvd_log *log,
+static int decide(struct hvd_network_plan *plan, struct hvd_plan_group *group, bool again, const struct hvd_log *log,
 		  struct hvd_err *err)
 {
 	char *unused = NULL;
@@ -75,20 +71,18 @@ static int decide(struct hvd_plan *plan, struct hvd_plan_group *group, bool agai
 		hvd_job_networks_tell(plan, group, unused, log);
 	}
 	if (rc == 0)
-		hvd_plan_check_user_ifnames(plan, group->table, log);
+		hvd_network_plan_check_user_ifnames(plan, group->table, log);
 	free(unused);
 	return rc;
 }
 
-int hvd_plan_make(struct hvd_plan *plan, struct hvd_host_table *table, bool again, const struct hvd_log *log,
-		  struct hvd_err *err)
+int hvd_network_plan_make(struct hvd_network_plan *plan, struct hvd_host_table *table, bool again,
+			  const struct hvd_log *log, struct hvd_err *err)
 {
 	struct hvd_plan_group group = {.table = table};
 	int rc;
 
 	reset(plan);
-	if (!plan->elastic && hvd_host_table_layout(table, &plan->layout, err) != 0)
-		return -1;
 	group.host = hvd_host_table_list(table, HVD_STAGE_REPORTED, &group.n);
 	rc = decide(plan, &group, again, log, err);
 	if (rc > 0)
@@ -97,7 +91,7 @@ int hvd_plan_make(struct hvd_plan *plan, struct hvd_host_table *table, bool agai
 	return rc;
 }
 
-void hvd_plan_clear(struct hvd_plan *plan)
+void hvd_network_plan_clear(struct hvd_network_plan *plan)
 {
 	reset(plan);
 	memset(plan, 0, sizeof(*plan));
@@ -105,7 +99,7 @@ void hvd_plan_clear(struct hvd_plan *plan)
 
 /* ---- a host that comes later ---- */
 
-void hvd_plan_grow(struct hvd_plan *plan, uint32_t from, uint32_t to)
+void hvd_network_plan_grow(struct hvd_network_plan *plan, uint32_t from, uint32_t to)
 {
 	if (from >= to)
 		return;
@@ -117,12 +111,14 @@ void hvd_plan_grow(struct hvd_plan *plan, uint32_t from, uint32_t to)
 	}
 }
 
-int hvd_plan_join(struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host, struct hvd_err *err)
+int hvd_network_plan_join(struct hvd_network_plan *plan, const struct hvd_host_table *table, uint32_t host,
+			  struct hvd_err *err)
 {
 	return hvd_job_networks_join(plan, table, host, err);
 }
 
-struct hvd_addr hvd_plan_host_addr(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t h)
+struct hvd_addr hvd_network_plan_addr(const struct hvd_network_plan *plan, const struct hvd_host_table *table,
+				      uint32_t h)
 {
 	const struct hvd_network *network = plan->networks.v;
 	const struct hvd_host_info *node = &table->hosts[h].node;
@@ -142,4 +138,21 @@ struct hvd_addr hvd_plan_host_addr(const struct hvd_plan *plan, const struct hvd
 		if ((iface->addrs[i].family == AF_INET) == (network->family == 4))
 			addr = iface->addrs[i];
 	return addr;
+}
+
+json_t *hvd_network_plan_addrs(const struct hvd_network_plan *plan, const struct hvd_host_table *table, uint32_t host)
+{
+	const struct hvd_host_info *node = &table->hosts[host].node;
+	json_t *list = plan->local ? json_pack("[s]", "127.0.0.1") : json_array();
+	char text[HVD_ADDR_TEXT];
+
+	for (int i = 0; i < plan->networks.n; i++) {
+		const struct hvd_network *network = &plan->networks.v[i];
+		const struct hvd_host_iface *iface = &node->ifaces[network->iface[host]];
+
+		for (int a = 0; network->iface[host] < node->n_ifaces && a < iface->n_addrs; a++)
+			if ((iface->addrs[a].family == AF_INET) == (network->family == 4))
+				json_array_append_new(list, json_string(hvd_addr_text(&iface->addrs[a], text)));
+	}
+	return list;
 }

@@ -26,7 +26,7 @@ struct asked {
 
 struct hvd_silence {
 	const struct hvd_host_table *table;
-	const struct hvd_plan *plan;
+	const struct hvd_network_plan *plan;
 	const struct hvd_log *log;
 	struct hvd_timer *look;
 	struct asked asked[MOST];
@@ -62,7 +62,7 @@ static bool is_witness(const struct hvd_silence *silence, uint32_t host)
 static void ask(struct hvd_silence *silence, struct asked *asked)
 {
 	const struct hvd_host_table *table = silence->table;
-	json_t *addrs = hvd_plan_network_addrs(silence->plan, table, asked->host);
+	json_t *addrs = hvd_network_plan_addrs(silence->plan, table, asked->host);
 	json_t *order = json_pack("{s:s, s:I, s:i, s:o, s:i}", "t", "try", "n", (json_int_t)asked->host, "p",
 				  (int)table->hosts[asked->host].node.port, "a", addrs, "ms", TRY_MS);
 
@@ -151,7 +151,7 @@ void hvd_silence_message(struct hvd_silence *silence, uint32_t witness, const js
 }
 
 struct hvd_silence *hvd_silence_watch(struct event_base *base, const struct hvd_host_table *table,
-				      const struct hvd_plan *plan, const struct hvd_log *log)
+				      const struct hvd_network_plan *plan, const struct hvd_log *log)
 {
 	struct hvd_silence *silence = hvd_xcalloc(1, sizeof(*silence));
 

@@ -23,7 +23,7 @@ struct hvd_silence;
 
 /* Watch the admitted hosts. The rest must outlive the result. */
 struct hvd_silence *hvd_silence_watch(struct event_base *base, const struct hvd_host_table *table,
-				      const struct hvd_plan *plan, const struct hvd_log *log);
+				      const struct hvd_network_plan *plan, const struct hvd_log *log);
 void hvd_silence_destroy(struct hvd_silence *silence); /* NULL is fine */
 
 /* A message "tried" of this host's agent. */

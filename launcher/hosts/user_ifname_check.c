@@ -9,7 +9,7 @@
 
 #define MAX_TEXTS 8 /* different warnings about one variable; more are not worth the lines */
 
-static bool connects(const struct hvd_plan *plan, uint32_t h, int iface)
+static bool connects(const struct hvd_network_plan *plan, uint32_t h, int iface)
 {
 	for (int i = 0; i < plan->networks.n; i++)
 		if (plan->networks.v[i].iface[h] == iface && plan->networks.v[i].by_name == plan->networks.v[0].by_name)
@@ -18,7 +18,7 @@ static bool connects(const struct hvd_plan *plan, uint32_t h, int iface)
 }
 
 /* The warning about a host's variable, without the host's name; "" for none. Caller frees. */
-static char *say(const struct hvd_plan *plan, const struct hvd_host_info *node, uint32_t h,
+static char *say(const struct hvd_network_plan *plan, const struct hvd_host_info *node, uint32_t h,
 		 enum hvd_user_ifname_var var)
 {
 	char *good, *bad, *text;
@@ -50,8 +50,8 @@ static char *say(const struct hvd_plan *plan, const struct hvd_host_info *node, 
 	return text;
 }
 
-static void check_one(const struct hvd_plan *plan, const struct hvd_host_table *table, enum hvd_user_ifname_var var,
-		      const struct hvd_log *log)
+static void check_one(const struct hvd_network_plan *plan, const struct hvd_host_table *table,
+		      enum hvd_user_ifname_var var, const struct hvd_log *log)
 {
 	char *texts[MAX_TEXTS] = {NULL};
 	struct hvd_strv hosts[MAX_TEXTS] = {{0}};
@@ -89,8 +89,8 @@ static void check_one(const struct hvd_plan *plan, const struct hvd_host_table *
 	}
 }
 
-void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_host_table *table,
-				 const struct hvd_log *log)
+void hvd_network_plan_check_user_ifnames(const struct hvd_network_plan *plan, const struct hvd_host_table *table,
+					 const struct hvd_log *log)
 {
 	for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
 		check_one(plan, table, i, log);

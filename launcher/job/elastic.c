@@ -3,7 +3,6 @@
 #include "elastic.h"
 
 #include "elastic_internal.h"
-#include "launcher/hosts/agent_commands.h"
 #include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 
@@ -18,7 +17,7 @@ static void on_connected(void *arg)
 {
 	struct elastic *el = arg;
 
-	hvd_agent_registry_init(el->agents, true);
+	hvd_world_init(el->world, true);
 	hvd_event_queue_add(el->events, HVD_EVENT_CONNECTED, 0, 0);
 }
 
@@ -26,7 +25,7 @@ static void on_arrived(uint32_t worker, void *arg)
 {
 	struct elastic *el = arg;
 
-	hvd_agent_registry_init(el->agents, false);
+	hvd_world_init(el->world, false);
 	hvd_event_queue_add(el->events, HVD_EVENT_ARRIVED, worker, 0);
 }
 
@@ -37,7 +36,7 @@ static void on_ready(uint32_t worker, void *arg)
 
 static void on_notify(const struct hvd_worker *w, const char *to, int64_t when, void *arg)
 {
-	hvd_agent_notify(((struct elastic *)arg)->agents, w->host, w->id, to, when);
+	hvd_world_notify(((struct elastic *)arg)->world, w->host, w->id, to, when);
 }
 
 /* ---- what the processes and discovery tell ---- */
@@ -78,7 +77,7 @@ static void on_hosts(const struct hvd_alloc *hosts, void *arg)
 	/* A host that is not listed any longer is to be left in peace, or is down. */
 	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
 		if (hvd_alloc_find(hosts, hvd_machine_host(el->machine, h)) < 0)
-			hvd_agent_doubt(el->agents, h);
+			hvd_agent_registry_doubt(el->agents, h);
 	/* That there are none may be the job's end, of which Slurm knows more. */
 	el->no_hosts = el->of_job && hosts->n_hosts == 0;
 	if (el->no_hosts)
@@ -219,11 +218,14 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 		return -1;
 	el->agents = hvd_agent_registry_create(job->base, false, job->opts, &job->secret.session,
 					       &hvd_elastic_agent_registry_ops, el, job->log, err);
-	if (!el->agents)
+	if (el->agents)
+		el->world =
+			hvd_world_create(job->base, el->agents, job->opts, &hvd_elastic_world_ops, el, job->log, err);
+	if (!el->world)
 		return -1;
 	el->watch = hvd_job_watch_create(&(struct hvd_job_watch_opts){.base = job->base,
 								      .spec = job->launch->spec,
-								      .stacks = hvd_agent_registry_stacks(el->agents),
+								      .stacks = hvd_world_stacks(el->world),
 								      .wish = wish,
 								      .events = job->opts->events,
 								      .pid = getpid(),
@@ -231,8 +233,8 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 								      .arg = el,
 								      .log = job->log});
 	hvd_job_watch_started(el->watch, NULL);
-	el->silent = hvd_unresponsive_ranks_create(el->agents, job->log);
-	hvd_agent_registry_boot(el->agents, &boot);
+	el->silent = hvd_unresponsive_ranks_create(el->world, job->log);
+	hvd_world_boot(el->world, &boot);
 	if (hvd_frontend_set_boot(job, &boot, err) != 0)
 		return -1;
 	el->discovery = hvd_discovery_create(job->base, discovery, &discovery_ops, el, job->log, err);
@@ -252,6 +254,7 @@ static void cleanup(struct elastic *el)
 	hvd_job_watch_destroy(el->watch);
 	hvd_unresponsive_ranks_destroy(el->silent);
 	hvd_agent_registry_destroy(el->agents);
+	hvd_world_destroy(el->world);
 	hvd_gloo_peers_destroy(el->peers);
 	hvd_event_queue_destroy(el->events);
 	hvd_failures_clear(&el->failures);
@@ -280,7 +283,7 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 	hvd_discovery_opts_clear(&discovery);
 	if (rc == 0) {
 		hvd_frontend_run(&el.job);
-		layout = hvd_agent_layout(el.agents);
+		layout = hvd_world_layout(el.world);
 		result->generations = hvd_machine_generation(el.machine);
 		hvd_restart_history_end(&el.history, result, hvd_now(), el.job.log);
 		if (el.failed && !el.job.result->ended_by)

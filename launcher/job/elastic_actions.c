@@ -2,7 +2,6 @@
 /* elastic_actions.c - what the state machine of an elastic job wants done. */
 #include "elastic_internal.h"
 
-#include "launcher/hosts/agent_commands.h"
 #include "lib/base/cleanup.h"
 
 static void do_host_begin(uint32_t host, void *arg)
@@ -46,7 +45,7 @@ static void do_prepare(void *arg)
 	struct hvd_err why = {0};
 
 	if (hvd_machine_layout(el->machine, true, &layout, &why) == 0)
-		hvd_agent_prepare(el->agents, &layout);
+		hvd_world_prepare(el->world, &layout);
 	else
 		hvd_elastic_finish(&why, 1, el);
 }
@@ -59,7 +58,7 @@ static void log_begin(struct elastic *el)
 		el->job.result->start_seconds = hvd_result_seconds(el->job.result);
 	}
 	el->job.result->started = true;
-	hvd_agent_registry_progress(el->agents);
+	hvd_world_progress(el->world);
 }
 
 static void log_generation(const struct elastic *el, const struct hvd_layout *layout)
@@ -82,12 +81,12 @@ static void do_generation(bool prepared, void *arg)
 	hvd_gloo_peers_begin(el->peers);
 	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0) {
 		log_generation(el, &layout);
-		hvd_agent_generation(el->agents, &layout, prepared);
+		hvd_world_generation(el->world, &layout, prepared);
 	} else {
 		hvd_elastic_finish(&why, 1, el);
 	}
 	if (el->restart && !why.code) {
-		hvd_agent_renew(el->agents, hvd_machine_restarts(el->machine));
+		hvd_world_renew(el->world, hvd_machine_restarts(el->machine));
 		log_begin(el);
 	}
 }
@@ -98,7 +97,7 @@ static void do_worker_start(const struct hvd_worker *w, void *arg)
 
 	hvd_verbose(el->job.log, "%s: starting rank %d, local rank %d", hvd_machine_host(el->machine, w->host), w->rank,
 		    w->slot);
-	hvd_agent_start(el->agents, w->id, w->rank, hvd_machine_slots(el->machine, w->host));
+	hvd_world_start(el->world, w->id, w->rank, hvd_machine_slots(el->machine, w->host));
 }
 
 static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
@@ -115,7 +114,7 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 	if (w->silent)
 		hvd_unresponsive_ranks_end(el->silent, w->host, w->id);
 	else
-		hvd_agent_stop(el->agents, w->host, w->id, at_once);
+		hvd_world_stop(el->world, w->host, w->id, at_once);
 }
 
 static void do_answer(void *arg)
@@ -124,7 +123,7 @@ static void do_answer(void *arg)
 
 	log_begin(el);
 	hvd_gloo_peers_answered(el->peers);
-	hvd_elastic_rv_answer(el->erv, hvd_agent_layout(el->agents));
+	hvd_elastic_rv_answer(el->erv, hvd_world_layout(el->world));
 }
 
 static void do_notify(uint32_t worker, void *arg)
@@ -142,7 +141,7 @@ static void do_kill_connections(void *arg)
 
 	hvd_verbose(el->job.log, "breaking the connections of generation %d's ranks",
 		    hvd_machine_generation(el->machine));
-	if (hvd_agent_kill_connections(el->agents, el->peers) == 0) {
+	if (hvd_world_kill_connections(el->world, el->peers) == 0) {
 		hvd_verbose(el->job.log, "it is not known where they are connected");
 		hvd_event_queue_add(el->events, HVD_EVENT_KILL_FAILED, 0, 0);
 	}
@@ -162,7 +161,7 @@ static void do_over(void *arg)
 
 static void do_check(uint32_t host, void *arg)
 {
-	hvd_agent_check(((struct elastic *)arg)->agents, host);
+	hvd_agent_registry_check(((struct elastic *)arg)->agents, host);
 }
 
 const struct hvd_machine_ops hvd_elastic_machine_ops = {

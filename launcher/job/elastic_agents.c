@@ -2,7 +2,6 @@
 /* elastic_agents.c - what node agents of an elastic job report. */
 #include "elastic_internal.h"
 
-#include "launcher/hosts/agent_commands.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
@@ -39,8 +38,8 @@ static void on_admitted(uint32_t host, void *arg)
 
 	hvd_verbose(el->job.log, "%s can be used", hvd_machine_host(el->machine, host));
 	hvd_requeue_allow(&el->job.result->requeue, hvd_machine_host(el->machine, host));
-	hvd_machine_network(el->machine, host, hvd_agent_switch_path(el->agents, host),
-			    hvd_agent_rate(el->agents, host));
+	hvd_machine_network(el->machine, host, hvd_agent_registry_switch_path(el->agents, host),
+			    hvd_agent_registry_rate(el->agents, host));
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_HERE, host, 0);
 }
 
@@ -224,16 +223,20 @@ static void on_done(uint32_t host, bool munge, bool told, void *arg)
 }
 
 const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
-	.opened = on_opened,
 	.registered = on_registered,
 	.admitted = on_admitted,
 	.gone = on_gone,
 	.left = on_left,
-	.ranks = {.ended = on_ended, .unkillable = on_unkillable, .done = on_done, .output_lost = on_output_lost},
-	.notified = on_notified,
-	.connections_killed = on_connections_killed,
+	.done = on_done,
 	.checked = on_checked,
 	.failed = hvd_elastic_failed,
 	.told_to_end = hvd_elastic_terminated,
+};
+
+const struct hvd_world_ops hvd_elastic_world_ops = {
+	.opened = on_opened,
+	.ranks = {.ended = on_ended, .unkillable = on_unkillable, .output_lost = on_output_lost},
+	.notified = on_notified,
+	.connections_killed = on_connections_killed,
 	.stalled = on_stalled,
 };

@@ -16,11 +16,11 @@
 #include "job_watch.h"
 #include "launcher/discovery/discovery.h"
 #include "launcher/hosts/agent_registry.h"
-#include "launcher/hosts/gloo_peers.h"
 #include "launcher/world/elastic_rendezvous.h"
 #include "launcher/world/event_queue.h"
 #include "launcher/world/machine.h"
 #include "launcher/world/progress_file.h"
+#include "launcher/world/world.h"
 #include "restart_history.h"
 #include "runfunc.h"
 #include "stuck_procs.h"
@@ -39,6 +39,7 @@ struct elastic {
 	struct hvd_discovery *discovery;
 	struct hvd_machine *machine;
 	struct hvd_agent_registry *agents;
+	struct hvd_world *world;
 	struct hvd_elastic_rv *erv;
 	struct hvd_gloo_peers *peers;
 	struct hvd_event_queue *events;
@@ -76,7 +77,8 @@ void hvd_elastic_rank_ended(struct elastic *el, uint32_t worker, int status);
 /* A host is bad for this reason: a requeued job is to avoid it. */
 void hvd_elastic_host_bad(uint32_t host, const char *why, void *elastic);
 
-extern const struct hvd_machine_ops hvd_elastic_machine_ops; /* the argument of both is the struct elastic */
+extern const struct hvd_machine_ops hvd_elastic_machine_ops; /* the argument of all is the struct elastic */
 extern const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops;
+extern const struct hvd_world_ops hvd_elastic_world_ops;
 
 #endif

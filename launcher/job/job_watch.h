@@ -17,9 +17,9 @@
 
 #include "job_query.h"
 #include "launcher/hosts/loss.h"
-#include "launcher/hosts/progress.h"
-#include "launcher/hosts/stacks.h"
 #include "launcher/world/driver.h"
+#include "launcher/world/progress.h"
+#include "launcher/world/stacks.h"
 #include "lib/host/unkillable.h"
 #include "requeue.h"
 

@@ -2,8 +2,7 @@
 #include "unresponsive_ranks.h"
 
 #include "launcher/diagnosis/stack_groups.h"
-#include "launcher/hosts/agent_commands.h"
-#include "launcher/hosts/stacks.h"
+#include "launcher/world/stacks.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 
@@ -13,7 +12,7 @@
 #define STACKS_SECONDS 4.0
 
 struct hvd_unresponsive_ranks {
-	struct hvd_agent_registry *agents;
+	struct hvd_world *world;
 	const struct hvd_log *log;
 	struct silent_rank {
 		uint32_t host, worker;
@@ -28,16 +27,15 @@ static void on_stacks(json_t *said, void *arg)
 
 	hvd_log_text(silent->log, HVD_LOG_INFO, groups);
 	for (size_t i = 0; i < silent->n; i++)
-		hvd_agent_stop(silent->agents, silent->v[i].host, silent->v[i].worker, true);
+		hvd_world_stop(silent->world, silent->v[i].host, silent->v[i].worker, true);
 	silent->n = 0;
 }
 
-struct hvd_unresponsive_ranks *hvd_unresponsive_ranks_create(struct hvd_agent_registry *agents,
-							     const struct hvd_log *log)
+struct hvd_unresponsive_ranks *hvd_unresponsive_ranks_create(struct hvd_world *world, const struct hvd_log *log)
 {
 	struct hvd_unresponsive_ranks *silent = hvd_xcalloc(1, sizeof(*silent));
 
-	*silent = (struct hvd_unresponsive_ranks){.agents = agents, .log = log};
+	*silent = (struct hvd_unresponsive_ranks){.world = world, .log = log};
 	return silent;
 }
 
@@ -45,7 +43,7 @@ void hvd_unresponsive_ranks_destroy(struct hvd_unresponsive_ranks *silent)
 {
 	if (!silent)
 		return;
-	hvd_stacks_forget(hvd_agent_registry_stacks(silent->agents), silent);
+	hvd_stacks_forget(hvd_world_stacks(silent->world), silent);
 	free(silent->v);
 	free(silent);
 }
@@ -55,5 +53,5 @@ void hvd_unresponsive_ranks_end(struct hvd_unresponsive_ranks *silent, uint32_t 
 	silent->v = hvd_xrealloc(silent->v, silent->n + 1, sizeof(*silent->v));
 	silent->v[silent->n++] = (struct silent_rank){host, worker};
 	if (silent->n == 1)
-		hvd_stacks_ask(hvd_agent_registry_stacks(silent->agents), STACKS_SECONDS, on_stacks, silent);
+		hvd_stacks_ask(hvd_world_stacks(silent->world), STACKS_SECONDS, on_stacks, silent);
 }

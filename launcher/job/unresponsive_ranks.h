@@ -6,14 +6,13 @@
 #ifndef HVD_UNRESPONSIVE_RANKS_H
 #define HVD_UNRESPONSIVE_RANKS_H
 
-#include "launcher/hosts/agent_registry.h"
+#include "launcher/world/world.h"
 #include "lib/base/log.h"
 
 struct hvd_unresponsive_ranks;
 
 /* Nothing is owned, and all must outlive the result. */
-struct hvd_unresponsive_ranks *hvd_unresponsive_ranks_create(struct hvd_agent_registry *agents,
-							     const struct hvd_log *log);
+struct hvd_unresponsive_ranks *hvd_unresponsive_ranks_create(struct hvd_world *world, const struct hvd_log *log);
 /* Ranks that were not killed yet are left alone. NULL is fine. */
 void hvd_unresponsive_ranks_destroy(struct hvd_unresponsive_ranks *silent);
 

@@ -10,6 +10,7 @@
 #include "lib/process/rlimits.h"
 #include "losses.h"
 #include "rank_ends.h"
+#include "world.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,9 @@
 
 struct hvd_driver {
 	struct hvd_agent_registry *agents;
+	struct hvd_world *world;         /* the ranks on these hosts */
 	struct hvd_host_table *table;    /* the registry's */
-	const struct hvd_layout *layout; /* the same; of no use before the plan */
+	const struct hvd_layout *layout; /* the world's; of no use before the plan */
 	const struct hvd_driver_opts *opts;
 	const struct hvd_driver_ops *ops;
 	void *arg;
@@ -98,7 +100,7 @@ static void on_decided(void *arg)
 
 	dr->started = true;
 	hvd_rank_ends_begin(&dr->ends, dr->layout);
-	hvd_agent_registry_ranks_begin(dr->agents);
+	hvd_world_begin(dr->world);
 	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", dr->layout->size,
 		    (double)(hvd_now() - dr->began) / 1e9);
 	if (dr->ops->started)
@@ -177,7 +179,7 @@ static void lose_process(struct hvd_driver *dr, const struct hvd_loss *loss, uin
 	/* After its end the agents' connections end, too. */
 	if (!dr->failed)
 		hvd_losses_add(dr->losses, loss,
-			       loss->of == HVD_LOSS_AGENT ? hvd_agent_registry_cannot_init(dr->agents, host) : NULL);
+			       loss->of == HVD_LOSS_AGENT ? hvd_world_cannot_init(dr->world, host) : NULL);
 }
 
 static void on_agent_died(uint32_t host, const struct hvd_loss *loss, void *arg)
@@ -340,21 +342,21 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 				     struct hvd_session *session, const struct hvd_driver_ops *ops, void *arg,
 				     const struct hvd_log *log, struct hvd_err *err)
 {
-	static const struct hvd_agent_registry_ops agents_ops = {.opened = on_opened,
-								 .registered = on_registered,
+	static const struct hvd_agent_registry_ops agents_ops = {.registered = on_registered,
 								 .left_out = on_left_out,
 								 .decided = on_decided,
 								 .disconnected = on_disconnected,
 								 .gone = on_host_gone,
-								 .ranks = {.ended = on_ended,
-									   .shim_lost = on_shim_lost,
-									   .unkillable = on_unkillable,
-									   .done = on_done,
-									   .agent_died = on_agent_died,
-									   .output_lost = on_output_lost},
+								 .done = on_done,
+								 .agent_died = on_agent_died,
 								 .failed = on_failed,
-								 .told_to_end = on_told_to_end,
-								 .stalled = on_stalled};
+								 .told_to_end = on_told_to_end};
+	static const struct hvd_world_ops world_ops = {.opened = on_opened,
+						       .ranks = {.ended = on_ended,
+								 .shim_lost = on_shim_lost,
+								 .unkillable = on_unkillable,
+								 .output_lost = on_output_lost},
+						       .stalled = on_stalled};
 	struct hvd_driver *dr = hvd_xcalloc(1, sizeof(*dr));
 
 	dr->opts = opts;
@@ -365,12 +367,14 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	dr->lost = hvd_timer_new(base, on_lost, dr);
 	if (check_room(opts, err) == 0)
 		dr->agents = hvd_agent_registry_create(base, true, opts, session, &agents_ops, dr, log, err);
-	if (!dr->agents) {
+	if (dr->agents)
+		dr->world = hvd_world_create(base, dr->agents, opts, &world_ops, dr, log, err);
+	if (!dr->world) {
 		hvd_driver_destroy(dr);
 		return NULL;
 	}
 	dr->table = hvd_agent_registry_table(dr->agents);
-	dr->layout = hvd_agent_registry_layout(dr->agents);
+	dr->layout = hvd_world_layout(dr->world);
 	dr->losses = hvd_losses_create(base, on_cannot_init, dr, log);
 	return dr;
 }
@@ -434,12 +438,12 @@ void hvd_driver_give_up(struct hvd_driver *dr, const struct hvd_err *why)
 
 struct hvd_stacks *hvd_driver_stacks(const struct hvd_driver *dr)
 {
-	return hvd_agent_registry_stacks(dr->agents);
+	return hvd_world_stacks(dr->world);
 }
 
 void hvd_driver_boot(const struct hvd_driver *dr, struct hvd_boot *boot)
 {
-	hvd_agent_registry_boot(dr->agents, boot);
+	hvd_world_boot(dr->world, boot);
 }
 
 void hvd_driver_end_ranks(struct hvd_driver *dr)
@@ -458,6 +462,7 @@ void hvd_driver_destroy(struct hvd_driver *dr)
 		return;
 	hvd_losses_destroy(dr->losses);
 	hvd_agent_registry_destroy(dr->agents);
+	hvd_world_destroy(dr->world);
 	hvd_timer_free(dr->lost);
 	hvd_rank_ends_clear(&dr->ends);
 	free(dr);

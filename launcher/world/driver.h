@@ -16,12 +16,12 @@
 #include "launcher/hosts/clients.h"
 #include "launcher/hosts/driver_opts.h"
 #include "launcher/hosts/loss.h"
-#include "launcher/hosts/progress.h"
 #include "lib/base/log.h"
 #include "lib/host/rank_end.h"
 #include "lib/host/unkillable.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/handshake.h"
+#include "progress.h"
 
 #include <event2/event.h>
 #include <stdbool.h>

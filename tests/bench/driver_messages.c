@@ -8,7 +8,7 @@
  * Sockets, the event loop and the handshake are left out; bench_driver has them. Printed are the CPU milliseconds for
  * each host and step of the driver's calls alone, the CPU seconds of all of them, and the peak of memory for each host.
  */
-#include "launcher/hosts/planner.h"
+#include "launcher/world/rank_plan.h"
 #include "lib/protocol/wire.h"
 #include "sim_host.h"
 
@@ -135,7 +135,7 @@ static void report(struct bench *b, uint32_t host)
 	free(bytes);
 }
 
-static void send_plan(struct bench *b, const struct hvd_plan *plan, const struct hvd_driver_opts *opts, uint32_t host)
+static void send_plan(struct bench *b, const struct hvd_rank_plan *plan, uint32_t host)
 {
 	json_t *ranks = json_array();
 	unsigned char *bytes;
@@ -143,11 +143,11 @@ static void send_plan(struct bench *b, const struct hvd_plan *plan, const struct
 
 	begin(b);
 	for (uint32_t r = 0; r < b->ranks; r++)
-		json_array_append_new(ranks, hvd_plan_env(plan, &b->table, b->table.hosts[host].node.ranks[r], opts));
-	bytes = frame(&b->driver,
-		      json_pack("{s:s, s:o, s:o}", "t", "plan", "ranks", ranks, "relay",
-				hvd_plan_relay(plan, &b->table, host)),
-		      &len);
+		json_array_append_new(ranks, hvd_rank_plan_env(plan, b->table.hosts[host].node.ranks[r]));
+	bytes = frame(
+		&b->driver,
+		json_pack("{s:s, s:o, s:o}", "t", "plan", "ranks", ranks, "relay", hvd_rank_plan_relay(plan, host)),
+		&len);
 	end(b, PLAN);
 	b->frames += (double)len;
 	free(bytes);
@@ -159,7 +159,8 @@ static void run(struct bench *b)
 	struct hvd_driver_opts opts = {.spec = &spec, .hosts = b->n, .ranks = b->n * b->ranks};
 	struct hvd_log log = hvd_log_make("driver_messages", HVD_LOG_WARN);
 	static const struct hvd_key key = {"0123456789abcdef0123456789abcde"};
-	struct hvd_plan plan = {.run_id = "bench"};
+	struct hvd_network_plan networks = {0};
+	struct hvd_rank_plan plan = {.opts = &opts, .table = &b->table, .networks = &networks, .run_id = "bench"};
 	uint32_t *hosts = hvd_xcalloc(b->n, sizeof(*hosts));
 	struct hvd_err err = {0};
 
@@ -181,12 +182,14 @@ static void run(struct bench *b)
 	for (uint32_t h = 0; h < b->n; h++)
 		report(b, h);
 	begin(b);
-	check(hvd_plan_make(&plan, &b->table, true, &log, &err) == 0, &err);
+	check(hvd_network_plan_make(&networks, &b->table, true, &log, &err) == 0 &&
+		      hvd_host_table_layout(&b->table, &plan.layout, &err) == 0,
+	      &err);
 	hvd_relays_make(&plan.relays, &opts, &b->table, &log);
 	hvd_host_table_forget_edges(&b->table);
 	end(b, DECIDE);
 	for (uint32_t h = 0; h < b->n; h++)
-		send_plan(b, &plan, &opts, h);
+		send_plan(b, &plan, h);
 }
 
 /* Run in a new process, which ends with it. */

@@ -19,7 +19,7 @@ struct plan {
 	int top, below; /* relays that are connected to the root; relays below the real inner one, 0 = none */
 };
 
-/* As launcher/hosts/relays.h has it. */
+/* As launcher/world/relays.h has it. */
 static struct plan make_plan(int ranks, int per_host, int fan_out)
 {
 	struct plan p = {.ranks = ranks, .per_host = per_host, .hosts = (ranks + per_host - 1) / per_host};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as what two ranks have put, cut in the middle, and as a set of ports. */
 #include "fuzz.h"
-#include "launcher/hosts/gloo_peers.h"
+#include "launcher/world/gloo_peers.h"
 #include "lib/net/portset.h"
 
 /* Copies, so that one byte too many is found. */

@@ -5,7 +5,7 @@
  * environment from it.
  */
 #include "fuzz.h"
-#include "launcher/hosts/planner.h"
+#include "launcher/world/rank_plan.h"
 #include "lib/protocol/wire.h"
 
 #define HOSTS 3
@@ -50,20 +50,23 @@ static void make_plan(struct hvd_host_table *table, bool again)
 	struct hvd_log log = hvd_log_make("fuzz", HVD_LOG_DEBUG);
 	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO};
 	struct hvd_driver_opts none = {.spec = &spec};
-	struct hvd_plan plan = {0};
+	struct hvd_network_plan networks = {0};
+	struct hvd_rank_plan plan = {.opts = &none, .table = table, .networks = &networks};
 
 	log.fd = -1;
 	for (uint32_t h = 0; h < table->n; h++)
 		hvd_host_table_enter(table, h, HVD_STAGE_REPORTED);
-	if (hvd_plan_make(&plan, table, again, &log, NULL) == 0)
+	if (hvd_network_plan_make(&networks, table, again, &log, NULL) == 0 &&
+	    hvd_host_table_layout(table, &plan.layout, NULL) == 0)
 		for (int rank = 0; rank < plan.layout.size; rank++) {
-			json_t *env = hvd_plan_env(&plan, table, (uint32_t)rank, &none);
+			json_t *env = hvd_rank_plan_env(&plan, (uint32_t)rank);
 
 			must(json_is_object(env));
 			must(atoi(json_string_value(json_object_get(env, "HOROVOD_RANK"))) == rank);
 			json_decref(env);
 		}
-	hvd_plan_clear(&plan);
+	hvd_rank_plan_clear(&plan);
+	hvd_network_plan_clear(&networks);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -7,7 +7,7 @@
 
 struct world {
 	struct hvd_host_table roster;
-	struct hvd_plan plan;
+	struct hvd_network_plan plan;
 	struct hvd_err err;
 };
 
@@ -17,7 +17,7 @@ SETUP(setup, struct world, w)
 
 TEARDOWN(teardown, struct world, w)
 {
-	hvd_plan_clear(&w->plan);
+	hvd_network_plan_clear(&w->plan);
 	hvd_host_table_clear(&w->roster);
 }
 
@@ -42,7 +42,7 @@ static void comes(struct world *w, uint32_t h, int machine, const char *names)
 			"port", 4000 + (int)h, "relay", 5000 + (int)h, "ifaces", ifaces, "dropped", "");
 	assert_non_null(msg);
 	hvd_host_table_expect(&w->roster, h, name);
-	hvd_plan_grow(&w->plan, had, w->roster.n);
+	hvd_network_plan_grow(&w->plan, had, w->roster.n);
 	assert_int_equal(hvd_host_table_register(&w->roster, msg, &h, NULL), 0);
 	json_decref(msg);
 }
@@ -140,7 +140,7 @@ static int first(struct world *w, bool local)
 
 	w->plan.elastic = true;
 	w->plan.loopback = local;
-	rc = hvd_plan_make(&w->plan, &w->roster, false, &log, &w->err);
+	rc = hvd_network_plan_make(&w->plan, &w->roster, false, &log, &w->err);
 
 	for (uint32_t h = 0; rc == 0 && h < w->roster.n; h++)
 		if (w->roster.hosts[h].stage == HVD_STAGE_REPORTED)
@@ -150,7 +150,7 @@ static int first(struct world *w, bool local)
 
 static int late(struct world *w, uint32_t h)
 {
-	int rc = hvd_plan_join(&w->plan, &w->roster, h, &w->err);
+	int rc = hvd_network_plan_join(&w->plan, &w->roster, h, &w->err);
 
 	if (rc == 0)
 		hvd_host_table_enter(&w->roster, h, HVD_STAGE_HERE);

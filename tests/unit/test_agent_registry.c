@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shims of an elastic job's hosts: which are let in, and what they are told; with simulated ones over loopback. */
-#include "launcher/hosts/agent_commands.h"
+#include "launcher/world/world.h"
 #include "lib/rendezvous/server.h"
 
 #include "launch_agents.h"
-#include "launcher/hosts/stacks.h"
+#include "launcher/world/stacks.h"
 
 #define WORKER 70000 /* ids of workers are no ranks: they grow as long as the job lasts */
 
 struct world {
 	struct launch *l;
 	struct hvd_agent_registry *agents;
+	struct hvd_world *world;
 	struct hvd_rv *rv;
 	int opened, came, here, gone, left, no_munge, exited, notified, cut, failed, good, bad, unkillable;
 	uint32_t last_here, last_gone, last_left, worker;
@@ -141,23 +142,24 @@ static int teardown(void **state)
 	void *l = w->l;
 
 	hvd_agent_registry_destroy(w->agents);
+	hvd_world_destroy(w->world);
 	free(w);
 	return launch_teardown(&l);
 }
 
 static void begin(struct world *w)
 {
-	static const struct hvd_agent_registry_ops ops = {
-		.opened = on_opened,
-		.registered = on_came,
-		.admitted = on_here,
-		.gone = on_gone,
-		.left = on_left,
-		.ranks = {.ended = on_ended, .unkillable = on_unkillable, .done = on_done},
-		.notified = on_notified,
-		.connections_killed = on_cut,
-		.checked = on_checked,
-		.failed = on_failed};
+	static const struct hvd_agent_registry_ops ops = {.registered = on_came,
+							  .admitted = on_here,
+							  .gone = on_gone,
+							  .left = on_left,
+							  .done = on_done,
+							  .checked = on_checked,
+							  .failed = on_failed};
+	static const struct hvd_world_ops world_ops = {.opened = on_opened,
+						       .ranks = {.ended = on_ended, .unkillable = on_unkillable},
+						       .notified = on_notified,
+						       .connections_killed = on_cut};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = w->l->key};
 	struct hvd_err err = {0};
 
@@ -167,7 +169,9 @@ static void begin(struct world *w)
 	if (!w->agents)
 		print_error("%s\n", err.msg);
 	assert_non_null(w->agents);
-	hvd_agent_registry_boot(w->agents, &w->l->boot);
+	w->world = hvd_world_create(w->l->base, w->agents, &w->l->opts, &world_ops, w, &w->l->log, &err);
+	assert_non_null(w->world);
+	hvd_world_boot(w->world, &w->l->boot);
 }
 
 static void expect(struct world *w, uint32_t n)
@@ -381,8 +385,8 @@ TEST_IN(relays_of_hosts_that_come_and_go, struct world *w)
 	assert_int_equal(json_array_size(json_object_get(relay_of(w, 0), "network")), 0); /* nobody is rank 0 yet */
 	assert_null(json_object_get(relay_of(w, 1), "up"));
 	layout = layout_of((int[]){1, 1}, 2);
-	hvd_agent_prepare(w->agents, &layout);
-	hvd_agent_start(w->agents, WORKER, 1, 1);
+	hvd_world_prepare(w->world, &layout);
+	hvd_world_start(w->world, WORKER, 1, 1);
 	until(w->l, agent_heard(&w->l->agents[1], "start"));
 	assert_string_equal(env_of(&w->l->agents[1], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
 	assert_string_equal(env_of(&w->l->agents[1], "HOROVOD_GLOO_RENDEZVOUS_PORT"), "4002");
@@ -471,9 +475,9 @@ TEST_IN(the_relay_of_rank_0_is_open, struct world *w)
 	assert_int_equal(json_array_size(json_object_get(relay_of(w, 0), "network")), 0);
 	assert_true(json_is_array(json_object_get(relay_of(w, 1), "network")));
 	layout = layout_of((int[]){1, 1}, 2);
-	hvd_agent_prepare(w->agents, &layout);
-	hvd_agent_start(w->agents, WORKER, 0, 1);
-	hvd_agent_start(w->agents, WORKER + 1, 1, 1);
+	hvd_world_prepare(w->world, &layout);
+	hvd_world_start(w->world, WORKER, 0, 1);
+	hvd_world_start(w->world, WORKER + 1, 1, 1);
 	until(w->l, agent_heard(&w->l->agents[0], "network") && agent_heard(&w->l->agents[1], "start"));
 	assert_int_equal(json_array_size(opened_to(w, 0)), 2);
 	assert_false(agent_heard(&w->l->agents[1], "network"));
@@ -481,8 +485,8 @@ TEST_IN(the_relay_of_rank_0_is_open, struct world *w)
 	assert_string_equal(env_of(&w->l->agents[1], "HOROVOD_GLOO_RENDEZVOUS_PORT"), "4002");
 	/* Rank 0 moves. */
 	layout = layout_of((int[]){0, 1}, 2);
-	hvd_agent_prepare(w->agents, &layout);
-	hvd_agent_start(w->agents, WORKER + 2, 0, 1);
+	hvd_world_prepare(w->world, &layout);
+	hvd_world_start(w->world, WORKER + 2, 0, 1);
 	until(w->l, agent_heard(&w->l->agents[1], "network") && json_array_size(opened_to(w, 0)) == 0);
 	assert_int_equal(json_array_size(opened_to(w, 1)), 1);
 }
@@ -593,8 +597,8 @@ TEST_IN(loopback_is_named, struct world *w)
 
 	hvd_strv_add(&w->l->spec.interfaces, "lo");
 	open_with(w, 1);
-	hvd_agent_prepare(w->agents, &layout);
-	hvd_agent_start(w->agents, WORKER, 0, 1);
+	hvd_world_prepare(w->world, &layout);
+	hvd_world_start(w->world, WORKER, 0, 1);
 	until(w->l, agent_heard(&w->l->agents[0], "start"));
 	assert_string_equal(env_of(&w->l->agents[0], "HOROVOD_GLOO_IFACE"), "lo");
 	assert_string_equal(env_of(&w->l->agents[0], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
@@ -643,8 +647,8 @@ TEST_IN(workers_are_started_and_end, struct world *w)
 
 	open_with(w, 2);
 	s = &w->l->agents[1];
-	hvd_agent_prepare(w->agents, &layout);
-	hvd_agent_start(w->agents, WORKER, 2, 4);
+	hvd_world_prepare(w->world, &layout);
+	hvd_world_start(w->world, WORKER, 2, 4);
 	until(w->l, agent_heard(s, "start"));
 	assert_int_equal(number_in(s, "start", "id"), WORKER);
 	assert_int_equal(number_in(s, "start", "slot"), 0);
@@ -654,7 +658,7 @@ TEST_IN(workers_are_started_and_end, struct world *w)
 	assert_string_equal(env_of(s, "HOROVOD_HOSTNAME"), "node1");
 	assert_false(agent_heard(&w->l->agents[0], "start"));
 
-	hvd_agent_stop(w->agents, 1, WORKER, false);
+	hvd_world_stop(w->world, 1, WORKER, false);
 	until(w->l, agent_heard(s, "stop"));
 	assert_int_equal(number_in(s, "stop", "id"), WORKER);
 	assert_true(json_is_false(json_object_get(json_object_get(s->said, "stop"), "kill")));
@@ -693,8 +697,8 @@ TEST_IN(hosts_are_checked_again, struct world *w)
 
 	open_with(w, 2);
 	s = &w->l->agents[1];
-	hvd_agent_check(w->agents, 1);
-	hvd_agent_check(w->agents, 2); /* there is none */
+	hvd_agent_registry_check(w->agents, 1);
+	hvd_agent_registry_check(w->agents, 2); /* there is none */
 	until(w->l, agent_heard(s, "check"));
 	assert_true(number_in(s, "check", "ms") > 0);
 	assert_false(agent_heard(&w->l->agents[0], "check"));
@@ -723,8 +727,8 @@ TEST_IN(more_ranks_than_slots, struct world *w)
 	struct hvd_layout layout = layout_of((int[]){3}, 1);
 
 	open_with(w, 1);
-	hvd_agent_prepare(w->agents, &layout);
-	hvd_agent_start(w->agents, WORKER, 2, 1);
+	hvd_world_prepare(w->world, &layout);
+	hvd_world_start(w->world, WORKER, 2, 1);
 	until(w->l, agent_heard(&w->l->agents[0], "start"));
 	assert_int_equal(number_in(&w->l->agents[0], "start", "slot"), 2);
 	assert_int_equal(number_in(&w->l->agents[0], "start", "slots"), 3);
@@ -736,7 +740,7 @@ TEST_IN(a_worker_is_told_that_hosts_have_changed, struct world *w)
 
 	open_with(w, 1);
 	s = &w->l->agents[0];
-	hvd_agent_notify(w->agents, 0, WORKER, "where it listens", 1234567890123);
+	hvd_world_notify(w->world, 0, WORKER, "where it listens", 1234567890123);
 	until(w->l, agent_heard(s, "notify"));
 	assert_int_equal(number_in(s, "notify", "id"), WORKER);
 	assert_true(number_in(s, "notify", "time") == 1234567890123);
@@ -755,7 +759,7 @@ TEST_IN(connections_are_cut, struct world *w)
 	struct hvd_gloo_peers *pairs = hvd_gloo_peers_create();
 
 	open_with(w, 1);
-	assert_int_equal(hvd_agent_kill_connections(w->agents, pairs), 0); /* nobody is connected */
+	assert_int_equal(hvd_world_kill_connections(w->world, pairs), 0); /* nobody is connected */
 	hvd_gloo_peers_destroy(pairs);
 	say(&w->l->agents[0], json_pack("{s:s, s:i, s:s}", "t", "kill-connections", "n", 5, "why", "not all"));
 	until(w->l, w->cut);
@@ -782,26 +786,26 @@ TEST_IN(generations_begin, struct world *w)
 
 	open_with(w, 1);
 	layout = layout_of((int[]){1}, 1);
-	hvd_agent_prepare(w->agents, &layout);
+	hvd_world_prepare(w->world, &layout);
 	layout = layout_of((int[]){1}, 1);
-	hvd_agent_generation(w->agents, &layout, false);
-	assert_int_equal(hvd_agent_layout(w->agents)->size, 1);
+	hvd_world_generation(w->world, &layout, false);
+	assert_int_equal(hvd_world_layout(w->world)->size, 1);
 	put(w, "global", "0");
 	put(w, "local_node0", "0");
 
 	layout = layout_of((int[]){2}, 1);
-	hvd_agent_prepare(w->agents, &layout);
+	hvd_world_prepare(w->world, &layout);
 	assert_null(hvd_rv_get(w->rv, "global", "0"));
-	assert_int_equal(hvd_agent_layout(w->agents)->size, 1); /* that of this generation */
-	put(w, "global", "1");                                  /* a new rank's first word */
+	assert_int_equal(hvd_world_layout(w->world)->size, 1); /* that of this generation */
+	put(w, "global", "1");                                 /* a new rank's first word */
 	layout = layout_of((int[]){2}, 1);
-	hvd_agent_generation(w->agents, &layout, true);
+	hvd_world_generation(w->world, &layout, true);
 	assert_non_null(hvd_rv_get(w->rv, "global", "1"));
 	assert_null(hvd_rv_get(w->rv, "local_node0", "0"));
-	assert_int_equal(hvd_agent_layout(w->agents)->size, 2);
+	assert_int_equal(hvd_world_layout(w->world)->size, 2);
 
 	layout = layout_of((int[]){2}, 1);
-	hvd_agent_generation(w->agents, &layout, false);
+	hvd_world_generation(w->world, &layout, false);
 	assert_null(hvd_rv_get(w->rv, "global", "1"));
 }
 
@@ -813,7 +817,7 @@ TEST_IN(one_is_not_wanted_any_longer, struct world *w)
 	hvd_agent_registry_forget(w->agents, 1);
 	hvd_agent_registry_forget(w->agents, 5); /* none */
 	until(w->l, agent_heard(&w->l->agents[1], "end"));
-	hvd_agent_stop(w->agents, 1, WORKER, true); /* goes nowhere */
+	hvd_world_stop(w->world, 1, WORKER, true); /* goes nowhere */
 	hvd_conn_free(w->l->agents[1].conn);
 	w->l->agents[1].conn = NULL;
 	until(w->l, w->left);
@@ -848,9 +852,9 @@ TEST_IN(one_does_not_answer, struct world *w)
 	w->l->spec.deadlines.start = 0.5;
 	open_with(w, 2);
 	w->l->agents[1].unresponsive = true;
-	hvd_agent_stop(w->agents, 0, WORKER, true);
-	hvd_agent_stop(w->agents, 1, WORKER + 1, false);
-	hvd_agent_stop(w->agents, 1, WORKER + 2, false);
+	hvd_world_stop(w->world, 0, WORKER, true);
+	hvd_world_stop(w->world, 1, WORKER + 1, false);
+	hvd_world_stop(w->world, 1, WORKER + 2, false);
 	until(w->l, w->gone == 1);
 	assert_int_equal(w->last_gone, 1);
 	assert_false(w->unfit);
@@ -858,7 +862,7 @@ TEST_IN(one_does_not_answer, struct world *w)
 	assert_in(w->why, "node1: its node agent has not answered for 0.5 seconds");
 	until(w->l, agent_heard(&w->l->agents[1], "end"));
 	assert_true(w->is_here[0]);
-	hvd_agent_stop(w->agents, 1, WORKER, true); /* goes nowhere */
+	hvd_world_stop(w->world, 1, WORKER, true); /* goes nowhere */
 	assert_int_equal(w->failed, 0);
 }
 
@@ -874,11 +878,11 @@ TEST_IN(those_that_leave_while_they_are_asked_for_their_ranks, struct world *w)
 
 	w->l->spec.deadlines.start = 0.5;
 	open_with(w, 3);
-	hvd_stacks_ask(hvd_agent_registry_stacks(w->agents), 5, on_stacks, &said);
+	hvd_stacks_ask(hvd_world_stacks(w->world), 5, on_stacks, &said);
 	until(w->l, agent_heard(&w->l->agents[0], "stacks"));
 	say(&w->l->agents[0], json_pack("{s:s, s:i, s:[]}", "t", "stacks", "id", 1, "ranks"));
 	w->l->agents[1].unresponsive = true;
-	hvd_agent_stop(w->agents, 1, WORKER, true);
+	hvd_world_stop(w->world, 1, WORKER, true);
 	hvd_agent_registry_forget(w->agents, 2);
 	until(w->l, agent_heard(&w->l->agents[2], "end"));
 	hvd_conn_finish(w->l->agents[2].conn, hvd_deadline_in(5));
@@ -900,7 +904,7 @@ TEST_IN(one_has_answered_what_is_not_read_yet, struct world *w)
 	w->l->spec.deadlines.start = 0.5;
 	open_with(w, 2);
 	w->l->agents[1].unresponsive = true;
-	hvd_agent_stop(w->agents, 1, WORKER, true);
+	hvd_world_stop(w->world, 1, WORKER, true);
 	until(w->l, agent_heard(&w->l->agents[1], "ping"));
 	for (int i = 0; i < 4; i++)
 		say(&w->l->agents[1], json_pack("{s:s, s:i, s:s}", "t", "notified", "id", 1, "why", text));
@@ -909,7 +913,7 @@ TEST_IN(one_has_answered_what_is_not_read_yet, struct world *w)
 	free(text);
 	test_clock += 5000000000;
 	event_base_loop(w->l->base, EVLOOP_ONCE);
-	hvd_agent_doubt(w->agents, 0);
+	hvd_agent_registry_doubt(w->agents, 0);
 	test_clock_pass(w->l->base, 3);
 	assert_int_equal(w->gone, 0);
 }
@@ -919,10 +923,10 @@ TEST_IN(one_is_said_to_be_gone, struct world *w)
 {
 	open_with(w, 2);
 	w->l->agents[1].unresponsive = true;
-	hvd_agent_stop(w->agents, 1, WORKER, false); /* for this it would have more time */
-	hvd_agent_doubt(w->agents, 0);
-	hvd_agent_doubt(w->agents, 1);
-	hvd_agent_doubt(w->agents, 5); /* none */
+	hvd_world_stop(w->world, 1, WORKER, false); /* for this it would have more time */
+	hvd_agent_registry_doubt(w->agents, 0);
+	hvd_agent_registry_doubt(w->agents, 1);
+	hvd_agent_registry_doubt(w->agents, 5); /* none */
 	until(w->l, w->gone == 1);
 	assert_int_equal(w->last_gone, 1);
 	assert_in(w->why, "node1: its node agent has not answered for 3");
@@ -945,7 +949,7 @@ TEST_IN(munged_is_gone_at_the_end, struct world *w)
 {
 	open_with(w, 2);
 	say(&w->l->agents[0], json_pack("{s:s, s:b}", "t", "done", "munge", 0)); /* it was not told to end */
-	hvd_agent_stop(w->agents, 0, WORKER, true);
+	hvd_world_stop(w->world, 0, WORKER, true);
 	until(w->l, agent_heard(&w->l->agents[0], "ping"));
 	hvd_agent_registry_end(w->agents);
 	say(&w->l->agents[0], json_pack("{s:s, s:b}", "t", "done", "munge", 1));

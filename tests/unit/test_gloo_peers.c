@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where pairs are connected: captured values, and others, put at a rendezvous that listens here. */
-#include "launcher/hosts/gloo_peers.h"
+#include "launcher/world/gloo_peers.h"
 #include "lib/net/portset.h"
 #include "loopback.h"
 #include "mesh_bytes.h"

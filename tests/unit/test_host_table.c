@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's bookkeeping and what it plans from it, without sockets. Host I has its relay at port 5000 + I. */
-#include "launcher/hosts/planner.h"
+#include "launcher/world/rank_plan.h"
 
 #include "unit.h"
 
@@ -272,18 +272,21 @@ TEST(one_machine_and_nics)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char *nics[] = {(char *)cases[i].nics, NULL};
 		struct hvd_host_table roster;
-		struct hvd_plan plan = {0};
+		struct hvd_network_plan plan = {0};
+		struct hvd_rank_plan ranks = {.opts = &no_opts, .table = &roster, .networks = &plan};
 		json_t *env;
 
 		filled(&roster, 1);
 		assert_int_equal(hvd_host_table_restrict(&roster, 0, nics, NULL), 0);
 		hvd_host_table_enter(&roster, 0, HVD_STAGE_REPORTED);
-		assert_int_equal(hvd_plan_make(&plan, &roster, true, &quiet, NULL), 0);
-		env = hvd_plan_env(&plan, &roster, 0, &no_opts);
+		assert_int_equal(hvd_network_plan_make(&plan, &roster, true, &quiet, NULL), 0);
+		assert_int_equal(hvd_host_table_layout(&roster, &ranks.layout, NULL), 0);
+		env = hvd_rank_plan_env(&ranks, 0);
 		assert_string_equal(value(env, "HOROVOD_GLOO_IFACE"), cases[i].gloo);
 		assert_in(value(env, "NCCL_SOCKET_IFNAME"), cases[i].all);
 		json_decref(env);
-		hvd_plan_clear(&plan);
+		hvd_rank_plan_clear(&ranks);
+		hvd_network_plan_clear(&plan);
 		hvd_host_table_clear(&roster);
 	}
 }
@@ -376,19 +379,21 @@ TEST(a_plan)
 	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO, .relay_fan_out = HVD_RELAY_FAN_OUT};
 	struct hvd_driver_opts opts = {.spec = &spec};
 	struct hvd_host_table roster;
-	struct hvd_plan plan = {0};
+	struct hvd_network_plan plan = {0};
+	struct hvd_rank_plan ranks = {.opts = &opts, .table = &roster, .networks = &plan};
 
 	hvd_strv_add(&spec.env, "X=a=b");
 	hvd_strv_add(&spec.env, "HOROVOD_CONTROLLER=spec");
 	hvd_strv_add(&opts.extra_env, "HOROVOD_CONTROLLER=mine"); /* the launcher's own word is the last */
 	filled(&roster, 3);
 	all_report(&roster, 0);
-	assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, NULL), 0);
+	assert_int_equal(hvd_network_plan_make(&plan, &roster, false, &quiet, NULL), 0);
 	assert_false(plan.local);
 	assert_int_equal(plan.networks.n, 2); /* ib0 speaks both families, and is one */
-	hvd_relays_make(&plan.relays, &opts, &roster, &quiet);
+	assert_int_equal(hvd_host_table_layout(&roster, &ranks.layout, NULL), 0);
+	hvd_relays_make(&ranks.relays, &opts, &roster, &quiet);
 	for (uint32_t r = 0; r < 6; r++) {
-		json_t *env = hvd_plan_env(&plan, &roster, r, &opts);
+		json_t *env = hvd_rank_plan_env(&ranks, r);
 
 		assert_int_equal(atoi(value(env, "HOROVOD_RANK")), r);
 		assert_int_equal(atoi(value(env, "HOROVOD_LOCAL_RANK")), r / 3);
@@ -402,7 +407,8 @@ TEST(a_plan)
 		assert_string_equal(value(env, "HOROVOD_CONTROLLER"), "mine");
 		json_decref(env);
 	}
-	hvd_plan_clear(&plan);
+	hvd_rank_plan_clear(&ranks);
+	hvd_network_plan_clear(&plan);
 	hvd_host_table_clear(&roster);
 	hvd_strv_free(&spec.env);
 	hvd_strv_free(&opts.extra_env);
@@ -425,13 +431,14 @@ TEST(servers_in_ranks)
 				       .relay_fan_out = HVD_RELAY_FAN_OUT};
 	struct hvd_driver_opts opts = {.spec = &spec};
 	struct hvd_host_table roster;
-	struct hvd_plan plan = {0};
+	struct hvd_network_plan plan = {0};
+	struct hvd_rank_plan ranks = {.opts = &opts, .table = &roster, .networks = &plan};
 	struct hvd_err err = {0};
 	unsigned ports, rank_ports;
 	bool store;
 	json_t *env;
 
-	hvd_plan_ports(&spec, &ports, &store, &rank_ports);
+	hvd_rank_plan_ports(&spec, &ports, &store, &rank_ports);
 	assert_int_equal(ports, 2);
 	assert_true(store);
 	assert_int_equal(rank_ports, 1);
@@ -440,9 +447,10 @@ TEST(servers_in_ranks)
 	reserve(&roster.hosts[0].node, 4, 6000);
 	reserve(&roster.hosts[1].node, 2, 6010);
 	reserve(&roster.hosts[2].node, 2, 6020);
-	assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, NULL), 0);
-	assert_int_equal(hvd_plan_servers(&plan, &roster, &spec, &err), 0);
-	env = hvd_plan_env(&plan, &roster, 4, &opts);
+	assert_int_equal(hvd_network_plan_make(&plan, &roster, false, &quiet, NULL), 0);
+	assert_int_equal(hvd_host_table_layout(&roster, &ranks.layout, NULL), 0);
+	assert_int_equal(hvd_rank_plan_servers(&ranks, &err), 0);
+	env = hvd_rank_plan_env(&ranks, 4);
 	assert_string_equal(value(env, "MASTER_ADDR"), "10.1.0.1");
 	assert_string_equal(value(env, "MASTER_PORT"), "6000");
 	assert_string_equal(value(env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT"), "10.1.0.1:6001");
@@ -453,30 +461,29 @@ TEST(servers_in_ranks)
 			    "\"10.1.0.1:6003\", \"10.1.0.2:6011\", \"10.1.0.3:6021\"]}, "
 			    "\"task\": {\"type\": \"worker\", \"index\": 4}}");
 	json_decref(env);
-	hvd_plan_clear(&plan);
 	/* A host that has too few. */
 	reserve(&roster.hosts[2].node, 1, 6020);
-	assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, NULL), 0);
-	assert_fails_with(hvd_plan_servers(&plan, &roster, &spec, &err), err, HVD_E_NET, "");
+	assert_fails_with(hvd_rank_plan_servers(&ranks, &err), err, HVD_E_NET, "");
 	assert_string_equal(err.host, "n2");
 	/* PyTorch's store in rank 0 cannot do without its port, JAX can. */
 	reserve(&roster.hosts[0].node, 0, 0);
 	spec.frameworks = HVD_FW_AUTO;
-	assert_fails(hvd_plan_servers(&plan, &roster, &spec, &err), err, "--store=rank0");
+	assert_fails(hvd_rank_plan_servers(&ranks, &err), err, "--store=rank0");
 	spec.store = HVD_STORE_AGENT;
-	assert_int_equal(hvd_plan_servers(&plan, &roster, &spec, &err), 0);
-	hvd_relays_make(&plan.relays, &opts, &roster, &quiet);
-	env = hvd_plan_env(&plan, &roster, 4, &opts);
+	assert_int_equal(hvd_rank_plan_servers(&ranks, &err), 0);
+	hvd_relays_make(&ranks.relays, &opts, &roster, &quiet);
+	env = hvd_rank_plan_env(&ranks, 4);
 	assert_null(json_object_get(env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT"));
 	assert_string_equal(value(env, "MASTER_PORT"), "5001");
 	json_decref(env);
 	/* In an elastic job rank 0's host may be lost in this moment. */
 	hvd_host_table_leave(&roster, 0);
-	env = hvd_plan_env(&plan, &roster, 4, &opts);
+	env = hvd_rank_plan_env(&ranks, 4);
 	assert_string_equal(value(env, "RANK"), "4");
 	assert_null(json_object_get(env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT"));
 	json_decref(env);
-	hvd_plan_clear(&plan);
+	hvd_rank_plan_clear(&ranks);
+	hvd_network_plan_clear(&plan);
 	hvd_host_table_clear(&roster);
 }
 
@@ -488,10 +495,10 @@ TEST(elastic_jobs)
 	unsigned ports, rank_ports;
 	bool store;
 
-	hvd_plan_ports(&spec, &ports, &store, &rank_ports);
+	hvd_rank_plan_ports(&spec, &ports, &store, &rank_ports);
 	assert_int_equal(ports + rank_ports, 0);
 	spec.max_restarts = 0;
-	hvd_plan_ports(&spec, &ports, &store, &rank_ports);
+	hvd_rank_plan_ports(&spec, &ports, &store, &rank_ports);
 	assert_int_equal(ports, 1); /* JAX's */
 	assert_false(store);
 	assert_int_equal(rank_ports, 0);
@@ -503,15 +510,20 @@ TEST(a_list_of_workers_that_is_too_long)
 	struct hvd_rank_slot *slots = calloc(6000, sizeof(*slots));
 	struct hvd_host_entry host = {0};
 	struct hvd_host_table table = {.n = 1, .hosts = &host};
-	struct hvd_plan plan = {.local = true, .layout = {.size = 6000, .n_hosts = 1, .rank_slots = slots}};
+	struct hvd_driver_opts opts = {.spec = &spec};
+	struct hvd_network_plan plan = {.local = true};
+	struct hvd_rank_plan ranks = {.opts = &opts,
+				      .table = &table,
+				      .networks = &plan,
+				      .layout = {.size = 6000, .n_hosts = 1, .rank_slots = slots}};
 	struct hvd_err err = {0};
 
 	for (int i = 0; i < 6000; i++)
 		slots[i] = (struct hvd_rank_slot){.rank = i, .size = 6000, .local_rank = i, .local_size = 1};
 	reserve(&host.node, 6000, 10000);
-	assert_fails_with(hvd_plan_servers(&plan, &table, &spec, &err), err, HVD_E_USAGE, "TF_CONFIG");
+	assert_fails_with(hvd_rank_plan_servers(&ranks, &err), err, HVD_E_USAGE, "TF_CONFIG");
 	free(host.node.ports);
-	free(plan.tf_workers);
+	free(ranks.tf_workers);
 	free(slots);
 }
 
@@ -519,15 +531,15 @@ TEST(no_network_no_plan)
 {
 	struct hvd_host_table roster;
 	struct hvd_err err = {0};
-	struct hvd_plan plan = {0};
+	struct hvd_network_plan plan = {0};
 
 	filled(&roster, 3);
 	for (uint32_t h = 0; h < 3; h++)
 		hvd_host_table_enter(&roster, h, HVD_STAGE_REPORTED);
-	assert_fails_with(hvd_plan_make(&plan, &roster, false, &quiet, &err), err, HVD_E_NET, "all 3 hosts");
+	assert_fails_with(hvd_network_plan_make(&plan, &roster, false, &quiet, &err), err, HVD_E_NET, "all 3 hosts");
 	assert_in(err.msg, "ib0: does not connect all hosts");
 	assert_in(err.msg, "eth0: does not connect all hosts");
-	hvd_plan_clear(&plan);
+	hvd_network_plan_clear(&plan);
 	hvd_host_table_clear(&roster);
 }
 
@@ -536,15 +548,14 @@ TEST(ranks_that_are_no_layout)
 	static const char *const second[] = {"[1]", "[3]", "[0]", "[1,1]", "[]"};
 	struct hvd_host_table roster;
 	struct hvd_err err = {0};
-	struct hvd_plan plan = {0};
+	struct hvd_layout layout = {0};
 
 	for (size_t i = 0; i < sizeof(second) / sizeof(second[0]); i++) {
 		hvd_host_table_init(&roster, 2, 0);
 		put(&roster, registration(0, 2, "[0,2]"), NULL);
 		put(&roster, registration(1, 2, second[i]), NULL);
-		all_report(&roster, 0);
-		assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, &err), i == 0 ? 0 : -1);
-		hvd_plan_clear(&plan);
+		assert_int_equal(hvd_host_table_layout(&roster, &layout, &err), i == 0 ? 0 : -1);
+		hvd_layout_clear(&layout);
 		hvd_host_table_clear(&roster);
 	}
 }
@@ -573,33 +584,33 @@ static void report_ipv4_silent(struct hvd_host_table *roster)
 TEST(ipv6_alone_does_not_carry_horovod)
 {
 	struct hvd_host_table roster;
-	struct hvd_plan plan = {0};
+	struct hvd_network_plan plan = {0};
 	struct hvd_err err = {0};
 
 	filled(&roster, 3);
 	report_ipv4_silent(&roster);
-	assert_fails_with(hvd_plan_make(&plan, &roster, false, &quiet, &err), err, HVD_E_NET,
+	assert_fails_with(hvd_network_plan_make(&plan, &roster, false, &quiet, &err), err, HVD_E_NET,
 			  "no network interface connects all 3 hosts over IPv4, which Horovod needs");
 	assert_in(err.msg, "ib0: n0 -> n1 (10.1.0.2): no answer; IPv6 alone connects all hosts");
 	assert_in(err.msg, "eth0: n0 -> n1 (10.0.0.2): no answer");
-	hvd_plan_clear(&plan);
+	hvd_network_plan_clear(&plan);
 	/* An MPI brings its own rendezvous. */
 	plan.mpi = true;
-	assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, NULL), 0);
+	assert_int_equal(hvd_network_plan_make(&plan, &roster, false, &quiet, NULL), 0);
 	assert_int_equal(plan.networks.n, 1);
 	assert_int_equal(plan.networks.v[0].family, 6);
-	hvd_plan_clear(&plan);
+	hvd_network_plan_clear(&plan);
 	hvd_host_table_clear(&roster);
 }
 
 TEST(what_got_lost_is_asked_for_again)
 {
 	struct hvd_host_table roster;
-	struct hvd_plan plan = {.mpi = true};
+	struct hvd_network_plan plan = {.mpi = true};
 
 	filled(&roster, 3);
 	report_ipv4_silent(&roster);
-	assert_int_equal(hvd_plan_make(&plan, &roster, true, &quiet, NULL), 1);
+	assert_int_equal(hvd_network_plan_make(&plan, &roster, true, &quiet, NULL), 1);
 	assert_true(plan.mpi && plan.networks.n == 0);
 	hvd_host_table_probe_again(&roster);
 	assert_int_equal(hvd_host_table_count(&roster, HVD_STAGE_REPORTED), 0);
@@ -617,14 +628,14 @@ TEST(what_got_lost_is_asked_for_again)
 			assert_int_equal(report(&roster, h, text, NULL), 0);
 		}
 		if (part == 0) {
-			assert_int_equal(hvd_plan_make(&plan, &roster, true, &quiet, NULL), 1);
+			assert_int_equal(hvd_network_plan_make(&plan, &roster, true, &quiet, NULL), 1);
 			hvd_host_table_probe_again(&roster);
 		}
 	}
-	assert_int_equal(hvd_plan_make(&plan, &roster, true, &quiet, NULL), 0);
+	assert_int_equal(hvd_network_plan_make(&plan, &roster, true, &quiet, NULL), 0);
 	assert_int_equal(plan.networks.v[0].family, 4);
 	assert_true(plan.networks.v[0].by_name);
-	hvd_plan_clear(&plan);
+	hvd_network_plan_clear(&plan);
 	hvd_host_table_clear(&roster);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which ranks have called init_process_group(), told from the addresses that they came from. */
-#include "launcher/hosts/init_barrier.h"
+#include "launcher/world/init_barrier.h"
 
 #include "unit.h"
 

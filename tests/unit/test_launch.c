@@ -2,7 +2,7 @@
 /* Whole launches without a scheduler: the driver, and agents that the test plays. */
 #include "launch_agents.h"
 #include "launcher/events/trace.h"
-#include "launcher/hosts/stacks.h"
+#include "launcher/world/stacks.h"
 
 #include <sys/resource.h>
 

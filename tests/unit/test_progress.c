@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Since when no rank of a job makes progress: the decision, at times that the tests choose, and the report. */
 #include "launcher/diagnosis/hang_watch.h"
-#include "launcher/hosts/progress.h"
+#include "launcher/world/progress.h"
 
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where relays are used, the tree that they make, and what hosts and ranks are told of it. */
-#include "launcher/hosts/planner.h"
+#include "launcher/world/rank_plan.h"
 
 #include "unit.h"
 
@@ -249,11 +249,10 @@ static const char *first(const json_t *msg, const char *key)
 	return json_string_value(json_array_get(json_object_get(msg, key), 0));
 }
 
-static void check_env(const struct hvd_plan *plan, const struct hvd_host_table *table,
-		      const struct hvd_driver_opts *opts, uint32_t rank, const char *port, const char *master,
+static void check_env(const struct hvd_rank_plan *plan, uint32_t rank, const char *port, const char *master,
 		      const char *master_port)
 {
-	json_t *env = hvd_plan_env(plan, table, rank, opts);
+	json_t *env = hvd_rank_plan_env(plan, rank);
 
 	assert_string_equal(json_string_value(json_object_get(env, "MASTER_ADDR")), master);
 	assert_string_equal(json_string_value(json_object_get(env, "MASTER_PORT")), master_port);
@@ -267,7 +266,8 @@ struct told {
 	struct hvd_launch_spec spec;
 	struct hvd_driver_opts opts;
 	struct hvd_host_table table;
-	struct hvd_plan plan;
+	struct hvd_network_plan networks;
+	struct hvd_rank_plan plan;
 };
 
 /* `network`: rank 0's host has the descriptors for a relay that listens on the network. */
@@ -282,14 +282,17 @@ static void plan_it(struct told *t, bool network)
 	register_host(&t->table, 1, 3, ",\"relay\":4444,\"relay_children\":4445");
 	register_host(&t->table, 2, 3, ",\"relay\":4446");
 	all_report(&t->table);
-	assert_int_equal(hvd_plan_make(&t->plan, &t->table, false, &quiet, NULL), 0);
-	assert_null(hvd_plan_relay(&t->plan, &t->table, 1));
+	assert_int_equal(hvd_network_plan_make(&t->networks, &t->table, false, &quiet, NULL), 0);
+	t->plan = (struct hvd_rank_plan){.opts = &t->opts, .table = &t->table, .networks = &t->networks};
+	assert_int_equal(hvd_host_table_layout(&t->table, &t->plan.layout, NULL), 0);
+	assert_null(hvd_rank_plan_relay(&t->plan, 1));
 	hvd_relays_make(&t->plan.relays, &t->opts, &t->table, &quiet);
 }
 
 static void forget(struct told *t)
 {
-	hvd_plan_clear(&t->plan);
+	hvd_rank_plan_clear(&t->plan);
+	hvd_network_plan_clear(&t->networks);
 	hvd_host_table_clear(&t->table);
 }
 
@@ -299,18 +302,18 @@ TEST(what_is_told)
 	json_t *msg;
 
 	plan_it(&t, false);
-	msg = hvd_plan_relay(&t.plan, &t.table, 0);
+	msg = hvd_rank_plan_relay(&t.plan, 0);
 	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.1");
 	assert_null(json_object_get(msg, "up")); /* it reaches the root by the connection to the driver */
 	assert_null(json_object_get(msg, "network"));
 	json_decref(msg);
-	msg = hvd_plan_relay(&t.plan, &t.table, 1);
+	msg = hvd_rank_plan_relay(&t.plan, 1);
 	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.2");
 	assert_string_equal(first(msg, "up"), "10.0.0.1");
 	assert_int_equal(number(msg, "port"), 4441);
 	assert_true(json_is_true(json_object_get(msg, "children")));
 	json_decref(msg);
-	msg = hvd_plan_relay(&t.plan, &t.table, 2);
+	msg = hvd_rank_plan_relay(&t.plan, 2);
 	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.3");
 	assert_string_equal(first(msg, "up"), "10.0.0.2");
 	assert_int_equal(number(msg, "port"), 4445);
@@ -318,9 +321,9 @@ TEST(what_is_told)
 	assert_int_equal(number(msg, "relay_id"), t.plan.relays.place[2].relay_id);
 	json_decref(msg);
 
-	check_env(&t.plan, &t.table, &t.opts, 0, "4442", "127.0.0.1", "4442");
-	check_env(&t.plan, &t.table, &t.opts, 1, "4444", "127.0.0.1", "4444");
-	check_env(&t.plan, &t.table, &t.opts, 2, "4446", "127.0.0.1", "4446");
+	check_env(&t.plan, 0, "4442", "127.0.0.1", "4442");
+	check_env(&t.plan, 1, "4444", "127.0.0.1", "4444");
+	check_env(&t.plan, 2, "4446", "127.0.0.1", "4446");
 	forget(&t);
 }
 
@@ -331,8 +334,8 @@ TEST(what_is_told_of_the_network)
 	json_t *msg, *from;
 
 	plan_it(&t, true);
-	assert_int_equal(hvd_plan_open_relay(&t.plan, &t.table), 0);
-	msg = hvd_plan_relay(&t.plan, &t.table, 0);
+	assert_int_equal(hvd_rank_plan_open_relay(&t.plan), 0);
+	msg = hvd_rank_plan_relay(&t.plan, 0);
 	from = json_object_get(msg, "network");
 	assert_int_equal(json_array_size(from), 3);
 	for (size_t i = 0; i < 3; i++) {
@@ -342,15 +345,15 @@ TEST(what_is_told_of_the_network)
 		assert_string_equal(json_string_value(json_array_get(from, i)), text);
 	}
 	json_decref(msg);
-	msg = hvd_plan_relay(&t.plan, &t.table, 1);
+	msg = hvd_rank_plan_relay(&t.plan, 1);
 	assert_null(json_object_get(msg, "network"));
 	json_decref(msg);
-	check_env(&t.plan, &t.table, &t.opts, 0, "4442", "10.0.0.1", "4443");
-	check_env(&t.plan, &t.table, &t.opts, 2, "4446", "10.0.0.1", "4443");
+	check_env(&t.plan, 0, "4442", "10.0.0.1", "4443");
+	check_env(&t.plan, 2, "4446", "10.0.0.1", "4443");
 	/* It has not the descriptors for all ranks. */
 	t.table.hosts[0].node.relay_network = 0;
-	assert_int_equal(hvd_plan_open_relay(&t.plan, &t.table), -1);
-	check_env(&t.plan, &t.table, &t.opts, 2, "4446", "127.0.0.1", "4446");
+	assert_int_equal(hvd_rank_plan_open_relay(&t.plan), -1);
+	check_env(&t.plan, 2, "4446", "127.0.0.1", "4446");
 	forget(&t);
 }
 

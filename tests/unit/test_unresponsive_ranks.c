@@ -10,6 +10,7 @@
 struct world {
 	struct launch *l;
 	struct hvd_agent_registry *agents;
+	struct hvd_world *world;
 	struct hvd_unresponsive_ranks *silent;
 	int here;
 	char said[4096];
@@ -58,12 +59,9 @@ static void on_failed(const struct hvd_err *why, void *arg)
 /* Two hosts are there. */
 SETUP(setup, struct world, w)
 {
-	static const struct hvd_agent_registry_ops ops = {.opened = on_opened,
-							  .registered = on_came,
-							  .admitted = on_here,
-							  .gone = on_gone,
-							  .left = on_left,
-							  .failed = on_failed};
+	static const struct hvd_agent_registry_ops ops = {
+		.registered = on_came, .admitted = on_here, .gone = on_gone, .left = on_left, .failed = on_failed};
+	static const struct hvd_world_ops world_ops = {.opened = on_opened};
 	struct hvd_identity id = {.kind = HVD_ID_KEY};
 	struct hvd_err err = {0};
 
@@ -76,13 +74,15 @@ SETUP(setup, struct world, w)
 	w->agents =
 		hvd_agent_registry_create(w->l->base, false, &w->l->opts, &w->l->session, &ops, w, &w->l->log, &err);
 	assert_non_null(w->agents);
-	hvd_agent_registry_boot(w->agents, &w->l->boot);
+	w->world = hvd_world_create(w->l->base, w->agents, &w->l->opts, &world_ops, w, &w->l->log, &err);
+	assert_non_null(w->world);
+	hvd_world_boot(w->world, &w->l->boot);
 	hvd_agent_registry_expect(w->agents, 0, "node0");
 	hvd_agent_registry_expect(w->agents, 1, "node1");
 	for (int h = 0; h < 2; h++)
 		agent_connect(w->l, registration(h, 1, 0, false));
 	until(w->l, w->here == 2);
-	w->silent = hvd_unresponsive_ranks_create(w->agents, &w->l->log);
+	w->silent = hvd_unresponsive_ranks_create(w->world, &w->l->log);
 	*w->said = '\0';
 }
 
@@ -93,6 +93,7 @@ static int teardown(void **state)
 
 	hvd_unresponsive_ranks_destroy(w->silent);
 	hvd_agent_registry_destroy(w->agents);
+	hvd_world_destroy(w->world);
 	free(w);
 	return launch_teardown(&l);
 }

@@ -12,7 +12,7 @@
 #ifndef HVD_INIT_BARRIER_H
 #define HVD_INIT_BARRIER_H
 
-#include "host_table.h"
+#include "launcher/hosts/host_table.h"
 #include "lib/base/deadline.h"
 #include "lib/host/layout.h"
 #include "lib/rendezvous/server.h"

@@ -4,7 +4,7 @@
  *
  * The process of a rank has an id that no other process of the launch has. In a job of fixed size this is the number of
  * the rank. In an elastic job the number of a rank changes from generation to generation, and the id is that of
- * world/machine.h. agent_messages.c lists the messages.
+ * world/machine.h. rank_messages.c lists the messages, and those to agents about ranks.
  */
 #ifndef HVD_RANK_MESSAGES_H
 #define HVD_RANK_MESSAGES_H
@@ -12,7 +12,6 @@
 #include "lib/base/err.h"
 #include "lib/host/rank_end.h"
 #include "lib/host/unkillable.h"
-#include "loss.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,11 +24,6 @@ struct hvd_rank_events {
 	void (*shim_lost)(uint32_t host, uint32_t id, void *arg);
 	/* SIGKILL has not ended the process, which had this rank, or a process that it has left. */
 	void (*unkillable)(uint32_t host, uint32_t id, uint32_t rank, const struct hvd_unkillable *what, void *arg);
-	/* All processes on the host have ended, and the agent ends. `munge`: munged answers there, or is not used. Without
-	 * munged srun cannot learn of the end. `told`: the agent was told to end. */
-	void (*done)(uint32_t host, bool munge, bool told, void *arg);
-	/* The watchdog of the host's agent reports that the agent has ended before the ranks. loss->host is set. */
-	void (*agent_died)(uint32_t host, const struct hvd_loss *loss, void *arg);
 	/* Output of ranks could not be written; the agent has told the user why. */
 	void (*output_lost)(void *arg);
 };

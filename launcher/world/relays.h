@@ -21,8 +21,8 @@
 #ifndef HVD_DRIVER_RELAYS_H
 #define HVD_DRIVER_RELAYS_H
 
-#include "driver_opts.h"
-#include "host_table.h"
+#include "launcher/hosts/driver_opts.h"
+#include "launcher/hosts/host_table.h"
 #include "lib/base/log.h"
 #include "lib/rendezvous/service.h"
 

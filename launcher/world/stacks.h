@@ -8,8 +8,8 @@
 #ifndef HVD_DRIVER_STACKS_H
 #define HVD_DRIVER_STACKS_H
 
-#include "clients.h"
-#include "host_table.h"
+#include "launcher/hosts/clients.h"
+#include "launcher/hosts/host_table.h"
 #include "lib/rendezvous/service.h"
 
 #include <jansson.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_env.c - the environment of a rank, from the plan. */
+#include "rank_plan.h"
+
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/emit.h"
-#include "planner.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 /* "ib0,eth0": this host's interface in each network of the same family as the first one; IPv6 over an interface says
  * nothing about its IPv4. Caller frees. */
-static char *iface_list(const struct hvd_plan *plan, const struct hvd_host_info *node, uint32_t h)
+static char *iface_list(const struct hvd_network_plan *plan, const struct hvd_host_info *node, uint32_t h)
 {
 	char *list = hvd_xstrdup("");
 
@@ -57,7 +57,7 @@ static bool wants_port(const struct hvd_launch_spec *spec, enum hvd_rank0_port p
 	return spec->store == HVD_STORE_RANK0 && hvd_emit_wants_store(wanted(spec));
 }
 
-void hvd_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, bool *store_port, unsigned *rank_ports)
+void hvd_rank_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, bool *store_port, unsigned *rank_ports)
 {
 	*ports = 0;
 	for (int i = 0; i < HVD_N_RANK0_PORTS; i++)
@@ -86,8 +86,7 @@ static int no_port(const struct hvd_host_info *node, const char *what, struct hv
 
 /* The list for TF_CONFIG. Memory for the longest address and port that ranks may have. */
 /* `everywhere`: all hosts have reserved `ports`, and not only that of rank 0. */
-static int list_workers(struct hvd_plan *plan, const struct hvd_host_table *table, unsigned ports, bool everywhere,
-			struct hvd_err *err)
+static int list_workers(struct hvd_rank_plan *plan, unsigned ports, bool everywhere, struct hvd_err *err)
 {
 	size_t room = (size_t)plan->layout.size * (HVD_ADDR_TEXT + sizeof("\"[]:65535\", ")), len = 0;
 	uint32_t rank0 = (uint32_t)plan->layout.rank_slots[0].host;
@@ -96,9 +95,9 @@ static int list_workers(struct hvd_plan *plan, const struct hvd_host_table *tabl
 
 	for (int r = 0; r < plan->layout.size; r++) {
 		const struct hvd_rank_slot *slot = &plan->layout.rank_slots[r];
-		const struct hvd_host_info *node = &table->hosts[slot->host].node;
+		const struct hvd_host_info *node = &plan->table->hosts[slot->host].node;
 		uint32_t at = ((uint32_t)slot->host == rank0 || everywhere ? ports : 0) + (uint32_t)slot->local_rank;
-		struct hvd_addr addr = hvd_plan_host_addr(plan, table, (uint32_t)slot->host);
+		struct hvd_addr addr = hvd_network_plan_addr(plan->networks, plan->table, (uint32_t)slot->host);
 
 		if (slot->local_size > most)
 			most = slot->local_size;
@@ -120,19 +119,19 @@ static int list_workers(struct hvd_plan *plan, const struct hvd_host_table *tabl
 		err, "leave tensorflow out of --hvd-frameworks, and set the addresses of its workers in the program");
 }
 
-int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_host_table *table, const struct hvd_launch_spec *spec,
-		     struct hvd_err *err)
+int hvd_rank_plan_servers(struct hvd_rank_plan *plan, struct hvd_err *err)
 {
-	const struct hvd_host_info *first = &table->hosts[plan->layout.rank_slots[0].host].node;
+	const struct hvd_launch_spec *spec = plan->opts->spec;
+	const struct hvd_host_info *first = &plan->table->hosts[plan->layout.rank_slots[0].host].node;
 	in_port_t found[HVD_N_RANK0_PORTS] = {0};
 	unsigned ports, rank_ports;
 	bool store_port;
 
-	hvd_plan_ports(spec, &ports, &store_port, &rank_ports);
+	hvd_rank_plan_ports(spec, &ports, &store_port, &rank_ports);
 	rank0_ports(spec, first, found);
 	if (wants_port(spec, HVD_PORT_STORE) && !found[HVD_PORT_STORE])
 		return no_port(first, "--store=rank0", err);
-	return rank_ports ? list_workers(plan, table, ports, spec->spares > 0, err) : 0;
+	return rank_ports ? list_workers(plan, ports, spec->spares > 0, err) : 0;
 }
 
 static void add_env(struct hvd_strv *env, const char *prefix, const char *name, const char *value)
@@ -153,15 +152,15 @@ static void add_rendezvous(struct hvd_strv *env, const char *prefix, const struc
 	add_env(env, prefix, "HOST", host);
 }
 
-json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t rank,
-		     const struct hvd_driver_opts *opts)
+json_t *hvd_rank_plan_env(const struct hvd_rank_plan *plan, uint32_t rank)
 {
+	const struct hvd_driver_opts *opts = plan->opts;
 	const struct hvd_rank_slot *slot = &plan->layout.rank_slots[rank];
 	uint32_t h = (uint32_t)slot->host;
 	/* Each host has a local rank 0: the cross rank of that one counts hosts. */
 	const struct hvd_rank_slot *first_here = &plan->layout.rank_slots[plan->layout.hosts[h].ranks[0]];
-	const struct hvd_host_info *node = &table->hosts[h].node;
-	char *list = plan->local ? local_list(&table->hosts[h]) : iface_list(plan, node, h);
+	const struct hvd_host_info *node = &plan->table->hosts[h].node;
+	char *list = plan->networks->local ? local_list(&plan->table->hosts[h]) : iface_list(plan->networks, node, h);
 	char *first = hvd_xstrndup(list, strcspn(list, ","));
 	struct hvd_emit in = {
 		.frameworks = wanted(opts->spec),
@@ -169,8 +168,8 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_host_table *t
 		.restarts = plan->restarts,
 		.run_id = plan->run_id,
 		.max_restarts = opts->spec->elastic.on ? opts->spec->max_restarts : -1,
-		.mpi = plan->mpi,
-		.one_machine = plan->local,
+		.mpi = plan->networks->mpi,
+		.one_machine = plan->networks->local,
 		.slot = slot,
 		.host_rank = first_here->cross_rank,
 		.hosts = first_here->cross_size,
@@ -178,16 +177,16 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_host_table *t
 		.iface = first,
 		.ifaces = list,
 		.tf_workers = plan->tf_workers,
-		.here = hvd_plan_host_addr(plan, table, h),
+		.here = hvd_network_plan_addr(plan->networks, plan->table, h),
 	};
 	uint32_t rank0 = (uint32_t)plan->layout.rank_slots[0].host;
 	struct hvd_strv env = {0};
 	json_t *out = json_object();
 
-	in.port = hvd_plan_rendezvous(plan, table, h, &in.rendezvous);
-	in.store_port = hvd_plan_store(plan, table, h, &in.store_addr);
-	in.rank0 = hvd_plan_host_addr(plan, table, rank0);
-	rank0_ports(opts->spec, &table->hosts[rank0].node, in.rank0_ports);
+	in.port = hvd_rank_plan_rendezvous(plan, h, &in.rendezvous);
+	in.store_port = hvd_rank_plan_store(plan, h, &in.store_addr);
+	in.rank0 = hvd_network_plan_addr(plan->networks, plan->table, rank0);
+	rank0_ports(opts->spec, &plan->table->hosts[rank0].node, in.rank0_ports);
 	hvd_emit_all(&in, &env);
 	hvd_strv_add_all(&env, opts->spec->env.v);
 	hvd_strv_add_all(&env, opts->extra_env.v);
@@ -203,4 +202,12 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_host_table *t
 	free(first);
 	free(list);
 	return out;
+}
+
+void hvd_rank_plan_clear(struct hvd_rank_plan *plan)
+{
+	hvd_layout_clear(&plan->layout);
+	hvd_relays_clear(&plan->relays);
+	free(plan->tf_workers);
+	memset(plan, 0, sizeof(*plan));
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan_delivery.h"
 
+#include "launcher/hosts/clients.h"
 #include "lib/protocol/agent_settings.h"
 
 /* The numbers of the host's ranks, where they are not those that it knows (spares.h). */
-static void add_numbers(const struct hvd_plan *plan, const struct hvd_host_entry *host, json_t *msg)
+static void add_numbers(const struct hvd_rank_plan *plan, const struct hvd_host_entry *host, json_t *msg)
 {
 	json_t *numbers;
 
@@ -31,17 +32,17 @@ static json_t *settings(const struct hvd_driver_opts *opts)
 	return hvd_agent_settings_json(&values);
 }
 
-void hvd_plan_delivery_send(const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
-			    const struct hvd_host_table *table, uint32_t h, struct hvd_rv *rv)
+void hvd_plan_delivery_send(const struct hvd_rank_plan *plan, uint32_t h, struct hvd_rv *rv)
 {
-	json_t *ranks = json_array(), *relay = hvd_plan_relay(plan, table, h), *msg;
-	const struct hvd_host_entry *host = &table->hosts[h];
+	json_t *ranks = json_array(), *relay = hvd_rank_plan_relay(plan, h), *msg;
+	const struct hvd_host_entry *host = &plan->table->hosts[h];
+	const bool elastic = plan->networks->elastic;
 
-	for (uint32_t r = 0; r < host->node.n_ranks && !plan->elastic; r++)
-		json_array_append_new(ranks, hvd_plan_env(plan, table, host->node.ranks[r], opts));
-	msg = json_pack("{s:s, s:o, s:b}", "t", "plan", "ranks", ranks, "func_key", opts->func_key);
-	json_object_set_new(msg, "settings", settings(opts));
-	if (plan->elastic)
+	for (uint32_t r = 0; r < host->node.n_ranks && !elastic; r++)
+		json_array_append_new(ranks, hvd_rank_plan_env(plan, host->node.ranks[r]));
+	msg = json_pack("{s:s, s:o, s:b}", "t", "plan", "ranks", ranks, "func_key", plan->opts->func_key);
+	json_object_set_new(msg, "settings", settings(plan->opts));
+	if (elastic)
 		json_object_set_new(msg, "stay", json_true());
 	if (relay) {
 		json_object_set_new(msg, "relay", relay);

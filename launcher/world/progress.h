@@ -18,8 +18,8 @@
 #ifndef HVD_DRIVER_PROGRESS_H
 #define HVD_DRIVER_PROGRESS_H
 
-#include "clients.h"
-#include "host_table.h"
+#include "launcher/hosts/clients.h"
+#include "launcher/hosts/host_table.h"
 #include "lib/base/deadline.h"
 #include "lib/rendezvous/service.h"
 

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rank_messages.c - the messages between the driver and the agents about ranks. The table at the end has those that agents
+ * send. To an agent (agent/driver_client.h describes the fields):
+ *
+ *   plan     ranks, relay, …        the host's part of the plan (plan_delivery.h)
+ *   plan     ranks:[], stay:true    the host is part of an elastic job
+ *   relay                           the relay has broken the protocol, or there was no room: it must start again
+ *   network  addrs:[ADDR,…]         only ranks at these addresses may connect to the host's relay
+ *   watch, stacks                   agent/activity.c, agent/rank_watch.c
+ * and in an elastic job, by the id of the rank's process:
+ *   start    id, rank, slot, slots, env:{NAME:VALUE,…}
+ *   stop     id, kill               kill: by SIGKILL at once
+ *   notify   id, to, time           agent/worker_notify.c
+ *   kill-connections  at:{…}        agent/kill_connections.h
+ */
+#include "rank_messages.h"
+
+#include "lib/base/size.h"
+#include "world_internal.h"
+
+#include <limits.h>
+
+/* Read the id of a rank's process, and find its host. An agent reports the processes of its own host. Where the agent has
+ * gone, a shim or a watchdog reports the end of a rank over a connection of its own; this only happens in a job of fixed
+ * size. -1: the message is malformed. */
+static int read_id(const struct hvd_world *world, const struct hvd_client *cl, const json_t *msg, uint32_t *id,
+		   uint32_t *host)
+{
+	const struct hvd_layout *layout = &world->plan.layout;
+	int64_t number;
+
+	if (hvd_get_int(msg, "id", 0, INT_MAX, &number, NULL) != 0)
+		return -1;
+	*id = (uint32_t)number;
+	*host = cl->host;
+	if (cl->role != HVD_ROLE_NONE)
+		return 0;
+	if (world->plan.networks->elastic || number >= layout->size)
+		return -1;
+	*host = (uint32_t)layout->rank_slots[number].host;
+	return 0;
+}
+
+static void on_exit_report(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_world *world = arg;
+	struct hvd_rank_end end = {0};
+	uint32_t host;
+
+	if (read_id(world, cl, msg, &end.rank, &host) == 0 && hvd_rank_end_parse(msg, &end, NULL) == 0) {
+		hvd_clock_end(&world->table->hosts[host].clock, &end, hvd_now());
+		if (world->ops->ranks.ended)
+			world->ops->ranks.ended(host, &end, world->arg);
+	}
+	hvd_rank_end_clear(&end);
+}
+
+static void on_shim_lost(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_world *world = arg;
+	uint32_t id, host;
+
+	if (read_id(world, cl, msg, &id, &host) == 0 && world->ops->ranks.shim_lost)
+		world->ops->ranks.shim_lost(host, id, world->arg);
+}
+
+static void on_unkillable(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_world *world = arg;
+	struct hvd_unkillable what;
+	uint32_t id, host;
+	int64_t rank;
+
+	if (read_id(world, cl, msg, &id, &host) == 0 &&
+	    hvd_get_int(msg, "rank", 0, HVD_MAX_RANKS - 1, &rank, NULL) == 0 &&
+	    hvd_unkillable_parse(msg, &what, NULL) == 0 && world->ops->ranks.unkillable)
+		world->ops->ranks.unkillable(host, id, (uint32_t)rank, &what, world->arg);
+}
+
+static void on_output_lost(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_world *world = arg;
+
+	(void)cl;
+	(void)msg;
+	if (world->ops->ranks.output_lost)
+		world->ops->ranks.output_lost(world->arg);
+}
+
+static void on_relay(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_world *world = arg;
+
+	(void)msg;
+	if (hvd_relays_at(&world->plan.relays, cl->host))
+		hvd_client_relay(cl, world->service.rv);
+}
+
+static void on_refused(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_world *world = arg;
+	const char *name = world->table->hosts[cl->host].node.name;
+
+	if (world->init_watch && name)
+		hvd_init_watch_refused(world->init_watch, name, msg);
+}
+
+static void on_activity(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	hvd_progress_message(((struct hvd_world *)arg)->progress, cl, msg);
+}
+
+static void on_stacks(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	hvd_stacks_message(((struct hvd_world *)arg)->stacks, cl, msg);
+}
+
+static void on_notified(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_world *world = arg;
+	const char *why;
+	int64_t id;
+
+	(void)cl;
+	if (hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) == 0 && hvd_get_str(msg, "why", 1024, &why, NULL) == 0 &&
+	    world->ops->notified)
+		world->ops->notified((uint32_t)id, why, world->arg);
+}
+
+static void on_connections_killed(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_world *world = arg;
+	const char *why;
+	int64_t n;
+
+	if (hvd_get_int(msg, "n", 0, INT_MAX, &n, NULL) == 0 && hvd_get_str(msg, "why", 1024, &why, NULL) == 0 &&
+	    world->ops->connections_killed)
+		world->ops->connections_killed(cl->host, (int)n, why, world->arg);
+}
+
+#define AGENT  HVD_FROM_AGENT
+#define NEW    HVD_FROM_NEW
+#define FORMER HVD_FROM_FORMER
+#define LAST   HVD_FROM_LAST
+
+/* clang-format off */
+const struct hvd_agent_message hvd_rank_messages[] = {
+	/* --- ranks; id: that of the rank's process --- */
+	{"exit",        NEW | AGENT | LAST, true, on_exit_report}, /* id, and lib/host/rank_end.h */
+	{"lost",        AGENT,        true,  on_shim_lost},   /* id: its shim has ended without a report */
+	{"unkillable",  AGENT | LAST, true,  on_unkillable},  /* id, rank, and lib/host/unkillable.h */
+	{"output-lost", AGENT | LAST, false, on_output_lost},
+	{"stacks",      AGENT | FORMER, true, on_stacks},     /* agent/rank_watch.c */
+	{"activity",    AGENT | FORMER, true, on_activity},   /* agent/activity.c */
+	{"notified",    AGENT,        true,  on_notified},    /* id, why: agent/worker_notify.c */
+	{"kill-connections", AGENT,   true,  on_connections_killed}, /* n, why: agent/kill_connections.h */
+	/* --- the rendezvous --- */
+	{"relay",       AGENT,        false, on_relay},       /* answers "relay": bytes that follow are those of a relay that
+							       * has started again */
+	{"refused",     AGENT,        true,  on_refused},     /* init_watch.h */
+};
+/* clang-format on */
+const size_t hvd_n_rank_messages = sizeof(hvd_rank_messages) / sizeof(hvd_rank_messages[0]);

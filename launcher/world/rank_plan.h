@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rank_plan.h - what ranks are told of their job: the networks, the rendezvous, the layout, as variables of each rank.
+ *
+ * Pure: hosts and networks in, plan out.
+ */
+#ifndef HVD_RANK_PLAN_H
+#define HVD_RANK_PLAN_H
+
+#include "launcher/hosts/planner.h"
+#include "lib/host/layout.h"
+#include "relays.h"
+
+/* Hex digits of a launch's run id. */
+#define HVD_RUN_ID_LEN 32
+
+struct hvd_rank_plan {
+	/* The caller's, not owned. */
+	const struct hvd_driver_opts *opts;
+	const struct hvd_host_table *table;
+	const struct hvd_network_plan *networks;
+
+	int restarts; /* how often all ranks started again, in an elastic job of PyTorch's kind */
+	/* The launch's random id. Only its ranks learn it: keys in the store contain it. */
+	char run_id[HVD_RUN_ID_LEN + 1];
+	struct hvd_layout layout; /* of the ranks that start from now on */
+	char *tf_workers;         /* as in struct hvd_emit; set by hvd_rank_plan_servers() */
+	struct hvd_relays relays;
+};
+
+/* Free what the plan owns, and leave it zeroed. */
+void hvd_rank_plan_clear(struct hvd_rank_plan *plan);
+
+/* How many ports hosts must reserve for servers in ranks, as in struct hvd_boot. */
+void hvd_rank_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, bool *store_port, unsigned *rank_ports);
+/* There are networks and the layout of a job of fixed size: check that the ports of all servers in ranks are known, and
+ * list them. -1 with err set: a host lacks one that ranks need, or HVD_E_USAGE: the list is too long to be passed. */
+int hvd_rank_plan_servers(struct hvd_rank_plan *plan, struct hvd_err *err);
+
+/* A rank's environment, as {NAME:VALUE,…}: the variables of the plan, then those that the options have for every rank. */
+json_t *hvd_rank_plan_env(const struct hvd_rank_plan *plan, uint32_t rank);
+
+/* The host whose relay is open to all ranks, which is rank 0's; -1: there is none. */
+int32_t hvd_rank_plan_open_relay(const struct hvd_rank_plan *plan);
+/* Where the ranks of a host rendezvous: at its relay. Port 0: the host has left an elastic job. */
+in_port_t hvd_rank_plan_rendezvous(const struct hvd_rank_plan *plan, uint32_t host, struct hvd_addr *addr);
+/* Where all ranks find PyTorch's store: those of this host at its own relay, or at that of rank 0's host. */
+in_port_t hvd_rank_plan_store(const struct hvd_rank_plan *plan, uint32_t host, struct hvd_addr *addr);
+/* The addresses that may connect to that relay: those of all hosts of the layout. */
+json_t *hvd_rank_plan_host_addrs(const struct hvd_rank_plan *plan);
+/* What a host's relay is told (agent/driver_client.h); NULL if the host has none. */
+json_t *hvd_rank_plan_relay(const struct hvd_rank_plan *plan, uint32_t host);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * world.h - the ranks of a launch on the hosts of a registry (launcher/hosts/agent_registry.h): their layout, the store
+ * where they rendezvous, and what is watched while they run.
+ *
+ * The world hears of its hosts when they come and go. It opens the store before they probe, gives each host that is
+ * admitted its plan, and reads what agents report about ranks (rank_messages.h). It knows nothing of how hosts are found
+ * and started.
+ *
+ * The ranks of a job of fixed size have the layout that their hosts have registered, and start with their plan. Those of
+ * an elastic job have a layout for each generation, and are started and ended by the functions below.
+ */
+#ifndef HVD_WORLD_H
+#define HVD_WORLD_H
+
+#include "gloo_peers.h"
+#include "launcher/hosts/agent_registry.h"
+#include "lib/host/layout.h"
+#include "progress.h"
+#include "rank_messages.h"
+
+struct hvd_rv;
+struct hvd_stacks;
+struct hvd_world;
+
+/* Each may be NULL. */
+struct hvd_world_ops {
+	/* The rendezvous is open in this process, and no rank knows of it yet. -1 with err set: the start fails. */
+	int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
+	/* What agents report about their ranks. */
+	struct hvd_rank_events ranks;
+	/* Answers to hvd_world_notify() and hvd_world_kill_connections(). `why` is "": the worker has acknowledged; all
+	 * connections were broken. */
+	void (*notified)(uint32_t id, const char *why, void *arg);
+	void (*connections_killed)(uint32_t host, int broken, const char *why, void *arg);
+	/* With --hang-timeout: no rank makes progress (progress.h). */
+	hvd_stalled_fn *stalled;
+};
+
+/* Become the registry's listener. Nothing is owned, and all must outlive the world, except the registry, which is
+ * destroyed first. NULL with err set. */
+struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_registry *agents,
+				   const struct hvd_driver_opts *opts, const struct hvd_world_ops *ops, void *arg,
+				   const struct hvd_log *log, struct hvd_err *err);
+void hvd_world_destroy(struct hvd_world *world); /* NULL is fine */
+
+/* What an agent must know to connect, and to serve the ranks. */
+void hvd_world_boot(const struct hvd_world *world, struct hvd_boot *boot);
+/* Fixed size: the layout, since the decision. Elastic: that of the generation. */
+const struct hvd_layout *hvd_world_layout(const struct hvd_world *world);
+/* The object that asks where the ranks are. The world owns it. */
+struct hvd_stacks *hvd_world_stacks(const struct hvd_world *world);
+/* Which ranks need this host's agent to come to the store, and have not? For messages; NULL: none. The caller frees it. */
+char *hvd_world_cannot_init(const struct hvd_world *world, uint32_t host);
+/* A rank has come to the rendezvous; `all`: and no other is missing. The world knows by itself of PyTorch's. */
+void hvd_world_init(struct hvd_world *world, bool all);
+
+/* Fixed size: the ranks start, and are awaited at the rendezvous. */
+void hvd_world_begin(struct hvd_world *world);
+
+/* ---- elastic ---- */
+
+/* Ranks that are started from now on belong to this layout, of which this takes ownership. Its hosts are all that the
+ * job has ever had, by number. */
+void hvd_world_prepare(struct hvd_world *world, struct hvd_layout *layout);
+/* A new generation of this layout, of which this takes ownership, begins. The rendezvous forgets the last generation.
+ * If the new one was prepared, the values that its new ranks have stored there stay. */
+void hvd_world_generation(struct hvd_world *world, struct hvd_layout *layout, bool prepared);
+/* No rank is left of the last generation, and all of the next one are new: forget what ranks have stored in the
+ * TCPStore. The new ranks, for which the driver waits (init_watch.h), learn the number of restarts after failures. */
+void hvd_world_renew(struct hvd_world *world, int restarts);
+/* Ranks were started, or have made progress (progress.h). */
+void hvd_world_progress(struct hvd_world *world);
+
+/* Start a rank of the prepared layout, whose process has this id; its host has `slots` slots. Does nothing on a host that
+ * is not admitted. */
+void hvd_world_start(struct hvd_world *world, uint32_t id, int rank, int slots);
+/* End a rank with SIGTERM, and after the time of --kill-wait with SIGKILL; `kill`: with SIGKILL at once. */
+void hvd_world_stop(struct hvd_world *world, uint32_t host, uint32_t id, bool kill);
+/* Have the host's agent notify a worker that hosts have changed; `to` is the address that the worker has published. */
+void hvd_world_notify(struct hvd_world *world, uint32_t host, uint32_t id, const char *to, int64_t when);
+/* Have all agents break those connections of their ranks that `peers` knows. `connections_killed` follows from each
+ * agent that got the order. Returns how many agents that are. */
+int hvd_world_kill_connections(struct hvd_world *world, const struct hvd_gloo_peers *peers);
+
+#endif

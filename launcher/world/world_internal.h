@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world_internal.h - what the files of the world share: world.c, world_ranks.c, rank_messages.c. No other file includes
+ * this. */
+#ifndef HVD_WORLD_INTERNAL_H
+#define HVD_WORLD_INTERNAL_H
+
+#include "init_watch.h"
+#include "lib/rendezvous/service.h"
+#include "rank_plan.h"
+#include "stacks.h"
+#include "world.h"
+
+struct hvd_world {
+	struct event_base *base;
+	struct hvd_agent_registry *agents;
+	struct hvd_host_table *table; /* the registry's */
+	const struct hvd_driver_opts *opts;
+	const struct hvd_world_ops *ops;
+	void *arg;
+	const struct hvd_log *log;
+	struct hvd_rank_plan plan;
+	struct hvd_layout layout; /* of an elastic job's generation; a job of fixed size has that of the plan */
+	int32_t open_relay;       /* of an elastic job: the host whose relay is open to all; -1 = none */
+	struct hvd_rv_service service;
+	struct hvd_init_watch *init_watch; /* NULL where no rank meets the others at the rendezvous as TCPStore */
+	struct hvd_progress *progress;     /* NULL: not wanted */
+	struct hvd_stacks *stacks;
+};
+
+/* ---- rank_messages.c ---- */
+
+extern const struct hvd_agent_message hvd_rank_messages[];
+extern const size_t hvd_n_rank_messages;
+
+#endif
