@@ -17,16 +17,7 @@
 #include "lib/host/host_info.h"
 #include "lib/host/layout.h"
 #include "lib/host/network.h"
-
-enum hvd_stage {
-	HVD_STAGE_AWAY,       /* not expected, or no longer */
-	HVD_STAGE_COMING,     /* has not registered yet */
-	HVD_STAGE_REGISTERED, /* has described itself */
-	HVD_STAGE_PROBING,    /* has the order to probe */
-	HVD_STAGE_REPORTED,   /* has sent what it reached */
-	HVD_STAGE_HERE,       /* is part of the plan */
-	HVD_N_STAGES,
-};
+#include "lib/host/stage.h"
 
 /* How far a host of a job of fixed size has left it. */
 enum hvd_leaving {

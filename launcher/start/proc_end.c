@@ -60,7 +60,7 @@ void hvd_proc_deadline_passed(void *arg)
 {
 	struct hvd_started_proc *p = arg;
 
-	if (p->over)
+	if (p->stage == HVD_STAGE_AWAY)
 		return;
 	if (spare(p)) {
 		hvd_proc_set_deadline(p, LOOK_SECONDS);
@@ -77,7 +77,7 @@ void hvd_procs_end(struct hvd_procs *procs, int seconds)
 	procs->ending = true;
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next) {
 		/* Its host was given up: of that nothing is to come. */
-		p->stuck |= procs->opts->elastic && p->released && p->asked;
+		p->stuck |= procs->opts->elastic && p->stage == HVD_STAGE_LEAVING && p->asked;
 		p->asked = true;
 		if (procs->opts->elastic)
 			p->ranks_left = 0; /* their ends are told to the state machine, and not here */
@@ -88,7 +88,7 @@ void hvd_procs_end(struct hvd_procs *procs, int seconds)
 void hvd_procs_lost(struct hvd_procs *procs, const char *host)
 {
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next) {
-		if (!p->proc->host || strcmp(p->proc->host, host) != 0 || p->over)
+		if (!p->proc->host || strcmp(p->proc->host, host) != 0 || p->stage == HVD_STAGE_AWAY)
 			continue;
 		p->stuck = true;
 		if (procs->ending)
@@ -113,7 +113,8 @@ void hvd_procs_drop_output(struct hvd_procs *procs)
 void hvd_procs_agent_left(struct hvd_procs *procs, uint32_t host)
 {
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
-		if (p->host == host && !p->agent_left && (procs->ending || p->released || p->over)) {
+		if (p->host == host && !p->agent_left &&
+		    (procs->ending || p->stage == HVD_STAGE_LEAVING || p->stage == HVD_STAGE_AWAY)) {
 			p->agent_left = true; /* the oldest of the host's */
 			return;
 		}
@@ -122,7 +123,8 @@ void hvd_procs_agent_left(struct hvd_procs *procs, uint32_t host)
 bool hvd_procs_stuck(struct hvd_procs *procs, uint32_t host)
 {
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
-		if (p->host == host && !p->stuck && !p->over && (procs->ending || p->released)) {
+		if (p->host == host && !p->stuck && p->stage != HVD_STAGE_AWAY &&
+		    (procs->ending || p->stage == HVD_STAGE_LEAVING)) {
 			p->stuck = true;
 			hvd_proc_set_deadline(p, STUCK_SECONDS);
 			return true;

@@ -35,6 +35,7 @@ static struct hvd_started_proc *new_proc(struct hvd_procs *procs, uint32_t host)
 
 	p->procs = procs;
 	p->host = host;
+	p->stage = HVD_STAGE_COMING;
 	p->late = hvd_timer_new(procs->base, on_late, p);
 	p->deadline = hvd_timer_new(procs->base, hvd_proc_deadline_passed, p);
 	return p;
@@ -61,7 +62,7 @@ static void on_sweep(void *arg)
 	while (*procs->last) {
 		struct hvd_started_proc *p = *procs->last;
 
-		if (p->over) {
+		if (p->stage == HVD_STAGE_AWAY) {
 			*procs->last = p->next;
 			free_proc(p);
 		} else {
@@ -75,7 +76,7 @@ static struct hvd_started_proc *find(const struct hvd_procs *procs, uint32_t hos
 {
 	struct hvd_started_proc *p = procs->first;
 
-	while (p && (p->host != host || p->released || p->over))
+	while (p && (p->host != host || p->stage == HVD_STAGE_LEAVING || p->stage == HVD_STAGE_AWAY))
 		p = p->next;
 	return p;
 }
@@ -86,10 +87,14 @@ static void on_wake(void *arg)
 {
 	struct hvd_procs *procs = arg;
 
+	bool any = false;
+
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
-		if (p->pid > 0 && !p->registered)
+		if (p->pid > 0 && p->stage != HVD_STAGE_HERE) {
 			kill(-p->pid, procs->backend->wake_signal);
-	if (procs->under_way > 0)
+			any = true;
+		}
+	if (any)
 		hvd_timer_in_ms(procs->wake, WAKE_MS);
 }
 
@@ -161,9 +166,9 @@ void hvd_procs_registered(struct hvd_procs *procs, uint32_t host)
 {
 	struct hvd_started_proc *p = find(procs, host);
 
-	if (!p || p->registered)
+	if (!p || p->stage != HVD_STAGE_COMING)
 		return;
-	p->registered = true;
+	p->stage = HVD_STAGE_HERE;
 	procs->under_way--;
 	start_more(procs);
 }
@@ -173,17 +178,18 @@ void hvd_procs_registered(struct hvd_procs *procs, uint32_t host)
 static void explain(const struct hvd_started_proc *p, struct hvd_err *why)
 {
 	const struct hvd_procs *procs = p->procs;
+	const bool registered = p->stage == HVD_STAGE_HERE;
 	char text[64];
 
 	if (procs->backend->explain) {
-		procs->backend->explain(procs->launch, p->proc, p->status, p->registered, why);
+		procs->backend->explain(procs->launch, p->proc, p->status, registered, why);
 	} else {
 		hvd_status_text(p->status, text, sizeof(text));
 		hvd_err_set(why, HVD_E_FAILED,
-			    p->registered ? "its node agent ended before its ranks did: %s"
-					  : "its node agent could not be started: %s",
+			    registered ? "its node agent ended before its ranks did: %s"
+				       : "its node agent could not be started: %s",
 			    text);
-		if (!p->registered)
+		if (!registered)
 			hvd_err_hint(why, "a line of the starter's, or of hvd-agent, above says why");
 	}
 	if (p->proc->host)
@@ -193,17 +199,18 @@ static void explain(const struct hvd_started_proc *p, struct hvd_err *why)
 static void settle(struct hvd_started_proc *p)
 {
 	struct hvd_procs *procs = p->procs;
+	const enum hvd_stage stage = p->stage;
 	struct hvd_err why = {0};
 
-	p->over = true;
 	procs->running--;
-	if (!p->registered)
+	if (stage == HVD_STAGE_COMING)
 		procs->under_way--;
-	if (p->ranks_left > 0) {
+	if (p->ranks_left > 0)
 		explain(p, &why);
+	p->stage = HVD_STAGE_AWAY;
+	if (p->ranks_left > 0)
 		procs->ops->lost(p->host, &why, procs->arg);
-	}
-	if (procs->ops->ended && !p->released)
+	if (procs->ops->ended && stage != HVD_STAGE_LEAVING)
 		procs->ops->ended(p->status, procs->arg);
 	start_more(procs);
 	hvd_timer_soon(procs->sweep);
@@ -253,7 +260,9 @@ void hvd_procs_release(struct hvd_procs *procs, uint32_t host, bool ask)
 
 	if (!p)
 		return;
-	p->released = true;
+	if (p->stage == HVD_STAGE_COMING)
+		procs->under_way--;
+	p->stage = HVD_STAGE_LEAVING;
 	p->ranks_left = 0;
 	p->asked = ask;
 	if (ask)

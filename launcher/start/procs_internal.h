@@ -11,6 +11,7 @@
 
 #include "agent_pool.h"
 #include "lib/base/timer.h"
+#include "lib/host/stage.h"
 #include "procs.h"
 
 /* A node agent that was told to end gives its ranks opts->kill_wait, and then gets this long to end itself. */
@@ -22,12 +23,12 @@ struct hvd_started_proc {
 	uint32_t host;
 	struct hvd_launch launch; /* elastic: the launch of this one host */
 	struct hvd_proc *proc;    /* in this launch, or in that of the whole job */
-	pid_t pid;                /* 0 when it has been reaped or was not started, and of a self-registering agent */
-	int status;               /* then: as from waitpid(2) */
-	int ranks_left;           /* of its host, which have not been reported yet; 0 where it belongs to no host */
-	bool registered;          /* its host has */
-	bool released;            /* its end is no loss any longer */
-	bool over;                /* it was reaped, and its end was reported */
+	/* COMING until its host has registered; HERE; LEAVING: it was released, and its end is no loss; AWAY: it was
+	 * reaped, and its end was reported. */
+	enum hvd_stage stage;
+	pid_t pid;      /* 0 when it has been reaped or was not started, and of a self-registering agent */
+	int status;     /* then: as from waitpid(2) */
+	int ranks_left; /* of its host, which have not been reported yet; 0 where it belongs to no host */
 	struct hvd_stdin_forward *stdin_forward;
 	struct hvd_timer *late; /* tells of the end; what the node agent said last may still be on its way */
 	/* proc_end.c */

@@ -145,7 +145,7 @@ void hvd_failure_lose_host(struct hvd_machine *m, uint32_t host, enum hvd_host_e
 {
 	struct hvd_managed_host *h = &m->hosts[host];
 
-	h->stage = HVD_HOST_AWAY;
+	h->stage = HVD_STAGE_AWAY;
 	h->tried = true;
 	h->unfit |= how == HVD_HOST_UNFIT;
 	h->lost = h->listed;

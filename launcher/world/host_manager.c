@@ -75,7 +75,7 @@ static bool wanted(const struct hvd_managed_host *h, hvd_time now)
 
 bool hvd_host_manager_usable(const struct hvd_managed_host *h, hvd_time now)
 {
-	return wanted(h, now) && h->stage == HVD_HOST_HERE;
+	return wanted(h, now) && h->stage == HVD_STAGE_HERE;
 }
 
 static bool has_workers(const struct hvd_machine *m, uint32_t host)
@@ -139,11 +139,11 @@ void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now)
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
 		struct hvd_managed_host *h = &m->hosts[k];
 
-		if (h->stage == HVD_HOST_AWAY && wanted(h, now)) {
-			h->stage = HVD_HOST_COMING;
+		if (h->stage == HVD_STAGE_AWAY && wanted(h, now)) {
+			h->stage = HVD_STAGE_COMING;
 			m->ops->host_begin(k, m->arg);
-		} else if (h->stage != HVD_HOST_AWAY && (!h->listed || h->unfit) && !has_workers(m, k)) {
-			h->stage = HVD_HOST_AWAY;
+		} else if (h->stage != HVD_STAGE_AWAY && (!h->listed || h->unfit) && !has_workers(m, k)) {
+			h->stage = HVD_STAGE_AWAY;
 			m->ops->host_end(k, m->arg);
 		}
 	}
@@ -153,7 +153,7 @@ void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now)
 static bool is_one_coming(const struct hvd_machine *m, hvd_time now)
 {
 	for (uint32_t k = 0; k < m->n_hosts; k++)
-		if (m->hosts[k].stage == HVD_HOST_COMING && wanted(&m->hosts[k], now))
+		if (m->hosts[k].stage == HVD_STAGE_COMING && wanted(&m->hosts[k], now))
 			return true;
 	return false;
 }
@@ -165,9 +165,9 @@ int hvd_host_manager_promised(const struct hvd_machine *m, hvd_time now)
 
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
 		const struct hvd_managed_host *h = &m->hosts[k];
-		bool coming = h->stage == HVD_HOST_COMING && !h->tried;
+		bool coming = h->stage == HVD_STAGE_COMING && !h->tried;
 
-		if (wanted(h, now) && (coming || h->stage == HVD_HOST_HERE))
+		if (wanted(h, now) && (coming || h->stage == HVD_STAGE_HERE))
 			slots += h->slots;
 		any |= wanted(h, now) && coming;
 	}
@@ -330,7 +330,7 @@ bool hvd_host_manager_none_came(const struct hvd_machine *m)
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
 		const struct hvd_managed_host *h = &m->hosts[k];
 
-		if (h->listed && !h->lost && !h->unfit && !(h->losses && h->stage == HVD_HOST_COMING))
+		if (h->listed && !h->lost && !h->unfit && !(h->losses && h->stage == HVD_STAGE_COMING))
 			return false;
 		any |= h->listed;
 	}

@@ -72,9 +72,9 @@ void hvd_machine_host_here(struct hvd_machine *m, uint32_t host, hvd_time now)
 {
 	const bool later = m->phase == HVD_RUNNING;
 
-	if (host >= m->n_hosts || m->hosts[host].stage != HVD_HOST_COMING)
+	if (host >= m->n_hosts || m->hosts[host].stage != HVD_STAGE_COMING)
 		return;
-	m->hosts[host].stage = HVD_HOST_HERE;
+	m->hosts[host].stage = HVD_STAGE_HERE;
 	m->hosts[host].tried = true;
 	m->gen.notified = false;
 	step(m, now);
@@ -93,7 +93,7 @@ void hvd_machine_network(struct hvd_machine *m, uint32_t host, const char *switc
 
 void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now)
 {
-	if (host >= m->n_hosts || m->hosts[host].stage == HVD_HOST_AWAY)
+	if (host >= m->n_hosts || m->hosts[host].stage == HVD_STAGE_AWAY)
 		return;
 	hvd_failure_lose_host(m, host, how, now);
 	step(m, now);

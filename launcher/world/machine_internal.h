@@ -17,15 +17,10 @@
 #ifndef HVD_MACHINE_INTERNAL_H
 #define HVD_MACHINE_INTERNAL_H
 
+#include "lib/host/stage.h"
 #include "machine.h"
 
 #define HVD_FOREVER INT64_MAX
-
-enum hvd_host_stage {
-	HVD_HOST_AWAY,   /* no node agent runs there */
-	HVD_HOST_COMING, /* its node agent was started */
-	HVD_HOST_HERE,   /* its node agent has registered, and reaches the others */
-};
 
 struct hvd_managed_host {
 	char *name;
@@ -33,8 +28,8 @@ struct hvd_managed_host {
 	double mbps;       /* to its neighbours; 0 = not measured */
 	int slots;         /* as discovery listed it last */
 	uint32_t slurm_job;
-	uint64_t order; /* hosts of a smaller one have the lower ranks */
-	enum hvd_host_stage stage;
+	uint64_t order;        /* hosts of a smaller one have the lower ranks */
+	enum hvd_stage stage;  /* AWAY, COMING or HERE */
 	bool listed;           /* discovery names it */
 	bool lost, unfit;      /* see enum hvd_host_end */
 	int losses;            /* how often it was lost */

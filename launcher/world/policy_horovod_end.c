@@ -14,7 +14,7 @@ static bool can_be_replaced(const struct hvd_machine *m, const struct hvd_worker
 	const struct hvd_managed_host *h = &m->hosts[w->host];
 
 	return m->phase == HVD_RUNNING && !m->gen.connected && !w->published && !m->gen.died && !m->gen.success &&
-	       w->rank > 0 && m->gen.replaced < MAX_REPLACED && h->stage == HVD_HOST_HERE && h->listed;
+	       w->rank > 0 && m->gen.replaced < MAX_REPLACED && h->stage == HVD_STAGE_HERE && h->listed;
 }
 
 /* A member of this generation has ended. */

@@ -122,7 +122,7 @@ static size_t choose_hosts(const struct hvd_machine *m, const struct carriers *a
 		if (hvd_host_manager_usable(h, now)) {
 			v[n++] = c;
 			carried |= c.carries;
-		} else if (!m->opts.restart && c.carries && h->stage == HVD_HOST_HERE && !h->lost &&
+		} else if (!m->opts.restart && c.carries && h->stage == HVD_STAGE_HERE && !h->lost &&
 			   !hvd_host_manager_banned(h, now) && h->order < extra.order) {
 			extra = c;
 		}

@@ -37,7 +37,7 @@ static void check_places(const struct sim *s, const struct hvd_worker_group *gro
 		const struct hvd_worker *w = group->v[r];
 
 		assert_true(!w->fresh || w->rank == r);
-		assert_true(s->m->hosts[w->host].stage == HVD_HOST_HERE);
+		assert_true(s->m->hosts[w->host].stage == HVD_STAGE_HERE);
 		assert_true(s->m->hosts[w->host].banned_until <= s->now);
 		old += !w->fresh;
 		for (int q = 0; q < r; q++)
