@@ -120,10 +120,9 @@ static int choose(struct hvd_agent_registry *agents, struct hvd_err *why)
 {
 	int rc;
 
-	do {
-		hvd_spares_renumber(agents);
+	do
 		rc = hvd_network_plan_make(&agents->plan, &agents->table, may_probe_again(agents), agents->log, why);
-	} while (rc < 0 && hvd_spares_unconnected(agents, why));
+	while (rc < 0 && hvd_spares_unconnected(agents, why));
 	return rc;
 }
 

@@ -394,12 +394,6 @@ static void renumber(struct hvd_host_table *table, uint32_t wanted)
 	table->size = wanted;
 }
 
-void hvd_spares_renumber(struct hvd_agent_registry *agents)
-{
-	if (agents->spares.used > 0)
-		renumber(&agents->table, 0);
-}
-
 int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err)
 {
 	struct hvd_host_table *table = &agents->table;

@@ -33,8 +33,6 @@ int hvd_spares_judge(struct hvd_agent_registry *agents, hvd_lose_fn *lose, struc
 /* The plan cannot be made because of a host, or of a network that does not connect all hosts. True: a host was left
  * out, and the caller may try again. */
 bool hvd_spares_unconnected(struct hvd_agent_registry *agents, const struct hvd_err *why);
-/* Number the ranks of the remaining hosts, in their old order, if a host was left out. */
-void hvd_spares_renumber(struct hvd_agent_registry *agents);
 /* A plan can be made. Leave out the worst hosts until as many remain as the job needs, and number the ranks anew: the
  * caller must make the plan once more. -1 with err set: too few slots are left. */
 int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err);
