@@ -3,7 +3,7 @@
  * hvdrun - start the ranks of a distributed training through the scheduler.
  *
  * Reads the options, makes the launch spec, chooses a launch backend, has it
- * prepare the launch processes, and runs them (job/run.h, job/elastic.h).
+ * prepare the launch processes, and runs them (job/run.h).
  */
 #include "launcher/diagnosis/stacks_command.h"
 #include "launcher/events/trace.h"
@@ -314,8 +314,7 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 		return rc < 0 ? -1 : (result->status = rc);
 	if (launch->spec->dry_run)
 		return hvd_report_dry_run(launch, backend, json);
-	rc = launch->spec->elastic.on ? hvd_elastic_run(launch, backend, opts, result, err)
-				      : hvd_run(launch, backend, opts, result, err);
+	rc = hvd_run(launch, backend, opts, result, err);
 	return rc == 0 ? result->status : -1;
 }
 

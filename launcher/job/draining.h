@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * draining.h - the end of an elastic job that is preempted or to be requeued: its ranks got the signal of --signal-ranks
- * (launcher/job/time_limit.h), or a rank has asked for it.
+ * draining.h - the end of a job that is preempted or to be requeued: its ranks got the signal of --signal-ranks
+ * (launcher/job/time_limit.h), or in a job that would start them again one has asked for it.
  *
- * From then on a rank that ends is not a failure, and is not replaced. The job ends when all ranks have ended, or some
- * time after the first of them, since the others may wait for it.
+ * From then on a rank that ends is not a failure, and is not replaced. The ranks end one after the other, since each may
+ * still write a checkpoint. The time limit, or Slurm, ends those that do not; but if a rank has asked, the others have
+ * 30 seconds from the first end, since they may wait for it.
  */
 #ifndef HVD_DRAINING_H
 #define HVD_DRAINING_H
 
-#include "launcher/world/machine.h"
 #include "lib/base/timer.h"
 #include "requeue.h"
 
@@ -17,11 +17,10 @@
 
 /* `over` is called once, with the exit status of the first rank that has ended with a failure, else 0. */
 struct hvd_draining {
-	const struct hvd_launch_spec *spec;
-	struct hvd_requeue_wish *wish;
+	const struct hvd_requeue_wish *wish;
+	bool restarts; /* ranks that fail are started again, so that one that asks is no failure */
 	void (*over)(int status, void *arg);
 	void *arg;
-	double seconds; /* from the first rank's end to that of the last one, 30 at least */
 
 	/* Its own. */
 	struct hvd_timer *late;
@@ -30,10 +29,11 @@ struct hvd_draining {
 };
 
 /* The fields above are set. */
-void hvd_draining_init(struct hvd_draining *leaving, struct event_base *base);
-void hvd_draining_clear(struct hvd_draining *leaving);
+void hvd_draining_init(struct hvd_draining *draining, struct event_base *base);
+void hvd_draining_clear(struct hvd_draining *draining);
 
-/* A rank has ended, `status` as from waitpid(2). True: the job is draining, and the machine must not be notified. */
-bool hvd_draining_exited(struct hvd_draining *leaving, const struct hvd_machine *machine, int status);
+bool hvd_draining(const struct hvd_draining *draining); /* has it begun? */
+/* It has, and a rank has ended, one of so many; `status` as from waitpid(2). */
+void hvd_draining_exited(struct hvd_draining *draining, int ranks, int status);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elastic.h - an elastic job of hvdrun, from the first host to the last rank.
- *
- * All parts are in one event loop, which ends when the job has ended and no process is left:
+ * elastic.h - the policy of an elastic job of hvdrun: generation follows generation, and hosts come and go.
  *
  *   discovery.h            finds the hosts
  *   event_queue.h          passes events to the state machine
@@ -11,7 +9,6 @@
  *   agent_registry.h       admits the node agents that register, and has them start and stop workers
  *   elastic_rendezvous.h   answers the workers that ask for their next rank, and notifies rank 0
  *   gloo_peers.h           knows the connections between workers, which are killed after a failure
- *   frontend.h                  secret, signals, result
  *
  * elastic.c connects them: it carries out the machine's decisions, and puts the events of the others into the queue.
  */
@@ -19,6 +16,7 @@
 #define HVD_ELASTIC_H
 
 #include "frontend.h"
+#include "job_policy.h"
 #include "launcher/world/machine.h"
 
 /* For --dry-run: the hosts that are known before the start, and the processes for their shims. */
@@ -27,8 +25,8 @@ int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *bac
 /* The options of the state machine, from the launch spec. */
 struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *spec, double kill_wait);
 
-/* Run the job on hosts where `backend` starts node agents. As hvd_run(). */
-int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
-		    struct hvd_result *result, struct hvd_err *err);
+/* The hosts are chosen; fe->backend starts their node agents. ops->destroy is due after the job's end. `fe` must outlive
+ * the policy. NULL with err set. */
+struct hvd_job_policy *hvd_elastic_create(struct hvd_frontend *fe, struct hvd_err *err);
 
 #endif

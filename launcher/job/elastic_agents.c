@@ -2,11 +2,7 @@
 /* elastic_agents.c - what node agents of an elastic job report. */
 #include "elastic_internal.h"
 
-#include "lib/base/cleanup.h"
-#include "lib/base/xalloc.h"
-#include "lib/process/spawn.h"
-
-#include <signal.h>
+#include <string.h>
 
 /* How long a new worker may wait at the rendezvous for the others: as good as for ever, for it is ended if they do not
  * come. */
@@ -16,7 +12,7 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 {
 	struct elastic *el = arg;
 
-	if (el->job.func && hvd_runfunc_serve(el->job.func, rv, &el->job.secret.session.key, err) != 0)
+	if (hvd_job_serve_func(el->policy.job, rv, err) != 0)
 		return -1;
 	if (el->restart)
 		return 0;
@@ -29,45 +25,66 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 
 static void on_registered(uint32_t host, void *arg)
 {
-	hvd_procs_registered(((struct elastic *)arg)->job.procs, host);
+	hvd_job_host_registered(((struct elastic *)arg)->policy.job, host);
 }
 
 static void on_admitted(uint32_t host, void *arg)
 {
 	struct elastic *el = arg;
 
-	hvd_verbose(el->job.log, "%s can be used", hvd_machine_host(el->machine, host));
-	hvd_requeue_allow(&el->job.result->requeue, hvd_machine_host(el->machine, host));
+	hvd_verbose(el->log, "%s can be used", hvd_machine_host(el->machine, host));
+	hvd_requeue_allow(&el->fe->result->requeue, hvd_machine_host(el->machine, host));
 	hvd_machine_network(el->machine, host, hvd_agent_registry_switch_path(el->agents, host),
 			    hvd_agent_registry_rate(el->agents, host));
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_HERE, host, 0);
 }
 
-static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
+/* The host has not answered since then. */
+static void host_gone(struct elastic *el, uint32_t host, const struct hvd_err *why, bool unfit, hvd_time since)
 {
-	struct elastic *el = arg;
-	struct hvd_loss loss = {.of = HVD_LOSS_HOST,
-				.host = hvd_machine_host(el->machine, host),
-				.status = -1,
-				.at = hvd_now() - hvd_agent_registry_silent_ms(el->agents) * INT64_C(1000000)};
+	const char *name = hvd_machine_host(el->machine, host);
+	struct hvd_loss loss = {.of = HVD_LOSS_HOST, .host = name, .status = -1, .at = since};
 
-	if (hvd_procs_ending(el->job.procs))
-		return; /* it was told to leave */
-	hvd_warn(el->job.log, "%s is left out: %s", hvd_machine_host(el->machine, host), why->msg);
+	hvd_warn(el->log, "%s is left out: %s", name, why->msg);
 	if (*why->hint)
-		hvd_info(el->job.log, "%s", why->hint);
+		hvd_info(el->log, "%s", why->hint);
 	if (hvd_machine_has_rank(el->machine, host)) {
-		hvd_failure_report_lost(hvd_failures_now(&el->failures), &loss);
-		hvd_event(el->job.opts->events, GENERATION_ENDING, .host = hvd_machine_host(el->machine, host),
-			  .why = why->msg);
+		hvd_failure_report_lost(hvd_job_failures(el->policy.job), &loss);
+		hvd_event(el->policy.job->events, GENERATION_ENDING, .host = name, .why = why->msg);
 	}
 	/* The end of a connection may be that of the agent alone, or of the job. */
 	if (why->code != HVD_E_NET)
 		hvd_elastic_host_bad(host, why->msg, el);
-	hvd_job_watch_ask(el->watch);
+	hvd_job_watch_ask(el->policy.job->watch);
 	hvd_discovery_nudge(el->discovery);
-	hvd_procs_release(el->job.procs, host, true);
+	hvd_procs_release(el->fe->procs, host, true);
 	hvd_event_queue_add(el->events, unfit ? HVD_EVENT_HOST_UNFIT : HVD_EVENT_HOST_LOST, host, 0);
+}
+
+static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
+{
+	struct elastic *el = arg;
+	const hvd_time silent = hvd_agent_registry_silent_ms(el->agents) * INT64_C(1000000);
+
+	if (!el->policy.job->ending) /* else it was told to leave */
+		host_gone(el, host, why, unfit, hvd_now() - silent);
+}
+
+/* Slurm has given up the host. Its kernel may still answer. */
+void hvd_elastic_host_lost(struct hvd_job_policy *policy, const char *name, const char *how)
+{
+	struct elastic *el = (struct elastic *)policy;
+	struct hvd_err why = {0};
+	uint32_t host = 0;
+
+	while (host < hvd_machine_n_hosts(el->machine) && strcmp(hvd_machine_host(el->machine, host), name) != 0)
+		host++;
+	if (policy->job->ending || host == hvd_machine_n_hosts(el->machine))
+		return;
+	hvd_err_set(&why, HVD_E_TIMEOUT, "%s", how + strspn(how, ": "));
+	hvd_event(policy->job->events, HOST_LOST, .index = host, .host = name, .why = why.msg);
+	hvd_agent_registry_forget(el->agents, host);
+	host_gone(el, host, &why, false, hvd_now());
 }
 
 static void on_left(uint32_t host, bool lost, void *arg)
@@ -76,92 +93,52 @@ static void on_left(uint32_t host, bool lost, void *arg)
 
 	if (lost)
 		hvd_stuck_procs_lost(&el->stuck, host);
-	hvd_procs_agent_left(el->job.procs, host);
-}
-
-/* The caller of a function wants to know which of its ranks have failed by themselves. */
-static void tell_func(struct elastic *el, uint32_t worker, const struct hvd_rank_end *end)
-{
-	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
-
-	if (el->job.func && w && end->status != 0 && (w->state != HVD_WORKER_ENDING || end->error))
-		hvd_runfunc_failed(el->job.func, (uint32_t)w->rank, hvd_machine_host(el->machine, w->host),
-				   end->status);
+	hvd_procs_agent_left(el->fe->procs, host);
 }
 
 /* The first rank of a generation that was not told to end has failed. With restarts: what has the generation achieved? */
-static void note_failure(struct elastic *el, uint32_t worker, const struct hvd_rank_end *end)
+static void note_failure(struct elastic *el)
 {
-	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
-	char text[64];
-
-	if (end->status == 0 || !w || w->state == HVD_WORKER_ENDING ||
-	    el->failed_generation == hvd_machine_generation(el->machine))
+	if (el->failed_generation == hvd_machine_generation(el->machine))
 		return;
 	el->failed_generation = hvd_machine_generation(el->machine);
-	hvd_status_text(end->status, text, sizeof(text));
-	hvd_event(el->job.opts->events, GENERATION_FAILED, .rank = w->rank,
-		  .host = hvd_machine_host(el->machine, w->host), .how = text, .error = end->error);
-	if (!el->restart)
-		return;
 	if (hvd_progress_file_changed(&el->progress))
 		hvd_machine_progress(el->machine);
 	if (hvd_restart_history_repeats(&el->history))
 		hvd_machine_repeats(el->machine);
 }
 
-static bool is_ending(const struct elastic *el, uint32_t worker)
+void hvd_elastic_rank_ended(struct hvd_job_policy *policy, const struct hvd_rank_exit *exited)
 {
-	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
+	struct elastic *el = (struct elastic *)policy;
 
-	return !w || w->state == HVD_WORKER_ENDING;
-}
-
-void hvd_elastic_rank_ended(struct elastic *el, uint32_t worker, int status)
-{
-	if (el->asking && !is_ending(el, worker)) {
-		el->held = hvd_xrealloc(el->held, el->n_held + 1, sizeof(*el->held));
-		el->held[el->n_held++] = (struct hvd_held_end){.worker = worker, .status = status};
-	} else if (!hvd_draining_exited(&el->leaving, el->machine, status)) {
-		hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, status);
-	}
+	if (el->restart && exited->status != 0 && !exited->told)
+		note_failure(el);
+	hvd_event_queue_add(el->events, HVD_EVENT_EXITED, exited->id, exited->status);
 }
 
 /* If the machine had it ended, and it reports no error, it has not failed; it may have failed by itself before that. */
-static void add_failure(struct elastic *el, const struct hvd_worker *w, const struct hvd_rank_end *end)
+static void on_ended(uint32_t host, const struct hvd_rank_end *end, void *arg)
 {
+	struct elastic *el = arg;
+	const struct hvd_worker *w = hvd_machine_worker(el->machine, end->rank);
 	struct hvd_rank_end known = *end; /* the caller keeps its texts */
 
+	if (!w)
+		return;
 	known.rank = (uint32_t)w->rank;
 	known.local_rank = (uint32_t)w->slot;
 	if (w->state == HVD_WORKER_ENDING && !end->error)
 		known.cause = HVD_END_WITH_ALL;
-	hvd_failure_report_add(hvd_failures_now(&el->failures), &known, hvd_machine_host(el->machine, w->host));
-}
-
-static void on_ended(uint32_t host, const struct hvd_rank_end *end, void *arg)
-{
-	struct elastic *el = arg;
-	const uint32_t worker = end->rank;
-	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
-
-	if (w) {
-		hvd_event_log_rank_ended(el->job.opts->events, end, w->rank, hvd_machine_host(el->machine, host));
-		add_failure(el, w, end);
-	}
-	tell_func(el, worker, end);
-	note_failure(el, worker, end);
-	if (hvd_status_exit(end->status) == 128 + SIGTERM && !is_ending(el, worker) && !el->asking &&
-	    !hvd_requeue_leaving(&el->job.result->requeue))
-		hvd_elastic_terminated(el);
-	hvd_elastic_rank_ended(el, worker, end->status);
+	hvd_job_rank_ended(el->policy.job, &known, end->rank, hvd_machine_host(el->machine, host),
+			   w->state == HVD_WORKER_ENDING);
 }
 
 static void on_unkillable(uint32_t host, uint32_t worker, uint32_t rank, const struct hvd_unkillable *what, void *arg)
 {
 	struct elastic *el = arg;
 
-	hvd_job_watch_unkillable(el->watch, what, (int)rank, hvd_machine_host(el->machine, host));
+	hvd_job_unkillable(el->policy.job, rank, hvd_machine_host(el->machine, host), what);
 	hvd_event_queue_add(el->events, HVD_EVENT_UNKILLABLE, worker, 0);
 }
 
@@ -171,24 +148,24 @@ static bool on_checked(uint32_t host, const char *bad, void *arg)
 	const char *name = hvd_machine_host(el->machine, host);
 
 	if (!bad) {
-		hvd_verbose(el->job.log, "%s was checked again, and is good", name);
+		hvd_verbose(el->log, "%s was checked again, and is good", name);
 		hvd_event_queue_add(el->events, HVD_EVENT_CHECKED, host, 0);
 		return false;
 	}
 	if (hvd_machine_needs(el->machine, host, hvd_now())) {
-		hvd_warn(el->job.log, "%s: %s; the host is used all the same, because the job needs it", name, bad);
+		hvd_warn(el->log, "%s: %s; the host is used all the same, because the job needs it", name, bad);
 		hvd_event_queue_add(el->events, HVD_EVENT_CHECKED, host, 0);
 		return false;
 	}
 	if (hvd_machine_checking(el->machine, host) || !hvd_machine_has_rank(el->machine, host))
 		return true;
-	hvd_warn(el->job.log, "%s: its ranks have been started before its check was over: %s", name, bad);
+	hvd_warn(el->log, "%s: its ranks have been started before its check was over: %s", name, bad);
 	return false;
 }
 
 static void on_stalled(const struct hvd_stall *stall, void *arg)
 {
-	hvd_job_watch_stalled(((struct elastic *)arg)->watch, stall);
+	hvd_job_stalled(((struct elastic *)arg)->policy.job, stall);
 }
 
 static void on_notified(uint32_t worker, const char *why, void *arg)
@@ -196,7 +173,7 @@ static void on_notified(uint32_t worker, const char *why, void *arg)
 	struct elastic *el = arg;
 
 	if (*why)
-		hvd_verbose(el->job.log, "rank 0 could not be told that hosts have changed: %s", why);
+		hvd_verbose(el->log, "rank 0 could not be told that hosts have changed: %s", why);
 	hvd_event_queue_add(el->events, HVD_EVENT_NOTIFIED, worker, *why == '\0');
 }
 
@@ -204,8 +181,8 @@ static void on_connections_killed(uint32_t host, int broken, const char *why, vo
 {
 	struct elastic *el = arg;
 
-	hvd_verbose(el->job.log, "%s: %d connections of its ranks broken%s%s", hvd_machine_host(el->machine, host),
-		    broken, *why ? ": " : "", why);
+	hvd_verbose(el->log, "%s: %d connections of its ranks broken%s%s", hvd_machine_host(el->machine, host), broken,
+		    *why ? ": " : "", why);
 	if (*why)
 		hvd_event_queue_add(el->events, HVD_EVENT_KILL_FAILED, 0, 0);
 }
@@ -213,13 +190,23 @@ static void on_connections_killed(uint32_t host, int broken, const char *why, vo
 /* The user was told why. */
 static void on_output_lost(void *arg)
 {
-	((struct elastic *)arg)->output_lost = true;
+	((struct elastic *)arg)->policy.output_lost = true;
 }
 
 static void on_done(uint32_t host, bool munge, bool told, void *arg)
 {
 	if (told && !munge)
 		hvd_stuck_procs_without_munge(&((struct elastic *)arg)->stuck, host);
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	hvd_job_start_failed(((struct elastic *)arg)->policy.job, why);
+}
+
+static void on_told_to_end(void *arg)
+{
+	hvd_job_terminated(((struct elastic *)arg)->policy.job);
 }
 
 const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
@@ -229,8 +216,8 @@ const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
 	.left = on_left,
 	.done = on_done,
 	.checked = on_checked,
-	.failed = hvd_elastic_failed,
-	.told_to_end = hvd_elastic_terminated,
+	.failed = on_failed,
+	.told_to_end = on_told_to_end,
 };
 
 const struct hvd_world_ops hvd_elastic_world_ops = {

@@ -2,6 +2,7 @@
 #include "failures.h"
 
 #include "launcher/scheduler/scheduler.h"
+#include "launcher/world/machine.h"
 #include "lib/base/cleanup.h"
 #include "lib/process/spawn.h"
 
@@ -37,14 +38,16 @@ void hvd_failures_next(struct hvd_failures *failures, int generation, struct hvd
 	failures->now = NULL;
 }
 
-/* A failure that was seen before it was known to be the first may have made the status. */
+/* A failure that was seen before it was known to be the first may have made the status. If the job has ended for want of
+ * progress, its status says so. */
 static void set_result(struct hvd_result *result, struct hvd_failure_report *report)
 {
 	const char *host;
 	const struct hvd_rank_end *first = hvd_failure_report_first(report, &host);
 	int status = hvd_failure_report_status(report);
 
-	if (!result->ended_by && (!result->rank_failed || result->status == hvd_status_exit(result->rank_status)))
+	if (!result->ended_by && result->status != HVD_IDLE_STATUS &&
+	    (!result->rank_failed || result->status == hvd_status_exit(result->rank_status)))
 		result->status = hvd_status_exit(status);
 	result->rank_failed = true;
 	result->rank = first->rank;

@@ -73,11 +73,11 @@ void hvd_frontend_failed(struct hvd_frontend *fe)
 }
 
 int hvd_frontend_init(struct hvd_frontend *fe, struct hvd_launch *launch, const struct hvd_backend *backend,
-		      struct hvd_driver_opts *opts, struct hvd_result *result, bool elastic,
-		      const struct hvd_frontend_ops *ops, const struct hvd_procs_ops *procs_ops, void *arg,
-		      struct hvd_err *err)
+		      struct hvd_driver_opts *opts, struct hvd_result *result, const struct hvd_frontend_ops *ops,
+		      const struct hvd_procs_ops *procs_ops, void *arg, struct hvd_err *err)
 {
-	bool job_control = !elastic && backend->mode != HVD_START_RANKS;
+	const bool elastic = launch->spec->elastic.on;
+	const bool job_control = !elastic && backend->mode != HVD_START_RANKS;
 
 	*fe = (struct hvd_frontend){.launch = launch,
 				    .backend = backend,
@@ -116,16 +116,6 @@ int hvd_frontend_set_boot(struct hvd_frontend *fe, const struct hvd_boot *boot, 
 	return hvd_boot_format(boot, fe->boot, err);
 }
 
-void hvd_frontend_run(struct hvd_frontend *fe)
-{
-	event_base_dispatch(fe->base);
-}
-
-void hvd_frontend_stop(struct hvd_frontend *fe)
-{
-	event_base_loopbreak(fe->base);
-}
-
 int hvd_frontend_open_func(struct hvd_frontend *fe, void (*gone)(void *arg), void *arg, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = fe->launch->spec;
@@ -150,13 +140,14 @@ static json_t *hosts_of(const struct hvd_layout *layout)
 	return hosts;
 }
 
-void hvd_frontend_finish(struct hvd_frontend *fe, const struct hvd_layout *layout, uint32_t slurm_job, bool output_lost)
+void hvd_frontend_finish(struct hvd_frontend *fe, const struct hvd_layout *layout, bool output_lost)
 {
 	struct hvd_result *result = fe->result;
 
 	if (result->ended_by)
 		hvd_requeue_unwant(&result->requeue, HVD_REQUEUE_LIMIT);
-	result->job = slurm_job ? slurm_job : hvd_batch_job_of(fe->launch->spec, 0).number;
+	if (!result->job)
+		result->job = hvd_batch_job_of(fe->launch->spec, 0).number;
 	result->hosts = layout ? hosts_of(layout) : NULL;
 	if (fe->func)
 		result->status = hvd_runfunc_end(fe->func, layout, result->status, layout != NULL);

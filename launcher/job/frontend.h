@@ -55,24 +55,18 @@ struct hvd_frontend {
  * `opts` and the ops are not owned and must outlive the job; `opts` gets the identity added. `result` is cleared. -1
  * with err set; hvd_frontend_clear() is due in any case. */
 int hvd_frontend_init(struct hvd_frontend *fe, struct hvd_launch *launch, const struct hvd_backend *backend,
-		      struct hvd_driver_opts *opts, struct hvd_result *result, bool elastic,
-		      const struct hvd_frontend_ops *ops, const struct hvd_procs_ops *procs_ops, void *arg,
-		      struct hvd_err *err);
+		      struct hvd_driver_opts *opts, struct hvd_result *result, const struct hvd_frontend_ops *ops,
+		      const struct hvd_procs_ops *procs_ops, void *arg, struct hvd_err *err);
 /* Tell processes that are started from now on how to reach the driver. -1 with err set. */
 int hvd_frontend_set_boot(struct hvd_frontend *fe, const struct hvd_boot *boot, struct hvd_err *err);
-/* The event loop; returns after hvd_frontend_stop(). */
-void hvd_frontend_run(struct hvd_frontend *fe);
-void hvd_frontend_stop(struct hvd_frontend *fe);
 /* The job ends because of this signal: say so, and make it the result. Only the first signal counts. */
 void hvd_frontend_ended_by(struct hvd_frontend *fe, int sig);
 /* The result is a failure, unless it is one already. */
 void hvd_frontend_failed(struct hvd_frontend *fe);
 /* With --run-func: offer the function to the ranks. `gone` as in runfunc.h; -1 with err set. */
 int hvd_frontend_open_func(struct hvd_frontend *fe, void (*gone)(void *arg), void *arg, struct hvd_err *err);
-/* The loop has ended: complete the result. The ranks of the last generation had this layout (NULL: there was none), in this
- * job of Slurm's (0: that of the environment). */
-void hvd_frontend_finish(struct hvd_frontend *fe, const struct hvd_layout *layout, uint32_t slurm_job,
-			 bool output_lost);
+/* The loop has ended: complete the result. The ranks of the last generation had this layout; NULL: there was none. */
+void hvd_frontend_finish(struct hvd_frontend *fe, const struct hvd_layout *layout, bool output_lost);
 /* End the processes that are left, with what they have started in sessions of their own. */
 void hvd_frontend_end_procs(struct hvd_frontend *fe);
 void hvd_frontend_clear(struct hvd_frontend *fe); /* whatever uses the event loop is gone */

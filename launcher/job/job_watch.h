@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * job_watch.h - what is watched beside the ranks of any job: its time limit, hangs, hosts that are lost, and questions
- * from outside (hvdrun --stacks). A static job (run.c), a step of srun --hvd (step_run.c) and an elastic job
- * (elastic.c) have one each, and decide what follows.
+ * from outside (hvdrun --stacks). The job (job.h) decides what follows.
  *
  * A lost host. The driver sees its agent's connection end. Often the whole job is just being ended, and this host is
  * the first to go, so the watch waits for LOST_HOST_SECONDS whether the others follow. A host whose kernel does not
  * answer any longer is lost at once, and so is one that Slurm has given up (node_down.h). A process of the host that
- * reports its agent's death shows that the host is up. An elastic job has rules of its own for this
- * (launcher/hosts/agent_answers.c).
+ * reports its agent's death shows that the host is up. Where hosts come and go, the agents' connections have rules of
+ * their own (launcher/hosts/agent_answers.c), and only Slurm's word counts here.
  *
  * Reasons to requeue the batch job (a hang, a lost host) are added to `wish` before the owner hears of them.
  */
@@ -17,10 +16,10 @@
 
 #include "job_query.h"
 #include "launcher/hosts/loss.h"
-#include "launcher/world/driver.h"
 #include "launcher/world/progress.h"
 #include "launcher/world/stacks.h"
 #include "lib/host/unkillable.h"
+#include "node_down.h"
 #include "requeue.h"
 
 #include <event2/event.h>
@@ -32,9 +31,10 @@ struct hvd_job_watch_ops {
 	 * logged. */
 	void (*end)(const struct hvd_err *why, void *arg);
 	/* A host is lost, perhaps while the job is being ended. `how` is "", or what is known of it: ": the host does
-	 * not answer". The pointer may be NULL if the owner never calls hvd_job_watch_host_gone(), and passes no
-	 * driver. */
+	 * not answer". */
 	void (*host_lost)(const char *host, const char *how, void *arg);
+	/* The hosts that Slurm may have given up (node_down.h). */
+	char *(*hosts)(enum hvd_hosts_asked which, void *arg);
 	/* What the scheduler says of the job, since somebody has asked. May be NULL. */
 	hvd_job_facts_fn *facts;
 	/* Is the job being ended already? Then nobody hears of hangs and the time limit, and no reason to requeue
@@ -52,6 +52,8 @@ struct hvd_job_watch_opts {
 		*control; /* the launch's name for questions from outside; NULL = that of the environment. Read once */
 	pid_t pid;        /* the process that a user sees: srun or hvdrun */
 	struct hvd_event_log *events;
+	bool ask_slurm;    /* Slurm knows about the hosts: ask it whether it has given one up */
+	bool hosts_change; /* the job goes on without a lost host, which is no reason to requeue it */
 	const struct hvd_job_watch_ops *ops;
 	void *arg;
 	const struct hvd_log *log;
@@ -62,9 +64,8 @@ struct hvd_job_watch;
 struct hvd_job_watch *hvd_job_watch_create(const struct hvd_job_watch_opts *opts);
 void hvd_job_watch_destroy(struct hvd_job_watch *watch); /* NULL is fine */
 
-/* The ranks start: from now on the time limit counts. With `driver`, which must outlive the watch, Slurm is asked about
- * hosts that are behind; NULL: it is not. */
-void hvd_job_watch_started(struct hvd_job_watch *watch, const struct hvd_driver *driver);
+/* The ranks start, or may start from now on, so that the time limit counts. A second call does nothing. */
+void hvd_job_watch_started(struct hvd_job_watch *watch);
 
 /* Ask the scheduler about the job. False: it does not report the job's state, and no answer will tell it. Due when
  * SIGTERM has come to an agent, or has ended a rank, too: Slurm sends it to all when it preempts the job, which so ends

@@ -3,13 +3,10 @@
 
 #include "ask.h"
 #include "lib/base/cleanup.h"
-#include "lib/base/strv.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
-#include "lib/host/layout.h"
 #include "slurm/slurm.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,13 +21,13 @@
 #define ANSWER_SECONDS  2.0
 
 struct hvd_node_down {
-	const struct hvd_driver *driver;
 	struct hvd_timer *poll;
 	struct hvd_ask *ask;
 	char *hosts; /* that are asked about */
 	unsigned polls, wait;
-	bool all; /* ask about all hosts */
-	void (*down)(const char *host, void *arg);
+	bool all;   /* ask about all hosts */
+	bool again; /* also when one is down */
+	const struct hvd_node_down_ops *ops;
 	void *arg;
 };
 
@@ -44,11 +41,12 @@ static void ask_for_name(int out, void *arg)
 		dprintf(out, "%s", name);
 }
 
-/* One of the hosts is down: nobody asks again. */
+/* One of the hosts is down. */
 static void found(struct hvd_node_down *down, const char *name)
 {
-	hvd_timer_stop(down->poll);
-	down->down(name, down->arg);
+	if (!down->again)
+		hvd_timer_stop(down->poll);
+	down->ops->down(name, down->arg);
 }
 
 static void on_answer(const char *answer, void *arg)
@@ -59,21 +57,10 @@ static void on_answer(const char *answer, void *arg)
 		found(down, answer);
 }
 
-/* The caller frees them. */
-static char *all_hosts(const struct hvd_driver *driver)
-{
-	const struct hvd_layout *layout = hvd_driver_layout(driver);
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
-
-	for (int h = 0; h < layout->n_hosts; h++)
-		hvd_strv_add(&names, layout->hosts[h].name);
-	return hvd_strv_join(&names, ",");
-}
-
 static void on_poll(void *arg)
 {
 	struct hvd_node_down *down = arg;
-	char *hosts = down->all ? all_hosts(down->driver) : hvd_driver_hosts_behind(down->driver);
+	char *hosts = down->ops->hosts(down->all ? HVD_HOSTS_ALL : HVD_HOSTS_BEHIND, down->arg);
 	unsigned most = down->all ? MOST_POLLS_ALL : MOST_POLLS;
 
 	if (!hosts) {
@@ -92,7 +79,7 @@ static void on_poll(void *arg)
 
 void hvd_node_down_ask(struct hvd_node_down *down)
 {
-	hvd_cleanup_free char *hosts = hvd_driver_hosts_left(down->driver), *name = NULL;
+	hvd_cleanup_free char *hosts = down->ops->hosts(HVD_HOSTS_LEFT, down->arg), *name = NULL;
 
 	if (hosts && hvd_timer_runs(down->poll))
 		name = hvd_slurm_node_down(hosts, hvd_deadline_in(ANSWER_SECONDS));
@@ -109,14 +96,14 @@ void hvd_node_down_ask_of_all(struct hvd_node_down *down)
 	down->all = true;
 }
 
-struct hvd_node_down *hvd_node_down_watch(struct event_base *base, const struct hvd_driver *driver,
-					  void (*fn)(const char *host, void *arg), void *arg)
+struct hvd_node_down *hvd_node_down_watch(struct event_base *base, bool again, const struct hvd_node_down_ops *ops,
+					  void *arg)
 {
 	struct hvd_node_down *down = hvd_xcalloc(1, sizeof(*down));
 
-	down->driver = driver;
+	down->again = again;
 	down->wait = 1;
-	down->down = fn;
+	down->ops = ops;
 	down->arg = arg;
 	down->ask = hvd_ask_create(base, ask_for_name, down, PATIENT_SECONDS + 1, on_answer, down);
 	down->poll = hvd_timer_new(base, on_poll, down);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c - the backend's processes as what starts, signals and ends the ranks of a static job, see run.h. */
+/* run.c - the backend's processes as what starts, signals and ends the ranks of a job of hvdrun, see run.h. */
 #include "run.h"
 
+#include "elastic.h"
 #include "end_timeout.h"
+#include "frontend.h"
 #include "job.h"
 #include "launcher/scheduler/scheduler.h"
-#include "launcher/world/driver.h"
 #include "lib/base/cleanup.h"
 #include "lib/process/spawn.h"
 #include "starter.h"
+#include "static_ranks.h"
 #include "step_wait.h"
 
 #include <signal.h>
@@ -35,7 +37,8 @@
 
 struct run {
 	struct hvd_starter starter; /* first, so that a pointer to it is one to all */
-	struct hvd_frontend job;
+	struct hvd_frontend fe;
+	struct hvd_job_policy *policy;
 	struct hvd_step_wait *step_wait;
 	struct hvd_end_timeout *end_timeout; /* watches the backend's process since all ranks have ended */
 	int proc_status; /* as from waitpid(2), of the process whose end is this launch's status; 0 = none has ended
@@ -55,36 +58,42 @@ static struct run *run_of(struct hvd_starter *starter)
 
 static int do_start(struct hvd_starter *starter, const struct hvd_boot *boot, struct hvd_err *err)
 {
-	struct hvd_frontend *job = &run_of(starter)->job;
+	struct hvd_frontend *fe = &run_of(starter)->fe;
 
-	return hvd_frontend_set_boot(job, boot, err) == 0 ? hvd_procs_start(job->procs, err) : -1;
+	return hvd_frontend_set_boot(fe, boot, err) == 0 ? hvd_procs_start(fe->procs, err) : -1;
 }
 
 /* srun and mpirun pass it on. */
 static void do_signal(struct hvd_starter *starter, int sig)
 {
-	hvd_procs_signal(run_of(starter)->job.procs, sig);
+	hvd_procs_signal(run_of(starter)->fe.procs, sig);
 }
 
 static void do_end(struct hvd_starter *starter, const struct hvd_ending *how)
 {
 	struct run *run = run_of(starter);
-	struct hvd_procs *procs = run->job.procs;
+	struct hvd_procs *procs = run->fe.procs;
 
-	if (!how->again && how->no_ranks)
-		hvd_procs_end(procs, SETTLE_SECONDS);
-	else if (!how->again)
-		hvd_procs_end(procs, starter->agents_end_ranks
-					     ? (int)run->job.opts->kill_wait + HVD_UNKILLABLE_TOLD_SECONDS
+	if (!how->again) {
+		hvd_procs_end(procs, how->no_ranks ? SETTLE_SECONDS
+				     : starter->agents_end_ranks
+					     ? (int)run->fe.opts->kill_wait + HVD_UNKILLABLE_TOLD_SECONDS
 					     : END_SECONDS);
+		if (run->policy->ops->procs_ending)
+			run->policy->ops->procs_ending(run->policy);
+	}
+	if (run->fe.result->ended_by)
+		hvd_procs_drop_output(procs);
 	if (!how->agents && !run->has_signal)
 		hvd_procs_signal(procs, SIGTERM);
+	if (run->policy->hosts_change && hvd_procs_running(procs) == 0)
+		hvd_job_starter_gone(starter->job);
 }
 
 /* What is in front of the agents only waits for them. An MPI's or srun's process has other hosts, too. */
 static void do_host_lost(struct hvd_starter *starter, const char *host)
 {
-	hvd_procs_lost(run_of(starter)->job.procs, host);
+	hvd_procs_lost(run_of(starter)->fe.procs, host);
 }
 
 static void on_end_timeout(const struct hvd_err *why, bool certain, void *arg)
@@ -94,20 +103,20 @@ static void on_end_timeout(const struct hvd_err *why, bool certain, void *arg)
 	if (certain)
 		hvd_job_fail(run->starter.job, why);
 	else if (!hvd_job_ending(run->starter.job) &&
-		 !hvd_job_lose_unconfirmed_host(run->starter.job, run->job.launch->procs[0].argv.v[0]))
-		hvd_info(run->job.log, "%s", why->msg);
+		 !hvd_static_ranks_lose_unconfirmed(run->policy, run->fe.launch->procs[0].argv.v[0]))
+		hvd_info(run->fe.log, "%s", why->msg);
 }
 
 static void do_ranks_ended(struct hvd_starter *starter, const struct hvd_strv *without_munge)
 {
 	struct run *run = run_of(starter);
-	struct hvd_procs *procs = run->job.procs;
+	struct hvd_procs *procs = run->fe.procs;
 
 	if (hvd_job_ending(starter->job))
 		hvd_procs_end(procs, SETTLE_SECONDS);
 	else
 		run->end_timeout =
-			hvd_end_timeout_watch(run->job.base, run->job.launch->procs[0].argv.v[0], hvd_procs_pid(procs),
+			hvd_end_timeout_watch(run->fe.base, run->fe.launch->procs[0].argv.v[0], hvd_procs_pid(procs),
 					      END_SECONDS, without_munge, on_end_timeout, run);
 }
 
@@ -115,9 +124,9 @@ static void do_ranks_ended(struct hvd_starter *starter, const struct hvd_strv *w
 static bool unexplained(struct hvd_starter *starter, bool say)
 {
 	const struct run *run = run_of(starter);
-	const struct hvd_result *result = run->job.result;
-	const struct hvd_batch_job job = hvd_batch_job_of(run->job.launch->spec, 0);
-	struct hvd_failure_report *failures = hvd_failures_now(hvd_job_failures(run->starter.job));
+	const struct hvd_result *result = run->fe.result;
+	const struct hvd_batch_job job = hvd_batch_job_of(run->fe.launch->spec, 0);
+	struct hvd_failure_report *failures = hvd_job_failures(run->starter.job);
 	hvd_cleanup_free char *fate = NULL;
 	const char *host;
 	char text[64];
@@ -131,9 +140,9 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 		return true;
 	fate = hvd_batch_job_fate(&job);
 	if (hvd_failure_report_loss(failures))
-		hvd_failure_report_log(failures, false, run->job.log);
+		hvd_failure_report_log(failures, false, run->fe.log);
 	else
-		hvd_error(run->job.log, "%s ended: %s%s%s", run->job.launch->procs[0].argv.v[0],
+		hvd_error(run->fe.log, "%s ended: %s%s%s", run->fe.launch->procs[0].argv.v[0],
 			  hvd_status_text(run->proc_status, text, sizeof(text)), fate ? "; " : "", fate ? fate : "");
 	return true;
 }
@@ -143,8 +152,8 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 /* The backend's process has this signal, too, and ends all ranks by it. */
 static void leave_to_process(struct run *run, int sig)
 {
-	hvd_info(run->job.log, "%s: %s ends the ranks", sig == SIGINT ? "interrupted" : strsignal(sig),
-		 run->job.launch->procs[0].argv.v[0]);
+	hvd_info(run->fe.log, "%s: %s ends the ranks", sig == SIGINT ? "interrupted" : strsignal(sig),
+		 run->fe.launch->procs[0].argv.v[0]);
 	run->ended_by = sig;
 	hvd_job_expect_ends(run->starter.job);
 }
@@ -164,15 +173,17 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 {
 	struct run *run = arg;
 
-	run->left_out = hvd_job_host_failed(run->starter.job, host, why);
+	run->left_out = run->policy->ops->proc_lost(run->policy, host, why);
 }
 
 static void on_proc_ended(int status, void *arg)
 {
 	struct run *run = arg;
-	struct hvd_result *result = run->job.result;
+	struct hvd_result *result = run->fe.result;
 	int exit_status = hvd_status_exit(status);
 
+	if (run->policy->hosts_change)
+		return;
 	/* See interrupts(); of the ranks' ends none has come before. */
 	if (run->interrupted && !run->ended_by && !result->ended_by && !result->rank_failed &&
 	    hvd_rank_end_cancelled(&(struct hvd_rank_end){.status = status}))
@@ -187,6 +198,14 @@ static void on_proc_ended(int status, void *arg)
 static void on_none_left(void *arg)
 {
 	hvd_job_starter_gone(((struct run *)arg)->starter.job);
+}
+
+/* It may still have output to pass on. */
+static void on_cut_short(uint32_t host, void *arg)
+{
+	struct run *run = arg;
+
+	run->policy->ops->cut_short(run->policy, host);
 }
 
 /* ---- signals ---- */
@@ -209,7 +228,7 @@ static bool ends_ranks(struct run *run, int sig)
 	if (sig != SIGINT)
 		return sig == SIGTERM || sig == SIGHUP;
 	run->interrupted = hvd_now();
-	return run->job.launch->spec->srun.one_interrupt ||
+	return run->fe.launch->spec->srun.one_interrupt ||
 	       (before && run->interrupted - before < INTERRUPT_SECONDS * NS_PER_S);
 }
 
@@ -219,20 +238,20 @@ static bool ends_ranks(struct run *run, int sig)
 static void on_backend_signal(int sig, bool tty, void *arg)
 {
 	struct run *run = arg;
-	struct hvd_frontend *job = &run->job;
+	struct hvd_frontend *fe = &run->fe;
 
 	if (!tty)
 		on_signal_ranks(sig, run);
 	if (hvd_job_ending(run->starter.job)) {
 		/* The user was told. */
-	} else if (job->backend->status_hides_signals && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)) {
-		hvd_frontend_ended_by(job, sig);
+	} else if (fe->backend->status_hides_signals && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)) {
+		hvd_frontend_ended_by(fe, sig);
 		run->has_signal = true;
 		on_end(run);
 	} else if (sig == SIGINT && hvd_job_ranks_ended(run->starter.job)) {
-		hvd_info(job->log, "interrupted; all ranks have ended: ending %s", job->launch->procs[0].argv.v[0]);
-		job->result->ended_by = sig;
-		job->result->status = 128 + sig;
+		hvd_info(fe->log, "interrupted; all ranks have ended: ending %s", fe->launch->procs[0].argv.v[0]);
+		fe->result->ended_by = sig;
+		fe->result->status = 128 + sig;
 		on_end(run);
 	} else if (ends_ranks(run, sig) && !run->ended_by) {
 		leave_to_process(run, sig);
@@ -249,33 +268,39 @@ static void on_unread(void *arg)
 
 static bool tasks_run(void *arg)
 {
-	return hvd_driver_connected(hvd_job_driver(((struct run *)arg)->starter.job));
+	const struct hvd_job_policy *policy = ((struct run *)arg)->policy;
+
+	return policy->ops->connected(policy);
 }
 
 /* Only within a job: outside of one srun says itself that its job is queued. */
 static void watch_step(struct run *run)
 {
-	const struct hvd_launch *launch = run->job.launch;
+	const struct hvd_launch *launch = run->fe.launch;
 	const uint32_t job = hvd_batch_job_of(launch->spec, 0).number;
 
-	if (job && run->job.backend == &hvd_backend_srun)
-		run->step_wait = hvd_step_wait_watch(run->job.base, job, run->job.procs, tasks_run, run, run->job.log);
+	if (job && run->fe.backend == &hvd_backend_srun)
+		run->step_wait = hvd_step_wait_watch(run->fe.base, job, run->fe.procs, tasks_run, run, run->fe.log);
 }
 
 static int begin(struct run *run, struct hvd_err *err)
 {
-	struct hvd_frontend *job = &run->job;
+	struct hvd_frontend *fe = &run->fe;
 
-	if (hvd_frontend_open_func(job, on_unread, run, err) != 0)
+	run->policy = fe->launch->spec->elastic.on
+			      ? hvd_elastic_create(fe, err)
+			      : hvd_static_ranks_create(fe->base, fe->opts, &fe->secret.session, fe->log);
+	if (!run->policy || hvd_frontend_open_func(fe, on_unread, run, err) != 0)
 		return -1;
-	return hvd_job_create(&(struct hvd_job_opts){.base = job->base,
-						     .driver = job->opts,
-						     .session = &job->secret.session,
+	return hvd_job_create(&(struct hvd_job_opts){.base = fe->base,
+						     .driver = fe->opts,
+						     .session = &fe->secret.session,
 						     .starter = &run->starter,
-						     .func = job->func,
-						     .result = job->result,
+						     .policy = run->policy,
+						     .func = fe->func,
+						     .result = fe->result,
 						     .pid = getpid(),
-						     .log = job->log},
+						     .log = fe->log},
 			      err);
 }
 
@@ -293,55 +318,56 @@ static void make_starter(struct run *run, const struct hvd_backend *backend)
 							 .host_lost = do_host_lost,
 							 .ranks_ended = do_ranks_ended,
 							 .unexplained = unexplained};
-	bool itself = backend->mode == HVD_START_RANKS;
+	const bool itself = backend->mode == HVD_START_RANKS;
+	const bool slurm = backend == &hvd_backend_srun || backend == &hvd_backend_steps ||
+			   hvd_scheduler_of(run->fe.launch->envp) == &hvd_scheduler_slurm;
 
 	run->starter = (struct hvd_starter){.ops = itself ? &by_itself : &by_agents,
-					    .procs = run->job.procs,
+					    .procs = run->fe.procs,
 					    .agents_start_ranks = backend->mode == HVD_START_HOSTS,
 					    .agents_end_ranks = !itself,
 					    .ends_after_failure = backend == &hvd_backend_srun &&
-								  hvd_launch_spec_ends_ranks(run->job.launch->spec),
+								  hvd_launch_spec_ends_ranks(run->fe.launch->spec),
 					    .failure_seconds = backend->status_hides_signals ? MPI_END_SECONDS : 0,
 					    .failed_seconds = itself ? FAILED_SECONDS : 0,
 					    .failed_later_seconds = itself ? FAILED_SECONDS : 0,
 					    .last_ms = LAST_MS,
-					    .ask_slurm = backend == &hvd_backend_srun};
+					    .ask_slurm = slurm};
 }
 
+/* The event loop has ended. */
 static void end(struct run *run)
 {
-	struct hvd_result *result = run->job.result;
-	struct hvd_driver *driver = hvd_job_driver(run->starter.job);
+	const struct hvd_job_policy *policy = run->policy;
 
-	hvd_procs_drain(run->job.procs);
-	if (result->rank_failed)
-		hvd_failures_end(hvd_job_failures(run->starter.job), run->job.launch->spec, result,
-				 run->job.opts->events, run->job.log);
-	hvd_frontend_finish(&run->job, hvd_driver_layout(driver), hvd_driver_slurm_job(driver),
-			    hvd_driver_output_lost(driver));
+	hvd_procs_drain(run->fe.procs);
+	hvd_job_report(run->starter.job);
+	hvd_frontend_finish(&run->fe, policy->ops->layout(policy), policy->output_lost);
 }
 
 int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 	    struct hvd_result *result, struct hvd_err *err)
 {
-	static const struct hvd_frontend_ops job_ops = {on_end, on_signal_ranks, on_backend_signal};
+	static const struct hvd_frontend_ops fe_ops = {on_end, on_signal_ranks, on_backend_signal};
 	static const struct hvd_procs_ops procs_ops = {
-		.ended = on_proc_ended, .lost = on_proc_lost, .none_left = on_none_left};
+		.ended = on_proc_ended, .lost = on_proc_lost, .cut_short = on_cut_short, .none_left = on_none_left};
 	struct run run = {0};
-	int rc = hvd_frontend_init(&run.job, launch, backend, opts, result, false, &job_ops, &procs_ops, &run, err);
+	int rc = hvd_frontend_init(&run.fe, launch, backend, opts, result, &fe_ops, &procs_ops, &run, err);
 
 	make_starter(&run, backend);
 	if (rc == 0)
 		rc = begin(&run, err);
 	if (rc == 0) {
 		watch_step(&run);
-		hvd_frontend_run(&run.job);
+		event_base_dispatch(run.fe.base);
 		end(&run);
 	}
-	hvd_frontend_end_procs(&run.job);
+	hvd_frontend_end_procs(&run.fe);
 	hvd_step_wait_destroy(run.step_wait);
 	hvd_end_timeout_destroy(run.end_timeout);
 	hvd_job_destroy(run.starter.job);
-	hvd_frontend_clear(&run.job);
+	if (run.policy)
+		run.policy->ops->destroy(run.policy);
+	hvd_frontend_clear(&run.fe);
 	return rc;
 }

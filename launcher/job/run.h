@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run.h - a static job of hvdrun: a job (job.h) whose starter is the processes that the backend has prepared.
+ * run.h - a job of hvdrun (job.h), whose starter is the processes of the backend: those that it has prepared, or in an
+ * elastic job one for each host that comes.
  *
- * One event loop holds the job, the backend's processes and the signals (frontend.h). It ends when the backend's processes
- * have ended. If the one process that started all ranks goes on when all of them have ended (srun may wait for ever for
+ * One event loop holds the job, the backend's processes and the signals (frontend.h). It ends when these processes have
+ * ended. If the one process that started all ranks goes on when all of them have ended (srun may wait for ever for
  * a rank whose end it was not told of), end_timeout.h says so, or has it ended. Processes that do not end within a deadline
  * are killed (procs.h).
  */
 #ifndef HVD_RUN_H
 #define HVD_RUN_H
 
-#include "frontend.h"
+#include "job_result.h"
+#include "launcher/hosts/driver_opts.h"
+#include "launcher/start/backend.h"
 
 /* Run what the backend has prepared. `opts` gets the identity added. *result tells how the job ended; -1 with err set
  * only when no process was started. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * starter.h - what a static job (job.h) has its ranks started by: the processes that hvdrun starts on its own
- * host (run.c), or the srun whose plugin has started this process (step_run.c).
+ * starter.h - what a job (job.h) has its ranks started by: the processes that hvdrun starts on its own host
+ * (run.c), or the srun whose plugin has started this process (step_run.c).
  *
  * A starter starts, signals and ends; what it does that nobody asked for, and what it does not do though it should, is
  * its own file's business. The job calls the ops; the starter reports to the job by the functions of job.h.

@@ -4,7 +4,6 @@
 
 #include "job.h"
 #include "launcher/scheduler/scheduler.h"
-#include "launcher/world/driver.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/signals.h"
@@ -13,6 +12,7 @@
 #include "requeue.h"
 #include "slurm/slurm.h"
 #include "starter.h"
+#include "static_ranks.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -40,6 +40,7 @@
 struct step {
 	struct hvd_starter starter; /* first, so that a pointer to it is one to all */
 	const struct hvd_step_run_opts *opts;
+	struct hvd_job_policy *policy;
 	const struct hvd_log *log;
 	struct event_base *base;
 	struct hvd_result result;
@@ -171,7 +172,7 @@ static void on_gone(void *arg)
 /* srun ends with the highest status of its tasks, those among them that it has ended itself. */
 static void log_status(const struct step *step)
 {
-	struct hvd_failure_report *report = hvd_failures_now(hvd_job_failures(step->starter.job));
+	struct hvd_failure_report *report = hvd_job_failures(step->starter.job);
 	int first = hvd_status_exit(hvd_failure_report_status(report));
 	int highest = hvd_failure_report_highest(report);
 
@@ -199,7 +200,7 @@ static char *fate_of(const struct step *step)
  * it is where the ranks were told of the time limit, or one asks to begin again. */
 static void log_report(const struct step *step)
 {
-	struct hvd_failure_report *report = hvd_failures_now(hvd_job_failures(step->starter.job));
+	struct hvd_failure_report *report = hvd_job_failures(step->starter.job);
 	const char *host;
 	const struct hvd_rank_end *first = hvd_failure_report_first(report, &host);
 	hvd_cleanup_free char *fate = hvd_failure_report_killed(report) ? fate_of(step) : NULL;
@@ -237,7 +238,7 @@ static void log_unreported(const struct step *step)
  * registered, so with that status the tasks there have run without it. */
 static void log_unregistered(struct step *step)
 {
-	hvd_cleanup_free char *missing = hvd_driver_unregistered(hvd_job_driver(step->starter.job));
+	hvd_cleanup_free char *missing = hvd_static_ranks_unregistered(step->policy);
 	struct hvd_err why = {0};
 
 	if (!missing || step->srun_status < 0 || hvd_job_ending(step->starter.job))
@@ -260,7 +261,7 @@ static void log_end(struct step *step)
 {
 	bool failed = hvd_job_failed(step->starter.job);
 
-	if (!failed && hvd_failure_report_any(hvd_failures_now(hvd_job_failures(step->starter.job))))
+	if (!failed && hvd_failure_report_any(hvd_job_failures(step->starter.job)))
 		log_report(step);
 	else if (!failed && !step->result.started)
 		log_unregistered(step);
@@ -275,7 +276,7 @@ static void log_end(struct step *step)
 /* The status that srun's plugin has srun end with. */
 static int status_seen(const struct step *step)
 {
-	int first = hvd_status_exit(hvd_failure_report_status(hvd_failures_now(hvd_job_failures(step->starter.job))));
+	int first = hvd_status_exit(hvd_failure_report_status(hvd_job_failures(step->starter.job)));
 
 	if (hvd_job_failed(step->starter.job))
 		return step->result.status;
@@ -295,6 +296,7 @@ static void begin(struct step *step)
 					     .failed_seconds = END_STEP_SECONDS,
 					     .last_ms = LAST_MS,
 					     .ask_slurm = true};
+	step->policy = hvd_static_ranks_create(step->base, step->opts->driver, step->opts->session, step->log);
 	step->srun_status = -1;
 	step->result = (struct hvd_result){.began = hvd_now(), .requeue = {.job = step->opts->job}};
 	hvd_event(step->opts->driver->events, LAUNCH_BEGAN, .version = HVD_VERSION, .backend = "plugin",
@@ -311,6 +313,7 @@ static void begin(struct step *step)
 static void end(struct step *step)
 {
 	hvd_job_destroy(step->starter.job);
+	step->policy->ops->destroy(step->policy);
 	event_free(step->srun);
 	hvd_timer_free(step->gone);
 	hvd_timer_free(step->end_step);
@@ -332,6 +335,7 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 						   .driver = opts->driver,
 						   .session = opts->session,
 						   .starter = &step.starter,
+						   .policy = step.policy,
 						   .result = &step.result,
 						   .control = launch,
 						   .pid = step.srun_pid,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks of an elastic job end so that its batch job begins again: with which status, and when it is over. */
+/* The ranks of a job end so that its batch job begins again: with which status, and when it is over. */
 #include "launcher/job/draining.h"
 
-#include "idle_machine_ops.h"
 #include "unit.h"
 
 #include <signal.h>
@@ -12,19 +11,11 @@
 
 struct world {
 	struct event_base *base;
-	struct hvd_machine *machine;
 	struct hvd_launch_spec spec;
 	struct hvd_requeue_wish wish;
-	struct hvd_draining leaving;
+	struct hvd_draining draining;
 	int over, status;
 };
-
-static void do_finish(const struct hvd_err *why, int status, void *arg)
-{
-	(void)why;
-	(void)status;
-	(void)arg;
-}
 
 static void on_over(int status, void *arg)
 {
@@ -34,62 +25,40 @@ static void on_over(int status, void *arg)
 	w->status = status;
 }
 
-/* A job whose ranks run. */
-static int begin(void **state)
+SETUP(setup, struct world, w)
 {
-	static const struct hvd_machine_ops ops = {do_host,   do_host, do_host,    do_nothing, do_no_generation,
-						   do_start,  do_end,  do_nothing, do_host,    do_nothing,
-						   do_finish, NULL,    NULL,       NULL,       NULL};
-	const struct hvd_machine_opts opts = {
-		.np = RANKS, .restart = true, .max_restarts = 3, .elastic_timeout = 60, .patience = 60};
-	struct hvd_alloc hosts = {0};
-	struct world *w = calloc(1, sizeof(*w));
-
-	assert_non_null(w);
-	*state = w;
 	w->base = event_base_new();
-	w->machine = hvd_machine_create(&opts, hvd_now(), &ops, w, NULL);
-	assert_int_equal(hvd_alloc_add(&hosts, "h1", RANKS, NULL), 0);
-	hvd_machine_hosts(w->machine, &hosts, hvd_now());
-	hvd_machine_host_here(w->machine, 0, hvd_now());
-	assert_non_null(hvd_machine_member(w->machine, RANKS - 1));
-	hvd_alloc_clear(&hosts);
 	w->spec.requeue_on = 1U << HVD_REQUEUE_ASK | 1U << HVD_REQUEUE_LIMIT;
-	w->leaving = (struct hvd_draining){.spec = &w->spec, .wish = &w->wish, .over = on_over, .arg = w};
-	hvd_draining_init(&w->leaving, w->base);
-	return 0;
+	w->draining = (struct hvd_draining){.wish = &w->wish, .restarts = true, .over = on_over, .arg = w};
+	hvd_draining_init(&w->draining, w->base);
 }
 
-static int end(void **state)
+TEARDOWN(teardown, struct world, w)
 {
-	struct world *w = *state;
-
-	hvd_draining_clear(&w->leaving);
-	hvd_machine_destroy(w->machine);
+	hvd_draining_clear(&w->draining);
 	event_base_free(w->base);
-	free(w);
-	return 0;
 }
 
+/* A rank has ended. Is that no failure? */
 static bool exited(struct world *w, int status)
 {
-	return hvd_draining_exited(&w->leaving, w->machine, status);
+	hvd_requeue_rank_ended(&w->wish, &w->spec, status);
+	if (!hvd_draining(&w->draining))
+		return false;
+	hvd_draining_exited(&w->draining, RANKS, status);
+	return true;
 }
 
-TEST(without_a_wish_the_machine_is_told_of_ends)
+TEST_IN(without_a_wish_a_failure_is_one, struct world *w)
 {
-	struct world *w = *state;
-
 	assert_false(exited(w, 0));
 	assert_false(exited(w, EXIT(1)));
 	assert_false(exited(w, SIGTERM));
 	assert_int_equal(w->over, 0);
 }
 
-TEST(it_is_over_with_the_first_failure_when_all_have_ended)
+TEST_IN(it_is_over_with_the_first_failure_when_all_have_ended, struct world *w)
 {
-	struct world *w = *state;
-
 	hvd_requeue_want(&w->wish, &w->spec, HVD_REQUEUE_LIMIT, NULL);
 	assert_true(exited(w, 0));
 	assert_true(exited(w, SIGTERM));
@@ -99,10 +68,8 @@ TEST(it_is_over_with_the_first_failure_when_all_have_ended)
 	assert_int_equal(w->status, 128 + SIGTERM);
 }
 
-TEST(ranks_that_have_ended_well_are_no_failure)
+TEST_IN(ranks_that_have_ended_well_are_no_failure, struct world *w)
 {
-	struct world *w = *state;
-
 	hvd_requeue_want(&w->wish, &w->spec, HVD_REQUEUE_LIMIT, NULL);
 	for (int i = 0; i < RANKS; i++)
 		assert_true(exited(w, 0));
@@ -110,10 +77,8 @@ TEST(ranks_that_have_ended_well_are_no_failure)
 	assert_int_equal(w->status, 0);
 }
 
-TEST(a_rank_may_begin_it)
+TEST_IN(a_rank_may_begin_it, struct world *w)
 {
-	struct world *w = *state;
-
 	assert_true(exited(w, EXIT(HVD_REQUEUE_STATUS)));
 	assert_true(exited(w, EXIT(1)));
 	assert_true(exited(w, 0));
@@ -121,4 +86,24 @@ TEST(a_rank_may_begin_it)
 	assert_int_equal(w->status, HVD_REQUEUE_STATUS);
 }
 
-RUN_TESTS(.setup = begin, .teardown = end)
+TEST_IN(not_where_ranks_are_not_started_again, struct world *w)
+{
+	w->draining.restarts = false;
+	assert_false(exited(w, EXIT(HVD_REQUEUE_STATUS)));
+	w->wish.preempted = true;
+	assert_true(exited(w, EXIT(1)));
+}
+
+/* A checkpoint may take longer than the others wait, if somebody else ends the ranks in time. */
+TEST_IN(only_a_rank_that_has_asked_is_given_a_time, struct world *w)
+{
+	w->wish.preempted = true;
+	assert_true(exited(w, EXIT(HVD_REQUEUE_STATUS)));
+	assert_false(hvd_timer_runs(w->draining.late));
+	w->wish.preempted = false;
+	w->draining.ended = 0;
+	assert_true(exited(w, EXIT(HVD_REQUEUE_STATUS)));
+	assert_true(hvd_timer_runs(w->draining.late));
+}
+
+RUN_TESTS(.setup = setup, .teardown = teardown)

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * static_ranks.h - the policy of a job of fixed size: one generation of ranks, which the driver (world/driver.h) gives
+ * their plan. Every host is needed, except that spare ones may be left out before the plan.
+ */
+#ifndef HVD_STATIC_RANKS_H
+#define HVD_STATIC_RANKS_H
+
+#include "job_policy.h"
+#include "launcher/hosts/driver_opts.h"
+#include "lib/protocol/handshake.h"
+
+#include <event2/event.h>
+
+/* Nothing is owned, and all must outlive the policy. ops->destroy is due after the job's end. */
+struct hvd_job_policy *hvd_static_ranks_create(struct event_base *base, struct hvd_driver_opts *opts,
+					       struct hvd_session *session, const struct hvd_log *log);
+
+/* Before the plan: "no registration from …", the hosts that have not registered; NULL if all have. The caller frees
+ * it. */
+char *hvd_static_ranks_unregistered(const struct hvd_job_policy *policy);
+
+/* All ranks have ended, and the starter, a program of that name, goes on. True: it waits for a host whose connection
+ * ended at that moment; the job ends. False: there is no such host, and Slurm is asked about all hosts from now on. */
+bool hvd_static_ranks_lose_unconfirmed(struct hvd_job_policy *policy, const char *starter);
+
+#endif
