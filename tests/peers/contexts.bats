@@ -38,36 +38,16 @@ BLOCK=("hvdn1: local 0/2 cross 0/4" "hvdn1: local 1/2 cross 0/4" "hvdn2: local 0
     ranks "${BLOCK[@]}"
 }
 
-@test "both work in an sbatch script" {
-    script job.sh <<-END
-	#!/bin/bash
-	srun --hvd $PY $HERE/contexts.py && echo next && hvdrun $PY $HERE/contexts.py
-	END
-    submit -N2 -n4 --ntasks-per-node=2 -w 'hvdn[2-3]' job.sh
-    local all=$output expected=("hvdn2: local 0/2 cross 0/2" "hvdn2: local 1/2 cross 0/2" "hvdn3: local 0/2 cross 1/2"
-        "hvdn3: local 1/2 cross 1/2")
-    has next
-    output=${all%%next*}
-    ranks "${expected[@]}"
-    output=${all##*next}
-    ranks "${expected[@]}"
-}
-
 @test "three ranks on one host and one on another use all contexts" {
-    for with in srun hvdrun; do
-        run launch "$with" -N2 -n4 --distribution=arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 \
-            "$PY" "$HERE/contexts.py"
-        ranks "hvdn1: local 0/3 cross 0/2" "hvdn1: local 1/3 cross 0/1" "hvdn1: local 2/3 cross 0/1" \
-            "hvdn2: local 0/1 cross 1/2"
-    done
+    run launch srun -N2 -n4 --distribution=arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 "$PY" "$HERE/contexts.py"
+    ranks "hvdn1: local 0/3 cross 0/2" "hvdn1: local 1/3 cross 0/1" "hvdn1: local 2/3 cross 0/1" \
+        "hvdn2: local 0/1 cross 1/2"
 }
 
 @test "ranks dealt to the hosts in turn use all contexts" {
-    for with in srun hvdrun; do
-        run launch "$with" --exclusive -N2 -n5 -w 'hvdn[1-2]' --distribution=cyclic "$PY" "$HERE/contexts.py"
-        ranks "hvdn1: local 0/3 cross 0/2" "hvdn2: local 0/2 cross 1/2" "hvdn1: local 1/3 cross 0/2" \
-            "hvdn2: local 1/2 cross 1/2" "hvdn1: local 2/3 cross 0/1"
-    done
+    run launch hvdrun --exclusive -N2 -n5 -w 'hvdn[1-2]' --distribution=cyclic "$PY" "$HERE/contexts.py"
+    ranks "hvdn1: local 0/3 cross 0/2" "hvdn2: local 0/2 cross 1/2" "hvdn1: local 1/3 cross 0/2" \
+        "hvdn2: local 1/2 cross 1/2" "hvdn1: local 2/3 cross 0/1"
 }
 
 @test "ranks connect over interfaces of different names, which only the launcher can find" {

@@ -14,14 +14,14 @@ setup_file() {
 setup() { needs_cluster; }
 teardown() { mend --clean; }
 
-# ran N LABEL: so many ranks say that this went well, and nothing else was said of it.
+# ran N OF LABEL: so many ranks of worlds of so many say that this went well, and nothing else was said of it.
 ran() {
     exits 0
-    [[ $(grep -cE "^rank [0-9]+ of [0-9]+: $2 ok$" <<<"$output") -eq $1 ]] || { echo "not $1 times $2: $output" && return 1; }
+    [[ $(grep -cE "^rank [0-9]+ of $2: $3 ok$" <<<"$output") -eq $1 ]] || { echo "not $1 times $3 of $2: $output" && return 1; }
     has_not "warning:" "failed to bind" Traceback
 }
 
-# Two ranks on two nodes: by the plugin; by srun with shims; by agents of each host.
+# Two ranks on two nodes: by the plugin; by srun with shims; by agents of each host, whose step is of one task.
 ways() { printf '%s\n' "srun --hvd" "hvdrun" "hvdrun --min-np=2 --max-restarts=0"; }
 
 own() { run on_login $1 -N2 -n2 "$PY" "$HERE/torch_own_address.py" "${@:2}"; }
@@ -30,40 +30,29 @@ own() { run on_login $1 -N2 -n2 "$PY" "$HERE/torch_own_address.py" "${@:2}"; }
     local way
     while read -r way; do
         own "$way" env hvdn1 23456
-        ran 2 env
-    done < <(ways)
+        ran 2 2 env
+    done < <(ways | head -n 2)
 }
 
-@test "a program names address and port by init_method=tcp://" {
-    local way
+@test "a program names address and port by init_method=tcp://, makes a second store beside the launch's, and a TCPStore at MASTER_ADDR" {
+    local way label
     while read -r way; do
-        own "$way" tcp hvdn1 23457
-        ran 2 tcp
+        own "$way" tcp,second,by_hand hvdn1 23457
+        for label in tcp second by_hand; do ran 2 2 $label; done
     done < <(ways)
 }
 
 @test "each rank starts processes that are a world of their own on localhost" {
-    local way
-    while read -r way; do
-        own "$way" spawn localhost 23458
-        ran 4 spawn
-    done < <(ways)
+    own hvdrun spawn localhost 23458
+    ran 4 2 spawn
 }
 
 @test "workers of another framework below the ranks make one world, as Ray's do" {
     local way
-    while read -r way; do
+    for way in "srun --hvd" "hvdrun --min-np=2 --max-restarts=0"; do
         own "$way" actors hvdn1 23459
-        ran 4 actors
-    done < <(ways)
-}
-
-@test "a second store beside the one of the default group" {
-    local way
-    while read -r way; do
-        own "$way" second hvdn1 23460
-        ran 2 second
-    done < <(ways)
+        ran 4 4 actors
+    done
 }
 
 @test "rank 0 begins to serve 9 s after the others: who waits is told, but no warning" {
@@ -92,34 +81,11 @@ own() { run on_login $1 -N2 -n2 "$PY" "$HERE/torch_own_address.py" "${@:2}"; }
     ((told - began <= 5 * HVD_TEST_PATIENCE + 1))
 }
 
-@test "the launch's store at its address: no line says that the server has failed to bind" {
-    local way
-    while read -r way; do
-        run on_login $way -N2 -n2 "$PY" "$HERE/torch_cluster.py" collectives
-        exits 0
-        has_not "failed to bind"
-    done < <(ways)
-}
-
-@test "a TCPStore at MASTER_ADDR and a port of its own, and DCP that saves in a process of its own" {
-    local way
-    for way in "srun --hvd" hvdrun "srun --hvd --exclusive"; do
-        own "$way" by_hand
-        ran 2 by_hand
-        own "$way" async
-        exits 0
-        [[ $(grep -cE "^rank [01] of 2: async ok$" <<<"$output") -eq 2 ]]
-    done
-}
-
 @test "torchrun --standalone in a step with one task for each node: a world of its own on each" {
-    local way
-    for way in "srun --hvd" hvdrun; do
-        run on_login $way -N2 -n2 "${PY%/*}/torchrun" --standalone --nproc-per-node=2 "$HERE/torch_own_address.py" plain
-        exits 0
-        [[ $(grep -cE "^rank [01] of 2: plain ok$" <<<"$output") -eq 4 ]] || { echo "$output" && false; }
-        run on_login $way -N2 -n2 bash -c "'${PY%/*}/torchrun' --standalone --nproc-per-node=2 '$HERE/torch_own_address.py' plain"
-        exits 0
-        [[ $(grep -cE "^rank [01] of 2: plain ok$" <<<"$output") -eq 4 ]] || { echo "$output" && false; }
-    done
+    local torchrun=("${PY%/*}/torchrun" --standalone --nproc-per-node=2 "$HERE/torch_own_address.py" plain)
+    run on_login srun --hvd -N2 -n2 "${torchrun[@]}"
+    ran 4 2 plain
+    # The launch does not see that the command is torchrun.
+    run on_login hvdrun -N2 -n2 bash -c "${torchrun[*]@Q}"
+    ran 4 2 plain
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that know where their ranks rendezvous: torch_own_address.py HOW [ADDRESS] [PORT]
+"""Programs that know where their ranks rendezvous: torch_own_address.py HOW[,HOW...] [ADDRESS] [PORT]
 
-They run under plain srun, and must run under a launch whose store they do not use. ADDRESS is one of rank 0's host.
+They run under plain srun, and must run under a launch whose store they do not use. ADDRESS is one of rank 0's host. One
+process does one HOW after the other, for the import of PyTorch takes longer than any of them.
 
 env      sets MASTER_ADDR and MASTER_PORT itself, from Slurm's variables, as idr_torch and many research programs do
 tcp      init_method="tcp://ADDRESS:PORT"
@@ -10,7 +11,6 @@ actors   each task starts two workers, which make one world of all tasks' worker
 second   rank 0 serves a second store beside the one of the default group, as vLLM and verl do for a second world
 by_hand  rank 0 serves a TCPStore at MASTER_ADDR and a free port, whose number the others get through the default group
 plain    init_process_group() with the variables that it finds
-async    DCP saves a checkpoint in a process of its own, for which rank 0 serves at MASTER_ADDR and a free port
 late     as env, and rank 0 takes 9 s before it begins to serve
 """
 
@@ -19,25 +19,24 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 
-import torch
-import torch.distributed as dist
-
 SECONDS = float(os.environ.get("OWN_ADDRESS_SECONDS", "60"))
-how = sys.argv[1]
+hows = sys.argv[1].split(",")
+if hows != ["actors"]:  # whose workers import it
+    import torch
+    import torch.distributed as dist
 address = sys.argv[2] if len(sys.argv) > 2 else "127.0.0.1"
 port = int(sys.argv[3]) if len(sys.argv) > 3 else 23456
 limit = datetime.timedelta(seconds=SECONDS)
 
 
-def rank():
-    return int(os.environ.get("SLURM_PROCID", os.environ["RANK"]))
+def rank(name="RANK"):
+    return int(os.environ[name])
 
 
-def size():
-    return int(os.environ.get("SLURM_NTASKS", os.environ["WORLD_SIZE"]))
+def size(name="WORLD_SIZE"):
+    return int(os.environ[name])
 
 
 def check(label, group=None):
@@ -53,12 +52,16 @@ def set_all(at, which, me, all_of_them):
     os.environ.update(MASTER_ADDR=at, MASTER_PORT=str(which), RANK=str(me), WORLD_SIZE=str(all_of_them))
 
 
-def env():
-    set_all(address, port, rank(), size())
-    if how == "late" and rank() == 0:
-        time.sleep(9)
+def env(label="env"):
+    set_all(address, port, rank("SLURM_PROCID"), size("SLURM_NTASKS"))
     dist.init_process_group("gloo", timeout=limit)
-    check(how)
+    check(label)
+
+
+def late():
+    if rank() == 0:
+        time.sleep(9)
+    env("late")
 
 
 def plain():
@@ -100,7 +103,7 @@ def actor():
 def second():
     from torch.distributed.rendezvous import _create_c10d_store
     dist.init_process_group("gloo", timeout=limit)
-    store = _create_c10d_store(address, port, dist.get_rank(), dist.get_world_size(), limit)
+    store = _create_c10d_store(address, port + 1, dist.get_rank(), dist.get_world_size(), limit)
     store.set("second/%d" % dist.get_rank(), "x")
     store.wait(["second/%d" % n for n in range(dist.get_world_size())])
     check("second")
@@ -120,21 +123,12 @@ def by_hand():
     check("by_hand")
 
 
-def asynchronous():
-    import torch.distributed.checkpoint as dcp
-    from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
-    dist.init_process_group("gloo", timeout=limit)
-    folder = [tempfile.mkdtemp(prefix="checkpoint.")] if dist.get_rank() == 0 else [None]
-    dist.broadcast_object_list(folder)
-    os.makedirs(folder[0], exist_ok=True)
-    state = {"weight": torch.full((4,), 7.0)}
-    dcp.async_save(state, checkpoint_id=folder[0], async_checkpointer_type=AsyncCheckpointerType.PROCESS).result(SECONDS)
-    check("async")
-
-
 if __name__ == "__main__":
     print("rank %d on %s" % (int(os.environ.get("RANK", "-1")), socket.gethostname()), flush=True)
-    {"env": env, "late": env, "tcp": tcp, "spawn": spawn, "actors": actors, "actor": actor, "second": second,
-     "by_hand": by_hand, "plain": plain, "async": asynchronous}[how]()
-    if dist.is_initialized():
-        dist.destroy_process_group()
+    for how in hows:
+        found = dict(os.environ)
+        {"env": env, "late": late, "tcp": tcp, "spawn": spawn, "actors": actors, "actor": actor, "second": second,
+         "by_hand": by_hand, "plain": plain}[how]()
+        if hows != ["actors"] and dist.is_initialized():
+            dist.destroy_process_group()
+        os.environ.update(found)
