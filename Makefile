@@ -255,9 +255,11 @@ lint:  ## compilers' warnings, cppcheck, shellcheck, format, manual pages, expor
 fuzz_san := address,undefined
 make_fuzz = $(MAKE) --no-print-directory B='$(B)/fuzz' CC='$(CLANG)' CXX='$(CLANG)++' SAN=fuzzer-no-link,$(fuzz_san) OPT='-O1 -g'
 
-.PHONY: sanitize fuzz clang-runtime
+.PHONY: sanitize fuzz objects-clang clang-runtime
 sanitize: clang-runtime  ## run the unit tests with the address and undefined-behaviour sanitizers
 	+@$(make_fuzz) unit
+objects-clang: clang-runtime
+	+@$(make_fuzz) objects
 fuzz: clang-runtime  ## run each fuzz target for FUZZ_SECONDS (10)
 	+@$(make_fuzz) $(fuzz_bin)
 	@B='$(B)' tests/fuzz/run $(fuzz_bin)
