@@ -26,6 +26,6 @@ wheel:  ## hvdrun, its Python module and the plugin for pip install
 
 packages_bats := $(sort $(wildcard tests/packages/*.bats))
 check-wheel:  ## install the wheel and the tarball as users would, and use them on a cluster
-	@B='$(B)' HVD_TEST_LIMIT_BATS='$(or $(HVD_TEST_LIMIT_BATS),1800)' tests/run tests/packages/wheel.bats tests/packages/tarball.bats
+	@B='$(B)' HVD_TEST_LIMIT_BATS='$(or $(HVD_TEST_LIMIT_BATS),1800)' tests/run -j 2 tests/packages/wheel.bats tests/packages/tarball.bats
 check-packages:  ## install, use, upgrade and remove the packages in a copy of PACKAGES_ROOT (this machine's root)
 	@B='$(B)' HVD_TEST_LIMIT_BATS='$(or $(HVD_TEST_LIMIT_BATS),1800)' tests/run $(packages_bats)
