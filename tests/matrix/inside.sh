@@ -6,8 +6,9 @@
 #
 # Clones /mnt/source, installs what is missing, builds, puts the programs in /mnt/out/hvd in the place of those that it has
 # built, and runs the unit tests and the FILEs (tests/cluster/...), without a FILE all tests and that of the Debian packages; N of
-# their files side by side. In /mnt/out are afterwards: facts (versions), problems (steps that have failed), a log for each
-# step, and tests, the folder of logs and results of tests/run.
+# their files side by side. With FILEs the unit tests are built without optimizing, and those are left out that depend on no
+# release. In /mnt/out are afterwards: facts (versions), problems (steps that have failed), a log for each step, and tests, the
+# folder of logs and results of tests/run.
 
 # --built: the clone was built elsewhere by make with these VARIABLES, and is in /mnt/out/hvd.tar. All is in place, but the
 # machine is a slow one: tests have more time, and of the unit tests only the programs run.
@@ -78,6 +79,9 @@ else
 	logged deps ./scripts/install-deps --test || problem deps "$(told deps)"
 	facts >"$out/facts" 2>/dev/null
 
+	quick=()
+	if (($#)); then quick=(OPT=-O0 HARDEN=); fi
+	export MAKEFLAGS="${quick[*]}"
 	logged build timeout --kill-after=10 1200 make -j"$(nproc)" all units || problem build "$(told build)"
 	# One build serves all roots. The copies are newer than what they are made of, so make leaves them as they are.
 	{
@@ -85,7 +89,10 @@ else
 			cp "$out/hvd/lib/slurm/hvd.so" build/lib
 	} || problem build "there are no programs to test"
 	only=("peers_bats=$(echo tests/peers/*.bats) tests/packages/deb.bats")
-	if (($#)); then only=("cluster_bats=$*" "peers_bats="); fi
+	if (($#)); then
+		only=("unit_bats=$(printf '%s\n' tests/unit/*.bats | grep -vE '/(run|matrix|documents|.*_scale)\.bats$' | xargs)" \
+			"cluster_bats=$*" "peers_bats=")
+	fi
 	# Horovod has been installed before, or cannot be had.
 	tests=(make -j"$(nproc)" PEERS=no "${side[@]}" "${only[@]}" check-all)
 fi
