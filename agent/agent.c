@@ -181,14 +181,6 @@ static bool on_message(const char *type, const json_t *msg, void *arg)
 	return false;
 }
 
-static void on_bytes(const void *data, size_t len, void *arg)
-{
-	struct hvd_agent *agent = arg;
-
-	if (!agent->source->bytes || !agent->source->bytes(agent->ranks, data, len))
-		EACH(agent, bytes, data, len);
-}
-
 /* ---- the plan ---- */
 
 static int plan_features(struct hvd_agent *agent, const json_t *plan, struct hvd_err *err)
@@ -257,8 +249,7 @@ static void begin(struct hvd_agent *agent)
 							 .spare = on_spare,
 							 .message = on_message,
 							 .failed = on_failed,
-							 .drained = on_drained,
-							 .bytes = on_bytes};
+							 .drained = on_drained};
 	struct hvd_err why = {0};
 
 	agent->driver = hvd_driver_client_create(agent->base, agent->conn, agent->boot, agent->session, agent->info,

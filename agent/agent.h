@@ -69,7 +69,7 @@ struct hvd_agent {
 
 /* ---- sources of ranks ---- */
 
-/* start, stop, end, delivered, message, bytes and last may be NULL: the source cannot, or need not, do that. */
+/* start, stop, end, delivered, message and last may be NULL: the source cannot, or need not, do that. */
 struct hvd_rank_source {
 	/* The plan has arrived: begin. -1 with err set: as `refused`. */
 	int (*plan)(void *ranks, const json_t *plan, struct hvd_err *err);
@@ -92,7 +92,6 @@ struct hvd_rank_source {
 	void (*delivered)(void *ranks);
 	/* Messages of the driver that are the source's, also before the plan. False: they are not. */
 	bool (*message)(void *ranks, const char *type, const json_t *msg);
-	bool (*bytes)(void *ranks, const void *data, size_t len);
 	/* This process has got a signal, or HVD_ENDING_STARTER. */
 	void (*signalled)(void *ranks, int sig);
 	/* The agent ends: end what is left, and release it. */
@@ -137,7 +136,6 @@ struct hvd_feature {
 	void (*connected)(void *self);
 	/* The plan has arrived. -1 with err set: the host cannot have ranks. */
 	int (*plan)(void *self, const json_t *plan, struct hvd_err *err);
-	void (*bytes)(void *self, const void *data, size_t len);
 	void (*rank_began)(void *self, uint32_t rank, pid_t pid);
 	void (*rank_output)(void *self, size_t bytes);
 	void (*rank_ended)(void *self, uint32_t rank);

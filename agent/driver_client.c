@@ -200,19 +200,9 @@ static void on_drained(struct hvd_conn *conn, void *arg)
 		driver->ops->drained(driver->arg);
 }
 
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
-{
-	struct hvd_driver_client *driver = arg;
-
-	(void)conn;
-	if (driver->planned || driver->begin)
-		driver->ops->bytes(data, len, driver->arg);
-}
-
 static void take_conn(struct hvd_driver_client *driver, struct hvd_conn *conn)
 {
-	static const struct hvd_conn_ops ops = {
-		.message = on_message, .closed = on_closed, .bytes = on_bytes, .drained = on_drained};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .drained = on_drained};
 
 	driver->conn = conn;
 	hvd_conn_set_ops(conn, &ops, driver);

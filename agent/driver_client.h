@@ -18,8 +18,7 @@
  *              "children":BOOL, "up":[ADDR,…], "port":N, "network":[ADDR,…]}: this relay's number; the host's address
  *              for messages; whether other relays connect to this one; the addresses and the port of its parent, if
  *              that is another relay; and, if it listens on the network, the addresses from which ranks may come (in an
- *              elastic job none at first, see launcher/world/world.h). Messages of bytes, in both directions,
- *              are the relay's
+ *              elastic job none at first, see launcher/world/world.h)
  *   {"t":"plan", "spare":true}                             this host takes no part in the job; all plans may have
  *                                                          "numbers" and "size" (launcher/hosts/spares.h)
  *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of the user's input); the
@@ -55,16 +54,13 @@ struct hvd_driver_client_ops {
 	 * the connection is a failure, also after the plan. */
 	void (*failed)(const struct hvd_err *why, void *arg);
 	void (*drained)(void *arg); /* after the plan: all messages have left this process */
-	/* After the plan: a message of bytes, for the host's relay of the rendezvous. */
-	void (*bytes)(const void *data, size_t len, void *arg);
 };
 
 /* Begins to connect at once, unless there is a connection `conn` already (else NULL), on which both ends have proven in
- * this session that they belong to the launch. It is then owned, also after an error, and messages of bytes are passed
- * on before the plan, too. `failed` is called if the plan has not arrived within the launch's start timeout.
- * `session` (hvd_driver_client_session()) is copied; `boot`, `info` and `log` are not owned, and must outlive the
- * client. If the plan numbers the ranks anew, *info gets the new numbers just before `plan` is called. NULL with err
- * set. */
+ * this session that they belong to the launch. It is then owned, also after an error. `failed` is called if the plan has
+ * not arrived within the launch's start timeout. `session` (hvd_driver_client_session()) is copied; `boot`, `info` and
+ * `log` are not owned, and must outlive the client. If the plan numbers the ranks anew, *info gets the new numbers just
+ * before `plan` is called. NULL with err set. */
 struct hvd_driver_client *hvd_driver_client_create(struct event_base *base, struct hvd_conn *conn,
 						   const struct hvd_boot *boot, const struct hvd_session *session,
 						   struct hvd_taskinfo *info, const struct hvd_driver_client_ops *ops,

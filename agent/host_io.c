@@ -28,12 +28,12 @@ struct hvd_host_io {
 
 /* ---- output ---- */
 
-static void send_output(struct hvd_host_io *io, unsigned char stream, const char *p, size_t n)
+static void send_output(struct hvd_host_io *io, enum hvd_channel channel, const char *p, size_t n)
 {
 	while (n > 0 && io->conn) {
 		size_t len = n < HVD_JOIN_PIECE ? n : HVD_JOIN_PIECE;
 
-		hvd_conn_send_bytes(io->conn, (const struct hvd_piece[]){{&stream, 1}, {p, len}}, 2);
+		hvd_conn_send_bytes(io->conn, channel, &(const struct hvd_piece){p, len}, 1);
 		io->unpassed += len;
 		p += len;
 		n -= len;
@@ -44,7 +44,7 @@ static void send_output(struct hvd_host_io *io, unsigned char stream, const char
 static void on_output(struct hvd_output_sink *sink, enum hvd_stream stream, const char *p, size_t n)
 {
 	_Static_assert(offsetof(struct hvd_host_io, sink) == 0, "the sink comes first");
-	send_output((struct hvd_host_io *)sink, stream == HVD_STDOUT ? HVD_JOIN_STDOUT : HVD_JOIN_STDERR, p, n);
+	send_output((struct hvd_host_io *)sink, stream == HVD_STDOUT ? HVD_CHANNEL_STDOUT : HVD_CHANNEL_STDERR, p, n);
 }
 
 struct hvd_output_sink *hvd_host_io_sink(struct hvd_host_io *io)
@@ -61,7 +61,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 	(void)what;
 	if (n > 0)
-		send_output(io, HVD_JOIN_STDERR, buf, (size_t)n);
+		send_output(io, HVD_CHANNEL_STDERR, buf, (size_t)n);
 }
 
 static void restore_stderr(struct hvd_host_io *io)
@@ -73,7 +73,7 @@ static void restore_stderr(struct hvd_host_io *io)
 		return;
 	dup2(io->before, STDERR_FILENO);
 	while ((n = read(io->own, buf, sizeof(buf))) > 0)
-		send_output(io, HVD_JOIN_STDERR, buf, (size_t)n);
+		send_output(io, HVD_CHANNEL_STDERR, buf, (size_t)n);
 	event_free(io->readable);
 	close(io->own);
 	close(io->before);
@@ -118,8 +118,11 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 	input_done(io);
 }
 
-static void on_input(struct hvd_host_io *io, const char *data, size_t len)
+static void on_input(unsigned channel, const void *data, size_t len, void *arg)
 {
+	struct hvd_host_io *io = arg;
+
+	(void)channel;
 	if (len == 0) {
 		close_input(io);
 		return;
@@ -151,16 +154,6 @@ bool hvd_host_io_message(struct hvd_host_io *io, const char *type, const json_t 
 	return true;
 }
 
-bool hvd_host_io_bytes(struct hvd_host_io *io, const void *data, size_t len)
-{
-	const unsigned char *bytes = data;
-
-	if (len == 0 || bytes[0] != HVD_JOIN_STDIN)
-		return false;
-	on_input(io, (const char *)data + 1, len - 1);
-	return true;
-}
-
 /* ---- life ---- */
 
 void hvd_host_io_lost(struct hvd_host_io *io)
@@ -178,8 +171,10 @@ void hvd_host_io_end(struct hvd_host_io *io, int status)
 	if (!io)
 		return;
 	restore_stderr(io);
-	if (io->conn)
+	if (io->conn) {
+		hvd_conn_mute(io->conn, HVD_CHANNEL_STDIN);
 		hvd_conn_send(io->conn, json_pack("{s:s, s:i}", "t", "ended", "status", status));
+	}
 	io->conn = NULL;
 }
 
@@ -222,6 +217,7 @@ struct hvd_host_io *hvd_host_io_create(struct event_base *base, struct hvd_conn 
 	io->writable = event_new(base, io->in, EV_WRITE | EV_PERSIST, on_writable, io);
 	io->readable = event_new(base, io->own, EV_READ | EV_PERSIST, on_readable, io);
 	event_add(io->readable, NULL);
+	hvd_conn_open(conn, HVD_CHANNEL_STDIN, HVD_JOIN_PIECE, on_input, io);
 	input_done(io); /* for the first time: input may come */
 	return io;
 }

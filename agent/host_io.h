@@ -25,7 +25,6 @@ struct hvd_output_sink *hvd_host_io_sink(struct hvd_host_io *io);
 
 /* Handle a message of the launcher. False: the message is for somebody else. */
 bool hvd_host_io_message(struct hvd_host_io *io, const char *type, const json_t *msg);
-bool hvd_host_io_bytes(struct hvd_host_io *io, const void *data, size_t len);
 
 /* The connection has ended: the ranks' output is thrown away, and this process's output goes where it went before. NULL
  * is fine. */

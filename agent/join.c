@@ -30,7 +30,6 @@ struct joiner {
 	struct hvd_key key;
 	struct hvd_join_offer offer;
 	struct hvd_dial *dial;
-	bool run; /* the launch needs this agent, and the arguments follow */
 	int status;
 };
 
@@ -47,6 +46,20 @@ static void fail(struct joiner *j, const struct hvd_err *why)
 }
 
 /* ---- what the launcher says ---- */
+
+/* The launch needs this agent. */
+static void on_args(unsigned channel, const void *data, size_t len, void *arg)
+{
+	struct joiner *j = arg;
+	struct hvd_err why = {0};
+
+	hvd_conn_mute(j->join->conn, channel);
+	hvd_strv_add(&j->join->args, "hvd-agent");
+	if (hvd_join_args_read(data, len, &j->join->args, &why) != 0)
+		fail(j, &why);
+	else
+		stop(j, GO_ON);
+}
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
@@ -66,25 +79,9 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 		if (hvd_get_str(msg, "boot", HVD_BOOT_MAX - 1, &boot, &why) != 0 ||
 		    hvd_boot_parse(boot, &j->join->boot, &why) != 0)
 			fail(j, &why);
-		j->run = true;
-		hvd_conn_set_bytes_max(conn, HVD_JOIN_ARGS_MAX);
+		else
+			hvd_conn_open(conn, HVD_CHANNEL_ARGS, HVD_JOIN_ARGS_MAX, on_args, j);
 	}
-}
-
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
-{
-	struct joiner *j = arg;
-	struct hvd_err why = {0};
-
-	if (!j->run)
-		return;
-	hvd_strv_add(&j->join->args, "hvd-agent");
-	if (hvd_join_args_read(data, len, &j->join->args, &why) != 0) {
-		fail(j, &why);
-		return;
-	}
-	hvd_conn_set_bytes_max(conn, HVD_JOIN_PIECE + 1);
-	stop(j, GO_ON);
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
@@ -100,7 +97,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 static void on_up(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .bytes = on_bytes};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct joiner *j = arg;
 
 	j->join->conn = conn;

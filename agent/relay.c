@@ -152,14 +152,6 @@ static void on_driver_lost(void *arg, const struct hvd_err *why)
 	hvd_rv_unbind_others(relay->rv, NULL, 0);
 }
 
-static void on_bytes(void *arg, const void *data, size_t len)
-{
-	struct relay *relay = arg;
-
-	if (relay->rv && relay->to_root && !relay->lost)
-		hvd_rv_relay_bytes(relay->rv, data, len);
-}
-
 static void take_children(struct relay *relay);
 
 static void use_root(struct relay *relay)
@@ -430,7 +422,6 @@ const struct hvd_feature hvd_relay_feature = {
 			{"relay", on_relay}, {"owner", on_owner}, {"network", on_network}, {NULL, NULL}},
 	.begin = begin,
 	.plan = on_plan,
-	.bytes = on_bytes,
 	.driver_lost = on_driver_lost,
 	.end = end,
 };

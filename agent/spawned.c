@@ -262,13 +262,6 @@ static bool message(void *arg, const char *type, const json_t *msg)
 	return spawned->io && hvd_host_io_message(spawned->io, type, msg);
 }
 
-static bool bytes(void *arg, const void *data, size_t len)
-{
-	const struct spawned *spawned = arg;
-
-	return spawned->io && hvd_host_io_bytes(spawned->io, data, len);
-}
-
 /* ---- what ends the agent ---- */
 
 static void failed(void *arg, const struct hvd_err *why)
@@ -352,7 +345,6 @@ static const struct hvd_rank_source source = {
 	.end = end,
 	.running = running,
 	.message = message,
-	.bytes = bytes,
 	.signalled = signalled,
 	.close = close_ranks,
 	.last = last,

@@ -2,7 +2,7 @@
 /*
  * agent_messages.c - the messages between the driver and the agents about hosts, and the end of an agent's connection.
  *
- * Messages are JSON objects (wire.h), whose type is "t"; messages of bytes are those of the host's relay. The table
+ * Messages are JSON objects (wire.h), whose type is "t"; lib/protocol/channel.h has the messages of bytes. The table
  * `messages` has those that agents send; launcher/world/rank_messages.c has those about ranks. To an agent
  * (agent/driver_client.h describes the fields):
  *

@@ -2,7 +2,6 @@
 #include "clients.h"
 
 #include "lib/base/xalloc.h"
-#include "lib/host/join.h"
 #include "lib/net/addr.h"
 #include "lib/net/listen.h"
 #include "lib/process/rlimits.h"
@@ -89,10 +88,11 @@ static void drop(struct hvd_client *cl, const struct hvd_err *why)
 
 void hvd_client_finish(struct hvd_client *cl)
 {
+	struct hvd_conn *conn = cl->conn;
 	struct hvd_err why = {0};
 
-	hvd_conn_finish(cl->conn, hvd_deadline_in(SEND_SECONDS));
 	drop(cl, &why);
+	hvd_conn_finish(conn, hvd_deadline_in(SEND_SECONDS));
 }
 
 static void peer_text(struct hvd_conn *conn, char text[HVD_ADDR_TEXT])
@@ -119,19 +119,6 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 }
 
 /* ---- the relay of its host ---- */
-
-/* What comes of a relay that was dropped is passed over. */
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
-{
-	struct hvd_client *cl = arg;
-	const unsigned char *bytes = data;
-
-	(void)conn;
-	if (cl->io && len > 0 && bytes[0] >= HVD_JOIN_STDIN)
-		cl->io->bytes(cl->io, bytes, len);
-	else if (cl->relay)
-		hvd_rv_child_bytes(cl->relay, data, len);
-}
 
 static void on_drained(struct hvd_conn *conn, void *arg)
 {
@@ -182,8 +169,7 @@ void hvd_client_lose(struct hvd_client *cl, const struct hvd_err *why)
 
 static void on_proven(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {
-		.message = on_message, .closed = on_closed, .bytes = on_bytes, .drained = on_drained};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .drained = on_drained};
 	struct hvd_client *cl = hvd_xcalloc(1, sizeof(*cl));
 	struct hvd_clients *cls = arg;
 
@@ -205,7 +191,6 @@ void hvd_client_attach(struct hvd_client *cl, struct hvd_client_io *io)
 	io->client = cl;
 	cl->io = io;
 	hvd_conn_set_deadline(cl->conn, 0);
-	hvd_conn_set_bytes_max(cl->conn, HVD_JOIN_PIECE + 1);
 }
 
 static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)

@@ -32,8 +32,6 @@ struct hvd_client;
  * ranks. */
 struct hvd_client_io {
 	struct hvd_client *client; /* NULL: its connection has ended */
-	/* Messages of bytes that are not the store's. */
-	void (*bytes)(struct hvd_client_io *io, const unsigned char *data, size_t len);
 	/* Every message of JSON. True: it was only for this object. */
 	bool (*message)(struct hvd_client_io *io, const char *type, const json_t *msg);
 	/* The connection has ended, or is about to be closed. */

@@ -148,7 +148,6 @@ static void put_in_order(struct hvd_pool_agent *j)
 		TAILQ_INSERT_TAIL(&pool->all, j, in);
 }
 
-static void on_bytes(struct hvd_client_io *io, const unsigned char *data, size_t len);
 static bool on_message(struct hvd_client_io *io, const char *type, const json_t *msg);
 static void on_gone(struct hvd_client_io *io, const struct hvd_err *why);
 
@@ -157,7 +156,7 @@ static void accept_offer(struct hvd_agent_pool *pool, struct hvd_client *cl, con
 	struct hvd_pool_agent *j = hvd_xcalloc(1, sizeof(*j));
 	const char *s = offer->slots == 1 ? "" : "s";
 
-	*j = (struct hvd_pool_agent){.io = {.bytes = on_bytes, .message = on_message, .gone = on_gone},
+	*j = (struct hvd_pool_agent){.io = {.message = on_message, .gone = on_gone},
 				     .pool = pool,
 				     .offer = *offer,
 				     .host = new_name(pool, offer->host),
@@ -213,7 +212,6 @@ static void await_input(struct hvd_pool_agent *j)
 
 static void on_input(evutil_socket_t fd, short what, void *arg)
 {
-	static const unsigned char stream = HVD_JOIN_STDIN;
 	struct hvd_pool_agent *j = arg;
 	char buf[HVD_JOIN_PIECE];
 	ssize_t n = hvd_stdin_forward_read(STDIN_FILENO, buf, sizeof(buf));
@@ -224,8 +222,8 @@ static void on_input(evutil_socket_t fd, short what, void *arg)
 		await_input(j);
 		return;
 	}
-	hvd_conn_send_bytes(j->io.client->conn, (const struct hvd_piece[]){{&stream, 1}, {buf, n > 0 ? (size_t)n : 0}},
-			    2);
+	hvd_conn_send_bytes(j->io.client->conn, HVD_CHANNEL_STDIN,
+			    &(const struct hvd_piece){buf, n > 0 ? (size_t)n : 0}, 1);
 	if (n <= 0)
 		end_input(j);
 }
@@ -246,15 +244,13 @@ void hvd_pool_agent_acknowledge(struct hvd_pool_agent *j)
 		hvd_conn_send(j->io.client->conn, json_pack("{s:s, s:I}", "t", "took", "n", (json_int_t)n));
 }
 
-static void on_bytes(struct hvd_client_io *io, const unsigned char *data, size_t len)
+static void on_output(unsigned channel, const void *data, size_t len, void *arg)
 {
-	struct hvd_pool_agent *j = of(io);
-	int s = data[0] == HVD_JOIN_STDERR;
+	struct hvd_pool_agent *j = arg;
+	const int s = channel == HVD_CHANNEL_STDERR;
 
-	if (data[0] != HVD_JOIN_STDOUT && data[0] != HVD_JOIN_STDERR)
-		return;
-	hvd_output_mux_put(j->out[s], (const char *)data + 1, len - 1);
-	j->owed[s] += len - 1;
+	hvd_output_mux_put(j->out[s], data, len);
+	j->owed[s] += len;
 	hvd_pool_agent_acknowledge(j);
 }
 
@@ -324,11 +320,13 @@ int hvd_pool_agent_start(struct hvd_pool_agent *j, char *const *argv, const stru
 	if (input)
 		j->input = event_new(j->pool->base, hvd_stdin_forward_can_poll(STDIN_FILENO) ? STDIN_FILENO : -1,
 				     EV_READ, on_input, j);
-	for (int s = 0; s < 2; s++)
+	for (unsigned s = 0; s < 2; s++) {
 		j->out[s] = hvd_output_mux_add(opts->out[s]);
+		hvd_conn_open(conn, HVD_CHANNEL_STDOUT + s, HVD_JOIN_PIECE, on_output, j);
+	}
 	hvd_conn_send(conn, json_pack("{s:s, s:s}", "t", "run", "boot", opts->boot));
 	args = hvd_join_args(argv + 1, &n);
-	hvd_conn_send_bytes(conn, &(const struct hvd_piece){args, n}, 1);
+	hvd_conn_send_bytes(conn, HVD_CHANNEL_ARGS, &(const struct hvd_piece){args, n}, 1);
 	free(args);
 	return 0;
 }
@@ -342,6 +340,8 @@ void hvd_pool_agent_signal(struct hvd_pool_agent *j, int sig)
 
 void hvd_pool_agent_stop(struct hvd_pool_agent *j)
 {
+	for (unsigned s = 0; s < 2 && j->io.client; s++)
+		hvd_conn_mute(j->io.client->conn, HVD_CHANNEL_STDOUT + s);
 	hvd_client_release(&j->io);
 	end_input(j);
 	for (int s = 0; s < 2; s++) {

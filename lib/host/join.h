@@ -15,17 +15,15 @@
  *   launcher  {"t":"failed", "why":TEXT, "hint":TEXT}   the offer is refused, or the start has failed; both may be left
  *             out
  *   launcher  {"t":"plan", "spare":true}                the launch has agents enough
- *   launcher  {"t":"run", "boot":TEXT}, then a message of bytes: the arguments of the hvd-agent host that the agent
+ *   launcher  {"t":"run", "boot":TEXT}, then HVD_CHANNEL_ARGS: the arguments of the hvd-agent host that the agent
  *             becomes, each with a zero byte behind it
  *
  * From then on the agent is the agent of its host, and the connection is that of any agent to its driver
- * (agent/driver_client.h). It also carries the output and input of the host's ranks, in messages of bytes whose first
- * byte names the stream. No message of the store begins with such a byte (lib/rendezvous/relay_wire.h).
+ * (agent/driver_client.h). It also carries the output and input of the host's ranks (lib/protocol/channel.h), in
+ * messages of at most HVD_JOIN_PIECE bytes.
  *
- *   launcher  bytes: HVD_JOIN_STDIN, and input of rank 0; HVD_JOIN_STDIN alone: the end of the input
  *   agent     {"t":"took"}                 the launcher may send the next input: first, and whenever the agent has
  *                                          passed the last input on
- *   agent     bytes: HVD_JOIN_STDOUT or HVD_JOIN_STDERR, and output
  *   launcher  {"t":"took", "n":N}          the launcher has passed on N bytes of output. While HVD_JOIN_WINDOW bytes or
  *                                          more are outstanding, the agent reads nothing of its ranks
  *   agent     {"t":"ending", "why":TEXT}   the agent ends its ranks, although the launcher has not asked for it
@@ -45,11 +43,6 @@
 #define HVD_JOIN_PIECE       65536   /* bytes of stdin, stdout or stderr in one message, at most */
 #define HVD_JOIN_WINDOW      262144  /* bytes that an agent has sent, and the launcher has not passed on */
 #define HVD_JOIN_INDEX_MAX   1000000000
-enum {
-	HVD_JOIN_STDIN = 0xf0,
-	HVD_JOIN_STDOUT,
-	HVD_JOIN_STDERR,
-};
 
 struct hvd_join_offer {
 	char host[256];                    /* what the agent calls its host */

@@ -35,6 +35,14 @@ struct kept {
 	size_t n, room;
 };
 
+/* A channel that was opened. */
+struct channel {
+	unsigned number;
+	size_t max;
+	hvd_conn_bytes_fn *fn; /* NULL: what arrives is thrown away */
+	void *arg;
+};
+
 struct hvd_conn {
 	struct hvd_wire wire;
 	struct event_base *base;
@@ -57,7 +65,9 @@ struct hvd_conn {
 	struct kept in;    /* the beginning of a frame */
 	size_t need;       /* how many bytes `in` must have to be worth another look */
 	struct kept parts; /* the message of bytes of which pieces have come */
-	size_t bytes_max;
+	unsigned parts_channel;
+	struct channel *channels; /* they are few */
+	size_t n_channels;
 };
 
 static void destroy(struct hvd_conn *conn)
@@ -70,6 +80,7 @@ static void destroy(struct hvd_conn *conn)
 	close(conn->fd);
 	free(conn->in.bytes);
 	free(conn->parts.bytes);
+	free(conn->channels);
 	free(conn);
 }
 
@@ -126,32 +137,46 @@ static void forget(struct kept *kept)
 	*kept = (struct kept){0};
 }
 
+static struct channel *find_channel(const struct hvd_conn *conn, unsigned number)
+{
+	for (size_t i = 0; i < conn->n_channels; i++)
+		if (conn->channels[i].number == number)
+			return &conn->channels[i];
+	return NULL;
+}
+
 /* Take a piece of a message of bytes. One that came in a single piece is not copied. */
 static int take_bytes(struct hvd_conn *conn, const struct hvd_frame *frame, struct hvd_err *err)
 {
-	const unsigned char *data = frame->body;
+	const struct channel *channel = find_channel(conn, frame->channel);
+	const unsigned char *data = frame->bytes;
 	size_t len = frame->len;
 
-	if (len > conn->bytes_max || conn->parts.n > conn->bytes_max - len)
-		return hvd_err_set(err, HVD_E_LIMIT, "the peer sent a message of more than %zu bytes", conn->bytes_max);
+	if (!channel)
+		return hvd_err_set(err, HVD_E_PROTO, "the peer sent bytes in channel %u, which is not open",
+				   frame->channel);
+	if (len > channel->max || conn->parts.n > channel->max - len)
+		return hvd_err_set(err, HVD_E_LIMIT, "the peer sent a message of more than %zu bytes", channel->max);
 	if (conn->parts.n > 0 || frame->more) {
-		keep(&conn->parts, data, len, conn->bytes_max);
+		keep(&conn->parts, data, len, channel->max);
+		conn->parts_channel = frame->channel;
 		data = conn->parts.bytes;
 		len = conn->parts.n;
 	}
 	if (frame->more)
 		return 0;
-	conn->ops->bytes(conn, data, len, conn->arg);
+	if (channel->fn)
+		channel->fn(frame->channel, data, len, channel->arg);
 	forget(&conn->parts);
 	return 0;
 }
 
 static int take(struct hvd_conn *conn, const struct hvd_frame *frame, struct hvd_err *err)
 {
+	if (conn->parts.n > 0 && (frame->msg || frame->channel != conn->parts_channel))
+		return hvd_err_set(err, HVD_E_PROTO, "the peer sent another message within a message of bytes");
 	if (!frame->msg)
 		return take_bytes(conn, frame, err);
-	if (conn->parts.n > 0)
-		return hvd_err_set(err, HVD_E_PROTO, "the peer sent another message within a message of bytes");
 	conn->ops->message(conn, frame->msg, conn->arg);
 	return 0;
 }
@@ -167,7 +192,7 @@ static int take_next(struct hvd_conn *conn, const unsigned char *data, size_t le
 		more = conn->need - conn->in.n < len ? conn->need - conn->in.n : len;
 		keep(&conn->in, data, more, conn->need);
 	}
-	conn->wire.bytes = conn->ops->bytes && conn->bytes_max > 0;
+	conn->wire.bytes = conn->n_channels > 0;
 	rc = hvd_wire_read(&conn->wire, more ? conn->in.bytes : data, more ? conn->in.n : len, &frame, err);
 	if (rc < 0)
 		return -1;
@@ -483,7 +508,7 @@ static void copy_next(struct cursor *from, unsigned char *to, size_t len)
 	}
 }
 
-void hvd_conn_send_bytes(struct hvd_conn *conn, const struct hvd_piece *pieces, size_t n)
+void hvd_conn_send_bytes(struct hvd_conn *conn, unsigned channel, const struct hvd_piece *pieces, size_t n)
 {
 	struct cursor from = {.piece = pieces};
 	struct evbuffer_iovec room;
@@ -501,19 +526,33 @@ void hvd_conn_send_bytes(struct hvd_conn *conn, const struct hvd_piece *pieces, 
 		size_t len = left < HVD_CONN_PIECE ? left : HVD_CONN_PIECE;
 
 		left -= len;
-		if (evbuffer_reserve_space(queue(conn), (ev_ssize_t)(HVD_WIRE_BODY + len), &room, 1) != 1)
+		if (evbuffer_reserve_space(queue(conn), (ev_ssize_t)(HVD_WIRE_BYTES + len), &room, 1) != 1)
 			abort(); /* only for lack of memory */
-		copy_next(&from, (unsigned char *)room.iov_base + HVD_WIRE_BODY, len);
-		room.iov_len = HVD_WIRE_BODY + len;
-		hvd_wire_seal_bytes(&conn->wire, room.iov_base, len, left > 0, NULL);
+		copy_next(&from, (unsigned char *)room.iov_base + HVD_WIRE_BYTES, len);
+		room.iov_len = HVD_WIRE_BYTES + len;
+		hvd_wire_seal_bytes(&conn->wire, room.iov_base, channel, len, left > 0, NULL);
 		evbuffer_commit_space(conn->out, &room, 1);
 	} while (left > 0);
 	queued(conn);
 }
 
-void hvd_conn_set_bytes_max(struct hvd_conn *conn, size_t max)
+void hvd_conn_open(struct hvd_conn *conn, unsigned channel, size_t max, hvd_conn_bytes_fn *fn, void *arg)
 {
-	conn->bytes_max = max;
+	struct channel *c = find_channel(conn, channel);
+
+	if (!c) {
+		conn->channels = hvd_xrealloc(conn->channels, conn->n_channels + 1, sizeof(*c));
+		c = &conn->channels[conn->n_channels++];
+	}
+	*c = (struct channel){channel, max, fn, arg};
+}
+
+void hvd_conn_mute(struct hvd_conn *conn, unsigned channel)
+{
+	struct channel *c = find_channel(conn, channel);
+
+	if (c)
+		c->fn = NULL;
 }
 
 void hvd_conn_set_low(struct hvd_conn *conn, size_t low)

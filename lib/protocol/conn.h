@@ -10,6 +10,7 @@
 #ifndef HVD_CONN_H
 #define HVD_CONN_H
 
+#include "channel.h"
 #include "lib/base/deadline.h"
 #include "wire.h"
 
@@ -23,8 +24,6 @@ struct hvd_conn_ops {
 	/* The connection is over. why->code is HVD_OK when the peer closed it between two messages, and HVD_E_TIMEOUT
 	 * when the connection's deadline passed or the peer's host no longer answers. */
 	void (*closed)(struct hvd_conn *conn, const struct hvd_err *why, void *arg);
-	/* A message of bytes has arrived; the bytes are valid during the call. NULL: the peer may send none. */
-	void (*bytes)(struct hvd_conn *conn, const void *data, size_t len, void *arg);
 	/* The queue has become shorter than the length of hvd_conn_set_low(). May be NULL. */
 	void (*drained)(struct hvd_conn *conn, void *arg);
 };
@@ -48,12 +47,17 @@ void hvd_conn_linger(struct hvd_conn *conn, hvd_time deadline);
 /* Queue a message; takes the reference. Never fails here: after an error `closed` is called later, from the loop. */
 void hvd_conn_send(struct hvd_conn *conn, json_t *msg);
 
-/* Queue a message of bytes: the pieces one after the other. It is sent in frames of at most HVD_CONN_PIECE bytes, and
- * may be as long as the peer accepts (hvd_conn_set_bytes_max()). The connection must have a key. */
+/* Queue a message of bytes in a channel (channel.h): the pieces one after the other. It is sent in frames of at most
+ * HVD_CONN_PIECE bytes, and may be as long as the peer accepts (hvd_conn_open()). The connection must have a key. */
 #define HVD_CONN_PIECE HVD_WIRE_PIECE
-void hvd_conn_send_bytes(struct hvd_conn *conn, const struct hvd_piece *pieces, size_t n);
-/* The longest message of bytes that this end accepts; a longer one ends the connection. At first none is accepted. */
-void hvd_conn_set_bytes_max(struct hvd_conn *conn, size_t max);
+void hvd_conn_send_bytes(struct hvd_conn *conn, unsigned channel, const struct hvd_piece *pieces, size_t n);
+/* A message of bytes has arrived; the bytes are valid during the call. */
+typedef void hvd_conn_bytes_fn(unsigned channel, const void *data, size_t len, void *arg);
+/* Accept messages of at most `max` bytes in this channel from now on. A longer message ends the connection, and so does
+ * one in a channel that was never opened. A channel may be opened again, which replaces its function. */
+void hvd_conn_open(struct hvd_conn *conn, unsigned channel, size_t max, hvd_conn_bytes_fn *fn, void *arg);
+/* Throw away what arrives in a channel that was opened: the peer may not know yet that nobody needs it. */
+void hvd_conn_mute(struct hvd_conn *conn, unsigned channel);
 /* The bytes that are queued and not sent yet. hvd_conn_set_low() sets the length below which `drained` is called, if
  * the queue was longer before. */
 size_t hvd_conn_queued(const struct hvd_conn *conn);

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIRE_VERSION 3
+#define WIRE_VERSION 4
 #define MAX_ADDRS    (1 << 20)
+#define CHANNEL_LEN  ((size_t)(HVD_WIRE_BYTES - HVD_WIRE_BODY))
 
 enum {
 	FLAG_SIGNED = 1,
@@ -104,13 +105,17 @@ int hvd_wire_encode(struct hvd_wire *wire, const json_t *msg, unsigned char **by
 	return 0;
 }
 
-int hvd_wire_seal_bytes(struct hvd_wire *wire, unsigned char *frame, size_t len, bool more, struct hvd_err *err)
+int hvd_wire_seal_bytes(struct hvd_wire *wire, unsigned char *frame, unsigned channel, size_t len, bool more,
+			struct hvd_err *err)
 {
+	uint16_t number = htobe16((uint16_t)channel);
+
 	if (!wire->keyed)
 		return hvd_err_set(err, HVD_E_AUTH, "bytes cannot be sent before the peer has proven who it is");
 	if (len > HVD_WIRE_PIECE || (len == 0 && more))
 		return hvd_err_set(err, HVD_E_LIMIT, "%zu bytes are not a piece of a message", len);
-	seal(wire, frame, FLAG_SIGNED | FLAG_BYTES | (more ? FLAG_MORE : 0), len);
+	memcpy(frame + HVD_WIRE_BODY, &number, CHANNEL_LEN);
+	seal(wire, frame, FLAG_SIGNED | FLAG_BYTES | (more ? FLAG_MORE : 0), CHANNEL_LEN + len);
 	return 0;
 }
 
@@ -142,7 +147,7 @@ static int check_head(const struct hvd_wire *wire, const unsigned char *buf, siz
 static size_t most(const struct hvd_wire *wire, unsigned char flags)
 {
 	if (flags & FLAG_BYTES)
-		return HVD_WIRE_PIECE;
+		return CHANNEL_LEN + HVD_WIRE_PIECE;
 	return wire->keyed ? wire->max : HVD_WIRE_MAX_OPEN;
 }
 
@@ -167,8 +172,8 @@ int hvd_wire_read(struct hvd_wire *wire, const unsigned char *buf, size_t len, s
 	if (body > most(wire, buf[3]))
 		return hvd_err_set(err, HVD_E_LIMIT, "the peer announces %zu bytes, over the limit of %zu", body,
 				   most(wire, buf[3]));
-	if (body == 0 && (buf[3] & FLAG_MORE))
-		return hvd_err_set(err, HVD_E_PROTO, "the peer sent an empty piece of a message");
+	if (bytes && body < CHANNEL_LEN + (buf[3] & FLAG_MORE ? 1 : 0))
+		return hvd_err_set(err, HVD_E_PROTO, "the peer sent a malformed message of bytes");
 	if (len < at + body) {
 		frame->used = at + body;
 		return 0;
@@ -188,8 +193,9 @@ int hvd_wire_read(struct hvd_wire *wire, const unsigned char *buf, size_t len, s
 		}
 		frame->msg = msg;
 	} else {
-		frame->body = buf + at;
-		frame->len = body;
+		frame->channel = (unsigned)buf[at] << 8 | buf[at + 1];
+		frame->bytes = buf + at + CHANNEL_LEN;
+		frame->len = body - CHANNEL_LEN;
 		frame->more = buf[3] & FLAG_MORE;
 	}
 	frame->used = at + body;

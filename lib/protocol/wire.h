@@ -5,8 +5,8 @@
  * A frame is
  *     'H' 'V'  version (1)  flags  length (4 bytes, big endian)
  *     [ HMAC-SHA256, 32 bytes: only with flag 1 ]
- *     length bytes of JSON: one object; with flag 2, bytes of a message of bytes; with flags 2 and 4, bytes of a
- *     message that continues in the next frame
+ *     length bytes: JSON, one object; with flag 2, a channel (channel.h; 2 bytes, big endian) and bytes of a message
+ *     of bytes in this channel; with flags 2 and 4, the message continues in the next frame
  * Before a connection has a key, frames are unsigned and short. Afterwards every frame must be signed. The signature
  * covers the direction, a counter for each direction, the flags where they are not 1, and the body. So a frame can be
  * neither replayed, nor sent back, nor moved within the stream.
@@ -27,8 +27,9 @@
 #define HVD_WIRE_HEAD     8
 #define HVD_WIRE_MAX_OPEN 8192                          /* longest body before a key is set */
 #define HVD_WIRE_MAX      (8 * 1024 * 1024)             /* longest body of JSON afterwards */
-#define HVD_WIRE_PIECE    (256 * 1024)                  /* longest body of bytes */
+#define HVD_WIRE_PIECE    (256 * 1024)                  /* most bytes of a message of bytes in one frame */
 #define HVD_WIRE_BODY     (HVD_WIRE_HEAD + HVD_MAC_LEN) /* where the body of a signed frame begins */
+#define HVD_WIRE_BYTES    (HVD_WIRE_BODY + 2)           /* where the bytes of a frame of bytes begin */
 
 struct hvd_wire {
 	bool server; /* which end this is: the signature covers it */
@@ -51,16 +52,18 @@ void hvd_wire_set_max(struct hvd_wire *wire, size_t max);
  * a body that is too long; *bytes is not set then. */
 int hvd_wire_encode(struct hvd_wire *wire, const json_t *msg, unsigned char **bytes, size_t *len, struct hvd_err *err);
 
-/* Make a frame of bytes in place: `frame` has room for HVD_WIRE_BODY + len bytes, and the body is already there.
- * `more`: the message continues in the next frame. HVD_E_LIMIT for more than HVD_WIRE_PIECE bytes, and for an empty
- * frame with `more`; HVD_E_AUTH before there is a key. */
-int hvd_wire_seal_bytes(struct hvd_wire *wire, unsigned char *frame, size_t len, bool more, struct hvd_err *err);
+/* Make a frame of bytes in place: `frame` has room for HVD_WIRE_BYTES + len bytes, and the last `len` are already
+ * there. `more`: the message continues in the next frame. HVD_E_LIMIT for more than HVD_WIRE_PIECE bytes, and for an
+ * empty frame with `more`; HVD_E_AUTH before there is a key. */
+int hvd_wire_seal_bytes(struct hvd_wire *wire, unsigned char *frame, unsigned channel, size_t len, bool more,
+			struct hvd_err *err);
 
 /* What a frame holds. */
 struct hvd_frame {
-	size_t used;               /* the frame's length */
-	json_t *msg;               /* a new reference; NULL in a frame of bytes */
-	const unsigned char *body; /* the bytes, which are part of the buffer */
+	size_t used;                /* the frame's length */
+	json_t *msg;                /* a new reference; NULL in a frame of bytes */
+	unsigned channel;           /* of the bytes */
+	const unsigned char *bytes; /* they are part of the buffer */
 	size_t len;
 	bool more; /* the message of bytes goes on in the next frame */
 };

@@ -112,10 +112,12 @@ static void end_child_because(struct hvd_rv_child *child, bool may_come_back, bo
 		}
 	down->n_begun -= child->relay != NULL;
 	TAILQ_REMOVE(&down->children, child, link);
-	if (child->dropped)
+	if (child->dropped) {
+		hvd_conn_mute(child->conn, down->rv->cfg.channel);
 		child->dropped(broken, child->arg);
-	else
+	} else {
 		hvd_conn_free(child->conn);
+	}
 	hvd_hash_table_free(&child->watches);
 	free(child);
 }
@@ -252,13 +254,15 @@ static const char *handle(struct hvd_rv_child *child, struct hvd_relay_msg *msg)
 	return NULL;
 }
 
-void hvd_rv_child_bytes(struct hvd_rv_child *child, const void *data, size_t len)
+void hvd_downstream_bytes(unsigned channel, const void *data, size_t len, void *arg)
 {
+	struct hvd_rv_child *child = arg;
 	struct hvd_rv *rv = child->down->rv;
 	struct hvd_relay_msg msg;
 	struct hvd_err err = {0};
 	const char *why = err.msg;
 
+	(void)channel;
 	hvd_rv_reap(rv);
 	if (hvd_relay_parse(data, len, true, hvd_rv_store_budget(rv->store), &msg, &err) == 0) {
 		why = handle(child, &msg);
@@ -266,12 +270,6 @@ void hvd_rv_child_bytes(struct hvd_rv_child *child, const void *data, size_t len
 	}
 	if (why)
 		fail(child, why);
-}
-
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
-{
-	(void)conn;
-	hvd_rv_child_bytes(arg, data, len);
 }
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
@@ -401,15 +399,15 @@ static struct hvd_rv_child *add_child(struct hvd_downstream *down, struct hvd_co
 	TAILQ_INIT(&child->items);
 	TAILQ_INSERT_HEAD(&down->children, child, link);
 	hvd_hash_table_init(&child->watches, 64);
-	hvd_conn_set_bytes_max(conn, HVD_RELAY_MSG_MAX(down->rv->cfg.store.value_max));
+	hvd_conn_open(conn, down->rv->cfg.channel, HVD_RELAY_MSG_MAX(down->rv->cfg.store.value_max),
+		      hvd_downstream_bytes, child);
 	hvd_conn_set_low(conn, LOW);
 	return child;
 }
 
 void hvd_downstream_take(struct hvd_downstream *down, struct hvd_conn *conn)
 {
-	static const struct hvd_conn_ops ops = {
-		.message = on_message, .closed = on_closed, .bytes = on_bytes, .drained = on_drained};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .drained = on_drained};
 
 	hvd_conn_set_ops(conn, &ops, add_child(down, conn));
 	hvd_conn_set_deadline(conn, hvd_deadline_in(BEGIN_SECONDS));

@@ -37,6 +37,8 @@ void hvd_downstream_take(struct hvd_downstream *down, struct hvd_conn *conn);
 /* See hvd_rv_child_share(). */
 struct hvd_rv_child *hvd_downstream_share(struct hvd_downstream *down, struct hvd_conn *conn,
 					  void (*dropped)(bool broken, void *arg), void *arg);
+/* A message of a child: a hvd_conn_bytes_fn, whose last argument is the child. */
+void hvd_downstream_bytes(unsigned channel, const void *data, size_t len, void *arg);
 /* Only these relays may be connected from now on; others are closed. NULL: any. */
 void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *relay_ids, size_t n);
 /* The relays that are connected now. */

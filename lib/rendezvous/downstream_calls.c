@@ -157,7 +157,7 @@ static void send_answer(struct hvd_rv_child *child, struct item *item)
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .relay_id = call->relay->number, .call = call->id};
 
 	msg.result = call->result;
-	hvd_relay_send(child->conn, &msg);
+	hvd_down_send(child, &msg);
 	if (!only_reads(call->kind))
 		return;
 	hvd_store_result_clear(&call->result);

@@ -77,6 +77,8 @@ struct hvd_downstream {
 };
 
 /* downstream_items.c */
+/* Send at once. */
+void hvd_down_send(const struct hvd_rv_child *child, const struct hvd_relay_msg *msg);
 /* Queue an item for a child: at the end of its list, or in front of another item of it. */
 void hvd_down_queue(struct hvd_rv_child *child, struct item *item, struct item *before);
 void hvd_down_unqueue(struct item *item); /* one that is in no list is fine */

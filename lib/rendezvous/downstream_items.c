@@ -53,13 +53,18 @@ static void drop_passed(struct item *item)
 	free(p);
 }
 
+void hvd_down_send(const struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
+{
+	hvd_relay_send(child->conn, child->down->rv->cfg.channel, msg);
+}
+
 static void send_passed(struct hvd_rv_child *child, struct item *item)
 {
 	const struct passed *p = (const struct passed *)item;
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .relay_id = p->relay_id, .call = p->call};
 
 	msg.result = p->result;
-	hvd_relay_send(child->conn, &msg);
+	hvd_down_send(child, &msg);
 	drop_passed(item);
 }
 
@@ -83,7 +88,7 @@ static void drop_renew(struct item *item)
 
 static void send_renew(struct hvd_rv_child *child, struct item *item)
 {
-	hvd_relay_send(child->conn, &(struct hvd_relay_msg){.type = HVD_RELAY_RENEW});
+	hvd_down_send(child, &(struct hvd_relay_msg){.type = HVD_RELAY_RENEW});
 	drop_renew(item);
 }
 

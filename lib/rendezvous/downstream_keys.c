@@ -234,7 +234,7 @@ static void send_ask(const struct down_watch *w, bool present)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_ASK, .watch = w->id, .flag = present};
 
-	hvd_relay_send(w->child->conn, &msg);
+	hvd_down_send(w->child, &msg);
 }
 
 static void send_fresh(struct hvd_rv_child *child, struct item *item)
@@ -260,7 +260,7 @@ static void send_fresh(struct hvd_rv_child *child, struct item *item)
 		send_ask(w, now == ASK);
 		return;
 	}
-	hvd_relay_send(child->conn, &msg);
+	hvd_down_send(child, &msg);
 }
 
 static void send_stale(struct hvd_rv_child *child, struct item *item)
@@ -279,11 +279,11 @@ static void send_wake(struct hvd_rv_child *child, struct item *item)
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_WAKE, .watch = w->id};
 
 	for (; w->wakes > 0; w->wakes--)
-		hvd_relay_send(child->conn, &msg);
+		hvd_down_send(child, &msg);
 	/* A value wakes all by itself. */
 	msg.flag = true;
 	if (w->wake_all && w->sent != VALUE)
-		hvd_relay_send(child->conn, &msg);
+		hvd_down_send(child, &msg);
 	w->wake_all = false;
 	check_watch(w);
 }

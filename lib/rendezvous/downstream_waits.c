@@ -124,7 +124,7 @@ void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*
 	/* Not behind what waits to be sent: a relay that does not read is not asked for long. */
 	for (const struct hvd_rv_child *child = TAILQ_FIRST(&down->children); child; child = TAILQ_NEXT(child, link))
 		if (child->relay)
-			hvd_relay_send(child->conn, &msg);
+			hvd_down_send(child, &msg);
 	if (ask->left > 0)
 		hvd_rv_arm(down->rv, &ask->timer, hvd_deadline_in(seconds));
 	else

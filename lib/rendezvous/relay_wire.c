@@ -157,12 +157,12 @@ void hvd_relay_encode(const struct hvd_relay_msg *msg, struct hvd_relay_bytes *o
 	}
 }
 
-void hvd_relay_send(struct hvd_conn *conn, const struct hvd_relay_msg *msg)
+void hvd_relay_send(struct hvd_conn *conn, unsigned channel, const struct hvd_relay_msg *msg)
 {
 	struct hvd_relay_bytes out;
 
 	hvd_relay_encode(msg, &out);
-	hvd_conn_send_bytes(conn, out.pieces, out.n);
+	hvd_conn_send_bytes(conn, channel, out.pieces, out.n);
 }
 
 /* --- in --- */

@@ -57,7 +57,7 @@ struct hvd_conn;
 
 #define HVD_RELAY_VERSION  2
 #define HVD_RELAY_TEXT_MAX 65536 /* bytes of a WAITS */
-/* The longest message (hvd_conn_set_bytes_max()): a value, what COMPARE_SET expects, and names. */
+/* The longest message (hvd_conn_open()): a value, what COMPARE_SET expects, and names. */
 #define HVD_RELAY_MSG_MAX(value_max) ((value_max) + (size_t)(16 << 20))
 
 enum hvd_relay_type {
@@ -94,7 +94,7 @@ struct hvd_relay_msg {
 };
 
 /* Queue the message on the connection. A value is compressed if that pays, once for all connections (value.h). */
-void hvd_relay_send(struct hvd_conn *conn, const struct hvd_relay_msg *msg);
+void hvd_relay_send(struct hvd_conn *conn, unsigned channel, const struct hvd_relay_msg *msg);
 
 /* The same message as pieces of bytes, which point into `msg`, its value and *out. */
 struct hvd_relay_bytes {

@@ -4,6 +4,7 @@
 #include "downstream.h"
 #include "internal.h"
 #include "lib/base/xalloc.h"
+#include "lib/protocol/channel.h"
 #include "store_local.h"
 #include "tcpstore.h"
 #include "upstream.h"
@@ -35,6 +36,7 @@ void hvd_rv_config_init(struct hvd_rv_config *cfg)
 	cfg->stall = 3.0;
 	cfg->head_time = 10.0;
 	cfg->idle = 60.0;
+	cfg->channel = HVD_CHANNEL_STORE;
 	cfg->relay_back = HVD_RELAY_BACK_SECONDS;
 	cfg->parent_wait = 20.0;
 }
@@ -283,11 +285,6 @@ void hvd_rv_stats(const struct hvd_rv *rv, struct hvd_rv_stats *out)
 void hvd_rv_relay_share(struct hvd_rv *rv, struct hvd_conn *conn)
 {
 	hvd_upstream_connect(rv->store_api.upstream, conn, true);
-}
-
-void hvd_rv_relay_bytes(struct hvd_rv *rv, const void *data, size_t len)
-{
-	hvd_upstream_bytes(rv->store_api.upstream, data, len);
 }
 
 /* Answer all requests that wait. */

@@ -82,6 +82,7 @@ struct hvd_rv_config {
 	void (*horovod)(void *arg);
 	void *horovod_arg;
 
+	unsigned channel;  /* of the messages between this server and relays; HVD_CHANNEL_STORE */
 	double relay_back; /* seconds within which a relay whose connection has ended may come back */
 
 	/* This server is a relay: its values are those of the root (relay_wire.h). It has no parent at first. */
@@ -127,22 +128,20 @@ int hvd_rv_listener(const struct hvd_rv *rv, size_t i, struct sockaddr_storage *
 /* The server is a relay: `conn` leads to its parent from now on. Takes ownership of `conn`. NULL: there will be no
  * parent any longer, and clients are closed. */
 void hvd_rv_relay_up(struct hvd_rv *rv, struct hvd_conn *conn);
-/* The same for a connection that also carries other messages, and stays the caller's. The caller hands over all
- * messages of bytes of the connection. When the connection ends: hvd_rv_relay_up(rv, NULL). */
+/* The same for a connection that also carries other messages, and stays the caller's. When the connection ends:
+ * hvd_rv_relay_up(rv, NULL). */
 void hvd_rv_relay_share(struct hvd_rv *rv, struct hvd_conn *conn);
-void hvd_rv_relay_bytes(struct hvd_rv *rv, const void *data, size_t len);
 
 /* A relay has connected, and has proven that it belongs to this launch (lib/protocol/preauth.h). Takes ownership of
  * `conn`. */
 void hvd_rv_relay_take(struct hvd_rv *rv, struct hvd_conn *conn);
-/* The same for a connection that also carries other messages, and stays the caller's. The caller hands over messages of
- * bytes, and reports when the queue has become short (hvd_conn_ops.drained), and when the connection is over. `dropped`
- * is called when the server has no use for the relay any longer; `broken`: because the relay has broken the protocol.
- * After hvd_rv_child_over() or `dropped` the child is invalid. */
+/* The same for a connection that also carries other messages, and stays the caller's. The caller reports when the queue
+ * has become short (hvd_conn_ops.drained), and when the connection is over, before it is freed. `dropped` is called when
+ * the server has no use for the relay any longer; `broken`: because the relay has broken the protocol. After
+ * hvd_rv_child_over() or `dropped` the child is invalid. */
 struct hvd_rv_child;
 struct hvd_rv_child *hvd_rv_child_share(struct hvd_rv *rv, struct hvd_conn *conn,
 					void (*dropped)(bool broken, void *arg), void *arg);
-void hvd_rv_child_bytes(struct hvd_rv_child *child, const void *data, size_t len);
 void hvd_rv_child_drained(struct hvd_rv_child *child);
 void hvd_rv_child_over(struct hvd_rv_child *child);
 /* Only relays with these numbers may be connected to this server from now on. */

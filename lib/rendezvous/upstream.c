@@ -17,12 +17,19 @@
 
 /* --- the parent --- */
 
-/* There is no parent any longer. */
-static void without_parent(struct hvd_upstream *up)
+static void leave_conn(struct hvd_upstream *up)
 {
 	if (!up->shared)
 		hvd_conn_free(up->conn);
+	else if (up->conn)
+		hvd_conn_mute(up->conn, up->rv->cfg.channel);
 	up->conn = NULL;
+}
+
+/* There is no parent any longer. */
+static void without_parent(struct hvd_upstream *up)
+{
+	leave_conn(up);
 	up->asked_waits = false;
 	hvd_rv_timer_wheel_remove(&up->rv->wheel, &up->timer);
 	hvd_downstream_drop(up->rv->downstream);
@@ -105,13 +112,15 @@ static void handle(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
 	}
 }
 
-void hvd_upstream_bytes(struct hvd_upstream *up, const void *data, size_t len)
+void hvd_upstream_bytes(unsigned channel, const void *data, size_t len, void *arg)
 {
+	struct hvd_upstream *up = arg;
 	struct hvd_rv_budget *budget = hvd_rv_store_budget(up->rv->store);
 	struct hvd_relay_msg msg;
 	struct hvd_err err = {0};
 	int rc;
 
+	(void)channel;
 	hvd_rv_reap(up->rv);
 	rc = hvd_relay_parse(data, len, false, budget, &msg, &err);
 	if (rc == 0 && msg.stored == HVD_RV_NO_ROOM) {
@@ -131,12 +140,6 @@ void hvd_upstream_bytes(struct hvd_upstream *up, const void *data, size_t len)
 	up->handling = false;
 	hvd_upstream_epochs_tidy(up, false);
 	hvd_relay_msg_clear(&msg);
-}
-
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
-{
-	(void)conn;
-	hvd_upstream_bytes(arg, data, len);
 }
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
@@ -165,7 +168,7 @@ static void send_begin(struct hvd_upstream *up)
 
 void hvd_upstream_connect(struct hvd_upstream *up, struct hvd_conn *conn, bool shared)
 {
-	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .bytes = on_bytes};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 
 	if (up->conn)
 		without_parent(up);
@@ -176,7 +179,8 @@ void hvd_upstream_connect(struct hvd_upstream *up, struct hvd_conn *conn, bool s
 		return;
 	if (!shared)
 		hvd_conn_set_ops(conn, &ops, up);
-	hvd_conn_set_bytes_max(conn, HVD_RELAY_MSG_MAX(up->rv->cfg.store.value_max));
+	hvd_conn_open(conn, up->rv->cfg.channel, HVD_RELAY_MSG_MAX(up->rv->cfg.store.value_max), hvd_upstream_bytes,
+		      up);
 	hvd_conn_watch_host(conn);
 	send_begin(up);
 	hvd_upstream_keys_begin(up);
@@ -199,9 +203,7 @@ void hvd_upstream_destroy(struct hvd_upstream *up)
 {
 	if (!up)
 		return;
-	if (!up->shared)
-		hvd_conn_free(up->conn);
-	up->conn = NULL;
+	leave_conn(up);
 	hvd_upstream_calls_free(up);
 	hvd_upstream_keys_free(up);
 	assert(up->owed == 0); /* I6 of COHERENCE.md */

@@ -31,7 +31,8 @@ struct hvd_upstream *hvd_upstream_create(struct hvd_rv *rv);
 void hvd_upstream_destroy(struct hvd_upstream *up); /* NULL is fine */
 /* From now on there is another parent, or, with NULL, none for ever. Takes ownership of the connection. */
 void hvd_upstream_connect(struct hvd_upstream *up, struct hvd_conn *conn, bool shared);
-void hvd_upstream_bytes(struct hvd_upstream *up, const void *data, size_t len);
+/* A message of the parent: a hvd_conn_bytes_fn, whose last argument is the upstream. */
+void hvd_upstream_bytes(unsigned channel, const void *data, size_t len, void *arg);
 
 /* For store_api.c, as the functions there. */
 bool hvd_upstream_submit(struct hvd_upstream *up, const struct hvd_store_op *op, struct hvd_store_result *now,

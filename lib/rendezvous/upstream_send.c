@@ -25,7 +25,7 @@ void hvd_upstream_owes(struct hvd_upstream *up, int more)
 void hvd_upstream_send(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
 {
 	if (up->conn)
-		hvd_relay_send(up->conn, msg);
+		hvd_relay_send(up->conn, up->rv->cfg.channel, msg);
 }
 
 bool hvd_upstream_is_lost(const struct hvd_upstream *up)

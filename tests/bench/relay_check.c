@@ -114,10 +114,10 @@ static void sim_look(struct sim_relay *r, int per_host)
 			.op = {.kind = HVD_OP_ARRIVE, .number = 7000 + i, .client_number = (uint32_t)i + 1}};
 		struct hvd_relay_msg watch = {.type = HVD_RELAY_WATCH, .watch = ++r->expected};
 
-		hvd_relay_send(r->conn, &arrive);
+		hvd_relay_send(r->conn, HVD_CHANNEL_STORE, &arrive);
 		watch.op.key = (struct hvd_slice){
 			key, (size_t)snprintf(key, sizeof(key), "/default_pg/0//cuda//dump_%d", r->first + i)};
-		hvd_relay_send(r->conn, &watch);
+		hvd_relay_send(r->conn, HVD_CHANNEL_STORE, &watch);
 	}
 }
 

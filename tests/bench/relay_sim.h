@@ -9,6 +9,7 @@
 #ifndef HVD_BENCH_RELAY_SIM_H
 #define HVD_BENCH_RELAY_SIM_H
 
+#include "lib/protocol/conn.h"
 #include "lib/rendezvous/relay_wire.h"
 #include "mesh.h"
 #include "tests/unit/relay_node.h"
@@ -55,7 +56,7 @@ static inline void sim_call(struct sim_relay *r, enum hvd_store_op_kind kind, in
 	};
 
 	msg.done = r->answers + 1; /* answers come in the order of calls */
-	hvd_relay_send(r->conn, &msg);
+	hvd_relay_send(r->conn, HVD_CHANNEL_STORE, &msg);
 }
 
 static inline void sim_put(struct sim_relay *r, int rank, const char *prefix, const void *data, size_t len)
@@ -79,7 +80,7 @@ static inline void sim_watch(struct sim_relay *r, int rank, const char *prefix)
 		.op = {.scope.name = {"global", 6}, .key = sim_key(room, prefix, rank)},
 	};
 
-	hvd_relay_send(r->conn, &msg);
+	hvd_relay_send(r->conn, HVD_CHANNEL_STORE, &msg);
 }
 
 static inline void sim_begin_mesh(struct sim_relay *r)
@@ -103,12 +104,12 @@ static inline void sim_begin_mesh(struct sim_relay *r)
 }
 
 /* The first byte of a message is its type. */
-static inline void sim_on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+static inline void sim_on_bytes(unsigned channel, const void *data, size_t len, void *arg)
 {
 	struct sim_relay *r = arg;
 	unsigned char type = len > 0 ? *(const unsigned char *)data : 0;
 
-	(void)conn;
+	(void)channel;
 	r->answers += type == HVD_RELAY_ANSWER;
 	if (type == HVD_RELAY_VALUE && ++r->values == r->expected)
 		r->sim->complete++;
@@ -134,19 +135,18 @@ static inline void sim_on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 
 static inline void sim_on_up(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {
-		.message = sim_on_message, .closed = sim_on_closed, .bytes = sim_on_bytes};
+	static const struct hvd_conn_ops ops = {.message = sim_on_message, .closed = sim_on_closed};
 	struct sim_relay *r = arg;
 	struct hvd_relay_msg begin = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION};
 
 	r->conn = conn;
 	hvd_conn_set_ops(conn, &ops, r);
-	hvd_conn_set_bytes_max(conn, SIZE_MAX / 2);
+	hvd_conn_open(conn, HVD_CHANNEL_STORE, SIZE_MAX / 2, sim_on_bytes, r);
 	hvd_addr_parse("127.0.0.1", &begin.addr);
 	/* Its own, and those of the relays below it. */
 	for (int rank = r->first; rank == r->first || rank < r->first + r->n; rank += r->sim->per_host) {
 		begin.relay_id = (uint32_t)(1 + rank / r->sim->per_host);
-		hvd_relay_send(conn, &begin);
+		hvd_relay_send(conn, HVD_CHANNEL_STORE, &begin);
 	}
 	if (r->n > 0)
 		sim_begin_mesh(r);

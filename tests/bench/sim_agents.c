@@ -58,7 +58,7 @@ struct agent {
 	uint32_t node, nodes; /* the host's number in the job */
 	struct hvd_dial *link;
 	struct hvd_conn *conn; /* NULL: none yet, or no longer */
-	bool run, silent, over;
+	bool silent, over;
 	struct event *tried;
 	int64_t tried_host;
 	struct worker *workers;
@@ -226,33 +226,6 @@ static void on_plan(struct agent *ag)
 		printf("admitted %u\n", ag->sim->n);
 }
 
-static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
-{
-	struct agent *ag = arg;
-	const char *type = json_string_value(json_object_get(msg, "t"));
-
-	if (ag->silent || !type)
-		return;
-	if (strcmp(type, "run") == 0) {
-		ag->run = true;
-		hvd_conn_set_bytes_max(conn, HVD_JOIN_ARGS_MAX);
-	} else if (strcmp(type, "probe") == 0) {
-		hvd_conn_send(conn, sim_report(msg));
-	} else if (strcmp(type, "plan") == 0) {
-		on_plan(ag);
-	} else if (strcmp(type, "ping") == 0) {
-		hvd_conn_send(conn, json_pack("{s:s}", "t", "pong"));
-	} else if (strcmp(type, "try") == 0) {
-		on_try(ag, msg);
-	} else if (strcmp(type, "start") == 0) {
-		on_start(ag, msg);
-	} else if (strcmp(type, "stop") == 0) {
-		on_stop(ag, msg);
-	} else if (strcmp(type, "end") == 0 || strcmp(type, "failed") == 0) {
-		on_end(ag);
-	}
-}
-
 static void take_args(struct agent *ag, const void *data, size_t len)
 {
 	struct hvd_strv args = {0};
@@ -276,16 +249,40 @@ static void take_args(struct agent *ag, const void *data, size_t len)
 	hvd_strv_free(&args);
 }
 
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+static void on_args(unsigned channel, const void *data, size_t len, void *arg)
 {
 	struct agent *ag = arg;
 
-	if (!ag->run)
-		return;
-	ag->run = false;
+	hvd_conn_mute(ag->conn, channel);
+	hvd_conn_open(ag->conn, HVD_CHANNEL_STDIN, HVD_JOIN_PIECE, NULL, NULL);
 	take_args(ag, data, len);
-	hvd_conn_set_bytes_max(conn, HVD_JOIN_PIECE + 1);
-	hvd_conn_send(conn, sim_registration(ag->node, ag->nodes, (uint32_t)ag->sim->slots));
+	hvd_conn_send(ag->conn, sim_registration(ag->node, ag->nodes, (uint32_t)ag->sim->slots));
+}
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct agent *ag = arg;
+	const char *type = json_string_value(json_object_get(msg, "t"));
+
+	if (ag->silent || !type)
+		return;
+	if (strcmp(type, "run") == 0) {
+		hvd_conn_open(conn, HVD_CHANNEL_ARGS, HVD_JOIN_ARGS_MAX, on_args, ag);
+	} else if (strcmp(type, "probe") == 0) {
+		hvd_conn_send(conn, sim_report(msg));
+	} else if (strcmp(type, "plan") == 0) {
+		on_plan(ag);
+	} else if (strcmp(type, "ping") == 0) {
+		hvd_conn_send(conn, json_pack("{s:s}", "t", "pong"));
+	} else if (strcmp(type, "try") == 0) {
+		on_try(ag, msg);
+	} else if (strcmp(type, "start") == 0) {
+		on_start(ag, msg);
+	} else if (strcmp(type, "stop") == 0) {
+		on_stop(ag, msg);
+	} else if (strcmp(type, "end") == 0 || strcmp(type, "failed") == 0) {
+		on_end(ag);
+	}
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
@@ -305,7 +302,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 static void on_up(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .bytes = on_bytes};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct agent *ag = arg;
 	struct hvd_join_offer offer = {.slots = ag->sim->slots, .index = (int)(ag->sim->first + ag->index)};
 

@@ -8,9 +8,11 @@
  */
 #include "fuzz.h"
 #include "fuzz_conn.h"
-#include "lib/protocol/conn.h"
+#include "lib/rendezvous/downstream.h"
+#include "lib/rendezvous/internal.h"
 #include "lib/rendezvous/relay_wire.h"
 #include "lib/rendezvous/tcpstore.h"
+#include "lib/rendezvous/upstream.h"
 #include "tests/unit/tcpstore_bytes.h"
 
 #include <sys/socket.h>
@@ -47,13 +49,12 @@ static const char *const keys[] = {"a", "b", "init/", "/default_pg/0//x"};
 /* ---- connections ---- */
 
 /* What the relay says to its parent. */
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+static void on_bytes(unsigned channel, const void *data, size_t len, void *arg)
 {
 	struct world *w = arg;
 	struct hvd_relay_msg msg;
 
-	if (conn != w->parent.far)
-		return;
+	(void)channel;
 	must(hvd_relay_parse(data, len, true, &w->budget, &msg, NULL) == 0);
 	if (msg.type == HVD_RELAY_CALL)
 		w->calls[w->n_calls++ % 8] = msg.call;
@@ -62,7 +63,7 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 
 static void connect_peer(struct world *w, struct peer *p)
 {
-	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .bytes = on_bytes};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	const struct hvd_key key = {{1}};
 	int fds[2];
 
@@ -71,7 +72,7 @@ static void connect_peer(struct world *w, struct peer *p)
 	p->far = hvd_conn_new(w->base, fds[1], false, &ops, w);
 	hvd_conn_set_key(p->near, &key);
 	hvd_conn_set_key(p->far, &key);
-	hvd_conn_set_bytes_max(p->far, 1 << 20);
+	hvd_conn_open(p->far, HVD_CHANNEL_STORE, 1 << 20, p == &w->parent ? on_bytes : NULL, w);
 }
 
 static void on_dropped(bool broken, void *arg)
@@ -116,7 +117,7 @@ static void from_child(struct world *w, int server, int number, struct hvd_relay
 	char *text = encode(msg, &len);
 
 	if (p->child)
-		hvd_rv_child_bytes(p->child, text, len);
+		hvd_downstream_bytes(HVD_CHANNEL_STORE, text, len, p->child);
 	free(text);
 	hvd_rv_value_unref(msg->op.value);
 }
@@ -183,7 +184,7 @@ static void parent_says(struct world *w, uint8_t a, uint8_t b, uint8_t c)
 	if (msg.type == HVD_RELAY_VALUE || (msg.type == HVD_RELAY_ANSWER && c & 128))
 		msg.result.value = value(w, c);
 	text = encode(&msg, &len);
-	hvd_rv_relay_bytes(w->rv[RELAY], text, len);
+	hvd_upstream_bytes(HVD_CHANNEL_STORE, text, len, w->rv[RELAY]->store_api.upstream);
 	free(text);
 	hvd_rv_value_unref(msg.result.value);
 }
@@ -268,7 +269,8 @@ static void come_and_go(struct world *w, uint8_t a, uint8_t b)
 		hvd_rv_relay_share(w->rv[RELAY], w->parent.near);
 		break;
 	case 2:
-		hvd_rv_relay_bytes(w->rv[RELAY], "", 0); /* the parent is lost */
+		/* The parent is lost. */
+		hvd_upstream_bytes(HVD_CHANNEL_STORE, "", 0, w->rv[RELAY]->store_api.upstream);
 		hvd_rv_relay_share(w->rv[RELAY], w->parent.near);
 		break;
 	case 3:

@@ -37,7 +37,7 @@ static int decode_all(struct hvd_wire *wire, const uint8_t *data, size_t size)
 		struct hvd_frame frame;
 
 		rc = hvd_wire_read(wire, copy, size, &frame, NULL);
-		must(rc != 1 && !frame.msg && !frame.body && (rc < 0 || frame.used > size));
+		must(rc != 1 && !frame.msg && !frame.bytes && (rc < 0 || frame.used > size));
 	}
 	free(copy);
 	return taken;
@@ -69,6 +69,7 @@ static void round_trip(const uint8_t *data, size_t size)
 /* What was sent of a message of bytes, and what came of it. */
 struct fate {
 	size_t pieces, bytes; /* of the message that is under way */
+	unsigned channel;     /* its own */
 	unsigned sent, taken; /* whole messages of both kinds */
 	bool refused;         /* what was sent has to end the connection */
 	bool closed;
@@ -81,10 +82,9 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	((struct fate *)arg)->taken++;
 }
 
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+static void on_bytes(unsigned channel, const void *data, size_t len, void *arg)
 {
-	(void)conn;
-	must(len <= BYTES_MAX && (len == 0 || memchr(data, 'x', len) == data));
+	must(channel < 2 && len <= BYTES_MAX && (len == 0 || memchr(data, 'x', len) == data));
 	((struct fate *)arg)->taken++;
 }
 
@@ -95,11 +95,12 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	((struct fate *)arg)->closed = true;
 }
 
-/* A frame for each two bytes: its kind, and its length. */
+/* A frame for each two bytes: its kind and channel, and its length. */
 static void send_frame(struct hvd_wire *wire, int fd, uint8_t kind, size_t len, struct fate *fate)
 {
-	unsigned char frame[HVD_WIRE_BODY + 2 * 255], *json;
+	unsigned char frame[HVD_WIRE_BYTES + 2 * 255], *json;
 	json_t *msg;
+	unsigned channel = kind >> 5 & 3; /* of these 2 are open */
 	size_t n;
 
 	if (kind % 8 == 0) {
@@ -112,14 +113,15 @@ static void send_frame(struct hvd_wire *wire, int fd, uint8_t kind, size_t len, 
 		return;
 	}
 	len = kind % 8 == 1 ? 2 * len : len;
-	memset(frame + HVD_WIRE_BODY, 'x', len);
-	if (hvd_wire_seal_bytes(wire, frame, len, kind & 1, NULL) != 0) {
+	memset(frame + HVD_WIRE_BYTES, 'x', len);
+	if (hvd_wire_seal_bytes(wire, frame, channel, len, kind & 1, NULL) != 0) {
 		must(len == 0);
 		return;
 	}
-	must(write(fd, frame, HVD_WIRE_BODY + len) == (ssize_t)(HVD_WIRE_BODY + len));
+	must(write(fd, frame, HVD_WIRE_BYTES + len) == (ssize_t)(HVD_WIRE_BYTES + len));
 	fate->bytes += len;
-	fate->refused |= fate->bytes > BYTES_MAX;
+	fate->refused |= fate->bytes > BYTES_MAX || channel > 1 || (fate->pieces > 0 && channel != fate->channel);
+	fate->channel = channel;
 	fate->pieces = kind & 1 ? fate->pieces + 1 : 0;
 	if (kind & 1)
 		return;
@@ -130,7 +132,7 @@ static void send_frame(struct hvd_wire *wire, int fd, uint8_t kind, size_t len, 
 /* All whole messages before the first that has to be refused are taken, and nothing else. */
 static void connection(const uint8_t *data, size_t size)
 {
-	static const struct hvd_conn_ops ops = {.message = on_message, .bytes = on_bytes, .closed = on_closed};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct event_base *base = event_base_new();
 	struct hvd_conn *conn;
 	struct hvd_wire wire;
@@ -142,7 +144,8 @@ static void connection(const uint8_t *data, size_t size)
 	hvd_wire_set_key(&wire, &key);
 	conn = hvd_conn_new(base, fds[0], false, &ops, &fate);
 	hvd_conn_set_key(conn, &key);
-	hvd_conn_set_bytes_max(conn, BYTES_MAX);
+	for (unsigned c = 0; c < 2; c++)
+		hvd_conn_open(conn, c, BYTES_MAX, on_bytes, &fate);
 	for (size_t i = 0; i + 1 < size && i < 128 && !fate.refused; i += 2) {
 		send_frame(&wire, fds[1], data[i], data[i + 1], &fate);
 		if (data[i] & 16)

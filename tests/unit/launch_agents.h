@@ -234,18 +234,9 @@ static inline void agent_on_closed(struct hvd_conn *conn, const struct hvd_err *
 	s->closed = true;
 }
 
-static inline void agent_on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
-{
-	struct agent *s = arg;
-
-	if (s->relay)
-		hvd_rv_relay_bytes(s->relay, data, len);
-}
-
 static inline void agent_on_up(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {
-		.message = agent_on_message, .closed = agent_on_closed, .bytes = agent_on_bytes};
+	static const struct hvd_conn_ops ops = {.message = agent_on_message, .closed = agent_on_closed};
 	struct agent *s = arg;
 
 	s->conn = conn;

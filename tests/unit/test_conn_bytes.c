@@ -3,11 +3,13 @@
 #include "conn_pair.h"
 
 static const struct hvd_key key = {"0123456789abcdef0123456789abcde"};
+#define CHANNEL 300
 
 struct end {
 	struct hvd_conn *conn;
 	int messages, bytes, drained, closed;
-	size_t last; /* the length of the last message of bytes */
+	size_t last;      /* the length of the last message of bytes */
+	unsigned channel; /* its channel */
 	bool as_sent;
 	int wanted;              /* leave the loop after so many of both kinds */
 	bool free_at, finish_at; /* let go of the connection within the callback */
@@ -51,12 +53,12 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	count(end);
 }
 
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+static void on_bytes(unsigned channel, const void *data, size_t len, void *arg)
 {
 	const unsigned char *p = data;
 	struct end *end = arg;
 
-	assert_ptr_equal(conn, end->conn);
+	end->channel = channel;
 	end->as_sent = true;
 	for (size_t i = 0; i < len; i++)
 		end->as_sent = end->as_sent && p[i] == pattern(i);
@@ -88,9 +90,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	event_base_loopbreak(base);
 }
 
-static const struct hvd_conn_ops ops = {
-	.message = on_message, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
-static const struct hvd_conn_ops no_bytes = {.message = on_message, .closed = on_closed};
+static const struct hvd_conn_ops ops = {.message = on_message, .drained = on_drained, .closed = on_closed};
 
 static void make(struct end *a, struct end *b, size_t max)
 {
@@ -100,16 +100,21 @@ static void make(struct end *a, struct end *b, size_t max)
 	b->conn = hvd_conn_new(base, fds[1], false, &ops, b);
 	hvd_conn_set_key(a->conn, &key);
 	hvd_conn_set_key(b->conn, &key);
-	hvd_conn_set_bytes_max(b->conn, max);
+	hvd_conn_open(b->conn, CHANNEL, max, on_bytes, b);
 }
 
-static void send_filled(struct hvd_conn *conn, size_t len)
+static void send_in(struct hvd_conn *conn, unsigned channel, size_t len)
 {
 	unsigned char *data = filled(len);
 	struct hvd_piece piece = {data, len};
 
-	hvd_conn_send_bytes(conn, &piece, 1);
+	hvd_conn_send_bytes(conn, channel, &piece, 1);
 	free(data);
+}
+
+static void send_filled(struct hvd_conn *conn, size_t len)
+{
+	send_in(conn, CHANNEL, len);
 }
 
 static void expect_end(struct end *a, struct end *b, enum hvd_errc code, const char *text)
@@ -165,12 +170,12 @@ TEST(pieces)
 
 	make(&a, &b, HVD_CONN_PIECE + 1000);
 	b.wanted = 1;
-	hvd_conn_send_bytes(a.conn, list, sizeof(list) / sizeof(list[0]));
+	hvd_conn_send_bytes(a.conn, CHANNEL, list, sizeof(list) / sizeof(list[0]));
 	run();
 	assert_int_equal(b.last, HVD_CONN_PIECE + 1000);
 	assert_true(b.as_sent);
 	b.wanted = 2;
-	hvd_conn_send_bytes(a.conn, NULL, 0);
+	hvd_conn_send_bytes(a.conn, CHANNEL, NULL, 0);
 	run();
 	assert_int_equal(b.last, 0);
 	hvd_conn_free(a.conn);
@@ -207,20 +212,65 @@ TEST(bytes_where_none_are_taken)
 {
 	struct end a, b;
 
-	make(&a, &b, 0);
-	send_filled(a.conn, 1);
-	expect_end(&a, &b, HVD_E_PROTO, "of an unexpected kind");
-	assert_int_equal(b.bytes, 0);
+	make(&a, &b, 10);
+	send_filled(b.conn, 1);
+	expect_end(&b, &a, HVD_E_PROTO, "of an unexpected kind");
+	assert_int_equal(a.bytes, 0);
 }
 
-TEST(bytes_for_an_owner_without_a_callback)
+/* Each has its own maximum, and its own function. */
+TEST(several_channels)
+{
+	struct end a, b, other = {.wanted = 2};
+
+	make(&a, &b, 10);
+	hvd_conn_open(b.conn, 0, 1000, on_bytes, &other);
+	send_in(a.conn, 0, 1000);
+	send_filled(a.conn, 10);
+	send_in(a.conn, 0, 3);
+	run();
+	assert_int_equal(other.bytes, 2);
+	assert_int_equal(other.last, 3);
+	assert_int_equal(other.channel, 0);
+	assert_int_equal(b.bytes, 1);
+	assert_int_equal(b.channel, CHANNEL);
+	send_filled(a.conn, 11);
+	expect_end(&a, &b, HVD_E_LIMIT, "more than 10 bytes");
+}
+
+TEST(a_channel_that_is_not_open)
 {
 	struct end a, b;
 
 	make(&a, &b, 1000);
-	hvd_conn_set_ops(b.conn, &no_bytes, &b);
 	send_filled(a.conn, 1);
-	expect_end(&a, &b, HVD_E_PROTO, "of an unexpected kind");
+	send_in(a.conn, CHANNEL + 1, 1);
+	send_filled(a.conn, 1);
+	expect_end(&a, &b, HVD_E_PROTO, "channel 301, which is not open");
+	assert_int_equal(b.bytes, 1);
+}
+
+TEST(what_arrives_in_a_mute_channel_is_thrown_away)
+{
+	struct end a, b;
+
+	make(&a, &b, 1000);
+	hvd_conn_mute(b.conn, CHANNEL);
+	hvd_conn_mute(b.conn, CHANNEL + 1); /* never opened */
+	send_filled(a.conn, 1000);
+	hvd_conn_send(a.conn, number(1));
+	b.wanted = 1;
+	run();
+	assert_int_equal(b.messages, 1);
+	assert_int_equal(b.bytes, 0);
+	hvd_conn_open(b.conn, CHANNEL, 1000, on_bytes, &b);
+	send_filled(a.conn, 7);
+	b.wanted = 2;
+	run();
+	assert_int_equal(b.last, 7);
+	hvd_conn_mute(b.conn, CHANNEL);
+	send_filled(a.conn, 1001);
+	expect_end(&a, &b, HVD_E_LIMIT, "more than 1000 bytes");
 }
 
 TEST(bytes_before_there_is_a_key)
@@ -242,13 +292,13 @@ struct forger {
 	struct hvd_wire wire;
 };
 
-static void forge_bytes(struct forger *f, int fd, size_t len, bool more)
+static void forge_bytes(struct forger *f, int fd, unsigned channel, size_t len, bool more)
 {
-	unsigned char *frame = calloc(1, HVD_WIRE_BODY + len);
+	unsigned char *frame = calloc(1, HVD_WIRE_BYTES + len);
 
 	assert_non_null(frame);
-	assert_int_equal(hvd_wire_seal_bytes(&f->wire, frame, len, more, NULL), 0);
-	assert_int_equal(write(fd, frame, HVD_WIRE_BODY + len), HVD_WIRE_BODY + len);
+	assert_int_equal(hvd_wire_seal_bytes(&f->wire, frame, channel, len, more, NULL), 0);
+	assert_int_equal(write(fd, frame, HVD_WIRE_BYTES + len), HVD_WIRE_BYTES + len);
 	free(frame);
 }
 
@@ -259,7 +309,7 @@ static void forge(struct forger *f, struct end *b, size_t max)
 	hvd_wire_set_key(&f->wire, &key);
 	b->conn = hvd_conn_new(base, fds[1], false, &ops, b);
 	hvd_conn_set_key(b->conn, &key);
-	hvd_conn_set_bytes_max(b->conn, max);
+	hvd_conn_open(b->conn, CHANNEL, max, on_bytes, b);
 }
 
 TEST(json_within_a_message_of_bytes)
@@ -271,7 +321,7 @@ TEST(json_within_a_message_of_bytes)
 	size_t len;
 
 	forge(&f, &b, 1000);
-	forge_bytes(&f, fds[0], 10, true);
+	forge_bytes(&f, fds[0], CHANNEL, 10, true);
 	assert_int_equal(hvd_wire_encode(&f.wire, msg, &json, &len, NULL), 0);
 	assert_int_equal(write(fds[0], json, len), len);
 	run();
@@ -284,13 +334,30 @@ TEST(json_within_a_message_of_bytes)
 	json_decref(msg);
 }
 
+TEST(another_channel_within_a_message_of_bytes)
+{
+	struct forger f;
+	struct end b;
+
+	forge(&f, &b, 1000);
+	hvd_conn_open(b.conn, 0, 1000, on_bytes, &b);
+	forge_bytes(&f, fds[0], CHANNEL, 10, true);
+	forge_bytes(&f, fds[0], 0, 10, false);
+	run();
+	assert_int_equal(b.why.code, HVD_E_PROTO);
+	assert_in(b.why.msg, "within a message");
+	assert_int_equal(b.bytes, 0);
+	hvd_conn_free(b.conn);
+	close(fds[0]);
+}
+
 TEST(closed_between_two_pieces)
 {
 	struct forger f;
 	struct end b;
 
 	forge(&f, &b, 1000);
-	forge_bytes(&f, fds[0], 10, true);
+	forge_bytes(&f, fds[0], CHANNEL, 10, true);
 	close(fds[0]);
 	run();
 	assert_int_equal(b.why.code, HVD_E_PROTO);
@@ -306,7 +373,7 @@ TEST(pieces_that_never_end)
 
 	forge(&f, &b, 1000);
 	for (int i = 0; i < 100; i++)
-		forge_bytes(&f, fds[0], 11, true);
+		forge_bytes(&f, fds[0], CHANNEL, 11, true);
 	run();
 	assert_int_equal(b.why.code, HVD_E_LIMIT);
 	assert_int_equal(b.bytes, 0);
@@ -328,7 +395,7 @@ TEST(freed_within_bytes)
 		b.finish_at = i >= 2;
 		if (b.finish_at)
 			send_filled(b.conn, 100000);
-		hvd_conn_set_bytes_max(a.conn, 100000);
+		hvd_conn_open(a.conn, CHANNEL, 100000, on_bytes, &a);
 		send_filled(a.conn, len);
 		send_filled(a.conn, len);
 		while (!a.closed)

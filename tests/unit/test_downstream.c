@@ -29,7 +29,7 @@ static struct hvd_slice S(const char *s) {
 /* --- the relay's end --- */
 
 static void
-on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+on_bytes(unsigned channel, const void *data, size_t len, void *arg)
 {
 	static const char *const statuses[] = {"done", "too long", "no room", "no number", "cancelled", "no scope"};
 	struct relay *r = arg;
@@ -103,7 +103,7 @@ static void hears_nothing(struct world *w, struct relay *r)
 
 static void send_msg(struct relay *r, const struct hvd_relay_msg *msg)
 {
-	hvd_relay_send(r->conn, msg);
+	hvd_relay_send(r->conn, HVD_CHANNEL_STORE, msg);
 }
 
 static void begin(struct relay *r, uint32_t relay_id, const char *addr)
@@ -116,13 +116,13 @@ static void begin(struct relay *r, uint32_t relay_id, const char *addr)
 
 static void connect_relay(struct world *w, struct relay *r)
 {
-	static const struct hvd_conn_ops ops = {.message = no_message, .closed = on_closed, .bytes = on_bytes};
+	static const struct hvd_conn_ops ops = {.message = no_message, .closed = on_closed};
 	struct hvd_conn *down;
 
 	hvd_conn_free(r->conn);
 	relay_conns(w->base, &r->conn, &down);
 	hvd_conn_set_ops(r->conn, &ops, r);
-	hvd_conn_set_bytes_max(r->conn, 64 << 20);
+	hvd_conn_open(r->conn, HVD_CHANNEL_STORE, 64 << 20, on_bytes, r);
 	hvd_rv_relay_take(w->rv, down);
 }
 
@@ -405,7 +405,7 @@ TEST_IN(rubbish_ends_the_connection, struct world *w)
 	static const struct hvd_piece rubbish = {"\xff\xff", 2};
 	struct relay *a = relay(w, 1), *b = &w->relays[1], *c = relay(w, 3);
 
-	hvd_conn_send_bytes(a->conn, &rubbish, 1);
+	hvd_conn_send_bytes(a->conn, HVD_CHANNEL_STORE, &rubbish, 1);
 	hears(w, a, "closed; ");
 	assert_in(w->said, "10.0.0.1");
 	assert_in(w->said, "malformed");

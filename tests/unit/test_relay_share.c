@@ -30,14 +30,6 @@ static void down_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	((struct shared *)arg)->heard++;
 }
 
-static void down_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
-{
-	struct shared *s = arg;
-
-	if (s->child)
-		hvd_rv_child_bytes(s->child, data, len);
-}
-
 static void down_drained(struct hvd_conn *conn, void *arg)
 {
 	struct shared *s = arg;
@@ -51,11 +43,6 @@ static void up_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	((struct shared *)arg)->said++;
 }
 
-static void up_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
-{
-	hvd_rv_relay_bytes(((struct shared *)arg)->relay.rv, data, len);
-}
-
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
 	fail();
@@ -63,8 +50,8 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 static void begin(struct shared *s)
 {
-	static const struct hvd_conn_ops down = {down_message, on_closed, down_bytes, down_drained},
-					 up = {.message = up_message, .closed = on_closed, .bytes = up_bytes};
+	static const struct hvd_conn_ops down = {down_message, on_closed, down_drained},
+					 up = {.message = up_message, .closed = on_closed};
 	const struct hvd_key key = {{1, 2, 3}};
 	struct hvd_rv_config cfg;
 
@@ -139,7 +126,7 @@ TEST(one_that_breaks_the_protocol_is_dropped_and_may_begin_anew)
 
 	begin(&s);
 	put(&s, "one");
-	hvd_conn_send_bytes(s.up, &rubbish, 1);
+	hvd_conn_send_bytes(s.up, HVD_CHANNEL_STORE, &rubbish, 1);
 	while (s.dropped == 0)
 		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
 	assert_int_equal(s.broken, 1);

@@ -34,7 +34,7 @@ static void copy(char *to, size_t room, struct hvd_slice from)
 	snprintf(to, room, "%.*s", (int)from.n, from.p ? from.p : "");
 }
 
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+static void on_bytes(unsigned channel, const void *data, size_t len, void *arg)
 {
 	struct seen *s = &parent.seen[parent.n++ % 512];
 	struct hvd_relay_msg msg;
@@ -72,13 +72,13 @@ static void on_lost(void *arg)
 /* The relay gets a parent, another one if it has one. */
 static void adopt(struct world *w)
 {
-	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .bytes = on_bytes};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct hvd_conn *up;
 
 	hvd_conn_free(parent.conn);
 	relay_conns(w->base, &up, &parent.conn);
 	hvd_conn_set_ops(parent.conn, &ops, NULL);
-	hvd_conn_set_bytes_max(parent.conn, 64 << 20);
+	hvd_conn_open(parent.conn, HVD_CHANNEL_STORE, 64 << 20, on_bytes, NULL);
 	hvd_rv_relay_up(w->rv, up);
 }
 
@@ -123,7 +123,7 @@ static void send_value(struct hvd_relay_msg *msg, const void *data, size_t len)
 	enum hvd_rv_stored why;
 
 	msg->result.value = data ? hvd_rv_value_new(&parent.budget, data, len, &why) : NULL;
-	hvd_relay_send(parent.conn, msg);
+	hvd_relay_send(parent.conn, HVD_CHANNEL_STORE, msg);
 	hvd_relay_msg_clear(msg);
 }
 
@@ -138,7 +138,7 @@ static void tell(enum hvd_relay_type type, uint32_t watch, bool flag)
 {
 	struct hvd_relay_msg msg = {.type = type, .watch = watch, .flag = flag};
 
-	hvd_relay_send(parent.conn, &msg);
+	hvd_relay_send(parent.conn, HVD_CHANNEL_STORE, &msg);
 }
 
 static void answer(const struct seen *call, enum hvd_store_status status, int64_t number, const char *value)
@@ -316,12 +316,12 @@ TEST_IN(says_what_its_clients_wait_for, struct world *w)
 
 	begin_relay(w);
 	fd = arrive(w, 700, 3);
-	hvd_relay_send(parent.conn, &msg);
+	hvd_relay_send(parent.conn, HVD_CHANNEL_STORE, &msg);
 	assert_string_equal(next(w, HVD_RELAY_WAITS)->text, "");
 	ask(w, fd, HVD_TCPSTORE_WAIT, "/k");
 	tell(HVD_RELAY_ABSENT, next_watch(w, "/k", true), false);
 	turn(w, 0.02);
-	hvd_relay_send(parent.conn, &msg);
+	hvd_relay_send(parent.conn, HVD_CHANNEL_STORE, &msg);
 	assert_string_equal(next(w, HVD_RELAY_WAITS)->text, "10.0.0.7 (pid 700) waits for k");
 	close(fd);
 }
@@ -378,7 +378,7 @@ TEST_IN(rubbish_ends_the_connection, struct world *w)
 	for (size_t i = 0; i < sizeof(rubbish) / sizeof(rubbish[0]); i++) {
 		struct hvd_piece piece = {rubbish[i], strlen(rubbish[i])};
 
-		hvd_conn_send_bytes(parent.conn, &piece, 1);
+		hvd_conn_send_bytes(parent.conn, HVD_CHANNEL_STORE, &piece, 1);
 		turn(w, 0.02);
 		assert_null(parent.conn);
 		assert_int_equal(parent.lost, i + 1);
@@ -548,7 +548,7 @@ struct below {
 	bool present, closed;
 };
 
-static void on_bytes_below(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+static void on_bytes_below(unsigned channel, const void *data, size_t len, void *arg)
 {
 	struct below *b = arg;
 	struct hvd_relay_msg msg;
@@ -576,7 +576,7 @@ static void closed_below(struct hvd_conn *conn, const struct hvd_err *why, void 
 /* A relay connects to this one. */
 static struct hvd_conn *begin_below(struct world *w, struct below *below)
 {
-	static const struct hvd_conn_ops ops = {.message = on_message, .closed = closed_below, .bytes = on_bytes_below};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = closed_below};
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION, .relay_id = 9};
 	struct hvd_conn *child, *down;
 
@@ -584,10 +584,10 @@ static struct hvd_conn *begin_below(struct world *w, struct below *below)
 	begin_relay(w);
 	relay_conns(w->base, &child, &down);
 	hvd_conn_set_ops(child, &ops, below);
-	hvd_conn_set_bytes_max(child, 64 << 20);
+	hvd_conn_open(child, HVD_CHANNEL_STORE, 64 << 20, on_bytes_below, below);
 	hvd_rv_relay_take(w->rv, down);
 	hvd_addr_parse("10.0.0.9", &msg.addr);
-	hvd_relay_send(child, &msg);
+	hvd_relay_send(child, HVD_CHANNEL_STORE, &msg);
 	assert_true(next(w, HVD_RELAY_BEGIN) != NULL); /* the root is told of it */
 	return child;
 }
@@ -606,11 +606,11 @@ TEST_IN(those_below_do_not_wait_for_what_cannot_be_known, struct world *w)
 	memset(name, 'k', sizeof(name));
 	msg.op.scope.epoch = 3;
 	msg.op.key = (struct hvd_slice){name, sizeof(name)};
-	hvd_relay_send(child, &msg);
+	hvd_relay_send(child, HVD_CHANNEL_STORE, &msg);
 	hears_below(w, &below, HVD_RELAY_ASK);
 	assert_false(below.present);
 	msg.flag = true; /* waits */
-	hvd_relay_send(child, &msg);
+	hvd_relay_send(child, HVD_CHANNEL_STORE, &msg);
 	for (until = hvd_deadline_in(5); !below.closed && hvd_left(until) > 0;)
 		turn(w, 0);
 	assert_true(below.closed);

@@ -61,7 +61,7 @@ TEST(round_trip)
 	hvd_wire_init(&a, true);
 	hvd_wire_init(&b, false);
 	bytes = frame(&a, "open", &len);
-	assert_memory_equal(bytes, "HV\3\0\0\0\0", 7);
+	assert_memory_equal(bytes, "HV\4\0\0\0\0", 7);
 	assert_int_equal(take(&b, bytes, len, "open", NULL), 1);
 	free(bytes);
 	p = keyed();
@@ -184,19 +184,19 @@ TEST(heads)
 	} rows[] = {
 		{"G", 1, HVD_E_PROTO},
 		{"HT", 2, HVD_E_PROTO},
-		{"HV\4", 3, HVD_E_PROTO},
+		{"HV\5", 3, HVD_E_PROTO},
 		{"HV\0", 3, HVD_E_PROTO},
-		{"HV\3\1", 4, HVD_E_AUTH},
-		{"HV\3\2", 4, HVD_E_PROTO},
-		{"HV\3\0\0\0\x20\1", 8, HVD_E_LIMIT},
-		{"HV\3\0\xff\xff\xff\xff", 8, HVD_E_LIMIT},
-		{"HV\3\0\0\0\0\0", 8, HVD_E_PROTO}, /* empty */
-		{"HV\3\0\0\0\0\2[]", 10, HVD_E_PROTO},
-		{"HV\3\0\0\0\0\2{x", 10, HVD_E_PROTO},
-		{"HV\3\0\0\0\0\4null", 12, HVD_E_PROTO},
-		{"HV\3\0\0\0\0\x0d{\"a\":1,\"a\":2}", 21, HVD_E_PROTO}, /* which of them? */
-		{"HV\3\0\0\0\0\7{\"\xff\":1}", 15, HVD_E_PROTO},
-		{"HV\3\0\0\0\0\4{}{}", 12, HVD_E_PROTO},
+		{"HV\4\1", 4, HVD_E_AUTH},
+		{"HV\4\2", 4, HVD_E_PROTO},
+		{"HV\4\0\0\0\x20\1", 8, HVD_E_LIMIT},
+		{"HV\4\0\xff\xff\xff\xff", 8, HVD_E_LIMIT},
+		{"HV\4\0\0\0\0\0", 8, HVD_E_PROTO}, /* empty */
+		{"HV\4\0\0\0\0\2[]", 10, HVD_E_PROTO},
+		{"HV\4\0\0\0\0\2{x", 10, HVD_E_PROTO},
+		{"HV\4\0\0\0\0\4null", 12, HVD_E_PROTO},
+		{"HV\4\0\0\0\0\x0d{\"a\":1,\"a\":2}", 21, HVD_E_PROTO}, /* which of them? */
+		{"HV\4\0\0\0\0\7{\"\xff\":1}", 15, HVD_E_PROTO},
+		{"HV\4\0\0\0\0\4{}{}", 12, HVD_E_PROTO},
 	};
 	struct hvd_wire wire;
 	struct hvd_err err = {0};
@@ -204,9 +204,9 @@ TEST(heads)
 	hvd_wire_init(&wire, false);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		expect_refused(&wire, (const unsigned char *)rows[i].bytes, rows[i].len, rows[i].code);
-	assert_int_equal(take(&wire, (const unsigned char *)"HV\3\0\0\0\x20\0", 8, NULL, NULL), 0);
-	assert_int_equal(take(&wire, (const unsigned char *)"HV\3\0\0\0\0\2{}", 10, NULL, NULL), 1);
-	take(&wire, (const unsigned char *)"HV\4", 3, NULL, &err);
+	assert_int_equal(take(&wire, (const unsigned char *)"HV\4\0\0\0\x20\0", 8, NULL, NULL), 0);
+	assert_int_equal(take(&wire, (const unsigned char *)"HV\4\0\0\0\0\2{}", 10, NULL, NULL), 1);
+	take(&wire, (const unsigned char *)"HV\5", 3, NULL, &err);
 	assert_in(err.hint, "same release");
 }
 
@@ -248,14 +248,15 @@ TEST(limits_of_what_is_sent)
 }
 
 /* A frame of bytes, which the caller frees. */
+#define CHANNEL 0x1f7
 static unsigned char *bytes_frame(struct hvd_wire *wire, const char *text, bool more, size_t *len)
 {
-	unsigned char *bytes = calloc(1, HVD_WIRE_BODY + strlen(text) + 1);
+	unsigned char *bytes = calloc(1, HVD_WIRE_BYTES + strlen(text) + 1);
 
 	assert_non_null(bytes);
-	memcpy(bytes + HVD_WIRE_BODY, text, strlen(text));
-	*len = HVD_WIRE_BODY + strlen(text);
-	assert_int_equal(hvd_wire_seal_bytes(wire, bytes, strlen(text), more, NULL), 0);
+	memcpy(bytes + HVD_WIRE_BYTES, text, strlen(text));
+	*len = HVD_WIRE_BYTES + strlen(text);
+	assert_int_equal(hvd_wire_seal_bytes(wire, bytes, CHANNEL, strlen(text), more, NULL), 0);
 	return bytes;
 }
 
@@ -278,7 +279,8 @@ TEST(bytes_round_trip)
 		assert_null(got.msg);
 		assert_int_equal(got.used, len);
 		assert_int_equal(got.len, strlen(text));
-		assert_memory_equal(got.body, text, got.len);
+		assert_memory_equal(got.bytes, text, got.len);
+		assert_int_equal(got.channel, CHANNEL);
 		assert_int_equal(got.more, i % 3 == 1);
 		free(bytes);
 	}
@@ -312,30 +314,33 @@ TEST(no_bit_may_change)
 
 TEST(where_bytes_are_taken)
 {
-	static const unsigned char long_one[] = "HV\3\3\0\4\0\1", empty[] = "HV\3\7\0\0\0\0", json_more[] = "HV\3\5";
+	static const unsigned char long_one[] = "HV\4\3\0\4\0\3", empty[] = "HV\4\7\0\0\0\2",
+				   no_channel[] = "HV\4\3\0\0\0\1", json_more[] = "HV\4\5";
 	struct pair p = keyed();
 	struct hvd_wire open;
 	struct hvd_frame got;
 	struct hvd_err err = {0};
 	size_t len;
 	unsigned char *bytes = bytes_frame(&p.server, "abc", false, &len),
-		      *big = calloc(1, HVD_WIRE_BODY + HVD_WIRE_PIECE);
+		      *big = calloc(1, HVD_WIRE_BYTES + HVD_WIRE_PIECE);
 
 	assert_non_null(big);
 	expect_refused(&p.client, bytes, len, HVD_E_PROTO); /* nobody has said that they are */
 	hvd_wire_init(&open, false);
 	open.bytes = true;
 	expect_refused(&open, bytes, len, HVD_E_AUTH);
-	expect_refused(&open, (const unsigned char *)"HV\3\2", 4, HVD_E_PROTO);
+	expect_refused(&open, (const unsigned char *)"HV\4\2", 4, HVD_E_PROTO);
 	p.client.bytes = true;
 	assert_fails_with(hvd_wire_read(&p.client, long_one, 8, &got, &err), err, HVD_E_LIMIT, "");
 	assert_fails_with(hvd_wire_read(&p.client, empty, 8, &got, &err), err, HVD_E_PROTO, "");
+	assert_fails_with(hvd_wire_read(&p.client, no_channel, 8, &got, &err), err, HVD_E_PROTO, "");
 	assert_fails_with(hvd_wire_read(&p.client, json_more, 4, &got, &err), err, HVD_E_PROTO, "");
-	assert_fails_with(hvd_wire_seal_bytes(&open, big, 1, false, &err), err, HVD_E_AUTH, "");
-	assert_int_equal(hvd_wire_seal_bytes(&p.server, big, 0, true, &err), -1);
-	assert_fails_with(hvd_wire_seal_bytes(&p.server, big, HVD_WIRE_PIECE + 1, true, &err), err, HVD_E_LIMIT, "");
+	assert_fails_with(hvd_wire_seal_bytes(&open, big, CHANNEL, 1, false, &err), err, HVD_E_AUTH, "");
+	assert_int_equal(hvd_wire_seal_bytes(&p.server, big, CHANNEL, 0, true, &err), -1);
+	assert_fails_with(hvd_wire_seal_bytes(&p.server, big, CHANNEL, HVD_WIRE_PIECE + 1, true, &err), err,
+			  HVD_E_LIMIT, "");
 	assert_int_equal(p.server.sent, 1);
-	assert_int_equal(hvd_wire_seal_bytes(&p.server, big, HVD_WIRE_PIECE, true, &err), 0);
+	assert_int_equal(hvd_wire_seal_bytes(&p.server, big, CHANNEL, HVD_WIRE_PIECE, true, &err), 0);
 	free(bytes);
 	free(big);
 }

@@ -27,7 +27,7 @@ import urllib.parse
 def frame(body, mac=None):
     if not isinstance(body, bytes):
         body = json.dumps(body).encode()
-    return b"HV\x03" + (b"\1" if mac else b"\0") + struct.pack(">I", len(body)) + (mac or b"") + body
+    return b"HV\x04" + (b"\1" if mac else b"\0") + struct.pack(">I", len(body)) + (mac or b"") + body
 
 
 def read_exactly(sock, n):
@@ -43,7 +43,7 @@ def read_exactly(sock, n):
 def read_frame(sock):
     """Returns (raw bytes, message, signed?). A message of bytes is {"t": "bytes"}."""
     head = read_exactly(sock, 8)
-    if head[:3] != b"HV\x03":
+    if head[:3] != b"HV\x04":
         raise ValueError("no frame: %r" % head)
     mac = read_exactly(sock, 32) if head[3] & 1 else b""
     body = read_exactly(sock, struct.unpack(">I", head[4:])[0])
@@ -334,16 +334,16 @@ FRAMES = {
     "nothing": b"",
     "garbage": b"\x16\x03\x01" + bytes(range(200)),
     "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-    "announce": b"HV\x03\x00\xff\xff\xff\xff",
-    "announce-signed": b"HV\x03\x01\xff\xff\xff\xff" + bytes(32),
-    "most": b"HV\x03\x01" + struct.pack(">I", 8 << 20) + bytes(32) + b"[" * (8 << 20),
+    "announce": b"HV\x04\x00\xff\xff\xff\xff",
+    "announce-signed": b"HV\x04\x01\xff\xff\xff\xff" + bytes(32),
+    "most": b"HV\x04\x01" + struct.pack(">I", 8 << 20) + bytes(32) + b"[" * (8 << 20),
     "nest": frame(b"[" * 8000),
     "nest-signed": frame(b'{"a":' * 1000, bytes(32)),
     "no-object": frame(b"[1,2,3]"),
     "not-json": frame(b"\xff\xfe\x00garbage"),
-    "partial": b"HV\x03\x00\x00\x00\x10\x00{\"t\"",
-    "nearly": b"HV\x03\x00" + struct.pack(">I", 8192) + b"{" * 8191,
-    "partial-signed": b"HV\x03\x01\x00\x00\x00\x20",
+    "partial": b"HV\x04\x00\x00\x00\x10\x00{\"t\"",
+    "nearly": b"HV\x04\x00" + struct.pack(">I", 8192) + b"{" * 8191,
+    "partial-signed": b"HV\x04\x01\x00\x00\x00\x20",
 }
 REQUESTS = {
     "nothing": b"",

@@ -47,7 +47,7 @@ def exchange(address, data, seconds=1.5):
 
 def without_greeting(heard):
     """A signed port greets at once, whatever it is sent: that is no answer."""
-    if heard[:3] != b"HV\x03" or len(heard) < 8:
+    if heard[:3] != b"HV\x04" or len(heard) < 8:
         return heard
     size = struct.unpack(">I", heard[4:8])[0]
     greeting, rest = heard[8:8 + size], heard[8 + size:]
@@ -92,8 +92,11 @@ RELAYS_OWN = [
 ]
 
 
+STORE = struct.pack(">H", 16)  # its channel
+
+
 def bytes_frame(body, flags, mac=b""):
-    return b"HV\x03" + bytes([flags]) + struct.pack(">I", len(body)) + mac + body
+    return b"HV\x04" + bytes([flags]) + struct.pack(">I", len(body)) + mac + body
 
 
 def proofs(hello, nonce):
@@ -119,7 +122,7 @@ def prove(address, which):
         key = os.urandom(32)
         try:
             sock.sendall(frame(message))
-            for number, body in enumerate(RELAYS_OWN):
+            for number, body in enumerate(STORE + own for own in RELAYS_OWN):
                 sock.sendall(bytes_frame(body, 3, signature(key, b"c", struct.pack(">Q", number), body)))
             _, answer, signed = read_frame(sock)
         except (EOFError, OSError, ValueError):
@@ -164,7 +167,7 @@ def main():
         if heard and not heard.startswith(REFUSAL) and not (signed and b"refused" in heard):
             breaches.append("%s: %r" % (name, heard[:60]))
     if signed:
-        unsigned = [bytes_frame(body, flags) for body in RELAYS_OWN for flags in (2, 3, 6)] + [os.urandom(300)]
+        unsigned = [bytes_frame(STORE + body, flags) for body in RELAYS_OWN for flags in (2, 3, 6)] + [os.urandom(300)]
         with concurrent.futures.ThreadPoolExecutor(len(unsigned)) as pool:
             answers = list(pool.map(lambda data: exchange(address, data), unsigned))
         for heard in answers:
