@@ -9,6 +9,7 @@
 #include "lib/base/timer.h"
 #include "lib/base/values.h"
 #include "lib/host/join.h"
+#include "lib/protocol/preamble.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,25 +49,30 @@ static void fail(struct joiner *j, const struct hvd_err *why)
 /* ---- what the launcher says ---- */
 
 /* The launch needs this agent. */
-static void on_args(unsigned channel, const void *data, size_t len, void *arg)
+static void on_preamble(unsigned channel, const void *data, size_t len, void *arg)
 {
 	struct joiner *j = arg;
+	struct hvd_preamble p;
 	struct hvd_err why = {0};
 
 	hvd_conn_mute(j->join->conn, channel);
-	hvd_strv_add(&j->join->args, "hvd-agent");
-	if (hvd_join_args_read(data, len, &j->join->args, &why) != 0)
+	if (hvd_preamble_parse_whole(data, len, &p, &why) != 0 || hvd_boot_parse(p.boot, &j->join->boot, &why) != 0) {
 		fail(j, &why);
-	else
+	} else {
+		j->join->args = p.args;
+		p.args = (struct hvd_strv){0};
 		stop(j, GO_ON);
+	}
+	hvd_preamble_clear(&p);
 }
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	struct joiner *j = arg;
 	struct hvd_err why = {0};
-	const char *type, *boot;
+	const char *type;
 
+	(void)conn;
 	if (hvd_get_str(msg, "t", 16, &type, &why) != 0) {
 		fail(j, &why);
 	} else if (strcmp(type, "plan") == 0) {
@@ -75,12 +81,6 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	} else if (strcmp(type, "failed") == 0) {
 		hvd_join_refusal_read(msg, &why);
 		fail(j, &why);
-	} else if (strcmp(type, "run") == 0) {
-		if (hvd_get_str(msg, "boot", HVD_BOOT_MAX - 1, &boot, &why) != 0 ||
-		    hvd_boot_parse(boot, &j->join->boot, &why) != 0)
-			fail(j, &why);
-		else
-			hvd_conn_open(conn, HVD_CHANNEL_ARGS, HVD_JOIN_ARGS_MAX, on_args, j);
 	}
 }
 
@@ -102,6 +102,7 @@ static void on_up(struct hvd_conn *conn, void *arg)
 
 	j->join->conn = conn;
 	hvd_conn_set_ops(conn, &ops, j);
+	hvd_conn_open(conn, HVD_CHANNEL_PREAMBLE, 2 * HVD_PREAMBLE_MAX, on_preamble, j);
 	hvd_conn_send(conn, hvd_join_offer(&j->offer));
 }
 

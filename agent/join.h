@@ -34,7 +34,7 @@ struct hvd_join {
 	struct hvd_conn *conn;   /* to the launcher, whose driver waits for the agent's registration */
 	struct hvd_session session;
 	struct hvd_boot boot;
-	struct hvd_strv args; /* the command line of hvd-agent host */
+	struct hvd_strv args; /* the command line of hvd-agent, from the word `host` on */
 	struct hvd_ending *ending;
 };
 

@@ -91,10 +91,9 @@ int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
 	struct hvd_err err = {0};
 	int status;
 
-	/* The first word is the program's name. */
-	if (join->args.n < 2 || strcmp(join->args.v[1], hvd_subcommand_host.name) != 0 ||
-	    hvd_subcommand_parse(&hvd_subcommand_host, (int)join->args.n - 1, join->args.v + 1, &args, &args.command,
-				 log) >= 0 ||
+	if (join->args.n < 1 || strcmp(join->args.v[0], hvd_subcommand_host.name) != 0 ||
+	    hvd_subcommand_parse(&hvd_subcommand_host, (int)join->args.n, join->args.v, &args, &args.command, log) >=
+		    0 ||
 	    !args.host || !args.ranks || !*args.command || find(&args, &info, &err) != 0) {
 		hvd_err_set(&err, HVD_E_PROTO, "the launcher sent a command line that this release does not know");
 		hvd_log_err(log, &err);

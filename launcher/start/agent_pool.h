@@ -16,6 +16,7 @@
 #include "lib/base/err.h"
 #include "lib/base/key.h"
 #include "lib/base/log.h"
+#include "lib/base/strv.h"
 #include "lib/host/alloc.h"
 #include "lib/protocol/handshake.h"
 
@@ -80,8 +81,9 @@ struct hvd_pool_agent_opts {
 /* Have an agent that was taken run this command line of hvd-agent. `input`: its rank 0 reads hvdrun's stdin. `ended` is
  * called once, from the event loop, when its connection has ended; status: the exit status of the agent, -1: it was lost,
  * which the user was told. `opts` must outlive it. -1 with err set. */
-int hvd_pool_agent_start(struct hvd_pool_agent *agent, char *const *argv, const struct hvd_pool_agent_opts *opts,
-			 bool input, void (*ended)(int status, void *arg), void *arg, struct hvd_err *err);
+int hvd_pool_agent_start(struct hvd_pool_agent *agent, const struct hvd_strv *argv,
+			 const struct hvd_pool_agent_opts *opts, bool input, void (*ended)(int status, void *arg),
+			 void *arg, struct hvd_err *err);
 /* SIGKILL: end its connection, and so its ranks. Another signal does so when it has not registered. */
 void hvd_pool_agent_signal(struct hvd_pool_agent *agent, int sig);
 /* Tell the agent what was passed on since; to be called when an output is full no longer. */

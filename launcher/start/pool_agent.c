@@ -10,6 +10,7 @@
 
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
+#include "lib/protocol/preamble.h"
 #include "output_mux.h"
 #include "stdin_forward.h"
 
@@ -304,16 +305,33 @@ static void on_gone(struct hvd_client_io *io, const struct hvd_err *why)
 
 /* ---- in the place of a process ---- */
 
-int hvd_pool_agent_start(struct hvd_pool_agent *j, char *const *argv, const struct hvd_pool_agent_opts *opts,
+static int send_preamble(struct hvd_conn *conn, const char *boot, const struct hvd_strv *argv, struct hvd_err *err)
+{
+	struct hvd_preamble pre = {.directory = hvd_xstrdup("")};
+	unsigned char *bytes;
+	size_t n;
+	int rc;
+
+	snprintf(pre.boot, sizeof(pre.boot), "%s", boot);
+	hvd_strv_add_all(&pre.args, argv->v + 1);
+	rc = hvd_preamble_format(&pre, &bytes, &n, err);
+	hvd_preamble_clear(&pre);
+	if (rc != 0)
+		return -1;
+	hvd_conn_send_bytes(conn, HVD_CHANNEL_PREAMBLE, &(const struct hvd_piece){bytes, n}, 1);
+	free(bytes);
+	return 0;
+}
+
+int hvd_pool_agent_start(struct hvd_pool_agent *j, const struct hvd_strv *argv, const struct hvd_pool_agent_opts *opts,
 			 bool input, void (*ended)(int status, void *arg), void *arg, struct hvd_err *err)
 {
-	struct hvd_conn *conn;
-	char *args;
-	size_t n;
+	struct hvd_conn *conn = j->io.client ? j->io.client->conn : NULL;
 
-	if (!j->io.client)
+	if (!conn)
 		return hvd_err_set(err, HVD_E_NOENT, "its agent has left");
-	conn = j->io.client->conn;
+	if (send_preamble(conn, opts->boot, argv, err) != 0)
+		return -1;
 	j->opts = opts;
 	j->ended = ended;
 	j->arg = arg;
@@ -324,10 +342,6 @@ int hvd_pool_agent_start(struct hvd_pool_agent *j, char *const *argv, const stru
 		j->out[s] = hvd_output_mux_add(opts->out[s]);
 		hvd_conn_open(conn, HVD_CHANNEL_STDOUT + s, HVD_JOIN_PIECE, on_output, j);
 	}
-	hvd_conn_send(conn, json_pack("{s:s, s:s}", "t", "run", "boot", opts->boot));
-	args = hvd_join_args(argv + 1, &n);
-	hvd_conn_send_bytes(conn, HVD_CHANNEL_ARGS, &(const struct hvd_piece){args, n}, 1);
-	free(args);
 	return 0;
 }
 

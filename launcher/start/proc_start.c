@@ -168,7 +168,7 @@ static int start_agent(struct hvd_started_proc *p, bool input, struct hvd_err *e
 
 	if (!procs->out[0] && open_for_agents(procs, err) != 0)
 		return -1;
-	return hvd_pool_agent_start(p->proc->agent, p->proc->argv.v, &procs->agents, input, on_agent_ended, p, err);
+	return hvd_pool_agent_start(p->proc->agent, &p->proc->argv, &procs->agents, input, on_agent_ended, p, err);
 }
 
 int hvd_proc_start(struct hvd_started_proc *p, bool first, struct hvd_err *err)

@@ -108,35 +108,6 @@ int hvd_join_offer_read(const json_t *msg, struct hvd_join_offer *offer, struct 
 	return 0;
 }
 
-char *hvd_join_args(char *const *args, size_t *n)
-{
-	char *bytes;
-	size_t at = 0;
-
-	*n = 0;
-	for (char *const *a = args; *a; a++)
-		*n += strlen(*a) + 1;
-	bytes = hvd_xcalloc(*n + 1, 1);
-	for (char *const *a = args; *a; a++) {
-		size_t len = strlen(*a) + 1;
-
-		memcpy(bytes + at, *a, len);
-		at += len;
-	}
-	return bytes;
-}
-
-int hvd_join_args_read(const char *bytes, size_t n, struct hvd_strv *args, struct hvd_err *err)
-{
-	const char *end = bytes + n;
-
-	if (n == 0 || n > HVD_JOIN_ARGS_MAX || end[-1] != '\0')
-		return hvd_err_set(err, HVD_E_PROTO, "the launcher sent a malformed command line");
-	for (; bytes < end; bytes += strlen(bytes) + 1)
-		hvd_strv_add(args, bytes);
-	return 0;
-}
-
 json_t *hvd_join_refusal(const struct hvd_err *why)
 {
 	return json_pack("{s:s, s:s, s:s}", "t", "failed", "why", why->msg, "hint", why->hint);

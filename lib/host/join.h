@@ -15,8 +15,9 @@
  *   launcher  {"t":"failed", "why":TEXT, "hint":TEXT}   the offer is refused, or the start has failed; both may be left
  *             out
  *   launcher  {"t":"plan", "spare":true}                the launch has agents enough
- *   launcher  {"t":"run", "boot":TEXT}, then HVD_CHANNEL_ARGS: the arguments of the hvd-agent host that the agent
- *             becomes, each with a zero byte behind it
+ *   launcher  HVD_CHANNEL_PREAMBLE: what an agent that hvdrun starts reads from its stdin (lib/protocol/preamble.h), with
+ *             the command line of the hvd-agent host that the agent becomes. It holds no key, and neither environment
+ *             nor directory
  *
  * From then on the agent is the agent of its host, and the connection is that of any agent to its driver
  * (agent/driver_client.h). It also carries the output and input of the host's ranks (lib/protocol/channel.h), in
@@ -32,16 +33,14 @@
 #ifndef HVD_JOIN_H
 #define HVD_JOIN_H
 
-#include "lib/base/strv.h"
 #include "lib/protocol/boot.h"
 #include "this_host.h"
 
 #include <jansson.h>
 
-#define HVD_JOIN_ADDRESS_MAX 1024    /* bytes of a join address, its zero byte included */
-#define HVD_JOIN_ARGS_MAX    4194304 /* bytes of the arguments; the kernel takes no more either */
-#define HVD_JOIN_PIECE       65536   /* bytes of stdin, stdout or stderr in one message, at most */
-#define HVD_JOIN_WINDOW      262144  /* bytes that an agent has sent, and the launcher has not passed on */
+#define HVD_JOIN_ADDRESS_MAX 1024   /* bytes of a join address, its zero byte included */
+#define HVD_JOIN_PIECE       65536  /* bytes of stdin, stdout or stderr in one message, at most */
+#define HVD_JOIN_WINDOW      262144 /* bytes that an agent has sent, and the launcher has not passed on */
 #define HVD_JOIN_INDEX_MAX   1000000000
 
 struct hvd_join_offer {
@@ -61,11 +60,6 @@ json_t *hvd_join_offer(const struct hvd_join_offer *offer);
 /* Read the message "offer"; untrusted input is fine. -1 with err set, whose text is fit for both ends: HVD_E_PROTO for
  * a malformed message, HVD_E_LIMIT for too many or no slots, HVD_E_USAGE for an impossible host name. */
 int hvd_join_offer_read(const json_t *msg, struct hvd_join_offer *offer, struct hvd_err *err);
-
-/* The arguments as *n bytes, which the caller frees. `args` is NULL-terminated. */
-char *hvd_join_args(char *const *args, size_t *n);
-/* Read the arguments, and append them to `args`, which an error leaves unchanged. Untrusted input is fine. */
-int hvd_join_args_read(const char *bytes, size_t n, struct hvd_strv *args, struct hvd_err *err);
 
 /* The message "failed". */
 json_t *hvd_join_refusal(const struct hvd_err *why);

@@ -8,7 +8,7 @@
 
 /* At most UINT16_MAX. */
 enum hvd_channel {
-	HVD_CHANNEL_ARGS,       /* to a self-registering agent: its command line (lib/host/join.h) */
+	HVD_CHANNEL_PREAMBLE,   /* to a self-registering agent: its command line (lib/host/join.h) */
 	HVD_CHANNEL_STDIN,      /* to an agent: input of rank 0; no bytes: its end */
 	HVD_CHANNEL_STDOUT,     /* from an agent: output of its ranks */
 	HVD_CHANNEL_STDERR,     /* the same */

@@ -213,6 +213,17 @@ int hvd_preamble_parse(const unsigned char *bytes, size_t n, struct hvd_preamble
 	return hvd_err_set(err, HVD_E_PROTO, "the data on stdin is damaged");
 }
 
+int hvd_preamble_parse_whole(const unsigned char *bytes, size_t n, struct hvd_preamble *p, struct hvd_err *err)
+{
+	size_t len;
+
+	memset(p, 0, sizeof(*p));
+	if (n < HVD_PREAMBLE_HEAD || hvd_preamble_length(bytes, &len, NULL) != 0 || len != n - HVD_PREAMBLE_HEAD ||
+	    hvd_preamble_parse(bytes + HVD_PREAMBLE_HEAD, len, p, NULL) != 0)
+		return hvd_err_set(err, HVD_E_PROTO, "the launcher sent a malformed command line");
+	return 0;
+}
+
 /* Read exactly `len` bytes. */
 static int read_all(int fd, unsigned char *buf, size_t len, hvd_time deadline, struct hvd_err *err)
 {

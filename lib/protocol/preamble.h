@@ -21,6 +21,9 @@
  * srun passes on environment, directory and command itself. If srun starts the agents and there is no munge, the
  * preamble carries the key alone: the directory is empty, and there are no variables and no arguments.
  *
+ * A self-registering agent gets a preamble over its connection, with boot text and arguments alone: it has the key, which
+ * must not cross the network, and runs the ranks in its own environment and directory.
+ *
  * A number has four bytes, the highest first. Each text has its length in front, and no zero byte. The reader takes
  * exactly the preamble, and leaves every later byte.
  */
@@ -33,7 +36,7 @@
 #include "lib/base/strv.h"
 
 #define HVD_PREAMBLE_HEAD 26         /* bytes up to the text */
-#define HVD_PREAMBLE_MAX  (16 << 20) /* bytes that the text stands for */
+#define HVD_PREAMBLE_MAX  (16 << 20) /* bytes that the text stands for; a whole preamble is less than twice as long */
 #define HVD_PREAMBLE_VARS 65536
 
 /* Exit statuses of an agent that could not begin. The launcher turns them into messages. */
@@ -60,6 +63,9 @@ int hvd_preamble_length(const unsigned char head[HVD_PREAMBLE_HEAD], size_t *n, 
 /* Read what follows the head, n bytes. On success the caller clears *p; after an error it is cleared. Untrusted input is
  * fine. */
 int hvd_preamble_parse(const unsigned char *bytes, size_t n, struct hvd_preamble *p, struct hvd_err *err);
+
+/* Read a whole preamble of n bytes. *p as above. Untrusted input is fine. */
+int hvd_preamble_parse_whole(const unsigned char *bytes, size_t n, struct hvd_preamble *p, struct hvd_err *err);
 
 /* Read a whole preamble from a descriptor, which may be a blocking one. *p as above. */
 int hvd_preamble_read(int fd, hvd_time deadline, struct hvd_preamble *p, struct hvd_err *err);

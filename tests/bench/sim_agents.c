@@ -22,6 +22,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/host/join.h"
 #include "lib/host/rank_end.h"
+#include "lib/protocol/preamble.h"
 #include "sim_host.h"
 
 #include <event2/buffer.h>
@@ -228,28 +229,28 @@ static void on_plan(struct agent *ag)
 
 static void take_args(struct agent *ag, const void *data, size_t len)
 {
-	struct hvd_strv args = {0};
+	struct hvd_preamble pre;
 	struct hvd_taskinfo info = {0};
 	const char *host = NULL, *ranks = NULL;
 	struct hvd_err err = {0};
 
-	if (hvd_join_args_read(data, len, &args, &err) != 0)
+	if (hvd_preamble_parse_whole(data, len, &pre, &err) != 0)
 		die(err.msg);
-	for (size_t i = 0; i < args.n; i++) {
-		if (strncmp(args.v[i], "--host=", 7) == 0)
-			host = args.v[i] + 7;
-		else if (strncmp(args.v[i], "--ranks=", 8) == 0)
-			ranks = args.v[i] + 8;
+	for (size_t i = 0; i < pre.args.n; i++) {
+		if (strncmp(pre.args.v[i], "--host=", 7) == 0)
+			host = pre.args.v[i] + 7;
+		else if (strncmp(pre.args.v[i], "--ranks=", 8) == 0)
+			ranks = pre.args.v[i] + 8;
 	}
 	if (!host || !ranks || hvd_taskinfo_host(host, ranks, &info, &err) != 0)
 		die("the arguments of hvd-agent host have no --host and --ranks");
 	ag->node = info.node;
 	ag->nodes = info.nodes;
 	hvd_taskinfo_free(&info);
-	hvd_strv_free(&args);
+	hvd_preamble_clear(&pre);
 }
 
-static void on_args(unsigned channel, const void *data, size_t len, void *arg)
+static void on_preamble(unsigned channel, const void *data, size_t len, void *arg)
 {
 	struct agent *ag = arg;
 
@@ -266,9 +267,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 
 	if (ag->silent || !type)
 		return;
-	if (strcmp(type, "run") == 0) {
-		hvd_conn_open(conn, HVD_CHANNEL_ARGS, HVD_JOIN_ARGS_MAX, on_args, ag);
-	} else if (strcmp(type, "probe") == 0) {
+	if (strcmp(type, "probe") == 0) {
 		hvd_conn_send(conn, sim_report(msg));
 	} else if (strcmp(type, "plan") == 0) {
 		on_plan(ag);
@@ -310,6 +309,7 @@ static void on_up(struct hvd_conn *conn, void *arg)
 	snprintf(offer.machine, sizeof(offer.machine), "%032u", ag->sim->first + ag->index);
 	ag->conn = conn;
 	hvd_conn_set_ops(conn, &ops, ag);
+	hvd_conn_open(conn, HVD_CHANNEL_PREAMBLE, 2 * HVD_PREAMBLE_MAX, on_preamble, ag);
 	hvd_conn_send(conn, hvd_join_offer(&offer));
 	if (++ag->sim->connected == ag->sim->n)
 		printf("connected %u\n", ag->sim->n);

@@ -19,21 +19,6 @@ static void offer(const json_t *msg)
 	json_decref(again);
 }
 
-static void args(const uint8_t *data, size_t size)
-{
-	struct hvd_strv words = {0};
-	size_t n;
-	char *bytes;
-
-	if (hvd_join_args_read((const char *)data, size, &words, NULL) == 0) {
-		must(words.n > 0);
-		bytes = hvd_join_args(words.v, &n);
-		must(n == size && memcmp(bytes, data, n) == 0);
-		free(bytes);
-	}
-	hvd_strv_free(&words);
-}
-
 static void address(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size), again[HVD_JOIN_ADDRESS_MAX], third[HVD_JOIN_ADDRESS_MAX];
@@ -57,7 +42,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	hvd_join_refusal_read(msg, &why);
 	must(why.code == HVD_E_FAILED);
 	json_decref(msg);
-	args(data, size);
 	address(data, size);
 	return 0;
 }

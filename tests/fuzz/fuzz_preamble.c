@@ -24,6 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size >= HVD_PREAMBLE_HEAD && hvd_preamble_length(data, &n, NULL) == 0)
 		must(n <= HVD_BASE64_LENGTH(HVD_PREAMBLE_MAX) + 1);
+	if (hvd_preamble_parse_whole(data, size, &p, NULL) == 0)
+		hvd_preamble_clear(&p);
 	if (parse(data, size, &p, &text, &length) != 0) {
 		must(!p.directory && !p.env.v && !p.args.v);
 		free(text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What agents that come by themselves are told and say: join addresses, offers, command lines. */
+/* Self-registering agents: join addresses, offers, refusals. */
 #include "unit.h"
 
 #include "lib/base/size.h"
@@ -118,25 +118,6 @@ TEST(limits_of_offers)
 	assert_int_equal(read_with("host", json_string("-oProxyCommand=x")), HVD_E_USAGE);
 	assert_int_equal(read_with("host", json_string("a b")), HVD_E_USAGE);
 	assert_int_equal(read_with("machine", NULL), HVD_E_PROTO);
-}
-
-TEST(command_lines)
-{
-	char *words[] = {(char *)"--host=0:1:n1", (char *)"", (char *)"\xff\x01 'two\nlines'", NULL};
-	struct hvd_strv args = {0};
-	struct hvd_err err = {0};
-	size_t n;
-	char *bytes = hvd_join_args(words, &n);
-
-	assert_int_equal(hvd_join_args_read(bytes, n, &args, NULL), 0);
-	assert_int_equal(args.n, 3);
-	for (size_t i = 0; i < 3; i++)
-		assert_string_equal(args.v[i], words[i]);
-	hvd_strv_free(&args);
-	assert_int_equal(hvd_join_args_read(bytes, n - 1, &args, &err), -1);
-	assert_fails_with(hvd_join_args_read(bytes, 0, &args, &err), err, HVD_E_PROTO, "");
-	assert_int_equal(args.n, 0);
-	free(bytes);
 }
 
 TEST(refusals)

@@ -135,6 +135,12 @@ TEST(what_is_not_one_is_refused)
 	bytes = hvd_xrealloc(bytes, n + 1, 1);
 	bytes[n] = 'x';
 	assert_int_equal(hvd_preamble_parse(bytes + HVD_PREAMBLE_HEAD, n + 1 - HVD_PREAMBLE_HEAD, &back, NULL), -1);
+	for (size_t len = 0; len <= n + 1; len++)
+		if (len != n)
+			assert_fails_with(hvd_preamble_parse_whole(bytes, len, &back, &err), err, HVD_E_PROTO, "");
+	assert_int_equal(hvd_preamble_parse_whole(bytes, n, &back, NULL), 0);
+	assert_string_equal(back.directory, p.directory);
+	hvd_preamble_clear(&back);
 	free(bytes);
 	hvd_strv_add(&p.env, "=x");
 	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
