@@ -172,6 +172,8 @@ nobody_left() {
         run -0 peer alice hvdn3 guest "$at" "$(home)/key" "$how"
         [ "$output" = failed ]
     done
+    run -0 peer alice hvdn3 guest "$at" "$(home)/key" writes
+    [ "$output" = closed ]
     run -0 peer alice hvdn3 guest "$at" "$(home)/key" twice
     [ "$output" = closed ]
     run -0 peer alice hvdn3 guest "$at" "$(home)/key" mute # makes no offer

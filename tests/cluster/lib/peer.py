@@ -577,6 +577,13 @@ class Guest:
         self.sock.sendall(frame(body, signature(self.key, b"C" + struct.pack(">Q", self.sent), body)))
         self.sent += 1
 
+    def send(self, channel, data):
+        """Bytes in a channel (lib/protocol/channel.h)."""
+        body = struct.pack(">H", channel) + data
+        mac = signature(self.key, b"C" + struct.pack(">QB", self.sent, 3), body)
+        self.sock.sendall(b"HV\x04\3" + struct.pack(">I", len(body)) + mac + body)
+        self.sent += 1
+
     def hear(self):
         try:
             return read_frame(self.sock)[1]["t"]
@@ -612,6 +619,8 @@ def cmd_guest(args):
         guest.say(offer)
         if args.how == "twice":
             guest.say(offer)
+        if args.how == "writes":
+            guest.send(2, b"before it is needed")
         if args.how == "talks":
             print(guest.hear())  # that it is needed
             guest.sock.sendall(b"x" * 100000)
