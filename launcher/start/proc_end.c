@@ -39,7 +39,7 @@ void hvd_proc_set_deadline(struct hvd_started_proc *p, int seconds)
 }
 
 /* May the process have output left that is worth waiting for? */
-static bool spare(struct hvd_started_proc *p)
+static bool grant_more_time(struct hvd_started_proc *p)
 {
 	struct hvd_procs *procs = p->procs;
 	bool blocked = !hvd_output_mux_has_room(STDOUT_FILENO) || !hvd_output_mux_has_room(STDERR_FILENO);
@@ -62,7 +62,7 @@ void hvd_proc_deadline_passed(void *arg)
 
 	if (p->stage == HVD_STAGE_AWAY)
 		return;
-	if (spare(p)) {
+	if (grant_more_time(p)) {
 		hvd_proc_set_deadline(p, LOOK_SECONDS);
 		return;
 	}

@@ -12,7 +12,7 @@
  *
  * Ends: a process that should end is normally told so by others (over its node agent's connection, or by the backend),
  * and has a deadline. When the deadline passes, it gets SIGTERM, unless it was asked to end already, and then SIGKILL.
- * In an elastic job a process that has only output left to pass on is spared while hvdrun's own output is blocked.
+ * In an elastic job a process that has only output left to pass on gets more time while hvdrun's own output is blocked.
  */
 #ifndef HVD_PROCS_H
 #define HVD_PROCS_H
@@ -91,7 +91,7 @@ void hvd_procs_end(struct hvd_procs *procs, int seconds);
 /* After that: the host has no ranks whose output may be missing, so its node agent gets a few seconds only. */
 void hvd_procs_idle(struct hvd_procs *procs, uint32_t host);
 bool hvd_procs_ending(const struct hvd_procs *procs); /* were they? */
-/* The user does not want to wait for the last of the output: nothing is spared at its deadline. */
+/* The user does not want to wait for the last of the output: no process gets more time. */
 void hvd_procs_drop_output(struct hvd_procs *procs);
 
 void hvd_procs_reap(struct hvd_procs *procs); /* after SIGCHLD */

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 /* How many failures of a host that the job needs do not ban it. */
-#define SPARE_TIMES 3
+#define KEEP_TIMES 3
 
 static bool aborted(int status)
 {
@@ -105,8 +105,8 @@ void hvd_failure_judge(struct hvd_machine *m, hvd_time now)
 		h->to_judge = false;
 		if (!h->listed || h->lost || hvd_host_manager_banned(h, now))
 			continue;
-		if ((m->opts.restart || h->spared < SPARE_TIMES) && !enough_without(m, h, now)) {
-			h->spared++;
+		if ((m->opts.restart || h->kept < KEEP_TIMES) && !enough_without(m, h, now)) {
+			h->kept++;
 			if (!m->opts.restart)
 				hvd_warn(m->log,
 					 "%s: a rank failed there; the host is still used, because the other hosts do "

@@ -191,7 +191,7 @@ bool hvd_host_manager_settled(struct hvd_machine *m, int slots, hvd_time now)
 	return false;
 }
 
-/* ---- places ---- */
+/* ---- the ranks of hosts that have gone ---- */
 
 static int by_order(const void *a, const void *b)
 {
@@ -212,7 +212,7 @@ static struct hvd_managed_host *replacement(struct hvd_machine *m, const struct 
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
 		struct hvd_managed_host *h = &m->hosts[k];
 
-		if (h->place == 0 && h->slots >= gone->place && hvd_host_manager_usable(h, now))
+		if (h->ranks == 0 && h->slots >= gone->ranks && hvd_host_manager_usable(h, now))
 			fit[n++] = h;
 	}
 	qsort(fit, n, sizeof(struct hvd_managed_host *), by_order);
@@ -238,28 +238,28 @@ static void log_move(const struct hvd_machine *m, const struct hvd_managed_host 
 		hvd_info(m->log, "%s takes the place of %s", next->name, gone->name);
 }
 
-void hvd_host_manager_move_places(struct hvd_machine *m, hvd_time now)
+void hvd_host_manager_move_ranks(struct hvd_machine *m, hvd_time now)
 {
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
 		struct hvd_managed_host *gone = &m->hosts[k], *next;
 		uint64_t order = gone->order;
 
-		if (gone->place == 0 || hvd_host_manager_usable(gone, now) || !(next = replacement(m, gone, now)))
+		if (gone->ranks == 0 || hvd_host_manager_usable(gone, now) || !(next = replacement(m, gone, now)))
 			continue;
 		log_move(m, gone, next);
-		next->place = gone->place;
-		gone->place = 0;
+		next->ranks = gone->ranks;
+		gone->ranks = 0;
 		gone->order = next->order;
 		next->order = order;
 	}
 }
 
-void hvd_host_manager_set_places(struct hvd_machine *m)
+void hvd_host_manager_set_ranks(struct hvd_machine *m)
 {
 	for (uint32_t k = 0; k < m->n_hosts; k++)
-		m->hosts[k].place = 0;
+		m->hosts[k].ranks = 0;
 	for (int r = 0; r < m->now.n; r++)
-		m->hosts[m->now.v[r]->host].place++;
+		m->hosts[m->now.v[r]->host].ranks++;
 }
 
 void hvd_host_manager_log_spares(const struct hvd_machine *m, uint32_t first, uint32_t end, hvd_time now)

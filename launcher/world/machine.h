@@ -33,7 +33,7 @@
  * Failures:
  *   - A worker that ends with 0 ends the job, when all other members have ended or are ready.
  *   - A worker that fails bans its host, forever or for a cooldown that doubles with each failure. A host that the job
- *     needs is spared three times. SIGABRT after another member has failed bans no host, because Horovod aborts when
+ *     needs is kept three times. SIGABRT after another member has failed bans no host, because Horovod aborts when
  *     its peers vanish.
  *   - When a member has died and another one is ready, the connections between the others are killed, since a member
  *     may block in a receive that nothing else would end soon. A member that stays silent after that is killed and

@@ -36,12 +36,12 @@ struct hvd_managed_host {
 	hvd_time again_at;     /* lost: when its agent may be started again; 0 = not before it is listed again */
 	hvd_time banned_until; /* 0 = it is not banned */
 	hvd_time banned_at;
-	int bans, spared;
-	int place;     /* PyTorch's policy: so many ranks the host has, or had in the last generation, or will have in
+	int bans, kept; /* how often it was banned, and was not because the job needs it */
+	int ranks;      /* PyTorch's policy: so many ranks the host has, or had in the last generation, or will have in
 			* the place of a host that had them */
-	bool checking; /* PyTorch's policy: it is being checked again */
-	bool tried;    /* its node agent has registered once, or failed to */
-	bool to_judge; /* a worker has failed there; hvd_failure_judge() decides whether that bans it */
+	bool checking;  /* PyTorch's policy: it is being checked again */
+	bool tried;     /* its node agent has registered once, or failed to */
+	bool to_judge;  /* a worker has failed there; hvd_failure_judge() decides whether that bans it */
 };
 
 /* A slot of the next generation. */
@@ -175,9 +175,9 @@ void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *host
 bool hvd_host_manager_usable(const struct hvd_managed_host *h, hvd_time now);
 bool hvd_host_manager_banned(const struct hvd_managed_host *h, hvd_time now);
 /* PyTorch's policy, between two generations: hosts without ranks take the places of those that cannot be used. */
-void hvd_host_manager_move_places(struct hvd_machine *m, hvd_time now);
+void hvd_host_manager_move_ranks(struct hvd_machine *m, hvd_time now);
 /* PyTorch's policy: a generation has begun. */
-void hvd_host_manager_set_places(struct hvd_machine *m);
+void hvd_host_manager_set_ranks(struct hvd_machine *m);
 /* Log which of the hosts from `first` on, up to `end`, are spares. */
 void hvd_host_manager_log_spares(const struct hvd_machine *m, uint32_t first, uint32_t end, hvd_time now);
 /* Start the node agents of usable hosts. End those of hosts that discovery no longer lists or that are unfit, once no
@@ -222,7 +222,7 @@ void hvd_failure_set(struct hvd_machine *m, const struct hvd_worker *w, const ch
 /* A worker has failed, or did not arrive in time: mark its host for hvd_failure_judge(). `first`: before any other of
  * its generation. */
 void hvd_failure_blame(struct hvd_machine *m, struct hvd_worker *w, bool first, const char *what);
-/* Ban or spare each marked host. */
+/* Ban or keep each marked host. */
 void hvd_failure_judge(struct hvd_machine *m, hvd_time now);
 /* The job has ended; hvd_failure_finish(): with the first failure, if there is one. */
 void hvd_machine_finish(struct hvd_machine *m, const struct hvd_err *why, int status);

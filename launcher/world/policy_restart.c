@@ -301,7 +301,7 @@ static void start(struct hvd_machine *m, const struct hvd_rank_assignment *assig
 		m->now.v[r]->state = HVD_WORKER_RUNNING;
 		m->now.v[r]->fresh = false;
 	}
-	hvd_host_manager_set_places(m);
+	hvd_host_manager_set_ranks(m);
 	m->phase = HVD_RUNNING;
 	m->first_failure = (struct hvd_err){0};
 	m->first_status = 0;
@@ -315,7 +315,7 @@ static bool step_waiting(struct hvd_machine *m, hvd_time now)
 
 	if (awaits_checks(m, now))
 		return false;
-	hvd_host_manager_move_places(m, now);
+	hvd_host_manager_move_ranks(m, now);
 	assignment = hvd_rank_assignment_find(m, now);
 	if (assignment.n < need) {
 		moved = help_or_give_up(m, assignment.n, need);

@@ -117,8 +117,8 @@ static size_t choose_hosts(const struct hvd_machine *m, const struct carriers *a
 		struct choice c = {k, h->order, slots_to_carriers(m, all, k, false), false};
 
 		c.carries = c.slots > 0;
-		if (m->opts.restart && c.slots < h->place)
-			c.slots = least(h->place, h->slots);
+		if (m->opts.restart && c.slots < h->ranks)
+			c.slots = least(h->ranks, h->slots);
 		if (hvd_host_manager_usable(h, now)) {
 			v[n++] = c;
 			carried |= c.carries;

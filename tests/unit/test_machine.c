@@ -393,7 +393,7 @@ static void rank_0_survives(void **state)
 	die(s, id_at(s, "a", 0), SIGKILL);
 	all_ready(s);
 	arrive(s);
-	assert_int_equal(s->answers, 2); /* there is no other host: a is spared */
+	assert_int_equal(s->answers, 2); /* there is no other host: a is kept */
 	assert_int_equal(rank_of(s, "a", 1), 0);
 	assert_int_equal(rank_of(s, "a", 0), 1);
 	end(s);
