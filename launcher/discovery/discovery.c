@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * discovery.c - what all kinds of discovery share: fixed lists of hosts, and reporting changes.
+ * discovery.c - what all kinds of discovery share: reporting changes. And the kinds that need not look for hosts.
  *
  * A discovery that is destroyed from within one of its callbacks is freed when the callback has returned.
  */
 #include "discovery_kind.h"
+#include "launcher/start/agent_pool.h"
 
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
@@ -38,7 +39,33 @@ static void end_fixed(struct hvd_discovery *s)
 	hvd_timer_free(s->own);
 }
 
-const struct hvd_discovery_kind hvd_discovery_fixed = {.name = "hosts", .begin = begin_fixed, .end = end_fixed};
+static const struct hvd_discovery_kind fixed = {.name = "hosts", .begin = begin_fixed, .end = end_fixed};
+
+/* ---- self-registering agents ---- */
+
+static void report_agents(void *arg)
+{
+	struct hvd_discovery *s = arg;
+	struct hvd_slurm_hosts found = {0};
+
+	hvd_agent_pool_hosts(s->opts.agent_pool, &found.hosts);
+	hvd_discovery_found(s, &found);
+	hvd_slurm_hosts_clear(&found);
+}
+
+static int begin_agents(struct hvd_discovery *s, struct hvd_err *err)
+{
+	(void)err;
+	hvd_agent_pool_watch(s->opts.agent_pool, report_agents, s);
+	return 0;
+}
+
+static void end_agents(struct hvd_discovery *s)
+{
+	hvd_agent_pool_watch(s->opts.agent_pool, NULL, NULL);
+}
+
+static const struct hvd_discovery_kind agents = {.name = "agents", .begin = begin_agents, .end = end_agents};
 
 /* ---- nothing found ---- */
 
@@ -178,13 +205,20 @@ void hvd_discovery_failed(struct hvd_discovery *s, const struct hvd_err *why)
 
 /* ---- lifetime ---- */
 
-struct hvd_discovery *hvd_discovery_begin(const struct hvd_discovery_kind *kind, struct event_base *base,
-					  const struct hvd_discovery_opts *opts, const struct hvd_discovery_ops *ops,
-					  void *arg, const struct hvd_log *log, struct hvd_err *err)
+struct hvd_discovery *hvd_discovery_create(struct event_base *base, const struct hvd_discovery_opts *opts,
+					   const struct hvd_discovery_ops *ops, void *arg, const struct hvd_log *log,
+					   struct hvd_err *err)
 {
+	static const struct hvd_discovery_kind *const kinds[] = {
+		[HVD_DISCOVER_HOSTS] = &fixed,
+		[HVD_DISCOVER_SCRIPT] = &hvd_discovery_script,
+		[HVD_DISCOVER_SLURM] = &hvd_discovery_slurm,
+		[HVD_DISCOVER_JOBS] = &hvd_discovery_slurm,
+		[HVD_DISCOVER_AGENTS] = &agents,
+	};
 	struct hvd_discovery *s = hvd_xcalloc(1, sizeof(*s));
 
-	s->kind = kind;
+	s->kind = kinds[opts->from];
 	s->base = base;
 	s->ops = *ops;
 	s->arg = arg;

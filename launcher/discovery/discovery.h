@@ -9,8 +9,7 @@
  *   slurm     the nodes of this Slurm job, without those that are down, draining or failing
  *   jobs      the nodes of all the user's running Slurm jobs of one name or comment
  *   agents    self-registering agents (--launcher=join), while they are connected
- * To add one: a file with a struct hvd_discovery_kind (discovery_kind.h), and its line in the table of
- * discovery_choose.c.
+ * To add one: a file with a struct hvd_discovery_kind (discovery_kind.h), and its line in the table of discovery.c.
  */
 #ifndef HVD_DISCOVERY_H
 #define HVD_DISCOVERY_H

@@ -157,16 +157,3 @@ int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_o
 	}
 	return choose_fixed(launch, out, err);
 }
-
-struct hvd_discovery *hvd_discovery_create(struct event_base *base, const struct hvd_discovery_opts *opts,
-					   const struct hvd_discovery_ops *ops, void *arg, const struct hvd_log *log,
-					   struct hvd_err *err)
-{
-	static const struct hvd_discovery_kind *const kinds[] = {
-		[HVD_DISCOVER_HOSTS] = &hvd_discovery_fixed,   [HVD_DISCOVER_SCRIPT] = &hvd_discovery_script,
-		[HVD_DISCOVER_SLURM] = &hvd_discovery_slurm,   [HVD_DISCOVER_JOBS] = &hvd_discovery_slurm,
-		[HVD_DISCOVER_AGENTS] = &hvd_discovery_agents,
-	};
-
-	return hvd_discovery_begin(kinds[opts->from], base, opts, ops, arg, log, err);
-}

@@ -36,13 +36,7 @@ struct hvd_discovery {
 	bool busy, unwanted;      /* in a callback; to be destroyed after it */
 };
 
-extern const struct hvd_discovery_kind hvd_discovery_fixed, hvd_discovery_script, hvd_discovery_slurm,
-	hvd_discovery_agents;
-
-/* hvd_discovery_create() with the kind of opts->from. */
-struct hvd_discovery *hvd_discovery_begin(const struct hvd_discovery_kind *kind, struct event_base *base,
-					  const struct hvd_discovery_opts *opts, const struct hvd_discovery_ops *ops,
-					  void *arg, const struct hvd_log *log, struct hvd_err *err);
+extern const struct hvd_discovery_kind hvd_discovery_script, hvd_discovery_slurm;
 
 /*
  * A kind calls one of these at the end of a query: with the hosts that were found, whose changes are reported, or with

@@ -22,12 +22,7 @@
 /* Refused connections that the user is warned of; with --verbose all are logged. */
 #define MAX_WARNINGS 8
 
-struct list {
-	struct hvd_client *first, *last;
-};
-
 struct hvd_clients {
-	struct event_base *base;
 	struct hvd_session *session;
 	const struct hvd_clients_ops *ops; /* NULL: nobody uses the clients */
 	void *arg;
@@ -37,33 +32,10 @@ struct hvd_clients {
 	struct hvd_preauth *pending;
 	bool loopback;
 	in_port_t port;
-	struct list proven; /* oldest first */
+	TAILQ_HEAD(, hvd_client) proven; /* oldest first */
 	unsigned n_warnings;
 	bool first_called; /* `first` was called */
 };
-
-static void append(struct list *list, struct hvd_client *cl)
-{
-	cl->next = NULL;
-	cl->prev = list->last;
-	if (cl->prev)
-		cl->prev->next = cl;
-	else
-		list->first = cl;
-	list->last = cl;
-}
-
-static void take_out(struct list *list, struct hvd_client *cl)
-{
-	if (cl->prev)
-		cl->prev->next = cl->next;
-	else
-		list->first = cl->next;
-	if (cl->next)
-		cl->next->prev = cl->prev;
-	else
-		list->last = cl->prev;
-}
 
 void hvd_client_release(struct hvd_client_io *io)
 {
@@ -82,7 +54,7 @@ static void drop(struct hvd_client *cl, const struct hvd_err *why)
 	}
 	if (cl->relay)
 		hvd_rv_child_over(cl->relay);
-	take_out(&cl->owner->proven, cl);
+	TAILQ_REMOVE(&cl->owner->proven, cl, in);
 	free(cl);
 }
 
@@ -175,7 +147,7 @@ static void on_proven(struct hvd_conn *conn, void *arg)
 
 	cl->owner = cls;
 	cl->conn = conn;
-	append(&cls->proven, cl);
+	TAILQ_INSERT_TAIL(&cls->proven, cl, in);
 	hvd_conn_set_ops(conn, &ops, cl);
 	if (!cls->loopback)
 		hvd_conn_watch_host(conn);
@@ -232,12 +204,12 @@ static void on_full(void *arg)
 
 struct hvd_client *hvd_clients_first(const struct hvd_clients *cls)
 {
-	return cls->proven.first;
+	return TAILQ_FIRST(&cls->proven);
 }
 
 struct hvd_client *hvd_clients_next(const struct hvd_client *cl)
 {
-	return cl->next;
+	return TAILQ_NEXT(cl, in);
 }
 
 void hvd_clients_tell(struct hvd_clients *cls, const char *type)
@@ -262,7 +234,7 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 	struct hvd_clients *cls = hvd_xcalloc(1, sizeof(*cls));
 	int fd = hvd_listen_any(loopback, lo, hi, &cls->port, err);
 
-	cls->base = base;
+	TAILQ_INIT(&cls->proven);
 	cls->session = session;
 	cls->loopback = loopback;
 	cls->ops = ops;
@@ -293,8 +265,8 @@ void hvd_clients_use(struct hvd_clients *cls, const struct hvd_clients_ops *ops,
 
 	cls->ops = ops;
 	cls->arg = arg;
-	for (struct hvd_client *cl = ops ? NULL : cls->proven.first; cl; cl = next) {
-		next = cl->next;
+	for (struct hvd_client *cl = ops ? NULL : TAILQ_FIRST(&cls->proven); cl; cl = next) {
+		next = TAILQ_NEXT(cl, in);
 		if (cl->role != HVD_ROLE_NONE || !cl->io)
 			hvd_client_finish(cl);
 	}
@@ -343,7 +315,7 @@ void hvd_clients_destroy(struct hvd_clients *cls)
 	if (!cls)
 		return;
 	hvd_preauth_destroy(cls->pending);
-	while (cls->proven.first)
-		hvd_client_finish(cls->proven.first);
+	while (!TAILQ_EMPTY(&cls->proven))
+		hvd_client_finish(TAILQ_FIRST(&cls->proven));
 	free(cls);
 }

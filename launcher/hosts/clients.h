@@ -16,6 +16,7 @@
 #include "lib/protocol/handshake.h"
 
 #include <event2/event.h>
+#include <sys/queue.h>
 
 enum hvd_role {
 	HVD_ROLE_NONE,   /* has sent no message that shows its role */
@@ -40,7 +41,7 @@ struct hvd_client_io {
 
 struct hvd_client {
 	struct hvd_clients *owner;
-	struct hvd_client *prev, *next;
+	TAILQ_ENTRY(hvd_client) in;
 	struct hvd_conn *conn;
 	enum hvd_role role;
 	uint32_t host;
