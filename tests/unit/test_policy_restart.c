@@ -997,6 +997,7 @@ static void one_event(struct sim *s)
 		break;
 	case 1:
 	case 2:
+		hvd_machine_network(s->m, host, rnd(s, 2) ? "core.s1" : "core.s2", rnd(s, 1000));
 		if (s->m->n_hosts && s->agent[host])
 			hvd_machine_host_here(s->m, host, s->now);
 		break;
@@ -1063,6 +1064,7 @@ static void random_histories(void **state)
 		struct sim *s = begin((struct hvd_machine_opts){.np = 2 + (int)(seed % 3),
 								.min_np = 1 + (int)(seed % 4),
 								.max_np = seed % 5 ? 0 : 6,
+								.spares = seed % 8 ? 0 : 1,
 								.max_restarts = seed % 7 ? 1000 : 3,
 								.hosts_stay = seed % 11 == 0,
 								.hosts_end = seed % 6 == 0,
