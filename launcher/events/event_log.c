@@ -42,6 +42,16 @@ void hvd_event_log_unlisten(struct hvd_event_log *events, const void *arg)
 			events->listeners[i--] = events->listeners[--events->n_listeners];
 }
 
+/* The ranks of a generation that has failed are ended for no other reason. */
+static bool logged(const struct hvd_event_log *events, enum hvd_event_name name)
+{
+	uint32_t bits = 1U << name;
+
+	if (name == HVD_EV_GENERATION_ENDING)
+		bits |= 1U << HVD_EV_GENERATION_FAILED;
+	return events->seen & ONCE & bits;
+}
+
 void hvd_event_log_add(struct hvd_event_log *events, struct hvd_event *event)
 {
 	char line[HVD_EVENT_LINE + 1];
@@ -51,7 +61,7 @@ void hvd_event_log_add(struct hvd_event_log *events, struct hvd_event *event)
 	if (event->name == HVD_EV_GENERATION_BEGAN) {
 		events->generation = event->generation;
 		events->seen = 0;
-	} else if (events->seen & ONCE & 1U << event->name) {
+	} else if (logged(events, event->name)) {
 		return;
 	}
 	events->seen |= 1U << event->name;

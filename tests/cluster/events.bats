@@ -45,6 +45,8 @@ events() {
 
 @test "a job with restarts has each generation, and why it ended" {
     fails_twice --events events
+    run grep -c '"generation-ending".*"generation":1,' "$(home)/events"
+    [[ $output == 0 ]] # it has failed
     events "host-coming host=hvdn1" "host-registered host=hvdn1" "host-here host=hvdn1" \
         "generation-began generation=1 hosts=hvdn[1-2] ranks=4 restarts=0" "init-began generation=1" "init-done generation=1" \
         "rank-ended generation=1 host=hvdn2 rank=3 status=137" "generation-failed host=hvdn2 rank=3" \

@@ -143,12 +143,16 @@ TEST(a_generation_has_some_events_once)
 		for (int i = 0; i < 3; i++) {
 			hvd_event(events, INIT_BEGAN, .index = 0);
 			hvd_event(events, GENERATION_FAILED, .rank = i);
+			hvd_event(events, GENERATION_ENDING, .why = "hosts have changed");
 			hvd_event(events, RANK_ENDED, .rank = i);
 		}
 	}
+	hvd_event(events, GENERATION_BEGAN, .generation = 3);
+	hvd_event(events, GENERATION_ENDING, .why = "hosts have changed");
 	hvd_event_log_destroy(events);
 	assert_int_equal(seen[HVD_EV_INIT_BEGAN], 2);
 	assert_int_equal(seen[HVD_EV_GENERATION_FAILED], 2);
+	assert_int_equal(seen[HVD_EV_GENERATION_ENDING], 1);
 	assert_int_equal(seen[HVD_EV_RANK_ENDED], 6);
 	hvd_event(NULL, RANK_ENDED, .rank = 1); /* no log, no harm */
 }
