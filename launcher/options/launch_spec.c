@@ -103,7 +103,7 @@ static void set_hosts(struct hvd_launch_spec *spec, const struct hvd_options *o)
  * counts the slots of spare hosts as well. */
 static int elastic_ranks(const struct hvd_launch_spec *spec, const struct hvd_options *o)
 {
-	bool of_job = (o->launcher == HVD_LAUNCHER_AUTO || o->launcher == HVD_LAUNCHER_SRUN) && !spec->hosts.listed &&
+	bool of_job = (o->launcher == HVD_LAUNCHER_auto || o->launcher == HVD_LAUNCHER_srun) && !spec->hosts.listed &&
 		      spec->discovery.from != HVD_DISCOVER_SCRIPT && spec->discovery.from != HVD_DISCOVER_HOSTS;
 
 	return spec->ranks.n || spec->spares > 0 || !of_job ? spec->ranks.n : positive(hvd_options_np(o));
@@ -218,7 +218,7 @@ static const char *rank_binding(const struct hvd_options *o)
 
 static void set_backends(struct hvd_launch_spec *spec, const struct hvd_options *o)
 {
-	spec->launcher = o->launcher == HVD_LAUNCHER_AUTO ? NULL : hvd_options_text(o, "launcher");
+	spec->launcher = o->launcher == HVD_LAUNCHER_auto ? NULL : hvd_options_text(o, "launcher");
 	spec->mpi.on = hvd_options_mpi(o);
 	spec->mpi.tcp = o->tcp;
 	spec->mpi.args = o->mpi_args;

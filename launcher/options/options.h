@@ -18,6 +18,7 @@
 #define HVD_OPTIONS_H
 
 #include "launch_spec.h"
+#include "launchers.h"
 #include "lib/base/strv.h"
 #include "optable.h"
 
@@ -48,14 +49,10 @@ enum hvd_help_topic {
 
 /* --launcher, in the order of its values; backends that no rule between options names need no number here */
 enum hvd_launcher {
-	HVD_LAUNCHER_AUTO = 0,
-	HVD_LAUNCHER_SRUN,
-	HVD_LAUNCHER_FORK,
-	HVD_LAUNCHER_JSRUN,
-	HVD_LAUNCHER_BLAUNCH,
-	HVD_LAUNCHER_LSRUN,
-	HVD_LAUNCHER_SSH,
-	HVD_LAUNCHER_MPIRUN,
+	HVD_LAUNCHER_auto = 0,
+#define HVD_LAUNCHER(name) HVD_LAUNCHER_##name,
+	HVD_LAUNCHERS(HVD_LAUNCHER)
+#undef HVD_LAUNCHER
 };
 
 enum hvd_controller {

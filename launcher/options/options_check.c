@@ -99,28 +99,28 @@ static int check_failure(struct hvd_options *o, struct hvd_err *err)
 
 static int check_launcher(struct hvd_options *o, struct hvd_err *err)
 {
-	if (o->erf && o->launcher == HVD_LAUNCHER_AUTO)
-		o->launcher = HVD_LAUNCHER_JSRUN;
-	if (o->erf && o->launcher != HVD_LAUNCHER_JSRUN) {
+	if (o->erf && o->launcher == HVD_LAUNCHER_auto)
+		o->launcher = HVD_LAUNCHER_jsrun;
+	if (o->erf && o->launcher != HVD_LAUNCHER_jsrun) {
 		hvd_err_set(err, HVD_E_USAGE, "--erf is for jsrun, but --launcher names another launcher");
 		return hvd_err_hint(err, "leave one of them out");
 	}
 	if (o->controller == HVD_CONTROLLER_MPI) {
-		if (o->launcher == HVD_LAUNCHER_AUTO)
-			o->launcher = HVD_LAUNCHER_MPIRUN;
-		if (o->launcher == HVD_LAUNCHER_MPIRUN || o->launcher == HVD_LAUNCHER_SRUN ||
-		    o->launcher == HVD_LAUNCHER_JSRUN)
+		if (o->launcher == HVD_LAUNCHER_auto)
+			o->launcher = HVD_LAUNCHER_mpirun;
+		if (o->launcher == HVD_LAUNCHER_mpirun || o->launcher == HVD_LAUNCHER_srun ||
+		    o->launcher == HVD_LAUNCHER_jsrun)
 			return 0;
 		hvd_err_set(err, HVD_E_USAGE, "--launcher names a launcher that cannot start MPI programs (--mpi)");
 		return hvd_err_hint(err, "leave it out to use mpirun, or name srun with --mpi=pmix, or jsrun");
 	}
 	if (o->controller != HVD_CONTROLLER_JSRUN)
 		return 0;
-	if (o->launcher != HVD_LAUNCHER_AUTO && o->launcher != HVD_LAUNCHER_JSRUN) {
+	if (o->launcher != HVD_LAUNCHER_auto && o->launcher != HVD_LAUNCHER_jsrun) {
 		hvd_err_set(err, HVD_E_USAGE, "--jsrun and --launcher name different launchers");
 		return hvd_err_hint(err, "leave one of them out");
 	}
-	o->launcher = HVD_LAUNCHER_JSRUN;
+	o->launcher = HVD_LAUNCHER_jsrun;
 	return 0;
 }
 

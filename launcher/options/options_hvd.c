@@ -5,7 +5,8 @@
  */
 #include "options_rows.h"
 
-#define LAUNCHERS "auto|srun|fork|jsrun|blaunch|lsrun|ssh|mpirun|join"
+#define OR_LAUNCHER(name) "|" #name
+#define LAUNCHERS         "auto" HVD_LAUNCHERS(OR_LAUNCHER)
 
 int hvd_options_read_frameworks(void *result, const char *from, const char *value, struct hvd_err *err)
 {

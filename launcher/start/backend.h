@@ -7,15 +7,14 @@
  * this machine. Each of these processes starts hvd-agent, on its own host or on
  * another, and hvd-agent connects to the driver.
  *
- * To add a backend: a file with one struct hvd_backend, its declaration below,
- * its line in the table of choose_backend.c, and its name behind the other values of
- * --launcher (LAUNCHERS in launcher/options/options_hvd.c).
+ * To add a backend: a file with its struct hvd_backend_NAME, and NAME in the list of launcher/options/launchers.h.
  */
 #ifndef HVD_BACKEND_H
 #define HVD_BACKEND_H
 
 #include "launcher/hosts/start_mode.h"
 #include "launcher/options/launch_spec.h"
+#include "launcher/options/launchers.h"
 #include "lib/base/err.h"
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
@@ -121,15 +120,10 @@ struct hvd_backend {
 			struct hvd_err *why);
 };
 
-extern const struct hvd_backend hvd_backend_srun;
-extern const struct hvd_backend hvd_backend_jsrun;
+#define HVD_DECLARE(name) extern const struct hvd_backend hvd_backend_##name;
+HVD_LAUNCHERS(HVD_DECLARE)
+#undef HVD_DECLARE
 extern const struct hvd_backend hvd_backend_steps; /* srun, a step for each host of an elastic job */
-extern const struct hvd_backend hvd_backend_blaunch;
-extern const struct hvd_backend hvd_backend_lsrun;
-extern const struct hvd_backend hvd_backend_mpirun;
-extern const struct hvd_backend hvd_backend_ssh;
-extern const struct hvd_backend hvd_backend_join;
-extern const struct hvd_backend hvd_backend_fork;
 
 /* The backend that the user named, or the first that suits. NULL with err set, also when it refuses the launch. */
 const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, struct hvd_err *err);

@@ -6,12 +6,8 @@
 
 #include <string.h>
 
-/* If the user names no backend, the first that suits is used: lsrun suits an LSF job without blaunch, blaunch any other
- * LSF job; mpirun and join never suit, fork always does. */
-static const struct hvd_backend *const table[] = {
-	&hvd_backend_srun, &hvd_backend_jsrun,  &hvd_backend_lsrun, &hvd_backend_blaunch,
-	&hvd_backend_ssh,  &hvd_backend_mpirun, &hvd_backend_join,  &hvd_backend_fork,
-};
+#define HVD_ROW(name) &hvd_backend_##name,
+static const struct hvd_backend *const table[] = {HVD_LAUNCHERS(HVD_ROW)};
 
 #define N_BACKENDS (sizeof(table) / sizeof(table[0]))
 
