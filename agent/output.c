@@ -51,8 +51,8 @@ struct hvd_output {
 	bool within; /* the label of the current line was passed on already, with the first piece of the line */
 	void (*ended)(void *arg);
 	void *arg;
-	hvd_output_look_fn *look;
-	void *look_arg;
+	hvd_output_bytes_fn *on_bytes;
+	void *on_bytes_arg;
 };
 
 bool hvd_output_by_line(const struct hvd_output_style *style)
@@ -292,8 +292,8 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 /* Bytes have come; `ready` is empty where they pass plainly. */
 static void pass_piece(struct hvd_output *out, const char *p, size_t n)
 {
-	if (out->look)
-		out->look(out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, p, n, out->look_arg);
+	if (out->on_bytes)
+		out->on_bytes(out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, p, n, out->on_bytes_arg);
 	if (hvd_output_by_line(out->style)) {
 		take(out, p, n);
 		return;
@@ -457,10 +457,10 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 	return out;
 }
 
-void hvd_output_look(struct hvd_output *out, hvd_output_look_fn *look, void *arg)
+void hvd_output_on_bytes(struct hvd_output *out, hvd_output_bytes_fn *on_bytes, void *arg)
 {
-	out->look = look;
-	out->look_arg = arg;
+	out->on_bytes = on_bytes;
+	out->on_bytes_arg = arg;
 }
 
 /* Output that a process writes after the rank's end is not awaited. Not inlined: the compiler would have each page of

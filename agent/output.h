@@ -55,13 +55,13 @@ void hvd_output_sink_resume(struct hvd_output_sink *sink);
 
 struct hvd_output_style {
 	enum hvd_label label;
-	bool whole;      /* without a label: pass on whole lines, since other ranks write to the same place */
-	bool timestamps; /* the date in front of each line, as asctime(3) has it */
-	const char *dir; /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
-	int size;        /* number of ranks of the job, which gives the width of the padding */
-	bool append;     /* keep what is in the files already */
-	bool look;       /* standard error is read on its way; see streams.h for the effects */
-	bool framed;     /* put frames around the output, but not in files: output_frame.h */
+	bool whole;       /* without a label: pass on whole lines, since other ranks write to the same place */
+	bool timestamps;  /* the date in front of each line, as asctime(3) has it */
+	const char *dir;  /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
+	int size;         /* number of ranks of the job, which gives the width of the padding */
+	bool append;      /* keep what is in the files already */
+	bool read_stderr; /* standard error is read on its way; see streams.h for the effects */
+	bool framed;      /* put frames around the output, but not in files: output_frame.h */
 	struct hvd_output_losses *losses; /* not owned; NULL = do not report lost output */
 	struct hvd_output_sink *sink;     /* not owned; NULL = this process's own streams. Not with `framed` */
 };
@@ -77,8 +77,8 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 				     const struct hvd_output_style *style, void (*ended)(void *arg), void *arg,
 				     struct hvd_err *err);
 /* A function that gets all bytes before they are passed on. NULL: none. */
-typedef void hvd_output_look_fn(enum hvd_stream stream, const char *bytes, size_t n, void *arg);
-void hvd_output_look(struct hvd_output *out, hvd_output_look_fn *look, void *arg);
+typedef void hvd_output_bytes_fn(enum hvd_stream stream, const char *bytes, size_t n, void *arg);
+void hvd_output_on_bytes(struct hvd_output *out, hvd_output_bytes_fn *on_bytes, void *arg);
 /* Pass on what can be read without waiting, and stop. `ended` is not called. NULL is fine. */
 void hvd_output_destroy(struct hvd_output *out);
 

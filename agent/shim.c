@@ -361,7 +361,7 @@ static int run_command(struct shim *shim)
 
 	style.size = (int)shim->info->size;
 	style.losses = &losses;
-	style.look = shim->settings.stderr_lines > 0;
+	style.read_stderr = shim->settings.stderr_lines > 0;
 	hvd_rank_env_make(&env, plan, &facts, opts->argv[0], shim->key_fd, shim->info->rank == 0 ? shim->log : NULL);
 	hvd_rank_env_error_file(&env, json_string_value(json_object_get(shim->plan, "error_file")));
 	command.envp = env.v;

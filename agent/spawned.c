@@ -198,7 +198,7 @@ static int take_plan(void *arg, const json_t *plan, struct hvd_err *err)
 
 	if (agent->elastic)
 		prepare_elastic(spawned);
-	spawned->opts.output.look = agent->settings.stderr_lines > 0;
+	spawned->opts.output.read_stderr = agent->settings.stderr_lines > 0;
 	spawned->ranks = hvd_spawned_ranks_start(agent, json_object_get(plan, "ranks"), &spawned->opts, &ops, err);
 	return spawned->ranks ? 0 : -1;
 }

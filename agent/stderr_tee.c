@@ -34,7 +34,7 @@ void hvd_stderr_tee_view_close(struct hvd_stderr_tee_view *view)
 
 /* Hand a piece, which begins so many bytes behind those that were passed on, to the reader. */
 static void show(struct hvd_stderr_tee *st, const char *bytes, size_t len, size_t behind,
-		 void (*look)(const char *bytes, size_t len, void *arg), void *arg)
+		 void (*on_bytes)(const char *bytes, size_t len, void *arg), void *arg)
 {
 	size_t at = len, n = 0;
 
@@ -42,15 +42,15 @@ static void show(struct hvd_stderr_tee *st, const char *bytes, size_t len, size_
 		st->keep = behind + at;
 		st->drop = n;
 	}
-	if (look && at > 0)
-		look(bytes, at, arg);
-	if (look && at + n < len)
-		look(bytes + at + n, len - at - n, arg);
+	if (on_bytes && at > 0)
+		on_bytes(bytes, at, arg);
+	if (on_bytes && at + n < len)
+		on_bytes(bytes + at + n, len - at - n, arg);
 }
 
 /* Copy what the pipe has. Returns how much; 0 at its end, -1 with errno. */
-static ssize_t look_ahead(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view *view,
-			  void (*look)(const char *bytes, size_t len, void *arg), void *arg)
+static ssize_t read_ahead(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view *view,
+			  void (*on_bytes)(const char *bytes, size_t len, void *arg), void *arg)
 {
 	ssize_t n = tee(st->in, view->ends[1], PIECE, SPLICE_F_NONBLOCK), got;
 
@@ -58,7 +58,7 @@ static ssize_t look_ahead(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view 
 		got = read(view->ends[0], view->bytes, (size_t)left);
 		if (got <= 0)
 			break;
-		show(st, view->bytes, (size_t)got, (size_t)(n - left), look, arg);
+		show(st, view->bytes, (size_t)got, (size_t)(n - left), on_bytes, arg);
 	}
 	return n;
 }
@@ -95,14 +95,14 @@ static bool is_empty(int pipe)
 }
 
 enum hvd_stderr_tee_state hvd_stderr_tee_pass(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view *view,
-					      size_t budget, void (*look)(const char *bytes, size_t len, void *arg),
+					      size_t budget, void (*on_bytes)(const char *bytes, size_t len, void *arg),
 					      void *arg)
 {
 	ssize_t n;
 
 	for (size_t passed = 0; passed < budget;) {
 		if (st->ahead == 0) {
-			n = look_ahead(st, view, look, arg);
+			n = read_ahead(st, view, on_bytes, arg);
 			if (n < 0 && errno == EINTR)
 				continue;
 			if (n <= 0)

@@ -36,10 +36,10 @@ enum hvd_stderr_tee_state {
 int hvd_stderr_tee_view_open(struct hvd_stderr_tee_view *view);
 void hvd_stderr_tee_view_close(struct hvd_stderr_tee_view *view); /* a zeroed one is fine */
 
-/* Pass on at most about `budget` bytes, without waiting. `look` is called with all bytes, in their order, before they
- * are passed on; NULL: nobody reads them. */
+/* Pass on at most about `budget` bytes, without waiting. `on_bytes` gets all bytes, in their order, before they are
+ * passed on; NULL: nobody reads them. */
 enum hvd_stderr_tee_state hvd_stderr_tee_pass(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view *view,
-					      size_t budget, void (*look)(const char *bytes, size_t len, void *arg),
+					      size_t budget, void (*on_bytes)(const char *bytes, size_t len, void *arg),
 					      void *arg);
 /* The task has ended: enlarge the pipe, so that all of its bytes can be passed on at once although nobody reads them
  * yet. */

@@ -16,7 +16,7 @@ enum route {
 	TWO_PIPES,
 };
 
-static bool same_place(int a, int b)
+static bool same_file(int a, int b)
 {
 	struct stat x, y;
 
@@ -34,10 +34,10 @@ static enum route route_of(const struct hvd_output_style *style, bool tap)
 {
 	if (hvd_output_wanted(style))
 		return TWO_PIPES;
-	if (!style->look || fcntl(STDERR_FILENO, F_GETFD) < 0 || isatty(STDERR_FILENO) ||
+	if (!style->read_stderr || fcntl(STDERR_FILENO, F_GETFD) < 0 || isatty(STDERR_FILENO) ||
 	    (tap && is_pipe(STDERR_FILENO)))
 		return NONE;
-	return same_place(STDOUT_FILENO, STDERR_FILENO) ? ONE_PIPE : ONLY_STDERR;
+	return same_file(STDOUT_FILENO, STDERR_FILENO) ? ONE_PIPE : ONLY_STDERR;
 }
 
 int hvd_streams_fds(const struct hvd_output_style *style)
@@ -93,20 +93,20 @@ static int put_tap(int to, hvd_streams_tap_fn *tap, void *arg)
 }
 
 int hvd_streams_open(struct hvd_streams *streams, struct event_base *base, int rank,
-		     const struct hvd_output_style *style, hvd_output_look_fn *look, hvd_streams_tap_fn *tap, void *arg,
-		     struct hvd_spawn *spawn, struct hvd_err *err)
+		     const struct hvd_output_style *style, hvd_output_bytes_fn *on_bytes, hvd_streams_tap_fn *tap,
+		     void *arg, struct hvd_spawn *spawn, struct hvd_err *err)
 {
 	enum route route = route_of(style, tap != NULL);
-	bool one = route == ONE_PIPE || (route == NONE && same_place(STDOUT_FILENO, STDERR_FILENO));
+	bool one = route == ONE_PIPE || (route == NONE && same_file(STDOUT_FILENO, STDERR_FILENO));
 
 	for (int s = HVD_STDOUT; s <= HVD_STDERR; s++) {
 		if (route == NONE || (s == HVD_STDOUT && route != TWO_PIPES))
 			continue;
 		if (open_pipe(streams, base, rank, (enum hvd_stream)s, style, err) != 0)
 			return -1;
-		hvd_output_look(streams->out[s], look, arg);
+		hvd_output_on_bytes(streams->out[s], on_bytes, arg);
 	}
-	if (tap && style->look)
+	if (tap && style->read_stderr)
 		streams->child[HVD_STDERR] = put_tap(streams->child[HVD_STDERR], tap, arg);
 	for (int s = HVD_STDOUT; s <= HVD_STDERR; s++)
 		if (streams->child[s])

@@ -33,11 +33,11 @@ typedef bool hvd_streams_tap_fn(const int fds[2], void *arg);
 /* How many descriptors a rank's streams take in this process. */
 int hvd_streams_fds(const struct hvd_output_style *style);
 
-/* Make the pipes of a rank, and name them to `spawn`. `look` may be NULL, see hvd_output_look(); so may `tap`: no other
- * process reads. -1 with err set; the caller closes the streams then, too. */
+/* Make the pipes of a rank, and name them to `spawn`. `on_bytes` may be NULL (hvd_output_on_bytes()), and so may `tap` if
+ * no other process reads. -1 with err set; the caller closes the streams then, too. */
 int hvd_streams_open(struct hvd_streams *streams, struct event_base *base, int rank,
-		     const struct hvd_output_style *style, hvd_output_look_fn *look, hvd_streams_tap_fn *tap, void *arg,
-		     struct hvd_spawn *spawn, struct hvd_err *err);
+		     const struct hvd_output_style *style, hvd_output_bytes_fn *on_bytes, hvd_streams_tap_fn *tap,
+		     void *arg, struct hvd_spawn *spawn, struct hvd_err *err);
 /* The rank was started, or could not be: close its ends. */
 void hvd_streams_started(struct hvd_streams *streams);
 /* Have all streams that pass here ended? */

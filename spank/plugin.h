@@ -98,11 +98,11 @@ struct hvd_plugin {
 		uint32_t waiting;        /* tasks, for the first */
 	} plans;                         /* slurmstepd and its tasks only; see plans.c */
 	struct {
-		int ours, agents, spare, watchdogs; /* descriptors; 0 = there are none */
-		int seen, answers;                  /* the eventfd, and the epoll instance that watches it */
-		hvd_time waited;                    /* for answers, in all */
-		pid_t agent;                        /* in a task that has its plan: the node agent; 0 = none */
-	} events;                                   /* slurmstepd and its tasks only; see step_events.c */
+		int ours, agents, backup, watchdogs; /* descriptors; 0 = there are none */
+		int seen, answers;                   /* the eventfd, and the epoll instance that watches it */
+		hvd_time waited;                     /* for answers, in all */
+		pid_t agent;                         /* in a task that has its plan: the node agent; 0 = none */
+	} events;                                    /* slurmstepd and its tasks only; see step_events.c */
 };
 
 /* options.c */

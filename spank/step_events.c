@@ -25,7 +25,7 @@ static void close_all(struct hvd_plugin *pl)
 {
 	hvd_step_close(&pl->events.ours);
 	hvd_step_close(&pl->events.agents);
-	hvd_step_close(&pl->events.spare);
+	hvd_step_close(&pl->events.backup);
 	hvd_step_close(&pl->events.watchdogs);
 	hvd_step_close(&pl->events.seen);
 	hvd_step_close(&pl->events.answers);
@@ -61,10 +61,10 @@ void hvd_step_events_prepare(struct hvd_plugin *pl, spank_t sp)
 		pl->events.agents = ends[1];
 	}
 	if (hvd_step_events_pair(ends) == 0) {
-		pl->events.spare = ends[0];
+		pl->events.backup = ends[0];
 		pl->events.watchdogs = ends[1];
 	}
-	if (!pl->events.ours || !pl->events.spare || !make_answers(pl))
+	if (!pl->events.ours || !pl->events.backup || !make_answers(pl))
 		close_all(pl);
 }
 
@@ -81,7 +81,7 @@ bool hvd_step_events_hand_over(const struct hvd_plugin *pl, struct hvd_spawn *sp
 void hvd_step_events_forked(struct hvd_plugin *pl)
 {
 	hvd_step_close(&pl->events.agents);
-	hvd_step_close(&pl->events.spare);
+	hvd_step_close(&pl->events.backup);
 	hvd_step_close(&pl->events.watchdogs);
 }
 
@@ -126,7 +126,7 @@ static void send_event(struct hvd_plugin *pl, spank_t sp, bool look)
 	if (S_ISREG(st.st_mode))
 		send_file(pl, &event, st.st_size);
 	/* The one that keeps the descriptors comes first: with it the agent may be killed at any time. */
-	kept = hvd_step_event_send(pl->events.spare, &event, in >= 0 ? fds : NULL) == 0;
+	kept = hvd_step_event_send(pl->events.backup, &event, in >= 0 ? fds : NULL) == 0;
 
 	if (in >= 0 && kept && hvd_step_event_send(pl->events.ours, &event, fds) == 0)
 		dup2(in, STDERR_FILENO);

@@ -125,11 +125,11 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		finish_client(control);
 }
 
-static void on_said(json_t *said, void *arg)
+static void on_stacks(json_t *stacks, void *arg)
 {
 	struct hvd_control *control = arg;
 
-	control->answer = json_dumps(said, JSON_COMPACT);
+	control->answer = json_dumps(stacks, JSON_COMPACT);
 	control->len = control->answer ? strlen(control->answer) : 0;
 	wait_for_client(control, EV_WRITE, on_writable, CLIENT_SECONDS);
 }
@@ -162,7 +162,7 @@ static void on_request(evutil_socket_t fd, short what, void *arg)
 		return;
 	}
 	wait_for_client(control, EV_READ, on_impatient, seconds + 2);
-	hvd_stacks_ask(control->stacks, seconds, on_said, control);
+	hvd_stacks_ask(control->stacks, seconds, on_stacks, control);
 }
 
 static void on_client(void *arg, int fd, const struct sockaddr_storage *peer)

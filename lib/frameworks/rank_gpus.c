@@ -28,23 +28,23 @@ static struct gpus gpus_of(const struct hvd_rank_facts *facts)
 }
 
 /* Are there devices, and fewer than ranks? */
-static bool too_few(const struct hvd_rank_place *place, const struct gpus *gpus)
+static bool too_few(const struct hvd_rank_numbers *numbers, const struct gpus *gpus)
 {
-	return gpus->seen > 0 && gpus->seen < place->local_size;
+	return gpus->seen > 0 && gpus->seen < numbers->local_size;
 }
 
 /* JAX takes the device of the task's number under Slurm, and elsewhere all devices of the host. */
-char *hvd_rank_gpus_jax(const struct hvd_rank_place *place, const struct hvd_rank_facts *facts)
+char *hvd_rank_gpus_jax(const struct hvd_rank_numbers *numbers, const struct hvd_rank_facts *facts)
 {
 	const struct gpus gpus = gpus_of(facts);
 	char *all;
 
-	if (place->local_size < 2)
+	if (numbers->local_size < 2)
 		return NULL;
-	if (!too_few(place, &gpus))
-		return facts->slurm_task ? NULL : hvd_xasprintf("%d", place->local_rank);
+	if (!too_few(numbers, &gpus))
+		return facts->slurm_task ? NULL : hvd_xasprintf("%d", numbers->local_rank);
 	if (!gpus.own)
-		return hvd_xasprintf("%d", place->local_rank % gpus.seen);
+		return hvd_xasprintf("%d", numbers->local_rank % gpus.seen);
 	all = hvd_xstrdup("0");
 	for (int i = 1; i < gpus.seen; i++)
 		hvd_xappendf(&all, ",%d", i);
@@ -55,9 +55,9 @@ char *hvd_rank_gpus_jax(const struct hvd_rank_place *place, const struct hvd_ran
 	"so a program that uses device LOCAL_RANK, as by torch.cuda.set_device(LOCAL_RANK), fails with \"invalid "     \
 	"device ordinal\""
 
-static void tell_too_few(const struct hvd_rank_place *place, const struct gpus *gpus, const struct hvd_log *log)
+static void tell_too_few(const struct hvd_rank_numbers *numbers, const struct gpus *gpus, const struct hvd_log *log)
 {
-	const int ranks = place->local_size, seen = gpus->seen;
+	const int ranks = numbers->local_size, seen = gpus->seen;
 
 	if (gpus->mig) {
 		hvd_warn(log, "a process can use one MIG instance, the first of its list, " FAILS);
@@ -84,17 +84,17 @@ static void tell_too_few(const struct hvd_rank_place *place, const struct gpus *
 	}
 }
 
-void hvd_rank_gpus_tell(const struct hvd_rank_place *place, const struct hvd_rank_facts *facts,
+void hvd_rank_gpus_tell(const struct hvd_rank_numbers *numbers, const struct hvd_rank_facts *facts,
 			const struct hvd_log *log)
 {
 	const struct gpus gpus = gpus_of(facts);
 
-	if (place->local_size > 1 && too_few(place, &gpus) && (gpus.listed || facts->command.torch))
-		tell_too_few(place, &gpus, log);
+	if (numbers->local_size > 1 && too_few(numbers, &gpus) && (gpus.listed || facts->command.torch))
+		tell_too_few(numbers, &gpus, log);
 	/* One process of JAX, or of a launcher, uses all GPUs. */
-	if (place->local_size == 1 && gpus.listed && gpus.seen > 1 && facts->command.one_gpu)
+	if (numbers->local_size == 1 && gpus.listed && gpus.seen > 1 && facts->command.one_gpu)
 		hvd_info(log,
 			 "%d rank%s, one on each host, and %d GPUs on this one, of which a rank uses one: "
 			 "--ntasks-per-node=%d (without Slurm --slots-per-host=%d) starts a rank for each GPU",
-			 place->size, place->size == 1 ? "" : "s", gpus.seen, gpus.seen, gpus.seen);
+			 numbers->size, numbers->size == 1 ? "" : "s", gpus.seen, gpus.seen, gpus.seen);
 }

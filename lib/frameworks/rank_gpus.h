@@ -12,16 +12,16 @@
 #include "resolve.h"
 
 /* The rank's part of the plan: LOCAL_RANK, LOCAL_WORLD_SIZE, WORLD_SIZE. */
-struct hvd_rank_place {
+struct hvd_rank_numbers {
 	int local_rank, local_size, size;
 };
 
 /* Which devices JAX is to use: their indices among those that the rank sees, as "0" or "0,1". NULL: JAX finds that out. The
  * caller frees it. */
-char *hvd_rank_gpus_jax(const struct hvd_rank_place *place, const struct hvd_rank_facts *facts);
+char *hvd_rank_gpus_jax(const struct hvd_rank_numbers *numbers, const struct hvd_rank_facts *facts);
 
 /* Log a warning if device LOCAL_RANK is missing, and a note if ranks leave GPUs of their hosts unused. */
-void hvd_rank_gpus_tell(const struct hvd_rank_place *place, const struct hvd_rank_facts *facts,
+void hvd_rank_gpus_tell(const struct hvd_rank_numbers *numbers, const struct hvd_rank_facts *facts,
 			const struct hvd_log *log);
 
 #endif

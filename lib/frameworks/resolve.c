@@ -40,19 +40,19 @@ static char *omp_threads(const struct hvd_strv *plan, const struct hvd_rank_fact
 	return hvd_xasprintf("%d", threads > 1 ? threads : 1);
 }
 
-static struct hvd_rank_place place_of(const struct hvd_strv *plan)
+static struct hvd_rank_numbers numbers_of(const struct hvd_strv *plan)
 {
-	return (struct hvd_rank_place){.local_rank = planned_number(plan, "LOCAL_RANK", 0),
-				       .local_size = planned_number(plan, "LOCAL_WORLD_SIZE", 0),
-				       .size = planned_number(plan, "WORLD_SIZE", 0)};
+	return (struct hvd_rank_numbers){.local_rank = planned_number(plan, "LOCAL_RANK", 0),
+					 .local_size = planned_number(plan, "LOCAL_WORLD_SIZE", 0),
+					 .size = planned_number(plan, "WORLD_SIZE", 0)};
 }
 
 static char *jax_devices(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
 {
-	const struct hvd_rank_place place = place_of(plan);
+	const struct hvd_rank_numbers numbers = numbers_of(plan);
 
 	(void)planned;
-	return hvd_rank_gpus_jax(&place, facts);
+	return hvd_rank_gpus_jax(&numbers, facts);
 }
 
 /* "gpu", where there is one: torchrun starts one worker for each GPU then, else a single one. */
@@ -226,11 +226,11 @@ void hvd_resolve(const struct hvd_strv *plan, const struct hvd_rank_facts *facts
 		 struct hvd_strv *env)
 {
 	bool users_store = plans_store(plan) && store_is_users(facts->envp);
-	const struct hvd_rank_place place = place_of(plan);
+	const struct hvd_rank_numbers numbers = numbers_of(plan);
 
 	if (users_store)
 		tell_users_store(plan, facts, log);
-	hvd_rank_gpus_tell(&place, facts, log);
+	hvd_rank_gpus_tell(&numbers, facts, log);
 	tell_names(facts, log);
 	for (size_t i = 0; i < plan->n; i++)
 		resolve_one(plan, plan->v[i], users_store, facts, env);

@@ -29,7 +29,7 @@ struct unauthenticated {
 	struct unauthenticated *prev, *next; /* by age */
 	hvd_time until;
 	int fd;
-	struct event said;
+	struct event readable;
 	struct hvd_handshake hs;
 };
 
@@ -43,7 +43,7 @@ struct hvd_preauth {
 	struct unauthenticated *first, *last; /* the oldest, the newest */
 	struct hvd_timer *late;
 	unsigned max;
-	bool told_full;
+	bool full_logged;
 };
 
 /* Free the pending connection, whose descriptor is closed or has another owner. */
@@ -60,13 +60,13 @@ static void forget(struct unauthenticated *s)
 	else
 		st->last = s->prev;
 	hvd_peer_table_remove(st->peers, &s->entry);
-	event_del(&s->said);
+	event_del(&s->readable);
 	free(s);
 }
 
 static void drop(struct unauthenticated *s)
 {
-	event_del(&s->said);
+	event_del(&s->readable);
 	close(s->fd);
 	forget(s);
 }
@@ -128,7 +128,7 @@ static void set_least(int fd, size_t n)
 	setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
 }
 
-static void on_said(evutil_socket_t fd, short what, void *arg)
+static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct unauthenticated *s = arg;
 	struct hvd_preauth *st = s->owner;
@@ -142,7 +142,7 @@ static void on_said(evutil_socket_t fd, short what, void *arg)
 
 	(void)what;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-		event_add(&s->said, NULL);
+		event_add(&s->readable, NULL);
 		return;
 	}
 	/* Rank shims connect to all addresses and keep one connection: that others are closed is normal. */
@@ -154,7 +154,7 @@ static void on_said(evutil_socket_t fd, short what, void *arg)
 	rc = hvd_wire_read(&wire, bytes, (size_t)n, &frame, &why);
 	if (rc == 0 && !peer_has_closed(fd)) {
 		set_least(fd, frame.used);
-		event_add(&s->said, NULL);
+		event_add(&s->readable, NULL);
 		return;
 	}
 	if (rc == 0)
@@ -223,7 +223,7 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 	s->owner = st;
 	s->fd = fd;
 	s->until = hvd_deadline_in(HANDSHAKE_SECONDS);
-	event_assign(&s->said, st->base, fd, EV_READ, on_said, s);
+	event_assign(&s->readable, st->base, fd, EV_READ, on_readable, s);
 	s->prev = st->last;
 	if (s->prev)
 		s->prev->next = s;
@@ -235,7 +235,7 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 		drop(s);
 		return;
 	}
-	event_add(&s->said, NULL);
+	event_add(&s->readable, NULL);
 	if (hvd_peer_table_count(st->peers) > st->max)
 		drop((struct unauthenticated *)hvd_peer_table_busiest(st->peers));
 	watch_the_oldest(st);
@@ -249,9 +249,9 @@ static bool on_full(void *arg)
 		drop((struct unauthenticated *)hvd_peer_table_busiest(st->peers));
 		return true;
 	}
-	if (!st->told_full)
+	if (!st->full_logged)
 		st->ops.full(st->arg);
-	st->told_full = true;
+	st->full_logged = true;
 	return false;
 }
 

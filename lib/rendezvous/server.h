@@ -54,7 +54,7 @@ struct hvd_rv_init_event {
 	uint32_t pid;   /* of the process, as the client sends it; 0 = it sends none */
 	uint32_t epoch; /* of the store: each default process group but the first has an empty one */
 };
-typedef void hvd_rv_joined_fn(void *arg, const struct hvd_rv_init_event *join);
+typedef void hvd_rv_init_fn(void *arg, const struct hvd_rv_init_event *join);
 
 /* Limits and times. hvd_rv_config_init() sets all of them; change what should differ. Times are in seconds. */
 struct hvd_rv_config {
@@ -75,9 +75,9 @@ struct hvd_rv_config {
 	 * hvd_rv_owner_answer(). NULL: their address is enough. */
 	hvd_rv_ask_fn *ask_owner;
 	void *ask_owner_arg;
-	bool tcpstore;            /* answer TCPStore clients */
-	hvd_rv_joined_fn *joined; /* may be NULL */
-	void *joined_arg;
+	bool tcpstore;              /* answer TCPStore clients */
+	hvd_rv_init_fn *init_event; /* may be NULL */
+	void *init_event_arg;
 	/* A rank of Horovod has stored its first value: its init() has begun. At the root; may be NULL. */
 	void (*horovod)(void *arg);
 	void *horovod_arg;

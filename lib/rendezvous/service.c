@@ -25,12 +25,12 @@ void hvd_rv_service_horovod(struct hvd_rv_service *service, void (*horovod)(void
 	service->arg = arg;
 }
 
-static void on_joined(void *arg, const struct hvd_rv_init_event *join)
+static void on_init_event(void *arg, const struct hvd_rv_init_event *join)
 {
 	struct hvd_rv_service *service = arg;
 
 	if (service->ops)
-		service->ops->joined(join, service->arg);
+		service->ops->init_event(join, service->arg);
 }
 
 /* Takes the text. */
@@ -81,8 +81,8 @@ int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base,
 
 	hvd_rv_config_init(&cfg);
 	cfg.tcpstore = service->tcpstore;
-	cfg.joined = on_joined;
-	cfg.joined_arg = service;
+	cfg.init_event = on_init_event;
+	cfg.init_event_arg = service;
 	cfg.horovod = service->horovod;
 	cfg.horovod_arg = service->arg;
 	service->rv = hvd_rv_create(base, &cfg, log, err);

@@ -21,7 +21,7 @@
 
 /* Events and answers that concern the service's TCPStore clients. */
 struct hvd_rv_service_ops {
-	void (*joined)(const struct hvd_rv_init_event *join, void *arg);
+	void (*init_event)(const struct hvd_rv_init_event *join, void *arg);
 	/* The answer to hvd_rv_service_ask_waits(): lines, "" when nobody waits. */
 	void (*waits)(const char *text, void *arg);
 	/* The answer to hvd_rv_service_ask_changes(). */

@@ -24,8 +24,8 @@ static void report_init(struct hvd_rv *rv, const struct hvd_store_client *client
 	if (!client->member.first)
 		return;
 	rv->stats.tcpstore_joined++;
-	if (rv->cfg.joined)
-		rv->cfg.joined(rv->cfg.joined_arg, &join);
+	if (rv->cfg.init_event)
+		rv->cfg.init_event(rv->cfg.init_event_arg, &join);
 }
 
 static void do_enter(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now)

@@ -42,7 +42,7 @@ static inline struct hvd_rv *relay_of(struct hvd_rv *root, struct event_base *ba
 	struct hvd_rv *relay;
 
 	cfg.relay = true;
-	cfg.joined = NULL;
+	cfg.init_event = NULL;
 	hvd_addr_parse("127.0.0.1", &cfg.relay_addr);
 	relay = hvd_rv_create(base, &cfg, log, NULL);
 	assert_non_null(relay);

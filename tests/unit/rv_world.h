@@ -33,7 +33,7 @@ struct world {
 	struct bytes out; /* tcpstore_world.h: to be sent next */
 };
 
-static inline void on_joined(void *arg, const struct hvd_rv_init_event *join)
+static inline void on_init_event(void *arg, const struct hvd_rv_init_event *join)
 {
 	struct world *w = arg;
 
@@ -50,8 +50,8 @@ static inline struct world *make_world(void **state)
 	w->relayed = *state && *(const bool *)*state;
 	w->base = event_base_new();
 	hvd_rv_config_init(&w->cfg);
-	w->cfg.joined = on_joined;
-	w->cfg.joined_arg = w;
+	w->cfg.init_event = on_init_event;
+	w->cfg.init_event_arg = w;
 	assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
 	w->log = hvd_log_make("t", HVD_LOG_VERBOSE);
 	w->log.fd = fds[1];

@@ -149,7 +149,7 @@ static int shim(const struct scenario *sc)
 				  .ranks = (void *)sc};
 	struct hvd_spawned_ranks_opts opts = {
 		.argv = argv,
-		.output = {.label = sc->label, .dir = sc->dir, .size = sc->n, .look = sc->look},
+		.output = {.label = sc->label, .dir = sc->dir, .size = sc->n, .read_stderr = sc->look},
 		.ignore_ends = sc->ignore_ends};
 	struct timeval now = {0};
 	struct hvd_err err = {0};
