@@ -135,7 +135,7 @@ void hvd_detached_watch(struct hvd_detached *self, struct event_base *base, void
 	self->over = over;
 	self->arg = arg;
 	self->ended = event_new(base, self->tasks.fd, EV_READ | EV_PERSIST, on_task_ended, self);
-	/* As xalloc.h has it: memory for a small structure is there. */
+	/* There is memory for a small structure (xalloc.h). */
 	if (!self->ended)
 		abort();
 	event_add(self->ended, NULL);

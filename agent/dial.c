@@ -12,24 +12,24 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How long an address that has greeted may take to prove who it is, before the next one gets its turn. */
-#define TURN_SECONDS 1.0
+/* How long an address that has greeted may take to prove who it is, before the next one gets a slot. */
+#define SLOT_SECONDS 1.0
 /* How long to wait before connecting again to an address that closed the connection without a message: twice as long
  * each time, up to the most. */
-#define AGAIN_SECONDS      0.05
-#define MOST_AGAIN_SECONDS 1.0
+#define RETRY_SECONDS      0.05
+#define MOST_RETRY_SECONDS 1.0
 
 /* One address of the driver. */
-struct way {
-	struct hvd_dial *link;
+struct candidate {
+	struct hvd_dial *dial;
 	unsigned index;
 	int fd; /* while connecting */
 	struct event *connecting;
-	struct hvd_timer *again; /* connects again after a while; NULL = it was never needed */
+	struct hvd_timer *retry; /* connects again after a while; NULL = it was never needed */
 	unsigned closed;         /* connections that were closed without a message */
 	struct hvd_conn *conn;
 	struct hvd_handshake hs;
-	json_t *hello; /* the greeting, while the address waits for its turn */
+	json_t *hello; /* the greeting, while the address waits for a slot */
 	bool asked;    /* it has got this side's proof */
 	bool failed;   /* it was given up */
 	int error;     /* the errno of a connect that failed; else 0 */
@@ -40,67 +40,67 @@ struct hvd_dial {
 	struct event_base *base;
 	const struct hvd_boot *boot;
 	struct hvd_session *session;
-	struct way ways[HVD_BOOT_MAX_ADDRS];
-	struct hvd_timer *deadline, *turn;
+	struct candidate candidates[HVD_BOOT_MAX_ADDRS];
+	struct hvd_timer *deadline, *slot;
 	void (*up)(struct hvd_conn *conn, void *arg);
 	void (*down)(const struct hvd_err *why, void *arg);
 	void *arg;
 	const char *name; /* of the other side; NULL = it is the driver */
-	bool over, mute;
+	bool over, silent;
 	struct hvd_err local;  /* a failure of this host, which no other address would change */
 	struct hvd_err remedy; /* the first failure at an address that has a hint */
 };
 
-static void way_close(struct way *way)
+static void candidate_close(struct candidate *candidate)
 {
-	if (way->connecting)
-		event_free(way->connecting);
-	way->connecting = NULL;
-	if (way->fd >= 0)
-		close(way->fd);
-	way->fd = -1;
-	json_decref(way->hello);
-	way->hello = NULL;
-	hvd_conn_free(way->conn);
-	way->conn = NULL;
+	if (candidate->connecting)
+		event_free(candidate->connecting);
+	candidate->connecting = NULL;
+	if (candidate->fd >= 0)
+		close(candidate->fd);
+	candidate->fd = -1;
+	json_decref(candidate->hello);
+	candidate->hello = NULL;
+	hvd_conn_free(candidate->conn);
+	candidate->conn = NULL;
 }
 
-static void close_all(struct hvd_dial *link)
+static void close_all(struct hvd_dial *dial)
 {
-	for (unsigned i = 0; i < link->boot->n_addrs; i++) {
-		way_close(&link->ways[i]);
-		if (link->ways[i].again)
-			hvd_timer_stop(link->ways[i].again);
+	for (unsigned i = 0; i < dial->boot->n_addrs; i++) {
+		candidate_close(&dial->candidates[i]);
+		if (dial->candidates[i].retry)
+			hvd_timer_stop(dial->candidates[i].retry);
 	}
-	hvd_timer_stop(link->deadline);
-	hvd_timer_stop(link->turn);
+	hvd_timer_stop(dial->deadline);
+	hvd_timer_stop(dial->slot);
 }
 
-static const char *outcome(const struct way *way)
+static const char *outcome(const struct candidate *candidate)
 {
-	if (*way->why)
-		return way->why;
-	if (!way->conn)
+	if (*candidate->why)
+		return candidate->why;
+	if (!candidate->conn)
 		return "no answer";
-	return way->asked ? "connected, but got no answer after the greeting" : "connected, but got no answer";
+	return candidate->asked ? "connected, but got no answer after the greeting" : "connected, but got no answer";
 }
 
 /* Say what the user can do; it depends on how the attempts ended. */
-static void hint(const struct hvd_dial *link, struct hvd_err *why)
+static void hint(const struct hvd_dial *dial, struct hvd_err *why)
 {
 	unsigned refused = 0, closed = 0;
 
-	if (*link->remedy.hint)
-		hvd_err_hint(why, "%s", link->remedy.hint);
-	if (*link->remedy.hint || link->name)
+	if (*dial->remedy.hint)
+		hvd_err_hint(why, "%s", dial->remedy.hint);
+	if (*dial->remedy.hint || dial->name)
 		return;
-	for (unsigned i = 0; i < link->boot->n_addrs; i++) {
-		const struct way *way = &link->ways[i];
+	for (unsigned i = 0; i < dial->boot->n_addrs; i++) {
+		const struct candidate *candidate = &dial->candidates[i];
 
-		refused += way->failed && way->error == ECONNREFUSED;
-		closed += way->closed > 0;
+		refused += candidate->failed && candidate->error == ECONNREFUSED;
+		closed += candidate->closed > 0;
 	}
-	if (link->mute)
+	if (dial->silent)
 		hvd_err_hint(why, "the driver accepts connections but does not answer: is srun's hvd-driver or hvdrun "
 				  "stopped, or its host overloaded?");
 	else if (refused)
@@ -114,114 +114,114 @@ static void hint(const struct hvd_dial *link, struct hvd_err *why)
 				  "site sets one; srun --hvd-verbose shows more");
 }
 
-static void give_up(struct hvd_dial *link, enum hvd_errc code)
+static void give_up(struct hvd_dial *dial, enum hvd_errc code)
 {
 	struct hvd_err why = {0};
 	char addr[HVD_ADDR_TEXT];
 	size_t at;
 
-	if (link->over)
+	if (dial->over)
 		return;
-	link->over = true;
-	for (unsigned i = 0; i < link->boot->n_addrs; i++)
-		link->mute |= !link->ways[i].failed && link->ways[i].conn;
-	if (link->local.code) {
-		why = link->local;
+	dial->over = true;
+	for (unsigned i = 0; i < dial->boot->n_addrs; i++)
+		dial->silent |= !dial->candidates[i].failed && dial->candidates[i].conn;
+	if (dial->local.code) {
+		why = dial->local;
 	} else {
 		hvd_err_set(&why, code, "cannot reach %s at port %u of any of its addresses:",
-			    link->name ? link->name : "the driver", link->boot->port);
-		for (unsigned i = 0; i < link->boot->n_addrs; i++) {
+			    dial->name ? dial->name : "the driver", dial->boot->port);
+		for (unsigned i = 0; i < dial->boot->n_addrs; i++) {
 			at = strlen(why.msg);
 			snprintf(why.msg + at, sizeof(why.msg) - at, "%s %s (%s)", i ? "," : "",
-				 hvd_addr_text(&link->boot->addrs[i], addr), outcome(&link->ways[i]));
+				 hvd_addr_text(&dial->boot->addrs[i], addr), outcome(&dial->candidates[i]));
 		}
-		hint(link, &why);
+		hint(dial, &why);
 	}
-	close_all(link);
-	link->down(&why, link->arg);
+	close_all(dial);
+	dial->down(&why, dial->arg);
 }
 
-static void next_turn(struct hvd_dial *link);
+static void next_slot(struct hvd_dial *dial);
 
 /* An address was given up: go on with the others, if there are any. */
-static void one_less(struct hvd_dial *link)
+static void one_less(struct hvd_dial *dial)
 {
-	for (unsigned i = 0; i < link->boot->n_addrs; i++)
-		if (!link->ways[i].failed) {
-			next_turn(link);
+	for (unsigned i = 0; i < dial->boot->n_addrs; i++)
+		if (!dial->candidates[i].failed) {
+			next_slot(dial);
 			return;
 		}
-	give_up(link, HVD_E_NET);
+	give_up(dial, HVD_E_NET);
 }
 
-static void way_failed(struct way *way, const struct hvd_err *why)
+static void candidate_failed(struct candidate *candidate, const struct hvd_err *why)
 {
-	struct hvd_dial *link = way->link;
+	struct hvd_dial *dial = candidate->dial;
 
-	if (way->failed || link->over)
+	if (candidate->failed || dial->over)
 		return;
-	way->failed = true;
-	snprintf(way->why, sizeof(way->why), "%.*s", (int)sizeof(way->why) - 1, why->msg);
-	if (!*link->remedy.hint)
-		link->remedy = *why;
-	way_close(way);
+	candidate->failed = true;
+	snprintf(candidate->why, sizeof(candidate->why), "%.*s", (int)sizeof(candidate->why) - 1, why->msg);
+	if (!*dial->remedy.hint)
+		dial->remedy = *why;
+	candidate_close(candidate);
 	/* This host cannot make a credential: at the other addresses it would fail as well. */
-	if (why->code == HVD_E_SYS && way->asked) {
-		link->local = *why;
-		give_up(link, why->code);
+	if (why->code == HVD_E_SYS && candidate->asked) {
+		dial->local = *why;
+		give_up(dial, why->code);
 		return;
 	}
-	one_less(link);
+	one_less(dial);
 }
 
-static void established(struct way *way)
+static void established(struct candidate *candidate)
 {
-	struct hvd_dial *link = way->link;
-	struct hvd_conn *conn = way->conn;
+	struct hvd_dial *dial = candidate->dial;
+	struct hvd_conn *conn = candidate->conn;
 
-	link->over = true;
-	way->conn = NULL;
-	close_all(link);
-	link->up(conn, link->arg);
+	dial->over = true;
+	candidate->conn = NULL;
+	close_all(dial);
+	dial->up(conn, dial->arg);
 }
 
-static void handshake(struct way *way, const json_t *msg)
+static void handshake(struct candidate *candidate, const json_t *msg)
 {
 	struct hvd_err why = {0};
-	int rc = hvd_handshake_message(&way->hs, way->conn, msg, &why);
+	int rc = hvd_handshake_message(&candidate->hs, candidate->conn, msg, &why);
 
 	if (rc < 0)
-		way_failed(way, &why);
+		candidate_failed(candidate, &why);
 	else if (rc > 0)
-		established(way);
+		established(candidate);
 }
 
-/* Unless an address is at it within its time: go on with the handshake at the first that has greeted. */
-static void next_turn(struct hvd_dial *link)
+/* If no handshake is under way within its time, begin one at the first address that has greeted. */
+static void next_slot(struct hvd_dial *dial)
 {
 	json_t *hello;
 
-	for (unsigned i = 0; i < link->boot->n_addrs; i++)
-		if (link->ways[i].asked && !link->ways[i].failed && hvd_timer_runs(link->turn))
+	for (unsigned i = 0; i < dial->boot->n_addrs; i++)
+		if (dial->candidates[i].asked && !dial->candidates[i].failed && hvd_timer_runs(dial->slot))
 			return;
-	for (unsigned i = 0; i < link->boot->n_addrs && !link->over; i++) {
-		struct way *way = &link->ways[i];
+	for (unsigned i = 0; i < dial->boot->n_addrs && !dial->over; i++) {
+		struct candidate *candidate = &dial->candidates[i];
 
-		if (!way->hello || way->failed)
+		if (!candidate->hello || candidate->failed)
 			continue;
-		hello = way->hello;
-		way->hello = NULL;
-		way->asked = true;
-		hvd_timer_at(link->turn, hvd_deadline_in(TURN_SECONDS));
-		handshake(way, hello);
+		hello = candidate->hello;
+		candidate->hello = NULL;
+		candidate->asked = true;
+		hvd_timer_at(dial->slot, hvd_deadline_in(SLOT_SECONDS));
+		handshake(candidate, hello);
 		json_decref(hello);
 		return;
 	}
 }
 
-static void on_turn(void *arg)
+static void on_slot(void *arg)
 {
-	next_turn(arg);
+	next_slot(arg);
 }
 
 static void on_deadline(void *arg)
@@ -263,167 +263,168 @@ static enum owner owner_of(int fd)
 	return rc == 0 && uid != geteuid() ? ANOTHER_USERS : OURS;
 }
 
-static void begin(struct way *way);
+static void begin(struct candidate *candidate);
 
-static void on_again(void *arg)
+static void on_retry(void *arg)
 {
-	struct way *way = arg;
+	struct candidate *candidate = arg;
 
-	begin(way);
-	if (way->failed)
-		one_less(way->link);
+	begin(candidate);
+	if (candidate->failed)
+		one_less(candidate->dial);
 }
 
 /* When to connect again. The random part keeps hosts whose connections were closed together from returning together. */
-static hvd_time again_at(unsigned closed)
+static hvd_time retry_at(unsigned closed)
 {
-	double seconds = closed < 8 ? AGAIN_SECONDS * (double)(1U << closed) : MOST_AGAIN_SECONDS;
+	double seconds = closed < 8 ? RETRY_SECONDS * (double)(1U << closed) : MOST_RETRY_SECONDS;
 	unsigned char random = 0;
 
 	hvd_random(&random, sizeof(random), NULL);
-	if (seconds > MOST_AGAIN_SECONDS)
-		seconds = MOST_AGAIN_SECONDS;
+	if (seconds > MOST_RETRY_SECONDS)
+		seconds = MOST_RETRY_SECONDS;
 	return hvd_deadline_in(seconds * (0.5 + random / 255.0));
 }
 
-static void connect_again(struct way *way)
+static void connect_later(struct candidate *candidate)
 {
-	struct hvd_dial *link = way->link;
-	hvd_time again = again_at(way->closed++);
+	struct hvd_dial *dial = candidate->dial;
+	hvd_time retry = retry_at(candidate->closed++);
 
-	snprintf(way->why, sizeof(way->why), "closed %u connection%s without an answer", way->closed,
-		 way->closed == 1 ? "" : "s");
-	way_close(way);
-	if (way->asked)
-		hvd_timer_stop(link->turn);
-	way->asked = false;
-	if (!way->again)
-		way->again = hvd_timer_new(link->base, on_again, way);
-	hvd_timer_at(way->again, again);
-	next_turn(link);
+	snprintf(candidate->why, sizeof(candidate->why), "closed %u connection%s without an answer", candidate->closed,
+		 candidate->closed == 1 ? "" : "s");
+	candidate_close(candidate);
+	if (candidate->asked)
+		hvd_timer_stop(dial->slot);
+	candidate->asked = false;
+	if (!candidate->retry)
+		candidate->retry = hvd_timer_new(dial->base, on_retry, candidate);
+	hvd_timer_at(candidate->retry, retry);
+	next_slot(dial);
 }
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
-	struct way *way = arg;
+	struct candidate *candidate = arg;
 	struct hvd_err why = {0};
 
-	if (way->asked) {
-		handshake(way, msg);
+	if (candidate->asked) {
+		handshake(candidate, msg);
 		return;
 	}
-	if (way->hello)
+	if (candidate->hello)
 		return;
 	switch (owner_of(hvd_conn_fd(conn))) {
 	case CLOSED: /* as a driver with too many connections does */
-		connect_again(way);
+		connect_later(candidate);
 		break;
 	case ANOTHER_USERS:
 		hvd_err_set(&why, HVD_E_AUTH, "a process of another user on this host listens there");
-		way_failed(way, &why);
+		candidate_failed(candidate, &why);
 		break;
 	case OURS:
-		way->hello = json_incref(msg);
-		next_turn(way->link);
+		candidate->hello = json_incref(msg);
+		next_slot(candidate->dial);
 		break;
 	}
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	struct way *way = arg;
+	struct candidate *candidate = arg;
 
 	(void)conn;
 	if (why->code != HVD_OK && why->code != HVD_E_NET)
-		way_failed(way, why);
+		candidate_failed(candidate, why);
 	else
-		connect_again(way);
+		connect_later(candidate);
 }
 
 static void on_connect(evutil_socket_t fd, short what, void *arg)
 {
 	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
-	struct way *way = arg;
+	struct candidate *candidate = arg;
 	struct hvd_err why = {0};
 	socklen_t len = sizeof(int);
 	int error = 0;
 
 	(void)what;
-	event_free(way->connecting);
-	way->connecting = NULL;
+	event_free(candidate->connecting);
+	candidate->connecting = NULL;
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (error) {
-		way->error = error;
+		candidate->error = error;
 		hvd_err_set(&why, HVD_E_NET, "%s", strerror(error));
-		way_failed(way, &why);
+		candidate_failed(candidate, &why);
 		return;
 	}
-	way->fd = -1;
-	way->conn = hvd_conn_new(way->link->base, fd, false, &ops, way);
-	if (hvd_handshake_start(&way->hs, way->link->session, way->conn, false, &why) != 0)
-		way_failed(way, &why);
+	candidate->fd = -1;
+	candidate->conn = hvd_conn_new(candidate->dial->base, fd, false, &ops, candidate);
+	if (hvd_handshake_start(&candidate->hs, candidate->dial->session, candidate->conn, false, &why) != 0)
+		candidate_failed(candidate, &why);
 }
 
-static void begin(struct way *way)
+static void begin(struct candidate *candidate)
 {
-	const struct hvd_boot *boot = way->link->boot;
+	const struct hvd_boot *boot = candidate->dial->boot;
 	struct sockaddr_storage ss;
-	socklen_t len = hvd_addr_to_sockaddr(&boot->addrs[way->index], boot->port, &ss);
+	socklen_t len = hvd_addr_to_sockaddr(&boot->addrs[candidate->index], boot->port, &ss);
 	int error;
 
-	way->fd = socket(boot->addrs[way->index].family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (way->fd >= 0 && (connect(way->fd, (struct sockaddr *)&ss, len) == 0 || errno == EINPROGRESS)) {
-		way->connecting = event_new(way->link->base, way->fd, EV_WRITE, on_connect, way);
-		event_add(way->connecting, NULL);
+	candidate->fd = socket(boot->addrs[candidate->index].family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (candidate->fd >= 0 && (connect(candidate->fd, (struct sockaddr *)&ss, len) == 0 || errno == EINPROGRESS)) {
+		candidate->connecting =
+			event_new(candidate->dial->base, candidate->fd, EV_WRITE, on_connect, candidate);
+		event_add(candidate->connecting, NULL);
 		return;
 	}
 	error = errno;
-	way->failed = true; /* without way_failed(): the other addresses may not have been tried yet */
-	way->error = error;
-	snprintf(way->why, sizeof(way->why), "%s", strerror(error));
-	way_close(way);
+	candidate->failed = true; /* without way_failed(): the other addresses may not have been tried yet */
+	candidate->error = error;
+	snprintf(candidate->why, sizeof(candidate->why), "%s", strerror(error));
+	candidate_close(candidate);
 }
 
 struct hvd_dial *hvd_dial_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_session *session,
 				 hvd_time deadline, void (*up)(struct hvd_conn *conn, void *arg),
 				 void (*down)(const struct hvd_err *why, void *arg), void *arg)
 {
-	struct hvd_dial *link = hvd_xcalloc(1, sizeof(*link));
+	struct hvd_dial *dial = hvd_xcalloc(1, sizeof(*dial));
 	bool any = false;
 
-	link->base = base;
-	link->boot = boot;
-	link->session = session;
-	link->up = up;
-	link->down = down;
-	link->arg = arg;
-	link->deadline = hvd_timer_new(base, on_deadline, link);
-	link->turn = hvd_timer_new(base, on_turn, link);
+	dial->base = base;
+	dial->boot = boot;
+	dial->session = session;
+	dial->up = up;
+	dial->down = down;
+	dial->arg = arg;
+	dial->deadline = hvd_timer_new(base, on_deadline, dial);
+	dial->slot = hvd_timer_new(base, on_slot, dial);
 	for (unsigned i = 0; i < boot->n_addrs; i++) {
-		link->ways[i].link = link;
-		link->ways[i].index = i;
-		link->ways[i].fd = -1;
-		begin(&link->ways[i]);
-		any |= !link->ways[i].failed;
+		dial->candidates[i].dial = dial;
+		dial->candidates[i].index = i;
+		dial->candidates[i].fd = -1;
+		begin(&dial->candidates[i]);
+		any |= !dial->candidates[i].failed;
 	}
-	hvd_timer_at(link->deadline, any ? deadline : hvd_now());
-	return link;
+	hvd_timer_at(dial->deadline, any ? deadline : hvd_now());
+	return dial;
 }
 
-void hvd_dial_name(struct hvd_dial *link, const char *name)
+void hvd_dial_name(struct hvd_dial *dial, const char *name)
 {
-	link->name = name;
+	dial->name = name;
 }
 
-void hvd_dial_destroy(struct hvd_dial *link)
+void hvd_dial_destroy(struct hvd_dial *dial)
 {
-	if (!link)
+	if (!dial)
 		return;
-	close_all(link);
-	for (unsigned i = 0; i < link->boot->n_addrs; i++)
-		hvd_timer_free(link->ways[i].again);
-	hvd_timer_free(link->deadline);
-	hvd_timer_free(link->turn);
-	free(link);
+	close_all(dial);
+	for (unsigned i = 0; i < dial->boot->n_addrs; i++)
+		hvd_timer_free(dial->candidates[i].retry);
+	hvd_timer_free(dial->deadline);
+	hvd_timer_free(dial->slot);
+	free(dial);
 }

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <zstd.h>
 
-/* Of hwloc 2.x, and of zstd since 1.0. The Makefile links the libraries where it finds others. */
+/* These are the names of hwloc 2.x, and of zstd since 1.0. The Makefile links the libraries where it finds others. */
 #define HWLOC "libhwloc.so.15"
 #define ZSTD  "libzstd.so.1"
 

@@ -20,14 +20,14 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What starts the ranks, by what differs. */
+/* The programs that start ranks differ in these ways. */
 struct hvd_rank_starter {
 	const char *name; /* for ps(1) */
-	/* Who reports the ranks: their shims; else slurmstepd and the tasks themselves, which is the plugin in them. */
+	/* Shims report the ranks; else slurmstepd and the tasks do, by the plugin in them. */
 	bool shims;
-	/* Who tracks the ranks: slurmstepd, which also ends what they leave behind; else nobody but the shims. */
+	/* slurmstepd tracks the ranks, and ends what they leave behind; else only the shims know them. */
 	bool step;
-	/* Who ends the ranks when the driver says so or is gone: the shims; else what has started them. */
+	/* Shims end the ranks when the driver says so or is gone; else the program that has started them does. */
 	bool shims_end;
 };
 

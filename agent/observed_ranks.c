@@ -22,11 +22,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What one rank's output may take of a turn of the event loop. */
+/* The most bytes of one rank that are passed on in a turn of the event loop. */
 #define TURN_BYTES (1024 * 1024)
 /* Bytes of the reason why a rank was not started. */
 #define REASON_MAX 1024
-/* So many failed ranks have the ends of their files read, one after the other; most ranks only die of the first. */
+/* The files of at most so many failed ranks are read, one after the other: most ranks only die of the first. */
 #define FILES_MOST 16
 
 extern char **environ;
@@ -106,7 +106,7 @@ static void pass(struct rank *r)
 		event_active(r->readable, EV_READ, 0);
 	else
 		forget_tee(r);
-	/* What others write to the pipe of a rank that has ended delays its end no longer than for a turn. */
+	/* Other processes may write to the pipe of a rank that has ended. This delays its end by one turn at most. */
 	if (r->exited && !r->reported && state != HVD_TEE_FULL)
 		tell_end(r);
 }
@@ -208,7 +208,7 @@ static void look_for_refusal(struct hvd_rank_end *end)
 	end->tail = NULL;
 }
 
-/* What is too long then goes from the beginning of the last lines. */
+/* If the text becomes too long, the beginning of the last lines goes. */
 static void put_in_front(char **tail, const char *line)
 {
 	size_t room = HVD_RANK_END_TAIL - strlen(line), n = *tail ? strlen(*tail) : 0;

@@ -131,7 +131,7 @@ void hvd_output_lose(struct hvd_output_losses *losses, enum hvd_stream stream, i
 			    stream == HVD_STDOUT ? "standard output" : "standard error", error);
 }
 
-/* The same of its file, or of this process's own stream. */
+/* Output is lost: that of a rank's file, or of this process's own stream. */
 static void lose(struct hvd_output *out, bool file, int error)
 {
 	if (!file)

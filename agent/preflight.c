@@ -27,8 +27,8 @@
 #define MAX_RESULT 4096
 #define MAX_OUTPUT 65536 /* of a program */
 
-/* So much more of a GPU's memory may be in use than before the ranks, in MiB: other processes may have begun to use it.
- * While there is more, it is read again this often. */
+/* A GPU may have so many MiB more in use than before the ranks: other processes may have begun to use it. While more is
+ * in use, it is read again this often. */
 #define HELD_MIB     500
 #define HELD_POLL_MS 250
 

@@ -84,7 +84,7 @@ static struct request *take_first(struct hvd_preload *preload)
 	return req;
 }
 
-/* Of the descriptors that a spawned child would have: a copy of that with this number. */
+/* Copy the descriptor that would have this number in a spawned child. */
 static int copy_fd(const struct hvd_spawn *sp, int number)
 {
 	int from = number;
@@ -276,7 +276,7 @@ static void on_answer(struct hvd_preload *preload, const char *text)
 	}
 }
 
-/* What recv(2) returns. */
+/* Read an answer of the Python. Returns what recv(2) returns. */
 static ssize_t read_answer(struct hvd_preload *preload)
 {
 	char text[HVD_PRELOAD_ANSWER_MAX];

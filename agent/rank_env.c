@@ -81,7 +81,7 @@ struct hvd_name_service hvd_rank_env_names(const json_t *plan)
 	bool one_host = !hosts || atoi(hosts) < 2;
 	struct hvd_addr addr;
 
-	/* Where the store is a relay on loopback, ranks of several hosts still look up names of others. */
+	/* Ranks of several hosts look up names of others, also if the store is a relay on loopback. */
 	if (store && hvd_addr_parse(store, &addr) == 0 && !(one_host && hvd_addr_loopback(&addr)))
 		return hvd_name_service_ask(&addr);
 	/* Without the plan's variables for PyTorch, only the own name matters, to Horovod. */

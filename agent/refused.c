@@ -19,7 +19,7 @@
 #define EVENTS_TIME 10    /* seconds */
 #define PER_WAKE_UP 64
 
-/* Where an attempt went. */
+/* An address to which connections were refused. */
 struct target {
 	struct hvd_addr addr; /* none: free */
 	in_port_t port;

@@ -14,7 +14,7 @@
 
 #include <event2/event.h>
 
-/* So many attempts are no accident. */
+/* From so many refused attempts on, a target is reported: they are no accident. */
 #define HVD_REFUSED_ATTEMPTS 4
 
 struct hvd_refused;

@@ -142,7 +142,7 @@ static void on_driver_lost(void *arg, const struct hvd_err *why)
 	hvd_timer_stop(relay->again);
 	waits = hvd_rv_tcpstore_waits(relay->rv, 1);
 	hvd_rv_stats(relay->rv, &stats);
-	/* That the rendezvous ends before the last rank is normal, if that has no use for it any more. */
+	/* The rendezvous may end before the last rank, if that rank no longer uses it. */
 	if (waits || stats.waiting_now)
 		hvd_error(&relay->log, "lost the connection to the rendezvous while ranks wait there: %s", why->msg);
 	else
@@ -179,7 +179,7 @@ static void on_relay(void *arg, const json_t *msg)
 		hvd_timer_in_ms(relay->again, AGAIN_SECONDS * 1000);
 }
 
-/* Not from within the server's call. */
+/* The timer has it done later: this may be called from within a call of the server. */
 static void go_to_root(struct relay *relay)
 {
 	if (!relay->lost && !relay->to_root)
@@ -255,7 +255,7 @@ static void on_full(void *arg)
 	hvd_warn(&relay->log, "no descriptor is left for another relay: the limit is %lu", hvd_nofile());
 }
 
-/* From the first connection to a parent on: until then they wait in the kernel's queue. */
+/* Accept relays below once there is a parent: until then they wait in the kernel's queue. */
 static void take_children(struct relay *relay)
 {
 	static const struct hvd_preauth_ops ops = {

@@ -273,7 +273,7 @@ static void on_started(struct hvd_child_process *process, pid_t pid, void *arg)
 	send_event(shim, &(struct hvd_step_event){.kind = HVD_STEP_TASK, .pid = pid}, NULL);
 }
 
-/* Until the agent has seen the end: what ends this process may end the agent, too. */
+/* Wait until the agent has seen the rank's end: whoever ends this process may end the agent, too. */
 static void await_seen(struct shim *shim)
 {
 	struct timeval tv = hvd_left_tv(hvd_deadline_in(SEEN_SECONDS));

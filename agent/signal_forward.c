@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define ROUND_NS (HVD_SIGNAL_ROUND_MS * INT64_C(1000000))
-/* Of the witness, which calls little. */
+/* Bytes of the witness's stack: it calls little. */
 #define STACK_SIZE 16384
 
 struct hvd_signal_forward {
@@ -50,7 +50,7 @@ static int witness(void *arg)
 	if (getppid() != forward->self)
 		return 0;
 	prctl(PR_SET_NAME, "hvd-signals");
-	/* Not by read(2), which is a point where a thread of this process could be cancelled. */
+	/* read(2) of libc is a point where a thread of this process could be cancelled. */
 	while (syscall(SYS_read, forward->its, &info, sizeof(info)) == (long)sizeof(info))
 		if (info.ssi_signo < NSIG)
 			atomic_store(&forward->witnessed[info.ssi_signo], hvd_now());
@@ -97,7 +97,7 @@ static void on_own(evutil_socket_t fd, short what, void *arg)
 	if (read(fd, &info, sizeof(info)) != (ssize_t)sizeof(info) || info.ssi_signo >= NSIG)
 		return;
 	forward->had[info.ssi_signo] = true;
-	/* As the kernel does with signals that wait. */
+	/* SIGCONT cancels stop signals that wait, and they cancel it, as in the kernel. */
 	if (info.ssi_signo == SIGCONT)
 		forward->judge[SIGTSTP] = 0;
 	else if (info.ssi_signo == SIGTSTP)

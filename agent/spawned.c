@@ -93,7 +93,7 @@ static void not_started(struct spawned *spawned, int id, int number, struct hvd_
 	on_exited(id, &end, spawned);
 }
 
-/* As when they cannot be started at once: in a job of fixed size, all others end, too. */
+/* In a job of fixed size all other ranks end, too, as if the first could not be started. */
 static void on_not_started(int id, int number, struct hvd_err *why, void *arg)
 {
 	struct spawned *spawned = arg;

@@ -80,7 +80,7 @@ static void on_child(int sig, void *arg)
 	hvd_spawned_ranks_check_gone(ranks);
 }
 
-/* Of this rank there is nothing any more. */
+/* No process of this rank is left, and nothing of it is still to be done. */
 static bool is_over(const struct hvd_spawned_rank *rank)
 {
 	return rank->pid <= 0 && !rank->pending && !rank->grace && (rank->group <= 0 || kill(-rank->group, 0) != 0) &&
@@ -126,7 +126,7 @@ static bool fork_rank(struct hvd_spawned_rank *rank, const struct hvd_spawn *spa
 	return true;
 }
 
-/* What is the same for all ranks of the host. */
+/* Find out what is the same for all ranks of the host. */
 static void find_out(struct hvd_spawned_ranks *ranks, const json_t *plan)
 {
 	ranks->names = hvd_rank_env_names(plan);

@@ -54,7 +54,7 @@ struct hvd_spawned_ranks_ops {
 	/* SIGKILL has not ended the rank `number`, or a process that it has left, for some seconds. `exited` may still
 	 * follow. */
 	void (*unkillable)(int id, int number, const struct hvd_unkillable *what, void *arg);
-	/* What was found out of the name service, when the first rank starts. */
+	/* Called when the first rank starts, with what is known of the name service. */
 	void (*names)(const struct hvd_name_service *names, void *arg);
 	/* Called once, when no process is left but those that were reported as unkillable. */
 	void (*all_gone)(void *arg);

@@ -139,7 +139,7 @@ static pid_t left_of(const struct hvd_spawned_rank *rank)
 	return found;
 }
 
-/* What SIGKILL should end: the rank, or what it has left. */
+/* The process that SIGKILL should end: the rank, or one that it has left. */
 static pid_t victim_of(const struct hvd_spawned_rank *rank)
 {
 	return rank->pid > 0 ? rank->pid : left_of(rank);

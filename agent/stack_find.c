@@ -139,7 +139,7 @@ static bool has(const struct hvd_found_ranks *found, pid_t pid)
 	return false;
 }
 
-/* Of processes with the same rank only the first is its main process. */
+/* Keep the first process of each rank: it is the rank's main process. */
 static void keep_main(struct hvd_found_ranks *found)
 {
 	struct hvd_found_ranks all = *found;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As long as a text may become by escaping. */
+/* The most bytes of a text that has been escaped. */
 #define RAW_TEXT (HVD_STACK_TEXT - 1)
 
 json_t *hvd_stack_text(const char *text, size_t len)

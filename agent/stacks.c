@@ -80,7 +80,7 @@ static struct looker begin(const struct hvd_found_ranks *ranks, size_t first, hv
 	return looker;
 }
 
-/* What the process has written, line by line. A last line that is not complete is left out. */
+/* Read the lines that the process has written. A last line that is not complete is left out. */
 static void collect(int fd, json_t *ranks, size_t *room)
 {
 	hvd_cleanup_fclose FILE *f = fdopen(fd, "r");
@@ -137,7 +137,7 @@ static int read_pairs(const char *text, struct hvd_found_ranks *found, struct hv
 	return 0;
 }
 
-/* Of the step that this program was started in. */
+/* The number of this program's task in the step that it was started in. */
 static unsigned task_number(void)
 {
 	const char *text = getenv("SLURM_PROCID");

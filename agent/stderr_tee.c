@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* What a pipe has by default. */
+/* The capacity of a pipe by default. */
 #define PIECE (64 * 1024)
 
 int hvd_stderr_tee_view_open(struct hvd_stderr_tee_view *view)

@@ -146,7 +146,7 @@ static const struct rank_names mpi_names[] = {
 };
 #define N_MPI_NAMES (sizeof(mpi_names) / sizeof(mpi_names[0]))
 
-/* Of jsrun, and of the MPI that jsrun's tasks use: all that are set must agree. */
+/* Names of jsrun, and of the MPI that jsrun's tasks use: all that are set must agree. */
 static const struct rank_names jsrun_names[] = {
 	{"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE"},
 	{"PMIX_RANK", NULL, NULL, NULL},

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Those that call torch.distributed. */
+/* Frameworks that call torch.distributed. */
 #define TORCHS (HVD_FW_TORCH | HVD_FW_DEEPSPEED | HVD_FW_ACCELERATE | HVD_FW_LIGHTNING)
 
 /* "=" in front means whole names. Without it NCCL takes them as beginnings of names, and ib0 would select ib01 too. */

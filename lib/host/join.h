@@ -50,7 +50,7 @@ struct hvd_join_offer {
 	int index;                         /* where the agent wants to be among the others; -1 = no matter */
 };
 
-/* Of `boot`, addresses, port and session count. */
+/* Uses addresses, port and session of `boot`. */
 void hvd_join_address_format(const struct hvd_boot *boot, char text[HVD_JOIN_ADDRESS_MAX]);
 /* Sets addresses, port and session of *boot; -1 with HVD_E_USAGE. */
 int hvd_join_address_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err);

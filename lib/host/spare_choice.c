@@ -32,7 +32,7 @@ static double median_rate(const struct hvd_spare_host *v, size_t n)
 	return rates[measured / 2];
 }
 
-/* Of hosts that are similar, the rates do not matter. */
+/* The rates of similar hosts count as equal. */
 static double rate(const struct hvd_spare_host *h, double median)
 {
 	return h->mbps > 0 && h->mbps < median * SIMILAR ? h->mbps : INFINITY;

@@ -14,7 +14,7 @@
 
 #define BEGIN HVD_TRACEBACK_BEGIN
 #define GROUP "  + Exception Group "
-/* What is looked at of a line, and kept of one in a traceback. */
+/* The most bytes that are read of a line, and of a prefix. */
 #define LINE_MOST   1024
 #define PREFIX_MOST 40
 #define TEXT_MOST   HVD_RANK_END_TRACEBACK
@@ -25,7 +25,7 @@
 #define MESSAGE_LINES 64
 /* Other output that has come between the lines of a traceback. */
 #define ODD_LINES 64
-/* A failed program's last moments, in which it may write of other errors. */
+/* In its last moments a failed program may write of other errors. */
 #define LAST_MOMENTS (10 * SECOND)
 /* A traceback was survived if the rank wrote more after its last moments, and ended so much later. */
 #define SURVIVED (60 * SECOND)

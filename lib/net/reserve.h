@@ -20,7 +20,7 @@
 #include <netinet/in.h>
 #include <stddef.h>
 
-/* What a server must set on its socket to get the port. */
+/* The option that a server must set on its socket to get the port. */
 enum hvd_reserve_for {
 	HVD_RESERVE_REUSEPORT, /* the server must also be of the same user */
 	HVD_RESERVE_REUSEADDR,

@@ -16,7 +16,7 @@
  * says nothing of them: it may be a thousand million, or less than it was when they were opened. */
 #define COUNTED 65536U
 
-/* As getdents64(2) describes it. */
+/* An entry of a folder, as getdents64(2) returns it. */
 struct entry {
 	uint64_t ino;
 	int64_t off;

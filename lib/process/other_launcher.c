@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a line that is shown. */
+/* The most bytes of a line that is shown. */
 #define LINE_MAX_CHARS 240
 
 enum {

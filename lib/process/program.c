@@ -14,7 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* What Linux reads of a line that begins with #!. */
+/* Linux reads so many bytes of a line that begins with #!. */
 #define FIRST_LINE 256
 
 void hvd_program_paths(struct hvd_strv *paths, const char *name, char *const *envp)

@@ -485,7 +485,7 @@ void hvd_conn_send(struct hvd_conn *conn, json_t *msg)
 	json_decref(msg);
 }
 
-/* What of the pieces was not sent yet. */
+/* The place in the pieces up to which they were sent. */
 struct cursor {
 	const struct hvd_piece *piece;
 	size_t at; /* in it */

@@ -78,7 +78,7 @@ static struct hvd_addr from(const struct unauthenticated *s)
 
 /* ---- the peer's message ---- */
 
-/* Until the connection has an owner. */
+/* Messages count only once the connection has an owner. */
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	(void)conn;

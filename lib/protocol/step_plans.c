@@ -25,7 +25,7 @@ int hvd_step_plans_write(int fd, pid_t agent, const struct hvd_strv *tasks, uint
 	return fclose(out) == 0 && !failed ? 0 : -1;
 }
 
-/* What follows the string at `at`; NULL if its end is not before `end`. */
+/* The byte behind the string at `at`; NULL if its end is not before `end`. */
 static char *skip_string(char *at, const char *end)
 {
 	char *nul = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
@@ -33,7 +33,7 @@ static char *skip_string(char *at, const char *end)
 	return nul ? nul + 1 : NULL;
 }
 
-/* What follows the variables at `at`, and their empty string. */
+/* The byte behind the variables at `at` and their empty string. */
 static char *skip_task(char *at, const char *end)
 {
 	char *next = skip_string(at, end);

@@ -58,7 +58,7 @@ int hvd_wire_encode(struct hvd_wire *wire, const json_t *msg, unsigned char **by
 int hvd_wire_seal_bytes(struct hvd_wire *wire, unsigned char *frame, unsigned channel, size_t len, bool more,
 			struct hvd_err *err);
 
-/* What a frame holds. */
+/* The contents of a frame. */
 struct hvd_frame {
 	size_t used;                /* the frame's length */
 	json_t *msg;                /* a new reference; NULL in a frame of bytes */

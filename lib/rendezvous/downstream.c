@@ -139,7 +139,7 @@ static void fail(struct hvd_rv_child *child, const char *why)
 		hvd_addr_text(&child->relay->addr, addr);
 	else if (hvd_addr_of_peer(hvd_conn_fd(child->conn), &peer) == 0)
 		hvd_addr_text(&peer, addr);
-	/* Whoever has not been told that its host has left the job has the job's key all the same. */
+	/* A relay whose host has left the job may not know that yet, and still has the job's key. */
 	hvd_log(child->down->rv->log, why == not_admitted ? HVD_LOG_VERBOSE : HVD_LOG_WARN,
 		"closed the connection of the rendezvous relay at %s: %s", addr, why);
 	end_child_because(child, true, true);
@@ -431,7 +431,7 @@ void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *relay_ids
 	down->admitted = hvd_xcalloc(down->n_admitted + 1, sizeof(*down->admitted));
 	if (down->n_admitted > 0)
 		memcpy(down->admitted, relay_ids, n * sizeof(*relay_ids));
-	/* Not now: the caller may be called from a relay's call. */
+	/* on_flush() closes them: the caller may be called from a relay's call. */
 	down->check_admitted = true;
 	hvd_down_wake(down);
 }

@@ -239,7 +239,7 @@ static void answer_epoch(struct call *call, const struct hvd_store_result *resul
 	answer(call, result);
 }
 
-/* Where a relay's client is. */
+/* The address of a relay's client. */
 static struct hvd_addr address_of(const struct relay *relay, const struct hvd_store_op *op)
 {
 	char text[HVD_ADDR_TEXT];

@@ -121,7 +121,7 @@ void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*
 			    .done = done,
 			    .arg = arg};
 	down->asks = ask;
-	/* Not behind what waits to be sent: a relay that does not read is not asked for long. */
+	/* Send it ahead of what is queued: the answer of a relay that does not read is not waited for long. */
 	for (const struct hvd_rv_child *child = TAILQ_FIRST(&down->children); child; child = TAILQ_NEXT(child, link))
 		if (child->relay)
 			hvd_down_send(child, &msg);

@@ -183,7 +183,7 @@ static struct listener *listener_create(struct hvd_rv *rv, int fd)
 	getsockname(fd, (struct sockaddr *)&l->addr, &len);
 	l->any_address = is_any(&l->addr);
 	l->acceptor = hvd_acceptor_create(rv->base, fd, &ops, l, NULL);
-	/* As xalloc.h has it: memory for a small structure is there. */
+	/* There is memory for a small structure (xalloc.h). */
 	if (!l->acceptor)
 		abort();
 	if (rv->paused)

@@ -18,7 +18,7 @@
 TAILQ_HEAD(asked_list, hvd_rv_asked);
 TAILQ_HEAD(source_list, hvd_rv_source);
 
-/* What a source does. It is in the list of that. */
+/* A source is in the list of its stage. */
 enum stage {
 	READY,  /* has something to ask */
 	OPEN,   /* waits for an answer */
@@ -46,7 +46,7 @@ struct hvd_rv_owners {
 	void *arg;
 	struct hvd_hash_table sources;
 	uint64_t seed;
-	/* Those that are OPEN are in the order of their deadlines, and so are those that are PAUSED. */
+	/* The lists of OPEN and PAUSED are in the order of deadlines. */
 	struct source_list in_stage[STAGES];
 	struct hvd_timer *turn;
 	hvd_time next; /* no question is asked before */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the server answers to a request.
+ * request.c - the server's answers to requests.
  */
 #include "internal.h"
 

@@ -257,7 +257,7 @@ static void wake_all(struct hvd_rv_key *k)
 	}
 }
 
-/* The same up to the first that waits for nothing else; true when there was one. */
+/* Wake those who wait, up to the first that waits for nothing else. True if there was one. */
 static bool wake_one(struct hvd_rv_key *k)
 {
 	bool done = false;

@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-/* What scopes share. To be read. */
+/* The members that all scopes share. Others only read them. */
 struct hvd_rv_table {
 	struct hvd_rv_budget budget;
 	uint64_t seed;

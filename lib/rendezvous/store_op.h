@@ -30,8 +30,8 @@ enum hvd_store_op_kind {
 	HVD_OP_QUEUE_POP = 10, /* the answer's number: the queue's length before; the value, if there was one */
 	HVD_OP_QUEUE_LEN = 11,
 	HVD_OP_BARRIER = 12, /* `number` of processes; answered when all have reached it, or when it is cancelled */
-	/* Which epoch a process uses (tcpstore_epoch.h); `number` = its pid, `client_number` = which of the
-	 * relay's connections, `expected` = its address as text, or empty: it is of the relay's host. The answer's
+	/* A process arrives, uses the store, or leaves (tcpstore_epoch.h). `number`: its pid; `client_number`: which of
+	 * the relay's connections; `expected`: its address as text, empty if it is of the relay's host. The answer's
 	 * number is the epoch. */
 	HVD_OP_ARRIVE = 13,
 	HVD_OP_VISIT = 14,
@@ -45,7 +45,7 @@ enum hvd_store_op_kind {
 	HVD_OP_BEGIN_GROUP = 19,
 };
 
-/* Which scope: an epoch of the TCPStore, or, with a name (name.p not NULL), one of HTTP. */
+/* An epoch of the TCPStore or, with a name (name.p not NULL), a scope of HTTP. */
 struct hvd_store_scope_id {
 	struct hvd_slice name;
 	uint32_t epoch;

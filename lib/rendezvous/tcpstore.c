@@ -102,7 +102,7 @@ struct ask {
 	void *arg;
 };
 
-/* Those below have said what they wait for; add what is waited for here. */
+/* The relays below have answered; add what clients wait for here. */
 static void tell_waits(char *text, void *arg)
 {
 	struct ask *ask = arg;

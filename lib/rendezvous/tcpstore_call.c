@@ -35,7 +35,7 @@ static bool submit(struct hvd_tcpstore_conn *c, struct hvd_store_op *op, struct 
 	return !c->asks;
 }
 
-/* What it asked for is known: it asks no longer. Send the result, unless it is NULL, and handle more of its input. */
+/* The connection's call is answered: send the result, unless it is NULL, and handle more of its input. */
 static void go_on(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, const struct hvd_store_result *result)
 {
 	c->asks = false;

@@ -48,7 +48,7 @@ static bool grow_input(struct hvd_tcpstore_conn *c, size_t len)
 	struct hvd_rv *rv = c->ts->rv;
 	size_t room = 2 * len > IN_FIRST ? 2 * len : IN_FIRST;
 
-	/* As much as the item needs, but no more than twice of what has arrived. */
+	/* Take what the item needs, but at most twice as much as has arrived. */
 	if (room > c->in_need && c->in_need > len)
 		room = c->in_need > IN_FIRST ? c->in_need : IN_FIRST;
 	if (c->s.entry.peer->pending - c->s.in_room + room > rv->cfg.pending_max ||

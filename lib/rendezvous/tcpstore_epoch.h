@@ -74,7 +74,7 @@ struct hvd_tcpstore_epochs {
 	struct hvd_hash_table by_number, processes;
 };
 
-/* What a connection is in. Zeroed: it is in no epoch yet. */
+/* A connection's epoch and process. Zeroed: it is in no epoch yet. */
 struct hvd_tcpstore_member {
 	struct hvd_tcpstore_epoch *epoch;
 	struct hvd_tcpstore_process *process;
@@ -98,7 +98,7 @@ const struct hvd_tcpstore_epoch *hvd_tcpstore_epoch(const struct hvd_tcpstore_ep
 /* A connection that is in no epoch arrives; pid is 0 if it is not known. Returns 0, or -1 if there was no room. */
 int hvd_tcpstore_arrive(struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr, uint32_t pid,
 			struct hvd_tcpstore_member *member);
-/* The same, but it uses the store without having arrived. */
+/* A connection that is in no epoch uses the store without arriving. Otherwise as hvd_tcpstore_arrive(). */
 int hvd_tcpstore_visit(struct hvd_tcpstore_epochs *epochs, const struct hvd_addr *addr, uint32_t pid,
 		       struct hvd_tcpstore_member *member);
 /* The connection is about to use the first key of a default process group. This may move it to another epoch. Returns

@@ -6,7 +6,7 @@
 
 #define MAGIC 0x3C85F7CEu
 
-/* What a query is made of, in this order. */
+/* The parts of a query, in this order. */
 enum {
 	LIST = 1,     /* a count, and then the rest as often */
 	KEY = 2,      /* string */

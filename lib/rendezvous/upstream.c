@@ -17,6 +17,7 @@
 
 /* --- the parent --- */
 
+/* A shared connection stays its owner's. */
 static void leave_conn(struct hvd_upstream *up)
 {
 	if (!up->shared)

@@ -6,7 +6,8 @@
 
 void hvd_upstream_expect(struct hvd_upstream *up)
 {
-	/* There is no other way to the root than a connection that is shared: it ends when the root's host is lost. */
+	/* Over a shared connection there is no deadline: no other way leads to the root, and it ends when the root's host
+	 * is lost. */
 	if (up->owed > 0 && up->conn && !up->shared)
 		hvd_rv_arm(up->rv, &up->timer, hvd_deadline_in(up->rv->cfg.parent_wait));
 	else

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What clients may make the server keep in memory. Must outlive the values. */
+/* Limits of what clients may store in the server's memory. Must outlive the values. */
 struct hvd_rv_budget {
 	size_t value_max; /* bytes of one value */
 	size_t total_max; /* bytes of everything */
