@@ -39,11 +39,6 @@ static void on_notify(const struct hvd_worker *w, const char *to, int64_t when, 
 	hvd_world_notify(((struct elastic *)arg)->world, w->host, w->id, to, when);
 }
 
-static struct elastic *elastic_of(const struct hvd_job_policy *policy)
-{
-	return (struct elastic *)policy;
-}
-
 /* ---- what the processes and discovery tell ---- */
 
 static bool proc_lost(struct hvd_job_policy *policy, uint32_t host, const struct hvd_err *why)
@@ -116,16 +111,6 @@ static void facts(struct hvd_job_policy *policy, const struct hvd_job_facts *fac
 }
 
 /* ---- what the job asks, and wants done ---- */
-
-static struct hvd_stacks *stacks(struct hvd_job_policy *policy)
-{
-	return hvd_world_stacks(elastic_of(policy)->world);
-}
-
-static void boot(struct hvd_job_policy *policy, struct hvd_boot *boot)
-{
-	hvd_world_boot(elastic_of(policy)->world, boot);
-}
 
 static void signal_ranks(struct hvd_job_policy *policy, int sig)
 {
@@ -222,7 +207,8 @@ static void find_gpus(struct elastic *el, struct hvd_launch *launch)
 		launch->gpus = &el->gpus;
 }
 
-static int open_agents(struct hvd_job_policy *policy, struct hvd_err *err)
+static int open_agents(struct hvd_job_policy *policy, struct hvd_boot *boot, struct hvd_stacks **stacks,
+		       struct hvd_err *err)
 {
 	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
 	struct elastic *el = elastic_of(policy);
@@ -245,12 +231,15 @@ static int open_agents(struct hvd_job_policy *policy, struct hvd_err *err)
 	el->peers = hvd_gloo_peers_create();
 	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, el->log);
 	el->agents = hvd_agent_registry_create(fe->base, false, fe->opts, &fe->secret.session,
-					       &hvd_elastic_agent_registry_ops, el, el->log, err);
+					       &hvd_elastic_agent_registry_ops, policy->job, el->log, err);
 	if (el->agents)
-		el->world = hvd_world_create(fe->base, el->agents, fe->opts, &hvd_elastic_world_ops, el, el->log, err);
+		el->world = hvd_world_create(fe->base, el->agents, fe->opts, &hvd_elastic_world_ops, policy->job,
+					     el->log, err);
 	if (!el->world)
 		return -1;
 	el->silent = hvd_unresponsive_ranks_create(el->world, el->log);
+	hvd_world_boot(el->world, boot);
+	*stacks = hvd_world_stacks(el->world);
 	return 0;
 }
 
@@ -285,8 +274,6 @@ static void destroy(struct hvd_job_policy *policy)
 struct hvd_job_policy *hvd_elastic_create(struct hvd_frontend *fe, struct hvd_err *err)
 {
 	static const struct hvd_job_policy_ops ops = {.open = open_agents,
-						      .stacks = stacks,
-						      .boot = boot,
 						      .begin = begin,
 						      .end = end,
 						      .signal = signal_ranks,

@@ -82,7 +82,7 @@ static void log_begin(struct elastic *el)
 {
 	hvd_verbose(el->log, "generation %d begins, %.3f s after the start", hvd_machine_generation(el->machine),
 		    hvd_result_seconds(el->fe->result));
-	hvd_job_started(el->policy.job);
+	hvd_job_handle(el->policy.job, HVD_JOB_STARTED);
 	hvd_world_progress(el->world);
 }
 
@@ -123,7 +123,7 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 
 	/* Then all of them end. */
 	if (el->restart) {
-		hvd_failure_report_ending(hvd_job_failures(el->policy.job), hvd_now());
+		hvd_failure_report_ending(hvd_failures_now(&el->policy.job->failures), hvd_now());
 		hvd_event(el->policy.job->events, GENERATION_ENDING, .why = "hosts have changed");
 	}
 	hvd_verbose(el->log, "%s: ending local rank %d%s", hvd_machine_host(el->machine, w->host), w->slot,

@@ -10,9 +10,9 @@
 
 static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 {
-	struct elastic *el = arg;
+	struct elastic *el = elastic_of(((struct hvd_job *)arg)->policy);
 
-	if (hvd_job_serve_func(el->policy.job, rv, err) != 0)
+	if (hvd_job_serve_func(rv, arg, err) != 0)
 		return -1;
 	if (el->restart)
 		return 0;
@@ -23,14 +23,9 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 	return 0;
 }
 
-static void on_registered(uint32_t host, void *arg)
-{
-	hvd_job_host_registered(((struct elastic *)arg)->policy.job, host);
-}
-
 static void on_admitted(uint32_t host, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic *el = elastic_of(((struct hvd_job *)arg)->policy);
 
 	hvd_verbose(el->log, "%s can be used", hvd_machine_host(el->machine, host));
 	hvd_requeue_allow(&el->fe->result->requeue, hvd_machine_host(el->machine, host));
@@ -49,7 +44,7 @@ static void host_gone(struct elastic *el, uint32_t host, const struct hvd_err *w
 	if (*why->hint)
 		hvd_info(el->log, "%s", why->hint);
 	if (hvd_machine_has_rank(el->machine, host)) {
-		hvd_failure_report_lost(hvd_job_failures(el->policy.job), &loss);
+		hvd_failure_report_lost(hvd_failures_now(&el->policy.job->failures), &loss);
 		hvd_event(el->policy.job->events, GENERATION_ENDING, .host = name, .why = why->msg);
 	}
 	/* The end of a connection may be that of the agent alone, or of the job. */
@@ -63,7 +58,7 @@ static void host_gone(struct elastic *el, uint32_t host, const struct hvd_err *w
 
 static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic *el = elastic_of(((struct hvd_job *)arg)->policy);
 	const hvd_time silent = hvd_agent_registry_silent_ms(el->agents) * INT64_C(1000000);
 
 	if (!el->policy.job->ending) /* else it was told to leave */
@@ -73,7 +68,7 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 /* Slurm has given up the host. Its kernel may still answer. */
 void hvd_elastic_host_lost(struct hvd_job_policy *policy, const char *name, const char *how)
 {
-	struct elastic *el = (struct elastic *)policy;
+	struct elastic *el = elastic_of(policy);
 	struct hvd_err why = {0};
 	uint32_t host = 0;
 
@@ -89,7 +84,7 @@ void hvd_elastic_host_lost(struct hvd_job_policy *policy, const char *name, cons
 
 static void on_left(uint32_t host, bool lost, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic *el = elastic_of(((struct hvd_job *)arg)->policy);
 
 	if (lost)
 		hvd_stuck_procs_lost(&el->stuck, host);
@@ -110,7 +105,7 @@ static void note_failure(struct elastic *el)
 
 void hvd_elastic_rank_ended(struct hvd_job_policy *policy, const struct hvd_rank_exit *exited)
 {
-	struct elastic *el = (struct elastic *)policy;
+	struct elastic *el = elastic_of(policy);
 
 	if (el->restart && exited->status != 0 && !exited->told)
 		note_failure(el);
@@ -120,7 +115,7 @@ void hvd_elastic_rank_ended(struct hvd_job_policy *policy, const struct hvd_rank
 /* If the machine had it ended, and it reports no error, it has not failed; it may have failed by itself before that. */
 static void on_ended(uint32_t host, const struct hvd_rank_end *end, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic *el = elastic_of(((struct hvd_job *)arg)->policy);
 	const struct hvd_worker *w = hvd_machine_worker(el->machine, end->rank);
 	struct hvd_rank_end known = *end; /* the caller keeps its texts */
 
@@ -136,15 +131,15 @@ static void on_ended(uint32_t host, const struct hvd_rank_end *end, void *arg)
 
 static void on_unkillable(uint32_t host, uint32_t worker, uint32_t rank, const struct hvd_unkillable *what, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic *el = elastic_of(((struct hvd_job *)arg)->policy);
 
-	hvd_job_unkillable(el->policy.job, rank, hvd_machine_host(el->machine, host), what);
+	hvd_job_watch_unkillable(el->policy.job->watch, what, (int)rank, hvd_machine_host(el->machine, host));
 	hvd_event_queue_add(el->events, HVD_EVENT_UNKILLABLE, worker, 0);
 }
 
 static bool on_checked(uint32_t host, const char *bad, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic *el = elastic_of(((struct hvd_job *)arg)->policy);
 	const char *name = hvd_machine_host(el->machine, host);
 
 	if (!bad) {
@@ -163,14 +158,9 @@ static bool on_checked(uint32_t host, const char *bad, void *arg)
 	return false;
 }
 
-static void on_stalled(const struct hvd_stall *stall, void *arg)
-{
-	hvd_job_stalled(((struct elastic *)arg)->policy.job, stall);
-}
-
 static void on_notified(uint32_t worker, const char *why, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic *el = elastic_of(((struct hvd_job *)arg)->policy);
 
 	if (*why)
 		hvd_verbose(el->log, "rank 0 could not be told that hosts have changed: %s", why);
@@ -179,7 +169,7 @@ static void on_notified(uint32_t worker, const char *why, void *arg)
 
 static void on_connections_killed(uint32_t host, int broken, const char *why, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic *el = elastic_of(((struct hvd_job *)arg)->policy);
 
 	hvd_verbose(el->log, "%s: %d connections of its ranks broken%s%s", hvd_machine_host(el->machine, host), broken,
 		    *why ? ": " : "", why);
@@ -190,34 +180,24 @@ static void on_connections_killed(uint32_t host, int broken, const char *why, vo
 /* The user was told why. */
 static void on_output_lost(void *arg)
 {
-	((struct elastic *)arg)->policy.output_lost = true;
+	((struct hvd_job *)arg)->policy->output_lost = true;
 }
 
 static void on_done(uint32_t host, bool munge, bool told, void *arg)
 {
 	if (told && !munge)
-		hvd_stuck_procs_without_munge(&((struct elastic *)arg)->stuck, host);
-}
-
-static void on_failed(const struct hvd_err *why, void *arg)
-{
-	hvd_job_start_failed(((struct elastic *)arg)->policy.job, why);
-}
-
-static void on_told_to_end(void *arg)
-{
-	hvd_job_terminated(((struct elastic *)arg)->policy.job);
+		hvd_stuck_procs_without_munge(&elastic_of(((struct hvd_job *)arg)->policy)->stuck, host);
 }
 
 const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
-	.registered = on_registered,
+	.registered = hvd_job_host_registered,
 	.admitted = on_admitted,
 	.gone = on_gone,
 	.left = on_left,
 	.done = on_done,
 	.checked = on_checked,
-	.failed = on_failed,
-	.told_to_end = on_told_to_end,
+	.failed = hvd_job_start_failed,
+	.told_to_end = hvd_job_terminated,
 };
 
 const struct hvd_world_ops hvd_elastic_world_ops = {
@@ -225,5 +205,5 @@ const struct hvd_world_ops hvd_elastic_world_ops = {
 	.ranks = {.ended = on_ended, .unkillable = on_unkillable, .output_lost = on_output_lost},
 	.notified = on_notified,
 	.connections_killed = on_connections_killed,
-	.stalled = on_stalled,
+	.stalled = hvd_job_stalled,
 };

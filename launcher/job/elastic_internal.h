@@ -10,7 +10,7 @@
 #define HVD_ELASTIC_INTERNAL_H
 
 #include "frontend.h"
-#include "job_internal.h"
+#include "job.h"
 #include "launcher/discovery/discovery.h"
 #include "launcher/hosts/agent_registry.h"
 #include "launcher/world/elastic_rendezvous.h"
@@ -47,13 +47,19 @@ struct elastic {
 	bool restart;                      /* PyTorch's policy (machine.h) */
 };
 
+static inline struct elastic *elastic_of(const struct hvd_job_policy *policy)
+{
+	return (struct elastic *)policy;
+}
+
 /* The functions of struct hvd_job_policy. */
 void hvd_elastic_rank_ended(struct hvd_job_policy *policy, const struct hvd_rank_exit *exited);
 void hvd_elastic_host_lost(struct hvd_job_policy *policy, const char *name, const char *how);
 /* A host is bad for this reason: a requeued job is to avoid it. */
 void hvd_elastic_host_bad(uint32_t host, const char *why, void *elastic);
 
-extern const struct hvd_machine_ops hvd_elastic_machine_ops; /* the argument of all is the struct elastic */
+extern const struct hvd_machine_ops hvd_elastic_machine_ops; /* the argument is the struct elastic; */
+/* that of these is the job. */
 extern const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops;
 extern const struct hvd_world_ops hvd_elastic_world_ops;
 

@@ -34,27 +34,12 @@ static bool adopts(const struct hvd_backend *backend)
 	return backend->mode == HVD_START_HOSTS || (backend->mode == HVD_START_RANKS && !backend->one_srun);
 }
 
-static void on_signal(int sig, bool tty, void *arg)
+void hvd_frontend_pause(struct hvd_frontend *fe, int sig)
 {
-	struct hvd_frontend *fe = arg;
-
-	if (sig == SIGCHLD) {
-		hvd_procs_reap(fe->procs);
-	} else if (fe->backend->mode == HVD_START_RANKS) {
-		fe->ops->backend_signal(sig, tty, fe->arg);
-	} else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP) {
-		hvd_frontend_ended_by(fe, sig);
-		fe->ops->end(fe->arg);
-	} else {
-		/* Rank 0 has used the terminal in the background: the shell stops all of its job. */
-		if (sig == SIGTTIN || sig == SIGTTOU)
-			sig = SIGTSTP;
-		fe->ops->signal_ranks(sig, fe->arg);
-		if (sig == SIGTSTP)
-			hvd_timer_in_ms(fe->pause, PAUSE_MS);
-		else if (sig == SIGCONT)
-			hvd_timer_stop(fe->pause);
-	}
+	if (sig == SIGTSTP)
+		hvd_timer_in_ms(fe->pause, PAUSE_MS);
+	else if (sig == SIGCONT)
+		hvd_timer_stop(fe->pause);
 }
 
 void hvd_frontend_ended_by(struct hvd_frontend *fe, int sig)
@@ -73,7 +58,7 @@ void hvd_frontend_failed(struct hvd_frontend *fe)
 }
 
 int hvd_frontend_init(struct hvd_frontend *fe, struct hvd_launch *launch, const struct hvd_backend *backend,
-		      struct hvd_driver_opts *opts, struct hvd_result *result, const struct hvd_frontend_ops *ops,
+		      struct hvd_driver_opts *opts, struct hvd_result *result, hvd_signal_fn *on_signal,
 		      const struct hvd_procs_ops *procs_ops, void *arg, struct hvd_err *err)
 {
 	const bool elastic = launch->spec->elastic.on;
@@ -85,9 +70,7 @@ int hvd_frontend_init(struct hvd_frontend *fe, struct hvd_launch *launch, const 
 				    .result = result,
 				    .log = launch->log,
 				    .terminal = hvd_terminal_save(),
-				    .secret = {.fd = -1},
-				    .ops = ops,
-				    .arg = arg};
+				    .secret = {.fd = -1}};
 	*result = (struct hvd_result){.began = hvd_now()};
 	hvd_requeue_begin(launch->spec, 0, launch->log);
 	fe->procs_opts = (struct hvd_procs_opts){.boot = fe->boot,
@@ -107,7 +90,7 @@ int hvd_frontend_init(struct hvd_frontend *fe, struct hvd_launch *launch, const 
 	fe->procs = hvd_procs_create(fe->base, launch, backend, &fe->procs_opts, procs_ops, arg);
 	if (hvd_secret_make(&fe->secret, launch, backend, err) != 0)
 		return -1;
-	fe->signals = hvd_signals_catch(fe->base, job_control, on_signal, fe, err);
+	fe->signals = hvd_signals_catch(fe->base, job_control, on_signal, arg, err);
 	return fe->signals ? 0 : -1;
 }
 

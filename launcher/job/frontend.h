@@ -2,12 +2,6 @@
 /*
  * frontend.h - hvdrun as a process, whatever the job that it runs: the event loop, the secret, the processes that it
  * starts, the terminal, the signals, and the result.
- *
- * Signals: where the backend is one process that starts the ranks (srun, mpirun), it gets the terminal's signals
- * itself, and the owner decides on those that hvdrun gets (`backend_signal`). Elsewhere the first SIGINT, SIGTERM or
- * SIGHUP ends the ranks (SIGTERM, --kill-wait, SIGKILL), a second one ends them at once. SIGQUIT, SIGUSR1, SIGUSR2 and
- * SIGCONT are passed on to the ranks. So is SIGTSTP in a static job, before this process stops; SIGTTIN and SIGTTOU, which
- * rank 0 may cause at a terminal (spawned_ranks.h), count as SIGTSTP.
  */
 #ifndef HVD_FRONTEND_H
 #define HVD_FRONTEND_H
@@ -22,13 +16,7 @@
 #include "lib/protocol/boot.h"
 #include "runfunc.h"
 #include "secret.h"
-
-struct hvd_frontend_ops {
-	void (*end)(void *arg); /* end all ranks and processes; when called again: at once */
-	void (*signal_ranks)(int sig, void *arg);
-	/* HVD_START_RANKS only; `tty`: the signal came from the terminal, so that the backend's process has it. */
-	void (*backend_signal)(int sig, bool tty, void *arg);
-};
+#include "signals.h"
 
 struct hvd_frontend {
 	struct event_base *base;
@@ -43,8 +31,6 @@ struct hvd_frontend {
 	struct hvd_runfunc *func;     /* --run-func, or NULL */
 
 	/* frontend.c's own. */
-	const struct hvd_frontend_ops *ops;
-	void *arg;
 	struct hvd_procs_opts procs_opts;
 	char boot[HVD_BOOT_MAX];
 	struct hvd_signals *signals;
@@ -52,13 +38,15 @@ struct hvd_frontend {
 };
 
 /* Set up a job with its processes' table, its secret and its signals; no process is started. `launch`, `backend`,
- * `opts` and the ops are not owned and must outlive the job; `opts` gets the identity added. `result` is cleared. -1
+ * `opts` and the ops, whose argument and that of `on_signal` is `arg`, are not owned and must outlive the job; `opts` gets the identity added. `result` is cleared. -1
  * with err set; hvd_frontend_clear() is due in any case. */
 int hvd_frontend_init(struct hvd_frontend *fe, struct hvd_launch *launch, const struct hvd_backend *backend,
-		      struct hvd_driver_opts *opts, struct hvd_result *result, const struct hvd_frontend_ops *ops,
+		      struct hvd_driver_opts *opts, struct hvd_result *result, hvd_signal_fn *on_signal,
 		      const struct hvd_procs_ops *procs_ops, void *arg, struct hvd_err *err);
 /* Tell processes that are started from now on how to reach the driver. -1 with err set. */
 int hvd_frontend_set_boot(struct hvd_frontend *fe, const struct hvd_boot *boot, struct hvd_err *err);
+/* The ranks have a signal: after SIGTSTP this process is about to stop, after SIGCONT it is not. */
+void hvd_frontend_pause(struct hvd_frontend *fe, int sig);
 /* The job ends because of this signal: say so, and make it the result. Only the first signal counts. */
 void hvd_frontend_ended_by(struct hvd_frontend *fe, int sig);
 /* The result is a failure, unless it is one already. */

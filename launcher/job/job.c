@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job.c - what is reported to a job besides ends of ranks, and its begin and end, see job.h. */
-#include "job_internal.h"
+#include "job.h"
 
 #include "launcher/start/procs.h"
 #include "lib/base/cleanup.h"
@@ -8,49 +8,30 @@
 
 #include <stdlib.h>
 
-/* ---- the owner and the starter ---- */
-
-void hvd_job_interrupt(struct hvd_job *job)
+void hvd_job_signal(int sig, void *arg)
 {
-	hvd_job_handle(job, HVD_JOB_INTERRUPTED);
-}
+	struct hvd_job *job = arg;
 
-void hvd_job_expect_ends(struct hvd_job *job)
-{
-	job->ends_expected = true;
-}
-
-void hvd_job_signal(struct hvd_job *job, int sig)
-{
 	job->result->requeue.signalled = true;
-	if (job->starter->ops->signal)
-		job->starter->ops->signal(job->starter, sig);
-	else
+	if (job->starter->agents_end_ranks)
 		job->policy->ops->signal(job->policy, sig);
+	else
+		job->starter->ops->signal(job->starter, sig);
 }
 
-void hvd_job_starter_gone(struct hvd_job *job)
+int hvd_job_serve_func(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 {
-	if (job->ending || !job->policy->hosts_change)
-		hvd_job_handle(job, HVD_JOB_STARTER_GONE);
+	const struct hvd_job_opts *opts = &((struct hvd_job *)arg)->opts;
+
+	return opts->func ? hvd_runfunc_serve(opts->func, rv, &opts->session->key, err) : 0;
 }
 
-/* ---- the policy ---- */
-
-int hvd_job_serve_func(struct hvd_job *job, struct hvd_rv *rv, struct hvd_err *err)
+void hvd_job_host_registered(uint32_t host, void *arg)
 {
-	return job->opts.func ? hvd_runfunc_serve(job->opts.func, rv, &job->opts.session->key, err) : 0;
-}
+	const struct hvd_job *job = arg;
 
-void hvd_job_host_registered(struct hvd_job *job, uint32_t host)
-{
 	if (job->starter->procs)
 		hvd_procs_registered(job->starter->procs, host);
-}
-
-void hvd_job_started(struct hvd_job *job)
-{
-	hvd_job_handle(job, HVD_JOB_STARTED);
 }
 
 void hvd_job_generation(struct hvd_job *job, int generation, int restarts, const struct hvd_layout *layout)
@@ -62,28 +43,15 @@ void hvd_job_generation(struct hvd_job *job, int generation, int restarts, const
 		  .restarts = restarts);
 }
 
-void hvd_job_unkillable(struct hvd_job *job, uint32_t rank, const char *host, const struct hvd_unkillable *what)
+void hvd_job_stalled(const struct hvd_stall *stall, void *arg)
 {
-	hvd_job_watch_unkillable(job->watch, what, (int)rank, host);
-}
+	const struct hvd_job *job = arg;
 
-void hvd_job_stalled(struct hvd_job *job, const struct hvd_stall *stall)
-{
 	if (!job->ranks_ended)
 		hvd_job_watch_stalled(job->watch, stall);
 }
 
-void hvd_job_agents_left(struct hvd_job *job)
-{
-	hvd_job_handle(job, HVD_JOB_AGENTS_LEFT);
-}
-
 /* ---- the watch ---- */
-
-static void on_signal(int sig, void *arg)
-{
-	hvd_job_signal(arg, sig);
-}
 
 static void on_end(const struct hvd_err *why, void *arg)
 {
@@ -91,20 +59,6 @@ static void on_end(const struct hvd_err *why, void *arg)
 		hvd_job_fail(arg, why);
 	else
 		hvd_job_handle(arg, HVD_JOB_CANNOT_GO_ON);
-}
-
-static void on_host_lost(const char *host, const char *how, void *arg)
-{
-	struct hvd_job *job = arg;
-
-	job->policy->ops->host_lost(job->policy, host, how);
-}
-
-static char *on_hosts(enum hvd_hosts_asked which, void *arg)
-{
-	const struct hvd_job *job = arg;
-
-	return job->policy->ops->hosts(job->policy, which);
 }
 
 static void on_facts(const struct hvd_job_facts *facts, void *arg)
@@ -130,28 +84,6 @@ void hvd_job_report(struct hvd_job *job)
 		hvd_failures_end(&job->failures, job->spec, job->result, job->events, job->log);
 }
 
-/* ---- what may be asked ---- */
-
-struct hvd_failure_report *hvd_job_failures(struct hvd_job *job)
-{
-	return hvd_failures_now(&job->failures);
-}
-
-bool hvd_job_ending(const struct hvd_job *job)
-{
-	return job->ending;
-}
-
-bool hvd_job_failed(const struct hvd_job *job)
-{
-	return job->failed;
-}
-
-bool hvd_job_ranks_ended(const struct hvd_job *job)
-{
-	return job->ranks_ended;
-}
-
 /* ---- life ---- */
 
 static void on_grace_over(void *arg)
@@ -164,25 +96,21 @@ static void on_last(void *arg)
 	hvd_job_handle(arg, HVD_JOB_AGENTS_LEFT);
 }
 
-static struct hvd_job_watch *make_watch(struct hvd_job *job)
+static struct hvd_job_watch *make_watch(struct hvd_job *job, struct hvd_stacks *stacks)
 {
-	static const struct hvd_job_watch_ops ops = {.signal_ranks = on_signal,
-						     .end = on_end,
-						     .host_lost = on_host_lost,
-						     .hosts = on_hosts,
-						     .facts = on_facts,
-						     .ending = is_ending};
+	static const struct hvd_job_watch_ops ops = {
+		.signal_ranks = hvd_job_signal, .end = on_end, .facts = on_facts, .ending = is_ending};
 	const struct hvd_job_opts *opts = &job->opts;
 
 	return hvd_job_watch_create(&(struct hvd_job_watch_opts){.base = opts->base,
 								 .spec = job->spec,
-								 .stacks = job->policy->ops->stacks(job->policy),
+								 .stacks = stacks,
 								 .wish = &job->result->requeue,
 								 .events = job->events,
 								 .control = opts->control,
 								 .pid = opts->pid,
 								 .ask_slurm = job->starter->ask_slurm,
-								 .hosts_change = job->policy->hosts_change,
+								 .policy = job->policy,
 								 .ops = &ops,
 								 .arg = job,
 								 .log = job->log});
@@ -191,15 +119,15 @@ static struct hvd_job_watch *make_watch(struct hvd_job *job)
 static int begin(struct hvd_job *job, struct hvd_err *err)
 {
 	struct hvd_job_policy *policy = job->policy;
+	struct hvd_stacks *stacks;
 	struct hvd_boot boot;
 
-	if (policy->ops->open(policy, err) != 0)
+	if (policy->ops->open(policy, &boot, &stacks, err) != 0)
 		return -1;
-	job->watch = make_watch(job);
+	job->watch = make_watch(job, stacks);
 	/* Without a host that fits the ranks may have to wait for as long as the job lives. */
 	if (policy->hosts_change)
 		hvd_job_watch_started(job->watch);
-	policy->ops->boot(policy, &boot);
 	if (job->starter->ops->start(job->starter, &boot, err) != 0)
 		return -1;
 	return policy->ops->begin ? policy->ops->begin(policy, err) : 0;

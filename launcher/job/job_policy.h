@@ -18,20 +18,35 @@
 #include "lib/base/err.h"
 #include "lib/host/layout.h"
 #include "lib/protocol/boot.h"
-#include "node_down.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct hvd_job;
 struct hvd_job_policy;
-struct hvd_rank_exit;
+
+/* A rank has ended by itself, or was told to. */
+struct hvd_rank_exit {
+	uint32_t id; /* by which the policy knows its process */
+	uint32_t rank;
+	int status; /* as from waitpid(2) */
+	bool told;  /* it was told to end */
+	bool first; /* no failure that ends a static job was known */
+	char host[256];
+	char *error; /* with which exception it has failed; or NULL */
+};
+
+enum hvd_hosts_asked {
+	HVD_HOSTS_BEHIND, /* where a rank still runs while all ranks of another host have ended */
+	HVD_HOSTS_LEFT,   /* where a rank still runs, as far as is known */
+	HVD_HOSTS_ALL,    /* where there are ranks */
+};
 
 struct hvd_job_policy_ops {
-	/* Listen for agents, after which stacks() and boot() may be called. -1 with err set. */
-	int (*open)(struct hvd_job_policy *policy, struct hvd_err *err);
-	struct hvd_stacks *(*stacks)(struct hvd_job_policy *policy);
-	void (*boot)(struct hvd_job_policy *policy, struct hvd_boot *boot); /* what agents must know to connect */
+	/* Listen for agents. *boot gets what they must know to connect, *stacks the object that asks where the ranks
+	 * are. -1 with err set. */
+	int (*open)(struct hvd_job_policy *policy, struct hvd_boot *boot, struct hvd_stacks **stacks,
+		    struct hvd_err *err);
 	/* Look for hosts, once the starter has begun. -1 with err set. NULL: the starter knows them. */
 	int (*begin)(struct hvd_job_policy *policy, struct hvd_err *err);
 
@@ -49,7 +64,7 @@ struct hvd_job_policy_ops {
 	/* What the scheduler says of the job, which is not being ended. May be NULL. */
 	void (*facts)(struct hvd_job_policy *policy, const struct hvd_job_facts *facts);
 
-	/* The hosts that Slurm is to be asked about: their names, with commas between them. NULL if there are none. The
+	/* The hosts that Slurm is to be asked about (node_down.h): their names, with commas between them. NULL if there are none. The
 	 * caller frees it. */
 	char *(*hosts)(const struct hvd_job_policy *policy, enum hvd_hosts_asked which);
 	/* Is an agent connected that could still report ends of ranks? */

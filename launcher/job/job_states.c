@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job_states.c - what may happen in a job when, and what is done then. */
-#include "job_internal.h"
+#include "job.h"
 
 /* The state that follows an event in a state. The same state again is entered again. */
 /* clang-format off */
@@ -123,6 +123,9 @@ bool hvd_job_is_over(const struct hvd_job *job)
 
 bool hvd_job_handles(const struct hvd_job *job, enum hvd_job_event event)
 {
+	/* Where hosts come and go the starter may have nothing to do for a while. */
+	if (event == HVD_JOB_STARTER_GONE && job->policy->hosts_change && !job->ending)
+		return false;
 	return next_state[event][job->state] != HVD_JOB_IGNORED;
 }
 
@@ -145,8 +148,10 @@ void hvd_job_fail(struct hvd_job *job, const struct hvd_err *why)
 	hvd_job_handle(job, HVD_JOB_CANNOT_GO_ON);
 }
 
-void hvd_job_start_failed(struct hvd_job *job, const struct hvd_err *why)
+void hvd_job_start_failed(const struct hvd_err *why, void *arg)
 {
+	struct hvd_job *job = arg;
+
 	if (!hvd_job_handles(job, HVD_JOB_START_FAILED))
 		return;
 	job->failed = true;

@@ -9,6 +9,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
+#include "node_down.h"
 #include "time_limit.h"
 
 #include <stdio.h>
@@ -43,9 +44,9 @@ static bool ending(const struct hvd_job_watch *watch)
 
 static void lose(struct hvd_job_watch *watch, const char *how)
 {
-	if (!ending(watch) && !watch->opts.hosts_change)
+	if (!ending(watch) && !watch->opts.policy->hosts_change)
 		hvd_requeue_want(watch->opts.wish, watch->opts.spec, HVD_REQUEUE_NODE, watch->host);
-	watch->opts.ops->host_lost(watch->host, how, watch->opts.arg);
+	watch->opts.policy->ops->host_lost(watch->opts.policy, watch->host, how);
 }
 
 void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unkillable *what, int rank,
@@ -96,13 +97,6 @@ static void on_down(const char *host, void *arg)
 	hvd_timer_stop(watch->host_lost);
 	snprintf(watch->host, sizeof(watch->host), "%s", host);
 	lose(watch, ": Slurm has given up the node");
-}
-
-static char *on_hosts(enum hvd_hosts_asked which, void *arg)
-{
-	const struct hvd_job_watch *watch = arg;
-
-	return watch->opts.ops->hosts(which, watch->opts.arg);
 }
 
 bool hvd_job_watch_settle(struct hvd_job_watch *watch)
@@ -226,7 +220,6 @@ static void on_hang_ask(void *arg)
 void hvd_job_watch_started(struct hvd_job_watch *watch)
 {
 	static const struct hvd_time_limit_ops ops = {on_limit_ask, on_limit_signal, on_limit_end};
-	static const struct hvd_node_down_ops down_ops = {on_hosts, on_down};
 	const struct hvd_job_watch_opts *opts = &watch->opts;
 
 	if (watch->started)
@@ -234,7 +227,7 @@ void hvd_job_watch_started(struct hvd_job_watch *watch)
 	watch->started = true;
 	watch->limit = hvd_time_limit_watch(opts->base, opts->spec, opts->wish, &ops, watch, opts->log);
 	if (opts->ask_slurm)
-		watch->down = hvd_node_down_watch(opts->base, opts->hosts_change, &down_ops, watch);
+		watch->down = hvd_node_down_watch(opts->base, opts->policy, on_down, watch);
 }
 
 struct hvd_job_watch *hvd_job_watch_create(const struct hvd_job_watch_opts *opts)

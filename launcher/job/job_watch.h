@@ -14,12 +14,12 @@
 #ifndef HVD_JOB_WATCH_H
 #define HVD_JOB_WATCH_H
 
+#include "job_policy.h"
 #include "job_query.h"
 #include "launcher/hosts/loss.h"
 #include "launcher/world/progress.h"
 #include "launcher/world/stacks.h"
 #include "lib/host/unkillable.h"
-#include "node_down.h"
 #include "requeue.h"
 
 #include <event2/event.h>
@@ -30,11 +30,6 @@ struct hvd_job_watch_ops {
 	/* End the job, for this reason, which the callee logs. NULL: the time limit is met, which the watch has
 	 * logged. */
 	void (*end)(const struct hvd_err *why, void *arg);
-	/* A host is lost, perhaps while the job is being ended. `how` is "", or what is known of it: ": the host does
-	 * not answer". */
-	void (*host_lost)(const char *host, const char *how, void *arg);
-	/* The hosts that Slurm may have given up (node_down.h). */
-	char *(*hosts)(enum hvd_hosts_asked which, void *arg);
 	/* What the scheduler says of the job, since somebody has asked. May be NULL. */
 	hvd_job_facts_fn *facts;
 	/* Is the job being ended already? Then nobody hears of hangs and the time limit, and no reason to requeue
@@ -52,8 +47,8 @@ struct hvd_job_watch_opts {
 		*control; /* the launch's name for questions from outside; NULL = that of the environment. Read once */
 	pid_t pid;        /* the process that a user sees: srun or hvdrun */
 	struct hvd_event_log *events;
-	bool ask_slurm;    /* Slurm knows about the hosts: ask it whether it has given one up */
-	bool hosts_change; /* the job goes on without a lost host, which is no reason to requeue it */
+	struct hvd_job_policy *policy; /* hears of lost hosts; if hosts change they are no reason to requeue the job */
+	bool ask_slurm;                /* Slurm knows about the hosts: ask it whether it has given one up */
 	const struct hvd_job_watch_ops *ops;
 	void *arg;
 	const struct hvd_log *log;
@@ -89,7 +84,7 @@ const char *hvd_job_watch_settled_host(const struct hvd_job_watch *watch, hvd_ti
 /* Report it as lost after all. */
 void hvd_job_watch_lose(struct hvd_job_watch *watch);
 
-/* Has Slurm given a host up on which a rank has not ended? Then host_lost is called. */
+/* Has Slurm given a host up on which a rank has not ended? It is lost then. */
 void hvd_job_watch_ask_slurm(struct hvd_job_watch *watch);
 /* All ranks have ended, as far as is known, and srun goes on: from now on Slurm is asked about all hosts. */
 void hvd_job_watch_ask_of_all(struct hvd_job_watch *watch);

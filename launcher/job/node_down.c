@@ -25,9 +25,9 @@ struct hvd_node_down {
 	struct hvd_ask *ask;
 	char *hosts; /* that are asked about */
 	unsigned polls, wait;
-	bool all;   /* ask about all hosts */
-	bool again; /* also when one is down */
-	const struct hvd_node_down_ops *ops;
+	bool all; /* ask about all hosts */
+	const struct hvd_job_policy *policy;
+	void (*down)(const char *host, void *arg);
 	void *arg;
 };
 
@@ -44,9 +44,9 @@ static void ask_for_name(int out, void *arg)
 /* One of the hosts is down. */
 static void found(struct hvd_node_down *down, const char *name)
 {
-	if (!down->again)
+	if (!down->policy->hosts_change)
 		hvd_timer_stop(down->poll);
-	down->ops->down(name, down->arg);
+	down->down(name, down->arg);
 }
 
 static void on_answer(const char *answer, void *arg)
@@ -60,7 +60,7 @@ static void on_answer(const char *answer, void *arg)
 static void on_poll(void *arg)
 {
 	struct hvd_node_down *down = arg;
-	char *hosts = down->ops->hosts(down->all ? HVD_HOSTS_ALL : HVD_HOSTS_BEHIND, down->arg);
+	char *hosts = down->policy->ops->hosts(down->policy, down->all ? HVD_HOSTS_ALL : HVD_HOSTS_BEHIND);
 	unsigned most = down->all ? MOST_POLLS_ALL : MOST_POLLS;
 
 	if (!hosts) {
@@ -79,7 +79,7 @@ static void on_poll(void *arg)
 
 void hvd_node_down_ask(struct hvd_node_down *down)
 {
-	hvd_cleanup_free char *hosts = down->ops->hosts(HVD_HOSTS_LEFT, down->arg), *name = NULL;
+	hvd_cleanup_free char *hosts = down->policy->ops->hosts(down->policy, HVD_HOSTS_LEFT), *name = NULL;
 
 	if (hosts && hvd_timer_runs(down->poll))
 		name = hvd_slurm_node_down(hosts, hvd_deadline_in(ANSWER_SECONDS));
@@ -96,14 +96,14 @@ void hvd_node_down_ask_of_all(struct hvd_node_down *down)
 	down->all = true;
 }
 
-struct hvd_node_down *hvd_node_down_watch(struct event_base *base, bool again, const struct hvd_node_down_ops *ops,
-					  void *arg)
+struct hvd_node_down *hvd_node_down_watch(struct event_base *base, const struct hvd_job_policy *policy,
+					  void (*fn)(const char *host, void *arg), void *arg)
 {
 	struct hvd_node_down *down = hvd_xcalloc(1, sizeof(*down));
 
-	down->again = again;
 	down->wait = 1;
-	down->ops = ops;
+	down->policy = policy;
+	down->down = fn;
 	down->arg = arg;
 	down->ask = hvd_ask_create(base, ask_for_name, down, PATIENT_SECONDS + 1, on_answer, down);
 	down->poll = hvd_timer_new(base, on_poll, down);

@@ -11,27 +11,16 @@
 #ifndef HVD_NODE_DOWN_H
 #define HVD_NODE_DOWN_H
 
+#include "job_policy.h"
+
 #include <event2/event.h>
-#include <stdbool.h>
 
 struct hvd_node_down;
 
-enum hvd_hosts_asked {
-	HVD_HOSTS_BEHIND, /* where a rank still runs while all ranks of another host have ended */
-	HVD_HOSTS_LEFT,   /* where a rank still runs, as far as is known */
-	HVD_HOSTS_ALL,    /* where there are ranks */
-};
-
-struct hvd_node_down_ops {
-	/* Those hosts: their names, with commas between them, which are freed here. NULL if there are none. */
-	char *(*hosts)(enum hvd_hosts_asked which, void *arg);
-	void (*down)(const char *host, void *arg); /* Slurm has given up this host */
-};
-
-/* `again`: the job goes on without a host that is down, so that others are asked about. Nothing that is passed is
- * owned. */
-struct hvd_node_down *hvd_node_down_watch(struct event_base *base, bool again, const struct hvd_node_down_ops *ops,
-					  void *arg);
+/* `down` is called with the name of a host that Slurm has given up; again, where hosts come and go. Nothing that is
+ * passed is owned. */
+struct hvd_node_down *hvd_node_down_watch(struct event_base *base, const struct hvd_job_policy *policy,
+					  void (*down)(const char *host, void *arg), void *arg);
 /* The starter has gone: is a host down on which a rank has not ended? Then `down` is called as above, before the return,
  * unless it was called before. Waits for Slurm, for two seconds at most. */
 void hvd_node_down_ask(struct hvd_node_down *watch);

@@ -10,7 +10,7 @@
  *   - The job is preempted, or its ranks were told of the time limit: they end one after the other (draining.h).
  * What is left is for the policy to decide. In a static job the first failure ends the others.
  */
-#include "job_internal.h"
+#include "job.h"
 
 #include "launcher/start/procs.h"
 #include "lib/base/cleanup.h"
@@ -112,14 +112,11 @@ static void on_unrequested_late(void *arg)
 }
 
 /* In a job that is being preempted the other ranks go on. */
-static void ask(struct hvd_job *job)
+void hvd_job_terminated(void *arg)
 {
-	job->asking |= !job->ending && hvd_job_watch_ask(job->watch);
-}
+	struct hvd_job *job = arg;
 
-void hvd_job_terminated(struct hvd_job *job)
-{
-	ask(job);
+	job->asking |= !job->ending && hvd_job_watch_ask(job->watch);
 }
 
 void hvd_rank_exits_answered(struct hvd_job *job)
@@ -167,7 +164,7 @@ void hvd_job_rank_ended(struct hvd_job *job, const struct hvd_rank_end *end, uin
 	if (job->opts.func && (failed || (end->status != 0 && end->error)))
 		hvd_runfunc_failed(job->opts.func, end->rank, host, end->status);
 	if (may_be_preempted(job, &exited))
-		ask(job);
+		hvd_job_terminated(job);
 	if (job->asking && !told)
 		hold(job, &exited);
 	else

@@ -9,7 +9,6 @@
 #include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/process/spawn.h"
-#include "starter.h"
 #include "static_ranks.h"
 #include "step_wait.h"
 
@@ -87,7 +86,7 @@ static void do_end(struct hvd_starter *starter, const struct hvd_ending *how)
 	if (!how->agents && !run->has_signal)
 		hvd_procs_signal(procs, SIGTERM);
 	if (run->policy->hosts_change && hvd_procs_running(procs) == 0)
-		hvd_job_starter_gone(starter->job);
+		hvd_job_handle(starter->job, HVD_JOB_STARTER_GONE);
 }
 
 /* What is in front of the agents only waits for them. An MPI's or srun's process has other hosts, too. */
@@ -102,7 +101,7 @@ static void on_end_timeout(const struct hvd_err *why, bool certain, void *arg)
 
 	if (certain)
 		hvd_job_fail(run->starter.job, why);
-	else if (!hvd_job_ending(run->starter.job) &&
+	else if (!run->starter.job->ending &&
 		 !hvd_static_ranks_lose_unconfirmed(run->policy, run->fe.launch->procs[0].argv.v[0]))
 		hvd_info(run->fe.log, "%s", why->msg);
 }
@@ -112,7 +111,7 @@ static void do_ranks_ended(struct hvd_starter *starter, const struct hvd_strv *w
 	struct run *run = run_of(starter);
 	struct hvd_procs *procs = run->fe.procs;
 
-	if (hvd_job_ending(starter->job))
+	if (starter->job->ending)
 		hvd_procs_end(procs, SETTLE_SECONDS);
 	else
 		run->end_timeout =
@@ -126,13 +125,13 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 	const struct run *run = run_of(starter);
 	const struct hvd_result *result = run->fe.result;
 	const struct hvd_batch_job job = hvd_batch_job_of(run->fe.launch->spec, 0);
-	struct hvd_failure_report *failures = hvd_job_failures(run->starter.job);
+	struct hvd_failure_report *failures = hvd_failures_now(&run->starter.job->failures);
 	hvd_cleanup_free char *fate = NULL;
 	const char *host;
 	char text[64];
 
-	if (starter->agents_start_ranks || run->proc_status == 0 || hvd_job_failed(run->starter.job) ||
-	    result->rank_failed || hvd_job_ending(run->starter.job) || result->ended_by || run->ended_by)
+	if (starter->agents_start_ranks || run->proc_status == 0 || run->starter.job->failed || result->rank_failed ||
+	    run->starter.job->ending || result->ended_by || run->ended_by)
 		return false;
 	if (!WIFSIGNALED(run->proc_status) && (!result->started || hvd_failure_report_first(failures, &host)))
 		return false;
@@ -155,7 +154,7 @@ static void leave_to_process(struct run *run, int sig)
 	hvd_info(run->fe.log, "%s: %s ends the ranks", sig == SIGINT ? "interrupted" : strsignal(sig),
 		 run->fe.launch->procs[0].argv.v[0]);
 	run->ended_by = sig;
-	hvd_job_expect_ends(run->starter.job);
+	run->starter.job->ends_expected = true;
 }
 
 /* Of two signals that came at once this process has seen one, and srun two. */
@@ -188,7 +187,7 @@ static void on_proc_ended(int status, void *arg)
 	if (run->interrupted && !run->ended_by && !result->ended_by && !result->rank_failed &&
 	    hvd_rank_end_cancelled(&(struct hvd_rank_end){.status = status}))
 		leave_to_process(run, SIGINT);
-	if (!hvd_job_failed(run->starter.job) && !result->rank_failed && result->status == 0 && !run->left_out) {
+	if (!run->starter.job->failed && !result->rank_failed && result->status == 0 && !run->left_out) {
 		result->status = exit_status;
 		run->proc_status = status;
 	}
@@ -197,7 +196,7 @@ static void on_proc_ended(int status, void *arg)
 
 static void on_none_left(void *arg)
 {
-	hvd_job_starter_gone(((struct run *)arg)->starter.job);
+	hvd_job_handle(((struct run *)arg)->starter.job, HVD_JOB_STARTER_GONE);
 }
 
 /* It may still have output to pass on. */
@@ -209,16 +208,6 @@ static void on_cut_short(uint32_t host, void *arg)
 }
 
 /* ---- signals ---- */
-
-static void on_end(void *arg)
-{
-	hvd_job_interrupt(((struct run *)arg)->starter.job);
-}
-
-static void on_signal_ranks(int sig, void *arg)
-{
-	hvd_job_signal(((struct run *)arg)->starter.job, sig);
-}
 
 /* Does srun end all ranks by this signal? Of two SIGINT within a second by the second one. */
 static bool ends_ranks(struct run *run, int sig)
@@ -235,26 +224,46 @@ static bool ends_ranks(struct run *run, int sig)
 /* HVD_START_RANKS: the backend's process has the signal from the terminal, or gets it from here, and decides what to
  * do. Two cases are left for hvdrun. If the exit status of the process does not tell that a signal ended it, hvdrun's
  * status does. And if all ranks have ended already, srun would go on after one SIGINT: then it is ended. */
-static void on_backend_signal(int sig, bool tty, void *arg)
+static void on_backend_signal(struct run *run, int sig, bool tty)
 {
-	struct run *run = arg;
 	struct hvd_frontend *fe = &run->fe;
 
 	if (!tty)
-		on_signal_ranks(sig, run);
-	if (hvd_job_ending(run->starter.job)) {
+		hvd_job_signal(sig, run->starter.job);
+	if (run->starter.job->ending) {
 		/* The user was told. */
 	} else if (fe->backend->status_hides_signals && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)) {
 		hvd_frontend_ended_by(fe, sig);
 		run->has_signal = true;
-		on_end(run);
-	} else if (sig == SIGINT && hvd_job_ranks_ended(run->starter.job)) {
+		hvd_job_handle(run->starter.job, HVD_JOB_INTERRUPTED);
+	} else if (sig == SIGINT && run->starter.job->ranks_ended) {
 		hvd_info(fe->log, "interrupted; all ranks have ended: ending %s", fe->launch->procs[0].argv.v[0]);
 		fe->result->ended_by = sig;
 		fe->result->status = 128 + sig;
-		on_end(run);
+		hvd_job_handle(run->starter.job, HVD_JOB_INTERRUPTED);
 	} else if (ends_ranks(run, sig) && !run->ended_by) {
 		leave_to_process(run, sig);
+	}
+}
+
+static void on_signal(int sig, bool tty, void *arg)
+{
+	struct run *run = arg;
+	struct hvd_frontend *fe = &run->fe;
+
+	if (sig == SIGCHLD) {
+		hvd_procs_reap(fe->procs);
+	} else if (fe->backend->mode == HVD_START_RANKS) {
+		on_backend_signal(run, sig, tty);
+	} else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP) {
+		hvd_frontend_ended_by(fe, sig);
+		hvd_job_handle(run->starter.job, HVD_JOB_INTERRUPTED);
+	} else {
+		/* Rank 0 has used the terminal in the background: the shell stops all of its job. */
+		if (sig == SIGTTIN || sig == SIGTTOU)
+			sig = SIGTSTP;
+		hvd_job_signal(sig, run->starter.job);
+		hvd_frontend_pause(fe, sig);
 	}
 }
 
@@ -287,9 +296,7 @@ static int begin(struct run *run, struct hvd_err *err)
 {
 	struct hvd_frontend *fe = &run->fe;
 
-	run->policy = fe->launch->spec->elastic.on
-			      ? hvd_elastic_create(fe, err)
-			      : hvd_static_ranks_create(fe->base, fe->opts, &fe->secret.session, fe->log);
+	run->policy = fe->launch->spec->elastic.on ? hvd_elastic_create(fe, err) : hvd_static_ranks_create();
 	if (!run->policy || hvd_frontend_open_func(fe, on_unread, run, err) != 0)
 		return -1;
 	return hvd_job_create(&(struct hvd_job_opts){.base = fe->base,
@@ -306,23 +313,18 @@ static int begin(struct run *run, struct hvd_err *err)
 
 static void make_starter(struct run *run, const struct hvd_backend *backend)
 {
-	static const struct hvd_starter_ops by_agents = {.start = do_start,
-							 .end = do_end,
-							 .host_lost = do_host_lost,
-							 .ranks_ended = do_ranks_ended,
-							 .unexplained = unexplained},
-					    by_itself = {.start = do_start,
-							 .signal = do_signal,
-							 .end = do_end,
-							 .interrupts = interrupts,
-							 .host_lost = do_host_lost,
-							 .ranks_ended = do_ranks_ended,
-							 .unexplained = unexplained};
+	static const struct hvd_starter_ops ops = {.start = do_start,
+						   .signal = do_signal,
+						   .end = do_end,
+						   .interrupts = interrupts,
+						   .host_lost = do_host_lost,
+						   .ranks_ended = do_ranks_ended,
+						   .unexplained = unexplained};
 	const bool itself = backend->mode == HVD_START_RANKS;
 	const bool slurm = backend == &hvd_backend_srun || backend == &hvd_backend_steps ||
 			   hvd_scheduler_of(run->fe.launch->envp) == &hvd_scheduler_slurm;
 
-	run->starter = (struct hvd_starter){.ops = itself ? &by_itself : &by_agents,
+	run->starter = (struct hvd_starter){.ops = &ops,
 					    .procs = run->fe.procs,
 					    .agents_start_ranks = backend->mode == HVD_START_HOSTS,
 					    .agents_end_ranks = !itself,
@@ -348,11 +350,10 @@ static void end(struct run *run)
 int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 	    struct hvd_result *result, struct hvd_err *err)
 {
-	static const struct hvd_frontend_ops fe_ops = {on_end, on_signal_ranks, on_backend_signal};
 	static const struct hvd_procs_ops procs_ops = {
 		.ended = on_proc_ended, .lost = on_proc_lost, .cut_short = on_cut_short, .none_left = on_none_left};
 	struct run run = {0};
-	int rc = hvd_frontend_init(&run.fe, launch, backend, opts, result, &fe_ops, &procs_ops, &run, err);
+	int rc = hvd_frontend_init(&run.fe, launch, backend, opts, result, on_signal, &procs_ops, &run, err);
 
 	make_starter(&run, backend);
 	if (rc == 0)

@@ -7,6 +7,12 @@
  * ended. If the one process that started all ranks goes on when all of them have ended (srun may wait for ever for
  * a rank whose end it was not told of), end_timeout.h says so, or has it ended. Processes that do not end within a deadline
  * are killed (procs.h).
+ *
+ * Signals: where the backend is one process that starts the ranks (srun, mpirun), it gets the terminal's signals itself,
+ * and run.c decides on those that hvdrun gets. Elsewhere the first SIGINT, SIGTERM or SIGHUP ends the ranks (SIGTERM,
+ * --kill-wait, SIGKILL), a second one ends them at once. SIGQUIT, SIGUSR1, SIGUSR2 and SIGCONT are passed on to the ranks.
+ * So is SIGTSTP in a static job, before this process stops; SIGTTIN and SIGTTOU, which rank 0 may cause at a terminal
+ * (spawned_ranks.h), count as SIGTSTP.
  */
 #ifndef HVD_RUN_H
 #define HVD_RUN_H

@@ -17,7 +17,7 @@ struct source {
 struct hvd_signals {
 	struct source user; /* what users and schedulers send */
 	struct source child;
-	void (*fn)(int sig, bool tty, void *arg);
+	hvd_signal_fn *fn;
 	void *arg;
 };
 
@@ -55,8 +55,8 @@ static void close_source(struct source *source)
 
 /* A user's signal comes before what is read of connections, for the ends of ranks that follow from it are no failures. Ends
  * of child processes have no such order. */
-struct hvd_signals *hvd_signals_catch(struct event_base *base, bool job_control,
-				      void (*fn)(int sig, bool tty, void *arg), void *arg, struct hvd_err *err)
+struct hvd_signals *hvd_signals_catch(struct event_base *base, bool job_control, hvd_signal_fn *fn, void *arg,
+				      struct hvd_err *err)
 {
 	static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 	static const int of_job_control[] = {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT};

@@ -29,9 +29,9 @@ struct hvd_ending {
 struct hvd_starter_ops {
 	/* Start the ranks, or the agents that start them. `boot` says how they reach the driver. -1 with err set. */
 	int (*start)(struct hvd_starter *starter, const struct hvd_boot *boot, struct hvd_err *err);
-	/* Send a signal to all ranks. NULL: the agents do that. */
+	/* Send a signal to all ranks. Unless the agents end the ranks: then they do that. */
 	void (*signal)(struct hvd_starter *starter, int sig);
-	/* End all ranks and what was started for them. hvd_job_starter_gone() follows. */
+	/* End all ranks and what was started for them. HVD_JOB_STARTER_GONE follows. */
 	void (*end)(struct hvd_starter *starter, const struct hvd_ending *how);
 
 	/* A signal has ended a rank: SIGINT, or one that follows it. Does the starter end all ranks? It has told the user then, and the job to expect

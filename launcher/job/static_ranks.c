@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "static_ranks.h"
 
-#include "job_internal.h"
+#include "job.h"
 #include "launcher/start/procs.h"
 #include "launcher/world/driver.h"
 #include "lib/base/cleanup.h"
@@ -12,10 +12,6 @@
 
 struct static_ranks {
 	struct hvd_job_policy policy; /* first, so that a pointer to it is one to all */
-	struct event_base *base;
-	struct hvd_driver_opts *opts;
-	struct hvd_session *session;
-	const struct hvd_log *log;
 	struct hvd_driver *driver;
 	bool unconfirmed; /* an agent has not reported the end of its ranks, but its connection had just ended */
 };
@@ -25,28 +21,13 @@ static struct hvd_driver *driver_of(const struct hvd_job_policy *policy)
 	return ((const struct static_ranks *)policy)->driver;
 }
 
-static struct hvd_job *job_of(void *ranks)
-{
-	return ((struct static_ranks *)ranks)->policy.job;
-}
-
 /* ---- the start ---- */
-
-static int on_rendezvous_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
-{
-	return hvd_job_serve_func(job_of(arg), rv, err);
-}
-
-static void on_host_registered(uint32_t host, void *arg)
-{
-	hvd_job_host_registered(job_of(arg), host);
-}
 
 /* The job goes on without the host. An agent that has registered is told to end; a process that may still be on its way
  * to the host is not waited for. */
 static void on_host_left_out(uint32_t host, void *arg)
 {
-	const struct hvd_starter *starter = job_of(arg)->starter;
+	const struct hvd_starter *starter = ((struct hvd_job *)arg)->starter;
 
 	if (starter->agents_start_ranks)
 		hvd_procs_release(starter->procs, host, true);
@@ -62,20 +43,15 @@ static void count_ranks(const struct hvd_starter *starter, const struct hvd_layo
 
 static void on_planned(void *arg)
 {
-	struct hvd_job *job = job_of(arg);
-	const struct hvd_layout *layout = hvd_driver_layout(driver_of(arg));
+	struct hvd_job *job = arg;
+	const struct hvd_layout *layout = hvd_driver_layout(driver_of(job->policy));
 
 	if (!hvd_job_handles(job, HVD_JOB_STARTED))
 		return;
 	if (job->spec->spares > 0)
 		count_ranks(job->starter, layout);
-	hvd_job_started(job);
+	hvd_job_handle(job, HVD_JOB_STARTED);
 	hvd_job_generation(job, 1, 0, layout);
-}
-
-static void on_start_failed(const struct hvd_err *why, void *arg)
-{
-	hvd_job_start_failed(job_of(arg), why);
 }
 
 static bool proc_lost(struct hvd_job_policy *policy, uint32_t host, const struct hvd_err *why)
@@ -102,33 +78,22 @@ static bool proc_lost(struct hvd_job_policy *policy, uint32_t host, const struct
 
 static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void *arg)
 {
-	hvd_job_rank_ended(job_of(arg), end, end->rank, host, false);
+	hvd_job_rank_ended(arg, end, end->rank, host, false);
 }
 
 static void on_unkillable(uint32_t rank, const char *host, const struct hvd_unkillable *what, void *arg)
 {
-	hvd_job_unkillable(job_of(arg), rank, host, what);
-}
-
-static void on_terminated(void *arg)
-{
-	hvd_job_terminated(job_of(arg));
-}
-
-static void on_stalled(const struct hvd_stall *stall, void *arg)
-{
-	hvd_job_stalled(job_of(arg), stall);
+	hvd_job_watch_unkillable(((struct hvd_job *)arg)->watch, what, (int)rank, host);
 }
 
 static void on_ranks_ended(const struct hvd_strv *without_munge, void *arg)
 {
-	struct static_ranks *ranks = arg;
-	struct hvd_job *job = job_of(ranks);
+	struct hvd_job *job = arg;
 
 	if (!job->starter->ops->ranks_ended)
 		return;
 	job->ranks_ended = true;
-	ranks->unconfirmed = hvd_job_watch_settle(job->watch);
+	((struct static_ranks *)job->policy)->unconfirmed = hvd_job_watch_settle(job->watch);
 	job->starter->ops->ranks_ended(job->starter, without_munge);
 }
 
@@ -172,7 +137,7 @@ static void host_lost(struct hvd_job_policy *policy, const char *host, const cha
 /* A host's connection has ended before its ranks did; its agent may have said why. */
 static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 {
-	struct hvd_job *job = job_of(arg);
+	struct hvd_job *job = arg;
 	struct hvd_err full = {0};
 
 	if (why->code != HVD_E_FAILED) {
@@ -187,14 +152,13 @@ static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 
 static void on_process_lost(const struct hvd_loss *loss, void *arg)
 {
-	struct static_ranks *ranks = arg;
-	struct hvd_job *job = job_of(ranks);
+	struct hvd_job *job = arg;
 
 	if (job->ending || job->ends_expected)
 		return;
-	hvd_failure_report_lost(hvd_job_failures(job), loss);
+	hvd_failure_report_lost(hvd_failures_now(&job->failures), loss);
 	if (hvd_job_watch_process_lost(job->watch, loss))
-		ranks->unconfirmed = false;
+		((struct static_ranks *)job->policy)->unconfirmed = false;
 }
 
 bool hvd_static_ranks_lose_unconfirmed(struct hvd_job_policy *policy, const char *starter)
@@ -209,22 +173,12 @@ bool hvd_static_ranks_lose_unconfirmed(struct hvd_job_policy *policy, const char
 	loss.host = hvd_job_watch_settled_host(job->watch, &loss.at);
 	hvd_warn(job->log, "%s: the connection to its node agent was lost, and %s still waits; ending it", loss.host,
 		 starter);
-	hvd_failure_report_lost(hvd_job_failures(job), &loss);
+	hvd_failure_report_lost(hvd_failures_now(&job->failures), &loss);
 	hvd_job_watch_lose(job->watch);
 	return true;
 }
 
 /* ---- what the job asks, and wants done ---- */
-
-static struct hvd_stacks *stacks(struct hvd_job_policy *policy)
-{
-	return hvd_driver_stacks(driver_of(policy));
-}
-
-static void boot(struct hvd_job_policy *policy, struct hvd_boot *boot)
-{
-	hvd_driver_boot(driver_of(policy), boot);
-}
 
 static void end(struct hvd_job_policy *policy)
 {
@@ -275,28 +229,34 @@ char *hvd_static_ranks_unregistered(const struct hvd_job_policy *policy)
 
 static void on_all_left(void *arg)
 {
-	hvd_job_agents_left(job_of(arg));
+	hvd_job_handle(arg, HVD_JOB_AGENTS_LEFT);
 }
 
-static int open_driver(struct hvd_job_policy *policy, struct hvd_err *err)
+static int open_driver(struct hvd_job_policy *policy, struct hvd_boot *boot, struct hvd_stacks **stacks,
+		       struct hvd_err *err)
 {
 	static const struct hvd_driver_ops ops = {.started = on_planned,
-						  .failed = on_start_failed,
+						  .failed = hvd_job_start_failed,
 						  .rank_exit = on_rank_exit,
 						  .unkillable = on_unkillable,
 						  .host_gone = on_host_gone,
-						  .host_registered = on_host_registered,
-						  .rendezvous_opened = on_rendezvous_opened,
+						  .host_registered = hvd_job_host_registered,
+						  .rendezvous_opened = hvd_job_serve_func,
 						  .ranks_ended = on_ranks_ended,
 						  .all_left = on_all_left,
-						  .stalled = on_stalled,
-						  .told_to_end = on_terminated,
+						  .stalled = hvd_job_stalled,
+						  .told_to_end = hvd_job_terminated,
 						  .host_left_out = on_host_left_out,
 						  .process_lost = on_process_lost};
+	const struct hvd_job_opts *opts = &policy->job->opts;
 	struct static_ranks *ranks = (struct static_ranks *)policy;
 
-	ranks->driver = hvd_driver_create(ranks->base, ranks->opts, ranks->session, &ops, ranks, ranks->log, err);
-	return ranks->driver ? 0 : -1;
+	ranks->driver = hvd_driver_create(opts->base, opts->driver, opts->session, &ops, policy->job, opts->log, err);
+	if (!ranks->driver)
+		return -1;
+	hvd_driver_boot(ranks->driver, boot);
+	*stacks = hvd_driver_stacks(ranks->driver);
+	return 0;
 }
 
 static void destroy(struct hvd_job_policy *policy)
@@ -305,12 +265,9 @@ static void destroy(struct hvd_job_policy *policy)
 	free(policy);
 }
 
-struct hvd_job_policy *hvd_static_ranks_create(struct event_base *base, struct hvd_driver_opts *opts,
-					       struct hvd_session *session, const struct hvd_log *log)
+struct hvd_job_policy *hvd_static_ranks_create(void)
 {
 	static const struct hvd_job_policy_ops ops = {.open = open_driver,
-						      .stacks = stacks,
-						      .boot = boot,
 						      .end = end,
 						      .signal = signal_ranks,
 						      .host_lost = host_lost,
@@ -322,7 +279,6 @@ struct hvd_job_policy *hvd_static_ranks_create(struct event_base *base, struct h
 						      .destroy = destroy};
 	struct static_ranks *ranks = hvd_xcalloc(1, sizeof(*ranks));
 
-	*ranks = (struct static_ranks){
-		.policy = {.ops = &ops}, .base = base, .opts = opts, .session = session, .log = log};
+	ranks->policy.ops = &ops;
 	return &ranks->policy;
 }

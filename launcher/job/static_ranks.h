@@ -7,14 +7,9 @@
 #define HVD_STATIC_RANKS_H
 
 #include "job_policy.h"
-#include "launcher/hosts/driver_opts.h"
-#include "lib/protocol/handshake.h"
 
-#include <event2/event.h>
-
-/* Nothing is owned, and all must outlive the policy. ops->destroy is due after the job's end. */
-struct hvd_job_policy *hvd_static_ranks_create(struct event_base *base, struct hvd_driver_opts *opts,
-					       struct hvd_session *session, const struct hvd_log *log);
+/* ops->destroy is due after the job's end. */
+struct hvd_job_policy *hvd_static_ranks_create(void);
 
 /* Before the plan: "no registration from …", the hosts that have not registered; NULL if all have. The caller frees
  * it. */

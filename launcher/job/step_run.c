@@ -11,7 +11,6 @@
 #include "lib/process/spawn.h"
 #include "requeue.h"
 #include "slurm/slurm.h"
-#include "starter.h"
 #include "static_ranks.h"
 
 #include <errno.h>
@@ -164,7 +163,7 @@ static void on_srun(evutil_socket_t fd, short what, void *arg)
 /* All that had come before srun's end was read. */
 static void on_gone(void *arg)
 {
-	hvd_job_starter_gone(((struct step *)arg)->starter.job);
+	hvd_job_handle(((struct step *)arg)->starter.job, HVD_JOB_STARTER_GONE);
 }
 
 /* ---- the report ---- */
@@ -172,7 +171,7 @@ static void on_gone(void *arg)
 /* srun ends with the highest status of its tasks, those among them that it has ended itself. */
 static void log_status(const struct step *step)
 {
-	struct hvd_failure_report *report = hvd_job_failures(step->starter.job);
+	struct hvd_failure_report *report = hvd_failures_now(&step->starter.job->failures);
 	int first = hvd_status_exit(hvd_failure_report_status(report));
 	int highest = hvd_failure_report_highest(report);
 
@@ -200,7 +199,7 @@ static char *fate_of(const struct step *step)
  * it is where the ranks were told of the time limit, or one asks to begin again. */
 static void log_report(const struct step *step)
 {
-	struct hvd_failure_report *report = hvd_job_failures(step->starter.job);
+	struct hvd_failure_report *report = hvd_failures_now(&step->starter.job->failures);
 	const char *host;
 	const struct hvd_rank_end *first = hvd_failure_report_first(report, &host);
 	hvd_cleanup_free char *fate = hvd_failure_report_killed(report) ? fate_of(step) : NULL;
@@ -241,7 +240,7 @@ static void log_unregistered(struct step *step)
 	hvd_cleanup_free char *missing = hvd_static_ranks_unregistered(step->policy);
 	struct hvd_err why = {0};
 
-	if (!missing || step->srun_status < 0 || hvd_job_ending(step->starter.job))
+	if (!missing || step->srun_status < 0 || step->starter.job->ending)
 		return;
 	step->unranked = step->srun_status == 0;
 	if (step->unranked)
@@ -259,9 +258,9 @@ static void log_unregistered(struct step *step)
 /* Where the launch could not go on, which was logged, it is not awaited how the ranks end that were ended then. */
 static void log_end(struct step *step)
 {
-	bool failed = hvd_job_failed(step->starter.job);
+	bool failed = step->starter.job->failed;
 
-	if (!failed && hvd_failure_report_any(hvd_job_failures(step->starter.job)))
+	if (!failed && hvd_failure_report_any(hvd_failures_now(&step->starter.job->failures)))
 		log_report(step);
 	else if (!failed && !step->result.started)
 		log_unregistered(step);
@@ -276,9 +275,9 @@ static void log_end(struct step *step)
 /* The status that srun's plugin has srun end with. */
 static int status_seen(const struct step *step)
 {
-	int first = hvd_status_exit(hvd_failure_report_status(hvd_job_failures(step->starter.job)));
+	int first = hvd_status_exit(hvd_failure_report_status(hvd_failures_now(&step->starter.job->failures)));
 
-	if (hvd_job_failed(step->starter.job))
+	if (step->starter.job->failed)
 		return step->result.status;
 	return first ? first : step->unranked ? 1 : step->srun_status > 0 ? step->srun_status : 0;
 }
@@ -296,7 +295,7 @@ static void begin(struct step *step)
 					     .failed_seconds = END_STEP_SECONDS,
 					     .last_ms = LAST_MS,
 					     .ask_slurm = true};
-	step->policy = hvd_static_ranks_create(step->base, step->opts->driver, step->opts->session, step->log);
+	step->policy = hvd_static_ranks_create();
 	step->srun_status = -1;
 	step->result = (struct hvd_result){.began = hvd_now(), .requeue = {.job = step->opts->job}};
 	hvd_event(step->opts->driver->events, LAUNCH_BEGAN, .version = HVD_VERSION, .backend = "plugin",

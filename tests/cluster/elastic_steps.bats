@@ -41,6 +41,19 @@ teardown() {
     fi
 }
 
+# Its agent answers, so only Slurm knows. A host is asked about when ranks of others have ended.
+@test "Slurm gives up a host on which ranks hang: it is lost, and the others begin again" {
+    begin on_login salloc --quiet --no-kill -N3 --ntasks-per-node=1 hvdrun --max-restarts=1 --min-np=2 -np 3 \
+        bash -c 'echo "rank of $TORCHELASTIC_RESTART_COUNT"; ((TORCHELASTIC_RESTART_COUNT == 0)) && [[ $(hostname) == hvdn2 ]] && sleep 300; true'
+    says_times 20 3 "rank of 0"
+    as_root hvdn2 pkill -STOP -x 'slurmd|slurmstepd'
+    as_root hvdctl scontrol update nodename=hvdn2 state=down reason=test
+    ended 60
+    as_root hvdn2 pkill -CONT -x 'slurmd|slurmstepd'
+    exits 0
+    has "hvdn2 is left out: Slurm has given up the node" "generation 2: 2 ranks on 2 hosts (hvdn2 removed)"
+}
+
 @test "a step daemon is killed: its host counts as lost at once, and the job goes on" {
     train 3 -np 4 --max-restarts 1
     trains 0 hvdn{1,2}

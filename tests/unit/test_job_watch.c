@@ -5,6 +5,7 @@
 #include "unit.h"
 
 struct world {
+	struct hvd_job_policy policy; /* first, so that a pointer to it is one to all */
 	struct event_base *base;
 	struct hvd_launch_spec spec;
 	struct hvd_requeue_wish wish;
@@ -27,9 +28,9 @@ static void on_end(const struct hvd_err *why, void *arg)
 	snprintf(w->why, sizeof(w->why), "%.200s", why ? why->msg : "");
 }
 
-static void on_host_lost(const char *host, const char *how, void *arg)
+static void on_host_lost(struct hvd_job_policy *policy, const char *host, const char *how)
 {
-	struct world *w = arg;
+	struct world *w = (struct world *)policy;
 
 	w->lost++;
 	snprintf(w->host, sizeof(w->host), "%s", host);
@@ -43,17 +44,19 @@ static bool is_ending(void *arg)
 
 SETUP(setup, struct world, w)
 {
-	static const struct hvd_job_watch_ops ops = {
-		.signal_ranks = on_signal, .end = on_end, .host_lost = on_host_lost, .ending = is_ending};
+	static const struct hvd_job_watch_ops ops = {.signal_ranks = on_signal, .end = on_end, .ending = is_ending};
+	static const struct hvd_job_policy_ops policy_ops = {.host_lost = on_host_lost};
 	static const struct hvd_log quiet = {.level = HVD_LOG_ERROR};
 
 	w->base = event_base_new();
+	w->policy.ops = &policy_ops;
 	w->spec.requeue_on = 1U << HVD_REQUEUE_NODE | 1U << HVD_REQUEUE_HANG;
 	w->watch = hvd_job_watch_create(&(struct hvd_job_watch_opts){.base = w->base,
 								     .spec = &w->spec,
 								     .wish = &w->wish,
 								     .control = "unit",
 								     .pid = getpid(),
+								     .policy = &w->policy,
 								     .ops = &ops,
 								     .arg = w,
 								     .log = &quiet});
