@@ -172,12 +172,6 @@ static char *hosts(const struct hvd_job_policy *policy, enum hvd_hosts_asked whi
 	return names.n == 0 || (which == HVD_HOSTS_BEHIND && !any_over) ? NULL : hvd_strv_join(&names, ",");
 }
 
-static bool connected(const struct hvd_job_policy *policy)
-{
-	(void)policy;
-	return false; /* the starter's end is that of all agents */
-}
-
 static const struct hvd_layout *layout(const struct hvd_job_policy *policy)
 {
 	const struct hvd_layout *layout = hvd_world_layout(elastic_of(policy)->world);
@@ -282,7 +276,6 @@ struct hvd_job_policy *hvd_elastic_create(struct hvd_frontend *fe, struct hvd_er
 						      .host_lost = hvd_elastic_host_lost,
 						      .facts = facts,
 						      .hosts = hosts,
-						      .connected = connected,
 						      .layout = layout,
 						      .finish = finish,
 						      .proc_lost = proc_lost,

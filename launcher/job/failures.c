@@ -4,9 +4,12 @@
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/world/machine.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/signals.h"
 #include "lib/process/spawn.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
 
 struct hvd_failure_report *hvd_failures_now(struct hvd_failures *failures)
 {
@@ -56,31 +59,48 @@ static void set_result(struct hvd_result *result, struct hvd_failure_report *rep
 	snprintf(result->host, sizeof(result->host), "%s", host);
 }
 
-void hvd_failures_end(struct hvd_failures *failures, const struct hvd_launch_spec *spec, struct hvd_result *result,
-		      struct hvd_event_log *events, const struct hvd_log *log)
+/* Log it in full, or in one line. */
+static bool log_report(struct hvd_failure_report *report, const struct hvd_batch_job *job, bool shown, bool leaving,
+		       const struct hvd_log *log)
 {
-	struct hvd_failure_report *report = any(failures->now) ? failures->now : failures->last;
-	const struct hvd_batch_job job = hvd_batch_job_of(spec, 0);
-	const struct hvd_rank_end *first;
+	const bool interrupted = hvd_failure_report_interrupted(report);
+	hvd_cleanup_free char *fate = hvd_failure_report_killed(report) ? hvd_batch_job_fate(job) : NULL;
 	const char *host;
+	const struct hvd_rank_end *first = hvd_failure_report_first(report, &host);
+	const int sig = first && WIFSIGNALED(first->status) ? WTERMSIG(first->status) : 0;
+	const bool ended = interrupted || (shown && (sig == SIGTERM || sig == SIGINT || sig == SIGHUP || fate ||
+						     hvd_failure_report_killed_together(report)));
 
-	if (!any(report))
-		return;
-	set_result(result, report);
-	if (report == failures->now)
+	if (first && ended && (fate || !shown || !hvd_failure_report_loss(report)) && (interrupted || !first->error)) {
+		hvd_info(log, "the ranks were ended by SIG%s%s%s; first: rank %u on %s",
+			 hvd_signal_name(interrupted ? SIGINT
+					 : sig       ? sig
+						     : SIGKILL),
+			 fate ? ", since " : "", fate ? fate : "", (unsigned)first->rank, host);
+		return false;
+	}
+	hvd_failure_report_killer(report, fate);
+	hvd_failure_report_log(report, first && !first->error && leaving, log);
+	return true;
+}
+
+bool hvd_failures_end(struct hvd_failures *failures, const struct hvd_launch_spec *spec, struct hvd_result *result,
+		      bool shown, struct hvd_event_log *events, const struct hvd_log *log)
+{
+	const bool now = any(failures->now) || (shown && hvd_failure_report_any(hvd_failures_now(failures)));
+	struct hvd_failure_report *report = now ? failures->now : failures->last;
+	const struct hvd_batch_job job = hvd_batch_job_of(spec, result->requeue.job);
+
+	if (!now && !any(report))
+		return false;
+	if (any(report))
+		set_result(result, report);
+	if (now)
 		hvd_failure_report_event(report, events);
-	first = hvd_failure_report_first(report, &host);
-	if (hvd_failure_report_interrupted(report)) {
-		hvd_info(log, "the ranks were ended by SIGINT; first: rank %u on %s", (unsigned)first->rank, host);
-		return;
-	}
-	if (hvd_failure_report_killed(report)) {
-		hvd_cleanup_free char *fate = hvd_batch_job_fate(&job);
-
-		hvd_failure_report_killer(report, fate);
-	}
-	hvd_failure_report_log(report, !first->error && hvd_requeue_leaving(&result->requeue), log);
+	if (!log_report(report, &job, shown, hvd_requeue_leaving(&result->requeue), log))
+		return false;
 	hvd_failure_report_json(report, &result->first_failure, &result->failures);
+	return true;
 }
 
 void hvd_failures_clear(struct hvd_failures *failures)

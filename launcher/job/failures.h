@@ -23,9 +23,10 @@ struct hvd_failure_report *hvd_failures_now(struct hvd_failures *failures);
 void hvd_failures_next(struct hvd_failures *failures, int generation, struct hvd_event_log *events,
 		       const struct hvd_log *log);
 /* The job has failed, and all ends are known: log the report, and make the failure that was the first by its time the
- * result. Asks the scheduler who has killed a rank. */
-void hvd_failures_end(struct hvd_failures *failures, const struct hvd_launch_spec *spec, struct hvd_result *result,
-		      struct hvd_event_log *events, const struct hvd_log *log);
+ * result. Asks the scheduler who has killed a rank. `shown`: srun has shown how each rank ended, so if they were ended by a
+ * signal, and the first says no more, one line is enough: somebody has ended the step. True: it was logged in full. */
+bool hvd_failures_end(struct hvd_failures *failures, const struct hvd_launch_spec *spec, struct hvd_result *result,
+		      bool shown, struct hvd_event_log *events, const struct hvd_log *log);
 void hvd_failures_clear(struct hvd_failures *failures);
 
 #endif

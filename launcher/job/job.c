@@ -77,11 +77,13 @@ static bool is_ending(void *arg)
 
 /* ---- the end ---- */
 
-void hvd_job_report(struct hvd_job *job)
+bool hvd_job_report(struct hvd_job *job)
 {
+	const bool shown = job->starter->judges_failures;
+
 	job->policy->ops->finish(job->policy, job->result);
-	if (job->ranks_failed)
-		hvd_failures_end(&job->failures, job->spec, job->result, job->events, job->log);
+	return (job->ranks_failed || (shown && !job->failed)) &&
+	       hvd_failures_end(&job->failures, job->spec, job->result, shown, job->events, job->log);
 }
 
 /* ---- life ---- */

@@ -106,8 +106,8 @@ struct hvd_job {
  * and the caller destroys it. -1 with err set: nothing was started, or not all. */
 int hvd_job_create(const struct hvd_job_opts *opts, struct hvd_err *err);
 void hvd_job_destroy(struct hvd_job *job); /* before the policy; NULL is fine */
-/* The event loop has ended: complete the result, and log the failures of ranks that have ended the job. */
-void hvd_job_report(struct hvd_job *job);
+/* The event loop has ended: complete the result, and log the failures of ranks that have ended the job. True: in full. */
+bool hvd_job_report(struct hvd_job *job);
 
 /* ---- job_states.c ---- */
 

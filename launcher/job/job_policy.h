@@ -67,7 +67,7 @@ struct hvd_job_policy_ops {
 	/* The hosts that Slurm is to be asked about (node_down.h): their names, with commas between them. NULL if there are none. The
 	 * caller frees it. */
 	char *(*hosts)(const struct hvd_job_policy *policy, enum hvd_hosts_asked which);
-	/* Is an agent connected that could still report ends of ranks? */
+	/* Is an agent connected that could still report ends of ranks? NULL: none is when the starter has gone. */
 	bool (*connected)(const struct hvd_job_policy *policy);
 	/* That of the last generation; NULL: there was none. */
 	const struct hvd_layout *(*layout)(const struct hvd_job_policy *policy);

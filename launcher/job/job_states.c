@@ -77,7 +77,7 @@ static void enter_last(struct hvd_job *job)
 
 	if (unexplained)
 		hvd_job_watch_ask_slurm(job->watch);
-	if (more && job->policy->ops->connected(job->policy))
+	if (more && job->policy->ops->connected && job->policy->ops->connected(job->policy))
 		hvd_timer_in_ms(job->last, starter->last_ms);
 	else
 		hvd_job_handle(job, HVD_JOB_AGENTS_LEFT);

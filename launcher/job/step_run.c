@@ -187,47 +187,13 @@ static void log_status(const struct step *step)
 			 first, highest);
 }
 
-/* The caller frees it. */
-static char *fate_of(const struct step *step)
-{
-	const struct hvd_batch_job job = hvd_batch_job_of(step->opts->driver->spec, step->opts->job);
-
-	return hvd_batch_job_fate(&job);
-}
-
-/* Where the first was ended by a signal to end, and says no more, somebody has ended the step: one line is enough. So
- * it is where the ranks were told of the time limit, or one asks to begin again. */
-static void log_report(const struct step *step)
-{
-	struct hvd_failure_report *report = hvd_failures_now(&step->starter.job->failures);
-	const char *host;
-	const struct hvd_rank_end *first = hvd_failure_report_first(report, &host);
-	hvd_cleanup_free char *fate = hvd_failure_report_killed(report) ? fate_of(step) : NULL;
-	int sig = first && WIFSIGNALED(first->status) ? WTERMSIG(first->status) : 0;
-	bool interrupted = hvd_failure_report_interrupted(report);
-	bool ended = interrupted || sig == SIGTERM || sig == SIGINT || sig == SIGHUP || fate ||
-		     hvd_failure_report_killed_together(report);
-
-	hvd_failure_report_event(report, step->opts->driver->events);
-	if ((!fate && hvd_failure_report_loss(report)) || (first->error && !interrupted) || !ended) {
-		hvd_failure_report_log(report, first && !first->error && hvd_requeue_leaving(&step->result.requeue),
-				       step->log);
-		log_status(step);
-	} else {
-		hvd_info(step->log, "the ranks were ended by SIG%s%s%s; first: rank %u on %s",
-			 hvd_signal_name(interrupted ? SIGINT
-					 : sig       ? sig
-						     : SIGKILL),
-			 fate ? ", since " : "", fate ? fate : "", (unsigned)first->rank, host);
-	}
-}
-
 /* srun has ended with the status of ranks that a signal has ended, and no agent has reported an end: when a job
  * is cancelled, agents may be gone before they can. */
 static void log_unreported(const struct step *step)
 {
 	int sig = step->srun_status - 128;
-	hvd_cleanup_free char *fate = sig == SIGTERM || sig == SIGKILL ? fate_of(step) : NULL;
+	const struct hvd_batch_job job = hvd_batch_job_of(step->opts->driver->spec, step->opts->job);
+	hvd_cleanup_free char *fate = sig == SIGTERM || sig == SIGKILL ? hvd_batch_job_fate(&job) : NULL;
 
 	if (fate)
 		hvd_info(step->log, "the ranks were ended by SIG%s, since %s", hvd_signal_name(sig), fate);
@@ -258,13 +224,15 @@ static void log_unregistered(struct step *step)
 /* Where the launch could not go on, which was logged, it is not awaited how the ranks end that were ended then. */
 static void log_end(struct step *step)
 {
-	bool failed = step->starter.job->failed;
+	struct hvd_job *job = step->starter.job;
 
-	if (!failed && hvd_failure_report_any(hvd_failures_now(&step->starter.job->failures)))
-		log_report(step);
-	else if (!failed && !step->result.started)
+	if (hvd_job_report(job))
+		log_status(step);
+	else if (!job->failed && hvd_failure_report_any(hvd_failures_now(&job->failures)))
+		return; /* that was one line */
+	else if (!job->failed && !step->result.started)
 		log_unregistered(step);
-	else if (!failed)
+	else if (!job->failed)
 		log_unreported(step);
 	else if (step->result.started && !*step->lost_host)
 		hvd_info(step->log,
@@ -350,6 +318,7 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 		rc = hvd_requeue_at_end(opts->driver->spec, &step.result.requeue, step.unranked ? 1 : 0, seen,
 					opts->driver->events, opts->log);
 	hvd_requeue_clear(&step.result.requeue);
+	hvd_result_clear(&step.result);
 	if (step.srun_left && rc != HVD_REQUEUE_STATUS && getppid() == step.srun_pid)
 		kill(step.srun_pid, SIGKILL);
 	return rc;
