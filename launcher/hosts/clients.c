@@ -32,7 +32,7 @@ struct hvd_clients {
 	struct hvd_preauth *pending;
 	bool loopback;
 	in_port_t port;
-	TAILQ_HEAD(, hvd_client) proven; /* oldest first */
+	TAILQ_HEAD(hvd_client_list, hvd_client) proven; /* oldest first */
 	unsigned n_warnings;
 	bool first_called; /* `first` was called */
 };

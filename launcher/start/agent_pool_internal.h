@@ -46,7 +46,7 @@ struct hvd_agent_pool {
 	char address[HVD_JOIN_ADDRESS_MAX];
 	bool file_written;
 	/* In the order of their ranks: first those with an index, then the others as they came. */
-	TAILQ_HEAD(, hvd_pool_agent) all;
+	TAILQ_HEAD(hvd_pool_agents, hvd_pool_agent) all;
 	struct hvd_strv names; /* all that agents have had */
 	int want;              /* slots; 0 = nobody waits for them */
 	bool closed, failed;   /* no agent is needed any longer; because the job could not start */
