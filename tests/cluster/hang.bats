@@ -112,33 +112,40 @@ said_times_in_job() { [[ $(grep -c works "$(home)/job.out") -ge 6 ]]; }
 }
 
 # What is no hang: for three times the timeout each.
-@test "ranks that compute, read slowly, or print now and then are left alone" {
-    local with command
+# left_alone CMD…: for srun and for hvdrun CMD… WITH, a launch, ends well, and is not said to hang.
+left_alone() {
+    local with pid pids=() status=0
     for with in srun hvdrun; do
-        for command in 'end=$((SECONDS + 6)); while ((SECONDS < end)); do :; done' \
-            '{ for ((i = 0; i < 60; i++)); do head -c 10000 /dev/zero; sleep 0.1; done; } | cat >/dev/null' \
-            'for ((i = 0; i < 6; i++)); do echo "a step is done"; sleep 1; done'; do
-            gives 0 watched "$with" 2 kill -N2 -n2 bash -c "((SLURM_PROCID == 1)) || { $command; }"
-            has_not "$NONE"
-        done
+        "$@" $with >"$BATS_TEST_TMPDIR/$with" 2>&1 3>&- &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
+    output=$(cat "$BATS_TEST_TMPDIR"/{srun,hvdrun})
+    exits 0
+    has_not "$NONE"
+}
+works() { watched "$2" 2 kill -N2 -n2 bash -c "((SLURM_PROCID == 1)) || { $1; }"; }
+
+@test "ranks that compute, read slowly, or print now and then are left alone" {
+    local command
+    for command in 'end=$((SECONDS + 6)); while ((SECONDS < end)); do :; done' \
+        '{ for ((i = 0; i < 60; i++)); do head -c 10000 /dev/zero; sleep 0.1; done; } | cat >/dev/null' \
+        'for ((i = 0; i < 6; i++)); do echo "a step is done"; sleep 1; done'; do
+        left_alone works "$command"
     done
 }
 
 @test "a rank that waits for input is left alone" {
-    for with in srun hvdrun; do
-        begin slow_input "$with"
-        ended 30 0
-        has "it said: go on"
-        has_not "$NONE"
-    done
+    left_alone slow_input
+    [[ $(grep -c "it said: go on" <<<"$output") -eq 2 ]]
 }
 
 # The other rank waits until the first one has its input.
 slow_input() {
-    on_login rm -f go && on_login mkfifo go
+    on_login rm -f "go.$1" && on_login mkfifo "go.$1"
     { sleep 7 && echo "go on"; } |
-        watched "$1" 2 kill -N2 -n2 \
-            bash -c '((SLURM_PROCID == 0)) || { exec 9<go; exec cat <&9; }; read -r line; echo "it said: $line"; echo over >go'
+        watched "$1" 2 kill -N2 -n2 bash -c '((SLURM_PROCID == 0)) || { exec 9<"go.$0"; exec cat <&9; }
+            read -r line; echo "it said: $line"; echo over >"go.$0"' "$1"
 }
 
 @test "a batch job whose ranks hang begins again" {
