@@ -105,3 +105,25 @@ SILENT="error: hvdn2: the connection to its node agent was lost: the host does n
 @test "a host is frozen: hvdrun over ssh" { ends ssh frozen 1 14 "hvdrun: $MUTE"job; }
 @test "a host is frozen: mpirun" { ends mpirun frozen 1 24 "hvdrun: $MUTE"job; }
 @test "a host is frozen: agents that come by themselves" { ends join frozen 1 14 "hvdrun: $MUTE"job; }
+
+# -- What a launch writes, and how it looks at its hosts first, do not depend on what starts it, nor on whether ranks start again.
+@test "--events, --trace and --preflight=full do the same by each kind of start, also where all ranks start again" {
+    local case starter again hosts
+    export HVD_EVENTS=events HVD_TRACE=trace.json HVD_PREFLIGHT=full
+    for case in {srun,step,ssh,fork,lsf,mpirun,join}- {ssh,fork,lsf,join}-again; do
+        starter=${case%-*} again=${case#*-} hosts="2 hosts"
+        if [[ $starter == fork ]]; then hosts="one host"; fi
+        rm -f "$(home)"/{at,events,trace.json}
+        if [[ $again ]]; then export HVD_MAX_RESTARTS=1; else unset HVD_MAX_RESTARTS; fi
+        RANK='sleep 0.2; [[ '${again:+x}' != x || $RANK-${TORCHELASTIC_RESTART_COUNT-} != 1-0 ]]' "start_$starter" exit
+        ended 30 0
+        # Agents that come by themselves come one by one.
+        if [[ $case != join-again ]]; then has "preflight: all checks passed on $hosts"; fi
+        "$BATS_TEST_DIRNAME/lib/events.py" "$(home)/events" launch-began "host-here host=$(victim_of $starter | sed s/hvdlogin/localhost/)" \
+            "generation-began generation=1 ranks=4" ${again:+"generation-failed rank=1" "restart restarts=1" "generation-began generation=2 ranks=4"} \
+            "rank-ended status=0" "launch-ended status=0"
+        traced "launch - start" "launch 1 ranks run" ${again:+"launch 1 ranks end, or wait for the next generation: rank 1 on" "launch 2 ranks run"}
+    done
+    rm -f "$(home)"/{at,events,trace.json}
+    nothing_is_left 10
+}
