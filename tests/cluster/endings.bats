@@ -119,7 +119,7 @@ SILENT="error: hvdn2: the connection to its node agent was lost: the host does n
         ended 30 0
         # Agents that come by themselves come one by one.
         if [[ $case != join-again ]]; then has "preflight: all checks passed on $hosts"; fi
-        "$BATS_TEST_DIRNAME/lib/events.py" "$(home)/events" launch-began "host-here host=$(victim_of $starter | sed s/hvdlogin/localhost/)" \
+        "$BATS_TEST_DIRNAME/lib/events.py" "$(home)/events" launch-began "host-here host=$(victim_of "$starter" | sed s/hvdlogin/localhost/)" \
             "generation-began generation=1 ranks=4" ${again:+"generation-failed rank=1" "restart restarts=1" "generation-began generation=2 ranks=4"} \
             "rank-ended status=0" "launch-ended status=0"
         traced "launch - start" "launch 1 ranks run" ${again:+"launch 1 ranks end, or wait for the next generation: rank 1 on" "launch 2 ranks run"}
