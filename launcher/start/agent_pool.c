@@ -250,8 +250,8 @@ void hvd_agent_pool_hosts(const struct hvd_agent_pool *pool, struct hvd_alloc *o
 {
 	const struct hvd_pool_agent *j;
 
-	TAILQ_FOREACH(j, &pool->all, in)
-	hvd_alloc_add(out, j->host, j->offer.slots, NULL);
+	for (j = TAILQ_FIRST(&pool->all); j; j = TAILQ_NEXT(j, in))
+		hvd_alloc_add(out, j->host, j->offer.slots, NULL);
 }
 
 struct hvd_pool_agent *hvd_agent_pool_take(struct hvd_agent_pool *pool, const char *host, struct hvd_err *err)
