@@ -72,7 +72,7 @@ static void on_hosts(const struct hvd_alloc *hosts, void *arg)
 		if (hvd_alloc_find(hosts, hvd_machine_host(el->machine, h)) < 0)
 			hvd_agent_registry_doubt(el->agents, h);
 	/* That there are none may be the job's end, of which Slurm knows more. */
-	el->no_hosts = el->policy.asks_if_terminated && hosts->n_hosts == 0;
+	el->no_hosts = el->policy.in_slurm_job && hosts->n_hosts == 0;
 	if (el->no_hosts)
 		hvd_job_watch_ask(el->policy.job->watch);
 	else
@@ -96,7 +96,7 @@ static void facts(struct hvd_job_policy *policy, const struct hvd_job_facts *fac
 	static const struct hvd_alloc none;
 	struct hvd_err why = {0};
 
-	if (!policy->asks_if_terminated)
+	if (!policy->in_slurm_job)
 		return;
 	/* All agents have ended with the Slurm job. What the ranks died of needs no report. */
 	if (!facts->unknown && facts->over) {
@@ -194,7 +194,7 @@ static void find_gpus(struct elastic *el, struct hvd_launch *launch)
 {
 	const struct hvd_batch_job job = hvd_batch_job_of(launch->spec, 0);
 
-	if (!el->policy.asks_if_terminated || !job.scheduler->gpus)
+	if (!el->policy.in_slurm_job || !job.scheduler->gpus)
 		return;
 	job.scheduler->gpus(&job, launch->envp, &el->gpus);
 	if (el->gpus.n > 0)
@@ -289,8 +289,7 @@ struct hvd_job_policy *hvd_elastic_create(struct hvd_frontend *fe, struct hvd_er
 		destroy(&el->policy);
 		return NULL;
 	}
-	el->policy.asks_if_terminated =
-		fe->backend == &hvd_backend_steps && el->discovery_opts.from != HVD_DISCOVER_JOBS;
+	el->policy.in_slurm_job = fe->backend == &hvd_backend_steps && el->discovery_opts.from != HVD_DISCOVER_JOBS;
 	find_gpus(el, fe->launch);
 	return &el->policy;
 }

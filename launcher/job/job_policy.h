@@ -12,7 +12,6 @@
 #define HVD_JOB_POLICY_H
 
 #include "job_result.h"
-#include "launcher/hosts/clients.h"
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/world/stacks.h"
 #include "lib/base/err.h"
@@ -64,8 +63,8 @@ struct hvd_job_policy_ops {
 	/* What the scheduler says of the job, which is not being ended. May be NULL. */
 	void (*facts)(struct hvd_job_policy *policy, const struct hvd_job_facts *facts);
 
-	/* The hosts that Slurm is to be asked about (node_down.h): their names, with commas between them. NULL if there are none. The
-	 * caller frees it. */
+	/* The hosts that Slurm is to be asked about (node_down.h): their names, with commas between them. NULL if there
+	 * are none. The caller frees it. */
 	char *(*hosts)(const struct hvd_job_policy *policy, enum hvd_hosts_asked which);
 	/* Is an agent connected that could still report ends of ranks? NULL: none is when the starter has gone. */
 	bool (*connected)(const struct hvd_job_policy *policy);
@@ -78,10 +77,9 @@ struct hvd_job_policy_ops {
 	/* One that has started a host's agent has ended too early. True: the host is left out, and its status does not
 	 * count. */
 	bool (*proc_lost)(struct hvd_job_policy *policy, uint32_t host, const struct hvd_err *why);
-	/* The next two may be NULL where hosts do not change. One is about to be killed, perhaps before it has passed on
-	 * all that its ranks wrote; */
+	/* Where hosts change: one is about to be killed, perhaps before it has passed on all that its ranks wrote. */
 	void (*cut_short)(struct hvd_job_policy *policy, uint32_t host);
-	/* they were told to end, for the first time. */
+	/* They were told to end, for the first time. May be NULL. */
 	void (*procs_ending)(struct hvd_job_policy *policy);
 
 	void (*destroy)(struct hvd_job_policy *policy);
@@ -93,9 +91,9 @@ struct hvd_job_policy {
 	/* Hosts come and go. The agents that start meanwhile are told of the job's end when they register, the starter may
 	 * have no process for a while, and a lost host is no reason to requeue the job. */
 	bool hosts_change;
-	/* The ranks are processes of the Slurm job that this process belongs to, which Slurm ends by SIGTERM when it
-	 * preempts the job: one that ends by it may not have failed. */
-	bool asks_if_terminated;
+	/* The ranks are processes of the Slurm job that this process belongs to, and end with it. Slurm ends them by SIGTERM
+	 * when it preempts the job: one that ends by it may not have failed. */
+	bool in_slurm_job;
 	bool output_lost; /* an agent could not write output of ranks; the user was told why */
 };
 

@@ -129,7 +129,7 @@ void hvd_rank_exits_answered(struct hvd_job *job)
 static bool may_be_preempted(const struct hvd_job *job, const struct hvd_rank_exit *exited)
 {
 	return (exited->first && job->starter->ends_after_failure) ||
-	       (job->policy->asks_if_terminated && !exited->told && hvd_status_exit(exited->status) == 128 + SIGTERM &&
+	       (job->policy->in_slurm_job && !exited->told && hvd_status_exit(exited->status) == 128 + SIGTERM &&
 		!hvd_draining(&job->draining));
 }
 
@@ -160,8 +160,9 @@ void hvd_job_rank_ended(struct hvd_job *job, const struct hvd_rank_end *end, uin
 	}
 	if (starter->procs && !job->policy->hosts_change)
 		hvd_procs_rank_ended(starter->procs, host);
-	/* The caller of a function wants to know which of its ranks have failed by themselves. */
-	if (job->opts.func && (failed || (end->status != 0 && end->error)))
+	/* The caller of a function wants to know which of its ranks have failed by themselves, also while they were told to
+	 * end. */
+	if (job->opts.func && (failed || (told && end->status != 0 && end->error)))
 		hvd_runfunc_failed(job->opts.func, end->rank, host, end->status);
 	if (may_be_preempted(job, &exited))
 		hvd_job_terminated(job);
