@@ -38,8 +38,8 @@ struct hvd_frontend {
 };
 
 /* Set up a job with its processes' table, its secret and its signals; no process is started. `launch`, `backend`,
- * `opts` and the ops, whose argument and that of `on_signal` is `arg`, are not owned and must outlive the job; `opts` gets the identity added. `result` is cleared. -1
- * with err set; hvd_frontend_clear() is due in any case. */
+ * `opts` and the ops are not owned and must outlive the job; `arg` is the argument of the ops and of `on_signal`. `opts`
+ * gets the identity added. `result` is cleared. -1 with err set; hvd_frontend_clear() is due in any case. */
 int hvd_frontend_init(struct hvd_frontend *fe, struct hvd_launch *launch, const struct hvd_backend *backend,
 		      struct hvd_driver_opts *opts, struct hvd_result *result, hvd_signal_fn *on_signal,
 		      const struct hvd_procs_ops *procs_ops, void *arg, struct hvd_err *err);

@@ -17,8 +17,8 @@
 struct hvd_signals;
 typedef void hvd_signal_fn(int sig, bool tty, void *arg);
 
-/* `job_control`: SIGTSTP, SIGTTIN, SIGTTOU and SIGCONT, too. `fn` is called from the loop, once for each signal; `tty`: the signal came
- * from the terminal, so that the whole foreground process group has it. NULL with err set. */
+/* `job_control`: SIGTSTP, SIGTTIN, SIGTTOU and SIGCONT, too. `fn` is called from the loop, once for each signal; `tty`: the
+ * signal came from the terminal, so that the whole foreground process group has it. NULL with err set. */
 struct hvd_signals *hvd_signals_catch(struct event_base *base, bool job_control, hvd_signal_fn *fn, void *arg,
 				      struct hvd_err *err);
 /* Signals stay blocked. NULL is fine. */

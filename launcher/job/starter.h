@@ -34,8 +34,8 @@ struct hvd_starter_ops {
 	/* End all ranks and what was started for them. HVD_JOB_STARTER_GONE follows. */
 	void (*end)(struct hvd_starter *starter, const struct hvd_ending *how);
 
-	/* A signal has ended a rank: SIGINT, or one that follows it. Does the starter end all ranks? It has told the user then, and the job to expect
-	 * their ends. NULL: no. */
+	/* A signal has ended a rank: SIGINT, or one that follows it. Does the starter end all ranks? It has told the user
+	 * then, and the job to expect their ends. NULL: no. */
 	bool (*interrupts)(struct hvd_starter *starter);
 	/* A host is lost, so its tasks will not be reported. May be NULL. */
 	void (*host_lost)(struct hvd_starter *starter, const char *host);
