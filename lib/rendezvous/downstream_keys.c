@@ -40,6 +40,7 @@ struct down_watch {
 	enum sent sent;
 	unsigned wakes;     /* how many of those who wait are to go on */
 	bool wake_all;      /* all of them are to go on */
+	bool woken;         /* WAKE of one was sent */
 	bool by_calls;      /* the key cannot be watched here: there is no room, or no value can have such a name */
 	bool detached;      /* there is no such epoch */
 	bool waits;         /* somebody waits for the key in an epoch that does not exist */
@@ -278,6 +279,7 @@ static void send_wake(struct hvd_rv_child *child, struct item *item)
 	struct down_watch *w = (struct down_watch *)(void *)((char *)item - offsetof(struct down_watch, wake));
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_WAKE, .watch = w->id};
 
+	w->woken = w->woken || w->wakes > 0;
 	for (; w->wakes > 0; w->wakes--)
 		hvd_down_send(child, &msg);
 	/* A value wakes all by itself. */
@@ -375,8 +377,14 @@ void hvd_down_unwatch(struct hvd_rv_child *child, uint32_t id)
 {
 	struct down_watch *w = find(child, id);
 
-	if (w)
-		end(w);
+	if (!w)
+		return;
+	/* A WAKE of one may be on its way, and nobody is left for it. */
+	if (w->woken || w->wakes > 0) {
+		hvd_rv_unwait(&w->waiter);
+		hvd_store_unwatched(store_of(w), &w->scope, key_of(w), &w->watch);
+	}
+	end(w);
 }
 
 void hvd_down_unwatch_all(struct hvd_rv_child *child, bool epochs_only)

@@ -84,6 +84,15 @@ void hvd_store_unused(const struct hvd_store *st, const struct hvd_store_scope_i
 		hvd_upstream_unused(st->upstream, scope, key);
 }
 
+void hvd_store_unwatched(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
+			 const struct hvd_rv_watch *w)
+{
+	if (st->local)
+		hvd_store_unused(st, scope, key, w);
+	else
+		hvd_upstream_unwatched(st->upstream, scope, key);
+}
+
 bool hvd_store_pass(const struct hvd_store *st, const struct hvd_relay_msg *msg)
 {
 	if (st->upstream)

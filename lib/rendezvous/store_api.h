@@ -106,6 +106,9 @@ void hvd_store_unwatch(const struct hvd_store *st, const struct hvd_store_scope_
 /* A relay has no use for a WAKE of this key, which is watched: it is for somebody else. */
 void hvd_store_unused(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
 		      const struct hvd_rv_watch *w);
+/* A relay that may have got a WAKE of this key no longer watches it. */
+void hvd_store_unwatched(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
+			 const struct hvd_rv_watch *w);
 /* Pass a message of a relay below on to the root. False: the root is here. */
 bool hvd_store_pass(const struct hvd_store *st, const struct hvd_relay_msg *msg);
 

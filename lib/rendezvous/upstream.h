@@ -46,6 +46,8 @@ struct hvd_rv_scope *hvd_upstream_epoch_ref(struct hvd_upstream *up, uint32_t ep
 void hvd_upstream_epoch_unref(struct hvd_upstream *up, struct hvd_rv_scope *scope);
 /* Relays below, and clients here, have no use for a WAKE of the parent. */
 void hvd_upstream_unused(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key);
+/* The relay below that got a WAKE of one has forgotten the key: whoever waits here may be due for it. */
+void hvd_upstream_unwatched(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key);
 void hvd_upstream_pass(struct hvd_upstream *up, const struct hvd_relay_msg *msg);
 bool hvd_upstream_is_lost(const struct hvd_upstream *up);
 

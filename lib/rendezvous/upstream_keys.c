@@ -417,6 +417,18 @@ void hvd_upstream_unused(struct hvd_upstream *up, const struct hvd_store_scope_i
 	check_key(k);
 }
 
+/* The parent answers a WATCH with a WAKE if something is there. */
+void hvd_upstream_unwatched(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key)
+{
+	const struct hvd_upstream_key *k = find(up, scope, key, hash_of(up, scope, key));
+	const struct hvd_rv_scope *sc = k ? local_scope(k) : NULL;
+
+	if (sc && hvd_rv_scope_waited(sc, key))
+		send_watch(k);
+	else
+		hvd_upstream_unused(up, scope, key);
+}
+
 /* --- the parent comes and goes --- */
 
 void hvd_upstream_keys_begin(struct hvd_upstream *up)

@@ -400,6 +400,34 @@ TEST_IN(only_admitted_relays_stay, struct world *w)
 	hears(w, a, "answer 1:1 done 0; ");
 }
 
+/* A push wakes a relay where nobody waits any longer: whether it says so, or has forgotten the key, the next is woken. */
+TEST_IN(a_wake_without_use_passes_to_the_next, struct world *w)
+{
+	struct relay *a = relay(w, 1), *b = relay(w, 2);
+
+	arrive(w, a);
+	arrive(w, b);
+	for (int i = 0; i < 2; i++) {
+		const char *key = i ? "forgotten" : "unused";
+		const uint32_t id = (uint32_t)i + 1;
+		char text[64];
+
+		watch(a, id, key, true);
+		snprintf(text, sizeof(text), "absent %u; ", id);
+		hears(w, a, text);
+		watch(b, id, key, true);
+		hears(w, b, text);
+		op(b, HVD_OP_QUEUE_PUSH, key, 0, "value");
+		snprintf(text, sizeof(text), "ask %u there; wake %u one; ", id, id);
+		hears(w, a, text);
+		snprintf(text, sizeof(text), "ask %u there; answer 2:%u done 0; ", id, id + 1);
+		hears(w, b, text);
+		send_msg(a, &(struct hvd_relay_msg){.type = i ? HVD_RELAY_UNWATCH : HVD_RELAY_UNUSED, .watch = id});
+		snprintf(text, sizeof(text), "wake %u one; ", id);
+		hears(w, b, text);
+	}
+}
+
 TEST_IN(rubbish_ends_the_connection, struct world *w)
 {
 	static const struct hvd_piece rubbish = {"\xff\xff", 2};
