@@ -75,8 +75,11 @@ int hvd_backend_prepare(const struct hvd_backend *backend, struct hvd_launch *la
 		return -1;
 	if (check_preload(backend, spec, err) != 0)
 		return -1;
-	if (spec->spares > 0 && (backend->mode == HVD_START_SUPERVISED_RANKS || backend == &hvd_backend_mpirun ||
-				 backend == &hvd_backend_join)) {
+	if (spec->spares > 0 && backend == &hvd_backend_join) {
+		hvd_err_set(err, HVD_E_USAGE, "--spares cannot be used with join in a job of fixed size");
+		return hvd_err_hint(err, "leave it out, or let all ranks start again: --max-restarts");
+	}
+	if (spec->spares > 0 && (backend->mode == HVD_START_SUPERVISED_RANKS || backend == &hvd_backend_mpirun)) {
 		hvd_err_set(err, HVD_E_USAGE, "--spares cannot be used with %s, which starts all ranks itself",
 			    backend->name);
 		return hvd_err_hint(err,

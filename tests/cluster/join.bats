@@ -328,6 +328,8 @@ nobody_left() {
     has "it uses the hosts whose agents connect"
     run -2 on_login hvdrun --launcher=join --key-file key -np 2 --discover hosts true
     has "it uses the hosts whose agents connect"
+    run -2 on_login hvdrun --launcher=join --key-file key -np 2 --spares=1 true
+    has "--spares cannot be used with join in a job of fixed size" "--max-restarts"
     run -1 on_login hvdrun --launcher=join --key-file key -np 2 --join-file /nowhere/at true
     has "cannot write the join file /nowhere/at"
     run -0 on_login hvdrun --launcher=join --key-file key -np 2 --dry-run true
