@@ -49,7 +49,7 @@ launcher_src   := $(sort $(wildcard launcher/*/*.c))
 agent_src      := $(sort $(filter-out agent/main_%,$(wildcard agent/*.c)))
 spank_src      := $(sort $(wildcard spank/*.c))
 rendezvous_src := $(sort $(wildcard rendezvous/*.c))
-unit_src       := $(sort $(filter-out $(if $(filter yes,$(PLUGIN)),,%/test_host_slurm.c),$(wildcard tests/unit/test_*.c)))
+unit_src       := $(sort $(filter-out $(if $(filter yes,$(PLUGIN)),,%/test_host_slurm.c),$(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)))
 fuzz_src       := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 bench_src      := $(sort $(wildcard tests/bench/*.c))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -62,7 +62,7 @@ endif
 ifeq ($(PLUGIN),yes)
 programs += $(B)/lib/hvd.so
 endif
-unit_bin  := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(unit_src))
+unit_bin  := $(patsubst %.c,$(B)/tests/unit/%,$(notdir $(unit_src)))
 bench_bin := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(bench_src))
 
 .PHONY: all
@@ -136,7 +136,9 @@ $(B)/lib/hvd.so: $(call obj,$(spank_src)) $(plugin_lib) spank/exports.map $(B)/s
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -shared -Wl,-Bsymbolic -Wl,--version-script=spank/exports.map -o $@ $(filter %.o,$^) -ldl
 
-$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/libagent.a $(B)/liblauncher.a $(B)/libhvd.a
+# The folders of tests/unit are those of the sources; the programs are in one folder.
+$(foreach t,$(unit_src),$(eval $(B)/tests/unit/$(notdir $(t:.c=)): $(call obj,$t)))
+$(unit_bin): $(B)/libagent.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $(filter %.o,$^) $(filter %.a,$^) $(DEP_LIBS) -lcmocka
 

@@ -6,7 +6,7 @@
  * ("r[1-2]n[1-4]-ib"), each with numbers and ranges. A number has at least as many digits as the first number of its
  * range ("n[08-10]"). Names have letters, digits, '-', '_' and '.'.
  *
- * These functions do not use libslurm, because it ends the process for some expressions. tests/unit/test_hostlist.c
+ * These functions do not use libslurm, because it ends the process for some expressions. tests/unit/lib/base/test_hostlist.c
  * compares their results with libslurm's.
  */
 #ifndef HVD_HOSTLIST_H

@@ -414,7 +414,7 @@ stopped_on() {
 }
 
 # CSM describes hosts of two sockets with 22 cores of four threads, one core of each socket isolated. The resource file
-# must be the one of tests/unit/test_erf.c. The hosts that run the ranks are small, and are not asked.
+# must be the one of tests/unit/lsf/test_erf.c. The hosts that run the ranks are small, and are not asked.
 @test "jsrun on a system with CSM uses CSM's cores, SMT mode and GPUs" {
     local csm mode
     csm=$(home)/csm

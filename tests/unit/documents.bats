@@ -52,7 +52,7 @@ named() {
         line=${line#- } file=${line%%: *} test=
         if [[ $line == *": "* ]]; then test=${line#*: }; fi
         case $file in
-        test_*) [[ $(compgen -G "tests/unit/$file.c") ]] || missing+=("$line") ;;
+        test_*) [[ $(find tests/unit -name "$file.c") ]] || missing+=("$line") ;;
         *)
             if [[ ! $(compgen -G "tests/$file") ]] || { [[ $test ]] && ! grep -qF "@test \"$test\" {" "tests/$file"; }; then
                 missing+=("$line")

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/diagnosis/stack_groups.h"
+
+#include "launcher/diagnosis/store_waits.h"
+#include "lib/host/stack_pieces.h"
+#include "tests/unit/unit.h"
+
+#define TORCH "/venv/lib/python3.11/site-packages/torch/distributed/"
+
+/* Rank `rank` in all_reduce(), called by the user's train.py. */
+static json_t *in_all_reduce(int rank, int line)
+{
+	return json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:b, s:[[s,s,i],[s,s,i],[s,s,i],[s,s,i]]}", "rank", rank,
+			 "pid", 100 + rank, "state", "sleeping", "how", "py-spy", "why", "", "wchan", "ep_poll",
+			 "stopped", 0, "frames", "all_reduce", TORCH "distributed_c10d.py", 2501, "wrapper",
+			 TORCH "c10d_logger.py", 83, "step", "/work/u/train.py", line, "<module>", "/work/u/train.py",
+			 60);
+}
+
+static json_t *in_kernel(int rank, const char *state, bool stopped)
+{
+	return json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:b}", "rank", rank, "pid", 100 + rank, "state", state, "how",
+			 "kernel", "why", "none of py-spy, eu-stack and gdb is installed", "wchan", "do_signal_stop",
+			 "stopped", stopped);
+}
+
+static json_t *said_by(json_t *n1, json_t *n2, const char *silent, const char *store)
+{
+	json_t *said = json_pack("{s:[{s:s, s:o}, {s:s, s:o}], s:[], s:s}", "hosts", "host", "n1", "ranks", n1, "host",
+				 "n2", "ranks", n2, "silent", "store", store);
+
+	if (silent)
+		json_array_append_new(json_object_get(said, "silent"), json_string(silent));
+	return said;
+}
+
+static void has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("no '%s' in:\n%s", part, text);
+}
+
+TEST(the_odd_rank_is_first)
+{
+	json_t *said = said_by(json_pack("[o,o,o]", in_all_reduce(0, 41), in_all_reduce(1, 41), in_all_reduce(2, 41)),
+			       json_pack("[o,o]", in_all_reduce(3, 17), in_all_reduce(4, 41)), NULL, "");
+	char *text = hvd_stack_groups_text(said, "job 7");
+	const char *odd, *others;
+
+	has(text, "5 ranks of job 7");
+	odd = strstr(text, "rank 3 on n2: all_reduce (train.py:17)\n");
+	others = strstr(text, "4 ranks (0-2, 4): all_reduce (train.py:41)\n");
+	assert_non_null(odd);
+	assert_non_null(others);
+	assert_true(odd < others);
+	has(text, "    wrapper (" TORCH "c10d_logger.py:83)\n");
+	free(text);
+	json_decref(said);
+}
+
+TEST(a_stopped_rank_is_a_group)
+{
+	json_t *stopped = in_all_reduce(1, 41), *said, *groups;
+	char *text;
+
+	json_object_set_new(stopped, "stopped", json_true());
+	json_object_set_new(stopped, "state", json_string("stopped by a signal"));
+	said = said_by(json_pack("[o,o]", in_all_reduce(0, 41), stopped),
+		       json_pack("[o]", in_kernel(2, "stopped by a signal", true)), "n3", "");
+	text = hvd_stack_groups_text(said, "job 7");
+	has(text, "rank 1 on n1: all_reduce (train.py:41), stopped by a signal\n");
+	has(text, "rank 0 on n1: all_reduce (train.py:41)\n");
+	has(text, "rank 2 on n2: stopped by a signal in the kernel's do_signal_stop\n");
+	has(text, "no answer from n3");
+	has(text, "note: rank 2 on n2: none of py-spy");
+	free(text);
+	text = hvd_stack_groups_short(said);
+	has(text, "  rank 0 on n1: all_reduce (train.py:41)\n");
+	assert_null(strstr(text, "c10d_logger"));
+	free(text);
+	groups = hvd_stack_groups_json(said);
+	assert_int_equal(json_array_size(json_object_get(groups, "groups")), 3);
+	assert_string_equal(json_string_value(json_array_get(json_object_get(groups, "silent"), 0)), "n3");
+	json_decref(groups);
+	json_decref(said);
+}
+
+TEST(who_waits_for_a_key)
+{
+	json_t *said =
+		said_by(json_pack("[o,o]", in_all_reduce(0, 41), in_all_reduce(1, 41)),
+			json_pack("[o,o]", in_all_reduce(2, 17), in_all_reduce(3, 41)), NULL,
+			"10.0.0.1 (pid 100) waits for default_pg/0//5\n10.0.0.1 (pid 101) waits for default_pg/0//5\n"
+			"10.0.0.2 (pid 103) waits for default_pg/0//5\n10.0.0.9 waits for \033[2Jx");
+	char *text = hvd_stack_groups_text(said, "job 7");
+	json_t *waits = hvd_store_waits(said), *first = json_array_get(waits, 0);
+
+	has(text, "store: ranks 0, 1, 3 wait for default_pg/0//5; rank 2 waits for no key\n");
+	has(text, "store: 10.0.0.9 waits for \\x1b[2Jx\n");
+	assert_int_equal(json_array_size(waits), 2);
+	assert_int_equal(json_array_size(json_object_get(first, "ranks")), 3);
+	assert_int_equal(json_integer_value(json_array_get(json_object_get(first, "missing"), 0)), 2);
+	json_decref(waits);
+	free(text);
+	json_decref(said);
+}
+
+TEST(nonsense_is_left_out)
+{
+	static const char *const texts[] = {"{}", "{\"hosts\":3,\"silent\":{},\"store\":[]}",
+					    "{\"hosts\":[1,{\"host\":2,\"ranks\":[3,{}]}]}",
+					    "{\"hosts\":[{\"host\":\"a\\nb\",\"ranks\":[{\"rank\":1,\"frames\":[1,[2],["
+					    "\"f\",3,\"x\"]],\"others\":[4]}]}]}",
+					    "{\"hosts\":[{\"ranks\":[{\"rank\":-9223372036854775807},{\"rank\":"
+					    "9223372036854775807}]}],\"silent\":[1]}"};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		json_t *said = json_loads(texts[i], 0, NULL), *groups;
+		char *text;
+
+		assert_non_null(said);
+		text = hvd_stack_groups_text(said, "x");
+		assert_null(strstr(text, "a\nb"));
+		free(text);
+		free(hvd_stack_groups_short(said));
+		groups = hvd_stack_groups_json(said);
+		assert_non_null(groups);
+		json_decref(groups);
+		json_decref(said);
+	}
+}
+
+TEST(pieces_come_together)
+{
+	char *text = NULL, *mixed = NULL, *a, *b;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	char name[3000];
+	json_t *answer, *answers;
+
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	memcpy(name, "\xc3\xa9", 2);
+	answer = json_pack("{s:s}", "host", name);
+	assert_int_equal(hvd_stack_pieces_write(out, 1, answer), 0);
+	fclose(out);
+	/* Another task's pieces, and lines of others, come in between. */
+	out = open_memstream(&mixed, &len);
+	for (a = text; *a; a = b + 1) {
+		b = strchr(a, '\n');
+		assert_true(b - a < 1000);
+		fprintf(out, "%.*s\n2: a line of others\nhvd-stacks 7 %s\nhvd-stacks \nhvd-stacks 99999999 {}\n",
+			(int)(b - a), a,
+			a == text                                   ? "{\"host\":"
+			: strncmp(a, "hvd", 3) == 0 && b[1] == '\0' ? "\"b\"}"
+								    : " ");
+	}
+	fclose(out);
+	answers = hvd_stack_pieces_read(mixed, len);
+	assert_int_equal(json_array_size(answers), 2);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(answers, 0), "host")), name);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(answers, 1), "host")), "b");
+	json_decref(answers);
+	/* What was cut off is no answer. */
+	answers = hvd_stack_pieces_read(text, strlen(text) / 2);
+	assert_int_equal(json_array_size(answers), 0);
+	json_decref(answers);
+	json_decref(answer);
+	free(text);
+	free(mixed);
+}
+
+RUN_TESTS()
