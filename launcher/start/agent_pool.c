@@ -268,11 +268,3 @@ struct hvd_pool_agent *hvd_agent_pool_take(struct hvd_agent_pool *pool, const ch
 	hvd_err_host(err, host);
 	return NULL;
 }
-
-void hvd_agent_pool_release(struct hvd_pool_agent *agent)
-{
-	struct hvd_agent_pool *pool = agent->pool;
-
-	hvd_pool_agent_free(agent);
-	hvd_agent_pool_tell(pool);
-}

@@ -281,6 +281,14 @@ static bool on_message(struct hvd_client_io *io, const char *type, const json_t 
 	return true;
 }
 
+void hvd_agent_pool_release(struct hvd_pool_agent *agent)
+{
+	struct hvd_agent_pool *pool = agent->pool;
+
+	hvd_pool_agent_free(agent);
+	hvd_agent_pool_tell(pool);
+}
+
 static void on_gone(struct hvd_client_io *io, const struct hvd_err *why)
 {
 	struct hvd_pool_agent *j = of(io);
