@@ -618,4 +618,43 @@ TEST_IN(those_below_do_not_wait_for_what_cannot_be_known, struct world *w)
 	hvd_conn_free(child);
 }
 
+/* A relay below forgets a key to which a WAKE is under way: the parent learns of it, or is asked again for those who wait
+ * here. */
+TEST_IN(a_wake_for_a_key_that_is_forgotten_below, struct world *w)
+{
+	struct hvd_relay_msg msg = {.op.scope.epoch = 3, .op.key = {"q", 1}, .flag = true};
+	struct below below;
+	struct hvd_conn *child = begin_below(w, &below);
+	int fd = arrive(w, 700, 3);
+
+	for (int waits_here = 0; waits_here < 2; waits_here++) {
+		uint32_t id;
+
+		msg.type = HVD_RELAY_WATCH;
+		msg.watch++;
+		hvd_relay_send(child, HVD_CHANNEL_STORE, &msg);
+		if (!waits_here)
+			next_watch(w, "q", false);
+		id = next_watch(w, "q", true);
+		tell(HVD_RELAY_ASK, id, false);
+		hears_below(w, &below, HVD_RELAY_ASK);
+		tell(HVD_RELAY_ASK, id, true);
+		tell(HVD_RELAY_WAKE, id, false);
+		hears_below(w, &below, HVD_RELAY_WAKE);
+		tell(HVD_RELAY_ASK, id, false);
+		hears_below(w, &below, HVD_RELAY_ASK);
+		if (waits_here)
+			ask(w, fd, HVD_TCPSTORE_WAIT, "q");
+		turn(w, 0.02);
+		msg.type = HVD_RELAY_UNWATCH;
+		hvd_relay_send(child, HVD_CHANNEL_STORE, &msg);
+		if (waits_here)
+			assert_int_equal(next_watch(w, "q", true), id);
+		else
+			assert_int_equal(next(w, HVD_RELAY_UNUSED)->watch, id);
+	}
+	close(fd);
+	hvd_conn_free(child);
+}
+
 RUN_TESTS(.setup = set_up, .teardown = tear_down)
