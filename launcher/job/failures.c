@@ -89,7 +89,7 @@ bool hvd_failures_end(struct hvd_failures *failures, const struct hvd_launch_spe
 {
 	const bool now = any(failures->now) || (shown && hvd_failure_report_any(hvd_failures_now(failures)));
 	struct hvd_failure_report *report = now ? failures->now : failures->last;
-	const struct hvd_batch_job job = hvd_batch_job_of(spec, result->requeue.job);
+	const struct hvd_batch_job job = hvd_batch_job_of(spec, result->job);
 
 	if (!now && !any(report))
 		return false;

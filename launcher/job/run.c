@@ -124,7 +124,7 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 {
 	const struct run *run = run_of(starter);
 	const struct hvd_result *result = run->fe.result;
-	const struct hvd_batch_job job = hvd_batch_job_of(run->fe.launch->spec, 0);
+	const struct hvd_batch_job job = hvd_batch_job_of(run->fe.launch->spec, result->job);
 	struct hvd_failure_report *failures = hvd_failures_now(&run->starter.job->failures);
 	hvd_cleanup_free char *fate = NULL;
 	const char *host;

@@ -41,6 +41,15 @@ static void count_ranks(const struct hvd_starter *starter, const struct hvd_layo
 			hvd_procs_set_ranks(starter->procs, (uint32_t)h, layout->hosts[h].n);
 }
 
+/* Outside of a job srun makes one of its own, whose number the agents know. */
+static void find_job(const struct hvd_driver *driver, struct hvd_result *result)
+{
+	const uint32_t job = hvd_driver_slurm_job(driver);
+
+	if (job)
+		result->job = job;
+}
+
 static void on_planned(void *arg)
 {
 	struct hvd_job *job = arg;
@@ -48,6 +57,7 @@ static void on_planned(void *arg)
 
 	if (!hvd_job_handles(job, HVD_JOB_STARTED))
 		return;
+	find_job(driver_of(job->policy), job->result);
 	if (job->spec->spares > 0)
 		count_ranks(job->starter, layout);
 	hvd_job_handle(job, HVD_JOB_STARTED);
@@ -216,7 +226,7 @@ static char *hosts(const struct hvd_job_policy *policy, enum hvd_hosts_asked whi
 
 static void finish(struct hvd_job_policy *policy, struct hvd_result *result)
 {
-	result->job = hvd_driver_slurm_job(driver_of(policy));
+	find_job(driver_of(policy), result);
 	policy->output_lost = hvd_driver_output_lost(driver_of(policy));
 }
 

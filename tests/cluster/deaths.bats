@@ -192,6 +192,19 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     fi
 }
 
+@test "Slurm takes a node down whose agent still answers, and ends the job: srun --hvd and hvdrun say so" {
+    local with
+    for with in srun hvdrun; do
+        begin launch $with "${FOUR[@]}" bash -c 'echo ready; sleep 300'
+        says_times 10 4 ready
+        as_root hvdctl scontrol update nodename=hvdn2 state=down reason=test
+        ended 45
+        ((status != 0))
+        has "has lost a node"
+        cluster_mend
+    done
+}
+
 # srun waits for its tasks for ever, and nobody else would end them.
 @test "a step daemon is killed under srun --hvd: its host is named, the ranks there and the step end" {
     begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 300'
