@@ -54,7 +54,7 @@ static void report_loss(struct spawned *spawned)
 	spawned->loss_reported = spawned->losses.any;
 }
 
-/* `id` is that of the rank's process (launcher/world/rank_messages.h). */
+/* `id` is that of the rank's process (launcher/world/world.h). */
 static void on_exited(int id, const struct hvd_rank_end *end, void *arg)
 {
 	struct spawned *spawned = arg;

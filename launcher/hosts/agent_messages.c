@@ -244,6 +244,7 @@ static const struct hvd_agent_message messages[] = {
 							      * It has gone, and they are ended */
 	{"done",        AGENT | FORMER, true, on_done},      /* munge: it answers. The agent ends */
 	{"died",        NEW,          false, on_died},       /* node, and loss.h: a watchdog reports the agent */
+	{NULL, 0, false, NULL},
 };
 /* clang-format on */
 
@@ -263,13 +264,12 @@ static bool may_send(const struct hvd_agent_registry *agents, const struct hvd_c
 
 /* Is the message one of this list? Then it is read, if it may be. */
 static bool read_message(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg, const char *type,
-			 const struct hvd_agent_message *list, size_t n, void *arg)
+			 const struct hvd_agent_message *list, void *arg)
 {
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(list[i].type, type) == 0) {
-			if (may_send(agents, cl, list[i].from) &&
-			    (!list[i].planned || agents->phase == HVD_AGENTS_OPEN))
-				list[i].read(arg, cl, msg);
+	for (; list->type; list++)
+		if (strcmp(list->type, type) == 0) {
+			if (may_send(agents, cl, list->from) && (!list->planned || agents->phase == HVD_AGENTS_OPEN))
+				list->read(arg, cl, msg);
 			return true;
 		}
 	return false;
@@ -278,12 +278,11 @@ static bool read_message(struct hvd_agent_registry *agents, struct hvd_client *c
 void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
-	const struct hvd_host_listener *listener = agents->listener;
 	const char *type;
 
 	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && agents->phase != HVD_AGENTS_OVER &&
-	    !read_message(agents, cl, msg, type, messages, sizeof(messages) / sizeof(messages[0]), agents))
-		read_message(agents, cl, msg, type, listener->messages, *listener->n_messages, agents->listener_arg);
+	    !read_message(agents, cl, msg, type, messages, agents))
+		read_message(agents, cl, msg, type, agents->listener->messages, agents->listener_arg);
 }
 
 void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)

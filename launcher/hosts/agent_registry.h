@@ -74,7 +74,7 @@ struct hvd_agent_registry_ops {
 /* A message that agents send. One that is malformed, or does not come from one of `from`, or `planned` is true and it
  * comes before the first hosts are admitted, is ignored. `from` has bits of the enumeration. */
 struct hvd_agent_message {
-	const char *type; /* the message's "t" */
+	const char *type; /* the message's "t"; NULL ends a list */
 	unsigned from;
 	bool planned;
 	void (*read)(void *arg, struct hvd_client *cl, const json_t *msg);
@@ -101,7 +101,6 @@ struct hvd_host_listener {
 	/* The start has failed, or all agents were told to end. */
 	void (*over)(void *arg);
 	const struct hvd_agent_message *messages; /* that it reads */
-	const size_t *n_messages;
 };
 
 struct hvd_agent_registry;

@@ -202,7 +202,9 @@ const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
 
 const struct hvd_world_ops hvd_elastic_world_ops = {
 	.opened = on_opened,
-	.ranks = {.ended = on_ended, .unkillable = on_unkillable, .output_lost = on_output_lost},
+	.ended = on_ended,
+	.unkillable = on_unkillable,
+	.output_lost = on_output_lost,
 	.notified = on_notified,
 	.connections_killed = on_connections_killed,
 	.stalled = hvd_job_stalled,

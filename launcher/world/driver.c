@@ -352,10 +352,10 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 								 .failed = on_failed,
 								 .told_to_end = on_told_to_end};
 	static const struct hvd_world_ops world_ops = {.opened = on_opened,
-						       .ranks = {.ended = on_ended,
-								 .shim_lost = on_shim_lost,
-								 .unkillable = on_unkillable,
-								 .output_lost = on_output_lost},
+						       .ended = on_ended,
+						       .shim_lost = on_shim_lost,
+						       .unkillable = on_unkillable,
+						       .output_lost = on_output_lost,
 						       .stalled = on_stalled};
 	struct hvd_driver *dr = hvd_xcalloc(1, sizeof(*dr));
 

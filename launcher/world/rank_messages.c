@@ -14,10 +14,9 @@
  *   notify   id, to, time           agent/worker_notify.c
  *   kill-connections  at:{…}        agent/kill_connections.h
  */
-#include "rank_messages.h"
+#include "world_internal.h"
 
 #include "lib/base/size.h"
-#include "world_internal.h"
 
 #include <limits.h>
 
@@ -50,8 +49,8 @@ static void on_exit_report(void *arg, struct hvd_client *cl, const json_t *msg)
 
 	if (read_id(world, cl, msg, &end.rank, &host) == 0 && hvd_rank_end_parse(msg, &end, NULL) == 0) {
 		hvd_clock_end(&world->table->hosts[host].clock, &end, hvd_now());
-		if (world->ops->ranks.ended)
-			world->ops->ranks.ended(host, &end, world->arg);
+		if (world->ops->ended)
+			world->ops->ended(host, &end, world->arg);
 	}
 	hvd_rank_end_clear(&end);
 }
@@ -61,8 +60,8 @@ static void on_shim_lost(void *arg, struct hvd_client *cl, const json_t *msg)
 	struct hvd_world *world = arg;
 	uint32_t id, host;
 
-	if (read_id(world, cl, msg, &id, &host) == 0 && world->ops->ranks.shim_lost)
-		world->ops->ranks.shim_lost(host, id, world->arg);
+	if (read_id(world, cl, msg, &id, &host) == 0 && world->ops->shim_lost)
+		world->ops->shim_lost(host, id, world->arg);
 }
 
 static void on_unkillable(void *arg, struct hvd_client *cl, const json_t *msg)
@@ -74,8 +73,8 @@ static void on_unkillable(void *arg, struct hvd_client *cl, const json_t *msg)
 
 	if (read_id(world, cl, msg, &id, &host) == 0 &&
 	    hvd_get_int(msg, "rank", 0, HVD_MAX_RANKS - 1, &rank, NULL) == 0 &&
-	    hvd_unkillable_parse(msg, &what, NULL) == 0 && world->ops->ranks.unkillable)
-		world->ops->ranks.unkillable(host, id, (uint32_t)rank, &what, world->arg);
+	    hvd_unkillable_parse(msg, &what, NULL) == 0 && world->ops->unkillable)
+		world->ops->unkillable(host, id, (uint32_t)rank, &what, world->arg);
 }
 
 static void on_output_lost(void *arg, struct hvd_client *cl, const json_t *msg)
@@ -84,8 +83,8 @@ static void on_output_lost(void *arg, struct hvd_client *cl, const json_t *msg)
 
 	(void)cl;
 	(void)msg;
-	if (world->ops->ranks.output_lost)
-		world->ops->ranks.output_lost(world->arg);
+	if (world->ops->output_lost)
+		world->ops->output_lost(world->arg);
 }
 
 static void on_relay(void *arg, struct hvd_client *cl, const json_t *msg)
@@ -159,6 +158,6 @@ const struct hvd_agent_message hvd_rank_messages[] = {
 	{"relay",       AGENT,        false, on_relay},       /* answers "relay": bytes that follow are those of a relay that
 							       * has started again */
 	{"refused",     AGENT,        true,  on_refused},     /* init_watch.h */
+	{NULL, 0, false, NULL},
 };
 /* clang-format on */
-const size_t hvd_n_rank_messages = sizeof(hvd_rank_messages) / sizeof(hvd_rank_messages[0]);

@@ -72,7 +72,7 @@ static void open_to_relays(struct hvd_world *world)
 /* The command of a launch of srun's or mpirun's, whose layout is known now. */
 static int check_command(const struct hvd_world *world, struct hvd_err *err)
 {
-	const struct hvd_launch_spec *spec = world->opts->spec;
+	const struct hvd_launch_spec *spec = world->plan.opts->spec;
 	const struct hvd_layout *layout = &world->plan.layout;
 	bool crowded = false;
 
@@ -91,7 +91,7 @@ static int on_decided(void *arg, struct hvd_err *err)
 	    (hvd_host_table_layout(world->table, &world->plan.layout, err) != 0 || check_command(world, err) != 0 ||
 	     hvd_rank_plan_servers(&world->plan, err) != 0))
 		return -1;
-	hvd_relays_make(&world->plan.relays, world->opts, world->table, world->log);
+	hvd_relays_make(&world->plan.relays, world->plan.opts, world->table, world->log);
 	open_to_relays(world);
 	return 0;
 }
@@ -144,9 +144,9 @@ static void on_over(void *arg)
 void hvd_world_boot(const struct hvd_world *world, struct hvd_boot *boot)
 {
 	hvd_agent_registry_boot(world->agents, boot);
-	hvd_rank_plan_ports(world->opts->spec, &boot->ports, &boot->store_port, &boot->rank_ports);
-	boot->relays = (unsigned)world->opts->spec->relay_fan_out;
-	boot->network = hvd_relays_have_network(world->opts);
+	hvd_rank_plan_ports(world->plan.opts->spec, &boot->ports, &boot->store_port, &boot->rank_ports);
+	boot->relays = (unsigned)world->plan.opts->spec->relay_fan_out;
+	boot->network = hvd_relays_have_network(world->plan.opts);
 }
 
 const struct hvd_layout *hvd_world_layout(const struct hvd_world *world)
@@ -166,9 +166,9 @@ char *hvd_world_cannot_init(const struct hvd_world *world, uint32_t host)
 
 void hvd_world_init(struct hvd_world *world, bool all)
 {
-	hvd_event(world->opts->events, INIT_BEGAN, .index = 0);
+	hvd_event(world->plan.opts->events, INIT_BEGAN, .index = 0);
 	if (all)
-		hvd_event(world->opts->events, INIT_DONE, .index = 0);
+		hvd_event(world->plan.opts->events, INIT_DONE, .index = 0);
 }
 
 /* ---- life ---- */
@@ -178,10 +178,10 @@ static void serve_torch(struct hvd_world *world)
 {
 	static const struct hvd_rv_service_ops ops = {on_joined, on_waits, on_changes};
 
-	if (!hvd_launch_spec_has_store(world->opts->spec))
+	if (!hvd_launch_spec_has_store(world->plan.opts->spec))
 		return;
 	hvd_rv_service_tcpstore(&world->service, &ops, world);
-	world->init_watch = hvd_init_watch_create(world->base, world->opts->spec->init_timeout, &world->service,
+	world->init_watch = hvd_init_watch_create(world->base, world->plan.opts->spec->init_timeout, &world->service,
 						  on_init_failed, world, world->log);
 }
 
@@ -207,12 +207,11 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 							  .registered = on_registered,
 							  .disconnected = on_disconnected,
 							  .over = on_over,
-							  .messages = hvd_rank_messages,
-							  .n_messages = &hvd_n_rank_messages};
+							  .messages = hvd_rank_messages};
 	struct hvd_world *world = hvd_xcalloc(1, sizeof(*world));
 
 	*world = (struct hvd_world){
-		.base = base, .agents = agents, .opts = opts, .ops = ops, .arg = arg, .log = log, .open_relay = -1};
+		.base = base, .agents = agents, .ops = ops, .arg = arg, .log = log, .open_relay = -1};
 	world->table = hvd_agent_registry_table(agents);
 	world->plan.opts = opts;
 	world->plan.table = world->table;

@@ -4,11 +4,15 @@
  * where they rendezvous, and what is watched while they run.
  *
  * The world hears of its hosts when they come and go. It opens the store before they probe, gives each host that is
- * admitted its plan, and reads what agents report about ranks (rank_messages.h). It knows nothing of how hosts are found
+ * admitted its plan, and reads what agents report about ranks (rank_messages.c). It knows nothing of how hosts are found
  * and started.
  *
  * The ranks of a job of fixed size have the layout that their hosts have registered, and start with their plan. Those of
  * an elastic job have a layout for each generation, and are started and ended by the functions below.
+ *
+ * The process of a rank has an id that no other process of the launch has. In a job of fixed size this is the number of
+ * the rank. In an elastic job the number of a rank changes from generation to generation, and the id is that of
+ * machine.h.
  */
 #ifndef HVD_WORLD_H
 #define HVD_WORLD_H
@@ -16,19 +20,26 @@
 #include "gloo_peers.h"
 #include "launcher/hosts/agent_registry.h"
 #include "lib/host/layout.h"
+#include "lib/host/rank_end.h"
+#include "lib/host/unkillable.h"
 #include "progress.h"
-#include "rank_messages.h"
 
 struct hvd_rv;
 struct hvd_stacks;
 struct hvd_world;
 
-/* Each may be NULL. */
+/* Each may be NULL. `host` is the number of the host. Times are by this process's clock. */
 struct hvd_world_ops {
 	/* The rendezvous is open in this process, and no rank knows of it yet. -1 with err set: the start fails. */
 	int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
-	/* What agents report about their ranks. */
-	struct hvd_rank_events ranks;
+	/* The process of a rank has ended; end->ended_at is known, and end->rank is the id. */
+	void (*ended)(uint32_t host, const struct hvd_rank_end *end, void *arg);
+	/* The rank's shim has ended without a report, and the rank with it. */
+	void (*shim_lost)(uint32_t host, uint32_t id, void *arg);
+	/* SIGKILL has not ended the process, which had this rank, or a process that it has left. */
+	void (*unkillable)(uint32_t host, uint32_t id, uint32_t rank, const struct hvd_unkillable *what, void *arg);
+	/* Output of ranks could not be written; the agent has told the user why. */
+	void (*output_lost)(void *arg);
 	/* Answers to hvd_world_notify() and hvd_world_kill_connections(). `why` is "": the worker has acknowledged; all
 	 * connections were broken. */
 	void (*notified)(uint32_t id, const char *why, void *arg);

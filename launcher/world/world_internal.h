@@ -14,7 +14,6 @@ struct hvd_world {
 	struct event_base *base;
 	struct hvd_agent_registry *agents;
 	struct hvd_host_table *table; /* the registry's */
-	const struct hvd_driver_opts *opts;
 	const struct hvd_world_ops *ops;
 	void *arg;
 	const struct hvd_log *log;
@@ -30,6 +29,5 @@ struct hvd_world {
 /* ---- rank_messages.c ---- */
 
 extern const struct hvd_agent_message hvd_rank_messages[];
-extern const size_t hvd_n_rank_messages;
 
 #endif

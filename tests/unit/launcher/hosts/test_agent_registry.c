@@ -157,7 +157,8 @@ static void begin(struct world *w)
 							  .checked = on_checked,
 							  .failed = on_failed};
 	static const struct hvd_world_ops world_ops = {.opened = on_opened,
-						       .ranks = {.ended = on_ended, .unkillable = on_unkillable},
+						       .ended = on_ended,
+						       .unkillable = on_unkillable,
 						       .notified = on_notified,
 						       .connections_killed = on_cut};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = w->l->key};
