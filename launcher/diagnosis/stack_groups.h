@@ -20,9 +20,6 @@
  * frees it. */
 char *hvd_stack_groups_text(const json_t *answers, const char *title);
 
-/* One line for each group, without stacks, each indented by two blanks: for a message. The caller frees it. */
-char *hvd_stack_groups_short(const json_t *answers);
-
 /* {"groups":[{"ranks":[R,…], "hosts":[NAME,…], "where":TEXT, "child":B, "stopped":B, "state":TEXT, "frames":[…]},…],
  *  "silent":[NAME,…], "store":store_waits.h, "hosts":[…]}; a new reference. */
 json_t *hvd_stack_groups_json(const json_t *answers);

@@ -151,7 +151,7 @@ static void put_numbers(FILE *out, const json_t *ranks)
 	}
 }
 
-static void put_store(FILE *out, const json_t *said, const char *indent)
+static void put_store(FILE *out, const json_t *said)
 {
 	json_auto_t *waits = hvd_store_waits(said);
 	json_t *entry, *other;
@@ -162,7 +162,7 @@ static void put_store(FILE *out, const json_t *said, const char *indent)
 		const json_t *ranks = json_object_get(entry, "ranks"), *missing = json_object_get(entry, "missing");
 		bool several = json_array_size(ranks) + json_array_size(json_object_get(entry, "others")) > 1;
 
-		fprintf(out, "%sstore: ", indent);
+		fputs("store: ", out);
 		if (json_array_size(ranks))
 			put_numbers(out, ranks);
 		json_array_foreach(json_object_get(entry, "others"), o, other)
@@ -181,7 +181,7 @@ static void put_store(FILE *out, const json_t *said, const char *indent)
 	}
 }
 
-static char *write_text(const json_t *said, const char *title)
+char *hvd_stack_groups_text(const json_t *said, const char *title)
 {
 	char *text = NULL;
 	size_t len, ranks = 0;
@@ -191,31 +191,15 @@ static char *write_text(const json_t *said, const char *title)
 	hvd_stack_groups_make(said, &groups);
 	for (size_t i = 0; i < groups.entries.n; i++)
 		ranks += !groups.entries.v[i].child;
-	if (title)
-		fprintf(out, "%zu rank%s of %s, by what the main thread does:\n", ranks, ranks == 1 ? "" : "s", title);
+	fprintf(out, "%zu rank%s of %s, by what the main thread does:\n", ranks, ranks == 1 ? "" : "s", title);
 	for (size_t i = 0; i < groups.n; i++) {
-		fputs(title ? "" : "  ", out);
 		put_head(out, &groups, &groups.v[i]);
-		if (title)
-			put_stack(out, &groups.v[i]);
+		put_stack(out, &groups.v[i]);
 	}
-	if (json_array_size(json_object_get(said, "silent")))
-		fputs(title ? "" : "  ", out);
 	put_silent(out, said);
-	put_store(out, said, title ? "" : "  ");
-	if (title)
-		put_reasons(out, &groups.entries);
+	put_store(out, said);
+	put_reasons(out, &groups.entries);
 	hvd_stack_groups_clear(&groups);
 	fclose(out);
 	return text;
-}
-
-char *hvd_stack_groups_text(const json_t *said, const char *title)
-{
-	return write_text(said, title);
-}
-
-char *hvd_stack_groups_short(const json_t *said)
-{
-	return write_text(said, NULL);
 }

@@ -302,15 +302,6 @@ bool hvd_host_table_one_machine(const struct hvd_host_table *table, enum hvd_sta
 	return machine != NULL;
 }
 
-uint32_t hvd_host_table_host_of(const struct hvd_host_table *table, uint32_t rank)
-{
-	for (uint32_t h = 0; h < table->n; h++)
-		for (uint32_t r = 0; r < table->hosts[h].node.n_ranks; r++)
-			if (table->hosts[h].node.ranks[r] == rank)
-				return h;
-	return 0;
-}
-
 int hvd_host_table_layout(const struct hvd_host_table *table, struct hvd_layout *layout, struct hvd_err *err)
 {
 	hvd_cleanup_free char **names = hvd_xcalloc(table->n, sizeof(*names));

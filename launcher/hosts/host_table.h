@@ -116,9 +116,6 @@ void hvd_host_table_forget_edges(struct hvd_host_table *table);
  * its interface. */
 const struct hvd_addr *hvd_host_table_addr(const struct hvd_host_info *node, size_t i, uint8_t *iface);
 
-/* The host that runs this rank, by the registrations; 0 if none does. */
-uint32_t hvd_host_table_host_of(const struct hvd_host_table *table, uint32_t rank);
-
 /* The layout that the registrations of all hosts make. */
 int hvd_host_table_layout(const struct hvd_host_table *table, struct hvd_layout *layout, struct hvd_err *err);
 
