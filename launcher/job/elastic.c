@@ -65,8 +65,8 @@ static void on_hosts(const struct hvd_alloc *hosts, void *arg)
 	struct elastic *el = arg;
 
 	/* At once, before they are asked for one by one. */
-	if (el->fe->backend->reach)
-		hvd_launch_find_local(el->fe->launch, hosts);
+	if (el->launcher->backend->reach)
+		hvd_launch_find_local(el->launcher->launch, hosts);
 	/* A host that is not listed any longer is to be left in peace, or is down. */
 	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
 		if (hvd_alloc_find(hosts, hvd_machine_host(el->machine, h)) < 0)
@@ -101,7 +101,8 @@ static void facts(struct hvd_job_policy *policy, const struct hvd_job_facts *fac
 	/* All agents have ended with the Slurm job. What the ranks died of needs no report. */
 	if (!facts->unknown && facts->over) {
 		hvd_err_set(&why, HVD_E_NOENT, "job %s %s; ending the launch",
-			    hvd_batch_job_of(el->fe->launch->spec, 0).name, facts->fate ? facts->fate : "has ended");
+			    hvd_batch_job_of(el->launcher->launch->spec, 0).name,
+			    facts->fate ? facts->fate : "has ended");
 		hvd_job_end(policy->job, &why, 1);
 		return;
 	}
@@ -135,7 +136,7 @@ static void procs_ending(struct hvd_job_policy *policy)
 
 	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
 		if (!busy[h])
-			hvd_procs_idle(el->fe->procs, h);
+			hvd_procs_idle(el->launcher->procs, h);
 	hvd_stuck_procs_ending(&el->stuck);
 }
 
@@ -206,29 +207,29 @@ static int open_agents(struct hvd_job_policy *policy, struct hvd_boot *boot, str
 {
 	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
 	struct elastic *el = elastic_of(policy);
-	struct hvd_frontend *fe = el->fe;
+	struct hvd_launcher_process *launcher = el->launcher;
 	const struct hvd_discovery_opts *discovery = &el->discovery_opts;
-	struct hvd_machine_opts opts = hvd_elastic_machine_opts(fe->launch->spec, fe->opts->kill_wait);
+	struct hvd_machine_opts opts = hvd_elastic_machine_opts(launcher->launch->spec, launcher->opts->kill_wait);
 
 	opts.hosts_stay = discovery->from == HVD_DISCOVER_HOSTS;
 	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
 	opts.hosts_come = discovery->agent_pool != NULL;
 	el->restart = opts.restart;
-	hvd_restart_history_init(&el->history, el->restart ? fe->opts->events : NULL, fe->result->began);
-	el->progress.pattern = fe->launch->spec->progress_file;
+	hvd_restart_history_init(&el->history, el->restart ? launcher->opts->events : NULL, launcher->result->began);
+	el->progress.pattern = launcher->launch->spec->progress_file;
 	hvd_progress_file_changed(&el->progress);
 	if (!el->restart)
-		hvd_strv_add(&fe->opts->extra_env, "HOROVOD_ELASTIC=1");
+		hvd_strv_add(&launcher->opts->extra_env, "HOROVOD_ELASTIC=1");
 	el->machine = hvd_machine_create(&opts, hvd_now(), &hvd_elastic_machine_ops, el, el->log);
-	hvd_stuck_procs_init(&el->stuck, fe, el->machine);
-	el->events = hvd_event_queue_create(fe->base, el->machine);
+	hvd_stuck_procs_init(&el->stuck, launcher, el->machine);
+	el->events = hvd_event_queue_create(launcher->base, el->machine);
 	el->peers = hvd_gloo_peers_create();
 	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, el->log);
-	el->agents = hvd_agent_registry_create(fe->base, false, fe->opts, &fe->secret.session,
+	el->agents = hvd_agent_registry_create(launcher->base, false, launcher->opts, &launcher->secret.session,
 					       &hvd_elastic_agent_registry_ops, policy->job, el->log, err);
 	if (el->agents)
-		el->world = hvd_world_create(fe->base, el->agents, fe->opts, &hvd_elastic_world_ops, policy->job,
-					     el->log, err);
+		el->world = hvd_world_create(launcher->base, el->agents, launcher->opts, &hvd_elastic_world_ops,
+					     policy->job, el->log, err);
 	if (!el->world)
 		return -1;
 	el->silent = hvd_unresponsive_ranks_create(el->world, el->log);
@@ -242,7 +243,7 @@ static int begin(struct hvd_job_policy *policy, struct hvd_err *err)
 	static const struct hvd_discovery_ops ops = {on_hosts, on_leaving, on_discovery_failed};
 	struct elastic *el = elastic_of(policy);
 
-	el->discovery = hvd_discovery_create(el->fe->base, &el->discovery_opts, &ops, el, el->log, err);
+	el->discovery = hvd_discovery_create(el->launcher->base, &el->discovery_opts, &ops, el, el->log, err);
 	return el->discovery ? 0 : -1;
 }
 
@@ -265,7 +266,7 @@ static void destroy(struct hvd_job_policy *policy)
 	free(el);
 }
 
-struct hvd_job_policy *hvd_elastic_create(struct hvd_frontend *fe, struct hvd_err *err)
+struct hvd_job_policy *hvd_elastic_create(struct hvd_launcher_process *launcher, struct hvd_err *err)
 {
 	static const struct hvd_job_policy_ops ops = {.open = open_agents,
 						      .begin = begin,
@@ -284,12 +285,14 @@ struct hvd_job_policy *hvd_elastic_create(struct hvd_frontend *fe, struct hvd_er
 						      .destroy = destroy};
 	struct elastic *el = hvd_xcalloc(1, sizeof(*el));
 
-	*el = (struct elastic){.policy = {.ops = &ops, .hosts_change = true}, .fe = fe, .log = fe->log};
-	if (hvd_discovery_choose(fe->launch, &el->discovery_opts, err) != 0) {
+	*el = (struct elastic){
+		.policy = {.ops = &ops, .hosts_change = true}, .launcher = launcher, .log = launcher->log};
+	if (hvd_discovery_choose(launcher->launch, &el->discovery_opts, err) != 0) {
 		destroy(&el->policy);
 		return NULL;
 	}
-	el->policy.in_slurm_job = fe->backend == &hvd_backend_steps && el->discovery_opts.from != HVD_DISCOVER_JOBS;
-	find_gpus(el, fe->launch);
+	el->policy.in_slurm_job =
+		launcher->backend == &hvd_backend_steps && el->discovery_opts.from != HVD_DISCOVER_JOBS;
+	find_gpus(el, launcher->launch);
 	return &el->policy;
 }

@@ -12,7 +12,7 @@ static void do_host_begin(uint32_t host, void *arg)
 
 	hvd_verbose(el->log, "%s: starting its node agent", name);
 	hvd_agent_registry_expect(el->agents, host, name);
-	if (hvd_procs_start_host(el->fe->procs, host, name, hvd_machine_slots(el->machine, host),
+	if (hvd_procs_start_host(el->launcher->procs, host, name, hvd_machine_slots(el->machine, host),
 				 hvd_machine_slurm_job(el->machine, host), &why) == 0)
 		return;
 	hvd_log_err(el->log, &why);
@@ -26,7 +26,7 @@ static void do_host_end(uint32_t host, void *arg)
 
 	hvd_verbose(el->log, "%s: ending its node agent", hvd_machine_host(el->machine, host));
 	hvd_agent_registry_forget(el->agents, host);
-	hvd_procs_release(el->fe->procs, host, false);
+	hvd_procs_release(el->launcher->procs, host, false);
 }
 
 static void do_host_give_up(uint32_t host, void *arg)
@@ -34,7 +34,7 @@ static void do_host_give_up(uint32_t host, void *arg)
 	struct elastic *el = arg;
 
 	hvd_agent_registry_forget(el->agents, host);
-	hvd_procs_release(el->fe->procs, host, true);
+	hvd_procs_release(el->launcher->procs, host, true);
 	hvd_discovery_nudge(el->discovery);
 }
 
@@ -44,8 +44,8 @@ void hvd_elastic_host_bad(uint32_t host, const char *why, void *elastic)
 	struct elastic *el = elastic;
 	const uint32_t job = hvd_machine_slurm_job(el->machine, host);
 
-	if (!job || job == hvd_batch_job_of(el->fe->launch->spec, 0).number)
-		hvd_requeue_avoid(&el->fe->result->requeue, hvd_machine_host(el->machine, host), why);
+	if (!job || job == hvd_batch_job_of(el->launcher->launch->spec, 0).number)
+		hvd_requeue_avoid(&el->launcher->result->requeue, hvd_machine_host(el->machine, host), why);
 }
 
 /* Too few hosts are left. */
@@ -54,7 +54,7 @@ static void want_other_hosts(struct elastic *el)
 	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
 		if (hvd_machine_lost(el->machine, h))
 			hvd_elastic_host_bad(h, "it was lost", el);
-	hvd_requeue_want(&el->fe->result->requeue, el->fe->launch->spec, HVD_REQUEUE_NODE, NULL);
+	hvd_requeue_want(&el->launcher->result->requeue, el->launcher->launch->spec, HVD_REQUEUE_NODE, NULL);
 }
 
 static void do_finish(const struct hvd_err *why, int status, void *arg)
@@ -81,7 +81,7 @@ static void do_prepare(void *arg)
 static void log_begin(struct elastic *el)
 {
 	hvd_verbose(el->log, "generation %d begins, %.3f s after the start", hvd_machine_generation(el->machine),
-		    hvd_result_seconds(el->fe->result));
+		    hvd_result_seconds(el->launcher->result));
 	hvd_job_handle(el->policy.job, HVD_JOB_STARTED);
 	hvd_world_progress(el->world);
 }
@@ -92,7 +92,7 @@ static void do_generation(bool prepared, void *arg)
 	struct hvd_layout layout;
 	struct hvd_err why = {0};
 
-	hvd_runfunc_generation(el->fe->func);
+	hvd_runfunc_generation(el->launcher->func);
 	hvd_elastic_rv_cancel_notify(el->erv);
 	hvd_gloo_peers_begin(el->peers);
 	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0) {

@@ -28,7 +28,7 @@ static void on_admitted(uint32_t host, void *arg)
 	struct elastic *el = elastic_of(((struct hvd_job *)arg)->policy);
 
 	hvd_verbose(el->log, "%s can be used", hvd_machine_host(el->machine, host));
-	hvd_requeue_allow(&el->fe->result->requeue, hvd_machine_host(el->machine, host));
+	hvd_requeue_allow(&el->launcher->result->requeue, hvd_machine_host(el->machine, host));
 	hvd_machine_network(el->machine, host, hvd_agent_registry_switch_path(el->agents, host),
 			    hvd_agent_registry_rate(el->agents, host));
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_HERE, host, 0);
@@ -52,7 +52,7 @@ static void host_gone(struct elastic *el, uint32_t host, const struct hvd_err *w
 		hvd_elastic_host_bad(host, why->msg, el);
 	hvd_job_watch_ask(el->policy.job->watch);
 	hvd_discovery_nudge(el->discovery);
-	hvd_procs_release(el->fe->procs, host, true);
+	hvd_procs_release(el->launcher->procs, host, true);
 	hvd_event_queue_add(el->events, unfit ? HVD_EVENT_HOST_UNFIT : HVD_EVENT_HOST_LOST, host, 0);
 }
 
@@ -88,7 +88,7 @@ static void on_left(uint32_t host, bool lost, void *arg)
 
 	if (lost)
 		hvd_stuck_procs_lost(&el->stuck, host);
-	hvd_procs_agent_left(el->fe->procs, host);
+	hvd_procs_agent_left(el->launcher->procs, host);
 }
 
 /* The first rank of a generation that was not told to end has failed. With restarts: what has the generation achieved? */

@@ -9,7 +9,6 @@
 #ifndef HVD_ELASTIC_INTERNAL_H
 #define HVD_ELASTIC_INTERNAL_H
 
-#include "frontend.h"
 #include "job.h"
 #include "launcher/discovery/discovery.h"
 #include "launcher/hosts/agent_registry.h"
@@ -18,6 +17,7 @@
 #include "launcher/world/machine.h"
 #include "launcher/world/progress_file.h"
 #include "launcher/world/world.h"
+#include "launcher_process.h"
 #include "restart_history.h"
 #include "stuck_procs.h"
 #include "unresponsive_ranks.h"
@@ -27,7 +27,7 @@
 
 struct elastic {
 	struct hvd_job_policy policy; /* first, so that a pointer to it is one to all */
-	struct hvd_frontend *fe;
+	struct hvd_launcher_process *launcher;
 	const struct hvd_log *log;
 	struct hvd_discovery_opts discovery_opts;
 	struct hvd_discovery *discovery;

@@ -4,9 +4,9 @@
 
 #include "elastic.h"
 #include "end_timeout.h"
-#include "frontend.h"
 #include "job.h"
 #include "launcher/scheduler/scheduler.h"
+#include "launcher_process.h"
 #include "lib/base/cleanup.h"
 #include "lib/process/spawn.h"
 #include "static_ranks.h"
@@ -36,7 +36,7 @@
 
 struct run {
 	struct hvd_starter starter; /* first, so that a pointer to it is one to all */
-	struct hvd_frontend fe;
+	struct hvd_launcher_process launcher;
 	struct hvd_job_policy *policy;
 	struct hvd_step_wait *step_wait;
 	struct hvd_end_timeout *end_timeout; /* watches the backend's process since all ranks have ended */
@@ -57,31 +57,31 @@ static struct run *run_of(struct hvd_starter *starter)
 
 static int do_start(struct hvd_starter *starter, const struct hvd_boot *boot, struct hvd_err *err)
 {
-	struct hvd_frontend *fe = &run_of(starter)->fe;
+	struct hvd_launcher_process *launcher = &run_of(starter)->launcher;
 
-	return hvd_frontend_set_boot(fe, boot, err) == 0 ? hvd_procs_start(fe->procs, err) : -1;
+	return hvd_launcher_process_set_boot(launcher, boot, err) == 0 ? hvd_procs_start(launcher->procs, err) : -1;
 }
 
 /* srun and mpirun pass it on. */
 static void do_signal(struct hvd_starter *starter, int sig)
 {
-	hvd_procs_signal(run_of(starter)->fe.procs, sig);
+	hvd_procs_signal(run_of(starter)->launcher.procs, sig);
 }
 
 static void do_end(struct hvd_starter *starter, const struct hvd_ending *how)
 {
 	struct run *run = run_of(starter);
-	struct hvd_procs *procs = run->fe.procs;
+	struct hvd_procs *procs = run->launcher.procs;
 
 	if (!how->again) {
 		hvd_procs_end(procs, how->no_ranks ? SETTLE_SECONDS
 				     : starter->agents_end_ranks
-					     ? (int)run->fe.opts->kill_wait + HVD_UNKILLABLE_TOLD_SECONDS
+					     ? (int)run->launcher.opts->kill_wait + HVD_UNKILLABLE_TOLD_SECONDS
 					     : END_SECONDS);
 		if (run->policy->ops->procs_ending)
 			run->policy->ops->procs_ending(run->policy);
 	}
-	if (run->fe.result->ended_by)
+	if (run->launcher.result->ended_by)
 		hvd_procs_drop_output(procs);
 	if (!how->agents && !run->has_signal)
 		hvd_procs_signal(procs, SIGTERM);
@@ -92,7 +92,7 @@ static void do_end(struct hvd_starter *starter, const struct hvd_ending *how)
 /* What is in front of the agents only waits for them. An MPI's or srun's process has other hosts, too. */
 static void do_host_lost(struct hvd_starter *starter, const char *host)
 {
-	hvd_procs_lost(run_of(starter)->fe.procs, host);
+	hvd_procs_lost(run_of(starter)->launcher.procs, host);
 }
 
 static void on_end_timeout(const struct hvd_err *why, bool certain, void *arg)
@@ -102,29 +102,29 @@ static void on_end_timeout(const struct hvd_err *why, bool certain, void *arg)
 	if (certain)
 		hvd_job_fail(run->starter.job, why);
 	else if (!run->starter.job->ending &&
-		 !hvd_static_ranks_lose_unconfirmed(run->policy, run->fe.launch->procs[0].argv.v[0]))
-		hvd_info(run->fe.log, "%s", why->msg);
+		 !hvd_static_ranks_lose_unconfirmed(run->policy, run->launcher.launch->procs[0].argv.v[0]))
+		hvd_info(run->launcher.log, "%s", why->msg);
 }
 
 static void do_ranks_ended(struct hvd_starter *starter, const struct hvd_strv *without_munge)
 {
 	struct run *run = run_of(starter);
-	struct hvd_procs *procs = run->fe.procs;
+	struct hvd_procs *procs = run->launcher.procs;
 
 	if (starter->job->ending)
 		hvd_procs_end(procs, SETTLE_SECONDS);
 	else
 		run->end_timeout =
-			hvd_end_timeout_watch(run->fe.base, run->fe.launch->procs[0].argv.v[0], hvd_procs_pid(procs),
-					      END_SECONDS, without_munge, on_end_timeout, run);
+			hvd_end_timeout_watch(run->launcher.base, run->launcher.launch->procs[0].argv.v[0],
+					      hvd_procs_pid(procs), END_SECONDS, without_munge, on_end_timeout, run);
 }
 
 /* Has the one process that started all ranks ended badly, and neither anybody nor a rank's end has said why? */
 static bool unexplained(struct hvd_starter *starter, bool say)
 {
 	const struct run *run = run_of(starter);
-	const struct hvd_result *result = run->fe.result;
-	const struct hvd_batch_job job = hvd_batch_job_of(run->fe.launch->spec, result->job);
+	const struct hvd_result *result = run->launcher.result;
+	const struct hvd_batch_job job = hvd_batch_job_of(run->launcher.launch->spec, result->job);
 	struct hvd_failure_report *failures = hvd_failures_now(&run->starter.job->failures);
 	hvd_cleanup_free char *fate = NULL;
 	const char *host;
@@ -139,9 +139,9 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 		return true;
 	fate = hvd_batch_job_fate(&job);
 	if (hvd_failure_report_loss(failures))
-		hvd_failure_report_log(failures, false, run->fe.log);
+		hvd_failure_report_log(failures, false, run->launcher.log);
 	else
-		hvd_error(run->fe.log, "%s ended: %s%s%s", run->fe.launch->procs[0].argv.v[0],
+		hvd_error(run->launcher.log, "%s ended: %s%s%s", run->launcher.launch->procs[0].argv.v[0],
 			  hvd_status_text(run->proc_status, text, sizeof(text)), fate ? "; " : "", fate ? fate : "");
 	return true;
 }
@@ -151,8 +151,8 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 /* The backend's process has this signal, too, and ends all ranks by it. */
 static void leave_to_process(struct run *run, int sig)
 {
-	hvd_info(run->fe.log, "%s: %s ends the ranks", sig == SIGINT ? "interrupted" : strsignal(sig),
-		 run->fe.launch->procs[0].argv.v[0]);
+	hvd_info(run->launcher.log, "%s: %s ends the ranks", sig == SIGINT ? "interrupted" : strsignal(sig),
+		 run->launcher.launch->procs[0].argv.v[0]);
 	run->ended_by = sig;
 	run->starter.job->ends_expected = true;
 }
@@ -178,7 +178,7 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 static void on_proc_ended(int status, void *arg)
 {
 	struct run *run = arg;
-	struct hvd_result *result = run->fe.result;
+	struct hvd_result *result = run->launcher.result;
 	int exit_status = hvd_status_exit(status);
 
 	if (run->policy->hosts_change)
@@ -217,7 +217,7 @@ static bool ends_ranks(struct run *run, int sig)
 	if (sig != SIGINT)
 		return sig == SIGTERM || sig == SIGHUP;
 	run->interrupted = hvd_now();
-	return run->fe.launch->spec->srun.one_interrupt ||
+	return run->launcher.launch->spec->srun.one_interrupt ||
 	       (before && run->interrupted - before < INTERRUPT_SECONDS * NS_PER_S);
 }
 
@@ -226,20 +226,21 @@ static bool ends_ranks(struct run *run, int sig)
  * status does. And if all ranks have ended already, srun would go on after one SIGINT: then it is ended. */
 static void on_backend_signal(struct run *run, int sig, bool tty)
 {
-	struct hvd_frontend *fe = &run->fe;
+	struct hvd_launcher_process *launcher = &run->launcher;
 
 	if (!tty)
 		hvd_job_signal(sig, run->starter.job);
 	if (run->starter.job->ending) {
 		/* The user was told. */
-	} else if (fe->backend->status_hides_signals && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)) {
-		hvd_frontend_ended_by(fe, sig);
+	} else if (launcher->backend->status_hides_signals && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)) {
+		hvd_launcher_process_ended_by(launcher, sig);
 		run->has_signal = true;
 		hvd_job_handle(run->starter.job, HVD_JOB_INTERRUPTED);
 	} else if (sig == SIGINT && run->starter.job->ranks_ended) {
-		hvd_info(fe->log, "interrupted; all ranks have ended: ending %s", fe->launch->procs[0].argv.v[0]);
-		fe->result->ended_by = sig;
-		fe->result->status = 128 + sig;
+		hvd_info(launcher->log, "interrupted; all ranks have ended: ending %s",
+			 launcher->launch->procs[0].argv.v[0]);
+		launcher->result->ended_by = sig;
+		launcher->result->status = 128 + sig;
 		hvd_job_handle(run->starter.job, HVD_JOB_INTERRUPTED);
 	} else if (ends_ranks(run, sig) && !run->ended_by) {
 		leave_to_process(run, sig);
@@ -249,21 +250,21 @@ static void on_backend_signal(struct run *run, int sig, bool tty)
 static void on_signal(int sig, bool tty, void *arg)
 {
 	struct run *run = arg;
-	struct hvd_frontend *fe = &run->fe;
+	struct hvd_launcher_process *launcher = &run->launcher;
 
 	if (sig == SIGCHLD) {
-		hvd_procs_reap(fe->procs);
-	} else if (fe->backend->mode == HVD_START_RANKS) {
+		hvd_procs_reap(launcher->procs);
+	} else if (launcher->backend->mode == HVD_START_RANKS) {
 		on_backend_signal(run, sig, tty);
 	} else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP) {
-		hvd_frontend_ended_by(fe, sig);
+		hvd_launcher_process_ended_by(launcher, sig);
 		hvd_job_handle(run->starter.job, HVD_JOB_INTERRUPTED);
 	} else {
 		/* Rank 0 has used the terminal in the background: the shell stops all of its job. */
 		if (sig == SIGTTIN || sig == SIGTTOU)
 			sig = SIGTSTP;
 		hvd_job_signal(sig, run->starter.job);
-		hvd_frontend_pause(fe, sig);
+		hvd_launcher_process_pause(launcher, sig);
 	}
 }
 
@@ -285,29 +286,31 @@ static bool tasks_run(void *arg)
 /* Only within a job: outside of one srun says itself that its job is queued. */
 static void watch_step(struct run *run)
 {
-	const struct hvd_launch *launch = run->fe.launch;
+	const struct hvd_launch *launch = run->launcher.launch;
 	const uint32_t job = hvd_batch_job_of(launch->spec, 0).number;
 
-	if (job && run->fe.backend == &hvd_backend_srun)
-		run->step_wait = hvd_step_wait_watch(run->fe.base, job, run->fe.procs, tasks_run, run, run->fe.log);
+	if (job && run->launcher.backend == &hvd_backend_srun)
+		run->step_wait = hvd_step_wait_watch(run->launcher.base, job, run->launcher.procs, tasks_run, run,
+						     run->launcher.log);
 }
 
 static int begin(struct run *run, struct hvd_err *err)
 {
-	struct hvd_frontend *fe = &run->fe;
+	struct hvd_launcher_process *launcher = &run->launcher;
 
-	run->policy = fe->launch->spec->elastic.on ? hvd_elastic_create(fe, err) : hvd_static_ranks_create();
-	if (!run->policy || hvd_frontend_open_func(fe, on_unread, run, err) != 0)
+	run->policy =
+		launcher->launch->spec->elastic.on ? hvd_elastic_create(launcher, err) : hvd_static_ranks_create();
+	if (!run->policy || hvd_launcher_process_open_func(launcher, on_unread, run, err) != 0)
 		return -1;
-	return hvd_job_create(&(struct hvd_job_opts){.base = fe->base,
-						     .driver = fe->opts,
-						     .session = &fe->secret.session,
+	return hvd_job_create(&(struct hvd_job_opts){.base = launcher->base,
+						     .driver = launcher->opts,
+						     .session = &launcher->secret.session,
 						     .starter = &run->starter,
 						     .policy = run->policy,
-						     .func = fe->func,
-						     .result = fe->result,
+						     .func = launcher->func,
+						     .result = launcher->result,
 						     .pid = getpid(),
-						     .log = fe->log},
+						     .log = launcher->log},
 			      err);
 }
 
@@ -322,19 +325,20 @@ static void make_starter(struct run *run, const struct hvd_backend *backend)
 						   .unexplained = unexplained};
 	const bool itself = backend->mode == HVD_START_RANKS;
 	const bool slurm = backend == &hvd_backend_srun || backend == &hvd_backend_steps ||
-			   hvd_scheduler_of(run->fe.launch->envp) == &hvd_scheduler_slurm;
+			   hvd_scheduler_of(run->launcher.launch->envp) == &hvd_scheduler_slurm;
 
-	run->starter = (struct hvd_starter){.ops = &ops,
-					    .procs = run->fe.procs,
-					    .agents_start_ranks = backend->mode == HVD_START_HOSTS,
-					    .agents_end_ranks = !itself,
-					    .ends_after_failure = backend == &hvd_backend_srun &&
-								  hvd_launch_spec_ends_ranks(run->fe.launch->spec),
-					    .failure_seconds = backend->status_hides_signals ? MPI_END_SECONDS : 0,
-					    .failed_seconds = itself ? FAILED_SECONDS : 0,
-					    .failed_later_seconds = itself ? FAILED_SECONDS : 0,
-					    .last_ms = LAST_MS,
-					    .ask_slurm = slurm};
+	run->starter =
+		(struct hvd_starter){.ops = &ops,
+				     .procs = run->launcher.procs,
+				     .agents_start_ranks = backend->mode == HVD_START_HOSTS,
+				     .agents_end_ranks = !itself,
+				     .ends_after_failure = backend == &hvd_backend_srun &&
+							   hvd_launch_spec_ends_ranks(run->launcher.launch->spec),
+				     .failure_seconds = backend->status_hides_signals ? MPI_END_SECONDS : 0,
+				     .failed_seconds = itself ? FAILED_SECONDS : 0,
+				     .failed_later_seconds = itself ? FAILED_SECONDS : 0,
+				     .last_ms = LAST_MS,
+				     .ask_slurm = slurm};
 }
 
 /* The event loop has ended. */
@@ -342,9 +346,9 @@ static void end(struct run *run)
 {
 	const struct hvd_job_policy *policy = run->policy;
 
-	hvd_procs_drain(run->fe.procs);
+	hvd_procs_drain(run->launcher.procs);
 	hvd_job_report(run->starter.job);
-	hvd_frontend_finish(&run->fe, policy->ops->layout(policy), policy->output_lost);
+	hvd_launcher_process_finish(&run->launcher, policy->ops->layout(policy), policy->output_lost);
 }
 
 int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
@@ -353,22 +357,23 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 	static const struct hvd_procs_ops procs_ops = {
 		.ended = on_proc_ended, .lost = on_proc_lost, .cut_short = on_cut_short, .none_left = on_none_left};
 	struct run run = {0};
-	int rc = hvd_frontend_init(&run.fe, launch, backend, opts, result, on_signal, &procs_ops, &run, err);
+	int rc = hvd_launcher_process_init(&run.launcher, launch, backend, opts, result, on_signal, &procs_ops, &run,
+					   err);
 
 	make_starter(&run, backend);
 	if (rc == 0)
 		rc = begin(&run, err);
 	if (rc == 0) {
 		watch_step(&run);
-		event_base_dispatch(run.fe.base);
+		event_base_dispatch(run.launcher.base);
 		end(&run);
 	}
-	hvd_frontend_end_procs(&run.fe);
+	hvd_launcher_process_end_procs(&run.launcher);
 	hvd_step_wait_destroy(run.step_wait);
 	hvd_end_timeout_destroy(run.end_timeout);
 	hvd_job_destroy(run.starter.job);
 	if (run.policy)
 		run.policy->ops->destroy(run.policy);
-	hvd_frontend_clear(&run.fe);
+	hvd_launcher_process_clear(&run.launcher);
 	return rc;
 }

@@ -3,7 +3,7 @@
  * run.h - a job of hvdrun (job.h), whose starter is the processes of the backend: those that it has prepared, or in an
  * elastic job one for each host that comes.
  *
- * One event loop holds the job, the backend's processes and the signals (frontend.h). It ends when these processes have
+ * One event loop holds the job, the backend's processes and the signals (launcher_process.h). It ends when these processes have
  * ended. If the one process that started all ranks goes on when all of them have ended (srun may wait for ever for
  * a rank whose end it was not told of), end_timeout.h says so, or has it ended. Processes that do not end within a deadline
  * are killed (procs.h).

@@ -18,7 +18,7 @@ static void report(struct hvd_stuck_procs *stuck, const char *host, const char *
 	hvd_log(stuck->job->log, bad ? HVD_LOG_ERROR : HVD_LOG_WARN, "%s: %s%s", host, why,
 		bad ? "; the last output of its ranks may be missing" : "");
 	if (bad)
-		hvd_frontend_failed(stuck->job);
+		hvd_launcher_process_failed(stuck->job);
 }
 
 static void report_host(struct hvd_stuck_procs *stuck, uint32_t host, const char *why)
@@ -78,7 +78,8 @@ void hvd_stuck_procs_ending(struct hvd_stuck_procs *stuck)
 		hvd_timer_in_ms(stuck->own, ASK_SECONDS * 1000);
 }
 
-void hvd_stuck_procs_init(struct hvd_stuck_procs *stuck, struct hvd_frontend *job, const struct hvd_machine *machine)
+void hvd_stuck_procs_init(struct hvd_stuck_procs *stuck, struct hvd_launcher_process *job,
+			  const struct hvd_machine *machine)
 {
 	*stuck = (struct hvd_stuck_procs){.job = job, .machine = machine};
 	if (job->backend == &hvd_backend_steps && job->secret.session.identity.kind == HVD_ID_MUNGE)

@@ -9,18 +9,19 @@
 #ifndef HVD_STUCK_PROCS_H
 #define HVD_STUCK_PROCS_H
 
-#include "frontend.h"
 #include "launcher/world/machine.h"
+#include "launcher_process.h"
 #include "lib/base/timer.h"
 
 struct hvd_stuck_procs {
-	struct hvd_frontend *job;
+	struct hvd_launcher_process *job;
 	const struct hvd_machine *machine;
 	struct hvd_timer *own;
 };
 
 /* Neither is owned. *stuck is zero before. */
-void hvd_stuck_procs_init(struct hvd_stuck_procs *stuck, struct hvd_frontend *job, const struct hvd_machine *machine);
+void hvd_stuck_procs_init(struct hvd_stuck_procs *stuck, struct hvd_launcher_process *job,
+			  const struct hvd_machine *machine);
 void hvd_stuck_procs_clear(struct hvd_stuck_procs *stuck);
 
 void hvd_stuck_procs_ending(struct hvd_stuck_procs *stuck); /* all are being ended, for the first time */
