@@ -156,18 +156,20 @@ static char *hosts(const struct hvd_job_policy *policy, enum hvd_hosts_asked whi
 {
 	const struct hvd_machine *machine = elastic_of(policy)->machine;
 	const uint32_t n = hvd_machine_n_hosts(machine);
-	hvd_cleanup_free bool *left = hvd_xcalloc(n + 1, sizeof(*left));
+	hvd_cleanup_free int *ranks = hvd_xcalloc(n + 1, sizeof(*ranks)), *left = hvd_xcalloc(n + 1, sizeof(*left));
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
 	const struct hvd_worker *w;
 	bool any_over = false;
 
-	for (int rank = 0; (w = hvd_machine_member(machine, rank)); rank++)
-		left[w->host] |= w->state != HVD_WORKER_GONE;
+	for (int rank = 0; (w = hvd_machine_member(machine, rank)); rank++) {
+		ranks[w->host]++;
+		left[w->host] += w->state != HVD_WORKER_GONE;
+	}
 	for (uint32_t h = 0; h < n; h++) {
-		const bool lost = hvd_machine_lost(machine, h) || !hvd_machine_has_rank(machine, h);
-
-		any_over |= !lost && !left[h];
-		if (!lost && (left[h] || which == HVD_HOSTS_ALL))
+		if (ranks[h] == 0 || hvd_machine_lost(machine, h))
+			continue;
+		any_over |= left[h] == 0;
+		if (left[h] > 0 || which == HVD_HOSTS_ALL)
 			hvd_strv_add(&names, hvd_machine_host(machine, h));
 	}
 	return names.n == 0 || (which == HVD_HOSTS_BEHIND && !any_over) ? NULL : hvd_strv_join(&names, ",");
