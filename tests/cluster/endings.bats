@@ -115,7 +115,7 @@ SILENT="error: hvdn2: the connection to its node agent was lost: the host does n
         if [[ $starter == fork ]]; then hosts="one host"; fi
         rm -f "$(home)"/{at,events,trace.json}
         if [[ $again ]]; then export HVD_MAX_RESTARTS=1; else unset HVD_MAX_RESTARTS; fi
-        RANK='sleep 0.2; [[ '${again:+x}' != x || $RANK-${TORCHELASTIC_RESTART_COUNT-} != 1-0 ]]' "start_$starter" exit
+        RANK='[[ '${again:+x}' != x || $RANK-${TORCHELASTIC_RESTART_COUNT-} != 1-0 ]]' "start_$starter" exit
         ended 30 0
         # Agents that come by themselves come one by one.
         if [[ $case != join-again ]]; then has "preflight: all checks passed on $hosts"; fi
