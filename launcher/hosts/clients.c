@@ -272,22 +272,20 @@ void hvd_clients_use(struct hvd_clients *cls, const struct hvd_clients_ops *ops,
 	}
 }
 
-in_port_t hvd_clients_port(const struct hvd_clients *cls)
+void hvd_clients_address(const struct hvd_clients *cls, const struct hvd_this_host *self, struct hvd_boot *boot)
 {
-	return cls->port;
+	memcpy(boot->session, cls->session->id, sizeof(boot->session));
+	boot->port = cls->port;
+	/* The last address is 127.0.0.1, which leads an agent on another host to its own host. */
+	boot->n_addrs = (unsigned)self->n_addrs - (!cls->loopback && self->n_addrs > 1);
+	memcpy(boot->addrs, self->addrs, boot->n_addrs * sizeof(*boot->addrs));
 }
 
 void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
 		      const struct hvd_driver_opts *opts, struct hvd_boot *boot)
 {
 	memset(boot, 0, sizeof(*boot));
-	memcpy(boot->session, cls->session->id, sizeof(boot->session));
-	boot->port = cls->port;
-	boot->n_addrs = (unsigned)self->n_addrs;
-	memcpy(boot->addrs, self->addrs, self->n_addrs * sizeof(*boot->addrs));
-	/* The last address is 127.0.0.1, which leads an agent on another host to its own host. */
-	if (!opts->loopback && boot->n_addrs > 1)
-		boot->n_addrs--;
+	hvd_clients_address(cls, self, boot);
 	boot->timeout = opts->spec->deadlines.start;
 	snprintf(boot->id, sizeof(boot->id), "%s", opts->id_text);
 	boot->port_lo = opts->port_lo;

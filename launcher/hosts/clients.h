@@ -70,8 +70,9 @@ typedef void hvd_offer_fn(struct hvd_client *cl, const char *type, const json_t 
 void hvd_clients_take_offers(struct hvd_clients *cls, hvd_offer_fn *offer, void *arg);
 /* Call these ops from now on. NULL: their user ends; finish all clients that do not wait to be needed. */
 void hvd_clients_use(struct hvd_clients *cls, const struct hvd_clients_ops *ops, void *arg);
-in_port_t hvd_clients_port(const struct hvd_clients *cls);
-/* What an agent must know to connect; `self` is this host. */
+/* Set session, port and addresses of *boot; `self` is this host. */
+void hvd_clients_address(const struct hvd_clients *cls, const struct hvd_this_host *self, struct hvd_boot *boot);
+/* What an agent must know to connect. */
 void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
 		      const struct hvd_driver_opts *opts, struct hvd_boot *boot);
 /* Add to `why` what to look at if a host does not register or report. */

@@ -34,18 +34,14 @@ static int listen_for_agents(struct hvd_agent_pool *pool, struct hvd_err *err)
 	if (hvd_session_create(&pool->session, &identity, err) != 0 ||
 	    hvd_this_host_query(&self, HVD_BOOT_MAX_ADDRS, false, pool->opts.nics, err) != 0)
 		return -1;
-	memcpy(pool->boot.session, pool->session.id, sizeof(pool->boot.session));
-	/* Leave out the last address, 127.0.0.1: an agent on another host would connect to its own host. */
-	pool->boot.n_addrs = (unsigned)self.n_addrs - (self.n_addrs > 1);
-	memcpy(pool->boot.addrs, self.addrs, pool->boot.n_addrs * sizeof(*self.addrs));
 	memcpy(pool->machine, self.machine, sizeof(pool->machine));
-	hvd_this_host_clear(&self);
 	pool->clients = hvd_clients_create(pool->base, &pool->session, false, 0, 0, NULL, NULL, pool->opts.log, err);
-	if (!pool->clients)
-		return -1;
-	hvd_clients_take_offers(pool->clients, hvd_pool_agent_offer, pool);
-	pool->boot.port = hvd_clients_port(pool->clients);
-	return 0;
+	if (pool->clients) {
+		hvd_clients_take_offers(pool->clients, hvd_pool_agent_offer, pool);
+		hvd_clients_address(pool->clients, &self, &pool->boot);
+	}
+	hvd_this_host_clear(&self);
+	return pool->clients ? 0 : -1;
 }
 
 /* Write the join file atomically. */
