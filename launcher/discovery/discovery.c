@@ -42,21 +42,10 @@ static void arrange(const struct hvd_discovery *s, const struct hvd_alloc *found
 			append(out, &found->hosts[i]);
 }
 
-static bool same(const struct hvd_alloc *a, const struct hvd_alloc *b)
-{
-	if (a->n_hosts != b->n_hosts)
-		return false;
-	for (int i = 0; i < a->n_hosts; i++)
-		if (a->hosts[i].slots != b->hosts[i].slots || a->hosts[i].slurm_job != b->hosts[i].slurm_job ||
-		    strcmp(a->hosts[i].name, b->hosts[i].name) != 0)
-			return false;
-	return true;
-}
-
 /* Report the list if it differs from the last one. Takes over the list. */
 static void report(struct hvd_discovery *s, struct hvd_alloc *hosts)
 {
-	if (s->any && same(hosts, &s->hosts)) {
+	if (s->any && hvd_alloc_same(hosts, &s->hosts)) {
 		hvd_alloc_clear(hosts);
 		return;
 	}

@@ -287,11 +287,7 @@ static void *run(void *arg)
 static void log_notes(struct hvd_discovery *s, struct own *own, const struct hvd_strv *notes)
 {
 	for (size_t i = 0; i < notes->n; i++) {
-		bool said = false;
-
-		for (size_t j = 0; j < own->notes.n && !said; j++)
-			said = strcmp(notes->v[i], own->notes.v[j]) == 0;
-		if (said)
+		if (hvd_strv_has(&own->notes, notes->v[i]))
 			continue;
 		hvd_warn(s->log, "%s", notes->v[i]);
 		hvd_strv_add(&own->notes, notes->v[i]);

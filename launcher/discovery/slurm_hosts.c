@@ -132,13 +132,8 @@ void hvd_slurm_hosts_make(struct hvd_slurm_hosts *out, const struct hvd_discover
 
 bool hvd_slurm_hosts_same(const struct hvd_slurm_hosts *a, const struct hvd_slurm_hosts *b)
 {
-	if (a->hosts.n_hosts != b->hosts.n_hosts || a->n_leaving != b->n_leaving)
+	if (a->n_leaving != b->n_leaving || !hvd_alloc_same(&a->hosts, &b->hosts))
 		return false;
-	for (int i = 0; i < a->hosts.n_hosts; i++)
-		if (a->hosts.hosts[i].slots != b->hosts.hosts[i].slots ||
-		    a->hosts.hosts[i].slurm_job != b->hosts.hosts[i].slurm_job ||
-		    strcmp(a->hosts.hosts[i].name, b->hosts.hosts[i].name) != 0)
-			return false;
 	for (size_t i = 0; i < a->n_leaving; i++)
 		if (strcmp(a->leaving[i].host, b->leaving[i].host) != 0)
 			return false;

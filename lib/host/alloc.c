@@ -141,6 +141,17 @@ int hvd_alloc_from_local(struct hvd_alloc *out, int slots, struct hvd_err *err)
 	return 0;
 }
 
+bool hvd_alloc_same(const struct hvd_alloc *a, const struct hvd_alloc *b)
+{
+	if (a->n_hosts != b->n_hosts)
+		return false;
+	for (int i = 0; i < a->n_hosts; i++)
+		if (a->hosts[i].slots != b->hosts[i].slots || a->hosts[i].slurm_job != b->hosts[i].slurm_job ||
+		    strcmp(a->hosts[i].name, b->hosts[i].name) != 0)
+			return false;
+	return true;
+}
+
 int hvd_alloc_find(const struct hvd_alloc *a, const char *name)
 {
 	for (int i = 0; i < a->n_hosts; i++)

@@ -13,6 +13,7 @@
 
 #include "lib/base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -63,6 +64,9 @@ int hvd_alloc_parse_host(const char *text, size_t len, int default_slots, char *
 /* Make *out the first np slots of `a`, in order, without the hosts that have none of these; np of 0 takes all slots.
  * HVD_E_USAGE if `a` has fewer, with a table of hosts and slots in the message; *out is then empty. */
 int hvd_alloc_take(const struct hvd_alloc *a, int np, struct hvd_alloc *out, struct hvd_err *err);
+
+/* Have they the same hosts in the same order, with the same slots and jobs? */
+bool hvd_alloc_same(const struct hvd_alloc *a, const struct hvd_alloc *b);
 
 /* The index of the host of that name; -1 if there is none. */
 int hvd_alloc_find(const struct hvd_alloc *a, const char *name);
