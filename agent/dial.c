@@ -46,7 +46,7 @@ struct hvd_dial {
 	void (*down)(const struct hvd_err *why, void *arg);
 	void *arg;
 	const char *name; /* of the other side; NULL = it is the driver */
-	bool over, silent;
+	bool over;
 	struct hvd_err local;  /* a failure of this host, which no other address would change */
 	struct hvd_err remedy; /* the first failure at an address that has a hint */
 };
@@ -88,7 +88,7 @@ static const char *outcome(const struct candidate *candidate)
 /* Say what the user can do; it depends on how the attempts ended. */
 static void hint(const struct hvd_dial *dial, struct hvd_err *why)
 {
-	unsigned refused = 0, closed = 0;
+	unsigned silent = 0, refused = 0, closed = 0;
 
 	if (*dial->remedy.hint)
 		hvd_err_hint(why, "%s", dial->remedy.hint);
@@ -97,10 +97,11 @@ static void hint(const struct hvd_dial *dial, struct hvd_err *why)
 	for (unsigned i = 0; i < dial->boot->n_addrs; i++) {
 		const struct candidate *candidate = &dial->candidates[i];
 
+		silent += !candidate->failed && candidate->conn;
 		refused += candidate->failed && candidate->error == ECONNREFUSED;
 		closed += candidate->closed > 0;
 	}
-	if (dial->silent)
+	if (silent)
 		hvd_err_hint(why, "the driver accepts connections but does not answer: is srun's hvd-driver or hvdrun "
 				  "stopped, or its host overloaded?");
 	else if (refused)
@@ -123,8 +124,6 @@ static void give_up(struct hvd_dial *dial, enum hvd_errc code)
 	if (dial->over)
 		return;
 	dial->over = true;
-	for (unsigned i = 0; i < dial->boot->n_addrs; i++)
-		dial->silent |= !dial->candidates[i].failed && dial->candidates[i].conn;
 	if (dial->local.code) {
 		why = dial->local;
 	} else {
@@ -380,7 +379,7 @@ static void begin(struct candidate *candidate)
 		return;
 	}
 	error = errno;
-	candidate->failed = true; /* without way_failed(): the other addresses may not have been tried yet */
+	candidate->failed = true; /* without candidate_failed(): the other addresses may not have been tried yet */
 	candidate->error = error;
 	snprintf(candidate->why, sizeof(candidate->why), "%s", strerror(error));
 	candidate_close(candidate);
