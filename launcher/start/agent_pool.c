@@ -65,7 +65,7 @@ static int write_file(struct hvd_agent_pool *pool, struct hvd_err *err)
 	return ok ? 0 : -1;
 }
 
-void hvd_agent_pool_remove_file(struct hvd_agent_pool *pool)
+static void remove_file(struct hvd_agent_pool *pool)
 {
 	if (pool->file_written)
 		unlink(pool->opts.join_file);
@@ -103,12 +103,16 @@ struct hvd_agent_pool *hvd_agent_pool_open(const struct hvd_agent_pool_opts *opt
 
 void hvd_agent_pool_close(struct hvd_agent_pool *pool)
 {
+	struct hvd_pool_agent *j;
+
 	if (!pool)
 		return;
-	hvd_agent_pool_remove_file(pool);
-	hvd_agent_pool_decline_waiting(pool);
-	while (!TAILQ_EMPTY(&pool->all))
-		hvd_pool_agent_free(TAILQ_FIRST(&pool->all));
+	remove_file(pool);
+	while ((j = TAILQ_FIRST(&pool->all)))
+		if (j->taken)
+			hvd_pool_agent_free(j);
+		else
+			hvd_pool_agent_decline(j);
 	hvd_clients_destroy(pool->clients);
 	hvd_timer_free(pool->tell);
 	event_base_dispatch(pool->base); /* until the last messages are sent or have timed out */
@@ -191,7 +195,7 @@ static void wait_for_slots(struct hvd_agent_pool *pool, double seconds)
 		hvd_signal_unwatch(signals[i]);
 	if (!pool->sig)
 		return;
-	hvd_agent_pool_remove_file(pool);
+	remove_file(pool);
 	raise(pool->sig);
 }
 

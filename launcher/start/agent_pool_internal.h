@@ -60,7 +60,6 @@ struct hvd_agent_pool {
 void hvd_pool_agent_offer(struct hvd_client *cl, const char *type, const json_t *msg, void *pool);
 /* Tell an agent that waits that it is not needed. */
 void hvd_pool_agent_decline(struct hvd_pool_agent *agent);
-void hvd_agent_pool_decline_waiting(struct hvd_agent_pool *pool);
 /* Take the agent out of the pool, and free it. */
 void hvd_pool_agent_free(struct hvd_pool_agent *agent);
 
@@ -69,6 +68,5 @@ int hvd_agent_pool_slots_waiting(const struct hvd_agent_pool *pool);
 /* Agents have come or gone: have hvd_agent_pool_on_tell() be called soon. */
 void hvd_agent_pool_tell(struct hvd_agent_pool *pool);
 void hvd_agent_pool_on_tell(void *pool);
-void hvd_agent_pool_remove_file(struct hvd_agent_pool *pool);
 
 #endif

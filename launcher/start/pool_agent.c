@@ -121,18 +121,6 @@ void hvd_pool_agent_decline(struct hvd_pool_agent *j)
 	hvd_pool_agent_free(j);
 }
 
-void hvd_agent_pool_decline_waiting(struct hvd_agent_pool *pool)
-{
-	struct hvd_pool_agent *next;
-
-	pool->closed = true;
-	for (struct hvd_pool_agent *j = TAILQ_FIRST(&pool->all); j; j = next) {
-		next = TAILQ_NEXT(j, in);
-		if (!j->taken)
-			hvd_pool_agent_decline(j);
-	}
-}
-
 /* ---- offers ---- */
 
 /* An agent without an index (-1) comes after all that have one. */

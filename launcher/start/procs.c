@@ -86,7 +86,6 @@ static struct hvd_started_proc *find(const struct hvd_procs *procs, uint32_t hos
 static void on_wake(void *arg)
 {
 	struct hvd_procs *procs = arg;
-
 	bool any = false;
 
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
