@@ -2,6 +2,7 @@
 /* host_manager.c - the hosts of an elastic job, and which of them may be used. */
 #include "machine_internal.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/spare_choice.h"
 #include "lib/host/switch_path.h"
@@ -205,8 +206,8 @@ static int by_order(const void *a, const void *b)
  * the first. */
 static struct hvd_managed_host *replacement(struct hvd_machine *m, const struct hvd_managed_host *gone, hvd_time now)
 {
-	struct hvd_managed_host **fit = hvd_xcalloc(m->n_hosts, sizeof(struct hvd_managed_host *)), *next;
-	struct hvd_spare_host *v = hvd_xcalloc(m->n_hosts, sizeof(*v));
+	hvd_cleanup_free struct hvd_managed_host **fit = hvd_xcalloc(m->n_hosts, sizeof(struct hvd_managed_host *));
+	hvd_cleanup_free struct hvd_spare_host *v = hvd_xcalloc(m->n_hosts, sizeof(*v));
 	size_t n = 0;
 
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
@@ -218,10 +219,7 @@ static struct hvd_managed_host *replacement(struct hvd_machine *m, const struct 
 	qsort(fit, n, sizeof(struct hvd_managed_host *), by_order);
 	for (size_t i = 0; i < n; i++)
 		v[i].switch_path = fit[i]->switch_path;
-	next = n ? fit[hvd_spare_nearest(v, n, gone->switch_path)] : NULL;
-	free(v);
-	free(fit);
-	return next;
+	return n ? fit[hvd_spare_nearest(v, n, gone->switch_path)] : NULL;
 }
 
 static void log_move(const struct hvd_machine *m, const struct hvd_managed_host *gone,
@@ -264,7 +262,7 @@ void hvd_host_manager_set_ranks(struct hvd_machine *m)
 
 void hvd_host_manager_log_spares(const struct hvd_machine *m, uint32_t first, uint32_t end, hvd_time now)
 {
-	struct hvd_spare_host *v = hvd_xcalloc(m->n_hosts, sizeof(*v));
+	hvd_cleanup_free struct hvd_spare_host *v = hvd_xcalloc(m->n_hosts, sizeof(*v));
 	char slow[128];
 
 	for (uint32_t k = 0; k < m->n_hosts; k++)
@@ -274,7 +272,6 @@ void hvd_host_manager_log_spares(const struct hvd_machine *m, uint32_t first, ui
 			hvd_spare_slowness(v, m->n_hosts, k, slow);
 			hvd_info(m->log, "%s is a spare host%s%s", m->hosts[k].name, *slow ? ": " : "", slow);
 		}
-	free(v);
 }
 
 /* ---- bans ---- */
