@@ -79,21 +79,12 @@ static void add_leaving(struct hvd_slurm_hosts *out, const char *host, double se
 	out->n_leaving++;
 }
 
-/* Index among the first n hosts, -1 if it is not there. */
-static int find_before(const struct hvd_alloc *a, int n, const char *name)
-{
-	for (int i = 0; i < n; i++)
-		if (strcmp(a->hosts[i].name, name) == 0)
-			return i;
-	return -1;
-}
-
 /* The first `others` hosts are those of other jobs. */
 static void add_host(struct hvd_slurm_hosts *out, const struct hvd_discovery_opts *opts,
 		     const struct hvd_slurm_job *job, size_t i, int others)
 {
 	const char *name = job->hosts.v[i];
-	const int at = find_before(&out->hosts, others, name);
+	const int at = hvd_alloc_find(&(const struct hvd_alloc){.hosts = out->hosts.hosts, .n_hosts = others}, name);
 
 	if (at >= 0) {
 		hvd_strv_addf(&out->notes, "%s belongs to job %u and to job %u: only the first one's share is used",
