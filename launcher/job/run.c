@@ -42,6 +42,7 @@ struct run {
 	struct hvd_end_timeout *end_timeout; /* watches the backend's process since all ranks have ended */
 	int proc_status; /* as from waitpid(2), of the process whose end is this launch's status; 0 = none has ended
 			    badly */
+	int ended_by;    /* the signal by which the process ends all ranks, other than through this one; 0 = none */
 	hvd_time interrupted; /* when the last SIGINT came */
 	bool has_signal;      /* the process has the signal that ends the job */
 	bool left_out;        /* the next process that has ended belonged to a host that was left out */
@@ -130,7 +131,7 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 	char text[64];
 
 	if (starter->agents_start_ranks || run->proc_status == 0 || run->starter.job->failed || result->rank_failed ||
-	    run->starter.job->ending || result->ended_by || run->starter.job->ends_expected)
+	    run->starter.job->ending || result->ended_by || run->ended_by)
 		return false;
 	if (!WIFSIGNALED(run->proc_status) && (!result->started || hvd_failure_report_first(failures, &host)))
 		return false;
@@ -152,6 +153,7 @@ static void leave_to_process(struct run *run, int sig)
 {
 	hvd_info(run->launcher.log, "%s: %s ends the ranks", sig == SIGINT ? "interrupted" : strsignal(sig),
 		 run->launcher.launch->procs[0].argv.v[0]);
+	run->ended_by = sig;
 	run->starter.job->ends_expected = true;
 }
 
@@ -182,7 +184,7 @@ static void on_proc_ended(int status, void *arg)
 	if (run->policy->hosts_change)
 		return;
 	/* See interrupts(); of the ranks' ends none has come before. */
-	if (run->interrupted && !run->starter.job->ends_expected && !result->ended_by && !result->rank_failed &&
+	if (run->interrupted && !run->ended_by && !result->ended_by && !result->rank_failed &&
 	    hvd_rank_end_cancelled(&(struct hvd_rank_end){.status = status}))
 		leave_to_process(run, SIGINT);
 	if (!run->starter.job->failed && !result->rank_failed && result->status == 0 && !run->left_out) {
@@ -240,7 +242,7 @@ static void on_backend_signal(struct run *run, int sig, bool tty)
 		launcher->result->ended_by = sig;
 		launcher->result->status = 128 + sig;
 		hvd_job_handle(run->starter.job, HVD_JOB_INTERRUPTED);
-	} else if (ends_ranks(run, sig) && !run->starter.job->ends_expected) {
+	} else if (ends_ranks(run, sig) && !run->ended_by) {
 		leave_to_process(run, sig);
 	}
 }
