@@ -155,7 +155,7 @@ static void decide(struct hvd_agent_registry *agents)
 	struct hvd_err why = {0};
 	int rc;
 
-	rc = hvd_spares_judge(agents, &why);
+	rc = hvd_spares_judge(agents, hvd_agent_registry_lose, &why);
 	if (rc == 0 && agents->table.in_stage[HVD_STAGE_REPORTED] == 0) {
 		hvd_agent_registry_changed(agents);
 		return;

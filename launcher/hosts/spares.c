@@ -164,7 +164,7 @@ static void say_passed(const struct hvd_agent_registry *agents)
 	/* Else the network is measured next, and then the hosts are judged again. */
 }
 
-int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err)
+int hvd_spares_judge(struct hvd_agent_registry *agents, hvd_lose_fn *lose, struct hvd_err *err)
 {
 	struct hvd_host_table *table = &agents->table;
 	hvd_cleanup_free char **bad = hvd_xcalloc(table->n, sizeof(*bad));
@@ -200,7 +200,7 @@ int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err)
 			hvd_err_set(&why, HVD_E_FAILED, "%s", bad[h]);
 			hvd_err_hint(&why, "%s", hints[h]);
 			/* A slow network would not be noticed when the host is tried again. */
-			hvd_agent_registry_lose(agents, h, &why, agents->spares.measured);
+			lose(agents, h, &why, agents->spares.measured);
 		}
 		free(bad[h]);
 	}
