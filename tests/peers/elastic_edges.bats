@@ -13,7 +13,15 @@ setup() {
     elastic_begin
     rm -rf "$(home)"/{enough,out}
 }
-teardown() { elastic_end; }
+teardown() {
+    local host
+    if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then
+        for host in hvdn1 hvdn2 hvdn3; do node "$host" resume >/dev/null 2>&1 || true; done
+    fi
+    elastic_end
+}
+
+node() { as_root hvdctl scontrol update node="$1" state="$2" reason=test; }
 
 # train HOSTS SLOTS [OPTION OF hvdrun…] -- [OPTION OF elastic.py…]: begins a training in an allocation of that shape,
 # whose nodes are watched unless an option names another discovery source. The last epoch begins when ~/enough exists.
@@ -39,6 +47,18 @@ went_well() {
     ended 60 0
     every_batch_once 3
     loss_as_alone
+}
+
+@test "a node drains, and is used again when it does so no longer" {
+    train 3 1 --
+    works_with 3
+    node hvdn3 drain
+    works_with 2
+    node hvdn3 resume
+    works_with 3
+    went_well
+    has "(hvdn3 removed)" "(hvdn3 added)"
+    has_not "failed" "silent"
 }
 
 @test "slurmd of a node is lost: its ranks go on until Slurm gives the node up, and the others without them" {

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC2034 # what run sets; what faults.bash reads
 # A training by real PyTorch with a spare host, in which one thing after the other fails: scripts/examples/elastic-torch.py.
 #
-# FAULTS (4): how many faults, and EPOCHS of the training, which must last as long. FAULT_KINDS: their kinds, in turn
+# FAULTS (5): how many faults, and EPOCHS of the training, which must last as long. FAULT_KINDS: their kinds, in turn
 # (faults.bash). FAULT_TIMES: a file for a line of each: its kind and host, the seconds until the launcher has noticed,
 # until all old ranks had gone, and until the next generation began. FAULT_OUT: a file for what hvdrun has said.
 
@@ -12,7 +12,7 @@ load ../cluster/launch
 load peers
 load faults
 
-FAULTS=${FAULTS:-4}
+FAULTS=${FAULTS:-5}
 AGENT='[h]vd-agent host'
 EPOCHS=${EPOCHS:-$((60 + 60 * FAULTS))}
 
@@ -44,7 +44,7 @@ is_spare() { [[ $(grep -c "$1 is a spare host" "$OUT") -gt $2 ]]; }
 @test "with a spare host a training goes on after one fault after the other, to the numbers of an undisturbed one" {
     needs_cluster
     local kinds i kind spares lines victim='' number=0 times=()
-    read -ra kinds <<<"${FAULT_KINDS:-link stopped slurmd agent rank stepd rank}"
+    read -ra kinds <<<"${FAULT_KINDS:-link stopped slurmd agent stepd rank rank}"
     begin on_login env OMP_NUM_THREADS=1 salloc -Q -N5 --ntasks-per-node=1 --no-kill hvdrun --max-restarts 1000 \
         --spares 1 --progress-file 'checkpoint*' --json "$PY" "$TRAIN" --epochs "$EPOCHS" --pause 0.1
     goes_on 5
