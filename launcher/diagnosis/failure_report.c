@@ -316,9 +316,13 @@ static bool explains(const struct hvd_failure_report *report, const struct hvd_l
 		return true;
 	if (loss->of == HVD_LOSS_HOST || loss->of == HVD_LOSS_SPAWNER)
 		return since < EXPLAINS_NS;
-	/* Only its own rank needs a shim. A launcher such as mpirun kills the shims as soon as it sees a rank fail. */
-	return since < EXPLAINS_NS &&
-	       (kind == HVD_FAILURE_KILLED || (loss->of != HVD_LOSS_SHIM && strcmp(loss->host, first->host) == 0));
+	if (kind == HVD_FAILURE_KILLED)
+		return since < EXPLAINS_NS;
+	/* A rank ends with its shim, and others may fail by that in their own words. But a launcher such as mpirun kills the
+	 * shims as soon as it sees a rank fail: then the loss is noticed after the failure. */
+	if (loss->of == HVD_LOSS_SHIM)
+		return since > 0 && since < EXPLAINS_NS;
+	return since < EXPLAINS_NS && strcmp(loss->host, first->host) == 0;
 }
 
 const struct hvd_loss *hvd_failure_cause(const struct hvd_failure_report *report, const struct hvd_failure *first,

@@ -12,7 +12,7 @@
  *           reported before that it could not reach others, it counts as PEER
  * A process of the launch that has ended earlier (struct hvd_loss) is what failed first, if it explains the failure:
  * any failure of kind PEER or KILLED, or any on its own host; a lost host explains any failure, and so does
- * an agent whose ranks end with it. Otherwise the report
+ * an agent whose ranks end with it, and a shim that was known to be lost before. Otherwise the report
  * mentions the process besides.
  *
  * If all failures are of kind PEER, the report names a rank that ended with 0 before all of them: the others still

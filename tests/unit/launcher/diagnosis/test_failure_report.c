@@ -311,6 +311,16 @@ TEST_IN(a_shim_explains_no_failure_of_another_ranks_own, struct history *h)
 	assert_null(hvd_failure_report_loss(h->report));
 }
 
+/* Its rank has ended with it, and another one failed by that, which says so in its own words. */
+TEST_IN(a_shim_explains_what_fails_after_it_is_known_to_be_lost, struct history *h)
+{
+	lost(h, HVD_LOSS_SHIM, "n2", 2, -1, 10);
+	ended(h, 1, "n1", EXIT(1), 40, NULL);
+	assert_in(text(h), "the rank shim (hvd-shim) of rank 2 on n2 failed first");
+	ended(h, 3, "n2", EXIT(1), 45, NULL);
+	assert_in(text(h), "the rank shim (hvd-shim) of rank 2 on n2 failed first");
+}
+
 TEST_IN(a_shim_explains_ranks_that_were_killed_after_it, struct history *h)
 {
 	lost(h, HVD_LOSS_SHIM, "n1", 2, -1, 15);
