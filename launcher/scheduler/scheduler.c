@@ -23,7 +23,7 @@ static const struct hvd_scheduler *const table[] = {HVD_SCHEDULERS(HVD_ROW)};
 const struct hvd_scheduler *hvd_scheduler_of(char *const *envp)
 {
 	for (size_t i = 0; i < N_SCHEDULERS; i++)
-		if (table[i]->has_hosts(envp))
+		if (table[i]->has_hosts && table[i]->has_hosts(envp))
 			return table[i];
 	return &hvd_scheduler_none;
 }

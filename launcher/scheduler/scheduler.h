@@ -3,7 +3,7 @@
  * scheduler.h - the batch scheduler whose job a launch is part of.
  *
  * A scheduler is one row. To add one: a file with its struct hvd_scheduler, and its key in the list HVD_SCHEDULERS. It
- * has find, has_hosts and hosts. Another function that is NULL is a question that the scheduler does not answer, and
+ * has find and hosts. Another function that is NULL is a question that the scheduler does not answer, and
  * callers then do what they do outside of any job.
  *
  * All functions read the environment only as an argument, unless their comment says otherwise.
