@@ -30,7 +30,7 @@ void hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host)
 			hvd_rank_ends_add(ends, r);
 }
 
-/* *any_over: have all ranks of some host ended? */
+/* *any_over: have all ranks of some host ended? A spare host has none. */
 static char *hosts_left(const struct hvd_rank_ends *ends, bool *any_over)
 {
 	const struct hvd_layout *l = ends->layout;
@@ -43,7 +43,7 @@ static char *hosts_left(const struct hvd_rank_ends *ends, bool *any_over)
 
 		for (int i = 0; i < l->hosts[h].n; i++)
 			over &= ends->ended[l->hosts[h].ranks[i]];
-		*any_over |= over;
+		*any_over |= over && l->hosts[h].n > 0;
 		if (!over)
 			hvd_strv_add(&left, l->hosts[h].name);
 	}

@@ -64,6 +64,22 @@ TEST(hosts_that_are_behind)
 	hvd_layout_clear(&layout);
 }
 
+TEST(a_host_without_ranks_is_not_ahead)
+{
+	char *names[] = {(char *)"a", (char *)"spare", (char *)"b"};
+	struct hvd_rank_ends ends = {0};
+	struct hvd_layout layout;
+
+	assert_int_equal(hvd_layout_from_slots(&layout, names, (int[]){2, 0, 1}, 3, NULL), 0);
+	hvd_rank_ends_begin(&ends, &layout);
+	hvd_rank_ends_add(&ends, 0);
+	assert_null(hvd_rank_ends_behind(&ends));
+	hvd_rank_ends_add(&ends, 2);
+	assert_text(hvd_rank_ends_behind(&ends), "a");
+	hvd_rank_ends_clear(&ends);
+	hvd_layout_clear(&layout);
+}
+
 TEST(a_host_is_named_once)
 {
 	struct hvd_rank_ends ends = {0};
