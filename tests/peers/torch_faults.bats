@@ -14,7 +14,7 @@ load faults
 
 FAULTS=${FAULTS:-5}
 AGENT='[h]vd-agent host'
-EPOCHS=${EPOCHS:-$((60 + 60 * FAULTS))}
+EPOCHS=${EPOCHS:-$((60 + 90 * FAULTS))}
 
 setup_file() {
     peers --torch
