@@ -136,6 +136,8 @@ int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_o
 	if (spec->launcher && strcmp(spec->launcher, hvd_backend_join.name) == 0) {
 		out->from = HVD_DISCOVER_AGENTS;
 		out->agent_pool = launch->agent_pool;
+		if (spec->preflight == HVD_PREFLIGHT_FULL)
+			out->first_slots = spec->elastic.min_np ? spec->elastic.min_np : spec->elastic.first_np;
 		return 0;
 	}
 	switch (spec->discovery.from) {

@@ -43,7 +43,12 @@ static void report_agents(void *arg)
 	struct hvd_slurm_hosts found = {0};
 
 	hvd_agent_pool_hosts(s->opts.agent_pool, &found.hosts);
-	hvd_discovery_found(s, &found);
+	if (s->any || found.hosts.slots >= s->opts.first_slots)
+		hvd_discovery_found(s, &found);
+	else if (found.hosts.slots > 0)
+		hvd_info(s->log,
+			 "%d of %d slots have joined; --preflight=full measures the network between the first hosts",
+			 found.hosts.slots, s->opts.first_slots);
 	hvd_slurm_hosts_clear(&found);
 }
 

@@ -306,6 +306,18 @@ nobody_left() {
     nobody_left
 }
 
+@test "--preflight=full measures the first agents of an elastic job together" {
+    joins -np 3 --max-restarts 2 --preflight=full true
+    agent hvdn1
+    says 10 "1 of 3 slots have joined"
+    agent hvdn2
+    agent hvdn3
+    ended 20
+    exits 0
+    grep -E "preflight: all checks passed on 3 hosts; slowest: hvdn" <<<"$output"
+    nobody_left
+}
+
 @test "the example script starts its agents itself, and ends them" {
     run on_login bash "$BATS_TEST_DIRNAME/../../scripts/examples/join.sh" 3 bash -c 'echo "rank $RANK of $WORLD_SIZE"'
     exits 0
