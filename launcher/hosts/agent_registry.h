@@ -91,6 +91,9 @@ enum {
 struct hvd_host_listener {
 	/* All expected hosts have registered, and probe next. -1 with err set: the start fails. */
 	int (*open)(void *arg, struct hvd_err *err);
+	/* Fixed size, with spares: the hosts that have reported are those that remain. Number their ranks anew, at most
+	 * `most` of them (0: all); a host whose ranks have no number is left out, too. */
+	void (*renumber)(uint32_t most, void *arg);
 	/* The networks are chosen; the hosts that have reported are admitted next. -1 with err set: the start fails. */
 	int (*decided)(void *arg, struct hvd_err *err);
 	void (*admitted)(uint32_t host, void *arg); /* after the decision, or later */

@@ -64,7 +64,6 @@ static void free_host(struct hvd_host_entry *host)
 	hvd_host_info_clear(&host->node);
 	hvd_host_check_clear(&host->check);
 	free(host->kept);
-	free(host->own_ranks);
 }
 
 static void grow(struct hvd_host_table *table, uint32_t n)

@@ -54,9 +54,7 @@ struct hvd_host_entry {
 	struct hvd_host_check check; /* what --preflight has found there */
 	double mbps;                 /* to and from its neighbours, in Mbit/s, the lower of both; 0 = not measured */
 	uint32_t rtt_us;             /* to a neighbour; 0 = not measured */
-	uint32_t *own_ranks;         /* node.ranks before they were numbered anew, n_own_ranks of them; or NULL */
-	uint32_t n_own_ranks;
-	struct hvd_addr own_name; /* where its own name leads, if other hosts do not reach that (own_names.h) */
+	struct hvd_addr own_name;    /* where its own name leads, if other hosts do not reach that (own_names.h) */
 	enum hvd_leaving leaving;
 	uint32_t ended; /* how many of its ranks have ended */
 };

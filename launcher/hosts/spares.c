@@ -209,17 +209,11 @@ int hvd_spares_judge(struct hvd_agent_registry *agents, hvd_lose_fn *lose, struc
 	return rc;
 }
 
-/* The ranks that the host has registered. */
-static uint32_t registered_ranks(const struct hvd_host_entry *host)
-{
-	return host->stage < HVD_STAGE_REPORTED ? 0 : host->own_ranks ? host->n_own_ranks : host->node.n_ranks;
-}
-
+/* All hosts have reported by now, or are AWAY and have no ranks. */
 static void describe(const struct hvd_host_table *table, struct hvd_spare_host *v)
 {
 	for (uint32_t h = 0; h < table->n; h++)
-		v[h] = (struct hvd_spare_host){.ranks = registered_ranks(&table->hosts[h]),
-					       .mbps = table->hosts[h].mbps};
+		v[h] = (struct hvd_spare_host){.ranks = table->hosts[h].node.n_ranks, .mbps = table->hosts[h].mbps};
 }
 
 /* How many others the host reaches, or reach it, whichever is less. All hosts have as many neighbours. */
@@ -258,15 +252,6 @@ bool hvd_spares_unconnected(struct hvd_agent_registry *agents, const struct hvd_
 
 /* ---- those that are not needed ---- */
 
-static uint32_t count_ranks(const struct hvd_host_table *table)
-{
-	uint32_t n = 0;
-
-	for (uint32_t h = 0; h < table->n; h++)
-		n += registered_ranks(&table->hosts[h]);
-	return n;
-}
-
 /* How many ranks the job must have; 0 = those of the hosts that are kept. "-N5 -n10 --ntasks-per-node=2" means no more
  * than -N5 --ntasks-per-node=2: the tasks of spare hosts count. */
 static uint32_t wanted_ranks(const struct hvd_agent_registry *agents)
@@ -291,8 +276,8 @@ static uint32_t most_ranks(const struct hvd_agent_registry *agents)
 	uint32_t n = 0, sum = 0;
 
 	for (uint32_t h = 0; h < table->n; h++)
-		if (registered_ranks(&table->hosts[h]) > 0)
-			ranks[n++] = registered_ranks(&table->hosts[h]);
+		if (table->hosts[h].node.n_ranks > 0)
+			ranks[n++] = table->hosts[h].node.n_ranks;
 	qsort(ranks, n, sizeof(*ranks), by_number);
 	for (uint32_t i = spares_left(agents); i < n; i++)
 		sum += ranks[i];
@@ -343,57 +328,6 @@ static void leave_out_worst(struct hvd_agent_registry *agents)
 	}
 }
 
-/* ---- numbers of ranks ---- */
-
-struct numbered {
-	uint32_t number, host, at; /* number: that its host has registered */
-};
-
-static int by_registered_number(const void *a, const void *b)
-{
-	const struct numbered *x = a, *y = b;
-
-	return x->number < y->number ? -1 : x->number > y->number;
-}
-
-/* The host's ranks by local rank, as it has registered them; node.ranks gets room for their new numbers. */
-static void keep_registered(struct hvd_host_entry *host)
-{
-	if (!host->own_ranks) {
-		host->n_own_ranks = host->node.n_ranks;
-		host->own_ranks = host->node.ranks;
-		host->node.ranks = hvd_xcalloc(host->node.n_ranks, sizeof(*host->node.ranks));
-	}
-	host->node.n_ranks = 0;
-}
-
-/* The ranks keep their order. Those beyond the first `wanted`, unless that is 0, have no number. */
-static void renumber(struct hvd_host_table *table, uint32_t wanted)
-{
-	uint32_t n = count_ranks(table), i = 0;
-	hvd_cleanup_free struct numbered *all = hvd_xcalloc(n, sizeof(*all));
-
-	for (uint32_t h = 0; h < table->n; h++) {
-		struct hvd_host_entry *host = &table->hosts[h];
-
-		if (host->stage < HVD_STAGE_REPORTED)
-			continue;
-		keep_registered(host);
-		for (uint32_t r = 0; r < host->n_own_ranks; r++)
-			all[i++] = (struct numbered){.number = host->own_ranks[r], .host = h, .at = r};
-	}
-	qsort(all, n, sizeof(*all), by_registered_number);
-	if (!wanted || wanted > n)
-		wanted = n;
-	for (i = 0; i < wanted; i++) {
-		struct hvd_host_info *node = &table->hosts[all[i].host].node;
-
-		node->ranks[all[i].at] = i;
-		node->n_ranks++;
-	}
-	table->size = wanted;
-}
-
 int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err)
 {
 	struct hvd_host_table *table = &agents->table;
@@ -401,7 +335,7 @@ int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err)
 	if (check_ranks(agents, err) != 0)
 		return -1;
 	leave_out_worst(agents);
-	renumber(table, wanted_ranks(agents));
+	agents->listener->renumber(wanted_ranks(agents), agents->listener_arg);
 	for (uint32_t h = 0; h < table->n; h++) {
 		struct hvd_host_entry *host = &table->hosts[h];
 

@@ -4,12 +4,12 @@
 #include "launcher/hosts/clients.h"
 #include "lib/protocol/agent_settings.h"
 
-/* The numbers of the host's ranks, where they are not those that it knows (spares.h). */
+/* The numbers of the host's ranks, where they are not those that it has registered (rank_numbers.c). */
 static void add_numbers(const struct hvd_rank_plan *plan, const struct hvd_host_entry *host, json_t *msg)
 {
 	json_t *numbers;
 
-	if (!host->own_ranks)
+	if (plan->networks->elastic || plan->opts->spec->spares == 0)
 		return;
 	numbers = json_array();
 	for (uint32_t r = 0; r < host->node.n_ranks; r++)

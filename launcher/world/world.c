@@ -201,6 +201,7 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 				   const struct hvd_log *log, struct hvd_err *err)
 {
 	static const struct hvd_host_listener listener = {.open = on_open,
+							  .renumber = hvd_rank_numbers_make,
 							  .decided = on_decided,
 							  .admitted = on_admitted,
 							  .left = on_left,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world_internal.h - what the files of the world share: world.c, world_ranks.c, rank_messages.c. No other file includes
- * this. */
+/* world_internal.h - what the files of the world share: world.c, world_ranks.c, rank_numbers.c, rank_messages.c. No other
+ * file includes this. */
 #ifndef HVD_WORLD_INTERNAL_H
 #define HVD_WORLD_INTERNAL_H
 
@@ -25,6 +25,12 @@ struct hvd_world {
 	struct hvd_progress *progress;     /* NULL: not wanted */
 	struct hvd_stacks *stacks;
 };
+
+/* ---- rank_numbers.c ---- */
+
+/* Hosts were left out: number the ranks of those that have reported anew, in their old order. Those beyond the first
+ * `most`, unless that is 0, have no number and leave their host's list. */
+void hvd_rank_numbers_make(uint32_t most, void *world);
 
 /* ---- rank_messages.c ---- */
 
