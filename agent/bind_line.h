@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bind_line.h - the line that PyTorch writes to standard error when rank 0 finds the store of the launch at MASTER_PORT
- * and becomes its client (lib/frameworks/emit_torch.c):
+ * and becomes its client (lib/frameworks/emit.c):
  *
  *   [E1127 07:34:54.915245053 TCPStore.cpp:280] [c10d] The server socket on 23457 has failed to bind.
  *   TORCHELASTIC_USE_AGENT_STORE is enabled so ignoring the error.

@@ -35,9 +35,10 @@ static int run_program(const char *program, const struct hvd_log *log)
 /* Set a variable of the plan once more, unless the site may know it as well as the launch. */
 static void print_fact(const char *name)
 {
+	const struct hvd_emitted *flags = hvd_emitted_flags(name);
 	const char *value = getenv(name);
 
-	if (value && !hvd_emitted_iface(name) && !hvd_emitted_keeps(name) && !strchr(value, '\n'))
+	if (value && !flags->iface && !flags->keeps && !strchr(value, '\n'))
 		printf("export %s=%s\n", name, value);
 }
 

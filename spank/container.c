@@ -137,7 +137,7 @@ void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp)
 
 		*value++ = '\0';
 		relay |= is_relay(entry);
-		if (other_net && hvd_emitted_iface(entry))
+		if (other_net && hvd_emitted_flags(entry)->iface)
 			withdraw(sp, entry, value);
 		else
 			spank_setenv(sp, entry, value, 1);

@@ -23,7 +23,7 @@ const struct hvd_emitted hvd_emitted[] = {
 	{.name = "OMPI_MCA_btl_tcp_if_include", .keeps = true, .iface = true},
 	{.name = "MASTER_ADDR", .store = true},
 	{.name = "MASTER_PORT", .store = true},
-	{.name = "TORCHELASTIC_USE_AGENT_STORE", .store = true, .local = true},
+	{.name = "TORCHELASTIC_USE_AGENT_STORE", .store = true},
 	{.name = "RANK"},
 	{.name = "WORLD_SIZE"},
 	{.name = "LOCAL_RANK"},
@@ -37,30 +37,39 @@ const struct hvd_emitted hvd_emitted[] = {
 	{.name = "TORCHELASTIC_RESTART_COUNT"},
 	{.name = "TORCHELASTIC_MAX_RESTARTS"},
 	{.name = "TORCH_NCCL_ASYNC_ERROR_HANDLING", .keeps = true},
-	{.name = "OMP_NUM_THREADS", .keeps = true, .local = true},
-	{.name = "TORCHELASTIC_RUN_ID", .keeps = true, .local = true},
-	{.name = "RES_OPTIONS", .keeps = true, .local = true},
+	{.name = "OMP_NUM_THREADS", .keeps = true},
+	{.name = "TORCHELASTIC_RUN_ID", .keeps = true},
+	{.name = "RES_OPTIONS", .keeps = true},
 	{.name = "PET_RDZV_BACKEND", .keeps = true},
 	{.name = "PET_RDZV_ENDPOINT", .keeps = true},
 	{.name = "PET_RDZV_ID", .keeps = true},
 	{.name = "PET_NNODES", .keeps = true},
 	{.name = "PET_LOCAL_ADDR", .keeps = true},
-	{.name = "PET_NPROC_PER_NODE", .keeps = true, .local = true},
-	{.name = "PET_RDZV_CONF", .keeps = true, .local = true},
+	{.name = "PET_NPROC_PER_NODE", .keeps = true},
+	{.name = "PET_RDZV_CONF", .keeps = true},
 	{.name = "JAX_COORDINATOR_ADDRESS", .keeps = true},
-	{.name = "JAX_LOCAL_DEVICE_IDS", .keeps = true, .local = true},
+	{.name = "JAX_LOCAL_DEVICE_IDS", .keeps = true},
 	{.name = "LOCAL_SIZE"},
 	{.name = "TF_CONFIG", .keeps = true},
 	{.name = "TF_GRPC_REUSE_PORT", .keeps = true},
 	{.name = NULL},
 };
 
-static const struct hvd_emitted *find(const char *name)
+/* The entry whose name is the first `len` bytes of `name`; NULL: there is none. */
+static const struct hvd_emitted *find(const char *name, size_t len)
 {
 	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
-		if (strcmp(e->name, name) == 0)
+		if (strncmp(e->name, name, len) == 0 && !e->name[len])
 			return e;
 	return NULL;
+}
+
+const struct hvd_emitted *hvd_emitted_flags(const char *name)
+{
+	static const struct hvd_emitted none;
+	const struct hvd_emitted *e = find(name, strlen(name));
+
+	return e ? e : &none;
 }
 
 bool hvd_emitted_reads(const char *entry)
@@ -77,48 +86,9 @@ bool hvd_emitted_reads(const char *entry)
 					     "PYTHONPATH=",
 					     "PYTHONUSERBASE=",
 					     "PYTHONNOUSERSITE="};
-	size_t len = strcspn(entry, "=");
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (strncmp(entry, others[i], strlen(others[i])) == 0)
 			return true;
-	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
-		if (strncmp(e->name, entry, len) == 0 && !e->name[len])
-			return true;
-	return false;
-}
-
-bool hvd_emitted_keeps(const char *name)
-{
-	const struct hvd_emitted *e = find(name);
-
-	return e && e->keeps;
-}
-
-bool hvd_emitted_store(const char *name)
-{
-	const struct hvd_emitted *e = find(name);
-
-	return e && e->store;
-}
-
-bool hvd_emitted_local(const char *name)
-{
-	const struct hvd_emitted *e = find(name);
-
-	return e && e->local;
-}
-
-bool hvd_emitted_iface(const char *name)
-{
-	const struct hvd_emitted *e = find(name);
-
-	return e && e->iface;
-}
-
-bool hvd_emitted_yields(const char *name)
-{
-	const struct hvd_emitted *e = find(name);
-
-	return e && e->yields;
+	return find(entry, strcspn(entry, "="));
 }

@@ -19,7 +19,6 @@ struct hvd_emitted {
 	bool yields; /* it is not set when user or site have set it (lib/host/user_ifname.h) */
 	bool keeps;  /* a value that the rank's environment has is kept: the plan has the name with a "?" (emit.h) */
 	bool store;  /* it locates PyTorch's store: all of these are set, or none (resolve.h) */
-	bool local;  /* whether it is set, or its value, is decided on the rank's host (resolve.h) */
 };
 
 /* Ends with an entry whose name is NULL. */
@@ -30,11 +29,7 @@ extern const struct hvd_emitted hvd_emitted[];
  * tell which GPUs it sees, and which PyTorch it finds. */
 bool hvd_emitted_reads(const char *entry);
 
-/* The flags of the variable with this name; false for other names. */
-bool hvd_emitted_iface(const char *name);
-bool hvd_emitted_yields(const char *name);
-bool hvd_emitted_keeps(const char *name);
-bool hvd_emitted_store(const char *name);
-bool hvd_emitted_local(const char *name);
+/* The entry of the variable with this name; for other names one whose flags are all false. */
+const struct hvd_emitted *hvd_emitted_flags(const char *name);
 
 #endif

@@ -28,11 +28,10 @@ static int planned_number(const struct hvd_strv *plan, const char *name, int non
 
 /* torchrun sets 1 where a host has several ranks, for otherwise each would start a thread for every CPU of the host. A
  * rank that has CPUs of its own can use them all. */
-static char *omp_threads(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+static char *omp_threads(const struct hvd_strv *plan, const struct hvd_rank_facts *facts)
 {
 	int ranks = planned_number(plan, "LOCAL_WORLD_SIZE", 1), threads = facts->cpus;
 
-	(void)planned;
 	if (ranks < 2)
 		return NULL;
 	if (facts->host_cpus && facts->host_cpus / ranks < threads)
@@ -47,77 +46,77 @@ static struct hvd_rank_numbers numbers_of(const struct hvd_strv *plan)
 					 .size = planned_number(plan, "WORLD_SIZE", 0)};
 }
 
-static char *jax_devices(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+static char *jax_devices(const struct hvd_strv *plan, const struct hvd_rank_facts *facts)
 {
 	const struct hvd_rank_numbers numbers = numbers_of(plan);
 
-	(void)planned;
 	return hvd_rank_gpus_jax(&numbers, facts);
 }
 
-/* "gpu", where there is one: torchrun starts one worker for each GPU then, else a single one. */
-static char *torchrun_workers(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+/* A value that the user has set beside MASTER_ADDR is of another launch. */
+static char *agent_store(const struct hvd_strv *plan, const struct hvd_rank_facts *facts)
 {
-	(void)plan;
-	return hvd_gpu_count(facts->root ? facts->root : "", facts->envp) > 0 ? hvd_xstrdup(planned) : NULL;
+	const char *set = hvd_envp_get(facts->envp, "TORCHELASTIC_USE_AGENT_STORE");
+	bool users = set && strcmp(set, "True") == 0 && !hvd_envp_get(facts->envp, "MASTER_ADDR");
+
+	if (users || (facts->command.torch && facts->command.torch < HVD_TORCH(2, 7)))
+		return hvd_xstrdup("True");
+	return hvd_xstrdup(hvd_env_get(plan, "TORCHELASTIC_USE_AGENT_STORE"));
+}
+
+/* ---- conditions of the plan's values ---- */
+
+/* With "gpu" torchrun starts one worker for each GPU, else a single one. */
+static bool has_gpu(const struct hvd_rank_facts *facts)
+{
+	return hvd_gpu_count(facts->root ? facts->root : "", facts->envp) > 0;
+}
+
+/* torchrun compares the endpoint with the addresses of its host's name, and fails where the name has none. */
+static bool has_no_own_name(const struct hvd_rank_facts *facts)
+{
+	return facts->names.no_own_name;
 }
 
 /* Lightning takes the numbers of Slurm's or of jsrun's variables for the rank's, unless torchrun's are set. A rank that
  * is no task of a step has Slurm's variables from the batch script, or from its host's agent. jsrun's variables would
  * make Lightning take the store's address from a file of LSF's. */
-static char *run_id(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+static bool has_others_numbers(const struct hvd_rank_facts *facts)
 {
 	bool slurm = !facts->slurm_task && hvd_envp_get(facts->envp, "SLURM_NTASKS");
 
-	(void)plan;
-	return slurm || hvd_envp_get(facts->envp, "JSM_NAMESPACE_RANK") ? hvd_xstrdup(planned) : NULL;
+	return slurm || hvd_envp_get(facts->envp, "JSM_NAMESPACE_RANK");
 }
 
 /* Each name that PyTorch looks up would delay it by 10 s. */
-static char *impatience(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+static bool has_slow_names(const struct hvd_rank_facts *facts)
 {
-	(void)plan;
-	return facts->names.slow ? hvd_xstrdup(planned) : NULL;
+	return facts->names.slow;
 }
 
-/* torchrun compares the endpoint with the addresses of its host's name, and fails where the name has none. */
-static char *torchrun_conf(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
-{
-	(void)plan;
-	return facts->names.no_own_name ? hvd_xstrdup(planned) : NULL;
-}
+/* What this host decides of a variable. */
+struct decision {
+	const char *name;
+	bool (*wants)(const struct hvd_rank_facts *facts); /* set it? NULL: yes */
+	/* Its value in place of the plan's, which the caller frees; NULL: it is not set. */
+	char *(*value)(const struct hvd_strv *plan, const struct hvd_rank_facts *facts);
+};
 
-/* A value that the user has set beside MASTER_ADDR is of another launch. */
-static char *agent_store(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+static const struct decision *find_decision(const char *name)
 {
-	const char *set = hvd_envp_get(facts->envp, "TORCHELASTIC_USE_AGENT_STORE");
-	bool users = set && strcmp(set, "True") == 0 && !hvd_envp_get(facts->envp, "MASTER_ADDR");
-
-	(void)plan;
-	return hvd_xstrdup(users || (facts->command.torch && facts->command.torch < HVD_TORCH(2, 7)) ? "True"
-												     : planned);
-}
-
-/* The value of a variable with the flag `local`; NULL: it is not set. The caller frees it. */
-static char *local_value(const char *name, const struct hvd_strv *plan, const struct hvd_rank_facts *facts,
-			 const char *planned)
-{
-	static const struct {
-		const char *name;
-		char *(*value)(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned);
-	} found[] = {
-		{"OMP_NUM_THREADS", omp_threads},
-		{"JAX_LOCAL_DEVICE_IDS", jax_devices},
-		{"PET_NPROC_PER_NODE", torchrun_workers},
-		{"PET_RDZV_CONF", torchrun_conf},
-		{"TORCHELASTIC_RUN_ID", run_id},
-		{"RES_OPTIONS", impatience},
-		{"TORCHELASTIC_USE_AGENT_STORE", agent_store},
+	static const struct decision decisions[] = {
+		{"OMP_NUM_THREADS", .value = omp_threads},
+		{"JAX_LOCAL_DEVICE_IDS", .value = jax_devices},
+		{"TORCHELASTIC_USE_AGENT_STORE", .value = agent_store},
+		{"PET_NPROC_PER_NODE", .wants = has_gpu},
+		{"PET_RDZV_CONF", .wants = has_no_own_name},
+		{"TORCHELASTIC_RUN_ID", .wants = has_others_numbers},
+		{"RES_OPTIONS", .wants = has_slow_names},
 	};
 
-	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++)
-		if (strcmp(name, found[i].name) == 0)
-			return found[i].value(plan, facts, planned);
+	for (size_t i = 0; i < sizeof(decisions) / sizeof(decisions[0]); i++)
+		if (strcmp(name, decisions[i].name) == 0)
+			return &decisions[i];
 	return NULL;
 }
 
@@ -198,7 +197,7 @@ static bool is_for_another(const char *name, const char *value, const struct hvd
 {
 	if (strncmp(name, "PET_", 4) == 0)
 		return command->no_torchrun;
-	return command->ray && hvd_emitted_yields(name) && strcmp(value + (*value == '='), "lo") == 0;
+	return command->ray && hvd_emitted_flags(name)->yields && strcmp(value + (*value == '='), "lo") == 0;
 }
 
 static void resolve_one(const struct hvd_strv *plan, const char *entry, bool users_store,
@@ -207,12 +206,19 @@ static void resolve_one(const struct hvd_strv *plan, const char *entry, bool use
 	size_t len = strcspn(entry, "=");
 	hvd_cleanup_free char *written = hvd_xstrndup(entry, len), *found = NULL;
 	hvd_cleanup_free char *name = hvd_emit_name(written, facts->envp);
+	const struct hvd_emitted *flags = name ? hvd_emitted_flags(name) : NULL;
+	const struct decision *decision = NULL;
 	const char *value = entry + len + 1;
 
-	if (!name || (users_store && hvd_emitted_store(name)) || is_for_another(name, value, &facts->command))
+	if (!name || (users_store && flags->store) || is_for_another(name, value, &facts->command))
 		return;
-	if (hvd_emitted_local(name) && (strcmp(name, written) != 0 || !hvd_emitted_keeps(name)))
-		value = found = local_value(name, plan, facts, value);
+	/* Without the "?" that its name may have, the plan has decided. */
+	if (strcmp(name, written) != 0 || !flags->keeps)
+		decision = find_decision(name);
+	if (decision && decision->wants && !decision->wants(facts))
+		return;
+	if (decision && decision->value)
+		value = found = decision->value(plan, facts);
 	if (value)
 		hvd_env_set(env, name, value);
 }

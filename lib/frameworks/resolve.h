@@ -12,14 +12,15 @@
  *                          or torchrun), whose store is not for these ranks
  *   any other variable     never: the plan wins
  *
- * Variables with the flag `local` get their value here. If their name in the plan has a "?", they may be left out.
+ * Some variables get their value here (`decisions` in resolve.c). If their name in the plan has a "?", they may be left
+ * out.
  *
  * Two kinds depend on the command (command_facts.h): torchrun's options (PET_*) are left out where it does not run
  * torchrun or runs it with --standalone, and the interface "lo" of a launch on one host where it starts Ray, whose
  * workers inherit it and may work with those of other hosts.
  *
  * TORCHELASTIC_USE_AGENT_STORE becomes True for a PyTorch that is known to be older than 2.7, which does not know the
- * plan's value (emit_torch.c), and for a user who has set True, for a PyTorch in a container for example. If the
+ * plan's value (emit.c), and for a user who has set True, for a PyTorch in a container for example. If the
  * PyTorch is not known to be older, and is, rank 0 fails at once. With True and a newer PyTorch, programs that set
  * MASTER_ADDR themselves would hang.
  */
