@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pickler.h"
+#include "pickle.h"
 
 #include <string.h>
 
@@ -43,22 +43,11 @@ void hvd_pickler_int(struct hvd_pickler *p, int64_t number)
 	put(p, b, head + bytes);
 }
 
-static void put_short(struct hvd_pickler *p, unsigned char op, const void *bytes, size_t len)
-{
-	unsigned char head[2] = {op, (unsigned char)len};
-
-	put(p, head, sizeof(head));
-	put(p, bytes, len);
-}
-
 void hvd_pickler_str(struct hvd_pickler *p, const char *text)
 {
-	size_t len = strlen(text);
+	size_t len = strlen(text) < 255 ? strlen(text) : 255;
 
-	put_short(p, HVD_OP_SHORT_BINUNICODE, text, len < 255 ? len : 255);
-}
-
-void hvd_pickler_bytes(struct hvd_pickler *p, const void *bytes, size_t len)
-{
-	put_short(p, HVD_OP_SHORT_BINBYTES, bytes, len < 255 ? len : 255);
+	hvd_pickler_op(p, HVD_OP_SHORT_BINUNICODE);
+	hvd_pickler_op(p, (unsigned char)len);
+	put(p, text, len);
 }

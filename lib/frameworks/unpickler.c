@@ -9,7 +9,6 @@
 #include "pickle.h"
 
 #include "lib/base/xalloc.h"
-#include "pickle_opcode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,15 +108,6 @@ static struct hvd_pickle_value *peek(struct reader *r, size_t down)
 	return r->stack[r->depth - 1 - down];
 }
 
-static struct hvd_pickle_value *pop(struct reader *r)
-{
-	struct hvd_pickle_value *v = peek(r, 0);
-
-	if (v)
-		r->depth--;
-	return v;
-}
-
 /* How many values are above the last mark? */
 static int above_mark(struct reader *r, size_t *n)
 {
@@ -142,6 +132,17 @@ static int add_items(struct reader *r, struct hvd_pickle_value *v, size_t n)
 	v->n += n;
 	r->depth -= n;
 	return 0;
+}
+
+/* Make one value of the top `n` values, and of the mark below them with `marked`. */
+static int push_of(struct reader *r, enum hvd_pickle_kind kind, size_t n, bool marked)
+{
+	struct hvd_pickle_value *v = make(r, kind);
+
+	if (!v || add_items(r, v, n) < 0)
+		return -1;
+	r->depth -= marked;
+	return push(r, v);
 }
 
 static int op_text(struct reader *r, enum hvd_pickle_kind kind)
@@ -177,15 +178,9 @@ static int op_number(struct reader *r, unsigned char op)
 /* Make a tuple of the top `n` values, or with `marked` of those above the mark. */
 static int op_tuple(struct reader *r, size_t n, bool marked)
 {
-	struct hvd_pickle_value *v;
-
 	if (marked ? above_mark(r, &n) < 0 : n > 0 && !peek(r, n - 1))
 		return -1;
-	v = make(r, HVD_PICKLE_TUPLE);
-	if (!v || add_items(r, v, n) < 0)
-		return -1;
-	r->depth -= marked;
-	return push(r, v);
+	return push_of(r, HVD_PICKLE_TUPLE, n, marked);
 }
 
 /* Add the top `step` values, or with `marked` the values above the mark, to the list or dict below them. The number of
@@ -215,7 +210,7 @@ static int op_add(struct reader *r, enum hvd_pickle_kind kind, size_t step, bool
 /* Make one value of the top two: a class of its names, or an object or call of a class and arguments. */
 static int op_pair(struct reader *r, enum hvd_pickle_kind kind)
 {
-	struct hvd_pickle_value *v, *a = peek(r, 1), *b = a ? peek(r, 0) : NULL;
+	struct hvd_pickle_value *a = peek(r, 1), *b = a ? peek(r, 0) : NULL;
 
 	if (!b)
 		return -1;
@@ -223,10 +218,7 @@ static int op_pair(struct reader *r, enum hvd_pickle_kind kind)
 		return bad(r, "a class has no name");
 	if (kind != HVD_PICKLE_CLASS && b->kind != HVD_PICKLE_TUPLE)
 		return bad(r, "arguments are not a tuple");
-	v = make(r, kind);
-	if (!v || add_items(r, v, 2) < 0)
-		return -1;
-	return push(r, v);
+	return push_of(r, kind, 2, false);
 }
 
 static int op_build(struct reader *r)
@@ -340,10 +332,10 @@ static int read_all(struct reader *r)
 	while (rc == 0);
 	if (rc < 0)
 		return -1;
-	r->out->root = pop(r);
+	r->out->root = peek(r, 0);
 	if (!r->out->root)
 		return -1;
-	if (r->depth || r->p != r->end)
+	if (r->depth > 1 || r->p != r->end)
 		return bad(r, "there is more than one value");
 	return 0;
 }
@@ -385,4 +377,23 @@ void hvd_pickle_free(struct hvd_pickle *pickle)
 const struct hvd_pickle_value *hvd_pickle_root(const struct hvd_pickle *pickle)
 {
 	return pickle->root;
+}
+
+bool hvd_pickle_is_str(const struct hvd_pickle_value *v, const char *text)
+{
+	return v && v->kind == HVD_PICKLE_STR && v->len == strlen(text) && memcmp(v->text, text, v->len) == 0;
+}
+
+bool hvd_pickle_is_class(const struct hvd_pickle_value *v, const char *module, const char *name)
+{
+	return v && v->kind == HVD_PICKLE_CLASS && hvd_pickle_is_str(v->items[0], module) &&
+	       hvd_pickle_is_str(v->items[1], name);
+}
+
+const struct hvd_pickle_value *hvd_pickle_find(const struct hvd_pickle_value *v, const char *key)
+{
+	for (size_t i = 0; v && v->kind == HVD_PICKLE_DICT && i < v->n; i += 2)
+		if (hvd_pickle_is_str(v->items[i], key))
+			return v->items[i + 1];
+	return NULL;
 }

@@ -4,7 +4,6 @@
 #include "lib/base/base64.h"
 #include "lib/base/xalloc.h"
 #include "pickle.h"
-#include "pickler.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,38 +121,6 @@ int hvd_worker_addrs_parse(const void *text, size_t len, struct hvd_worker_addrs
 	}
 	loopback_last(out);
 	return 0;
-}
-
-char *hvd_worker_addrs_format(const struct hvd_worker_addrs *addrs)
-{
-	const size_t room = 128 + addrs->n * (HVD_WORKER_IFACE_MAX + HVD_ADDR_TEXT + 16);
-	struct hvd_pickler p = {.bytes = hvd_xcalloc(room, 1), .room = room};
-	char address[HVD_ADDR_TEXT], *text;
-
-	hvd_pickler_begin(&p);
-	hvd_pickler_op(&p, HVD_OP_EMPTY_DICT);
-	for (size_t i = 0; i < addrs->n; i++) {
-		const struct hvd_worker_addr *a = &addrs->v[i];
-
-		if (i == 0 || strcmp(a->iface, a[-1].iface) != 0) {
-			hvd_pickler_str(&p, a->iface);
-			hvd_pickler_op(&p, HVD_OP_EMPTY_LIST);
-		}
-		hvd_pickler_str(&p, hvd_addr_text(&a->addr, address));
-		hvd_pickler_int(&p, a->port);
-		hvd_pickler_op(&p, HVD_OP_TUPLE2);
-		hvd_pickler_op(&p, HVD_OP_APPEND);
-		if (i + 1 == addrs->n || strcmp(a->iface, a[1].iface) != 0)
-			hvd_pickler_op(&p, HVD_OP_SETITEM);
-	}
-	hvd_pickler_bytes(&p, addrs->key.b, HVD_KEY_LEN);
-	hvd_pickler_op(&p, HVD_OP_TUPLE2);
-	hvd_pickler_op(&p, HVD_OP_STOP);
-	text = hvd_xcalloc(HVD_BASE64_LENGTH(p.n) + 1, 1);
-	hvd_base64_encode(p.bytes, p.n, text);
-	explicit_bzero(p.bytes, p.n);
-	free(p.bytes);
-	return text;
 }
 
 void hvd_worker_addrs_clear(struct hvd_worker_addrs *addrs)

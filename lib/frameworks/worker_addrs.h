@@ -34,9 +34,6 @@ struct hvd_worker_addrs {
 /* Read the value of the PUT. On success the caller clears *out; after an error (HVD_E_PROTO, HVD_E_LIMIT) it is empty.
  * Untrusted input is fine. */
 int hvd_worker_addrs_parse(const void *text, size_t len, struct hvd_worker_addrs *out, struct hvd_err *err);
-/* Write the value as a worker does: for tests. Addresses of one interface must follow each other. The caller frees
- * it. */
-char *hvd_worker_addrs_format(const struct hvd_worker_addrs *addrs);
 void hvd_worker_addrs_clear(struct hvd_worker_addrs *addrs); /* wipes the key; NULL is fine */
 
 #endif

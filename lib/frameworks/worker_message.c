@@ -3,7 +3,6 @@
 
 #include "lib/base/xalloc.h"
 #include "pickle.h"
-#include "pickler.h"
 
 #include <nettle/hmac.h>
 #include <stdlib.h>

@@ -14,6 +14,7 @@
 #include "launcher/world/elastic_rendezvous.h"
 #include "lib/frameworks/worker_addrs.h"
 #include "tests/unit/idle_machine_ops.h"
+#include "tests/unit/worker_addrs_text.h"
 
 #define REQUESTS 64
 
@@ -220,7 +221,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	n_requests = 0;
 	log.fd = -1;
 	hvd_addr_parse("127.0.0.1", &one.addr);
-	w.addresses = hvd_worker_addrs_format(&addrs);
+	w.addresses = worker_addrs_text(&addrs);
 	w.machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, &w, &log);
 	w.erv = hvd_elastic_rv_create(w.machine, &ops, &w, &log);
 	hvd_elastic_rv_open(w.erv, NULL);

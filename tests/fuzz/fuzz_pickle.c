@@ -7,6 +7,7 @@
 #include "lib/frameworks/pickle.h"
 #include "lib/frameworks/worker_addrs.h"
 #include "lib/frameworks/worker_message.h"
+#include "tests/unit/worker_addrs_text.h"
 
 #include <nettle/hmac.h>
 
@@ -52,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	free(frame);
 
 	if (hvd_worker_addrs_parse(data, size, &addrs, NULL) == 0) {
-		text = hvd_worker_addrs_format(&addrs);
+		text = worker_addrs_text(&addrs);
 		must(hvd_worker_addrs_parse(text, strlen(text), &back, NULL) == 0 && back.n == addrs.n);
 		free(text);
 		hvd_worker_addrs_clear(&back);

@@ -8,6 +8,7 @@
 #include "lib/frameworks/worker_addrs.h"
 #include "lib/frameworks/worker_message.h"
 #include "lib/net/listen.h"
+#include "tests/unit/worker_addrs_text.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -108,7 +109,7 @@ static inline char *fake_worker_put(const struct fake_worker *fw)
 	const struct hvd_worker_addrs addrs = {.v = &one, .n = 1, .key = fw->key};
 
 	hvd_addr_parse("127.0.0.1", &one.addr);
-	return hvd_worker_addrs_format(&addrs);
+	return worker_addrs_text(&addrs);
 }
 
 #endif

@@ -114,7 +114,7 @@ SETUP(begin, struct world, w)
 	hvd_elastic_rv_open(w->erv, w->rv);
 	hvd_addr_parse("127.0.0.1", &one.addr);
 	memset(addrs.key.b, 3, sizeof(addrs.key.b));
-	w->listens = hvd_worker_addrs_format(&addrs);
+	w->listens = worker_addrs_text(&addrs);
 }
 
 TEARDOWN(end, struct world, w)

@@ -2,10 +2,10 @@
 /* What elastic workers send, captured from real ones (Horovod 0.28, Python 3.11), and what nobody should send. */
 #include "lib/base/hex.h"
 #include "lib/frameworks/pickle.h"
-#include "lib/frameworks/pickle_opcode.h"
 #include "lib/frameworks/worker_addrs.h"
 #include "lib/frameworks/worker_message.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/worker_addrs_text.h"
 
 #include <nettle/base64.h>
 #include <nettle/hmac.h>
@@ -110,7 +110,7 @@ TEST(reads_several_addresses)
 	assert_string_equal(a.v[1].iface, "eth0");
 	assert_string_equal(a.v[2].iface, "lo");
 
-	put = hvd_worker_addrs_format(&a);
+	put = worker_addrs_text(&a);
 	assert_int_equal(hvd_worker_addrs_parse(put, strlen(put), &back, &err), 0);
 	assert_int_equal(back.n, a.n);
 	assert_memory_equal(&back.key, &a.key, sizeof(a.key));
