@@ -33,7 +33,7 @@ void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const struct hv
 struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task);
 /* Find out whether names can be looked up, if the plan is for frameworks that do so. Takes up to HVD_NAME_SERVICE_MS. */
 struct hvd_name_service hvd_rank_env_names(const json_t *plan);
-/* The message to the driver about where this host's own name leads (launcher/hosts/own_names.h): a new reference, or
+/* The message to the driver about where this host's own name leads (launcher/hosts/own_names.c): a new reference, or
  * NULL: not known. */
 json_t *hvd_rank_env_own_name(const struct hvd_name_service *names);
 /* hvd_command_facts() in this process's environment and directory, if the plan has PyTorch's store. Takes no longer than

@@ -89,17 +89,13 @@ static void admit(struct hvd_agent_registry *agents, uint32_t h)
  * again. */
 static bool lose_bad(struct hvd_agent_registry *agents, uint32_t host)
 {
-	struct hvd_err why = {0};
 	const char *hint = "";
 	hvd_cleanup_free char *bad =
 		agents->opts->spec->preflight ? hvd_preflight_bad(&agents->table, host, &hint) : NULL;
 
-	if (!bad)
-		return false;
-	hvd_err_set(&why, HVD_E_FAILED, "%s", bad);
-	hvd_err_hint(&why, "%s", hint);
-	hvd_agent_registry_lose(agents, host, &why, false);
-	return true;
+	if (bad)
+		hvd_agent_registry_lose_bad(agents, host, bad, hint, false);
+	return bad;
 }
 
 void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host)
@@ -155,7 +151,7 @@ static void decide(struct hvd_agent_registry *agents)
 	struct hvd_err why = {0};
 	int rc;
 
-	rc = hvd_spares_judge(agents, hvd_agent_registry_lose, &why);
+	rc = hvd_spares_judge(agents, &why);
 	if (rc == 0 && agents->table.in_stage[HVD_STAGE_REPORTED] == 0) {
 		hvd_agent_registry_changed(agents);
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent_messages.c - the messages between the driver and the agents about hosts, and the end of an agent's connection.
+ * agent_messages.c - the messages between the driver and the agents about hosts.
  *
  * Messages are JSON objects (wire.h), whose type is "t"; lib/protocol/channel.h has the messages of bytes. The table
  * `messages` has those that agents send; launcher/world/rank_messages.c has those about ranks. To an agent
@@ -10,7 +10,7 @@
  *   measure                         measure how fast bytes arrive from a host: agent/probe.h
  *   plan     spare:true             the host has no part in the job (spares.h)
  *   failed, misused                 the start has failed; misused: by a wrong option
- *   ping                            answer "pong"; an agent that does not is lost (agent_answers.c)
+ *   ping                            answer "pong"; an agent that does not is lost (agent_deadlines.c)
  *   try      n, p, a, ms            try to reach a host (silence.h)
  *   check                           check the host again: agent/recheck.c
  *   whose, owner                    lib/protocol/owner_question.h
@@ -20,12 +20,22 @@
  */
 #include "agent_registry_internal.h"
 
+#include "lib/base/cleanup.h"
+#include "lib/protocol/owner_question.h"
 #include "measure.h"
-#include "owner_questions.h"
+#include "preflight.h"
 #include "silence.h"
 #include "spares.h"
 
 #include <string.h>
+
+/* The host of a client, for an error. */
+static void name_host(const struct hvd_agent_registry *agents, const struct hvd_client *cl, struct hvd_err *why)
+{
+	char buf[32];
+
+	hvd_err_host(why, hvd_host_table_name(&agents->table, cl->host, buf));
+}
 
 /* Take over a registration. -1: it was refused, and the client may be gone. */
 static int take_registration(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
@@ -33,7 +43,7 @@ static int take_registration(struct hvd_agent_registry *agents, struct hvd_clien
 	struct hvd_err why = {0};
 
 	if (hvd_host_table_left_out(&agents->table, msg)) {
-		hvd_spares_dismiss(cl);
+		hvd_agent_registry_dismiss_spare(cl);
 		return -1;
 	}
 	cl->host = UINT32_MAX;
@@ -61,18 +71,18 @@ static void take_reason(const json_t *msg, struct hvd_err *why)
 }
 
 /* Can the host that has registered take part? -1 with *why set. */
-static int check_host(struct hvd_agent_registry *agents, uint32_t host, const json_t *msg, struct hvd_err *why)
+static int check_host(struct hvd_agent_registry *agents, const struct hvd_client *cl, const json_t *msg,
+		      struct hvd_err *why)
 {
 	const json_t *cannot = json_object_get(msg, "cannot");
-	char buf[32];
 
-	if (!cannot && agents->table.hosts[host].node.relay)
-		return hvd_host_table_restrict(&agents->table, host, agents->opts->spec->interfaces.v, why);
+	if (!cannot && agents->table.hosts[cl->host].node.relay)
+		return hvd_host_table_restrict(&agents->table, cl->host, agents->opts->spec->interfaces.v, why);
 	if (cannot)
 		take_reason(cannot, why);
 	else
 		hvd_err_set(why, HVD_E_PROTO, "its node agent registered without a relay of the rendezvous");
-	hvd_err_host(why, hvd_host_table_name(&agents->table, host, buf));
+	name_host(agents, cl, why);
 	return -1;
 }
 
@@ -95,7 +105,7 @@ static void on_register(void *arg, struct hvd_client *cl, const json_t *msg)
 	agents->listener->registered(cl, agents->listener_arg);
 	hvd_debug(agents->log, "%s has registered (%u of %u)", host->node.name,
 		  hvd_host_table_count(&agents->table, HVD_STAGE_REGISTERED), agents->table.n);
-	rc = check_host(agents, cl->host, msg, &why);
+	rc = check_host(agents, cl, msg, &why);
 	if (agents->ops->registered)
 		agents->ops->registered(cl->host, agents->arg);
 	if (rc != 0) {
@@ -113,13 +123,12 @@ static void on_report(void *arg, struct hvd_client *cl, const json_t *msg)
 	struct hvd_agent_registry *agents = arg;
 	struct hvd_err why = {0};
 	int64_t clock;
-	char buf[32];
 
 	/* When the order to probe had come, by the host's clock. */
 	if (hvd_get_int(msg, "clock", 1, INT64_MAX, &clock, NULL) == 0)
 		hvd_clock_went(&agents->table.hosts[cl->host].clock, agents->table.hosts[cl->host].probe_sent, clock);
 	if (hvd_host_table_report(&agents->table, cl->host, msg, &why) != 0) {
-		hvd_err_host(&why, hvd_host_table_name(&agents->table, cl->host, buf));
+		name_host(agents, cl, &why);
 		hvd_agent_registry_lose(agents, cl->host, &why, true);
 	} else if (agents->phase == HVD_AGENTS_OPEN) {
 		hvd_admission_join(agents, cl->host);
@@ -133,18 +142,46 @@ static void on_cannot(void *arg, struct hvd_client *cl, const json_t *msg)
 	struct hvd_agent_registry *agents = arg;
 	struct hvd_err why = {0};
 	const char *host;
-	char buf[32];
 
 	if (hvd_get_str(msg, "host", 255, &host, &why) == 0) {
 		take_reason(msg, &why);
 		hvd_err_host(&why, host);
 	}
 	if (cl->role == HVD_ROLE_AGENT) {
-		hvd_err_host(&why, hvd_host_table_name(&agents->table, cl->host, buf));
+		name_host(agents, cl, &why);
 		hvd_agent_registry_lose(agents, cl->host, &why, true);
 	} else if (!agents->plan.elastic) {
 		hvd_agent_registry_fail(agents, &why);
 	}
+}
+
+/* What an agent's processes may use, and the GPUs' memory before the ranks, are known from the first check: since then
+ * the agent has raised its limit of open files. */
+static void take_check(struct hvd_host_check *check, const struct hvd_host_check *first, const json_t *found)
+{
+	hvd_host_check_read(found, check);
+	json_decref(check->mib);
+	check->mib = json_incref(first->mib);
+	check->memlock = first->memlock;
+	check->nofile = first->nofile;
+}
+
+static void on_checked(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_agent_registry *agents = arg;
+	struct hvd_host_entry *entry = &agents->table.hosts[cl->host];
+	struct hvd_host_check first = entry->check;
+	const json_t *found = json_object_get(msg, "preflight");
+	hvd_cleanup_free char *bad = NULL;
+	const char *hint = "";
+
+	if (entry->stage != HVD_STAGE_HERE || !json_is_object(found) || !agents->ops->checked)
+		return;
+	take_check(&entry->check, &first, found);
+	bad = hvd_preflight_worse(entry, &first, &hint);
+	hvd_host_check_clear(&first);
+	if (agents->ops->checked(cl->host, bad, agents->arg))
+		hvd_agent_registry_lose_bad(agents, cl->host, bad, hint, false);
 }
 
 static void on_term(void *arg, struct hvd_client *cl, const json_t *msg)
@@ -172,13 +209,12 @@ static void on_orphan(void *arg, struct hvd_client *cl, const json_t *msg)
 	struct hvd_agent_registry *agents = arg;
 	struct hvd_err why = {0};
 	const char *parent;
-	char buf[32];
 
 	if (hvd_get_str(msg, "parent", 31, &parent, NULL) != 0)
 		return;
 	hvd_err_set(&why, HVD_E_FAILED, "%s ended before the ranks that it had started", parent);
 	hvd_err_hint(&why, "was it killed, or is the host out of memory? (dmesg and the scheduler's log there)");
-	hvd_err_host(&why, hvd_host_table_name(&agents->table, cl->host, buf));
+	name_host(agents, cl, &why);
 	hvd_agent_registry_lose(agents, cl->host, &why, false);
 }
 
@@ -206,6 +242,58 @@ static void on_died(void *arg, struct hvd_client *cl, const json_t *msg)
 		agents->ops->agent_died((uint32_t)host, &loss, agents->arg);
 }
 
+/* ---- whose a socket is (lib/protocol/owner_question.h) ----
+ *
+ * The driver passes questions from one agent to another, and the answers back, and keeps nothing of them: a question
+ * names its asker, and so does the answer. The relay that asks limits how many questions are open, and gives each a
+ * deadline. */
+
+/* The connection to the agent of an admitted host; NULL = there is none. */
+static struct hvd_conn *agent_of(const struct hvd_host_table *table, uint32_t host)
+{
+	const struct hvd_host_entry *entry = host < table->n ? &table->hosts[host] : NULL;
+
+	return entry && entry->stage == HVD_STAGE_HERE && entry->client ? entry->client->conn : NULL;
+}
+
+/* The agent of the host that has this address; NULL = there is none. */
+static struct hvd_conn *agent_at(const struct hvd_host_table *table, const struct hvd_addr *addr)
+{
+	for (uint32_t h = 0; h < table->n; h++)
+		if (agent_of(table, h) && !hvd_addr_loopback(addr) && hvd_host_info_owns(&table->hosts[h].node, addr))
+			return agent_of(table, h);
+	return NULL;
+}
+
+static void on_whose(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	const struct hvd_host_table *table = &((struct hvd_agent_registry *)arg)->table;
+	struct hvd_owner_question question;
+	struct hvd_conn *to;
+
+	if (agent_of(table, cl->host) != cl->conn || hvd_owner_question_read(msg, &question, NULL) != 0)
+		return;
+	to = agent_at(table, &question.from);
+	question.asker = cl->host;
+	hvd_conn_send(to ? to : cl->conn, to ? hvd_owner_question_to_json(&question)
+					     : hvd_owner_answer_to_json(&(struct hvd_owner_answer){
+						       .id = question.id, .asker = HVD_OWNER_NO_ASKER}));
+}
+
+static void on_owner(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	const struct hvd_host_table *table = &((struct hvd_agent_registry *)arg)->table;
+	struct hvd_owner_answer answer;
+	struct hvd_conn *to;
+
+	if (agent_of(table, cl->host) != cl->conn || hvd_owner_answer_read(msg, &answer, NULL) != 0)
+		return;
+	to = agent_of(table, answer.asker);
+	answer.asker = HVD_OWNER_NO_ASKER;
+	if (to)
+		hvd_conn_send(to, hvd_owner_answer_to_json(&answer));
+}
+
 /* Readers that pass the message on. */
 #define PASS_ON(name, call)                                                                                            \
 	static void name(void *arg, struct hvd_client *cl, const json_t *msg)                                          \
@@ -214,13 +302,9 @@ static void on_died(void *arg, struct hvd_client *cl, const json_t *msg)
 		(void)msg;                                                                                             \
 		call;                                                                                                  \
 	}
-PASS_ON(on_pong, hvd_agent_answers_came(agents, cl->host))
-PASS_ON(on_own_name,
-	hvd_own_names_message(&agents->own_names, &agents->table, &agents->plan, cl->host, msg, agents->log))
+PASS_ON(on_pong, hvd_agent_deadlines_answered(agents, cl->host))
 PASS_ON(on_measured, hvd_measure_message(agents->spares.measure, cl->host, msg))
 PASS_ON(on_tried, hvd_silence_message(agents->silence, cl->host, msg))
-PASS_ON(on_whose, hvd_owner_questions_ask(&agents->table, cl, msg))
-PASS_ON(on_owner, hvd_owner_questions_answer(&agents->table, cl, msg))
 
 #define NEW    HVD_FROM_NEW
 #define AGENT  HVD_FROM_AGENT
@@ -232,10 +316,10 @@ static const struct hvd_agent_message messages[] = {
 	{"report",      AGENT,        false, on_report},     /* agent/probe.h, lib/host/host_check.h */
 	{"cannot",      NEW | AGENT,  false, on_cannot},     /* host, why, hint: it cannot do its part */
 	{"measured",    AGENT,        false, on_measured},   /* agent/probe.h */
-	{"checked",     AGENT,        true,  hvd_recheck_message}, /* preflight: lib/host/host_check.h */
+	{"checked",     AGENT,        true,  on_checked}, /* preflight: lib/host/host_check.h */
 	{"pong",        AGENT,        false, on_pong},       /* answers "ping" */
 	{"tried",       AGENT,        true,  on_tried},      /* n, answered: silence.h */
-	{"own-name",    AGENT,        true,  on_own_name},   /* own_names.h */
+	{"own-name",    AGENT,        true,  hvd_own_name_message}, /* own_names.c */
 	{"whose",       AGENT,        true,  on_whose},      /* lib/protocol/owner_question.h */
 	{"owner",       AGENT,        true,  on_owner},
 	{"term",        AGENT,        false, on_term},       /* it got SIGTERM, and so have its ranks: their step is to
@@ -283,32 +367,4 @@ void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg)
 	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && agents->phase != HVD_AGENTS_OVER &&
 	    !read_message(agents, cl, msg, type, messages, agents))
 		read_message(agents, cl, msg, type, agents->listener->messages, agents->listener_arg);
-}
-
-void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
-{
-	struct hvd_agent_registry *agents = arg;
-	struct hvd_err lost = {0};
-
-	agents->listener->disconnected(cl, why, agents->listener_arg);
-	if (cl->host < agents->table.n && agents->table.hosts[cl->host].client == cl) {
-		agents->table.hosts[cl->host].client = NULL;
-		agents->table.hosts[cl->host].answer.by = 0;
-	}
-	if (!agents->plan.elastic) {
-		agents->ops->disconnected(cl, why, agents->arg);
-	} else if (cl->role == HVD_ROLE_FORMER) {
-		agents->ops->left(cl->host, why->code == HVD_E_TIMEOUT, agents->arg);
-	} else if (cl->role == HVD_ROLE_AGENT && agents->phase != HVD_AGENTS_OVER) {
-		hvd_err_set(&lost, why->code == HVD_E_TIMEOUT ? HVD_E_TIMEOUT : HVD_E_NET,
-			    "the connection to its node agent was lost%s%s", why->code ? ": " : "",
-			    why->code ? why->msg : "");
-		hvd_err_host(&lost, agents->table.hosts[cl->host].name);
-		/* A connection that the kernel has given up says no more about that. */
-		agents->silent_ms = hvd_conn_silent_ms(cl->conn);
-		if (why->code == HVD_E_TIMEOUT && agents->silent_ms < HVD_SILENT_MS)
-			agents->silent_ms = HVD_CONN_WATCH_SECONDS * 1000;
-		hvd_agent_registry_lose(agents, cl->host, &lost, false);
-		agents->silent_ms = 0;
-	}
 }

@@ -3,9 +3,12 @@
 
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
+#include "preflight.h"
 #include "silence.h"
 #include "spares.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +56,17 @@ void hvd_agent_registry_signal(struct hvd_agent_registry *agents, int sig)
 
 void hvd_agent_registry_boot(const struct hvd_agent_registry *agents, struct hvd_boot *boot)
 {
-	hvd_clients_boot(agents->clients, &agents->self, agents->opts, boot);
+	const struct hvd_driver_opts *opts = agents->opts;
+
+	memset(boot, 0, sizeof(*boot));
+	hvd_clients_address(agents->clients, &agents->self, boot);
+	boot->timeout = opts->spec->deadlines.start;
+	snprintf(boot->id, sizeof(boot->id), "%s", opts->id_text);
+	boot->port_lo = opts->port_lo;
+	boot->port_hi = opts->port_hi;
+	boot->spares = opts->spec->spares > 0;
+	boot->keeps_stderr = opts->spec->stderr_lines > 0;
+	boot->verbose = agents->log->level >= HVD_LOG_DEBUG ? 2 : agents->log->level >= HVD_LOG_VERBOSE;
 }
 
 unsigned hvd_agent_registry_silent_ms(const struct hvd_agent_registry *agents)
@@ -81,19 +94,19 @@ double hvd_agent_registry_rate(const struct hvd_agent_registry *agents, uint32_t
 	return hvd_agent_registry_admitted(agents, host) ? agents->table.hosts[host].mbps : 0;
 }
 
-void hvd_agent_registry_horovod(struct hvd_agent_registry *agents)
+void hvd_agent_registry_check(struct hvd_agent_registry *agents, uint32_t host)
 {
-	hvd_own_names_horovod(&agents->own_names, &agents->table, agents->log);
+	json_t *order = hvd_preflight_order(agents->opts->spec, INT_MAX);
+
+	json_object_set_new(order, "t", json_string("check"));
+	if (hvd_agent_registry_admitted(agents, host) && agents->table.hosts[host].check.mib)
+		json_object_set(order, "mib", agents->table.hosts[host].check.mib);
+	hvd_agent_registry_command(agents, host, order);
 }
 
 void hvd_agent_registry_end_ranks(struct hvd_agent_registry *agents)
 {
 	hvd_clients_tell(agents->clients, "end");
-}
-
-void hvd_agent_registry_missing_hint(const struct hvd_agent_registry *agents, struct hvd_err *why)
-{
-	hvd_missing_host_hint(agents, why);
 }
 
 /* ---- life ---- */
@@ -142,7 +155,6 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
 	agents->changed = hvd_timer_new(base, on_changed, agents);
 	hvd_agent_deadlines_create(agents);
-	hvd_agent_answers_create(agents);
 	if (fails_without)
 		hvd_host_table_init(&agents->table, opts->hosts, opts->ranks);
 	agents->table.events = opts->events;

@@ -131,6 +131,9 @@ void hvd_agent_registry_forget(struct hvd_agent_registry *agents, uint32_t host)
 
 /* Fail the start, for a reason outside. Does nothing if it has already failed. */
 void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd_err *why);
+/* Before the plan: leave the host out because of `why`, if there is a spare (spares.h); the event loop goes on without
+ * it. False: there is none, or it is too late, and nothing has happened. True also for a host that was left out before. */
+bool hvd_agent_registry_leave_out(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why);
 /* Elastic: tell all agents to end their ranks and themselves (twice: at once), also agents that register later. */
 void hvd_agent_registry_end(struct hvd_agent_registry *agents);
 /* Elastic: for how many milliseconds the host that `gone` has reported last had not answered before. */
@@ -152,7 +155,7 @@ void hvd_agent_registry_command(struct hvd_agent_registry *agents, uint32_t host
 void hvd_agent_registry_check(struct hvd_agent_registry *agents, uint32_t host);
 /* Somebody reports that the host is gone. If its agent does not answer within seconds, it is lost. */
 void hvd_agent_registry_doubt(struct hvd_agent_registry *agents, uint32_t host);
-/* A rank of Horovod has come (own_names.h). */
+/* A rank of Horovod has come (own_names.c). */
 void hvd_agent_registry_horovod(struct hvd_agent_registry *agents);
 /* Fixed size: have all agents end their ranks; again: at once. */
 void hvd_agent_registry_end_ranks(struct hvd_agent_registry *agents);

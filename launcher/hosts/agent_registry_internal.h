@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * agent_registry_internal.h - what the files of the registry share: agent_registry.c (which hosts are expected),
- * departures.c (which go), spares.c (which are left out), admission.c (which are admitted), recheck.c, agent_deadlines.c,
- * agent_answers.c and agent_messages.c. No other file includes this.
+ * departures.c (which go), spares.c (which are left out), admission.c (which are admitted), agent_deadlines.c,
+ * agent_messages.c and own_names.c. No other file includes this.
  */
 #ifndef HVD_AGENT_REGISTRY_INTERNAL_H
 #define HVD_AGENT_REGISTRY_INTERNAL_H
@@ -10,7 +10,6 @@
 #include "agent_registry.h"
 #include "lib/base/timer.h"
 #include "lib/host/this_host.h"
-#include "own_names.h"
 #include "planner.h"
 
 struct hvd_silence;
@@ -53,7 +52,7 @@ struct hvd_agent_registry {
 	unsigned silent_ms;                  /* hvd_agent_registry_silent_ms() */
 	struct hvd_silence *silence;         /* watches the hosts after the decision; NULL: not yet */
 	bool ended;                          /* hvd_agent_registry_end() */
-	struct hvd_own_names own_names;
+	bool horovod;                        /* ranks of Horovod are there (own_names.c) */
 };
 
 /* Have the event loop update the deadlines, and take the next step of the admission if it is due. */
@@ -62,16 +61,25 @@ static inline void hvd_agent_registry_changed(struct hvd_agent_registry *agents)
 	hvd_timer_soon(agents->changed);
 }
 
-/* Add to `why` what to look at if a host does not register or report. */
-static inline void hvd_missing_host_hint(const struct hvd_agent_registry *agents, struct hvd_err *why)
+/* How many more hosts may be left out in place of a failure. */
+static inline uint32_t hvd_spares_left(const struct hvd_agent_registry *agents)
 {
-	hvd_clients_missing_hint(agents->clients, &agents->self, agents->opts, why);
+	uint32_t all = (uint32_t)agents->opts->spec->spares;
+
+	return !agents->plan.elastic && agents->spares.used < all ? all - agents->spares.used : 0;
 }
 
 /* ---- departures.c ---- */
 
 /* The host is out of the job. The job goes on without it, if it can. */
 void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit);
+/* The same for a host that --preflight rejects: it is `bad`, and `hint` says what to do. */
+void hvd_agent_registry_lose_bad(struct hvd_agent_registry *agents, uint32_t host, const char *bad, const char *hint,
+				 bool unfit);
+/* A host of a job of fixed size is left out, for this reason: it is AWAY, and its agent was told so. */
+void hvd_agent_registry_remove_spare(struct hvd_agent_registry *agents, uint32_t host, const char *why);
+/* Tell a process to end: of a host that was left out, or of a rank that the job does not have. */
+void hvd_agent_registry_dismiss_spare(struct hvd_client *cl);
 /* Tell an agent to end. Its later messages are ignored. */
 void hvd_agent_registry_dismiss(struct hvd_client *cl);
 /* Take the host out of table, plan and rendezvous, and dismiss its agent. `why`, for the event log, may be
@@ -95,23 +103,8 @@ void hvd_agent_deadlines_update(struct hvd_agent_registry *agents);
 void hvd_agent_deadlines_open(struct hvd_agent_registry *agents);
 /* Nothing is awaited any longer. */
 void hvd_agent_deadlines_stop(struct hvd_agent_registry *agents);
-
-/* ---- agent_answers.c ---- */
-
-void hvd_agent_answers_create(struct hvd_agent_registry *agents);
-void hvd_agent_answers_begin(struct hvd_agent_registry *agents);
-void hvd_agent_answers_stop(struct hvd_agent_registry *agents);
-/* Ask the agent of an admitted host whether it is there, unless an answer is already awaited. `soon`: it has less time,
- * also for that answer. */
-void hvd_agent_answers_ask(struct hvd_agent_registry *agents, uint32_t host, bool soon);
-/* The host has answered. */
-void hvd_agent_answers_came(struct hvd_agent_registry *agents, uint32_t host);
-/* When the host has to be looked at unless it has answered; 0 = no answer is awaited. */
-hvd_time hvd_agent_answers_due(const struct hvd_host_entry *host);
-/* Put that time off. */
-void hvd_agent_answers_defer(struct hvd_host_entry *host, hvd_time until);
-/* That time has come. */
-void hvd_agent_answers_late(struct hvd_agent_registry *agents, uint32_t host);
+/* An admitted host has answered. */
+void hvd_agent_deadlines_answered(struct hvd_agent_registry *agents, uint32_t host);
 
 /* ---- admission.c ---- */
 
@@ -122,12 +115,12 @@ void hvd_admission_probe(struct hvd_agent_registry *agents);
 /* A host that came after the decision has reported. */
 void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host);
 
-/* ---- recheck.c ---- */
+/* ---- own_names.c ---- */
 
-/* The reader of the message "checked". */
-void hvd_recheck_message(void *agents, struct hvd_client *cl, const json_t *msg);
+/* The reader of the message "own-name". */
+void hvd_own_name_message(void *agents, struct hvd_client *cl, const json_t *msg);
 
-/* ---- agent_messages.c: hvd_clients_ops ---- */
+/* ---- hvd_clients_ops: agent_messages.c, departures.c ---- */
 
 void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg);
 void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg);

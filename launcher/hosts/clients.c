@@ -281,28 +281,6 @@ void hvd_clients_address(const struct hvd_clients *cls, const struct hvd_this_ho
 	memcpy(boot->addrs, self->addrs, boot->n_addrs * sizeof(*boot->addrs));
 }
 
-void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
-		      const struct hvd_driver_opts *opts, struct hvd_boot *boot)
-{
-	memset(boot, 0, sizeof(*boot));
-	hvd_clients_address(cls, self, boot);
-	boot->timeout = opts->spec->deadlines.start;
-	snprintf(boot->id, sizeof(boot->id), "%s", opts->id_text);
-	boot->port_lo = opts->port_lo;
-	boot->port_hi = opts->port_hi;
-	boot->spares = opts->spec->spares > 0;
-	boot->keeps_stderr = opts->spec->stderr_lines > 0;
-	boot->verbose = cls->log->level >= HVD_LOG_DEBUG ? 2 : cls->log->level >= HVD_LOG_VERBOSE;
-}
-
-void hvd_clients_missing_hint(const struct hvd_clients *cls, const struct hvd_this_host *self,
-			      const struct hvd_driver_opts *opts, struct hvd_err *why)
-{
-	hvd_err_hint(why, "%sis the host up, %sdoes a firewall block port %u of %s? --start-timeout allows more time",
-		     opts->by_plugin ? "does plugstack.conf there list hvd.so? " : "",
-		     strcmp(opts->id_text, "munge") == 0 ? "is munged running there, " : "", cls->port, self->host);
-}
-
 void hvd_clients_stop_listening(struct hvd_clients *cls)
 {
 	hvd_preauth_stop(cls->pending);

@@ -72,12 +72,6 @@ void hvd_clients_take_offers(struct hvd_clients *cls, hvd_offer_fn *offer, void 
 void hvd_clients_use(struct hvd_clients *cls, const struct hvd_clients_ops *ops, void *arg);
 /* Set session, port and addresses of *boot; `self` is this host. */
 void hvd_clients_address(const struct hvd_clients *cls, const struct hvd_this_host *self, struct hvd_boot *boot);
-/* What an agent must know to connect. */
-void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
-		      const struct hvd_driver_opts *opts, struct hvd_boot *boot);
-/* Add to `why` what to look at if a host does not register or report. */
-void hvd_clients_missing_hint(const struct hvd_clients *cls, const struct hvd_this_host *self,
-			      const struct hvd_driver_opts *opts, struct hvd_err *why);
 void hvd_clients_stop_listening(struct hvd_clients *cls);
 
 /* `io` gets the messages of the client first, until its `client` is NULL. */

@@ -127,27 +127,20 @@ void hvd_host_table_leave(struct hvd_host_table *table, uint32_t index)
 /* The first registration may list the names of all hosts. */
 static void learn_names(struct hvd_host_table *table, const json_t *msg)
 {
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
 	const char *hosts;
-	struct hvd_strv names = {0};
 
 	if (table->hosts[0].name || hvd_get_str(msg, "hosts", MAX_HOSTS_TEXT, &hosts, NULL) != 0)
 		return;
 	if (hvd_hostlist_expand(hosts, table->n, &names, NULL) == 0 && names.n == table->n)
 		for (uint32_t h = 0; h < table->n; h++)
 			table->hosts[h].name = hvd_xstrdup(names.v[h]);
-	hvd_strv_free(&names);
-}
-
-static void take(struct hvd_host_table *table, uint32_t host, const struct hvd_host_info *node)
-{
-	table->hosts[host].node = *node;
-	hvd_host_table_enter(table, host, HVD_STAGE_REGISTERED);
 }
 
 int hvd_host_table_register(struct hvd_host_table *table, const json_t *msg, uint32_t *index, struct hvd_err *err)
 {
 	int64_t node, nodes = table->n, size = table->size;
-	struct hvd_host_info fresh;
+	HVD_CLEANUP(hvd_host_info_clear) struct hvd_host_info fresh = {0};
 	char buf[32];
 
 	if (table->fixed && (hvd_get_int(msg, "nodes", 1, HVD_MAX_HOSTS, &nodes, err) != 0 ||
@@ -163,7 +156,6 @@ int hvd_host_table_register(struct hvd_host_table *table, const json_t *msg, uin
 	if ((uint32_t)nodes != table->n || (size && table->size && (uint32_t)size != table->size)) {
 		hvd_err_set(err, HVD_E_PROTO, "%s knows of %u hosts and %u ranks, but the driver knows of %u and %u",
 			    fresh.name, (unsigned)nodes, (unsigned)size, table->n, table->size);
-		hvd_host_info_clear(&fresh);
 		return -1;
 	}
 	if (table->hosts[node].stage != HVD_STAGE_COMING) {
@@ -171,10 +163,11 @@ int hvd_host_table_register(struct hvd_host_table *table, const json_t *msg, uin
 			    (unsigned)node, hvd_host_table_name(table, *index, buf));
 		hvd_err_hint(err, "do the tasks of one host run in several network namespaces, for example in "
 				  "containers? srun --hvd supports this");
-		hvd_host_info_clear(&fresh);
 		return -1;
 	}
-	take(table, *index, &fresh);
+	table->hosts[node].node = fresh;
+	fresh = (struct hvd_host_info){0};
+	hvd_host_table_enter(table, *index, HVD_STAGE_REGISTERED);
 	if (table->fixed)
 		learn_names(table, msg);
 	return 0;
@@ -205,6 +198,50 @@ const struct hvd_addr *hvd_host_table_addr(const struct hvd_host_info *node, siz
 		i -= node->ifaces[f].n_addrs;
 	}
 	return NULL;
+}
+
+/* ---- the probe ---- */
+
+/* The place in the list is the address's number: one that is not tried is empty. */
+static json_t *host_addrs(const struct hvd_host_info *node, bool every)
+{
+	json_t *addrs = json_array();
+	const struct hvd_addr *addr;
+	char text[HVD_ADDR_TEXT];
+	uint8_t iface;
+
+	for (size_t a = 0; (addr = hvd_host_table_addr(node, a, &iface)); a++) {
+		bool tried =
+			every || addr->family == AF_INET || !hvd_host_info_has_family(&node->ifaces[iface], AF_INET);
+
+		json_array_append_new(addrs, json_string(tried ? hvd_addr_text(addr, text) : ""));
+	}
+	return addrs;
+}
+
+json_t *hvd_probe_order(const struct hvd_host_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
+			int timeout_ms, bool every, json_t **addrs)
+{
+	const char *machine = table->hosts[hosts[from]].node.machine;
+	json_t *targets = json_array();
+	uint32_t to[HVD_MAX_NEIGHBOURS];
+	int n_to = hvd_host_table_one_machine(table, HVD_STAGE_REGISTERED) ? 0 : hvd_network_neighbours(from, n, to);
+
+	for (int i = 0; i < n_to; i++) {
+		const struct hvd_host_info *node = &table->hosts[hosts[to[i]]].node;
+
+		if (!addrs[to[i]])
+			addrs[to[i]] = host_addrs(node, every || table->ipv6 || table->rounds > 0);
+		json_array_append_new(targets, json_pack("{s:I, s:i, s:O, s:b}", "n", (json_int_t)hosts[to[i]], "p",
+							 (int)node->port, "a", addrs[to[i]], "here",
+							 strcmp(node->machine, machine) == 0));
+	}
+	return json_pack("{s:s, s:o, s:i}", "t", "probe", "targets", targets, "timeout_ms", timeout_ms);
+}
+
+int hvd_probe_patience(int round)
+{
+	return round < 2 ? 2000 : 4000;
 }
 
 static int add_edge(struct hvd_host_table *table, uint32_t from, const json_t *entry, struct hvd_err *err)
@@ -342,7 +379,7 @@ char *hvd_host_table_missing(const struct hvd_host_table *table)
 	text = hvd_xstrdup("");
 
 	for (size_t i = 0; i < sizeof(lacking) / sizeof(lacking[0]); i++) {
-		struct hvd_strv hosts = {0};
+		HVD_CLEANUP(hvd_strv_free) struct hvd_strv hosts = {0};
 
 		for (uint32_t h = 0; h < table->n; h++)
 			if (table->hosts[h].stage == lacking[i].stage)
@@ -352,7 +389,6 @@ char *hvd_host_table_missing(const struct hvd_host_table *table)
 
 			hvd_xappendf(&text, "%s%s %s", *text ? "; " : "", lacking[i].what, list);
 		}
-		hvd_strv_free(&hosts);
 	}
 	return text;
 }

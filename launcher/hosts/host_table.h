@@ -36,7 +36,7 @@ struct hvd_host_entry {
 	struct hvd_host_info node; /* what the agent has registered */
 	struct hvd_client *client; /* from the registration until the connection is closed or lost; else NULL */
 	hvd_time deadline;         /* to register, or to report */
-	struct {                   /* agent_answers.c */
+	struct {                   /* agent_deadlines.c */
 		hvd_time asked_at; /* when it was asked whether it is there */
 		hvd_time by;       /* until when it may answer; 0 = no answer is awaited */
 		hvd_time came_at;  /* its last answer; 0 = none */
@@ -54,7 +54,7 @@ struct hvd_host_entry {
 	struct hvd_host_check check; /* what --preflight has found there */
 	double mbps;                 /* to and from its neighbours, in Mbit/s, the lower of both; 0 = not measured */
 	uint32_t rtt_us;             /* to a neighbour; 0 = not measured */
-	struct hvd_addr own_name;    /* where its own name leads, if other hosts do not reach that (own_names.h) */
+	struct hvd_addr own_name;    /* where its own name leads, if other hosts do not reach that (own_names.c) */
 	enum hvd_leaving leaving;
 	uint32_t ended; /* how many of its ranks have ended */
 };
@@ -99,6 +99,22 @@ bool hvd_host_table_left_out(const struct hvd_host_table *table, const json_t *m
  * are wanted), and keep the best HVD_MAX_NICS of the others. Call it once for each host that registers. It is an error,
  * which names host and interface, if the host lacks a named interface, or if none is left. */
 int hvd_host_table_restrict(struct hvd_host_table *table, uint32_t index, char *const *nics, struct hvd_err *err);
+
+/*
+ * The order to probe for an agent (agent/probe.h): its neighbours among `hosts`; none if all hosts that have registered
+ * are one machine. The agent is that of hosts[from]; n hosts are in the list. `addrs` has room for n lists, all NULL at
+ * first: the addresses of each host, which many orders share. The caller releases them after the last order.
+ *
+ * In the first round IPv6 addresses are left out if the interface also has an IPv4 address, unless `every` is set or
+ * the user has named a subnet of IPv6: if IPv4 connects the hosts, they are of no use.
+ */
+json_t *hvd_probe_order(const struct hvd_host_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
+			int timeout_ms, bool every, json_t **addrs);
+
+/* A probe that got no answers over IPv4 is repeated, in at most this many rounds. hvd_probe_patience() is how long an
+ * attempt of a round may take, in milliseconds. */
+#define HVD_PROBE_ROUNDS 3
+int hvd_probe_patience(int round);
 
 /* Store the report of host `index`, which counts the addresses of each target as hvd_host_table_addr() does. Its
  * results about hosts that have left are ignored. */

@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "own_names.h"
+/*
+ * own_names.c - warns of hosts whose own names lead to an address that other hosts do not reach, if Horovod runs there.
+ *
+ * Horovod connects its ranks over HOROVOD_GLOO_IFACE. But the ranks of a process set, which init() makes too, listen at
+ * the address of the host's own name. Debian's installer lets that lead to 127.0.1.1, and then init() fails after
+ * seconds or minutes, with Gloo's words for it. The agents report the address when ranks start:
+ *
+ *   agent  {"t":"own-name", "addr":ADDR}
+ *
+ * Whether the ranks are Horovod's shows only when the first of them has stored a value.
+ */
+#include "agent_registry_internal.h"
 
 #include "lib/base/cleanup.h"
 #include "lib/base/hostlist.h"
@@ -56,26 +67,25 @@ static void warn(struct hvd_host_table *table, const struct hvd_log *log)
 	}
 }
 
-void hvd_own_names_message(struct hvd_own_names *names, struct hvd_host_table *table,
-			   const struct hvd_network_plan *plan, uint32_t host, const json_t *msg,
-			   const struct hvd_log *log)
+void hvd_own_name_message(void *arg, struct hvd_client *cl, const json_t *msg)
 {
-	struct hvd_host_entry *entry = &table->hosts[host];
+	struct hvd_agent_registry *agents = arg;
+	struct hvd_host_entry *entry = &agents->table.hosts[cl->host];
 	struct hvd_addr addr;
 	const char *text;
 
-	if (plan->local || !plan->networks.n || !entry->node.name ||
+	if (agents->plan.local || !agents->plan.networks.n || !entry->node.name ||
 	    hvd_get_str(msg, "addr", HVD_ADDR_TEXT, &text, NULL) != 0 || hvd_addr_parse(text, &addr) != 0 ||
-	    !is_cut_off(plan, &entry->node, host, &addr))
+	    !is_cut_off(&agents->plan, &entry->node, cl->host, &addr))
 		return;
 	entry->own_name = addr;
-	if (names->horovod)
-		warn(table, log);
+	if (agents->horovod)
+		warn(&agents->table, agents->log);
 }
 
-void hvd_own_names_horovod(struct hvd_own_names *names, struct hvd_host_table *table, const struct hvd_log *log)
+void hvd_agent_registry_horovod(struct hvd_agent_registry *agents)
 {
-	if (!names->horovod)
-		warn(table, log);
-	names->horovod = true;
+	if (!agents->horovod)
+		warn(&agents->table, agents->log);
+	agents->horovod = true;
 }

@@ -21,22 +21,6 @@ struct hvd_network_plan {
 	struct hvd_networks networks;
 };
 
-/*
- * The order to probe for an agent (agent/probe.h): its neighbours among `hosts`; none if all hosts that have registered
- * are one machine. The agent is that of hosts[from]; n hosts are in the list. `addrs` has room for n lists, all NULL at
- * first: the addresses of each host, which many orders share. The caller releases them after the last order.
- *
- * In the first round IPv6 addresses are left out if the interface also has an IPv4 address, unless `every` is set or
- * the user has named a subnet of IPv6: if IPv4 connects the hosts, they are of no use.
- */
-json_t *hvd_probe_order(const struct hvd_host_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
-			int timeout_ms, bool every, json_t **addrs);
-
-/* A probe that got no answers over IPv4 is repeated, in at most this many rounds. hvd_probe_patience() is how long an
- * attempt of a round may take, in milliseconds. */
-#define HVD_PROBE_ROUNDS 3
-int hvd_probe_patience(int round);
-
 /* Choose the networks that connect the hosts that have reported, at least one. Returns 0; -1 with HVD_E_NET if no network that carries Horovod
  * connects the hosts (the message gives the reason for every interface); or 1, with *plan unchanged, if another round
  * of the probe, which `again` allows, may change the answer. */

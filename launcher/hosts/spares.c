@@ -19,56 +19,6 @@
 #define LATE_PART     (1 / 3.0)
 #define EXTRA_SECONDS 3.0
 
-static uint32_t spares_left(const struct hvd_agent_registry *agents)
-{
-	uint32_t all = (uint32_t)agents->opts->spec->spares;
-
-	return !agents->plan.elastic && agents->spares.used < all ? all - agents->spares.used : 0;
-}
-
-void hvd_spares_dismiss(struct hvd_client *cl)
-{
-	cl->role = HVD_ROLE_FORMER;
-	hvd_conn_send(cl->conn, json_pack("{s:s, s:b}", "t", "plan", "spare", 1));
-}
-
-static void remove_host(struct hvd_agent_registry *agents, uint32_t host, const char *why)
-{
-	struct hvd_host_entry *state = &agents->table.hosts[host];
-	struct hvd_client *cl = state->client;
-
-	if (!state->name && state->node.name)
-		state->name = hvd_xstrdup(state->node.name);
-	hvd_event(agents->opts->events, HOST_SPARE, .index = host, .host = state->name, .why = why);
-	hvd_host_table_leave(&agents->table, host);
-	state->leaving = HVD_LEAVING_LEFT_OUT;
-	if (cl)
-		hvd_spares_dismiss(cl);
-	if (agents->ops->left_out)
-		agents->ops->left_out(host, agents->arg);
-}
-
-bool hvd_spares_leave_out(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why)
-{
-	char buf[32];
-
-	if (host >= agents->table.n)
-		return false;
-	if (agents->table.hosts[host].leaving == HVD_LEAVING_LEFT_OUT)
-		return true;
-	if (agents->phase >= HVD_AGENTS_OPEN || spares_left(agents) == 0)
-		return false;
-	agents->spares.used++;
-	hvd_warn(agents->log, "%s left out: %s", hvd_host_table_name(&agents->table, host, buf), why->msg);
-	if (why->hint[0] && agents->opts->by_plugin)
-		hvd_info(agents->log, "%s", why->hint);
-	else if (why->hint[0])
-		hvd_verbose(agents->log, "%s", why->hint);
-	remove_host(agents, host, why->msg);
-	hvd_agent_registry_changed(agents);
-	return true;
-}
-
 /* ---- hosts that are late ---- */
 
 static void on_late(void *arg)
@@ -80,15 +30,15 @@ static void on_late(void *arg)
 
 	if (!gathering && agents->phase != HVD_AGENTS_PROBING)
 		return;
-	if (agents->table.in_stage[awaited] > spares_left(agents))
+	if (agents->table.in_stage[awaited] > hvd_spares_left(agents))
 		return; /* the start's deadline says which do not answer */
 	hvd_err_set(&why, HVD_E_TIMEOUT, "%s",
 		    gathering ? "its node agent did not register in time"
 			      : "its node agent did not report in time which hosts it reaches");
-	hvd_missing_host_hint(agents, &why);
+	hvd_agent_registry_missing_hint(agents, &why);
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (agents->table.hosts[h].stage == awaited)
-			hvd_spares_leave_out(agents, h, &why);
+			hvd_agent_registry_leave_out(agents, h, &why);
 }
 
 static void wait_for_late(struct hvd_agent_registry *agents, double seconds)
@@ -103,8 +53,8 @@ void hvd_spares_registered(struct hvd_agent_registry *agents)
 	uint32_t awaited = agents->table.in_stage[HVD_STAGE_COMING];
 	double most = agents->opts->spec->deadlines.start * LATE_PART;
 
-	if (spares_left(agents) == 0 || agents->phase != HVD_AGENTS_GATHERING || awaited == 0 ||
-	    awaited > spares_left(agents) || (agents->spares.late && hvd_timer_runs(agents->spares.late)))
+	if (hvd_spares_left(agents) == 0 || agents->phase != HVD_AGENTS_GATHERING || awaited == 0 ||
+	    awaited > hvd_spares_left(agents) || (agents->spares.late && hvd_timer_runs(agents->spares.late)))
 		return;
 	wait_for_late(agents, most < LATE_SECONDS ? most : LATE_SECONDS);
 }
@@ -113,7 +63,7 @@ void hvd_spares_probing(struct hvd_agent_registry *agents)
 {
 	double seconds = hvd_probe_patience(agents->table.rounds) / 1000.0 + EXTRA_SECONDS;
 
-	if (spares_left(agents) == 0)
+	if (hvd_spares_left(agents) == 0)
 		return;
 	wait_for_late(agents, seconds + (agents->opts->spec->preflight ? HVD_PREFLIGHT_SECONDS + 1 : 0));
 }
@@ -131,7 +81,7 @@ void hvd_spares_stop(struct hvd_agent_registry *agents)
 static int refuse(const struct hvd_agent_registry *agents, uint32_t n_bad, const char *list, struct hvd_err *err)
 {
 	hvd_err_set(err, HVD_E_FAILED, "%u hosts are not fit for the job, but it has %u spare%s left:%.800s",
-		    (unsigned)n_bad, (unsigned)spares_left(agents), spares_left(agents) == 1 ? "" : "s", list);
+		    (unsigned)n_bad, (unsigned)hvd_spares_left(agents), hvd_spares_left(agents) == 1 ? "" : "s", list);
 	return hvd_err_hint(err, "fix these hosts, exclude them, or ask for more hosts and --spares=%u",
 			    (unsigned)(n_bad + agents->spares.used));
 }
@@ -164,13 +114,12 @@ static void say_passed(const struct hvd_agent_registry *agents)
 	/* Else the network is measured next, and then the hosts are judged again. */
 }
 
-int hvd_spares_judge(struct hvd_agent_registry *agents, hvd_lose_fn *lose, struct hvd_err *err)
+int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err)
 {
 	struct hvd_host_table *table = &agents->table;
 	hvd_cleanup_free char **bad = hvd_xcalloc(table->n, sizeof(*bad));
 	hvd_cleanup_free const char **hints = hvd_xcalloc(table->n, sizeof(*hints));
 	hvd_cleanup_free char *list = hvd_xstrdup("");
-	struct hvd_err why = {0};
 	uint32_t n_bad = 0, first = 0;
 	int rc = 0;
 
@@ -192,16 +141,13 @@ int hvd_spares_judge(struct hvd_agent_registry *agents, hvd_lose_fn *lose, struc
 		hvd_err_set(err, HVD_E_FAILED, "%s", bad[first]);
 		hvd_err_hint(err, "%s", hints[first]);
 		rc = hvd_err_host(err, table->hosts[first].node.name);
-	} else if (!agents->plan.elastic && n_bad > spares_left(agents)) {
+	} else if (!agents->plan.elastic && n_bad > hvd_spares_left(agents)) {
 		rc = refuse(agents, n_bad, list, err);
 	}
 	for (uint32_t h = 0; h < table->n; h++) {
-		if (rc == 0 && bad[h]) {
-			hvd_err_set(&why, HVD_E_FAILED, "%s", bad[h]);
-			hvd_err_hint(&why, "%s", hints[h]);
-			/* A slow network would not be noticed when the host is tried again. */
-			lose(agents, h, &why, agents->spares.measured);
-		}
+		/* A slow network would not be noticed when the host is tried again. */
+		if (rc == 0 && bad[h])
+			hvd_agent_registry_lose_bad(agents, h, bad[h], hints[h], agents->spares.measured);
 		free(bad[h]);
 	}
 	if (rc == 0 && agents->opts->spec->preflight == HVD_PREFLIGHT_FULL)
@@ -238,16 +184,16 @@ bool hvd_spares_unconnected(struct hvd_agent_registry *agents, const struct hvd_
 	struct hvd_err reason = {0};
 	size_t worst;
 
-	if (spares_left(agents) == 0 || why->code != HVD_E_NET)
+	if (hvd_spares_left(agents) == 0 || why->code != HVD_E_NET)
 		return false;
 	for (uint32_t h = 0; h < table->n && why->host[0]; h++)
 		if (table->hosts[h].node.name && strcmp(table->hosts[h].node.name, why->host) == 0)
-			return hvd_spares_leave_out(agents, h, why);
+			return hvd_agent_registry_leave_out(agents, h, why);
 	describe(table, v);
 	count_links(table, v);
 	worst = hvd_spare_worst(v, table->n, 0);
 	hvd_err_set(&reason, HVD_E_NET, "no network connects it with all others");
-	return hvd_spares_leave_out(agents, (uint32_t)worst, &reason);
+	return hvd_agent_registry_leave_out(agents, (uint32_t)worst, &reason);
 }
 
 /* ---- those that are not needed ---- */
@@ -279,14 +225,14 @@ static uint32_t most_ranks(const struct hvd_agent_registry *agents)
 		if (table->hosts[h].node.n_ranks > 0)
 			ranks[n++] = table->hosts[h].node.n_ranks;
 	qsort(ranks, n, sizeof(*ranks), by_number);
-	for (uint32_t i = spares_left(agents); i < n; i++)
+	for (uint32_t i = hvd_spares_left(agents); i < n; i++)
 		sum += ranks[i];
 	return sum;
 }
 
 static int check_ranks(const struct hvd_agent_registry *agents, struct hvd_err *err)
 {
-	uint32_t most = most_ranks(agents), wanted = wanted_ranks(agents), spares = spares_left(agents);
+	uint32_t most = most_ranks(agents), wanted = wanted_ranks(agents), spares = hvd_spares_left(agents);
 
 	if (most > 0 && most >= wanted)
 		return 0;
@@ -313,7 +259,7 @@ static void leave_out_worst(struct hvd_agent_registry *agents)
 	hvd_cleanup_free struct hvd_spare_host *v = hvd_xcalloc(n, sizeof(*v));
 	char name[32], slow[128];
 
-	while (spares_left(agents) > 0) {
+	while (hvd_spares_left(agents) > 0) {
 		size_t h;
 
 		describe(&agents->table, v);
@@ -324,7 +270,7 @@ static void leave_out_worst(struct hvd_agent_registry *agents)
 		hvd_info(agents->log, "%s is a spare host, and is not needed%s%s",
 			 hvd_host_table_name(&agents->table, (uint32_t)h, name), *slow ? ": " : "", slow);
 		agents->spares.used++;
-		remove_host(agents, (uint32_t)h, "it is not needed");
+		hvd_agent_registry_remove_spare(agents, (uint32_t)h, "it is not needed");
 	}
 }
 
@@ -340,7 +286,7 @@ int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err)
 		struct hvd_host_entry *host = &table->hosts[h];
 
 		if (host->stage >= HVD_STAGE_REPORTED && host->node.n_ranks == 0)
-			remove_host(agents, h, "it is not needed");
+			hvd_agent_registry_remove_spare(agents, h, "it is not needed");
 	}
 	return 0;
 }

@@ -17,10 +17,6 @@
 
 #include "agent_registry.h"
 
-/* Before the plan: leave the host out because of `why`, if there is a spare; the event loop goes on without it. False: there is none, or it is too late,
- * and nothing has happened. True also for a host that was left out before. */
-bool hvd_spares_leave_out(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why);
-
 /* A host has registered, or all hosts have got the order to probe: limit the time of those that are late. */
 void hvd_spares_registered(struct hvd_agent_registry *agents);
 void hvd_spares_probing(struct hvd_agent_registry *agents);
@@ -28,16 +24,12 @@ void hvd_spares_stop(struct hvd_agent_registry *agents);
 
 /* All hosts have reported: lose those that --preflight rejects. -1 with err set: the job fails without them, and they
  * are more than the spares. */
-typedef void hvd_lose_fn(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit);
-int hvd_spares_judge(struct hvd_agent_registry *agents, hvd_lose_fn *lose, struct hvd_err *err);
+int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err);
 /* The plan cannot be made because of a host, or of a network that does not connect all hosts. True: a host was left
  * out, and the caller may try again. */
 bool hvd_spares_unconnected(struct hvd_agent_registry *agents, const struct hvd_err *why);
 /* A plan can be made. Leave out the worst hosts until as many remain as the job needs, and number the ranks anew: the
  * caller must make the plan once more. -1 with err set: too few slots are left. */
 int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err);
-
-/* Tell a process to end: of a host that was left out, or of a rank that the job does not have. */
-void hvd_spares_dismiss(struct hvd_client *cl);
 
 #endif

@@ -7,7 +7,7 @@
  * the first to go, so the watch waits for LOST_HOST_SECONDS whether the others follow. A host whose kernel does not
  * answer any longer is lost at once, and so is one that Slurm has given up (node_down.h). A process of the host that
  * reports its agent's death shows that the host is up. Where hosts come and go, the agents' connections have rules of
- * their own (launcher/hosts/agent_answers.c), and only Slurm's word counts here.
+ * their own (launcher/hosts/agent_deadlines.c), and only Slurm's word counts here.
  *
  * Reasons to requeue the batch job (a hang, a lost host) are added to `wish` before the owner hears of them.
  */

@@ -3,7 +3,6 @@
 
 #include "launcher/hosts/agent_registry.h"
 #include "launcher/hosts/host_table.h"
-#include "launcher/hosts/spares.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
@@ -401,7 +400,7 @@ void hvd_driver_lose_host(struct hvd_driver *dr, const char *host)
 
 bool hvd_driver_leave_out(struct hvd_driver *dr, uint32_t host, const struct hvd_err *why)
 {
-	return hvd_spares_leave_out(dr->agents, host, why);
+	return hvd_agent_registry_leave_out(dr->agents, host, why);
 }
 
 char *hvd_driver_unregistered(const struct hvd_driver *dr)
