@@ -17,6 +17,73 @@ enum {
 	EPOCH
 }; /* a scope */
 
+/* --- fields --- */
+
+enum form {
+	END,     /* there are no more fields */
+	VERSION, /* a number that must be HVD_RELAY_VERSION */
+	NUMBER,  /* the highest byte first */
+	FLAG,    /* a number, 0 or 1 */
+	BYTES,   /* a slice: its length (4), and its bytes */
+	TEXT,    /* the same, of at most HVD_RELAY_TEXT_MAX bytes */
+	ADDR,    /* an address as text; no bytes: none */
+	SCOPE,
+	VALUE,
+};
+
+struct field {
+	enum form form;
+	unsigned char size, bytes; /* of a number: in struct hvd_relay_msg, and in a message */
+	size_t at;                 /* in struct hvd_relay_msg */
+};
+
+#define FIELD(form, member, bytes)                                                                                     \
+	{                                                                                                              \
+		form, sizeof(((struct hvd_relay_msg *)NULL)->member), bytes, offsetof(struct hvd_relay_msg, member)    \
+	}
+
+/* The fields of each message, in their order. */
+static const struct field shapes[][11] = {
+	[HVD_RELAY_BEGIN] = {FIELD(VERSION, level, 1), FIELD(NUMBER, relay_id, 4), FIELD(ADDR, addr, 0)},
+	[HVD_RELAY_WATCH] = {FIELD(NUMBER, watch, 4), FIELD(SCOPE, op.scope, 0), FIELD(BYTES, op.key, 0),
+			     FIELD(FLAG, flag, 1)},
+	[HVD_RELAY_UNWATCH] = {FIELD(NUMBER, watch, 4)},
+	[HVD_RELAY_UNUSED] = {FIELD(NUMBER, watch, 4)},
+	[HVD_RELAY_CALL] = {FIELD(NUMBER, relay_id, 4), FIELD(NUMBER, call, 8), FIELD(NUMBER, done, 8),
+			    FIELD(NUMBER, op.client_number, 4), FIELD(NUMBER, op.kind, 1), FIELD(SCOPE, op.scope, 0),
+			    FIELD(BYTES, op.key, 0), FIELD(BYTES, op.expected, 0), FIELD(NUMBER, op.number, 8),
+			    FIELD(VALUE, op.value, 0)},
+	[HVD_RELAY_CANCEL] = {FIELD(NUMBER, relay_id, 4), FIELD(NUMBER, call, 8)},
+	[HVD_RELAY_GONE] = {FIELD(NUMBER, relay_id, 4)},
+	[HVD_RELAY_WAITS] = {FIELD(TEXT, text, 0)},
+	[HVD_RELAY_VALUE] = {FIELD(NUMBER, watch, 4), FIELD(VALUE, result.value, 0)},
+	[HVD_RELAY_ABSENT] = {FIELD(NUMBER, watch, 4)},
+	[HVD_RELAY_ASK] = {FIELD(NUMBER, watch, 4), FIELD(FLAG, flag, 1)},
+	[HVD_RELAY_WAKE] = {FIELD(NUMBER, watch, 4), FIELD(FLAG, flag, 1)},
+	[HVD_RELAY_ANSWER] = {FIELD(NUMBER, relay_id, 4), FIELD(NUMBER, call, 8), FIELD(NUMBER, result.status, 1),
+			      FIELD(NUMBER, result.number, 8), FIELD(VALUE, result.value, 0)},
+	[HVD_RELAY_RENEW] = {{END}},
+	[HVD_RELAY_ASK_WAITS] = {FIELD(NUMBER, level, 4)},
+};
+
+/* A number of a message's struct, which is an integer, an enum or a bool of `size` bytes. */
+static uint64_t load(const void *at, size_t size)
+{
+	if (size == sizeof(uint64_t))
+		return *(const uint64_t *)at;
+	return size == sizeof(uint32_t) ? *(const uint32_t *)at : *(const bool *)at;
+}
+
+static void store(void *at, size_t size, uint64_t number)
+{
+	if (size == sizeof(uint64_t))
+		*(uint64_t *)at = number;
+	else if (size == sizeof(uint32_t))
+		*(uint32_t *)at = (uint32_t)number;
+	else
+		*(bool *)at = number;
+}
+
 /* --- out --- */
 
 /* `n` fixed bytes, in the last piece if that has such. */
@@ -80,81 +147,48 @@ static void put_value(struct hvd_relay_bytes *out, struct hvd_rv_value *v)
 	}
 }
 
-static void put_call(struct hvd_relay_bytes *out, const struct hvd_relay_msg *msg)
+static void put_addr(struct hvd_relay_bytes *out, const struct hvd_addr *addr)
 {
-	const struct hvd_store_op *op = &msg->op;
+	out->addr[0] = '\0';
+	if (addr->family != AF_UNSPEC)
+		hvd_addr_text(addr, out->addr);
+	put_bytes(out, out->addr, strlen(out->addr));
+}
 
-	put(out, msg->relay_id, 4);
-	put(out, msg->call, 8);
-	put(out, msg->done, 8);
-	put(out, op->client_number, 4);
-	put(out, op->kind, 1);
-	put_scope(out, &op->scope);
-	put_slice(out, op->key);
-	put_slice(out, op->expected);
-	put(out, (uint64_t)op->number, 8);
-	put_value(out, op->value);
+static void put_field(struct hvd_relay_bytes *out, const struct field *field, const struct hvd_relay_msg *msg)
+{
+	const void *at = (const char *)msg + field->at;
+
+	switch (field->form) {
+	case VERSION:
+	case FLAG:
+	case NUMBER:
+		put(out, load(at, field->size), field->bytes);
+		break;
+	case BYTES:
+	case TEXT:
+		put_slice(out, *(const struct hvd_slice *)at);
+		break;
+	case SCOPE:
+		put_scope(out, at);
+		break;
+	case ADDR:
+		put_addr(out, at);
+		break;
+	case VALUE:
+		put_value(out, *(struct hvd_rv_value *const *)at);
+		break;
+	case END:
+		break;
+	}
 }
 
 void hvd_relay_encode(const struct hvd_relay_msg *msg, struct hvd_relay_bytes *out)
 {
 	out->n = out->used = 0;
 	put(out, msg->type, 1);
-	switch (msg->type) {
-	case HVD_RELAY_BEGIN:
-		put(out, msg->level, 1);
-		put(out, msg->relay_id, 4);
-		out->addr[0] = '\0';
-		if (msg->addr.family != AF_UNSPEC)
-			hvd_addr_text(&msg->addr, out->addr);
-		put_bytes(out, out->addr, strlen(out->addr));
-		break;
-	case HVD_RELAY_WATCH:
-		put(out, msg->watch, 4);
-		put_scope(out, &msg->op.scope);
-		put_slice(out, msg->op.key);
-		put(out, msg->flag, 1);
-		break;
-	case HVD_RELAY_UNWATCH:
-	case HVD_RELAY_UNUSED:
-	case HVD_RELAY_ABSENT:
-		put(out, msg->watch, 4);
-		break;
-	case HVD_RELAY_CALL:
-		put_call(out, msg);
-		break;
-	case HVD_RELAY_CANCEL:
-		put(out, msg->relay_id, 4);
-		put(out, msg->call, 8);
-		break;
-	case HVD_RELAY_GONE:
-		put(out, msg->relay_id, 4);
-		break;
-	case HVD_RELAY_WAITS:
-		put_slice(out, msg->text);
-		break;
-	case HVD_RELAY_VALUE:
-		put(out, msg->watch, 4);
-		put_value(out, msg->result.value);
-		break;
-	case HVD_RELAY_ASK:
-	case HVD_RELAY_WAKE:
-		put(out, msg->watch, 4);
-		put(out, msg->flag, 1);
-		break;
-	case HVD_RELAY_ANSWER:
-		put(out, msg->relay_id, 4);
-		put(out, msg->call, 8);
-		put(out, msg->result.status, 1);
-		put(out, (uint64_t)msg->result.number, 8);
-		put_value(out, msg->result.value);
-		break;
-	case HVD_RELAY_RENEW:
-		break;
-	case HVD_RELAY_ASK_WAITS:
-		put(out, msg->level, 4);
-		break;
-	}
+	for (const struct field *field = shapes[msg->type]; field->form != END; field++)
+		put_field(out, field, msg);
 }
 
 void hvd_relay_send(struct hvd_conn *conn, unsigned channel, const struct hvd_relay_msg *msg)
@@ -208,30 +242,12 @@ static uint64_t get(struct in *in, size_t n)
 	return number;
 }
 
-static bool get_flag(struct in *in)
-{
-	uint64_t n = get(in, 1);
-
-	if (n > 1)
-		wrong(in, HVD_E_PROTO, "a flag is neither 0 nor 1");
-	return n == 1;
-}
-
 static struct hvd_slice get_slice(struct in *in)
 {
 	size_t n = (size_t)get(in, 4);
 	const unsigned char *p = take(in, n);
 
 	return p ? (struct hvd_slice){(const char *)p, n} : (struct hvd_slice){0};
-}
-
-static struct hvd_slice get_text(struct in *in)
-{
-	struct hvd_slice s = get_slice(in);
-
-	if (s.n > HVD_RELAY_TEXT_MAX)
-		wrong(in, HVD_E_LIMIT, "its text is too long");
-	return s;
 }
 
 static void get_addr(struct in *in, struct hvd_addr *addr)
@@ -287,130 +303,87 @@ static struct hvd_rv_value *get_value(struct in *in, enum hvd_rv_stored *why)
 	return v;
 }
 
-static void get_call(struct in *in, struct hvd_relay_msg *msg)
+static void get_field(struct in *in, const struct field *field, struct hvd_relay_msg *msg)
 {
-	struct hvd_store_op *op = &msg->op;
-	uint64_t kind;
+	void *at = (char *)msg + field->at;
+	struct hvd_slice *slice = at;
+	uint64_t number;
 
-	msg->relay_id = (uint32_t)get(in, 4);
-	msg->call = get(in, 8);
-	msg->done = get(in, 8);
-	op->client_number = (uint32_t)get(in, 4);
-	kind = get(in, 1);
-	get_scope(in, &op->scope);
-	op->key = get_slice(in);
-	op->expected = get_slice(in);
-	op->number = (int64_t)get(in, 8);
-	if (kind < HVD_OP_SET || kind > HVD_OP_BEGIN_GROUP) {
-		wrong(in, HVD_E_PROTO, "there is no such operation");
-		return;
-	}
-	op->kind = (enum hvd_store_op_kind)kind;
-	op->value = get_value(in, &msg->stored);
-	if (in->wrong)
-		return;
-	if ((op->kind >= HVD_OP_HTTP_GET && op->kind <= HVD_OP_HTTP_DELETE) != (op->scope.name.p != NULL))
-		wrong(in, HVD_E_PROTO, "an operation does not match the kind of its scope");
-	if (hvd_store_op_has_value(op->kind) != (op->value || msg->stored != HVD_RV_STORED))
-		wrong(in, HVD_E_PROTO, "an operation lacks a value, or has one that it does not use");
-	if (msg->call == 0 || msg->done > msg->call)
-		wrong(in, HVD_E_PROTO, "its number is wrong");
-}
-
-static void get_answer(struct in *in, struct hvd_relay_msg *msg)
-{
-	uint64_t status;
-
-	msg->relay_id = (uint32_t)get(in, 4);
-	msg->call = get(in, 8);
-	status = get(in, 1);
-	if (status >= HVD_OP_LOST)
-		wrong(in, HVD_E_PROTO, "there is no such status");
-	else
-		msg->result.status = (enum hvd_store_status)status;
-	msg->result.number = (int64_t)get(in, 8);
-	msg->result.value = get_value(in, &msg->stored);
-}
-
-static void get_from_relay(struct in *in, struct hvd_relay_msg *msg)
-{
-	switch (msg->type) {
-	case HVD_RELAY_BEGIN:
-		msg->level = (unsigned)get(in, 1);
-		if (msg->level != HVD_RELAY_VERSION)
+	switch (field->form) {
+	case VERSION:
+	case FLAG:
+	case NUMBER:
+		number = get(in, field->bytes);
+		if (field->form == VERSION && number != HVD_RELAY_VERSION)
 			wrong(in, HVD_E_PROTO, "it is of another version");
-		msg->relay_id = (uint32_t)get(in, 4);
-		get_addr(in, &msg->addr);
+		if (field->form == FLAG && number > 1)
+			wrong(in, HVD_E_PROTO, "a flag is neither 0 nor 1");
+		store(at, field->size, number);
 		break;
-	case HVD_RELAY_WATCH:
-		msg->watch = (uint32_t)get(in, 4);
-		get_scope(in, &msg->op.scope);
-		msg->op.key = get_slice(in);
-		msg->flag = get_flag(in);
+	case BYTES:
+	case TEXT:
+		*slice = get_slice(in);
+		if (field->form == TEXT && slice->n > HVD_RELAY_TEXT_MAX)
+			wrong(in, HVD_E_LIMIT, "its text is too long");
 		break;
-	case HVD_RELAY_UNWATCH:
-	case HVD_RELAY_UNUSED:
-		msg->watch = (uint32_t)get(in, 4);
+	case SCOPE:
+		get_scope(in, at);
 		break;
-	case HVD_RELAY_CALL:
-		get_call(in, msg);
+	case ADDR:
+		get_addr(in, at);
 		break;
-	case HVD_RELAY_CANCEL:
-		msg->relay_id = (uint32_t)get(in, 4);
-		msg->call = get(in, 8);
+	case VALUE:
+		*(struct hvd_rv_value **)at = get_value(in, &msg->stored);
 		break;
-	case HVD_RELAY_GONE:
-		msg->relay_id = (uint32_t)get(in, 4);
+	case END:
 		break;
-	case HVD_RELAY_WAITS:
-		msg->text = get_text(in);
-		break;
-	default:
-		wrong(in, HVD_E_PROTO, "relays send no such message");
 	}
 }
 
-static void get_from_parent(struct in *in, struct hvd_relay_msg *msg)
+/* What is wrong with the fields of a message, each of which could be read; NULL: nothing. */
+static const char *check(const struct hvd_relay_msg *msg)
 {
+	const struct hvd_store_op *op = &msg->op;
+
 	switch (msg->type) {
-	case HVD_RELAY_VALUE:
-		msg->watch = (uint32_t)get(in, 4);
-		msg->result.value = get_value(in, &msg->stored);
-		if (!msg->result.value && msg->stored == HVD_RV_STORED)
-			wrong(in, HVD_E_PROTO, "it has no value");
-		break;
-	case HVD_RELAY_ABSENT:
-		msg->watch = (uint32_t)get(in, 4);
-		break;
-	case HVD_RELAY_ASK:
-	case HVD_RELAY_WAKE:
-		msg->watch = (uint32_t)get(in, 4);
-		msg->flag = get_flag(in);
-		break;
+	case HVD_RELAY_CALL:
+		if (op->kind < HVD_OP_SET || op->kind > HVD_OP_BEGIN_GROUP)
+			return "there is no such operation";
+		if ((op->kind >= HVD_OP_HTTP_GET && op->kind <= HVD_OP_HTTP_DELETE) != (op->scope.name.p != NULL))
+			return "an operation does not match the kind of its scope";
+		if (hvd_store_op_has_value(op->kind) != (op->value || msg->stored != HVD_RV_STORED))
+			return "an operation lacks a value, or has one that it does not use";
+		return msg->call == 0 || msg->done > msg->call ? "its number is wrong" : NULL;
 	case HVD_RELAY_ANSWER:
-		get_answer(in, msg);
-		break;
-	case HVD_RELAY_RENEW:
-		break;
-	case HVD_RELAY_ASK_WAITS:
-		msg->level = (unsigned)get(in, 4);
-		break;
+		return msg->result.status >= HVD_OP_LOST ? "there is no such status" : NULL;
+	case HVD_RELAY_VALUE:
+		return !msg->result.value && msg->stored == HVD_RV_STORED ? "it has no value" : NULL;
 	default:
-		wrong(in, HVD_E_PROTO, "parents send no such message");
+		return NULL;
 	}
+}
+
+static bool sends(bool relay, enum hvd_relay_type type)
+{
+	return relay ? type >= HVD_RELAY_BEGIN && type <= HVD_RELAY_WAITS
+		     : type >= HVD_RELAY_VALUE && type <= HVD_RELAY_ASK_WAITS;
 }
 
 int hvd_relay_parse(const void *data, size_t len, bool from_relay, struct hvd_rv_budget *budget,
 		    struct hvd_relay_msg *msg, struct hvd_err *err)
 {
 	struct in in = {.p = data, .left = len, .budget = budget};
+	const char *why;
 
 	*msg = (struct hvd_relay_msg){.stored = HVD_RV_STORED};
 	msg->type = (enum hvd_relay_type)get(&in, 1);
-	if (from_relay)
-		get_from_relay(&in, msg);
-	else
-		get_from_parent(&in, msg);
+	if (!sends(from_relay, msg->type))
+		wrong(&in, HVD_E_PROTO, from_relay ? "relays send no such message" : "parents send no such message");
+	for (const struct field *field = shapes[in.wrong ? 0 : msg->type]; field->form != END && !in.wrong; field++)
+		get_field(&in, field, msg);
+	why = in.wrong ? NULL : check(msg);
+	if (why)
+		wrong(&in, HVD_E_PROTO, why);
 	if (!in.wrong && in.left > 0)
 		wrong(&in, HVD_E_PROTO, "there is data after its end");
 	if (!in.wrong)
