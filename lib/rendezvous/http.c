@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -293,40 +295,14 @@ static const char *reason_of(int status)
 	return "";
 }
 
-static size_t put(char *out, size_t at, const char *s)
-{
-	size_t n = strlen(s);
-
-	memcpy(out + at, s, n);
-	return at + n;
-}
-
-static size_t put_number(char *out, size_t at, uint64_t v)
-{
-	char digits[20];
-	size_t n = 0;
-
-	do {
-		digits[n++] = (char)('0' + v % 10);
-		v /= 10;
-	} while (v > 0);
-	while (n > 0)
-		out[at++] = digits[--n];
-	return at;
-}
-
 size_t hvd_http_head(char out[HVD_HTTP_HEAD_ROOM], int status, uint64_t length, enum hvd_http_after after)
 {
-	size_t n = put(out, 0, "HTTP/1.1 ");
+	static const char *const headers[] = {
+		[HVD_HTTP_AFTER_KEEP] = "",
+		[HVD_HTTP_AFTER_KEEP_10] = "Connection: keep-alive\r\n",
+		[HVD_HTTP_AFTER_CLOSE] = "Connection: close\r\n",
+	};
 
-	n = put_number(out, n, (uint64_t)status);
-	n = put(out, n, " ");
-	n = put(out, n, reason_of(status));
-	n = put(out, n, "\r\nContent-Length: ");
-	n = put_number(out, n, length);
-	if (after == HVD_HTTP_AFTER_CLOSE)
-		n = put(out, n, "\r\nConnection: close");
-	else if (after == HVD_HTTP_AFTER_KEEP_10)
-		n = put(out, n, "\r\nConnection: keep-alive");
-	return put(out, n, "\r\n\r\n");
+	return (size_t)snprintf(out, HVD_HTTP_HEAD_ROOM, "HTTP/1.1 %d %s\r\nContent-Length: %" PRIu64 "\r\n%s\r\n",
+				status, reason_of(status), length, headers[after]);
 }
