@@ -245,48 +245,24 @@ void hvd_rv_unwait(struct hvd_rv_waiter *w)
 	drop_if_unused(k);
 }
 
-/* Something else than its waiters keeps the key: a wake function may end the waits of other waiters. */
-static void wake_all(struct hvd_rv_key *k)
-{
-	while (!TAILQ_EMPTY(&k->waiters)) {
-		struct hvd_rv_waiter *w = TAILQ_FIRST(&k->waiters);
-
-		remove_waiter(w);
-		w->one = false;
-		w->wake(w, k->value);
-	}
-}
-
-/* Wake those who wait, up to the first that waits for nothing else. True if there was one. */
-static bool wake_one(struct hvd_rv_key *k)
+/* Wake those who wait, the oldest first; if `one`, up to the first that waits for nothing else. Returns true if the last one
+ * that was woken waits for nothing else. Something else than its waiters keeps the key: a wake function may end the waits of
+ * other waiters. */
+static bool wake_waiters(struct hvd_rv_key *k, bool one)
 {
 	bool done = false;
 
-	while (!TAILQ_EMPTY(&k->waiters) && !done) {
+	while (!TAILQ_EMPTY(&k->waiters) && !(one && done)) {
 		struct hvd_rv_waiter *w = TAILQ_FIRST(&k->waiters);
 
 		remove_waiter(w);
-		w->one = true;
+		w->one = one;
 		done = w->wake(w, k->value);
 	}
 	return done;
 }
 
-void hvd_rv_scope_wake(struct hvd_rv_scope *sc, struct hvd_slice key)
-{
-	struct hvd_rv_key *k = find(sc, key);
-	bool marked;
-
-	if (!k)
-		return;
-	marked = k->marked;
-	k->marked = true; /* so that the key stays meanwhile */
-	wake_all(k);
-	k->marked = marked;
-	drop_if_unused(k);
-}
-
-bool hvd_rv_scope_wake_one(struct hvd_rv_scope *sc, struct hvd_slice key)
+static bool find_and_wake(struct hvd_rv_scope *sc, struct hvd_slice key, bool one)
 {
 	struct hvd_rv_key *k = find(sc, key);
 	bool marked, done;
@@ -294,11 +270,21 @@ bool hvd_rv_scope_wake_one(struct hvd_rv_scope *sc, struct hvd_slice key)
 	if (!k)
 		return false;
 	marked = k->marked;
-	k->marked = true;
-	done = wake_one(k);
+	k->marked = true; /* so that the key stays meanwhile */
+	done = wake_waiters(k, one);
 	k->marked = marked;
 	drop_if_unused(k);
 	return done;
+}
+
+void hvd_rv_scope_wake(struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	find_and_wake(sc, key, false);
+}
+
+bool hvd_rv_scope_wake_one(struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	return find_and_wake(sc, key, true);
 }
 
 bool hvd_rv_scope_waited(const struct hvd_rv_scope *sc, struct hvd_slice key)
@@ -372,7 +358,7 @@ enum hvd_rv_stored hvd_rv_scope_put(struct hvd_rv_scope *sc, struct hvd_slice ke
 	if (!k)
 		return why;
 	set_value(k, hvd_rv_value_ref(v));
-	wake_all(k);
+	wake_waiters(k, false);
 	return HVD_RV_STORED;
 }
 
@@ -398,7 +384,7 @@ enum hvd_rv_stored hvd_rv_scope_set(struct hvd_rv_scope *sc, struct hvd_slice ke
 		set_value(k, v);
 	}
 	if (wake)
-		wake_all(k);
+		wake_waiters(k, false);
 	return HVD_RV_STORED;
 }
 
@@ -427,7 +413,7 @@ enum hvd_rv_stored hvd_rv_scope_append(struct hvd_rv_scope *sc, struct hvd_slice
 	k->value = v;
 	count_change(k);
 	changed(k);
-	wake_all(k);
+	wake_waiters(k, false);
 	return HVD_RV_STORED;
 }
 
@@ -473,7 +459,7 @@ enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice k
 	count_change(k);
 	if (++k->queue->n == 1)
 		changed(k);
-	wake_one(k);
+	wake_waiters(k, true);
 	return HVD_RV_STORED;
 }
 
