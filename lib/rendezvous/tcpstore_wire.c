@@ -16,35 +16,24 @@ enum {
 	SHORT = 32,   /* u32 */
 };
 
-static const struct shape {
-	const char *name;
-	unsigned fields;
-} shapes[HVD_TCPSTORE_QUERIES] = {
-	[HVD_TCPSTORE_VALIDATE] = {"VALIDATE", SHORT},
-	[HVD_TCPSTORE_SET] = {"SET", KEY | VALUE},
-	[HVD_TCPSTORE_COMPARE_SET] = {"COMPARE_SET", KEY | EXPECTED | VALUE},
-	[HVD_TCPSTORE_GET] = {"GET", KEY},
-	[HVD_TCPSTORE_ADD] = {"ADD", KEY | NUMBER},
-	[HVD_TCPSTORE_CHECK] = {"CHECK", LIST | KEY},
-	[HVD_TCPSTORE_WAIT] = {"WAIT", LIST | KEY},
-	[HVD_TCPSTORE_GETNUMKEYS] = {"GETNUMKEYS", 0},
-	[HVD_TCPSTORE_DELETE_KEY] = {"DELETE_KEY", KEY},
-	[HVD_TCPSTORE_APPEND] = {"APPEND", KEY | VALUE},
-	[HVD_TCPSTORE_MULTI_GET] = {"MULTI_GET", LIST | KEY},
-	[HVD_TCPSTORE_MULTI_SET] = {"MULTI_SET", LIST | KEY | VALUE},
-	[HVD_TCPSTORE_CANCEL_WAIT] = {"CANCEL_WAIT", 0},
-	[HVD_TCPSTORE_PING] = {"PING", SHORT},
-	[HVD_TCPSTORE_QUEUE_PUSH] = {"QUEUE_PUSH", KEY | VALUE},
-	[HVD_TCPSTORE_QUEUE_POP] = {"QUEUE_POP", KEY},
-	[HVD_TCPSTORE_QUEUE_LEN] = {"QUEUE_LEN", KEY},
-	[HVD_TCPSTORE_LIST_KEYS] = {"LIST_KEYS", 0},
-	[HVD_TCPSTORE_BARRIER] = {"BARRIER", KEY | NUMBER},
+static const unsigned char fields_of[HVD_TCPSTORE_QUERIES] = {
+	[HVD_TCPSTORE_VALIDATE] = SHORT,
+	[HVD_TCPSTORE_SET] = KEY | VALUE,
+	[HVD_TCPSTORE_COMPARE_SET] = KEY | EXPECTED | VALUE,
+	[HVD_TCPSTORE_GET] = KEY,
+	[HVD_TCPSTORE_ADD] = KEY | NUMBER,
+	[HVD_TCPSTORE_CHECK] = LIST | KEY,
+	[HVD_TCPSTORE_WAIT] = LIST | KEY,
+	[HVD_TCPSTORE_DELETE_KEY] = KEY,
+	[HVD_TCPSTORE_APPEND] = KEY | VALUE,
+	[HVD_TCPSTORE_MULTI_GET] = LIST | KEY,
+	[HVD_TCPSTORE_MULTI_SET] = LIST | KEY | VALUE,
+	[HVD_TCPSTORE_PING] = SHORT,
+	[HVD_TCPSTORE_QUEUE_PUSH] = KEY | VALUE,
+	[HVD_TCPSTORE_QUEUE_POP] = KEY,
+	[HVD_TCPSTORE_QUEUE_LEN] = KEY,
+	[HVD_TCPSTORE_BARRIER] = KEY | NUMBER,
 };
-
-const char *hvd_tcpstore_query_name(unsigned query)
-{
-	return query < HVD_TCPSTORE_QUERIES ? shapes[query].name : "?";
-}
 
 /* --- numbers --- */
 
@@ -191,11 +180,11 @@ enum hvd_tcpstore_parsed hvd_tcpstore_parse(struct hvd_tcpstore_wire *wire, cons
 	*used = 0;
 	if (!wire->in_list) {
 		got = take_head(&c, wire, &query);
-		if (got && shapes[query].fields & LIST)
+		if (got && fields_of[query] & LIST)
 			got = take_count(&c, &left);
 	}
 	if (got && left > 0)
-		got = take_fields(&c, shapes[query].fields, item);
+		got = take_fields(&c, fields_of[query], item);
 	if (got && query == HVD_TCPSTORE_VALIDATE)
 		got = validate(wire, item, &c.why);
 	if (!got) {

@@ -94,7 +94,4 @@ enum hvd_tcpstore_parsed hvd_tcpstore_parse(struct hvd_tcpstore_wire *wire, cons
 void hvd_tcpstore_put_u32(const struct hvd_tcpstore_wire *wire, uint32_t n, char out[4]);
 void hvd_tcpstore_put_u64(const struct hvd_tcpstore_wire *wire, uint64_t n, char out[8]);
 
-/* The name of a query, as above without the prefix; "?" for what is none. */
-const char *hvd_tcpstore_query_name(unsigned query);
-
 #endif

@@ -10,14 +10,20 @@ struct outcome {
 	char text[4096]; /* all items, as text */
 };
 
+static const char *const names[HVD_TCPSTORE_QUERIES] = {
+	"VALIDATE",   "SET",        "COMPARE_SET", "GET",       "ADD",       "CHECK",       "WAIT",
+	"GETNUMKEYS", "DELETE_KEY", "APPEND",      "MULTI_GET", "MULTI_SET", "CANCEL_WAIT", "PING",
+	"QUEUE_PUSH", "QUEUE_POP",  "QUEUE_LEN",   "LIST_KEYS", "BARRIER",
+};
+
 static void note(struct outcome *o, const struct hvd_tcpstore_item *item)
 {
 	size_t n = strlen(o->text);
 
 	snprintf(o->text + n, sizeof(o->text) - n, "%s%s%s|%.*s|%.*s|%.*s|%lld\n", item->first ? "+" : "",
-		 item->last ? "-" : "", hvd_tcpstore_query_name(item->query), (int)item->key.n,
-		 item->key.p ? item->key.p : "", (int)item->expected.n, item->expected.p ? item->expected.p : "",
-		 (int)item->value.n, item->value.p ? item->value.p : "", (long long)item->number);
+		 item->last ? "-" : "", names[item->query], (int)item->key.n, item->key.p ? item->key.p : "",
+		 (int)item->expected.n, item->expected.p ? item->expected.p : "", (int)item->value.n,
+		 item->value.p ? item->value.p : "", (long long)item->number);
 	o->items++;
 	o->requests += item->last;
 }
@@ -192,8 +198,6 @@ TEST(writes_numbers)
 	assert_memory_equal(out, "\xfe\xff\xff\xff\xff\xff\xff\xff", 8);
 	hvd_tcpstore_put_u64(&big, 258, out);
 	assert_memory_equal(out, "\0\0\0\0\0\0\1\2", 8);
-	assert_string_equal(hvd_tcpstore_query_name(HVD_TCPSTORE_BARRIER), "BARRIER");
-	assert_string_equal(hvd_tcpstore_query_name(HVD_TCPSTORE_QUERIES), "?");
 }
 
 RUN_TESTS()
