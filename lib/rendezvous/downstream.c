@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "downstream_internal.h"
+#include "downstream.h"
 
 #include "lib/base/xalloc.h"
 #include "lib/protocol/conn.h"
@@ -110,7 +110,7 @@ static void end_child_because(struct hvd_rv_child *child, bool may_come_back, bo
 			else
 				end_relay(relay);
 		}
-	down->n_begun -= child->relay != NULL;
+	down->rv->stats.relays_now -= child->relay != NULL;
 	TAILQ_REMOVE(&down->children, child, link);
 	if (child->dropped) {
 		hvd_conn_mute(child->conn, down->rv->cfg.channel);
@@ -165,13 +165,13 @@ static const char *do_begin(struct hvd_rv_child *child, struct hvd_relay_msg *ms
 	/* It has another connection, of which only it knows that it has ended. */
 	if (old && old != child && old->relay == relay) {
 		old->relay = NULL;
-		down->n_begun--;
+		down->rv->stats.relays_now--;
 		end_child(old, true);
 	}
 	if (!child->relay) {
 		child->relay = relay;
 		child->waits_seq = down->waits_seq;
-		down->n_begun++;
+		down->rv->stats.relays_now++;
 		if (!child->dropped)
 			hvd_conn_set_deadline(child->conn, 0);
 		hvd_conn_watch_host(child->conn);
@@ -184,7 +184,6 @@ static const char *do_call(struct hvd_rv_child *child, const struct hvd_relay_ms
 {
 	struct hvd_downstream *down = child->down;
 	struct relay *relay = find_relay(down, msg->relay_id);
-	struct hvd_store_result result = {0};
 
 	if (!relay)
 		return "it sent a call of an unregistered relay";
@@ -196,11 +195,10 @@ static const char *do_call(struct hvd_rv_child *child, const struct hvd_relay_ms
 		hvd_store_pass(&down->rv->store_api, msg);
 		return NULL;
 	}
-	result.status = msg->stored == HVD_RV_TOO_LONG ? HVD_OP_TOO_LONG : HVD_OP_NO_ROOM;
 	hvd_downstream_pass(down, &(struct hvd_relay_msg){.type = HVD_RELAY_ANSWER,
 							  .relay_id = msg->relay_id,
 							  .call = msg->call,
-							  .result = result});
+							  .result.status = hvd_store_status(msg->stored)});
 	return NULL;
 }
 
@@ -405,26 +403,28 @@ static struct hvd_rv_child *add_child(struct hvd_downstream *down, struct hvd_co
 	return child;
 }
 
-void hvd_downstream_take(struct hvd_downstream *down, struct hvd_conn *conn)
+void hvd_rv_relay_take(struct hvd_rv *rv, struct hvd_conn *conn)
 {
 	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .drained = on_drained};
 
-	hvd_conn_set_ops(conn, &ops, add_child(down, conn));
+	hvd_conn_set_ops(conn, &ops, add_child(rv->downstream, conn));
 	hvd_conn_set_deadline(conn, hvd_deadline_in(BEGIN_SECONDS));
 }
 
-struct hvd_rv_child *hvd_downstream_share(struct hvd_downstream *down, struct hvd_conn *conn,
-					  void (*dropped)(bool broken, void *arg), void *arg)
+struct hvd_rv_child *hvd_rv_child_share(struct hvd_rv *rv, struct hvd_conn *conn,
+					void (*dropped)(bool broken, void *arg), void *arg)
 {
-	struct hvd_rv_child *child = add_child(down, conn);
+	struct hvd_rv_child *child = add_child(rv->downstream, conn);
 
 	child->dropped = dropped;
 	child->arg = arg;
 	return child;
 }
 
-void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *relay_ids, size_t n)
+void hvd_rv_relay_admit(struct hvd_rv *rv, const uint32_t *relay_ids, size_t n)
 {
+	struct hvd_downstream *down = rv->downstream;
+
 	free(down->admitted);
 	down->any = !relay_ids;
 	down->n_admitted = relay_ids ? n : 0;
@@ -436,17 +436,12 @@ void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *relay_ids
 	hvd_down_wake(down);
 }
 
-size_t hvd_downstream_count(const struct hvd_downstream *down)
-{
-	return down->n_begun;
-}
-
 void hvd_downstream_renew(struct hvd_downstream *down)
 {
 	for (struct hvd_rv_child *child = TAILQ_FIRST(&down->children); child; child = TAILQ_NEXT(child, link)) {
 		hvd_down_unwatch_all(child, true);
 		if (child->relay)
-			hvd_down_renew(child);
+			hvd_down_pass(child, &(struct hvd_relay_msg){.type = HVD_RELAY_RENEW});
 	}
 	for (size_t i = 0; i < down->relays.room; i++)
 		for (struct hvd_hash_node *node = down->relays.slots[i]; node; node = node->chain)

@@ -7,7 +7,7 @@
  * is not above all earlier ones is a repetition. For that case, the answer to a call that has changed something is kept
  * until the relay confirms that it has the answer. A call that has only read is carried out again.
  */
-#include "downstream_internal.h"
+#include "downstream.h"
 
 #include "lib/base/xalloc.h"
 
@@ -351,7 +351,7 @@ static void carry_out(struct call *call, const struct hvd_relay_msg *msg)
 		return;
 	}
 	if (msg->stored != HVD_RV_STORED) {
-		answer_with(call, msg->stored == HVD_RV_TOO_LONG ? HVD_OP_TOO_LONG : HVD_OP_NO_ROOM, 0);
+		answer_with(call, hvd_store_status(msg->stored), 0);
 		return;
 	}
 	switch (op.kind) {

@@ -2,7 +2,7 @@
 /*
  * The items that are queued for a child. No more is encoded than its connection takes.
  */
-#include "downstream_internal.h"
+#include "downstream.h"
 
 #include "lib/base/xalloc.h"
 #include "lib/protocol/conn.h"
@@ -12,12 +12,10 @@
 
 #define HIGH (512 << 10) /* bytes with which a connection has enough to send */
 
-/* An answer that came from the parent. */
+/* A whole message. */
 struct passed {
 	struct item item;
-	uint32_t relay_id;
-	uint64_t call;
-	struct hvd_store_result result;
+	struct hvd_relay_msg msg;
 };
 
 void hvd_down_wake(struct hvd_downstream *down)
@@ -49,7 +47,7 @@ static void drop_passed(struct item *item)
 {
 	struct passed *p = (struct passed *)item;
 
-	hvd_store_result_clear(&p->result);
+	hvd_relay_msg_clear(&p->msg);
 	free(p);
 }
 
@@ -60,11 +58,7 @@ void hvd_down_send(const struct hvd_rv_child *child, const struct hvd_relay_msg 
 
 static void send_passed(struct hvd_rv_child *child, struct item *item)
 {
-	const struct passed *p = (const struct passed *)item;
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .relay_id = p->relay_id, .call = p->call};
-
-	msg.result = p->result;
-	hvd_down_send(child, &msg);
+	hvd_down_send(child, &((const struct passed *)item)->msg);
 	drop_passed(item);
 }
 
@@ -72,32 +66,10 @@ void hvd_down_pass(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct passed *p = hvd_xcalloc(1, sizeof(*p));
 
-	*p = (struct passed){.item = {.send = send_passed, .drop = drop_passed},
-			     .relay_id = msg->relay_id,
-			     .call = msg->call,
-			     .result = msg->result};
-	if (p->result.value)
-		hvd_rv_value_ref(p->result.value);
+	*p = (struct passed){.item = {.send = send_passed, .drop = drop_passed}, .msg = *msg};
+	if (p->msg.result.value)
+		hvd_rv_value_ref(p->msg.result.value);
 	hvd_down_queue(child, &p->item, NULL);
-}
-
-static void drop_renew(struct item *item)
-{
-	free(item);
-}
-
-static void send_renew(struct hvd_rv_child *child, struct item *item)
-{
-	hvd_down_send(child, &(struct hvd_relay_msg){.type = HVD_RELAY_RENEW});
-	drop_renew(item);
-}
-
-void hvd_down_renew(struct hvd_rv_child *child)
-{
-	struct item *item = hvd_xcalloc(1, sizeof(*item));
-
-	*item = (struct item){.send = send_renew, .drop = drop_renew};
-	hvd_down_queue(child, item, NULL);
 }
 
 size_t hvd_down_flush(struct hvd_rv_child *child, size_t most)

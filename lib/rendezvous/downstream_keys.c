@@ -11,7 +11,7 @@
  *
  * COHERENCE.md has the states, and the invariants I9 ... that check_watch() asserts.
  */
-#include "downstream_internal.h"
+#include "downstream.h"
 
 #include "lib/base/xalloc.h"
 

@@ -3,7 +3,7 @@
  * Asks relays what their clients wait for. Each child answers the questions in their order, so its answers need no
  * numbers.
  */
-#include "downstream_internal.h"
+#include "downstream.h"
 
 #include "lib/base/xalloc.h"
 
@@ -106,7 +106,8 @@ void hvd_down_asks_free(struct hvd_downstream *down)
 		end_ask(down->asks);
 }
 
-void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*done)(char *text, void *arg), void *arg)
+void hvd_downstream_ask_waits(struct hvd_downstream *down, char *own, unsigned max, void (*done)(char *text, void *arg),
+			      void *arg)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_ASK_WAITS, .level = max};
 	struct ask *ask = hvd_xcalloc(1, sizeof(*ask));
@@ -114,8 +115,9 @@ void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*
 
 	*ask = (struct ask){.next = down->asks,
 			    .seq = down->waits_seq++,
-			    .left = down->n_begun,
+			    .left = down->rv->stats.relays_now,
 			    .max = max,
+			    .text = own,
 			    .timer.due = on_waits_due,
 			    .down = down,
 			    .done = done,

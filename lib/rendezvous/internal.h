@@ -2,16 +2,15 @@
 /*
  * internal.h - what the files of the server share. Nobody else includes it.
  *
- *   server.c      create and destroy, the end
- *   listen.c      bind, accept, make room
- *   conn.c        a connection: whose it is, reading, deadlines
- *   request.c     decide what to answer to a request
- *   answer.c      send an answer
- *   conn_state.c  the state of a connection, and its end
- *   stream.h      what connections of both protocols have in common, and the timer
- *   store_op.c    carry out what a request asks for
+ *   server.c        create and destroy, the end
+ *   listen.c        bind, accept, make room
+ *   conn.c          a connection: whose it is, reading, deadlines
+ *   request.c       decide what to answer to a request
+ *   conn_state.c    the state of a connection, its answer, and its end
+ *   stream.h        what connections of both protocols have in common, and the timer
+ *   store_local.c   the store at the root, and its hooks
  *   remote_owner.h  whose connections from other hosts are
- *   tcpstore.h    the other protocol; it gets its connections from conn.c
+ *   tcpstore.h      the other protocol; it gets its connections from conn.c
  *
  * Each file calls only those below it, with one exception: stream.c calls the functions that conn.c has registered.
  */
@@ -63,15 +62,6 @@ static inline struct conn *conn_of(struct hvd_rv_stream *s)
 {
 	return (struct conn *)s;
 }
-
-typedef void hvd_rv_answered_fn(void *owner, int status, const void *data, size_t len);
-
-/* A request that a hook has taken. */
-struct hvd_rv_request {
-	hvd_rv_answered_fn *answered;
-	void *owner; /* NULL: has gone */
-	struct hook *hook;
-};
 
 struct hook {
 	struct hook *next;
@@ -144,8 +134,6 @@ hvd_time hvd_rv_body_limit(size_t len);
 /* The oldest connection in this state, of the address that has most connections. NULL if none is near the front of the
  * state's list. */
 struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state);
-
-/* answer.c */
 /* Send an answer. `value` may be NULL; the connection takes a reference of its own. */
 void hvd_rv_conn_send(struct conn *c, int status, struct hvd_rv_value *value);
 /* Send an answer and close. Input that still arrives is thrown away. */
@@ -166,20 +154,16 @@ void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice
 /* The client has closed its side for writing while a request is under way. False if there is nothing to wait for. */
 bool hvd_rv_request_half_closed(struct conn *c);
 
-/* store_op.c */
-/* The status of an answer to a PUT. */
-int hvd_rv_status(enum hvd_rv_stored why);
-/* The hook of a scope, or NULL. It lasts as long as the server. */
-struct hook *hvd_rv_hook_find(const struct hvd_rv *rv, struct hvd_slice scope);
-/* Ask a hook that has a get function for a key. False if the server is to answer. Otherwise `answered` is called once,
- * perhaps before this returns; until then the request is in *taken. */
-bool hvd_rv_hook_get(struct hook *hook, struct hvd_slice key, hvd_rv_answered_fn *answered, void *owner,
-		     struct hvd_rv_request **taken);
-/* Nobody waits for the answer any longer: `answered` is not called. */
-void hvd_rv_request_gone(struct hvd_rv_request *req);
-/* A client's PUT and DELETE; they return the status of the answer. If *all_deleted is not NULL, all members of its scope
- * have deleted their keys, and the caller calls its function of that name later. */
-int hvd_rv_put_value(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_value *v);
-int hvd_rv_delete_key(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hook **all_deleted);
+/* store_local.c: the store (store_api.h) at the root. All values are here, and operations are carried out at once. */
+struct hvd_store_local *hvd_store_local_create(struct hvd_rv *rv);
+void hvd_store_local_destroy(struct hvd_store_local *local); /* NULL is fine */
+/* For store_api.c, as the functions there. */
+bool hvd_store_local_submit(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now,
+			    struct hvd_store_call *call);
+void hvd_store_local_abandon(struct hvd_store_call *call);
+enum hvd_cache hvd_store_local_know(const struct hvd_store_local *local, const struct hvd_store_scope_id *scope);
+void hvd_store_local_leave(struct hvd_store_local *local, struct hvd_store_client *client);
+struct hvd_rv_scope *hvd_store_local_epoch(const struct hvd_store_local *local, uint32_t number);
+void hvd_store_local_renew(struct hvd_store_local *local);
 
 #endif

@@ -57,11 +57,12 @@ static void keep_names(struct conn *c, struct hvd_slice scope, struct hvd_slice 
 	c->key_len = key.n;
 }
 
-static int status_of(const struct hvd_store_result *result)
+/* The status of an answer. */
+static int http_status(enum hvd_store_status status)
 {
-	switch (result->status) {
+	switch (status) {
 	case HVD_OP_DONE:
-		return result->number >= 100 && result->number <= 599 ? (int)result->number : 500;
+		return 200;
 	case HVD_OP_TOO_LONG:
 		return 413;
 	case HVD_OP_NO_ROOM:
@@ -69,6 +70,13 @@ static int status_of(const struct hvd_store_result *result)
 	default:
 		return 503;
 	}
+}
+
+static int status_of(const struct hvd_store_result *result)
+{
+	if (result->status != HVD_OP_DONE)
+		return http_status(result->status);
+	return result->number >= 100 && result->number <= 599 ? (int)result->number : 500;
 }
 
 static void on_answer(struct hvd_store_call *call, const struct hvd_store_result *result)
@@ -255,7 +263,7 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 	c->drain_after = take < body_len;
 	c->value = hvd_rv_value_new(hvd_rv_store_budget(c->s.rv->store), body, take, &why);
 	if (!c->value) {
-		hvd_rv_conn_refuse(c, hvd_rv_status(why));
+		hvd_rv_conn_refuse(c, http_status(hvd_store_status(why)));
 		return body_len;
 	}
 	c->at = take;
@@ -289,7 +297,7 @@ bool hvd_rv_request_room(struct conn *c)
 	if (c->s.entry.peer->pending - c->pending + room <= c->s.rv->cfg.pending_max)
 		v = hvd_rv_value_grow(c->value, room, &why);
 	if (!v) {
-		hvd_rv_conn_refuse(c, hvd_rv_status(why));
+		hvd_rv_conn_refuse(c, http_status(hvd_store_status(why)));
 		return false;
 	}
 	c->value = v;

@@ -5,7 +5,6 @@
 #include "internal.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/channel.h"
-#include "store_local.h"
 #include "tcpstore.h"
 #include "upstream.h"
 
@@ -303,27 +302,6 @@ void hvd_rv_relay_up(struct hvd_rv *rv, struct hvd_conn *conn)
 		return;
 	close_tcpstore(rv);
 	release_all(rv);
-}
-
-void hvd_rv_relay_take(struct hvd_rv *rv, struct hvd_conn *conn)
-{
-	hvd_downstream_take(rv->downstream, conn);
-}
-
-struct hvd_rv_child *hvd_rv_child_share(struct hvd_rv *rv, struct hvd_conn *conn,
-					void (*dropped)(bool broken, void *arg), void *arg)
-{
-	return hvd_downstream_share(rv->downstream, conn, dropped, arg);
-}
-
-void hvd_rv_relay_admit(struct hvd_rv *rv, const uint32_t *relay_ids, size_t n)
-{
-	hvd_downstream_admit(rv->downstream, relay_ids, n);
-}
-
-size_t hvd_rv_relay_count(const struct hvd_rv *rv)
-{
-	return hvd_downstream_count(rv->downstream);
 }
 
 /* --- the end --- */

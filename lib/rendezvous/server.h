@@ -146,8 +146,6 @@ void hvd_rv_child_drained(struct hvd_rv_child *child);
 void hvd_rv_child_over(struct hvd_rv_child *child);
 /* Only relays with these numbers may be connected to this server from now on. */
 void hvd_rv_relay_admit(struct hvd_rv *rv, const uint32_t *relay_ids, size_t n);
-/* The relays that are connected to this server now. */
-size_t hvd_rv_relay_count(const struct hvd_rv *rv);
 
 /* Change how long a GET waits for a key named rank_<number>, from now on. */
 void hvd_rv_set_rank_wait(struct hvd_rv *rv, double seconds);
@@ -230,6 +228,7 @@ struct hvd_rv_stats {
 	uint64_t tcpstore_old;                /* clients that were too old */
 	unsigned tcpstore_now, tcpstore_peak; /* open connections */
 	unsigned waiting_now, waiting_peak;
+	unsigned relays_now; /* that are connected to this server */
 	struct hvd_rv_store_stats store;
 };
 void hvd_rv_stats(const struct hvd_rv *rv, struct hvd_rv_stats *out);

@@ -2,7 +2,6 @@
 /* store_api.c - the only place that knows whether the store is here or at the root. */
 #include "store_api.h"
 
-#include "store_local.h"
 #include "upstream.h"
 
 bool hvd_store_submit(const struct hvd_store *st, const struct hvd_store_op *op, struct hvd_store_result *now,
@@ -96,7 +95,7 @@ void hvd_store_unwatched(const struct hvd_store *st, const struct hvd_store_scop
 bool hvd_store_pass(const struct hvd_store *st, const struct hvd_relay_msg *msg)
 {
 	if (st->upstream)
-		hvd_upstream_pass(st->upstream, msg);
+		hvd_upstream_send(st->upstream, msg);
 	return st->upstream;
 }
 

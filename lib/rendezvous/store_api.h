@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * store_api.h - the store as its front ends use it: HTTP (request.c), PyTorch's TCPStore (tcpstore.h), and relays that
- * are connected to this server (downstream.h). They cannot tell whether the store is here (store_local.h) or at the
+ * are connected to this server (downstream.h). They cannot tell whether the store is here (store_local.c) or at the
  * root (upstream.h).
  *
  * A request that changes something, or counts, is an operation (store_op.h). An operation that needs nothing from

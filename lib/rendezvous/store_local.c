@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store_local.h"
-
 #include "internal.h"
+
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
@@ -11,6 +10,12 @@ struct hvd_store_local {
 	struct hvd_rv *rv;
 	struct hvd_tcpstore_epochs epochs;
 	struct hvd_timer *hooks; /* calls the hooks whose members have all deleted their keys */
+};
+
+/* A request that a hook has taken. */
+struct hvd_rv_request {
+	struct hvd_store_call *call; /* NULL: nobody waits for the answer any longer */
+	struct hook *hook;
 };
 
 /* --- clients --- */
@@ -72,24 +77,75 @@ void hvd_store_local_renew(struct hvd_store_local *local)
 	hvd_tcpstore_epochs_clear(&local->epochs);
 }
 
-void hvd_store_local_ranks(struct hvd_store_local *local, size_t ranks)
+void hvd_rv_tcpstore_ranks(struct hvd_rv *rv, size_t ranks)
 {
-	local->epochs.ranks = ranks;
+	if (rv->store_api.local)
+		rv->store_api.local->epochs.ranks = ranks;
 }
 
 /* --- HTTP --- */
 
-static void on_answered(void *owner, int status, const void *data, size_t len)
+static struct hook *find_hook(const struct hvd_rv *rv, struct hvd_slice scope)
 {
-	struct hvd_store_call *call = owner;
-	struct hvd_rv_budget *budget = hvd_rv_store_budget(call->of->rv->store);
+	struct hook *h = rv->hooks;
+
+	while (h && !(h->scope_len == scope.n && memcmp(h->scope, scope.p, scope.n) == 0))
+		h = h->next;
+	return h;
+}
+
+void hvd_rv_hook(struct hvd_rv *rv, const char *scope, const struct hvd_rv_hook *fn, void *arg)
+{
+	struct hvd_slice name = {scope, strlen(scope)};
+	struct hook *h = find_hook(rv, name);
+
+	if (!h) {
+		h = hvd_xcalloc(1, sizeof(*h) + name.n);
+		h->scope_len = name.n;
+		memcpy(h->scope, scope, name.n);
+		h->next = rv->hooks;
+		rv->hooks = h;
+	}
+	h->fn = *fn;
+	h->arg = arg;
+}
+
+void hvd_rv_watch(struct hvd_rv *rv, hvd_rv_watch_fn *fn, void *arg)
+{
+	rv->watch = fn;
+	rv->watch_arg = arg;
+}
+
+/* Has a hook taken the GET? It may have answered already. `number` is 1 for HEAD, which no hook answers. */
+static bool hook_takes(const struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_call *call)
+{
+	struct hook *hook = find_hook(local->rv, op->scope.name);
+	struct hvd_rv_request *req;
+
+	if (!hook || !hook->fn.get || op->number == 1)
+		return false;
+	req = hvd_xcalloc(1, sizeof(*req));
+	*req = (struct hvd_rv_request){.call = call, .hook = hook};
+	call->taken = req;
+	if (hook->fn.get(hook->arg, op->key, req) == HVD_RV_TAKEN)
+		return true;
+	call->taken = NULL;
+	free(req);
+	return false;
+}
+
+void hvd_rv_answer(struct hvd_rv_request *req, int status, const void *data, size_t len)
+{
+	struct hvd_store_call *call = req->call;
 	struct hvd_store_result result = {.status = HVD_OP_DONE, .number = status};
 	enum hvd_rv_stored why;
 
+	free(req);
+	if (!call)
+		return;
 	call->taken = NULL;
-	result.value = hvd_rv_value_new(budget, data, len, &why);
-	if (!result.value)
-		result.number = hvd_rv_status(why);
+	result.value = hvd_rv_value_new(hvd_rv_store_budget(call->of->rv->store), data, len, &why);
+	result.status = hvd_store_status(why);
 	if (call->now) {
 		*call->now = result;
 		call->now = NULL;
@@ -97,15 +153,6 @@ static void on_answered(void *owner, int status, const void *data, size_t len)
 	}
 	call->answered(call, &result);
 	hvd_store_result_clear(&result);
-}
-
-/* Has a hook taken the GET? It may have answered already. `number` is 1 for HEAD, which no hook answers. */
-static bool hook_takes(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_call *call)
-{
-	struct hook *hook = hvd_rv_hook_find(local->rv, op->scope.name);
-
-	return hook && hook->fn.get && op->number != 1 &&
-	       hvd_rv_hook_get(hook, op->key, on_answered, call, &call->taken);
 }
 
 /* call->now is NULL once there is the result. */
@@ -140,12 +187,37 @@ static void call_hooks(void *arg)
 		}
 }
 
+static void do_http_put(const struct hvd_store_local *local, const struct hvd_store_op *op,
+			struct hvd_store_result *now)
+{
+	struct hvd_rv *rv = local->rv;
+	struct hvd_slice scope = op->scope.name;
+	const struct hook *hook = find_hook(rv, scope);
+
+	if (hook && hook->fn.put)
+		now->number = hook->fn.put(hook->arg, op->key, op->value->data, op->value->len);
+	if (now->number == 0) {
+		if (rv->watch)
+			rv->watch(rv->watch_arg, scope, op->key, op->value->data, op->value->len);
+		now->number = 200;
+		now->status = hvd_store_status(hvd_rv_store_put(rv->store, scope, op->key, op->value));
+	}
+	if (rv->cfg.horovod && scope.n == 6 && memcmp(scope.p, "global", 6) == 0)
+		rv->cfg.horovod(rv->cfg.horovod_arg);
+}
+
 static void do_http_delete(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now)
 {
-	struct hook *hook;
+	struct hook *hook = find_hook(local->rv, op->scope.name);
+	int rc;
 
-	now->number = hvd_rv_delete_key(local->rv, op->scope.name, op->key, &hook);
-	if (!hook)
+	if (hook && (hook->fn.get || hook->fn.put) && !hook->fn.all_deleted) {
+		now->number = 403;
+		return;
+	}
+	rc = hvd_rv_store_delete(local->rv->store, op->scope.name, op->key);
+	now->number = rc < 0 ? 507 : 200;
+	if (rc <= 0 || !hook || !hook->fn.all_deleted)
 		return;
 	hook->due = true;
 	hvd_timer_soon(local->hooks);
@@ -196,9 +268,7 @@ bool hvd_store_local_submit(struct hvd_store_local *local, const struct hvd_stor
 	case HVD_OP_HTTP_GET:
 		return do_http_get(local, op, now, call);
 	case HVD_OP_HTTP_PUT:
-		now->number = hvd_rv_put_value(local->rv, op->scope.name, op->key, op->value);
-		if (local->rv->cfg.horovod && op->scope.name.n == 6 && memcmp(op->scope.name.p, "global", 6) == 0)
-			local->rv->cfg.horovod(local->rv->cfg.horovod_arg);
+		do_http_put(local, op, now);
 		return true;
 	case HVD_OP_HTTP_DELETE:
 		do_http_delete(local, op, now);
@@ -214,13 +284,16 @@ void hvd_store_local_abandon(struct hvd_store_call *call)
 
 	hvd_rv_unwait(&call->waiter);
 	call->taken = NULL;
-	if (taken)
-		hvd_rv_request_gone(taken);
+	if (!taken)
+		return;
+	taken->call = NULL;
+	if (taken->hook->fn.gone)
+		taken->hook->fn.gone(taken->hook->arg, taken);
 }
 
 enum hvd_cache hvd_store_local_know(const struct hvd_store_local *local, const struct hvd_store_scope_id *scope)
 {
-	const struct hook *hook = scope->name.p ? hvd_rv_hook_find(local->rv, scope->name) : NULL;
+	const struct hook *hook = scope->name.p ? find_hook(local->rv, scope->name) : NULL;
 
 	return hook && hook->fn.get ? HVD_CACHE_REMOTE : HVD_CACHE_HIT;
 }

@@ -5,7 +5,6 @@
  */
 #include "store_op.h"
 
-#include "internal.h"
 #include "lib/base/xalloc.h"
 #include "scope.h"
 
@@ -14,17 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum hvd_store_status status_of(enum hvd_rv_stored why)
+enum hvd_store_status hvd_store_status(enum hvd_rv_stored why)
 {
-	switch (why) {
-	case HVD_RV_STORED:
+	if (why == HVD_RV_STORED)
 		return HVD_OP_DONE;
-	case HVD_RV_TOO_LONG:
-		return HVD_OP_TOO_LONG;
-	case HVD_RV_NO_ROOM:
-		break;
-	}
-	return HVD_OP_NO_ROOM;
+	return why == HVD_RV_TOO_LONG ? HVD_OP_TOO_LONG : HVD_OP_NO_ROOM;
 }
 
 static struct hvd_slice bytes_of(const struct hvd_rv_value *v)
@@ -64,7 +57,7 @@ static enum hvd_store_status count(struct hvd_rv_scope *sc, struct hvd_slice key
 	len = snprintf(text, sizeof(text), "%lld", (long long)*sum);
 	why = hvd_rv_scope_set(sc, key, (struct hvd_slice){text, (size_t)len}, wake);
 	hvd_rv_scope_ask(sc, key);
-	return status_of(why);
+	return hvd_store_status(why);
 }
 
 /* False when not all have come. */
@@ -97,7 +90,7 @@ static void do_compare_set(struct hvd_rv_scope *sc, const struct hvd_store_op *o
 	} else { /* as PyTorch does, although there is no such value */
 		out->value = hvd_rv_value_new(&sc->table->budget, expected.p, expected.n, &why);
 	}
-	out->status = status_of(why);
+	out->status = hvd_store_status(why);
 }
 
 static void do_list_keys(const struct hvd_rv_scope *sc, struct hvd_store_result *out)
@@ -110,7 +103,7 @@ static void do_list_keys(const struct hvd_rv_scope *sc, struct hvd_store_result 
 	while ((k = hvd_rv_scope_next(sc, k)))
 		len += 4 + hvd_rv_key_name(k).n;
 	out->value = hvd_rv_value_new(&sc->table->budget, NULL, len, &why);
-	out->status = status_of(why);
+	out->status = hvd_store_status(why);
 	if (!out->value)
 		return;
 	out->number = (int64_t)sc->values;
@@ -130,10 +123,10 @@ bool hvd_store_op_run(struct hvd_rv_scope *sc, const struct hvd_store_op *op, st
 	*out = (struct hvd_store_result){.status = HVD_OP_DONE};
 	switch (op->kind) {
 	case HVD_OP_SET:
-		out->status = status_of(hvd_rv_scope_put(sc, op->key, op->value));
+		out->status = hvd_store_status(hvd_rv_scope_put(sc, op->key, op->value));
 		break;
 	case HVD_OP_APPEND:
-		out->status = status_of(hvd_rv_scope_append(sc, op->key, bytes_of(op->value)));
+		out->status = hvd_store_status(hvd_rv_scope_append(sc, op->key, bytes_of(op->value)));
 		break;
 	case HVD_OP_COMPARE_SET:
 		do_compare_set(sc, op, out);
@@ -156,7 +149,7 @@ bool hvd_store_op_run(struct hvd_rv_scope *sc, const struct hvd_store_op *op, st
 		do_list_keys(sc, out);
 		break;
 	case HVD_OP_QUEUE_PUSH:
-		out->status = status_of(hvd_rv_scope_push(sc, op->key, op->value));
+		out->status = hvd_store_status(hvd_rv_scope_push(sc, op->key, op->value));
 		break;
 	case HVD_OP_QUEUE_POP:
 		out->number = (int64_t)hvd_rv_scope_queued(sc, op->key);
@@ -192,108 +185,4 @@ void hvd_store_result_clear(struct hvd_store_result *result)
 {
 	hvd_rv_value_unref(result->value);
 	*result = (struct hvd_store_result){0};
-}
-
-/* --- HTTP --- */
-
-int hvd_rv_status(enum hvd_rv_stored why)
-{
-	switch (why) {
-	case HVD_RV_STORED:
-		return 200;
-	case HVD_RV_TOO_LONG:
-		return 413;
-	case HVD_RV_NO_ROOM:
-		break;
-	}
-	return 507;
-}
-
-struct hook *hvd_rv_hook_find(const struct hvd_rv *rv, struct hvd_slice scope)
-{
-	struct hook *h = rv->hooks;
-
-	while (h && !(h->scope_len == scope.n && memcmp(h->scope, scope.p, scope.n) == 0))
-		h = h->next;
-	return h;
-}
-
-void hvd_rv_hook(struct hvd_rv *rv, const char *scope, const struct hvd_rv_hook *fn, void *arg)
-{
-	struct hvd_slice name = {scope, strlen(scope)};
-	struct hook *h = hvd_rv_hook_find(rv, name);
-
-	if (!h) {
-		h = hvd_xcalloc(1, sizeof(*h) + name.n);
-		h->scope_len = name.n;
-		memcpy(h->scope, scope, name.n);
-		h->next = rv->hooks;
-		rv->hooks = h;
-	}
-	h->fn = *fn;
-	h->arg = arg;
-}
-
-void hvd_rv_watch(struct hvd_rv *rv, hvd_rv_watch_fn *fn, void *arg)
-{
-	rv->watch = fn;
-	rv->watch_arg = arg;
-}
-
-bool hvd_rv_hook_get(struct hook *hook, struct hvd_slice key, hvd_rv_answered_fn *answered, void *owner,
-		     struct hvd_rv_request **taken)
-{
-	struct hvd_rv_request *req = hvd_xcalloc(1, sizeof(*req));
-
-	*req = (struct hvd_rv_request){.answered = answered, .owner = owner, .hook = hook};
-	*taken = req;
-	if (hook->fn.get(hook->arg, key, req) == HVD_RV_TAKEN)
-		return true;
-	*taken = NULL;
-	free(req);
-	return false;
-}
-
-void hvd_rv_answer(struct hvd_rv_request *req, int status, const void *data, size_t len)
-{
-	struct hvd_rv_request was = *req;
-
-	free(req);
-	if (was.owner)
-		was.answered(was.owner, status, data, len);
-}
-
-void hvd_rv_request_gone(struct hvd_rv_request *req)
-{
-	req->owner = NULL;
-	if (req->hook->fn.gone)
-		req->hook->fn.gone(req->hook->arg, req);
-}
-
-int hvd_rv_put_value(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_value *v)
-{
-	struct hook *hook = hvd_rv_hook_find(rv, scope);
-	int status = 0;
-
-	if (hook && hook->fn.put)
-		status = hook->fn.put(hook->arg, key, v->data, v->len);
-	if (status == 0 && rv->watch)
-		rv->watch(rv->watch_arg, scope, key, v->data, v->len);
-	if (status == 0)
-		status = hvd_rv_status(hvd_rv_store_put(rv->store, scope, key, v));
-	return status;
-}
-
-int hvd_rv_delete_key(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hook **all_deleted)
-{
-	struct hook *hook = hvd_rv_hook_find(rv, scope);
-	int rc;
-
-	*all_deleted = NULL;
-	if (hook && (hook->fn.get || hook->fn.put) && !hook->fn.all_deleted)
-		return 403;
-	rc = hvd_rv_store_delete(rv->store, scope, key);
-	if (rc > 0 && hook && hook->fn.all_deleted)
-		*all_deleted = hook;
-	return rc < 0 ? 507 : 200;
 }

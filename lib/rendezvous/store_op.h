@@ -74,6 +74,9 @@ enum hvd_store_status {
 	HVD_OP_LOST,     /* the root cannot be reached any longer; never sent */
 };
 
+/* The status of an operation that was to store something. */
+enum hvd_store_status hvd_store_status(enum hvd_rv_stored why);
+
 struct hvd_store_result {
 	enum hvd_store_status status;
 	int64_t number;

@@ -6,7 +6,6 @@
 
 #include "downstream.h"
 #include "lib/base/xalloc.h"
-#include "store_local.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +30,6 @@ bool hvd_tcpstore_speaks(char first)
 }
 
 /* --- for the server's owner --- */
-
-void hvd_rv_tcpstore_ranks(struct hvd_rv *rv, size_t ranks)
-{
-	if (rv->store_api.local)
-		hvd_store_local_ranks(rv->store_api.local, ranks);
-}
 
 void hvd_rv_tcpstore_reset(struct hvd_rv *rv)
 {
@@ -95,33 +88,7 @@ char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max)
 	return text;
 }
 
-struct ask {
-	struct hvd_rv *rv;
-	size_t max;
-	void (*done)(char *text, void *arg);
-	void *arg;
-};
-
-/* The relays below have answered; add what clients wait for here. */
-static void tell_waits(char *text, void *arg)
-{
-	struct ask *ask = arg;
-	char *own = hvd_rv_tcpstore_waits(ask->rv, ask->max);
-
-	if (own && text)
-		hvd_xappendf(&own, "\n%s", text);
-	if (own) {
-		free(text);
-		text = own;
-	}
-	ask->done(text, ask->arg);
-	free(ask);
-}
-
 void hvd_rv_tcpstore_ask_waits(struct hvd_rv *rv, size_t max, void (*done)(char *text, void *arg), void *arg)
 {
-	struct ask *ask = hvd_xcalloc(1, sizeof(*ask));
-
-	*ask = (struct ask){rv, max, done, arg};
-	hvd_downstream_ask_waits(rv->downstream, (unsigned)max, tell_waits, ask);
+	hvd_downstream_ask_waits(rv->downstream, hvd_rv_tcpstore_waits(rv, max), (unsigned)max, done, arg);
 }

@@ -6,11 +6,8 @@
  *   tcpstore.c             all connections: begin, end, waits
  *   tcpstore_conn.c        a connection: reading, deadlines
  *   tcpstore_query.c       decide what to answer to a query
- *   tcpstore_call.c        operations on the store, which may take a while
- *   tcpstore_answer.c      the answer to a client after an operation
- *   tcpstore_state.c       the owner of a connection, and its end
- *   tcpstore_waits.c       the keys that a connection waits for
- *   tcpstore_output.c      send answers
+ *   tcpstore_call.c        operations on the store, which may take a while, and their answers
+ *   tcpstore_state.c       the owner of a connection, its output, what it waits for, and its end
  *   tcpstore_epoch.h       which values a connection sees
  *   tcpstore_wire.h        the messages
  *
@@ -105,8 +102,6 @@ const struct hvd_addr *hvd_tcpstore_addr(const struct hvd_tcpstore_conn *c);
 struct hvd_rv_budget *hvd_tcpstore_budget(const struct hvd_tcpstore_conn *c);
 /* The connection's input no longer counts against limits. */
 void hvd_tcpstore_refund_input(struct hvd_tcpstore_conn *c);
-
-/* tcpstore_waits.c */
 /* Wait for a key in the scope here. */
 enum hvd_rv_stored hvd_tcpstore_wait(struct hvd_tcpstore_conn *c, struct hvd_slice key);
 /* End the waits of the connection. */
@@ -114,16 +109,7 @@ void hvd_tcpstore_unwait(struct hvd_tcpstore_conn *c);
 /* End its BARRIER, if there is one. */
 void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c);
 
-/* tcpstore_answer.c. Any of these may close the connection. */
-void hvd_tcpstore_send_byte(struct hvd_tcpstore_conn *c, unsigned char byte);
-/* Send the answer to an operation, or close the connection if it was refused. */
-void hvd_tcpstore_send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
-			      const struct hvd_store_result *result);
-/* Close the connection if something could not be stored; returns whether it could. */
-bool hvd_tcpstore_stored(struct hvd_tcpstore_conn *c, enum hvd_rv_stored why);
-
-/* tcpstore_output.c. Any of these may close the connection. */
-/* Send bytes, or the value with its length in front. */
+/* Any of these may close the connection. Send bytes, or the value with its length in front. */
 void hvd_tcpstore_send(struct hvd_tcpstore_conn *c, const void *data, size_t len);
 void hvd_tcpstore_send_value(struct hvd_tcpstore_conn *c, struct hvd_rv_value *v);
 /* Send the answers to the current connection, and a value (or NULL) behind them. */
@@ -138,7 +124,13 @@ bool hvd_tcpstore_may_ask(const struct hvd_tcpstore_conn *c);
  * c->asks is set, and the caller hands the item over again when c->asks is cleared. */
 bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item);
 
-/* tcpstore_call.c */
+/* tcpstore_call.c. Any of these may close the connection. */
+void hvd_tcpstore_send_byte(struct hvd_tcpstore_conn *c, unsigned char byte);
+/* Send the answer to an operation, or close the connection if it was refused. */
+void hvd_tcpstore_send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
+			      const struct hvd_store_result *result);
+/* Close the connection if an operation was refused. Returns true if it was carried out. */
+bool hvd_tcpstore_done(struct hvd_tcpstore_conn *c, enum hvd_store_status status);
 /* Find the connection's epoch: it arrives, visits, or begins a group. False if the epoch is not known yet: the
  * connection was closed, or it asks. */
 bool hvd_tcpstore_enter(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind);

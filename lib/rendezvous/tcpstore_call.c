@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations of a TCPStore connection on the store, which may take a while.
+ * Operations of a TCPStore connection on the store, which may take a while, and their answers to the client.
  *
  * While a connection asks, its input is not handled, and its socket is not read. So a client's requests take effect in
  * their order. A BARRIER that other processes have not reached yet is the exception, because CANCEL_WAIT may end it.
@@ -13,6 +13,92 @@
 
 #define AHEAD     1024 /* keys of a list that are looked at before it is their turn */
 #define KEY_SHOWN 200  /* bytes of a BARRIER's key that are kept for messages */
+
+/* --- answers --- */
+
+void hvd_tcpstore_send_byte(struct hvd_tcpstore_conn *c, unsigned char byte)
+{
+	hvd_tcpstore_send(c, &byte, 1);
+}
+
+static void send_number(struct hvd_tcpstore_conn *c, int64_t n)
+{
+	char out[8];
+
+	hvd_tcpstore_put_u64(&c->wire, (uint64_t)n, out);
+	hvd_tcpstore_send(c, out, sizeof(out));
+}
+
+static void send_bytes(struct hvd_tcpstore_conn *c, struct hvd_slice bytes)
+{
+	send_number(c, (int64_t)bytes.n);
+	hvd_tcpstore_send(c, bytes.p, bytes.n);
+}
+
+bool hvd_tcpstore_done(struct hvd_tcpstore_conn *c, enum hvd_store_status status)
+{
+	const char *why = "the store has no room left";
+
+	if (status == HVD_OP_TOO_LONG)
+		why = "a value would become longer than the store allows";
+	else if (status == HVD_OP_NO_NUMBER)
+		why = "it counts with a value that is not a number, or too large";
+	else if (status == HVD_OP_NO_SCOPE)
+		why = "the store has forgotten its process, because its host was disconnected for too long";
+	if (status != HVD_OP_DONE && status != HVD_OP_CANCELLED)
+		hvd_tcpstore_close(c, HVD_LOG_WARN, why);
+	return status == HVD_OP_DONE;
+}
+
+static void send_keys(struct hvd_tcpstore_conn *c, const struct hvd_store_result *result)
+{
+	const unsigned char *p = result->value->data, *end = p + result->value->len;
+
+	send_number(c, result->number);
+	while (p < end && !c->s.closed) {
+		size_t n = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+
+		send_bytes(c, (struct hvd_slice){(const char *)p + 4, n});
+		p += 4 + n;
+	}
+}
+
+void hvd_tcpstore_send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
+			      const struct hvd_store_result *result)
+{
+	if (!hvd_tcpstore_done(c, result->status))
+		return;
+	switch (kind) {
+	case HVD_OP_COMPARE_SET:
+	case HVD_OP_GET:
+		if (result->value)
+			hvd_tcpstore_send_value(c, result->value);
+		else
+			send_number(c, 0);
+		break;
+	case HVD_OP_ADD:
+	case HVD_OP_DELETE:
+	case HVD_OP_NUM_KEYS:
+	case HVD_OP_QUEUE_LEN:
+		send_number(c, result->number);
+		break;
+	case HVD_OP_QUEUE_POP:
+		send_number(c, result->number);
+		if (result->value)
+			hvd_tcpstore_send_value(c, result->value);
+		break;
+	case HVD_OP_LIST_KEYS:
+		send_keys(c, result);
+		break;
+	case HVD_OP_BARRIER:
+		hvd_tcpstore_send_byte(c, 0);
+		break;
+	default: /* has no answer */
+		break;
+	}
+}
+
+/* --- asking --- */
 
 static struct hvd_tcpstore_conn *of_call(struct hvd_store_call *call)
 {

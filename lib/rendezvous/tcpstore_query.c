@@ -23,7 +23,7 @@ static enum there is_there(struct hvd_tcpstore_conn *c, struct hvd_slice key, bo
 {
 	switch (hvd_tcpstore_know(c, key, waits)) {
 	case HVD_CACHE_NO_ROOM:
-		hvd_tcpstore_stored(c, HVD_RV_NO_ROOM);
+		hvd_tcpstore_done(c, HVD_OP_NO_ROOM);
 		return THERE_LATER;
 	case HVD_CACHE_PENDING:
 		return THERE_LATER;
@@ -49,7 +49,7 @@ static bool do_wait(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item 
 	if (there == THERE_LATER)
 		return c->s.closed;
 	if (there == NOT_THERE)
-		hvd_tcpstore_stored(c, hvd_tcpstore_wait(c, item->key));
+		hvd_tcpstore_done(c, hvd_store_status(hvd_tcpstore_wait(c, item->key)));
 	if (c->s.closed || !item->last)
 		return true;
 	c->waits_open = false;
@@ -68,9 +68,9 @@ static bool carry_out(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, 
 	enum hvd_rv_stored why;
 
 	if (hvd_store_op_has_value(kind)) {
-		op.value = hvd_rv_value_new(hvd_rv_store_budget(c->ts->rv->store), item->value.p, item->value.n, &why);
+		op.value = hvd_rv_value_new(hvd_tcpstore_budget(c), item->value.p, item->value.n, &why);
 		if (!op.value) {
-			hvd_tcpstore_stored(c, why);
+			hvd_tcpstore_done(c, hvd_store_status(why));
 			return true;
 		}
 	}

@@ -4,7 +4,7 @@
  * it, breaks the protocol, or owes an answer for too long. Then the relay knows nothing of any key, and closes the
  * relays below, because their calls went over this connection. It calls its owner, who may give it another parent.
  */
-#include "upstream_internal.h"
+#include "upstream.h"
 
 #include "downstream.h"
 #include "lib/base/xalloc.h"
@@ -86,10 +86,10 @@ static void handle(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
 		hvd_upstream_key_value(up, msg->watch, msg->result.value);
 		break;
 	case HVD_RELAY_ABSENT:
-		hvd_upstream_key_absent(up, msg->watch);
+		hvd_upstream_key_none(up, msg->watch, HVD_CACHE_HIT);
 		break;
 	case HVD_RELAY_ASK:
-		hvd_upstream_key_ask(up, msg->watch, msg->flag);
+		hvd_upstream_key_none(up, msg->watch, msg->flag ? HVD_CACHE_REMOTE : HVD_CACHE_REMOTE_EMPTY);
 		break;
 	case HVD_RELAY_WAKE:
 		hvd_upstream_key_wake(up, msg->watch, msg->flag);

@@ -7,7 +7,7 @@
  * parent, with the same id. Ids grow, and calls are sent by rising id. Ids begin with the time, because another process
  * that becomes the same relay later, as the host's next one, must not use ids again.
  */
-#include "upstream_internal.h"
+#include "upstream.h"
 
 #include "lib/base/xalloc.h"
 

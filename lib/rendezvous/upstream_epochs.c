@@ -6,7 +6,7 @@
  * is a newer one. The newest epoch outlives its users, because the next client mostly belongs to it. No epoch is
  * forgotten while a message of the parent is handled, because the message may be about one of its keys.
  */
-#include "upstream_internal.h"
+#include "upstream.h"
 
 #include "lib/base/xalloc.h"
 #include "tcpstore_wire.h"

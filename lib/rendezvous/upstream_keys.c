@@ -9,7 +9,7 @@
  *
  * COHERENCE.md has the states, and the invariants I1 ... that check_key() asserts.
  */
-#include "upstream_internal.h"
+#include "upstream.h"
 
 #include "lib/base/xalloc.h"
 
@@ -359,7 +359,7 @@ void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_
 	k->busy = false;
 }
 
-void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch)
+void hvd_upstream_key_none(struct hvd_upstream *up, uint32_t watch, enum hvd_cache state)
 {
 	struct hvd_upstream_key *k = find_watch(up, watch);
 
@@ -367,21 +367,7 @@ void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch)
 		return;
 	k->busy = true;
 	remove_value(k);
-	resolve(k, HVD_CACHE_HIT);
-	notify_below(k);
-	check_key(k);
-	k->busy = false;
-}
-
-void hvd_upstream_key_ask(struct hvd_upstream *up, uint32_t watch, bool present)
-{
-	struct hvd_upstream_key *k = find_watch(up, watch);
-
-	if (!k)
-		return;
-	k->busy = true;
-	remove_value(k);
-	resolve(k, present ? HVD_CACHE_REMOTE : HVD_CACHE_REMOTE_EMPTY);
+	resolve(k, state);
 	notify_below(k);
 	check_key(k);
 	k->busy = false;

@@ -2,7 +2,7 @@
 /*
  * Messages to the parent, and the answers that it owes.
  */
-#include "upstream_internal.h"
+#include "upstream.h"
 
 void hvd_upstream_expect(struct hvd_upstream *up)
 {
@@ -32,9 +32,4 @@ void hvd_upstream_send(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
 bool hvd_upstream_is_lost(const struct hvd_upstream *up)
 {
 	return up->lost;
-}
-
-void hvd_upstream_pass(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
-{
-	hvd_upstream_send(up, msg);
 }

@@ -5,6 +5,7 @@
 
 #include "launcher/world/stacks.h"
 #include "tests/unit/launch_agents.h"
+#include "tests/unit/relay_count.h"
 
 #define WORKER 70000 /* ids of workers are no ranks: they grow as long as the job lasts */
 
@@ -292,7 +293,7 @@ TEST_IN(relays_of_those_that_report, struct world *w)
 	fd = dial_loopback(agent_begin_relay(w->l, s));
 	assert_int_equal(write(fd, put, sizeof(put) - 1), sizeof(put) - 1);
 	until(w->l, hvd_rv_get(w->rv, "s", "k"));
-	assert_int_equal(hvd_rv_relay_count(w->rv), 1);
+	assert_int_equal(relay_count(w->rv), 1);
 	close(fd);
 }
 

@@ -5,6 +5,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/rendezvous/relay_wire.h"
 #include "relay_conns.h"
+#include "tests/unit/relay_count.h"
 
 struct relay {
 	struct hvd_conn *conn; /* NULL: closed by the root */
@@ -392,7 +393,7 @@ TEST_IN(only_admitted_relays_stay, struct world *w)
 	c = relay(w, 3);
 	hears(w, c, "closed; ");
 	assert_in(w->said, "not belong to a host of the job");
-	assert_int_equal(hvd_rv_relay_count(w->rv), 1);
+	assert_int_equal(relay_count(w->rv), 1);
 	hvd_rv_relay_admit(w->rv, NULL, 0);
 	a = relay(w, 1);
 	a->calls = 0;

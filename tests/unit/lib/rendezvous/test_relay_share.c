@@ -2,6 +2,7 @@
 /* A relay whose messages share a connection with others, as those of a node agent and the driver do. */
 #include "tests/unit/conn_pair.h"
 #include "tests/unit/loopback.h"
+#include "tests/unit/relay_count.h"
 #include "tests/unit/relay_node.h"
 
 #include <fcntl.h>
@@ -114,7 +115,7 @@ TEST(other_messages_pass_beside_it)
 	while (s.said == 0 || s.heard == 0)
 		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
 	assert_int_equal(s.said + s.heard, 2);
-	assert_int_equal(hvd_rv_relay_count(s.root.rv), 1);
+	assert_int_equal(relay_count(s.root.rv), 1);
 	assert_int_equal(s.dropped, 0);
 	end(&s);
 }
@@ -130,11 +131,11 @@ TEST(one_that_breaks_the_protocol_is_dropped_and_may_begin_anew)
 	while (s.dropped == 0)
 		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
 	assert_int_equal(s.broken, 1);
-	assert_int_equal(hvd_rv_relay_count(s.root.rv), 0);
+	assert_int_equal(relay_count(s.root.rv), 0);
 	s.child = hvd_rv_child_share(s.root.rv, s.down, on_dropped, &s);
 	hvd_rv_relay_share(s.relay.rv, s.up);
 	put(&s, "two");
-	assert_int_equal(hvd_rv_relay_count(s.root.rv), 1);
+	assert_int_equal(relay_count(s.root.rv), 1);
 	end(&s);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "relay_tree.h"
 #include "tests/bench/mesh.h"
+#include "tests/unit/relay_count.h"
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -321,7 +322,7 @@ TEST(what_was_heard_is_of_no_use)
 	}
 	assert_int_equal(c.number, 1);
 	done(&c);
-	relays = hvd_rv_relay_count(t.nodes[0].rv);
+	relays = relay_count(t.nodes[0].rv);
 	assert_true(p->n > 200);
 	say_to_root(&t, p->said, p->n);
 	for (size_t from = 1; from < p->n; from += 37)
@@ -331,7 +332,7 @@ TEST(what_was_heard_is_of_no_use)
 		say_to_root(&t, p->said, p->n);
 		p->said[i] ^= 0x10;
 	}
-	assert_int_equal(hvd_rv_relay_count(t.nodes[0].rv), relays);
+	assert_int_equal(relay_count(t.nodes[0].rv), relays);
 	assert_int_equal(add(&other, "counter", 1), 2);
 	leave(&c);
 	leave(&other);

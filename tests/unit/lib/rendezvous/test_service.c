@@ -7,6 +7,7 @@
 #include "lib/rendezvous/service.h"
 
 #include "relay_conns.h"
+#include "tests/unit/relay_count.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>
@@ -352,10 +353,10 @@ TEST_IN(it_lets_go_of_relays, struct place *p)
 	begin_relay(p);
 	hvd_rv_service_admit_relays(&p->service, &first, 1);
 	turn(p);
-	assert_int_equal(hvd_rv_relay_count(p->service.rv), 1);
+	assert_int_equal(relay_count(p->service.rv), 1);
 	hvd_rv_service_admit_relays(&p->service, &other, 1);
 	turn(p);
-	assert_int_equal(hvd_rv_relay_count(p->service.rv), 0);
+	assert_int_equal(relay_count(p->service.rv), 0);
 	hvd_rv_service_admit_relays(&closed, &first, 1);
 }
 
