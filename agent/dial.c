@@ -4,7 +4,7 @@
 #include "lib/base/random.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
-#include "lib/rendezvous/peeruid.h"
+#include "lib/net/sock_diag.h"
 
 #include <errno.h>
 #include <stdio.h>

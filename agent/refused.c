@@ -8,6 +8,7 @@
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
+#include <linux/tcp.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

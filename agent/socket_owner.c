@@ -4,8 +4,8 @@
  * (lib/protocol/owner_question.h). It asks the kernel once for each port, of which a question has few.
  */
 #include "agent.h"
+#include "lib/net/sock_diag.h"
 #include "lib/protocol/owner_question.h"
-#include "lib/rendezvous/peeruid.h"
 
 #include <unistd.h>
 

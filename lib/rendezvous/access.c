@@ -3,8 +3,8 @@
 
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
+#include "lib/net/sock_diag.h"
 #include "lib/protocol/owner_question.h"
-#include "peeruid.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

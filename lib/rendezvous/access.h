@@ -81,7 +81,7 @@ void hvd_rv_access_any_user(struct hvd_rv_access *ac, bool any);
 enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *peer,
 					const struct sockaddr_storage *local, uid_t *uid);
 /* Decide on it after the look-up of its client's socket. `owner` is what was found, as in lib/protocol/owner_question.h.
- * `has_syn`: the kernel has kept a record of the connection (peeruid.h). */
+ * `has_syn`: the kernel has kept a record of the connection (sock_diag.h). */
 enum hvd_rv_verdict hvd_rv_access_judge(int fd, bool has_syn, int64_t owner);
 
 #endif

@@ -17,7 +17,7 @@
 #include "internal.h"
 
 #include "lib/base/xalloc.h"
-#include "peeruid.h"
+#include "lib/net/sock_diag.h"
 #include "tcpstore.h"
 
 #include <errno.h>

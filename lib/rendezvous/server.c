@@ -4,7 +4,7 @@
 #include "downstream.h"
 #include "internal.h"
 #include "lib/base/xalloc.h"
-#include "lib/protocol/channel.h"
+#include "lib/protocol/conn.h"
 #include "tcpstore.h"
 #include "upstream.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server for HTTP clients. */
 #include "lib/net/accept.h"
-#include "lib/rendezvous/peeruid.h"
+#include "lib/net/sock_diag.h"
 #include "rv_world.h"
 
 #include <ifaddrs.h>

@@ -9,7 +9,7 @@
 #include "lib/base/deadline.h"
 #include "lib/net/addr.h"
 #include "lib/net/listen.h"
-#include "lib/rendezvous/peeruid.h"
+#include "lib/net/sock_diag.h"
 #include "lib/rendezvous/server.h"
 #include "tests/unit/tcpstore_bytes.h"
 #include "tests/unit/unit.h"
