@@ -8,7 +8,7 @@
  */
 #include "lib/base/cleanup.h"
 #include "lib/frameworks/launch_marks.h"
-#include "lib/process/task_prolog.h"
+#include "lib/protocol/step_plans.h"
 #include "lsf/topology.h"
 #include "process_name.h"
 #include "prolog.h"

@@ -4,7 +4,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/emitted.h"
 #include "lib/process/spawn.h"
-#include "lib/process/task_prolog.h"
+#include "lib/protocol/step_plans.h"
 
 #include <errno.h>
 #include <stdio.h>

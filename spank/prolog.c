@@ -13,7 +13,7 @@
 #include "host_slurm.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "lib/process/task_prolog.h"
+#include "lib/protocol/step_plans.h"
 
 #include <limits.h>
 #include <stdio.h>

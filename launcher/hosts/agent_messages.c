@@ -2,7 +2,7 @@
 /*
  * agent_messages.c - the messages between the driver and the agents about hosts.
  *
- * Messages are JSON objects (wire.h), whose type is "t"; lib/protocol/channel.h has the messages of bytes. The table
+ * Messages are JSON objects (wire.h), whose type is "t"; lib/protocol/conn.h has the messages of bytes. The table
  * `messages` has those that agents send; launcher/world/rank_messages.c has those about ranks. To an agent
  * (agent/driver_client.h describes the fields):
  *

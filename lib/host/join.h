@@ -20,7 +20,7 @@
  *             nor directory
  *
  * From then on the agent is the agent of its host, and the connection is that of any agent to its driver
- * (agent/driver_client.h). It also carries the output and input of the host's ranks (lib/protocol/channel.h), in
+ * (agent/driver_client.h). It also carries the output and input of the host's ranks (lib/protocol/conn.h), in
  * messages of at most HVD_JOIN_PIECE bytes.
  *
  *   agent     {"t":"took"}                 the launcher may send the next input: first, and whenever the agent has

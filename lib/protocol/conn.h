@@ -10,11 +10,20 @@
 #ifndef HVD_CONN_H
 #define HVD_CONN_H
 
-#include "channel.h"
 #include "lib/base/deadline.h"
 #include "wire.h"
 
 #include <event2/event.h>
+
+/* The channels of bytes of a connection between a launch and one of its hosts, or between two relays. At most
+ * UINT16_MAX. */
+enum hvd_channel {
+	HVD_CHANNEL_PREAMBLE,   /* to a self-registering agent: its command line (lib/host/join.h) */
+	HVD_CHANNEL_STDIN,      /* to an agent: input of rank 0; no bytes: its end */
+	HVD_CHANNEL_STDOUT,     /* from an agent: output of its ranks */
+	HVD_CHANNEL_STDERR,     /* the same */
+	HVD_CHANNEL_STORE = 16, /* both ways: the store of world 0 (lib/rendezvous/relay_wire.h); of world k: + k */
+};
 
 struct hvd_conn;
 
@@ -47,7 +56,7 @@ void hvd_conn_linger(struct hvd_conn *conn, hvd_time deadline);
 /* Queue a message; takes the reference. Never fails here: after an error `closed` is called later, from the loop. */
 void hvd_conn_send(struct hvd_conn *conn, json_t *msg);
 
-/* Queue a message of bytes in a channel (channel.h): the pieces one after the other. It is sent in frames of at most
+/* Queue a message of bytes in a channel (enum hvd_channel): the pieces one after the other. It is sent in frames of at most
  * HVD_CONN_PIECE bytes, and may be as long as the peer accepts (hvd_conn_open()). The connection must have a key. */
 #define HVD_CONN_PIECE HVD_WIRE_PIECE
 void hvd_conn_send_bytes(struct hvd_conn *conn, unsigned channel, const struct hvd_piece *pieces, size_t n);

@@ -22,6 +22,11 @@
 /* The memory, in hvd-agent plan and in the agent. */
 #define HVD_STEP_PLANS_FD 7
 
+/* In a task's environment, if hvd-agent runs in place of the site's TaskProlog: what the plugin (spank/prolog.c) tells
+ * hvd-agent (agent/prolog.c). */
+#define HVD_PROLOG_ENV       "SLURM_HVD_TASK_PROLOG" /* the site's program */
+#define HVD_PROLOG_NAMES_ENV "SLURM_HVD_TASK_NAMES"  /* names of the plan's variables, separated by blanks */
+
 /* Write the variables of `n` tasks, and close the descriptor. 0, or -1 with errno. */
 int hvd_step_plans_write(int fd, pid_t agent, const struct hvd_strv *tasks, uint32_t n);
 /* Where the variables of task `n` (from 0) begin in `memory`; *agent becomes the agent's pid. NULL: there are none, or

@@ -5,7 +5,7 @@
  * A frame is
  *     'H' 'V'  version (1)  flags  length (4 bytes, big endian)
  *     [ HMAC-SHA256, 32 bytes: only with flag 1 ]
- *     length bytes: JSON, one object; with flag 2, a channel (channel.h; 2 bytes, big endian) and bytes of a message
+ *     length bytes: JSON, one object; with flag 2, a channel (conn.h; 2 bytes, big endian) and bytes of a message
  *     of bytes in this channel; with flags 2 and 4, the message continues in the next frame
  * Before a connection has a key, frames are unsigned and short. Afterwards every frame must be signed. The signature
  * covers the direction, a counter for each direction, the flags where they are not 1, and the body. So a frame can be

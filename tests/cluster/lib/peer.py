@@ -578,7 +578,7 @@ class Guest:
         self.sent += 1
 
     def send(self, channel, data):
-        """Bytes in a channel (lib/protocol/channel.h)."""
+        """Bytes in a channel (lib/protocol/conn.h)."""
         body = struct.pack(">H", channel) + data
         mac = signature(self.key, b"C" + struct.pack(">QB", self.sent, 3), body)
         self.sock.sendall(b"HV\x04\3" + struct.pack(">I", len(body)) + mac + body)
