@@ -26,7 +26,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
-#include "lib/process/process_usage.h"
+#include "lib/process/procfs.h"
 #include "lib/protocol/wire.h"
 
 #include <stdbool.h>

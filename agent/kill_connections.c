@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kill_connections.h"
 
-#include "lib/process/descendants.h"
 #include "lib/process/process_watch.h"
-#include "lib/process/syscalls.h"
+#include "lib/process/procfs.h"
 #include "lib/protocol/wire.h"
 
 #include <dirent.h>

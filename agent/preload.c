@@ -12,7 +12,7 @@
 
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
-#include "lib/process/process_usage.h"
+#include "lib/process/procfs.h"
 #include "preload_python.h"
 #include "preload_wire.h"
 

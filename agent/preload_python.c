@@ -5,7 +5,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/emitted.h"
 #include "lib/frameworks/launch_marks.h"
-#include "lib/process/python_command.h"
+#include "lib/process/interpreter.h"
 #include "preload_wire.h"
 
 #include <limits.h>

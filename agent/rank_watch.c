@@ -22,7 +22,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "lib/process/descendants.h"
+#include "lib/process/procfs.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/wire.h"
 #include "refused.h"

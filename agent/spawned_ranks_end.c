@@ -7,8 +7,7 @@
  */
 #include "lib/base/timer.h"
 #include "lib/host/unkillable.h"
-#include "lib/process/descendants.h"
-#include "lib/process/process_usage.h"
+#include "lib/process/procfs.h"
 #include "lib/process/spawn.h"
 #include "spawned_ranks_internal.h"
 

@@ -4,7 +4,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/readfile.h"
 #include "lib/base/xalloc.h"
-#include "lib/process/descendants.h"
+#include "lib/process/procfs.h"
 
 #include <dirent.h>
 #include <limits.h>

@@ -2,9 +2,8 @@
 #include "step_tasks.h"
 
 #include "lib/base/xalloc.h"
-#include "lib/process/descendants.h"
-#include "lib/process/process_usage.h"
 #include "lib/process/process_watch.h"
+#include "lib/process/procfs.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -3,7 +3,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/nicspec.h"
-#include "lib/process/python_command.h"
+#include "lib/process/interpreter.h"
 #include "options_rows.h"
 
 #include <errno.h>

@@ -7,7 +7,6 @@
 #include "lib/base/xalloc.h"
 #include "lib/process/interpreter.h"
 #include "lib/process/program.h"
-#include "lib/process/python_command.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "unkillable.h"
 
 #include "lib/base/xalloc.h"
-#include "lib/process/process_state.h"
+#include "lib/process/procfs.h"
 #include "lib/protocol/wire.h"
 
 #include <limits.h>

@@ -2,13 +2,17 @@
 #include "close_fds.h"
 
 #include "lib/base/digits.h"
-#include "syscalls.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#ifndef SYS_close_range
+#define SYS_close_range 436 /* Linux 5.9; newer than the headers of glibc 2.28, and the same on all architectures */
+#endif
 
 #define CLOSE_AT_EXEC 4U /* CLOSE_RANGE_CLOEXEC, Linux 5.11 */
 

@@ -4,7 +4,6 @@
 #include "interpreter.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "python_command.h"
 
 #include <stdio.h>
 #include <stdlib.h>

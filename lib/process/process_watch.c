@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "process_watch.h"
 
-#include "syscalls.h"
-
 #include <stdint.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>

@@ -12,7 +12,16 @@
 #define HVD_PROCESS_WATCH_H
 
 #include <stdbool.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
+
+/* Newer than the headers of glibc 2.28, and the same on all architectures. A kernel that lacks one answers ENOSYS. */
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434 /* Linux 5.3 */
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438 /* Linux 5.6 */
+#endif
 
 /* The pidfd of a process; -1 with errno set: there is no such process, or there are no pidfds. */
 int hvd_pidfd_open(pid_t pid);

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 #include "lib/frameworks/command_facts.h"
 #include "lib/frameworks/launch_marks.h"
-#include "lib/process/python_command.h"
+#include "lib/process/interpreter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -3,7 +3,7 @@
 #include "agent/agent.h"
 #include "agent/input_wait.h"
 #include "lib/base/deadline.h"
-#include "lib/process/process_usage.h"
+#include "lib/process/procfs.h"
 
 #include "tests/unit/unit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The messages of hvd-agent and the Python that forks ranks; command lines of Python. */
 #include "agent/preload_wire.h"
-#include "lib/process/python_command.h"
+#include "lib/process/interpreter.h"
 
 #include "tests/unit/unit.h"
 

@@ -2,7 +2,7 @@
 /* Which tasks of a step still run: this process stands for slurmstepd. */
 #include "agent/step_tasks.h"
 
-#include "lib/process/syscalls.h"
+#include "lib/process/process_watch.h"
 #include "tests/standins/old_kernel.h"
 #include "tests/unit/unit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said of a process that cannot be killed; the states of its threads are those of a made-up /proc. */
 #include "lib/host/unkillable.h"
-#include "lib/process/process_state.h"
+#include "lib/process/procfs.h"
 
 #include "tests/unit/unit.h"
 

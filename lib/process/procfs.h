@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* process_usage.h - what processes have used until now, as proc(5) has it. */
-#ifndef HVD_PROCESS_USAGE_H
-#define HVD_PROCESS_USAGE_H
+/*
+ * procfs.h - processes as proc(5) has them: what they have used until now, what they wait for and hold, and which processes
+ * are below them.
+ */
+#ifndef HVD_PROCFS_H
+#define HVD_PROCFS_H
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -45,5 +48,30 @@ bool hvd_processes_read(struct hvd_processes *processes, size_t most);
 /* NULL if it is not there. */
 const struct hvd_process *hvd_processes_find(const struct hvd_processes *processes, pid_t pid);
 void hvd_processes_clear(struct hvd_processes *processes);
+
+/* ---- threads ---- */
+
+/* The state of the thread that keeps the process from ending: 'D' if there is one in this state, else that of any thread
+ * that has not ended. The main thread may have ended ('Z') long before the others. 0: no thread can be read. `proc` is
+ * "/proc". */
+char hvd_process_state(pid_t pid, const char *proc);
+
+/* Has the process a file open whose path begins with `prefix`? False where its descriptors may not be read. */
+bool hvd_process_has_open(pid_t pid, const char *proc, const char *prefix);
+
+/* ---- children ---- */
+
+/* Zeroed: empty. The caller frees `v`. */
+struct hvd_pids {
+	pid_t *v;
+	size_t n, room;
+};
+
+/* Add the children of all threads of a process. A set has at most 65,536 processes. */
+void hvd_pids_add_children(struct hvd_pids *pids, pid_t pid);
+
+/* Do this process and all below it ignore the signal? A process that has ended does not count. A process whose signals
+ * cannot be read counts as one that does not ignore it. */
+bool hvd_all_ignore(pid_t pid, int sig);
 
 #endif

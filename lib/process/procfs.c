@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "procfs.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/readfile.h"
+#include "lib/base/xalloc.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Bytes that are read of a stat file: more than there are in front of the last field that is used. */
+#define STAT_MAX 1024
+/* Entries of a folder that are read. */
+#define MOST_THREADS  65536
+#define MOST_FILES    65536
+#define MAX_PROCESSES 65536
+/* PF_EXITING of the kernel's include/linux/sched.h. */
+#define EXITING 0x4
+
+/* ---- what processes have used ---- */
+
+/* The file's text, at most room - 1 bytes of it. False: it cannot be read. */
+static bool read_text(pid_t pid, const char *file, char *text, size_t room)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	return hvd_read_start(path, text, room - 1);
+}
+
+int hvd_process_parse(const char *text, struct hvd_process *process)
+{
+	const char *end = strrchr(text, ')'); /* of the program's name, which may have brackets */
+	unsigned long long user, sys;
+	unsigned flags;
+	long long children_user, children_sys;
+	int64_t tick = 1000000000 / sysconf(_SC_CLK_TCK);
+
+	if (!end || sscanf(text, "%d", &process->pid) != 1 ||
+	    sscanf(end + 1, " %c %d %d %d %*d %*d %u %*u %*u %" SCNu64 " %*u %llu %llu %lld %lld", &process->state,
+		   &process->parent, &process->group, &process->session, &flags, &process->faults, &user, &sys,
+		   &children_user, &children_sys) != 10)
+		return -1;
+	process->ending = process->state == 'Z' || (flags & EXITING);
+	process->cpu_ns =
+		(int64_t)(user + sys + (unsigned long long)children_user + (unsigned long long)children_sys) * tick;
+	return 0;
+}
+
+int hvd_process_read(pid_t pid, struct hvd_process *process)
+{
+	char text[STAT_MAX];
+
+	return read_text(pid, "stat", text, sizeof(text)) ? hvd_process_parse(text, process) : -1;
+}
+
+int hvd_process_io(pid_t pid, struct hvd_process_io *io)
+{
+	unsigned long long rchar, wchar, syscw, in, out;
+	char text[512];
+
+	if (!read_text(pid, "io", text, sizeof(text)) ||
+	    sscanf(text, "rchar: %llu wchar: %llu syscr: %*u syscw: %llu read_bytes: %llu write_bytes: %llu", &rchar,
+		   &wchar, &syscw, &in, &out) != 5)
+		return -1;
+	*io = (struct hvd_process_io){.bytes = rchar + in + out, .written = wchar, .writes = syscw};
+	return 0;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct hvd_process *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+bool hvd_processes_read(struct hvd_processes *ps, size_t most)
+{
+	struct dirent *de = NULL;
+
+	if (!ps->dir)
+		ps->dir = opendir("/proc");
+	while (ps->dir && most-- > 0 && ps->n < MAX_PROCESSES && (de = readdir(ps->dir))) {
+		pid_t pid = (pid_t)atoi(de->d_name);
+
+		if (pid <= 0)
+			continue;
+		if (ps->n == ps->room) {
+			ps->room = ps->room ? 2 * ps->room : 256;
+			ps->v = hvd_xrealloc(ps->v, ps->room, sizeof(*ps->v));
+		}
+		ps->n += hvd_process_read(pid, &ps->v[ps->n]) == 0;
+	}
+	if (de && ps->n < MAX_PROCESSES)
+		return false;
+	if (ps->dir)
+		closedir(ps->dir);
+	ps->dir = NULL;
+	if (ps->n)
+		qsort(ps->v, ps->n, sizeof(*ps->v), by_pid);
+	return true;
+}
+
+const struct hvd_process *hvd_processes_find(const struct hvd_processes *ps, pid_t pid)
+{
+	struct hvd_process key = {.pid = pid};
+
+	return ps->n ? bsearch(&key, ps->v, ps->n, sizeof(*ps->v), by_pid) : NULL;
+}
+
+void hvd_processes_clear(struct hvd_processes *ps)
+{
+	if (ps->dir)
+		closedir(ps->dir);
+	free(ps->v);
+	memset(ps, 0, sizeof(*ps));
+}
+
+/* ---- threads ---- */
+
+/* Call `fn` for each entry of the folder until it returns true. */
+static bool any_entry(const char *folder, int most, bool (*fn)(const char *folder, const char *name, void *arg),
+		      void *arg)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *de;
+	bool found = false;
+
+	while (dir && !found && most-- > 0 && (de = readdir(dir)))
+		found = de->d_name[0] != '.' && fn(folder, de->d_name, arg);
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+static bool is_waiting(const char *folder, const char *name, void *arg)
+{
+	hvd_cleanup_free char *path = hvd_xasprintf("%s/%s/stat", folder, name);
+	struct hvd_process thread;
+	char text[STAT_MAX], *state = arg;
+
+	if (!hvd_read_start(path, text, sizeof(text) - 1) || hvd_process_parse(text, &thread) != 0)
+		return false;
+	if (!*state || *state == 'Z' || *state == 'X' || thread.state == 'D')
+		*state = thread.state;
+	return thread.state == 'D';
+}
+
+char hvd_process_state(pid_t pid, const char *proc)
+{
+	hvd_cleanup_free char *folder = hvd_xasprintf("%s/%d/task", proc, (int)pid);
+	char state = 0;
+
+	any_entry(folder, MOST_THREADS, is_waiting, &state);
+	return state;
+}
+
+static bool begins(const char *folder, const char *name, void *arg)
+{
+	hvd_cleanup_free char *path = hvd_xasprintf("%s/%s", folder, name);
+	const char *prefix = arg;
+	char target[PATH_MAX];
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
+
+	target[n > 0 ? n : 0] = '\0';
+	return strncmp(target, prefix, strlen(prefix)) == 0;
+}
+
+/* The main thread has no descriptors left once it has ended. */
+static bool thread_has_open(const char *folder, const char *name, void *arg)
+{
+	hvd_cleanup_free char *files = hvd_xasprintf("%s/%s/fd", folder, name);
+
+	return any_entry(files, MOST_FILES, begins, arg);
+}
+
+bool hvd_process_has_open(pid_t pid, const char *proc, const char *prefix)
+{
+	hvd_cleanup_free char *folder = hvd_xasprintf("%s/%d/task", proc, (int)pid);
+
+	return any_entry(folder, MOST_THREADS, thread_has_open, (void *)prefix);
+}
+
+/* ---- children ---- */
+
+static void add_pid(struct hvd_pids *pids, pid_t pid)
+{
+	if (pids->n == MAX_PROCESSES)
+		return;
+	if (pids->n == pids->room) {
+		pids->room = pids->room ? 2 * pids->room : 64;
+		pids->v = hvd_xrealloc(pids->v, pids->room, sizeof(*pids->v));
+	}
+	pids->v[pids->n++] = pid;
+}
+
+static bool add_children(const char *folder, const char *name, void *arg)
+{
+	hvd_cleanup_free char *path = hvd_xasprintf("%s/%s/children", folder, name);
+	hvd_cleanup_fclose FILE *f = fopen(path, "re");
+	hvd_cleanup_free char *line = NULL;
+	char *end;
+	size_t room = 0;
+	long child;
+
+	if (f && getline(&line, &room, f) > 0)
+		for (char *p = line; (child = strtol(p, &end, 10)) > 0 && end != p; p = end)
+			add_pid(arg, (pid_t)child);
+	return false;
+}
+
+/* /proc lists the children of each thread separately. */
+void hvd_pids_add_children(struct hvd_pids *pids, pid_t pid)
+{
+	hvd_cleanup_free char *folder = hvd_xasprintf("/proc/%d/task", (int)pid);
+
+	any_entry(folder, MOST_THREADS, add_children, pids);
+}
+
+static bool ignores(pid_t pid, int sig)
+{
+	char path[64], line[256];
+	unsigned long long ignored;
+	bool yes = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return errno == ENOENT;
+	while (!yes && fgets(line, sizeof(line), f))
+		yes = sscanf(line, "SigIgn: %llx", &ignored) == 1 && (ignored >> (sig - 1) & 1);
+	fclose(f);
+	return yes;
+}
+
+bool hvd_all_ignore(pid_t pid, int sig)
+{
+	struct hvd_pids pids = {0};
+	bool all = ignores(pid, sig);
+
+	/* The list grows while it is worked through: by the children of each process on it. */
+	if (all)
+		hvd_pids_add_children(&pids, pid);
+	for (size_t i = 0; i < pids.n && all; i++) {
+		all = ignores(pids.v[i], sig);
+		hvd_pids_add_children(&pids, pids.v[i]);
+	}
+	free(pids.v);
+	return all;
+}
