@@ -5,10 +5,17 @@
 
 #include "http_store.h"
 #include "placement.h"
-#include "times.h"
 
 namespace selftest
 {
+
+// How long the parts of the start took, up to the end of the first allreduce, in milliseconds.
+struct Times {
+	double contexts = 0;        // from main() until the contexts are connected: what hvd.init() would take
+	double first_allreduce = 0; // from main()
+	double since_process = 0;   // from the start of the process, which may have been a launcher's shim at first
+	double since_launch = -1;   // from the time given with --since; -1: none was given
+};
 
 struct Report {
 	int passed;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "results.h"
 
-#include "json.h"
-
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <gloo/config.h>
+#include <initializer_list>
+#include <utility>
 
 namespace selftest
 {
@@ -33,75 +33,145 @@ const char *plural(size_t n)
 	return n == 1 ? "" : "s";
 }
 
-const Report *slowest(const std::vector<Report> &reports)
-{
-	const Report *s = nullptr;
+// ---- JSON ----
 
-	for (const Report &r : reports)
-		if (!s || r.times.first_allreduce > s->times.first_allreduce)
-			s = &r;
-	return s;
+// The length of the UTF-8 character at `i`; 0: the bytes are not UTF-8.
+size_t sequence(const std::string &s, size_t i)
+{
+	auto byte = [&](size_t k) { return k < s.size() ? static_cast<unsigned char>(s[k]) : 0U; };
+	unsigned lead = byte(i), next = byte(i + 1);
+	size_t n = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : (lead & 0xf0) == 0xe0 ? 3 : 0;
+
+	if (lead >= 0xf0 && lead <= 0xf4)
+		n = 4;
+	for (size_t k = 1; k < n; k++)
+		if ((byte(i + k) & 0xc0) != 0x80)
+			return 0;
+	// Refuses overlong forms, surrogates, and numbers beyond the last code point.
+	if ((lead == 0xe0 && next < 0xa0) || (lead == 0xed && next > 0x9f) || (lead == 0xf0 && next < 0x90) ||
+	    (lead == 0xf4 && next > 0x8f))
+		return 0;
+	return n;
 }
 
-void write_times(Json &j, const Times &t)
+std::string json(const std::string &s)
 {
-	j.open('{');
-	j.key("main_to_contexts").number(t.contexts);
-	j.key("main_to_first_allreduce").number(t.first_allreduce);
-	j.key("process_to_first_allreduce").number(t.since_process);
-	j.key("launch_to_first_allreduce");
-	if (t.since_launch < 0)
-		j.null();
-	else
-		j.number(t.since_launch);
-	j.close('}');
+	std::string out = "\"";
+
+	for (size_t i = 0, n; i < s.size(); i += n ? n : 1) {
+		const auto c = static_cast<unsigned char>(s[i]);
+
+		n = sequence(s, i);
+		if (n == 0) {
+			out += "\\ufffd";
+		} else if (c < ' ' || c == 0x7f) {
+			char buf[8];
+
+			snprintf(buf, sizeof(buf), "\\u%04x", c);
+			out += buf;
+		} else {
+			if (c == '"' || c == '\\')
+				out += '\\';
+			out.append(s, i, n);
+		}
+	}
+	return out + '"';
 }
 
-void write_place(Json &j, const Place &p)
+// With three decimals; null when it is not finite.
+std::string json(double d)
 {
-	j.open('{');
-	j.key("rank").number(long(p.rank));
-	j.key("host").text(p.host);
-	j.key("node").text(p.node);
-	j.key("local_rank").number(long(p.local_rank));
-	j.key("local_size").number(long(p.local_size));
-	j.key("cross_rank").number(long(p.cross_rank));
-	j.key("cross_size").number(long(p.cross_size));
-	j.key("interface").text(p.iface);
-	j.key("address").text(p.address);
-	j.key("pid").number(long(p.pid));
-	j.close('}');
+	char buf[64];
+
+	snprintf(buf, sizeof(buf), "%.3f", d);
+	return std::isfinite(d) ? buf : "null";
 }
 
-void write_rendezvous(Json &j, const Results &results, const Env &env)
+// The members of an object, whose values are JSON.
+std::string object(std::initializer_list<std::pair<const char *, std::string>> members)
+{
+	std::string out;
+
+	for (const auto &m : members)
+		out += (out.empty() ? "" : ",") + json(std::string(m.first)) + ":" + m.second;
+	return "{" + out + "}";
+}
+
+template <typename T> std::string array(const std::vector<T> &items, std::string (*text)(const T &))
+{
+	std::string out;
+
+	for (const T &item : items)
+		out += (out.empty() ? "" : ",") + text(item);
+	return "[" + out + "]";
+}
+
+std::string times(const Times &t)
+{
+	return object({
+		{"main_to_contexts", json(t.contexts)},
+		{"main_to_first_allreduce", json(t.first_allreduce)},
+		{"process_to_first_allreduce", json(t.since_process)},
+		{"launch_to_first_allreduce", t.since_launch < 0 ? "null" : json(t.since_launch)},
+	});
+}
+
+std::string place(const Place &p)
+{
+	return object({
+		{"rank", std::to_string(p.rank)},
+		{"host", json(p.host)},
+		{"node", json(p.node)},
+		{"local_rank", std::to_string(p.local_rank)},
+		{"local_size", std::to_string(p.local_size)},
+		{"cross_rank", std::to_string(p.cross_rank)},
+		{"cross_size", std::to_string(p.cross_size)},
+		{"interface", json(p.iface)},
+		{"address", json(p.address)},
+		{"pid", std::to_string(p.pid)},
+	});
+}
+
+std::string rendezvous(const std::vector<Report> &reports, const Env &env)
 {
 	Traffic all;
 
-	for (const Report &r : results.reports) {
+	for (const Report &r : reports) {
 		all.requests += r.traffic.requests;
 		all.not_found += r.traffic.not_found;
 		all.retries += r.traffic.retries;
 	}
-	j.open('{');
-	j.key("address").text(env.rendezvous_addr);
-	j.key("port").number(long(env.rendezvous_port));
-	j.key("requests").number(all.requests);
-	j.key("not_found").number(all.not_found);
-	j.key("retries").number(all.retries);
-	j.close('}');
+	return object({
+		{"address", json(env.rendezvous_addr)},
+		{"port", std::to_string(env.rendezvous_port)},
+		{"requests", std::to_string(all.requests)},
+		{"not_found", std::to_string(all.not_found)},
+		{"retries", std::to_string(all.retries)},
+	});
 }
 
-void write_measurement(Json &j, const Measurement &m)
+std::string measurement(const Measurement &m)
 {
-	j.open('{');
-	j.key("bytes").number(static_cast<long>(m.bytes));
-	j.key("iterations").number(long(m.iterations));
-	j.key("mean_us").number(m.mean_us);
-	j.key("median_us").number(m.median_us);
-	j.key("min_us").number(m.min_us);
-	j.key("mb_s").number(m.mb_s);
-	j.key("bus_mb_s").number(m.bus_mb_s);
-	j.close('}');
+	return object({
+		{"bytes", std::to_string(m.bytes)},
+		{"iterations", std::to_string(m.iterations)},
+		{"mean_us", json(m.mean_us)},
+		{"median_us", json(m.median_us)},
+		{"min_us", json(m.min_us)},
+		{"mb_s", json(m.mb_s)},
+		{"bus_mb_s", json(m.bus_mb_s)},
+	});
+}
+
+std::string slowest(const std::vector<Report> &reports)
+{
+	const auto s = std::max_element(reports.begin(), reports.end(), [](const Report &a, const Report &b) {
+		return a.times.first_allreduce < b.times.first_allreduce;
+	});
+
+	if (s == reports.end())
+		return "null";
+	return object({{"rank", std::to_string(s - reports.begin())}, {"time_ms", times(s->times)}});
 }
 
 } // namespace
@@ -158,56 +228,31 @@ void print_verdict(const Results &results)
 
 std::string results_json(const Results &results, const Env &env)
 {
-	Json j;
-
-	j.open('{');
-	j.key("program").text("hvd-selftest");
-	j.key("version").text(HVD_VERSION);
-	j.key("ok").boolean(results.problem.empty());
-	j.key("error");
-	if (results.problem.empty())
-		j.null();
-	else
-		j.text(results.problem);
-	j.key("ranks").number(long(env.size));
-	j.key("hosts").number(static_cast<long>(count_hosts(results.places)));
-	j.key("rendezvous");
-	write_rendezvous(j, results, env);
-	j.key("time_ms");
-	write_times(j, results.times);
-	j.key("slowest_rank");
-	if (const Report *s = slowest(results.reports)) {
-		j.open('{').key("rank").number(static_cast<long>(s - results.reports.data()));
-		j.key("time_ms");
-		write_times(j, s->times);
-		j.close('}');
-	} else {
-		j.null();
-	}
-	j.key("placement").open('[');
-	for (const Place &p : results.places)
-		write_place(j, p);
-	j.close(']').key("checks").open('[');
-	for (const std::string &c : results.checks)
-		j.text(c);
-	j.close(']').key("allreduce").open('[');
-	for (const Measurement &m : results.measurements)
-		write_measurement(j, m);
-	j.close(']').close('}');
-	return j.out + "\n";
+	return object({
+		       {"program", json("hvd-selftest")},
+		       {"version", json(HVD_VERSION)},
+		       {"ok", results.problem.empty() ? "true" : "false"},
+		       {"error", results.problem.empty() ? "null" : json(results.problem)},
+		       {"ranks", std::to_string(env.size)},
+		       {"hosts", std::to_string(count_hosts(results.places))},
+		       {"rendezvous", rendezvous(results.reports, env)},
+		       {"time_ms", times(results.times)},
+		       {"slowest_rank", slowest(results.reports)},
+		       {"placement", array(results.places, place)},
+		       {"checks", array<std::string>(results.checks, json)},
+		       {"allreduce", array(results.measurements, measurement)},
+	       }) +
+	       "\n";
 }
 
 std::string times_json(const Results &results)
 {
-	Json j;
-
-	j.open('{');
-	j.key("ranks").number(static_cast<long>(results.places.size()));
-	j.key("hosts").number(static_cast<long>(count_hosts(results.places)));
-	j.key("time_ms");
-	write_times(j, results.times);
-	j.close('}');
-	return j.out + "\n";
+	return object({
+		       {"ranks", std::to_string(results.places.size())},
+		       {"hosts", std::to_string(count_hosts(results.places))},
+		       {"time_ms", times(results.times)},
+	       }) +
+	       "\n";
 }
 
 } // namespace selftest

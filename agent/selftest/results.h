@@ -3,7 +3,7 @@
 #ifndef SELFTEST_RESULTS_H
 #define SELFTEST_RESULTS_H
 
-#include "bench.h"
+#include "collectives.h"
 #include "env.h"
 #include "report.h"
 

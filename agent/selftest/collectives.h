@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench.h - measures how long an allreduce takes for messages of different sizes.
-#ifndef SELFTEST_BENCH_H
-#define SELFTEST_BENCH_H
-
-#include "checks.h"
+// collectives.h - runs collectives: checks results that every rank can compute by itself, and measures how long an
+// allreduce takes.
+#ifndef SELFTEST_COLLECTIVES_H
+#define SELFTEST_COLLECTIVES_H
 
 #include <cstddef>
 #include <functional>
+#include <gloo/context.h>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace selftest
 {
+
+using Members = std::vector<int>;
+
+// Each function runs one collective on `context`, whose ranks are the ranks `members` of the job in this order. It
+// returns what is wrong with the result, or nothing. Exceptions of Gloo are not caught.
+std::string check_allreduce(const std::shared_ptr<gloo::Context> &context, const Members &members, size_t elements);
+std::string check_broadcast(const std::shared_ptr<gloo::Context> &context, const Members &members, size_t elements);
+std::string check_allgather(const std::shared_ptr<gloo::Context> &context, const Members &members, size_t elements);
 
 struct Measurement {
 	size_t bytes;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checks.h"
+#include "collectives.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
 
@@ -35,22 +38,75 @@ std::string differs(const char *collective, size_t index, size_t elements, float
 	return buf;
 }
 
-} // namespace
-
+// A float for each rank of the job and index: small whole numbers, so that sums in any order are exact.
 float sample(int rank, size_t index)
 {
 	return static_cast<float>(offset(rank) + step(rank) * static_cast<int>(index % period));
 }
 
-void allreduce_sum(const std::shared_ptr<gloo::Context> &context, std::vector<float> &data)
+// Reduces `n` values over the ranks of `context`, in place.
+template <typename T>
+void reduce(const std::shared_ptr<gloo::Context> &context, void (*op)(void *, const void *, const void *, size_t),
+	    T *values, size_t n)
 {
 	gloo::AllreduceOptions opts(context);
-	void (*sum)(void *, const void *, const void *, size_t) = gloo::sum<float>;
 
-	opts.setOutput(data.data(), data.size());
-	opts.setReduceFunction(sum);
+	opts.setOutput(values, n);
+	opts.setReduceFunction(op);
 	gloo::allreduce(opts);
 }
+
+void allreduce_sum(const std::shared_ptr<gloo::Context> &context, std::vector<float> &data)
+{
+	reduce(context, gloo::sum<float>, data.data(), data.size());
+}
+
+using Clock = std::chrono::steady_clock;
+
+double us_since(Clock::time_point start)
+{
+	return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+double largest(const std::shared_ptr<gloo::Context> &context, double value)
+{
+	reduce(context, gloo::max<double>, &value, 1);
+	return value;
+}
+
+int iterations_for(size_t bytes)
+{
+	constexpr size_t traffic = size_t(32) << 20;
+
+	return static_cast<int>(std::clamp<size_t>(traffic / bytes, 5, 200));
+}
+
+Measurement measure(const std::shared_ptr<gloo::Context> &context, size_t bytes, int iterations)
+{
+	std::vector<float> data(bytes / sizeof(float), 0);
+	Measurement m = {bytes, iterations ? iterations : iterations_for(bytes), 0, 0, 0, 0, 0};
+	std::vector<double> us(static_cast<size_t>(m.iterations));
+	const double n = context->size;
+
+	gloo::BarrierOptions opts(context);
+	gloo::barrier(opts);
+	const auto start = Clock::now();
+	for (double &u : us) {
+		const auto one = Clock::now();
+
+		allreduce_sum(context, data);
+		u = us_since(one);
+	}
+	m.mean_us = largest(context, us_since(start) / m.iterations);
+	std::sort(us.begin(), us.end());
+	m.min_us = us.front();
+	m.median_us = us[us.size() / 2];
+	m.mb_s = static_cast<double>(bytes) / m.mean_us;
+	m.bus_mb_s = m.mb_s * 2 * (n - 1) / n;
+	return m;
+}
+
+} // namespace
 
 std::string check_allreduce(const std::shared_ptr<gloo::Context> &context, const Members &members, size_t elements)
 {
@@ -116,6 +172,22 @@ std::string check_allgather(const std::shared_ptr<gloo::Context> &context, const
 				return differs("allgather", m * elements + i, out.size(), is, should_be);
 		}
 	return "";
+}
+
+std::string measure_allreduce(const std::shared_ptr<gloo::Context> &context, const Members &members, size_t max_bytes,
+			      int iterations, const std::function<void(const Measurement &)> &done)
+{
+	std::string problem;
+
+	for (size_t bytes = sizeof(float); bytes <= max_bytes; bytes *= 4) {
+		// The check also warms up connections and caches.
+		std::string p = check_allreduce(context, members, bytes / sizeof(float));
+
+		if (problem.empty())
+			problem = p;
+		done(measure(context, bytes, iterations));
+	}
+	return problem;
 }
 
 } // namespace selftest
