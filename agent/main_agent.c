@@ -4,22 +4,26 @@
  * hvdrun's backends start it; only `connect` is for users.
  *
  * The table below lists the subcommands. A subcommand with options is in a file of its own, subcommand_*.c. With no
- * argument, which is how Slurm starts a TaskProlog, hvd-agent runs the site's TaskProlog (prolog.h).
+ * argument, which is how Slurm starts a TaskProlog, hvd-agent runs the site's TaskProlog (spank/prolog.c).
  */
+#include "bootstrap.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+#include "lib/frameworks/emitted.h"
 #include "lib/frameworks/launch_marks.h"
+#include "lib/process/spawn.h"
 #include "lib/protocol/step_plans.h"
 #include "lsf/topology.h"
 #include "process_name.h"
-#include "prolog.h"
 #include "stacks.h"
-#include "stdin_bootstrap.h"
 #include "subcommand.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* ---- subcommands without options ---- */
 
@@ -53,7 +57,7 @@ static int run_drain(int argc, char **argv, const struct hvd_log *log)
 	char **none;
 	int status = hvd_subcommand_parse(&drain, argc, argv, NULL, &none, log);
 
-	return status >= 0 ? status : hvd_stdin_bootstrap_drain();
+	return status >= 0 ? status : hvd_bootstrap_drain();
 }
 
 static const struct hvd_subcommand inspect = {
@@ -86,6 +90,61 @@ static const struct hvd_subcommand drain = {
 	.about = "Read stdin to its end. A rank shim starts it for input that belongs to another rank.",
 	.run = run_drain,
 };
+
+/* ---- the TaskProlog ---- */
+
+/* The environment is that which the site's program would have without this suite. */
+static int run_program(const char *program, const struct hvd_log *log)
+{
+	char *argv[] = {(char *)program, NULL};
+	struct hvd_spawn spawn = {.path = program, .argv = argv};
+	struct hvd_err err = {0};
+	int status = 0;
+	pid_t pid = hvd_spawn(&spawn, &err);
+
+	if (pid < 0) {
+		hvd_err_prefix(&err, "TaskProlog");
+		hvd_log_err(log, &err);
+		return 1;
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return hvd_status_exit(status);
+}
+
+/* Set a variable of the plan once more, unless the site may know it as well as the launch. */
+static void print_fact(const char *name)
+{
+	const struct hvd_emitted *flags = hvd_emitted_flags(name);
+	const char *value = getenv(name);
+
+	if (value && !flags->iface && !flags->keeps && !strchr(value, '\n'))
+		printf("export %s=%s\n", name, value);
+}
+
+/*
+ * In place of the site's TaskProlog, for tasks of srun --hvd: run `program`, which is the site's, with this process's
+ * output. Then print the plan's variables again, with their values of this process's environment, so that they win over
+ * the output of `program`. Variables that name interfaces are an exception: there the site may know better. Slurm runs
+ * this after the plugin has set the plan's variables in the task, and sets in the task each "export NAME=value" that is
+ * printed. Returns the exit status of `program`.
+ */
+static int run_prolog(const char *program, const struct hvd_log *log)
+{
+	const char *text = getenv(HVD_PROLOG_NAMES_ENV);
+	char *own = hvd_xstrdup(program), *names = hvd_xstrdup(text ? text : ""), *save = NULL;
+	int status;
+
+	unsetenv(HVD_PROLOG_ENV);
+	unsetenv(HVD_PROLOG_NAMES_ENV);
+	status = run_program(own, log);
+	for (char *name = strtok_r(names, " ", &save); name; name = strtok_r(NULL, " ", &save))
+		print_fact(name);
+	printf("unset " HVD_PROLOG_ENV "\nunset " HVD_PROLOG_NAMES_ENV "\n");
+	free(own);
+	free(names);
+	return fflush(stdout) == 0 ? status : 1;
+}
 
 /* ---- the program ---- */
 
@@ -125,7 +184,7 @@ int main(int argc, char **argv)
 	/* Slurm gives its TaskProlog no argument. */
 	if (argc == 1 && getenv(HVD_PROLOG_ENV)) {
 		hvd_process_name("hvd-prolog");
-		return hvd_prolog_run(getenv(HVD_PROLOG_ENV), &log);
+		return run_prolog(getenv(HVD_PROLOG_ENV), &log);
 	}
 	hvd_launch_marks_drop();
 	if (strcmp(word, "--version") == 0) {

@@ -4,18 +4,31 @@
  * host and hvd-agent connect.
  *
  * It is started by ssh, by LSF, by hvdrun on its own machine, by srun in a step of an elastic job, or it is a
- * self-registering agent (join.h). When the driver sends "end", or the connection ends, or the agent gets SIGTERM,
+ * self-registering agent (subcommand_connect.c). When the driver sends "end", or the connection ends, or the agent gets SIGTERM,
  * SIGINT or SIGHUP, it ends its ranks, and then itself. In an elastic job it starts and stops ranks as long as the job
  * runs.
  */
 #ifndef HVD_SPAWNED_H
 #define HVD_SPAWNED_H
 
-#include "join.h"
+#include "ending.h"
 #include "lib/base/log.h"
+#include "lib/base/strv.h"
 #include "lib/protocol/boot.h"
+#include "lib/protocol/conn.h"
+#include "lib/protocol/handshake.h"
 #include "spawned_ranks.h"
 #include "taskinfo.h"
+
+/* A launch needs a self-registering agent. */
+struct hvd_join {
+	struct event_base *base; /* the loop of `conn` */
+	struct hvd_conn *conn;   /* to the launcher, whose driver waits for the agent's registration */
+	struct hvd_session session;
+	struct hvd_boot boot;
+	struct hvd_strv args; /* the command line of hvd-agent, from the word `host` on */
+	struct hvd_ending *ending;
+};
 
 /* `join`: of a self-registering agent, with its connection to the launch, of which ownership is taken; NULL: the agent
  * connects to the driver. If `refusal` (NULL is fine) has a code, this host cannot have ranks: the agent reports the

@@ -2,14 +2,10 @@
 /*
  * hvd-agent host: the agent of a host where no scheduler starts the ranks (spawned.h).
  */
-#include "subcommand_host.h"
-
 #include "bootstrap.h"
 #include "lib/process/srun_env.h"
-#include "rank_args.h"
 #include "session_wrapper.h"
 #include "spawned.h"
-#include "stdin_bootstrap.h"
 #include "subcommand.h"
 
 #include <signal.h>
@@ -41,13 +37,6 @@ static const struct hvd_option_row options[] = {
 	{"memlock", "BYTES|unlimited", "take over the launcher's limit of locked memory", hvd_option_text, AT(memlock)},
 	{NULL, NULL, NULL, NULL, 0},
 };
-
-static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)
-{
-	const struct host_args *args = arg;
-
-	return hvd_taskinfo_host(args->host, args->ranks, info, err);
-}
 
 /* The launcher's process group, if this process has the terminal of their session as its standard input. Ranks cannot
  * join a group that this process cannot see, since its leader is outside of their container. */
@@ -94,7 +83,7 @@ int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
 	if (join->args.n < 1 || strcmp(join->args.v[0], hvd_subcommand_host.name) != 0 ||
 	    hvd_subcommand_parse(&hvd_subcommand_host, (int)join->args.n, join->args.v, &args, &args.command, log) >=
 		    0 ||
-	    !args.host || !args.ranks || !*args.command || find(&args, &info, &err) != 0) {
+	    !args.host || !args.ranks || !*args.command || hvd_taskinfo_host(args.host, args.ranks, &info, &err) != 0) {
 		hvd_err_set(&err, HVD_E_PROTO, "the launcher sent a command line that this release does not know");
 		hvd_log_err(log, &err);
 		return 1;
@@ -110,29 +99,28 @@ int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
 }
 
 /* Where a shell could have changed them, the command and most options come on stdin. */
-static int supervise(struct hvd_bootstrap *start, const void *arg)
+static int supervise(struct hvd_bootstrap *start, struct host_args *args)
 {
-	struct host_args args = *(const struct host_args *)arg;
 	struct hvd_spawned_ranks_opts ranks;
-	int status = start->args.n ? hvd_subcommand_parse(&hvd_subcommand_host, (int)start->args.n, start->args.v,
-							  &args, &args.command, &start->log)
+	int status = start->args.n ? hvd_subcommand_parse(&hvd_subcommand_host, (int)start->args.n, start->args.v, args,
+							  &args->command, &start->log)
 				   : -1;
 
 	if (status >= 0)
 		return status;
-	if (!*args.command)
+	if (!*args->command)
 		return hvd_subcommand_misused(&hvd_subcommand_host, &start->log, "COMMAND is missing");
-	ranks = ranks_of(&args);
-	ranks.terminal_group = terminal_group(&args.rank);
+	ranks = ranks_of(args);
+	ranks.terminal_group = terminal_group(&args->rank);
 	return hvd_spawned_run(NULL, &start->boot, &start->info, &ranks, &start->refusal, &start->log);
 }
 
 static int run(int argc, char **argv, const struct hvd_log *log)
 {
 	struct host_args args = {.host = NULL};
-	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = supervise};
 	int status = hvd_subcommand_parse(&hvd_subcommand_host, argc, argv, &args, &args.command, log);
 	pid_t wrapper = args.rank.behind ? getppid() : 0;
+	struct hvd_bootstrap start;
 	const char *missing;
 
 	hvd_srun_env_restore();
@@ -144,14 +132,20 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 							    : NULL;
 	if (missing)
 		return hvd_subcommand_misused(&hvd_subcommand_host, log, "%s is missing", missing);
-	hvd_stdin_bootstrap_limits(args.nice, args.memlock);
+	hvd_bootstrap_limits(args.nice, args.memlock);
 	if (args.guarded && !args.rank.behind)
 		return hvd_session_wrapper_run(argv, HVD_SESSION_WRAPPER_HOST, log);
 	if (args.rank.behind)
 		prctl(PR_SET_PDEATHSIG, SIGTERM); /* the end of the wrapper ends this process, after its ranks */
-	opts.from_stdin = args.rank.from_stdin;
-	opts.refuses = args.rank.behind;
-	status = hvd_bootstrap_run(&opts, log);
+	status = hvd_bootstrap_begin(&start,
+				     &(struct hvd_bootstrap_opts){.host = args.host,
+								  .ranks = args.ranks,
+								  .from_stdin = args.rank.from_stdin,
+								  .refuses = args.rank.behind},
+				     log);
+	if (status == 0)
+		status = supervise(&start, &args);
+	hvd_bootstrap_clear(&start);
 	hvd_session_wrapper_wake(wrapper);
 	return status;
 }

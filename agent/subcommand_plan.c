@@ -16,29 +16,22 @@ static const struct hvd_option_row options[] = {
 	{NULL, NULL, NULL, NULL, 0},
 };
 
-static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)
-{
-	(void)arg;
-	return hvd_taskinfo_slurm(info, err);
-}
-
-/* The agent overwrites the arguments for ps(1). */
-static int start_agent(struct hvd_bootstrap *start, const void *arg)
-{
-	const struct plan_args *args = arg;
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv command = {0};
-
-	hvd_strv_add_all(&command, args->command);
-	return hvd_shim_plan(&start->boot, &start->info, args->events, command.v, &start->log);
-}
-
 static int run(int argc, char **argv, const struct hvd_log *log)
 {
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv command = {0};
 	struct plan_args args = {.command = NULL};
-	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = start_agent};
 	int status = hvd_subcommand_parse(&hvd_subcommand_plan, argc, argv, &args, &args.command, log);
+	struct hvd_bootstrap start;
 
-	return status >= 0 ? status : hvd_bootstrap_run(&opts, log);
+	if (status >= 0)
+		return status;
+	status = hvd_bootstrap_begin(&start, &(struct hvd_bootstrap_opts){.host = NULL}, log);
+	/* The agent overwrites the arguments for ps(1). */
+	hvd_strv_add_all(&command, args.command);
+	if (status == 0)
+		status = hvd_shim_plan(&start.boot, &start.info, args.events, command.v, &start.log);
+	hvd_bootstrap_clear(&start);
+	return status;
 }
 
 const struct hvd_subcommand hvd_subcommand_plan = {

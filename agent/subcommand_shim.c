@@ -8,7 +8,6 @@
 #include "shim.h"
 
 #include "bootstrap.h"
-#include "rank_args.h"
 #include "run_child.h"
 #include "session_wrapper.h"
 #include "subcommand.h"
@@ -33,18 +32,8 @@ static const struct hvd_option_row options[] = {
 	{NULL, NULL, NULL, NULL, 0},
 };
 
-static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)
+static int run_rank(struct hvd_bootstrap *start, const struct shim_args *args)
 {
-	const struct shim_args *args = arg;
-
-	return args->mpi     ? hvd_taskinfo_mpi(args->mpi, info, err)
-	       : args->jsrun ? hvd_taskinfo_jsrun(args->jsrun, info, err)
-			     : hvd_taskinfo_slurm(info, err);
-}
-
-static int run_rank(struct hvd_bootstrap *start, const void *arg)
-{
-	const struct shim_args *args = arg;
 	struct hvd_output_style style = hvd_rank_args_style(&args->rank);
 	struct hvd_shim_opts opts = {.starter = args->mpi     ? &hvd_starter_mpi
 						: args->jsrun ? &hvd_starter_jsrun
@@ -59,9 +48,9 @@ static int run_rank(struct hvd_bootstrap *start, const void *arg)
 static int run(int argc, char **argv, const struct hvd_log *log)
 {
 	struct shim_args args = {.mpi = NULL};
-	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = run_rank};
 	int status = hvd_subcommand_parse(&hvd_subcommand_shim, argc, argv, &args, &args.command, log);
 	pid_t wrapper = args.rank.behind ? getppid() : 0;
+	struct hvd_bootstrap start;
 
 	if (status >= 0)
 		return status;
@@ -73,9 +62,14 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 		return hvd_session_wrapper_run(argv, HVD_SESSION_WRAPPER_RANK, log);
 	if (args.mpi)
 		hvd_child_follow();
-	opts.from_stdin = args.rank.from_stdin;
-	opts.input = args.input;
-	status = hvd_bootstrap_run(&opts, log);
+	status = hvd_bootstrap_begin(
+		&start,
+		&(struct hvd_bootstrap_opts){
+			.mpi = args.mpi, .jsrun = args.jsrun, .from_stdin = args.rank.from_stdin, .input = args.input},
+		log);
+	if (status == 0)
+		status = run_rank(&start, &args);
+	hvd_bootstrap_clear(&start);
 	hvd_session_wrapper_wake(wrapper);
 	return status;
 }

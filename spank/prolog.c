@@ -3,7 +3,7 @@
  * prolog.c - the site's TaskProlog, which Slurm runs in each task after the plugins' task_init.
  *
  * Variables that the TaskProlog exports would replace variables of the plan. So hvd-agent runs the site's program, and
- * prints the plan's variables after it (agent/prolog.h). For this, the task's own copy of Slurm's configuration names
+ * prints the plan's variables after it (agent/main_agent.c). For this, the task's own copy of Slurm's configuration names
  * hvd-agent as the TaskProlog, just before Slurm reads it. srun tells the tasks which program that is, by a variable: the
  * one pointer of the configuration to its name is the one to change, wherever this release of Slurm has it. In a container
  * of another plugin hvd-agent may not be found; there the site's program stays.
