@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ports.h"
-
+/*
+ * ports.c - the ports that a host reserves for servers in the processes of its ranks (lib/net/reserve.h).
+ *
+ * The agent holds the sockets, so the ports are reserved until the ranks have ended. If there are too few ports, none is
+ * reserved, and the log says so.
+ */
+#include "agent.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/reserve.h"
 
 #include <string.h>
-
-/* In a job with spare hosts, and in an elastic job, rank 0 may come to any host. In an elastic job the ranks of each
- * agent begin with 0 at first. */
-bool hvd_ports_may_have_rank0(const struct hvd_boot *boot, const struct hvd_taskinfo *info)
-{
-	return info->ranks[0] == 0 || boot->spares;
-}
 
 struct ports {
 	struct hvd_agent *agent;
@@ -25,7 +23,7 @@ static void begin(void *arg)
 	struct hvd_host_info *host = hvd_driver_client_host(ports->agent->driver);
 	const struct hvd_boot *boot = ports->agent->boot;
 	const struct hvd_taskinfo *info = ports->agent->info;
-	bool first = hvd_ports_may_have_rank0(boot, info);
+	bool first = hvd_agent_may_have_rank0(ports->agent);
 	size_t store = first && boot->ports && boot->store_port;
 	size_t others = (first ? boot->ports - store : 0) + (size_t)boot->rank_ports * info->local_size;
 	struct hvd_err why = {0};

@@ -28,7 +28,6 @@
 #include "lib/rendezvous/access.h"
 #include "lib/rendezvous/server.h"
 #include "lib/rendezvous/service.h"
-#include "ports.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,18 +92,19 @@ static bool has_descriptors(const struct hvd_taskinfo *info)
 	return (unsigned long)info->size * RANK_FDS + OTHER_FDS <= hvd_nofile_most();
 }
 
-static int open_sockets(struct relay_sockets *out, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
-			struct hvd_err *err)
+static int open_sockets(struct relay_sockets *out, const struct hvd_agent *agent, struct hvd_err *err)
 {
+	const struct hvd_boot *boot = agent->boot;
+
 	out->fd = hvd_listen_any(true, boot->port_lo, boot->port_hi, &out->port, err);
 	if (out->fd < 0)
 		return -1;
-	if (boot->network && hvd_ports_may_have_rank0(boot, info) && has_descriptors(info)) {
+	if (boot->network && hvd_agent_may_have_rank0(agent) && has_descriptors(agent->info)) {
 		out->network = hvd_listen_any(false, boot->port_lo, boot->port_hi, &out->network_port, err);
 		if (out->network < 0)
 			return -1;
 	}
-	if (info->nodes <= boot->relays)
+	if (agent->info->nodes <= boot->relays)
 		return 0;
 	out->children = hvd_listen_any(false, boot->port_lo, boot->port_hi, &out->children_port, err);
 	return out->children < 0 ? -1 : 0;
@@ -117,7 +117,7 @@ static void offer(struct relay *relay)
 	struct relay_sockets *sockets = &relay->sockets;
 	struct hvd_err *why = &relay->refusal;
 
-	if (open_sockets(sockets, relay->agent->boot, relay->agent->info, why) == 0) {
+	if (open_sockets(sockets, relay->agent, why) == 0) {
 		host->relay = sockets->port;
 		host->relay_network = sockets->network_port;
 		host->relay_children = sockets->children_port;
