@@ -10,10 +10,10 @@
  */
 #include "detached.h"
 
+#include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/close_fds.h"
 #include "process_name.h"
-#include "stopped_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +25,9 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* How long the detached process may be stopped. */
+#define STOPPED_SECONDS 10
 
 /* ---- becoming a process that stays ---- */
 
@@ -175,6 +178,22 @@ static void reside(struct hvd_detached *self, const struct hvd_detached_opts *op
 
 /* ---- the watchdog ---- */
 
+static void on_child(int sig)
+{
+	(void)sig; /* it interrupts ppoll(2) */
+}
+
+static void watch_child(void)
+{
+	struct sigaction sa = {.sa_handler = on_child};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	sigaction(SIGCHLD, &sa, NULL);
+}
+
 static bool has_ended(pid_t detached)
 {
 	siginfo_t info = {0};
@@ -182,18 +201,45 @@ static bool has_ended(pid_t detached)
 	return waitid(P_PID, (id_t)detached, &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_pid == detached;
 }
 
+/* Wait until a task may have ended, or the detached has ended, was stopped or continued; perhaps without a reason. *stopped
+ * is since when somebody has it stopped (SIGSTOP, as by pkill -STOP), 0 = it is not: the ranks would wait for it until
+ * PyTorch's timeout, so after a while it is continued. */
+static void wait_for_change(const struct hvd_step_tasks *tasks, pid_t detached, hvd_time *stopped)
+{
+	struct pollfd ends = {.fd = tasks->fd, .events = POLLIN};
+	struct timespec left = {0};
+	siginfo_t info = {0};
+	sigset_t set;
+
+	if (waitid(P_PID, (id_t)detached, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 && info.si_pid)
+		*stopped = info.si_code == CLD_STOPPED ? hvd_now() : 0;
+	if (*stopped) {
+		hvd_time end = *stopped + (hvd_time)STOPPED_SECONDS * 1000000000;
+
+		left.tv_sec = hvd_left_ms(end) / 1000;
+		left.tv_nsec = hvd_left_ms(end) % 1000 * 1000000;
+		if (hvd_left(end) <= 0) {
+			kill(detached, SIGCONT);
+			*stopped = 0;
+			return;
+		}
+	}
+	sigprocmask(SIG_SETMASK, NULL, &set);
+	sigdelset(&set, SIGCHLD);
+	ppoll(&ends, 1, *stopped ? &left : NULL, &set);
+}
+
 /* Returns false if the detached has ended before the tasks. */
 static bool wait_for_end(struct hvd_step_tasks *tasks, pid_t detached)
 {
-	struct pollfd ends = {.fd = tasks->fd, .events = POLLIN};
-	struct hvd_stopped_child child;
 	struct timespec last = {.tv_nsec = HVD_DETACHED_LAST_MS * 1000000L};
+	hvd_time stopped = 0;
 	sigset_t ended;
 	bool left;
 
-	hvd_stopped_child_begin(&child, detached);
+	watch_child();
 	while ((left = hvd_step_tasks_left(tasks)) && !has_ended(detached))
-		hvd_stopped_child_poll(&child, &ends, 1);
+		wait_for_change(tasks, detached, &stopped);
 	if (left)
 		return false;
 	sigemptyset(&ended);

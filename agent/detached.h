@@ -15,8 +15,9 @@
  * proctrack/linuxproc does not find it. The detached process also waits for the end of the tasks, and then kills the
  * watchdog. So both end at once, unless both were stopped; then Slurm kills them, or they end when they are continued.
  *
- * If the detached process is stopped while tasks run, the watchdog sends SIGCONT after a while (stopped_child.h). If
- * somebody kills the watchdog, it is not replaced, and the detached process goes on, because the ranks need it.
+ * If the detached process is stopped while tasks run, the watchdog sends SIGCONT after a while. If Slurm suspends a job, it
+ * stops the watchdog, too, well before that. If somebody kills the watchdog, it is not replaced, and the detached process
+ * goes on, because the ranks need it.
  */
 #ifndef HVD_DETACHED_H
 #define HVD_DETACHED_H
