@@ -86,21 +86,9 @@ static bool is_ours(pid_t pid)
 
 static pid_t parent_of(pid_t pid)
 {
-	char path[64], text[512];
-	const char *after;
-	int parent = 0;
-	size_t n;
-	FILE *f;
+	struct hvd_process process;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	n = fread(text, 1, sizeof(text) - 1, f);
-	fclose(f);
-	text[n] = '\0';
-	after = strrchr(text, ')');
-	return after && sscanf(after, ") %*c %d", &parent) == 1 ? parent : 0;
+	return hvd_process_read(pid, &process) == 0 ? process.parent : 0;
 }
 
 /* Is the process one of a task of this job and step? */

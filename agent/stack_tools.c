@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stack_tools.h"
+#include "stacks.h"
 
 #include "lib/base/cleanup.h"
 #include "lib/base/readfile.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
+#include "lib/process/procfs.h"
 #include "stack_find.h"
 #include "stack_parse.h"
 
@@ -40,11 +41,9 @@ static char *read_proc(pid_t pid, const char *file, size_t *len)
 
 static char state_of(pid_t pid)
 {
-	size_t len;
-	hvd_cleanup_free char *text = read_proc(pid, "stat", &len);
-	const char *after = text ? strrchr(text, ')') : NULL;
+	struct hvd_process process;
 
-	return after && after[1] == ' ' ? after[2] : '\0';
+	return hvd_process_read(pid, &process) == 0 ? process.state : '\0';
 }
 
 static bool look(pid_t pid, struct seen *seen)

@@ -8,7 +8,6 @@
 #include "lib/host/stack_pieces.h"
 #include "lib/process/spawn.h"
 #include "stack_find.h"
-#include "stack_tools.h"
 
 #include <errno.h>
 #include <signal.h>

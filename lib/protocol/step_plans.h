@@ -23,7 +23,7 @@
 #define HVD_STEP_PLANS_FD 7
 
 /* In a task's environment, if hvd-agent runs in place of the site's TaskProlog: what the plugin (spank/prolog.c) tells
- * hvd-agent (agent/prolog.c). */
+ * hvd-agent (agent/main_agent.c). */
 #define HVD_PROLOG_ENV       "SLURM_HVD_TASK_PROLOG" /* the site's program */
 #define HVD_PROLOG_NAMES_ENV "SLURM_HVD_TASK_NAMES"  /* names of the plan's variables, separated by blanks */
 
