@@ -11,8 +11,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/program.h"
-#include "stderr_file.h"
-#include "stderr_tee.h"
+#include "task_stderr.h"
 
 #include <errno.h>
 #include <poll.h>

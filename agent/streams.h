@@ -6,7 +6,7 @@
  * is to be read and is no terminal. If standard error goes to the same place as standard output, both pass, through one
  * pipe, so that the rank's output stays in order.
  *
- * Another process may read standard error in place of this one (stderr_tee.h). Standard error then passes through that
+ * Another process may read standard error in place of this one (task_stderr.h). Standard error then passes through that
  * process first. It also passes through this one only if it must: for labels and files, and if its destination is no
  * pipe.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What passes a task's standard error on never waits, and never asks to be called again for nothing. */
-#include "agent/stderr_tee.h"
+#include "agent/task_stderr.h"
 #include "tests/unit/unit.h"
 
 #include "tests/unit/unit.h"
