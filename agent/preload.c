@@ -14,7 +14,6 @@
 #include "lib/base/xalloc.h"
 #include "lib/process/procfs.h"
 #include "preload_python.h"
-#include "preload_wire.h"
 
 #include <assert.h>
 #include <errno.h>

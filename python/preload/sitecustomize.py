@@ -12,7 +12,7 @@ group without a leader (lib/process/spawn.h), and waits until hvd-agent has foun
 If Python does not import this file (python -E, -I or -S, or a wrapper that changes PYTHONPATH), it would run the program
 as one more rank. So hvd-agent first has it run `-c ""` with the command as arguments, and this file executes that.
 
-Messages are described in agent/preload_wire.h.
+Messages are described in agent/preload_python.h.
 """
 
 import sys

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers of the Python that forks ranks, which has imported anybody's modules. */
-#include "agent/preload_wire.h"
+#include "agent/preload_python.h"
 #include "fuzz.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The messages of hvd-agent and the Python that forks ranks; command lines of Python. */
-#include "agent/preload_wire.h"
+#include "agent/preload_python.h"
 #include "lib/process/interpreter.h"
 
 #include "tests/unit/unit.h"
