@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_socket.h"
 
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
 #include "lib/protocol/auth.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "bandwidth.h"
 
 #include "lib/base/deadline.h"
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
 #include "lib/base/random.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"

@@ -3,8 +3,8 @@
 
 #include "bind_line.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/file.h"
 #include "lib/base/timer.h"
-#include "lib/base/writefile.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/output_frame.h"
 

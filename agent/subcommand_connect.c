@@ -9,7 +9,7 @@
  * SIGHUP, it ends its ranks and then itself.
  */
 #include "dial.h"
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
 #include "lib/base/size.h"
 #include "lib/base/values.h"
 #include "lib/host/join.h"

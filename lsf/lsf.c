@@ -2,7 +2,7 @@
 #include "lsf.h"
 
 #include "csm.h"
-#include "lib/base/readfile.h"
+#include "lib/base/file.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/gpu.h"

@@ -2,7 +2,7 @@
 #include "slurm_command.h"
 
 #include "lib/base/cleanup.h"
-#include "lib/base/readfile.h"
+#include "lib/base/file.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/capture.h"

@@ -3,8 +3,8 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
+#include "lib/base/file.h"
 #include "lib/base/hostlist.h"
-#include "lib/base/readfile.h"
 #include "lib/base/size.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"

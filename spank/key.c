@@ -15,7 +15,7 @@
 
 #include "host_slurm.h"
 #include "lib/base/cleanup.h"
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
 #include "lib/base/key.h"
 #include "lib/base/random.h"
 

@@ -4,7 +4,7 @@
 #include "control.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
-#include "lib/base/readfile.h"
+#include "lib/base/file.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/stack_pieces.h"
 #include "lib/process/spawn.h"

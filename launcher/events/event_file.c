@@ -3,7 +3,7 @@
 
 #include "event.h"
 #include "lib/base/cleanup.h"
-#include "lib/base/writefile.h"
+#include "lib/base/file.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/call.h"
 #include "lib/process/capture.h"

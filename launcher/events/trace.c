@@ -2,8 +2,8 @@
 #include "trace.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/file.h"
 #include "lib/base/printable.h"
-#include "lib/base/writefile.h"
 #include "lib/base/xalloc.h"
 
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "results.h"
 
-#include "lib/base/writefile.h"
+#include "lib/base/file.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>

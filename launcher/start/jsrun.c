@@ -20,7 +20,7 @@
  */
 #include "backend.h"
 
-#include "lib/base/writefile.h"
+#include "lib/base/file.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
 #include "lsf/erf.h"

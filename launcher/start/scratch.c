@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scratch.h"
 
+#include "lib/base/file.h"
 #include "lib/base/strv.h"
-#include "lib/base/writefile.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world_internal.h"
 
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
 #include "lib/base/random.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/other_launcher.h"

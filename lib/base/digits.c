@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "digits.h"
 
+#include <string.h>
+
 int64_t hvd_digits(const char *text, size_t len, int64_t max)
 {
 	int64_t n = 0;
@@ -13,4 +15,43 @@ int64_t hvd_digits(const char *text, size_t len, int64_t max)
 		n = n * 10 + digit;
 	}
 	return len ? n : -1;
+}
+
+void hvd_hex(const void *bytes, size_t n, char *text)
+{
+	static const char digits[] = "0123456789abcdef";
+	const unsigned char *p = bytes;
+
+	for (size_t i = 0; i < n; i++) {
+		*text++ = digits[p[i] >> 4];
+		*text++ = digits[p[i] & 15];
+	}
+	*text = '\0';
+}
+
+static int nibble(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+int hvd_unhex(const char *text, void *bytes, size_t n)
+{
+	unsigned char *p = bytes;
+
+	if (!text || strlen(text) != 2 * n)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		int hi = nibble(text[2 * i]), lo = nibble(text[2 * i + 1]);
+
+		if (hi < 0 || lo < 0)
+			return -1;
+		p[i] = (unsigned char)(hi << 4 | lo);
+	}
+	return 0;
 }

@@ -2,7 +2,7 @@
 #include "key.h"
 
 #include "cleanup.h"
-#include "hex.h"
+#include "digits.h"
 #include "random.h"
 
 #include <errno.h>

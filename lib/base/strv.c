@@ -122,9 +122,7 @@ void hvd_env_unset(struct hvd_strv *env, const char *name)
 
 const char *hvd_env_get(const struct hvd_strv *env, const char *name)
 {
-	size_t i = find(env, name);
-
-	return i < env->n ? strchr(env->v[i], '=') + 1 : NULL;
+	return hvd_envp_get(env->v, name);
 }
 
 const char *hvd_envp_get(char *const *envp, const char *name)

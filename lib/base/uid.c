@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "uid.h"
 
-#include <fcntl.h>
+#include "file.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,11 +28,7 @@ uid_t hvd_uid_map(const char *map, uid_t inside)
 uid_t hvd_uid_outside(void)
 {
 	char map[MAP_MAX];
-	int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, map, sizeof(map) - 1);
 
-	if (fd >= 0)
-		close(fd);
-	map[n > 0 ? n : 0] = '\0';
+	hvd_read_start("/proc/self/uid_map", map, sizeof(map) - 1);
 	return hvd_uid_map(map, geteuid());
 }

@@ -2,7 +2,7 @@
 #include "torch_version.h"
 
 #include "lib/base/cleanup.h"
-#include "lib/base/readfile.h"
+#include "lib/base/file.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu.h"
 
+#include "lib/base/cleanup.h"
+#include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
+
 #include <dirent.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* How many devices a list like "0,1" or "GPU-1f2e,MIG-7c" has. As for the vendors' libraries, the list ends at an entry
@@ -24,16 +26,12 @@ static int listed(const char *s)
 
 static const char *list_of(char *const *envp)
 {
-	static const char *const names[] = {"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES="};
+	static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"};
+	const char *list = NULL;
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		size_t len = strlen(names[i]);
-
-		for (char *const *e = envp; e && *e; e++)
-			if (strncmp(*e, names[i], len) == 0)
-				return *e + len;
-	}
-	return NULL;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !list; i++)
+		list = hvd_envp_get(envp, names[i]);
+	return list;
 }
 
 int hvd_gpu_visible(char *const *envp)
@@ -59,31 +57,20 @@ static bool is_nvidia(const char *dir, const char *name)
 /* Is this node of the kernel's AMD topology a GPU? CPUs are nodes as well, with the id 0. */
 static bool is_kfd_gpu(const char *dir, const char *name)
 {
-	char path[PATH_MAX];
+	hvd_cleanup_free char *path = hvd_xasprintf("%s/%s/gpu_id", dir, name);
+	hvd_cleanup_fclose FILE *f = fopen(path, "re");
 	unsigned long id = 0;
-	FILE *f;
 
-	if (snprintf(path, sizeof(path), "%s/%s/gpu_id", dir, name) >= (int)sizeof(path))
-		return false;
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	if (fscanf(f, "%lu", &id) != 1)
-		id = 0;
-	fclose(f);
-	return id != 0;
+	return f && fscanf(f, "%lu", &id) == 1 && id != 0;
 }
 
 static int count_in(const char *root, const char *sub, bool (*is)(const char *, const char *))
 {
-	char dir[PATH_MAX];
+	hvd_cleanup_free char *dir = hvd_xasprintf("%s%s", root, sub);
+	DIR *d = opendir(dir);
 	struct dirent *e;
 	int n = 0;
-	DIR *d;
 
-	if (snprintf(dir, sizeof(dir), "%s%s", root, sub) >= (int)sizeof(dir))
-		return 0;
-	d = opendir(dir);
 	while (d && (e = readdir(d)))
 		n += is(dir, e->d_name);
 	if (d)

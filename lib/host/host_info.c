@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host_info.h"
 
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"

@@ -2,7 +2,7 @@
 #include "join.h"
 
 #include "alloc.h"
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"

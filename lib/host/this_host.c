@@ -2,13 +2,13 @@
 #include "this_host.h"
 
 #include "lib/base/cleanup.h"
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
+#include "lib/base/file.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/iface.h"
 #include "lib/net/nicspec.h"
 #include "lib/protocol/auth.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -47,17 +47,14 @@ int hvd_machine_id(char id[HVD_MACHINE_LEN + 1], struct hvd_err *err)
 {
 	static const struct hvd_key none;
 	unsigned char digest[HVD_MAC_LEN];
-	char boot_id[64] = "";
+	char boot_id[64];
 	struct stat st = {0};
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, boot_id, sizeof(boot_id) - 1) : -1;
 
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0 || stat("/proc/self/ns/net", &st) != 0)
+	if (!hvd_read_start("/proc/sys/kernel/random/boot_id", boot_id, sizeof(boot_id) - 1) ||
+	    stat("/proc/self/ns/net", &st) != 0)
 		return hvd_err_sys(err, "cannot identify this machine: /proc is not readable");
 	struct hvd_piece pieces[] = {
-		{boot_id, (size_t)n}, {&st.st_ino, sizeof(st.st_ino)}, {&st.st_dev, sizeof(st.st_dev)}};
+		{boot_id, strlen(boot_id)}, {&st.st_ino, sizeof(st.st_ino)}, {&st.st_dev, sizeof(st.st_dev)}};
 
 	hvd_hmac(&none, pieces, 3, digest);
 	hvd_hex(digest, HVD_MACHINE_LEN / 2, id);

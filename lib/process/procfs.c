@@ -2,7 +2,7 @@
 #include "procfs.h"
 
 #include "lib/base/cleanup.h"
-#include "lib/base/readfile.h"
+#include "lib/base/file.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>

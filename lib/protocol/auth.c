@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "auth.h"
 
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
 #include "lib/base/uid.h"
 #include "lib/base/xalloc.h"
 #include "munge.h"

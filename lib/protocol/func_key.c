@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "func_key.h"
 
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "handshake.h"
 
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
 #include "lib/base/printable.h"
 #include "lib/base/random.h"
 

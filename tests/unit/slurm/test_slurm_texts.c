@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What Slurm's commands print, in several releases (texts/capture), and what is read from it. */
 #include "lib/base/cleanup.h"
-#include "lib/base/readfile.h"
+#include "lib/base/file.h"
 #include "lib/base/xalloc.h"
 #include "slurm/scontrol.h"
 #include "slurm/slurm.h"

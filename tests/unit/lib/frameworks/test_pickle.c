@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What elastic workers send, captured from real ones (Horovod 0.28, Python 3.11), and what nobody should send. */
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
 #include "lib/frameworks/pickle.h"
 #include "lib/frameworks/worker_addrs.h"
 #include "lib/frameworks/worker_message.h"

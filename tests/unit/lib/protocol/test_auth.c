@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/base/hex.h"
+#include "lib/base/digits.h"
 #include "lib/base/key.h"
 #include "lib/base/random.h"
 #include "lib/protocol/auth.h"

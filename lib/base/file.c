@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "writefile.h"
+#include "file.h"
 
+#include "cleanup.h"
 #include "deadline.h"
+#include "xalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +18,53 @@
 #define TRIES 5
 /* How long a reader of an entry of /dev may take nothing. */
 #define READER_SECONDS 5.0
+
+/* ---- reading ---- */
+
+char *hvd_read_file(const char *path, size_t max, const char *what, size_t *len, struct hvd_err *err)
+{
+	hvd_cleanup_fclose FILE *f = fopen(path, "re");
+	hvd_cleanup_free char *text = NULL;
+	size_t n = 0, room = 4096, got;
+
+	*len = 0;
+	if (!f) {
+		hvd_err_sys(err, "cannot open %s %s", what, path);
+		return NULL;
+	}
+	text = hvd_xcalloc(room, 1);
+	do {
+		if (room - n < 2)
+			text = hvd_xrealloc(text, room *= 2, 1);
+		got = fread(text + n, 1, room - n - 1, f);
+		n += got;
+	} while (got > 0 && n <= max);
+	if (ferror(f)) {
+		hvd_err_sys(err, "cannot read %s %s", what, path);
+		return NULL;
+	}
+	if (n > max) {
+		hvd_err_set(err, HVD_E_LIMIT, "%s %s is larger than %zu bytes", what, path, max);
+		return NULL;
+	}
+	text[n] = '\0';
+	*len = n;
+	return hvd_take_ptr(&text);
+}
+
+bool hvd_read_start(const char *path, char *text, size_t most)
+{
+	hvd_cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	ssize_t n = 0;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		n = read(fd, text, most);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* ---- writing ---- */
 
 static bool of_the_system(const char *path)
 {
@@ -46,18 +97,15 @@ static int check(int fd, bool pipe, struct hvd_err *err)
 int hvd_open_written(int dir, const char *path, int flags, bool pipe, mode_t mode, struct hvd_err *err)
 {
 	const int how = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (flags & O_APPEND);
-	int fd = -1;
+	const bool system = of_the_system(path);
+	hvd_cleanup_close int fd = system ? open(path, how) : -1;
 
-	if (of_the_system(path)) {
-		fd = open(path, how);
-		if (fd < 0)
-			return reason(err);
-		return fd;
-	}
+	if (system)
+		return fd < 0 ? reason(err) : hvd_take_fd(&fd);
 	for (int i = 0; i < TRIES && fd < 0; i++) {
 		fd = openat(dir, path, how | O_NOFOLLOW | O_CREAT | O_EXCL, mode);
 		if (fd >= 0)
-			return fd;
+			return hvd_take_fd(&fd);
 		if (errno != EEXIST || (flags & O_EXCL))
 			break;
 		fd = openat(dir, path, how | O_NOFOLLOW);
@@ -66,13 +114,11 @@ int hvd_open_written(int dir, const char *path, int flags, bool pipe, mode_t mod
 	}
 	if (fd < 0)
 		return reason(err);
-	if (check(fd, pipe, err) == 0) {
-		if (!(flags & O_TRUNC) || ftruncate(fd, 0) == 0 || errno == EINVAL) /* EINVAL: a pipe */
-			return fd;
-		reason(err);
-	}
-	close(fd);
-	return -1;
+	if (check(fd, pipe, err) != 0)
+		return -1;
+	if ((flags & O_TRUNC) && ftruncate(fd, 0) != 0 && errno != EINVAL) /* EINVAL: a pipe */
+		return reason(err);
+	return hvd_take_fd(&fd);
 }
 
 int hvd_open_made_dir(int dir, const char *name)

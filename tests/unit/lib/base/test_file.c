@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What others may have put where a file is to be written. */
-#include "lib/base/writefile.h"
+#include "lib/base/file.h"
 
 #include "tests/unit/unit.h"
 
