@@ -12,7 +12,7 @@
 #include "launcher/events/trace.h"
 #include "launcher/job/secret.h"
 #include "launcher/job/step_run.h"
-#include "launcher/options/config.h"
+#include "launcher/options/options.h"
 #include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/key.h"

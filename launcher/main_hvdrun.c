@@ -15,7 +15,6 @@
 #include "launcher/job/requeue_guard.h"
 #include "launcher/job/run.h"
 #include "launcher/job/wait_note.h"
-#include "launcher/options/config.h"
 #include "launcher/options/options.h"
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/start/agent_pool.h"

@@ -13,13 +13,16 @@
 #define SLOW_PART    0.5
 #define SLOW_RTT     5.0
 #define LEAST_RTT_US 1000.0
+/* Seconds that a host's clock may differ from the driver's. */
+#define MOST_SKEW 1.0
 
 static double magnitude(double v)
 {
 	return v < 0 ? -v : v;
 }
 
-double hvd_preflight_skew(const struct hvd_host_entry *host)
+/* By how many seconds, at least, the host's clock is ahead of the driver's; negative: behind it; 0 = not known. */
+static double skew_of(const struct hvd_host_entry *host)
 {
 	return (double)hvd_clock_skew(&host->clock) / 1e9;
 }
@@ -112,7 +115,7 @@ char *hvd_preflight_figures(const struct hvd_host_entry *host)
 {
 	const struct hvd_host_check *check = &host->check;
 	char a[32], b[32], c[32];
-	char *text = hvd_xasprintf("clock off by %.3f s at least", magnitude(hvd_preflight_skew(host)));
+	char *text = hvd_xasprintf("clock off by %.3f s at least", magnitude(skew_of(host)));
 
 	if (check->known)
 		hvd_xappendf(&text, ", /tmp %s free, /dev/shm %s free, locked memory %s, open files %lld",
@@ -132,10 +135,10 @@ char *hvd_preflight_figures(const struct hvd_host_entry *host)
 static char *lacks(const struct hvd_host_entry *host, const char **hint)
 {
 	const struct hvd_host_check *check = &host->check;
-	double skew = hvd_preflight_skew(host);
+	double skew = skew_of(host);
 	char text[32], least[32];
 
-	if (magnitude(skew) > HVD_PREFLIGHT_SKEW) {
+	if (magnitude(skew) > MOST_SKEW) {
 		*hint = "is its clock synchronized? (chronyc tracking, timedatectl)";
 		return hvd_xasprintf("its clock is %.1f s %s the launcher's", magnitude(skew),
 				     skew > 0 ? "ahead of" : "behind");

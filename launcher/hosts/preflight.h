@@ -11,13 +11,9 @@
 #include "launcher/options/launch_spec.h"
 
 /* Limits for a good host, and of the time. */
-#define HVD_PREFLIGHT_SKEW    1.0                  /* seconds that its clock may differ from the driver's */
 #define HVD_PREFLIGHT_TMP     (INT64_C(100) << 20) /* bytes free in /tmp */
 #define HVD_PREFLIGHT_SHM     (INT64_C(64) << 20)  /* bytes free in /dev/shm */
 #define HVD_PREFLIGHT_SECONDS 6.0 /* for nvidia-smi and the site's program together; with both, half of it each */
-
-/* By how many seconds, at least, the host's clock is ahead of the driver's; negative: behind it; 0 = not known. */
-double hvd_preflight_skew(const struct hvd_host_entry *host);
 
 /* The order to check a host, for at most so many milliseconds: {"ms":N, "hook":PATH}. A new reference. */
 json_t *hvd_preflight_order(const struct hvd_launch_spec *spec, int most_ms);

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config.h"
+/*
+ * config.c - configuration files: hvd.conf of the site, and --config-file.
+ *
+ * The files are YAML, as horovodrun's --config-file is: "controller", and the maps "params", "autotune", "timeline",
+ * "stall_check", "library_options" and "logging". Long option names are keys of the top level as well ("nics",
+ * "start-timeout", "store"): hvd.conf(5). The option tables say which keys there are and which values they take.
+ */
+#include "options.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
@@ -53,22 +61,17 @@ static int pass_over(struct reader *rd, const yaml_node_t *at, const char *key)
 static int set_list(struct reader *rd, const yaml_node_t *node, const char *key)
 {
 	const yaml_node_item_t *item = node->data.sequence.items.start;
-	char *list = hvd_xstrdup("");
-	int n = 0, rc = 0;
+	hvd_cleanup_free char *list = hvd_xstrdup("");
+	int n = 0;
 
-	for (; item < node->data.sequence.items.top && rc == 0; item++) {
+	for (; item < node->data.sequence.items.top; item++) {
 		const yaml_node_t *entry = yaml_document_get_node(&rd->doc, *item);
 
-		if (entry->type != YAML_SCALAR_NODE || ++n > MAX_LIST) {
-			rc = complain(rd, entry, "a list must contain plain values, at most 256");
-			break;
-		}
+		if (entry->type != YAML_SCALAR_NODE || ++n > MAX_LIST)
+			return complain(rd, entry, "a list must contain plain values, at most 256");
 		hvd_xappendf(&list, "%s%s", *list ? "," : "", (const char *)entry->data.scalar.value);
 	}
-	if (rc == 0)
-		rc = set_value(rd, node, key, list);
-	free(list);
-	return rc;
+	return set_value(rd, node, key, list);
 }
 
 /* Is it a text without a NUL byte? */
@@ -102,29 +105,24 @@ static int read_pair(struct reader *rd, const yaml_node_pair_t *pair, const char
 {
 	const yaml_node_t *name = yaml_document_get_node(&rd->doc, pair->key);
 	const yaml_node_t *value = yaml_document_get_node(&rd->doc, pair->value);
+	hvd_cleanup_free char *key = NULL;
 	const char *text;
-	char *key;
-	int rc;
 
 	if (!plain(name))
 		return complain(rd, name, "a key must be a plain name");
 	text = (const char *)name->data.scalar.value;
 	key = hvd_xasprintf("%s%s%s", prefix, *prefix ? "." : "", text);
-	if (rd->horovodruns && !hvd_options_setting(key) && (*prefix || !hvd_options_settings_below(key))) {
-		rc = pass_over(rd, name, key);
-	} else if (value->type == YAML_MAPPING_NODE && !*prefix) {
-		rc = read_map(rd, value, key);
-	} else if (value->type == YAML_MAPPING_NODE) {
-		rc = complain(rd, value, "maps cannot be nested any deeper");
-	} else if (value->type == YAML_SEQUENCE_NODE) {
-		rc = set_list(rd, value, key);
-	} else if (!plain(value)) {
-		rc = complain(rd, value, "a value contains a NUL byte");
-	} else {
-		rc = set_value(rd, name, key, (const char *)value->data.scalar.value);
-	}
-	free(key);
-	return rc;
+	if (rd->horovodruns && !hvd_options_setting(key) && (*prefix || !hvd_options_settings_below(key)))
+		return pass_over(rd, name, key);
+	if (value->type == YAML_MAPPING_NODE && !*prefix)
+		return read_map(rd, value, key);
+	if (value->type == YAML_MAPPING_NODE)
+		return complain(rd, value, "maps cannot be nested any deeper");
+	if (value->type == YAML_SEQUENCE_NODE)
+		return set_list(rd, value, key);
+	if (!plain(value))
+		return complain(rd, value, "a value contains a NUL byte");
+	return set_value(rd, name, key, (const char *)value->data.scalar.value);
 }
 
 static int read_map(struct reader *rd, const yaml_node_t *map, const char *prefix)
@@ -146,21 +144,19 @@ static int not_valid(const yaml_parser_t *parser, const char *path, struct hvd_e
 /* Check the depth and the number of nodes before libyaml builds a document of the text. */
 static int check_extent(const char *text, size_t len, const char *path, struct hvd_err *err)
 {
-	int depth = 0, nodes = 0, rc = 0;
-	yaml_parser_t parser;
+	HVD_CLEANUP(yaml_parser_delete) yaml_parser_t parser = {0};
+	int depth = 0, nodes = 0;
 	yaml_event_t event;
 	bool end = false;
 
 	if (!yaml_parser_initialize(&parser))
 		return hvd_err_set(err, HVD_E_SYS, "cannot set up the YAML parser");
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-	while (!end && rc == 0) {
+	while (!end) {
 		size_t line;
 
-		if (!yaml_parser_parse(&parser, &event)) {
-			rc = not_valid(&parser, path, err);
-			break;
-		}
+		if (!yaml_parser_parse(&parser, &event))
+			return not_valid(&parser, path, err);
 		line = event.start_mark.line + 1;
 		end = event.type == YAML_STREAM_END_EVENT;
 		if (event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT)
@@ -169,23 +165,22 @@ static int check_extent(const char *text, size_t len, const char *path, struct h
 			depth--;
 		yaml_event_delete(&event);
 		if (depth > MAX_DEPTH)
-			rc = hvd_err_set(err, HVD_E_USAGE, "%s:%zu: maps and lists cannot be nested any deeper", path,
-					 line);
-		else if (++nodes > MAX_NODES)
-			rc = hvd_err_set(err, HVD_E_USAGE, "%s:%zu: the file has more than %d keys and values", path,
-					 line, MAX_NODES);
+			return hvd_err_set(err, HVD_E_USAGE, "%s:%zu: maps and lists cannot be nested any deeper", path,
+					   line);
+		if (++nodes > MAX_NODES)
+			return hvd_err_set(err, HVD_E_USAGE, "%s:%zu: the file has more than %d keys and values", path,
+					   line, MAX_NODES);
 	}
-	yaml_parser_delete(&parser);
-	return rc;
+	return 0;
 }
 
 int hvd_config_parse(struct hvd_options *o, enum hvd_opt_source from, const char *text, size_t len, const char *path,
 		     struct hvd_err *err)
 {
 	struct reader rd = {.o = o, .from = from, .path = path, .err = err};
+	HVD_CLEANUP(yaml_parser_delete) yaml_parser_t parser = {0};
 	const yaml_node_t *root;
-	yaml_parser_t parser;
-	int rc;
+	int rc = 0;
 
 	if (len > MAX_FILE)
 		return hvd_err_set(err, HVD_E_USAGE, "the configuration file %s is larger than %d bytes", path,
@@ -195,31 +190,24 @@ int hvd_config_parse(struct hvd_options *o, enum hvd_opt_source from, const char
 	if (!yaml_parser_initialize(&parser))
 		return hvd_err_set(err, HVD_E_SYS, "cannot set up the YAML parser");
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-	if (!yaml_parser_load(&parser, &rd.doc)) {
-		not_valid(&parser, path, err);
-		yaml_parser_delete(&parser);
-		return -1;
-	}
-	root = yaml_document_get_root_node(&rd.doc);
-	if (!root)
-		rc = 0; /* an empty file */
-	else if (root->type != YAML_MAPPING_NODE)
+	if (!yaml_parser_load(&parser, &rd.doc))
+		return not_valid(&parser, path, err);
+	root = yaml_document_get_root_node(&rd.doc); /* NULL for an empty file */
+	if (root && root->type != YAML_MAPPING_NODE) {
 		rc = complain(&rd, root, "the file must be a map of keys and values");
-	else {
+	} else if (root) {
 		rd.horovodruns = from == HVD_FROM_CONFIG && (o->as_horovodrun || is_horovodruns(&rd, root));
 		rc = read_map(&rd, root, "");
 	}
 	yaml_document_delete(&rd.doc);
-	yaml_parser_delete(&parser);
 	return rc;
 }
 
 static int read_file(struct hvd_options *o, enum hvd_opt_source from, const char *path, struct hvd_err *err)
 {
-	FILE *file = fopen(path, "re");
-	char *text;
+	hvd_cleanup_fclose FILE *file = fopen(path, "re");
+	hvd_cleanup_free char *text = NULL;
 	size_t n;
-	int rc;
 
 	if (!file) {
 		hvd_err_sys(err, "cannot open the configuration file %s", path);
@@ -229,12 +217,8 @@ static int read_file(struct hvd_options *o, enum hvd_opt_source from, const char
 	text = hvd_xcalloc(MAX_FILE + 1, 1);
 	n = fread(text, 1, MAX_FILE + 1, file);
 	if (ferror(file))
-		rc = hvd_err_sys(err, "cannot read the configuration file %s", path);
-	else
-		rc = hvd_config_parse(o, from, text, n, path, err);
-	fclose(file);
-	free(text);
-	return rc;
+		return hvd_err_sys(err, "cannot read the configuration file %s", path);
+	return hvd_config_parse(o, from, text, n, path, err);
 }
 
 int hvd_config_load(struct hvd_options *o, struct hvd_err *err)

@@ -135,10 +135,9 @@ static const char *srun_option(const struct hvd_options *o, bool also_ours)
 {
 	static const char *const talk = " quiet verbose ";
 	static const char *const ours = " ntasks label cpu-bind cpu_bind unbuffered kill-on-bad-exit ";
-	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *row;
 
-	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++) {
+	for (size_t i = 0; (row = hvd_opt_row(i)); i++) {
 		char word[64];
 
 		if (row->family != HVD_FAMILY_SRUN || !row->pass || !hvd_options_given(o, row->name))

@@ -115,23 +115,17 @@ struct hvd_opttable {
 	size_t n;
 };
 
-/* The tables of all families, and the titles of the groups. Rows are numbered through all tables. */
-struct hvd_optset {
-	struct hvd_opttable family[HVD_FAMILIES];
-	const char *const *titles; /* by hvd_opt.group */
-	int n_titles;
-};
+/* The tables of the families, each in a file of its own. Rows are numbered through all tables. */
+extern const struct hvd_opttable hvd_options_srun, hvd_options_horovod, hvd_options_hvd;
 
-size_t hvd_optset_count(const struct hvd_optset *set);
-/* The row with that number; NULL beyond the last. */
-const struct hvd_opt *hvd_optset_row(const struct hvd_optset *set, size_t i);
-/* The first row with that long name, primary family first; NULL if there is none. *row may be NULL. */
-const struct hvd_opt *hvd_optset_find(const struct hvd_optset *set, enum hvd_opt_family primary, const char *name,
-				      size_t *row);
-/* The first row with that letter, primary family first; NULL if there is none. */
-const struct hvd_opt *hvd_optset_letter(const struct hvd_optset *set, enum hvd_opt_family primary, char letter);
+/* The row with that number; NULL beyond the last. The number of a row. */
+const struct hvd_opt *hvd_opt_row(size_t i);
+size_t hvd_opt_number(const struct hvd_opt *o);
+/* The first row with that long name, or that letter, primary family first; NULL if there is none. */
+const struct hvd_opt *hvd_opt_find(enum hvd_opt_family primary, const char *name);
+const struct hvd_opt *hvd_opt_letter(enum hvd_opt_family primary, char letter);
 /* The option that is spelled much like `name` (without dashes), or that users call so; NULL if there is none. */
-const struct hvd_opt *hvd_optset_near(const struct hvd_optset *set, const char *name);
+const struct hvd_opt *hvd_opt_near(const char *name);
 /* How the option is written: "-np", "--hosts". */
 const char *hvd_opt_spelling(const struct hvd_opt *o, char buf[HVD_OPT_SPELLING]);
 
@@ -150,7 +144,6 @@ const char *hvd_opt_spelling(const struct hvd_opt *o, char buf[HVD_OPT_SPELLING]
  *   4. the beginning of names of the other families.
  */
 struct hvd_optscan {
-	const struct hvd_optset *set;
 	enum hvd_opt_family primary;
 	int argc;
 	char *const *argv;
@@ -161,7 +154,6 @@ struct hvd_optscan {
 
 struct hvd_opthit {
 	const struct hvd_opt *opt; /* NULL: no table has it */
-	size_t row;                /* its number */
 	char spelled[64];          /* for messages: as it was written, with dashes, perhaps cut */
 	const char *value;         /* or NULL */
 	const char *value2;        /* HVD_ARG_TWO, the second; or NULL */
@@ -183,19 +175,5 @@ int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const
 void hvd_opt_clear(void *result, const struct hvd_opt *o);
 /* The stored value as a worker's variable has it; NULL when it is not given. The caller frees it. */
 char *hvd_opt_text(const void *result, const struct hvd_opt *o);
-
-/* Text made from the tables; the caller frees it. It leaves out names and letters that always mean another row, one of
- * the primary family. `wants` chooses the rows of `topic`; `brief` leaves out all but a sentence of each; `width` is
- * the terminal's in columns. */
-char *hvd_opt_help(const struct hvd_optset *set, enum hvd_opt_family primary,
-		   bool (*wants)(const struct hvd_opt *o, int topic), int topic, bool brief, int width);
-/* .SS titles and .TP items for a man(7) page. */
-char *hvd_opt_man(const struct hvd_optset *set, enum hvd_opt_family primary);
-/* .It items for an mdoc(7) page: the options that are aliases and take a value, with the text of the rows that they are
- * aliases of. */
-char *hvd_opt_alias_man(const struct hvd_optset *set);
-/* A line for each spelling, with tabs between its fields: "--name"; "none", "required", "optional" or "two"; what the
- * value is called; the choices, with "|" between them. */
-char *hvd_opt_completion(const struct hvd_optset *set, enum hvd_opt_family primary);
 
 #endif

@@ -9,27 +9,25 @@
 
 void hvd_options_init(struct hvd_options *o)
 {
-	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *row;
 
 	*o = (struct hvd_options){.nodes_max = -1, .cooldown_max = -1};
-	o->source = hvd_xcalloc(hvd_optset_count(&set), 1);
-	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+	o->source = hvd_xcalloc(hvd_options_srun.n + hvd_options_horovod.n + hvd_options_hvd.n, 1);
+	for (size_t i = 0; (row = hvd_opt_row(i)); i++)
 		hvd_opt_clear(o, row);
 	/* This cannot fail: a unit test stores each default. */
-	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+	for (size_t i = 0; (row = hvd_opt_row(i)); i++)
 		if (row->def)
 			hvd_opt_store(o, row, row->name, row->def, NULL);
 }
 
 void hvd_options_free(struct hvd_options *o)
 {
-	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *row;
 
 	if (!o)
 		return;
-	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+	for (size_t i = 0; (row = hvd_opt_row(i)); i++)
 		hvd_opt_clear(o, row);
 	hvd_strv_free(&o->srun_args);
 	hvd_strv_free(&o->unknown);
@@ -42,23 +40,22 @@ void hvd_options_free(struct hvd_options *o)
 }
 
 /* The strongest source among the spellings of one value. */
-static enum hvd_opt_source source_of(const struct hvd_options *o, const struct hvd_optset *set,
-				     const struct hvd_opt *what, size_t at)
+static enum hvd_opt_source source_of(const struct hvd_options *o, const struct hvd_opt *what)
 {
-	enum hvd_opt_source most = o->source[at];
+	enum hvd_opt_source most = o->source[hvd_opt_number(what)];
 	const struct hvd_opt *row;
 
-	for (size_t i = 0; what->at && (row = hvd_optset_row(set, i)); i++)
+	for (size_t i = 0; what->at && (row = hvd_opt_row(i)); i++)
 		if (row->at == what->at && o->source[i] > most)
 			most = o->source[i];
 	return most;
 }
 
 /* Store a value unless a stronger source has given one. */
-static int apply(struct hvd_options *o, const struct hvd_optset *set, const struct hvd_opt *row, size_t at,
-		 enum hvd_opt_source source, const char *from, const char *value, struct hvd_err *err)
+static int apply(struct hvd_options *o, const struct hvd_opt *row, enum hvd_opt_source source, const char *from,
+		 const char *value, struct hvd_err *err)
 {
-	enum hvd_opt_source before = source_of(o, set, row, at);
+	enum hvd_opt_source before = source_of(o, row);
 
 	if (before > source)
 		return 0;
@@ -67,7 +64,7 @@ static int apply(struct hvd_options *o, const struct hvd_optset *set, const stru
 		hvd_opt_clear(o, row);
 	if (hvd_opt_store(o, row, from, value, err))
 		return -1;
-	o->source[at] = (unsigned char)source;
+	o->source[hvd_opt_number(row)] = (unsigned char)source;
 	return 0;
 }
 
@@ -76,10 +73,10 @@ static int apply(struct hvd_options *o, const struct hvd_optset *set, const stru
  * it is clear which words belong to it. If the next word could be its value or
  * the command, it is refused: a guess could run the wrong program.
  */
-static int take_unknown(struct hvd_options *o, const struct hvd_optset *set, int argc, char *const *argv,
-			const struct hvd_opthit *hit, struct hvd_err *err)
+static int take_unknown(struct hvd_options *o, int argc, char *const *argv, const struct hvd_opthit *hit,
+			struct hvd_err *err)
 {
-	const struct hvd_opt *near = hvd_optset_near(set, hit->spelled + 2);
+	const struct hvd_opt *near = hvd_opt_near(hit->spelled + 2);
 	const char *next = hit->end < argc ? argv[hit->end] : NULL;
 	char meant[HVD_OPT_SPELLING];
 
@@ -104,22 +101,17 @@ static int take_unknown(struct hvd_options *o, const struct hvd_optset *set, int
 	return 0;
 }
 
-static int take_known(struct hvd_options *o, const struct hvd_optset *set, const struct hvd_opthit *hit,
-		      struct hvd_err *err)
+static int take_known(struct hvd_options *o, const struct hvd_opthit *hit, struct hvd_err *err)
 {
-	char *from = hvd_xasprintf("option %s", hit->spelled);
-	char *both = hit->value2 ? hvd_xasprintf("%s %s", hit->value, hit->value2) : NULL;
-	int rc = apply(o, set, hit->opt, hit->row, HVD_FROM_COMMAND, from, both ? both : hit->value, err);
+	hvd_cleanup_free char *from = hvd_xasprintf("option %s", hit->spelled);
+	hvd_cleanup_free char *both = hit->value2 ? hvd_xasprintf("%s %s", hit->value, hit->value2) : NULL;
 
-	free(both);
-	free(from);
-	return rc;
+	return apply(o, hit->opt, HVD_FROM_COMMAND, from, both ? both : hit->value, err);
 }
 
 int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct hvd_err *err)
 {
-	const struct hvd_optset set = hvd_options_set();
-	struct hvd_optscan scan = {.set = &set, .argc = argc, .argv = argv, .next = 1};
+	struct hvd_optscan scan = {.argc = argc, .argv = argv, .next = 1};
 	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv letters = {0};
 	struct hvd_opthit hit;
@@ -133,11 +125,11 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 
 	while ((rc = hvd_optscan_next(&scan, &hit, err)) > 0) {
 		if (!hit.opt) {
-			if (take_unknown(o, &set, argc, argv, &hit, err))
+			if (take_unknown(o, argc, argv, &hit, err))
 				return -1;
 			continue;
 		}
-		if (take_known(o, &set, &hit, err))
+		if (take_known(o, &hit, err))
 			return -1;
 		o->counts_ranks = o->counts_ranks || hvd_options_counts_ranks(hit.opt);
 		/* --help, --version and the like take effect whatever comes after them. */
@@ -177,14 +169,13 @@ static const char *lookup(char *const *envp, const char *name, size_t len)
 }
 
 /* Store the value of the first of the row's variables that is set. */
-static int from_env(struct hvd_options *o, const struct hvd_optset *set, const struct hvd_opt *row, size_t at,
-		    char *const *envp, struct hvd_err *err)
+static int from_env(struct hvd_options *o, const struct hvd_opt *row, char *const *envp, struct hvd_err *err)
 {
 	for (const char *s = row->env; *s;) {
 		size_t len = strcspn(s, ",");
 		const char *value = lookup(envp, s, len);
+		hvd_cleanup_free char *from = NULL;
 		struct hvd_err e = {0};
-		char *from;
 		int rc;
 
 		/* An empty variable counts as unset, except for flags of srun, for which srun counts it as set. */
@@ -193,7 +184,7 @@ static int from_env(struct hvd_options *o, const struct hvd_optset *set, const s
 			continue;
 		}
 		from = hvd_xasprintf("environment variable %.*s", (int)len, s);
-		rc = apply(o, set, row, at, HVD_FROM_ENV, from, value, &e);
+		rc = apply(o, row, HVD_FROM_ENV, from, value, &e);
 		if (rc && row->family == HVD_FAMILY_SRUN) {
 			hvd_strv_addf(&o->notes, "%s: \"%.200s\" is passed on to srun, which will check it", from,
 				      value);
@@ -201,7 +192,6 @@ static int from_env(struct hvd_options *o, const struct hvd_optset *set, const s
 		} else if (rc && err) {
 			*err = e;
 		}
-		free(from);
 		return rc;
 	}
 	return 0;
@@ -209,24 +199,23 @@ static int from_env(struct hvd_options *o, const struct hvd_optset *set, const s
 
 int hvd_options_env(struct hvd_options *o, char *const *envp, struct hvd_err *err)
 {
-	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *row;
 
-	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
-		if (row->env && from_env(o, &set, row, i, envp, err))
+	for (size_t i = 0; (row = hvd_opt_row(i)); i++)
+		if (row->env && from_env(o, row, envp, err))
 			return -1;
 	return 0;
 }
 
-/* The row of a key in a configuration file, and its number in *i; NULL when there is none. */
-static const struct hvd_opt *find_setting(const struct hvd_optset *set, const char *key, size_t *i)
+/* The row of a key in a configuration file; NULL when there is none. */
+static const struct hvd_opt *find_setting(const char *key)
 {
 	const struct hvd_opt *row;
 
-	for (*i = 0; (row = hvd_optset_row(set, *i)); ++*i)
+	for (size_t i = 0; (row = hvd_opt_row(i)); i++)
 		if (row->config && strcmp(row->config, key) == 0)
 			return row;
-	return hvd_optset_find(set, HVD_FAMILY_HOROVOD, key, i);
+	return hvd_opt_find(HVD_FAMILY_HOROVOD, key);
 }
 
 static bool can_be_set(const struct hvd_opt *row)
@@ -236,19 +225,15 @@ static bool can_be_set(const struct hvd_opt *row)
 
 bool hvd_options_setting(const char *key)
 {
-	const struct hvd_optset set = hvd_options_set();
-	size_t i;
-
-	return can_be_set(find_setting(&set, key, &i));
+	return can_be_set(find_setting(key));
 }
 
 bool hvd_options_settings_below(const char *map)
 {
-	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *row;
 	size_t len = strlen(map);
 
-	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+	for (size_t i = 0; (row = hvd_opt_row(i)); i++)
 		if (row->config && strncmp(row->config, map, len) == 0 && row->config[len] == '.')
 			return true;
 	return false;
@@ -257,14 +242,11 @@ bool hvd_options_settings_below(const char *map)
 int hvd_options_config(struct hvd_options *o, enum hvd_opt_source source, const char *key, const char *value,
 		       struct hvd_err *err)
 {
-	const struct hvd_optset set = hvd_options_set();
-	size_t i;
-	const struct hvd_opt *row = find_setting(&set, key, &i);
-	char *from;
-	int rc;
+	const struct hvd_opt *row = find_setting(key);
+	hvd_cleanup_free char *from = hvd_xasprintf("setting %s", key);
 
 	if (!can_be_set(row)) {
-		const struct hvd_opt *near = row ? NULL : hvd_optset_near(&set, key);
+		const struct hvd_opt *near = row ? NULL : hvd_opt_near(key);
 
 		hvd_err_set(err, HVD_E_NOENT, "there is no setting \"%.200s\"", key);
 		if (row && row->pass)
@@ -273,19 +255,14 @@ int hvd_options_config(struct hvd_options *o, enum hvd_opt_source source, const 
 			hvd_err_hint(err, "did you mean %s?", near->name);
 		return -1;
 	}
-	from = hvd_xasprintf("setting %s", key);
-	rc = apply(o, &set, row, i, source, from, value, err);
-	free(from);
-	return rc;
+	return apply(o, row, source, from, value, err);
 }
 
 enum hvd_opt_source hvd_options_source(const struct hvd_options *o, const char *name)
 {
-	const struct hvd_optset set = hvd_options_set();
-	size_t at = 0;
-	const struct hvd_opt *row = hvd_optset_find(&set, HVD_FAMILY_SRUN, name, &at);
+	const struct hvd_opt *row = hvd_opt_find(HVD_FAMILY_SRUN, name);
 
-	return row ? source_of(o, &set, row, at) : HVD_FROM_DEFAULT;
+	return row ? source_of(o, row) : HVD_FROM_DEFAULT;
 }
 
 bool hvd_options_given(const struct hvd_options *o, const char *name)
@@ -295,9 +272,8 @@ bool hvd_options_given(const struct hvd_options *o, const char *name)
 
 static const struct hvd_opt *find_row(const char *name)
 {
-	const struct hvd_optset set = hvd_options_set();
 
-	return name ? hvd_optset_find(&set, HVD_FAMILY_HOROVOD, name, NULL) : NULL;
+	return name ? hvd_opt_find(HVD_FAMILY_HOROVOD, name) : NULL;
 }
 
 char *hvd_options_text(const struct hvd_options *o, const char *name)
@@ -310,11 +286,9 @@ char *hvd_options_text(const struct hvd_options *o, const char *name)
 bool hvd_options_on(const struct hvd_options *o, const char *name)
 {
 	const struct hvd_opt *row = find_row(name);
-	char *text = row ? hvd_opt_text(o, row) : NULL;
-	bool on = !row || (text && (row->type == HVD_OPT_STRING || strcmp(text, "0") != 0));
+	hvd_cleanup_free char *text = row ? hvd_opt_text(o, row) : NULL;
 
-	free(text);
-	return on;
+	return !row || (text && (row->type == HVD_OPT_STRING || strcmp(text, "0") != 0));
 }
 
 const char *hvd_options_program(const struct hvd_options *o)
@@ -334,15 +308,13 @@ bool hvd_options_np_for_srun(const struct hvd_options *o)
 
 void hvd_options_tunables(const struct hvd_options *o, struct hvd_strv *env)
 {
-	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *row;
 
-	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++) {
-		char *text = row->tunable ? hvd_opt_text(o, row) : NULL;
+	for (size_t i = 0; (row = hvd_opt_row(i)); i++) {
+		hvd_cleanup_free char *text = row->tunable ? hvd_opt_text(o, row) : NULL;
 
 		if (text && hvd_options_on(o, row->needs))
 			hvd_env_set(env, row->tunable, text);
-		free(text);
 	}
 }
 
@@ -350,10 +322,8 @@ void hvd_options_tunables(const struct hvd_options *o, struct hvd_strv *env)
 static void srun_words(const struct hvd_options *o, bool (*keep)(const struct hvd_opt *opt, const struct hvd_opt *but),
 		       const struct hvd_opt *but, struct hvd_strv *args)
 {
-	const struct hvd_optset set = hvd_options_set();
-	struct hvd_strv words = {0};
-	struct hvd_optscan scan = {
-		.set = &set, .next = 1, .primary = o->as_horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN};
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv words = {0};
+	struct hvd_optscan scan = {.next = 1, .primary = o->as_horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN};
 	struct hvd_opthit hit;
 
 	hvd_strv_add(&words, "hvdrun");
@@ -369,7 +339,6 @@ static void srun_words(const struct hvd_options *o, bool (*keep)(const struct hv
 			for (int i = hit.first; i < hit.end; i++)
 				hvd_strv_add(args, words.v[i]);
 	}
-	hvd_strv_free(&words);
 }
 
 static bool is_other(const struct hvd_opt *opt, const struct hvd_opt *but)
@@ -379,9 +348,8 @@ static bool is_other(const struct hvd_opt *opt, const struct hvd_opt *but)
 
 void hvd_options_srun_args_but(const struct hvd_options *o, const char *name, struct hvd_strv *args)
 {
-	const struct hvd_optset set = hvd_options_set();
 
-	srun_words(o, is_other, hvd_optset_find(&set, HVD_FAMILY_SRUN, name, NULL), args);
+	srun_words(o, is_other, hvd_opt_find(HVD_FAMILY_SRUN, name), args);
 }
 
 static bool is_of_agents(const struct hvd_opt *opt, const struct hvd_opt *but)
@@ -391,9 +359,8 @@ static bool is_of_agents(const struct hvd_opt *opt, const struct hvd_opt *but)
 
 void hvd_options_srun_args_of_agents(const struct hvd_options *o, struct hvd_strv *args)
 {
-	const struct hvd_optset set = hvd_options_set();
 
-	srun_words(o, is_of_agents, hvd_optset_find(&set, HVD_FAMILY_SRUN, "label", NULL), args);
+	srun_words(o, is_of_agents, hvd_opt_find(HVD_FAMILY_SRUN, "label"), args);
 }
 
 static bool is_of_salloc(const struct hvd_opt *opt, const struct hvd_opt *but)
@@ -404,11 +371,10 @@ static bool is_of_salloc(const struct hvd_opt *opt, const struct hvd_opt *but)
 
 void hvd_options_salloc_args(const struct hvd_options *o, struct hvd_strv *args)
 {
-	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *row;
 
 	/* salloc reads other variables than srun. */
-	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++) {
+	for (size_t i = 0; (row = hvd_opt_row(i)); i++) {
 		hvd_cleanup_free char *text = NULL;
 
 		if (row->family == HVD_FAMILY_SRUN && row->env && row->type == HVD_OPT_STRING &&

@@ -146,10 +146,10 @@ struct hvd_options {
 	unsigned char *source; /* by row: enum hvd_opt_source */
 };
 
-/* The option tables of srun, horovodrun and hvdrun. */
-struct hvd_optset hvd_options_set(void);
-
-/* The texts of --help (`width` in columns), --usage, --help-man and --print-completion. The caller frees them. */
+/* The texts of --help (`width` of the terminal in columns) and --usage; .SS titles and .TP items for a man(7) page
+ * (--help-man), and .It items for the mdoc(7) page of the plugin; and for completion a line for each spelling, with tabs
+ * between its fields: "--name"; "none", "required", "optional" or "two"; what the value is called; the choices, with "|"
+ * between them. The caller frees them. */
 char *hvd_options_help(const struct hvd_options *o, int width);
 char *hvd_options_usage(const struct hvd_options *o);
 char *hvd_options_man(const struct hvd_options *o);
@@ -160,7 +160,7 @@ char *hvd_options_completion(const struct hvd_options *o);
  * options. hvd_options_free() is due after an error, too. argv[0] is the name that hvdrun was called by. */
 int hvd_options_load(struct hvd_options *o, int argc, char *const *argv, char *const *envp, struct hvd_err *err);
 
-/* The same step by step, so that configuration files (config.h) can be read before hvd_options_check(). */
+/* The same step by step, so that configuration files can be read before hvd_options_check(). */
 void hvd_options_init(struct hvd_options *o);
 int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct hvd_err *err);
 /* Append to *args the srun_args without the option of this long name, however it is spelled. */
@@ -178,6 +178,13 @@ int hvd_options_config(struct hvd_options *o, enum hvd_opt_source from, const ch
 /* Does a table have such a key? Does one have keys within a map of that name ("params")? */
 bool hvd_options_setting(const char *key);
 bool hvd_options_settings_below(const char *map);
+/* Configuration files (config.c): hvd.conf of the site, and --config-file. Store the values of a file's text. Errors name
+ * the file, by `path`, and the line, and are HVD_E_USAGE. */
+int hvd_config_parse(struct hvd_options *o, enum hvd_opt_source from, const char *text, size_t len, const char *path,
+		     struct hvd_err *err);
+
+/* Read the site's hvd.conf, which may be absent, and then the file that the options name, if any. */
+int hvd_config_load(struct hvd_options *o, struct hvd_err *err);
 /* The rules between options, when all values are known. Sets what one option implies for another, and adds to
  * o->notes. */
 int hvd_options_check(struct hvd_options *o, struct hvd_err *err);

@@ -34,13 +34,12 @@ void hvd_options_not_elastic(struct hvd_options *o)
 /* Refuse two options that exclude each other. */
 static int check_exclusive(const struct hvd_options *o, struct hvd_err *err)
 {
-	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *a, *b;
 
-	for (size_t i = 0; (a = hvd_optset_row(&set, i)); i++) {
+	for (size_t i = 0; (a = hvd_opt_row(i)); i++) {
 		if (!a->exclude || o->source[i] != HVD_FROM_COMMAND)
 			continue;
-		for (size_t j = i + 1; (b = hvd_optset_row(&set, j)); j++) {
+		for (size_t j = i + 1; (b = hvd_opt_row(j)); j++) {
 			if (b->exclude != a->exclude || o->source[j] != HVD_FROM_COMMAND)
 				continue;
 			if (a->at == b->at && a->type == HVD_OPT_TRI && a->negate == b->negate)
@@ -326,10 +325,9 @@ static int check_async(const struct hvd_options *o, struct hvd_err *err)
 
 static void add_notes(struct hvd_options *o)
 {
-	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *row;
 
-	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+	for (size_t i = 0; (row = hvd_opt_row(i)); i++)
 		if (row->no_effect && o->source[i])
 			hvd_strv_addf(row->hidden ? &o->warnings : &o->notes, "option --%s has no effect: %s",
 				      row->name, row->no_effect);

@@ -30,6 +30,13 @@ static void add_theirs(struct translation *t, struct hvd_optscan *scan, const st
 	hvd_other_option_take(option, value, &t->launch);
 }
 
+bool hvd_options_counts_ranks(const struct hvd_opt *opt)
+{
+	return opt->at == HVD_AT(num_proc) || opt->at == HVD_AT(ntasks) || opt->at == HVD_AT(ntasks_per_node) ||
+	       opt->at == HVD_AT(nodes_min) || opt->at == HVD_AT(hosts) || opt->at == HVD_AT(hostfile) ||
+	       opt->at == HVD_AT(slots_per_host);
+}
+
 static void add_ours(struct translation *t, const struct hvd_optscan *scan, const struct hvd_opthit *hit)
 {
 	t->counts = t->counts || (hit->opt && hvd_options_counts_ranks(hit->opt));
@@ -75,10 +82,8 @@ static char *counts_of(const struct translation *t)
 
 int hvd_options_elsewhere(const char *spelled, int argc, char *const *argv, struct hvd_err *err)
 {
-	const struct hvd_optset set = hvd_options_set();
 	const char *name = basename(argv[0]);
-	struct hvd_optscan scan = {.set = &set,
-				   .argc = argc,
+	struct hvd_optscan scan = {.argc = argc,
 				   .argv = argv,
 				   .next = 1,
 				   .primary = strcmp(name, "horovodrun") == 0 ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN};

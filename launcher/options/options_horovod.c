@@ -234,7 +234,4 @@ static const struct hvd_opt rows[] = {
 	 .collide = "-v is srun's --verbose; horovodrun's when called as horovodrun"},
 };
 
-struct hvd_opttable hvd_options_horovod(void)
-{
-	return (struct hvd_opttable){.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};
-}
+const struct hvd_opttable hvd_options_horovod = {.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};

@@ -79,7 +79,4 @@ static const struct hvd_opt rows[] = {
 	 .at = HVD_AT(action), .number = HVD_SHOW_COMPLETION, .hidden = true},
 };
 
-struct hvd_opttable hvd_options_hvd(void)
-{
-	return (struct hvd_opttable){.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};
-}
+const struct hvd_opttable hvd_options_hvd = {.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};

@@ -71,13 +71,10 @@ int hvd_options_read_frameworks(void *result, const char *from, const char *valu
 #define HVD_ROW(whose, field, option, g, traits, text)                                                                 \
 	.name = option, .family = HVD_FAMILY_##whose, .group = HVD_G_##g, .at = HVD_AT(field), .help = text, traits
 
-struct hvd_opttable hvd_options_srun(void);
 /* Does this option of srun describe ranks, hosts or the job as a whole, so that it means nothing to a step on one of the
  * hosts? And does salloc know it? */
 bool hvd_options_srun_of_ranks(const struct hvd_opt *row);
 bool hvd_options_srun_of_salloc(const struct hvd_opt *row);
-struct hvd_opttable hvd_options_horovod(void);
-struct hvd_opttable hvd_options_hvd(void);
 
 /* For an option that no table has, spelled with its two dashes: -1 with err set, which says what to write in place of the
  * whole command line, if it is one of another launcher (torchrun, accelerate, deepspeed); else 0. */

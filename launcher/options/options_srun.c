@@ -361,10 +361,7 @@ static const struct hvd_opt rows[] = {
 	 .at = HVD_AT(action)},
 };
 
-struct hvd_opttable hvd_options_srun(void)
-{
-	return (struct hvd_opttable){.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};
-}
+const struct hvd_opttable hvd_options_srun = {.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};
 
 static bool is_one_of(const struct hvd_opt *row, const char *const *names)
 {

@@ -8,69 +8,56 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t hvd_optset_count(const struct hvd_optset *set)
-{
-	size_t n = 0;
+static const struct hvd_opttable *const families[HVD_FAMILIES] = {
+	[HVD_FAMILY_SRUN] = &hvd_options_srun,
+	[HVD_FAMILY_HOROVOD] = &hvd_options_horovod,
+	[HVD_FAMILY_HVD] = &hvd_options_hvd,
+};
 
-	for (int f = 0; f < HVD_FAMILIES; f++)
-		n += set->family[f].n;
-	return n;
-}
-
-const struct hvd_opt *hvd_optset_row(const struct hvd_optset *set, size_t i)
+/* The i-th row in the order of search: those of the primary family, then those of the others as they are numbered. */
+static const struct hvd_opt *searched(enum hvd_opt_family primary, size_t i)
 {
 	for (int f = 0; f < HVD_FAMILIES; f++) {
-		if (i < set->family[f].n)
-			return &set->family[f].rows[i];
-		i -= set->family[f].n;
+		const struct hvd_opttable *t = families[f == 0 ? (int)primary : f <= (int)primary ? f - 1 : f];
+
+		if (i < t->n)
+			return &t->rows[i];
+		i -= t->n;
 	}
 	return NULL;
 }
 
-/* The number of a row of a table, among all. */
-static size_t number_of(const struct hvd_optset *set, const struct hvd_opt *o)
+const struct hvd_opt *hvd_opt_row(size_t i)
+{
+	return searched(0, i);
+}
+
+size_t hvd_opt_number(const struct hvd_opt *o)
 {
 	size_t base = 0;
 
 	for (int f = 0; f < (int)o->family; f++)
-		base += set->family[f].n;
-	return base + (size_t)(o - set->family[o->family].rows);
+		base += families[f]->n;
+	return base + (size_t)(o - families[o->family]->rows);
 }
 
-/* The i-th family in the order of search: the primary one, then the others as they are numbered. */
-static enum hvd_opt_family asked(enum hvd_opt_family primary, int i)
+const struct hvd_opt *hvd_opt_find(enum hvd_opt_family primary, const char *name)
 {
-	if (i == 0)
-		return primary;
-	return (enum hvd_opt_family)(i <= (int)primary ? i - 1 : i);
-}
+	const struct hvd_opt *o;
 
-const struct hvd_opt *hvd_optset_find(const struct hvd_optset *set, enum hvd_opt_family primary, const char *name,
-				      size_t *row)
-{
-	for (int i = 0; i < HVD_FAMILIES; i++) {
-		const struct hvd_opttable *t = &set->family[asked(primary, i)];
-
-		for (size_t j = 0; j < t->n; j++) {
-			if (strcmp(t->rows[j].name, name) != 0)
-				continue;
-			if (row)
-				*row = number_of(set, &t->rows[j]);
-			return &t->rows[j];
-		}
-	}
+	for (size_t i = 0; (o = searched(primary, i)); i++)
+		if (strcmp(o->name, name) == 0)
+			return o;
 	return NULL;
 }
 
-const struct hvd_opt *hvd_optset_letter(const struct hvd_optset *set, enum hvd_opt_family primary, char letter)
+const struct hvd_opt *hvd_opt_letter(enum hvd_opt_family primary, char letter)
 {
-	for (int i = 0; i < HVD_FAMILIES; i++) {
-		const struct hvd_opttable *t = &set->family[asked(primary, i)];
+	const struct hvd_opt *o;
 
-		for (size_t j = 0; j < t->n; j++)
-			if (t->rows[j].letter == letter)
-				return &t->rows[j];
-	}
+	for (size_t i = 0; (o = searched(primary, i)); i++)
+		if (o->letter == letter)
+			return o;
 	return NULL;
 }
 
@@ -122,7 +109,7 @@ static bool matches(const char *patterns, const char *s)
 	return false;
 }
 
-const struct hvd_opt *hvd_optset_near(const struct hvd_optset *set, const char *name)
+const struct hvd_opt *hvd_opt_near(const char *name)
 {
 	const struct hvd_opt *o, *best = NULL;
 	size_t least = strlen(name) / 4 + 1, d;
@@ -131,7 +118,7 @@ const struct hvd_opt *hvd_optset_near(const struct hvd_optset *set, const char *
 	snprintf(dashed, sizeof(dashed), "%s", name);
 	for (char *c = dashed; *c; c++)
 		*c = *c == '_' ? '-' : *c;
-	for (size_t i = 0; (o = hvd_optset_row(set, i)); i++) {
+	for (size_t i = 0; (o = hvd_opt_row(i)); i++) {
 		if (o->hidden)
 			continue;
 		if ((o->word && strcmp(o->word, dashed) == 0) || (o->aka && matches(o->aka, dashed)))
@@ -166,21 +153,15 @@ struct name {
 
 static const struct hvd_opt *exact(const struct hvd_optscan *scan, const struct name *nm)
 {
-	const struct hvd_opt *unfit = NULL;
+	const struct hvd_opt *o, *unfit = NULL;
 
-	for (int i = 0; i < HVD_FAMILIES; i++) {
-		const struct hvd_opttable *t = &scan->set->family[asked(scan->primary, i)];
-
-		for (size_t j = 0; j < t->n; j++) {
-			const struct hvd_opt *o = &t->rows[j];
-
-			if (strncmp(o->name, nm->s, nm->len) != 0 || o->name[nm->len])
-				continue;
-			if (fits(o, nm->equals, nm->next))
-				return o;
-			if (!unfit)
-				unfit = o;
-		}
+	for (size_t i = 0; (o = searched(scan->primary, i)); i++) {
+		if (strncmp(o->name, nm->s, nm->len) != 0 || o->name[nm->len])
+			continue;
+		if (fits(o, nm->equals, nm->next))
+			return o;
+		if (!unfit)
+			unfit = o;
 	}
 	return unfit;
 }
@@ -197,33 +178,27 @@ static bool same(const struct hvd_opt *a, const struct hvd_opt *b)
 	       a->number == b->number && a->pass == b->pass;
 }
 
-/* Look for names that begin with `nm`, in the families `from` to `to` and in this tier. 1: *found is one; 0: there is
- * none; -1 with err set: several, which differ. */
-static int beginning(const struct hvd_optscan *scan, const struct name *nm, int from, int to, int level,
+/* Look for names that begin with `nm`, in the primary family or in the others, and in this tier. 1: *found is one; 0:
+ * there is none; -1 with err set: several, which differ. */
+static int beginning(const struct hvd_optscan *scan, const struct name *nm, bool others, int level,
 		     const struct hvd_opt **found, struct hvd_err *err)
 {
+	const struct hvd_opt *o;
 	char list[256] = "";
 	size_t used = 0;
 	bool several = false;
 
 	*found = NULL;
-	for (int i = from; i < to; i++) {
-		const struct hvd_opttable *t = &scan->set->family[asked(scan->primary, i)];
-
-		for (size_t j = 0; j < t->n; j++) {
-			const struct hvd_opt *o = &t->rows[j];
-
-			if (o->hidden || tier(o) != level || strncmp(o->name, nm->s, nm->len) != 0 ||
-			    (o->apart && !fits(o, nm->equals, nm->next)))
-				continue;
-			if (used < sizeof(list))
-				used += (size_t)snprintf(list + used, sizeof(list) - used, "%s--%s", used ? ", " : "",
-							 o->name);
-			if (!*found)
-				*found = o;
-			else
-				several = several || !same(*found, o);
-		}
+	for (size_t i = 0; (o = searched(scan->primary, i)); i++) {
+		if ((o->family != scan->primary) != others || o->hidden || tier(o) != level ||
+		    strncmp(o->name, nm->s, nm->len) != 0 || (o->apart && !fits(o, nm->equals, nm->next)))
+			continue;
+		if (used < sizeof(list))
+			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s--%s", used ? ", " : "", o->name);
+		if (!*found)
+			*found = o;
+		else
+			several = several || !same(*found, o);
 	}
 	if (!several)
 		return *found ? 1 : 0;
@@ -235,27 +210,22 @@ static int beginning(const struct hvd_optscan *scan, const struct name *nm, int 
 static int find_long(const struct hvd_optscan *scan, const struct name *nm, const struct hvd_opt **found,
 		     struct hvd_err *err)
 {
+	int rc = 0;
+
 	*found = exact(scan, nm);
 	if (*found)
 		return 1;
-	for (int others = 0; others < 2; others++) {
-		for (int level = 0; level < 3; level++) {
-			int rc = others ? beginning(scan, nm, 1, HVD_FAMILIES, level, found, err)
-					: beginning(scan, nm, 0, 1, level, found, err);
-
-			if (rc)
-				return rc;
-		}
-	}
-	return 0;
+	for (int step = 0; step < 6 && rc == 0; step++)
+		rc = beginning(scan, nm, step >= 3, step % 3, found, err);
+	return rc;
 }
 
 /* The row of a word behind one dash: "-np", "-np=4", "-np4". NULL: none. */
-static const struct hvd_opt *find_word(const struct hvd_optscan *scan, const char *s, const char **value)
+static const struct hvd_opt *find_word(const char *s, const char **value)
 {
 	const struct hvd_opt *o;
 
-	for (size_t i = 0; (o = hvd_optset_row(scan->set, i)); i++) {
+	for (size_t i = 0; (o = hvd_opt_row(i)); i++) {
 		size_t n = o->word ? strlen(o->word) : 0;
 
 		if (!n || strncmp(s, o->word, n) != 0)
@@ -327,7 +297,6 @@ static int one_long(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hvd
 	hit->value = eq ? eq + 1 : NULL;
 	if (!hit->opt)
 		return 1;
-	hit->row = number_of(scan->set, hit->opt);
 	if (eq && hit->opt->arity == HVD_ARG_NONE) {
 		hvd_err_set(err, HVD_E_USAGE, "option %s takes no value, \"%.100s\" was given", hit->spelled, eq + 1);
 		return hvd_err_hint(err, "write %s alone", hit->spelled);
@@ -344,20 +313,19 @@ static int one_letter(struct hvd_optscan *scan, struct hvd_opthit *hit, struct h
 	char letter = *scan->cluster++;
 
 	snprintf(hit->spelled, sizeof(hit->spelled), "-%c", letter);
-	hit->opt = hvd_optset_letter(scan->set, scan->primary, letter);
+	hit->opt = hvd_opt_letter(scan->primary, letter);
 	if (!hit->opt) {
 		const char *word = scan->argv[scan->next];
-		const struct hvd_opt *near = hvd_optset_find(scan->set, scan->primary, word + 1, NULL);
+		const struct hvd_opt *near = hvd_opt_find(scan->primary, word + 1);
 		char meant[HVD_OPT_SPELLING];
 
 		if (!near && strlen(word) > 3)
-			near = hvd_optset_near(scan->set, word + 1);
+			near = hvd_opt_near(word + 1);
 		hvd_err_set(err, HVD_E_USAGE, "unknown option -%c in \"%.100s\"", letter, word);
 		if (near)
 			return hvd_err_hint(err, "did you mean %s?", hvd_opt_spelling(near, meant));
 		return hvd_err_hint(err, "--help lists the options");
 	}
-	hit->row = number_of(scan->set, hit->opt);
 	hit->end = scan->next + 1;
 	if (*scan->cluster && hit->opt->arity != HVD_ARG_NONE) {
 		hit->value = scan->cluster;
@@ -390,13 +358,12 @@ int hvd_optscan_next(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hv
 	}
 	if (word[1] == '-')
 		return one_long(scan, hit, err);
-	hit->opt = find_word(scan, word + 1, &hit->value);
+	hit->opt = find_word(word + 1, &hit->value);
 	if (!hit->opt) {
 		hit->word_begins = true;
 		scan->cluster = word + 1;
 		return one_letter(scan, hit, err);
 	}
-	hit->row = number_of(scan->set, hit->opt);
 	hit->word_begins = hit->word_ends = true;
 	hit->end = ++scan->next;
 	snprintf(hit->spelled, sizeof(hit->spelled), "-%s", hit->opt->word);

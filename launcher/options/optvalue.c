@@ -12,11 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *field_of(void *result, const struct hvd_opt *o)
-{
-	return (char *)result + o->at;
-}
-
 /* 1 for yes, 0 for no, -1 for any other text. */
 static int truth(const char *s)
 {
@@ -32,7 +27,8 @@ static int truth(const char *s)
 
 int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const char *value, struct hvd_err *err)
 {
-	void *at = field_of(result, o);
+	void *at = (char *)result + o->at;
+	const char *text = value ? value : "";
 	int n;
 
 	if (!o->at)
@@ -62,27 +58,27 @@ int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const
 			++*(int *)at;
 		return 0;
 	case HVD_OPT_INT:
-		return hvd_value_int(from, value ? value : "", o->min, o->max, at, err);
+		return hvd_value_int(from, text, o->min, o->max, at, err);
 	case HVD_OPT_FLOAT:
-		return hvd_value_number(from, value ? value : "", o->min, o->max, at, err);
+		return hvd_value_number(from, text, o->min, o->max, at, err);
 	case HVD_OPT_SECONDS:
-		return hvd_value_seconds(from, value ? value : "", o->min, o->max, at, err);
+		return hvd_value_seconds(from, text, o->min, o->max, at, err);
 	case HVD_OPT_STRING:
 		if (o->family != HVD_FAMILY_SRUN && value && hvd_value_text(from, value, err) != 0)
 			return -1;
 		free(*(char **)at);
-		*(char **)at = hvd_xstrdup(value ? value : "");
+		*(char **)at = hvd_xstrdup(text);
 		return 0;
 	case HVD_OPT_LIST:
-		return hvd_value_list(from, value ? value : "", at, err);
+		return hvd_value_list(from, text, at, err);
 	case HVD_OPT_ENUM:
-		return hvd_value_choice(from, value ? value : "", o->choices, at, err);
+		return hvd_value_choice(from, text, o->choices, at, err);
 	case HVD_OPT_WORDS:
-		return hvd_value_set(from, value ? value : "", o->choices, at, err);
+		return hvd_value_set(from, text, o->choices, at, err);
 	case HVD_OPT_SIGNAL: {
 		struct hvd_signal_before *before = at;
 
-		return hvd_value_signal_before(from, value ? value : "", &before->signal, &before->seconds, err);
+		return hvd_value_signal_before(from, text, &before->signal, &before->seconds, err);
 	}
 	case HVD_OPT_SET:
 		*(int *)at = o->number;
@@ -93,7 +89,7 @@ int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const
 
 void hvd_opt_clear(void *result, const struct hvd_opt *o)
 {
-	void *at = field_of(result, o);
+	void *at = (char *)result + o->at;
 
 	if (!o->at)
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hvd.conf and --config-file: any text. */
 #include "fuzz.h"
-#include "launcher/options/config.h"
+#include "launcher/options/options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

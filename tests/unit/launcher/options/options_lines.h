@@ -60,8 +60,7 @@ static inline const char *nth_choice(const char *choices, int n, char *text, siz
 /* The value of the option `name`, as one would write it; "-" if it has none. */
 static inline void value_of(const struct hvd_options *o, const char *name, char *text, size_t size)
 {
-	const struct hvd_optset set = hvd_options_set();
-	const struct hvd_opt *row = hvd_optset_find(&set, HVD_FAMILY_SRUN, name, NULL);
+	const struct hvd_opt *row = hvd_opt_find(HVD_FAMILY_SRUN, name);
 	const void *at;
 	size_t len = 0;
 

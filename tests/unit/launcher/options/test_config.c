@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration files: what is an error, what is only warned of, and how much there may be. */
-#include "launcher/options/config.h"
+#include "launcher/options/options.h"
 
 #include "lib/base/deadline.h"
 #include "tests/unit/unit.h"

@@ -4,30 +4,29 @@
 
 TEST(test_tables)
 {
-	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *a, *b;
 	struct hvd_options o;
+	char *text;
 
 	hvd_options_init(&o);
-	for (size_t i = 0; (a = hvd_optset_row(&set, i)); i++) {
+	for (size_t i = 0; (a = hvd_opt_row(i)); i++) {
 		assert_non_null(a->help);
 		assert_int_not_equal(a->help[strlen(a->help) - 1], '.');
 		assert_int_equal(a->arg != NULL, a->arity != HVD_ARG_NONE);
 		assert_int_equal(a->choices != NULL, a->type == HVD_OPT_ENUM || a->type == HVD_OPT_WORDS);
 		assert_true(!a->more || a->more[strlen(a->more) - 1] != '.');
-		assert_true(a->group < set.n_titles && set.titles[a->group]);
 		assert_true(a->at || a->type == HVD_OPT_PASS);
 		assert_true(!a->pass || a->family == HVD_FAMILY_SRUN);
 		/* A tunable is the text of a field. */
 		assert_true(!a->tunable || a->at);
 		if (a->needs)
-			assert_non_null(hvd_optset_find(&set, HVD_FAMILY_HOROVOD, a->needs, NULL));
+			assert_non_null(hvd_opt_find(HVD_FAMILY_HOROVOD, a->needs));
 		if (a->def) {
 			struct hvd_err err;
 
 			assert_int_equal(hvd_opt_store(&o, a, "default", a->def, &err), 0);
 		}
-		for (size_t j = i + 1; (b = hvd_optset_row(&set, j)); j++) {
+		for (size_t j = i + 1; (b = hvd_opt_row(j)); j++) {
 			if (a->family == b->family) {
 				assert_string_not_equal(a->name, b->name);
 				assert_true(!a->letter || a->letter != b->letter);
@@ -38,6 +37,10 @@ TEST(test_tables)
 			assert_true(!a->def || !b->def || a->at != b->at);
 		}
 	}
+	o.help_topic = HVD_HELP_ALL;
+	text = hvd_options_help(&o, 80);
+	assert_null(strstr(text, "(null)")); /* each group has a title */
+	free(text);
 	hvd_options_free(&o);
 }
 
@@ -46,11 +49,10 @@ TEST(test_collisions)
 {
 	static const char names[] = "|mpi|help|usage|version|verbose|";
 	static const char letters[] = "nHpivh";
-	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *a, *b;
 
-	for (size_t i = 0; (a = hvd_optset_row(&set, i)); i++) {
-		for (size_t j = i + 1; (b = hvd_optset_row(&set, j)); j++) {
+	for (size_t i = 0; (a = hvd_opt_row(i)); i++) {
+		for (size_t j = i + 1; (b = hvd_opt_row(j)); j++) {
 			char name[80];
 
 			if (a->family == b->family)
@@ -67,7 +69,6 @@ TEST(test_collisions)
 /* The lines of `srun --help` that name an option: "  -n, --ntasks=ntasks   text", "      --nice[=value]  text". */
 static void check_help_line(const char *line)
 {
-	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *o;
 	const char *p = line + strspn(line, " ");
 	char letter = '\0', name[64];
@@ -82,7 +83,7 @@ static void check_help_line(const char *line)
 	assert_int_equal(strncmp(p, "--", 2), 0);
 	n = strspn(p + 2, "abcdefghijklmnopqrstuvwxyz0123456789-_");
 	snprintf(name, sizeof(name), "%.*s", (int)n, p + 2);
-	o = hvd_optset_find(&set, HVD_FAMILY_SRUN, name, NULL);
+	o = hvd_opt_find(HVD_FAMILY_SRUN, name);
 	if (!o || o->family != HVD_FAMILY_SRUN)
 		fail_msg("srun has --%s", name);
 	if (letter && o->letter != letter)
@@ -134,12 +135,11 @@ TEST(test_horovodrun_names)
 		"thread-affinity gloo-timeout-seconds log-level log-with-timestamp "
 		"log-without-timestamp prefix-output-with-timestamp log-hide-timestamp "
 		"no-log-hide-timestamp hosts hostfile host-discovery-script gloo mpi jsrun help";
-	const struct hvd_optset set = hvd_options_set();
 	struct hvd_strv names = {0};
 
 	split(all, &names);
 	for (size_t i = 0; i < names.n; i++) {
-		const struct hvd_opt *o = hvd_optset_find(&set, HVD_FAMILY_HOROVOD, names.v[i], NULL);
+		const struct hvd_opt *o = hvd_opt_find(HVD_FAMILY_HOROVOD, names.v[i]);
 
 		if (!o || o->family != HVD_FAMILY_HOROVOD)
 			fail_msg("horovodrun has --%s", names.v[i]);

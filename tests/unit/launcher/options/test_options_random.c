@@ -57,7 +57,7 @@ static void add_option(unsigned *seed, const struct hvd_opt *o, struct hvd_strv 
 /* For command lines of srun alone, what is handed on and the command are what was written, word by word. */
 TEST(test_srun_lines_come_out_as_they_went_in)
 {
-	const struct hvd_opttable srun = hvd_options_set().family[HVD_FAMILY_SRUN];
+	const struct hvd_opttable srun = hvd_options_srun;
 	unsigned seed = 20;
 
 	for (int round = 0; round < 20000; round++) {
@@ -99,7 +99,7 @@ TEST(test_srun_lines_come_out_as_they_went_in)
 /* srun's options as getopt_long(3) would have them; those of one release, since abbreviations depend on it. */
 static void as_getopt(struct option *longs, char *letters)
 {
-	const struct hvd_opttable srun = hvd_options_set().family[HVD_FAMILY_SRUN];
+	const struct hvd_opttable srun = hvd_options_srun;
 	static const char *const colons[] = {"", ":", "::"};
 	size_t n = 0;
 
@@ -119,7 +119,7 @@ static void as_getopt(struct option *longs, char *letters)
 /* Names are cut anywhere, values are there or not: what getopt accepts must be read as getopt reads it. */
 TEST(test_reads_like_getopt)
 {
-	const struct hvd_opttable srun = hvd_options_set().family[HVD_FAMILY_SRUN];
+	const struct hvd_opttable srun = hvd_options_srun;
 	struct option longs[300];
 	char letters[300];
 	unsigned seed = 7;
