@@ -152,6 +152,14 @@ static void add_rendezvous(struct hvd_strv *env, const char *prefix, const struc
 	add_env(env, prefix, "HOST", host);
 }
 
+/* Is this host in a Slurm job whose numbers are not those of the ranks? They are not where agents or an mpirun start them, and
+ * where there are tasks on spare hosts. */
+static bool slurm_differs(const struct hvd_rank_plan *plan, const struct hvd_host_info *node)
+{
+	return node->job &&
+	       (plan->opts->mode == HVD_START_HOSTS || plan->opts->spec->spares > 0 || plan->networks->mpi);
+}
+
 json_t *hvd_rank_plan_env(const struct hvd_rank_plan *plan, uint32_t rank)
 {
 	const struct hvd_driver_opts *opts = plan->opts;
@@ -170,6 +178,7 @@ json_t *hvd_rank_plan_env(const struct hvd_rank_plan *plan, uint32_t rank)
 		.max_restarts = opts->spec->elastic.on ? opts->spec->max_restarts : -1,
 		.mpi = plan->networks->mpi,
 		.one_machine = plan->networks->local,
+		.slurm = slurm_differs(plan, node),
 		.slot = slot,
 		.host_rank = first_here->cross_rank,
 		.hosts = first_here->cross_size,

@@ -190,6 +190,24 @@ static void emit_tensorflow(const struct hvd_emit *in, struct hvd_strv *env)
 	hvd_env_set(env, "TF_GRPC_REUSE_PORT?TF_CONFIG", "true");
 }
 
+/* A program that reads Slurm's variables finds those of the process that has started it, which may be no rank's. The names
+ * are srun's (OUTPUT ENVIRONMENT VARIABLES of its manual). */
+static void emit_slurm(const struct hvd_emit *in, struct hvd_strv *env)
+{
+	static const char *const sizes[] = {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"};
+	static const char *const hosts[] = {"SLURM_NNODES", "SLURM_STEP_NUM_NODES"};
+
+	if (!in->slurm)
+		return;
+	hvd_env_setf(env, "SLURM_PROCID", "%d", in->slot->rank);
+	hvd_env_setf(env, "SLURM_LOCALID", "%d", in->slot->local_rank);
+	hvd_env_setf(env, "SLURM_NODEID", "%d", in->host_rank);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		hvd_env_setf(env, sizes[i], "%d", in->slot->size);
+	for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
+		hvd_env_setf(env, hosts[i], "%d", in->hosts);
+}
+
 /* "=" in front means whole names. Without it NCCL takes them as beginnings of names, and ib0 would select ib01 too. */
 static void emit_nccl(const struct hvd_emit *in, struct hvd_strv *env)
 {
@@ -233,6 +251,7 @@ void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env)
 		{HVD_FW_DEEPSPEED, emit_deepspeed},
 		{HVD_FW_LIGHTNING, emit_lightning},
 		{HVD_FW_TENSORFLOW, emit_tensorflow},
+		{0, emit_slurm},
 		{0, emit_nccl},
 		{0, emit_gloo},
 		{0, emit_openmpi},

@@ -28,6 +28,7 @@ struct hvd_emit {
 	int restarts, max_restarts; /* of an elastic job that restarts all ranks; max < 0: it is none */
 	bool mpi;                   /* Horovod's controller is MPI, which gives ranks their rank and size */
 	bool one_machine;           /* all ranks are on this machine */
+	bool slurm;                 /* Slurm has not numbered the ranks, but they have its variables */
 	const char *run_id;         /* of the launch; no other has it */
 	const struct hvd_rank_slot *slot;
 	int host_rank, hosts; /* position of the rank's host among all, in the order of their first ranks */

@@ -52,6 +52,14 @@ const struct hvd_emitted hvd_emitted[] = {
 	{.name = "LOCAL_SIZE"},
 	{.name = "TF_CONFIG", .keeps = true},
 	{.name = "TF_GRPC_REUSE_PORT", .keeps = true},
+	{.name = "SLURM_PROCID", .slurm = true},
+	{.name = "SLURM_LOCALID", .slurm = true},
+	{.name = "SLURM_NODEID", .slurm = true},
+	{.name = "SLURM_NTASKS", .slurm = true},
+	{.name = "SLURM_NPROCS", .slurm = true},
+	{.name = "SLURM_STEP_NUM_TASKS", .slurm = true},
+	{.name = "SLURM_NNODES", .slurm = true},
+	{.name = "SLURM_STEP_NUM_NODES", .slurm = true},
 	{.name = NULL},
 };
 

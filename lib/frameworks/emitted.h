@@ -19,6 +19,7 @@ struct hvd_emitted {
 	bool yields; /* it is not set when user or site have set it (lib/host/user_ifname.h) */
 	bool keeps;  /* a value that the rank's environment has is kept: the plan has the name with a "?" (emit.h) */
 	bool store;  /* it locates PyTorch's store: all of these are set, or none (resolve.h) */
+	bool slurm;  /* srun sets it for its tasks, and a launch within a rank reads it as one within a task does */
 };
 
 /* Ends with an entry whose name is NULL. */

@@ -22,7 +22,7 @@ char *hvd_launch_marks_list(const struct hvd_strv *env)
 	char *list = hvd_xstrdup("");
 
 	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++) {
-		const char *value = hvd_env_get(env, e->name);
+		const char *value = e->slurm ? NULL : hvd_env_get(env, e->name);
 
 		if (value)
 			hvd_xappendf(&list, "%s%s:%016llx", *list ? " " : "", e->name, hash(value));

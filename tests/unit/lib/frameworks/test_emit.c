@@ -91,6 +91,25 @@ TEST(ranks_and_sizes)
 	hvd_strv_free(&env);
 }
 
+TEST(slurms_numbers_are_the_ranks_where_slurm_has_not_numbered_them)
+{
+	static const char *const want[][2] = {
+		{"SLURM_PROCID", "5"},  {"SLURM_NTASKS", "8"}, {"SLURM_NPROCS", "8"}, {"SLURM_STEP_NUM_TASKS", "8"},
+		{"SLURM_LOCALID", "1"}, {"SLURM_NODEID", "2"}, {"SLURM_NNODES", "4"}, {"SLURM_STEP_NUM_NODES", "4"},
+	};
+	struct hvd_emit in = rank5(HVD_STORE_AGENT);
+	struct hvd_strv env = {0};
+
+	hvd_emit_all(&in, &env);
+	for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++)
+		has(&env, want[i][0], NULL);
+	in.slurm = true;
+	hvd_emit_all(&in, &env);
+	for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++)
+		has(&env, want[i][0], want[i][1]);
+	hvd_strv_free(&env);
+}
+
 /* What an outer launch has set is replaced. */
 TEST(what_horovod_is_told)
 {

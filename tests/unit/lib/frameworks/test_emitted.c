@@ -10,6 +10,7 @@ static void emit(struct hvd_strv *env, bool mpi)
 	static const struct hvd_rank_slot slot = {.size = 1};
 	struct hvd_emit in = {.frameworks = ~0U,
 			      .mpi = mpi,
+			      .slurm = true,
 			      .max_restarts = -1,
 			      .slot = &slot,
 			      .run_id = "1",
