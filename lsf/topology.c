@@ -31,14 +31,12 @@ char *hvd_topology_line(struct hvd_err *err)
 /* Read `name` and a number behind it, and move *at behind both. -1 when they are not there. */
 static int number(const char **at, const char *name, int *out)
 {
-	size_t len = strlen(name), digits;
+	size_t len = strlen(name);
 
 	if (strncmp(*at, name, len) != 0)
 		return -1;
 	*at += len;
-	digits = strspn(*at, "0123456789");
-	*out = (int)hvd_digits(*at, digits, HVD_ERF_MAX_CPUS);
-	*at += digits;
+	*out = (int)hvd_take_digits(at, HVD_ERF_MAX_CPUS);
 	return *out > 0 ? 0 : -1;
 }
 

@@ -3,6 +3,7 @@
 
 #include "gres.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/digits.h"
 #include "lib/base/xalloc.h"
 
 #include <ctype.h>
@@ -23,27 +24,14 @@ static const char *value_of(const char *line, const char *key)
 	return line + 1 + strspn(line + 1, " ");
 }
 
-/* Read the port at *p and move *p behind it; -1 if there is none. */
-static int take_port(const char **p)
-{
-	char *end;
-	unsigned long port;
-
-	if (**p < '0' || **p > '9')
-		return -1;
-	port = strtoul(*p, &end, 10);
-	*p = end;
-	return port <= 65535 ? (int)port : -1;
-}
-
 /* Read the value of SrunPortRange, "60001-63000"; "0-0" if it is not set. */
 static void take_range(const char *p, struct hvd_slurm_site *site)
 {
-	int lo = take_port(&p), hi;
+	int lo = (int)hvd_take_digits(&p, 65535), hi;
 
 	if (lo < 1 || *p++ != '-')
 		return;
-	hi = take_port(&p);
+	hi = (int)hvd_take_digits(&p, 65535);
 	if (hi < lo)
 		return;
 	site->port_lo = lo;

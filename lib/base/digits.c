@@ -17,6 +17,14 @@ int64_t hvd_digits(const char *text, size_t len, int64_t max)
 	return len ? n : -1;
 }
 
+int64_t hvd_take_digits(const char **at, int64_t max)
+{
+	const char *text = *at;
+
+	*at += strspn(text, "0123456789");
+	return hvd_digits(text, (size_t)(*at - text), max);
+}
+
 void hvd_hex(const void *bytes, size_t n, char *text)
 {
 	static const char digits[] = "0123456789abcdef";

@@ -11,6 +11,8 @@
 /* Returns the number that the `len` bytes of text spell, from 0 to max. Returns -1 if the text is empty, has a byte
  * that is no digit, or spells a larger number. Untrusted input is fine; text needs no terminating zero byte. */
 int64_t hvd_digits(const char *text, size_t len, int64_t max);
+/* The same for the digits at *at; moves *at behind them, also if their number is too large. */
+int64_t hvd_take_digits(const char **at, int64_t max);
 
 /* Write 2 * n lower-case digits and a terminating zero byte to text, which has room for 2 * n + 1 bytes. */
 void hvd_hex(const void *bytes, size_t n, char *text);

@@ -24,11 +24,11 @@
 static int64_t number(const char **p, size_t *width)
 {
 	const char *at = *p;
-	size_t len = strspn(at, "0123456789");
+	int64_t n = hvd_take_digits(p, MAX_NUMBER);
+	size_t len = (size_t)(*p - at);
 
-	*p += len;
 	*width = len > *width ? len : *width;
-	return hvd_digits(at, len, MAX_NUMBER);
+	return n;
 }
 
 /* Check the ranges "1-3,07]" at *p and move *p behind the bracket. Returns how many numbers they stand for, 0 when they

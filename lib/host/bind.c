@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bind.h"
 
+#include "lib/base/digits.h"
 #include "lib/base/hw_topology.h"
 #include "lib/base/xalloc.h"
 
@@ -180,4 +181,57 @@ int hvd_bind_split(struct hvd_binding *out, int n, bool near, const char *machin
 	rc = split(out, t, n, near, err);
 	hwloc_topology_destroy(t);
 	return rc;
+}
+
+/* ---- bindings that another program, such as LSF, has decided ---- */
+
+/* Read one list, "0,1,4", and move *p behind it. */
+static bool one_list(const char **p, cpu_set_t *set)
+{
+	CPU_ZERO(set);
+	for (;; ++*p) {
+		int64_t cpu = hvd_take_digits(p, CPU_SETSIZE - 1);
+
+		if (cpu < 0)
+			return false;
+		CPU_SET((size_t)cpu, set);
+		if (**p != ',')
+			return true;
+	}
+}
+
+/* May this process run on all of the sets? Only an attempt shows it: the kernel may allow CPUs that are not in the
+ * present affinity mask. */
+static bool usable(const struct hvd_binding *b)
+{
+	cpu_set_t before;
+	bool fine = sched_getaffinity(0, sizeof(before), &before) == 0;
+
+	for (int i = 0; fine && i < b->n; i++)
+		fine = sched_setaffinity(0, sizeof(b->sets[i]), &b->sets[i]) == 0;
+	sched_setaffinity(0, sizeof(before), &before);
+	return fine;
+}
+
+int hvd_bind_listed(struct hvd_binding *out, int n, const char *lists, struct hvd_err *err)
+{
+	const char *p = lists;
+	bool fine = true;
+
+	memset(out, 0, sizeof(*out));
+	out->why = "the list of CPUs cannot be used";
+	if (n < 1)
+		return hvd_err_set(err, HVD_E_USAGE, "%d is not a valid number of local ranks", n);
+	out->n = n;
+	out->sets = hvd_xcalloc((size_t)n, sizeof(*out->sets));
+	for (int i = 0; fine && i < n; i++)
+		fine = one_list(&p, &out->sets[i]) && *p++ == (i + 1 < n ? ':' : '\0');
+	if (fine && usable(out)) {
+		out->why = NULL;
+		return 0;
+	}
+	unbound(out, out->why);
+	if (!fine)
+		return hvd_err_set(err, HVD_E_PROTO, "this is not a list of CPUs of %d ranks: %.80s", n, lists);
+	return hvd_err_set(err, HVD_E_SYS, "some of the CPUs in the list may not be used");
 }

@@ -17,23 +17,14 @@ static void add_number(json_t *object, const char *key, int64_t value)
 
 json_t *hvd_host_check_json(const struct hvd_host_check *check)
 {
-	json_t *object = json_object();
+	json_t *object = json_pack("{s:O*, s:s*, s:s*, s:s*, s:s*}", "mib", check->mib, "held", check->held, "gpu",
+				   check->gpu, "hook", check->hook, "failed", check->failed);
 
 	add_number(object, "tmp", check->tmp);
 	add_number(object, "shm", check->shm);
 	add_number(object, "memlock", check->memlock);
 	add_number(object, "nofile", check->nofile);
 	add_number(object, "gpus", check->gpus);
-	if (check->mib)
-		json_object_set(object, "mib", check->mib);
-	if (check->held)
-		json_object_set_new(object, "held", json_string(check->held));
-	if (check->gpu)
-		json_object_set_new(object, "gpu", json_string(check->gpu));
-	if (check->hook)
-		json_object_set_new(object, "hook", json_string(check->hook));
-	if (check->failed)
-		json_object_set_new(object, "failed", json_string(check->failed));
 	return object;
 }
 

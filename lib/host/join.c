@@ -7,7 +7,6 @@
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,21 +22,6 @@ void hvd_join_address_format(const struct hvd_boot *boot, char text[HVD_JOIN_ADD
 		at += (size_t)snprintf(text + at, HVD_JOIN_ADDRESS_MAX - at, "%s%s", i ? "," : "",
 				       hvd_addr_text(&boot->addrs[i], addr));
 	snprintf(text + at, HVD_JOIN_ADDRESS_MAX - at, ":%u/%s", boot->port, boot->session);
-}
-
-static int parse_port(const char *text, in_port_t *port)
-{
-	char *end;
-	unsigned long n;
-
-	if (*text < '0' || *text > '9')
-		return -1;
-	errno = 0;
-	n = strtoul(text, &end, 10);
-	if (errno || *end || n < 1 || n > 65535)
-		return -1;
-	*port = (in_port_t)n;
-	return 0;
 }
 
 int hvd_join_address_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err)
@@ -56,9 +40,12 @@ int hvd_join_address_parse(const char *text, struct hvd_boot *boot, struct hvd_e
 	}
 	boot->n_addrs = 0;
 	if (colon && hvd_unhex(slash + 1, id, sizeof(id)) == 0) {
+		int64_t port = hvd_digits(colon + 1, strlen(colon + 1), 65535);
+
 		*colon = '\0';
 		memcpy(boot->session, slash + 1, HVD_SESSION_LEN + 1);
-		if (parse_port(colon + 1, &boot->port) == 0 && hvd_boot_parse_addrs(copy, boot) == 0)
+		boot->port = port > 0 ? (in_port_t)port : 0;
+		if (boot->port && hvd_boot_parse_addrs(copy, boot) == 0)
 			return 0;
 	}
 	hvd_err_set(err, HVD_E_USAGE, "'%.200s' is not an address of a launch, ADDRESS[,ADDRESS…]:PORT/SESSION", text);

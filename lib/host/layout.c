@@ -92,9 +92,8 @@ static void fill_rank_slots(struct hvd_layout *l)
 	free(seen);
 }
 
-/* `tids` NULL: number the ranks in the order of the slots. */
-static int build(struct hvd_layout *out, char *const *names, const int *tasks, int *const *tids, int n_hosts,
-		 struct hvd_err *err)
+int hvd_layout_from_tasks(struct hvd_layout *out, char *const *names, const int *tasks, int *const *tids, int n_hosts,
+			  struct hvd_err *err)
 {
 	int size, next = 0;
 
@@ -137,28 +136,6 @@ static int build(struct hvd_layout *out, char *const *names, const int *tasks, i
 	return 0;
 }
 
-int hvd_layout_from_slots(struct hvd_layout *out, char *const *names, const int *slots, int n_hosts,
-			  struct hvd_err *err)
-{
-	return build(out, names, slots, NULL, n_hosts, err);
-}
-
-int hvd_layout_from_tasks(struct hvd_layout *out, char *const *names, const int *tasks, int *const *tids, int n_hosts,
-			  struct hvd_err *err)
-{
-	return build(out, names, tasks, tids, n_hosts, err);
-}
-
-/* The number at *p; *p moves behind it. -1: there is none up to max. */
-static int number(const char **p, int max)
-{
-	size_t len = strspn(*p, "0123456789");
-	const char *at = *p;
-
-	*p += len;
-	return (int)hvd_digits(at, len, max);
-}
-
 int hvd_tasks_per_node_parse(const char *text, int max_nodes, int **out, struct hvd_err *err)
 {
 	const char *p = text;
@@ -169,7 +146,7 @@ int hvd_tasks_per_node_parse(const char *text, int max_nodes, int **out, struct 
 	if (max_nodes > HVD_MAX_HOSTS)
 		max_nodes = HVD_MAX_HOSTS;
 	for (;;) {
-		int tasks = number(&p, HVD_MAX_RANKS), times = 1;
+		int tasks = (int)hvd_take_digits(&p, HVD_MAX_RANKS), times = 1;
 
 		if (tasks < 0)
 			goto malformed;
@@ -177,7 +154,7 @@ int hvd_tasks_per_node_parse(const char *text, int max_nodes, int **out, struct 
 			if (p[1] != 'x')
 				goto malformed;
 			p += 2;
-			times = number(&p, INT_MAX);
+			times = (int)hvd_take_digits(&p, INT_MAX);
 			if (times < 1 || *p++ != ')')
 				goto malformed;
 		}

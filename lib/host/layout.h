@@ -38,13 +38,9 @@ struct hvd_layout {
 	struct hvd_rank_slot *rank_slots; /* by rank */
 };
 
-/* Number the ranks in the order of the slots: names[0] gets the first slots[0] ranks, names[1] the next slots[1] … On
- * success the caller clears *out; after an error it is empty. */
-int hvd_layout_from_slots(struct hvd_layout *out, char *const *names, const int *slots, int n_hosts,
-			  struct hvd_err *err);
-
 /* Take the ranks as a scheduler placed them: host i runs tasks[i] tasks, of which task j has rank tids[i][j]. Each rank
- * from 0 to n-1 must occur exactly once. *out as above. */
+ * from 0 to n-1 must occur exactly once. Without `tids` (NULL) the ranks are numbered in the order of the hosts. On success
+ * the caller clears *out; after an error it is empty. */
 int hvd_layout_from_tasks(struct hvd_layout *out, char *const *names, const int *tasks, int *const *tids, int n_hosts,
 			  struct hvd_err *err);
 

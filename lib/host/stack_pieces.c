@@ -2,6 +2,7 @@
 #include "stack_pieces.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/digits.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
@@ -46,16 +47,17 @@ json_t *hvd_stack_pieces_read(const char *text, size_t len)
 
 	for (const char *p = text, *end = text + len, *nl; p < end; p = nl + 1) {
 		size_t mark = strlen(MARK), t = 0;
-		unsigned long number = 0;
 		const char *q;
+		int64_t number;
 
 		nl = memchr(p, '\n', (size_t)(end - p));
 		nl = nl ? nl : end;
 		if ((size_t)(nl - p) <= mark || memcmp(p, MARK, mark) != 0)
 			continue;
-		for (q = p + mark; q < nl && *q >= '0' && *q <= '9' && number < HVD_STACK_PIECES_TASKS; q++)
-			number = 10 * number + (unsigned long)(*q - '0');
-		if (q == p + mark || q == nl || *q != ' ' || number >= HVD_STACK_PIECES_TASKS)
+		p += mark;
+		q = memchr(p, ' ', (size_t)(nl - p));
+		number = q ? hvd_digits(p, (size_t)(q - p), HVD_STACK_PIECES_TASKS - 1) : -1;
+		if (number < 0)
 			continue;
 		while (t < n && tasks[t].number != number)
 			t++;

@@ -214,7 +214,7 @@ static struct hvd_layout layout_of(const int *slots, int hosts)
 	char names_of[][8] = {"node0", "node1", "node2"}, *names[] = {names_of[0], names_of[1], names_of[2]};
 	struct hvd_layout layout;
 
-	assert_int_equal(hvd_layout_from_slots(&layout, names, slots, hosts, NULL), 0);
+	assert_int_equal(hvd_layout_from_tasks(&layout, names, slots, NULL, hosts, NULL), 0);
 	return layout;
 }
 

@@ -9,7 +9,7 @@ static struct hvd_layout three_hosts(void)
 	char *names[] = {(char *)"a", (char *)"b", (char *)"c"};
 	struct hvd_layout layout;
 
-	assert_int_equal(hvd_layout_from_slots(&layout, names, (int[]){2, 2, 1}, 3, NULL), 0);
+	assert_int_equal(hvd_layout_from_tasks(&layout, names, (int[]){2, 2, 1}, NULL, 3, NULL), 0);
 	return layout;
 }
 
@@ -70,7 +70,7 @@ TEST(a_host_without_ranks_is_not_ahead)
 	struct hvd_rank_ends ends = {0};
 	struct hvd_layout layout;
 
-	assert_int_equal(hvd_layout_from_slots(&layout, names, (int[]){2, 0, 1}, 3, NULL), 0);
+	assert_int_equal(hvd_layout_from_tasks(&layout, names, (int[]){2, 0, 1}, NULL, 3, NULL), 0);
 	hvd_rank_ends_begin(&ends, &layout);
 	hvd_rank_ends_add(&ends, 0);
 	assert_null(hvd_rank_ends_behind(&ends));

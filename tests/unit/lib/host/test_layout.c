@@ -137,7 +137,7 @@ TEST(slots_give_blocks)
 		for (int i = 0; i < s.n_nodes; i++)
 			for (int k = 0; k < s.tasks[i]; k++)
 				s.tids[i][k] = rank++;
-		assert_int_equal(hvd_layout_from_slots(&l, s.name_v, s.tasks, s.n_nodes, NULL), 0);
+		assert_int_equal(hvd_layout_from_tasks(&l, s.name_v, s.tasks, NULL, s.n_nodes, NULL), 0);
 		check_by_definition(&s, &l);
 		hvd_layout_clear(&l);
 	}
@@ -152,7 +152,7 @@ TEST(uneven_hosts_as_horovodrun)
 	int slots[] = {3, 1, 2};
 	struct hvd_layout l;
 
-	assert_int_equal(hvd_layout_from_slots(&l, names, slots, 3, NULL), 0);
+	assert_int_equal(hvd_layout_from_tasks(&l, names, slots, NULL, 3, NULL), 0);
 	for (int r = 0; r < 6; r++) {
 		assert_int_equal(l.rank_slots[r].local_rank, want[r][0]);
 		assert_int_equal(l.rank_slots[r].local_size, want[r][1]);
@@ -176,10 +176,10 @@ TEST(broken_layouts_are_refused)
 	assert_null(l.hosts);
 	assert_int_equal(hvd_layout_from_tasks(&l, names, two, beyond, 2, &err), -1);
 	assert_int_equal(hvd_layout_from_tasks(&l, names, two, below, 2, &err), -1);
-	assert_int_equal(hvd_layout_from_slots(&l, names, none, 2, &err), -1);
-	assert_int_equal(hvd_layout_from_slots(&l, names, negative, 2, &err), -1);
-	assert_fails_with(hvd_layout_from_slots(&l, names, huge, 2, &err), err, HVD_E_LIMIT, "");
-	assert_int_equal(hvd_layout_from_slots(&l, names, two, 0, NULL), -1);
+	assert_int_equal(hvd_layout_from_tasks(&l, names, none, NULL, 2, &err), -1);
+	assert_int_equal(hvd_layout_from_tasks(&l, names, negative, NULL, 2, &err), -1);
+	assert_fails_with(hvd_layout_from_tasks(&l, names, huge, NULL, 2, &err), err, HVD_E_LIMIT, "");
+	assert_int_equal(hvd_layout_from_tasks(&l, names, two, NULL, 0, NULL), -1);
 	hvd_layout_clear(&l);
 	hvd_layout_clear(NULL);
 }
