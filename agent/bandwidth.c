@@ -46,8 +46,7 @@ void hvd_bandwidth_destroy(struct hvd_bandwidth *st)
 	if (!st)
 		return;
 	hvd_conn_free(st->conn);
-	if (st->ready)
-		event_free(st->ready);
+	hvd_event_unwatch(&st->ready);
 	hvd_timer_free(st->limit);
 	if (st->fd >= 0)
 		close(st->fd);
@@ -121,8 +120,7 @@ struct hvd_bandwidth *hvd_bandwidth_serve(struct event_base *base, int fd, int m
 
 	st->fd = fd;
 	st->over = over;
-	st->ready = event_new(base, fd, EV_WRITE | EV_PERSIST, on_writable, st);
-	event_add(st->ready, NULL);
+	st->ready = hvd_event_watch(base, fd, EV_WRITE | EV_PERSIST, on_writable, st);
 	limit_ms(st, ms);
 	return st;
 }
@@ -164,8 +162,7 @@ static void on_asked(struct hvd_conn *conn, void *arg)
 		finish(st);
 		return;
 	}
-	st->ready = event_new(st->base, st->fd, EV_READ | EV_PERSIST, on_bytes, st);
-	event_add(st->ready, NULL);
+	st->ready = hvd_event_watch(st->base, st->fd, EV_READ | EV_PERSIST, on_bytes, st);
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)

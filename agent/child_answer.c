@@ -79,11 +79,8 @@ struct hvd_child_answer *hvd_child_answer_begin(struct event_base *base, pid_t p
 
 	*answer = (struct hvd_child_answer){.pid = pid, .fd = fd, .max = max, .done = done, .arg = arg};
 	fcntl(fd, F_SETFL, O_NONBLOCK);
-	answer->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, answer);
-	if (!answer->readable)
-		abort();
+	answer->readable = hvd_event_watch(base, fd, EV_READ | EV_PERSIST, on_readable, answer);
 	answer->late = hvd_timer_new(base, on_late, answer);
-	event_add(answer->readable, NULL);
 	hvd_timer_at(answer->late, latest);
 	return answer;
 }

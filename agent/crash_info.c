@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "crash_info.h"
 
-#include "lib/base/deadline.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/rank_error.h"
 
@@ -70,8 +70,7 @@ struct hvd_crash_info *hvd_crash_info_create(struct event_base *base, unsigned l
 	crash_info->file = open_file();
 	if (crash_info->file < 0)
 		return crash_info;
-	crash_info->written = event_new(base, crash_info->file, EV_READ | EV_PERSIST, on_written, crash_info);
-	event_add(crash_info->written, NULL);
+	crash_info->written = hvd_event_watch(base, crash_info->file, EV_READ | EV_PERSIST, on_written, crash_info);
 	snprintf(crash_info->path, sizeof(crash_info->path), HVD_RANK_ERROR_FILE_FORMAT, (int)getpid(),
 		 crash_info->file);
 	return crash_info;
@@ -81,8 +80,7 @@ void hvd_crash_info_destroy(struct hvd_crash_info *crash_info)
 {
 	if (!crash_info)
 		return;
-	if (crash_info->written)
-		event_free(crash_info->written);
+	hvd_event_unwatch(&crash_info->written);
 	if (crash_info->file >= 0)
 		close(crash_info->file);
 	hvd_rank_error_destroy(crash_info->error);

@@ -10,7 +10,7 @@
  */
 #include "detached.h"
 
-#include "lib/base/deadline.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/close_fds.h"
 #include "process_name.h"
@@ -129,19 +129,14 @@ void hvd_detached_kill_tasks(const struct hvd_detached *self)
 
 void hvd_detached_unwatch(struct hvd_detached *self)
 {
-	event_free(self->ended);
-	self->ended = NULL;
+	hvd_event_unwatch(&self->ended);
 }
 
 void hvd_detached_watch(struct hvd_detached *self, struct event_base *base, void (*over)(void *arg), void *arg)
 {
 	self->over = over;
 	self->arg = arg;
-	self->ended = event_new(base, self->tasks.fd, EV_READ | EV_PERSIST, on_task_ended, self);
-	/* There is memory for a small structure (xalloc.h). */
-	if (!self->ended)
-		abort();
-	event_add(self->ended, NULL);
+	self->ended = hvd_event_watch(base, self->tasks.fd, EV_READ | EV_PERSIST, on_task_ended, self);
 	event_active(self->ended, EV_READ, 0); /* the tasks may have ended already */
 }
 

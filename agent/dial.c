@@ -53,9 +53,7 @@ struct hvd_dial {
 
 static void candidate_close(struct candidate *candidate)
 {
-	if (candidate->connecting)
-		event_free(candidate->connecting);
-	candidate->connecting = NULL;
+	hvd_event_unwatch(&candidate->connecting);
 	if (candidate->fd >= 0)
 		close(candidate->fd);
 	candidate->fd = -1;
@@ -348,8 +346,7 @@ static void on_connect(evutil_socket_t fd, short what, void *arg)
 	int error = 0;
 
 	(void)what;
-	event_free(candidate->connecting);
-	candidate->connecting = NULL;
+	hvd_event_unwatch(&candidate->connecting);
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (error) {
@@ -374,8 +371,7 @@ static void begin(struct candidate *candidate)
 	candidate->fd = socket(boot->addrs[candidate->index].family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (candidate->fd >= 0 && (connect(candidate->fd, (struct sockaddr *)&ss, len) == 0 || errno == EINPROGRESS)) {
 		candidate->connecting =
-			event_new(candidate->dial->base, candidate->fd, EV_WRITE, on_connect, candidate);
-		event_add(candidate->connecting, NULL);
+			hvd_event_watch(candidate->dial->base, candidate->fd, EV_WRITE, on_connect, candidate);
 		return;
 	}
 	error = errno;

@@ -47,12 +47,8 @@ struct hvd_ending *hvd_ending_watch(struct event_base *base, int starter, void (
 	ending->arg = arg;
 	for (size_t i = 0; i < N_CAUGHT; i++)
 		ending->signals[i] = hvd_signal_watch(base, caught[i], on_signal, ending);
-	if (starter < 0)
-		return ending;
-	ending->starter = event_new(base, starter, EV_READ | EV_PERSIST, on_starter, ending);
-	if (!ending->starter)
-		abort();
-	event_add(ending->starter, NULL);
+	if (starter >= 0)
+		ending->starter = hvd_event_watch(base, starter, EV_READ | EV_PERSIST, on_starter, ending);
 	return ending;
 }
 
@@ -68,7 +64,6 @@ void hvd_ending_unwatch(struct hvd_ending *ending)
 		return;
 	for (size_t i = 0; i < N_CAUGHT; i++)
 		hvd_signal_unwatch(ending->signals[i]);
-	if (ending->starter)
-		event_free(ending->starter);
+	hvd_event_unwatch(&ending->starter);
 	free(ending);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host_io.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/join.h"
 
@@ -84,9 +85,7 @@ static void restore_stderr(struct hvd_host_io *io)
 
 static void close_input(struct hvd_host_io *io)
 {
-	if (io->writable)
-		event_free(io->writable);
-	io->writable = NULL;
+	hvd_event_unwatch(&io->writable);
 	if (io->in >= 0)
 		close(io->in);
 	io->in = -1;
@@ -215,8 +214,7 @@ struct hvd_host_io *hvd_host_io_create(struct event_base *base, struct hvd_conn 
 		return NULL;
 	}
 	io->writable = event_new(base, io->in, EV_WRITE | EV_PERSIST, on_writable, io);
-	io->readable = event_new(base, io->own, EV_READ | EV_PERSIST, on_readable, io);
-	event_add(io->readable, NULL);
+	io->readable = hvd_event_watch(base, io->own, EV_READ | EV_PERSIST, on_readable, io);
 	hvd_conn_open(conn, HVD_CHANNEL_STDIN, HVD_JOIN_PIECE, on_input, io);
 	input_done(io); /* for the first time: input may come */
 	return io;

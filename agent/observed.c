@@ -201,10 +201,7 @@ static void observe(struct observed *observed)
 	if (shims)
 		return;
 	observed->events =
-		event_new(observed->agent.base, HVD_STEP_EVENTS_FD, EV_READ | EV_PERSIST, on_events, observed);
-	if (!observed->events)
-		abort();
-	event_add(observed->events, NULL);
+		hvd_event_watch(observed->agent.base, HVD_STEP_EVENTS_FD, EV_READ | EV_PERSIST, on_events, observed);
 }
 
 static int take_plan(void *arg, const json_t *plan, struct hvd_err *err)
@@ -330,8 +327,7 @@ static void close_ranks(void *arg)
 	report_done(observed);
 	hvd_observed_ranks_destroy(observed->ranks);
 	observed->ranks = NULL;
-	if (observed->events)
-		event_free(observed->events);
+	hvd_event_unwatch(&observed->events);
 	hvd_timer_free(observed->late);
 	hvd_detached_unwatch(observed->detached);
 	hvd_shims_leave_last(observed->shims);

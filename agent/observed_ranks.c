@@ -8,7 +8,7 @@
 
 #include "crash_info.h"
 #include "lib/base/cleanup.h"
-#include "lib/base/deadline.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/program.h"
 #include "task_stderr.h"
@@ -65,17 +65,10 @@ static void acknowledge(struct rank *r)
 
 /* ---- standard error ---- */
 
-static void free_event(struct event **ev)
-{
-	if (*ev)
-		event_free(*ev);
-	*ev = NULL;
-}
-
 static void forget_tee(struct rank *r)
 {
-	free_event(&r->readable);
-	free_event(&r->writable);
+	hvd_event_unwatch(&r->readable);
+	hvd_event_unwatch(&r->writable);
 	if (r->teed)
 		hvd_stderr_tee_close(&r->tee);
 	r->teed = false;
@@ -124,11 +117,10 @@ static void begin_tee(struct rank *r, const int fds[2])
 
 	r->tee = (struct hvd_stderr_tee){.in = fds[0], .out = fds[1]};
 	r->teed = true;
-	r->readable = event_new(base, fds[0], EV_READ, on_ready, r);
+	r->readable = hvd_event_watch(base, fds[0], EV_READ, on_ready, r);
 	r->writable = event_new(base, fds[1], EV_WRITE, on_ready, r);
-	if (!r->readable || !r->writable)
+	if (!r->writable)
 		abort();
-	event_add(r->readable, NULL);
 }
 
 /* Do several ranks write to the rank's file, as with -o FILE.%N? */

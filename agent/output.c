@@ -443,8 +443,7 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 		free(out);
 		return NULL;
 	}
-	out->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, out);
-	event_add(out->readable, NULL);
+	out->readable = hvd_event_watch(base, fd, EV_READ | EV_PERSIST, on_readable, out);
 	if (style->whole)
 		out->silent = hvd_timer_new(base, on_silent, out);
 	if (style->sink)

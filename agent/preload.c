@@ -146,9 +146,7 @@ static void kill_python(const struct hvd_preload *preload)
 
 static void disconnect(struct hvd_preload *preload)
 {
-	if (preload->readable)
-		event_free(preload->readable);
-	preload->readable = NULL;
+	hvd_event_unwatch(&preload->readable);
 	if (preload->socket >= 0)
 		close(preload->socket);
 	preload->socket = -1;
@@ -317,8 +315,7 @@ static void start(struct hvd_preload *preload)
 	preload->pid = pid;
 	preload->starts++;
 	preload->state = IMPORTING;
-	preload->readable = event_new(preload->base, preload->socket, EV_READ | EV_PERSIST, on_readable, preload);
-	event_add(preload->readable, NULL);
+	preload->readable = hvd_event_watch(preload->base, preload->socket, EV_READ | EV_PERSIST, on_readable, preload);
 	wait_until(preload, IMPORT_SECONDS);
 }
 

@@ -3,6 +3,7 @@
 
 #include "lib/base/digits.h"
 #include "lib/base/random.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/conn.h"
 #include "probe_server.h"
@@ -33,8 +34,7 @@ void hvd_probe_client_destroy(struct hvd_probe_client *at)
 {
 	if (!at)
 		return;
-	if (at->connecting)
-		event_free(at->connecting);
+	hvd_event_unwatch(&at->connecting);
 	if (at->fd >= 0)
 		close(at->fd);
 	hvd_conn_free(at->conn);
@@ -156,8 +156,7 @@ static void on_connect(evutil_socket_t fd, short what, void *arg)
 	int error = 0;
 
 	(void)what;
-	event_free(at->connecting);
-	at->connecting = NULL;
+	hvd_event_unwatch(&at->connecting);
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (error)
@@ -184,8 +183,7 @@ static enum hvd_reach begin(struct hvd_probe_client *at)
 		return HVD_REACH_BROKEN;
 	if (connect(at->fd, (struct sockaddr *)&ss, len) != 0 && errno != EINPROGRESS)
 		return reach_of_errno(errno);
-	at->connecting = event_new(at->asker->base, at->fd, EV_WRITE, on_connect, at);
-	event_add(at->connecting, NULL);
+	at->connecting = hvd_event_watch(at->asker->base, at->fd, EV_WRITE, on_connect, at);
 	return HVD_REACH_OK;
 }
 

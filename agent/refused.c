@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "refused.h"
 
-#include "lib/base/deadline.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/sock_diag.h"
 
@@ -113,9 +113,7 @@ static void on_message(struct hvd_refused *refused, const struct nlmsghdr *h)
 
 static void stop(struct hvd_refused *refused)
 {
-	if (refused->event)
-		event_free(refused->event);
-	refused->event = NULL;
+	hvd_event_unwatch(&refused->event);
 	if (refused->fd >= 0)
 		close(refused->fd);
 	refused->fd = -1;
@@ -164,8 +162,7 @@ struct hvd_refused *hvd_refused_create(struct event_base *base, double seconds,
 		hvd_refused_destroy(refused);
 		return NULL;
 	}
-	refused->event = event_new(base, refused->fd, EV_READ | EV_PERSIST, on_readable, refused);
-	event_add(refused->event, NULL);
+	refused->event = hvd_event_watch(base, refused->fd, EV_READ | EV_PERSIST, on_readable, refused);
 	return refused;
 }
 

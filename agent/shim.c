@@ -6,6 +6,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/strv.h"
+#include "lib/base/timer.h"
 #include "lib/host/rank_error.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/agent_settings.h"
@@ -164,8 +165,7 @@ static void clear(struct shim *shim)
 		close(shim->agent);
 	if (shim->key_fd)
 		close(shim->key_fd);
-	if (shim->events)
-		event_free(shim->events);
+	hvd_event_unwatch(&shim->events);
 	if (shim->base)
 		event_base_free(shim->base);
 	json_decref(shim->plan);
@@ -229,8 +229,7 @@ static int send_event(const struct shim *shim, struct hvd_step_event *event, con
 
 static void forget_agent(struct shim *shim)
 {
-	event_free(shim->events);
-	shim->events = NULL;
+	hvd_event_unwatch(&shim->events);
 	close(shim->agent);
 	shim->agent = -1;
 	if (shim->process && shim->opts->starter->shims_end)
@@ -397,9 +396,7 @@ int hvd_shim_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, const s
 			hvd_rank_env_warn_without_pmi(json_object_get(shim.plan, "env"), info->size, log);
 		shim.base = event_base_new();
 		if (shim.base)
-			shim.events = event_new(shim.base, shim.agent, EV_READ | EV_PERSIST, on_events, &shim);
-		if (shim.events)
-			event_add(shim.events, NULL);
+			shim.events = hvd_event_watch(shim.base, shim.agent, EV_READ | EV_PERSIST, on_events, &shim);
 		status = shim.events ? run_command(&shim) : 1;
 	}
 	if (shim.agent >= 0)

@@ -3,6 +3,7 @@
 
 #include "agent_socket.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
@@ -176,10 +177,7 @@ void hvd_shims_add(struct hvd_shims *shims, int fd)
 
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
 	*s = (struct shim){.owner = shims, .next = shims->all, .pid = peer.pid};
-	s->readable = event_new(shims->base, fd, EV_READ | EV_PERSIST, on_readable, s);
-	if (!s->readable)
-		abort();
-	event_add(s->readable, NULL);
+	s->readable = hvd_event_watch(shims->base, fd, EV_READ | EV_PERSIST, on_readable, s);
 	shims->all = s;
 	shims->connected++;
 	shims->n++;
@@ -244,10 +242,7 @@ struct hvd_shims *hvd_shims_create(struct event_base *base, uint32_t expected, i
 	if (listening < 0)
 		return shims;
 	evutil_make_socket_nonblocking(listening);
-	shims->accepts = event_new(base, listening, EV_READ | EV_PERSIST, on_accept, shims);
-	if (!shims->accepts)
-		abort();
-	event_add(shims->accepts, NULL);
+	shims->accepts = hvd_event_watch(base, listening, EV_READ | EV_PERSIST, on_accept, shims);
 	return shims;
 }
 

@@ -145,8 +145,7 @@ struct hvd_signal_forward *hvd_signal_forward_create(struct event_base *base, co
 		return NULL;
 	}
 	forward->due = hvd_timer_new(base, on_due, forward);
-	forward->on_own = event_new(base, forward->own, EV_READ | EV_PERSIST, on_own, forward);
-	event_add(forward->on_own, NULL);
+	forward->on_own = hvd_event_watch(base, forward->own, EV_READ | EV_PERSIST, on_own, forward);
 	return forward;
 }
 
@@ -162,8 +161,7 @@ void hvd_signal_forward_destroy(struct hvd_signal_forward *forward)
 	if (!forward)
 		return;
 	hvd_timer_free(forward->due);
-	if (forward->on_own)
-		event_free(forward->on_own);
+	hvd_event_unwatch(&forward->on_own);
 	/* While it was not waited for, its id is its own. */
 	if (forward->witness > 0 && waitpid(forward->witness, NULL, WNOHANG) == 0) {
 		kill(forward->witness, SIGKILL);

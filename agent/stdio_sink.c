@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stdio_sink.h"
 
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
@@ -163,8 +164,7 @@ void hvd_stdio_sink_destroy(struct hvd_stdio_sink *sink)
 			if (to->n > 0)
 				poll(&pfd, 1, -1);
 		}
-		if (to->writable)
-			event_free(to->writable);
+		hvd_event_unwatch(&to->writable);
 		free(to->bytes);
 	}
 	free(sink);

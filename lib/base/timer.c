@@ -130,3 +130,22 @@ void hvd_signal_unwatch(struct hvd_signal_watch *watch)
 	event_free(watch->event);
 	free(watch);
 }
+
+/* ---- descriptors ---- */
+
+struct event *hvd_event_watch(struct event_base *base, int fd, short what, event_callback_fn fn, void *arg)
+{
+	struct event *event = event_new(base, fd, what, fn, arg);
+
+	if (!event)
+		abort();
+	event_add(event, NULL);
+	return event;
+}
+
+void hvd_event_unwatch(struct event **event)
+{
+	if (*event)
+		event_free(*event);
+	*event = NULL;
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timer.h - libevent's timers and signals, with callbacks that take what they need and nothing else.
+ * timer.h - libevent's timers and signals, with callbacks that take what they need and nothing else; and its events of
+ * descriptors.
  *
  * All functions belong to the thread of the event loop. A callback may stop, start or free its own timer.
  */
@@ -34,5 +35,10 @@ struct hvd_signal_watch *hvd_signal_watch(struct event_base *base, int sig, void
 /* Call fn once, soon, as if a signal had come. */
 void hvd_signal_soon(struct hvd_signal_watch *watch);
 void hvd_signal_unwatch(struct hvd_signal_watch *watch); /* NULL is fine; before the event base ends */
+
+/* A pending event of a descriptor: event_new(3) and event_add(3). Never NULL. */
+struct event *hvd_event_watch(struct event_base *base, int fd, short what, event_callback_fn fn, void *arg);
+/* Free the event, and leave NULL in its place. NULL is fine. */
+void hvd_event_unwatch(struct event **event);
 
 #endif
