@@ -22,7 +22,6 @@
  * of each rank have used. The increase since the last look shows whether the rank makes progress.
  */
 #include "agent.h"
-#include "input_wait.h"
 #include "lib/base/deadline.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"

@@ -106,12 +106,7 @@ void hvd_crash_info_began(struct hvd_crash_info *crash_info, pid_t pid)
 	crash_info->before = hvd_oom_kills_soon_after(&crash_info->before, crash_info->cgroup);
 }
 
-void hvd_crash_info_stderr(struct hvd_crash_info *crash_info, const char *bytes, size_t n)
-{
-	hvd_crash_info_stderr_until(crash_info, bytes, n, hvd_now());
-}
-
-void hvd_crash_info_stderr_until(struct hvd_crash_info *crash_info, const char *bytes, size_t n, hvd_time until)
+void hvd_crash_info_stderr(struct hvd_crash_info *crash_info, const char *bytes, size_t n, hvd_time until)
 {
 	hvd_rank_error_stderr(crash_info->error, bytes, n, until);
 }

@@ -31,10 +31,8 @@ void hvd_crash_info_destroy(struct hvd_crash_info *crash_info); /* NULL is fine 
 const char *hvd_crash_info_file(const struct hvd_crash_info *crash_info);
 /* Another process has started the rank; `pid` is the rank's. */
 void hvd_crash_info_began(struct hvd_crash_info *crash_info, pid_t pid);
-/* The rank has written this to its standard error. */
-void hvd_crash_info_stderr(struct hvd_crash_info *crash_info, const char *bytes, size_t n);
-/* The rank has written this at some time until then, as by hvd_now(). */
-void hvd_crash_info_stderr_until(struct hvd_crash_info *crash_info, const char *bytes, size_t n, hvd_time until);
+/* The rank has written this to its standard error, at some time until then, as by hvd_now(). */
+void hvd_crash_info_stderr(struct hvd_crash_info *crash_info, const char *bytes, size_t n, hvd_time until);
 /* The rank has just ended, and all of its output was handed over. The caller has set status in `end`, and cause if
  * another cause is already known, and ended_at if the end was earlier. This function sets the other fields except rank,
  * local_rank and pid. */

@@ -78,7 +78,7 @@ static void on_stderr(const char *bytes, size_t len, void *arg)
 {
 	struct rank *r = arg;
 
-	hvd_crash_info_stderr(r->crash_info, bytes, len);
+	hvd_crash_info_stderr(r->crash_info, bytes, len, hvd_now());
 	hvd_agent_rank_output(r->owner->opts.agent, len);
 }
 
@@ -153,7 +153,7 @@ static char *look_at_file(struct rank *r)
 		r->owner->files_read = FILES_MOST;
 	if (!text)
 		return hvd_xasprintf("(its output is in %s)", r->file.path);
-	hvd_crash_info_stderr_until(r->crash_info, text, len, r->at);
+	hvd_crash_info_stderr(r->crash_info, text, len, r->at);
 	return hvd_xasprintf("(the end of %s)\n", r->file.path);
 }
 

@@ -2,6 +2,7 @@
 #include "run_child.h"
 
 #include "lib/base/deadline.h"
+#include "lib/base/file.h"
 #include "lib/base/timer.h"
 #include "lib/process/spawn.h"
 #include "signal_forward.h"
@@ -47,16 +48,12 @@ int hvd_child_follow(void)
 
 void hvd_child_parent(char name[HVD_COMMAND_PARENT])
 {
-	FILE *f;
 	char path[64];
 
-	snprintf(name, HVD_COMMAND_PARENT, "the starter of the ranks");
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)getppid());
-	f = fopen(path, "re");
-	if (f && fgets(name, HVD_COMMAND_PARENT, f))
-		name[strcspn(name, "\n")] = '\0';
-	if (f)
-		fclose(f);
+	if (!hvd_read_start(path, name, HVD_COMMAND_PARENT - 1))
+		snprintf(name, HVD_COMMAND_PARENT, "the starter of the ranks");
+	name[strcspn(name, "\n")] = '\0';
 }
 
 /* Reap the command. Returns false if it still runs. */

@@ -31,7 +31,7 @@ static void on_output(enum hvd_stream stream, const char *bytes, size_t n, void 
 	struct hvd_spawned_rank *rank = arg;
 
 	if (stream == HVD_STDERR)
-		hvd_crash_info_stderr(rank->crash_info, bytes, n);
+		hvd_crash_info_stderr(rank->crash_info, bytes, n, hvd_now());
 	hvd_agent_rank_output(rank->all->agent, n);
 }
 

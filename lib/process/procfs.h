@@ -59,6 +59,13 @@ char hvd_process_state(pid_t pid, const char *proc);
 /* Has the process a file open whose path begins with `prefix`? False where its descriptors may not be read. */
 bool hvd_process_has_open(pid_t pid, const char *proc, const char *prefix);
 
+/* ---- input ---- */
+
+/* Does the main thread of the process sleep in a read of its standard input, so that it waits for its user? Only if that is
+ * also the standard input of `rank`; otherwise the input comes from another process of the rank. If this user may not see
+ * the system call (ptrace_scope), the name of the kernel's function decides. False if neither can be read. */
+bool hvd_waits_for_input(pid_t pid, pid_t rank);
+
 /* ---- children ---- */
 
 /* Zeroed: empty. The caller frees `v`. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether ranks make progress: this process stands for the node agent, and its children are the ranks. */
 #include "agent/agent.h"
-#include "agent/input_wait.h"
 #include "lib/base/deadline.h"
 #include "lib/process/procfs.h"
 
