@@ -12,7 +12,7 @@
  *   failed, misused                 the start has failed; misused: by a wrong option
  *   ping                            answer "pong"; an agent that does not is lost (agent_deadlines.c)
  *   try      n, p, a, ms            try to reach a host (silence.h)
- *   check                           check the host again: agent/recheck.c
+ *   check                           check the host again: agent/preflight.c
  *   whose, owner                    lib/protocol/owner_question.h
  *   signal   sig                    send this signal to the ranks
  *   end                             end the ranks and yourself; again: at once. An elastic job sends it twice to a host
