@@ -184,7 +184,7 @@ static void on_accept(void *arg, int fd, const struct sockaddr_storage *peer)
 	hvd_addr_from_sockaddr((const struct sockaddr *)peer, &from, NULL);
 	hvd_peer_table_add(rs->silent, &from, &an->entry);
 	if (an->entry.peer->n > MAX_OF_PEER)
-		drop((struct answering *)an->entry.peer->first);
+		drop((struct answering *)TAILQ_FIRST(&an->entry.peer->entries));
 	an->rs = rs;
 	an->prev = rs->last;
 	if (an->prev)

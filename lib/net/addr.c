@@ -51,6 +51,15 @@ bool hvd_addr_equal(const struct hvd_addr *a, const struct hvd_addr *b)
 	return a->family == AF_INET6 && memcmp(&a->u.v6, &b->u.v6, sizeof(a->u.v6)) == 0;
 }
 
+int hvd_addr_compare(const struct hvd_addr *a, const struct hvd_addr *b)
+{
+	if (a->family != b->family)
+		return a->family < b->family ? -1 : 1;
+	if (a->family == AF_INET)
+		return memcmp(&a->u.v4, &b->u.v4, sizeof(a->u.v4));
+	return memcmp(&a->u.v6, &b->u.v6, sizeof(a->u.v6));
+}
+
 bool hvd_addr_loopback(const struct hvd_addr *addr)
 {
 	if (addr->family == AF_INET)

@@ -30,6 +30,8 @@ int hvd_addr_parse(const char *text, struct hvd_addr *addr);
 const char *hvd_addr_text(const struct hvd_addr *addr, char text[HVD_ADDR_TEXT]);
 /* Two addresses that are AF_UNSPEC are not equal. */
 bool hvd_addr_equal(const struct hvd_addr *a, const struct hvd_addr *b);
+/* An order of addresses: less than 0, 0 or more, as strcmp(3) returns it. Neither is AF_UNSPEC. */
+int hvd_addr_compare(const struct hvd_addr *a, const struct hvd_addr *b);
 bool hvd_addr_loopback(const struct hvd_addr *addr);   /* 127.0.0.0/8 and ::1 */
 bool hvd_addr_link_local(const struct hvd_addr *addr); /* 169.254.0.0/16 and fe80::/10 */
 /* Can a socket of this host be bound to it? 1 or 0; -1 where this host has no sockets of that family. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "iface_sysfs.h"
 
+#include "lib/base/file.h"
 #include "lib/base/hw_topology.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <hwloc.h>
 #include <limits.h>
 #include <linux/ethtool.h>
@@ -22,16 +22,8 @@
  * while the interface has no link. */
 static bool read_line(const char *path, char *text, size_t room)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
+	if (!hvd_read_start(path, text, room - 1))
 		return false;
-	n = read(fd, text, room - 1);
-	close(fd);
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
 	text[strcspn(text, "\n")] = '\0';
 	return true;
 }

@@ -53,6 +53,7 @@ static struct hvd_peer *need_peer(struct hvd_peer_table *table, const struct hvd
 		return (struct hvd_peer *)node;
 	peer = hvd_xcalloc(1, sizeof(*peer));
 	peer->addr = as;
+	TAILQ_INIT(&peer->entries);
 	hvd_hash_table_add(&table->peers, &peer->node, hash);
 	return peer;
 }
@@ -117,13 +118,7 @@ void hvd_peer_table_add(struct hvd_peer_table *table, const struct hvd_addr *add
 	struct hvd_peer *peer = need_peer(table, addr);
 
 	entry->peer = peer;
-	entry->next = NULL;
-	entry->prev = peer->last;
-	if (entry->prev)
-		entry->prev->next = entry;
-	else
-		peer->first = entry;
-	peer->last = entry;
+	TAILQ_INSERT_TAIL(&peer->entries, entry, link);
 	table->count++;
 	set_n(table, peer, peer->n + 1);
 }
@@ -134,14 +129,7 @@ void hvd_peer_table_remove(struct hvd_peer_table *table, struct hvd_peer_entry *
 
 	if (!peer)
 		return;
-	if (entry->prev)
-		entry->prev->next = entry->next;
-	else
-		peer->first = entry->next;
-	if (entry->next)
-		entry->next->prev = entry->prev;
-	else
-		peer->last = entry->prev;
+	TAILQ_REMOVE(&peer->entries, entry, link);
 	*entry = (struct hvd_peer_entry){0};
 	table->count--;
 	set_n(table, peer, peer->n - 1);
@@ -153,5 +141,5 @@ void hvd_peer_table_remove(struct hvd_peer_table *table, struct hvd_peer_entry *
 
 struct hvd_peer_entry *hvd_peer_table_busiest(const struct hvd_peer_table *table)
 {
-	return table->most > 0 ? table->by_n[table->most]->first : NULL;
+	return table->most > 0 ? TAILQ_FIRST(&table->by_n[table->most]->entries) : NULL;
 }

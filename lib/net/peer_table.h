@@ -17,22 +17,23 @@
 #include "lib/base/hash.h"
 
 #include <stddef.h>
+#include <sys/queue.h>
 
 struct hvd_peer_table;
 
 struct hvd_peer_entry {
 	struct hvd_peer *peer; /* NULL: in no table */
-	struct hvd_peer_entry *prev, *next;
+	TAILQ_ENTRY(hvd_peer_entry) link;
 };
 
 /* An address that has entries. To be read, except for `pending`. */
 struct hvd_peer {
 	struct hvd_hash_node node;
 	struct hvd_addr addr;
-	size_t n;                            /* entries */
-	struct hvd_peer_entry *first, *last; /* the oldest, the newest */
-	size_t pending;                      /* for the caller to use; 0 in a new peer */
-	struct hvd_peer *prev, *next;        /* with as many entries */
+	size_t n;                                             /* entries */
+	TAILQ_HEAD(hvd_peer_entries, hvd_peer_entry) entries; /* the oldest first */
+	size_t pending;                                       /* for the caller to use; 0 in a new peer */
+	struct hvd_peer *prev, *next;                         /* with as many entries */
 };
 
 struct hvd_peer_table *hvd_peer_table_create(void);        /* never NULL */

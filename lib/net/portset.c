@@ -8,34 +8,20 @@
 
 #define PORTS 65536
 
-static int compare(const struct hvd_addr *a, const struct hvd_addr *b)
-{
-	if (a->family != b->family)
-		return a->family < b->family ? -1 : 1;
-	if (a->family == AF_INET)
-		return memcmp(&a->u.v4, &b->u.v4, sizeof(a->u.v4));
-	return memcmp(&a->u.v6, &b->u.v6, sizeof(a->u.v6));
-}
-
 /* The index of the address, or the index to insert it at when it is not there. */
 static size_t index_of(const struct hvd_portset *set, const struct hvd_addr *addr, bool *there)
 {
 	size_t lo = 0, hi = set->n;
 
-	*there = false;
-	while (lo < hi && !*there) {
+	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
-		int c = compare(&set->v[mid].addr, addr);
 
-		if (c < 0)
+		if (hvd_addr_compare(&set->v[mid].addr, addr) < 0)
 			lo = mid + 1;
 		else
 			hi = mid;
-		if (c == 0) {
-			*there = true;
-			lo = mid;
-		}
 	}
+	*there = lo < set->n && hvd_addr_compare(&set->v[lo].addr, addr) == 0;
 	return lo;
 }
 

@@ -2,10 +2,10 @@
 #include "program.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/file.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,17 +56,6 @@ static bool found(const char *name, char *const *envp)
 	return hvd_program_look(name, envp) == 0;
 }
 
-/* The beginning of the file, as text. Empty if it cannot be read. */
-static void read_start(const char *path, char start[FIRST_LINE])
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	ssize_t n = fd >= 0 ? read(fd, start, FIRST_LINE - 1) : 0;
-
-	start[n > 0 ? n : 0] = '\0';
-	if (fd >= 0)
-		close(fd);
-}
-
 static bool is_elf(const char *start)
 {
 	return strncmp(start, "\177ELF", 4) == 0;
@@ -92,7 +81,7 @@ static int look_at(const char *path)
 		return errno;
 	if (!is_file(path) || access(path, X_OK) != 0)
 		return EACCES;
-	read_start(path, start);
+	hvd_read_start(path, start, FIRST_LINE - 1);
 	program = interpreter(start);
 	return program && *program && access(program, X_OK) != 0 ? errno : 0;
 }
@@ -133,7 +122,7 @@ static const char *runs_by(const char *path, char *const *envp)
 {
 	char start[FIRST_LINE];
 
-	read_start(path, start);
+	hvd_read_start(path, start, FIRST_LINE - 1);
 	start[strcspn(start, "\n")] = '\0';
 	if (ends(path, ".py") || (strncmp(start, "#!", 2) == 0 && strstr(start, "python")))
 		return python(envp);
@@ -173,7 +162,7 @@ static int explain_interpreter(const char *path, char *const *envp, struct hvd_e
 	const char *by = runs_by(path, envp);
 	size_t n;
 
-	read_start(path, start);
+	hvd_read_start(path, start, FIRST_LINE - 1);
 	if (is_elf(start))
 		return hvd_err_hint(err, "%s is there, but not the loader that it was built for: file %s names it",
 				    path, path);
@@ -214,7 +203,7 @@ static int explain_format(const char *path, char *const *envp, struct hvd_err *e
 	const char *by = runs_by(path, envp);
 	char start[FIRST_LINE];
 
-	read_start(path, start);
+	hvd_read_start(path, start, FIRST_LINE - 1);
 	if (is_elf(start))
 		return hvd_err_hint(err, "%s was built for another processor: file %s says for which", path, path);
 	return hvd_err_hint(err, "%s is no program, and has no first line with #! and an interpreter: write %s %s",

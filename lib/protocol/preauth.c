@@ -17,6 +17,7 @@
 #include <event2/event_struct.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@
 struct unauthenticated {
 	struct hvd_peer_entry entry; /* the first member, so that an entry leads back here */
 	struct hvd_preauth *owner;
-	struct unauthenticated *prev, *next; /* by age */
+	TAILQ_ENTRY(unauthenticated) link;
 	hvd_time until;
 	int fd;
 	struct event readable;
@@ -40,7 +41,7 @@ struct hvd_preauth {
 	void *arg;
 	struct hvd_acceptor *acceptor;
 	struct hvd_peer_table *peers;
-	struct unauthenticated *first, *last; /* the oldest, the newest */
+	TAILQ_HEAD(by_age, unauthenticated) pending; /* the oldest first */
 	struct hvd_timer *late;
 	unsigned max;
 	bool full_logged;
@@ -51,14 +52,7 @@ static void forget(struct unauthenticated *s)
 {
 	struct hvd_preauth *st = s->owner;
 
-	if (s->prev)
-		s->prev->next = s->next;
-	else
-		st->first = s->next;
-	if (s->next)
-		s->next->prev = s->prev;
-	else
-		st->last = s->prev;
+	TAILQ_REMOVE(&st->pending, s, link);
 	hvd_peer_table_remove(st->peers, &s->entry);
 	event_del(&s->readable);
 	free(s);
@@ -174,21 +168,21 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 static void watch_the_oldest(struct hvd_preauth *st)
 {
-	if (!st->first || hvd_timer_runs(st->late))
-		return;
-	hvd_timer_at(st->late, st->first->until);
+	if (!TAILQ_EMPTY(&st->pending) && !hvd_timer_runs(st->late))
+		hvd_timer_at(st->late, TAILQ_FIRST(&st->pending)->until);
 }
 
 static void on_late(void *arg)
 {
 	struct hvd_preauth *st = arg;
+	struct unauthenticated *s;
 	struct hvd_err why = {0};
 
 	hvd_err_set(&why, HVD_E_TIMEOUT, "the peer took too long");
-	while (st->first && st->first->until <= hvd_now()) {
-		struct hvd_addr addr = from(st->first);
+	while ((s = TAILQ_FIRST(&st->pending)) && s->until <= hvd_now()) {
+		struct hvd_addr addr = from(s);
 
-		drop(st->first);
+		drop(s);
 		st->ops.dropped(&addr, &why, st->arg);
 	}
 	watch_the_oldest(st);
@@ -224,12 +218,7 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 	s->fd = fd;
 	s->until = hvd_deadline_in(HANDSHAKE_SECONDS);
 	event_assign(&s->readable, st->base, fd, EV_READ, on_readable, s);
-	s->prev = st->last;
-	if (s->prev)
-		s->prev->next = s;
-	else
-		st->first = s;
-	st->last = s;
+	TAILQ_INSERT_TAIL(&st->pending, s, link);
 	hvd_peer_table_add(st->peers, &addr, &s->entry);
 	if (greet(s) != 0) {
 		drop(s);
@@ -245,7 +234,7 @@ static bool on_full(void *arg)
 {
 	struct hvd_preauth *st = arg;
 
-	if (st->first) {
+	if (!TAILQ_EMPTY(&st->pending)) {
 		drop((struct unauthenticated *)hvd_peer_table_busiest(st->peers));
 		return true;
 	}
@@ -266,6 +255,7 @@ struct hvd_preauth *hvd_preauth_create(struct event_base *base, int fd, struct h
 	st->max = max;
 	st->ops = *ops;
 	st->arg = arg;
+	TAILQ_INIT(&st->pending);
 	st->peers = hvd_peer_table_create();
 	st->late = hvd_timer_new(base, on_late, st);
 	st->acceptor = hvd_acceptor_create(base, fd, &acceptor_ops, st, err);
@@ -284,8 +274,8 @@ void hvd_preauth_destroy(struct hvd_preauth *st)
 {
 	if (!st)
 		return;
-	while (st->first)
-		drop(st->first);
+	while (!TAILQ_EMPTY(&st->pending))
+		drop(TAILQ_FIRST(&st->pending));
 	hvd_acceptor_destroy(st->acceptor);
 	hvd_peer_table_destroy(st->peers);
 	hvd_timer_free(st->late);

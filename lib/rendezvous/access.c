@@ -16,10 +16,9 @@
 
 #define LOCAL_AGE 5.0 /* seconds after which the list of this host's addresses is read again */
 
-/* A set of addresses in the form of mapped(). It is sorted when it is first searched, so that adding many costs
- * one sort. */
+/* A set of addresses. It is sorted when it is first searched, so that adding many costs one sort. */
 struct addr_set {
-	struct in6_addr *v;
+	struct hvd_addr *v;
 	size_t n, room;
 	bool sorted;
 };
@@ -35,40 +34,28 @@ struct hvd_rv_access {
 	uint32_t questions;
 };
 
-/* The address as IPv6; an IPv4 address in its mapped form, so that all addresses can be compared. */
-static struct in6_addr mapped(const struct sockaddr_storage *ss)
-{
-	struct in6_addr key = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
-
-	if (ss->ss_family == AF_INET)
-		memcpy(&key.s6_addr[12], &((const struct sockaddr_in *)ss)->sin_addr, 4);
-	else
-		key = ((const struct sockaddr_in6 *)ss)->sin6_addr;
-	return key;
-}
-
 static int compare(const void *a, const void *b)
 {
-	return memcmp(a, b, sizeof(struct in6_addr));
+	return hvd_addr_compare(a, b);
 }
 
-static bool set_has(struct addr_set *set, const struct in6_addr *key)
+static bool set_has(struct addr_set *set, const struct hvd_addr *addr)
 {
 	if (set->n == 0)
 		return false;
 	if (!set->sorted)
 		qsort(set->v, set->n, sizeof(*set->v), compare);
 	set->sorted = true;
-	return bsearch(key, set->v, set->n, sizeof(*set->v), compare);
+	return bsearch(addr, set->v, set->n, sizeof(*set->v), compare);
 }
 
-static void set_append(struct addr_set *set, struct in6_addr key)
+static void set_append(struct addr_set *set, const struct hvd_addr *addr)
 {
 	if (set->n == set->room) {
 		set->room = set->room ? set->room * 2 : 16;
 		set->v = hvd_xrealloc(set->v, set->room, sizeof(*set->v));
 	}
-	set->v[set->n++] = key;
+	set->v[set->n++] = *addr;
 	set->sorted = false;
 }
 
@@ -95,29 +82,25 @@ void hvd_rv_access_destroy(struct hvd_rv_access *ac)
 int hvd_rv_access_allow(struct hvd_rv_access *ac, const char *ip, struct hvd_err *err)
 {
 	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *ai;
-	struct sockaddr_storage ss = {0};
+	struct hvd_addr addr;
 	struct in_addr v4;
 
 	/* getaddrinfo() alone would take "10.1", too. */
 	if ((!strchr(ip, ':') && inet_pton(AF_INET, ip, &v4) != 1) || getaddrinfo(ip, NULL, &hints, &ai) != 0)
 		return hvd_err_set(err, HVD_E_USAGE, "'%s' is not an IPv4 or IPv6 address", ip);
-	memcpy(&ss, ai->ai_addr, ai->ai_addrlen);
+	hvd_addr_from_sockaddr(ai->ai_addr, &addr, NULL);
 	freeaddrinfo(ai);
-	set_append(&ac->allowed, mapped(&ss));
+	set_append(&ac->allowed, &addr);
 	ac->listed = true;
 	return 0;
 }
 
 void hvd_rv_access_replace(struct hvd_rv_access *ac, const struct hvd_addr *addrs, size_t n)
 {
-	struct sockaddr_storage ss;
-
 	ac->allowed.n = 0;
 	ac->listed = true;
-	for (size_t i = 0; i < n; i++) {
-		hvd_addr_to_sockaddr(&addrs[i], 0, &ss);
-		set_append(&ac->allowed, mapped(&ss));
-	}
+	for (size_t i = 0; i < n; i++)
+		set_append(&ac->allowed, &addrs[i]);
 }
 
 void hvd_rv_access_any_user(struct hvd_rv_access *ac, bool any)
@@ -133,51 +116,35 @@ static void refresh_local(struct hvd_rv_access *ac)
 		return; /* the old list is better than none */
 	ac->local.n = 0;
 	for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
-		struct sockaddr_storage ss = {0};
+		struct hvd_addr addr;
 
-		if (!i->ifa_addr)
-			continue;
-		if (i->ifa_addr->sa_family == AF_INET)
-			memcpy(&ss, i->ifa_addr, sizeof(struct sockaddr_in));
-		else if (i->ifa_addr->sa_family == AF_INET6)
-			memcpy(&ss, i->ifa_addr, sizeof(struct sockaddr_in6));
-		else
-			continue;
-		set_append(&ac->local, mapped(&ss));
+		if (i->ifa_addr && hvd_addr_from_sockaddr(i->ifa_addr, &addr, NULL) == 0)
+			set_append(&ac->local, &addr);
 	}
 	freeifaddrs(list);
 	ac->local_until = hvd_deadline_in(LOCAL_AGE);
 }
 
-static bool is_loopback(const struct sockaddr_storage *ss)
+static bool is_local(struct hvd_rv_access *ac, const struct hvd_addr *from)
 {
-	if (ss->ss_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)ss)->sin_addr.s_addr) >> 24 == 127;
-	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)ss)->sin6_addr);
-}
-
-static bool is_local(struct hvd_rv_access *ac, const struct sockaddr_storage *peer, const struct in6_addr *key)
-{
-	if (is_loopback(peer))
+	if (hvd_addr_loopback(from))
 		return true;
 	if (hvd_now() >= ac->local_until)
 		refresh_local(ac);
-	return set_has(&ac->local, key);
+	return set_has(&ac->local, from);
 }
 
-static bool is_listed(struct hvd_rv_access *ac, const struct sockaddr_storage *from, const struct in6_addr *key)
+static bool is_listed(struct hvd_rv_access *ac, const struct hvd_addr *from)
 {
-	return !ac->listed || is_loopback(from) || set_has(&ac->allowed, key);
+	return !ac->listed || hvd_addr_loopback(from) || set_has(&ac->allowed, from);
 }
 
 bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storage *peer)
 {
-	struct sockaddr_storage from = *peer;
-	struct in6_addr key;
+	struct hvd_addr from;
 
-	hvd_unmap_v4(&from);
-	key = mapped(&from);
-	return is_listed(ac, &from, &key);
+	hvd_addr_from_sockaddr((const struct sockaddr *)peer, &from, NULL);
+	return is_listed(ac, &from);
 }
 
 enum hvd_rv_verdict hvd_rv_access_judge(int fd, bool has_syn, int64_t owner)
@@ -215,21 +182,21 @@ enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const 
 {
 	struct sockaddr_storage from = *peer, to = {0};
 	socklen_t len = sizeof(to);
-	struct in6_addr key;
+	struct hvd_addr addr;
 
-	hvd_unmap_v4(&from);
-	key = mapped(&from);
-	if (!is_listed(ac, &from, &key))
+	hvd_addr_from_sockaddr((const struct sockaddr *)peer, &addr, NULL);
+	if (!is_listed(ac, &addr))
 		return HVD_RV_NOT_LISTED;
 	if (ac->any_user)
 		return HVD_RV_WELCOME;
-	if (!is_local(ac, &from, &key))
+	if (!is_local(ac, &addr))
 		return HVD_RV_OTHER_HOST;
 	*uid = (uid_t)-1;
 	if (local)
 		to = *local;
 	else if (getsockname(fd, (struct sockaddr *)&to, &len) != 0)
 		return HVD_RV_OTHER_USER;
+	hvd_unmap_v4(&from);
 	hvd_unmap_v4(&to);
 	return check_owner(ac, fd, &from, &to, uid);
 }
