@@ -107,6 +107,17 @@ static void wait_on(struct hvd_progress *p)
 	hvd_timer_at(p->timer, p->due);
 }
 
+static void look_at_store(struct hvd_progress *p, hvd_time now)
+{
+	uint64_t changes = hvd_rv_service_changes(p->service);
+
+	if (changes == p->changes)
+		return;
+	p->changes = changes;
+	p->state.progress = now;
+	p->reported = false;
+}
+
 static void on_timer(void *arg)
 {
 	struct hvd_progress *p = arg;
@@ -123,7 +134,7 @@ static void on_timer(void *arg)
 		if (w->asked ? !w->answered : now - w->heard >= ns(p->timeout / 2))
 			ask(p, w, now);
 	}
-	hvd_rv_service_ask_changes(p->service);
+	look_at_store(p, now);
 	since = hvd_progress_none_since(&p->state, p->timeout, now);
 	if (!p->reported && now - since >= ns(p->timeout))
 		tell(p, since, now);
@@ -191,15 +202,6 @@ void hvd_progress_message(struct hvd_progress *p, const struct hvd_client *cl, c
 	if (!w->since && ranks > 0)
 		p->reported = false;
 	cover(p, w->host);
-}
-
-void hvd_progress_store(struct hvd_progress *p, uint64_t changes)
-{
-	if (!p || changes == p->changes)
-		return;
-	p->changes = changes;
-	p->state.progress = hvd_now();
-	p->reported = false;
 }
 
 /* ---- life ---- */

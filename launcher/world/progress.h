@@ -60,9 +60,8 @@ void hvd_progress_add(struct hvd_progress *progress, struct hvd_client *cl);
 /* The client's connection has ended, or its ranks have. */
 void hvd_progress_remove(struct hvd_progress *progress, const struct hvd_client *cl);
 
-/* The message "activity" of a client. hvd_progress_store(): an answer of the service. */
+/* The message "activity" of a client. */
 void hvd_progress_message(struct hvd_progress *progress, const struct hvd_client *cl, const json_t *msg);
-void hvd_progress_store(struct hvd_progress *progress, uint64_t changes);
 
 /* ---- the decision, by itself ---- */
 

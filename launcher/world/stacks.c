@@ -128,7 +128,7 @@ void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json
 	hvd_timer_at(stacks->timer, hvd_deadline_in(seconds + 1));
 	stacks->id++;
 	ask_hosts(stacks, seconds);
-	if (stacks->service && hvd_rv_service_is_open(stacks->service)) {
+	if (stacks->service && stacks->service->rv) {
 		stacks->asks_store = true;
 		hvd_rv_service_ask_waits(stacks->service);
 	}

@@ -11,7 +11,7 @@
 
 /* ---- what the store tells ---- */
 
-static void on_joined(const struct hvd_rv_init_event *join, void *arg)
+static void on_joined(void *arg, const struct hvd_rv_init_event *join)
 {
 	struct hvd_world *world = arg;
 
@@ -24,11 +24,6 @@ static void on_waits(const char *text, void *arg)
 
 	hvd_init_watch_waits(world->init_watch, text);
 	hvd_stacks_waits(world->stacks, text);
-}
-
-static void on_changes(uint64_t n, void *arg)
-{
-	hvd_progress_store(((struct hvd_world *)arg)->progress, n);
 }
 
 static void on_horovod(void *arg)
@@ -52,9 +47,13 @@ static void on_stalled(const struct hvd_stall *stall, void *arg)
 
 static int on_open(void *arg, struct hvd_err *err)
 {
+	/* PyTorch's ranks are served if there is somebody to watch them. */
+	static const struct hvd_rv_service_ops with_torch = {on_joined, on_waits, on_horovod},
+					       without = {.horovod = on_horovod};
 	struct hvd_world *world = arg;
 
-	if (hvd_rv_service_open(&world->service, world->base, world->log, err) != 0)
+	if (hvd_rv_service_open(&world->service, world->base, world->init_watch ? &with_torch : &without, world,
+				world->log, err) != 0)
 		return -1;
 	return world->ops->opened ? world->ops->opened(world->service.rv, world->arg, err) : 0;
 }
@@ -63,9 +62,12 @@ static int on_open(void *arg, struct hvd_err *err)
 static void open_to_relays(struct hvd_world *world)
 {
 	size_t n;
-	uint32_t *relay_ids = hvd_relays_ids(&world->plan.relays, &n);
+	uint32_t *relay_ids;
 
-	hvd_rv_service_admit_relays(&world->service, relay_ids, n);
+	if (!world->service.rv)
+		return;
+	relay_ids = hvd_relays_ids(&world->plan.relays, &n);
+	hvd_rv_relay_admit(world->service.rv, relay_ids, n);
 	free(relay_ids);
 }
 
@@ -113,8 +115,7 @@ static void on_left(uint32_t host, void *arg)
 	struct hvd_world *world = arg;
 
 	hvd_relays_leave(&world->plan.relays, host);
-	if (world->service.rv)
-		open_to_relays(world);
+	open_to_relays(world);
 }
 
 static void on_registered(struct hvd_client *cl, void *arg)
@@ -173,18 +174,6 @@ void hvd_world_init(struct hvd_world *world, bool all)
 
 /* ---- life ---- */
 
-/* The rendezvous is to answer PyTorch's ranks. */
-static void serve_torch(struct hvd_world *world)
-{
-	static const struct hvd_rv_service_ops ops = {on_joined, on_waits, on_changes};
-
-	if (!hvd_launch_spec_has_store(world->plan.opts->spec))
-		return;
-	hvd_rv_service_tcpstore(&world->service, &ops, world);
-	world->init_watch = hvd_init_watch_create(world->base, world->plan.opts->spec->init_timeout, &world->service,
-						  on_init_failed, world, world->log);
-}
-
 /* Not the session's id, which the driver tells to whoever connects. */
 static int make_run_id(struct hvd_world *world, struct hvd_err *err)
 {
@@ -221,8 +210,9 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 		free(world);
 		return NULL;
 	}
-	serve_torch(world);
-	hvd_rv_service_horovod(&world->service, on_horovod, world);
+	if (hvd_launch_spec_has_store(opts->spec))
+		world->init_watch = hvd_init_watch_create(base, opts->spec->init_timeout, &world->service,
+							  on_init_failed, world, log);
 	world->stacks = hvd_stacks_create(base, world->table, world->init_watch ? &world->service : NULL);
 	if (opts->spec->hang_timeout > 0 && ops->stalled)
 		world->progress = hvd_progress_create(base, opts->spec->hang_timeout, &world->service, world->table,

@@ -10,53 +10,29 @@
 /* Lines of what clients wait for. */
 #define MAX_WAITS 32
 
-/* ---- TCPStore's clients ---- */
-
-void hvd_rv_service_tcpstore(struct hvd_rv_service *service, const struct hvd_rv_service_ops *ops, void *arg)
-{
-	service->tcpstore = true;
-	service->ops = ops;
-	service->arg = arg;
-}
-
-void hvd_rv_service_horovod(struct hvd_rv_service *service, void (*horovod)(void *arg), void *arg)
-{
-	service->horovod = horovod;
-	service->arg = arg;
-}
-
-static void on_init_event(void *arg, const struct hvd_rv_init_event *join)
-{
-	struct hvd_rv_service *service = arg;
-
-	if (service->ops)
-		service->ops->init_event(join, service->arg);
-}
-
 /* Takes the text. */
 static void on_waits(char *text, void *arg)
 {
 	struct hvd_rv_service *service = arg;
 
-	if (service->ops)
-		service->ops->waits(text ? text : "", service->arg);
+	service->ops->waits(text ? text : "", service->arg);
 	free(text);
 }
 
 void hvd_rv_service_ask_waits(struct hvd_rv_service *service)
 {
-	if (service->rv)
+	if (service->rv && service->ops->waits)
 		hvd_rv_tcpstore_ask_waits(service->rv, MAX_WAITS, on_waits, service);
 }
 
-void hvd_rv_service_ask_changes(struct hvd_rv_service *service)
+uint64_t hvd_rv_service_changes(const struct hvd_rv_service *service)
 {
 	struct hvd_rv_stats stats;
 
-	if (!service->rv || !service->ops)
-		return;
+	if (!service->rv || !service->ops->init_event)
+		return 0;
 	hvd_rv_stats(service->rv, &stats);
-	service->ops->changes(stats.store.changes, service->arg);
+	return stats.store.changes;
 }
 
 /* ---- relays ---- */
@@ -74,41 +50,24 @@ void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char 
 
 /* ---- open and close ---- */
 
-int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base, const struct hvd_log *log,
-			struct hvd_err *err)
+int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base, const struct hvd_rv_service_ops *ops,
+			void *arg, const struct hvd_log *log, struct hvd_err *err)
 {
 	struct hvd_rv_config cfg;
 
 	hvd_rv_config_init(&cfg);
-	cfg.tcpstore = service->tcpstore;
-	cfg.init_event = on_init_event;
-	cfg.init_event_arg = service;
-	cfg.horovod = service->horovod;
-	cfg.horovod_arg = service->arg;
-	service->rv = hvd_rv_create(base, &cfg, log, err);
-	if (service->rv)
-		return 0;
-	hvd_rv_service_close(service);
-	return hvd_err_prefix(err, "cannot start the rendezvous server");
-}
-
-bool hvd_rv_service_is_open(const struct hvd_rv_service *service)
-{
-	return service->rv;
+	cfg.tcpstore = ops->init_event;
+	cfg.init_event = ops->init_event;
+	cfg.horovod = ops->horovod;
+	cfg.init_event_arg = cfg.horovod_arg = arg;
+	*service = (struct hvd_rv_service){.rv = hvd_rv_create(base, &cfg, log, err), .ops = ops, .arg = arg};
+	return service->rv ? 0 : hvd_err_prefix(err, "cannot start the rendezvous server");
 }
 
 void hvd_rv_service_close(struct hvd_rv_service *service)
 {
 	hvd_rv_destroy(service->rv);
 	memset(service, 0, sizeof(*service));
-}
-
-/* ---- operations ---- */
-
-void hvd_rv_service_admit_relays(struct hvd_rv_service *service, const uint32_t *relay_ids, size_t n)
-{
-	if (service->rv)
-		hvd_rv_relay_admit(service->rv, relay_ids, n);
 }
 
 void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout *l)
