@@ -357,7 +357,7 @@ static void on_connect(evutil_socket_t fd, short what, void *arg)
 	}
 	candidate->fd = -1;
 	candidate->conn = hvd_conn_new(candidate->dial->base, fd, false, &ops, candidate);
-	if (hvd_handshake_start(&candidate->hs, candidate->dial->session, candidate->conn, false, &why) != 0)
+	if (hvd_handshake_start(&candidate->hs, candidate->dial->session, &why) != 0)
 		candidate_failed(candidate, &why);
 }
 

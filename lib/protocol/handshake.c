@@ -74,21 +74,11 @@ json_t *hvd_handshake_hello(struct hvd_handshake *hs, struct hvd_session *sessio
 	return json_pack("{s:s, s:s, s:s, s:s}", "t", "hello", "release", HVD_VERSION, "launch", launch, "nonce", hex);
 }
 
-int hvd_handshake_start(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_conn *conn, bool server,
-			struct hvd_err *err)
+int hvd_handshake_start(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_err *err)
 {
-	json_t *hello;
-
-	if (!server) {
-		memset(hs, 0, sizeof(*hs));
-		hs->session = session;
-		return hvd_random(hs->client_nonce, HVD_NONCE_LEN, err);
-	}
-	hello = hvd_handshake_hello(hs, session, err);
-	if (!hello)
-		return -1;
-	hvd_conn_send(conn, hello);
-	return 0;
+	memset(hs, 0, sizeof(*hs));
+	hs->session = session;
+	return hvd_random(hs->client_nonce, HVD_NONCE_LEN, err);
 }
 
 static struct hvd_context context(const struct hvd_handshake *hs)

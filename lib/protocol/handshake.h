@@ -42,13 +42,11 @@ void hvd_session_bind_key(struct hvd_session *session);
  * id. */
 int hvd_session_create(struct hvd_session *session, const struct hvd_identity *identity, struct hvd_err *err);
 
-/* Begin at the driver's end of a connection that has no struct hvd_conn yet. Returns the hello, which the caller sends
- * as the first message and releases; NULL with err set. */
+/* Begin at the driver's end. Returns the hello, which the caller sends as the first message and releases; NULL with err
+ * set. */
 json_t *hvd_handshake_hello(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_err *err);
-
-/* Begin. The driver's end (`server`) sends its hello at once. */
-int hvd_handshake_start(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_conn *conn, bool server,
-			struct hvd_err *err);
+/* Begin at the shim's end. */
+int hvd_handshake_start(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_err *err);
 
 /* Handle a message of the handshake. Returns 1 when the handshake is done, 0 when more messages follow, -1 with err set
  * when the peer is refused. The driver's end has then queued the reason for the peer: close with hvd_conn_finish(). */

@@ -202,17 +202,6 @@ int hvd_wire_read(struct hvd_wire *wire, const unsigned char *buf, size_t len, s
 	return 1;
 }
 
-int hvd_wire_decode(struct hvd_wire *wire, const unsigned char *buf, size_t len, size_t *used, json_t **msg,
-		    struct hvd_err *err)
-{
-	struct hvd_frame frame;
-	int rc = hvd_wire_read(wire, buf, len, &frame, err);
-
-	*used = rc == 1 ? frame.used : 0;
-	*msg = frame.msg;
-	return rc;
-}
-
 int hvd_get_int(const json_t *msg, const char *key, int64_t min, int64_t max, int64_t *out, struct hvd_err *err)
 {
 	const json_t *v = json_object_get(msg, key);

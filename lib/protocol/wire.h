@@ -74,10 +74,6 @@ struct hvd_frame {
 int hvd_wire_read(struct hvd_wire *wire, const unsigned char *buf, size_t len, struct hvd_frame *frame,
 		  struct hvd_err *err);
 
-/* The same for a peer that sends no bytes. *used is 0 and *msg NULL unless 1 is returned. */
-int hvd_wire_decode(struct hvd_wire *wire, const unsigned char *buf, size_t len, size_t *used, json_t **msg,
-		    struct hvd_err *err);
-
 /* The value under `key` of a message from a peer. -1 with an error that names the key (HVD_E_PROTO, or HVD_E_LIMIT for
  * a string that is too long) if the value is absent, of another type or out of range; *out is then `min`, "" or NULL.
  * Results point into the message. A string has at most `max` bytes, an array at most `max` entries. */

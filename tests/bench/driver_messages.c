@@ -11,6 +11,7 @@
 #include "launcher/world/rank_plan.h"
 #include "lib/protocol/wire.h"
 #include "sim_host.h"
+#include "tests/unit/wire_decode.h"
 
 #include <string.h>
 #include <sys/wait.h>
@@ -78,7 +79,7 @@ static json_t *message(struct hvd_wire *wire, const unsigned char *bytes, size_t
 	json_t *msg = NULL;
 	size_t used;
 
-	check(hvd_wire_decode(wire, bytes, len, &used, &msg, &err) == 1, &err);
+	check(wire_decode(wire, bytes, len, &used, &msg, &err) == 1, &err);
 	return msg;
 }
 

@@ -7,6 +7,7 @@
 #include "agent/probe_server.h"
 #include "fuzz.h"
 #include "lib/protocol/conn.h"
+#include "tests/unit/wire_decode.h"
 
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -88,7 +89,7 @@ static json_t *hear(struct event_base *base, int fd, struct hvd_wire *wire)
 		if (n <= 0)
 			return NULL;
 		len += (size_t)n;
-		rc = hvd_wire_decode(wire, buf, len, &used, &msg, NULL);
+		rc = wire_decode(wire, buf, len, &used, &msg, NULL);
 	}
 	return msg;
 }

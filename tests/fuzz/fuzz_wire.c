@@ -6,6 +6,7 @@
  */
 #include "fuzz.h"
 #include "lib/protocol/conn.h"
+#include "tests/unit/wire_decode.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ static int decode_all(struct hvd_wire *wire, const uint8_t *data, size_t size)
 	must(copy != NULL);
 	memcpy(copy, data, size);
 	wire->bytes = false;
-	while ((rc = hvd_wire_decode(wire, copy + at, size - at, &used, &msg, NULL)) == 1) {
+	while ((rc = wire_decode(wire, copy + at, size - at, &used, &msg, NULL)) == 1) {
 		must(used >= HVD_WIRE_HEAD && used <= size - at && json_is_object(msg));
 		json_decref(msg);
 		at += used;
@@ -56,7 +57,7 @@ static void round_trip(const uint8_t *data, size_t size)
 	hvd_wire_set_key(&out, &key);
 	hvd_wire_set_key(&in, &key);
 	if (json_is_object(msg) && hvd_wire_encode(&out, msg, &bytes, &len, NULL) == 0) {
-		must(hvd_wire_decode(&in, bytes, len, &used, &back, NULL) == 1 && used == len);
+		must(wire_decode(&in, bytes, len, &used, &back, NULL) == 1 && used == len);
 		must(json_equal(msg, back));
 		json_decref(back);
 		free(bytes);

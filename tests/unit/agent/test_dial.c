@@ -7,6 +7,7 @@
 
 #include "lib/net/accept.h"
 #include "lib/net/listen.h"
+#include "tests/unit/send_hello.h"
 #include "tests/unit/unit.h"
 
 #include <event2/event.h>
@@ -72,7 +73,7 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 	else if (p->rude)
 		send_refusal(p->served);
 	else
-		assert_int_equal(hvd_handshake_start(&p->hs, &p->driver, p->served, true, NULL), 0);
+		send_hello(&p->hs, &p->driver, p->served);
 }
 
 /* The driver accepts no connection before the other process has had its turn. */
@@ -104,7 +105,7 @@ static void on_other_accepted(void *arg, int fd, const struct sockaddr_storage *
 	if (p->other == REFUSES)
 		send_refusal(p->other_served);
 	else
-		assert_int_equal(hvd_handshake_start(&p->other_hs, &p->driver, p->other_served, true, NULL), 0);
+		send_hello(&p->other_hs, &p->driver, p->other_served);
 }
 
 static void on_up(struct hvd_conn *conn, void *arg)

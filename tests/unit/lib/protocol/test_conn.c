@@ -2,6 +2,7 @@
 #include "lib/protocol/handshake.h"
 
 #include "tests/unit/conn_pair.h"
+#include "tests/unit/send_hello.h"
 
 /* Until nothing is ready any more. */
 static void settle(void)
@@ -426,8 +427,8 @@ static void hang_up(struct side *driver, struct side *shim)
 
 static void begin(struct side *driver, struct side *shim)
 {
-	assert_int_equal(hvd_handshake_start(&shim->hs, &shim->session, shim->conn, false, NULL), 0);
-	assert_int_equal(hvd_handshake_start(&driver->hs, &driver->session, driver->conn, true, NULL), 0);
+	assert_int_equal(hvd_handshake_start(&shim->hs, &shim->session, NULL), 0);
+	send_hello(&driver->hs, &driver->session, driver->conn);
 }
 
 static const struct hvd_key right = {"the launch's own key, 32 bytes."}, wrong = {"another launch's key, 32 bytes."};
@@ -471,7 +472,7 @@ TEST(a_refusal_with_bytes_for_the_terminal)
 
 	shake(&driver, &shim, &right, &right);
 	driver.hs.server = true; /* the driver only says this */
-	assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, shim.conn, false, NULL), 0);
+	assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, NULL), 0);
 	hvd_conn_send(driver.conn, json_pack("{s:s, s:s}", "t", "refused", "why",
 					     "\033[2J\"\nhvd: error: your account is locked: run /tmp/mend"));
 	while (!shim.err.code)
@@ -512,7 +513,7 @@ TEST(a_driver_that_is_none)
 		if (i > 0)
 			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 		shake(&driver, &shim, &right, &right);
-		assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, shim.conn, false, NULL), 0);
+		assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, NULL), 0);
 		driver.hs.server = true; /* the driver only says this */
 		hvd_conn_send(driver.conn, json_loads(texts[i], 0, NULL));
 		run();
@@ -562,7 +563,7 @@ TEST(a_driver_that_greets_again)
 
 	shake(&driver, &shim, &right, &right);
 	driver.hs.done = true; /* only greets, and counts the answers */
-	assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, shim.conn, false, NULL), 0);
+	assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, NULL), 0);
 	for (int i = 0; i < 3; i++)
 		hvd_conn_send(driver.conn, hello(&driver, HVD_VERSION));
 	while (shim.rc == 0)
@@ -597,7 +598,7 @@ TEST(a_shim_that_is_none)
 		if (i > 0)
 			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 		shake(&driver, &shim, &right, &right);
-		assert_int_equal(hvd_handshake_start(&driver.hs, &driver.session, driver.conn, true, NULL), 0);
+		send_hello(&driver.hs, &driver.session, driver.conn);
 		shim.hs.done = true; /* only says this, and hears the answers */
 		hvd_conn_send(shim.conn, json_loads(texts[i], 0, NULL));
 		while (driver.rc == 0)
@@ -619,7 +620,7 @@ TEST(a_credential_of_one_who_does_not_know_the_launch_is_not_opened)
 	shake(&driver, &shim, &right, &right);
 	driver.session.identity.kind = HVD_ID_MUNGE;
 	driver.session.identity.munge_socket = "/nowhere/munge.socket";
-	assert_int_equal(hvd_handshake_start(&driver.hs, &driver.session, driver.conn, true, NULL), 0);
+	send_hello(&driver.hs, &driver.session, driver.conn);
 	shim.hs.done = true; /* only says this, and hears the answers */
 	hvd_conn_send(shim.conn,
 		      json_pack("{s:s, s:s, s:s, s:s, s:s}", "t", "auth", "release", HVD_VERSION, "nonce",
@@ -647,7 +648,7 @@ TEST(a_peer_of_another_release)
 			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 		shake(&driver, &shim, &right, &right);
 		driver.hs.done = true; /* only greets */
-		assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, shim.conn, false, NULL), 0);
+		assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, NULL), 0);
 		hvd_conn_send(driver.conn, hello(&driver, releases[i]));
 		while (shim.rc == 0)
 			run();
@@ -656,7 +657,7 @@ TEST(a_peer_of_another_release)
 
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 		shake(&driver, &shim, &right, &right);
-		assert_int_equal(hvd_handshake_start(&driver.hs, &driver.session, driver.conn, true, NULL), 0);
+		send_hello(&driver.hs, &driver.session, driver.conn);
 		shim.hs.done = true; /* only says this, and hears the answers */
 		hvd_conn_send(shim.conn, json_pack("{s:s, s:s*, s:s, s:s}", "t", "auth", "release", releases[i],
 						   "nonce", "00000000000000000000000000000000", "cred", "00"));

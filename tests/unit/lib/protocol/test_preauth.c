@@ -191,7 +191,7 @@ static void come(struct shim *shim, struct door *d, const char *at, const struct
 	shim->session.identity = (struct hvd_identity){.kind = HVD_ID_KEY, .key = *with};
 	hvd_session_bind_key(&shim->session);
 	shim->conn = hvd_conn_new(d->base, fd, false, &ops, shim);
-	assert_int_equal(hvd_handshake_start(&shim->hs, &shim->session, shim->conn, false, NULL), 0);
+	assert_int_equal(hvd_handshake_start(&shim->hs, &shim->session, NULL), 0);
 }
 
 static bool have_ipv6(void)

@@ -2,6 +2,7 @@
 #include "lib/protocol/wire.h"
 
 #include "tests/unit/unit.h"
+#include "tests/unit/wire_decode.h"
 
 static const struct hvd_key key = {"0123456789abcdef0123456789abcde"};
 
@@ -36,7 +37,7 @@ static int take(struct hvd_wire *wire, const unsigned char *bytes, size_t len, c
 	size_t used;
 	json_t *msg;
 	const char *text;
-	int rc = hvd_wire_decode(wire, bytes, len, &used, &msg, err);
+	int rc = wire_decode(wire, bytes, len, &used, &msg, err);
 
 	assert_int_equal(used, rc == 1 ? len : 0);
 	if (rc != 1) {
@@ -104,7 +105,7 @@ TEST(two_frames_in_one_buffer)
 	assert_non_null(both);
 	memcpy(both, a, one);
 	memcpy(both + one, b, two);
-	assert_int_equal(hvd_wire_decode(&p.client, both, one + two, &used, &msg, NULL), 1);
+	assert_int_equal(wire_decode(&p.client, both, one + two, &used, &msg, NULL), 1);
 	assert_int_equal(used, one);
 	json_decref(msg);
 	assert_int_equal(take(&p.client, both + one, two, "two", NULL), 1);
