@@ -58,41 +58,21 @@ int hvd_boot_parse_addrs(char *list, struct hvd_boot *boot)
 	return boot->n_addrs ? 0 : -1;
 }
 
-static int parse_range(char *text, struct hvd_boot *boot)
+/* Two numbers with this sign between them. */
+static int parse_pair(char *text, char between, double min, double max, double pair[2])
 {
-	char *dash = strchr(text, '-');
-	double lo, hi;
+	char *second = strchr(text, between);
 
-	if (!dash)
+	if (!second)
 		return -1;
-	*dash = '\0';
-	if (parse_number(text, 1, 65535, &lo) != 0 || parse_number(dash + 1, lo, 65535, &hi) != 0)
-		return -1;
-	boot->port_lo = (in_port_t)lo;
-	boot->port_hi = (in_port_t)hi;
-	return 0;
-}
-
-static int parse_ports(char *text, struct hvd_boot *boot)
-{
-	char *plus = strchr(text, '+');
-	double rank0, each;
-
-	if (!plus)
-		return -1;
-	*plus = '\0';
-	if (parse_number(text, 0, HVD_BOOT_MAX_PORTS, &rank0) != 0 ||
-	    parse_number(plus + 1, 0, HVD_BOOT_MAX_PORTS, &each) != 0)
-		return -1;
-	boot->ports = (unsigned)rank0;
-	boot->rank_ports = (unsigned)each;
-	return 0;
+	*second++ = '\0';
+	return parse_number(text, min, max, &pair[0]) != 0 ? -1 : parse_number(second, min, max, &pair[1]);
 }
 
 static int parse_field(char *field, struct hvd_boot *boot)
 {
 	char *value = strchr(field, '=');
-	double number;
+	double number, pair[2];
 
 	if (!value)
 		return -1;
@@ -116,9 +96,15 @@ static int parse_field(char *field, struct hvd_boot *boot)
 			return -1;
 		memcpy(boot->id, value, strlen(value) + 1);
 	} else if (strcmp(field, "range") == 0) {
-		return parse_range(value, boot);
+		if (parse_pair(value, '-', 1, 65535, pair) != 0 || pair[0] > pair[1])
+			return -1;
+		boot->port_lo = (in_port_t)pair[0];
+		boot->port_hi = (in_port_t)pair[1];
 	} else if (strcmp(field, "ports") == 0) {
-		return parse_ports(value, boot);
+		if (parse_pair(value, '+', 0, HVD_BOOT_MAX_PORTS, pair) != 0)
+			return -1;
+		boot->ports = (unsigned)pair[0];
+		boot->rank_ports = (unsigned)pair[1];
 	} else if (strcmp(field, "store") == 0) {
 		if (parse_number(value, 0, 1, &number) != 0)
 			return -1;
