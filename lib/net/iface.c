@@ -4,8 +4,7 @@
  */
 #include "iface.h"
 
-#include "iface_netlink.h"
-#include "iface_sysfs.h"
+#include "iface_internal.h"
 #include "lib/base/xalloc.h"
 
 #include <arpa/inet.h>

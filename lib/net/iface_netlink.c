@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "iface_netlink.h"
+#include "iface_internal.h"
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"

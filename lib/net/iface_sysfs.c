@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "iface_sysfs.h"
+#include "iface_internal.h"
 
 #include "lib/base/file.h"
 #include "lib/base/hw_topology.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Datagrams of rtnetlink. */
 #include "fuzz.h"
-#include "lib/net/iface_netlink.h"
+#include "lib/net/iface_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/net/iface.h"
-#include "lib/net/iface_netlink.h"
-#include "lib/net/iface_sysfs.h"
+#include "lib/net/iface_internal.h"
 #include "tests/unit/unit.h"
 
 #include <arpa/inet.h>
