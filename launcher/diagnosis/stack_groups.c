@@ -4,7 +4,6 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
-#include "store_waits.h"
 
 #include <stdbool.h>
 #include <stdio.h>

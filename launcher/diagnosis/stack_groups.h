@@ -21,7 +21,7 @@
 char *hvd_stack_groups_text(const json_t *answers, const char *title);
 
 /* {"groups":[{"ranks":[R,…], "hosts":[NAME,…], "where":TEXT, "child":B, "stopped":B, "state":TEXT, "frames":[…]},…],
- *  "silent":[NAME,…], "store":store_waits.h, "hosts":[…]}; a new reference. */
+ *  "silent":[NAME,…], "store":store_waits.c, "hosts":[…]}; a new reference. */
 json_t *hvd_stack_groups_json(const json_t *answers);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stack_groups_internal.h - shared by stack_groups.c, which makes the groups, and stack_text.c, which shows them. */
+/* stack_groups_internal.h - shared by stack_groups.c, which makes the groups, store_waits.c, and stack_text.c, which shows
+ * both. */
 #ifndef HVD_STACK_GROUPS_INTERNAL_H
 #define HVD_STACK_GROUPS_INTERNAL_H
 
@@ -48,5 +49,15 @@ const char *hvd_stack_frame_text(const json_t *frame, size_t i);
  * is no stack. */
 void hvd_stack_place(const json_t *process, char out[HVD_STACK_TEXT]);
 void hvd_stack_kernel_place(const json_t *process, char out[HVD_STACK_TEXT]);
+
+/* ---- store_waits.c ---- */
+
+/*
+ * [{"key":TEXT, "ranks":[R,…], "others":[TEXT,…], "missing":[R,…]},…]: who waits for the key. "missing": the ranks that
+ * wait for no key, if some others wait. The keys for which most wait come first, at most HVD_STORE_WAITS_KEYS. A new
+ * reference.
+ */
+#define HVD_STORE_WAITS_KEYS 8
+json_t *hvd_store_waits(const json_t *answers);
 
 #endif

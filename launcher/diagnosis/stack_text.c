@@ -6,7 +6,6 @@
 #include "lib/base/printable.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "store_waits.h"
 
 #include <stdio.h>
 #include <stdlib.h>

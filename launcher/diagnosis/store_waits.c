@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store_waits.h"
+/*
+ * store_waits.c - which ranks wait for which keys of the store, and which do not.
+ *
+ * Pure. The answers are launcher/world/stacks.h's. A waiting process is known by its pid, which gives its rank if one
+ * rank has it; otherwise it is shown by its address.
+ */
+#include "stack_groups_internal.h"
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

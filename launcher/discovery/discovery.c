@@ -6,6 +6,7 @@
  */
 #include "discovery_kind.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
 
 #include <stdlib.h>
@@ -24,21 +25,20 @@ static void append(struct hvd_alloc *to, const struct hvd_alloc_host *host)
 static void arrange(const struct hvd_discovery *s, const struct hvd_alloc *found, bool without_moved, bool *moved,
 		    struct hvd_alloc *out)
 {
+	hvd_cleanup_free int *now = hvd_alloc_find_all(found, &s->hosts),
+			     *before = hvd_alloc_find_all(&s->hosts, found);
+
 	*moved = false;
 	for (int i = 0; i < s->hosts.n_hosts; i++) {
-		int at = hvd_alloc_find(found, s->hosts.hosts[i].name);
+		const struct hvd_alloc_host *host = now[i] < 0 ? NULL : &found->hosts[now[i]];
+		const bool moves = host && host->slurm_job != s->hosts.hosts[i].slurm_job;
 
-		if (at < 0)
-			continue;
-		if (found->hosts[at].slurm_job != s->hosts.hosts[i].slurm_job) {
-			*moved = true;
-			if (without_moved)
-				continue;
-		}
-		append(out, &found->hosts[at]);
+		*moved |= moves;
+		if (host && !(moves && without_moved))
+			append(out, host);
 	}
 	for (int i = 0; i < found->n_hosts; i++)
-		if (hvd_alloc_find(&s->hosts, found->hosts[i].name) < 0)
+		if (before[i] < 0)
 			append(out, &found->hosts[i]);
 }
 

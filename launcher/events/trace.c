@@ -26,10 +26,21 @@ struct span {
 	char *why; /* owned; or NULL */
 };
 
-/* Of a host: when it reached each stage; 0 = it has not. */
+/* What a host reaches, in the order of the events. */
+enum {
+	COMING,
+	REGISTERED,
+	PROBING,
+	REPORTED,
+	HERE,
+	N_REACHED,
+};
+_Static_assert(HVD_EV_HOST_HERE - HVD_EV_HOST_COMING == HERE, "an event for each");
+
+/* Of a host: when it reached each; 0 = it has not. */
 struct row {
 	char *name;
-	hvd_time coming, registered, probing, reported, here;
+	hvd_time at[N_REACHED];
 };
 
 struct hvd_trace {
@@ -158,15 +169,13 @@ static void ends(struct hvd_trace *trace, const struct hvd_event *event)
 static void host_spans(const struct hvd_trace *trace, uint32_t h, hvd_time ended, struct span spans[HOST_SPANS])
 {
 	const struct row *host = &trace->rows[h];
-	const hvd_time reported = host->reported ? host->reported : host->registered;
+	const hvd_time *at = host->at, reported = at[REPORTED] ? at[REPORTED] : at[REGISTERED];
 	const struct span all[HOST_SPANS] = {
-		{.name = "wait for the host",
-		 .from = host->coming ? host->coming : trace->began,
-		 .to = host->registered},
-		{.name = "wait for the other hosts", .from = host->registered, .to = host->probing},
-		{.name = "probe", .from = host->probing, .to = host->reported},
-		{.name = "wait for the plan", .from = reported, .to = host->here},
-		{.name = "part of the job", .from = host->here, .to = ended},
+		{.name = "wait for the host", .from = at[COMING] ? at[COMING] : trace->began, .to = at[REGISTERED]},
+		{.name = "wait for the other hosts", .from = at[REGISTERED], .to = at[PROBING]},
+		{.name = "probe", .from = at[PROBING], .to = at[REPORTED]},
+		{.name = "wait for the plan", .from = reported, .to = at[HERE]},
+		{.name = "part of the job", .from = at[HERE], .to = ended},
 	};
 
 	for (size_t i = 0; i < HOST_SPANS; i++) {
@@ -188,7 +197,7 @@ static void leave(struct hvd_trace *trace, uint32_t h, const struct hvd_event *e
 	spans[at].why = event->why ? reason(event->why) : NULL;
 	for (size_t i = 0; i < HOST_SPANS; i++)
 		keep(trace, &spans[i]);
-	trace->rows[h] = (struct row){.name = trace->rows[h].name, .coming = event->at};
+	trace->rows[h] = (struct row){.name = trace->rows[h].name, .at = {[COMING] = event->at}};
 }
 
 /* The row of the event's host, whose number it may not know. */
@@ -212,22 +221,13 @@ static uint32_t row_of(struct hvd_trace *trace, const struct hvd_event *event)
 static void host_event(struct hvd_trace *trace, const struct hvd_event *event)
 {
 	const uint32_t h = row_of(trace, event);
-	struct row *host = &trace->rows[h];
 
-	if (event->name == HVD_EV_HOST_COMING) {
-		host->coming = event->at;
-	} else if (event->name == HVD_EV_HOST_REGISTERED) {
-		host->registered = event->at;
-		trace->registered = trace->registered ? trace->registered : event->at;
-	} else if (event->name == HVD_EV_HOST_PROBING) {
-		host->probing = event->at;
-	} else if (event->name == HVD_EV_HOST_REPORTED) {
-		host->reported = event->at;
-	} else if (event->name == HVD_EV_HOST_HERE) {
-		host->here = event->at;
-	} else {
+	if (event->name == HVD_EV_HOST_REGISTERED && !trace->registered)
+		trace->registered = event->at;
+	if (event->name <= HVD_EV_HOST_HERE)
+		trace->rows[h].at[event->name - HVD_EV_HOST_COMING] = event->at;
+	else
 		leave(trace, h, event);
-	}
 }
 
 /* ---- the file ---- */

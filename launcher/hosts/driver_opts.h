@@ -7,9 +7,9 @@
 
 #include "launcher/events/event_log.h"
 #include "launcher/options/launch_spec.h"
+#include "launcher/options/launchers.h"
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
-#include "start_mode.h"
 
 #include <netinet/in.h>
 #include <stdbool.h>

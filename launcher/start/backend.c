@@ -3,6 +3,7 @@
 
 #include "agent_pool.h"
 #include "launcher/scheduler/scheduler.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/preamble.h"
@@ -101,7 +102,7 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
 	struct hvd_strv *rest = reach ? &proc->stdin_args : &proc->argv, agent;
 	bool local = hvd_launch_is_local(launch, host->name);
-	char *cpus = NULL;
+	hvd_cleanup_free char *cpus = NULL;
 
 	hvd_strv_add(&proc->argv, launch->agent);
 	hvd_strv_add(&proc->argv, "host");
@@ -123,7 +124,6 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 	hvd_launch_add_binding(launch, rest);
 	if (index < launch->lsf.n_hosts && (cpus = hvd_lsf_cpus(&launch->lsf.hosts[index], host->slots)))
 		hvd_strv_addf(rest, "--cpus=%s", cpus);
-	free(cpus);
 	hvd_launch_add_command(launch, rest);
 	if (local)
 		return;

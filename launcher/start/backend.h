@@ -12,7 +12,6 @@
 #ifndef HVD_BACKEND_H
 #define HVD_BACKEND_H
 
-#include "launcher/hosts/start_mode.h"
 #include "launcher/options/launch_spec.h"
 #include "launcher/options/launchers.h"
 #include "lib/base/err.h"

@@ -58,12 +58,15 @@ static int granted_host(const struct hvd_launch *launch, const struct hvd_alloc 
 	return -1;
 }
 
-static bool all_granted(const struct hvd_alloc *listed, const struct hvd_alloc *granted)
+/* The first listed host that is not granted; NULL: there is none. */
+static const struct hvd_alloc_host *not_granted(const struct hvd_alloc *listed, const struct hvd_alloc *granted)
 {
+	hvd_cleanup_free int *at = hvd_alloc_find_all(granted, listed);
+
 	for (int i = 0; i < listed->n_hosts; i++)
-		if (hvd_alloc_find(granted, listed->hosts[i].name) < 0)
-			return false;
-	return true;
+		if (at[i] < 0)
+			return &listed->hosts[i];
+	return NULL;
 }
 
 /* A scheduler accepts only its own host names: replace an address, or a name with a domain, by the scheduler's name. */
@@ -71,49 +74,51 @@ static void rename_granted(struct hvd_launch *launch, const struct hvd_alloc *gr
 {
 	struct hvd_alloc *listed = &launch->alloc;
 	size_t n = (size_t)listed->n_hosts, all = n + (size_t)granted->n_hosts;
-	const char **names = hvd_xcalloc(all, sizeof(const char *));
+	hvd_cleanup_free const char **names = hvd_xcalloc(all, sizeof(const char *));
+	hvd_cleanup_free int *at = hvd_alloc_find_all(granted, listed);
 	hvd_cleanup_free struct hvd_host_addrs *addrs = NULL;
 
 	for (size_t i = 0; i < all; i++)
 		names[i] = i < n ? listed->hosts[i].name : granted->hosts[i - n].name;
 	addrs = hvd_host_addrs_find(names, all, HVD_LOCAL_HOSTS_SECONDS);
-	free(names);
 	for (size_t i = 0; i < n; i++) {
 		struct hvd_alloc_host *host = &listed->hosts[i];
-		int at = hvd_alloc_find(granted, host->name);
 
-		if (at < 0)
-			at = granted_host(launch, granted, host->name, &addrs[i], addrs + n);
-		if (at < 0)
+		if (at[i] < 0)
+			at[i] = granted_host(launch, granted, host->name, &addrs[i], addrs + n);
+		if (at[i] < 0)
 			continue;
 		free(host->name);
-		host->name = hvd_xstrdup(granted->hosts[at].name);
+		host->name = hvd_xstrdup(granted->hosts[at[i]].name);
 	}
 	hvd_alloc_merge(listed);
 }
 
 int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
 {
+	const struct hvd_alloc_host *missing;
+	hvd_cleanup_free char *table = NULL;
+
 	if (hvd_launch_listed(launch, err) != 0)
 		return -1;
-	if (granted->n_hosts && !all_granted(&launch->alloc, granted))
-		rename_granted(launch, granted);
-	for (int i = 0; granted->n_hosts && i < launch->alloc.n_hosts; i++)
-		if (hvd_alloc_find(granted, launch->alloc.hosts[i].name) < 0) {
-			hvd_cleanup_free char *table = hvd_alloc_table(granted, 16);
-
-			return hvd_err_set(err, HVD_E_USAGE, "host %s is not in this allocation, which has\n%s",
-					   launch->alloc.hosts[i].name, table);
-		}
-	return 0;
+	if (!granted->n_hosts || !not_granted(&launch->alloc, granted))
+		return 0;
+	rename_granted(launch, granted);
+	missing = not_granted(&launch->alloc, granted);
+	if (!missing)
+		return 0;
+	table = hvd_alloc_table(granted, 16);
+	return hvd_err_set(err, HVD_E_USAGE, "host %s is not in this allocation, which has\n%s", missing->name, table);
 }
 
 /* ssh and LSF's commands would start more ranks than the job has slots, so refuse that here. */
 static int check_slots(const struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
 {
+	hvd_cleanup_free int *at = hvd_alloc_find_all(granted, &launch->alloc);
+
 	for (int i = 0; i < launch->alloc.n_hosts; i++) {
 		const struct hvd_alloc_host *host = &launch->alloc.hosts[i];
-		int slots = granted->hosts[hvd_alloc_find(granted, host->name)].slots;
+		int slots = granted->hosts[at[i]].slots;
 
 		if (host->slots <= slots)
 			continue;

@@ -20,6 +20,7 @@
  */
 #include "backend.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/file.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
@@ -59,9 +60,10 @@ static int count_hosts(const struct hvd_launch *launch, struct hvd_err *err)
 static int ask_nodes(const struct hvd_launch *launch, struct hvd_erf_host *hosts, struct hvd_err *err)
 {
 	int n = count_hosts(launch, err), status = 0, rc = -1;
-	struct hvd_strv argv = {0};
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
 	struct hvd_spawn spawn = {.path = "jsrun", .envp = launch->envp, .parent_death_signal = SIGTERM};
-	char *text, how[64];
+	hvd_cleanup_free char *text = NULL;
+	char how[64];
 	size_t len;
 
 	if (n < 0)
@@ -77,12 +79,10 @@ static int ask_nodes(const struct hvd_launch *launch, struct hvd_erf_host *hosts
 	hvd_strv_add(&argv, "topology");
 	spawn.argv = argv.v;
 	text = hvd_capture(&spawn, MAX_ANSWER, hvd_deadline_in(launch->spec->deadlines.start), &len, &status, err);
-	hvd_strv_free(&argv);
 	if (text && status != 0)
 		hvd_err_set(err, HVD_E_FAILED, "jsrun: %s", hvd_status_text(status, how, sizeof(how)));
 	else if (text)
 		rc = hvd_topology_parse(hosts, &launch->alloc, text, err);
-	free(text);
 	if (rc == 0)
 		return 0;
 	hvd_err_prefix(err, "cannot get the number of cores from the compute nodes");
@@ -95,9 +95,8 @@ static int ask_nodes(const struct hvd_launch *launch, struct hvd_erf_host *hosts
 /* The resource file's text; NULL with err set. Caller frees. */
 static char *resources(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	struct hvd_erf_host *hosts = hvd_xcalloc((size_t)launch->alloc.n_hosts, sizeof(*hosts));
+	hvd_cleanup_free struct hvd_erf_host *hosts = hvd_xcalloc((size_t)launch->alloc.n_hosts, sizeof(*hosts));
 	bool known = true;
-	char *text = NULL;
 
 	for (int i = 0; i < launch->alloc.n_hosts; i++) {
 		const struct hvd_lsf_host *has = i < launch->lsf.n_hosts ? &launch->lsf.hosts[i] : NULL;
@@ -110,34 +109,35 @@ static char *resources(const struct hvd_launch *launch, struct hvd_err *err)
 		known = known && hosts[i].cores > 0 && hosts[i].threads > 0;
 	}
 	if (known || hvd_erf_bound(&launch->alloc, hosts) || ask_nodes(launch, hosts, err) == 0)
-		text = hvd_erf_format(&launch->alloc, hosts, err);
-	free(hosts);
-	return text;
+		return hvd_erf_format(&launch->alloc, hosts, err);
+	return NULL;
 }
 
 /* Write the resource file where the user wants it (--erf), else to a temporary file. */
 static int add_resources(struct hvd_launch *launch, struct hvd_strv *argv, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	char *text = resources(launch, err);
+	hvd_cleanup_free char *text = resources(launch, err);
 	const char *path = spec->erf;
-	int rc = text ? 0 : -1;
 
-	if (rc == 0 && path) {
-		rc = hvd_write_file(path, "the resource file", text, strlen(text), 0, 0600, err);
-		if (rc != 0 && err)
+	if (!text)
+		return -1;
+	if (path && hvd_write_file(path, "the resource file", text, strlen(text), 0, 0600, err) != 0) {
+		if (err)
 			err->code = HVD_E_USAGE;
-	} else if (rc == 0 && spec->dry_run) {
+		return -1;
+	}
+	if (!path && spec->dry_run) {
 		path = "ERF"; /* --dry-run leaves no file behind; --erf FILE does */
-	} else if (rc == 0) {
+	} else if (!path) {
 		launch->scratch = hvd_scratch_create(launch->envp, err);
 		path = launch->scratch ? hvd_scratch_file(launch->scratch, "resources", text, err) : NULL;
-		rc = path ? 0 : -1;
+		if (!path)
+			return -1;
 	}
-	free(text);
 	hvd_strv_add(argv, "--erf_input");
-	hvd_strv_add(argv, path ? path : "");
-	return rc;
+	hvd_strv_add(argv, path);
+	return 0;
 }
 
 static int add_binding(const char *args, struct hvd_strv *argv, struct hvd_err *err)
@@ -171,14 +171,13 @@ static void add_mpi(const struct hvd_launch *launch, struct hvd_strv *argv)
 static void add_shim(struct hvd_launch *launch, struct hvd_proc *proc)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	char *hosts = hvd_mpi_hosts(&launch->alloc, true);
+	hvd_cleanup_free char *hosts = hvd_mpi_hosts(&launch->alloc, true);
 
 	launch->proc_writes_files = spec->mpi.on;
 	hvd_launch_add_agent(launch, proc, "shim");
 	if (spec->output.label == HVD_LABEL_SRUN)
 		hvd_strv_add(&proc->argv, "--label=srun");
 	hvd_strv_addf(&proc->argv, "--jsrun=%s", hosts);
-	free(hosts);
 }
 
 static int check(const struct hvd_launch *launch, struct hvd_err *err)

@@ -120,8 +120,7 @@ char *hvd_mpi_hosts(const struct hvd_alloc *hosts, bool slots)
 
 char *hvd_mpi_ssh_args(const struct hvd_mpi_job *job)
 {
-	struct hvd_strv words = {0};
-	char *all;
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv words = {0};
 
 	if (job->any_host_key)
 		hvd_strv_add(&words, "-oStrictHostKeyChecking=no");
@@ -129,9 +128,7 @@ char *hvd_mpi_ssh_args(const struct hvd_mpi_job *job)
 		hvd_strv_addf(&words, "-p %d", job->ssh_port);
 	if (job->ssh_identity)
 		hvd_strv_addf(&words, "-i %s", job->ssh_identity);
-	all = hvd_strv_join(&words, " ");
-	hvd_strv_free(&words);
-	return all;
+	return hvd_strv_join(&words, " ");
 }
 
 /* Append the words of an option's value, as a shell would split them. */
@@ -163,12 +160,11 @@ static int binding(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_s
 
 static void add_hosts(const struct hvd_mpi_job *job, struct hvd_strv *argv)
 {
-	char *hosts = hvd_mpi_hosts(job->hosts, true);
+	hvd_cleanup_free char *hosts = hvd_mpi_hosts(job->hosts, true);
 
 	hvd_strv_add(argv, "-np");
 	hvd_strv_addf(argv, "%d", job->hosts->slots);
 	add(argv, "-H", hosts, NULL);
-	free(hosts);
 }
 
 /* For many hosts, keep Open MPI's daemons from starting each other in a tree; and set the ssh command. `param` is the
@@ -176,7 +172,7 @@ static void add_hosts(const struct hvd_mpi_job *job, struct hvd_strv *argv)
 static void add_daemons(const struct hvd_mpi_job *job, const char *param, const char *no_tree, const char *at_once,
 			const char *args, struct hvd_strv *argv)
 {
-	char *ssh = hvd_mpi_ssh_args(job);
+	hvd_cleanup_free char *ssh = hvd_mpi_ssh_args(job);
 
 	if (job->hosts->n_hosts >= MANY_HOSTS) {
 		add(argv, param, no_tree, "true");
@@ -185,39 +181,32 @@ static void add_daemons(const struct hvd_mpi_job *job, const char *param, const 
 	}
 	if (*ssh)
 		add(argv, param, args, ssh);
-	free(ssh);
 }
 
 /* The user's interfaces, separated by commas, if all of them are names: an MPI understands nothing else. Otherwise "",
  * and the ranks' shims set the plan's interfaces. Caller frees. */
 static char *plain_nics(const struct hvd_mpi_job *job)
 {
-	struct hvd_nicspec spec;
+	HVD_CLEANUP(hvd_nicspec_clear) struct hvd_nicspec spec = {0};
 	size_t n = 0;
-	bool plain;
 
 	if (hvd_nicspec_parse(&spec, job->nics->v, NULL) != 0)
 		return hvd_xstrdup("");
 	while (hvd_nicspec_name(&spec, n))
 		n++;
-	plain = n == spec.n;
-	hvd_nicspec_clear(&spec);
-	return plain ? hvd_strv_join(job->nics, ",") : hvd_xstrdup("");
+	return n == spec.n ? hvd_strv_join(job->nics, ",") : hvd_xstrdup("");
 }
 
 /* Did the user set the interfaces of NCCL? */
 static bool has_nccl_nics(const struct hvd_mpi_job *job)
 {
-	for (size_t i = 0; i < job->exports->n; i++)
-		if (strcmp(job->exports->v[i], "NCCL_SOCKET_IFNAME") == 0)
-			return true;
-	return false;
+	return hvd_strv_has(job->exports, "NCCL_SOCKET_IFNAME");
 }
 
 /* Pass the interfaces and the user's variables to the ranks' processes. */
 static void add_ranks(const struct hvd_mpi_job *job, const char *param, struct hvd_strv *argv)
 {
-	char *nics = plain_nics(job);
+	hvd_cleanup_free char *nics = plain_nics(job);
 
 	if (*nics)
 		add(argv, param, "btl_tcp_if_include", nics);
@@ -227,7 +216,6 @@ static void add_ranks(const struct hvd_mpi_job *job, const char *param, struct h
 	}
 	for (size_t i = 0; i < job->exports->n; i++)
 		add(argv, "-x", job->exports->v[i], NULL);
-	free(nics);
 }
 
 static int open_mpi(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)

@@ -41,18 +41,19 @@ static const char *program(const struct hvd_launch *launch)
  * in the order of the job's hosts. So the hosts are sorted in that order. */
 static void sort_as(struct hvd_launch *launch, const struct hvd_alloc *granted)
 {
-	struct hvd_alloc *a = &launch->alloc;
+	struct hvd_alloc *a = &launch->alloc, sorted = {0};
+	hvd_cleanup_free int *at = hvd_alloc_find_all(a, granted);
 	bool moved = false;
 
-	for (int i = 1; i < a->n_hosts; i++) {
-		struct hvd_alloc_host host = a->hosts[i];
-		int at = hvd_alloc_find(granted, host.name), k = i;
-
-		for (; k > 0 && hvd_alloc_find(granted, a->hosts[k - 1].name) > at; k--)
-			a->hosts[k] = a->hosts[k - 1];
-		a->hosts[k] = host;
-		moved |= k < i;
+	for (int i = 0; i < granted->n_hosts; i++) {
+		if (at[i] < 0)
+			continue;
+		moved |= at[i] != sorted.n_hosts;
+		hvd_alloc_add(&sorted, a->hosts[at[i]].name, a->hosts[at[i]].slots, NULL);
 	}
+	memcpy(sorted.source, a->source, sizeof(sorted.source));
+	hvd_alloc_clear(a);
+	*a = sorted;
 	if (moved)
 		hvd_warn(launch->log, "mpirun starts ranks on the hosts in the job's order, not in that of the list");
 }
@@ -144,7 +145,7 @@ static int by_text(const void *a, const void *b)
 /* Open MPI passes on only the variables that its command line names. */
 static void add_exports(const struct hvd_launch *launch, struct hvd_strv *names)
 {
-	struct hvd_strv env = {0};
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
 
 	hvd_launch_export(launch, &env);
 	for (size_t i = 0; i < env.n; i++) {
@@ -156,7 +157,6 @@ static void add_exports(const struct hvd_launch *launch, struct hvd_strv *names)
 	}
 	hvd_strv_add(names, HVD_BOOT_ENV);
 	qsort(names->v, names->n, sizeof(*names->v), by_text);
-	hvd_strv_free(&env);
 }
 
 /* Open MPI reads the slots of each host from Slurm's variables, and refuses a list of hosts with more slots. hvdrun's

@@ -83,13 +83,12 @@ static void add_ssh(const struct hvd_launch *launch, struct hvd_strv *argv)
 
 static void reach(const struct hvd_launch *launch, const char *host, char *const *shim, struct hvd_strv *argv)
 {
-	char *line = hvd_shell_join(shim);
+	hvd_cleanup_free char *line = hvd_shell_join(shim);
 
 	add_ssh(launch, argv);
 	hvd_strv_add(argv, "--");
 	hvd_strv_add(argv, host);
 	hvd_strv_addf(argv, "exec %s", line);
-	free(line);
 }
 
 /* The user tries the same call of ssh, with the port and the key that were given. */

@@ -83,13 +83,29 @@ void hvd_alloc_copy(const struct hvd_alloc *from, struct hvd_alloc *to)
 	memcpy(to->source, from->source, sizeof(to->source));
 }
 
-/* Sort pointers into one array by name; of equal names that with the lower address comes first. */
 static int by_name(const void *a, const void *b)
 {
+	return strcmp((*(struct hvd_alloc_host *const *)a)->name, (*(struct hvd_alloc_host *const *)b)->name);
+}
+
+/* Sort pointers into one array by name; of equal names that with the lower address comes first. */
+static int by_name_and_place(const void *a, const void *b)
+{
 	const struct hvd_alloc_host *x = *(struct hvd_alloc_host *const *)a, *y = *(struct hvd_alloc_host *const *)b;
-	int c = strcmp(x->name, y->name);
+	int c = by_name(a, b);
 
 	return c ? c : x < y ? -1 : x > y;
+}
+
+/* The caller frees the list. */
+static struct hvd_alloc_host **sorted_by_name(const struct hvd_alloc *a)
+{
+	struct hvd_alloc_host **sorted = hvd_xcalloc((size_t)a->n_hosts, sizeof(struct hvd_alloc_host *));
+
+	for (int i = 0; i < a->n_hosts; i++)
+		sorted[i] = &a->hosts[i];
+	qsort(sorted, (size_t)a->n_hosts, sizeof(struct hvd_alloc_host *), by_name_and_place);
+	return sorted;
 }
 
 void hvd_alloc_merge(struct hvd_alloc *a)
@@ -99,10 +115,7 @@ void hvd_alloc_merge(struct hvd_alloc *a)
 
 	if (a->n_hosts < 2)
 		return;
-	sorted = hvd_xcalloc((size_t)a->n_hosts, sizeof(struct hvd_alloc_host *));
-	for (int i = 0; i < a->n_hosts; i++)
-		sorted[i] = &a->hosts[i];
-	qsort(sorted, (size_t)a->n_hosts, sizeof(struct hvd_alloc_host *), by_name);
+	sorted = sorted_by_name(a);
 	first = sorted[0];
 	for (int i = 1; i < a->n_hosts; i++) {
 		if (strcmp(sorted[i]->name, first->name) != 0) {
@@ -158,6 +171,22 @@ int hvd_alloc_find(const struct hvd_alloc *a, const char *name)
 		if (strcmp(a->hosts[i].name, name) == 0)
 			return i;
 	return -1;
+}
+
+int *hvd_alloc_find_all(const struct hvd_alloc *a, const struct hvd_alloc *names)
+{
+	struct hvd_alloc_host **sorted = sorted_by_name(a);
+	int *at = hvd_xcalloc((size_t)names->n_hosts, sizeof(*at));
+
+	for (int i = 0; i < names->n_hosts; i++) {
+		const struct hvd_alloc_host *host = &names->hosts[i];
+		struct hvd_alloc_host **found =
+			bsearch(&host, sorted, (size_t)a->n_hosts, sizeof(struct hvd_alloc_host *), by_name);
+
+		at[i] = found ? (int)(*found - a->hosts) : -1;
+	}
+	free(sorted);
+	return at;
 }
 
 char *hvd_alloc_table(const struct hvd_alloc *a, int max_hosts)

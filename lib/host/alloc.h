@@ -71,6 +71,9 @@ bool hvd_alloc_same(const struct hvd_alloc *a, const struct hvd_alloc *b);
 /* The index of the host of that name; -1 if there is none. */
 int hvd_alloc_find(const struct hvd_alloc *a, const char *name);
 
+/* The same for each host of `names`, of which the caller frees the list. */
+int *hvd_alloc_find_all(const struct hvd_alloc *a, const struct hvd_alloc *names);
+
 /* A table of hosts and slots for messages, with a line for each of the first max_hosts hosts (0: all), and no newline
  * behind the last. The caller frees it. */
 char *hvd_alloc_table(const struct hvd_alloc *a, int max_hosts);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launcher/diagnosis/stack_groups.h"
 
-#include "launcher/diagnosis/store_waits.h"
+#include "launcher/diagnosis/stack_groups_internal.h"
 #include "lib/host/stack_pieces.h"
 #include "tests/unit/unit.h"
 

@@ -179,6 +179,25 @@ TEST(hostfiles_are_opened)
 	unlink(path);
 }
 
+TEST(many_hosts_are_found_at_once)
+{
+	struct hvd_alloc a, names, none = {0};
+	int *at;
+
+	assert_int_equal(hvd_alloc_from_hosts(&a, "c:1,a:2,b:3", 0, NULL), 0);
+	assert_int_equal(hvd_alloc_from_hosts(&names, "b,d,c", 0, NULL), 0);
+	at = hvd_alloc_find_all(&a, &names);
+	assert_int_equal(at[0], 2);
+	assert_int_equal(at[1], -1);
+	assert_int_equal(at[2], 0);
+	free(at);
+	at = hvd_alloc_find_all(&none, &names);
+	assert_int_equal(at[2], -1);
+	free(at);
+	hvd_alloc_clear(&a);
+	hvd_alloc_clear(&names);
+}
+
 TEST(some_slots_are_taken)
 {
 	struct hvd_alloc a, t;
