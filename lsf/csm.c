@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* csm.c - parses what CSM's tools print. */
 #include "csm.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/capture.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <yaml.h>
 
+#define TOOLS   "/opt/ibm/csm/bin"
+#define MAX_OUT (16u << 20)
+/* Hosts in one call: their names stay far below the limit on a command line. */
+#define NAMES_AT_ONCE 128
 /* CSM allows no more isolated cores per socket (csmi_allocation.def). */
 #define MAX_ISOLATED 4
 
@@ -126,14 +133,7 @@ static int get_number(yaml_document_t *doc, const yaml_node_t *map, const char *
 
 /* ---- csm_allocation_query ---- */
 
-void hvd_csm_job_clear(struct hvd_csm_job *job)
-{
-	hvd_alloc_clear(&job->nodes);
-	free(job->launch_host);
-	memset(job, 0, sizeof(*job));
-}
-
-static int read_nodes(struct hvd_csm_job *out, yaml_document_t *doc, const yaml_node_t *root, struct hvd_err *err)
+static int read_nodes(struct hvd_alloc *nodes, yaml_document_t *doc, const yaml_node_t *root, struct hvd_err *err)
 {
 	const yaml_node_t *list = get(doc, root, "compute_nodes");
 	int said = get_number(doc, root, "num_nodes", HVD_MAX_HOSTS);
@@ -145,51 +145,51 @@ static int read_nodes(struct hvd_csm_job *out, yaml_document_t *doc, const yaml_
 
 		if (!name)
 			return hvd_err_set(err, HVD_E_PROTO, "an entry of compute_nodes is not a name");
-		if (hvd_alloc_add(&out->nodes, name, 1, err) != 0)
+		if (hvd_alloc_add(nodes, name, 1, err) != 0)
 			return -1;
 	}
-	if (said >= 0 && said != out->nodes.n_hosts)
-		return hvd_err_set(err, HVD_E_PROTO, "it lists %d compute_nodes where num_nodes is %d",
-				   out->nodes.n_hosts, said);
-	if (out->nodes.n_hosts == 0)
+	if (said >= 0 && said != nodes->n_hosts)
+		return hvd_err_set(err, HVD_E_PROTO, "it lists %d compute_nodes where num_nodes is %d", nodes->n_hosts,
+				   said);
+	if (nodes->n_hosts == 0)
 		return hvd_err_set(err, HVD_E_NOENT, "it lists no compute_nodes");
-	hvd_alloc_merge(&out->nodes);
-	if (out->nodes.slots != out->nodes.n_hosts)
+	hvd_alloc_merge(nodes);
+	if (nodes->slots != nodes->n_hosts)
 		return hvd_err_set(err, HVD_E_PROTO, "it lists a node twice");
 	return 0;
 }
 
-int hvd_csm_parse_job(struct hvd_csm_job *out, const char *text, size_t len, struct hvd_err *err)
+int hvd_csm_parse_job(struct hvd_alloc *nodes, struct hvd_lsf *facts, int *gpus, const char *text, size_t len,
+		      struct hvd_err *err)
 {
 	const yaml_node_t *root;
 	yaml_document_t doc;
 	const char *launch;
-	int rc;
+	int rc, isolated;
 
-	memset(out, 0, sizeof(*out));
+	memset(nodes, 0, sizeof(*nodes));
 	if (load(&doc, text, len, err) != 0)
 		return -1;
 	root = yaml_document_get_root_node(&doc);
+	isolated = get_number(&doc, root, "isolated_cores", INT32_MAX);
 	if (get_number(&doc, root, "Total_Records", INT32_MAX) == 0)
 		rc = hvd_err_set(err, HVD_E_NOENT, "CSM has no such allocation");
 	else
-		rc = read_nodes(out, &doc, root, err);
+		rc = read_nodes(nodes, &doc, root, err);
+	if (rc == 0 && isolated > MAX_ISOLATED)
+		rc = hvd_err_set(err, HVD_E_PROTO, "isolated_cores is %d, more than %d per socket", isolated,
+				 MAX_ISOLATED);
 	if (rc == 0) {
 		launch = scalar(get(&doc, root, "launch_node_name"));
-		out->launch_host = launch && *launch ? hvd_xstrdup(launch) : NULL;
-		out->gpus = get_number(&doc, root, "num_gpus", HVD_MAX_RANKS);
-		out->smt = get_number(&doc, root, "smt_mode", 64);
-		out->smt = out->smt > 0 ? out->smt : 0;
-		out->isolated = get_number(&doc, root, "isolated_cores", INT32_MAX);
-		if (out->isolated < 0)
-			out->isolated = 0; /* older releases do not print it */
-		else if (out->isolated > MAX_ISOLATED)
-			rc = hvd_err_set(err, HVD_E_PROTO, "isolated_cores is %d, more than %d per socket",
-					 out->isolated, MAX_ISOLATED);
+		facts->launch_host = launch && *launch ? hvd_xstrdup(launch) : NULL;
+		facts->isolated = isolated > 0 ? isolated : 0; /* older releases do not print it */
+		facts->smt = get_number(&doc, root, "smt_mode", 64);
+		facts->smt = facts->smt > 0 ? facts->smt : 0;
+		*gpus = get_number(&doc, root, "num_gpus", HVD_MAX_RANKS);
+	} else {
+		hvd_alloc_clear(nodes);
 	}
 	yaml_document_delete(&doc);
-	if (rc != 0)
-		hvd_csm_job_clear(out);
 	return rc;
 }
 
@@ -245,4 +245,84 @@ int hvd_csm_parse_nodes(struct hvd_lsf_host *hosts, const struct hvd_alloc *a, i
 	}
 	yaml_document_delete(&doc);
 	return rc;
+}
+
+/* ---- the tools ---- */
+
+/* Set an error with the first line of what the tool printed: it writes errors to stdout too. */
+static int failed(const char *tool, const char *text, int status, struct hvd_err *err)
+{
+	char how[64];
+
+	hvd_status_text(status, how, sizeof(how));
+	return hvd_err_set(err, HVD_E_FAILED, "%s: %s%s%.*s", tool, how, *text ? ": " : "",
+			   strcspn(text, "\n") < 300 ? (int)strcspn(text, "\n") : 300, text);
+}
+
+/* The output of `tool option value`. The caller frees it; NULL with err set. */
+static char *ask(const char *tool, const char *option, const char *value, char *const *envp, hvd_time deadline,
+		 size_t *len, struct hvd_err *err)
+{
+	const char *const argv[] = {tool, option, value, NULL};
+	struct hvd_spawn spawn = {.path = tool, .argv = (char *const *)argv, .envp = envp};
+	hvd_cleanup_free char *beside = hvd_xasprintf(TOOLS "/%s", tool), *text = NULL;
+	struct hvd_err why = {0};
+	int status = 0;
+
+	text = hvd_capture(&spawn, MAX_OUT, deadline, len, &status, &why);
+	if (!text && why.code == HVD_E_SYS && access(beside, X_OK) == 0) {
+		spawn.path = beside;
+		text = hvd_capture(&spawn, MAX_OUT, deadline, len, &status, &why);
+	}
+	if (!text) {
+		if (err)
+			*err = why;
+		return NULL;
+	}
+	/* Some releases end with a failure when they find nothing, but print an answer. */
+	if (status == 0 || strstr(text, "Total_Records: 0"))
+		return hvd_take_ptr(&text);
+	failed(tool, text, status, err);
+	return NULL;
+}
+
+int hvd_csm_query_job(struct hvd_alloc *nodes, struct hvd_lsf *facts, int *gpus, const char *id, char *const *envp,
+		      hvd_time deadline, struct hvd_err *err)
+{
+	static const char tool[] = "csm_allocation_query";
+	hvd_cleanup_free char *text = NULL;
+	size_t len;
+
+	memset(nodes, 0, sizeof(*nodes));
+	if (strlen(id) > 19 || strspn(id, "0123456789") != strlen(id))
+		return hvd_err_set(err, HVD_E_PROTO, "CSM_ALLOCATION_ID is '%.40s', not a number", id);
+	text = ask(tool, "-a", id, envp, deadline, &len, err);
+	if (!text)
+		return -1;
+	if (hvd_csm_parse_job(nodes, facts, gpus, text, len, err) != 0)
+		return hvd_err_prefix(err, "%s -a %s", tool, id);
+	return 0;
+}
+
+int hvd_csm_query_nodes(struct hvd_lsf_host *hosts, const struct hvd_alloc *a, int isolated, char *const *envp,
+			hvd_time deadline, struct hvd_err *err)
+{
+	static const char tool[] = "csm_node_attributes_query";
+
+	for (int i = 0; i < a->n_hosts;) {
+		hvd_cleanup_free char *names = hvd_xstrdup(a->hosts[i++].name), *text = NULL;
+		size_t len;
+
+		for (; i < a->n_hosts && i % NAMES_AT_ONCE != 0; i++)
+			hvd_xappendf(&names, ",%s", a->hosts[i].name);
+		text = ask(tool, "-n", names, envp, deadline, &len, err);
+		if (!text)
+			return -1;
+		if (hvd_csm_parse_nodes(hosts, a, isolated, text, len, err) != 0)
+			return hvd_err_prefix(err, "%s", tool);
+	}
+	for (int i = 0; i < a->n_hosts; i++)
+		if (hosts[i].cores < 0)
+			return hvd_err_set(err, HVD_E_NOENT, "%s: CSM has no record of %.80s", tool, a->hosts[i].name);
+	return 0;
 }

@@ -21,17 +21,11 @@
 
 #include <stddef.h>
 
-struct hvd_csm_job {
-	struct hvd_alloc nodes; /* compute_nodes, each with one slot */
-	char *launch_host;      /* owned; launch_node_name; NULL: none */
-	int gpus;               /* num_gpus: GPUs of each node; -1: unknown */
-	int isolated;           /* isolated_cores of each socket */
-	int smt;                /* smt_mode: threads per core; 0: unknown */
-};
-
-/* Parse the output of csm_allocation_query. On success the caller clears *out; after an error it is empty. */
-int hvd_csm_parse_job(struct hvd_csm_job *out, const char *text, size_t len, struct hvd_err *err);
-void hvd_csm_job_clear(struct hvd_csm_job *job);
+/* Parse the output of csm_allocation_query: *nodes gets the compute nodes, each with one slot; launch_host, isolated and
+ * smt of *facts are set, and *gpus is how many GPUs each node has, -1 if that is unknown. After an error *nodes is empty,
+ * and the others are as they were. */
+int hvd_csm_parse_job(struct hvd_alloc *nodes, struct hvd_lsf *facts, int *gpus, const char *text, size_t len,
+		      struct hvd_err *err);
 
 /* Parse the output of csm_node_attributes_query: fill in gpus, sockets and cores of hosts[i] for host i of `a`, without
  * `isolated` cores of each socket. Records of other hosts are skipped; hosts without a record stay unchanged. */
@@ -40,8 +34,8 @@ int hvd_csm_parse_nodes(struct hvd_lsf_host *hosts, const struct hvd_alloc *a, i
 
 /* Run the tools, which are searched in PATH of `envp`, then in /opt/ibm/csm/bin, and parse their output. The second
  * function fails if a host of `a` has no record. */
-int hvd_csm_query_job(struct hvd_csm_job *out, const char *id, char *const *envp, hvd_time deadline,
-		      struct hvd_err *err);
+int hvd_csm_query_job(struct hvd_alloc *nodes, struct hvd_lsf *facts, int *gpus, const char *id, char *const *envp,
+		      hvd_time deadline, struct hvd_err *err);
 int hvd_csm_query_nodes(struct hvd_lsf_host *hosts, const struct hvd_alloc *a, int isolated, char *const *envp,
 			hvd_time deadline, struct hvd_err *err);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lists.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
@@ -43,8 +44,7 @@ static const char *next(struct words *w, size_t *len)
 static int add(struct hvd_alloc *out, const char *word, size_t len, int slots, struct hvd_err *err)
 {
 	struct hvd_alloc_host *last = out->n_hosts ? &out->hosts[out->n_hosts - 1] : NULL;
-	char *name;
-	int rc;
+	hvd_cleanup_free char *name = NULL;
 
 	if (memchr(word, '\0', len))
 		return hvd_err_set(err, HVD_E_PROTO, "a host name contains a zero byte");
@@ -55,9 +55,7 @@ static int add(struct hvd_alloc *out, const char *word, size_t len, int slots, s
 		return 0;
 	}
 	name = hvd_xstrndup(word, len);
-	rc = hvd_alloc_add(out, name, slots, err);
-	free(name);
-	return rc;
+	return hvd_alloc_add(out, name, slots, err);
 }
 
 static int done(struct hvd_alloc *out, int rc, struct hvd_err *err)
@@ -143,28 +141,23 @@ static int affinity_line(struct hvd_lsf_host *facts, const struct hvd_alloc *a, 
 {
 	struct words w = {line, line + len};
 	size_t name_len, list_len;
-	const char *name = next(&w, &name_len), *list;
-	char *text;
+	const char *word = next(&w, &name_len), *list = next(&w, &list_len);
+	hvd_cleanup_free char *name = NULL, *text = NULL;
 	int host;
 
-	if (!name)
+	if (!word)
 		return 0;
-	list = next(&w, &list_len);
 	text = list ? cpu_list(list, list_len) : NULL;
 	if (!text)
 		return hvd_err_set(err, HVD_E_PROTO, "%.*s is not followed by a list of CPUs",
-				   name_len < 80 ? (int)name_len : 80, name);
-	if (strlen(text) >= *room) {
-		free(text);
+				   name_len < 80 ? (int)name_len : 80, word);
+	if (strlen(text) >= *room)
 		return hvd_err_set(err, HVD_E_LIMIT, "it lists too many CPUs");
-	}
 	*room -= strlen(text);
-	for (host = 0; host < a->n_hosts; host++)
-		if (strlen(a->hosts[host].name) == name_len && memcmp(a->hosts[host].name, name, name_len) == 0)
-			break;
-	if (host < a->n_hosts)
+	name = hvd_xstrndup(word, name_len);
+	host = strlen(name) == name_len ? hvd_alloc_find(a, name) : -1;
+	if (host >= 0)
 		hvd_strv_add(&facts[host].cpus, text);
-	free(text);
 	return 0;
 }
 

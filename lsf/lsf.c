@@ -2,6 +2,7 @@
 #include "lsf.h"
 
 #include "csm.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/file.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
@@ -50,11 +51,9 @@ void hvd_lsf_clear(struct hvd_lsf *facts)
 static int from_hostfile(struct hvd_alloc *out, const char *path, struct hvd_err *err)
 {
 	size_t len;
-	char *text = hvd_read_file(path, MAX_FILE, "the file", &len, err);
-	int rc = text ? hvd_lsf_parse_names(out, text, len, err) : -1;
+	hvd_cleanup_free char *text = hvd_read_file(path, MAX_FILE, "the file", &len, err);
 
-	free(text);
-	return rc;
+	return text ? hvd_lsf_parse_names(out, text, len, err) : -1;
 }
 
 static int from_hosts(struct hvd_alloc *out, const char *text, struct hvd_err *err)
@@ -141,24 +140,14 @@ static void make_facts(struct hvd_lsf *facts, const struct hvd_alloc *a)
 /* Take the hosts from CSM, and the number of tasks on each from LSF's lists. */
 static int from_csm(struct hvd_alloc *out, struct finder *f, const char *id, struct hvd_err *err)
 {
-	struct finder lists = {.envp = f->envp};
 	struct hvd_lsf ignored = {0};
+	struct finder lists = {.envp = f->envp, .facts = &ignored};
 	struct hvd_alloc tasks = {0};
-	struct hvd_csm_job job;
 
-	if (hvd_csm_query_job(&job, id, f->envp, f->deadline, err) != 0)
+	if (hvd_csm_query_job(out, f->facts, &f->csm_gpus, id, f->envp, f->deadline, err) != 0)
 		return -1;
-	*out = job.nodes;
-	job.nodes = (struct hvd_alloc){0};
 	f->hosts_from = "csm_allocation_query";
-	f->facts->launch_host = job.launch_host;
-	job.launch_host = NULL;
-	f->facts->isolated = job.isolated;
-	f->facts->smt = job.smt;
-	f->csm_gpus = job.gpus;
-	hvd_csm_job_clear(&job);
 	make_facts(f->facts, out);
-	lists.facts = &ignored;
 	if (from_lists(&tasks, &lists, NULL) == 0)
 		for (int i = 0; i < tasks.n_hosts; i++) {
 			int at = hvd_alloc_find(out, tasks.hosts[i].name);
@@ -237,8 +226,8 @@ static void count_gpus(const struct hvd_alloc *a, struct finder *f)
 static void read_affinity(const struct hvd_alloc *a, struct finder *f)
 {
 	const char *path = hvd_envp_value(f->envp, "LSB_AFFINITY_HOSTFILE");
+	hvd_cleanup_free char *text = NULL;
 	struct hvd_err why = {0};
-	char *text;
 	size_t len;
 
 	if (!path)
@@ -247,7 +236,6 @@ static void read_affinity(const struct hvd_alloc *a, struct finder *f)
 	if (!text || hvd_lsf_parse_affinity(f->facts->hosts, a, text, len, &why) != 0)
 		hvd_strv_addf(&f->facts->notes, "LSB_AFFINITY_HOSTFILE cannot be used, ranks are bound without it: %s",
 			      why.msg);
-	free(text);
 }
 
 /* ---- slots ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topology.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/bind.h"
@@ -76,19 +77,18 @@ static int parse_line(struct hvd_erf_host *hosts, const struct hvd_alloc *a, con
 
 int hvd_topology_parse(struct hvd_erf_host *hosts, const struct hvd_alloc *a, const char *text, struct hvd_err *err)
 {
-	char *copy = hvd_xstrdup(text), *save = NULL;
-	int rc = 0;
+	hvd_cleanup_free char *copy = hvd_xstrdup(text);
+	char *save = NULL;
 
 	for (int h = 0; h < a->n_hosts; h++)
 		hosts[h].cores = 0;
-	for (char *line = strtok_r(copy, "\n", &save); line && rc == 0; line = strtok_r(NULL, "\n", &save))
-		if (strncmp(line, MARK, strlen(MARK)) == 0)
-			rc = parse_line(hosts, a, line, err);
-	free(copy);
-	for (int h = 0; h < a->n_hosts && rc == 0; h++)
+	for (char *line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		if (strncmp(line, MARK, strlen(MARK)) == 0 && parse_line(hosts, a, line, err) != 0)
+			return -1;
+	for (int h = 0; h < a->n_hosts; h++)
 		if (hosts[h].cores == 0) {
-			rc = hvd_err_set(err, HVD_E_PROTO, "it has not reported its cores");
-			hvd_err_host(err, a->hosts[h].name);
+			hvd_err_set(err, HVD_E_PROTO, "it has not reported its cores");
+			return hvd_err_host(err, a->hosts[h].name);
 		}
-	return rc;
+	return 0;
 }

@@ -52,6 +52,27 @@ int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, hvd_time dead
 
 /* ---- jobs ---- */
 
+void hvd_slurm_job_clear(struct hvd_slurm_job *job)
+{
+	if (!job)
+		return;
+	hvd_strv_free(&job->hosts);
+	free(job->gpus);
+	free(job->name);
+	free(job->comment);
+	free(job->grace_of);
+	free(job->rerun.required);
+	free(job->rerun.reservation);
+	memset(job, 0, sizeof(*job));
+}
+
+void hvd_slurm_jobs_free(struct hvd_slurm_job *jobs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		hvd_slurm_job_clear(&jobs[i]);
+	free(jobs);
+}
+
 /* A job that is preempted ends after the grace time of its partition. That of its QOS, which a site may use in place of
  * it, is not known to users: then the job may live longer than this says. */
 static void add_grace(struct hvd_slurm_job *job, hvd_time deadline)
@@ -236,4 +257,18 @@ char *hvd_slurm_node_down(const char *list, hvd_time deadline)
 		return NULL;
 	text[strcspn(text, "\n")] = '\0';
 	return hvd_take_ptr(&text);
+}
+
+bool hvd_slurm_node_usable(const struct hvd_slurm_nodes *nodes, const char *name)
+{
+	return !nodes->unusable.n ||
+	       !bsearch(&name, nodes->unusable.v, nodes->unusable.n, sizeof(*nodes->unusable.v), by_name);
+}
+
+void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes)
+{
+	if (!nodes)
+		return;
+	hvd_strv_free(&nodes->unusable);
+	nodes->hidden = false;
 }

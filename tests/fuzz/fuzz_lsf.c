@@ -90,9 +90,10 @@ static void environment(char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct hvd_csm_job job;
+	struct hvd_lsf facts = {0};
 	struct hvd_alloc a = {0};
 	char *text;
+	int gpus;
 
 	if (size < 1)
 		return 0;
@@ -110,12 +111,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		affinity(text, size - 1);
 		break;
 	case 3:
-		if (hvd_csm_parse_job(&job, text, size - 1, NULL) == 0) {
-			check(&job.nodes);
-			if (job.nodes.slots != job.nodes.n_hosts || job.isolated < 0 || job.smt < 0)
+		if (hvd_csm_parse_job(&a, &facts, &gpus, text, size - 1, NULL) == 0) {
+			check(&a);
+			if (a.slots != a.n_hosts || facts.isolated < 0 || facts.smt < 0)
 				abort();
 		}
-		hvd_csm_job_clear(&job);
+		hvd_lsf_clear(&facts);
 		break;
 	case 4:
 		nodes(text, size - 1);

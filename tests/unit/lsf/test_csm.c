@@ -219,14 +219,17 @@ TEST(allocations_are_parsed)
 		{"- a\n", NULL},
 		{"", NULL},
 	};
-	struct hvd_csm_job job;
+	struct hvd_lsf facts = {0};
+	struct hvd_alloc nodes;
+	int gpus;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		int rc = hvd_csm_parse_job(&job, cases[i].text, strlen(cases[i].text), NULL);
+		int rc = hvd_csm_parse_job(&nodes, &facts, &gpus, cases[i].text, strlen(cases[i].text), NULL);
 
 		assert_int_equal(rc, cases[i].want ? 0 : -1);
-		assert_string_equal(text_of(&job.nodes), cases[i].want ? cases[i].want : "");
-		hvd_csm_job_clear(&job);
+		assert_string_equal(text_of(&nodes), cases[i].want ? cases[i].want : "");
+		hvd_alloc_clear(&nodes);
+		hvd_lsf_clear(&facts);
 	}
 }
 
