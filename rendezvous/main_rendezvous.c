@@ -8,6 +8,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/err.h"
 #include "lib/base/log.h"
+#include "lib/base/timer.h"
 #include "lib/process/rlimits.h"
 #include "lib/rendezvous/server.h"
 #include "rvoptions.h"
@@ -23,6 +24,9 @@
 
 #define STOP_TIME 5.0
 
+static const int signals[] = {SIGTERM, SIGINT, SIGUSR1};
+#define N_SIGNALS (sizeof(signals) / sizeof(signals[0]))
+
 struct program {
 	struct event_base *base;
 	struct hvd_rv *rv;
@@ -31,8 +35,9 @@ struct program {
 	double idle_exit;
 	uint64_t seen; /* connections that had been accepted at the last check for --idle-exit */
 	hvd_time last_use;
-	struct event *events[8];
-	size_t n_events;
+	struct hvd_signal_watch *signals[N_SIGNALS];
+	struct event *parent;    /* NULL without --parent-fd */
+	struct hvd_timer *idler; /* NULL without --idle-exit */
 };
 
 /* Errors of the output are ignored: the server goes on when nobody reads it any longer. */
@@ -120,9 +125,8 @@ static void stop(struct program *p, const char *why)
 	hvd_rv_stop(p->rv, STOP_TIME, on_stopped, p);
 }
 
-static void on_signal(evutil_socket_t sig, short what, void *arg)
+static void on_signal(int sig, void *arg)
 {
-	(void)what;
 	if (sig == SIGUSR1)
 		print_stats(arg);
 	else
@@ -139,13 +143,11 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 		stop(arg, "the parent has ended");
 }
 
-static void on_idle_look(evutil_socket_t fd, short what, void *arg)
+static void on_idle_look(void *arg)
 {
 	struct program *p = arg;
 	struct hvd_rv_stats s;
 
-	(void)fd;
-	(void)what;
 	hvd_rv_stats(p->rv, &s);
 	if (s.connections != p->seen || s.conns_now > 0) {
 		p->seen = s.connections;
@@ -155,32 +157,23 @@ static void on_idle_look(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-static int add_event(struct program *p, int fd, short what, event_callback_fn fn, double every, struct hvd_err *err)
-{
-	struct event *ev = event_new(p->base, fd, (short)(what | EV_PERSIST), fn, p);
-	struct timeval tv = {.tv_sec = (time_t)every, .tv_usec = (suseconds_t)((every - (double)(time_t)every) * 1e6)};
-
-	if (!ev || event_add(ev, every > 0 ? &tv : NULL) != 0)
-		return hvd_err_set(err, HVD_E_SYS, "cannot register an event");
-	p->events[p->n_events++] = ev;
-	return 0;
-}
-
 static int add_events(struct program *p, const struct hvd_rvoptions *o, struct hvd_err *err)
 {
-	static const int sigs[] = {SIGTERM, SIGINT, SIGUSR1};
-
-	for (size_t i = 0; i < sizeof(sigs) / sizeof(sigs[0]); i++)
-		if (add_event(p, sigs[i], EV_SIGNAL, on_signal, 0, err) != 0)
-			return -1;
-	/* The flags of a descriptor belong to all of its copies, in other processes, too. So the descriptor stays
-	 * blocking, and is read only when it is readable. Registering a regular file fails. */
-	if (o->parent_fd >= 0 && add_event(p, o->parent_fd, EV_READ, on_parent, 0, err) != 0)
-		return hvd_err_set(err, HVD_E_USAGE, "descriptor %d of --parent-fd is not a pipe or socket",
-				   o->parent_fd);
+	for (size_t i = 0; i < N_SIGNALS; i++)
+		p->signals[i] = hvd_signal_watch(p->base, signals[i], on_signal, p);
+	if (o->parent_fd >= 0) {
+		/* The flags of a descriptor belong to all of its copies, in other processes, too. So the descriptor
+		 * stays blocking, and is read only when it is readable. Registering a regular file fails. */
+		p->parent = event_new(p->base, o->parent_fd, EV_READ | EV_PERSIST, on_parent, p);
+		if (!p->parent || event_add(p->parent, NULL) != 0)
+			return hvd_err_set(err, HVD_E_USAGE, "descriptor %d of --parent-fd is not a pipe or socket",
+					   o->parent_fd);
+	}
 	p->last_use = hvd_now();
-	if (o->idle_exit > 0)
-		return add_event(p, -1, 0, on_idle_look, o->idle_exit < 2 ? o->idle_exit / 4 : 0.5, err);
+	if (o->idle_exit > 0) {
+		p->idler = hvd_timer_new(p->base, on_idle_look, p);
+		hvd_timer_every_ms(p->idler, o->idle_exit < 2 ? (int64_t)(o->idle_exit * 250) : 500);
+	}
 	return 0;
 }
 
@@ -248,8 +241,11 @@ int main(int argc, char **argv)
 	}
 	if (rc < 0)
 		hvd_log_err(&p.log, &err);
-	while (p.n_events > 0)
-		event_free(p.events[--p.n_events]);
+	for (size_t i = 0; i < N_SIGNALS; i++)
+		hvd_signal_unwatch(p.signals[i]);
+	if (p.parent)
+		event_free(p.parent);
+	hvd_timer_free(p.idler);
 	hvd_rv_destroy(p.rv);
 	hvd_rv_access_destroy(o.cfg.access);
 	if (p.base)

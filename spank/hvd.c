@@ -146,12 +146,12 @@ int slurm_spank_task_init_privileged(spank_t sp, int ac, char **av)
 
 int slurm_spank_task_init(spank_t sp, int ac, char **av)
 {
-	if (hvd_container_late_args(ac, av))
+	if (hvd_container_late_args(ac, av)) {
 		hvd_container_repeat_plan(&hvd_plugin, sp);
-	else
-		hvd_task_take_plan(&hvd_plugin, sp);
-	if (!hvd_container_late_args(ac, av))
-		hvd_prolog_wrap(&hvd_plugin, sp);
+		return 0;
+	}
+	hvd_task_take_plan(&hvd_plugin, sp);
+	hvd_prolog_wrap(&hvd_plugin, sp);
 	return 0;
 }
 

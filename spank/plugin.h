@@ -150,6 +150,9 @@ int hvd_launch_key_take(const struct hvd_plugin *pl, struct hvd_err *err);
 
 /* step.c */
 
+#define HVD_STEP_NAME_MAX 64 /* bytes of "JOB.STEP", its zero byte included */
+/* Write the name of this step. False: Slurm does not say which it is. */
+bool hvd_step_name(spank_t sp, char name[HVD_STEP_NAME_MAX]);
 /* Was this step started by srun --hvd, and not by an srun within it? `boot` gets the value of HVD_BOOT_ENV. */
 bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX]);
 /* Which of its host's tasks is this one, from 0? Works in task_exit, too. */

@@ -16,7 +16,6 @@
 #include "lib/protocol/boot.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -175,13 +174,9 @@ static int read_boot(struct hvd_plugin *pl, int fd, char text[HVD_BOOT_MAX], str
 	size_t at = 0;
 
 	for (;;) {
-		struct pollfd pfd = {.fd = fd, .events = POLLIN};
-		int rc = poll(&pfd, 1, hvd_left_ms(deadline));
 		ssize_t n;
 
-		if (rc < 0 && errno == EINTR)
-			continue;
-		if (rc <= 0)
+		if (!hvd_step_await(fd, deadline))
 			return hvd_err_set(err, HVD_E_TIMEOUT, "hvd-driver did not answer within %.0f seconds",
 					   DRIVER_ANSWER_SECONDS);
 		n = read(fd, text + at, HVD_BOOT_MAX - 1 - at);
@@ -208,12 +203,9 @@ static void remember_status(int status, void *arg)
 
 static int export_boot(spank_t sp, const char *text, struct hvd_err *err)
 {
-	uint32_t job = 0, step = 0;
-	char where[64];
+	char where[HVD_STEP_NAME_MAX];
 
-	spank_get_item(sp, S_JOB_ID, &job);
-	spank_get_item(sp, S_JOB_STEPID, &step);
-	snprintf(where, sizeof(where), "%u.%u", job, step);
+	hvd_step_name(sp, where);
 	/* srun copies its own environment into the step's after this hook. */
 	if (setenv(HVD_BOOT_ENV, text, 1) != 0 || setenv(HVD_STEP_ENV, where, 1) != 0)
 		return hvd_err_sys(err, "cannot export the driver's address");

@@ -10,19 +10,24 @@
 #include <string.h>
 #include <unistd.h>
 
-bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX])
+bool hvd_step_name(spank_t sp, char name[HVD_STEP_NAME_MAX])
 {
 	uint32_t job = 0, step = 0;
-	char here[64], there[64];
+	bool known = spank_get_item(sp, S_JOB_ID, &job) == ESPANK_SUCCESS &&
+		     spank_get_item(sp, S_JOB_STEPID, &step) == ESPANK_SUCCESS;
+
+	snprintf(name, HVD_STEP_NAME_MAX, "%u.%u", job, step);
+	return known;
+}
+
+bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX])
+{
+	char here[HVD_STEP_NAME_MAX], there[HVD_STEP_NAME_MAX];
 
 	if (spank_context() != S_CTX_REMOTE || spank_getenv(sp, HVD_STEP_ENV, there, sizeof(there)) != ESPANK_SUCCESS ||
 	    spank_getenv(sp, HVD_BOOT_ENV, boot, HVD_BOOT_MAX) != ESPANK_SUCCESS)
 		return false;
-	if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
-	    spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
-		return false;
-	snprintf(here, sizeof(here), "%u.%u", job, step);
-	return strcmp(here, there) == 0;
+	return hvd_step_name(sp, here) && strcmp(here, there) == 0;
 }
 
 uint32_t hvd_step_local_id(spank_t sp)
