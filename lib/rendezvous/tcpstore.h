@@ -3,8 +3,7 @@
  * tcpstore.h - what the server's files for PyTorch's TCPStore share. The rest of the server uses only the functions of
  * the first part.
  *
- *   tcpstore.c             all connections: begin, end, waits
- *   tcpstore_conn.c        a connection: reading, deadlines
+ *   tcpstore_conn.c        connections: reading, deadlines, and what all of them wait for
  *   tcpstore_query.c       decide what to answer to a query
  *   tcpstore_call.c        operations on the store, which may take a while, and their answers
  *   tcpstore_state.c       the owner of a connection, its output, what it waits for, and its end
@@ -87,10 +86,6 @@ static inline struct hvd_tcpstore_conn *hvd_tcpstore_conn_of(struct hvd_rv_strea
 {
 	return (struct hvd_tcpstore_conn *)s;
 }
-
-/* tcpstore_conn.c */
-/* Closed connections that are not freed yet no longer use an epoch. */
-void hvd_tcpstore_closed_leave(struct hvd_tcpstore *ts);
 
 /* tcpstore_state.c */
 /* Close the connection. `why` is logged, unless it is NULL. */
