@@ -32,6 +32,14 @@ void *hvd_xrealloc(void *p, size_t n, size_t size)
 	return must(realloc(p, size ? size : 1));
 }
 
+void *hvd_xgrow(void *array, size_t n, size_t *room, size_t size)
+{
+	if (array && n < *room)
+		return array;
+	*room = *room ? 2 * *room : 16;
+	return hvd_xrealloc(array, *room, size);
+}
+
 char *hvd_xstrdup(const char *s)
 {
 	return must(strdup(s));

@@ -13,6 +13,8 @@
 
 void *hvd_xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *hvd_xrealloc(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
+/* Room for one more in an array of `n` elements, for which *room have memory: the array, at its new place. */
+void *hvd_xgrow(void *array, size_t n, size_t *room, size_t size) __attribute__((returns_nonnull));
 char *hvd_xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *hvd_xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
 char *hvd_xvasprintf(const char *fmt, va_list ap) __attribute__((malloc, returns_nonnull, format(printf, 1, 0)));

@@ -74,6 +74,19 @@ bool hvd_addr_link_local(const struct hvd_addr *addr)
 	return addr->family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->u.v6);
 }
 
+int hvd_sockaddr_parse(const char *text, struct sockaddr_storage *ss)
+{
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *ai;
+	struct in_addr v4;
+
+	/* getaddrinfo() alone would take "10.1", too. */
+	if ((!strchr(text, ':') && inet_pton(AF_INET, text, &v4) != 1) || getaddrinfo(text, "0", &hints, &ai) != 0)
+		return -1;
+	memcpy(ss, ai->ai_addr, ai->ai_addrlen);
+	freeaddrinfo(ai);
+	return 0;
+}
+
 socklen_t hvd_addr_to_sockaddr(const struct hvd_addr *addr, in_port_t port, struct sockaddr_storage *ss)
 {
 	memset(ss, 0, sizeof(*ss));

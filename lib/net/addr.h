@@ -41,6 +41,9 @@ int hvd_addr_is_own(const struct hvd_addr *addr);
  * resolv.conf(5) allows, so call it only to explain a failure. */
 bool hvd_name_resolves(const char *name);
 
+/* Read a literal address into the kernel's form, with port 0. Unlike hvd_addr_parse() it takes a scope, as in
+ * fe80::1%eth0. -1 when `text` is none. */
+int hvd_sockaddr_parse(const char *text, struct sockaddr_storage *ss);
 /* To and from the kernel's form. Ports are in host order; `port` may be NULL. hvd_addr_to_sockaddr() returns the length
  * of the part of *ss that is used; hvd_addr_from_sockaddr() returns -1 unless `sa` is of IPv4 or IPv6. */
 socklen_t hvd_addr_to_sockaddr(const struct hvd_addr *addr, in_port_t port, struct sockaddr_storage *ss);

@@ -134,14 +134,6 @@ static void addr_attr(void *arg, unsigned type, const unsigned char *data, size_
 	}
 }
 
-static void *grow(void *v, size_t n, size_t *room, size_t size)
-{
-	if (n < *room)
-		return v;
-	*room = *room ? *room * 2 : 16;
-	return hvd_xrealloc(v, *room, size);
-}
-
 static int too_short(struct hvd_err *err)
 {
 	return hvd_err_set(err, HVD_E_PROTO, "a message of the kernel about interfaces is too short");
@@ -171,7 +163,7 @@ static int take_link(struct hvd_nl_dump *d, const unsigned char *p, size_t len, 
 		return 0;
 	if (d->n_links >= MAX_ENTRIES)
 		return too_many(err);
-	d->links = grow(d->links, d->n_links, &d->room_links, sizeof(*d->links));
+	d->links = hvd_xgrow(d->links, d->n_links, &d->room_links, sizeof(*d->links));
 	d->links[d->n_links++] = link;
 	return 0;
 }
@@ -206,7 +198,7 @@ static int take_addr(struct hvd_nl_dump *d, const unsigned char *p, size_t len, 
 		return 0;
 	if (d->n_addrs >= MAX_ENTRIES)
 		return too_many(err);
-	d->addrs = grow(d->addrs, d->n_addrs, &d->room_addrs, sizeof(*d->addrs));
+	d->addrs = hvd_xgrow(d->addrs, d->n_addrs, &d->room_addrs, sizeof(*d->addrs));
 	d->addrs[d->n_addrs++] = addr;
 	return 0;
 }

@@ -35,10 +35,7 @@ static struct hvd_portset_addr *entry(struct hvd_portset *set, const struct hvd_
 		return &set->v[at];
 	if (set->n == HVD_PORTSET_MAX)
 		return NULL;
-	if (set->n == set->room) {
-		set->room = set->room ? 2 * set->room : 8;
-		set->v = hvd_xrealloc(set->v, set->room, sizeof(*set->v));
-	}
+	set->v = hvd_xgrow(set->v, set->n, &set->room, sizeof(*set->v));
 	memmove(&set->v[at + 1], &set->v[at], (set->n - at) * sizeof(*set->v));
 	set->n++;
 	set->v[at] = (struct hvd_portset_addr){.addr = *addr, .bits = hvd_xcalloc(PORTS / 8, 1)};

@@ -93,10 +93,7 @@ bool hvd_processes_read(struct hvd_processes *ps, size_t most)
 
 		if (pid <= 0)
 			continue;
-		if (ps->n == ps->room) {
-			ps->room = ps->room ? 2 * ps->room : 256;
-			ps->v = hvd_xrealloc(ps->v, ps->room, sizeof(*ps->v));
-		}
+		ps->v = hvd_xgrow(ps->v, ps->n, &ps->room, sizeof(*ps->v));
 		ps->n += hvd_process_read(pid, &ps->v[ps->n]) == 0;
 	}
 	if (de && ps->n < MAX_PROCESSES)
@@ -261,10 +258,7 @@ static void add_pid(struct hvd_pids *pids, pid_t pid)
 {
 	if (pids->n == MAX_PROCESSES)
 		return;
-	if (pids->n == pids->room) {
-		pids->room = pids->room ? 2 * pids->room : 64;
-		pids->v = hvd_xrealloc(pids->v, pids->room, sizeof(*pids->v));
-	}
+	pids->v = hvd_xgrow(pids->v, pids->n, &pids->room, sizeof(*pids->v));
 	pids->v[pids->n++] = pid;
 }
 

@@ -6,9 +6,7 @@
 #include "lib/net/sock_diag.h"
 #include "lib/protocol/owner_question.h"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,10 +49,7 @@ static bool set_has(struct addr_set *set, const struct hvd_addr *addr)
 
 static void set_append(struct addr_set *set, const struct hvd_addr *addr)
 {
-	if (set->n == set->room) {
-		set->room = set->room ? set->room * 2 : 16;
-		set->v = hvd_xrealloc(set->v, set->room, sizeof(*set->v));
-	}
+	set->v = hvd_xgrow(set->v, set->n, &set->room, sizeof(*set->v));
 	set->v[set->n++] = *addr;
 	set->sorted = false;
 }
@@ -81,15 +76,12 @@ void hvd_rv_access_destroy(struct hvd_rv_access *ac)
 
 int hvd_rv_access_allow(struct hvd_rv_access *ac, const char *ip, struct hvd_err *err)
 {
-	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *ai;
+	struct sockaddr_storage ss;
 	struct hvd_addr addr;
-	struct in_addr v4;
 
-	/* getaddrinfo() alone would take "10.1", too. */
-	if ((!strchr(ip, ':') && inet_pton(AF_INET, ip, &v4) != 1) || getaddrinfo(ip, NULL, &hints, &ai) != 0)
+	if (hvd_sockaddr_parse(ip, &ss) != 0)
 		return hvd_err_set(err, HVD_E_USAGE, "'%s' is not an IPv4 or IPv6 address", ip);
-	hvd_addr_from_sockaddr(ai->ai_addr, &addr, NULL);
-	freeaddrinfo(ai);
+	hvd_addr_from_sockaddr((struct sockaddr *)&ss, &addr, NULL);
 	set_append(&ac->allowed, &addr);
 	ac->listed = true;
 	return 0;

@@ -10,9 +10,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/net/listen.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -20,19 +18,6 @@
 #include <unistd.h>
 
 #define MODEST 64 /* connections that each address may have, even when places are short */
-
-static int parse_ip(const char *ip, struct sockaddr_storage *ss, struct hvd_err *err)
-{
-	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *ai;
-	struct in_addr v4;
-
-	/* getaddrinfo() alone would take "10.1", too. */
-	if ((!strchr(ip, ':') && inet_pton(AF_INET, ip, &v4) != 1) || getaddrinfo(ip, "0", &hints, &ai) != 0)
-		return hvd_err_set(err, HVD_E_USAGE, "'%s' is not an IPv4 or IPv6 address to listen on", ip);
-	memcpy(ss, ai->ai_addr, ai->ai_addrlen);
-	freeaddrinfo(ai);
-	return 0;
-}
 
 static bool is_any(const struct sockaddr_storage *ss)
 {
@@ -222,7 +207,8 @@ int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t 
 	addrs = hvd_xcalloc(n, sizeof(*addrs));
 	fds = hvd_xcalloc(n, sizeof(*fds));
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = parse_ip(ips[i], &addrs[i], err);
+		if (hvd_sockaddr_parse(ips[i], &addrs[i]) != 0)
+			rc = hvd_err_set(err, HVD_E_USAGE, "'%s' is not an IPv4 or IPv6 address to listen on", ips[i]);
 	if (rc == 0 && hvd_listen_all(addrs, n, lo, hi, fds, &which) != 0)
 		rc = cannot_listen(ips[which], lo, hi, err);
 	for (size_t i = 0; i < n && rc == 0; i++)
