@@ -39,7 +39,8 @@ hvd_time hvd_rv_body_limit(size_t len)
 	return hvd_deadline_in(SLOW_GRACE + (double)len / SLOWEST);
 }
 
-void hvd_rv_conn_abandon(struct conn *c)
+/* Nobody waits any longer for the answer to the connection's request of the store. */
+static void abandon(struct conn *c)
 {
 	hvd_store_lookup_end(&c->lookup);
 	hvd_store_abandon(&c->s.rv->store_api, &c->call);
@@ -53,7 +54,7 @@ void hvd_rv_conn_close(struct conn *c)
 	hvd_rv_owners_forget(&c->asked);
 	hvd_rv_conn_state(c, CONN_DEAD);
 	hvd_rv_stream_close(&c->s);
-	hvd_rv_conn_abandon(c);
+	abandon(c);
 }
 
 struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state)
@@ -185,6 +186,6 @@ void hvd_rv_conn_release(struct conn *c, bool close_after)
 
 		c->hooked = false;
 		hvd_rv_conn_send(c, may_wait ? 404 : 503, NULL);
-		hvd_rv_conn_abandon(c);
+		abandon(c);
 	}
 }

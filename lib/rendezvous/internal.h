@@ -124,8 +124,6 @@ enum hvd_rv_verdict hvd_rv_judge(struct hvd_rv *rv, int fd, const struct sockadd
 
 /* conn_state.c */
 void hvd_rv_conn_close(struct conn *c);
-/* Nobody waits any longer for the answer to the connection's request of the store. */
-void hvd_rv_conn_abandon(struct conn *c);
 void hvd_rv_conn_state(struct conn *c, enum conn_state state);
 /* Progress was made: the next progress must come within `stall` seconds, and the state must end at c->limit. */
 void hvd_rv_conn_progress(struct conn *c, double stall);
