@@ -44,7 +44,7 @@ int hvd_taskinfo_jsrun(const char *hosts, struct hvd_taskinfo *info, struct hvd_
  * "FIRST:COUNT". */
 int hvd_taskinfo_host(const char *host, const char *ranks, struct hvd_taskinfo *info, struct hvd_err *err);
 
-/* If the plan numbers the ranks anew ("numbers" and "size", launcher/hosts/spares.h), do so here. The host may have
+/* If the plan numbers the ranks anew ("numbers" and "size", launcher/hosts/spares.c), do so here. The host may have
  * fewer ranks afterwards. -1 with err set: the numbers are malformed, and *info is unchanged. */
 int hvd_taskinfo_renumber(struct hvd_taskinfo *info, const json_t *plan, struct hvd_err *err);
 

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define INTERVAL 1.0 /* seconds */
+#define SHARE    0.02
+
 /* ---- reporting ---- */
 
 static void append(struct hvd_alloc *to, const struct hvd_alloc_host *host)
@@ -113,6 +116,15 @@ void hvd_discovery_failed(struct hvd_discovery *s, const struct hvd_err *why)
 		return;
 	hvd_warn(s->log, "host discovery is failing; keeping the hosts known so far: %s", why->msg);
 	memcpy(s->said, why->msg, sizeof(s->said));
+}
+
+double hvd_discovery_pause(const struct hvd_discovery_opts *opts, double cost, double most)
+{
+	const double due = cost / SHARE;
+
+	if (opts->interval > 0)
+		return opts->interval;
+	return due < INTERVAL ? INTERVAL : due < most ? due : most;
 }
 
 /* ---- lifetime ---- */

@@ -5,8 +5,8 @@
  * One process runs at a time, in a process group of its own. Its stdout is collected, its stderr is hvdrun's. A run is
  * over when the process has ended, even if other processes still have its stdout open: those that it left behind are
  * killed. A script that takes too long, prints too much, or runs when the discovery is destroyed is killed as well. The
- * next run starts --discovery-interval after the last one started: by default a second, or more for a script that would
- * otherwise take more than SHARE of a core.
+ * next run starts --discovery-interval after the last one started: by default a second, or more for a heavy script
+ * (hvd_discovery_pause()).
  */
 #include "discovery_kind.h"
 
@@ -25,9 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define INTERVAL     1.0  /* seconds */
-#define INTERVAL_MAX 10.0 /* of a heavy script */
-#define SHARE        0.02 /* of a core */
+#define INTERVAL_MAX 10.0 /* seconds; of a heavy script */
 #define TIME_LIMIT   30.0 /* seconds that a run may take */
 #define OUTPUT_MAX   (1u << 20)
 #define TOO_MUCH     "printed more than a megabyte, and was killed"
@@ -124,13 +122,8 @@ static int reap(struct own *own, double *cpu)
 static void again(const struct hvd_discovery *s, double cpu)
 {
 	struct own *own = s->own;
-	double pause = cpu / SHARE;
 
-	if (s->opts.interval > 0)
-		pause = s->opts.interval;
-	else
-		pause = pause < INTERVAL ? INTERVAL : pause < INTERVAL_MAX ? pause : INTERVAL_MAX;
-	own->due = own->began + (hvd_time)(pause * 1e9);
+	own->due = own->began + (hvd_time)(hvd_discovery_pause(&s->opts, cpu, INTERVAL_MAX) * 1e9);
 	hvd_timer_at(own->next, own->due);
 }
 

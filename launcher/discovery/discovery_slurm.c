@@ -7,8 +7,7 @@
  * every JOB_TURNS polls.
  *
  * A thread polls, since Slurm's commands may take long. It passes a result that differs from the last one to the event
- * loop, and then sleeps: for --discovery-interval, or for a second, or longer if the answers take more than SHARE of the
- * time. When a node or a job goes, its node agents go, too; the caller notices that at once, and nudges. The thread ends
+ * loop, and then sleeps: for --discovery-interval, or for a second, or longer if the answers take much of the time. When a node or a job goes, its node agents go, too; the caller notices that at once, and nudges. The thread ends
  * with the discovery. If a command does not end then, the thread is left behind, and ends later without touching the
  * discovery.
  */
@@ -26,10 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define INTERVAL      1.0  /* seconds */
-#define INTERVAL_MAX  15.0 /* of a cluster with very many nodes */
+#define INTERVAL_MAX  15.0 /* seconds; of a cluster with very many nodes */
 #define INTERVAL_SOON 0.1  /* after a nudge */
-#define SHARE         0.02 /* of the time */
 #define JOB_TURNS     10   /* polls between two queries for our own job, while nothing changes */
 #define PATIENCE      2.0  /* seconds to wait for the thread's end */
 
@@ -258,16 +255,6 @@ static bool rest(struct watch *w, double seconds)
 	return !stop;
 }
 
-/* How long to rest. */
-static double pause_of(const struct watch *w)
-{
-	const double due = w->cost / SHARE;
-
-	if (w->opts.interval > 0)
-		return w->opts.interval;
-	return due < INTERVAL ? INTERVAL : due < INTERVAL_MAX ? due : INTERVAL_MAX;
-}
-
 static void *run(void *arg)
 {
 	struct watch *w = arg;
@@ -277,7 +264,7 @@ static void *run(void *arg)
 
 		look_once(w);
 		w->cost += ((double)(hvd_now() - before) / 1e9 - w->cost) / 4;
-	} while (rest(w, pause_of(w)));
+	} while (rest(w, hvd_discovery_pause(&w->opts, w->cost, INTERVAL_MAX)));
 	release(w);
 	return NULL;
 }

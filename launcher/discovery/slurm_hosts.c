@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "slurm_hosts.h"
+/* slurm_hosts.c - turns Slurm's data about jobs and nodes into hosts and slots. No I/O. */
+#include "discovery_kind.h"
 
 #include "lib/base/xalloc.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "event.h"
+#include "event_log.h"
 
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "event_file.h"
 
-#include "event.h"
+#include "event_log.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/file.h"
 #include "lib/base/xalloc.h"

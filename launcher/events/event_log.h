@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event_log.h - takes the events of a launch (event.h).
+ * event_log.h - the events of a launch, {timestamp, name, context}, and their log.
+ *
+ * docs/events.md describes the names and fields of HVD_EVENT_ROWS. A new event is a row here, and a call of hvd_event()
+ * where it happens.
  *
  * Each fact is added once, where it is known first. Those who show a job, or count its time, are listeners. With a file
  * (--events) every event becomes a line of it as well, by a process of its own (event_file.h).
@@ -8,9 +11,76 @@
 #ifndef HVD_EVENT_LOG_H
 #define HVD_EVENT_LOG_H
 
-#include "event.h"
+#include "lib/base/deadline.h"
 #include "lib/base/log.h"
 #include "lib/host/rank_end.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The fields of an event's context, each a member of struct hvd_event. */
+/* clang-format off */
+#define HVD_EVENT_FIELDS(TEXT, NUMBER) \
+	TEXT(version) TEXT(backend) TEXT(host) TEXT(hosts) TEXT(why) TEXT(how) TEXT(cause) TEXT(error) \
+	NUMBER(job) NUMBER(generation) NUMBER(ranks) NUMBER(restarts) NUMBER(rank) NUMBER(status) NUMBER(seconds) \
+	NUMBER(count)
+
+/* Each event, its name, and its fields. A text that is not known is left out, and so are the numbers `job` and
+ * `generation` if they are 0. */
+#define HVD_EVENT_ROWS(EVENT) \
+	EVENT(LAUNCH_BEGAN,      "launch-began",      F(version) | F(backend) | F(job)) \
+	EVENT(HOST_COMING,       "host-coming",       F(host)) \
+	EVENT(HOST_REGISTERED,   "host-registered",   F(host)) \
+	EVENT(HOST_PROBING,      "host-probing",      F(host)) \
+	EVENT(HOST_REPORTED,     "host-reported",     F(host)) \
+	EVENT(HOST_HERE,         "host-here",         F(host)) \
+	EVENT(HOST_SPARE,        "host-spare",        F(host) | F(why)) \
+	EVENT(HOST_LEFT,         "host-left",         F(host)) \
+	EVENT(HOST_LOST,         "host-lost",         F(host) | F(why)) \
+	EVENT(GENERATION_BEGAN,  "generation-began",  F(generation) | F(ranks) | F(hosts) | F(restarts)) \
+	EVENT(INIT_BEGAN,        "init-began",        F(generation)) \
+	EVENT(INIT_DONE,         "init-done",         F(generation)) \
+	EVENT(RANK_ENDED,        "rank-ended",        F(generation) | F(rank) | F(host) | F(status) | F(how) | F(cause) | F(error)) \
+	EVENT(GENERATION_ENDING, "generation-ending", F(generation) | F(why) | F(host)) \
+	EVENT(GENERATION_FAILED, "generation-failed", F(generation) | F(rank) | F(host) | F(how) | F(error)) \
+	EVENT(GENERATION_ENDED,  "generation-ended",  F(generation)) \
+	EVENT(FIRST_FAILURE,     "first-failure",     F(generation) | F(host) | F(why)) \
+	EVENT(RESTART,           "restart",           F(generation) | F(restarts) | F(why)) \
+	EVENT(HANG,              "hang",              F(generation) | F(seconds) | F(why)) \
+	EVENT(REQUEUE,           "requeue",           F(job) | F(why)) \
+	EVENT(LAUNCH_ENDING,     "launch-ending",     0) \
+	EVENT(LAUNCH_ENDED,      "launch-ended",      F(status)) \
+	EVENT(EVENTS_LOST,       "events-lost",       F(count))
+/* clang-format on */
+
+enum hvd_event_name {
+#define HVD_EVENT_ID(id, name, fields) HVD_EV_##id,
+	HVD_EVENT_ROWS(HVD_EVENT_ID)
+#undef HVD_EVENT_ID
+	HVD_N_EVENTS,
+};
+
+struct hvd_event {
+	enum hvd_event_name name;
+	hvd_time at;    /* 0 = now */
+	uint32_t index; /* of host-…: the host's number in the launch; no field */
+#define HVD_EVENT_TEXT(field)   const char *field;
+#define HVD_EVENT_NUMBER(field) int64_t field;
+	HVD_EVENT_FIELDS(HVD_EVENT_TEXT, HVD_EVENT_NUMBER)
+#undef HVD_EVENT_TEXT
+#undef HVD_EVENT_NUMBER
+};
+
+/* A line for the file, with a newline and a zero byte, of HVD_EVENT_LINE bytes at most; texts are escaped and cut. The
+ * length. */
+#define HVD_EVENT_LINE 4096
+size_t hvd_event_line(const char *launch, const struct hvd_event *event, char line[HVD_EVENT_LINE + 1]);
+
+/* For tests: the name of an event, and the names of its fields with commas between them, which the caller frees. */
+const char *hvd_event_name(enum hvd_event_name name);
+char *hvd_event_fields(enum hvd_event_name name);
+
+/* ---- the log ---- */
 
 struct hvd_event_log;
 typedef void hvd_event_fn(const struct hvd_event *event, void *arg);

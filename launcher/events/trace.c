@@ -5,6 +5,7 @@
 #include "lib/base/file.h"
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/stage.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -26,22 +27,12 @@ struct span {
 	char *why; /* owned; or NULL */
 };
 
-/* What a host reaches, in the order of the events. */
-enum {
-	COMING,
-	REGISTERED,
-	PROBING,
-	REPORTED,
-	HERE,
-	N_REACHED,
-};
-_Static_assert(HVD_EV_HOST_HERE - HVD_EV_HOST_COMING == HERE, "an event for each");
-
-/* Of a host: when it reached each; 0 = it has not. */
+/* Of a host: when it reached each stage; 0 = it has not. The events have the order of the stages. */
 struct row {
 	char *name;
-	hvd_time at[N_REACHED];
+	hvd_time at[HVD_N_STAGES];
 };
+_Static_assert(HVD_EV_HOST_HERE - HVD_EV_HOST_COMING == HVD_STAGE_HERE - HVD_STAGE_COMING, "an event for each");
 
 struct hvd_trace {
 	const char *path;
@@ -169,13 +160,16 @@ static void ends(struct hvd_trace *trace, const struct hvd_event *event)
 static void host_spans(const struct hvd_trace *trace, uint32_t h, hvd_time ended, struct span spans[HOST_SPANS])
 {
 	const struct row *host = &trace->rows[h];
-	const hvd_time *at = host->at, reported = at[REPORTED] ? at[REPORTED] : at[REGISTERED];
+	const hvd_time *at = host->at,
+		       reported = at[HVD_STAGE_REPORTED] ? at[HVD_STAGE_REPORTED] : at[HVD_STAGE_REGISTERED];
 	const struct span all[HOST_SPANS] = {
-		{.name = "wait for the host", .from = at[COMING] ? at[COMING] : trace->began, .to = at[REGISTERED]},
-		{.name = "wait for the other hosts", .from = at[REGISTERED], .to = at[PROBING]},
-		{.name = "probe", .from = at[PROBING], .to = at[REPORTED]},
-		{.name = "wait for the plan", .from = reported, .to = at[HERE]},
-		{.name = "part of the job", .from = at[HERE], .to = ended},
+		{.name = "wait for the host",
+		 .from = at[HVD_STAGE_COMING] ? at[HVD_STAGE_COMING] : trace->began,
+		 .to = at[HVD_STAGE_REGISTERED]},
+		{.name = "wait for the other hosts", .from = at[HVD_STAGE_REGISTERED], .to = at[HVD_STAGE_PROBING]},
+		{.name = "probe", .from = at[HVD_STAGE_PROBING], .to = at[HVD_STAGE_REPORTED]},
+		{.name = "wait for the plan", .from = reported, .to = at[HVD_STAGE_HERE]},
+		{.name = "part of the job", .from = at[HVD_STAGE_HERE], .to = ended},
 	};
 
 	for (size_t i = 0; i < HOST_SPANS; i++) {
@@ -197,7 +191,7 @@ static void leave(struct hvd_trace *trace, uint32_t h, const struct hvd_event *e
 	spans[at].why = event->why ? reason(event->why) : NULL;
 	for (size_t i = 0; i < HOST_SPANS; i++)
 		keep(trace, &spans[i]);
-	trace->rows[h] = (struct row){.name = trace->rows[h].name, .at = {[COMING] = event->at}};
+	trace->rows[h] = (struct row){.name = trace->rows[h].name, .at = {[HVD_STAGE_COMING] = event->at}};
 }
 
 /* The row of the event's host, whose number it may not know. */
@@ -225,7 +219,7 @@ static void host_event(struct hvd_trace *trace, const struct hvd_event *event)
 	if (event->name == HVD_EV_HOST_REGISTERED && !trace->registered)
 		trace->registered = event->at;
 	if (event->name <= HVD_EV_HOST_HERE)
-		trace->rows[h].at[event->name - HVD_EV_HOST_COMING] = event->at;
+		trace->rows[h].at[HVD_STAGE_COMING + (event->name - HVD_EV_HOST_COMING)] = event->at;
 	else
 		leave(trace, h, event);
 }

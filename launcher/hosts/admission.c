@@ -4,10 +4,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "measure.h"
 #include "preflight.h"
-#include "silence.h"
-#include "spares.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -124,10 +121,8 @@ static int choose(struct hvd_agent_registry *agents, struct hvd_err *why)
 
 static void decide(struct hvd_agent_registry *agents);
 
-static void on_measured(void *arg)
+static void on_measured(struct hvd_agent_registry *agents)
 {
-	struct hvd_agent_registry *agents = arg;
-
 	if (agents->phase != HVD_AGENTS_MEASURING)
 		return;
 	agents->spares.measured = true;
@@ -142,7 +137,7 @@ static bool measure(struct hvd_agent_registry *agents)
 	    agents->plan.networks.n == 0 || agents->table.in_stage[HVD_STAGE_REPORTED] < 2)
 		return false;
 	agents->phase = HVD_AGENTS_MEASURING;
-	agents->spares.measure = hvd_measure_begin(agents->base, &agents->table, &agents->plan, on_measured, agents);
+	agents->spares.measure = hvd_measure_begin(agents, on_measured);
 	return true;
 }
 
@@ -181,7 +176,7 @@ static void decide(struct hvd_agent_registry *agents)
 	hvd_spares_stop(agents);
 	hvd_agent_deadlines_open(agents);
 	if (!agents->plan.local && !agents->opts->loopback)
-		agents->silence = hvd_silence_watch(agents->base, &agents->table, &agents->plan, agents->log);
+		agents->silence = hvd_silence_watch(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (agents->table.hosts[h].stage == HVD_STAGE_REPORTED)
 			admit(agents, h);

@@ -24,8 +24,6 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
-#include "measure.h"
-#include "silence.h"
 
 #include <stdlib.h>
 #include <string.h>

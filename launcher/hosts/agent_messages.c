@@ -8,10 +8,10 @@
  *
  *   probe                           probe these hosts: agent/probe.h
  *   measure                         measure how fast bytes arrive from a host: agent/probe.h
- *   plan     spare:true             the host has no part in the job (spares.h)
+ *   plan     spare:true             the host has no part in the job (spares.c)
  *   failed, misused                 the start has failed; misused: by a wrong option
  *   ping                            answer "pong"; an agent that does not is lost (agent_deadlines.c)
- *   try      n, p, a, ms            try to reach a host (silence.h)
+ *   try      n, p, a, ms            try to reach a host (silence.c)
  *   check                           check the host again: agent/preflight.c
  *   whose, owner                    lib/protocol/owner_question.h
  *   signal   sig                    send this signal to the ranks
@@ -22,10 +22,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/protocol/owner_question.h"
-#include "measure.h"
 #include "preflight.h"
-#include "silence.h"
-#include "spares.h"
 
 #include <string.h>
 
@@ -318,7 +315,7 @@ static const struct hvd_agent_message messages[] = {
 	{"measured",    AGENT,        false, on_measured},   /* agent/probe.h */
 	{"checked",     AGENT,        true,  on_checked}, /* preflight: lib/host/host_check.h */
 	{"pong",        AGENT,        false, on_pong},       /* answers "ping" */
-	{"tried",       AGENT,        true,  on_tried},      /* n, answered: silence.h */
+	{"tried",       AGENT,        true,  on_tried},      /* n, answered: silence.c */
 	{"own-name",    AGENT,        true,  hvd_own_name_message}, /* own_names.c */
 	{"whose",       AGENT,        true,  on_whose},      /* lib/protocol/owner_question.h */
 	{"owner",       AGENT,        true,  on_owner},

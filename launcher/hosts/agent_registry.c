@@ -4,8 +4,6 @@
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "preflight.h"
-#include "silence.h"
-#include "spares.h"
 
 #include <limits.h>
 #include <stdio.h>

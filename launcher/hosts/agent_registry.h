@@ -44,7 +44,7 @@ struct hvd_agent_registry_ops {
 	void (*registered)(uint32_t host, void *arg);
 	/* The decision of a job of fixed size: all hosts are admitted. */
 	void (*decided)(void *arg);
-	/* A job of fixed size leaves the host out (spares.h); its agent, if there is one, was told to end. */
+	/* A job of fixed size leaves the host out (spares.c); its agent, if there is one, was told to end. */
 	void (*left_out)(uint32_t host, void *arg);
 	/* The host of an elastic job is admitted. */
 	void (*admitted)(uint32_t host, void *arg);
@@ -131,7 +131,7 @@ void hvd_agent_registry_forget(struct hvd_agent_registry *agents, uint32_t host)
 
 /* Fail the start, for a reason outside. Does nothing if it has already failed. */
 void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd_err *why);
-/* Before the plan: leave the host out because of `why`, if there is a spare (spares.h); the event loop goes on without
+/* Before the plan: leave the host out because of `why`, if there is a spare (spares.c); the event loop goes on without
  * it. False: there is none, or it is too late, and nothing has happened. True also for a host that was left out before. */
 bool hvd_agent_registry_leave_out(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why);
 /* Elastic: tell all agents to end their ranks and themselves (twice: at once), also agents that register later. */

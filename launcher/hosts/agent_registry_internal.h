@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * agent_registry_internal.h - what the files of the registry share: agent_registry.c (which hosts are expected),
- * departures.c (which go), spares.c (which are left out), admission.c (which are admitted), agent_deadlines.c,
- * agent_messages.c and own_names.c. No other file includes this.
+ * departures.c (which go), spares.c (which are left out), admission.c (which are admitted), measure.c and silence.c (how
+ * they are reached), agent_deadlines.c, agent_messages.c and own_names.c. No other file includes this.
  */
 #ifndef HVD_AGENT_REGISTRY_INTERNAL_H
 #define HVD_AGENT_REGISTRY_INTERNAL_H
@@ -39,7 +39,7 @@ struct hvd_agent_registry {
 	enum {
 		HVD_AGENTS_GATHERING, /* until all that are expected have registered */
 		HVD_AGENTS_PROBING,
-		HVD_AGENTS_MEASURING, /* the network between the hosts (measure.h) */
+		HVD_AGENTS_MEASURING, /* the network between the hosts (measure.c) */
 		HVD_AGENTS_OPEN,      /* the decision was made */
 		HVD_AGENTS_OVER,      /* the start has failed */
 	} phase;
@@ -48,7 +48,7 @@ struct hvd_agent_registry {
 		struct hvd_measure *measure; /* of --preflight=full; NULL: has not begun */
 		bool measured;               /* the measurement is over */
 		struct hvd_timer *late;      /* hosts that are awaited have no more time; NULL = not yet */
-	} spares;                            /* spares.h */
+	} spares;                            /* spares.c */
 	unsigned silent_ms;                  /* hvd_agent_registry_silent_ms() */
 	struct hvd_silence *silence;         /* watches the hosts after the decision; NULL: not yet */
 	bool ended;                          /* hvd_agent_registry_end() */
@@ -105,6 +105,45 @@ void hvd_agent_deadlines_open(struct hvd_agent_registry *agents);
 void hvd_agent_deadlines_stop(struct hvd_agent_registry *agents);
 /* An admitted host has answered. */
 void hvd_agent_deadlines_answered(struct hvd_agent_registry *agents, uint32_t host);
+
+/* ---- spares.c ---- */
+
+/* A host has registered, or all hosts have got the order to probe: limit the time of those that are late. */
+void hvd_spares_registered(struct hvd_agent_registry *agents);
+void hvd_spares_probing(struct hvd_agent_registry *agents);
+void hvd_spares_stop(struct hvd_agent_registry *agents);
+
+/* All hosts have reported: lose those that --preflight rejects. -1 with err set: the job fails without them, and they
+ * are more than the spares. */
+int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err);
+/* The plan cannot be made because of a host, or of a network that does not connect all hosts. True: a host was left
+ * out, and the caller may try again. */
+bool hvd_spares_unconnected(struct hvd_agent_registry *agents, const struct hvd_err *why);
+/* A plan can be made. Leave out the worst hosts until as many remain as the job needs, and number the ranks anew: the
+ * caller must make the plan once more. -1 with err set: too few slots are left. */
+int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err);
+
+/* ---- measure.c ---- */
+
+/* Measure between all hosts that have reported, over the first network of the plan. Sets `mbps` and `rtt_us` in the host
+ * table, and then calls `done`, once, from the event loop. */
+struct hvd_measure *hvd_measure_begin(struct hvd_agent_registry *agents,
+				      void (*done)(struct hvd_agent_registry *agents));
+void hvd_measure_destroy(struct hvd_measure *measure); /* without a call of `done`; NULL is fine */
+/* A message "measured" of this host. */
+void hvd_measure_message(struct hvd_measure *measure, uint32_t host, const json_t *msg);
+/* Between which hosts the current step has no figure yet, for messages; "" if none is awaited. Caller frees. */
+char *hvd_measure_missing(const struct hvd_measure *measure);
+
+/* ---- silence.c ---- */
+
+/* A host from which nothing has come for so long is silent. */
+#define HVD_SILENT_MS 2000
+/* Watch the admitted hosts. */
+struct hvd_silence *hvd_silence_watch(const struct hvd_agent_registry *agents);
+void hvd_silence_destroy(struct hvd_silence *silence); /* NULL is fine */
+/* A message "tried" of this host's agent. */
+void hvd_silence_message(struct hvd_silence *silence, uint32_t witness, const json_t *msg);
 
 /* ---- admission.c ---- */
 

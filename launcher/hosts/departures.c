@@ -9,7 +9,6 @@
 
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
-#include "silence.h"
 
 #include <string.h>
 
@@ -60,7 +59,7 @@ void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, c
 		hvd_agent_registry_dismiss(cl);
 }
 
-/* ---- hosts that are left out (spares.h) ---- */
+/* ---- hosts that are left out (spares.c) ---- */
 
 void hvd_agent_registry_dismiss_spare(struct hvd_client *cl)
 {

@@ -25,7 +25,7 @@ enum hvd_leaving {
 	HVD_LEAVING_AGENT_DIED, /* its watchdog reports that the agent has ended before the ranks */
 	HVD_LEAVING_LOST,       /* the host is lost with its ranks */
 	HVD_LEAVING_DONE,       /* its ranks have ended, as the agent has reported */
-	HVD_LEAVING_LEFT_OUT,   /* before the plan: it is none of the job's any longer (spares.h) */
+	HVD_LEAVING_LEFT_OUT,   /* before the plan: it is none of the job's any longer (spares.c) */
 };
 
 struct hvd_client;
@@ -93,7 +93,7 @@ bool hvd_host_table_one_machine(const struct hvd_host_table *table, enum hvd_sta
 /* Store the registration of a host that is expected. *index is its number, also after an error if the table has that
  * number. Of an unexpected host, or one that contradicts the others where their number is fixed: -1 with err set. */
 int hvd_host_table_register(struct hvd_host_table *table, const json_t *msg, uint32_t *index, struct hvd_err *err);
-/* Is this the registration of a host that was left out (spares.h)? */
+/* Is this the registration of a host that was left out (spares.c)? */
 bool hvd_host_table_left_out(const struct hvd_host_table *table, const json_t *msg);
 /* Remove those interfaces and addresses of a host that the user does not want (nicspec.h; NULL or an empty list: all
  * are wanted), and keep the best HVD_MAX_NICS of the others. Call it once for each host that registers. It is an error,

@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "measure.h"
+/*
+ * measure.c - how fast the network between neighbouring hosts is, for --preflight=full.
+ *
+ * The hosts are a ring. In each step disjoint pairs of neighbours measure at the same time, first one direction and
+ * then the other, so that no two pairs share a link. The figure of a pair is that of its slower direction. The figure
+ * of a host is that of its best pair: a slow host is slow with both neighbours, but its neighbour is fast with its
+ * other one. A host that seems slow is measured once more with a host that does not, because both of its neighbours may
+ * be the slow ones.
+ *
+ * Messages: agent/probe.h, "measure" and "measured".
+ */
+#include "agent_registry_internal.h"
 
 #include "lib/base/cleanup.h"
 #include "lib/base/hostlist.h"
@@ -28,10 +39,8 @@ struct pair {
 };
 
 struct hvd_measure {
-	struct hvd_host_table *table;
-	const struct hvd_network_plan *plan;
-	void (*done)(void *arg);
-	void *arg;
+	struct hvd_agent_registry *agents;
+	void (*done)(struct hvd_agent_registry *agents);
 	struct hvd_timer *timer;
 	uint32_t *host; /* by place */
 	uint32_t n;
@@ -61,18 +70,16 @@ static void pair_neighbours(struct hvd_measure *m)
 		m->steps = 6;
 }
 
-struct hvd_measure *hvd_measure_begin(struct event_base *base, struct hvd_host_table *table,
-				      const struct hvd_network_plan *plan, void (*done)(void *arg), void *arg)
+struct hvd_measure *hvd_measure_begin(struct hvd_agent_registry *agents,
+				      void (*done)(struct hvd_agent_registry *agents))
 {
 	struct hvd_measure *m = hvd_xcalloc(1, sizeof(*m));
 
-	m->table = table;
-	m->plan = plan;
+	m->agents = agents;
 	m->done = done;
-	m->arg = arg;
-	m->host = hvd_host_table_list(table, HVD_STAGE_REPORTED, &m->n);
+	m->host = hvd_host_table_list(&agents->table, HVD_STAGE_REPORTED, &m->n);
 	m->pairs = hvd_xcalloc((size_t)m->n * 2 + 1, sizeof(*m->pairs));
-	m->timer = hvd_timer_new(base, on_timer, m);
+	m->timer = hvd_timer_new(agents->base, on_timer, m);
 	m->step = -1;
 	pair_neighbours(m);
 	hvd_timer_soon(m->timer);
@@ -92,14 +99,14 @@ void hvd_measure_destroy(struct hvd_measure *m)
 /* Have the host at place `from` measure how fast bytes come from place `to`. */
 static void order(struct hvd_measure *m, uint32_t from, uint32_t to)
 {
-	const struct hvd_host_table *table = m->table;
+	const struct hvd_host_table *table = &m->agents->table;
 	const struct hvd_host_entry *asks = &table->hosts[m->host[from]], *serves = &table->hosts[m->host[to]];
 	struct hvd_addr addr;
 	char text[HVD_ADDR_TEXT];
 
 	if (asks->stage < HVD_STAGE_REPORTED || serves->stage < HVD_STAGE_REPORTED || !asks->client)
 		return;
-	addr = hvd_network_plan_addr(m->plan, table, m->host[to]);
+	addr = hvd_network_plan_addr(&m->agents->plan, table, m->host[to]);
 	hvd_conn_send(asks->client->conn,
 		      json_pack("{s:s, s:I, s:s, s:i, s:i}", "t", "measure", "n", (json_int_t)m->host[to], "a",
 				hvd_addr_text(&addr, text), "p", (int)serves->node.port, "ms", STREAM_MS));
@@ -109,7 +116,7 @@ static void order(struct hvd_measure *m, uint32_t from, uint32_t to)
 /* The best pair of each host. */
 static void set_figures(struct hvd_measure *m)
 {
-	struct hvd_host_table *table = m->table;
+	struct hvd_host_table *table = &m->agents->table;
 
 	for (uint32_t i = 0; i < m->n; i++) {
 		struct hvd_host_entry *host = &table->hosts[m->host[i]];
@@ -133,20 +140,20 @@ static void set_figures(struct hvd_measure *m)
 
 static bool slow(const struct hvd_measure *m, uint32_t place, double median)
 {
-	return m->table->hosts[m->host[place]].mbps < median * SUSPECT;
+	return m->agents->table.hosts[m->host[place]].mbps < median * SUSPECT;
 }
 
 /* Pair each host that seems slow with one that does not. False: there is none to be paired. */
 static bool pair_suspects(struct hvd_measure *m)
 {
-	double median = hvd_preflight_median(m->table, false);
+	double median = hvd_preflight_median(&m->agents->table);
 	uint32_t good = 0, before = m->n_pairs;
 
 	for (uint32_t i = 0; i < m->n; i++) {
-		if (m->table->hosts[m->host[i]].stage < HVD_STAGE_REPORTED || !slow(m, i, median))
+		if (m->agents->table.hosts[m->host[i]].stage < HVD_STAGE_REPORTED || !slow(m, i, median))
 			continue;
 		while (good < m->n &&
-		       (slow(m, good, median) || m->table->hosts[m->host[good]].stage < HVD_STAGE_REPORTED))
+		       (slow(m, good, median) || m->agents->table.hosts[m->host[good]].stage < HVD_STAGE_REPORTED))
 			good++;
 		if (good == m->n)
 			break;
@@ -163,7 +170,7 @@ static void next_step(struct hvd_measure *m)
 			set_figures(m);
 			if (m->again || !pair_suspects(m)) {
 				hvd_timer_stop(m->timer);
-				m->done(m->arg);
+				m->done(m->agents);
 				return;
 			}
 			m->again = true;
@@ -223,8 +230,8 @@ char *hvd_measure_missing(const struct hvd_measure *m)
 
 		if (way < 0 || way > 1 || pair->answered > way)
 			continue;
-		hvd_strv_add(&hosts, hvd_host_table_name(m->table, m->host[pair->a], buf));
-		hvd_strv_add(&hosts, hvd_host_table_name(m->table, m->host[pair->b], buf));
+		hvd_strv_add(&hosts, hvd_host_table_name(&m->agents->table, m->host[pair->a], buf));
+		hvd_strv_add(&hosts, hvd_host_table_name(&m->agents->table, m->host[pair->b], buf));
 	}
 	if (hosts.n)
 		list = hvd_hostlist_compress(hosts.v, hosts.n);

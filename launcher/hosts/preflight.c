@@ -39,29 +39,32 @@ json_t *hvd_preflight_order(const struct hvd_launch_spec *spec, int most_ms)
 
 /* ---- medians ---- */
 
-static double gpus_of(const struct hvd_host_entry *host)
-{
-	return host->check.known ? host->check.gpus < 0 ? 0 : host->check.gpus : -1;
-}
+enum figure {
+	GPUS,
+	MEMLOCK,
+	NOFILE,
+	RATE,
+	RTT,
+};
 
-static double memlock_of(const struct hvd_host_entry *host)
+/* Below 0: not known. */
+static double figure_of(const struct hvd_host_entry *host, enum figure figure)
 {
-	return host->check.known ? (double)host->check.memlock : -1;
-}
+	const struct hvd_host_check *check = &host->check;
 
-static double nofile_of(const struct hvd_host_entry *host)
-{
-	return host->check.known ? (double)host->check.nofile : -1;
-}
-
-static double rate_of(const struct hvd_host_entry *host)
-{
-	return host->mbps > 0 ? host->mbps : -1;
-}
-
-static double rtt_of(const struct hvd_host_entry *host)
-{
-	return host->rtt_us > 0 ? (double)host->rtt_us : -1;
+	switch (figure) {
+	case GPUS:
+		return !check->known ? -1 : check->gpus < 0 ? 0 : check->gpus;
+	case MEMLOCK:
+		return check->known ? (double)check->memlock : -1;
+	case NOFILE:
+		return check->known ? (double)check->nofile : -1;
+	case RATE:
+		return host->mbps > 0 ? host->mbps : -1;
+	case RTT:
+		return host->rtt_us > 0 ? (double)host->rtt_us : -1;
+	}
+	return -1;
 }
 
 static int by_value(const void *a, const void *b)
@@ -72,21 +75,21 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The median of what the hosts have; below 0 does not count. -1 = none has any. */
-static double median(const struct hvd_host_table *table, double (*of)(const struct hvd_host_entry *))
+static double median(const struct hvd_host_table *table, enum figure figure)
 {
 	hvd_cleanup_free double *v = hvd_xcalloc(table->n, sizeof(*v));
 	uint32_t n = 0;
 
 	for (uint32_t h = 0; h < table->n; h++)
-		if (table->hosts[h].stage >= HVD_STAGE_REPORTED && of(&table->hosts[h]) >= 0)
-			v[n++] = of(&table->hosts[h]);
+		if (table->hosts[h].stage >= HVD_STAGE_REPORTED && figure_of(&table->hosts[h], figure) >= 0)
+			v[n++] = figure_of(&table->hosts[h], figure);
 	qsort(v, n, sizeof(*v), by_value);
 	return n ? v[n / 2] : -1;
 }
 
-double hvd_preflight_median(const struct hvd_host_table *table, bool rtt)
+double hvd_preflight_median(const struct hvd_host_table *table)
 {
-	double m = median(table, rtt ? rtt_of : rate_of);
+	double m = median(table, RATE);
 
 	return m > 0 ? m : 0;
 }
@@ -168,22 +171,22 @@ static char *lacks(const struct hvd_host_entry *host, const char **hint)
 static char *behind(const struct hvd_host_table *table, const struct hvd_host_entry *host, const char **hint)
 {
 	const struct hvd_host_check *check = &host->check;
-	double gpus = median(table, gpus_of), rate = median(table, rate_of);
-	double rtt = median(table, rtt_of);
+	double gpus = median(table, GPUS), rate = median(table, RATE);
+	double rtt = median(table, RTT);
 	char a[32], b[32];
 
 	*hint = "nvidia-smi -q there shows more";
-	if (check->known && gpus_of(host) < gpus)
-		return hvd_xasprintf("it has %d GPUs, the others have %.0f", (int)gpus_of(host), gpus);
+	if (check->known && figure_of(host, GPUS) < gpus)
+		return hvd_xasprintf("it has %d GPUs, the others have %.0f", (int)figure_of(host, GPUS), gpus);
 	if (check->gpu)
 		return hvd_xstrdup(check->gpu);
 	*hint = "is it set up like the others? (limits.conf, PropagateResourceLimits, LimitMEMLOCK= of its daemons)";
-	if (check->memlock >= 0 && (double)check->memlock < median(table, memlock_of) / 2)
+	if (check->memlock >= 0 && (double)check->memlock < median(table, MEMLOCK) / 2)
 		return hvd_xasprintf("%s of memory may be locked there, but more on the others",
 				     bytes_text(check->memlock, a));
-	if (check->nofile >= 0 && (double)check->nofile < median(table, nofile_of) / 2)
+	if (check->nofile >= 0 && (double)check->nofile < median(table, NOFILE) / 2)
 		return hvd_xasprintf("a process may open %lld files there, but %.0f on the others",
-				     (long long)check->nofile, median(table, nofile_of));
+				     (long long)check->nofile, median(table, NOFILE));
 	*hint = "check its network interface, cable and switch port (ethtool, ibstat)";
 	if (host->mbps > 0 && host->mbps < rate * SLOW_PART)
 		return hvd_xasprintf("%s to its neighbours, median %s", hvd_rate_text(host->mbps, a),
@@ -210,6 +213,6 @@ char *hvd_preflight_worse(const struct hvd_host_entry *host, const struct hvd_ho
 		return why;
 	*hint = "nvidia-smi -q there shows more";
 	if (first->known && host->check.gpus < first->gpus)
-		return hvd_xasprintf("it has %d GPUs, and had %d before", (int)gpus_of(host), first->gpus);
+		return hvd_xasprintf("it has %d GPUs, and had %d before", (int)figure_of(host, GPUS), first->gpus);
 	return host->check.gpu ? hvd_xstrdup(host->check.gpu) : NULL;
 }

@@ -29,8 +29,7 @@ char *hvd_preflight_worse(const struct hvd_host_entry *host, const struct hvd_ho
 /* The results for --verbose: "/tmp 10 GiB free, …". The caller frees them. */
 char *hvd_preflight_figures(const struct hvd_host_entry *host);
 
-/* The median of the measured rates (`rtt`: of the latencies, in µs) among hosts that have reported; 0 =
- * nothing was measured. */
-double hvd_preflight_median(const struct hvd_host_table *table, bool rtt);
+/* The median of the measured rates among hosts that have reported; 0 = nothing was measured. */
+double hvd_preflight_median(const struct hvd_host_table *table);
 
 #endif

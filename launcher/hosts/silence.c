@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "silence.h"
+/*
+ * silence.c - notices soon that a host has gone: by silence and witnesses.
+ *
+ * The kernels of a host and of this one exchange something every second (hvd_conn_watch_host()). If nothing came from a
+ * host for HVD_SILENT_MS, two other hosts are asked to try it. A host that one of them reaches is only busy, or the
+ * network between it and this host is disturbed: it keeps its time (HVD_CONN_WATCH_SECONDS). A host that none of them
+ * reaches is lost. Where all hosts are silent, it is this host that is cut off, and nobody can be asked.
+ *
+ * Messages: to a witness {"t":"try", "n":HOST, "p":PORT, "a":[ADDR,…], "ms":N}, with the host's addresses in the networks
+ * of the plan, of which it tries the first HVD_HOST_TRY_ADDRS; from it {"t":"tried", "n":HOST, "answered":B}. A witness
+ * tries one host at a time, and drops further orders.
+ */
+#include "agent_registry_internal.h"
 
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
@@ -25,9 +37,7 @@ struct asked {
 };
 
 struct hvd_silence {
-	const struct hvd_host_table *table;
-	const struct hvd_network_plan *plan;
-	const struct hvd_log *log;
+	const struct hvd_agent_registry *agents;
 	struct hvd_timer *look;
 	struct asked asked[MOST];
 	size_t n;
@@ -54,15 +64,15 @@ static void forget(struct hvd_silence *silence, struct asked *asked)
 /* Does the host speak, so that it can be asked? */
 static bool is_witness(const struct hvd_silence *silence, uint32_t host)
 {
-	const struct hvd_host_entry *entry = &silence->table->hosts[host];
+	const struct hvd_host_entry *entry = &silence->agents->table.hosts[host];
 
 	return entry->stage == HVD_STAGE_HERE && entry->client && silent_ms(entry) < HVD_SILENT_MS;
 }
 
 static void ask(struct hvd_silence *silence, struct asked *asked)
 {
-	const struct hvd_host_table *table = silence->table;
-	json_t *addrs = hvd_network_plan_addrs(silence->plan, table, asked->host);
+	const struct hvd_host_table *table = &silence->agents->table;
+	json_t *addrs = hvd_network_plan_addrs(&silence->agents->plan, table, asked->host);
 	json_t *order = json_pack("{s:s, s:I, s:i, s:o, s:i}", "t", "try", "n", (json_int_t)asked->host, "p",
 				  (int)table->hosts[asked->host].node.port, "a", addrs, "ms", TRY_MS);
 
@@ -80,14 +90,14 @@ static void ask(struct hvd_silence *silence, struct asked *asked)
 	json_decref(order);
 	asked->next += WITNESSES;
 	if (asked->n > 0)
-		hvd_verbose(silence->log, "%s is silent: asking %d other host%s whether it answers",
+		hvd_verbose(silence->agents->log, "%s is silent: asking %d other host%s whether it answers",
 			    table->hosts[asked->host].node.name, asked->n, asked->n == 1 ? "" : "s");
 }
 
 static void on_look(void *arg)
 {
 	struct hvd_silence *silence = arg;
-	const struct hvd_host_table *table = silence->table;
+	const struct hvd_host_table *table = &silence->agents->table;
 
 	for (uint32_t h = 0; h < table->n; h++) {
 		struct asked *asked = find(silence, h);
@@ -110,7 +120,7 @@ static void on_look(void *arg)
 
 static void lose(struct hvd_silence *silence, const struct asked *asked)
 {
-	const struct hvd_host_table *table = silence->table;
+	const struct hvd_host_table *table = &silence->agents->table;
 	struct hvd_client *cl = table->hosts[asked->host].client;
 	struct hvd_err why = {0};
 
@@ -129,14 +139,15 @@ void hvd_silence_message(struct hvd_silence *silence, uint32_t witness, const js
 	if (!silence || hvd_get_int(msg, "n", 0, UINT32_MAX, &host, NULL) != 0)
 		return;
 	asked = find(silence, (uint32_t)host);
-	if (!asked || silent_ms(&silence->table->hosts[host]) < HVD_SILENT_MS)
+	if (!asked || silent_ms(&silence->agents->table.hosts[host]) < HVD_SILENT_MS)
 		return;
 	for (int i = 0; i < asked->n; i++) {
 		if (asked->witness[i] != witness)
 			continue;
 		if (json_is_true(json_object_get(msg, "answered"))) {
-			hvd_verbose(silence->log, "%s is silent, but answers %s", silence->table->hosts[host].node.name,
-				    silence->table->hosts[witness].node.name);
+			hvd_verbose(silence->agents->log, "%s is silent, but answers %s",
+				    silence->agents->table.hosts[host].node.name,
+				    silence->agents->table.hosts[witness].node.name);
 			asked->n = 0;
 			return;
 		}
@@ -150,15 +161,12 @@ void hvd_silence_message(struct hvd_silence *silence, uint32_t witness, const js
 	}
 }
 
-struct hvd_silence *hvd_silence_watch(struct event_base *base, const struct hvd_host_table *table,
-				      const struct hvd_network_plan *plan, const struct hvd_log *log)
+struct hvd_silence *hvd_silence_watch(const struct hvd_agent_registry *agents)
 {
 	struct hvd_silence *silence = hvd_xcalloc(1, sizeof(*silence));
 
-	silence->table = table;
-	silence->plan = plan;
-	silence->log = log;
-	silence->look = hvd_timer_new(base, on_look, silence);
+	silence->agents = agents;
+	silence->look = hvd_timer_new(agents->base, on_look, silence);
 	hvd_timer_every_ms(silence->look, LOOK_MS);
 	return silence;
 }

@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "spares.h"
-
+/*
+ * spares.c - a job of fixed size that has more hosts than it needs (--spares): which hosts are left out, before the
+ * plan.
+ *
+ * A bad host is left out: its agent does not come in time; it cannot do its part; it does not reach the others; or
+ * --preflight rejects it. When all remaining hosts are good, the worst of them are left out until as many hosts remain
+ * as the job needs. Then the ranks of the remaining hosts are numbered anew, in their old order. If more hosts are bad
+ * than there are spares, the start fails, with the list.
+ *
+ * A host that was left out is AWAY in the host table, and has no ranks in the layout. Its processes get
+ *   {"t":"plan", "spare":true}
+ * and end with status 0. The other hosts' plans have "numbers":[RANK,…], the host's ranks by local rank, and "size":N.
+ */
 #include "agent_registry_internal.h"
+
 #include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/spare_choice.h"
-#include "measure.h"
 #include "preflight.h"
 
 #include <stdio.h>
@@ -108,7 +119,7 @@ static void say_passed(const struct hvd_agent_registry *agents)
 			 "preflight: all checks passed on %u hosts; slowest: %s, %s and %u us to its neighbours "
 			 "(median %s)",
 			 (unsigned)n, slowest->node.name, hvd_rate_text(slowest->mbps, own), (unsigned)slowest->rtt_us,
-			 hvd_rate_text(hvd_preflight_median(table, false), median));
+			 hvd_rate_text(hvd_preflight_median(table), median));
 	else if (n == 1)
 		hvd_info(agents->log, "preflight: all checks passed on one host");
 	/* Else the network is measured next, and then the hosts are judged again. */

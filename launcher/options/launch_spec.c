@@ -2,6 +2,7 @@
 #include "launch_spec.h"
 
 #include "lib/base/deadline.h"
+#include "lib/base/values.h"
 #include "lib/base/xalloc.h"
 #include "options.h"
 
@@ -133,17 +134,13 @@ static void set_elastic(struct hvd_launch_spec *spec, const struct hvd_options *
  * Neither -v nor -Q ever counts: what srun prints has nothing to do with who starts the ranks. */
 static const char *srun_option(const struct hvd_options *o, bool also_ours)
 {
-	static const char *const talk = " quiet verbose ";
-	static const char *const ours = " ntasks label cpu-bind cpu_bind unbuffered kill-on-bad-exit ";
+	static const char talk[] = "quiet|verbose";
+	static const char ours[] = "ntasks|label|cpu-bind|cpu_bind|unbuffered|kill-on-bad-exit";
 	const struct hvd_opt *row;
 
 	for (size_t i = 0; (row = hvd_opt_row(i)); i++) {
-		char word[64];
-
-		if (row->family != HVD_FAMILY_SRUN || !row->pass || !hvd_options_given(o, row->name))
-			continue;
-		snprintf(word, sizeof(word), " %s ", row->name);
-		if (strstr(talk, word) || (!also_ours && strstr(ours, word)))
+		if (row->family != HVD_FAMILY_SRUN || !row->pass || !hvd_options_given(o, row->name) ||
+		    hvd_value_index(talk, row->name) >= 0 || (!also_ours && hvd_value_index(ours, row->name) >= 0))
 			continue;
 		/* -N1 is true without srun, too. */
 		if (also_ours || strcmp(row->name, "nodes") != 0 || o->nodes_min != 1)

@@ -31,18 +31,21 @@ void hvd_options_not_elastic(struct hvd_options *o)
 	o->discovery_script = o->discover = NULL;
 }
 
+static bool exclude_each_other(const struct hvd_opt *a, const struct hvd_opt *b)
+{
+	if (a->exclude)
+		return a->exclude == b->exclude;
+	return a->type == HVD_OPT_TRI && !a->alias && a->at == b->at && a->negate != b->negate;
+}
+
 /* Refuse two options that exclude each other. */
 static int check_exclusive(const struct hvd_options *o, struct hvd_err *err)
 {
 	const struct hvd_opt *a, *b;
 
 	for (size_t i = 0; (a = hvd_opt_row(i)); i++) {
-		if (!a->exclude || o->source[i] != HVD_FROM_COMMAND)
-			continue;
-		for (size_t j = i + 1; (b = hvd_opt_row(j)); j++) {
-			if (b->exclude != a->exclude || o->source[j] != HVD_FROM_COMMAND)
-				continue;
-			if (a->at == b->at && a->type == HVD_OPT_TRI && a->negate == b->negate)
+		for (size_t j = i + 1; o->source[i] == HVD_FROM_COMMAND && (b = hvd_opt_row(j)); j++) {
+			if (o->source[j] != HVD_FROM_COMMAND || !exclude_each_other(a, b))
 				continue;
 			hvd_err_set(err, HVD_E_USAGE, "options --%s and --%s cannot be given together", a->name,
 				    b->name);

@@ -6,6 +6,7 @@
  */
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
+#include "lib/base/values.h"
 #include "lib/base/xalloc.h"
 #include "options_rows.h"
 
@@ -188,16 +189,15 @@ static bool is_of_topic(const struct hvd_opt *o, int topic)
 {
 	/* The options that most jobs need, and useful ones that few users know. */
 	static const char common[] =
-		" num-proc launcher keep-going dry-run selftest hosts hostfile network-interfaces frameworks "
-		"store start-timeout preflight spares config-file output-filename verbose stacks hang-timeout "
-		"hang-action signal-ranks requeue-on min-np max-np max-restarts discover help version ";
-	char word[64];
+		"num-proc|launcher|keep-going|dry-run|selftest|hosts|hostfile|network-interfaces|frameworks|store|"
+		"start-timeout|preflight|spares|config-file|output-filename|verbose|stacks|hang-timeout|hang-action|"
+		"signal-ranks|requeue-on|min-np|max-np|max-restarts|discover|help|version";
 
 	switch ((enum hvd_help_topic)topic) {
 	case HVD_HELP_COMMON:
-		snprintf(word, sizeof(word), " %s ", o->name);
 		/* Without a value, --help is an option of srun, which has no topic. */
-		return strstr(common, word) && (o->family != HVD_FAMILY_SRUN || strcmp(o->name, "help") != 0);
+		return hvd_value_index(common, o->name) >= 0 &&
+		       (o->family != HVD_FAMILY_SRUN || strcmp(o->name, "help") != 0);
 	case HVD_HELP_SRUN:
 		return o->family == HVD_FAMILY_SRUN;
 	case HVD_HELP_HOROVOD:

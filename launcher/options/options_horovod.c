@@ -49,11 +49,17 @@ static int read_help(void *result, const char *from, const char *value, struct h
 #define NUM(n, g, text, field, least)                                                                                  \
 	ROW(n, REQUIRED, g, "NUMBER", text), .type = HVD_OPT_INT, .at = HVD_AT(field), .min = least
 #define TEXT(n, g, hint, text, field) ROW(n, REQUIRED, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field)
-#define ON(n, g, text, field, x)      ROW(n, NONE, g, NULL, text), .type = HVD_OPT_TRI, .at = HVD_AT(field), .exclude = x
-#define OFF(n, g, text, field, x)     ON(n, g, text, field, x), .negate = true
+#define ON(n, g, text, field)         ROW(n, NONE, g, NULL, text), .type = HVD_OPT_TRI, .at = HVD_AT(field)
+#define OFF(n, g, text, field)        ON(n, g, text, field), .negate = true
 #define SETS(n, g, text, field, to)   ROW(n, NONE, g, NULL, text), .type = HVD_OPT_SET, .at = HVD_AT(field), .number = to
 /* A tunable: the worker's variable, how the value is written, and the key in a configuration file. */
 #define TELL(var, as, key) .tunable = var, .transform = as, .config = key
+/* --NAME, a tunable, and --no-NAME, which turns it off. */
+#define PAIR(n, g, field, var, as, key, other, on, off)                                                                \
+	{ON(n, g, on, field), TELL(var, as, key), .needs = other},                                                     \
+	{                                                                                                              \
+		OFF("no-" n, g, off, field)                                                                            \
+	}
 
 static const struct hvd_opt rows[] = {
 	{NUM("num-proc", RUN, "Start this many ranks", num_proc, 1), .max = HVD_MAX_RANKS,
@@ -138,25 +144,18 @@ static const struct hvd_opt rows[] = {
 	 TELL("HOROVOD_CYCLE_TIME", HVD_AS_IS, "params.cycle_time_ms"), .shown = "Horovod's: 1"},
 	{NUM("cache-capacity", TUNE, "Cache up to this many tensor names", cache_capacity, 0),
 	 TELL("HOROVOD_CACHE_CAPACITY", HVD_AS_IS, "params.cache_capacity"), .shown = "Horovod's: 1024"},
-	{ON("hierarchical-allreduce", TUNE, "Reduce within a host first, then between hosts", hierarchical_allreduce,
-	    HVD_X_HIERARCHICAL_ALLREDUCE),
-	 TELL("HOROVOD_HIERARCHICAL_ALLREDUCE", HVD_AS_BOOL, "params.hierarchical_allreduce")},
-	{OFF("no-hierarchical-allreduce", TUNE, "Do not reduce hierarchically, even when tuning automatically",
-	     hierarchical_allreduce, HVD_X_HIERARCHICAL_ALLREDUCE)},
-	{ON("hierarchical-allgather", TUNE, "Gather within a host first, then between hosts", hierarchical_allgather,
-	    HVD_X_HIERARCHICAL_ALLGATHER),
-	 TELL("HOROVOD_HIERARCHICAL_ALLGATHER", HVD_AS_BOOL, "params.hierarchical_allgather")},
-	{OFF("no-hierarchical-allgather", TUNE, "Do not gather hierarchically, even when tuning automatically",
-	     hierarchical_allgather, HVD_X_HIERARCHICAL_ALLGATHER)},
-	{ON("torus-allreduce", TUNE, "Reduce over a two-dimensional torus, with NCCL", torus_allreduce,
-	    HVD_X_TORUS_ALLREDUCE),
-	 TELL("HOROVOD_TORUS_ALLREDUCE", HVD_AS_BOOL, "params.torus_allreduce")},
-	{OFF("no-torus-allreduce", TUNE, "Do not reduce over a torus, even when tuning automatically", torus_allreduce,
-	     HVD_X_TORUS_ALLREDUCE)},
+	PAIR("hierarchical-allreduce", TUNE, hierarchical_allreduce, "HOROVOD_HIERARCHICAL_ALLREDUCE", HVD_AS_BOOL,
+	     "params.hierarchical_allreduce", NULL, "Reduce within a host first, then between hosts",
+	     "Do not reduce hierarchically, even when tuning automatically"),
+	PAIR("hierarchical-allgather", TUNE, hierarchical_allgather, "HOROVOD_HIERARCHICAL_ALLGATHER", HVD_AS_BOOL,
+	     "params.hierarchical_allgather", NULL, "Gather within a host first, then between hosts",
+	     "Do not gather hierarchically, even when tuning automatically"),
+	PAIR("torus-allreduce", TUNE, torus_allreduce, "HOROVOD_TORUS_ALLREDUCE", HVD_AS_BOOL, "params.torus_allreduce",
+	     NULL, "Reduce over a two-dimensional torus, with NCCL",
+	     "Do not reduce over a torus, even when tuning automatically"),
 
-	{ON("autotune", AUTOTUNE, "Find good values of the tunables while training", autotune, HVD_X_AUTOTUNE),
-	 TELL("HOROVOD_AUTOTUNE", HVD_AS_BOOL, "autotune.enabled")},
-	{OFF("no-autotune", AUTOTUNE, "Do not tune automatically", autotune, HVD_X_AUTOTUNE)},
+	PAIR("autotune", AUTOTUNE, autotune, "HOROVOD_AUTOTUNE", HVD_AS_BOOL, "autotune.enabled", NULL,
+	     "Find good values of the tunables while training", "Do not tune automatically"),
 	{TEXT("autotune-log-file", AUTOTUNE, "FILE", "Write the trials and their scores to this file",
 	      autotune_log_file),
 	 TELL("HOROVOD_AUTOTUNE_LOG", HVD_AS_IS, "autotune.log_file"), .needs = "autotune"},
@@ -179,15 +178,12 @@ static const struct hvd_opt rows[] = {
 	{TEXT("timeline-filename", TIMELINE, "FILE", "Write a timeline of Horovod's work to this JSON file",
 	      timeline_filename),
 	 TELL("HOROVOD_TIMELINE", HVD_AS_IS, "timeline.filename")},
-	{ON("timeline-mark-cycles", TIMELINE, "Mark cycles in the timeline", timeline_mark_cycles, HVD_X_MARK_CYCLES),
-	 TELL("HOROVOD_TIMELINE_MARK_CYCLES", HVD_AS_BOOL, "timeline.mark_cycles"), .needs = "timeline-filename"},
-	{OFF("no-timeline-mark-cycles", TIMELINE, "Do not mark cycles in the timeline", timeline_mark_cycles,
-	     HVD_X_MARK_CYCLES)},
+	PAIR("timeline-mark-cycles", TIMELINE, timeline_mark_cycles, "HOROVOD_TIMELINE_MARK_CYCLES", HVD_AS_BOOL,
+	     "timeline.mark_cycles", "timeline-filename", "Mark cycles in the timeline",
+	     "Do not mark cycles in the timeline"),
 
-	{ON("stall-check", STALL, "Warn when ranks wait long for others, which is Horovod's default", stall_check,
-	    HVD_X_STALL),
-	 TELL("HOROVOD_STALL_CHECK_DISABLE", HVD_AS_COMPLEMENT, "stall_check.enabled")},
-	{OFF("no-stall-check", STALL, "Do not warn about stalls", stall_check, HVD_X_STALL)},
+	PAIR("stall-check", STALL, stall_check, "HOROVOD_STALL_CHECK_DISABLE", HVD_AS_COMPLEMENT, "stall_check.enabled",
+	     NULL, "Warn when ranks wait long for others, which is Horovod's default", "Do not warn about stalls"),
 	{NUM("stall-check-warning-time-seconds", STALL, "Warn after this time", stall_check_warning_time_seconds, 0),
 	 TELL("HOROVOD_STALL_CHECK_TIME_SECONDS", HVD_AS_IS, "stall_check.warning_time_seconds"),
 	 .shown = "Horovod's: 60"},
@@ -196,11 +192,9 @@ static const struct hvd_opt rows[] = {
 	 TELL("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", HVD_AS_IS, "stall_check.shutdown_time_seconds"),
 	 .shown = "Horovod's: 0"},
 
-	{ON("mpi-threads-disable", LIBRARY, "Do not use MPI from several threads", mpi_threads_disable,
-	    HVD_X_MPI_THREADS),
-	 TELL("HOROVOD_MPI_THREADS_DISABLE", HVD_AS_BOOL, "library_options.mpi_threads_disable")},
-	{OFF("no-mpi-threads-disable", LIBRARY, "Use MPI from several threads", mpi_threads_disable,
-	     HVD_X_MPI_THREADS)},
+	PAIR("mpi-threads-disable", LIBRARY, mpi_threads_disable, "HOROVOD_MPI_THREADS_DISABLE", HVD_AS_BOOL,
+	     "library_options.mpi_threads_disable", NULL, "Do not use MPI from several threads",
+	     "Use MPI from several threads"),
 	{NUM("num-nccl-streams", LIBRARY, "Use this many NCCL streams", num_nccl_streams, 0),
 	 TELL("HOROVOD_NUM_NCCL_STREAMS", HVD_AS_IS, "library_options.num_nccl_streams")},
 	{NUM("thread-affinity", LIBRARY, "Bind Horovod's background thread to this CPU", thread_affinity, 0),
@@ -212,16 +206,11 @@ static const struct hvd_opt rows[] = {
 	{ROW("log-level", REQUIRED, LOGGING, "LEVEL", "Log Horovod's messages of this level and above in the workers"),
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(log_level), .choices = "TRACE|DEBUG|INFO|WARNING|ERROR|FATAL",
 	 TELL("HOROVOD_LOG_LEVEL", HVD_AS_IS, "logging.level"), .shown = "Horovod's: WARNING"},
-	{ON("log-with-timestamp", LOGGING, "Show the time in Horovod's log", log_with_timestamp, HVD_X_LOG_TIMESTAMP),
+	{ON("log-with-timestamp", LOGGING, "Show the time in Horovod's log", log_with_timestamp),
 	 TELL("HOROVOD_LOG_HIDE_TIME", HVD_AS_COMPLEMENT, "logging.with_timestamp")},
-	{OFF("log-without-timestamp", LOGGING, "Do not show the time in Horovod's log", log_with_timestamp,
-	     HVD_X_LOG_TIMESTAMP)},
-	{OFF("log-hide-timestamp", LOGGING, "Old name of --log-without-timestamp", log_with_timestamp,
-	     HVD_X_LOG_TIMESTAMP),
-	 .hidden = true},
-	{ON("no-log-hide-timestamp", LOGGING, "Old name of --log-with-timestamp", log_with_timestamp,
-	    HVD_X_LOG_TIMESTAMP),
-	 .hidden = true},
+	{OFF("log-without-timestamp", LOGGING, "Do not show the time in Horovod's log", log_with_timestamp)},
+	{OFF("log-hide-timestamp", LOGGING, "Old name of --log-without-timestamp", log_with_timestamp), .hidden = true},
+	{ON("no-log-hide-timestamp", LOGGING, "Old name of --log-with-timestamp", log_with_timestamp), .hidden = true},
 
 	{ROW("check-build", NONE, INFO, NULL,
 	     "Show how this program and Horovod (in PATH's Python) were built, and exit"),

@@ -36,19 +36,11 @@ enum hvd_opt_group {
 	HVD_GROUPS,
 };
 
-/* hvd_opt.exclude: options with the same value cannot be given together. */
+/* hvd_opt.exclude: options with the same value cannot be given together; nor can --X and --no-X. */
 enum hvd_opt_exclusion {
 	HVD_X_NONE,
 	HVD_X_CONTROLLER,
 	HVD_X_HOSTS,
-	HVD_X_HIERARCHICAL_ALLREDUCE,
-	HVD_X_HIERARCHICAL_ALLGATHER,
-	HVD_X_TORUS_ALLREDUCE,
-	HVD_X_AUTOTUNE,
-	HVD_X_MARK_CYCLES,
-	HVD_X_STALL,
-	HVD_X_MPI_THREADS,
-	HVD_X_LOG_TIMESTAMP,
 };
 
 #define HVD_AT(field) offsetof(struct hvd_options, field)

@@ -79,9 +79,10 @@ static int read_kill(void *result, const char *from, const char *value, struct h
 	return 0;
 }
 
-#define ROW(n, l, ar, g, hint, text)                                                                                   \
-	.name = n, .letter = l, .arity = HVD_ARG_##ar, .family = HVD_FAMILY_SRUN, .group = HVD_G_S_##g, .arg = hint,   \
-	.help = text, .pass = true
+#define OWN(n, l, ar, g, hint, text)                                                                                   \
+	.name = n, .letter = l, .arity = HVD_ARG_##ar, .family = HVD_FAMILY_SRUN, .group = HVD_G_##g, .arg = hint,     \
+	.help = text
+#define ROW(n, l, ar, g, hint, text) OWN(n, l, ar, S_##g, hint, text), .pass = true
 /* Rows of options that are only passed on. NEW: `release` is the first that has the option. */
 #define ON(n, l, ar, g, hint, text)                                                                                    \
 	{                                                                                                              \
@@ -253,15 +254,8 @@ static const struct hvd_opt rows[] = {
 	ON("slurmd-debug", 0, REQUIRED, STEP, "LEVEL",
 	   "Have slurmd write messages of this level to the tasks' standard error"),
 	{ROW("quiet", 'Q', NONE, STEP, NULL, "Print fewer messages"), .type = HVD_OPT_COUNT, .at = HVD_AT(quiet)},
-	{.name = "verbose",
-	 .letter = 'v',
-	 .family = HVD_FAMILY_SRUN,
-	 .group = HVD_G_OUTPUT,
-	 .help = "Print more messages, also of srun",
-	 .more = "--hvd-verbose is for this program only",
-	 .pass = true,
-	 .type = HVD_OPT_COUNT,
-	 .at = HVD_AT(verbose),
+	{OWN("verbose", 'v', NONE, OUTPUT, NULL, "Print more messages, also of srun"), .pass = true,
+	 .more = "--hvd-verbose is for this program only", .type = HVD_OPT_COUNT, .at = HVD_AT(verbose),
 	 .collide = "-v is horovodrun's --version, and --verbose is not passed on to srun, when called as horovodrun"},
 	FLAG("test-only", 0, NONE, STEP, NULL, "Only show when the job would start", test_only, NULL),
 	ON("debugger-test", 0, NONE, STEP, NULL, "For testing debuggers"),
@@ -275,13 +269,9 @@ static const struct hvd_opt rows[] = {
 	NEW("oom-kill-step", OPTIONAL, STEP, "0|1", "End the step when a task runs out of memory", 2411),
 	NEW("wait-for-children", NONE, STEP, NULL, "A task ends with the last of its processes", 2505),
 	NEW("ignore-signals", REQUIRED, STEP, "SIGNALS", "Signals that srun does not forward", 2605),
-	{.name = "async",
-	 .family = HVD_FAMILY_SRUN,
-	 .group = HVD_G_S_STEP,
-	 .help = "Do not wait for the step. Refused here: ranks need the rendezvous until they end",
-	 .type = HVD_OPT_FLAG,
-	 .at = HVD_AT(async),
-	 .since = 2605},
+	{OWN("async", 0, NONE, S_STEP, NULL,
+	     "Do not wait for the step. Refused here: ranks need the rendezvous until they end"),
+	 .type = HVD_OPT_FLAG, .at = HVD_AT(async), .since = 2605},
 	NEW("parsable", NONE, STEP, NULL, "With --async, print only the step's number", 2605),
 	{ROW("autocomplete", 0, REQUIRED, STEP, "NAME", "For srun's shell completion"), .since = 2302, .hidden = true},
 
@@ -336,74 +326,36 @@ static const struct hvd_opt rows[] = {
 	PYXIS("container-unshare", REQUIRED, "SPEC", "Namespaces that the container does not share"),
 
 	/* Not passed on: hvdrun itself answers these. */
-	{.name = "help",
-	 .letter = 'h',
-	 .family = HVD_FAMILY_SRUN,
-	 .group = HVD_G_INFO,
-	 .help = "Show the options and exit",
-	 .type = HVD_OPT_SET,
-	 .number = HVD_SHOW_HELP,
-	 .at = HVD_AT(action)},
-	{.name = "usage",
-	 .family = HVD_FAMILY_SRUN,
-	 .group = HVD_G_INFO,
-	 .help = "Show a summary and exit",
-	 .type = HVD_OPT_SET,
-	 .number = HVD_SHOW_USAGE,
-	 .at = HVD_AT(action)},
-	{.name = "version",
-	 .letter = 'V',
-	 .family = HVD_FAMILY_SRUN,
-	 .group = HVD_G_INFO,
-	 .help = "Show the version of this program and exit",
-	 .type = HVD_OPT_SET,
-	 .number = HVD_SHOW_VERSION,
-	 .at = HVD_AT(action)},
+	{OWN("help", 'h', NONE, INFO, NULL, "Show the options and exit"), .type = HVD_OPT_SET, .at = HVD_AT(action),
+	 .number = HVD_SHOW_HELP},
+	{OWN("usage", 0, NONE, INFO, NULL, "Show a summary and exit"), .type = HVD_OPT_SET, .at = HVD_AT(action),
+	 .number = HVD_SHOW_USAGE},
+	{OWN("version", 'V', NONE, INFO, NULL, "Show the version of this program and exit"), .type = HVD_OPT_SET,
+	 .at = HVD_AT(action), .number = HVD_SHOW_VERSION},
 };
 
 const struct hvd_opttable hvd_options_srun = {.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};
 
-static bool is_one_of(const struct hvd_opt *row, const char *const *names)
-{
-	while (*names && strcmp(*names, row->name) != 0)
-		names++;
-	return *names != NULL;
-}
-
 bool hvd_options_srun_of_ranks(const struct hvd_opt *row)
 {
-	static const char *const others[] = {"gpus",
-					     "gpus-per-task",
-					     "gpus-per-socket",
-					     "tres-per-task",
-					     "cpus-per-gpu",
-					     "mem-per-gpu",
-					     "mem-per-cpu",
-					     "licenses",
-					     "exclusive",
-					     "exact",
-					     "oversubscribe",
-					     "bb",
-					     "bbf",
-					     NULL};
+	static const char others[] = "gpus|gpus-per-task|gpus-per-socket|tres-per-task|cpus-per-gpu|mem-per-gpu|"
+				     "mem-per-cpu|licenses|exclusive|exact|oversubscribe|bb|bbf";
 
 	return row->family == HVD_FAMILY_SRUN && (row->group == HVD_G_S_TASKS || row->group == HVD_G_S_NODES ||
-						  row->group == HVD_G_S_JOB || is_one_of(row, others));
+						  row->group == HVD_G_S_JOB || hvd_value_index(others, row->name) >= 0);
 }
 
 bool hvd_options_srun_of_salloc(const struct hvd_opt *row)
 {
-	static const char *const not [] = {"multi-prog",  "het-group",  "pack-group", "relative",
-					   "no-allocate", "exact",      "overlap",    "whole",
-					   "resv-ports",  "mem-update", "hold",       NULL};
-	static const char *const also[] = {
-		"hint",  "cpu-freq", "extra-node-info", "sockets-per-node", "cores-per-socket", "threads-per-core",
-		"quiet", "verbose",  "signal",          "profile",          "acctg-freq",       NULL};
+	static const char unknown[] = "multi-prog|het-group|pack-group|relative|no-allocate|exact|overlap|whole|"
+				      "resv-ports|mem-update|hold";
+	static const char also[] = "hint|cpu-freq|extra-node-info|sockets-per-node|cores-per-socket|threads-per-core|"
+				   "quiet|verbose|signal|profile|acctg-freq";
 
 	if (row->family != HVD_FAMILY_SRUN || !row->pass)
 		return false;
 	if (row->group == HVD_G_S_TASKS || row->group == HVD_G_S_NODES || row->group == HVD_G_S_RESOURCES ||
 	    row->group == HVD_G_S_JOB)
-		return !is_one_of(row, not );
-	return is_one_of(row, also);
+		return hvd_value_index(unknown, row->name) < 0;
+	return hvd_value_index(also, row->name) >= 0;
 }

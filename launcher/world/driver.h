@@ -52,7 +52,7 @@ struct hvd_driver_ops {
 	void (*all_left)(void *arg);
 	void (*told_to_end)(void *arg); /* an agent got SIGTERM, and with it perhaps its ranks. May be NULL */
 	hvd_stalled_fn *stalled;        /* with --hang-timeout: no rank makes progress */
-	void (*host_left_out)(uint32_t host, void *arg); /* before the plan: it has no ranks (spares.h) */
+	void (*host_left_out)(uint32_t host, void *arg); /* before the plan: it has no ranks (spares.c) */
 	/* After the plan: a process of the launch has ended before the ranks. Called again when more is known of it. If
 	 * ranks that have not yet called init_process_group() need it, `failed` follows some seconds later, because the
 	 * launch may just be ending. */
@@ -82,7 +82,7 @@ void hvd_driver_give_up(struct hvd_driver *driver, const struct hvd_err *why);
 /* Is any process connected that could still report ends of ranks? */
 bool hvd_driver_connected(const struct hvd_driver *driver);
 
-/* The host's agent will not come, or has gone, before the plan. True: the host is left out (spares.h). False: the job
+/* The host's agent will not come, or has gone, before the plan. True: the host is left out (spares.c). False: the job
  * needs the host, and nothing has happened. */
 bool hvd_driver_leave_out(struct hvd_driver *driver, uint32_t host, const struct hvd_err *why);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank_numbers.c - the numbers of the ranks after hosts were left out (launcher/hosts/spares.h). */
+/* rank_numbers.c - the numbers of the ranks after hosts were left out (launcher/hosts/spares.c). */
 #include "world_internal.h"
 
 #include "lib/base/cleanup.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From jobs and nodes as Slurm might tell them to hosts and slots. */
-#include "launcher/discovery/slurm_hosts.h"
+#include "launcher/discovery/discovery_kind.h"
 #include "lib/base/xalloc.h"
 
 #include "tests/unit/unit.h"
