@@ -19,7 +19,6 @@
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/start/agent_pool.h"
 #include "launcher/start/backend.h"
-#include "launcher/world/driver.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"

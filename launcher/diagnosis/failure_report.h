@@ -2,7 +2,7 @@
 /*
  * failure_report.h - which rank of a launch failed first, and what is known of that.
  *
- * The owner adds the ends of ranks in any order, with times by one clock (launcher/world/driver.h). In the end the
+ * The owner adds the ends of ranks in any order, with times by one clock (launcher/hosts/clocks.h). In the end the
  * report names the first failure by the time at which it happened: the first sign of it, or else the end of the
  * process. There are four kinds of failures. The first failure is of the first kind that occurs:
  *   OWN     a rank failed by itself; or was killed before any other had ended with a failure

@@ -308,7 +308,7 @@ PASS_ON(on_tried, hvd_silence_message(agents->silence, cl->host, msg))
 #define FORMER HVD_FROM_FORMER
 
 /* clang-format off */
-static const struct hvd_agent_message messages[] = {
+static const struct hvd_driver_message messages[] = {
 	{"register",    NEW,          false, on_register},   /* lib/host/host_info.h */
 	{"report",      AGENT,        false, on_report},     /* agent/probe.h, lib/host/host_check.h */
 	{"cannot",      NEW | AGENT,  false, on_cannot},     /* host, why, hint: it cannot do its part */
@@ -345,7 +345,7 @@ static bool may_send(const struct hvd_agent_registry *agents, const struct hvd_c
 
 /* Is the message one of this list? Then it is read, if it may be. */
 static bool read_message(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg, const char *type,
-			 const struct hvd_agent_message *list, void *arg)
+			 const struct hvd_driver_message *list, void *arg)
 {
 	for (; list->type; list++)
 		if (strcmp(list->type, type) == 0) {

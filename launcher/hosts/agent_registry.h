@@ -73,7 +73,7 @@ struct hvd_agent_registry_ops {
 
 /* A message that agents send. One that is malformed, or does not come from one of `from`, or `planned` is true and it
  * comes before the first hosts are admitted, is ignored. `from` has bits of the enumeration. */
-struct hvd_agent_message {
+struct hvd_driver_message {
 	const char *type; /* the message's "t"; NULL ends a list */
 	unsigned from;
 	bool planned;
@@ -103,7 +103,7 @@ struct hvd_host_listener {
 	void (*disconnected)(const struct hvd_client *cl, const struct hvd_err *why, void *arg);
 	/* The start has failed, or all agents were told to end. */
 	void (*over)(void *arg);
-	const struct hvd_agent_message *messages; /* that it reads */
+	const struct hvd_driver_message *messages; /* that it reads */
 };
 
 struct hvd_agent_registry;

@@ -17,7 +17,7 @@ static void on_connected(void *arg)
 {
 	struct elastic *el = arg;
 
-	hvd_world_init(el->world, true);
+	hvd_world_init(el->policy.job->world, true);
 	hvd_event_queue_add(el->events, HVD_EVENT_CONNECTED, 0, 0);
 }
 
@@ -25,7 +25,7 @@ static void on_arrived(uint32_t worker, void *arg)
 {
 	struct elastic *el = arg;
 
-	hvd_world_init(el->world, false);
+	hvd_world_init(el->policy.job->world, false);
 	hvd_event_queue_add(el->events, HVD_EVENT_ARRIVED, worker, 0);
 }
 
@@ -36,7 +36,7 @@ static void on_ready(uint32_t worker, void *arg)
 
 static void on_notify(const struct hvd_worker *w, const char *to, int64_t when, void *arg)
 {
-	hvd_world_notify(((struct elastic *)arg)->world, w->host, w->id, to, when);
+	hvd_world_notify(((struct elastic *)arg)->policy.job->world, w->host, w->id, to, when);
 }
 
 /* ---- what the processes and discovery tell ---- */
@@ -48,7 +48,7 @@ static bool proc_lost(struct hvd_job_policy *policy, uint32_t host, const struct
 	if (policy->job->ending)
 		return false;
 	hvd_log_err(el->log, why);
-	hvd_agent_registry_forget(el->agents, host);
+	hvd_agent_registry_forget(el->policy.job->agents, host);
 	hvd_job_watch_ask(policy->job->watch);
 	hvd_discovery_nudge(el->discovery);
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_LOST, host, 0);
@@ -70,7 +70,7 @@ static void on_hosts(const struct hvd_alloc *hosts, void *arg)
 	/* A host that is not listed any longer is to be left in peace, or is down. */
 	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
 		if (hvd_alloc_find(hosts, hvd_machine_host(el->machine, h)) < 0)
-			hvd_agent_registry_doubt(el->agents, h);
+			hvd_agent_registry_doubt(el->policy.job->agents, h);
 	/* That there are none may be the job's end, of which Slurm knows more. */
 	el->no_hosts = el->policy.in_slurm_job && hosts->n_hosts == 0;
 	if (el->no_hosts)
@@ -113,16 +113,11 @@ static void facts(struct hvd_job_policy *policy, const struct hvd_job_facts *fac
 
 /* ---- what the job asks, and wants done ---- */
 
-static void signal_ranks(struct hvd_job_policy *policy, int sig)
-{
-	hvd_agent_registry_signal(elastic_of(policy)->agents, sig);
-}
-
 static void end(struct hvd_job_policy *policy)
 {
 	struct elastic *el = elastic_of(policy);
 
-	hvd_agent_registry_end(el->agents);
+	hvd_agent_registry_end(el->policy.job->agents);
 	hvd_discovery_destroy(el->discovery);
 	el->discovery = NULL;
 	hvd_event_queue_stop(el->events);
@@ -177,14 +172,15 @@ static char *hosts(const struct hvd_job_policy *policy, enum hvd_hosts_asked whi
 
 static const struct hvd_layout *layout(const struct hvd_job_policy *policy)
 {
-	const struct hvd_layout *layout = hvd_world_layout(elastic_of(policy)->world);
+	const struct hvd_layout *layout = hvd_world_layout(policy->job->world);
 
 	return layout->size ? layout : NULL;
 }
 
-static void finish(struct hvd_job_policy *policy, struct hvd_result *result)
+static void finish(struct hvd_job_policy *policy)
 {
 	struct elastic *el = elastic_of(policy);
+	struct hvd_result *result = policy->job->result;
 
 	result->generations = hvd_machine_generation(el->machine);
 	hvd_restart_history_end(&el->history, result, hvd_now(), el->log);
@@ -204,11 +200,9 @@ static void find_gpus(struct elastic *el, struct hvd_launch *launch)
 		launch->gpus = &el->gpus;
 }
 
-static int open_agents(struct hvd_job_policy *policy, struct hvd_boot *boot, struct hvd_stacks **stacks,
-		       struct hvd_err *err)
+static void make_parts(struct elastic *el)
 {
 	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
-	struct elastic *el = elastic_of(policy);
 	struct hvd_launcher_process *launcher = el->launcher;
 	const struct hvd_discovery_opts *discovery = &el->discovery_opts;
 	struct hvd_machine_opts opts = hvd_elastic_machine_opts(launcher->launch->spec, launcher->opts->kill_wait);
@@ -227,17 +221,6 @@ static int open_agents(struct hvd_job_policy *policy, struct hvd_boot *boot, str
 	el->events = hvd_event_queue_create(launcher->base, el->machine);
 	el->peers = hvd_gloo_peers_create();
 	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, el->log);
-	el->agents = hvd_agent_registry_create(launcher->base, false, launcher->opts, &launcher->secret.session,
-					       &hvd_elastic_agent_registry_ops, policy->job, el->log, err);
-	if (el->agents)
-		el->world = hvd_world_create(launcher->base, el->agents, launcher->opts, &hvd_elastic_world_ops,
-					     policy->job, el->log, err);
-	if (!el->world)
-		return -1;
-	el->silent = hvd_unresponsive_ranks_create(el->world, el->log);
-	hvd_world_boot(el->world, boot);
-	*stacks = hvd_world_stacks(el->world);
-	return 0;
 }
 
 static int begin(struct hvd_job_policy *policy, struct hvd_err *err)
@@ -245,6 +228,7 @@ static int begin(struct hvd_job_policy *policy, struct hvd_err *err)
 	static const struct hvd_discovery_ops ops = {on_hosts, on_leaving, on_discovery_failed};
 	struct elastic *el = elastic_of(policy);
 
+	el->silent = hvd_unresponsive_ranks_create(policy->job->world, el->log);
 	el->discovery = hvd_discovery_create(el->launcher->base, &el->discovery_opts, &ops, el, el->log, err);
 	return el->discovery ? 0 : -1;
 }
@@ -260,8 +244,6 @@ static void destroy(struct hvd_job_policy *policy)
 	hvd_restart_history_clear(&el->history);
 	hvd_elastic_rv_destroy(el->erv);
 	hvd_unresponsive_ranks_destroy(el->silent);
-	hvd_agent_registry_destroy(el->agents);
-	hvd_world_destroy(el->world);
 	hvd_gloo_peers_destroy(el->peers);
 	hvd_event_queue_destroy(el->events);
 	hvd_machine_destroy(el->machine);
@@ -270,10 +252,10 @@ static void destroy(struct hvd_job_policy *policy)
 
 struct hvd_job_policy *hvd_elastic_create(struct hvd_launcher_process *launcher, struct hvd_err *err)
 {
-	static const struct hvd_job_policy_ops ops = {.open = open_agents,
+	static const struct hvd_job_policy_ops ops = {.agents = &hvd_elastic_agent_registry_ops,
+						      .world = &hvd_elastic_world_ops,
 						      .begin = begin,
 						      .end = end,
-						      .signal = signal_ranks,
 						      .rank_ended = hvd_elastic_rank_ended,
 						      .running = running,
 						      .host_lost = hvd_elastic_host_lost,
@@ -296,5 +278,6 @@ struct hvd_job_policy *hvd_elastic_create(struct hvd_launcher_process *launcher,
 	el->policy.in_slurm_job =
 		launcher->backend == &hvd_backend_steps && el->discovery_opts.from != HVD_DISCOVER_JOBS;
 	find_gpus(el, launcher->launch);
+	make_parts(el);
 	return &el->policy;
 }

@@ -29,8 +29,8 @@ static void on_admitted(uint32_t host, void *arg)
 
 	hvd_verbose(el->log, "%s can be used", hvd_machine_host(el->machine, host));
 	hvd_requeue_allow(&el->launcher->result->requeue, hvd_machine_host(el->machine, host));
-	hvd_machine_network(el->machine, host, hvd_agent_registry_switch_path(el->agents, host),
-			    hvd_agent_registry_rate(el->agents, host));
+	hvd_machine_network(el->machine, host, hvd_agent_registry_switch_path(el->policy.job->agents, host),
+			    hvd_agent_registry_rate(el->policy.job->agents, host));
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_HERE, host, 0);
 }
 
@@ -59,7 +59,7 @@ static void host_gone(struct elastic *el, uint32_t host, const struct hvd_err *w
 static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
 {
 	struct elastic *el = elastic_of(((struct hvd_job *)arg)->policy);
-	const hvd_time silent = hvd_agent_registry_silent_ms(el->agents) * INT64_C(1000000);
+	const hvd_time silent = hvd_agent_registry_silent_ms(el->policy.job->agents) * INT64_C(1000000);
 
 	if (!el->policy.job->ending) /* else it was told to leave */
 		host_gone(el, host, why, unfit, hvd_now() - silent);
@@ -78,7 +78,7 @@ void hvd_elastic_host_lost(struct hvd_job_policy *policy, const char *name, cons
 		return;
 	hvd_err_set(&why, HVD_E_TIMEOUT, "%s", how + strspn(how, ": "));
 	hvd_event(policy->job->events, HOST_LOST, .index = host, .host = name, .why = why.msg);
-	hvd_agent_registry_forget(el->agents, host);
+	hvd_agent_registry_forget(el->policy.job->agents, host);
 	host_gone(el, host, &why, false, hvd_now());
 }
 
@@ -177,12 +177,6 @@ static void on_connections_killed(uint32_t host, int broken, const char *why, vo
 		hvd_event_queue_add(el->events, HVD_EVENT_KILL_FAILED, 0, 0);
 }
 
-/* The user was told why. */
-static void on_output_lost(void *arg)
-{
-	((struct hvd_job *)arg)->policy->output_lost = true;
-}
-
 static void on_done(uint32_t host, bool munge, bool told, void *arg)
 {
 	if (told && !munge)
@@ -204,7 +198,7 @@ const struct hvd_world_ops hvd_elastic_world_ops = {
 	.opened = on_opened,
 	.ended = on_ended,
 	.unkillable = on_unkillable,
-	.output_lost = on_output_lost,
+	.output_lost = hvd_job_output_lost,
 	.notified = on_notified,
 	.connections_killed = on_connections_killed,
 	.stalled = hvd_job_stalled,

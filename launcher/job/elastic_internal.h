@@ -32,8 +32,6 @@ struct elastic {
 	struct hvd_discovery_opts discovery_opts;
 	struct hvd_discovery *discovery;
 	struct hvd_machine *machine;
-	struct hvd_agent_registry *agents;
-	struct hvd_world *world;
 	struct hvd_elastic_rv *erv;
 	struct hvd_gloo_peers *peers;
 	struct hvd_event_queue *events;

@@ -5,8 +5,12 @@
 #include "launcher/start/procs.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/rlimits.h"
 
 #include <stdlib.h>
+
+/* Descriptors for everything but the connections of the hosts. */
+#define OTHER_FILES 32
 
 void hvd_job_signal(int sig, void *arg)
 {
@@ -14,7 +18,7 @@ void hvd_job_signal(int sig, void *arg)
 
 	job->result->requeue.signalled = true;
 	if (job->starter->agents_end_ranks)
-		job->policy->ops->signal(job->policy, sig);
+		hvd_agent_registry_signal(job->agents, sig);
 	else
 		job->starter->ops->signal(job->starter, sig);
 }
@@ -51,6 +55,11 @@ void hvd_job_stalled(const struct hvd_stall *stall, void *arg)
 		hvd_job_watch_stalled(job->watch, stall);
 }
 
+void hvd_job_output_lost(void *arg)
+{
+	((struct hvd_job *)arg)->output_lost = true;
+}
+
 /* ---- the watch ---- */
 
 static void on_end(const struct hvd_err *why, void *arg)
@@ -81,7 +90,7 @@ bool hvd_job_report(struct hvd_job *job)
 {
 	const bool shown = job->starter->judges_failures;
 
-	job->policy->ops->finish(job->policy, job->result);
+	job->policy->ops->finish(job->policy);
 	return (job->ranks_failed || (shown && !job->failed)) &&
 	       hvd_failures_end(&job->failures, job->spec, job->result, shown, job->events, job->log);
 }
@@ -98,7 +107,7 @@ static void on_last(void *arg)
 	hvd_job_handle(arg, HVD_JOB_AGENTS_LEFT);
 }
 
-static struct hvd_job_watch *make_watch(struct hvd_job *job, struct hvd_stacks *stacks)
+static struct hvd_job_watch *make_watch(struct hvd_job *job)
 {
 	static const struct hvd_job_watch_ops ops = {
 		.signal_ranks = hvd_job_signal, .end = on_end, .facts = on_facts, .ending = is_ending};
@@ -106,7 +115,7 @@ static struct hvd_job_watch *make_watch(struct hvd_job *job, struct hvd_stacks *
 
 	return hvd_job_watch_create(&(struct hvd_job_watch_opts){.base = opts->base,
 								 .spec = job->spec,
-								 .stacks = stacks,
+								 .stacks = hvd_world_stacks(job->world),
 								 .wish = &job->result->requeue,
 								 .events = job->events,
 								 .control = opts->control,
@@ -118,18 +127,48 @@ static struct hvd_job_watch *make_watch(struct hvd_job *job, struct hvd_stacks *
 								 .log = job->log});
 }
 
+/* Is there a descriptor for each host's connection? All of them are open at once. */
+static int check_room(const struct hvd_driver_opts *opts, struct hvd_err *err)
+{
+	unsigned long files = hvd_nofile();
+
+	if (opts->hosts + OTHER_FILES <= files)
+		return 0;
+	hvd_err_set(err, HVD_E_LIMIT, "%u hosts need a connection each, but this process may open only %lu files",
+		    (unsigned)opts->hosts, files);
+	return hvd_err_hint(err,
+			    "raise the limit where the launch starts to more than %u: ulimit -Hn, or LimitNOFILE= of "
+			    "the service that it runs in",
+			    (unsigned)opts->hosts + OTHER_FILES);
+}
+
+static int open_agents(struct hvd_job *job, struct hvd_err *err)
+{
+	const struct hvd_job_opts *opts = &job->opts;
+	const struct hvd_job_policy *policy = job->policy;
+
+	if (!policy->hosts_change && check_room(opts->driver, err) != 0)
+		return -1;
+	job->agents = hvd_agent_registry_create(opts->base, !policy->hosts_change, opts->driver, opts->session,
+						policy->ops->agents, job, job->log, err);
+	if (job->agents)
+		job->world =
+			hvd_world_create(opts->base, job->agents, opts->driver, policy->ops->world, job, job->log, err);
+	return job->world ? 0 : -1;
+}
+
 static int begin(struct hvd_job *job, struct hvd_err *err)
 {
 	struct hvd_job_policy *policy = job->policy;
-	struct hvd_stacks *stacks;
 	struct hvd_boot boot;
 
-	if (policy->ops->open(policy, &boot, &stacks, err) != 0)
+	if (open_agents(job, err) != 0)
 		return -1;
-	job->watch = make_watch(job, stacks);
+	job->watch = make_watch(job);
 	/* Without a host that fits the ranks may have to wait for as long as the job lives. */
 	if (policy->hosts_change)
 		hvd_job_watch_started(job->watch);
+	hvd_world_boot(job->world, &boot);
 	if (job->starter->ops->start(job->starter, &boot, err) != 0)
 		return -1;
 	return policy->ops->begin ? policy->ops->begin(policy, err) : 0;
@@ -159,6 +198,8 @@ void hvd_job_destroy(struct hvd_job *job)
 	if (!job)
 		return;
 	hvd_job_watch_destroy(job->watch);
+	hvd_agent_registry_destroy(job->agents);
+	hvd_world_destroy(job->world);
 	hvd_rank_exits_clear(job);
 	hvd_timer_free(job->grace);
 	hvd_timer_free(job->last);

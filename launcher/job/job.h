@@ -2,8 +2,10 @@
 /*
  * job.h - a job, from the first host that registers to the last rank.
  *
- * It holds the watch over time limit, hangs and hosts (job_watch.h), the failures of its ranks, and the result. A policy
- * (job_policy.h) knows the hosts and ranks, and a starter (starter.h) starts them. How the job ends:
+ * It holds the hosts with their node agents (launcher/hosts/agent_registry.h), the ranks on them
+ * (launcher/world/world.h), the watch over time limit, hangs and hosts (job_watch.h), the failures of its ranks, and the
+ * result. A policy (job_policy.h) decides what follows from what agents report, and a starter (starter.h) starts the
+ * ranks. How the job ends:
  *   - every rank has ended: the starter ends by itself, or the policy ends the job
  *   - a rank of a static job has failed: the others are ended, unless the launch spec says to keep going, or the starter
  *     decides. When all of them have ended, the report names the one that failed first
@@ -83,6 +85,8 @@ struct hvd_job {
 	struct hvd_event_log *events;
 	const struct hvd_log *log;
 	enum hvd_job_state state;
+	struct hvd_agent_registry *agents; /* its hosts */
+	struct hvd_world *world;           /* its ranks */
 	struct hvd_job_watch *watch;
 	struct hvd_failures failures;
 	struct hvd_timer *grace; /* pending: ranks may end by themselves */
@@ -93,6 +97,7 @@ struct hvd_job {
 	bool failed;       /* for another reason than a rank's failure, which was logged */
 	bool ranks_failed; /* by failures of ranks, which are to be reported */
 	bool ranks_ended;  /* the policy sets it: all have ended, as far as is known, and the starter was told */
+	bool output_lost;  /* an agent could not write output of ranks; the user was told why */
 
 	/* rank_exits.c */
 	struct hvd_draining draining;
@@ -102,10 +107,10 @@ struct hvd_job {
 	size_t n_held;
 };
 
-/* Listen, and have the starter start. The job is the starter's and the policy's `job` from then on, also after an error,
- * and the caller destroys it. -1 with err set: nothing was started, or not all. */
+/* Listen for agents, and have the starter start. The job is the starter's and the policy's `job` from then on, also after
+ * an error, and the caller destroys it. -1 with err set: nothing was started, or not all. */
 int hvd_job_create(const struct hvd_job_opts *opts, struct hvd_err *err);
-void hvd_job_destroy(struct hvd_job *job); /* before the policy; NULL is fine */
+void hvd_job_destroy(struct hvd_job *job); /* after the policy; NULL is fine */
 /* The event loop has ended: complete the result, and log the failures of ranks that have ended the job. True: in full. */
 bool hvd_job_report(struct hvd_job *job);
 
@@ -113,6 +118,8 @@ bool hvd_job_report(struct hvd_job *job);
 
 void hvd_job_handle(struct hvd_job *job, enum hvd_job_event event);
 bool hvd_job_handles(const struct hvd_job *job, enum hvd_job_event event); /* does it change anything? */
+/* Is an agent of a static job connected that could still report ends of ranks? */
+bool hvd_job_connected(const struct hvd_job *job);
 /* srun with the plugin has gone: it has shown how the ranks ended, and nothing can follow any more. */
 bool hvd_job_is_over(const struct hvd_job *job);
 /* The start has failed; all agents were told. */
@@ -144,5 +151,7 @@ void hvd_job_host_registered(uint32_t host, void *job);
 /* The generation with this number begins, after so many restarts. */
 void hvd_job_generation(struct hvd_job *job, int generation, int restarts, const struct hvd_layout *layout);
 void hvd_job_stalled(const struct hvd_stall *stall, void *job);
+/* Output of ranks is missing. */
+void hvd_job_output_lost(void *job);
 
 #endif

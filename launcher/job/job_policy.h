@@ -12,11 +12,11 @@
 #define HVD_JOB_POLICY_H
 
 #include "job_result.h"
+#include "launcher/hosts/agent_registry.h"
 #include "launcher/scheduler/scheduler.h"
-#include "launcher/world/stacks.h"
+#include "launcher/world/world.h"
 #include "lib/base/err.h"
 #include "lib/host/layout.h"
-#include "lib/protocol/boot.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,16 +42,14 @@ enum hvd_hosts_asked {
 };
 
 struct hvd_job_policy_ops {
-	/* Listen for agents. *boot gets what they must know to connect, *stacks the object that asks where the ranks
-	 * are. -1 with err set. */
-	int (*open)(struct hvd_job_policy *policy, struct hvd_boot *boot, struct hvd_stacks **stacks,
-		    struct hvd_err *err);
+	/* What node agents report of hosts and ranks; the last argument is the job. */
+	const struct hvd_agent_registry_ops *agents;
+	const struct hvd_world_ops *world;
 	/* Look for hosts, once the starter has begun. -1 with err set. NULL: the starter knows them. */
 	int (*begin)(struct hvd_job_policy *policy, struct hvd_err *err);
 
 	/* Have the agents end their ranks and themselves; again: at once. */
 	void (*end)(struct hvd_job_policy *policy);
-	void (*signal)(struct hvd_job_policy *policy, int sig);
 
 	/* A rank has ended. NULL: the first failure is that of the job. */
 	void (*rank_ended)(struct hvd_job_policy *policy, const struct hvd_rank_exit *exited);
@@ -66,12 +64,10 @@ struct hvd_job_policy_ops {
 	/* The hosts that Slurm is to be asked about (node_down.h): their names, with commas between them. NULL if there
 	 * are none. The caller frees it. */
 	char *(*hosts)(const struct hvd_job_policy *policy, enum hvd_hosts_asked which);
-	/* Is an agent connected that could still report ends of ranks? NULL: none is when the starter has gone. */
-	bool (*connected)(const struct hvd_job_policy *policy);
 	/* That of the last generation; NULL: there was none. */
 	const struct hvd_layout *(*layout)(const struct hvd_job_policy *policy);
-	/* The job is over: complete the result, and output_lost. */
-	void (*finish)(struct hvd_job_policy *policy, struct hvd_result *result);
+	/* The job is over: complete its result. */
+	void (*finish)(struct hvd_job_policy *policy);
 
 	/* ---- hvdrun's own processes (procs.h) ---- */
 	/* One that has started a host's agent has ended too early. True: the host is left out, and its status does not
@@ -94,7 +90,6 @@ struct hvd_job_policy {
 	/* The ranks are processes of the Slurm job that this process belongs to, and end with it. Slurm ends them by SIGTERM
 	 * when it preempts the job: one that ends by it may not have failed. */
 	bool in_slurm_job;
-	bool output_lost; /* an agent could not write output of ranks; the user was told why */
 };
 
 #endif

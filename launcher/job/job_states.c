@@ -2,6 +2,8 @@
 /* job_states.c - what may happen in a job when, and what is done then. */
 #include "job.h"
 
+#include "launcher/hosts/host_table.h"
+
 /* The state that follows an event in a state. The same state again is entered again. */
 /* clang-format off */
 #define STARTING HVD_JOB_STARTING
@@ -20,6 +22,16 @@ static const enum hvd_job_state next_state[HVD_JOB_N_EVENTS][HVD_JOB_N_STATES] =
 	[HVD_JOB_AGENTS_LEFT]  = {                                                                            [LAST] = OVER},
 };
 /* clang-format on */
+
+bool hvd_job_connected(const struct hvd_job *job)
+{
+	const struct hvd_host_table *table = hvd_agent_registry_table(job->agents);
+
+	for (uint32_t h = 0; !job->policy->hosts_change && h < table->n; h++)
+		if (table->hosts[h].client)
+			return true;
+	return false;
+}
 
 static void enter_running(struct hvd_job *job)
 {
@@ -77,7 +89,7 @@ static void enter_last(struct hvd_job *job)
 
 	if (unexplained)
 		hvd_job_watch_ask_slurm(job->watch);
-	if (more && job->policy->ops->connected && job->policy->ops->connected(job->policy))
+	if (more && hvd_job_connected(job))
 		hvd_timer_in_ms(job->last, starter->last_ms);
 	else
 		hvd_job_handle(job, HVD_JOB_AGENTS_LEFT);

@@ -67,7 +67,7 @@ void hvd_job_watch_started(struct hvd_job_watch *watch);
  * sooner. */
 bool hvd_job_watch_ask(struct hvd_job_watch *watch);
 
-/* Events of the driver (struct hvd_driver_ops). */
+/* What agents report. */
 void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *stall);
 void hvd_job_watch_host_gone(struct hvd_job_watch *watch, const char *host, const struct hvd_err *why);
 /* True: it was the agent of the host whose connection has ended last, and the host is up. */

@@ -7,7 +7,6 @@
 #define HVD_REPORT_H
 
 #include "launcher/start/backend.h"
-#include "launcher/world/driver.h"
 #include "run.h"
 
 /* Print what would run to standard output: for people, or as one JSON object. Returns hvdrun's exit status. */

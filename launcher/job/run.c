@@ -278,9 +278,7 @@ static void on_unread(void *arg)
 
 static bool tasks_run(void *arg)
 {
-	const struct hvd_job_policy *policy = ((struct run *)arg)->policy;
-
-	return policy->ops->connected(policy);
+	return hvd_job_connected(((const struct run *)arg)->starter.job);
 }
 
 /* Only within a job: outside of one srun says itself that its job is queued. */
@@ -298,8 +296,8 @@ static int begin(struct run *run, struct hvd_err *err)
 {
 	struct hvd_launcher_process *launcher = &run->launcher;
 
-	run->policy =
-		launcher->launch->spec->elastic.on ? hvd_elastic_create(launcher, err) : hvd_static_ranks_create();
+	run->policy = launcher->launch->spec->elastic.on ? hvd_elastic_create(launcher, err)
+							 : hvd_static_ranks_create(launcher->base);
 	if (!run->policy || hvd_launcher_process_open_func(launcher, on_unread, run, err) != 0)
 		return -1;
 	return hvd_job_create(&(struct hvd_job_opts){.base = launcher->base,
@@ -348,7 +346,7 @@ static void end(struct run *run)
 
 	hvd_procs_drain(run->launcher.procs);
 	hvd_job_report(run->starter.job);
-	hvd_launcher_process_finish(&run->launcher, policy->ops->layout(policy), policy->output_lost);
+	hvd_launcher_process_finish(&run->launcher, policy->ops->layout(policy), run->starter.job->output_lost);
 }
 
 int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
@@ -371,9 +369,9 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 	hvd_launcher_process_end_procs(&run.launcher);
 	hvd_step_wait_destroy(run.step_wait);
 	hvd_end_timeout_destroy(run.end_timeout);
-	hvd_job_destroy(run.starter.job);
 	if (run.policy)
 		run.policy->ops->destroy(run.policy);
+	hvd_job_destroy(run.starter.job);
 	hvd_launcher_process_clear(&run.launcher);
 	return rc;
 }

@@ -40,7 +40,7 @@ struct hvd_starter_ops {
 	/* A host is lost, so its tasks will not be reported. May be NULL. */
 	void (*host_lost)(struct hvd_starter *starter, const char *host);
 	/* All ranks have ended, as far as is known, and the starter should end by itself soon. `without_munge` as in
-	 * launcher/world/driver.h; valid as long as the job. NULL: their end is the starter's business. */
+	 * static_ends.h; valid as long as the job. NULL: their end is the starter's business. */
 	void (*ranks_ended)(struct hvd_starter *starter, const struct hvd_strv *without_munge);
 	/* The starter has gone. Has it ended badly for a reason that nobody has given? With `say` it says why, the last
 	 * thing before the job is over. NULL: no. */

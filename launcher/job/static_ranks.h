@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * static_ranks.h - the policy of a job of fixed size: one generation of ranks, which the driver (world/driver.h) gives
- * their plan. Every host is needed, except that spare ones may be left out before the plan.
+ * static_ranks.h - the policy of a job of fixed size: one generation of ranks. Every host is needed, except that
+ * spare ones may be left out before the plan.
  */
 #ifndef HVD_STATIC_RANKS_H
 #define HVD_STATIC_RANKS_H
 
 #include "job_policy.h"
 
-/* ops->destroy is due after the job's end. */
-struct hvd_job_policy *hvd_static_ranks_create(void);
+/* `base` is that of the job. */
+struct hvd_job_policy *hvd_static_ranks_create(struct event_base *base);
 
 /* Before the plan: "no registration from …", the hosts that have not registered; NULL if all have. The caller frees
  * it. */

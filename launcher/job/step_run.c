@@ -263,7 +263,7 @@ static void begin(struct step *step)
 					     .failed_seconds = END_STEP_SECONDS,
 					     .last_ms = LAST_MS,
 					     .ask_slurm = true};
-	step->policy = hvd_static_ranks_create();
+	step->policy = hvd_static_ranks_create(step->base);
 	step->srun_status = -1;
 	step->result = (struct hvd_result){.began = hvd_now(), .requeue = {.job = step->opts->job}};
 	hvd_event(step->opts->driver->events, LAUNCH_BEGAN, .version = HVD_VERSION, .backend = "plugin",
@@ -279,8 +279,8 @@ static void begin(struct step *step)
 
 static void end(struct step *step)
 {
-	hvd_job_destroy(step->starter.job);
 	step->policy->ops->destroy(step->policy);
+	hvd_job_destroy(step->starter.job);
 	event_free(step->srun);
 	hvd_timer_free(step->gone);
 	hvd_timer_free(step->end_step);

@@ -144,7 +144,7 @@ static void on_connections_killed(void *arg, struct hvd_client *cl, const json_t
 #define LAST   HVD_FROM_LAST
 
 /* clang-format off */
-const struct hvd_agent_message hvd_rank_messages[] = {
+const struct hvd_driver_message hvd_rank_messages[] = {
 	/* --- ranks; id: that of the rank's process --- */
 	{"exit",        NEW | AGENT | LAST, true, on_exit_report}, /* id, and lib/host/rank_end.h */
 	{"lost",        AGENT,        true,  on_shim_lost},   /* id: its shim has ended without a report */

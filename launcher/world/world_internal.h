@@ -34,6 +34,6 @@ void hvd_rank_numbers_make(uint32_t most, void *world);
 
 /* ---- rank_messages.c ---- */
 
-extern const struct hvd_agent_message hvd_rank_messages[];
+extern const struct hvd_driver_message hvd_rank_messages[];
 
 #endif

@@ -10,10 +10,10 @@
  * driver's memory (the growth of its peak resident size), and the bytes that it has sent and received.
  */
 #include "agent/dial.h"
-#include "launcher/world/driver.h"
 #include "lib/protocol/conn.h"
 #include "lib/protocol/handshake.h"
 #include "sim_host.h"
+#include "tests/unit/static_job.h"
 
 #include <errno.h>
 #include <linux/tcp.h>
@@ -103,11 +103,13 @@ static void on_down(const struct hvd_err *why, void *arg)
 
 /* ---- the driver's process ---- */
 
-static void on_failed(const struct hvd_err *why, void *arg)
+/* A start that fails is logged as an error. */
+static void on_log(enum hvd_log_level level, const char *text, void *arg)
 {
 	(void)arg;
-	fprintf(stderr, "bench_driver: %s: %s\n", why->host, why->msg);
-	exit(1);
+	fprintf(stderr, "bench_driver: %s\n", text);
+	if (level == HVD_LOG_ERROR)
+		exit(1);
 }
 
 static void on_parent(evutil_socket_t fd, short what, void *arg)
@@ -119,7 +121,6 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 
 static void run_driver(uint32_t n, uint32_t ranks, const struct hvd_session *session, int to_parent, int from_parent)
 {
-	static const struct hvd_driver_ops ops = {.failed = on_failed};
 	const struct hvd_launch_spec spec = {
 		.frameworks = HVD_FW_AUTO, .relay_fan_out = HVD_RELAY_FAN_OUT, .deadlines = {.start = TIMEOUT}};
 	struct hvd_driver_opts opts = {.spec = &spec, .hosts = n, .ranks = n * ranks, .id_text = "fd:3"};
@@ -128,16 +129,15 @@ static void run_driver(uint32_t n, uint32_t ranks, const struct hvd_session *ses
 	struct hvd_session own = *session;
 	long peak = sim_peak_kib();
 	struct hvd_err err = {0};
-	struct hvd_driver *driver = hvd_driver_create(base, &opts, &own, &ops, NULL, &log, &err);
 	struct event *end = event_new(base, from_parent, EV_READ, on_parent, base);
-	struct hvd_boot boot;
+	struct static_job job;
 
-	if (!driver) {
+	log.sink = on_log;
+	if (static_job_create(&job, base, &opts, &own, &log, &err) != 0) {
 		fprintf(stderr, "bench_driver: %s; %s\n", err.msg, err.hint);
 		_exit(1);
 	}
-	hvd_driver_boot(driver, &boot);
-	if (write(to_parent, &boot.port, sizeof(boot.port)) != sizeof(boot.port))
+	if (write(to_parent, &job.boot.port, sizeof(job.boot.port)) != sizeof(job.boot.port))
 		_exit(1);
 	event_add(end, NULL);
 	event_base_dispatch(base);

@@ -1,34 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A real driver of two hosts, and two processes that have proven to belong to the launch and say what they like: the
+ * A real static job of two hosts, and two processes that have proven to belong to the launch and say what they like: the
  * input is a JSON list of messages, the first for one of them, the second for the other, and so on. null ends a
  * connection.
  */
 #include "agent/dial.h"
 #include "fuzz.h"
-#include "launcher/world/driver.h"
 #include "lib/protocol/wire.h"
+#include "tests/unit/static_job.h"
 
 #define PEERS 2
 
 struct run {
 	struct event_base *base;
-	struct hvd_driver *driver;
+	struct static_job job;
 	struct hvd_dial *links[PEERS];
 	struct hvd_conn *conns[PEERS];
-	unsigned up, started, failed;
+	unsigned up;
 };
-
-static void on_started(void *arg)
-{
-	((struct run *)arg)->started++;
-}
-
-static void on_failed(const struct hvd_err *why, void *arg)
-{
-	must(why->code != HVD_OK && why->msg[0]);
-	((struct run *)arg)->failed++;
-}
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
@@ -84,7 +73,6 @@ static void settle(struct run *run)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct hvd_driver_ops ops = {.started = on_started, .failed = on_failed};
 	json_t *list = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL), *msg;
 	const struct hvd_launch_spec spec = {
 		.frameworks = HVD_FW_AUTO, .relay_fan_out = HVD_RELAY_FAN_OUT, .deadlines = {.start = 60}};
@@ -96,7 +84,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct hvd_log log = hvd_log_make("fuzz", HVD_LOG_DEBUG);
 	struct hvd_session session, shim;
 	struct run run = {0};
-	struct hvd_boot boot;
 	size_t i;
 
 	if (!json_is_array(list)) {
@@ -106,12 +93,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	log.fd = -1;
 	run.base = event_base_new();
 	must(hvd_session_create(&session, &id, NULL) == 0);
-	run.driver = hvd_driver_create(run.base, &opts, &session, &ops, &run, &log, NULL);
-	must(run.driver != NULL);
-	hvd_driver_boot(run.driver, &boot);
+	must(static_job_create(&run.job, run.base, &opts, &session, &log, NULL) == 0);
 	shim = session;
 	for (i = 0; i < PEERS; i++)
-		run.links[i] = hvd_dial_create(run.base, &boot, &shim, hvd_deadline_in(60), on_up, on_down, &run);
+		run.links[i] =
+			hvd_dial_create(run.base, &run.job.boot, &shim, hvd_deadline_in(60), on_up, on_down, &run);
 	while (run.up < PEERS)
 		event_base_loop(run.base, EVLOOP_ONCE);
 	json_array_foreach(list, i, msg)
@@ -124,15 +110,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break_off(conn);
 		}
 		settle(&run);
-		must(run.started <= 1 && run.failed <= 1);
+		must(run.job.started <= 1 && run.job.failed <= 1);
+		must(!run.job.failed || (run.job.why.code != HVD_OK && run.job.why.msg[0]));
 	}
-	hvd_driver_end_ranks(run.driver);
+	hvd_agent_registry_end_ranks(run.job.starter.job->agents);
 	settle(&run);
 	for (i = 0; i < PEERS; i++) {
 		hvd_dial_destroy(run.links[i]);
 		break_off(&run.conns[i]);
 	}
-	hvd_driver_destroy(run.driver);
+	static_job_destroy(&run.job);
 	event_base_loop(run.base, EVLOOP_NONBLOCK);
 	event_base_free(run.base);
 	json_decref(list);

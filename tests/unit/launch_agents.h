@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch_agents.h - a driver and simulated agents that speak the real protocol to it, over loopback, in one process.
+ * launch_agents.h - a static job and simulated agents that speak the real protocol to it, over loopback, in one process.
  *
  * Host 0 is this machine, the others are made up. What an agent reports of its probe is what the test wants it to have
  * seen. The loop ends at the condition that is waited for; a watchdog of ten seconds fails the test. The time is that of
@@ -10,12 +10,12 @@
 #define HVD_TESTS_LAUNCH_AGENTS_H
 
 #include "agent/dial.h"
-#include "launcher/world/driver.h"
 #include "lib/host/network.h"
 #include "lib/protocol/wire.h"
 #include "lib/rendezvous/server.h"
 
 #include "loopback.h"
+#include "static_job.h"
 #include "test_clock.h"
 #include "unit.h"
 
@@ -45,21 +45,18 @@ struct launch {
 	bool too_long;
 	struct hvd_log log;
 	struct hvd_launch_spec spec;
+	struct hvd_event_log *events;
 	struct hvd_driver_opts opts;
 	struct hvd_session session;
-	struct hvd_driver *driver;
-	struct hvd_boot boot;
+	struct static_job job;
+	struct hvd_boot boot; /* the job's */
 	struct hvd_key key;
 	struct agent agents[AGENTS];
 	int n_agents;
-	/* what the driver has called */
-	int started, failed, exits, gone, all_ended, lost_status;
-	struct hvd_err why;
+	int exits; /* ends of ranks that the job has logged, and the last one: */
 	uint32_t exit_rank;
-	int exit_status;
-	char exit_host[256], gone_host[256];
-	struct hvd_err gone_why;
-	char without_munge[64]; /* how many hosts, and the first */
+	int exit_status; /* as a shell has it */
+	char exit_host[256];
 	int fds_before;
 };
 
@@ -68,49 +65,16 @@ static inline void launch_on_watchdog(evutil_socket_t fd, short what, void *arg)
 	((struct launch *)arg)->too_long = true;
 }
 
-static inline void launch_on_started(void *arg)
-{
-	((struct launch *)arg)->started++;
-}
-
-static inline void launch_on_failed(const struct hvd_err *why, void *arg)
+static inline void launch_on_event(const struct hvd_event *event, void *arg)
 {
 	struct launch *l = arg;
 
-	l->failed++;
-	l->why = *why;
-}
-
-static inline void launch_on_exit(const struct hvd_rank_end *end, const char *host, void *arg)
-{
-	struct launch *l = arg;
-
+	if (event->name != HVD_EV_RANK_ENDED)
+		return;
 	l->exits++;
-	l->exit_rank = end->rank;
-	l->exit_status = end->status;
-	snprintf(l->exit_host, sizeof(l->exit_host), "%s", host);
-}
-
-static inline void launch_on_gone(const char *host, const struct hvd_err *why, void *arg)
-{
-	struct launch *l = arg;
-
-	l->gone++;
-	l->gone_why = *why;
-	snprintf(l->gone_host, sizeof(l->gone_host), "%s", host);
-}
-
-static inline void launch_on_lost(const struct hvd_loss *loss, void *arg)
-{
-	((struct launch *)arg)->lost_status = loss->status;
-}
-
-static inline void launch_on_ranks_ended(const struct hvd_strv *hosts, void *arg)
-{
-	struct launch *l = arg;
-
-	l->all_ended++;
-	snprintf(l->without_munge, sizeof(l->without_munge), "%zu %s", hosts->n, hosts->n ? hosts->v[0] : "");
+	l->exit_rank = (uint32_t)event->rank;
+	l->exit_status = (int)event->status;
+	snprintf(l->exit_host, sizeof(l->exit_host), "%s", event->host);
 }
 
 /* With options as a test wants them; they are changed before launch_start(). */
@@ -127,27 +91,21 @@ SETUP(launch_setup, struct launch, l)
 	l->spec.deadlines.start = 60;
 	l->spec.frameworks = HVD_FW_AUTO;
 	l->spec.relay_fan_out = HVD_RELAY_FAN_OUT;
-	l->opts = (struct hvd_driver_opts){.spec = &l->spec, .loopback = true, .id_text = "fd:9"};
+	l->events = hvd_event_log_create("unit", NULL, NULL, NULL);
+	hvd_event_log_listen(l->events, launch_on_event, l);
+	l->opts = (struct hvd_driver_opts){.spec = &l->spec, .events = l->events, .loopback = true, .id_text = "fd:9"};
 	memset(&l->key, 'k', sizeof(l->key));
 }
 
 static inline void launch_start(struct launch *l)
 {
-	static const struct hvd_driver_ops ops = {.started = launch_on_started,
-						  .failed = launch_on_failed,
-						  .rank_exit = launch_on_exit,
-						  .host_gone = launch_on_gone,
-						  .ranks_ended = launch_on_ranks_ended,
-						  .process_lost = launch_on_lost};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = l->key};
 	struct hvd_err err = {0};
 
 	assert_int_equal(hvd_session_create(&l->session, &id, &err), 0);
-	l->driver = hvd_driver_create(l->base, &l->opts, &l->session, &ops, l, &l->log, &err);
-	if (!l->driver)
-		print_error("%s\n", err.msg);
-	assert_non_null(l->driver);
-	hvd_driver_boot(l->driver, &l->boot);
+	if (static_job_create(&l->job, l->base, &l->opts, &l->session, &l->log, &err) != 0)
+		fail_msg("%s", err.msg);
+	l->boot = l->job.boot;
 }
 
 static inline int launch_teardown(void **state)
@@ -167,7 +125,8 @@ static inline int launch_teardown(void **state)
 		json_decref(s->heard);
 		json_decref(s->said);
 	}
-	hvd_driver_destroy(l->driver);
+	static_job_destroy(&l->job);
+	hvd_event_log_destroy(l->events);
 	hvd_strv_free(&l->spec.interfaces);
 	hvd_strv_free(&l->opts.extra_env);
 	hvd_strv_free(&l->opts.names);

@@ -119,16 +119,16 @@ TEST_IN(a_plan_an_order_and_an_end, struct launch *l)
 
 	launch_start(l);
 	pid = start_agent(l);
-	until(l, l->started);
-	hvd_driver_end_ranks(l->driver);
-	until(l, l->exits && l->all_ended);
+	until(l, l->job.started);
+	hvd_agent_registry_end_ranks(l->job.starter.job->agents);
+	until(l, l->exits && l->job.all_ended);
 	assert_int_equal(l->exit_rank, 0);
-	assert_int_equal(l->exit_status, RANK_STATUS << 8);
+	assert_int_equal(l->exit_status, RANK_STATUS);
 	assert_string_equal(l->exit_host, "here");
 	ends_with(pid, SERVED);
 	assert_int_equal(l->exits, 1);
-	assert_int_equal(l->all_ended, 1);
-	assert_int_equal(l->gone, 0);
+	assert_int_equal(l->job.all_ended, 1);
+	assert_string_equal(static_job_gone_host(&l->job), "");
 }
 
 /* No plan is made with it, although it is the last host that is waited for. */
@@ -143,14 +143,14 @@ TEST_IN(a_range_of_ports_that_is_full, struct launch *l)
 	assert_true(taken >= 0);
 	l->boot.port_lo = l->boot.port_hi = port;
 	pid = start_agent(l);
-	until(l, l->failed);
+	until(l, l->job.failed);
 	close(taken);
-	assert_string_equal(l->why.host, "here");
-	assert_in(l->why.msg, "cannot open the port of the rendezvous relay: ");
-	assert_in(l->why.msg, "in use");
-	assert_in(l->why.hint, "SrunPortRange");
+	assert_string_equal(l->job.why.host, "here");
+	assert_in(l->job.why.msg, "cannot open the port of the rendezvous relay: ");
+	assert_in(l->job.why.msg, "in use");
+	assert_in(l->job.why.hint, "SrunPortRange");
 	ends_with(pid, FAILED);
-	assert_int_equal(l->started, 0);
+	assert_int_equal(l->job.started, 0);
 }
 
 RUN_TESTS(.setup = launch_setup, .teardown = launch_teardown)

@@ -12,6 +12,7 @@ struct world {
 	struct event_base *base;
 	struct hvd_launch_spec spec;
 	struct hvd_driver_opts opts;
+	struct hvd_session session;
 	struct hvd_result result;
 	struct hvd_job *job;
 	int told_agents, told_starter, ranks_ended;
@@ -20,13 +21,6 @@ struct world {
 static struct world *world_of(struct hvd_starter *starter)
 {
 	return (struct world *)((char *)starter - offsetof(struct world, starter));
-}
-
-static int do_open(struct hvd_job_policy *policy, struct hvd_boot *boot, struct hvd_stacks **stacks,
-		   struct hvd_err *err)
-{
-	*stacks = NULL;
-	return 0;
 }
 
 static int do_start(struct hvd_starter *starter, const struct hvd_boot *boot, struct hvd_err *err)
@@ -52,14 +46,13 @@ static void do_rank_ended(struct hvd_job_policy *policy, const struct hvd_rank_e
 	((struct world *)policy)->ranks_ended++;
 }
 
-static bool connected(const struct hvd_job_policy *policy)
-{
-	return false;
-}
+/* No agent comes. */
+static const struct hvd_agent_registry_ops no_agents;
+static const struct hvd_world_ops no_ranks;
 
 SETUP(setup, struct world, w)
 {
-	static const struct hvd_job_policy_ops ops = {.open = do_open, .end = do_end_ranks, .connected = connected};
+	static const struct hvd_job_policy_ops ops = {.agents = &no_agents, .world = &no_ranks, .end = do_end_ranks};
 	static const struct hvd_starter_ops starter_ops = {.start = do_start, .end = do_end};
 	static const struct hvd_log quiet = {.level = HVD_LOG_ERROR - 1};
 	struct hvd_err err;
@@ -67,9 +60,12 @@ SETUP(setup, struct world, w)
 	w->base = event_base_new();
 	w->policy.ops = &ops;
 	w->starter = (struct hvd_starter){.ops = &starter_ops, .agents_start_ranks = true, .agents_end_ranks = true};
-	w->opts.spec = &w->spec;
+	w->spec.deadlines.start = 60;
+	w->opts = (struct hvd_driver_opts){.spec = &w->spec, .loopback = true, .id_text = "fd:9"};
+	assert_int_equal(hvd_session_create(&w->session, &(struct hvd_identity){.kind = HVD_ID_KEY}, &err), 0);
 	assert_int_equal(hvd_job_create(&(struct hvd_job_opts){.base = w->base,
 							       .driver = &w->opts,
+							       .session = &w->session,
 							       .starter = &w->starter,
 							       .policy = &w->policy,
 							       .result = &w->result,
@@ -98,8 +94,7 @@ static void rank_ends(struct world *w, uint32_t rank, int status, enum hvd_end_c
 /* Hosts come and go, and generation follows generation. */
 static void make_elastic(struct world *w)
 {
-	static const struct hvd_job_policy_ops ops = {
-		.open = do_open, .end = do_end_ranks, .rank_ended = do_rank_ended};
+	static const struct hvd_job_policy_ops ops = {.end = do_end_ranks, .rank_ended = do_rank_ended};
 
 	w->policy.ops = &ops;
 	w->policy.hosts_change = true;

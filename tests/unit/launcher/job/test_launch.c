@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole launches without a scheduler: the driver, and agents that the test plays. */
+/* Whole launches without a scheduler: a static job, and agents that the test plays. */
 #include "launcher/events/trace.h"
 #include "launcher/world/stacks.h"
 #include "tests/unit/launch_agents.h"
@@ -54,13 +54,13 @@ TEST_IN(every_rank_gets_its_place, struct launch *l)
 		assert_true(number(at, i, "HOROVOD_GLOO_RENDEZVOUS_PORT") > 0);
 		assert_string_equal(env_of(at, i, "EXTRA"), "a=b c");
 	}
-	assert_int_equal(l->started, 1);
-	assert_int_equal(l->failed, 0);
+	assert_int_equal(l->job.started, 1);
+	assert_int_equal(l->job.failed, 0);
 	/* The one connection of a host lasts as long as its ranks. */
 	for (int i = 0; i < 20; i++)
 		event_base_loop(l->base, EVLOOP_NONBLOCK);
 	assert_false(s[0]->closed || s[1]->closed || s[2]->closed);
-	assert_int_equal(l->gone, 0);
+	assert_string_equal(static_job_gone_host(&l->job), "");
 }
 
 TEST_IN(whom_each_host_is_to_probe, struct launch *l)
@@ -97,7 +97,7 @@ TEST_IN(one_machine_needs_no_probe, struct launch *l)
 	assert_null(s->probe);
 	assert_string_equal(env(s, "HOROVOD_GLOO_IFACE"), "lo");
 	assert_string_equal(env(s, "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
-	until(l, l->started);
+	until(l, l->job.started);
 }
 
 /* ---- failures ---- */
@@ -105,15 +105,15 @@ TEST_IN(one_machine_needs_no_probe, struct launch *l)
 /* The launch fails, once, and all shims are told. */
 static void fails(struct launch *l, enum hvd_errc code, const char *text)
 {
-	until(l, l->failed);
-	assert_int_equal(l->why.code, code);
-	assert_in(l->why.msg, text);
+	until(l, l->job.failed);
+	assert_int_equal(l->job.why.code, code);
+	assert_in(l->job.why.msg, text);
 	for (int i = 0; i < l->n_agents; i++)
 		if (l->agents[i].conn)
-			until(l, agent_heard(&l->agents[i], l->why.code == HVD_E_USAGE ? "misused" : "failed") ||
+			until(l, agent_heard(&l->agents[i], l->job.why.code == HVD_E_USAGE ? "misused" : "failed") ||
 					 l->agents[i].closed);
-	assert_int_equal(l->failed, 1);
-	assert_int_equal(l->started, 0);
+	assert_int_equal(l->job.failed, 1);
+	assert_int_equal(l->job.started, 0);
 }
 
 TEST_IN(a_host_registers_twice, struct launch *l)
@@ -139,7 +139,7 @@ TEST_IN(an_agent_registers_twice, struct launch *l)
 	hvd_conn_send(s->conn, registration(1, 2, 1, false));
 	agent_connect(l, registration(1, 2, 1, false));
 	until(l, agent_heard(s, "probe"));
-	assert_int_equal(l->failed, 0);
+	assert_int_equal(l->job.failed, 0);
 }
 
 TEST_IN(sizes_that_contradict, struct launch *l)
@@ -165,7 +165,6 @@ TEST_IN(more_hosts_than_the_launcher_asked_for, struct launch *l)
 TEST_IN(more_hosts_than_descriptors, struct launch *l)
 {
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = l->key};
-	static const struct hvd_driver_ops ops = {.failed = launch_on_failed};
 	struct rlimit before, few;
 	struct hvd_err err = {0};
 
@@ -175,10 +174,10 @@ TEST_IN(more_hosts_than_descriptors, struct launch *l)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	l->opts.hosts = 180;
 	assert_int_equal(hvd_session_create(&l->session, &id, NULL), 0);
-	assert_null(hvd_driver_create(l->base, &l->opts, &l->session, &ops, l, &l->log, &err));
-	assert_int_equal(err.code, HVD_E_LIMIT);
-	assert_in(err.msg, "180 hosts need a connection each, but this process may open only 200 files");
+	assert_fails_with(static_job_create(&l->job, l->base, &l->opts, &l->session, &l->log, &err), err, HVD_E_LIMIT,
+			  "180 hosts need a connection each, but this process may open only 200 files");
 	assert_in(err.hint, "more than 212");
+	static_job_destroy(&l->job);
 	l->opts.hosts = 150;
 	launch_start(l);
 	setrlimit(RLIMIT_NOFILE, &before);
@@ -192,8 +191,8 @@ TEST_IN(a_rank_on_two_hosts, struct launch *l)
 	json_array_set_new(json_object_get(other, "ranks"), 0, json_integer(1));
 	agent_connect(l, registration(0, 2, 2, false));
 	agent_connect(l, other);
-	until(l, l->failed);
-	assert_true(l->why.code != HVD_OK && l->why.msg[0]);
+	until(l, l->job.failed);
+	assert_true(l->job.why.code != HVD_OK && l->job.why.msg[0]);
 }
 
 TEST_IN(an_agent_that_is_lost, struct launch *l)
@@ -206,7 +205,7 @@ TEST_IN(an_agent_that_is_lost, struct launch *l)
 	hvd_conn_finish(s->conn, hvd_deadline_in(5));
 	s->conn = NULL;
 	fails(l, HVD_E_FAILED, "node agent ended before the start was complete");
-	assert_string_equal(l->why.host, "node1");
+	assert_string_equal(l->job.why.host, "node1");
 }
 
 /* As when Slurm cannot start the tasks of a host and ends those of the others, or somebody has cancelled the job. */
@@ -247,8 +246,8 @@ TEST_IN(what_a_host_cannot_do, struct launch *l)
 	hvd_conn_send(s->conn, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", "node0", "why", "no sockets",
 					 "hint", "buy some"));
 	fails(l, HVD_E_FAILED, "no sockets");
-	assert_string_equal(l->why.host, "node0");
-	assert_string_equal(l->why.hint, "buy some");
+	assert_string_equal(l->job.why.host, "node0");
+	assert_string_equal(l->job.why.hint, "buy some");
 }
 
 /* Nobody is awaited any longer. */
@@ -281,8 +280,8 @@ TEST_IN(the_timeout_names_who_is_missing, struct launch *l)
 	agent_connect(l, registration(0, 5, 1, false));
 	agent_connect(l, registration(3, 5, 1, false));
 	fails(l, HVD_E_TIMEOUT, "0.2 seconds");
-	assert_in(l->why.msg, "no registration from node[1-2,4]");
-	assert_in(l->why.hint, "--start-timeout");
+	assert_in(l->job.why.msg, "no registration from node[1-2,4]");
+	assert_in(l->job.why.hint, "--start-timeout");
 }
 
 TEST_IN(the_timeout_names_who_has_not_probed, struct launch *l)
@@ -301,7 +300,7 @@ TEST_IN(a_timeout_from_the_first_agent, struct launch *l)
 	l->opts.queued = true;
 	launch_start(l);
 	test_clock_pass(l->base, 0.2);
-	assert_int_equal(l->failed, 0); /* still in the queue */
+	assert_int_equal(l->job.failed, 0); /* still in the queue */
 	agent_connect(l, registration(0, 2, 1, false));
 	fails(l, HVD_E_TIMEOUT, "no registration from");
 }
@@ -324,8 +323,8 @@ TEST_IN(nics_that_a_host_lacks, struct launch *l)
 	launch_start(l);
 	agent_connect(l, registration(0, 2, 1, true));
 	fails(l, HVD_E_USAGE, "no usable interface mlx5");
-	assert_in(l->why.msg, "ib0");
-	assert_string_equal(l->why.host, "node0");
+	assert_in(l->job.why.msg, "ib0");
+	assert_string_equal(l->job.why.host, "node0");
 }
 
 /* The agents go on counting their own interfaces: eth0 is their second. */
@@ -339,8 +338,8 @@ TEST_IN(nics_that_all_have, struct launch *l)
 		s[h] = agent_connect(l, registration(h, 3, 1, true));
 		s[h]->from_if = 1;
 	}
-	until(l, l->failed || l->started);
-	assert_string_equal(l->why.msg, "");
+	until(l, l->job.failed || l->job.started);
+	assert_string_equal(l->job.why.msg, "");
 	until(l, s[0]->plan && s[1]->plan && s[2]->plan);
 	assert_int_equal(
 		json_array_size(json_object_get(json_array_get(json_object_get(s[0]->probe, "targets"), 0), "a")), 1);
@@ -354,8 +353,8 @@ TEST_IN(no_network_in_common, struct launch *l)
 	for (int h = 0; h < 3; h++)
 		agent_connect(l, registration(h, 3, 1, false))->to = h == 2 ? HVD_REACH_SILENT : HVD_REACH_OK;
 	fails(l, HVD_E_NET, "no network interface connects all 3 hosts");
-	assert_in(l->why.msg, "eth0: node2 -> ");
-	assert_in(l->why.msg, "no answer");
+	assert_in(l->job.why.msg, "eth0: node2 -> ");
+	assert_in(l->job.why.msg, "no answer");
 }
 
 /* ---- agents that say odd things ---- */
@@ -379,8 +378,8 @@ TEST_IN(messages_that_mean_nothing, struct launch *l)
 		agent_connect(l, json_loads(texts[i], 0, NULL));
 	s = agent_connect(l, registration(0, 1, 1, false));
 	until(l, s->plan);
-	until(l, l->started);
-	assert_int_equal(l->failed, 0);
+	until(l, l->job.started);
+	assert_int_equal(l->job.failed, 0);
 	assert_int_equal(l->exits, 0);
 }
 
@@ -395,7 +394,7 @@ TEST_IN(a_report_that_names_what_was_not_asked_for, struct launch *l)
 	until(l, s->probe);
 	hvd_conn_send(s->conn, json_pack("{s:s, s:[[i,i,i,i,i]]}", "t", "report", "edges", 1, 77, 0, 0, 5));
 	fails(l, HVD_E_PROTO, "not asked for");
-	assert_string_equal(l->why.host, "node0");
+	assert_string_equal(l->job.why.host, "node0");
 }
 
 TEST_IN(an_agent_with_another_key, struct launch *l)
@@ -407,7 +406,7 @@ TEST_IN(an_agent_with_another_key, struct launch *l)
 	stranger = agent_connect(l, registration(0, 1, 1, false));
 	until(l, stranger->down);
 	assert_in(stranger->why.msg, "refuses this process");
-	assert_int_equal(l->failed, 0);
+	assert_int_equal(l->job.failed, 0);
 	l->key.b[0] ^= 1;
 	s = agent_connect(l, registration(0, 1, 1, false));
 	until(l, s->plan);
@@ -457,29 +456,28 @@ TEST_IN(ranks_are_reported_and_ended, struct launch *l)
 	for (int h = 0; h < 2; h++)
 		s[h] = agent_connect(l, registration(h, 2, 3, false));
 	until(l, s[0]->plan && s[1]->plan);
-	until(l, l->started);
+	until(l, l->job.started);
 	ranks = json_object_get(s[1]->plan, "ranks");
 	assert_int_equal(json_array_size(ranks), 3);
 	for (int r = 0; r < 3; r++)
 		assert_int_equal(atoi(json_string_value(json_object_get(json_array_get(ranks, r), "HOROVOD_RANK"))),
 				 3 + r);
 	assert_false(s[0]->closed);
-	hvd_driver_signal_ranks(l->driver, 10);
+	hvd_agent_registry_signal(l->job.starter.job->agents, 10);
 	until(l, agent_heard(s[0], "signal") && agent_heard(s[1], "signal"));
 	hvd_conn_send(s[1]->conn, json_pack("{s:s, s:i, s:i}", "t", "exit", "id", 4, "status", 9));
 	until(l, l->exits);
 	assert_int_equal(l->exit_rank, 4);
-	assert_int_equal(l->exit_status, 9);
+	assert_int_equal(l->exit_status, 128 + 9);
 	assert_string_equal(l->exit_host, "node1");
 	hvd_conn_send(s[1]->conn, json_pack("{s:s, s:i, s:i}", "t", "exit", "id", 6, "status", 9)); /* none */
-	hvd_driver_end_ranks(l->driver);
+	hvd_agent_registry_end_ranks(l->job.starter.job->agents);
 	until(l, agent_heard(s[0], "end") && agent_heard(s[1], "end"));
 	hvd_conn_finish(s[1]->conn, hvd_deadline_in(5));
 	s[1]->conn = NULL;
-	until(l, l->gone);
-	assert_string_equal(l->gone_host, "node1");
+	until(l, strcmp(static_job_gone_host(&l->job), "node1") == 0);
 	assert_int_equal(l->exits, 1);
-	assert_int_equal(l->failed, 0);
+	assert_int_equal(l->job.failed, 0);
 }
 
 /* ---- how ranks end ---- */
@@ -508,7 +506,7 @@ static void say_done(struct agent *s, bool munge)
 
 static void hosts_behind(const struct launch *l, const char *expected)
 {
-	char *hosts = hvd_driver_hosts_behind(l->driver);
+	char *hosts = l->job.policy->ops->hosts(l->job.policy, HVD_HOSTS_BEHIND);
 
 	if (expected)
 		assert_string_equal(hosts, expected);
@@ -534,14 +532,15 @@ TEST_IN(the_end_of_the_last_rank_is_told, struct launch *l)
 	say(s[1], "lost", 2);
 	say(s[1], "exit", 3);
 	until(l, l->exits == 3);
-	assert_int_equal(l->all_ended, 0); /* it has not said whether munged is there */
+	assert_int_equal(l->job.all_ended, 0); /* it has not said whether munged is there */
 	say_done(s[1], false);
-	until(l, l->all_ended);
+	until(l, l->job.all_ended);
 	for (int i = 0; i < 20; i++)
 		event_base_loop(l->base, EVLOOP_NONBLOCK);
-	assert_int_equal(l->all_ended, 1);
-	assert_string_equal(l->without_munge, "1 node1");
-	assert_int_equal(l->gone, 0);
+	assert_int_equal(l->job.all_ended, 1);
+	assert_int_equal(l->job.without_munge->n, 1);
+	assert_string_equal(l->job.without_munge->v[0], "node1");
+	assert_string_equal(static_job_gone_host(&l->job), "");
 }
 
 TEST_IN(ranks_that_the_scheduler_has_ended_are_not_reported, struct launch *l)
@@ -572,7 +571,7 @@ static void node1_is_lost(struct launch *l, struct agent *s)
 {
 	hvd_conn_free(s->conn);
 	s->conn = NULL;
-	until(l, l->gone);
+	until(l, strcmp(static_job_gone_host(&l->job), "node1") == 0);
 }
 
 TEST_IN(an_agent_that_says_no_goodbye_is_lost_and_its_ranks_have_ended, struct launch *l)
@@ -581,11 +580,10 @@ TEST_IN(an_agent_that_says_no_goodbye_is_lost_and_its_ranks_have_ended, struct l
 
 	start_watched(l, s);
 	node1_is_lost(l, s[1]);
-	assert_string_equal(l->gone_host, "node1");
-	assert_int_equal(l->gone_why.code, HVD_OK);
+	assert_int_equal(l->job.gone_why.code, HVD_OK);
 	all_of_node0_end(l, s[0]);
-	assert_int_equal(l->all_ended, 1);
-	assert_string_equal(l->without_munge, "0 ");
+	assert_int_equal(l->job.all_ended, 1);
+	assert_int_equal(l->job.without_munge->n, 0);
 }
 
 /* The ranks go on, and nobody tells how they end. */
@@ -609,16 +607,16 @@ TEST_IN(an_agent_that_is_stopped_is_lost, struct launch *l)
 {
 	start_and_stop(l, false, true, false);
 	test_clock_pass(l->base, 14);
-	assert_int_equal(l->gone, 0);
+	assert_string_equal(static_job_gone_host(&l->job), "");
 	test_clock_pass(l->base, 5);
-	assert_int_equal(l->gone, 1);
-	assert_string_equal(l->gone_host, "node1");
-	assert_int_equal(l->gone_why.code, HVD_E_TIMEOUT);
-	assert_string_equal(l->gone_why.msg, "its node agent has not answered for 16 seconds");
-	assert_in(l->gone_why.hint, "is hvd-agent stopped there?");
+	assert_int_equal(l->job.lost, 1);
+	assert_string_equal(l->job.lost_host, "node1");
+	assert_int_equal(l->job.gone_why.code, HVD_E_TIMEOUT);
+	assert_string_equal(l->job.gone_why.msg, "its node agent has not answered for 16 seconds");
+	assert_in(l->job.gone_why.hint, "is hvd-agent stopped there?");
 	test_clock_pass(l->base, 60);
-	assert_int_equal(l->gone, 1);
-	assert_int_equal(l->failed, 0);
+	assert_int_equal(l->job.lost, 1);
+	assert_int_equal(l->job.failed, 0);
 }
 
 static void on_stacks(json_t *answers, void *arg)
@@ -632,13 +630,13 @@ TEST_IN(a_host_that_is_lost_while_it_is_asked_has_not_answered, struct launch *l
 	char *said = NULL;
 
 	start_and_stop(l, false, true, false);
-	hvd_stacks_ask(hvd_driver_stacks(l->driver), 15, on_stacks, &said);
+	hvd_stacks_ask(hvd_world_stacks(l->job.starter.job->world), 15, on_stacks, &said);
 	until(l, agent_heard(&l->agents[0], "stacks") && agent_heard(&l->agents[2], "stacks"));
 	for (int h = 0; h < 3; h += 2)
 		hvd_conn_send(l->agents[h].conn, json_pack("{s:s, s:i, s:[]}", "t", "stacks", "id", 1, "ranks"));
 	test_clock_pass(l->base, 5);
 	assert_null(said);
-	hvd_driver_lose_host(l->driver, "node1");
+	l->job.policy->ops->host_lost(l->job.policy, "node1", "");
 	test_clock_pass(l->base, 12);
 	assert_non_null(said);
 	assert_in(said, "\"silent\":[\"node1\"]");
@@ -650,14 +648,14 @@ TEST_IN(a_job_that_is_paused_loses_no_host, struct launch *l)
 {
 	start_and_stop(l, true, true, true);
 	test_clock_pass(l->base, 100);
-	assert_int_equal(l->gone, 0);
+	assert_string_equal(static_job_gone_host(&l->job), "");
 	for (int h = 0; h < 3; h++) {
 		l->agents[h].unresponsive = false;
 		hvd_conn_send(l->agents[h].conn, json_pack("{s:s}", "t", "pong"));
 		test_clock_pass(l->base, 7);
 	}
 	test_clock_pass(l->base, 60);
-	assert_int_equal(l->gone, 0);
+	assert_string_equal(static_job_gone_host(&l->job), "");
 }
 
 TEST_IN(a_host_that_does_not_go_on_after_a_pause_is_lost, struct launch *l)
@@ -669,10 +667,10 @@ TEST_IN(a_host_that_does_not_go_on_after_a_pause_is_lost, struct launch *l)
 		hvd_conn_send(l->agents[h].conn, json_pack("{s:s}", "t", "pong"));
 	}
 	test_clock_pass(l->base, 15);
-	assert_int_equal(l->gone, 0);
+	assert_string_equal(static_job_gone_host(&l->job), "");
 	test_clock_pass(l->base, 5);
-	assert_int_equal(l->gone, 1);
-	assert_string_equal(l->gone_host, "node2");
+	assert_int_equal(l->job.lost, 1);
+	assert_string_equal(l->job.lost_host, "node2");
 }
 
 /* The ranks of all other hosts have ended, and their agents with them. Nobody but Slurm can say whether the last one is
@@ -710,12 +708,12 @@ TEST_IN(the_last_host_of_a_suspended_job_is_not_lost, struct launch *l)
 	was_asked = false;
 	the_last_one_is_stopped(l, 7);
 	test_clock_pass(l->base, 100);
-	assert_int_equal(l->gone, 0);
+	assert_string_equal(static_job_gone_host(&l->job), "");
 	assert_true(was_asked);
 	says_paused = false;
 	test_clock_pass(l->base, 32);
-	assert_int_equal(l->gone, 1);
-	assert_string_equal(l->gone_host, "node1");
+	assert_int_equal(l->job.lost, 1);
+	assert_string_equal(l->job.lost_host, "node1");
 }
 
 TEST_IN(the_last_host_is_lost_where_there_is_no_slurm, struct launch *l)
@@ -723,7 +721,7 @@ TEST_IN(the_last_host_is_lost_where_there_is_no_slurm, struct launch *l)
 	was_asked = false;
 	the_last_one_is_stopped(l, 0);
 	test_clock_pass(l->base, 19);
-	assert_int_equal(l->gone, 1);
+	assert_int_equal(l->job.lost, 1);
 	assert_false(was_asked);
 }
 
@@ -735,16 +733,16 @@ TEST_IN(an_agent_whose_watchdog_tells_of_its_end, struct launch *l)
 	node1_is_lost(l, s[1]);
 	agent_connect(
 		l, json_pack("{s:s, s:i, s:i, s:i, s:i}", "t", "died", "node", 1, "pid", 77, "status", 9, "ended", 5));
-	until(l, l->lost_status == 9);
+	until(l, l->job.died_status == 9);
 	all_of_node0_end(l, s[0]);
-	assert_int_equal(l->all_ended, 0);
+	assert_int_equal(l->job.all_ended, 0);
 	hosts_behind(l, "node1");
 	/* But for a shim, which says so itself. */
 	agent_connect(l, json_pack("{s:s, s:i, s:i}", "t", "exit", "id", 3, "status", 4 << 8));
 	until(l, l->exits == 3);
 	assert_string_equal(l->exit_host, "node1");
-	hvd_driver_lose_host(l->driver, "node1");
-	assert_int_equal(l->all_ended, 1);
+	l->job.policy->ops->host_lost(l->job.policy, "node1", "");
+	assert_int_equal(l->job.all_ended, 1);
 }
 
 TEST_IN(shims_whose_parent_has_gone, struct launch *l)
@@ -753,11 +751,11 @@ TEST_IN(shims_whose_parent_has_gone, struct launch *l)
 
 	start_watched(l, s);
 	hvd_conn_send(s[1]->conn, json_pack("{s:s, s:s}", "t", "orphan", "parent", "slurmstepd"));
-	until(l, l->gone);
-	assert_string_equal(l->gone_host, "node1");
-	assert_int_equal(l->gone_why.code, HVD_E_FAILED);
-	assert_string_equal(l->gone_why.msg, "slurmstepd ended before the ranks that it had started");
-	assert_int_equal(l->all_ended, 0);
+	until(l, l->job.lost);
+	assert_string_equal(l->job.lost_host, "node1");
+	assert_int_equal(l->job.gone_why.code, HVD_E_FAILED);
+	assert_string_equal(l->job.gone_why.msg, "slurmstepd ended before the ranks that it had started");
+	assert_int_equal(l->job.all_ended, 0);
 }
 
 /* ---- the rendezvous ---- */
@@ -781,10 +779,10 @@ TEST_IN(it_tells_who_has_not_come, struct launch *l)
 	fd = dial_loopback(agent_begin_relay(l, s[1]));
 	assert_int_equal(write(fd, hello, sizeof(hello)), sizeof(hello));
 	assert_int_equal(write(fd, init, sizeof(init)), sizeof(init));
-	until(l, l->failed);
-	assert_int_equal(l->started, 1);
-	assert_int_equal(hvd_err_status(&l->why), 1);
-	assert_in(l->why.msg, "ranks 0, 2 on node[0,2] have not called init_process_group within 0.2 s");
+	until(l, l->job.failed);
+	assert_int_equal(l->job.started, 1);
+	assert_int_equal(hvd_err_status(&l->job.why), 1);
+	assert_in(l->job.why.msg, "ranks 0, 2 on node[0,2] have not called init_process_group within 0.2 s");
 	close(fd);
 }
 
@@ -804,8 +802,7 @@ TEST_IN(a_trace_that_a_browser_can_read, struct launch *l)
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
 		agent_connect(l, registration(h, 3, 1, false));
-	until(l, l->started);
-	hvd_event(events, GENERATION_BEGAN, .generation = 1);
+	until(l, l->job.started);
 	trace = json_load_file(path, 0, NULL);
 	unlink(path);
 	assert_non_null(trace);
@@ -829,8 +826,7 @@ TEST_IN(a_trace_that_a_browser_can_read, struct launch *l)
 	assert_int_equal(named, 4);
 	assert_int_equal(phases, 12 + 2);
 	json_decref(trace);
-	hvd_driver_destroy(l->driver);
-	l->driver = NULL;
+	static_job_destroy(&l->job);
 	hvd_trace_destroy(made);
 	hvd_event_log_destroy(events);
 }
@@ -841,10 +837,9 @@ TEST_IN(a_launch_that_is_given_up, struct launch *l)
 	for (int h = 0; h < 3; h++)
 		agent_connect(l, registration(h, 4, 1, false));
 	until(l, l->agents[0].conn && l->agents[2].conn);
-	hvd_driver_destroy(l->driver);
-	l->driver = NULL;
+	static_job_destroy(&l->job);
 	until(l, l->agents[0].closed && l->agents[1].closed && l->agents[2].closed);
-	assert_int_equal(l->failed + l->started, 0);
+	assert_int_equal(l->job.failed + l->job.started, 0);
 }
 
 RUN_TESTS(.setup = launch_setup, .teardown = launch_teardown)
