@@ -41,7 +41,7 @@
 #define HELD_MIB     500
 #define HELD_POLL_MS 250
 /* How long GPU memory may take to be free again after the end of the last rank: less than the driver waits for that
- * (launcher/job/machine_opts.c). */
+ * (launcher/job/elastic.c). */
 #define HELD_SECONDS 1.5
 
 /* ---- in the process that checks ---- */

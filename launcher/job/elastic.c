@@ -11,6 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* After a failure: how long the others wait for a silent rank before it is replaced, unless the launch spec sets
+ * another time; */
+#define SILENT_SECONDS 1.0
+/* The same if its connections were killed: then it does not wait for a dead peer, but is at work. */
+#define KILL_SECONDS 15.0
+/* How long training ranks wait for a worker to arrive, and for one to end; --elastic-timeout may be longer. */
+#define PATIENCE_SECONDS 600.0
+/* How long a next generation waits for the checks of hosts after the last rank has ended. */
+#define CHECK_SECONDS 2.0
+/* New hosts that appear one after the other within this time change the job once. */
+#define SETTLE_SECONDS 3.0
+
 /* ---- what the workers tell at the rendezvous ---- */
 
 static void on_connected(void *arg)
@@ -186,6 +198,80 @@ static void finish(struct hvd_job_policy *policy)
 	hvd_restart_history_end(&el->history, result, hvd_now(), el->log);
 }
 
+/* ---- before the start ---- */
+
+/* The process of one host, moved to those of the launch. */
+static int preview_host(struct hvd_launch *launch, const struct hvd_backend *backend, int index, struct hvd_err *err)
+{
+	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
+	struct hvd_launch one;
+	int rc = hvd_launch_for_host(&one, launch, backend, index, host, err);
+
+	for (size_t i = 0; i < one.n_procs; i++) {
+		struct hvd_proc *proc = hvd_launch_add(launch, host->name);
+
+		hvd_strv_free(&proc->env);
+		proc->argv = one.procs[i].argv;
+		proc->stdin_args = one.procs[i].stdin_args;
+		proc->env = one.procs[i].env;
+	}
+	free(one.procs);
+	hvd_alloc_clear(&one.alloc);
+	return rc;
+}
+
+int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)
+{
+	struct hvd_discovery_opts opts;
+	int rc = hvd_discovery_choose(launch, &opts, err);
+
+	if (rc == 0 && opts.hosts.n_hosts == 0) {
+		rc = hvd_err_set(err, HVD_E_USAGE, "--dry-run: the hosts of this job are only known when it runs");
+		hvd_err_hint(err, "list hosts with --hosts for the dry run");
+	}
+	if (rc == 0) {
+		launch->alloc = opts.hosts;
+		memset(&opts.hosts, 0, sizeof(opts.hosts));
+	}
+	for (int i = 0; rc == 0 && i < launch->alloc.n_hosts; i++)
+		rc = preview_host(launch, backend, i, err);
+	hvd_discovery_opts_clear(&opts);
+	return rc;
+}
+
+static struct hvd_machine_opts machine_opts(const struct elastic *el)
+{
+	const struct hvd_launch_spec *spec = el->launcher->launch->spec;
+	const enum hvd_discover from = el->discovery_opts.from;
+	const double silent = spec->elastic.silent, timeout = spec->elastic.timeout;
+	/* How many ranks there are without the spare hosts is known when the hosts are. */
+	const int first = spec->spares > 0 && !spec->ranks.n ? 0 : spec->elastic.first_np;
+
+	return (struct hvd_machine_opts){
+		.np = first,
+		.min_np = spec->elastic.min_np ? spec->elastic.min_np : first,
+		.max_np = spec->elastic.max_np,
+		.hosts_stay = from == HVD_DISCOVER_HOSTS,
+		.hosts_end = from == HVD_DISCOVER_HOSTS || from == HVD_DISCOVER_SLURM, /* the job has ended then */
+		.hosts_come = el->discovery_opts.agent_pool != NULL,
+		.spares = spec->spares,
+		.reset_limit = spec->elastic.reset_limit,
+		.restart = spec->max_restarts >= 0,
+		.max_restarts = spec->max_restarts,
+		.max_idle = spec->max_idle_restarts,
+		.progress_after = spec->progress_file ? -1 : spec->restart_window,
+		.grace = el->launcher->opts->kill_wait,
+		.elastic_timeout = timeout,
+		.patience = timeout > PATIENCE_SECONDS ? timeout : PATIENCE_SECONDS,
+		.cooldown_min = spec->elastic.cooldown_min,
+		.cooldown_max = spec->elastic.cooldown_max,
+		.silent_grace = silent > 0 ? silent : SILENT_SECONDS,
+		.kill_grace = silent > 0 ? silent : KILL_SECONDS,
+		.check_wait = spec->preflight ? CHECK_SECONDS : 0,
+		.settle = SETTLE_SECONDS,
+	};
+}
+
 /* ---- life ---- */
 
 /* sbatch -G: which host has how many? */
@@ -204,12 +290,8 @@ static void make_parts(struct elastic *el)
 {
 	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
 	struct hvd_launcher_process *launcher = el->launcher;
-	const struct hvd_discovery_opts *discovery = &el->discovery_opts;
-	struct hvd_machine_opts opts = hvd_elastic_machine_opts(launcher->launch->spec, launcher->opts->kill_wait);
+	const struct hvd_machine_opts opts = machine_opts(el);
 
-	opts.hosts_stay = discovery->from == HVD_DISCOVER_HOSTS;
-	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
-	opts.hosts_come = discovery->agent_pool != NULL;
 	el->restart = opts.restart;
 	hvd_restart_history_init(&el->history, el->restart ? launcher->opts->events : NULL, launcher->result->began);
 	el->progress.pattern = launcher->launch->spec->progress_file;

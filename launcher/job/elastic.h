@@ -16,14 +16,10 @@
 #define HVD_ELASTIC_H
 
 #include "job_policy.h"
-#include "launcher/world/machine.h"
 #include "launcher_process.h"
 
 /* For --dry-run: the hosts that are known before the start, and the processes for their shims. */
 int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err);
-
-/* The options of the state machine, from the launch spec. */
-struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *spec, double kill_wait);
 
 /* The hosts are chosen; launcher->backend starts their node agents. ops->destroy is due after the job's end. `launcher` must outlive
  * the policy. NULL with err set. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine_events.c - the state machine's events: one function for each. */
+/* machine_events.c - the state machine's begin, and its events: one function for each. */
 #include "machine_internal.h"
 
 #include "lib/base/xalloc.h"
@@ -10,6 +10,22 @@
 #define NOTIFY_AGAIN_SECONDS 1
 /* Horovod loses what reaches rank 0 during hvd.init(), though it answers. So the notice is repeated in this rhythm. */
 #define NOTIFY_REPEAT_SECONDS 20
+
+struct hvd_machine *hvd_machine_create(const struct hvd_machine_opts *opts, hvd_time now,
+				       const struct hvd_machine_ops *ops, void *arg, const struct hvd_log *log)
+{
+	struct hvd_machine *m = hvd_xcalloc(1, sizeof(*m));
+
+	m->opts = *opts;
+	m->policy = opts->restart ? &hvd_policy_restart : &hvd_policy_horovod;
+	m->ops = ops;
+	m->arg = arg;
+	m->log = log;
+	m->phase = HVD_WAITING;
+	m->waiting_since = now;
+	m->due = hvd_after(now, opts->elastic_timeout);
+	return m;
+}
 
 /* After an event: go from phase to phase as far as possible. */
 static void step(struct hvd_machine *m, hvd_time now)

@@ -2,17 +2,16 @@
 /*
  * machine_internal.h - what the files of the state machine share. Each file calls only those below it.
  *
- *   machine_events.c           one function for each event
+ *   machine_events.c           create, and one function for each event
  *   policy_horovod.c           Horovod's policy: the phases waiting and starting, and the changes of phase
  *   policy_horovod_training.c  … the phase running
- *   policy_horovod_end.c       … a worker has ended
  *   policy_restart.c           PyTorch's policy
  *   slot_wait.c                how the job waits for slots
  *   generation.c               generations: prepared, started, given up
  *   failure.c                  what a failure means for its host, and for the job
  *   rank_assignment.c          which slots get which ranks
  *   host_manager.c             which hosts may be used
- *   machine.c                  create, destroy, and queries by the owner
+ *   machine.c                  destroy, and queries by the owner
  */
 #ifndef HVD_MACHINE_INTERNAL_H
 #define HVD_MACHINE_INTERNAL_H
@@ -274,10 +273,5 @@ void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once);
 
 /* One step of the phase running. True: the phase has changed. */
 bool hvd_training_step(struct hvd_machine *m, hvd_time now);
-
-/* ---- policy_horovod_end.c: hvd_policy_horovod ---- */
-
-void hvd_worker_exited(struct hvd_machine *m, struct hvd_worker *w, bool was_ended, hvd_time now);
-void hvd_worker_lost(struct hvd_machine *m, struct hvd_worker *w, hvd_time now);
 
 #endif

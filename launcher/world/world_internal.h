@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world_internal.h - what the files of the world share: world.c, world_ranks.c, rank_numbers.c, rank_messages.c. No other
- * file includes this. */
+/* world_internal.h - what the files of the world share: world.c, rank_numbers.c, rank_messages.c. No other file includes
+ * this. */
 #ifndef HVD_WORLD_INTERNAL_H
 #define HVD_WORLD_INTERNAL_H
 
@@ -35,5 +35,8 @@ void hvd_rank_numbers_make(uint32_t most, void *world);
 /* ---- rank_messages.c ---- */
 
 extern const struct hvd_driver_message hvd_rank_messages[];
+/* Send the plan to the agent of a host, which is connected. In an elastic job it has no ranks yet. If the host has a
+ * relay, its messages come over the agent's connection from then on. */
+void hvd_rank_messages_plan(const struct hvd_world *world, uint32_t host);
 
 #endif
