@@ -8,13 +8,11 @@
 #include "launcher/diagnosis/stacks_command.h"
 #include "launcher/events/trace.h"
 #include "launcher/job/elastic.h"
-#include "launcher/job/horovod_build.h"
 #include "launcher/job/launch_notes.h"
 #include "launcher/job/report.h"
 #include "launcher/job/requeue.h"
 #include "launcher/job/requeue_guard.h"
 #include "launcher/job/run.h"
-#include "launcher/job/wait_note.h"
 #include "launcher/options/options.h"
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/start/agent_pool.h"
@@ -286,7 +284,6 @@ static int make_ready(struct hvd_launch *launch, const struct hvd_backend *backe
 	if (!can_run(launch, backend))
 		return NOT_RUNNABLE;
 	hvd_launch_notes(launch, backend);
-	hvd_horovod_build_check(launch);
 	driver_opts(launch, backend, opts);
 	if (spec->dry_run)
 		return 0;
