@@ -55,8 +55,9 @@ void hvd_bandwidth_destroy(struct hvd_bandwidth *st)
 }
 
 /* The owner may destroy the stream in this call. */
-static void finish(struct hvd_bandwidth *st)
+static void finish(void *arg)
 {
+	struct hvd_bandwidth *st = arg;
 	double seconds = (double)(st->last - st->first) / 1e9;
 
 	if (st->finished)
@@ -73,16 +74,6 @@ static void finish(struct hvd_bandwidth *st)
 		st->done((double)st->bytes * 8 / 1e6 / seconds, st->rtt_us, st->arg);
 }
 
-static void on_limit(void *arg)
-{
-	finish(arg);
-}
-
-static void limit_ms(struct hvd_bandwidth *st, int ms)
-{
-	hvd_timer_in_ms(st->limit, ms);
-}
-
 static struct hvd_bandwidth *create(struct event_base *base, int ms, void *arg)
 {
 	struct hvd_bandwidth *st = hvd_xcalloc(1, sizeof(*st));
@@ -91,7 +82,7 @@ static struct hvd_bandwidth *create(struct event_base *base, int ms, void *arg)
 	st->fd = -1;
 	st->ms = ms;
 	st->arg = arg;
-	st->limit = hvd_timer_new(base, on_limit, st);
+	st->limit = hvd_timer_new(base, finish, st);
 	st->piece = hvd_xcalloc(1, PIECE);
 	return st;
 }
@@ -121,7 +112,7 @@ struct hvd_bandwidth *hvd_bandwidth_serve(struct event_base *base, int fd, int m
 	st->fd = fd;
 	st->over = over;
 	st->ready = hvd_event_watch(base, fd, EV_WRITE | EV_PERSIST, on_writable, st);
-	limit_ms(st, ms);
+	hvd_timer_in_ms(st->limit, ms);
 	return st;
 }
 
@@ -140,7 +131,7 @@ static void on_bytes(evutil_socket_t fd, short what, void *arg)
 		/* The bytes of the first look show nothing of the time that they took. */
 		if (!st->first) {
 			st->first = st->last = hvd_now();
-			limit_ms(st, st->ms);
+			hvd_timer_in_ms(st->limit, st->ms);
 			continue;
 		}
 		st->bytes += n;
@@ -220,7 +211,7 @@ static int begin(struct hvd_bandwidth *st, const struct hvd_key *key, const stru
 	hvd_conn_set_max(st->conn, HVD_PING_MAX);
 	hvd_conn_send(st->conn,
 		      json_pack("{s:s, s:I, s:s}", "t", "ping", "to", (json_int_t)st->node, "nonce", st->nonce));
-	limit_ms(st, PATIENCE_MS);
+	hvd_timer_in_ms(st->limit, PATIENCE_MS);
 	return 0;
 }
 

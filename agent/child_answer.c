@@ -32,8 +32,9 @@ static void end_child(struct hvd_child_answer *answer)
 	answer->pid = 0;
 }
 
-static void finish(struct hvd_child_answer *answer)
+static void finish(void *arg)
 {
+	struct hvd_child_answer *answer = arg;
 	json_auto_t *object = answer->len ? json_loadb(answer->text, answer->len, 0, NULL) : NULL;
 
 	event_del(answer->readable);
@@ -67,11 +68,6 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	finish(answer);
 }
 
-static void on_late(void *arg)
-{
-	finish(arg);
-}
-
 struct hvd_child_answer *hvd_child_answer_begin(struct event_base *base, pid_t pid, int fd, size_t max, hvd_time latest,
 						void (*done)(json_t *answer, void *arg), void *arg)
 {
@@ -80,7 +76,7 @@ struct hvd_child_answer *hvd_child_answer_begin(struct event_base *base, pid_t p
 	*answer = (struct hvd_child_answer){.pid = pid, .fd = fd, .max = max, .done = done, .arg = arg};
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	answer->readable = hvd_event_watch(base, fd, EV_READ | EV_PERSIST, on_readable, answer);
-	answer->late = hvd_timer_new(base, on_late, answer);
+	answer->late = hvd_timer_new(base, finish, answer);
 	hvd_timer_at(answer->late, latest);
 	return answer;
 }

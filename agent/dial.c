@@ -138,7 +138,7 @@ static void give_up(struct hvd_dial *dial, enum hvd_errc code)
 	dial->down(&why, dial->arg);
 }
 
-static void next_slot(struct hvd_dial *dial);
+static void next_slot(void *arg);
 
 /* An address was given up: go on with the others, if there are any. */
 static void one_less(struct hvd_dial *dial)
@@ -194,8 +194,9 @@ static void handshake(struct candidate *candidate, const json_t *msg)
 }
 
 /* If no handshake is under way within its time, begin one at the first address that has greeted. */
-static void next_slot(struct hvd_dial *dial)
+static void next_slot(void *arg)
 {
+	struct hvd_dial *dial = arg;
 	json_t *hello;
 
 	for (unsigned i = 0; i < dial->boot->n_addrs; i++)
@@ -214,11 +215,6 @@ static void next_slot(struct hvd_dial *dial)
 		json_decref(hello);
 		return;
 	}
-}
-
-static void on_slot(void *arg)
-{
-	next_slot(arg);
 }
 
 static void on_deadline(void *arg)
@@ -395,7 +391,7 @@ struct hvd_dial *hvd_dial_create(struct event_base *base, const struct hvd_boot 
 	dial->down = down;
 	dial->arg = arg;
 	dial->deadline = hvd_timer_new(base, on_deadline, dial);
-	dial->slot = hvd_timer_new(base, on_slot, dial);
+	dial->slot = hvd_timer_new(base, next_slot, dial);
 	for (unsigned i = 0; i < boot->n_addrs; i++) {
 		dial->candidates[i].dial = dial;
 		dial->candidates[i].index = i;

@@ -82,7 +82,7 @@ static void on_stderr(const char *bytes, size_t len, void *arg)
 	hvd_agent_rank_output(r->owner->opts.agent, len);
 }
 
-static void tell_end(struct rank *r);
+static void tell(struct rank *r, char *why);
 
 static void pass(struct rank *r)
 {
@@ -100,7 +100,7 @@ static void pass(struct rank *r)
 		forget_tee(r);
 	/* Other processes may write to the pipe of a rank that has ended. This delays its end by one turn at most. */
 	if (r->exited && !r->reported && state != HVD_TEE_FULL)
-		tell_end(r);
+		tell(r, NULL);
 }
 
 static void on_ready(evutil_socket_t fd, short what, void *arg)
@@ -239,11 +239,6 @@ static void tell(struct rank *r, char *why)
 	hvd_rank_end_clear(&end);
 }
 
-static void tell_end(struct rank *r)
-{
-	tell(r, NULL);
-}
-
 void hvd_observed_ranks_signalled(struct hvd_observed_ranks *ranks)
 {
 	ranks->signalled = hvd_now();
@@ -258,7 +253,7 @@ static void on_exit_event(struct rank *r, const struct hvd_step_event *event)
 	r->status = event->status;
 	r->at = event->at;
 	if (!r->teed) {
-		tell_end(r);
+		tell(r, NULL);
 		return;
 	}
 	hvd_stderr_tee_widen(&r->tee);

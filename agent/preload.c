@@ -122,17 +122,21 @@ static struct request *new_request(const struct hvd_spawn *sp, void *rank)
 	return NULL;
 }
 
-/* Have all ranks of the queue started by hvd_spawn(). */
+/* Have the first rank of the queue started by hvd_spawn(). */
+static void return_first(struct hvd_preload *preload)
+{
+	struct request *req = take_first(preload);
+	void *rank = req->rank;
+
+	free_request(req);
+	if (rank)
+		preload->opts->forked(0, 0, rank);
+}
+
 static void return_all(struct hvd_preload *preload)
 {
-	while (preload->queue) {
-		struct request *req = take_first(preload);
-		void *rank = req->rank;
-
-		free_request(req);
-		if (rank)
-			preload->opts->forked(0, 0, rank);
-	}
+	while (preload->queue)
+		return_first(preload);
 }
 
 /* ---- giving up ---- */
@@ -237,14 +241,9 @@ static void on_started(struct hvd_preload *preload, const struct hvd_preload_ans
 
 static void on_not_forked(struct hvd_preload *preload, const char *why)
 {
-	struct request *req = take_first(preload);
-	void *rank = req->rank;
-
 	hvd_timer_stop(preload->late);
 	hvd_verbose(preload->log, "%s: a rank starts without --preload: %s", preload->opts->host, why);
-	free_request(req);
-	if (rank)
-		preload->opts->forked(0, 0, rank);
+	return_first(preload);
 	ask_next(preload);
 }
 

@@ -120,10 +120,10 @@ static void on_attempt(void *arg, struct hvd_probe_client *at, enum hvd_reach re
 		hvd_timer_soon(probe->timer);
 }
 
-static bool line_proven(const struct line *line)
+static bool any_attempt(const struct line *line, bool (*is)(const struct hvd_probe_client *at))
 {
 	for (int i = 0; i < line->n_attempts; i++)
-		if (line->attempts[i] && hvd_probe_client_proven(line->attempts[i]))
+		if (line->attempts[i] && is(line->attempts[i]))
 			return true;
 	return false;
 }
@@ -133,25 +133,21 @@ static void on_timer(void *arg)
 	struct hvd_probe *probe = arg;
 
 	for (size_t i = 0; i < probe->n_lines; i++)
-		finish(&probe->lines[i], line_proven(&probe->lines[i]) ? HVD_REACH_MTU : HVD_REACH_SILENT, -1, 0);
+		finish(&probe->lines[i],
+		       any_attempt(&probe->lines[i], hvd_probe_client_proven) ? HVD_REACH_MTU : HVD_REACH_SILENT, -1,
+		       0);
 	report(probe);
 }
 
-static bool line_connected(const struct line *line)
+static void start_attempts(void *arg)
 {
-	for (int i = 0; i < line->n_attempts; i++)
-		if (line->attempts[i] && hvd_probe_client_connected(line->attempts[i]))
-			return true;
-	return false;
-}
+	struct hvd_probe *probe = arg;
 
-static void start_attempts(struct hvd_probe *probe)
-{
 	for (size_t i = 0; i < probe->n_lines; i++) {
 		struct line *line = &probe->lines[i];
 		struct hvd_probe_client *at;
 
-		if (line->done || line->n_attempts == MAX_ATTEMPTS || line_connected(line))
+		if (line->done || line->n_attempts == MAX_ATTEMPTS || any_attempt(line, hvd_probe_client_connected))
 			continue;
 		at = hvd_probe_client_start(&probe->asker, &line->target, on_attempt, line);
 		if (at)
@@ -159,26 +155,7 @@ static void start_attempts(struct hvd_probe *probe)
 	}
 }
 
-static void on_again(void *arg)
-{
-	start_attempts(arg);
-}
-
-/* read_order() has made room for the line. */
-static int add_line(struct hvd_probe *probe, const json_t *addr, int64_t port, struct hvd_err *err)
-{
-	const char *text = json_string_value(addr);
-	struct line *line = &probe->lines[probe->n_lines];
-
-	if (!text || hvd_addr_parse(text, &line->target.addr) != 0 || port < 1 || port > 65535)
-		return hvd_err_set(err, HVD_E_PROTO, "the driver named a malformed address or port");
-	line->probe = probe;
-	line->target.port = (in_port_t)port;
-	line->iface = -1;
-	probe->n_lines++;
-	return 0;
-}
-
+/* read_order() has made room for the lines. */
 static int read_target(struct hvd_probe *probe, const json_t *entry, struct hvd_err *err)
 {
 	json_t *addrs = json_object_get(entry, "a"), *addr;
@@ -189,13 +166,20 @@ static int read_target(struct hvd_probe *probe, const json_t *entry, struct hvd_
 		return -1;
 	json_array_foreach(addrs, a, addr)
 	{
-		if (json_string_length(addr) == 0 && json_is_string(addr))
+		const char *text = json_string_value(addr);
+		struct line *line = &probe->lines[probe->n_lines];
+
+		if (text && !*text)
 			continue; /* it is not to be tried */
-		if (add_line(probe, addr, port, err) != 0)
-			return -1;
-		probe->lines[probe->n_lines - 1].target.node = (uint32_t)n;
-		probe->lines[probe->n_lines - 1].target.here = json_is_true(json_object_get(entry, "here"));
-		probe->lines[probe->n_lines - 1].at = (uint32_t)a;
+		if (!text || hvd_addr_parse(text, &line->target.addr) != 0)
+			return hvd_err_set(err, HVD_E_PROTO, "the driver named a malformed address or port");
+		line->probe = probe;
+		line->target.node = (uint32_t)n;
+		line->target.port = (in_port_t)port;
+		line->target.here = json_is_true(json_object_get(entry, "here"));
+		line->at = (uint32_t)a;
+		line->iface = -1;
+		probe->n_lines++;
 	}
 	return 0;
 }
@@ -289,7 +273,7 @@ struct hvd_probe *hvd_probe_create(struct event_base *base, const struct hvd_key
 	probe->asker.key = hvd_key_derive(session_key, "probe", NULL, 0);
 	probe->asker.node = node;
 	probe->timer = hvd_timer_new(base, on_timer, probe);
-	probe->again = hvd_timer_new(base, on_again, probe);
+	probe->again = hvd_timer_new(base, start_attempts, probe);
 	probe->responder = hvd_probe_server_create(base, &probe->asker.key, index, err);
 	if (probe->responder)
 		return probe;

@@ -141,14 +141,6 @@ static void ask_agent(struct hvd_probe_client *at, int fd)
 
 /* ---- life ---- */
 
-static void connected(struct hvd_probe_client *at)
-{
-	int fd = at->fd;
-
-	at->fd = -1;
-	ask_agent(at, fd);
-}
-
 static void on_connect(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_probe_client *at = arg;
@@ -159,10 +151,12 @@ static void on_connect(evutil_socket_t fd, short what, void *arg)
 	hvd_event_unwatch(&at->connecting);
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
-	if (error)
+	if (error) {
 		finish(at, reach_of_errno(error));
-	else
-		connected(at);
+		return;
+	}
+	at->fd = -1;
+	ask_agent(at, fd);
 }
 
 /* Returns HVD_REACH_OK if the attempt goes on, else its result. */

@@ -86,11 +86,9 @@ static bool never_connected(const struct nlmsghdr *h)
 
 static void on_message(struct hvd_refused *refused, const struct nlmsghdr *h)
 {
-	struct sockaddr_storage ss = {0};
-	struct sockaddr_in in = {.sin_family = AF_INET};
-	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+	struct sockaddr_storage ss;
 	struct inet_diag_msg m;
-	struct hvd_addr addr;
+	struct hvd_addr addr = {0};
 	in_port_t port;
 
 	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY || h->nlmsg_len < NLMSG_LENGTH(sizeof(m)))
@@ -98,15 +96,10 @@ static void on_message(struct hvd_refused *refused, const struct nlmsghdr *h)
 	memcpy(&m, NLMSG_DATA(h), sizeof(m));
 	if (m.id.idiag_dport == 0 || !never_connected(h))
 		return;
-	if (m.idiag_family == AF_INET) {
-		in.sin_port = m.id.idiag_dport;
-		memcpy(&in.sin_addr, m.id.idiag_dst, sizeof(in.sin_addr));
-		memcpy(&ss, &in, sizeof(in));
-	} else {
-		in6.sin6_port = m.id.idiag_dport;
-		memcpy(&in6.sin6_addr, m.id.idiag_dst, sizeof(in6.sin6_addr));
-		memcpy(&ss, &in6, sizeof(in6));
-	}
+	addr.family = m.idiag_family == AF_INET ? AF_INET : AF_INET6;
+	memcpy(&addr.u, m.id.idiag_dst, addr.family == AF_INET ? sizeof(addr.u.v4) : sizeof(addr.u.v6));
+	/* There and back, for an IPv4-mapped address. */
+	hvd_addr_to_sockaddr(&addr, ntohs(m.id.idiag_dport), &ss);
 	if (hvd_addr_from_sockaddr((struct sockaddr *)&ss, &addr, &port) == 0)
 		on_attempt(refused, &addr, port);
 }

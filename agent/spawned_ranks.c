@@ -103,14 +103,6 @@ static void forget_over(struct hvd_spawned_ranks *ranks)
 	ranks->n = n;
 }
 
-static struct hvd_spawned_rank *new_rank(struct hvd_spawned_ranks *ranks)
-{
-	ranks->v = hvd_xrealloc(ranks->v, ranks->n + 1, sizeof(struct hvd_spawned_rank *));
-	ranks->v[ranks->n] = hvd_xcalloc(1, sizeof(struct hvd_spawned_rank));
-	ranks->v[ranks->n]->all = ranks;
-	return ranks->v[ranks->n++];
-}
-
 /* Have the rank forked, if there is a Python for that. */
 static bool fork_rank(struct hvd_spawned_rank *rank, const struct hvd_spawn *spawn, const json_t *plan)
 {
@@ -187,6 +179,25 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 	if (!rank->pending)
 		hvd_agent_rank_began(ranks->agent, (uint32_t)rank->number, rank->pid);
 	return 0;
+}
+
+/* A rank that cannot be started has no id. */
+static int add_rank(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan, int slot,
+		    struct hvd_err *err)
+{
+	struct hvd_spawned_rank *rank = hvd_xcalloc(1, sizeof(*rank));
+	const struct hvd_binding *bound = &ranks->bound;
+
+	ranks->v = hvd_xrealloc(ranks->v, ranks->n + 1, sizeof(struct hvd_spawned_rank *));
+	ranks->v[ranks->n++] = rank;
+	rank->all = ranks;
+	rank->id = id;
+	rank->number = number;
+	rank->slot = slot;
+	if (start_rank(ranks, rank, plan, slot < bound->n ? &bound->sets[slot] : NULL, err) == 0)
+		return 0;
+	rank->id = -1;
+	return -1;
 }
 
 /* No rank will come after those that there are, so the Python that forks them is not needed any more. */
@@ -270,7 +281,6 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const
 {
 	struct hvd_spawned_ranks *ranks = hvd_xcalloc(1, sizeof(*ranks));
 	size_t n = json_array_size(plans);
-	struct hvd_binding *bound = &ranks->bound;
 
 	ranks->agent = agent;
 	ranks->opts = opts;
@@ -287,11 +297,9 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const
 		return NULL;
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct hvd_spawned_rank *rank = new_rank(ranks);
+		int number = (int)agent->info->ranks[i];
 
-		rank->id = rank->number = (int)agent->info->ranks[i];
-		rank->slot = (int)i;
-		if (start_rank(ranks, rank, json_array_get(plans, i), bound->n ? &bound->sets[i] : NULL, err) == 0)
+		if (add_rank(ranks, number, number, json_array_get(plans, i), (int)i, err) == 0)
 			continue;
 		hvd_spawned_ranks_destroy(ranks);
 		return NULL;
@@ -302,22 +310,12 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const
 int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan, int slot, int slots,
 			  struct hvd_err *err)
 {
-	struct hvd_spawned_rank *rank;
-
 	if (ranks->ending)
 		return hvd_err_set(err, HVD_E_FAILED, "the ranks of this host are being ended");
 	if (slots != ranks->bound.n)
 		bind_for(ranks, slots);
 	forget_over(ranks);
-	rank = new_rank(ranks);
-	rank->id = id;
-	rank->number = number;
-	rank->slot = slot;
-	if (start_rank(ranks, rank, plan, slot < ranks->bound.n ? &ranks->bound.sets[slot] : NULL, err) != 0) {
-		rank->id = -1;
-		return -1;
-	}
-	return 0;
+	return add_rank(ranks, id, number, plan, slot, err);
 }
 
 size_t hvd_spawned_ranks_running(const struct hvd_spawned_ranks *ranks)

@@ -83,15 +83,21 @@ static size_t write_some(struct stream *to, const char *p, size_t n)
 	return n;
 }
 
+static void write_waiting(struct stream *to)
+{
+	size_t done = write_some(to, to->bytes, to->n);
+
+	to->n -= done;
+	memmove(to->bytes, to->bytes + done, to->n);
+}
+
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
 	struct stream *to = arg;
-	size_t done = write_some(to, to->bytes, to->n);
 
 	(void)fd;
 	(void)what;
-	to->n -= done;
-	memmove(to->bytes, to->bytes + done, to->n);
+	write_waiting(to);
 	if (to->n > 0)
 		event_add(to->writable, NULL);
 	update(to->sink);
@@ -157,10 +163,7 @@ void hvd_stdio_sink_destroy(struct hvd_stdio_sink *sink)
 		struct pollfd pfd = {.fd = to->fd, .events = POLLOUT};
 
 		while (to->n > 0) {
-			size_t done = write_some(to, to->bytes, to->n);
-
-			to->n -= done;
-			memmove(to->bytes, to->bytes + done, to->n);
+			write_waiting(to);
 			if (to->n > 0)
 				poll(&pfd, 1, -1);
 		}
