@@ -49,19 +49,18 @@ static bool listed(int fd, const int *keep, size_t n)
 	return false;
 }
 
-/* Close all descriptors but the n in `keep`, `a` and `b` (0 = none): this process outlives its parent, and must hold
- * nothing of the parent's open. Descriptors 0, 1 and 2 become /dev/null. */
-static void keep_fds(const int *keep, size_t n, int a, int b)
+/* Close all descriptors but the n in `keep` (0 = none): this process outlives its parent, and must hold nothing of the
+ * parent's open. Descriptors 0, 1 and 2 become /dev/null. */
+static void keep_fds(const int *keep, size_t n)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), top = a > b ? a : b, from = 3;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), top = 2, from = 3;
 
 	for (int fd = 0; fd < 3 && null >= 0; fd++)
 		dup2(null, fd);
-	top = top > 2 ? top : 2;
 	for (size_t i = 0; i < n; i++)
 		top = keep[i] > top ? keep[i] : top;
 	for (int fd = 3; fd <= top; fd++)
-		if (fd == a || fd == b || listed(fd, keep, n)) {
+		if (listed(fd, keep, n)) {
 			hvd_close_fds((unsigned)from, (unsigned)fd - 1, false);
 			from = fd + 1;
 		}
@@ -248,7 +247,7 @@ static bool wait_for_end(struct hvd_step_tasks *tasks, pid_t detached)
 static void stand_by(const struct hvd_detached_opts *opts, struct hvd_step_tasks *tasks, pid_t detached)
 {
 	hvd_process_describe("hvd-watchdog", "guards %s %d", opts->name, (int)detached);
-	keep_fds(NULL, 0, opts->backup_fd, 0);
+	keep_fds(&opts->backup_fd, 1);
 	if (chdir("/") != 0)
 		_exit(1);
 	if (hvd_step_tasks_open(tasks, NULL) == 0 && !wait_for_end(tasks, detached)) {
@@ -268,14 +267,16 @@ static void stand_by(const struct hvd_detached_opts *opts, struct hvd_step_tasks
 static void watch(struct hvd_detached *self, const struct hvd_detached_opts *opts, int tell)
 {
 	struct hvd_step_tasks tasks = self->tasks;
-	int *keep = hvd_xcalloc(opts->n_keep + 1, sizeof(*keep));
+	int *keep = hvd_xcalloc(opts->n_keep + 3, sizeof(*keep));
 	pid_t detached;
 
-	for (size_t i = 0; i < opts->n_keep; i++)
-		keep[i] = opts->keep[i];
+	if (opts->n_keep > 0)
+		memcpy(keep, opts->keep, opts->n_keep * sizeof(*keep));
 	keep[opts->n_keep] = self->err;
+	keep[opts->n_keep + 1] = opts->backup_fd;
+	keep[opts->n_keep + 2] = tell;
 	ignore_signals();
-	keep_fds(keep, opts->n_keep + (self->err > 0), opts->backup_fd, tell);
+	keep_fds(keep, opts->n_keep + 3);
 	free(keep);
 	self->watchdog = getpid();
 	detached = fork();

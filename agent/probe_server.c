@@ -12,6 +12,7 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #define NONCE_HEX      (2 * HVD_NONCE_LEN)
@@ -25,7 +26,7 @@ struct answering {
 	struct hvd_peer_entry entry; /* in rs->silent until a signed ping has come; the first member */
 	struct hvd_probe_server *rs;
 	struct hvd_conn *conn;
-	struct answering *prev, *next;
+	TAILQ_ENTRY(answering) in; /* rs->answering */
 };
 
 struct hvd_probe_server {
@@ -34,7 +35,7 @@ struct hvd_probe_server {
 	uint32_t index;
 	struct hvd_acceptor *acceptor;
 	in_port_t port;
-	struct answering *first, *last; /* oldest first */
+	TAILQ_HEAD(, answering) answering; /* oldest first */
 	unsigned n_answering;
 	struct hvd_bandwidth *streams[MAX_STREAMS]; /* NULL = room for one */
 	struct hvd_peer_table *silent;              /* those of them that have not sent a signed ping */
@@ -44,14 +45,7 @@ static void answering_free(struct answering *an)
 {
 	struct hvd_probe_server *rs = an->rs;
 
-	if (an->prev)
-		an->prev->next = an->next;
-	else
-		rs->first = an->next;
-	if (an->next)
-		an->next->prev = an->prev;
-	else
-		rs->last = an->prev;
+	TAILQ_REMOVE(&rs->answering, an, in);
 	rs->n_answering--;
 	hvd_peer_table_remove(rs->silent, &an->entry);
 	free(an);
@@ -69,7 +63,7 @@ static void drop_one(struct hvd_probe_server *rs)
 {
 	struct hvd_peer_entry *silent = hvd_peer_table_busiest(rs->silent);
 
-	drop(silent ? (struct answering *)silent : rs->first);
+	drop(silent ? (struct answering *)silent : TAILQ_FIRST(&rs->answering));
 }
 
 static void on_ping_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
@@ -166,7 +160,7 @@ static bool on_full(void *arg)
 {
 	struct hvd_probe_server *rs = arg;
 
-	if (!rs->first)
+	if (TAILQ_EMPTY(&rs->answering))
 		return false;
 	drop_one(rs);
 	return true;
@@ -186,12 +180,7 @@ static void on_accept(void *arg, int fd, const struct sockaddr_storage *peer)
 	if (an->entry.peer->n > MAX_OF_PEER)
 		drop((struct answering *)TAILQ_FIRST(&an->entry.peer->entries));
 	an->rs = rs;
-	an->prev = rs->last;
-	if (an->prev)
-		an->prev->next = an;
-	else
-		rs->first = an;
-	rs->last = an;
+	TAILQ_INSERT_TAIL(&rs->answering, an, in);
 	rs->n_answering++;
 	an->conn = hvd_conn_new(rs->base, fd, true, &ops, an);
 	hvd_conn_set_key(an->conn, &rs->key);
@@ -221,6 +210,7 @@ struct hvd_probe_server *hvd_probe_server_create(struct event_base *base, const 
 	rs->base = base;
 	rs->key = *key;
 	rs->index = index;
+	TAILQ_INIT(&rs->answering);
 	rs->silent = hvd_peer_table_create();
 	if (listen_for_pings(rs, err) == 0)
 		return rs;
@@ -237,8 +227,8 @@ void hvd_probe_server_destroy(struct hvd_probe_server *rs)
 {
 	if (!rs)
 		return;
-	while (rs->first)
-		drop(rs->first);
+	while (!TAILQ_EMPTY(&rs->answering))
+		drop(TAILQ_FIRST(&rs->answering));
 	for (int i = 0; i < MAX_STREAMS; i++)
 		hvd_bandwidth_destroy(rs->streams[i]);
 	hvd_acceptor_destroy(rs->acceptor);

@@ -2,6 +2,7 @@
 #include "stack_find.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/digits.h"
 #include "lib/base/file.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/procfs.h"
@@ -48,13 +49,11 @@ char *hvd_stack_find_env(pid_t pid, const char *name)
 
 static bool number(const char *text, uint32_t *out)
 {
-	char *end;
-	unsigned long v = text ? strtoul(text, &end, 10) : 0;
+	int64_t n = text ? hvd_digits(text, strlen(text), UINT32_MAX) : -1;
 
-	if (!text || end == text || *end || v > UINT32_MAX)
-		return false;
-	*out = (uint32_t)v;
-	return true;
+	if (n >= 0)
+		*out = (uint32_t)n;
+	return n >= 0;
 }
 
 /* The name of the program, without its path. */

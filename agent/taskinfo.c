@@ -2,13 +2,14 @@
 #include "taskinfo.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/digits.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/alloc.h"
 #include "lib/host/this_host.h"
 #include "lib/protocol/wire.h"
 
-#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,28 +17,20 @@
 #define NOT_BY_SLOT  "ranks were not put on the hosts slot by slot"
 #define HINT_BY_SLOT "arguments for the MPI launcher must not change which rank goes to which host"
 
-/* The number at the beginning of `text`: at most `max`. Returns how many characters it has, -1 when there is none. */
-static int number(const char *text, uint32_t max, uint32_t *out)
+/* Take the number at the beginning of *at. False: there is none of at most `max`. */
+static bool take_number(const char **at, uint32_t max, uint32_t *out)
 {
-	unsigned long v;
-	char *end;
+	int64_t n = hvd_take_digits(at, max);
 
-	if (!text || *text < '0' || *text > '9')
-		return -1;
-	errno = 0;
-	v = strtoul(text, &end, 10);
-	if (errno || v > max)
-		return -1;
-	*out = (uint32_t)v;
-	return (int)(end - text);
+	if (n >= 0)
+		*out = (uint32_t)n;
+	return n >= 0;
 }
 
 /* The whole of `text` as a number. */
-static int only_number(const char *text, uint32_t max, uint32_t *out)
+static bool only_number(const char *text, uint32_t max, uint32_t *out)
 {
-	int used = number(text, max, out);
-
-	return used < 0 || text[used] ? -1 : 0;
+	return take_number(&text, max, out) && !*text;
 }
 
 /* The number in the variable `name` or, when that is not set, in `other` (NULL = none). */
@@ -51,7 +44,7 @@ static int from_env(const char *name, const char *other, uint32_t max, uint32_t 
 		hvd_err_set(err, HVD_E_NOENT, "%s is not set", name);
 		return hvd_err_hint(err, "hvd-agent is started by srun --hvd or hvdrun, not by hand");
 	}
-	if (only_number(text, max, out) != 0)
+	if (!only_number(text, max, out))
 		return hvd_err_set(err, HVD_E_PROTO, "%s=%s is not a number up to %u", name, text, max);
 	return 0;
 }
@@ -63,20 +56,16 @@ static int parse_gtids(const char *text, struct hvd_taskinfo *info, struct hvd_e
 
 	for (const char *p = text;; p++) {
 		uint32_t rank;
-		int used = number(p, HVD_MAX_RANKS - 1, &rank);
 
-		if (used < 0)
+		if (!take_number(&p, HVD_MAX_RANKS - 1, &rank) || (*p && *p != ','))
 			return hvd_err_set(err, HVD_E_PROTO, "SLURM_GTIDS=%s is not a list of numbers", text);
 		if (info->local_size == room) {
 			room = room ? room * 2 : 16;
 			info->ranks = hvd_xrealloc(info->ranks, room, sizeof(*info->ranks));
 		}
 		info->ranks[info->local_size++] = rank;
-		p += used;
-		if (*p == '\0')
+		if (!*p)
 			return 0;
-		if (*p != ',')
-			return hvd_err_set(err, HVD_E_PROTO, "SLURM_GTIDS=%s is not a list of numbers", text);
 	}
 }
 
@@ -197,7 +186,7 @@ static int agrees(const char *name, uint32_t want, struct hvd_err *err)
 {
 	uint32_t v;
 
-	if (!name || !getenv(name) || (only_number(getenv(name), HVD_MAX_RANKS, &v) == 0 && v == want))
+	if (!name || !getenv(name) || (only_number(getenv(name), HVD_MAX_RANKS, &v) && v == want))
 		return 0;
 	hvd_err_set(err, HVD_E_PROTO, "%s is %s, not %u: " NOT_BY_SLOT, name, getenv(name), want);
 	return hvd_err_hint(err, HINT_BY_SLOT);
@@ -284,23 +273,20 @@ int hvd_taskinfo_jsrun(const char *hosts, struct hvd_taskinfo *info, struct hvd_
 static int parse_host(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
 {
 	const char *p = text;
-	int used;
 
-	if ((used = number(p, HVD_MAX_HOSTS - 1, &info->node)) < 0 || p[used] != ':')
+	if (!take_number(&p, HVD_MAX_HOSTS - 1, &info->node) || *p++ != ':' ||
+	    !take_number(&p, HVD_MAX_HOSTS, &info->nodes) || *p++ != ':' || info->node >= info->nodes)
 		return hvd_err_set(err, HVD_E_USAGE, "\"%s\" is not of the form INDEX:HOSTS:NAME", text);
-	p += used + 1;
-	if ((used = number(p, HVD_MAX_HOSTS, &info->nodes)) < 0 || p[used] != ':' || info->node >= info->nodes)
-		return hvd_err_set(err, HVD_E_USAGE, "\"%s\" is not of the form INDEX:HOSTS:NAME", text);
-	return set_name(info, p + used + 1, err);
+	return set_name(info, p, err);
 }
 
 static int parse_ranks(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
 {
+	const char *p = text;
 	uint32_t first, count;
-	int used = number(text, HVD_MAX_RANKS - 1, &first);
 
-	if (used < 0 || text[used] != ':' || only_number(text + used + 1, HVD_MAX_RANKS - first, &count) != 0 ||
-	    count == 0)
+	if (!take_number(&p, HVD_MAX_RANKS - 1, &first) || *p++ != ':' ||
+	    !only_number(p, HVD_MAX_RANKS - first, &count) || count == 0)
 		return hvd_err_set(err, HVD_E_USAGE, "\"%s\" is not of the form FIRST:COUNT", text);
 	info->local_size = count;
 	info->ranks = hvd_xcalloc(count, sizeof(*info->ranks));
