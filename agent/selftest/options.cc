@@ -3,6 +3,7 @@
 
 #include "failure.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -10,6 +11,8 @@
 #include <cstdlib>
 #include <getopt.h>
 #include <gloo/config.h>
+#include <iterator>
+#include <vector>
 
 namespace selftest
 {
@@ -116,79 +119,62 @@ void fail_rank(Options &o, const std::string &arg)
 			whole("--fail-rank, exit status or signal name", arg.substr(colon + 1), 0, 255));
 }
 
+[[noreturn]] void show_help()
+{
+	fputs(usage, stdout);
+	exit(fflush(stdout) ? EXIT_CHECK : EXIT_PASSED);
+}
+
+[[noreturn]] void show_version()
+{
+	printf("hvd-selftest %s (Gloo %d.%d.%d)\n", HVD_VERSION, GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR,
+	       GLOO_VERSION_PATCH);
+	exit(fflush(stdout) ? EXIT_CHECK : EXIT_PASSED);
+}
+
+const struct {
+	const char *name;
+	char letter; // 0: there is none
+	int has_value;
+	void (*take)(Options &o, const char *value);
+} rows[] = {
+	{"quick", 'q', no_argument, [](Options &o, const char *) { o.quick = true; }},
+	{"max-bytes", 0, required_argument, [](Options &o, const char *v) { o.max_bytes = bytes(v); }},
+	{"iterations", 0, required_argument,
+	 [](Options &o, const char *v) { o.iterations = static_cast<int>(whole("--iterations", v, 1, 1000000)); }},
+	{"json", 0, no_argument, [](Options &o, const char *) { o.json = true; }},
+	{"time-file", 0, required_argument, [](Options &o, const char *v) { o.time_file = v; }},
+	{"since", 0, required_argument, [](Options &o, const char *v) { o.since = seconds("--since", v); }},
+	{"fail-rank", 0, required_argument, [](Options &o, const char *v) { fail_rank(o, v); }},
+	{"hang-rank", 0, required_argument,
+	 [](Options &o, const char *v) { o.hang_rank = static_cast<int>(whole("--hang-rank", v, 0, 1 << 30)); }},
+	{"sleep", 0, required_argument, [](Options &o, const char *v) { o.sleep = seconds("--sleep", v); }},
+	{"help", 'h', no_argument, [](Options &, const char *) { show_help(); }},
+	{"version", 'V', no_argument, [](Options &, const char *) { show_version(); }},
+};
+
 } // namespace
 
 Options parse_options(int argc, char **argv)
 {
-	enum {
-		MAX_BYTES = 256,
-		ITERATIONS,
-		JSON,
-		TIME_FILE,
-		SINCE,
-		FAIL_RANK,
-		HANG_RANK,
-		SLEEP
-	};
-	static const struct option longs[] = {
-		{"quick", no_argument, nullptr, 'q'},
-		{"max-bytes", required_argument, nullptr, MAX_BYTES},
-		{"iterations", required_argument, nullptr, ITERATIONS},
-		{"json", no_argument, nullptr, JSON},
-		{"time-file", required_argument, nullptr, TIME_FILE},
-		{"since", required_argument, nullptr, SINCE},
-		{"fail-rank", required_argument, nullptr, FAIL_RANK},
-		{"hang-rank", required_argument, nullptr, HANG_RANK},
-		{"sleep", required_argument, nullptr, SLEEP},
-		{"help", no_argument, nullptr, 'h'},
-		{"version", no_argument, nullptr, 'V'},
-		{nullptr, 0, nullptr, 0},
-	};
+	constexpr int first = 256; // what getopt_long() returns for rows[0]
+	std::vector<struct option> longs;
 	Options o;
 	int c;
 
+	for (const auto &row : rows)
+		longs.push_back({row.name, row.has_value, nullptr, first + static_cast<int>(longs.size())});
+	longs.push_back({nullptr, 0, nullptr, 0});
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":qhV", longs, nullptr)) != -1) {
-		switch (c) {
-		case 'q':
-			o.quick = true;
-			break;
-		case MAX_BYTES:
-			o.max_bytes = bytes(optarg);
-			break;
-		case ITERATIONS:
-			o.iterations = static_cast<int>(whole("--iterations", optarg, 1, 1000000));
-			break;
-		case JSON:
-			o.json = true;
-			break;
-		case TIME_FILE:
-			o.time_file = optarg;
-			break;
-		case SINCE:
-			o.since = seconds("--since", optarg);
-			break;
-		case FAIL_RANK:
-			fail_rank(o, optarg);
-			break;
-		case HANG_RANK:
-			o.hang_rank = static_cast<int>(whole("--hang-rank", optarg, 0, 1 << 30));
-			break;
-		case SLEEP:
-			o.sleep = seconds("--sleep", optarg);
-			break;
-		case 'h':
-			fputs(usage, stdout);
-			exit(fflush(stdout) ? EXIT_CHECK : EXIT_PASSED);
-		case 'V':
-			printf("hvd-selftest %s (Gloo %d.%d.%d)\n", HVD_VERSION, GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR,
-			       GLOO_VERSION_PATCH);
-			exit(fflush(stdout) ? EXIT_CHECK : EXIT_PASSED);
-		case ':':
+	while ((c = getopt_long(argc, argv, ":qhV", longs.data(), nullptr)) != -1) {
+		if (c == ':')
 			bad(std::string(argv[optind - 1]) + " needs a value");
-		default:
+		const auto *row = std::find_if(std::begin(rows), std::end(rows), [&](const auto &r) {
+			return c == r.letter || c == first + static_cast<int>(&r - rows);
+		});
+		if (row == std::end(rows))
 			bad(std::string("unknown option ") + argv[optind - 1]);
-		}
+		row->take(o, optarg);
 	}
 	if (optind < argc)
 		bad(std::string("unexpected argument '") + argv[optind] + "'");

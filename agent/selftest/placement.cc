@@ -51,10 +51,15 @@ void check_group(const std::vector<Place> &places, const std::vector<int> &membe
 	}
 }
 
-std::vector<int> in_order(const std::map<int, int> &by_index)
+// The ranks at `places` for which `is_member` is true, in the order of their index.
+template <typename F> std::vector<int> members(const std::vector<Place> &places, int Place::*index, F is_member)
 {
+	std::map<int, int> by_index;
 	std::vector<int> ranks;
 
+	for (const Place &p : places)
+		if (is_member(p))
+			by_index[p.*index] = p.rank;
 	for (const auto &i : by_index)
 		ranks.push_back(i.second);
 	return ranks;
@@ -125,23 +130,15 @@ void check_places(const std::vector<Place> &places)
 std::vector<int> local_members(const std::vector<Place> &places, int rank)
 {
 	const std::string host = places[static_cast<size_t>(rank)].host;
-	std::map<int, int> members;
 
-	for (const Place &p : places)
-		if (host == p.host)
-			members[p.local_rank] = p.rank;
-	return in_order(members);
+	return members(places, &Place::local_rank, [&](const Place &p) { return host == p.host; });
 }
 
 std::vector<int> cross_members(const std::vector<Place> &places, int rank)
 {
 	const int local_rank = places[static_cast<size_t>(rank)].local_rank;
-	std::map<int, int> members;
 
-	for (const Place &p : places)
-		if (local_rank == p.local_rank)
-			members[p.cross_rank] = p.rank;
-	return in_order(members);
+	return members(places, &Place::cross_rank, [&](const Place &p) { return local_rank == p.local_rank; });
 }
 
 size_t count_hosts(const std::vector<Place> &places)
