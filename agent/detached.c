@@ -116,16 +116,6 @@ bool hvd_detached_tasks_over(struct hvd_detached *self)
 	return true;
 }
 
-bool hvd_detached_orphaned(const struct hvd_detached *self)
-{
-	return self->tasks.orphaned;
-}
-
-void hvd_detached_kill_tasks(const struct hvd_detached *self)
-{
-	hvd_step_tasks_kill(&self->tasks);
-}
-
 void hvd_detached_unwatch(struct hvd_detached *self)
 {
 	hvd_event_unwatch(&self->ended);

@@ -33,9 +33,9 @@ struct hvd_detached {
 	struct hvd_log log; /* on standard error of what has started it, and, after hvd_detached_detach(), of a task
 			       that runs */
 	pid_t task;         /* that task; 0 = the first of `tasks` */
+	struct hvd_step_tasks tasks; /* for which it stays */
 	/* Private: */
 	int err; /* standard error of what has started it; 0 = closed */
-	struct hvd_step_tasks tasks;
 	struct event *ended;
 	pid_t watchdog; /* 0: there is none */
 	void (*over)(void *arg);
@@ -70,10 +70,6 @@ void hvd_detached_detach(struct hvd_detached *self);
 void hvd_detached_watch(struct hvd_detached *self, struct event_base *base, void (*over)(void *arg), void *arg);
 /* From the event loop: have all tasks ended by now? Then `over` follows. */
 bool hvd_detached_tasks_over(struct hvd_detached *self);
-/* Has the process that started the tasks ended before them? */
-bool hvd_detached_orphaned(const struct hvd_detached *self);
-/* Kill the tasks: when they are orphaned, nobody but this process ends them. */
-void hvd_detached_kill_tasks(const struct hvd_detached *self);
 /* After the event loop has ended: stop watching. */
 void hvd_detached_unwatch(struct hvd_detached *self);
 

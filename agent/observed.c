@@ -112,7 +112,7 @@ static void on_events(evutil_socket_t fd, short what, void *arg)
 /* Without slurmstepd output of the ranks gets lost, and srun waits for ever. */
 static void report_orphans(struct observed *observed)
 {
-	if (observed->agent.planned && hvd_detached_orphaned(observed->detached))
+	if (observed->agent.planned && observed->detached->tasks.orphaned)
 		hvd_agent_orphaned(&observed->agent, observed->parent);
 }
 
@@ -307,12 +307,12 @@ static void on_starter_gone(void *arg)
 		hvd_shims_expect_none(observed->shims);
 		return;
 	}
-	if (observed->agent.planned && hvd_detached_orphaned(observed->detached) &&
+	if (observed->agent.planned && observed->detached->tasks.orphaned &&
 	    hvd_step_tasks_first(&observed->detached->tasks)) {
 		/* srun would wait for these tasks for ever, and nobody else ends them. */
 		report_orphans(observed);
 		observed->agent.done = true;
-		hvd_detached_kill_tasks(observed->detached);
+		hvd_step_tasks_kill(&observed->detached->tasks);
 	}
 	if (observed->ranks && hvd_observed_ranks_left(observed->ranks))
 		end_soon(observed, HVD_STEP_SEEN_MS / 1e3);
@@ -347,59 +347,49 @@ static const struct hvd_rank_source source = {
 	.close = close_ranks,
 };
 
-struct start {
-	const struct hvd_observed_opts *opts;
-	struct hvd_session session;
-	int backup_fd;
-	char parent[HVD_COMMAND_PARENT];
-};
-
 static void run(struct hvd_detached *self, void *arg)
 {
 	static const struct hvd_shims_ops ops = {on_shim_event, on_shim_left, on_no_shim_left};
-	const struct start *start = arg;
-	const struct hvd_observed_opts *opts = start->opts;
-	struct observed observed = {.agent = {.base = event_base_new(),
-					      .boot = opts->boot,
-					      .session = &start->session,
-					      .info = opts->info,
-					      .log = &self->log,
-					      .source = &source,
-					      .ranks = &observed},
-				    .opts = opts,
-				    .starter = opts->starter,
-				    .detached = self,
-				    .backup_fd = start->backup_fd,
-				    .parent = start->parent,
-				    .tasks = opts->info->local_size};
-	struct event_base *base = observed.agent.base;
+	struct observed *observed = arg;
+	const struct hvd_observed_opts *opts = observed->opts;
+	struct event_base *base = event_base_new();
 
 	if (!base)
 		return;
-	observed.late = hvd_timer_new(base, on_late, &observed);
-	observed.shims = hvd_shims_create(base, opts->starter->shims ? opts->info->local_size : 1,
-					  opts->starter->shims ? opts->socket : -1, &ops, &observed);
+	observed->agent.base = base;
+	observed->agent.log = &self->log;
+	observed->detached = self;
+	observed->late = hvd_timer_new(base, on_late, observed);
+	observed->shims = hvd_shims_create(base, opts->starter->shims ? opts->info->local_size : 1,
+					   opts->starter->shims ? opts->socket : -1, &ops, observed);
 	if (!opts->starter->shims)
-		hvd_shims_add(observed.shims, opts->socket);
-	hvd_detached_watch(self, base, on_starter_gone, &observed);
-	hvd_agent_run(&observed.agent);
+		hvd_shims_add(observed->shims, opts->socket);
+	hvd_detached_watch(self, base, on_starter_gone, observed);
+	hvd_agent_run(&observed->agent);
 }
 
 /* In the watchdog: the process has ended before the ranks. If it has ended by itself, it has logged why. */
 static void on_lost(pid_t pid, int status, int backup_fd, struct hvd_step_tasks *tasks, void *arg)
 {
-	struct start *start = arg;
+	struct observed *observed = arg;
 
 	if (status != 0)
-		hvd_last_report_death(start->opts->boot, &start->session, start->opts->info, pid, status);
-	if (backup_fd && (status != 0 || start->opts->events))
+		hvd_last_report_death(observed->opts->boot, &observed->session, observed->opts->info, pid, status);
+	if (backup_fd && (status != 0 || observed->opts->events))
 		hvd_observed_ranks_pass_on(backup_fd, tasks);
 }
 
 pid_t hvd_observed_start(const struct hvd_observed_opts *opts, struct hvd_err *err)
 {
 	const bool shims = opts->starter->shims, events = !shims && opts->events;
-	struct start start = {.opts = opts};
+	struct observed observed = {.agent = {.boot = opts->boot,
+					      .session = &observed.session,
+					      .info = opts->info,
+					      .source = &source,
+					      .ranks = &observed},
+				    .opts = opts,
+				    .starter = opts->starter,
+				    .tasks = opts->info->local_size};
 	char purpose[300];
 	int pair[2] = {0, 0}, keep[] = {opts->socket, events ? HVD_STEP_EVENTS_FD : 0, events ? HVD_STEP_SEEN_FD : 0, 0,
 					shims ? 0 : HVD_STEP_PLANS_FD};
@@ -410,20 +400,20 @@ pid_t hvd_observed_start(const struct hvd_observed_opts *opts, struct hvd_err *e
 					     .backup_fd = events ? HVD_STEP_BACKUP_FD : 0,
 					     .log = opts->log,
 					     .run = run,
-					     .arg = &start,
+					     .arg = &observed,
 					     .lost = on_lost};
 	pid_t pid = -1;
 
 	hvd_raise_nofile();
 	snprintf(purpose, sizeof(purpose), "agent of %s (%s)", opts->info->name, opts->starter->name);
-	hvd_child_parent(start.parent);
+	hvd_child_parent(observed.parent);
 	if (opts->starter->step)
 		hvd_step_tasks_init(&detached.tasks, opts->task);
 	if (shims && hvd_step_events_pair(pair) == 0) {
-		start.backup_fd = keep[3] = pair[0];
+		observed.backup_fd = keep[3] = pair[0];
 		detached.backup_fd = pair[1];
 	}
-	if (hvd_driver_client_session(opts->boot, &start.session, err) == 0)
+	if (hvd_driver_client_session(opts->boot, &observed.session, err) == 0)
 		pid = hvd_detached_start(&detached, err);
 	close(opts->socket);
 	for (int i = 0; i < 2 && pair[0]; i++)

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,7 +17,7 @@
 #define WINDOW 65536
 
 struct stream {
-	struct hvd_stdio_sink *sink;
+	struct stdio_sink *sink;
 	struct event *writable; /* pending while bytes wait; NULL: a file, which always takes all */
 	int fd;
 	bool socket;
@@ -26,13 +25,13 @@ struct stream {
 	size_t n, room;
 };
 
-struct hvd_stdio_sink {
-	struct hvd_output_sink sink;
+struct stdio_sink {
+	struct hvd_output_sink sink; /* first: a pointer to it is one to the whole */
 	struct hvd_output_losses *losses;
 	struct stream streams[2]; /* by enum hvd_stream */
 };
 
-static void update(struct hvd_stdio_sink *sink)
+static void update(struct stdio_sink *sink)
 {
 	bool was = sink->sink.full;
 
@@ -118,8 +117,7 @@ static void keep(struct stream *to, const char *p, size_t n)
 
 static void on_output(struct hvd_output_sink *out, enum hvd_stream stream, const char *p, size_t n)
 {
-	_Static_assert(offsetof(struct hvd_stdio_sink, sink) == 0, "the sink comes first");
-	struct hvd_stdio_sink *sink = (struct hvd_stdio_sink *)out;
+	struct stdio_sink *sink = (struct stdio_sink *)out;
 	struct stream *to = &sink->streams[stream];
 	size_t done = to->n > 0 ? 0 : write_some(to, p, n);
 
@@ -127,14 +125,9 @@ static void on_output(struct hvd_output_sink *out, enum hvd_stream stream, const
 	update(sink);
 }
 
-struct hvd_output_sink *hvd_stdio_sink_of(struct hvd_stdio_sink *sink)
+struct hvd_output_sink *hvd_stdio_sink_create(struct event_base *base, struct hvd_output_losses *losses)
 {
-	return &sink->sink;
-}
-
-struct hvd_stdio_sink *hvd_stdio_sink_create(struct event_base *base, struct hvd_output_losses *losses)
-{
-	struct hvd_stdio_sink *sink = hvd_xcalloc(1, sizeof(*sink));
+	struct stdio_sink *sink = hvd_xcalloc(1, sizeof(*sink));
 
 	sink->sink.write = on_output;
 	sink->losses = losses;
@@ -151,11 +144,13 @@ struct hvd_stdio_sink *hvd_stdio_sink_create(struct event_base *base, struct hvd
 		if (!to->writable)
 			abort();
 	}
-	return sink;
+	return &sink->sink;
 }
 
-void hvd_stdio_sink_destroy(struct hvd_stdio_sink *sink)
+void hvd_stdio_sink_destroy(struct hvd_output_sink *out)
 {
+	struct stdio_sink *sink = (struct stdio_sink *)out;
+
 	if (!sink)
 		return;
 	for (int s = HVD_STDOUT; s <= HVD_STDERR; s++) {

@@ -13,12 +13,9 @@
 
 #include <event2/event.h>
 
-struct hvd_stdio_sink;
-
 /* `losses` as in struct hvd_output_style; not owned. */
-struct hvd_stdio_sink *hvd_stdio_sink_create(struct event_base *base, struct hvd_output_losses *losses);
-struct hvd_output_sink *hvd_stdio_sink_of(struct hvd_stdio_sink *sink);
+struct hvd_output_sink *hvd_stdio_sink_create(struct event_base *base, struct hvd_output_losses *losses);
 /* Writes what is left, and waits for the reader. Not while somebody has the sink; NULL is fine. */
-void hvd_stdio_sink_destroy(struct hvd_stdio_sink *sink);
+void hvd_stdio_sink_destroy(struct hvd_output_sink *sink);
 
 #endif

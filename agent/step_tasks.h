@@ -22,12 +22,12 @@
 
 struct hvd_step_tasks {
 	int fd; /* for poll(2), once open: readable when a task may have ended; then call hvd_step_tasks_left() */
+	bool orphaned; /* what has started them has ended */
 	/* Private: */
 	pid_t task, parent, session; /* task 0: there always are tasks; parent 0: nothing is known of other tasks */
 	struct hvd_step_task *all;
 	size_t n;
-	bool orphaned; /* what has started them has ended */
-	bool ticks;    /* fd is a timer: there are no pidfds */
+	bool ticks; /* fd is a timer: there are no pidfds */
 };
 
 /* The task `task`, which runs, and those beside it. It may have ended when the others are searched. In a zeroed struct
