@@ -150,7 +150,7 @@ static void reside(struct hvd_detached *self, const struct hvd_detached_opts *op
 {
 	pid_t pid = getpid();
 
-	hvd_process_describe(opts->name, "%s", opts->purpose);
+	hvd_process_describe("hvd-agent", "%s", opts->purpose);
 	if (write(tell, &pid, sizeof(pid)) != (ssize_t)sizeof(pid))
 		_exit(1);
 	close(tell);
@@ -236,7 +236,7 @@ static bool wait_for_end(struct hvd_step_tasks *tasks, pid_t detached)
 
 static void stand_by(const struct hvd_detached_opts *opts, struct hvd_step_tasks *tasks, pid_t detached)
 {
-	hvd_process_describe("hvd-watchdog", "guards %s %d", opts->name, (int)detached);
+	hvd_process_describe("hvd-watchdog", "guards hvd-agent %d", (int)detached);
 	keep_fds(&opts->backup_fd, 1);
 	if (chdir("/") != 0)
 		_exit(1);

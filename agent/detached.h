@@ -43,7 +43,7 @@ struct hvd_detached {
 };
 
 struct hvd_detached_opts {
-	const char *name, *purpose;  /* that ps(1) shows (process_name.h); the watchdog's name is hvd-watchdog */
+	const char *purpose; /* that ps(1) shows behind the name hvd-agent; the watchdog's name is hvd-watchdog */
 	struct hvd_step_tasks tasks; /* not open; for which it stays */
 	const int *keep;             /* the detached's descriptors, besides 0, 1 and 2, which are /dev/null */
 	size_t n_keep;

@@ -393,8 +393,7 @@ pid_t hvd_observed_start(const struct hvd_observed_opts *opts, struct hvd_err *e
 	char purpose[300];
 	int pair[2] = {0, 0}, keep[] = {opts->socket, events ? HVD_STEP_EVENTS_FD : 0, events ? HVD_STEP_SEEN_FD : 0, 0,
 					shims ? 0 : HVD_STEP_PLANS_FD};
-	struct hvd_detached_opts detached = {.name = "hvd-agent",
-					     .purpose = purpose,
+	struct hvd_detached_opts detached = {.purpose = purpose,
 					     .keep = keep,
 					     .n_keep = sizeof(keep) / sizeof(keep[0]),
 					     .backup_fd = events ? HVD_STEP_BACKUP_FD : 0,

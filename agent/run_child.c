@@ -85,7 +85,7 @@ static void on_child(int sig, void *arg)
 		return;
 	if (run->orphan || run->ending)
 		hvd_kill_adopted();
-	if (run->orphan && !run->command->ends_as_orphan)
+	if (run->orphan && run->command->follow)
 		end_with_all();
 	event_base_loopbreak(run->command->base);
 }
@@ -94,7 +94,7 @@ static void on_grace(void *arg)
 {
 	struct hvd_child_process *run = arg;
 
-	if (run->orphan && !run->command->ends_as_orphan)
+	if (run->orphan && run->command->follow)
 		end_with_all();
 	kill(run->pid, SIGKILL); /* its end comes as SIGCHLD */
 }
@@ -127,7 +127,7 @@ static void on_orphan(int sig, void *arg)
 	if (run->ended || run->orphan || getppid() == run->command->parent)
 		return;
 	run->orphan = true;
-	if (run->command->ends_as_orphan)
+	if (!run->command->follow)
 		prctl(PR_SET_CHILD_SUBREAPER, 1); /* processes that outlive the command become children of this one */
 	/* If the scheduler has sent SIGTERM already, the command has had its time. */
 	if (!hvd_signal_forward_had(run->forward, SIGTERM)) {
@@ -200,7 +200,7 @@ int hvd_child_run(const struct hvd_child *command, int *status, struct hvd_err *
 	forwarded(&set);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	if (command->ends_as_orphan) {
+	if (!command->follow) {
 		hvd_child_follow();
 		if (getppid() != command->parent)
 			raise(ORPHAN_SIGNAL); /* the parent ended before the kernel was asked for the signal */

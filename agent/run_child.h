@@ -37,16 +37,15 @@ struct hvd_child {
 	int key_fd; /* the command gets it at the same number; 0 = none */
 	/* Needs hvd_child_follow(). When the process `parent`, which has started this one, is gone: SIGTERM to the
 	 * process group if this process leads it, else to the command; SIGKILL after `kill_wait`; then this process
-	 * ends too, and hvd_child_run() does not return. */
+	 * ends too, and hvd_child_run() does not return.
+	 * Without `follow` the parent is a scheduler's daemon. When it is gone, nobody looks after the command. So the
+	 * command and all processes that it has started are ended in the same way; hvd_child_run() returns. */
 	bool follow;
 	pid_t parent;
 	/* This process becomes the parent of processes that the command leaves behind, for hvd_kill_adopted(); `follow`
 	 * implies it. */
 	bool adopts;
-	bool own_group; /* the command is in a process group of its own */
-	/* Without `follow`: the parent is a scheduler's daemon. When it is gone, nobody looks after the command. So the
-	 * command and all processes that it has started are ended in the same way; hvd_child_run() returns. */
-	bool ends_as_orphan;
+	bool own_group;   /* the command is in a process group of its own */
 	double kill_wait; /* seconds between SIGTERM and SIGKILL */
 	void *arg;        /* of all functions */
 };

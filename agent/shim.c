@@ -350,7 +350,6 @@ static int run_command(struct shim *shim)
 				    .follow = follows,
 				    .own_group = starter->shims_end,
 				    .adopts = !starter->step,
-				    .ends_as_orphan = !follows,
 				    .parent = getppid(),
 				    .kill_wait = shim->settings.kill_wait,
 				    .arg = shim};

@@ -240,7 +240,6 @@ void Rank::finish()
 {
 	Report own = {};
 
-	own.passed = wrong.empty();
 	own.times = results.times;
 	own.traffic = mesh->contexts.traffic;
 	snprintf(own.problem, sizeof(own.problem), "%s", wrong.c_str());
@@ -249,7 +248,7 @@ void Rank::finish()
 		Report &r = results.reports[i];
 
 		r.problem[sizeof(r.problem) - 1] = '\0';
-		if (!r.passed && results.problem.empty())
+		if (r.problem[0] && results.problem.empty())
 			results.problem = describe(results.places[i]) + ": " + r.problem;
 	}
 }

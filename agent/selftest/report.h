@@ -18,10 +18,9 @@ struct Times {
 };
 
 struct Report {
-	int passed;
 	Times times;
 	Traffic traffic;
-	char problem[256];
+	char problem[256]; // what the rank found wrong; empty: nothing
 };
 
 // Returns the reports of all ranks, in the order of the ranks, on rank 0; on other ranks their own report only. No rank

@@ -74,7 +74,7 @@ static void be_shim(struct shim *shim, const int pipe_ends[2])
 				    .started = on_started,
 				    .adopts = true,
 				    .own_group = shim->own_group,
-				    .ends_as_orphan = shim->orphaned,
+				    .follow = !shim->orphaned,
 				    .parent = getppid(),
 				    .kill_wait = shim->kill_wait > 0 ? shim->kill_wait : KILL_WAIT,
 				    .arg = shim};
