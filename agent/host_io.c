@@ -200,6 +200,7 @@ struct hvd_host_io *hvd_host_io_create(struct event_base *base, struct hvd_conn 
 	struct hvd_host_io *io = hvd_xcalloc(1, sizeof(*io));
 
 	io->sink.write = on_output;
+	io->sink.all = true;
 	io->conn = conn;
 	io->own = -1;
 	io->before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,11 +34,7 @@ struct bytes {
 
 struct hvd_output {
 	struct event *readable;
-	/* For output without a sink that passes byte by byte; NULL for other. Waited for while there is some in
-	 * `ready`. */
-	struct event *writable;
 	struct hvd_output *next, **link; /* in the list of the sink, if there is one */
-	size_t piece;                    /* how much of it to write at once */
 	int fd, to_fd, file_fd;          /* file_fd is -1 when there is none */
 	const struct hvd_output_style *style;
 	char label[LABEL_MAX];
@@ -55,14 +50,15 @@ struct hvd_output {
 	void *on_bytes_arg;
 };
 
-bool hvd_output_by_line(const struct hvd_output_style *style)
+/* Are there labels or files, so that output is passed on line by line? */
+static bool by_line(const struct hvd_output_style *style)
 {
 	return style->label != HVD_LABEL_NONE || style->timestamps || style->dir || style->whole;
 }
 
 bool hvd_output_wanted(const struct hvd_output_style *style)
 {
-	return hvd_output_by_line(style) || style->sink;
+	return by_line(style) || (style->sink && style->sink->all);
 }
 
 static void add(struct bytes *b, const char *p, size_t n)
@@ -99,15 +95,6 @@ static int write_all(int fd, const char *p, size_t n)
 	return 0;
 }
 
-/* To the sink, or to this process's own stream, which may block. */
-static int put(struct hvd_output *out, const char *p, size_t n)
-{
-	if (!out->style->sink)
-		return write_all(out->to_fd, p, n);
-	out->style->sink->write(out->style->sink, out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, p, n);
-	return 0;
-}
-
 static void report_loss(struct hvd_output_losses *losses, bool *warned, const char *whose, const char *where, int error)
 {
 	struct hvd_err why = {0};
@@ -140,6 +127,15 @@ static void lose(struct hvd_output *out, bool file, int error)
 		report_loss(out->style->losses, &out->warned, "a rank", out->file, error);
 }
 
+/* Without a sink it may block. */
+static void put(struct hvd_output *out, const char *p, size_t n)
+{
+	if (out->style->sink)
+		out->style->sink->write(out->style->sink, out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, p, n);
+	else
+		lose(out, false, write_all(out->to_fd, p, n));
+}
+
 static void write_framed(struct hvd_output *out)
 {
 	add(&out->frame, (const char[]){HVD_FRAME_ESC, HVD_FRAME_BEGIN}, 2);
@@ -156,7 +152,7 @@ static void write_framed(struct hvd_output *out)
 			add(&out->frame, &c, 1);
 	}
 	add(&out->frame, (const char[]){HVD_FRAME_ESC, HVD_FRAME_END, '\n'}, 3);
-	lose(out, false, write_all(out->to_fd, out->frame.p, out->frame.n));
+	put(out, out->frame.p, out->frame.n);
 	out->frame.n = 0;
 }
 
@@ -167,7 +163,7 @@ static void flush(struct hvd_output *out)
 	if (out->style->framed)
 		write_framed(out);
 	else
-		lose(out, false, put(out, out->ready.p, out->ready.n));
+		put(out, out->ready.p, out->ready.n);
 	if (out->file_fd >= 0)
 		lose(out, true, write_all(out->file_fd, out->ready.p, out->ready.n));
 	out->ready.n = 0;
@@ -254,59 +250,15 @@ static void take_rest(struct hvd_output *out)
 	flush(out);
 }
 
-/* Write what is in `ready`, as far as it can be written without waiting. Returns whether all was written. */
-static bool write_ready(struct hvd_output *out)
-{
-	size_t at = 0, n = 0;
-	int error = 0;
-
-	while (at < out->ready.n && !error) {
-		struct pollfd pfd = {.fd = out->to_fd, .events = POLLOUT};
-
-		if (poll(&pfd, 1, 0) == 0)
-			break;
-		n = out->ready.n - at < out->piece ? out->ready.n - at : out->piece;
-		error = write_all(out->to_fd, out->ready.p + at, n);
-		at += n;
-	}
-	lose(out, false, error);
-	if (error)
-		at = out->ready.n;
-	out->ready.n -= at;
-	memmove(out->ready.p, out->ready.p + at, out->ready.n);
-	return out->ready.n == 0;
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *arg)
-{
-	struct hvd_output *out = arg;
-
-	(void)fd;
-	(void)what;
-	if (!write_ready(out))
-		event_add(out->writable, NULL);
-	else
-		event_add(out->readable, NULL);
-}
-
-/* Bytes have come; `ready` is empty where they pass plainly. */
+/* Bytes have come. */
 static void pass_piece(struct hvd_output *out, const char *p, size_t n)
 {
 	if (out->on_bytes)
 		out->on_bytes(out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, p, n, out->on_bytes_arg);
-	if (hvd_output_by_line(out->style)) {
+	if (by_line(out->style))
 		take(out, p, n);
-		return;
-	}
-	if (!out->writable) {
+	else
 		put(out, p, n);
-		return;
-	}
-	add(&out->ready, p, n);
-	if (write_ready(out))
-		return;
-	event_del(out->readable);
-	event_add(out->writable, NULL);
 }
 
 /* Pass output on without the line of bind_line.h. */
@@ -324,24 +276,14 @@ static void pass(struct hvd_output *out, const char *p, size_t n)
 		pass_piece(out, p, n);
 }
 
-static void write_waiting(struct hvd_output *out)
-{
-	lose(out, false, write_all(out->to_fd, out->ready.p, out->ready.n));
-	out->ready.n = 0;
-}
-
 static void release(struct hvd_output *out)
 {
 	if (out->link)
 		*out->link = out->next;
 	if (out->link && out->next)
 		out->next->link = out->link;
-	if (hvd_output_by_line(out->style))
+	if (by_line(out->style))
 		take_rest(out);
-	if (out->writable) {
-		write_waiting(out);
-		event_free(out->writable);
-	}
 	event_free(out->readable);
 	hvd_timer_free(out->silent);
 	close(out->fd);
@@ -424,7 +366,6 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 				     struct hvd_err *err)
 {
 	struct hvd_output *out = hvd_xcalloc(1, sizeof(*out));
-	struct stat to;
 
 	evutil_make_socket_nonblocking(fd);
 	out->fd = fd;
@@ -448,11 +389,6 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 		out->silent = hvd_timer_new(base, on_silent, out);
 	if (style->sink)
 		enlist(out, style->sink);
-	if (hvd_output_wanted(style))
-		return out;
-	out->writable = event_new(base, out->to_fd, EV_WRITE, on_writable, out);
-	/* A pipe that is writable has room for so much; a file takes all. */
-	out->piece = fstat(out->to_fd, &to) == 0 && S_ISREG(to.st_mode) ? READ_AT_ONCE : PIPE_BUF;
 	return out;
 }
 
@@ -478,8 +414,6 @@ static __attribute__((noinline)) void read_rest(struct hvd_output *out)
 			break;
 		left -= (int)n;
 		pass(out, buf, (size_t)n);
-		if (out->writable)
-			write_waiting(out);
 	}
 }
 

@@ -3,11 +3,9 @@
  * output.h - passes the output of a rank on in whole lines, with labels, and writes it into files.
  *
  * Lines of several ranks never mix within a line. A line longer than HVD_FRAME_LINE is passed on in pieces. Of the
- * bytes, only line ends have a meaning. Without a sink a write blocks while the reader of this process's output is slow,
- * which slows the rank down. Only output that cannot be written is lost; that is reported once for each file or stream.
- *
- * Output without labels and files passes byte by byte. If it cannot be written at once, this process goes on with its
- * other work.
+ * bytes, only line ends have a meaning. Output without labels and files passes byte by byte. While the reader is slow, the
+ * sink is full, and the rank has to wait; without a sink a write blocks. Only output that cannot be written is lost; that
+ * is reported once for each file or stream.
  */
 #ifndef HVD_OUTPUT_H
 #define HVD_OUTPUT_H
@@ -46,6 +44,7 @@ struct hvd_output;
 /* Takes output in place of this process's own stdout and stderr. */
 struct hvd_output_sink {
 	void (*write)(struct hvd_output_sink *sink, enum hvd_stream stream, const char *bytes, size_t n);
+	bool all;                 /* both streams of a rank must go there, also without labels and files */
 	bool full;                /* nothing is read of the ranks until hvd_output_sink_resume() */
 	struct hvd_output *first; /* private */
 };
@@ -63,13 +62,11 @@ struct hvd_output_style {
 	bool read_stderr; /* standard error is read on its way; see streams.h for the effects */
 	bool framed;      /* put frames around the output, but not in files: output_frame.h */
 	struct hvd_output_losses *losses; /* not owned; NULL = do not report lost output */
-	struct hvd_output_sink *sink;     /* not owned; NULL = this process's own streams. Not with `framed` */
+	struct hvd_output_sink *sink;     /* not owned; NULL = this process's own streams */
 };
 
-/* Are there labels, files or a sink, so that both streams must pass through this process? */
+/* Are there labels or files, or does the sink get all, so that both streams must pass through this process? */
 bool hvd_output_wanted(const struct hvd_output_style *style);
-/* Are there labels or files, so that output is passed on line by line? */
-bool hvd_output_by_line(const struct hvd_output_style *style);
 
 /* Read `fd` until its end; then call `ended` once, after the output was freed. Takes ownership of `fd`, also on an
  * error. Makes the rank's directory and file, if the style asks for files; NULL with err set if that fails. */

@@ -15,6 +15,7 @@
 #include "rank_env.h"
 #include "run_child.h"
 #include "session_wrapper.h"
+#include "stdio_sink.h"
 
 #include <event2/event.h>
 #include <poll.h>
@@ -359,11 +360,13 @@ static int run_command(struct shim *shim)
 
 	style.size = (int)shim->info->size;
 	style.losses = &losses;
+	style.sink = hvd_stdio_sink_create(shim->base, &losses);
 	style.read_stderr = shim->settings.stderr_lines > 0;
 	hvd_rank_env_make(&env, plan, &facts, opts->argv[0], shim->key_fd, shim->info->rank == 0 ? shim->log : NULL);
 	hvd_rank_env_error_file(&env, json_string_value(json_object_get(shim->plan, "error_file")));
 	command.envp = env.v;
 	rc = hvd_child_run(&command, &status, &err);
+	hvd_stdio_sink_destroy(style.sink);
 	if (rc != 0)
 		tell_not_started(shim, &err);
 	/* Lost output does not change the exit status: the scheduler would take it for a failure of the rank, and end

@@ -25,7 +25,7 @@ struct spawned {
 	struct hvd_spawned_ranks *ranks; /* NULL before the plan, and if they cannot be started */
 	struct hvd_join *join;           /* NULL: the agent has not registered itself */
 	struct hvd_host_io *io;          /* NULL unless there is `join`: the ranks' output goes over its connection */
-	struct hvd_output_sink *stdio;   /* else; NULL where the ranks write to this process's streams themselves */
+	struct hvd_output_sink *stdio;   /* else */
 	struct hvd_signal_forward *forward; /* elastic jobs in Slurm only */
 	struct hvd_signal_watch *orphan;    /* elastic jobs in Slurm only: the step daemon may be gone */
 	pid_t daemon;
@@ -370,8 +370,7 @@ static int prepare(struct spawned *spawned, struct hvd_err *err)
 			opts->output.sink = hvd_host_io_sink(spawned->io);
 		return spawned->io ? 0 : -1;
 	}
-	if (hvd_output_by_line(&opts->output))
-		opts->output.sink = spawned->stdio = hvd_stdio_sink_create(agent->base, &spawned->losses);
+	opts->output.sink = spawned->stdio = hvd_stdio_sink_create(agent->base, &spawned->losses);
 	return 0;
 }
 

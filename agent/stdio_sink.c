@@ -5,10 +5,10 @@
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
+#include <event2/buffer.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,8 +21,7 @@ struct stream {
 	struct event *writable; /* pending while bytes wait; NULL: a file, which always takes all */
 	int fd;
 	bool socket;
-	char *bytes;
-	size_t n, room;
+	struct evbuffer *waiting;
 };
 
 struct stdio_sink {
@@ -31,11 +30,16 @@ struct stdio_sink {
 	struct stream streams[2]; /* by enum hvd_stream */
 };
 
+static size_t waiting(const struct stream *to)
+{
+	return evbuffer_get_length(to->waiting);
+}
+
 static void update(struct stdio_sink *sink)
 {
 	bool was = sink->sink.full;
 
-	sink->sink.full = sink->streams[HVD_STDOUT].n + sink->streams[HVD_STDERR].n >= WINDOW;
+	sink->sink.full = waiting(&sink->streams[HVD_STDOUT]) + waiting(&sink->streams[HVD_STDERR]) >= WINDOW;
 	if (was && !sink->sink.full)
 		hvd_output_sink_resume(&sink->sink);
 }
@@ -84,10 +88,7 @@ static size_t write_some(struct stream *to, const char *p, size_t n)
 
 static void write_waiting(struct stream *to)
 {
-	size_t done = write_some(to, to->bytes, to->n);
-
-	to->n -= done;
-	memmove(to->bytes, to->bytes + done, to->n);
+	evbuffer_drain(to->waiting, write_some(to, (char *)evbuffer_pullup(to->waiting, -1), waiting(to)));
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
@@ -97,31 +98,22 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	write_waiting(to);
-	if (to->n > 0)
+	if (waiting(to) > 0)
 		event_add(to->writable, NULL);
 	update(to->sink);
-}
-
-static void keep(struct stream *to, const char *p, size_t n)
-{
-	if (n == 0)
-		return;
-	if (to->n + n > to->room) {
-		to->room = (to->n + n) * 2;
-		to->bytes = hvd_xrealloc(to->bytes, to->room, 1);
-	}
-	memcpy(to->bytes + to->n, p, n);
-	to->n += n;
-	event_add(to->writable, NULL);
 }
 
 static void on_output(struct hvd_output_sink *out, enum hvd_stream stream, const char *p, size_t n)
 {
 	struct stdio_sink *sink = (struct stdio_sink *)out;
 	struct stream *to = &sink->streams[stream];
-	size_t done = to->n > 0 ? 0 : write_some(to, p, n);
+	size_t done = waiting(to) > 0 ? 0 : write_some(to, p, n);
 
-	keep(to, p + done, n - done);
+	if (done < n) {
+		if (evbuffer_add(to->waiting, p + done, n - done) != 0)
+			abort();
+		event_add(to->writable, NULL);
+	}
 	update(sink);
 }
 
@@ -137,6 +129,9 @@ struct hvd_output_sink *hvd_stdio_sink_create(struct event_base *base, struct hv
 
 		to->sink = sink;
 		to->fd = s + 1;
+		to->waiting = evbuffer_new();
+		if (!to->waiting)
+			abort();
 		if (fstat(to->fd, &st) != 0 || S_ISREG(st.st_mode))
 			continue; /* epoll knows no files */
 		to->socket = S_ISSOCK(st.st_mode);
@@ -157,13 +152,13 @@ void hvd_stdio_sink_destroy(struct hvd_output_sink *out)
 		struct stream *to = &sink->streams[s];
 		struct pollfd pfd = {.fd = to->fd, .events = POLLOUT};
 
-		while (to->n > 0) {
+		while (waiting(to) > 0) {
 			write_waiting(to);
-			if (to->n > 0)
+			if (waiting(to) > 0)
 				poll(&pfd, 1, -1);
 		}
 		hvd_event_unwatch(&to->writable);
-		free(to->bytes);
+		evbuffer_free(to->waiting);
 	}
 	free(sink);
 }

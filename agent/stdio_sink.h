@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stdio_sink.h - the output of all ranks of a host, on its way to this process's own standard output and error.
+ * stdio_sink.h - the output of this process's ranks, on its way to its own standard output and error.
  *
  * Where the reader of these is slow, such as a pager, the ranks have to wait, and not this process, which answers the
  * driver meanwhile. So what cannot be written is kept, and the sink is full while that is much. Lines stay whole:
