@@ -360,7 +360,7 @@ static void run(struct hvd_detached *self, void *arg)
 	observed->agent.log = &self->log;
 	observed->detached = self;
 	observed->late = hvd_timer_new(base, on_late, observed);
-	observed->shims = hvd_shims_create(base, opts->starter->shims ? opts->info->local_size : 1,
+	observed->shims = hvd_shims_create(base, opts->starter->shims ? observed->tasks : 1,
 					   opts->starter->shims ? opts->socket : -1, &ops, observed);
 	if (!opts->starter->shims)
 		hvd_shims_add(observed->shims, opts->socket);
@@ -374,7 +374,7 @@ static void on_lost(pid_t pid, int status, int backup_fd, struct hvd_step_tasks 
 	struct observed *observed = arg;
 
 	if (status != 0)
-		hvd_last_report_death(observed->opts->boot, &observed->session, observed->opts->info, pid, status);
+		hvd_last_report_death(observed->agent.boot, &observed->session, observed->agent.info, pid, status);
 	if (backup_fd && (status != 0 || observed->opts->events))
 		hvd_observed_ranks_pass_on(backup_fd, tasks);
 }
@@ -382,14 +382,15 @@ static void on_lost(pid_t pid, int status, int backup_fd, struct hvd_step_tasks 
 pid_t hvd_observed_start(const struct hvd_observed_opts *opts, struct hvd_err *err)
 {
 	const bool shims = opts->starter->shims, events = !shims && opts->events;
-	struct observed observed = {.agent = {.boot = opts->boot,
+	struct hvd_bootstrap *start = opts->start;
+	struct observed observed = {.agent = {.boot = &start->boot,
 					      .session = &observed.session,
-					      .info = opts->info,
+					      .info = &start->info,
 					      .source = &source,
 					      .ranks = &observed},
 				    .opts = opts,
 				    .starter = opts->starter,
-				    .tasks = opts->info->local_size};
+				    .tasks = start->info.local_size};
 	char purpose[300];
 	int pair[2] = {0, 0}, keep[] = {opts->socket, events ? HVD_STEP_EVENTS_FD : 0, events ? HVD_STEP_SEEN_FD : 0, 0,
 					shims ? 0 : HVD_STEP_PLANS_FD};
@@ -397,14 +398,14 @@ pid_t hvd_observed_start(const struct hvd_observed_opts *opts, struct hvd_err *e
 					     .keep = keep,
 					     .n_keep = sizeof(keep) / sizeof(keep[0]),
 					     .backup_fd = events ? HVD_STEP_BACKUP_FD : 0,
-					     .log = opts->log,
+					     .log = &start->log,
 					     .run = run,
 					     .arg = &observed,
 					     .lost = on_lost};
 	pid_t pid = -1;
 
 	hvd_raise_nofile();
-	snprintf(purpose, sizeof(purpose), "agent of %s (%s)", opts->info->name, opts->starter->name);
+	snprintf(purpose, sizeof(purpose), "agent of %s (%s)", start->info.name, opts->starter->name);
 	hvd_child_parent(observed.parent);
 	if (opts->starter->step)
 		hvd_step_tasks_init(&detached.tasks, opts->task);
@@ -412,7 +413,7 @@ pid_t hvd_observed_start(const struct hvd_observed_opts *opts, struct hvd_err *e
 		observed.backup_fd = keep[3] = pair[0];
 		detached.backup_fd = pair[1];
 	}
-	if (hvd_driver_client_session(opts->boot, &observed.session, err) == 0)
+	if (hvd_driver_client_session(&start->boot, &observed.session, err) == 0)
 		pid = hvd_detached_start(&detached, err);
 	close(opts->socket);
 	for (int i = 0; i < 2 && pair[0]; i++)

@@ -12,10 +12,8 @@
 #ifndef HVD_OBSERVED_H
 #define HVD_OBSERVED_H
 
+#include "bootstrap.h"
 #include "lib/base/err.h"
-#include "lib/base/log.h"
-#include "lib/protocol/boot.h"
-#include "taskinfo.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -35,9 +33,7 @@ extern const struct hvd_rank_starter hvd_starter_plugin, hvd_starter_srun, hvd_s
 
 struct hvd_observed_opts {
 	const struct hvd_rank_starter *starter;
-	const struct hvd_boot *boot; /* these are not owned; the process gets a copy of them */
-	struct hvd_taskinfo *info;
-	const struct hvd_log *log;
+	struct hvd_bootstrap *start; /* of the starting process; the agent gets a copy */
 	bool events; /* no shims: HVD_STEP_EVENTS_FD, …_BACKUP_FD and …_SEEN_FD are open (lib/protocol/step_event.h) */
 	pid_t task; /* `step`: a task of the step on this host */
 	int socket; /* listens for shims; without them a connection to the process that asks for all plans */

@@ -39,9 +39,7 @@
 
 /* A shim, or hvd-agent plan. */
 struct shim {
-	const struct hvd_log *log;
-	const struct hvd_boot *boot;
-	struct hvd_taskinfo *info;
+	struct hvd_bootstrap *start;
 	const struct hvd_shim_opts *opts; /* NULL: hvd-agent plan, which runs nothing */
 	uint32_t local_id;
 	int agent;    /* the connection to the agent; -1 = none */
@@ -57,8 +55,8 @@ struct shim {
 static int fail(const struct shim *shim, struct hvd_err *err)
 {
 	if (!err->host[0])
-		hvd_err_host(err, shim->info->name);
-	hvd_log_err(shim->log, err);
+		hvd_err_host(err, shim->start->info.name);
+	hvd_log_err(&shim->start->log, err);
 	return hvd_err_status(err);
 }
 
@@ -101,7 +99,7 @@ static int take_plan(struct shim *shim, int fds[2], struct hvd_err *err)
 static int ask(struct shim *shim)
 {
 	struct hvd_step_event event = {.kind = HVD_STEP_ASK, .local_id = shim->local_id, .pid = getpid()};
-	hvd_time deadline = hvd_deadline_in(shim->boot->timeout + EXTRA_SECONDS);
+	hvd_time deadline = hvd_deadline_in(shim->start->boot.timeout + EXTRA_SECONDS);
 	struct pollfd pfd = {.fd = shim->agent, .events = POLLIN};
 	struct hvd_err err = {0};
 	int fds[2], rc = hvd_step_event_send(shim->agent, &event, NULL);
@@ -174,15 +172,12 @@ static void clear(struct shim *shim)
 
 /* ---- the plugin ---- */
 
-int hvd_shim_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool events, char *const *command,
-		  const struct hvd_log *log)
+int hvd_shim_plan(struct hvd_bootstrap *start, bool events, char *const *command)
 {
-	struct shim shim = {.log = log, .boot = boot, .info = info, .local_id = info->local_rank, .agent = -1};
+	struct shim shim = {.start = start, .local_id = start->info.local_rank, .agent = -1};
 	/* The parent is the task itself, in which the plugin runs. */
 	struct hvd_observed_opts agent = {.starter = &hvd_starter_plugin,
-					  .boot = boot,
-					  .info = info,
-					  .log = log,
+					  .start = start,
 					  .events = events,
 					  .command = command,
 					  .task = getppid()};
@@ -208,14 +203,11 @@ int hvd_shim_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool e
 /* The agent that is found, or started. */
 static int find_agent(struct shim *shim, struct hvd_err *err)
 {
-	hvd_time deadline = hvd_deadline_in(shim->boot->timeout);
-	struct hvd_observed_opts agent = {.starter = shim->opts->starter,
-					  .boot = shim->boot,
-					  .info = shim->info,
-					  .log = shim->log,
-					  .task = getpid()};
+	hvd_time deadline = hvd_deadline_in(shim->start->boot.timeout);
+	struct hvd_observed_opts agent = {.starter = shim->opts->starter, .start = shim->start, .task = getpid()};
 
-	shim->agent = hvd_agent_socket_connect(shim->boot->session, shim->info->node, deadline, &agent.socket, err);
+	shim->agent = hvd_agent_socket_connect(shim->start->boot.session, shim->start->info.node, deadline,
+					       &agent.socket, err);
 	if (shim->agent < 0)
 		return -1;
 	return agent.socket >= 0 && hvd_observed_start(&agent, err) < 0 ? -1 : 0;
@@ -296,7 +288,7 @@ static void tell_not_started(struct shim *shim, struct hvd_err *err)
 	    send_event(shim, &(struct hvd_step_event){.kind = HVD_STEP_NOT_STARTED, .status = NOT_STARTED}, fds) == 0)
 		await_seen(shim);
 	/* The report of the launch has it, too: one line for each host is enough. */
-	if (!shim->seen || shim->info->local_rank == 0)
+	if (!shim->seen || shim->start->info.local_rank == 0)
 		fail(shim, err);
 	if (fd >= 0)
 		close(fd);
@@ -309,15 +301,17 @@ static void tell_end(struct shim *shim, pid_t pid, int status)
 	bool with_all = hvd_child_signalled_with_us(status);
 	struct hvd_step_event event = {.kind = with_all ? HVD_STEP_EXIT_WITH_ALL : HVD_STEP_EXIT, .status = status};
 
-	struct hvd_rank_end end = {
-		.rank = shim->info->rank, .local_rank = shim->info->local_rank, .pid = pid, .status = status};
+	struct hvd_rank_end end = {.rank = shim->start->info.rank,
+				   .local_rank = shim->start->info.local_rank,
+				   .pid = pid,
+				   .status = status};
 
 	shim->seen = false;
 	send_event(shim, &event, NULL);
 	await_seen(shim);
 	end.ended_at = hvd_now();
 	if (shim->agent < 0 && status != 0 && !with_all)
-		hvd_last_report_exit(shim->boot, &end);
+		hvd_last_report_exit(&shim->start->boot, &end);
 }
 
 static void on_ended(pid_t pid, int status, void *arg)
@@ -335,16 +329,16 @@ static int run_command(struct shim *shim)
 	const struct hvd_rank_starter *starter = opts->starter;
 	/* An MPI ends only the processes that it has started itself. */
 	const bool follows = !starter->step && !starter->shims_end;
-	struct hvd_output_losses losses = {.log = shim->log, .host = shim->info->name};
+	struct hvd_output_losses losses = {.log = &shim->start->log, .host = shim->start->info.name};
 	struct hvd_output_style style = *opts->style;
 	struct hvd_rank_facts facts = own_facts(shim);
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
 	struct hvd_child command = {.base = shim->base,
 				    .argv = opts->argv,
-				    .rank = (int)shim->info->rank,
+				    .rank = (int)shim->start->info.rank,
 				    .style = &style,
 				    .tap = on_tap,
-				    .no_input = starter->shims_end && shim->info->rank != 0,
+				    .no_input = starter->shims_end && shim->start->info.rank != 0,
 				    .started = on_started,
 				    .ended = on_ended,
 				    .key_fd = shim->key_fd,
@@ -358,11 +352,12 @@ static int run_command(struct shim *shim)
 	struct hvd_err err = {0};
 	int status = 0, rc;
 
-	style.size = (int)shim->info->size;
+	style.size = (int)shim->start->info.size;
 	style.losses = &losses;
 	style.sink = hvd_stdio_sink_create(shim->base, &losses);
 	style.read_stderr = shim->settings.stderr_lines > 0;
-	hvd_rank_env_make(&env, plan, &facts, opts->argv[0], shim->key_fd, shim->info->rank == 0 ? shim->log : NULL);
+	hvd_rank_env_make(&env, plan, &facts, opts->argv[0], shim->key_fd,
+			  shim->start->info.rank == 0 ? &shim->start->log : NULL);
 	hvd_rank_env_error_file(&env, json_string_value(json_object_get(shim->plan, "error_file")));
 	command.envp = env.v;
 	rc = hvd_child_run(&command, &status, &err);
@@ -383,11 +378,10 @@ static int run_command(struct shim *shim)
 	return hvd_child_mirror(status);
 }
 
-int hvd_shim_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_shim_opts *opts,
-		 const struct hvd_log *log)
+int hvd_shim_run(struct hvd_bootstrap *start, const struct hvd_shim_opts *opts)
 {
-	struct shim shim = {
-		.log = log, .boot = boot, .info = info, .opts = opts, .local_id = info->local_rank, .agent = -1};
+	struct hvd_taskinfo *info = &start->info;
+	struct shim shim = {.start = start, .opts = opts, .local_id = info->local_rank, .agent = -1};
 	struct hvd_err err = {0};
 	int status = find_agent(&shim, &err) == 0 ? ask(&shim) : fail(&shim, &err);
 
@@ -395,7 +389,7 @@ int hvd_shim_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, const s
 		info->rank = (uint32_t)json_integer_value(json_object_get(shim.plan, "rank"));
 		info->size = (uint32_t)json_integer_value(json_object_get(shim.plan, "size"));
 		if (info->rank == 0)
-			hvd_rank_env_warn_without_pmi(json_object_get(shim.plan, "env"), info->size, log);
+			hvd_rank_env_warn_without_pmi(json_object_get(shim.plan, "env"), info->size, &start->log);
 		shim.base = event_base_new();
 		if (shim.base)
 			shim.events = hvd_event_watch(shim.base, shim.agent, EV_READ | EV_PERSIST, on_events, &shim);

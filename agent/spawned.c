@@ -374,15 +374,14 @@ static int prepare(struct spawned *spawned, struct hvd_err *err)
 	return 0;
 }
 
-int hvd_spawned_run(struct hvd_join *join, const struct hvd_boot *boot, struct hvd_taskinfo *info,
-		    const struct hvd_spawned_ranks_opts *opts, const struct hvd_err *refusal, const struct hvd_log *log)
+int hvd_spawned_run(struct hvd_join *join, struct hvd_bootstrap *start, const struct hvd_spawned_ranks_opts *opts)
 {
 	struct hvd_session session = {0};
-	struct spawned spawned = {.agent = {.boot = boot,
+	struct spawned spawned = {.agent = {.boot = &start->boot,
 					    .session = join ? &join->session : &session,
-					    .info = info,
-					    .log = log,
-					    .refusal = refusal,
+					    .info = &start->info,
+					    .log = &start->log,
+					    .refusal = &start->refusal,
 					    .conn = join ? join->conn : NULL,
 					    .ending = join ? join->ending : NULL,
 					    .source = &source,
@@ -392,10 +391,10 @@ int hvd_spawned_run(struct hvd_join *join, const struct hvd_boot *boot, struct h
 	struct hvd_agent *agent = &spawned.agent;
 	struct hvd_err why = {0};
 
-	if ((join || hvd_driver_client_session(boot, &session, &why) == 0) && prepare(&spawned, &why) == 0) {
+	if ((join || hvd_driver_client_session(agent->boot, &session, &why) == 0) && prepare(&spawned, &why) == 0) {
 		hvd_agent_run(agent);
 	} else {
-		hvd_driver_client_log_failure(log, info, &why);
+		hvd_driver_client_log_failure(agent->log, agent->info, &why);
 		agent->status = hvd_err_status(&why);
 		hvd_ending_unwatch(agent->ending);
 	}

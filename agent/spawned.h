@@ -11,31 +11,25 @@
 #ifndef HVD_SPAWNED_H
 #define HVD_SPAWNED_H
 
+#include "bootstrap.h"
 #include "ending.h"
-#include "lib/base/log.h"
-#include "lib/base/strv.h"
-#include "lib/protocol/boot.h"
 #include "lib/protocol/conn.h"
 #include "lib/protocol/handshake.h"
 #include "spawned_ranks.h"
-#include "taskinfo.h"
 
 /* A launch needs a self-registering agent. */
 struct hvd_join {
 	struct event_base *base; /* the loop of `conn` */
 	struct hvd_conn *conn;   /* to the launcher, whose driver waits for the agent's registration */
 	struct hvd_session session;
-	struct hvd_boot boot;
-	struct hvd_strv args; /* the command line of hvd-agent, from the word `host` on */
 	struct hvd_ending *ending;
+	struct hvd_bootstrap start; /* args: the command line of hvd-agent, from the word `host` on */
 };
 
 /* `join`: of a self-registering agent, with its connection to the launch, of which ownership is taken; NULL: the agent
- * connects to the driver. If `refusal` (NULL is fine) has a code, this host cannot have ranks: the agent reports the
- * reason to the driver, and starts none. Returns the exit status: that of the first rank that failed, as a shell gives
- * it, 0 if none failed. */
-int hvd_spawned_run(struct hvd_join *join, const struct hvd_boot *boot, struct hvd_taskinfo *info,
-		    const struct hvd_spawned_ranks_opts *opts, const struct hvd_err *refusal,
-		    const struct hvd_log *log);
+ * connects to the driver. If start->refusal has a code, this host cannot have ranks: the agent reports the reason to the
+ * driver, and starts none. Returns the exit status: that of the first rank that failed, as a shell gives it, 0 if none
+ * failed. */
+int hvd_spawned_run(struct hvd_join *join, struct hvd_bootstrap *start, const struct hvd_spawned_ranks_opts *opts);
 
 #endif

@@ -73,10 +73,11 @@ static void on_preamble(unsigned channel, const void *data, size_t len, void *ar
 	struct hvd_err why = {0};
 
 	hvd_conn_mute(j->join->conn, channel);
-	if (hvd_preamble_parse_whole(data, len, &p, &why) != 0 || hvd_boot_parse(p.boot, &j->join->boot, &why) != 0) {
+	if (hvd_preamble_parse_whole(data, len, &p, &why) != 0 ||
+	    hvd_boot_parse(p.boot, &j->join->start.boot, &why) != 0) {
 		fail(j, &why);
 	} else {
-		j->join->args = p.args;
+		j->join->start.args = p.args;
 		p.args = (struct hvd_strv){0};
 		stop(j, GO_ON);
 	}
@@ -177,12 +178,12 @@ static int read_args(struct joiner *j, const struct connect_args *args, struct h
 		hvd_err_set(err, HVD_E_USAGE, "hvd-agent connect needs the key of hvdrun");
 		return hvd_err_hint(err, "add --key-file=FILE, or --key-file=- to read the key from stdin");
 	}
-	if (hvd_join_address_parse(args->address, &j->join->boot, err) != 0 ||
+	if (hvd_join_address_parse(args->address, &j->join->start.boot, err) != 0 ||
 	    (args->slots && hvd_value_int("option --slots", args->slots, 1, INT32_MAX, &slots, err) != 0) ||
 	    (args->index && hvd_value_int("option --index", args->index, 0, HVD_JOIN_INDEX_MAX, &index, err) != 0) ||
 	    (args->timeout && hvd_value_seconds("option --timeout", args->timeout, 1, TIMEOUT_MAX, &timeout, err) != 0))
 		return -1;
-	j->join->boot.timeout = timeout;
+	j->join->start.boot.timeout = timeout;
 	j->offer.slots = slots;
 	j->offer.index = index;
 	if (args->name)
@@ -207,12 +208,12 @@ static int begin(struct joiner *j, bool with_starter, struct hvd_err *err)
 	/* Standard input becomes that of a rank. */
 	if (with_starter && (starter = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) < 0)
 		return hvd_err_sys(err, "cannot copy the standard input");
-	memcpy(session->id, join->boot.session, sizeof(session->id));
+	memcpy(session->id, join->start.boot.session, sizeof(session->id));
 	session->identity = (struct hvd_identity){.kind = HVD_ID_KEY, .key = j->key};
 	hvd_session_bind_key(session);
 	join->ending = hvd_ending_watch(join->base, starter, on_ending, j);
-	j->dial = hvd_dial_create(join->base, &join->boot, session, hvd_deadline_in(join->boot.timeout), on_up, on_down,
-				  j);
+	j->dial = hvd_dial_create(join->base, &join->start.boot, session, hvd_deadline_in(join->start.boot.timeout),
+				  on_up, on_down, j);
 	return 0;
 }
 

@@ -73,28 +73,28 @@ static struct hvd_spawned_ranks_opts ranks_of(const struct host_args *args)
 
 int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
 {
-	struct hvd_log launch_log = *log;
+	struct hvd_bootstrap *start = &join->start;
 	struct host_args args = {.host = NULL};
-	struct hvd_taskinfo info = {.ranks = NULL};
 	struct hvd_spawned_ranks_opts ranks;
 	struct hvd_err err = {0};
 	int status;
 
-	if (join->args.n < 1 || strcmp(join->args.v[0], hvd_subcommand_host.name) != 0 ||
-	    hvd_subcommand_parse(&hvd_subcommand_host, (int)join->args.n, join->args.v, &args, &args.command, log) >=
+	if (start->args.n < 1 || strcmp(start->args.v[0], hvd_subcommand_host.name) != 0 ||
+	    hvd_subcommand_parse(&hvd_subcommand_host, (int)start->args.n, start->args.v, &args, &args.command, log) >=
 		    0 ||
-	    !args.host || !args.ranks || !*args.command || hvd_taskinfo_host(args.host, args.ranks, &info, &err) != 0) {
+	    !args.host || !args.ranks || !*args.command ||
+	    hvd_taskinfo_host(args.host, args.ranks, &start->info, &err) != 0) {
 		hvd_err_set(&err, HVD_E_PROTO, "the launcher sent a command line that this release does not know");
 		hvd_log_err(log, &err);
 		return 1;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	launch_log.level = hvd_bootstrap_level(&join->boot);
+	start->log = *log;
+	start->log.level = hvd_bootstrap_level(&start->boot);
 	args.step = is_task();
 	ranks = ranks_of(&args);
-	status = hvd_spawned_run(join, &join->boot, &info, &ranks, NULL, &launch_log);
-	hvd_strv_free(&join->args);
-	hvd_taskinfo_free(&info);
+	status = hvd_spawned_run(join, start, &ranks);
+	hvd_bootstrap_clear(start);
 	return status;
 }
 
@@ -112,7 +112,7 @@ static int supervise(struct hvd_bootstrap *start, struct host_args *args)
 		return hvd_subcommand_misused(&hvd_subcommand_host, &start->log, "COMMAND is missing");
 	ranks = ranks_of(args);
 	ranks.terminal_group = terminal_group(&args->rank);
-	return hvd_spawned_run(NULL, &start->boot, &start->info, &ranks, &start->refusal, &start->log);
+	return hvd_spawned_run(NULL, start, &ranks);
 }
 
 static int run(int argc, char **argv, const struct hvd_log *log)

@@ -49,7 +49,7 @@ static int run_rank(struct hvd_bootstrap *start, const struct shim_args *args)
 				     .style = &style};
 
 	style.framed = args->framed;
-	return hvd_shim_run(&start->boot, &start->info, &opts, &start->log);
+	return hvd_shim_run(start, &opts);
 }
 
 static int run_shim(int argc, char **argv, const struct hvd_log *log)
@@ -123,7 +123,7 @@ static int run_plan(int argc, char **argv, const struct hvd_log *log)
 	/* The agent overwrites the arguments for ps(1). */
 	hvd_strv_add_all(&command, args.command);
 	if (status == 0)
-		status = hvd_shim_plan(&start.boot, &start.info, args.events, command.v, &start.log);
+		status = hvd_shim_plan(&start, args.events, command.v);
 	hvd_bootstrap_clear(&start);
 	return status;
 }
