@@ -300,7 +300,6 @@ static void take_link(struct hvd_ifaces *out, struct query *q, const struct hvd_
 	hvd_nic_read(&nic, q->sysfs, l, q->sock);
 	i.kind = kind_of(l, &nic);
 	i.speed = nic.speed;
-	i.p2p = l->flags & IFF_POINTOPOINT;
 	i.uplink = i.kind == HVD_IFACE_BRIDGE && has_uplink(d, l->index);
 	i.nat_default = runtime_name(l->name);
 	if (nic.device && !q->no_numa)

@@ -55,7 +55,6 @@ struct hvd_iface {
 	int mtu;          /* bytes; -1 unknown */
 	int numa;         /* the operating system's number of the NUMA node that the device is near to; -1 unknown */
 	int master;       /* index of the bridge, bond … that it is a port of; 0: it is no port */
-	bool p2p;         /* point-to-point */
 	bool uplink;      /* it is a bridge, and one of its ports leads out of this host */
 	bool nat_default; /* its name is one that a container or VM runtime gives to its bridge or tunnel */
 	int n_addrs;      /* at least 1; better addresses first, deprecated and temporary ones last */

@@ -41,7 +41,6 @@ struct hvd_rv_source {
 };
 
 struct hvd_rv_owners {
-	struct event_base *base;
 	hvd_rv_ask_fn *ask;
 	void *arg;
 	struct hvd_hash_table sources;
@@ -249,7 +248,6 @@ struct hvd_rv_owners *hvd_rv_owners_create(struct event_base *base, hvd_rv_ask_f
 {
 	struct hvd_rv_owners *owners = hvd_xcalloc(1, sizeof(*owners));
 
-	owners->base = base;
 	owners->ask = ask;
 	owners->arg = arg;
 	owners->seed = hvd_hash_seed();
