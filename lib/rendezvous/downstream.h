@@ -101,7 +101,7 @@ struct hvd_downstream {
 	uint32_t *admitted; /* those that are, if not `any` */
 	size_t n_admitted;
 	bool any;
-	struct ask *asks;
+	LIST_HEAD(down_asks, ask) asks;
 	uint64_t waits_seq; /* of the next ASK_WAITS */
 };
 

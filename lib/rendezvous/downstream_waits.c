@@ -15,7 +15,7 @@
 
 /* A question to all children. */
 struct ask {
-	struct ask *next;
+	LIST_ENTRY(ask) link;
 	uint64_t seq;
 	size_t left; /* children that have not answered */
 	unsigned max;
@@ -39,11 +39,7 @@ static void cut_lines(char *text, unsigned max)
 
 static void end_ask(struct ask *ask)
 {
-	struct ask **at = &ask->down->asks;
-
-	while (*at != ask)
-		at = &(*at)->next;
-	*at = ask->next;
+	LIST_REMOVE(ask, link);
 	hvd_rv_timer_wheel_remove(&ask->down->rv->wheel, &ask->timer);
 	cut_lines(ask->text, ask->max);
 	ask->done(ask->text, ask->arg);
@@ -64,12 +60,12 @@ static void on_waits_due(struct hvd_rv_timer *s)
 void hvd_down_waits(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct hvd_downstream *down = child->down;
-	struct ask *ask = down->asks;
+	struct ask *ask = LIST_FIRST(&down->asks);
 
 	if (child->waits_seq >= down->waits_seq)
 		return; /* nobody has asked */
 	while (ask && ask->seq != child->waits_seq)
-		ask = ask->next;
+		ask = LIST_NEXT(ask, link);
 	child->waits_seq++;
 	if (!ask)
 		return; /* it comes too late */
@@ -84,8 +80,8 @@ void hvd_down_waits(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 
 void hvd_down_asks_due(struct hvd_downstream *down)
 {
-	for (struct ask *ask = down->asks, *next; ask; ask = next) {
-		next = ask->next;
+	for (struct ask *ask = LIST_FIRST(&down->asks), *next; ask; ask = next) {
+		next = LIST_NEXT(ask, link);
 		if (ask->left == 0)
 			end_ask(ask);
 	}
@@ -93,8 +89,8 @@ void hvd_down_asks_due(struct hvd_downstream *down)
 
 void hvd_down_asks_end(struct hvd_rv_child *child)
 {
-	for (struct ask *ask = child->down->asks, *next; ask; ask = next) {
-		next = ask->next;
+	for (struct ask *ask = LIST_FIRST(&child->down->asks), *next; ask; ask = next) {
+		next = LIST_NEXT(ask, link);
 		if (child->relay && ask->seq >= child->waits_seq)
 			waits_answered(ask);
 	}
@@ -102,8 +98,8 @@ void hvd_down_asks_end(struct hvd_rv_child *child)
 
 void hvd_down_asks_free(struct hvd_downstream *down)
 {
-	while (down->asks)
-		end_ask(down->asks);
+	while (!LIST_EMPTY(&down->asks))
+		end_ask(LIST_FIRST(&down->asks));
 }
 
 void hvd_downstream_ask_waits(struct hvd_downstream *down, char *own, unsigned max, void (*done)(char *text, void *arg),
@@ -113,8 +109,7 @@ void hvd_downstream_ask_waits(struct hvd_downstream *down, char *own, unsigned m
 	struct ask *ask = hvd_xcalloc(1, sizeof(*ask));
 	double seconds = down->rv->cfg.relay ? WAITS_BELOW : WAITS_SECONDS;
 
-	*ask = (struct ask){.next = down->asks,
-			    .seq = down->waits_seq++,
+	*ask = (struct ask){.seq = down->waits_seq++,
 			    .left = down->rv->stats.relays_now,
 			    .max = max,
 			    .text = own,
@@ -122,7 +117,7 @@ void hvd_downstream_ask_waits(struct hvd_downstream *down, char *own, unsigned m
 			    .down = down,
 			    .done = done,
 			    .arg = arg};
-	down->asks = ask;
+	LIST_INSERT_HEAD(&down->asks, ask, link);
 	/* Send it ahead of what is queued: the answer of a relay that does not read is not waited for long. */
 	for (const struct hvd_rv_child *child = TAILQ_FIRST(&down->children); child; child = TAILQ_NEXT(child, link))
 		if (child->relay)

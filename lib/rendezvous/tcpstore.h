@@ -47,16 +47,11 @@ struct hvd_tcpstore {
 	char out[HVD_TCPSTORE_OUT_ROOM];
 };
 
+/* A wait for a key. */
 struct hvd_tcpstore_wait {
 	struct hvd_rv_waiter waiter;
 	struct hvd_tcpstore_conn *conn;
-};
-
-/* Waits for several keys. */
-struct hvd_tcpstore_waits {
-	struct hvd_tcpstore_waits *next;
-	size_t n, room;
-	struct hvd_tcpstore_wait waits[];
+	STAILQ_ENTRY(hvd_tcpstore_wait) link;
 };
 
 struct hvd_tcpstore_conn {
@@ -67,11 +62,10 @@ struct hvd_tcpstore_conn {
 	struct hvd_store_client client; /* which values it sees */
 	size_t in_need;                 /* bytes of the item that has not come completely */
 
-	bool list_there;                 /* CHECK: all keys so far are there */
-	bool waits_open;                 /* WAIT: keys are still coming */
-	size_t awaited;                  /* waits that have not ended */
-	struct hvd_tcpstore_wait wait;   /* the first one */
-	struct hvd_tcpstore_waits *more; /* the others */
+	bool list_there;                                  /* CHECK: all keys so far are there */
+	bool waits_open;                                  /* WAIT: keys are still coming */
+	size_t awaited;                                   /* waits that have not ended */
+	STAILQ_HEAD(conn_waits, hvd_tcpstore_wait) waits; /* all of its WAIT, in the order of the keys */
 
 	bool asks; /* something is under way, and no more of the input is handled until it is known */
 	enum hvd_store_op_kind called;

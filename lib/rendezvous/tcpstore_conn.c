@@ -229,6 +229,7 @@ void hvd_tcpstore_take(struct hvd_tcpstore *ts, int fd, const struct hvd_addr *p
 	struct hvd_rv_stats *stats = &ts->rv->stats;
 
 	c->ts = ts;
+	STAILQ_INIT(&c->waits);
 	hvd_rv_stream_open(&c->s, ts->rv, &ops, fd, peer, &ts->conns);
 	if (++stats->tcpstore_now > stats->tcpstore_peak)
 		stats->tcpstore_peak = stats->tcpstore_now;
@@ -298,12 +299,9 @@ static struct hvd_slice waits_for(const struct hvd_tcpstore_conn *c)
 {
 	if (c->barrier_key)
 		return (struct hvd_slice){c->barrier_key, strlen(c->barrier_key)};
-	if (c->wait.waiter.key)
-		return hvd_rv_waiter_key(&c->wait.waiter);
-	for (const struct hvd_tcpstore_waits *ws = c->more; ws; ws = ws->next)
-		for (size_t i = 0; i < ws->n; i++)
-			if (ws->waits[i].waiter.key)
-				return hvd_rv_waiter_key(&ws->waits[i].waiter);
+	for (const struct hvd_tcpstore_wait *w = STAILQ_FIRST(&c->waits); w; w = STAILQ_NEXT(w, link))
+		if (w->waiter.key)
+			return hvd_rv_waiter_key(&w->waiter);
 	return (struct hvd_slice){"", 0};
 }
 

@@ -10,11 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OUT_HIGH    (1 << 20) /* bytes of answers that are not sent, with which no request is begun */
-#define COPY_MAX    4096      /* a value that is longer is sent from where it is stored */
-#define OUT_STALL   300.0     /* seconds without progress in the middle of an answer */
-#define WAITS_FIRST 16        /* waits for which there is memory at first, besides the one in the connection */
-#define WAITS_MOST  1024
+#define OUT_HIGH  (1 << 20) /* bytes of answers that are not sent, with which no request is begun */
+#define COPY_MAX  4096      /* a value that is longer is sent from where it is stored */
+#define OUT_STALL 300.0     /* seconds without progress in the middle of an answer */
 
 struct hvd_rv_budget *hvd_tcpstore_budget(const struct hvd_tcpstore_conn *c)
 {
@@ -102,16 +100,14 @@ void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c)
 
 void hvd_tcpstore_unwait(struct hvd_tcpstore_conn *c)
 {
-	hvd_tcpstore_end_barrier(c);
-	hvd_rv_unwait(&c->wait.waiter);
-	while (c->more) {
-		struct hvd_tcpstore_waits *ws = c->more;
+	struct hvd_tcpstore_wait *w;
 
-		c->more = ws->next;
-		for (size_t i = 0; i < ws->n; i++)
-			hvd_rv_unwait(&ws->waits[i].waiter);
-		hvd_rv_refund(hvd_tcpstore_budget(c), sizeof(*ws) + ws->room * sizeof(ws->waits[0]));
-		free(ws);
+	hvd_tcpstore_end_barrier(c);
+	while ((w = STAILQ_FIRST(&c->waits))) {
+		STAILQ_REMOVE_HEAD(&c->waits, link);
+		hvd_rv_unwait(&w->waiter);
+		hvd_rv_refund(hvd_tcpstore_budget(c), sizeof(*w));
+		free(w);
 	}
 	c->awaited = 0;
 	c->waits_open = false;
@@ -129,36 +125,17 @@ static bool woken(struct hvd_rv_waiter *w, struct hvd_rv_value *value)
 	return true;
 }
 
-/* NULL when there is no memory. */
-static struct hvd_tcpstore_wait *new_wait(struct hvd_tcpstore_conn *c)
-{
-	struct hvd_tcpstore_waits *ws = c->more;
-
-	if (!c->wait.waiter.key)
-		return &c->wait;
-	if (!ws || ws->n == ws->room) {
-		size_t room = !ws ? WAITS_FIRST : ws->room < WAITS_MOST ? 2 * ws->room : WAITS_MOST;
-		size_t size = sizeof(*ws) + room * sizeof(ws->waits[0]);
-
-		if (!hvd_rv_charge(hvd_tcpstore_budget(c), size))
-			return NULL;
-		ws = hvd_xcalloc(1, size);
-		ws->room = room;
-		ws->next = c->more;
-		c->more = ws;
-	}
-	return &ws->waits[ws->n++];
-}
-
 enum hvd_rv_stored hvd_tcpstore_wait(struct hvd_tcpstore_conn *c, struct hvd_slice key)
 {
-	struct hvd_tcpstore_wait *w = new_wait(c);
+	struct hvd_tcpstore_wait *w;
 	enum hvd_rv_stored why;
 
-	if (!w)
+	if (!hvd_rv_charge(hvd_tcpstore_budget(c), sizeof(*w)))
 		return HVD_RV_NO_ROOM;
+	w = hvd_xcalloc(1, sizeof(*w));
 	w->conn = c;
 	w->waiter.wake = woken;
+	STAILQ_INSERT_TAIL(&c->waits, w, link);
 	why = hvd_rv_scope_wait(c->client.scope, key, &w->waiter);
 	if (why == HVD_RV_STORED)
 		c->awaited++;
