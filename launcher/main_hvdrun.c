@@ -43,12 +43,11 @@
 
 extern char **environ;
 
-static int show(char *text)
+static int show(char *made)
 {
-	int rc = fputs(text, stdout) == EOF || fflush(stdout) != 0;
+	hvd_cleanup_free char *text = made;
 
-	free(text);
-	return rc;
+	return fputs(text, stdout) == EOF || fflush(stdout) != 0;
 }
 
 static int terminal_width(void)
@@ -63,7 +62,7 @@ static int terminal_width(void)
 
 static int ask_srun(const struct hvd_options *o, const struct hvd_log *log)
 {
-	struct hvd_strv argv = {0};
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
 	struct hvd_err err = {0};
 	struct hvd_spawn spawn = {.path = "srun", .keep_fds = 1};
 
@@ -72,7 +71,6 @@ static int ask_srun(const struct hvd_options *o, const struct hvd_log *log)
 	spawn.argv = argv.v;
 	hvd_exec(&spawn, &err);
 	hvd_log_err(log, &err);
-	hvd_strv_free(&argv);
 	return 1;
 }
 
@@ -165,11 +163,9 @@ static int make_output_dir(const struct hvd_launch_spec *spec, struct hvd_err *e
 	if (!path || spec->dry_run)
 		return 0;
 	for (const char *slash = path; slash; slash = strchr(slash + 1, '/')) {
-		char *part = hvd_xstrndup(path, (size_t)(slash - path));
-		int rc = *part ? mkdir(part, 0777) : 0;
+		hvd_cleanup_free char *part = hvd_xstrndup(path, (size_t)(slash - path));
 
-		free(part);
-		if (rc != 0 && errno != EEXIST)
+		if (*part && mkdir(part, 0777) != 0 && errno != EEXIST)
 			break;
 	}
 	if (mkdir(path, 0777) == 0 || errno == EEXIST)
@@ -349,9 +345,9 @@ static int begin_events(const struct hvd_launch *launch, const struct hvd_backen
 
 static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const *argv, const struct hvd_log *log)
 {
-	char *agent = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
-	char *selftest = find_program("hvd-selftest", "hvd-selftest");
-	char *requeue = find_program("../libexec/hvd/hvd-requeue", HVD_LIBEXECDIR "/hvd-requeue");
+	hvd_cleanup_free char *agent = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
+	hvd_cleanup_free char *selftest = find_program("hvd-selftest", "hvd-selftest");
+	hvd_cleanup_free char *requeue = find_program("../libexec/hvd/hvd-requeue", HVD_LIBEXECDIR "/hvd-requeue");
 	struct hvd_launch launch = {.spec = spec,
 				    .envp = environ,
 				    .log = log,
@@ -401,9 +397,6 @@ out:
 	hvd_local_hosts_destroy(launch.local_hosts);
 	hvd_strv_free(&opts.extra_env);
 	hvd_strv_free(&opts.names);
-	free(agent);
-	free(selftest);
-	free(requeue);
 	return rc;
 }
 

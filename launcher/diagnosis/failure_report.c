@@ -351,9 +351,7 @@ const struct hvd_loss *hvd_failure_report_loss(struct hvd_failure_report *report
 
 bool hvd_failure_report_any(struct hvd_failure_report *report)
 {
-	enum hvd_failure_kind kind;
-
-	return hvd_failure_first(report, &kind) || hvd_failure_report_loss(report);
+	return hvd_failure_first(report, NULL) || hvd_failure_report_loss(report);
 }
 
 int hvd_failure_report_highest(const struct hvd_failure_report *report)
@@ -377,7 +375,9 @@ const struct hvd_failure *hvd_failure_first(const struct hvd_failure_report *rep
 	/* A scheduler ends the others when a first process has ended with a failure. So what was killed before that was
 	 * not killed for another's sake. */
 	bool killed_first = killed->n && report->first_ended && killed->v[0].end.ended_at < report->first_ended;
+	enum hvd_failure_kind unwanted;
 
+	kind = kind ? kind : &unwanted;
 	*kind = HVD_FAILURE_OWN;
 	if (own->n && !(killed_first && before(&killed->v[0], &own->v[0])))
 		return &own->v[0];
@@ -397,8 +397,7 @@ const struct hvd_failure *hvd_failure_first(const struct hvd_failure_report *rep
 
 const struct hvd_rank_end *hvd_failure_report_first(struct hvd_failure_report *report, const char **host)
 {
-	enum hvd_failure_kind kind;
-	const struct hvd_failure *first = hvd_failure_first(report, &kind);
+	const struct hvd_failure *first = hvd_failure_first(report, NULL);
 
 	*host = first ? first->host : NULL;
 	return first ? &first->end : NULL;
@@ -406,8 +405,7 @@ const struct hvd_rank_end *hvd_failure_report_first(struct hvd_failure_report *r
 
 bool hvd_failure_report_killed(struct hvd_failure_report *report)
 {
-	enum hvd_failure_kind kind;
-	const struct hvd_failure *first = hvd_failure_first(report, &kind);
+	const struct hvd_failure *first = hvd_failure_first(report, NULL);
 
 	return first && (signal_of(first->end.status) == SIGKILL || signal_of(first->end.status) == SIGTERM) &&
 	       !first->end.error && (first->end.cause == HVD_END_NONE || first->end.cause == HVD_END_WITH_ALL);
@@ -441,8 +439,7 @@ bool hvd_failure_report_killed_together(struct hvd_failure_report *report)
 
 bool hvd_failure_report_interrupted(struct hvd_failure_report *report)
 {
-	enum hvd_failure_kind kind;
-	const struct hvd_failure *first = hvd_failure_first(report, &kind);
+	const struct hvd_failure *first = hvd_failure_first(report, NULL);
 
 	return first && hvd_rank_end_interrupted(&first->end);
 }

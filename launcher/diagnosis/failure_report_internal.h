@@ -62,7 +62,7 @@ struct hvd_failure_report {
 const struct hvd_loss *hvd_failure_cause(const struct hvd_failure_report *report, const struct hvd_failure *first,
 					 enum hvd_failure_kind kind);
 
-/* The first failure, and its kind; NULL = none. */
+/* The first failure, and its kind (`kind` may be NULL); NULL = none. */
 const struct hvd_failure *hvd_failure_first(const struct hvd_failure_report *report, enum hvd_failure_kind *kind);
 
 #endif

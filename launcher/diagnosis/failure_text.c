@@ -419,8 +419,7 @@ static void set_text(json_t *out, const char *key, const char *text)
 
 void hvd_failure_report_json(struct hvd_failure_report *report, json_t **first, json_t **counts)
 {
-	enum hvd_failure_kind kind;
-	const struct hvd_failure *f = hvd_failure_first(report, &kind);
+	const struct hvd_failure *f = hvd_failure_first(report, NULL);
 	const struct hvd_failure_list *kinds = report->kinds;
 	char buf[64];
 

@@ -29,8 +29,8 @@ struct hvd_hang_watch {
 
 void hvd_hang_describe(const struct hvd_stall *stall, struct hvd_err *err)
 {
-	struct hvd_strv silent = {0};
-	char *names;
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv silent = {0};
+	hvd_cleanup_free char *names = NULL;
 
 	for (size_t i = 0; i < stall->n; i++)
 		if (!stall->hosts[i].answers)
@@ -42,8 +42,6 @@ void hvd_hang_describe(const struct hvd_stall *stall, struct hvd_err *err)
 				    : ", and these hosts do not answer: ",
 		    names);
 	hvd_err_hint(err, "--hang-timeout sets this limit");
-	free(names);
-	hvd_strv_free(&silent);
 }
 
 static void on_stacks(json_t *said, void *arg)

@@ -10,6 +10,7 @@
  */
 #include "discovery_kind.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
@@ -46,21 +47,17 @@ struct own {
 
 static int add_line(struct hvd_alloc *out, const char *line, size_t len, int default_slots, struct hvd_err *err)
 {
-	char *name;
-	int slots, at, rc;
+	hvd_cleanup_free char *name = NULL;
+	int slots, at;
 
 	if (hvd_alloc_parse_host(line, len, default_slots, &name, &slots, err) != 0)
 		return -1;
 	at = hvd_alloc_find(out, name);
-	if (at >= 0) {
-		out->slots += slots - out->hosts[at].slots;
-		out->hosts[at].slots = slots;
-		rc = out->slots > HVD_MAX_RANKS ? hvd_err_set(err, HVD_E_LIMIT, "too many slots") : 0;
-	} else {
-		rc = hvd_alloc_add(out, name, slots, err);
-	}
-	free(name);
-	return rc;
+	if (at < 0)
+		return hvd_alloc_add(out, name, slots, err);
+	out->slots += slots - out->hosts[at].slots;
+	out->hosts[at].slots = slots;
+	return out->slots > HVD_MAX_RANKS ? hvd_err_set(err, HVD_E_LIMIT, "too many slots") : 0;
 }
 
 int hvd_script_parse(const char *text, size_t len, int default_slots, struct hvd_alloc *out, struct hvd_err *err)

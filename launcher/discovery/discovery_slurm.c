@@ -13,6 +13,7 @@
  */
 #include "discovery_kind.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
 
@@ -135,15 +136,12 @@ static int ask(struct watch *w, hvd_time until, struct hvd_err *err)
 
 static int ask_nodes(struct watch *w, hvd_time until, struct hvd_err *err)
 {
-	struct hvd_strv names = {0};
-	int rc;
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
 
 	for (size_t i = 0; i < w->n_jobs; i++)
 		if (hvd_slurm_hosts_wants(&w->opts, &w->jobs[i]))
 			hvd_strv_add_all(&names, w->jobs[i].hosts.v);
-	rc = hvd_slurm_nodes_get(&names, &w->nodes, until, err);
-	hvd_strv_free(&names);
-	return rc;
+	return hvd_slurm_nodes_get(&names, &w->nodes, until, err);
 }
 
 static int poll_once(struct watch *w, struct hvd_slurm_hosts *found, struct hvd_err *err)

@@ -228,7 +228,8 @@ static void host_event(struct hvd_trace *trace, const struct hvd_event *event)
 
 static void put(json_t *events, const struct span *span, const struct hvd_trace *trace)
 {
-	json_t *event, *args;
+	json_auto_t *args = json_object();
+	json_t *event;
 
 	if (!span->from || !span->to)
 		return;
@@ -236,14 +237,12 @@ static void put(json_t *events, const struct span *span, const struct hvd_trace 
 			  (json_int_t)(span->row == LAUNCH ? trace->n_rows : span->row), "tid", 0, "ts",
 			  (json_int_t)((span->from - trace->began) / 1000), "dur",
 			  (json_int_t)((span->to - span->from) / 1000));
-	args = json_object();
 	if (span->generation)
 		json_object_set_new(args, "generation", json_integer(span->generation));
 	if (span->why)
 		json_object_set_new(args, "why", json_string(span->why));
 	if (json_object_size(args) > 0)
 		json_object_set(event, "args", args);
-	json_decref(args);
 	json_array_append_new(events, event);
 }
 
@@ -262,9 +261,10 @@ static void put_all(json_t *events, const struct span *spans, size_t n, const st
 static void write_file(const struct hvd_trace *trace, hvd_time ended)
 {
 	struct span hosts[HOST_SPANS], now[GENERATION_SPANS];
-	json_t *events = json_array(), *file;
+	json_t *events = json_array();
+	json_auto_t *file = json_pack("{s:s, s:o}", "displayTimeUnit", "ms", "traceEvents", events);
+	hvd_cleanup_free char *text = NULL;
 	struct hvd_err err = {0};
-	char *text;
 
 	for (uint32_t h = 0; h < trace->n_rows; h++) {
 		if (!trace->rows[h].name)
@@ -282,13 +282,10 @@ static void write_file(const struct hvd_trace *trace, hvd_time ended)
 		now[0] = queue_span(trace);
 		put(events, &now[0], trace);
 	}
-	file = json_pack("{s:s, s:o}", "displayTimeUnit", "ms", "traceEvents", events);
 	text = json_dumps(file, JSON_COMPACT);
 	if (hvd_write_file(trace->path, "the launch trace", text ? text : "", text ? strlen(text) : 0, 0, 0666, &err) !=
 	    0)
 		hvd_log_err(trace->log, &err);
-	free(text);
-	json_decref(file);
 }
 
 static void on_event(const struct hvd_event *event, void *arg)

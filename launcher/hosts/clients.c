@@ -231,19 +231,20 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 				       const struct hvd_log *log, struct hvd_err *err)
 {
 	static const struct hvd_preauth_ops pending_ops = {on_proven, on_refused, on_unproven, on_full};
-	struct hvd_clients *cls = hvd_xcalloc(1, sizeof(*cls));
-	int fd = hvd_listen_any(loopback, lo, hi, &cls->port, err);
+	struct hvd_clients *cls;
+	in_port_t port;
+	int fd = hvd_listen_any(loopback, lo, hi, &port, err);
 
+	if (fd < 0)
+		return NULL;
+	cls = hvd_xcalloc(1, sizeof(*cls));
 	TAILQ_INIT(&cls->proven);
+	cls->port = port;
 	cls->session = session;
 	cls->loopback = loopback;
 	cls->ops = ops;
 	cls->arg = arg;
 	cls->log = log;
-	if (fd < 0) {
-		free(cls);
-		return NULL;
-	}
 	cls->pending = hvd_preauth_create(base, fd, session, max_pending(), &pending_ops, cls, err);
 	if (cls->pending)
 		return cls;

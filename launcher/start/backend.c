@@ -63,6 +63,15 @@ void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_strv *argv)
 	hvd_strv_add_all(argv, launch->spec->command);
 }
 
+void hvd_launch_add_ranks(const struct hvd_launch *launch, int index, int first_rank, struct hvd_strv *argv)
+{
+	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
+
+	hvd_strv_addf(argv, "--host=%d:%d:%s", launch->first_host + index, launch->first_host + launch->alloc.n_hosts,
+		      host->name);
+	hvd_strv_addf(argv, "--ranks=%d:%d", first_rank, host->slots);
+}
+
 void hvd_launch_add_binding(const struct hvd_launch *launch, struct hvd_strv *argv)
 {
 	const char *bind = launch->spec->binding.ranks;
@@ -110,9 +119,7 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 		hvd_strv_add(&proc->argv, "--stdin");
 		hvd_strv_add(rest, "host");
 	}
-	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
-		      launch->first_host + launch->alloc.n_hosts, host->name);
-	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
+	hvd_launch_add_ranks(launch, index, first_rank, &proc->argv);
 	if (!local && hvd_scheduler_of(launch->envp)->kills_agents) {
 		/* A guard process, which LSF's daemons do not know, ends the ranks if these kill the node agent. */
 		hvd_strv_add(&proc->argv, "--guarded");

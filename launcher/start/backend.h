@@ -152,6 +152,8 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host);
 /* Append to the process's command line hvd-agent with a subcommand (host, shim) and the options that all backends need,
  * then the user's command. Options that only one backend needs are added between the two calls. */
 void hvd_launch_add_agent(struct hvd_launch *launch, struct hvd_proc *proc, const char *subcommand);
+/* Append the options for a node agent that name its host, launch->alloc.hosts[index], and its ranks. */
+void hvd_launch_add_ranks(const struct hvd_launch *launch, int index, int first_rank, struct hvd_strv *argv);
 /* Bind the ranks of an agent as the user wants it. */
 void hvd_launch_add_binding(const struct hvd_launch *launch, struct hvd_strv *argv);
 void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_strv *argv);
@@ -171,8 +173,8 @@ void hvd_launch_export(const struct hvd_launch *launch, struct hvd_strv *env);
 int hvd_launch_local_alloc(struct hvd_launch *launch, struct hvd_err *err);
 /* The hosts that the user listed (-H, --hostfile). */
 int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err);
-/* The listed hosts, which must be among those of `granted`, unless that is empty. */
-int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err);
+/* The hosts of `granted`, or those that the user listed, which must be among them, unless there are none. */
+int hvd_launch_within(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err);
 /* Does hvdrun run in a job of a scheduler whose hosts any backend may use? */
 bool hvd_launch_has_granted(const struct hvd_launch *launch);
 /* All slots of that job, or of those of its hosts that the user listed. Sets launch->lsf as well, and warns about data

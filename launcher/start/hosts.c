@@ -94,11 +94,15 @@ static void rename_granted(struct hvd_launch *launch, const struct hvd_alloc *gr
 	hvd_alloc_merge(listed);
 }
 
-int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
+int hvd_launch_within(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
 {
 	const struct hvd_alloc_host *missing;
 	hvd_cleanup_free char *table = NULL;
 
+	if (!launch->spec->hosts.listed) {
+		hvd_alloc_copy(granted, &launch->alloc);
+		return 0;
+	}
 	if (hvd_launch_listed(launch, err) != 0)
 		return -1;
 	if (!granted->n_hosts || !not_granted(&launch->alloc, granted))
@@ -139,25 +143,18 @@ bool hvd_launch_has_granted(const struct hvd_launch *launch)
 
 int hvd_launch_granted(struct hvd_launch *launch, struct hvd_err *err)
 {
-	struct hvd_alloc granted = {0};
-	int rc = 0;
+	HVD_CLEANUP(hvd_alloc_clear) struct hvd_alloc granted = {0};
 
 	if (hvd_scheduler_of(launch->envp)
 		    ->hosts(launch->envp, launch->spec->hosts.slots_per_host, &granted, &launch->lsf, err) != 0)
 		return -1;
 	for (size_t i = 0; i < launch->lsf.notes.n; i++)
 		hvd_warn(launch->log, "%s", launch->lsf.notes.v[i]);
-	if (!launch->spec->hosts.listed) {
-		launch->alloc = granted;
-		return 0;
-	}
-	rc = hvd_launch_listed_within(launch, &granted, err);
-	if (rc == 0)
-		rc = check_slots(launch, &granted, err);
-	if (rc == 0)
+	if (hvd_launch_within(launch, &granted, err) != 0 || check_slots(launch, &granted, err) != 0)
+		return -1;
+	if (launch->spec->hosts.listed)
 		hvd_lsf_select(&launch->lsf, &granted, &launch->alloc);
-	hvd_alloc_clear(&granted);
-	return rc;
+	return 0;
 }
 
 /* The number of slots that the job takes with its spare hosts: all slots of the hosts that np ranks need, and of so

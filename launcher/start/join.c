@@ -54,9 +54,7 @@ static int add_agent(struct hvd_launch *launch, int index, int first_rank, struc
 	proc = hvd_launch_add(launch, host->name);
 	proc->agent = agent;
 	hvd_launch_add_agent(launch, proc, "host");
-	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
-		      launch->first_host + launch->alloc.n_hosts, host->name);
-	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
+	hvd_launch_add_ranks(launch, index, first_rank, &proc->argv);
 	if (launch->spec->binding.given)
 		hvd_launch_add_binding(launch, &proc->argv);
 	hvd_launch_add_command(launch, &proc->argv);

@@ -46,14 +46,11 @@ static bool suits(const struct hvd_launch *launch)
 static int count_hosts(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	struct hvd_alloc_lsf_opts opts = {.jsrun = true};
-	struct hvd_alloc all = {0};
-	int n;
+	HVD_CLEANUP(hvd_alloc_clear) struct hvd_alloc all = {0};
 
 	if (hvd_alloc_from_lsf(&all, NULL, launch->envp, &opts, err) != 0)
 		return -1;
-	n = all.n_hosts;
-	hvd_alloc_clear(&all);
-	return n;
+	return all.n_hosts;
 }
 
 /* Start a task on each compute node that reports its cores. */

@@ -62,20 +62,13 @@ static void sort_as(struct hvd_launch *launch, const struct hvd_alloc *granted)
 static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	struct hvd_alloc granted = {0};
-	int rc = hvd_alloc_from_slurm(&granted, launch->envp, spec->hosts.slots_per_host, true, err);
+	HVD_CLEANUP(hvd_alloc_clear) struct hvd_alloc granted = {0};
 
-	if (rc != 0)
+	if (hvd_alloc_from_slurm(&granted, launch->envp, spec->hosts.slots_per_host, true, err) != 0 ||
+	    hvd_launch_within(launch, &granted, err) != 0)
 		return -1;
-	if (spec->hosts.listed) {
-		rc = hvd_launch_listed_within(launch, &granted, err);
-		if (rc == 0)
-			sort_as(launch, &granted);
-		hvd_alloc_clear(&granted);
-	} else {
-		launch->alloc = granted;
-	}
-	return rc != 0 ? -1 : hvd_launch_take(launch, spec->ranks.n, err);
+	sort_as(launch, &granted);
+	return hvd_launch_take(launch, spec->ranks.n, err);
 }
 
 /* An MPI numbers the ranks of localhost and 127.0.0.1 as those of one host, so they are made one host here. */

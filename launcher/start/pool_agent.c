@@ -8,6 +8,7 @@
  */
 #include "agent_pool_internal.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/preamble.h"
@@ -304,7 +305,7 @@ static void on_gone(struct hvd_client_io *io, const struct hvd_err *why)
 static int send_preamble(struct hvd_conn *conn, const char *boot, const struct hvd_strv *argv, struct hvd_err *err)
 {
 	struct hvd_preamble pre = {.directory = hvd_xstrdup("")};
-	unsigned char *bytes;
+	hvd_cleanup_free unsigned char *bytes = NULL;
 	size_t n;
 	int rc;
 
@@ -315,7 +316,6 @@ static int send_preamble(struct hvd_conn *conn, const char *boot, const struct h
 	if (rc != 0)
 		return -1;
 	hvd_conn_send_bytes(conn, HVD_CHANNEL_PREAMBLE, &(const struct hvd_piece){bytes, n}, 1);
-	free(bytes);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
  */
 #include "backend.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "slurm/alloc_slurm.h"
 #include "slurm/slurm.h"
@@ -226,14 +227,13 @@ static bool uniform(const struct hvd_alloc *a)
 static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	int np = spec->ranks.n, rc = 0;
+	HVD_CLEANUP(hvd_alloc_clear) struct hvd_alloc granted = {0};
+	int np = spec->ranks.n;
 	bool listed = spec->hosts.listed;
-	struct hvd_alloc granted = {0};
 
-	if (hvd_alloc_from_slurm(&granted, launch->envp, spec->hosts.slots_per_host, true, err) != 0)
+	if (hvd_alloc_from_slurm(&granted, launch->envp, spec->hosts.slots_per_host, true, err) != 0 ||
+	    hvd_launch_within(launch, &granted, err) != 0)
 		return -1;
-	if (!listed)
-		launch->alloc = granted;
 	if (!listed && spec->srun.places_tasks) {
 		if (spec->srun.add_ntasks)
 			hvd_strv_addf(&proc->argv, "--ntasks=%d", spec->srun.add_ntasks);
@@ -241,13 +241,7 @@ static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct 
 	}
 	if (!listed && !np && !spec->hosts.slots_per_host && job_has_tasks(launch))
 		return 0;
-	if (listed) {
-		rc = hvd_launch_listed_within(launch, &granted, err);
-		hvd_alloc_clear(&granted);
-	}
-	if (rc == 0 && !spec->srun.overcommit)
-		rc = hvd_launch_take(launch, np, err);
-	if (rc != 0)
+	if (!spec->srun.overcommit && hvd_launch_take(launch, np, err) != 0)
 		return -1;
 	if (spec->srun.overcommit && np) {
 		hvd_strv_addf(&proc->argv, "--ntasks=%d", np);

@@ -48,8 +48,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	hvd_strv_add(&proc->argv, "--step");
 	if (launch->by_stdin)
 		hvd_strv_add(&proc->argv, "--stdin");
-	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host, launch->first_host + 1, host->name);
-	hvd_strv_addf(&proc->argv, "--ranks=0:%d", host->slots);
+	hvd_launch_add_ranks(launch, 0, 0, &proc->argv);
 	if (!launch->spec->binding.given)
 		hvd_strv_add(&proc->argv, "--bind");
 	hvd_launch_add_command(launch, &proc->argv);
