@@ -85,8 +85,8 @@ static char *filter(const char *text, size_t len, size_t *out_len)
 static int load(yaml_document_t *doc, const char *text, size_t len, struct hvd_err *err)
 {
 	yaml_parser_t parser;
+	hvd_cleanup_free char *lines = NULL;
 	size_t n;
-	char *lines;
 	int rc = 0;
 
 	if (!yaml_parser_initialize(&parser))
@@ -97,7 +97,6 @@ static int load(yaml_document_t *doc, const char *text, size_t len, struct hvd_e
 		rc = hvd_err_set(err, HVD_E_PROTO, "it is not valid YAML: %s",
 				 parser.problem ? parser.problem : "unknown problem");
 	yaml_parser_delete(&parser);
-	free(lines);
 	return rc;
 }
 

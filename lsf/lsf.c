@@ -140,9 +140,9 @@ static void make_facts(struct hvd_lsf *facts, const struct hvd_alloc *a)
 /* Take the hosts from CSM, and the number of tasks on each from LSF's lists. */
 static int from_csm(struct hvd_alloc *out, struct finder *f, const char *id, struct hvd_err *err)
 {
-	struct hvd_lsf ignored = {0};
+	HVD_CLEANUP(hvd_lsf_clear) struct hvd_lsf ignored = {0};
 	struct finder lists = {.envp = f->envp, .facts = &ignored};
-	struct hvd_alloc tasks = {0};
+	HVD_CLEANUP(hvd_alloc_clear) struct hvd_alloc tasks = {0};
 
 	if (hvd_csm_query_job(out, f->facts, &f->csm_gpus, id, f->envp, f->deadline, err) != 0)
 		return -1;
@@ -155,8 +155,6 @@ static int from_csm(struct hvd_alloc *out, struct finder *f, const char *id, str
 			if (at >= 0)
 				f->facts->hosts[at].tasks = tasks.hosts[i].slots;
 		}
-	hvd_alloc_clear(&tasks);
-	hvd_lsf_clear(&ignored);
 	return 0;
 }
 

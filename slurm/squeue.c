@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "squeue.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
 #include "lib/base/random.h"
 #include "lib/base/size.h"
@@ -229,8 +230,7 @@ static void take_rerun(const struct value f[FIELDS], const struct hvd_slurm_job 
 
 static int take_job(const struct value f[FIELDS], struct hvd_slurm_job *out, struct hvd_err *err)
 {
-	char *nodes = text_of(f[F_NODES]);
-	int rc = 0;
+	hvd_cleanup_free char *nodes = text_of(f[F_NODES]);
 
 	out->id = count_of(f[F_ID], UINT32_MAX);
 	out->het = count_of(f[F_HET], UINT32_MAX);
@@ -247,12 +247,9 @@ static int take_job(const struct value f[FIELDS], struct hvd_slurm_job *out, str
 		out->grace_of = text_of(f[F_PARTITION]);
 	}
 	take_rerun(f, out, &out->rerun);
-	if (*nodes)
-		rc = hvd_hostlist_expand(nodes, HVD_MAX_HOSTS, &out->hosts, err);
-	free(nodes);
 	if (!out->id)
-		rc = hvd_err_set(err, HVD_E_PROTO, "squeue prints no number of a job");
-	return rc;
+		return hvd_err_set(err, HVD_E_PROTO, "squeue prints no number of a job");
+	return *nodes ? hvd_hostlist_expand(nodes, HVD_MAX_HOSTS, &out->hosts, err) : 0;
 }
 
 /* Take one job off the text. */

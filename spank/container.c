@@ -18,6 +18,7 @@
  */
 #include "plugin.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/frameworks/emitted.h"
 
 #include <fcntl.h>
@@ -39,8 +40,8 @@ bool hvd_container_late_args(int argc, char **argv)
 void hvd_container_keep_names(struct hvd_plugin *pl, spank_t sp)
 {
 	char boot[HVD_BOOT_MAX], now[CONTAINER_ENV_MAX] = "";
-	struct hvd_strv names = {0};
-	char *text;
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
+	hvd_cleanup_free char *text = NULL;
 
 	if (!hvd_step_wanted(sp, boot))
 		return;
@@ -53,8 +54,6 @@ void hvd_container_keep_names(struct hvd_plugin *pl, spank_t sp)
 	text = hvd_strv_join(&names, ",");
 	if (strlen(text) < CONTAINER_ENV_MAX && spank_setenv(sp, CONTAINER_ENV, text, 1) == ESPANK_SUCCESS)
 		pl->task.container_env_ours = true;
-	free(text);
-	hvd_strv_free(&names);
 }
 
 void hvd_container_restore_names(struct hvd_plugin *pl, spank_t sp)

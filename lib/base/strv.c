@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "strv.h"
 
+#include "cleanup.h"
 #include "xalloc.h"
 
 #include <stdarg.h>
@@ -99,14 +100,13 @@ void hvd_env_set(struct hvd_strv *env, const char *name, const char *value)
 
 void hvd_env_setf(struct hvd_strv *env, const char *name, const char *fmt, ...)
 {
+	hvd_cleanup_free char *s = NULL;
 	va_list ap;
-	char *s;
 
 	va_start(ap, fmt);
 	s = hvd_xvasprintf(fmt, ap);
 	va_end(ap);
 	hvd_env_set(env, name, s);
-	free(s);
 }
 
 void hvd_env_unset(struct hvd_strv *env, const char *name)
@@ -168,12 +168,13 @@ char *hvd_shell_quote(const char *s)
 
 int hvd_shell_split(const char *s, struct hvd_strv *words)
 {
-	char *word = hvd_xcalloc(strlen(s) + 1, 1), *p, quote;
+	hvd_cleanup_free char *word = hvd_xcalloc(strlen(s) + 1, 1);
+	char *p, quote;
 
 	for (;;) {
 		s += strspn(s, " \t\n");
 		if (!*s)
-			break;
+			return 0;
 		for (p = word, quote = '\0'; *s && (quote || !strchr(" \t\n", *s)); s++) {
 			if (quote ? *s == quote : *s == '\'' || *s == '"')
 				quote = quote ? '\0' : *s;
@@ -182,15 +183,11 @@ int hvd_shell_split(const char *s, struct hvd_strv *words)
 			else
 				*p++ = *s;
 		}
-		if (quote) {
-			free(word);
+		if (quote)
 			return -1;
-		}
 		*p = '\0';
 		hvd_strv_add(words, word);
 	}
-	free(word);
-	return 0;
 }
 
 char *hvd_shell_join(char *const *argv)
@@ -198,10 +195,9 @@ char *hvd_shell_join(char *const *argv)
 	char *line = hvd_xstrdup("");
 
 	for (; argv && *argv; argv++) {
-		char *word = hvd_shell_quote(*argv);
+		hvd_cleanup_free char *word = hvd_shell_quote(*argv);
 
 		hvd_xappendf(&line, "%s%s", *line ? " " : "", word);
-		free(word);
 	}
 	return line;
 }

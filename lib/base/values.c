@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "values.h"
 
+#include "cleanup.h"
 #include "signals.h"
 #include "xalloc.h"
 
@@ -146,11 +147,10 @@ int hvd_value_list(const char *from, const char *text, struct hvd_strv *list, st
 	}
 	for (const char *s = text;;) {
 		size_t n = strcspn(s, ",");
-		char *item = hvd_xstrndup(s, n);
+		hvd_cleanup_free char *item = hvd_xstrndup(s, n);
 
 		if (!hvd_strv_has(list, item))
 			hvd_strv_add(list, item);
-		free(item);
 		if (!s[n])
 			return 0;
 		s += n + 1;
@@ -159,25 +159,24 @@ int hvd_value_list(const char *from, const char *text, struct hvd_strv *list, st
 
 int hvd_value_set(const char *from, const char *text, const char *choices, unsigned *out, struct hvd_err *err)
 {
-	struct hvd_strv list = {0};
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv list = {0};
 	unsigned set = 0;
-	int rc = hvd_value_list(from, text, &list, err);
 
-	for (size_t i = 0; rc == 0 && i < list.n; i++) {
+	if (hvd_value_list(from, text, &list, err) != 0)
+		return -1;
+	for (size_t i = 0; i < list.n; i++) {
 		int n = hvd_value_index(choices, list.v[i]);
 
 		if (n < 0 && list.n == 1 && strcasecmp(list.v[0], "none") == 0)
 			break;
 		if (n < 0) {
 			hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is not known", from, list.v[i]);
-			rc = hvd_err_hint(err, "write none, or some of %s, separated by commas", choices);
+			return hvd_err_hint(err, "write none, or some of %s, separated by commas", choices);
 		}
-		set |= n < 0 ? 0 : 1U << n;
+		set |= 1U << n;
 	}
-	hvd_strv_free(&list);
-	if (rc == 0)
-		*out = set;
-	return rc;
+	*out = set;
+	return 0;
 }
 
 int hvd_value_signal_before(const char *from, const char *text, int *sig, double *seconds, struct hvd_err *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 
@@ -227,14 +228,12 @@ int hvd_alloc_take(const struct hvd_alloc *a, int np, struct hvd_alloc *out, str
 	if (np < 0)
 		return hvd_err_set(err, HVD_E_USAGE, "%d is not a valid number of processes", np);
 	if (np > a->slots || a->slots == 0) {
-		char *table = hvd_alloc_table(a, 10);
+		hvd_cleanup_free char *table = hvd_alloc_table(a, 10);
 
 		hvd_err_set(err, HVD_E_USAGE, "%d processes were asked for, but there %s %d slot%s%s%s%s:\n%.600s", np,
 			    a->slots == 1 ? "is" : "are", a->slots, a->slots == 1 ? "" : "s", a->source[0] ? " (" : "",
 			    a->source, a->source[0] ? ")" : "", table);
-		hvd_err_hint(err, "ask for fewer processes, or for more hosts or slots");
-		free(table);
-		return -1;
+		return hvd_err_hint(err, "ask for fewer processes, or for more hosts or slots");
 	}
 	if (np == 0)
 		left = a->slots;

@@ -82,9 +82,8 @@ int hvd_gpu_count(const char *root, char *const *envp)
 {
 	int n = hvd_gpu_visible(envp);
 
-	if (n < 0)
-		n = count_in(root, "/dev", is_nvidia);
-	if (n == 0 && hvd_gpu_visible(envp) < 0)
-		n = count_in(root, "/sys/class/kfd/kfd/topology/nodes", is_kfd_gpu);
-	return n;
+	if (n >= 0)
+		return n;
+	n = count_in(root, "/dev", is_nvidia);
+	return n ? n : count_in(root, "/sys/class/kfd/kfd/topology/nodes", is_kfd_gpu);
 }

@@ -2,6 +2,7 @@
 #include "join.h"
 
 #include "alloc.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
@@ -64,11 +65,9 @@ json_t *hvd_join_offer(const struct hvd_join_offer *offer)
 
 static int check_name(const char *host, struct hvd_err *err)
 {
-	struct hvd_alloc one = {0};
-	int rc = hvd_alloc_add(&one, host, 1, err);
+	HVD_CLEANUP(hvd_alloc_clear) struct hvd_alloc one = {0};
 
-	hvd_alloc_clear(&one);
-	return rc;
+	return hvd_alloc_add(&one, host, 1, err);
 }
 
 int hvd_join_offer_read(const json_t *msg, struct hvd_join_offer *offer, struct hvd_err *err)

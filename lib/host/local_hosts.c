@@ -2,6 +2,7 @@
 #include "local_hosts.h"
 
 #include "host_addrs.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/hash.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/iface.h"
@@ -93,15 +94,13 @@ static bool short_own_name(const struct hvd_local_hosts *lh, const char *name)
 
 static void look_up(struct hvd_local_hosts *lh, const char *const *names, size_t n)
 {
-	struct hvd_host_addrs *addrs = hvd_host_addrs_find(names, n, HVD_LOCAL_HOSTS_SECONDS);
-	struct hvd_ifaces ifs = {0};
+	hvd_cleanup_free struct hvd_host_addrs *addrs = hvd_host_addrs_find(names, n, HVD_LOCAL_HOSTS_SECONDS);
+	HVD_CLEANUP(hvd_ifaces_clear) struct hvd_ifaces ifs = {0};
 
 	/* Without the interfaces loopback addresses are all that is known to be this host's. */
 	(void)hvd_ifaces_query(&ifs, &(struct hvd_iface_opts){.no_numa = true}, hvd_deadline_in(QUERY_SECONDS), NULL);
 	for (size_t i = 0; i < n; i++)
 		keep(lh, names[i], all_own(&addrs[i], &ifs) || (!addrs[i].n && short_own_name(lh, names[i])));
-	hvd_ifaces_clear(&ifs);
-	free(addrs);
 }
 
 /* Needs no look-up, and waits for nothing. */
@@ -112,7 +111,7 @@ static bool is_own_name(const struct hvd_local_hosts *lh, const char *name)
 
 void hvd_local_hosts_find(struct hvd_local_hosts *lh, const struct hvd_alloc *hosts)
 {
-	const char **names = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(const char *));
+	hvd_cleanup_free const char **names = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(const char *));
 	size_t n = 0;
 
 	for (int i = 0; i < hosts->n_hosts; i++)
@@ -120,7 +119,6 @@ void hvd_local_hosts_find(struct hvd_local_hosts *lh, const struct hvd_alloc *ho
 			names[n++] = hosts->hosts[i].name;
 	if (n > 0)
 		look_up(lh, names, n);
-	free(names);
 }
 
 bool hvd_local_hosts_has(struct hvd_local_hosts *lh, const char *name)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* network_explain.c - explains to users why interfaces are in no network. */
+#include "lib/base/cleanup.h"
 #include "lib/base/hostlist.h"
 #include "lib/base/xalloc.h"
 #include "network.h"
@@ -203,8 +204,8 @@ static void explain_one(struct probed *p, const char *name, uint8_t family, bool
 {
 	const struct hvd_edge *e = example(p, name, family);
 	const struct hvd_host_info *useless = useless_first(p, name);
-	char *without = lacking(p, name);
-	char addr[HVD_ADDR_TEXT], *why;
+	hvd_cleanup_free char *without = lacking(p, name), *why = NULL;
+	char addr[HVD_ADDR_TEXT];
 
 	if (e) {
 		const struct hvd_addr *to = &iface_of(p, e)->addrs[e->to_addr];
@@ -223,9 +224,7 @@ static void explain_one(struct probed *p, const char *name, uint8_t family, bool
 	} else {
 		why = unconnected(p, name, family);
 		append(p, hvd_xasprintf("  %s: does not connect all hosts%s%s", name, why ? ": " : "", why ? why : ""));
-		free(why);
 	}
-	free(without);
 }
 
 static bool connected_by_ipv6(const struct probed *p, uint32_t host, int iface)
@@ -275,9 +274,9 @@ static void explain_dropped(struct probed *p)
 	size_t n_shown = 0;
 
 	for (uint32_t h = 0; h < p->n && n_shown < sizeof(shown) / sizeof(shown[0]); h++) {
-		struct hvd_strv alike = {0};
+		HVD_CLEANUP(hvd_strv_free) struct hvd_strv alike = {0};
+		hvd_cleanup_free char *hosts = NULL;
 		bool known = !p->nodes[h].dropped;
-		char *hosts;
 
 		for (size_t k = 0; !known && k < n_shown; k++)
 			known = strcmp(shown[k], p->nodes[h].dropped) == 0;
@@ -289,8 +288,6 @@ static void explain_dropped(struct probed *p)
 				hvd_strv_add(&alike, p->nodes[i].name);
 		hosts = hvd_hostlist_compress(alike.v, alike.n);
 		append(p, hvd_xasprintf("  on %s not checked: %s", hosts, p->nodes[h].dropped));
-		free(hosts);
-		hvd_strv_free(&alike);
 	}
 }
 

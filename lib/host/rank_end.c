@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rank_end.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
@@ -45,11 +46,10 @@ static void set_time(json_t *msg, const char *key, hvd_time at)
 
 static void set_text(json_t *msg, const char *key, const char *text, size_t most)
 {
-	char *out = bounded(text, most);
+	hvd_cleanup_free char *out = bounded(text, most);
 
 	if (out)
 		json_object_set_new(msg, key, json_string(out));
-	free(out);
 }
 
 json_t *hvd_rank_end_json(const struct hvd_rank_end *end)
@@ -84,15 +84,13 @@ static char *text_in(const json_t *msg, const char *key, size_t most)
 static char *line_in(const json_t *msg, const char *key, size_t most)
 {
 	const char *text = json_string_value(json_object_get(msg, key));
-	char *line, *out;
+	hvd_cleanup_free char *line = NULL;
 
 	if (!text)
 		return NULL;
 	text += strspn(text, "\n");
 	line = hvd_xstrndup(text, strcspn(text, "\n"));
-	out = bounded(line, most);
-	free(line);
-	return out;
+	return bounded(line, most);
 }
 
 int hvd_rank_end_parse(const json_t *msg, struct hvd_rank_end *end, struct hvd_err *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "user_ifname.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 
@@ -39,7 +40,7 @@ static bool find_in_file(const char *path, const char *name, struct hvd_user_ifn
 {
 	char line[HVD_USER_IFNAME_MAX + 64];
 	size_t len = strlen(name);
-	FILE *f = fopen(path, "re");
+	hvd_cleanup_fclose FILE *f = fopen(path, "re");
 	bool there = false;
 
 	while (f && !there && fgets(line, sizeof(line), f)) {
@@ -47,28 +48,24 @@ static bool find_in_file(const char *path, const char *name, struct hvd_user_ifn
 		if (strncmp(line, name, len) == 0 && line[len] == '=' && line[len + 1])
 			there = set(found, line + len + 1, path);
 	}
-	if (f)
-		fclose(f);
 	return there;
 }
 
 bool hvd_user_ifname_find(const char *name, char *const *envp, const char *site_conf, struct hvd_user_ifname *found)
 {
-	const char *value = hvd_envp_get(envp, name), *home = hvd_envp_get(envp, "HOME");
-	const char *conf = hvd_envp_get(envp, "NCCL_CONF_FILE");
-	char *path;
-	bool there;
+	const char *value = hvd_envp_value(envp, name), *home = hvd_envp_get(envp, "HOME");
+	const char *conf = hvd_envp_value(envp, "NCCL_CONF_FILE");
+	hvd_cleanup_free char *path = NULL;
 
 	if (found)
 		memset(found, 0, sizeof(*found));
-	if (value && *value)
+	if (value)
 		return set(found, value, "the environment");
 	if (strncmp(name, "NCCL_", 5) != 0)
 		return false;
-	path = conf && *conf ? hvd_xstrdup(conf) : home ? hvd_xasprintf("%s/.nccl.conf", home) : NULL;
-	there = path && find_in_file(path, name, found);
-	free(path);
-	return there || find_in_file(site_conf ? site_conf : SITE_CONF, name, found);
+	path = conf ? hvd_xstrdup(conf) : home ? hvd_xasprintf("%s/.nccl.conf", home) : NULL;
+	return (path && find_in_file(path, name, found)) ||
+	       find_in_file(site_conf ? site_conf : SITE_CONF, name, found);
 }
 
 static bool has_address(const struct ifaddrs *all, const char *name, size_t len)
@@ -88,14 +85,9 @@ char *hvd_user_ifname_missing(const char *value)
 	if (getifaddrs(&all) != 0)
 		return NULL;
 	for (size_t len; *value; value += len + (value[len] == ',')) {
-		char *more;
-
 		len = strcspn(value, ",");
-		if (len == 0 || has_address(all, value, len))
-			continue;
-		more = hvd_xasprintf("%s%s%.*s", missing ? missing : "", missing ? ", " : "", (int)len, value);
-		free(missing);
-		missing = more;
+		if (len > 0 && !has_address(all, value, len))
+			hvd_xappendf(&missing, "%s%.*s", missing ? ", " : "", (int)len, value);
 	}
 	freeifaddrs(all);
 	return missing;
