@@ -143,18 +143,18 @@ static int from_csm(struct hvd_alloc *out, struct finder *f, const char *id, str
 	HVD_CLEANUP(hvd_lsf_clear) struct hvd_lsf ignored = {0};
 	struct finder lists = {.envp = f->envp, .facts = &ignored};
 	HVD_CLEANUP(hvd_alloc_clear) struct hvd_alloc tasks = {0};
+	hvd_cleanup_free int *at = NULL;
 
 	if (hvd_csm_query_job(out, f->facts, &f->csm_gpus, id, f->envp, f->deadline, err) != 0)
 		return -1;
 	f->hosts_from = "csm_allocation_query";
 	make_facts(f->facts, out);
-	if (from_lists(&tasks, &lists, NULL) == 0)
-		for (int i = 0; i < tasks.n_hosts; i++) {
-			int at = hvd_alloc_find(out, tasks.hosts[i].name);
-
-			if (at >= 0)
-				f->facts->hosts[at].tasks = tasks.hosts[i].slots;
-		}
+	if (from_lists(&tasks, &lists, NULL) != 0)
+		return 0;
+	at = hvd_alloc_find_all(out, &tasks);
+	for (int i = 0; i < tasks.n_hosts; i++)
+		if (at[i] >= 0)
+			f->facts->hosts[at[i]].tasks = tasks.hosts[i].slots;
 	return 0;
 }
 
@@ -327,15 +327,14 @@ int hvd_alloc_from_lsf(struct hvd_alloc *out, struct hvd_lsf *facts, char *const
 void hvd_lsf_select(struct hvd_lsf *facts, const struct hvd_alloc *from, const struct hvd_alloc *to)
 {
 	struct hvd_lsf_host *hosts = hvd_xcalloc((size_t)to->n_hosts, sizeof(*hosts));
+	hvd_cleanup_free int *at = hvd_alloc_find_all(from, to);
 
 	for (int i = 0; i < to->n_hosts; i++) {
-		int at = hvd_alloc_find(from, to->hosts[i].name);
-
 		hosts[i] = unknown_host();
-		if (at < 0 || at >= facts->n_hosts)
+		if (at[i] < 0 || at[i] >= facts->n_hosts)
 			continue;
-		hosts[i] = facts->hosts[at];
-		facts->hosts[at].cpus = (struct hvd_strv){0};
+		hosts[i] = facts->hosts[at[i]];
+		facts->hosts[at[i]].cpus = (struct hvd_strv){0};
 	}
 	for (int i = 0; i < facts->n_hosts; i++)
 		hvd_strv_free(&facts->hosts[i].cpus);

@@ -158,8 +158,7 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 	agents->table.events = opts->events;
 	for (uint32_t h = 0; fails_without && h < opts->names.n; h++)
 		hvd_host_table_expect(&agents->table, h, opts->names.v[h]);
-	if (hvd_this_host_query(&agents->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->spec->interfaces.v, err) !=
-		    0 ||
+	if (hvd_this_host_query(&agents->self, opts->loopback, opts->spec->interfaces.v, err) != 0 ||
 	    !(agents->clients = opts->clients ? opts->clients
 					      : hvd_clients_create(base, session, opts->loopback, opts->port_lo,
 								   opts->port_hi, &clients_ops, agents, log, err))) {
@@ -194,6 +193,5 @@ void hvd_agent_registry_destroy(struct hvd_agent_registry *agents)
 	hvd_silence_destroy(agents->silence);
 	hvd_network_plan_clear(&agents->plan);
 	hvd_host_table_clear(&agents->table);
-	hvd_this_host_clear(&agents->self);
 	free(agents);
 }

@@ -32,16 +32,15 @@ static int listen_for_agents(struct hvd_agent_pool *pool, struct hvd_err *err)
 	struct hvd_this_host self;
 
 	if (hvd_session_create(&pool->session, &identity, err) != 0 ||
-	    hvd_this_host_query(&self, HVD_BOOT_MAX_ADDRS, false, pool->opts.nics, err) != 0)
+	    hvd_this_host_query(&self, false, pool->opts.nics, err) != 0)
 		return -1;
 	memcpy(pool->machine, self.machine, sizeof(pool->machine));
 	pool->clients = hvd_clients_create(pool->base, &pool->session, false, 0, 0, NULL, NULL, pool->opts.log, err);
-	if (pool->clients) {
-		hvd_clients_take_offers(pool->clients, hvd_pool_agent_offer, pool);
-		hvd_clients_address(pool->clients, &self, &pool->boot);
-	}
-	hvd_this_host_clear(&self);
-	return pool->clients ? 0 : -1;
+	if (!pool->clients)
+		return -1;
+	hvd_clients_take_offers(pool->clients, hvd_pool_agent_offer, pool);
+	hvd_clients_address(pool->clients, &self, &pool->boot);
+	return 0;
 }
 
 /* Write the join file atomically. */

@@ -80,7 +80,7 @@ static void rename_granted(struct hvd_launch *launch, const struct hvd_alloc *gr
 
 	for (size_t i = 0; i < all; i++)
 		names[i] = i < n ? listed->hosts[i].name : granted->hosts[i - n].name;
-	addrs = hvd_host_addrs_find(names, all, HVD_LOCAL_HOSTS_SECONDS);
+	addrs = hvd_host_addrs_find(names, all);
 	for (size_t i = 0; i < n; i++) {
 		struct hvd_alloc_host *host = &listed->hosts[i];
 

@@ -90,13 +90,14 @@ static void ask_all(int out, void *arg)
 		;
 }
 
-struct hvd_host_addrs *hvd_host_addrs_find(const char *const *names, size_t n, double seconds)
+struct hvd_host_addrs *hvd_host_addrs_find(const char *const *names, size_t n)
 {
-	struct hvd_host_addrs *out = hvd_xcalloc(n ? n : 1, sizeof(*out));
-	const char **asked = hvd_xcalloc(n ? n : 1, sizeof(const char *));
-	size_t *at = hvd_xcalloc(n ? n : 1, sizeof(*at)), len = 0;
-	struct names all = {.names = asked, .end = hvd_deadline_in(seconds)};
+	struct hvd_host_addrs *out = hvd_xcalloc(n, sizeof(*out));
+	hvd_cleanup_free const char **asked = hvd_xcalloc(n, sizeof(const char *));
+	hvd_cleanup_free size_t *at = hvd_xcalloc(n, sizeof(*at));
+	struct names all = {.names = asked, .end = hvd_deadline_in(HVD_HOST_ADDRS_SECONDS)};
 	hvd_cleanup_free char *answer = NULL;
+	size_t len = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		if (hvd_addr_parse(names[i], &out[i].v[0]) == 0) {
@@ -108,7 +109,7 @@ struct hvd_host_addrs *hvd_host_addrs_find(const char *const *names, size_t n, d
 	}
 	if (all.n)
 		answer = hvd_call(ask_all, &all, "the look-up of host names", all.n * sizeof(struct found),
-				  hvd_deadline_in(seconds + CHILD_SECONDS), &len, NULL, NULL);
+				  hvd_deadline_in(HVD_HOST_ADDRS_SECONDS + CHILD_SECONDS), &len, NULL, NULL);
 	for (size_t i = 0; answer && i + sizeof(struct found) <= len; i += sizeof(struct found)) {
 		struct found found;
 
@@ -116,7 +117,5 @@ struct hvd_host_addrs *hvd_host_addrs_find(const char *const *names, size_t n, d
 		if (found.host < all.n && found.addrs.n <= HVD_HOST_ADDRS_MAX)
 			out[at[found.host]] = found.addrs;
 	}
-	free(at);
-	free(asked);
 	return out;
 }

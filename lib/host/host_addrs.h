@@ -12,7 +12,8 @@
 
 #include <stddef.h>
 
-#define HVD_HOST_ADDRS_MAX 16 /* of one host; further addresses are ignored */
+#define HVD_HOST_ADDRS_MAX     16  /* of one host; further addresses are ignored */
+#define HVD_HOST_ADDRS_SECONDS 2.0 /* how long a look-up waits for name servers */
 
 /* A zeroed struct is a host whose name has no address, or none that a name server returned in time. */
 struct hvd_host_addrs {
@@ -20,8 +21,8 @@ struct hvd_host_addrs {
 	size_t n;
 };
 
-/* The addresses of each of n names, in their order. A name that is a literal address has that address. Waits for name
- * servers `seconds` at most. Caller frees. */
-struct hvd_host_addrs *hvd_host_addrs_find(const char *const *names, size_t n, double seconds);
+/* The addresses of each of n names, in their order. A name that is a literal address has that address. Caller
+ * frees. */
+struct hvd_host_addrs *hvd_host_addrs_find(const char *const *names, size_t n);
 
 #endif

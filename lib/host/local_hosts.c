@@ -94,7 +94,7 @@ static bool short_own_name(const struct hvd_local_hosts *lh, const char *name)
 
 static void look_up(struct hvd_local_hosts *lh, const char *const *names, size_t n)
 {
-	hvd_cleanup_free struct hvd_host_addrs *addrs = hvd_host_addrs_find(names, n, HVD_LOCAL_HOSTS_SECONDS);
+	hvd_cleanup_free struct hvd_host_addrs *addrs = hvd_host_addrs_find(names, n);
 	HVD_CLEANUP(hvd_ifaces_clear) struct hvd_ifaces ifs = {0};
 
 	/* Without the interfaces loopback addresses are all that is known to be this host's. */

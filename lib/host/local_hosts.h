@@ -15,9 +15,6 @@
 
 #include <stdbool.h>
 
-/* How long each look-up of new names waits for name servers. */
-#define HVD_LOCAL_HOSTS_SECONDS 2.0
-
 struct hvd_local_hosts;
 
 struct hvd_local_hosts *hvd_local_hosts_create(void);

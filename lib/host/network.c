@@ -64,6 +64,21 @@ static int cmp_edge(const void *pa, const void *pb)
 	return (a->result != HVD_REACH_OK) - (b->result != HVD_REACH_OK); /* successful attempts first */
 }
 
+const struct hvd_edge *hvd_edge_at(const struct hvd_edge *edges, size_t n, const struct hvd_edge *key)
+{
+	while (n > 0) {
+		size_t half = n / 2;
+
+		if (cmp_edge(&edges[half], key) < 0) {
+			edges += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return edges;
+}
+
 /* Sort by cmp_edge(), and fill in ix->edges. In place: the edges of a large job are most of the driver's memory, and
  * qsort() takes as much again. So it gets the edges of one host at a time. */
 static void sort_edges(struct index *ix, uint32_t n, struct hvd_edge *edges, size_t n_edges)
@@ -95,17 +110,10 @@ static const struct hvd_edge *lookup(const struct index *ix, const struct hvd_ed
 				     uint8_t from_if, uint8_t to_if, uint8_t family)
 {
 	struct hvd_edge key = {.from = from, .to = to, .from_if = from_if, .to_if = to_if, .family = family};
-	size_t lo = ix->edges[from], end = ix->edges[from + 1], hi = end;
+	const struct hvd_edge *end = edges + ix->edges[from + 1];
+	const struct hvd_edge *e = hvd_edge_at(edges + ix->edges[from], ix->edges[from + 1] - ix->edges[from], &key);
 
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-
-		if (cmp_edge(&edges[mid], &key) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < end && edges[lo].result == HVD_REACH_OK && cmp_edge(&edges[lo], &key) == 0 ? &edges[lo] : NULL;
+	return e < end && cmp_edge(e, &key) == 0 ? e : NULL;
 }
 
 /* Join interfaces that reached each other in both directions. */

@@ -82,6 +82,9 @@ bool hvd_edges_lost(const struct hvd_edge *edges, size_t n_edges);
 char *hvd_networks_explain(const struct hvd_host_info *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
 			   const struct hvd_networks *nets);
 
+/* Among sorted edges the first one that is not before `key` in their order; edges + n if there is none. */
+const struct hvd_edge *hvd_edge_at(const struct hvd_edge *edges, size_t n, const struct hvd_edge *key);
+
 /* The result in words, for messages: static text. */
 const char *hvd_reach_text(enum hvd_reach reach);
 

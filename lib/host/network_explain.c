@@ -57,18 +57,9 @@ static const struct hvd_host_iface *iface_of(const struct probed *p, const struc
 /* The first edge from one host to another; next_between() returns the others. NULL: there is none. */
 static const struct hvd_edge *between(const struct probed *p, uint32_t from, uint32_t to)
 {
-	size_t lo = 0, hi = p->n_edges;
+	const struct hvd_edge key = {.from = from, .to = to}, *e = hvd_edge_at(p->edges, p->n_edges, &key);
 
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-		const struct hvd_edge *e = &p->edges[mid];
-
-		if (e->from < from || (e->from == from && e->to < to))
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < p->n_edges && p->edges[lo].from == from && p->edges[lo].to == to ? &p->edges[lo] : NULL;
+	return e < p->edges + p->n_edges && e->from == from && e->to == to ? e : NULL;
 }
 
 static const struct hvd_edge *next_between(const struct probed *p, const struct hvd_edge *e)

@@ -4,12 +4,10 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
 #include "lib/base/file.h"
-#include "lib/base/xalloc.h"
 #include "lib/net/iface.h"
 #include "lib/net/nicspec.h"
 #include "lib/protocol/auth.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,11 +16,11 @@
 #define QUERY_SECONDS 5.0
 
 /* Add the addresses that the user wants, or with `wanted` false the others. One place stays free for 127.0.0.1. */
-static void add_addrs(struct hvd_this_host *self, size_t most, const struct hvd_ifaces *ifs,
-		      const struct hvd_nicspec *spec, bool wanted)
+static void add_addrs(struct hvd_this_host *self, const struct hvd_ifaces *ifs, const struct hvd_nicspec *spec,
+		      bool wanted)
 {
 	for (int i = 0; i < ifs->n; i++)
-		for (int a = 0; a < ifs->v[i].n_addrs && self->n_addrs + 1 < most; a++) {
+		for (int a = 0; a < ifs->v[i].n_addrs && self->n_addrs + 1 < HVD_BOOT_MAX_ADDRS; a++) {
 			const struct hvd_addr *addr = &ifs->v[i].addrs[a].addr;
 
 			if (hvd_nicspec_wants(spec, ifs->v[i].name, addr) == wanted)
@@ -30,7 +28,7 @@ static void add_addrs(struct hvd_this_host *self, size_t most, const struct hvd_
 		}
 }
 
-static int find_addrs(struct hvd_this_host *self, size_t most, char *const *nics, struct hvd_err *err)
+static int find_addrs(struct hvd_this_host *self, char *const *nics, struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_ifaces_clear) struct hvd_ifaces ifs = {0};
 	HVD_CLEANUP(hvd_nicspec_clear) struct hvd_nicspec spec = {0};
@@ -38,8 +36,8 @@ static int find_addrs(struct hvd_this_host *self, size_t most, char *const *nics
 	if (hvd_nicspec_parse(&spec, nics, err) != 0 ||
 	    hvd_ifaces_query(&ifs, NULL, hvd_deadline_in(QUERY_SECONDS), err) != 0)
 		return -1;
-	add_addrs(self, most, &ifs, &spec, true);
-	add_addrs(self, most, &ifs, &spec, false);
+	add_addrs(self, &ifs, &spec, true);
+	add_addrs(self, &ifs, &spec, false);
 	return 0;
 }
 
@@ -61,22 +59,13 @@ int hvd_machine_id(char id[HVD_MACHINE_LEN + 1], struct hvd_err *err)
 	return 0;
 }
 
-int hvd_this_host_query(struct hvd_this_host *self, size_t most, bool loopback, char *const *nics, struct hvd_err *err)
+int hvd_this_host_query(struct hvd_this_host *self, bool loopback, char *const *nics, struct hvd_err *err)
 {
 	memset(self, 0, sizeof(*self));
-	self->addrs = hvd_xcalloc(most, sizeof(*self->addrs));
 	gethostname(self->host, sizeof(self->host) - 1);
-	if (hvd_machine_id(self->machine, err) != 0 || (!loopback && find_addrs(self, most, nics, err) != 0)) {
-		hvd_this_host_clear(self);
+	if (hvd_machine_id(self->machine, err) != 0 || (!loopback && find_addrs(self, nics, err) != 0))
 		return -1;
-	}
 	return hvd_addr_parse("127.0.0.1", &self->addrs[self->n_addrs++]);
-}
-
-void hvd_this_host_clear(struct hvd_this_host *self)
-{
-	free(self->addrs);
-	memset(self, 0, sizeof(*self));
 }
 
 bool hvd_same_host(const char *a, const char *b)

@@ -8,26 +8,23 @@
 #define HVD_THIS_HOST_H
 
 #include "lib/base/err.h"
-#include "lib/net/addr.h"
+#include "lib/protocol/boot.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #define HVD_MACHINE_LEN 32 /* hex digits of a machine id */
 
-/* A zeroed struct is empty. */
 struct hvd_this_host {
-	char host[256];                    /* from gethostname(2) */
-	char machine[HVD_MACHINE_LEN + 1]; /* hvd_machine_id() */
-	struct hvd_addr *addrs;            /* owned; addresses of better interfaces first, 127.0.0.1 last */
+	char host[256];                            /* from gethostname(2) */
+	char machine[HVD_MACHINE_LEN + 1];         /* hvd_machine_id() */
+	struct hvd_addr addrs[HVD_BOOT_MAX_ADDRS]; /* addresses of better interfaces first, 127.0.0.1 last */
 	size_t n_addrs;
 };
 
-/* Fill in *self with at most `most` addresses (`most` is at least 1). The addresses that the list `nics` wants come
- * before the others (nicspec.h; NULL wants all). With `loopback` 127.0.0.1 is the only address. On success the caller
- * clears *self; after an error *self is empty. */
-int hvd_this_host_query(struct hvd_this_host *self, size_t most, bool loopback, char *const *nics, struct hvd_err *err);
-void hvd_this_host_clear(struct hvd_this_host *self); /* leaves it empty */
+/* Fill in *self. The addresses that the list `nics` wants come before the others (nicspec.h; NULL wants all). With
+ * `loopback` 127.0.0.1 is the only address. After an error *self is undefined. */
+int hvd_this_host_query(struct hvd_this_host *self, bool loopback, char *const *nics, struct hvd_err *err);
 
 /* Write the machine id of this process. Two processes have the same id exactly when they run on one machine and in one
  * network namespace. So several slurmd on one machine count as one host, and containers with networks of their own
