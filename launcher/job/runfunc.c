@@ -5,6 +5,7 @@
  */
 #include "runfunc.h"
 
+#include "lib/base/digits.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/func_key.h"
@@ -24,8 +25,8 @@
 
 /* Bytes that the reader has not taken yet. Beyond that a PUT is answered 503, and the rank tries again. */
 #define UNREAD_MAX ((size_t)1 << 30)
-/* No rank has a number of more digits. */
-#define RANK_DIGITS 7
+/* No rank has a higher number. */
+#define MOST_RANK 9999999
 
 struct hvd_runfunc {
 	const struct hvd_log *log;
@@ -97,19 +98,6 @@ static int load(struct hvd_runfunc *rf, const char *name, struct hvd_err *err)
 
 /* ---- ranks ---- */
 
-static bool read_rank(struct hvd_slice key, uint32_t *rank)
-{
-	*rank = 0;
-	if (key.n == 0 || key.n > RANK_DIGITS || (key.p[0] == '0' && key.n > 1))
-		return false;
-	for (size_t i = 0; i < key.n; i++) {
-		if (key.p[i] < '0' || key.p[i] > '9')
-			return false;
-		*rank = *rank * 10 + (uint32_t)(key.p[i] - '0');
-	}
-	return true;
-}
-
 /* False if the rank was in the set already. */
 static bool add_to_set(struct hvd_set *set, uint32_t rank)
 {
@@ -129,7 +117,7 @@ static bool add_to_set(struct hvd_set *set, uint32_t rank)
 /* Anybody who can reach the rendezvous can PUT: only values that this launch's ranks have signed are accepted. */
 static bool of_this_launch(struct hvd_runfunc *rf, const char *type, uint32_t rank, const void *value, size_t len)
 {
-	char number[RANK_DIGITS + 1];
+	char number[16];
 
 	snprintf(number, sizeof(number), "%u", (unsigned)rank);
 	if (hvd_func_signed(&rf->key, type, number, value, len))
@@ -148,10 +136,11 @@ static bool of_this_launch(struct hvd_runfunc *rf, const char *type, uint32_t ra
 static int take(struct hvd_runfunc *rf, struct hvd_set *set, const char *type, struct hvd_slice key, const void *data,
 		size_t len)
 {
-	size_t unread = hvd_results_unread(rf->out);
-	uint32_t rank;
+	const size_t unread = hvd_results_unread(rf->out);
+	const int64_t number = key.n > 1 && key.p[0] == '0' ? -1 : hvd_digits(key.p, key.n, MOST_RANK);
+	const uint32_t rank = (uint32_t)number;
 
-	if (!read_rank(key, &rank))
+	if (number < 0)
 		return 400;
 	if (!of_this_launch(rf, type, rank, data, len))
 		return 403;

@@ -3,9 +3,11 @@
  * when a generation is answered. */
 #include "elastic_rendezvous.h"
 
+#include "lib/base/digits.h"
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/worker_addrs.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,25 +61,21 @@ static void free_entry(struct entry *c)
 /* The worker at "HOST:LOCAL_RANK"; NULL: none. */
 static const struct hvd_worker *worker_of(const struct hvd_elastic_rv *erv, struct hvd_slice key)
 {
-	const char *text = (const char *)key.p;
+	const char *text = key.p;
 	size_t at = key.n, digits;
-	int slot = 0;
+	int64_t slot;
 
 	while (at > 0 && text[at - 1] != ':')
 		at--;
 	digits = key.n - at;
-	if (at < 2 || digits == 0 || digits > 7)
+	if (at < 2 || digits > 7)
 		return NULL;
-	for (size_t i = at; i < key.n; i++) {
-		if (text[i] < '0' || text[i] > '9')
-			return NULL;
-		slot = slot * 10 + (text[i] - '0');
-	}
-	for (uint32_t h = 0; h < hvd_machine_n_hosts(erv->machine); h++) {
+	slot = hvd_digits(text + at, digits, INT_MAX);
+	for (uint32_t h = 0; slot >= 0 && h < hvd_machine_n_hosts(erv->machine); h++) {
 		const char *name = hvd_machine_host(erv->machine, h);
 
 		if (strlen(name) == at - 1 && memcmp(name, text, at - 1) == 0)
-			return hvd_machine_worker_at(erv->machine, h, slot);
+			return hvd_machine_worker_at(erv->machine, h, (int)slot);
 	}
 	return NULL;
 }
@@ -103,8 +101,7 @@ static enum hvd_rv_took on_ask(void *arg, struct hvd_slice key, struct hvd_rv_re
 	struct entry *c;
 
 	if (!w || w->state == HVD_WORKER_GONE || w->state == HVD_WORKER_ENDING) {
-		hvd_debug(erv->log, "rendezvous: %.*s asks for its rank, but has none", (int)key.n,
-			  (const char *)key.p);
+		hvd_debug(erv->log, "rendezvous: %.*s asks for its rank, but has none", (int)key.n, key.p);
 		hvd_rv_answer(req, 200, NOT_A_MEMBER, sizeof(NOT_A_MEMBER) - 1);
 		return HVD_RV_TAKEN;
 	}
@@ -161,22 +158,18 @@ static int on_global(void *arg, struct hvd_slice key, const void *data, size_t l
 	static const char prefix[] = "rank_";
 	struct hvd_elastic_rv *erv = arg;
 	const struct hvd_worker *w;
-	int rank = 0;
+	int64_t rank;
 
 	(void)data;
 	(void)len;
 	if (key.n <= sizeof(prefix) - 1 || key.n > 12 || memcmp(key.p, prefix, sizeof(prefix) - 1) != 0)
 		return 0;
-	for (size_t i = sizeof(prefix) - 1; i < key.n; i++) {
-		char digit = ((const char *)key.p)[i];
-
-		if (digit < '0' || digit > '9')
-			return 0;
-		rank = rank * 10 + (digit - '0');
-	}
-	w = hvd_machine_newcomer(erv->machine, rank);
+	rank = hvd_digits(key.p + sizeof(prefix) - 1, key.n - (sizeof(prefix) - 1), INT_MAX);
+	if (rank < 0)
+		return 0;
+	w = hvd_machine_newcomer(erv->machine, (int)rank);
 	if (!w)
-		w = hvd_machine_member(erv->machine, rank);
+		w = hvd_machine_member(erv->machine, (int)rank);
 	if (w)
 		erv->ops->arrived(w->id, erv->arg);
 	return 0;

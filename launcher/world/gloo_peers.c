@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gloo_peers.h"
 
+#include "lib/base/digits.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/portset.h"
 
@@ -84,26 +85,14 @@ int hvd_mesh_pair(const void *a_data, size_t a, const void *b_data, size_t b, si
 
 /* ---- what is stored at the rendezvous ---- */
 
-static bool number(struct hvd_slice key, size_t *n)
-{
-	*n = 0;
-	if (key.n < 1 || key.n > 5 || (key.n > 1 && key.p[0] == '0'))
-		return false;
-	for (size_t i = 0; i < key.n; i++) {
-		if (key.p[i] < '0' || key.p[i] > '9')
-			return false;
-		*n = *n * 10 + (size_t)(key.p[i] - '0');
-	}
-	return true;
-}
-
 static void on_put(void *arg, struct hvd_slice scope, struct hvd_slice key, const void *data, size_t len)
 {
 	struct hvd_gloo_peers *peers = arg;
-	size_t rank, n;
+	const int64_t number = key.n > 1 && key.p[0] == '0' ? -1 : hvd_digits(key.p, key.n, INT32_MAX);
+	const size_t rank = (size_t)number, n = hvd_mesh_size(data, len);
 	char *name;
 
-	if (!number(key, &rank) || (n = hvd_mesh_size(data, len)) == 0 || rank >= n)
+	if (number < 0 || rank >= n)
 		return;
 	name = hvd_xstrndup(scope.p, scope.n);
 	for (size_t other = 0; other < n; other++) {
