@@ -79,11 +79,6 @@ static void on_facts(const struct hvd_job_facts *facts, void *arg)
 		job->policy->ops->facts(job->policy, facts);
 }
 
-static bool is_ending(void *arg)
-{
-	return hvd_job_is_over(arg) || ((const struct hvd_job *)arg)->ending;
-}
-
 /* ---- the end ---- */
 
 bool hvd_job_report(struct hvd_job *job)
@@ -105,26 +100,6 @@ static void on_grace_over(void *arg)
 static void on_last(void *arg)
 {
 	hvd_job_handle(arg, HVD_JOB_AGENTS_LEFT);
-}
-
-static struct hvd_job_watch *make_watch(struct hvd_job *job)
-{
-	static const struct hvd_job_watch_ops ops = {
-		.signal_ranks = hvd_job_signal, .end = on_end, .facts = on_facts, .ending = is_ending};
-	const struct hvd_job_opts *opts = &job->opts;
-
-	return hvd_job_watch_create(&(struct hvd_job_watch_opts){.base = opts->base,
-								 .spec = job->spec,
-								 .stacks = hvd_world_stacks(job->world),
-								 .wish = &job->result->requeue,
-								 .events = job->events,
-								 .control = opts->control,
-								 .pid = opts->pid,
-								 .ask_slurm = job->starter->ask_slurm,
-								 .policy = job->policy,
-								 .ops = &ops,
-								 .arg = job,
-								 .log = job->log});
 }
 
 /* Is there a descriptor for each host's connection? All of them are open at once. */
@@ -159,12 +134,13 @@ static int open_agents(struct hvd_job *job, struct hvd_err *err)
 
 static int begin(struct hvd_job *job, struct hvd_err *err)
 {
+	static const struct hvd_job_watch_ops watch_ops = {hvd_job_signal, on_end, on_facts};
 	struct hvd_job_policy *policy = job->policy;
 	struct hvd_boot boot;
 
 	if (open_agents(job, err) != 0)
 		return -1;
-	job->watch = make_watch(job);
+	job->watch = hvd_job_watch_create(job, hvd_world_stacks(job->world), &watch_ops);
 	/* Without a host that fits the ranks may have to wait for as long as the job lives. */
 	if (policy->hosts_change)
 		hvd_job_watch_started(job->watch);

@@ -70,8 +70,9 @@ struct hvd_job_opts {
 	struct hvd_job_policy *policy;
 	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct hvd_result *result;
-	const char *control; /* as in job_watch.h; read once */
-	pid_t pid;
+	const char
+		*control; /* the launch's name for questions from outside; NULL = that of the environment. Read once */
+	pid_t pid;        /* the process that a user sees: srun or hvdrun */
 	const struct hvd_log *log;
 };
 
@@ -121,7 +122,10 @@ bool hvd_job_handles(const struct hvd_job *job, enum hvd_job_event event); /* do
 /* Is an agent of a static job connected that could still report ends of ranks? */
 bool hvd_job_connected(const struct hvd_job *job);
 /* srun with the plugin has gone: it has shown how the ranks ended, and nothing can follow any more. */
-bool hvd_job_is_over(const struct hvd_job *job);
+static inline bool hvd_job_is_over(const struct hvd_job *job)
+{
+	return job->state == HVD_JOB_LAST && job->starter->judges_failures;
+}
 /* The start has failed; all agents were told. */
 void hvd_job_start_failed(const struct hvd_err *why, void *job);
 /* The job cannot go on. `why` is logged unless another reason was; NULL: the user was told. */

@@ -128,11 +128,6 @@ static void enter(struct hvd_job *job, enum hvd_job_state state, enum hvd_job_ev
 	}
 }
 
-bool hvd_job_is_over(const struct hvd_job *job)
-{
-	return job->state == LAST && job->starter->judges_failures;
-}
-
 bool hvd_job_handles(const struct hvd_job *job, enum hvd_job_event event)
 {
 	/* Where hosts come and go the starter may have nothing to do for a while. */

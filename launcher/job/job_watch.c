@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job_watch.h"
 
+#include "job.h"
 #include "job_query.h"
 #include "launcher/diagnosis/control.h"
 #include "launcher/diagnosis/hang_watch.h"
@@ -22,7 +23,8 @@ extern char **environ;
 #define LOST_HOST_SECONDS 3
 
 struct hvd_job_watch {
-	struct hvd_job_watch_opts opts;
+	struct hvd_job *job;
+	const struct hvd_job_watch_ops *ops;
 	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
 	struct hvd_hang_watch *hang;
 	struct hvd_time_limit *limit;
@@ -37,16 +39,16 @@ struct hvd_job_watch {
 
 static bool ending(const struct hvd_job_watch *watch)
 {
-	return watch->opts.ops->ending(watch->opts.arg);
+	return hvd_job_is_over(watch->job) || watch->job->ending;
 }
 
 /* ---- hosts ---- */
 
 static void lose(struct hvd_job_watch *watch, const char *how)
 {
-	if (!ending(watch) && !watch->opts.policy->hosts_change)
-		hvd_requeue_want(watch->opts.wish, watch->opts.spec, HVD_REQUEUE_NODE, watch->host);
-	watch->opts.policy->ops->host_lost(watch->opts.policy, watch->host, how);
+	if (!ending(watch) && !watch->job->policy->hosts_change)
+		hvd_requeue_want(&watch->job->result->requeue, watch->job->spec, HVD_REQUEUE_NODE, watch->host);
+	watch->job->policy->ops->host_lost(watch->job->policy, watch->host, how);
 }
 
 void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unkillable *what, int rank,
@@ -56,9 +58,9 @@ void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unki
 	hvd_cleanup_free char *why =
 		hvd_xasprintf("%sits rank %d cannot be killed", what->left ? "a process of " : "", rank);
 
-	hvd_warn(watch->opts.log, "%s: %s", host, text);
-	hvd_info(watch->opts.log, "%s", HVD_UNKILLABLE_HINT);
-	hvd_requeue_avoid(watch->opts.wish, host, why);
+	hvd_warn(watch->job->log, "%s: %s", host, text);
+	hvd_info(watch->job->log, "%s", HVD_UNKILLABLE_HINT);
+	hvd_requeue_avoid(&watch->job->result->requeue, host, why);
 }
 
 static void on_host_lost(void *arg)
@@ -148,8 +150,8 @@ static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
 	if (ending(watch))
 		return;
 	if (requeue)
-		hvd_requeue_want(watch->opts.wish, watch->opts.spec, HVD_REQUEUE_HANG, NULL);
-	watch->opts.ops->end(why, watch->opts.arg);
+		hvd_requeue_want(&watch->job->result->requeue, watch->job->spec, HVD_REQUEUE_HANG, NULL);
+	watch->ops->end(why, watch->job);
 }
 
 void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *stall)
@@ -159,7 +161,7 @@ void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *
 	if (ending(watch))
 		return;
 	hvd_hang_describe(stall, &why);
-	hvd_event(watch->opts.events, HANG, .seconds = (int64_t)stall->seconds, .why = why.msg);
+	hvd_event(watch->job->events, HANG, .seconds = (int64_t)stall->seconds, .why = why.msg);
 	hvd_hang_watch_stalled(watch->hang, stall);
 }
 
@@ -168,14 +170,14 @@ static void on_limit_end(void *arg)
 	struct hvd_job_watch *watch = arg;
 
 	if (!ending(watch))
-		watch->opts.ops->end(NULL, watch->opts.arg);
+		watch->ops->end(NULL, watch->job);
 }
 
 static void on_limit_signal(int sig, void *arg)
 {
 	struct hvd_job_watch *watch = arg;
 
-	watch->opts.ops->signal_ranks(sig, watch->opts.arg);
+	watch->ops->signal_ranks(sig, watch->job);
 }
 
 /* ---- what Slurm says of the job ---- */
@@ -184,15 +186,15 @@ static void on_facts(const struct hvd_job_facts *facts, void *arg)
 {
 	struct hvd_job_watch *watch = arg;
 
-	if (facts->preempted && !watch->opts.wish->preempted)
-		hvd_info(watch->opts.log, "the job is preempted, and ends in %.0f s", facts->left);
-	watch->opts.wish->preempted |= facts->preempted;
+	if (facts->preempted && !watch->job->result->requeue.preempted)
+		hvd_info(watch->job->log, "the job is preempted, and ends in %.0f s", facts->left);
+	watch->job->result->requeue.preempted |= facts->preempted;
 	hvd_time_limit_facts(watch->limit, facts);
 	if (!watch->reports_state)
 		return;
 	hvd_hang_watch_suspended(watch->hang, facts->paused);
-	if (watch->opts.ops->facts)
-		watch->opts.ops->facts(facts, watch->opts.arg);
+	if (watch->ops->facts)
+		watch->ops->facts(facts, watch->job);
 }
 
 bool hvd_job_watch_ask(struct hvd_job_watch *watch)
@@ -220,28 +222,30 @@ static void on_hang_ask(void *arg)
 void hvd_job_watch_started(struct hvd_job_watch *watch)
 {
 	static const struct hvd_time_limit_ops ops = {on_limit_ask, on_limit_signal, on_limit_end};
-	const struct hvd_job_watch_opts *opts = &watch->opts;
+	const struct hvd_job *job = watch->job;
 
 	if (watch->started)
 		return;
 	watch->started = true;
-	watch->limit = hvd_time_limit_watch(opts->base, opts->spec, opts->wish, &ops, watch, opts->log);
-	if (opts->ask_slurm)
-		watch->down = hvd_node_down_watch(opts->base, opts->policy, on_down, watch);
+	watch->limit = hvd_time_limit_watch(job->opts.base, job->spec, &job->result->requeue, &ops, watch, job->log);
+	if (job->starter->ask_slurm)
+		watch->down = hvd_node_down_watch(job->opts.base, job->policy, on_down, watch);
 }
 
-struct hvd_job_watch *hvd_job_watch_create(const struct hvd_job_watch_opts *opts)
+struct hvd_job_watch *hvd_job_watch_create(struct hvd_job *job, struct hvd_stacks *stacks,
+					   const struct hvd_job_watch_ops *ops)
 {
 	struct hvd_job_watch *watch = hvd_xcalloc(1, sizeof(*watch));
-	const struct hvd_batch_job job = hvd_batch_job_of(opts->spec, opts->wish->job);
+	const struct hvd_batch_job batch = hvd_batch_job_of(job->spec, job->result->requeue.job);
+	struct event_base *base = job->opts.base;
 
-	watch->opts = *opts;
-	watch->query = job.scheduler->facts ? hvd_job_query_create(opts->base, &job, on_facts, watch) : NULL;
-	watch->reports_state = job.scheduler->reports_state;
-	watch->control = hvd_control_open(opts->base, opts->control, opts->pid, opts->stacks);
-	watch->opts.control = NULL; /* the caller's, valid until the return */
-	watch->hang = hvd_hang_watch_create(opts->stacks, opts->spec, on_hang_end, on_hang_ask, watch, opts->log);
-	watch->host_lost = hvd_timer_new(opts->base, on_host_lost, watch);
+	watch->job = job;
+	watch->ops = ops;
+	watch->query = batch.scheduler->facts ? hvd_job_query_create(base, &batch, on_facts, watch) : NULL;
+	watch->reports_state = batch.scheduler->reports_state;
+	watch->control = hvd_control_open(base, job->opts.control, job->opts.pid, stacks);
+	watch->hang = hvd_hang_watch_create(stacks, job->spec, on_hang_end, on_hang_ask, watch, job->log);
+	watch->host_lost = hvd_timer_new(base, on_host_lost, watch);
 	return watch;
 }
 

@@ -9,7 +9,8 @@
  * reports its agent's death shows that the host is up. Where hosts come and go, the agents' connections have rules of
  * their own (launcher/hosts/agent_deadlines.c), and only Slurm's word counts here.
  *
- * Reasons to requeue the batch job (a hang, a lost host) are added to `wish` before the owner hears of them.
+ * Reasons to requeue the batch job (a hang, a lost host) are added to the result's wish before the owner hears of them.
+ * Once the job is being ended, nobody hears of hangs and the time limit, and no reason to requeue counts.
  */
 #ifndef HVD_JOB_WATCH_H
 #define HVD_JOB_WATCH_H
@@ -32,31 +33,14 @@ struct hvd_job_watch_ops {
 	void (*end)(const struct hvd_err *why, void *arg);
 	/* What the scheduler says of the job, since somebody has asked. May be NULL. */
 	hvd_job_facts_fn *facts;
-	/* Is the job being ended already? Then nobody hears of hangs and the time limit, and no reason to requeue
-	 * counts. */
-	bool (*ending)(void *arg);
-};
-
-/* Nothing is owned, and all must outlive the watch. */
-struct hvd_job_watch_opts {
-	struct event_base *base;
-	const struct hvd_launch_spec *spec;
-	struct hvd_stacks *stacks;
-	struct hvd_requeue_wish *wish;
-	const char
-		*control; /* the launch's name for questions from outside; NULL = that of the environment. Read once */
-	pid_t pid;        /* the process that a user sees: srun or hvdrun */
-	struct hvd_event_log *events;
-	struct hvd_job_policy *policy; /* hears of lost hosts; if hosts change they are no reason to requeue the job */
-	bool ask_slurm;                /* Slurm knows about the hosts: ask it whether it has given one up */
-	const struct hvd_job_watch_ops *ops;
-	void *arg;
-	const struct hvd_log *log;
 };
 
 struct hvd_job_watch;
 
-struct hvd_job_watch *hvd_job_watch_create(const struct hvd_job_watch_opts *opts);
+/* `job` is what the watch reads of the job, and the argument of the ops. `stacks` asks where its ranks are. Nothing is
+ * owned, and all must outlive the watch. */
+struct hvd_job_watch *hvd_job_watch_create(struct hvd_job *job, struct hvd_stacks *stacks,
+					   const struct hvd_job_watch_ops *ops);
 void hvd_job_watch_destroy(struct hvd_job_watch *watch); /* NULL is fine */
 
 /* The ranks start, or may start from now on, so that the time limit counts. A second call does nothing. */

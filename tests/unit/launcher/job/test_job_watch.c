@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a job's owner hears of lost hosts and hangs, and which of it is a reason to requeue the batch job. */
-#include "launcher/job/job_watch.h"
+#include "launcher/job/job.h"
 
 #include "tests/unit/unit.h"
 
@@ -8,9 +8,10 @@ struct world {
 	struct hvd_job_policy policy; /* first, so that a pointer to it is one to all */
 	struct event_base *base;
 	struct hvd_launch_spec spec;
-	struct hvd_requeue_wish wish;
+	struct hvd_starter starter;
+	struct hvd_result result;
+	struct hvd_job job;
 	struct hvd_job_watch *watch;
-	bool ending;
 	int lost, ends;
 	char host[64], how[64], why[256];
 };
@@ -22,7 +23,7 @@ static void on_signal(int sig, void *arg)
 
 static void on_end(const struct hvd_err *why, void *arg)
 {
-	struct world *w = arg;
+	struct world *w = (struct world *)((struct hvd_job *)arg)->policy;
 
 	w->ends++;
 	snprintf(w->why, sizeof(w->why), "%.200s", why ? why->msg : "");
@@ -37,35 +38,28 @@ static void on_host_lost(struct hvd_job_policy *policy, const char *host, const 
 	snprintf(w->how, sizeof(w->how), "%s", how);
 }
 
-static bool is_ending(void *arg)
-{
-	return ((struct world *)arg)->ending;
-}
-
 SETUP(setup, struct world, w)
 {
-	static const struct hvd_job_watch_ops ops = {.signal_ranks = on_signal, .end = on_end, .ending = is_ending};
+	static const struct hvd_job_watch_ops ops = {.signal_ranks = on_signal, .end = on_end};
 	static const struct hvd_job_policy_ops policy_ops = {.host_lost = on_host_lost};
 	static const struct hvd_log quiet = {.level = HVD_LOG_ERROR};
 
 	w->base = event_base_new();
 	w->policy.ops = &policy_ops;
 	w->spec.requeue_on = 1U << HVD_REQUEUE_NODE | 1U << HVD_REQUEUE_HANG;
-	w->watch = hvd_job_watch_create(&(struct hvd_job_watch_opts){.base = w->base,
-								     .spec = &w->spec,
-								     .wish = &w->wish,
-								     .control = "unit",
-								     .pid = getpid(),
-								     .policy = &w->policy,
-								     .ops = &ops,
-								     .arg = w,
-								     .log = &quiet});
+	w->job = (struct hvd_job){.opts = {.base = w->base, .control = "unit", .pid = getpid()},
+				  .spec = &w->spec,
+				  .starter = &w->starter,
+				  .policy = &w->policy,
+				  .result = &w->result,
+				  .log = &quiet};
+	w->watch = hvd_job_watch_create(&w->job, NULL, &ops);
 }
 
 TEARDOWN(teardown, struct world, w)
 {
 	hvd_job_watch_destroy(w->watch);
-	hvd_requeue_clear(&w->wish);
+	hvd_requeue_clear(&w->result.requeue);
 	event_base_free(w->base);
 }
 
@@ -82,8 +76,8 @@ TEST_IN(a_host_that_does_not_answer_is_lost_at_once, struct world *w)
 	assert_int_equal(w->lost, 1);
 	assert_string_equal(w->host, "n1");
 	assert_string_equal(w->how, ": the host does not answer");
-	assert_true(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_NODE));
-	assert_string_equal(hvd_env_get(&w->wish.bad, "n1"), "it has failed");
+	assert_true(hvd_requeue_wanted(&w->result.requeue, HVD_REQUEUE_NODE));
+	assert_string_equal(hvd_env_get(&w->result.requeue.bad, "n1"), "it has failed");
 }
 
 /* The others may follow: then the whole job is ending. */
@@ -98,12 +92,12 @@ TEST_IN(a_broken_connection_has_time, struct world *w)
 	assert_false(hvd_job_watch_settle(w->watch));
 	assert_string_equal(hvd_job_watch_settled_host(w->watch, &at), "n2");
 	assert_true(at >= before);
-	assert_false(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_NODE));
+	assert_false(hvd_requeue_wanted(&w->result.requeue, HVD_REQUEUE_NODE));
 	hvd_job_watch_lose(w->watch);
 	assert_int_equal(w->lost, 1);
 	assert_string_equal(w->host, "n2");
 	assert_string_equal(w->how, "");
-	assert_true(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_NODE));
+	assert_true(hvd_requeue_wanted(&w->result.requeue, HVD_REQUEUE_NODE));
 }
 
 TEST_IN(and_is_lost_then, struct world *w)
@@ -142,24 +136,24 @@ TEST_IN(a_hang_ends_the_job, struct world *w)
 	hvd_job_watch_stalled(w->watch, &stall);
 	assert_int_equal(w->ends, 1);
 	assert_in(w->why, "no rank has made progress for 60 s");
-	assert_false(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_HANG));
+	assert_false(hvd_requeue_wanted(&w->result.requeue, HVD_REQUEUE_HANG));
 	w->spec.hang_action = HVD_HANG_REQUEUE;
 	hvd_job_watch_stalled(w->watch, &stall);
 	assert_int_equal(w->ends, 2);
-	assert_true(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_HANG));
+	assert_true(hvd_requeue_wanted(&w->result.requeue, HVD_REQUEUE_HANG));
 }
 
 TEST_IN(nothing_counts_in_a_job_that_is_ending, struct world *w)
 {
 	struct hvd_stall stall = {.seconds = 60};
 
-	w->ending = true;
+	w->job.ending = true;
 	w->spec.hang_action = HVD_HANG_REQUEUE;
 	hvd_job_watch_stalled(w->watch, &stall);
 	assert_int_equal(w->ends, 0);
 	gone(w, "n1", HVD_E_TIMEOUT);
 	assert_int_equal(w->lost, 1); /* srun may wait for the host's tasks */
-	assert_int_equal(w->wish.reasons, 0);
+	assert_int_equal(w->result.requeue.reasons, 0);
 }
 
 TEST(what_the_user_reads)
@@ -184,15 +178,15 @@ TEST_IN(a_rank_that_cannot_be_killed, struct world *w)
 
 	hvd_job_watch_unkillable(w->watch, &what, 3, "n2");
 	hvd_job_watch_unkillable(w->watch, &left, 4, "n3");
-	assert_int_equal(w->wish.reasons, 0);
-	assert_string_equal(hvd_env_get(&w->wish.bad, "n2"), "its rank 3 cannot be killed");
-	assert_string_equal(hvd_env_get(&w->wish.bad, "n3"), "a process of its rank 4 cannot be killed");
-	hvd_requeue_avoid(&w->wish, "n2", "another reason");
-	assert_string_equal(hvd_env_get(&w->wish.bad, "n2"), "its rank 3 cannot be killed");
-	hvd_requeue_allow(&w->wish, "n2");
-	hvd_requeue_allow(&w->wish, "n9");
-	assert_null(hvd_env_get(&w->wish.bad, "n2"));
-	assert_int_equal(w->wish.bad.n, 1);
+	assert_int_equal(w->result.requeue.reasons, 0);
+	assert_string_equal(hvd_env_get(&w->result.requeue.bad, "n2"), "its rank 3 cannot be killed");
+	assert_string_equal(hvd_env_get(&w->result.requeue.bad, "n3"), "a process of its rank 4 cannot be killed");
+	hvd_requeue_avoid(&w->result.requeue, "n2", "another reason");
+	assert_string_equal(hvd_env_get(&w->result.requeue.bad, "n2"), "its rank 3 cannot be killed");
+	hvd_requeue_allow(&w->result.requeue, "n2");
+	hvd_requeue_allow(&w->result.requeue, "n9");
+	assert_null(hvd_env_get(&w->result.requeue.bad, "n2"));
+	assert_int_equal(w->result.requeue.bad.n, 1);
 }
 
 RUN_TESTS(.setup = setup, .teardown = teardown)
