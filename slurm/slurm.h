@@ -5,8 +5,8 @@
  * Slurm's own commands are asked (slurm_command.h): squeue for jobs (squeue.h), scontrol for nodes, GPUs and the
  * configuration (scontrol.h), sinfo for nodes that are down. So no program is linked with libslurm, and one build works with each release. A command
  * takes 10 to 15 milliseconds, and as long as the deadline allows while the controller does not answer; an event loop
- * that cannot wait for that asks in a child process (job_query.h) or in a thread (discovery_slurm.c). Any thread may
- * ask.
+ * that cannot wait for that asks in a child process (launcher/job/ask.h) or in a thread (discovery_slurm.c). Any thread
+ * may ask.
  */
 #ifndef HVD_SLURM_H
 #define HVD_SLURM_H

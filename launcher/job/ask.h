@@ -6,6 +6,7 @@
 #ifndef HVD_ASK_H
 #define HVD_ASK_H
 
+#include "launcher/scheduler/scheduler.h"
 #include "lib/process/call.h"
 
 #include <event2/event.h>
@@ -23,5 +24,19 @@ void hvd_ask_destroy(struct hvd_ask *ask); /* NULL is fine */
 
 /* Ask now, unless an answer is awaited already. */
 void hvd_ask_now(struct hvd_ask *ask);
+
+/* ---- about the batch job that a launch is part of ---- */
+
+typedef void hvd_job_facts_fn(const struct hvd_job_facts *facts, void *arg);
+
+struct hvd_job_query;
+
+/* `job` is copied. `fn` is called from the event loop, and may destroy the query. */
+struct hvd_job_query *hvd_job_query_create(struct event_base *base, const struct hvd_batch_job *job,
+					   hvd_job_facts_fn *fn, void *arg);
+void hvd_job_query_destroy(struct hvd_job_query *query); /* NULL is fine */
+
+/* Ask now. If an answer is awaited already, another one is awaited after it, and only that is passed on. */
+void hvd_job_query_ask(struct hvd_job_query *query);
 
 #endif

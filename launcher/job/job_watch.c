@@ -2,7 +2,6 @@
 #include "job_watch.h"
 
 #include "job.h"
-#include "job_query.h"
 #include "launcher/diagnosis/control.h"
 #include "launcher/diagnosis/hang_watch.h"
 #include "launcher/scheduler/scheduler.h"

@@ -15,8 +15,8 @@
 #ifndef HVD_JOB_WATCH_H
 #define HVD_JOB_WATCH_H
 
+#include "ask.h"
 #include "job_policy.h"
-#include "job_query.h"
 #include "launcher/hosts/loss.h"
 #include "launcher/world/progress.h"
 #include "launcher/world/stacks.h"

@@ -95,12 +95,6 @@ int hvd_launcher_process_init(struct hvd_launcher_process *launcher, struct hvd_
 	return launcher->signals ? 0 : -1;
 }
 
-int hvd_launcher_process_set_boot(struct hvd_launcher_process *launcher, const struct hvd_boot *boot,
-				  struct hvd_err *err)
-{
-	return hvd_boot_format(boot, launcher->boot, err);
-}
-
 int hvd_launcher_process_open_func(struct hvd_launcher_process *launcher, void (*gone)(void *arg), void *arg,
 				   struct hvd_err *err)
 {

@@ -29,10 +29,10 @@ struct hvd_launcher_process {
 	struct hvd_secret secret;
 	struct hvd_terminal terminal; /* as it was at first */
 	struct hvd_runfunc *func;     /* --run-func, or NULL */
+	char boot[HVD_BOOT_MAX];      /* how processes that are started from now on reach the driver */
 
 	/* launcher_process.c's own. */
 	struct hvd_procs_opts procs_opts;
-	char boot[HVD_BOOT_MAX];
 	struct hvd_signals *signals;
 	struct hvd_timer *pause;
 };
@@ -44,9 +44,6 @@ int hvd_launcher_process_init(struct hvd_launcher_process *launcher, struct hvd_
 			      const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 			      struct hvd_result *result, hvd_signal_fn *on_signal,
 			      const struct hvd_procs_ops *procs_ops, void *arg, struct hvd_err *err);
-/* Tell processes that are started from now on how to reach the driver. -1 with err set. */
-int hvd_launcher_process_set_boot(struct hvd_launcher_process *launcher, const struct hvd_boot *boot,
-				  struct hvd_err *err);
 /* The ranks have a signal: after SIGTSTP this process is about to stop, after SIGCONT it is not. */
 void hvd_launcher_process_pause(struct hvd_launcher_process *launcher, int sig);
 /* The job ends because of this signal: say so, and make it the result. Only the first signal counts. */

@@ -59,7 +59,7 @@ static int do_start(struct hvd_starter *starter, const struct hvd_boot *boot, st
 {
 	struct hvd_launcher_process *launcher = &run_of(starter)->launcher;
 
-	return hvd_launcher_process_set_boot(launcher, boot, err) == 0 ? hvd_procs_start(launcher->procs, err) : -1;
+	return hvd_boot_format(boot, launcher->boot, err) == 0 ? hvd_procs_start(launcher->procs, err) : -1;
 }
 
 /* srun and mpirun pass it on. */
