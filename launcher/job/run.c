@@ -119,13 +119,15 @@ static void do_ranks_ended(struct hvd_starter *starter, const struct hvd_strv *w
 					      hvd_procs_pid(procs), END_SECONDS, without_munge, on_end_timeout, run);
 }
 
-/* Has the one process that started all ranks ended badly, and neither anybody nor a rank's end has said why? */
+/* Has the one process that started all ranks ended badly, and neither anybody nor a rank's end has said why? Before any
+ * agent has come it says itself why it cannot start them. */
 static bool unexplained(struct hvd_starter *starter, bool say)
 {
 	const struct run *run = run_of(starter);
 	const struct hvd_result *result = run->launcher.result;
 	const struct hvd_batch_job job = hvd_batch_job_of(run->launcher.launch->spec, result->job);
 	struct hvd_failure_report *failures = hvd_failures_now(&run->starter.job->failures);
+	const bool early = !result->started;
 	hvd_cleanup_free char *fate = NULL;
 	const char *host;
 	char text[64];
@@ -133,7 +135,8 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 	if (starter->agents_start_ranks || run->proc_status == 0 || run->starter.job->failed || result->rank_failed ||
 	    run->starter.job->ending || result->ended_by || run->ended_by)
 		return false;
-	if (!WIFSIGNALED(run->proc_status) && (!result->started || hvd_failure_report_first(failures, &host)))
+	if (!WIFSIGNALED(run->proc_status) &&
+	    (early ? !hvd_static_ranks_agent_gone(run->policy) : hvd_failure_report_first(failures, &host) != NULL))
 		return false;
 	if (!say)
 		return true;
@@ -141,7 +144,8 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 	if (hvd_failure_report_loss(failures))
 		hvd_failure_report_log(failures, false, run->launcher.log);
 	else
-		hvd_error(run->launcher.log, "%s ended: %s%s%s", run->launcher.launch->procs[0].argv.v[0],
+		hvd_error(run->launcher.log, "%s ended%s: %s%s%s", run->launcher.launch->procs[0].argv.v[0],
+			  early ? " before the start was complete" : "",
 			  hvd_status_text(run->proc_status, text, sizeof(text)), fate ? "; " : "", fate ? fate : "");
 	return true;
 }

@@ -27,13 +27,13 @@ struct hvd_static_ends {
 	bool *ended;                     /* by rank */
 	uint32_t n, left;
 	struct hvd_strv without_munge; /* hosts where no munged was left when their ranks had ended */
+	struct hvd_err lost_why;       /* of the first agent that has ended before the plan; its code is 0: none has */
 
 	/* static_ends.c's own. */
 	const struct hvd_job_policy *policy;
 	bool start_failed;
 	bool rank_failed;
 	struct hvd_timer *lost;  /* pending: an agent has ended before the plan */
-	struct hvd_err lost_why; /* that, of the first one */
 	struct hvd_timer *judge; /* pending: `loss` waits */
 	struct hvd_loss loss;    /* the agent that has ended before the ranks */
 	char host[256];

@@ -344,6 +344,11 @@ char *hvd_static_ranks_unregistered(const struct hvd_job_policy *policy)
 										  : hvd_host_table_missing(table);
 }
 
+bool hvd_static_ranks_agent_gone(const struct hvd_job_policy *policy)
+{
+	return !layout(policy) && ranks_of(policy->job)->ends.lost_why.code;
+}
+
 /* ---- life ---- */
 
 static void destroy(struct hvd_job_policy *policy)

@@ -15,6 +15,9 @@ struct hvd_job_policy *hvd_static_ranks_create(struct event_base *base);
  * it. */
 char *hvd_static_ranks_unregistered(const struct hvd_job_policy *policy);
 
+/* Has an agent ended before the plan? */
+bool hvd_static_ranks_agent_gone(const struct hvd_job_policy *policy);
+
 /* All ranks have ended, and the starter, a program of that name, goes on. True: it waits for a host whose connection
  * ended at that moment; the job ends. False: there is no such host, and Slurm is asked about all hosts from now on. */
 bool hvd_static_ranks_lose_unconfirmed(struct hvd_job_policy *policy, const char *starter);

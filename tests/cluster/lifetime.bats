@@ -67,6 +67,20 @@ END
     done
 }
 
+@test "srun is ended by somebody during the start: hvdrun says so" {
+    fault node-freeze hvdn2
+    begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
+    wait_for 10 runs_on hvdn1 hvd-agent
+    on_host hvdlogin pkill -TERM -o -x srun
+    fault node-thaw hvdn2
+    ended 20
+    ((status != 0))
+    [[ $output == *"srun ended before the start was complete: "* || $output == *"and the node agents of all other hosts have ended"* ]] ||
+        { echo "$output" && return 1; }
+    has_not ready
+    assert_no_leftovers 15
+}
+
 @test "a step daemon killed: hvdrun says so and ends, the ranks go with it" {
     # Plain srun, and so srun --hvd, waits for ever for the ranks that the daemon had started.
     step_daemon_killed 4
