@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INTERVAL 1.0 /* seconds */
-#define SHARE    0.02
+#define INTERVAL 1.0  /* seconds */
+#define SHARE    0.02 /* of the time, for queries */
 
 /* ---- reporting ---- */
 

@@ -58,8 +58,8 @@ extern const struct hvd_discovery_kind hvd_discovery_script, hvd_discovery_slurm
 void hvd_discovery_found(struct hvd_discovery *s, const struct hvd_slurm_hosts *found);
 void hvd_discovery_failed(struct hvd_discovery *s, const struct hvd_err *why);
 
-/* How many seconds after its begin the next query begins: the user's interval, or else a second, but more if a query
- * costs `cost` seconds, up to `most`: it may take 2 % of a core, or of the time. */
+/* The seconds between two queries: the user's interval, or else one, but more, up to `most`, if a query costs so many
+ * seconds that it would take more than 2 % of the time. */
 double hvd_discovery_pause(const struct hvd_discovery_opts *opts, double cost, double most);
 
 /* What a discovery script printed: `host[:slots]` lines. A host of several lines has the slots of the last. HVD_E_USAGE

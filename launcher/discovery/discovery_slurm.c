@@ -7,9 +7,9 @@
  * every JOB_TURNS polls.
  *
  * A thread polls, since Slurm's commands may take long. It passes a result that differs from the last one to the event
- * loop, and then sleeps: for --discovery-interval, or for a second, or longer if the answers take much of the time. When a node or a job goes, its node agents go, too; the caller notices that at once, and nudges. The thread ends
- * with the discovery. If a command does not end then, the thread is left behind, and ends later without touching the
- * discovery.
+ * loop, and then sleeps: for --discovery-interval, or for a second, or longer if the answers take much of the time. When a
+ * node or a job goes, its node agents go, too; the caller notices that at once, and nudges. The thread ends with the
+ * discovery. If a command does not end then, the thread is left behind, and ends later without touching the discovery.
  */
 #include "discovery_kind.h"
 

@@ -21,9 +21,9 @@ struct hvd_network_plan {
 	struct hvd_networks networks;
 };
 
-/* Choose the networks that connect the hosts that have reported, at least one. Returns 0; -1 with HVD_E_NET if no network that carries Horovod
- * connects the hosts (the message gives the reason for every interface); or 1, with *plan unchanged, if another round
- * of the probe, which `again` allows, may change the answer. */
+/* Choose the networks that connect the hosts that have reported, at least one. Returns 0; -1 with HVD_E_NET if no network
+ * that carries Horovod connects the hosts (the message gives the reason for every interface); or 1, with *plan unchanged,
+ * if another round of the probe, which `again` allows, may change the answer. */
 int hvd_network_plan_make(struct hvd_network_plan *plan, struct hvd_host_table *table, bool again,
 			  const struct hvd_log *log, struct hvd_err *err);
 void hvd_network_plan_clear(struct hvd_network_plan *plan);

@@ -92,8 +92,8 @@ struct hvd_opt {
 	const char *apart;   /* the next word is its value only if it is one of these ("pmi2|pmix"; a '*' at the
 			      * end of one matches anything); any other value needs --name=VALUE */
 	int since;           /* the first release of srun with it, 2302 for 23.02; 0 = 22.05 or before */
-	int exclude;         /* rows with the same number, which is not 0, exclude each other, as TRI rows
-			      * of one value do of which one turns it off, unless they are aliases */
+	int exclude;         /* rows with the same number, which is not 0, exclude each other; so do TRI rows
+			      * of one value, one of which turns it off, unless they are aliases */
 	bool hidden;         /* not in --help, never meant by an abbreviation */
 	bool alias;          /* not in --help: another spelling of a row */
 	bool plugin;         /* a plugin adds it to srun, so srun may not have it */
