@@ -72,11 +72,13 @@ static int list_count(const char *s)
 	return n;
 }
 
-static void all_slots(struct job *j, int n, const char *from)
+/* Give each host so many slots. Always returns 1. */
+static int all_slots(struct job *j, int n, const char *from)
 {
 	for (size_t i = 0; i < j->hosts.n; i++)
 		j->slots[i] = n;
 	j->from = from;
+	return 1;
 }
 
 /* Is this a heterogeneous job? salloc's environment has a list of nodes for each component then, and no
@@ -135,10 +137,8 @@ static int slots_by_tasks(struct job *j, struct hvd_err *err)
 		return sum > hosts;
 	}
 	/* Slurm computes SLURM_TASKS_PER_NODE without regard to --ntasks-per-node. */
-	if (per_node > 0 && (ntasks < 0 || ntasks == per_node * hosts)) {
-		all_slots(j, (int)per_node, "SLURM_NTASKS_PER_NODE");
-		return 1;
-	}
+	if (per_node > 0 && (ntasks < 0 || ntasks == per_node * hosts))
+		return all_slots(j, (int)per_node, "SLURM_NTASKS_PER_NODE");
 	if (ntasks < 0 && !hvd_envp_value(j->envp, "SLURM_NTASKS_PER_GPU"))
 		return 0;
 	if (tasks_from(j, "SLURM_TASKS_PER_NODE"))
@@ -200,35 +200,24 @@ static int count_gpus(struct job *j, struct hvd_err *err)
 
 	/* A step may have fewer GPUs than its job, so in a step SLURM_GPUS_ON_NODE comes before the variables of the
 	 * job. */
-	if (per_node > 0 && !(j->in_step && here > 0)) {
-		all_slots(j, per_node, "SLURM_GPUS_PER_NODE");
-		return 1;
-	}
-	if (here > 0 && (hosts == 1 || j->in_step)) {
-		all_slots(j, here, "SLURM_GPUS_ON_NODE");
-		return 1;
-	}
+	if (per_node > 0 && !(j->in_step && here > 0))
+		return all_slots(j, per_node, "SLURM_GPUS_PER_NODE");
+	if (here > 0 && (hosts == 1 || j->in_step))
+		return all_slots(j, here, "SLURM_GPUS_ON_NODE");
 	if (!j->in_step && gpus_from_controller(j))
 		return 1;
-	if (here > 0 && (total < 0 || total == here * hosts)) {
-		all_slots(j, here, "SLURM_GPUS_ON_NODE");
-		return 1;
-	}
-	if (total > 0 && total % hosts == 0) {
-		all_slots(j, total / hosts, "SLURM_GPUS");
-		return 1;
-	}
+	if (here > 0 && (total < 0 || total == here * hosts))
+		return all_slots(j, here, "SLURM_GPUS_ON_NODE");
+	if (total > 0 && total % hosts == 0)
+		return all_slots(j, total / hosts, "SLURM_GPUS");
 	if (total > 0) {
 		hvd_err_set(err, HVD_E_USAGE, "cannot tell how the %d GPUs of the job are spread over its %d hosts",
 			    total, hosts);
 		return hvd_err_hint(err, "ask for --gpus-per-node, or set --slots-per-host");
 	}
-	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
-		if (!(s = hvd_envp_value(j->envp, lists[i])))
-			continue;
-		all_slots(j, list_count(s), lists[i]);
-		return 1;
-	}
+	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
+		if ((s = hvd_envp_value(j->envp, lists[i])))
+			return all_slots(j, list_count(s), lists[i]);
 	return 0;
 }
 
@@ -283,17 +272,16 @@ static int find_slots(struct job *j, int slots_per_host, struct hvd_err *err)
 {
 	int rc;
 
-	if (slots_per_host > 0) {
-		all_slots(j, slots_per_host, "slots per host as asked for");
-		return 0;
-	}
-	rc = slots_by_tasks_per_gpu(j);
+	if (slots_per_host > 0)
+		rc = all_slots(j, slots_per_host, "slots per host as asked for");
+	else
+		rc = slots_by_tasks_per_gpu(j);
 	if (rc == 0)
 		rc = slots_by_tasks(j, err);
 	if (rc == 0)
 		rc = slots_by_gpus(j, err);
 	if (rc == 0)
-		all_slots(j, 1, "one slot per host");
+		rc = all_slots(j, 1, "one slot per host");
 	return rc < 0 ? -1 : 0;
 }
 
