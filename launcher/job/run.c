@@ -280,11 +280,6 @@ static void on_unread(void *arg)
 	hvd_job_fail(((struct run *)arg)->starter.job, NULL);
 }
 
-static bool tasks_run(void *arg)
-{
-	return hvd_job_connected(((const struct run *)arg)->starter.job);
-}
-
 /* Only within a job: outside of one srun says itself that its job is queued. */
 static void watch_step(struct run *run)
 {
@@ -292,8 +287,7 @@ static void watch_step(struct run *run)
 	const uint32_t job = hvd_batch_job_of(launch->spec, 0).number;
 
 	if (job && run->launcher.backend == &hvd_backend_srun)
-		run->step_wait = hvd_step_wait_watch(run->launcher.base, job, run->launcher.procs, tasks_run, run,
-						     run->launcher.log);
+		run->step_wait = hvd_step_wait_watch(run->starter.job, job);
 }
 
 static int begin(struct run *run, struct hvd_err *err)

@@ -8,19 +8,14 @@
 #ifndef HVD_STEP_WAIT_H
 #define HVD_STEP_WAIT_H
 
-#include "lib/base/log.h"
-
-#include <event2/event.h>
-#include <stdbool.h>
 #include <stdint.h>
 
-struct hvd_procs;
+struct hvd_job;
 struct hvd_step_wait;
 
-/* After some seconds `begun` is asked whether the tasks run. If they do not, and neither does a step of the srun that
- * `procs` has started, a note names the job's other steps. Nothing is owned. */
-struct hvd_step_wait *hvd_step_wait_watch(struct event_base *base, uint32_t job, const struct hvd_procs *procs,
-					  bool (*begun)(void *arg), void *arg, const struct hvd_log *log);
+/* After some seconds: if no task of the job runs, and neither does a step of the srun that its starter has started, a note
+ * names the other steps of Slurm's job with this number. The job is not owned. */
+struct hvd_step_wait *hvd_step_wait_watch(const struct hvd_job *job, uint32_t number);
 void hvd_step_wait_destroy(struct hvd_step_wait *wait); /* NULL is fine */
 
 #endif
