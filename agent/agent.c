@@ -235,13 +235,6 @@ static void on_drained(void *arg)
 
 /* ---- life ---- */
 
-/* In a job with spare hosts, and in an elastic job, rank 0 may come to any host. In an elastic job the ranks of each
- * agent begin with 0 at first. */
-bool hvd_agent_may_have_rank0(const struct hvd_agent *agent)
-{
-	return agent->info->ranks[0] == 0 || agent->boot->spares;
-}
-
 static void on_ending(int sig, void *arg)
 {
 	struct hvd_agent *agent = arg;

@@ -100,9 +100,6 @@ struct hvd_rank_source {
 	void (*last)(void *ranks);
 };
 
-/* May this host have rank 0? */
-bool hvd_agent_may_have_rank0(const struct hvd_agent *agent);
-
 /* Run the agent until it ends. */
 void hvd_agent_run(struct hvd_agent *agent);
 void hvd_agent_quit(struct hvd_agent *agent);

@@ -20,7 +20,7 @@
  *              that is another relay; and, if it listens on the network, the addresses from which ranks may come (in an
  *              elastic job none at first, see launcher/world/world.h)
  *   {"t":"plan", "spare":true}                             this host takes no part in the job; all plans may have
- *                                                          "numbers" and "size" (launcher/hosts/spares.c)
+ *                                                          "numbers" and "size" (launcher/world/rank_numbers.c)
  *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of the user's input); the
  *                                                          driver has told the user why
  * All others are read, and sent, by the agent (agent.c) and its features. launcher/hosts/agent_messages.c lists them.

@@ -99,7 +99,7 @@ static int open_sockets(struct relay_sockets *out, const struct hvd_agent *agent
 	out->fd = hvd_listen_any(true, boot->port_lo, boot->port_hi, &out->port, err);
 	if (out->fd < 0)
 		return -1;
-	if (boot->network && hvd_agent_may_have_rank0(agent) && has_descriptors(agent->info)) {
+	if (boot->network && hvd_taskinfo_may_have_rank0(agent->info, boot->spares) && has_descriptors(agent->info)) {
 		out->network = hvd_listen_any(false, boot->port_lo, boot->port_hi, &out->network_port, err);
 		if (out->network < 0)
 			return -1;

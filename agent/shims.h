@@ -9,7 +9,7 @@
  *    "no_own_name":B}; the settings are those of lib/protocol/agent_settings.h
  *
  * ENV has the rank's variables; slow_names and no_own_name are the state of the host's name service
- * (lib/net/name_service.h). If there is no rank for this shim here (launcher/hosts/spares.c), the object is empty.
+ * (lib/net/name_service.h). If there is no rank for this shim here (launcher/world/rank_numbers.c), the object is empty.
  */
 #ifndef HVD_SHIMS_H
 #define HVD_SHIMS_H

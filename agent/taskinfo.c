@@ -329,6 +329,13 @@ int hvd_taskinfo_renumber(struct hvd_taskinfo *info, const json_t *plan, struct 
 	return 0;
 }
 
+/* In a job with spare hosts, and in an elastic job, rank 0 may come to any host. In an elastic job the ranks of each
+ * agent begin with 0 at first. */
+bool hvd_taskinfo_may_have_rank0(const struct hvd_taskinfo *info, bool spares)
+{
+	return info->ranks[0] == 0 || spares;
+}
+
 void hvd_taskinfo_free(struct hvd_taskinfo *info)
 {
 	free(info->ranks);

@@ -11,6 +11,7 @@
 #include "lib/base/err.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct hvd_taskinfo {
@@ -44,9 +45,12 @@ int hvd_taskinfo_jsrun(const char *hosts, struct hvd_taskinfo *info, struct hvd_
  * "FIRST:COUNT". */
 int hvd_taskinfo_host(const char *host, const char *ranks, struct hvd_taskinfo *info, struct hvd_err *err);
 
-/* If the plan numbers the ranks anew ("numbers" and "size", launcher/hosts/spares.c), do so here. The host may have
+/* If the plan numbers the ranks anew ("numbers" and "size", launcher/world/rank_numbers.c), do so here. The host may have
  * fewer ranks afterwards. -1 with err set: the numbers are malformed, and *info is unchanged. */
 int hvd_taskinfo_renumber(struct hvd_taskinfo *info, const json_t *plan, struct hvd_err *err);
+
+/* May this host have rank 0? `spares`: the job has spare hosts. */
+bool hvd_taskinfo_may_have_rank0(const struct hvd_taskinfo *info, bool spares);
 
 void hvd_taskinfo_free(struct hvd_taskinfo *info);
 

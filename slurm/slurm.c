@@ -52,27 +52,6 @@ int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, hvd_time dead
 
 /* ---- jobs ---- */
 
-void hvd_slurm_job_clear(struct hvd_slurm_job *job)
-{
-	if (!job)
-		return;
-	hvd_strv_free(&job->hosts);
-	free(job->gpus);
-	free(job->name);
-	free(job->comment);
-	free(job->grace_of);
-	free(job->rerun.required);
-	free(job->rerun.reservation);
-	memset(job, 0, sizeof(*job));
-}
-
-void hvd_slurm_jobs_free(struct hvd_slurm_job *jobs, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		hvd_slurm_job_clear(&jobs[i]);
-	free(jobs);
-}
-
 /* A job that is preempted ends after the grace time of its partition. That of its QOS, which a site may use in place of
  * it, is not known to users: then the job may live longer than this says. */
 static void add_grace(struct hvd_slurm_job *job, hvd_time deadline)

@@ -16,6 +16,27 @@
 /* No user has more jobs that run. */
 #define MAX_JOBS 1000000
 
+void hvd_slurm_job_clear(struct hvd_slurm_job *job)
+{
+	if (!job)
+		return;
+	hvd_strv_free(&job->hosts);
+	free(job->gpus);
+	free(job->name);
+	free(job->comment);
+	free(job->grace_of);
+	free(job->rerun.required);
+	free(job->rerun.reservation);
+	memset(job, 0, sizeof(*job));
+}
+
+void hvd_slurm_jobs_free(struct hvd_slurm_job *jobs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		hvd_slurm_job_clear(&jobs[i]);
+	free(jobs);
+}
+
 /* In this order in the output. The texts of users come last. */
 enum field {
 	F_ID,
