@@ -151,8 +151,8 @@ sample() { sed -nE 's/^#( *[a-z_-]+:.*)$/\1/p' "$SRC/etc/hvd.conf"; }
 
 @test "hvd.conf(5) has the keys that there are for Horovod, and no other" {
 	local known
-	known=$( (echo controller && sed -nE 's/.*TELL\("[A-Z_]*", [A-Z_]*, "(.*)"\).*/\1/p' \
-		"$SRC/launcher/options/options_horovod.c") | sort)
+	known=$( (echo controller && grep -v '^#include' "$SRC/launcher/options/options_horovod.c" |
+		grep -oE '"[a-z_]+\.[a-z_]+"' | tr -d '"') | sort)
 	[ "$(wc -l <<<"$known")" -gt 20 ]
 	diff <(echo "$known") <(documented_keys | grep -E '\.|^controller')
 }
