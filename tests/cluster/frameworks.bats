@@ -16,6 +16,9 @@ setup() {
     fi
 }
 
+# What shows the environment of a rank. A line of more than 1,024 bytes reaches srun in pieces, between those of others.
+ENV=(env -u HVD_LAUNCH_VARIABLES)
+
 # The values of a variable over all ranks, sorted, in one line; each rank has printed "NAME=VALUE".
 values() { sed -n "s/^$1=//p" <<<"$output" | sort | xargs; }
 
@@ -40,7 +43,7 @@ start() {
 
 @test "each rank knows its place and the store, whatever starts it" {
     for with in $(ways); do
-        gives 0 start "$with" env
+        gives 0 start "$with" "${ENV[@]}"
         is RANK "0 1 2 3"
         is LOCAL_RANK "0 0 1 1"
         is NODE_RANK "0 0 1 1"
@@ -65,7 +68,7 @@ start() {
 
 @test "torchrun, one on each host, gets its options" {
     for with in srun hvdrun; do
-        gives 0 launch "$with" -N2 -n2 env
+        gives 0 launch "$with" -N2 -n2 "${ENV[@]}"
         is PET_RDZV_BACKEND "c10d c10d"
         is PET_NNODES "2 2"
         is PET_NPROC_PER_NODE ""
@@ -79,7 +82,7 @@ start() {
 
 @test "the user's MASTER_ADDR and MASTER_PORT stay, and no flag sends ranks elsewhere" {
     for with in srun hvdrun; do
-        MASTER_ADDR=hvdn1 MASTER_PORT=29511 RANK=9 gives 0 launch "$with" --hvd-verbose -N2 -n2 env
+        MASTER_ADDR=hvdn1 MASTER_PORT=29511 RANK=9 gives 0 launch "$with" --hvd-verbose -N2 -n2 "${ENV[@]}"
         is MASTER_ADDR "hvdn1 hvdn1"
         is MASTER_PORT "29511 29511"
         is TORCHELASTIC_USE_AGENT_STORE ""
@@ -87,10 +90,10 @@ start() {
         [[ $(grep -c "MASTER_ADDR=hvdn1 MASTER_PORT=29511 are set by the user" <<<"$output") -eq 1 ]]
         has_not warning:
         # Of a launch around this one, so not the user's.
-        MASTER_ADDR=hvdn1 MASTER_PORT=29511 TORCHELASTIC_USE_AGENT_STORE=True gives 0 launch "$with" -N2 -n2 env
+        MASTER_ADDR=hvdn1 MASTER_PORT=29511 TORCHELASTIC_USE_AGENT_STORE=True gives 0 launch "$with" -N2 -n2 "${ENV[@]}"
         is MASTER_ADDR "$(cluster addr hvdn1 ib0) $(cluster addr hvdn1 ib0)"
         has_not MASTER_ADDR=hvdn1 MASTER_PORT=29511
-        MASTER_ADDR=192.0.2.1 MASTER_PORT=29511 gives 0 launch "$with" -N2 -n2 env
+        MASTER_ADDR=192.0.2.1 MASTER_PORT=29511 gives 0 launch "$with" -N2 -n2 "${ENV[@]}"
         [[ $(grep -c "warning: MASTER_ADDR=192.0.2.1 in the environment" <<<"$output") -eq 1 ]]
     done
     nobody_left
@@ -98,21 +101,21 @@ start() {
 
 @test "which store, and which frameworks" {
     for with in srun hvdrun; do
-        gives 0 launch "$with" --hvd-store=rank0 -N2 -n2 env
+        gives 0 launch "$with" --hvd-store=rank0 -N2 -n2 "${ENV[@]}"
         same 2 MASTER_ADDR
         same 2 MASTER_PORT
         is TORCHELASTIC_USE_AGENT_STORE ""
         [[ $(values JAX_COORDINATOR_ADDRESS) != *":$(values MASTER_PORT | cut -d' ' -f1)"* ]]
-        gives 0 launch "$with" --hvd-store=off -N2 -n2 env
+        gives 0 launch "$with" --hvd-store=off -N2 -n2 "${ENV[@]}"
         is MASTER_ADDR ""
         is RANK "0 1"
-        gives 0 launch "$with" --hvd-frameworks=torch -N2 -n2 env
+        gives 0 launch "$with" --hvd-frameworks=torch -N2 -n2 "${ENV[@]}"
         is RANK "0 1"
         is HOROVOD_RANK ""
         is JAX_COORDINATOR_ADDRESS ""
         gives 0 launch "$with" --hvd-frameworks=tensorflow -N2 -n2 bash -c 'echo "$TF_CONFIG"'
         [[ $(grep -cE '^[{]"cluster": [{]"worker": \["10[.0-9]*:[0-9]+", "10[.0-9]*:[0-9]+"\][}], .*"index": [01][}][}]$' <<<"$output") -eq 2 ]]
-        gives 0 launch "$with" --hvd-frameworks=none -N2 -n2 env
+        gives 0 launch "$with" --hvd-frameworks=none -N2 -n2 "${ENV[@]}"
         is RANK ""
         is MASTER_ADDR ""
         is GLOO_SOCKET_IFNAME "ib0 ib0"
@@ -161,9 +164,9 @@ if os.environ["RANK"] == "0":
         # What a rank may use alone, by its mask, or its part of what it shares.
         gives 0 launch "$with" -N1 -n2 -c1 --cpu-bind=cores bash -c 'echo "OMP_NUM_THREADS=$OMP_NUM_THREADS of $(nproc)"'
         is OMP_NUM_THREADS "1 of 1 1 of 1"
-        OMP_NUM_THREADS=5 run launch "$with" -N1 -n2 env
+        OMP_NUM_THREADS=5 run launch "$with" -N1 -n2 "${ENV[@]}"
         is OMP_NUM_THREADS "5 5"
-        run launch "$with" -N2 -n2 env
+        run launch "$with" -N2 -n2 "${ENV[@]}"
         is OMP_NUM_THREADS ""
     done
     nobody_left
@@ -171,15 +174,15 @@ if os.environ["RANK"] == "0":
 
 @test "ranks that see one GPU each: a warning, and JAX takes that one" {
     for with in srun hvdrun; do
-        CUDA_VISIBLE_DEVICES=3 gives 0 launch "$with" -N2 -n4 --ntasks-per-node=2 env
+        CUDA_VISIBLE_DEVICES=3 gives 0 launch "$with" -N2 -n4 --ntasks-per-node=2 "${ENV[@]}"
         is JAX_LOCAL_DEVICE_IDS "0 0 0 0"
         [[ $(grep -c "warning: each rank of this host sees one GPU" <<<"$output") -eq 1 ]]
-        CUDA_VISIBLE_DEVICES=0,1 run launch "$with" -N2 -n4 --ntasks-per-node=2 env
+        CUDA_VISIBLE_DEVICES=0,1 run launch "$with" -N2 -n4 --ntasks-per-node=2 "${ENV[@]}"
         is JAX_LOCAL_DEVICE_IDS ""
         has_not warning:
     done
     if sshd_can; then
-        run start ssh env
+        run start ssh "${ENV[@]}"
         is JAX_LOCAL_DEVICE_IDS "0 0 1 1"
     fi
     nobody_left
