@@ -44,17 +44,17 @@ END
     all_gone 2 "$BATS_TEST_TMPDIR"
 }
 
-# fails HOW STATUS TEXT: rank 2 of four fails; hvdrun ends with STATUS and prints TEXT, soon, and no
+# fails HOW STATUS TEXT [SECONDS]: rank 2 of four fails; hvdrun ends with STATUS and prints TEXT, soon, and no
 # process is left.
 fails() {
     local mark=$BATS_TEST_TMPDIR/$1
     run on_this "$HVDRUN" -np 4 "$PY" "$HERE/fail.py" "$1" 2 "$mark"
-    rank_2_failed localhost "$2" "$3" "$EPOCHREALTIME"
+    rank_2_failed localhost "$2" "$3" "$EPOCHREALTIME" "${4-4}"
     all_gone 0 "$mark"
 }
 
 @test "a rank that raises an exception ends the job soon, with 1" {
-    fails raise 1 "exit code 1"
+    fails raise 1 "exit code 1" 10 # Python first ends Horovod
     has "RuntimeError: out of data"
 }
 

@@ -100,11 +100,11 @@ soon() {
     info "ended $(awk -v a="$began" -v b="$1" 'BEGIN { printf "%.2f", b - a }') s after the failure"
 }
 
-# rank_2_failed HOST STATUS TEXT ENDED: the launcher ended with this status, at this time, soon after rank 2 had failed
-# there, and says so once.
+# rank_2_failed HOST STATUS TEXT ENDED [SECONDS]: the launcher ended with this status, at this time, so soon (4) after
+# rank 2 had failed there, and says so once.
 rank_2_failed() {
     exits "$2"
     has "rank 2 on $1 failed first: $3"
     [[ $(grep -c "failed first" <<<"$output") -eq 1 ]]
-    soon "$4" 4
+    soon "$4" "${5-4}"
 }
