@@ -35,7 +35,7 @@ struct hvd_probe_server {
 	uint32_t index;
 	struct hvd_acceptor *acceptor;
 	in_port_t port;
-	TAILQ_HEAD(, answering) answering; /* oldest first */
+	TAILQ_HEAD(answering_list, answering) answering; /* oldest first */
 	unsigned n_answering;
 	struct hvd_bandwidth *streams[MAX_STREAMS]; /* NULL = room for one */
 	struct hvd_peer_table *silent;              /* those of them that have not sent a signed ping */

@@ -375,7 +375,7 @@ const struct hvd_failure *hvd_failure_first(const struct hvd_failure_report *rep
 	/* A scheduler ends the others when a first process has ended with a failure. So what was killed before that was
 	 * not killed for another's sake. */
 	bool killed_first = killed->n && report->first_ended && killed->v[0].end.ended_at < report->first_ended;
-	enum hvd_failure_kind unwanted;
+	enum hvd_failure_kind unwanted = HVD_FAILURE_OWN;
 
 	kind = kind ? kind : &unwanted;
 	*kind = HVD_FAILURE_OWN;

@@ -62,7 +62,7 @@ static const struct field shapes[][11] = {
 	[HVD_RELAY_WAKE] = {FIELD(NUMBER, watch, 4), FIELD(FLAG, flag, 1)},
 	[HVD_RELAY_ANSWER] = {FIELD(NUMBER, relay_id, 4), FIELD(NUMBER, call, 8), FIELD(NUMBER, result.status, 1),
 			      FIELD(NUMBER, result.number, 8), FIELD(VALUE, result.value, 0)},
-	[HVD_RELAY_RENEW] = {{END}},
+	[HVD_RELAY_RENEW] = {{.form = END}},
 	[HVD_RELAY_ASK_WAITS] = {FIELD(NUMBER, level, 4)},
 };
 
