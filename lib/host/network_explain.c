@@ -59,7 +59,8 @@ static const struct hvd_edge *between(const struct probed *p, uint32_t from, uin
 {
 	const struct hvd_edge key = {.from = from, .to = to}, *e = hvd_edge_at(p->edges, p->n_edges, &key);
 
-	return e < p->edges + p->n_edges && e->from == from && e->to == to ? e : NULL;
+	/* Without edges there may be no array. */
+	return p->n_edges > 0 && e < p->edges + p->n_edges && e->from == from && e->to == to ? e : NULL;
 }
 
 static const struct hvd_edge *next_between(const struct probed *p, const struct hvd_edge *e)
