@@ -21,7 +21,7 @@ setup_file() {
     PYTHONPATH=$(cd "$BATS_TEST_DIRNAME/../../python" && pwd):${site%/*}
     export HOROVOD_PYTHON PYTHONPATH PYTHONDONTWRITEBYTECODE=1 SPARK_HOME PYSPARK_PYTHON=$PY
     # Short lives are not worth what Java's second compiler takes.
-    export HVD_TEST_DEADLINE=300 JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    export HVD_TEST_DEADLINE=600 JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     export SPARK_LOCAL_IP=127.0.0.1 SPARK_LOCAL_DIRS=$BATS_FILE_TMPDIR/local
 }
 setup() { needs_peers; }

@@ -317,13 +317,13 @@ scratch() { find "$TMPDIR" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 	says 'busy: (the file)'
 }
 
-@test "more flaky tests than HVD_TEST_FLAKY are a failure" {
+@test "more files with flaky tests than HVD_TEST_FLAKY are a failure" {
 	local name
 	for name in one two; do
 		bats_file "early/$name.bats" "[ -e $name ] || { touch $name && false; }"
 	done
 	HVD_TEST_FLAKY=1 tests 1 -j 2 early/one.bats early/two.bats
-	says '2 are more than 1'
+	says '2 files are more than 1'
 	last_line '0 passed, 0 failed, 0 skipped, 2 flaky'
 	rm one two
 	HVD_TEST_FLAKY=2 tests 0 -j 2 early/one.bats early/two.bats
