@@ -12,15 +12,15 @@ setup_file() {
 }
 setup() { needs_cluster; }
 
-# fails HOW STATUS TEXT: rank 2 of four, which is on the second host, fails; hvdrun ends with STATUS and prints TEXT.
+# fails HOW STATUS TEXT [SECONDS]: rank 2 of four, which is on the second host, fails; hvdrun ends with STATUS and prints TEXT.
 fails() {
     run launch hvdrun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' "$PY" "$HERE/fail.py" "$1" 2 mark
-    rank_2_failed hvdn2 "$2" "$3" "$EPOCHREALTIME"
+    rank_2_failed hvdn2 "$2" "$3" "$EPOCHREALTIME" "${4-4}"
     assert_no_leftovers
 }
 
 @test "a rank that raises an exception ends the job soon, with 1" {
-    fails raise 1 "exit code 1"
+    fails raise 1 "exit code 1" 10 # Python first ends Horovod
     has "RuntimeError: out of data"
 }
 
@@ -37,7 +37,7 @@ fails() {
         [ "$status" -ne 0 ]
         [[ $(grep -m 1 "error: hvdn[12]: task" <<<"$output") == *"hvdn2: task 2: ${ends[$how]}" ]] ||
             { echo "$output" && return 1; }
-        soon "$ended_at" 4
+        soon "$ended_at" "$([[ $how == raise ]] && echo 10 || echo 4)"
         assert_no_leftovers
     done
 }
