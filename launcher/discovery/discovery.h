@@ -29,8 +29,9 @@ struct hvd_discovery_opts {
 	char *script;                      /* SCRIPT: a command line for sh -c */
 	char *jobs;                        /* JOBS: the name or comment of the jobs */
 	struct hvd_agent_pool *agent_pool; /* AGENTS: where they register; not owned */
-	int first_slots; /* AGENTS: the first hosts are reported together, when they have so many slots; 0 = at once */
-	uint32_t job;    /* SLURM: the job. JOBS: the one that we run in, whose hosts come first; 0 = none */
+	int first_slots;    /* AGENTS: the first hosts are reported together, when they have so many slots,
+				  * or ten seconds after the first one; 0 = at once */
+	uint32_t job;       /* SLURM: the job. JOBS: the one that we run in, whose hosts come first; 0 = none */
 	int slots_per_host; /* of hosts without a number; 0 = 1, or the number in their job */
 	char *const *envp;  /* of the script; not owned */
 	double time_limit;  /* seconds that a run of the script may take; 0 = 30 */

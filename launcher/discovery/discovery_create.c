@@ -17,6 +17,8 @@
 
 /* Where no host is found within this time, the user learns what the job waits for. */
 #define SILENT_SECONDS 2
+/* How long the first agents wait for others with which their network is to be measured. */
+#define OTHERS_SECONDS 10
 
 /* ---- the choice ---- */
 
@@ -191,6 +193,14 @@ static const struct hvd_discovery_kind fixed = {.name = "hosts", .begin = begin_
 
 /* ---- self-registering agents ---- */
 
+static void await_others(struct hvd_discovery *s, int slots)
+{
+	hvd_info(s->log, "%d of %d slots have joined; --preflight=full measures the network between the first hosts",
+		 slots, s->opts.first_slots);
+	if (!hvd_timer_runs(s->own))
+		hvd_timer_in_ms(s->own, OTHERS_SECONDS * 1000);
+}
+
 static void report_agents(void *arg)
 {
 	struct hvd_discovery *s = arg;
@@ -200,15 +210,22 @@ static void report_agents(void *arg)
 	if (s->any || found.hosts.slots >= s->opts.first_slots)
 		hvd_discovery_found(s, &found);
 	else if (found.hosts.slots > 0)
-		hvd_info(s->log,
-			 "%d of %d slots have joined; --preflight=full measures the network between the first hosts",
-			 found.hosts.slots, s->opts.first_slots);
+		await_others(s, found.hosts.slots);
 	hvd_slurm_hosts_clear(&found);
+}
+
+static void on_others_late(void *arg)
+{
+	struct hvd_discovery *s = arg;
+
+	s->opts.first_slots = 0;
+	report_agents(s);
 }
 
 static int begin_agents(struct hvd_discovery *s, struct hvd_err *err)
 {
 	(void)err;
+	s->own = hvd_timer_new(s->base, on_others_late, s);
 	hvd_agent_pool_watch(s->opts.agent_pool, report_agents, s);
 	return 0;
 }
@@ -216,6 +233,7 @@ static int begin_agents(struct hvd_discovery *s, struct hvd_err *err)
 static void end_agents(struct hvd_discovery *s)
 {
 	hvd_agent_pool_watch(s->opts.agent_pool, NULL, NULL);
+	hvd_timer_free(s->own);
 }
 
 static const struct hvd_discovery_kind agents = {.name = "agents", .begin = begin_agents, .end = end_agents};

@@ -318,6 +318,15 @@ nobody_left() {
     nobody_left
 }
 
+@test "--preflight=full: the first agent of an elastic job waits for others, and not for ever" {
+    joins -np 3 --max-restarts 2 --preflight=full --elastic-timeout=14 true
+    agent hvdn1
+    ended 30
+    exits 1
+    has "there were not enough slots for 14 seconds: 1, but 3 ranks are needed"
+    nobody_left
+}
+
 @test "the example script starts its agents itself, and ends them" {
     run on_login bash "$BATS_TEST_DIRNAME/../../scripts/examples/join.sh" 3 bash -c 'echo "rank $RANK of $WORLD_SIZE"'
     exits 0
