@@ -8,6 +8,7 @@
 #ifndef HVD_AGENT_SETTINGS_H
 #define HVD_AGENT_SETTINGS_H
 
+#include "lib/base/deadline.h"
 #include "lib/base/err.h"
 
 #include <jansson.h>
@@ -17,7 +18,9 @@
 	/* How many last lines of a rank's standard error are kept; 0: it is not read. */                              \
 	NUMBER(stderr_lines, 1000)                                                                                     \
 	/* How long a rank that was asked to end has until it is killed; Slurm's KillWait may be a day. */             \
-	SECONDS(kill_wait, 100000)
+	SECONDS(kill_wait, 100000)                                                                                     \
+	/* How often the agent looks at what the ranks use (lib/host/rank_usage.h); 0: never. */                       \
+	SECONDS(sample, HVD_MOST_SECONDS)
 
 struct hvd_agent_settings {
 #define HVD_AGENT_NUMBER(field, most)  unsigned field;
