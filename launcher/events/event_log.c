@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#define MAX_LISTENERS 4
+#define MAX_LISTENERS 8
 /* A generation has each of these once. */
 #define ONCE                                                                                                           \
 	(1U << HVD_EV_INIT_BEGAN | 1U << HVD_EV_INIT_DONE | 1U << HVD_EV_GENERATION_ENDING |                           \

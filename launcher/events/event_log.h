@@ -92,7 +92,7 @@ struct hvd_event_log *hvd_event_log_create(const char *launch, const char *file,
 					   struct hvd_err *err);
 void hvd_event_log_destroy(struct hvd_event_log *events); /* NULL is fine */
 
-/* Call fn for each event from now on. There may be four listeners. NULL is fine, here and below. */
+/* Call fn for each event from now on. There may be eight listeners. NULL is fine, here and below. */
 void hvd_event_log_listen(struct hvd_event_log *events, hvd_event_fn *fn, void *arg);
 
 /* No more events for this argument. */

@@ -169,6 +169,11 @@ static void on_stacks(void *arg, struct hvd_client *cl, const json_t *msg)
 	hvd_stacks_message(((struct hvd_world *)arg)->stacks, cl, msg);
 }
 
+static void on_usage(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	hvd_usage_message(((struct hvd_world *)arg)->usage, cl, msg);
+}
+
 static void on_notified(void *arg, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_world *world = arg;
@@ -206,6 +211,7 @@ const struct hvd_driver_message hvd_rank_messages[] = {
 	{"output-lost", AGENT | LAST, false, on_output_lost},
 	{"stacks",      AGENT | FORMER, true, on_stacks},     /* agent/rank_watch.c */
 	{"activity",    AGENT | FORMER, true, on_activity},   /* agent/activity.c */
+	{"usage",       AGENT,        true,  on_usage},       /* lib/host/rank_usage.h */
 	{"notified",    AGENT,        true,  on_notified},    /* id, why: agent/worker_notify.c */
 	{"kill-connections", AGENT,   true,  on_connections_killed}, /* n, why: agent/kill_connections.h */
 	/* --- the rendezvous --- */

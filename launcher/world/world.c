@@ -116,6 +116,7 @@ static void on_left(uint32_t host, void *arg)
 	struct hvd_world *world = arg;
 
 	hvd_relays_leave(&world->plan.relays, host);
+	hvd_usage_gone(world->usage, host);
 	open_to_relays(world);
 }
 
@@ -130,6 +131,8 @@ static void on_disconnected(const struct hvd_client *cl, const struct hvd_err *w
 
 	hvd_progress_remove(world->progress, cl);
 	hvd_stacks_gone(world->stacks, cl, why);
+	if (cl->host < world->table->n && world->table->hosts[cl->host].client == cl)
+		hvd_usage_gone(world->usage, cl->host);
 }
 
 static void on_over(void *arg)
@@ -161,6 +164,11 @@ struct hvd_stacks *hvd_world_stacks(const struct hvd_world *world)
 	return world->stacks;
 }
 
+const struct hvd_usage *hvd_world_usage(const struct hvd_world *world)
+{
+	return world->usage;
+}
+
 char *hvd_world_cannot_init(const struct hvd_world *world, uint32_t host)
 {
 	return world->init_watch ? hvd_init_watch_expected(world->init_watch, (int32_t)host) : NULL;
@@ -180,6 +188,7 @@ void hvd_world_begin(struct hvd_world *world)
 	const struct hvd_layout *layout = &world->plan.layout;
 
 	hvd_rv_service_size(&world->service, layout);
+	hvd_usage_begin(world->usage, layout);
 	if (world->init_watch)
 		hvd_init_watch_begin(world->init_watch, layout, world->table);
 	hvd_progress_begin(world->progress, (uint32_t)layout->n_hosts);
@@ -205,6 +214,7 @@ void hvd_world_generation(struct hvd_world *world, struct hvd_layout *layout, bo
 	take_layout(&world->layout, layout);
 	hvd_rv_clear(world->service.rv, prepared ? "global" : NULL);
 	hvd_rv_service_size(&world->service, &world->layout);
+	hvd_usage_begin(world->usage, &world->layout);
 }
 
 void hvd_world_renew(struct hvd_world *world, int restarts)
@@ -326,6 +336,7 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 		world->init_watch = hvd_init_watch_create(base, opts->spec->init_timeout, &world->service,
 							  on_init_failed, world, log);
 	world->stacks = hvd_stacks_create(base, world->table, world->init_watch ? &world->service : NULL);
+	world->usage = hvd_usage_create(opts->events);
 	if (opts->spec->hang_timeout > 0 && ops->stalled)
 		world->progress = hvd_progress_create(base, opts->spec->hang_timeout, &world->service, world->table,
 						      on_stalled, world);
@@ -340,6 +351,7 @@ void hvd_world_destroy(struct hvd_world *world)
 	hvd_init_watch_destroy(world->init_watch);
 	hvd_progress_destroy(world->progress);
 	hvd_stacks_destroy(world->stacks);
+	hvd_usage_destroy(world->usage);
 	hvd_rv_service_close(&world->service);
 	hvd_rank_plan_clear(&world->plan);
 	hvd_layout_clear(&world->layout);

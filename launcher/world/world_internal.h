@@ -8,6 +8,7 @@
 #include "lib/rendezvous/service.h"
 #include "rank_plan.h"
 #include "stacks.h"
+#include "usage.h"
 #include "world.h"
 
 struct hvd_world {
@@ -24,6 +25,7 @@ struct hvd_world {
 	struct hvd_init_watch *init_watch; /* NULL where no rank meets the others at the rendezvous as TCPStore */
 	struct hvd_progress *progress;     /* NULL: not wanted */
 	struct hvd_stacks *stacks;
+	struct hvd_usage *usage;
 };
 
 /* ---- rank_numbers.c ---- */
