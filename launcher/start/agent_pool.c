@@ -2,11 +2,11 @@
 #include "agent_pool_internal.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/file.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,25 +43,13 @@ static int listen_for_agents(struct hvd_agent_pool *pool, struct hvd_err *err)
 	return 0;
 }
 
-/* Write the join file atomically. */
 static int write_file(struct hvd_agent_pool *pool, struct hvd_err *err)
 {
-	const char *path = pool->opts.join_file;
-	char *temporary = hvd_xasprintf("%s.XXXXXX", path);
-	int fd = mkostemp(temporary, O_CLOEXEC);
-	bool ok = fd >= 0 && dprintf(fd, "%s\n", pool->address) > 0;
+	hvd_cleanup_free char *text = hvd_xasprintf("%s\n", pool->address);
+	int rc = hvd_replace_file(pool->opts.join_file, "the join file", text, strlen(text), err);
 
-	if (fd >= 0 && close(fd) != 0)
-		ok = false;
-	ok = ok && rename(temporary, path) == 0;
-	if (!ok) {
-		hvd_err_sys(err, "cannot write the join file %s", path);
-		if (fd >= 0)
-			unlink(temporary);
-	}
-	free(temporary);
-	pool->file_written = ok;
-	return ok ? 0 : -1;
+	pool->file_written = rc == 0;
+	return rc;
 }
 
 static void remove_file(struct hvd_agent_pool *pool)

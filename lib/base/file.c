@@ -164,3 +164,25 @@ int hvd_write_file(const char *path, const char *what, const char *text, size_t 
 		rc = hvd_err_sys(err, "cannot write %s %s", what, path);
 	return rc;
 }
+
+int hvd_replace_file(const char *path, const char *what, const char *text, size_t len, struct hvd_err *err)
+{
+	hvd_cleanup_free char *temporary = hvd_xasprintf("%s.XXXXXX", path);
+	int fd = mkostemp(temporary, O_CLOEXEC), error = errno;
+	bool made = fd >= 0, ok = made && write_all(fd, text, len) == 0;
+
+	if (made && !ok)
+		error = errno;
+	if (made && close(fd) != 0 && ok) {
+		error = errno;
+		ok = false;
+	}
+	if (ok && rename(temporary, path) == 0)
+		return 0;
+	if (ok)
+		error = errno;
+	if (made)
+		unlink(temporary);
+	errno = error;
+	return hvd_err_sys(err, "cannot write %s %s", what, path);
+}

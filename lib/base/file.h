@@ -38,4 +38,9 @@ int hvd_open_made_dir(int dir, const char *name);
 int hvd_write_file(const char *path, const char *what, const char *text, size_t len, int flags, mode_t mode,
 		   struct hvd_err *err);
 
+/* Write the text to a new file in the same folder, for this user only, and rename it to `path`: who reads sees what was
+ * there before, or all of the text. A link of this name is replaced, and not followed. -1 with err set: "cannot write WHAT
+ * PATH: …"; what was there before is still there. */
+int hvd_replace_file(const char *path, const char *what, const char *text, size_t len, struct hvd_err *err);
+
 #endif

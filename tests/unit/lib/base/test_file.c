@@ -138,4 +138,38 @@ TEST(a_file_of_another_user_is_not_written)
 	holds(in("bobs"), "bobs");
 }
 
+/* Whoever reads has all of one text; a link is replaced; nothing is left beside the file. */
+TEST(a_file_is_replaced_as_a_whole)
+{
+	struct hvd_err err = {0};
+	struct stat st;
+	int before;
+
+	put(in("other"), "untouched");
+	assert_int_equal(symlink("other", in("a")), 0);
+	before = open(in("a"), O_RDONLY);
+	assert_int_equal(hvd_replace_file(in("a"), "it", "first", 5, &err), 0);
+	close(before);
+	holds(in("other"), "untouched");
+	holds(in("a"), "first");
+	assert_int_equal(lstat(in("a"), &st), 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0600);
+
+	before = open(in("a"), O_RDONLY);
+	assert_int_equal(hvd_replace_file(in("a"), "it", "second", 6, &err), 0);
+	holds(in("a"), "second");
+	assert_int_equal(fstat(before, &st), 0);
+	assert_int_equal(st.st_size, 5);
+	close(before);
+
+	assert_int_equal(mkdir(in("folder"), 0700), 0);
+	assert_int_equal(hvd_replace_file(in("folder"), "it", "x", 1, &err), -1);
+	assert_in(err.msg, "cannot write it");
+	assert_in(err.msg, "Is a directory");
+	assert_int_equal(hvd_replace_file(in("no/a"), "it", "x", 1, &err), -1);
+	assert_in(err.msg, "No such file or directory");
+	snprintf(err.msg, sizeof(err.msg), "test $(ls %s | wc -l) = 3", folder);
+	assert_int_equal(system(err.msg), 0);
+}
+
 RUN_TESTS(.setup = set_up, .teardown = tear_down)
