@@ -97,6 +97,11 @@ struct hvd_event_log *hvd_event_log_create(const char *launch, const char *file,
 	return NULL;
 }
 
+const char *hvd_event_log_launch(const struct hvd_event_log *events)
+{
+	return events->launch;
+}
+
 void hvd_event_log_destroy(struct hvd_event_log *events)
 {
 	if (!events)

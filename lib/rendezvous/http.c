@@ -166,6 +166,10 @@ static int parse_header(struct hvd_slice line, struct hvd_http_req *req)
 		return slice_is(value, "identity") ? 0 : 501;
 	if (slice_is(name, "connection")) {
 		parse_connection(value, req);
+	} else if (slice_is(name, "accept")) {
+		req->accept = value;
+	} else if (slice_is(name, "authorization")) {
+		req->authorization = value;
 	} else if (slice_is(name, "expect")) {
 		if (!slice_is(value, "100-continue"))
 			return 417;
@@ -266,7 +270,7 @@ int hvd_http_split(struct hvd_slice target, struct hvd_slice *scope, struct hvd_
 	return 0;
 }
 
-static const char *reason_of(int status)
+const char *hvd_http_reason(int status)
 {
 	static const struct {
 		int status;
@@ -274,8 +278,10 @@ static const char *reason_of(int status)
 	} reasons[] = {
 		{200, "OK"},
 		{400, "Bad Request"},
+		{401, "Unauthorized"},
 		{403, "Forbidden"},
 		{404, "Not Found"},
+		{405, "Method Not Allowed"},
 		{408, "Request Timeout"},
 		{411, "Length Required"},
 		{413, "Content Too Large"},
@@ -304,5 +310,5 @@ size_t hvd_http_head(char out[HVD_HTTP_HEAD_ROOM], int status, uint64_t length, 
 	};
 
 	return (size_t)snprintf(out, HVD_HTTP_HEAD_ROOM, "HTTP/1.1 %d %s\r\nContent-Length: %" PRIu64 "\r\n%s\r\n",
-				status, reason_of(status), length, headers[after]);
+				status, hvd_http_reason(status), length, headers[after]);
 }

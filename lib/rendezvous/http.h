@@ -35,6 +35,9 @@ struct hvd_http_req {
 	bool keep_alive;       /* the client may send another request on this connection */
 	bool http10;           /* HTTP/1.0: keep-alive has to be confirmed */
 	bool expects_continue; /* Expect: 100-continue */
+	/* The values of these headers, without the blanks around them; n is 0 without the header. Of several the last
+	 * one counts. */
+	struct hvd_slice accept, authorization;
 };
 
 enum hvd_http_result {
@@ -52,6 +55,9 @@ enum hvd_http_result hvd_http_parse(const char *buf, size_t len, size_t head_max
 
 /* Split "/scope/key" into its two names; -1 unless there are exactly two names, and neither is empty. */
 int hvd_http_split(struct hvd_slice target, struct hvd_slice *scope, struct hvd_slice *key);
+
+/* What a status is in words; "" for one that no server of ours sends. */
+const char *hvd_http_reason(int status);
 
 #define HVD_HTTP_HEAD_ROOM 128
 

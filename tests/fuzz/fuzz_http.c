@@ -8,12 +8,24 @@
 
 #define HEAD_MAX 512
 
+static void same_slice(struct hvd_slice a, const char *a_buf, struct hvd_slice b, const char *b_buf)
+{
+	must(a.n == b.n && (a.n == 0 || a.p - a_buf == b.p - b_buf));
+}
+
+static void slice_within(struct hvd_slice s, const struct hvd_http_req *req, const char *buf)
+{
+	must(s.n == 0 || (s.p >= buf && s.p + s.n <= buf + req->head_len));
+}
+
 static void same(const struct hvd_http_req *a, const char *a_buf, const struct hvd_http_req *b, const char *b_buf)
 {
 	must(a->method == b->method && a->head_len == b->head_len && a->length == b->length);
 	must(a->has_length == b->has_length && a->keep_alive == b->keep_alive && a->http10 == b->http10);
 	must(a->has_connection == b->has_connection && a->expects_continue == b->expects_continue);
 	must(a->target.n == b->target.n && a->target.p - a_buf == b->target.p - b_buf);
+	same_slice(a->accept, a_buf, b->accept, b_buf);
+	same_slice(a->authorization, a_buf, b->authorization, b_buf);
 }
 
 /* What the parser hands out lies within what it was given. */
@@ -23,6 +35,8 @@ static void within(const struct hvd_http_req *req, const char *buf, size_t len)
 
 	must(req->head_len > 0 && req->head_len <= len && req->head_len <= HEAD_MAX);
 	must(req->target.p >= buf && req->target.p + req->target.n <= buf + req->head_len);
+	slice_within(req->accept, req, buf);
+	slice_within(req->authorization, req, buf);
 	if (hvd_http_split(req->target, &scope, &key) == 0) {
 		must(scope.n > 0 && key.n > 0);
 		must(scope.p > req->target.p && key.p + key.n == req->target.p + req->target.n);
