@@ -181,6 +181,12 @@ $(B)/tests/standins/show: $(B)/obj/tests/standins/show.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -static -o $@ $^
 
+# In place of NVIDIA's library, which is loaded by its name; and as drivers from before MIG had it.
+$(B)/tests/standins/nvml/libnvidia-ml.so.1 $(B)/tests/standins/nvml_old/libnvidia-ml.so.1: tests/standins/nvml.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(if $(findstring old,$@),-DOLD) $(LDFLAGS_ALL) -shared -Wl,-Bsymbolic -o $@ $<
+$(B)/tests/unit/test_gpu_usage: $(B)/tests/standins/nvml/libnvidia-ml.so.1 $(B)/tests/standins/nvml_old/libnvidia-ml.so.1
+
 # For tests on an old kernel.
 $(B)/tests/standins/old_kernel: $(B)/obj/tests/standins/old_kernel.o
 	@mkdir -p $(@D)

@@ -7,6 +7,7 @@
  * argument, which is how Slurm starts a TaskProlog, hvd-agent runs the site's TaskProlog (spank/prolog.c).
  */
 #include "bootstrap.h"
+#include "gpu_look.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/emitted.h"
@@ -27,7 +28,7 @@
 
 /* ---- subcommands without options ---- */
 
-static const struct hvd_subcommand inspect, topology, drain;
+static const struct hvd_subcommand inspect, gpus, topology, drain;
 
 static int run_inspect(int argc, char **argv, const struct hvd_log *log)
 {
@@ -35,6 +36,14 @@ static int run_inspect(int argc, char **argv, const struct hvd_log *log)
 	int status = hvd_subcommand_parse(&inspect, argc, argv, NULL, &which, log);
 
 	return status >= 0 ? status : hvd_stacks_run(*which, log);
+}
+
+static int run_gpus(int argc, char **argv, const struct hvd_log *log)
+{
+	char **root;
+	int status = hvd_subcommand_parse(&gpus, argc, argv, NULL, &root, log);
+
+	return status >= 0 ? status : hvd_gpu_look_run(*root ? *root : "", log);
 }
 
 static int run_topology(int argc, char **argv, const struct hvd_log *log)
@@ -71,6 +80,17 @@ static const struct hvd_subcommand inspect = {
 	.least = 1,
 	.most = 1,
 	.run = run_inspect,
+};
+
+static const struct hvd_subcommand gpus = {
+	.name = "gpus",
+	.process = "hvd-gpus",
+	.operands = "[ROOT]",
+	.summary = "look at what processes use of GPUs",
+	.about = "Answer questions for what processes of this host use of GPUs, until stdin, a socket, ends. A node "
+		 "agent\nstarts it. Tests have a ROOT with dev, proc and sys below it.",
+	.most = 1,
+	.run = run_gpus,
 };
 
 static const struct hvd_subcommand topology = {
@@ -154,6 +174,7 @@ static const struct hvd_subcommand *const subcommands[] = {
 	&hvd_subcommand_shim,    /* the backends srun, mpirun and jsrun */
 	&hvd_subcommand_plan,    /* the plugin, in a task */
 	&inspect,                /* rank_watch.c; hvdrun --stacks */
+	&gpus,                   /* gpu_usage.c */
 	&topology,               /* the backend jsrun, on the hosts of a job */
 	&drain,                  /* a shim with --input */
 };

@@ -14,7 +14,7 @@ setup() {
     local name
     run -0 "$AGENT" --help
     [[ $output == "usage: hvd-agent SUBCOMMAND"* ]]
-    for name in connect host shim plan inspect topology drain; do
+    for name in connect host shim plan inspect gpus topology drain; do
         grep -qE "^  $name +[a-z]" <<<"$output"
         run -0 "$AGENT" "$name" --help
         [[ $output == "usage: hvd-agent $name"* ]]
