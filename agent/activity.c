@@ -18,15 +18,14 @@
  * it is the launch's own look at its stacks that has stopped it. The time in which the agent was stopped itself, as
  * Slurm does with all processes of a job that it suspends, does not count.
  *
- * A look at the ranks reads all of /proc once, some processes per turn of the event loop, and adds up what the processes
- * of each rank have used. The increase since the last look shows whether the rank makes progress.
+ * The increase of what the processes of each rank have used since the last look (rank_scan.h) shows whether the rank makes
+ * progress.
  */
 #include "agent.h"
 #include "lib/base/deadline.h"
-#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
-#include "lib/process/procfs.h"
 #include "lib/protocol/wire.h"
+#include "rank_scan.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -37,25 +36,15 @@
 #define MIN_CPU_NS    20000000 /* of what the kernel counts by ticks of 10 ms */
 #define READ_RATE     10000    /* bytes a second */
 #define WAKE_BYTES    8        /* eventfd(2) */
-#define PER_TURN      256
-#define LATE_SECONDS  2.0 /* a look that is so late: this process was stopped */
 #define MOST_SECONDS  86400
 #define LEAST_SECONDS 0.1
-
-struct usage {
-	bool runs;    /* one of the processes does, or would if it had a processor */
-	bool stopped; /* one of the processes is stopped */
-	int64_t cpu_ns;
-	uint64_t faults;
-	struct hvd_process_io io;
-};
 
 struct watched_rank {
 	uint32_t rank;
 	pid_t pid;
 	bool seen; /* `last` is from the last look */
 	bool held; /* it was stopped while its stacks were taken, and is since */
-	struct usage last, now;
+	struct hvd_rank_sum last;
 };
 
 struct activity {
@@ -63,50 +52,16 @@ struct activity {
 	struct watched_rank *ranks;
 	size_t n;
 	size_t output; /* since the last look */
-	struct hvd_timer *timer;
+	struct hvd_rank_reader reader;
 	hvd_time every;             /* 0: nobody has asked */
-	hvd_time due;               /* when the timer fires */
 	unsigned inspections;       /* those of the agent at the last look */
 	hvd_time last_look, active; /* when the last look began; the last at which there was progress */
-	/* The look that is under way. */
-	struct hvd_processes processes;
-	bool listed;     /* all processes are there */
-	size_t added;    /* so many of them are in the sums */
-	bool input_seen; /* one of those waits for input */
 	/* The state of the last report. */
 	bool idle, input;
 	size_t reported_ranks;
 };
 
 /* ---- what the ranks have used ---- */
-
-/* To which rank a process belongs: it is the rank's, in its group or session, or the child of one that is. */
-static struct watched_rank *rank_of(const struct activity *a, const struct hvd_process *process)
-{
-	for (int depth = 0; process && depth < 64; depth++) {
-		for (size_t i = 0; i < a->n; i++)
-			if (process->pid == a->ranks[i].pid || process->group == a->ranks[i].pid ||
-			    process->session == a->ranks[i].pid)
-				return &a->ranks[i];
-		process = process->parent > 1 ? hvd_processes_find(&a->processes, process->parent) : NULL;
-	}
-	return NULL;
-}
-
-static void add_usage(struct usage *usage, const struct hvd_process *process)
-{
-	struct hvd_process_io io;
-
-	usage->runs |= process->state == 'R';
-	usage->stopped |= process->state == 'T' || process->state == 't';
-	usage->cpu_ns += process->cpu_ns;
-	usage->faults += process->faults;
-	if (hvd_process_io(process->pid, &io) == 0) {
-		usage->io.bytes += io.bytes;
-		usage->io.written += io.written;
-		usage->io.writes += io.writes;
-	}
-}
 
 /* What has ended in between may make a sum smaller. */
 static uint64_t more(uint64_t now, uint64_t last)
@@ -116,57 +71,42 @@ static uint64_t more(uint64_t now, uint64_t last)
 
 /* Tools that take stacks stop a process, and leave it stopped if they are killed at the wrong moment. This is nobody's
  * wish that it wait, as SIGSTOP of somebody else is. */
-static bool stopped_by_others(struct watched_rank *rank, bool inspected)
+static bool stopped_by_others(struct watched_rank *rank, const struct hvd_rank_sum *now, bool inspected)
 {
-	if (!rank->now.stopped)
+	if (!now->stopped)
 		rank->held = false;
 	else if (inspected && !rank->last.stopped)
 		rank->held = true;
-	return rank->now.stopped && !rank->held;
+	return now->stopped && !rank->held;
 }
 
 /* inspected: the stacks were taken in that time. To be stopped for it, and go on, costs a rank a little. */
-static bool made_progress(struct watched_rank *rank, double seconds, bool inspected)
+static bool made_progress(struct watched_rank *rank, const struct hvd_rank_sum *now, double seconds, bool inspected)
 {
-	const struct usage *now = &rank->now, *last = &rank->last;
+	const struct hvd_rank_sum *last = &rank->last;
 	double cpu = (double)(now->cpu_ns - last->cpu_ns);
 
-	return stopped_by_others(rank, inspected) || (cpu > CPU_SHARE * 1e9 * seconds && cpu > MIN_CPU_NS) ||
+	return stopped_by_others(rank, now, inspected) || (cpu > CPU_SHARE * 1e9 * seconds && cpu > MIN_CPU_NS) ||
 	       (!inspected &&
 		((now->runs && cpu > RUNNING_SHARE * 1e9 * seconds) || more(now->faults, last->faults) > 0)) ||
 	       (double)more(now->io.bytes, last->io.bytes) > READ_RATE * seconds ||
 	       more(now->io.written, last->io.written) > WAKE_BYTES * more(now->io.writes, last->io.writes);
 }
 
-/* Add up what the next processes have used. True when all are added. */
-static bool add_some(struct activity *a, size_t most)
-{
-	for (; a->added < a->processes.n && most > 0; a->added++, most--) {
-		const struct hvd_process *process = &a->processes.v[a->added];
-		struct watched_rank *rank = rank_of(a, process);
-
-		if (!rank)
-			continue;
-		add_usage(&rank->now, process);
-		a->input_seen =
-			a->input_seen || (process->state == 'S' && hvd_waits_for_input(process->pid, rank->pid));
-	}
-	return a->added == a->processes.n;
-}
-
-/* All is added up. */
-static bool any_progress(struct activity *a, double seconds)
+static bool any_progress(struct activity *a, const struct hvd_rank_look *look)
 {
 	const unsigned inspections = a->agent->inspections;
+	const double seconds = (double)(look->at - a->last_look) / 1e9;
 	bool progress = a->output > 0, inspected = inspections % 2 || inspections != a->inspections;
 
 	for (size_t i = 0; i < a->n; i++) {
 		struct watched_rank *rank = &a->ranks[i];
+		const struct hvd_rank_sum *now = hvd_rank_look_find(look, rank->rank, rank->pid, i);
 
-		progress |= !rank->seen || made_progress(rank, seconds, inspected);
-		rank->last = rank->now;
-		rank->seen = true;
-		memset(&rank->now, 0, sizeof(rank->now));
+		progress |= !now || !rank->seen || made_progress(rank, now, seconds, inspected);
+		rank->seen = now != NULL;
+		if (now)
+			rank->last = *now;
 	}
 	a->output = 0;
 	a->inspections = inspections;
@@ -183,16 +123,19 @@ static void tell(struct activity *a, hvd_time now)
 							   a->input, "ranks", (json_int_t)a->n));
 }
 
-static void conclude(struct activity *a)
+static void looked(const struct hvd_rank_look *look, void *arg)
 {
-	hvd_time now = hvd_now();
-	bool idle, input = a->input_seen;
+	struct activity *a = arg;
+	const hvd_time now = hvd_now();
+	bool idle, input = false;
 
-	if (any_progress(a, (double)(now - a->last_look) / 1e9))
+	for (size_t i = 0; i < look->n; i++)
+		input = input || look->ranks[i].input;
+	if (any_progress(a, look) || look->late)
 		a->active = now;
 	/* One look without progress may lie between two steps of the program. */
 	idle = now - a->active >= a->every + a->every / 2;
-	a->last_look = now;
+	a->last_look = look->at;
 	if (idle == a->idle && (input == a->input || !idle) && (a->reported_ranks == 0) == (a->n == 0))
 		return;
 	a->idle = idle;
@@ -200,49 +143,19 @@ static void conclude(struct activity *a)
 	tell(a, now);
 }
 
-static void wait_for(struct activity *a, hvd_time ns)
-{
-	a->due = hvd_now() + ns;
-	hvd_timer_at(a->timer, a->due);
-}
-
-static void on_timer(void *arg)
-{
-	struct activity *a = arg;
-
-	if (hvd_now() - a->due > (hvd_time)(LATE_SECONDS * 1e9))
-		a->active = hvd_now();
-	if (!a->listed)
-		a->listed = hvd_processes_read(&a->processes, PER_TURN);
-	else if (add_some(a, PER_TURN)) {
-		hvd_processes_clear(&a->processes);
-		a->listed = false;
-		a->added = 0;
-		conclude(a);
-		a->input_seen = false;
-		wait_for(a, a->every);
-		return;
-	}
-	wait_for(a, 0);
-}
-
 static void stop(struct activity *a)
 {
-	hvd_timer_stop(a->timer);
-	hvd_processes_clear(&a->processes);
 	a->every = 0;
+	hvd_rank_scan_every(a->agent, &a->reader, 0);
 }
 
 static void begin_looks(struct activity *a)
 {
-	for (size_t i = 0; i < a->n; i++) {
+	for (size_t i = 0; i < a->n; i++)
 		a->ranks[i].seen = false;
-		memset(&a->ranks[i].now, 0, sizeof(a->ranks[i].now));
-	}
 	a->last_look = a->active = hvd_now();
-	a->listed = a->idle = a->input = a->input_seen = false;
-	a->added = a->output = 0;
-	wait_for(a, 0); /* what has been used until now */
+	a->idle = a->input = false;
+	a->output = 0;
 }
 
 static void on_watch(void *arg, const json_t *msg)
@@ -260,6 +173,7 @@ static void on_watch(void *arg, const json_t *msg)
 	a->every = (hvd_time)(every * 1e9);
 	if (!on)
 		begin_looks(a);
+	hvd_rank_scan_every(a->agent, &a->reader, a->every);
 	tell(a, hvd_now());
 }
 
@@ -289,8 +203,9 @@ static void rank_ended(void *arg, uint32_t rank)
 		}
 }
 
-static void rank_output(void *arg, size_t bytes)
+static void rank_output(void *arg, uint32_t rank, size_t bytes)
 {
+	(void)rank;
 	((struct activity *)arg)->output += bytes;
 }
 
@@ -300,16 +215,12 @@ static void begin(void *arg)
 {
 	struct activity *a = arg;
 
-	a->timer = hvd_timer_new(a->agent->base, on_timer, a);
+	a->reader = (struct hvd_rank_reader){.wants = HVD_SCAN_INPUT, .looked = looked, .arg = a};
 }
 
 static void end(void *arg)
 {
-	struct activity *a = arg;
-
-	hvd_processes_clear(&a->processes);
-	hvd_timer_free(a->timer);
-	free(a->ranks);
+	free(((struct activity *)arg)->ranks);
 }
 
 const struct hvd_feature hvd_activity_feature = {

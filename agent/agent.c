@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 static const struct hvd_feature *const features[] = {
+	&hvd_rank_scan_feature,        /* what the ranks have used; the others find it when they begin */
 	&hvd_probe_feature,            /* which hosts this one reaches, and the check of this host */
 	&hvd_ports_feature,            /* ports that are reserved for servers in ranks */
 	&hvd_relay_feature,            /* the relay of the rendezvous */
@@ -36,9 +37,9 @@ void hvd_agent_rank_began(struct hvd_agent *agent, uint32_t rank, pid_t pid)
 	EACH(agent, rank_began, rank, pid);
 }
 
-void hvd_agent_rank_output(struct hvd_agent *agent, size_t bytes)
+void hvd_agent_rank_output(struct hvd_agent *agent, uint32_t rank, size_t bytes)
 {
-	EACH(agent, rank_output, bytes);
+	EACH(agent, rank_output, rank, bytes);
 }
 
 void hvd_agent_rank_ended(struct hvd_agent *agent, int id, const struct hvd_rank_end *end)

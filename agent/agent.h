@@ -34,6 +34,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct hvd_rank_scan;
 struct hvd_rank_source;
 
 struct hvd_agent {
@@ -57,6 +58,7 @@ struct hvd_agent {
 	bool planned;                       /* the plan has arrived, and the ranks begin */
 	bool elastic;         /* the plan is that of an elastic job: ranks start and end as long as it runs */
 	bool unreachable;     /* the driver is, since the plan */
+	struct hvd_rank_scan *scan; /* what the ranks use (rank_scan.h) */
 	unsigned inspections; /* of the ranks' stacks: how many have begun, or ended. Odd: one is under way */
 	int status;           /* what the process ends with, where that is of use; the source sets it, too */
 
@@ -106,7 +108,8 @@ void hvd_agent_quit(struct hvd_agent *agent);
 
 /* The events. A rank that has never begun may end. `id` is what the driver calls the process. */
 void hvd_agent_rank_began(struct hvd_agent *agent, uint32_t rank, pid_t pid);
-void hvd_agent_rank_output(struct hvd_agent *agent, size_t bytes);
+/* 0 bytes: all output of this rank passes here, from now on; without that it may be only its standard error. */
+void hvd_agent_rank_output(struct hvd_agent *agent, uint32_t rank, size_t bytes);
 void hvd_agent_rank_ended(struct hvd_agent *agent, int id, const struct hvd_rank_end *end);
 /* A rank has ended, and nobody knows how. */
 void hvd_agent_rank_lost(struct hvd_agent *agent, uint32_t rank);
@@ -137,7 +140,7 @@ struct hvd_feature {
 	/* The plan has arrived. -1 with err set: the host cannot have ranks. */
 	int (*plan)(void *self, const json_t *plan, struct hvd_err *err);
 	void (*rank_began)(void *self, uint32_t rank, pid_t pid);
-	void (*rank_output)(void *self, size_t bytes);
+	void (*rank_output)(void *self, uint32_t rank, size_t bytes);
 	void (*rank_ended)(void *self, uint32_t rank);
 	/* The connection to the driver has ended. */
 	void (*driver_lost)(void *self, const struct hvd_err *why);
@@ -147,6 +150,6 @@ struct hvd_feature {
 
 extern const struct hvd_feature hvd_ports_feature, hvd_probe_feature, hvd_relay_feature, hvd_socket_owner_feature,
 	hvd_rank_watch_feature, hvd_activity_feature, hvd_recheck_feature, hvd_worker_notify_feature,
-	hvd_kill_connections_feature;
+	hvd_kill_connections_feature, hvd_rank_scan_feature;
 
 #endif

@@ -79,7 +79,7 @@ static void on_stderr(const char *bytes, size_t len, void *arg)
 	struct rank *r = arg;
 
 	hvd_crash_info_stderr(r->crash_info, bytes, len, hvd_now());
-	hvd_agent_rank_output(r->owner->opts.agent, len);
+	hvd_agent_rank_output(r->owner->opts.agent, r->rank, len);
 }
 
 static void tell(struct rank *r, char *why);

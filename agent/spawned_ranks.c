@@ -32,7 +32,14 @@ static void on_output(enum hvd_stream stream, const char *bytes, size_t n, void 
 
 	if (stream == HVD_STDERR)
 		hvd_crash_info_stderr(rank->crash_info, bytes, n, hvd_now());
-	hvd_agent_rank_output(rank->all->agent, n);
+	hvd_agent_rank_output(rank->all->agent, (uint32_t)rank->number, n);
+}
+
+static void began(const struct hvd_spawned_rank *rank)
+{
+	hvd_agent_rank_began(rank->all->agent, (uint32_t)rank->number, rank->pid);
+	if (rank->streams.all)
+		hvd_agent_rank_output(rank->all->agent, (uint32_t)rank->number, 0);
 }
 
 static void reaped(struct hvd_spawned_ranks *ranks, pid_t pid, int status)
@@ -177,7 +184,7 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 		return hvd_err_prefix(err, "rank %d", rank->number);
 	}
 	if (!rank->pending)
-		hvd_agent_rank_began(ranks->agent, (uint32_t)rank->number, rank->pid);
+		began(rank);
 	return 0;
 }
 
@@ -225,7 +232,7 @@ static void on_forked(pid_t pid, pid_t group, void *arg)
 			rank->at_terminal = false;
 			rank->group = group;
 		}
-		hvd_agent_rank_began(ranks->agent, (uint32_t)rank->number, pid);
+		began(rank);
 	} else {
 		rank->plainly = true;
 		hvd_streams_close(&rank->streams);

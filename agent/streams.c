@@ -113,6 +113,7 @@ int hvd_streams_open(struct hvd_streams *streams, struct event_base *base, int r
 			hvd_spawn_fd(spawn, streams->child[s], s + 1);
 	if (one && streams->child[HVD_STDERR])
 		hvd_spawn_fd(spawn, streams->child[HVD_STDERR], STDOUT_FILENO);
+	streams->all = route == TWO_PIPES || (route != NONE && one);
 	return 0;
 }
 

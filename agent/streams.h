@@ -24,6 +24,7 @@
 struct hvd_streams {
 	struct hvd_output *out[2]; /* by enum hvd_stream; NULL = does not pass, or has ended */
 	int child[2];              /* the rank's ends; 0 = closed */
+	bool all;                  /* both were made to pass */
 };
 
 /* Hand two descriptors, which stay the caller's, to the reader of standard error: the reading end of the pipe that the

@@ -41,14 +41,16 @@ int hvd_process_parse(const char *text, struct hvd_process *process)
 	const char *end = strrchr(text, ')'); /* of the program's name, which may have brackets */
 	unsigned long long user, sys;
 	unsigned flags;
-	long long children_user, children_sys;
+	long long children_user, children_sys, pages;
 	int64_t tick = 1000000000 / sysconf(_SC_CLK_TCK);
 
 	if (!end || sscanf(text, "%d", &process->pid) != 1 ||
-	    sscanf(end + 1, " %c %d %d %d %*d %*d %u %*u %*u %" SCNu64 " %*u %llu %llu %lld %lld", &process->state,
-		   &process->parent, &process->group, &process->session, &flags, &process->faults, &user, &sys,
-		   &children_user, &children_sys) != 10)
+	    sscanf(end + 1,
+		   " %c %d %d %d %*d %*d %u %*u %*u %" SCNu64 " %*u %llu %llu %lld %lld %*d %*d %u %*d %*u %*u %lld",
+		   &process->state, &process->parent, &process->group, &process->session, &flags, &process->faults,
+		   &user, &sys, &children_user, &children_sys, &process->threads, &pages) != 12)
 		return -1;
+	process->memory = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 	process->ending = process->state == 'Z' || (flags & EXITING);
 	process->cpu_ns =
 		(int64_t)(user + sys + (unsigned long long)children_user + (unsigned long long)children_sys) * tick;
@@ -71,7 +73,7 @@ int hvd_process_io(pid_t pid, struct hvd_process_io *io)
 	    sscanf(text, "rchar: %llu wchar: %llu syscr: %*u syscw: %llu read_bytes: %llu write_bytes: %llu", &rchar,
 		   &wchar, &syscw, &in, &out) != 5)
 		return -1;
-	*io = (struct hvd_process_io){.bytes = rchar + in + out, .written = wchar, .writes = syscw};
+	*io = (struct hvd_process_io){.read = rchar, .bytes = rchar + in + out, .written = wchar, .writes = syscw};
 	return 0;
 }
 
@@ -177,6 +179,56 @@ static bool thread_has_open(const char *folder, const char *name, void *arg)
 	hvd_cleanup_free char *files = hvd_xasprintf("%s/%s/fd", folder, name);
 
 	return any_entry(files, MOST_FILES, begins, arg);
+}
+
+/* ---- waiting for a processor ---- */
+
+/* -1: it cannot be read. */
+static int64_t delay_in(const char *path)
+{
+	char text[128];
+	int64_t ns;
+
+	return hvd_read_start(path, text, sizeof(text) - 1) && sscanf(text, "%*u %" SCNd64, &ns) == 1 && ns >= 0 ? ns
+														 : -1;
+}
+
+struct delay_sum {
+	int64_t ns;
+	size_t most;
+	bool known;
+};
+
+static bool add_delay(const char *folder, const char *name, void *arg)
+{
+	hvd_cleanup_free char *path = hvd_xasprintf("%s/%s/schedstat", folder, name);
+	struct delay_sum *sum = arg;
+	int64_t ns;
+
+	if (sum->most == 0) {
+		sum->known = false;
+		return true;
+	}
+	sum->most--;
+	ns = delay_in(path);
+	if (ns >= 0) {
+		sum->ns += ns;
+		sum->known = true;
+	}
+	return false;
+}
+
+int64_t hvd_process_delay(const struct hvd_process *process, size_t *most)
+{
+	struct delay_sum sum = {.most = *most};
+	char folder[64];
+
+	snprintf(folder, sizeof(folder), "/proc/%d/%s", (int)process->pid, process->threads > 1 ? "task" : "schedstat");
+	if (process->threads <= 1)
+		return delay_in(folder);
+	any_entry(folder, MOST_THREADS, add_delay, &sum);
+	*most = sum.most;
+	return sum.known ? sum.ns : -1;
 }
 
 bool hvd_process_has_open(pid_t pid, const char *proc, const char *prefix)

@@ -18,6 +18,8 @@ struct hvd_process {
 	char state;      /* 'R', 'S', 'D', 'T', … */
 	uint64_t faults; /* pages that it had to wait for: they came from a file or a swap device */
 	int64_t cpu_ns;  /* of all threads, and of those children that it has waited for */
+	unsigned threads;
+	uint64_t memory; /* resident bytes, also those that it shares with others */
 };
 
 /* -1: there is no such process. A process that has ended still counts until its parent has waited for it (state
@@ -27,12 +29,18 @@ int hvd_process_read(pid_t pid, struct hvd_process *process);
 int hvd_process_parse(const char *text, struct hvd_process *process);
 
 struct hvd_process_io {
-	uint64_t bytes;           /* read by system calls, and read and written from and to storage */
+	uint64_t read;            /* bytes by system calls */
+	uint64_t bytes;           /* that, and read and written from and to storage */
 	uint64_t written, writes; /* bytes by system calls, and how many such calls */
 };
 
 /* The I/O of a process of this user and of the children that it has waited for. -1: it cannot be read. */
 int hvd_process_io(pid_t pid, struct hvd_process_io *io);
+
+/* For how long the threads of a process were ready to run and waited for a processor, in nanoseconds; those that have ended
+ * no longer count. *most: how many threads may be looked at; reduced by those that were. -1: that cannot be read, or there
+ * are more threads. */
+int64_t hvd_process_delay(const struct hvd_process *process, size_t *most);
 
 /* All processes of this host. A zeroed struct is empty; hvd_processes_clear() ends a scan and frees the struct. At most
  * 65,536 processes are read. */

@@ -15,7 +15,7 @@
 
 struct world {
 	struct hvd_agent agent;
-	struct hvd_agent **activity; /* the feature's state, which begins so */
+	struct hvd_agent **activity, **scan; /* the features' states, which begin so */
 	json_t *last;                /* what was told */
 	int told;
 };
@@ -58,13 +58,33 @@ static bool comes(struct world *w, bool idle)
 	return false;
 }
 
+static struct hvd_agent **begin_feature(struct world *w, const struct hvd_feature *feature)
+{
+	struct hvd_agent **state = calloc(1, feature->size);
+
+	assert_non_null(state);
+	*state = &w->agent;
+	feature->begin(state);
+	return state;
+}
+
 static void begin(struct world *w)
 {
 	*w = (struct world){.agent = {.base = event_base_new(), .driver = (struct hvd_driver_client *)w}};
-	w->activity = calloc(1, hvd_activity_feature.size);
-	assert_non_null(w->activity);
-	*w->activity = &w->agent;
-	hvd_activity_feature.begin(w->activity);
+	w->scan = begin_feature(w, &hvd_rank_scan_feature);
+	w->activity = begin_feature(w, &hvd_activity_feature);
+}
+
+static void rank_began(struct world *w, uint32_t number, pid_t pid)
+{
+	hvd_rank_scan_feature.rank_began(w->scan, number, pid);
+	hvd_activity_feature.rank_began(w->activity, number, pid);
+}
+
+static void rank_ended(struct world *w, uint32_t number)
+{
+	hvd_rank_scan_feature.rank_ended(w->scan, number);
+	hvd_activity_feature.rank_ended(w->activity, number);
 }
 
 static void ask(struct world *w, double every)
@@ -76,7 +96,9 @@ static void ask(struct world *w, double every)
 
 static void end(struct world *w)
 {
+	hvd_rank_scan_feature.end(w->scan);
 	hvd_activity_feature.end(w->activity);
+	free(w->scan);
 	free(w->activity);
 	json_decref(w->last);
 	event_base_free(w->agent.base);
@@ -128,7 +150,7 @@ static pid_t rank(const char *command, int in)
 static void one_rank(struct world *w, pid_t pid)
 {
 	begin(w);
-	hvd_activity_feature.rank_began(w->activity, 0, pid);
+	rank_began(w, 0, pid);
 	ask(w, EVERY);
 	assert_int_equal(w->told, 1); /* at once */
 	assert_true(told_idle(w) == 0.0);
@@ -187,7 +209,7 @@ TEST(test_what_a_rank_prints_is_progress)
 
 	one_rank(&w, pid);
 	assert_true(comes(&w, true));
-	hvd_activity_feature.rank_output(w.activity, 1);
+	hvd_activity_feature.rank_output(w.activity, 0, 1);
 	assert_true(comes(&w, false));
 	assert_true(comes(&w, true));
 	end(&w);
@@ -256,14 +278,14 @@ TEST(test_one_active_rank_is_enough)
 	struct world w;
 
 	one_rank(&w, pid);
-	hvd_activity_feature.rank_began(w.activity, 1, busy);
+	rank_began(&w, 1, busy);
 	run(&w, 10 * EVERY);
 	assert_int_equal(w.told, 1);
 	end_rank(0);
-	hvd_activity_feature.rank_ended(w.activity, 1);
+	rank_ended(&w, 1);
 	assert_true(comes(&w, true));
 	assert_int_equal(json_integer_value(json_object_get(w.last, "ranks")), 1);
-	hvd_activity_feature.rank_ended(w.activity, 0);
+	rank_ended(&w, 0);
 	run(&w, 4 * EVERY);
 	assert_int_equal(json_integer_value(json_object_get(w.last, "ranks")), 0);
 	end(&w);
@@ -275,14 +297,14 @@ TEST(test_nothing_is_looked_at_unasked)
 	struct world w;
 
 	begin(&w);
-	hvd_activity_feature.rank_began(w.activity, 0, pid);
+	rank_began(&w, 0, pid);
 	run(&w, 2 * EVERY);
 	assert_int_equal(w.told, 0);
 	ask(&w, EVERY);
 	assert_true(comes(&w, true));
 	ask(&w, 0);
 	w.told = 0;
-	hvd_activity_feature.rank_output(w.activity, 1);
+	hvd_activity_feature.rank_output(w.activity, 0, 1);
 	run(&w, 6 * EVERY);
 	assert_int_equal(w.told, 0);
 	end(&w);
@@ -336,7 +358,8 @@ TEST(test_stat_with_brackets_in_the_name)
 {
 	struct hvd_process p;
 
-	assert_int_equal(hvd_process_parse("17 (a) R 1 (b) D 3 4 5 0 -1 64 7 0 9 0 10 20 30 40 20 0 1 0", &p), 0);
+	assert_int_equal(
+		hvd_process_parse("17 (a) R 1 (b) D 3 4 5 0 -1 64 7 0 9 0 10 20 30 40 20 0 3 0 900 4096 5 0", &p), 0);
 	assert_int_equal(p.pid, 17);
 	assert_int_equal(p.state, 'D');
 	assert_int_equal(p.parent, 3);
@@ -344,10 +367,12 @@ TEST(test_stat_with_brackets_in_the_name)
 	assert_int_equal(p.session, 5);
 	assert_int_equal(p.faults, 9);
 	assert_int_equal(p.cpu_ns, 100 * (1000000000 / sysconf(_SC_CLK_TCK)));
+	assert_int_equal(p.threads, 3);
+	assert_int_equal(p.memory, 5 * sysconf(_SC_PAGESIZE));
 	assert_false(p.ending);
-	assert_int_equal(hvd_process_parse("17 (a) R 3 4 5 0 -1 68 7 0 9 0 10 20 30 40 20 0 1 0", &p), 0);
+	assert_int_equal(hvd_process_parse("17 (a) R 3 4 5 0 -1 68 7 0 9 0 10 20 30 40 20 0 3 0 900 4096 5 0", &p), 0);
 	assert_true(p.ending);
-	assert_int_equal(hvd_process_parse("17 (a) Z 3 4 5 0 -1 64 7 0 9 0 10 20 30 40 20 0 1 0", &p), 0);
+	assert_int_equal(hvd_process_parse("17 (a) Z 3 4 5 0 -1 64 7 0 9 0 10 20 30 40 20 0 3 0 900 4096 5 0", &p), 0);
 	assert_true(p.ending);
 	assert_int_equal(hvd_process_parse("17 (a) R 1 2", &p), -1);
 	assert_int_equal(hvd_process_parse("", &p), -1);

@@ -100,7 +100,7 @@ void hvd_agent_rank_began(struct hvd_agent *agent, uint32_t rank, pid_t pid)
 		fprintf(calls, "%u began%s\n", (unsigned)rank, kill(pid, 0) == 0 ? "" : " without a process");
 }
 
-void hvd_agent_rank_output(struct hvd_agent *agent, size_t bytes)
+void hvd_agent_rank_output(struct hvd_agent *agent, uint32_t rank, size_t bytes)
 {
 	if (((const struct scenario *)agent->ranks)->began)
 		fprintf(calls, "%zu bytes\n", bytes);
@@ -274,7 +274,7 @@ TEST(output_goes_to_files)
 TEST(a_rank_begins_writes_and_ends)
 {
 	calls_are(&(struct scenario){.script = "echo oh >&2", .n = 1, .began = true, .joined = true, .dir = "files"},
-		  "0 began\n3 bytes\nexit 0 0\nall gone\n");
+		  "0 began\n0 bytes\n3 bytes\nexit 0 0\nall gone\n");
 	assert_int_equal(remove_tree("files"), 0);
 }
 

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rank_scan.c - a feature of the agent, whose state the others find as agent->scan. A look begins when a reader is due, lists
+ * all processes, then adds up what those of ranks have used, and ends with the calls of the readers that it has served.
+ */
+#include "rank_scan.h"
+
+#include "agent.h"
+#include "lib/base/timer.h"
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PER_TURN     256  /* processes, or threads of ranks */
+#define MOST_THREADS 8192 /* of all ranks together, of which the delay is read */
+#define SOON         4    /* a reader that is due within this part of its interval is served, too */
+#define LATE_SECONDS 2.0  /* a timer that is so late: this process was stopped */
+
+struct hvd_rank_scan {
+	struct hvd_agent *agent;
+	struct hvd_timer *timer;
+	hvd_time due; /* when the timer fires */
+	TAILQ_HEAD(, hvd_rank_reader) readers;
+	struct hvd_rank_sum *ranks;
+	size_t n;
+	/* The look that is under way. */
+	bool looking, listed;
+	unsigned wants;
+	size_t counted; /* so many of the ranks were there when it began */
+	size_t added;   /* so many processes are in the sums */
+	size_t threads; /* of which the delay may still be read */
+	struct hvd_processes processes;
+	size_t *owners;
+	hvd_time at;
+	int64_t cost_ns;
+};
+
+/* ---- the sums ---- */
+
+static size_t owner_of(const struct hvd_rank_scan *scan, const struct hvd_process *process)
+{
+	for (int depth = 0; process && depth < 64; depth++) {
+		for (size_t i = 0; i < scan->counted; i++)
+			if (scan->ranks[i].pid > 0 &&
+			    (process->pid == scan->ranks[i].pid || process->group == scan->ranks[i].pid ||
+			     process->session == scan->ranks[i].pid))
+				return i;
+		process = process->parent > 1 ? hvd_processes_find(&scan->processes, process->parent) : NULL;
+	}
+	return HVD_SCAN_NO_RANK;
+}
+
+static void add_delay(struct hvd_rank_scan *scan, struct hvd_rank_sum *sum, const struct hvd_process *process)
+{
+	int64_t ns = sum->delay_ns >= 0 ? hvd_process_delay(process, &scan->threads) : -1;
+
+	sum->delay_ns = ns >= 0 ? sum->delay_ns + ns : -1;
+}
+
+static void add_process(struct hvd_rank_scan *scan, struct hvd_rank_sum *sum, const struct hvd_process *process)
+{
+	struct hvd_process_io io;
+
+	sum->runs |= process->state == 'R';
+	sum->stopped |= process->state == 'T' || process->state == 't';
+	sum->cpu_ns += process->cpu_ns;
+	sum->faults += process->faults;
+	sum->memory += process->memory;
+	if (hvd_process_io(process->pid, &io) == 0) {
+		sum->io_known = true;
+		sum->io.read += io.read;
+		sum->io.bytes += io.bytes;
+		sum->io.written += io.written;
+		sum->io.writes += io.writes;
+	}
+	if (scan->wants & HVD_SCAN_INPUT)
+		sum->input |= process->state == 'S' && hvd_waits_for_input(process->pid, sum->pid);
+	if (scan->wants & HVD_SCAN_DELAY && !process->ending)
+		add_delay(scan, sum, process);
+}
+
+/* Add up what the next processes have used. True when all are added. */
+static bool add_some(struct hvd_rank_scan *scan)
+{
+	for (size_t left = PER_TURN, used; scan->added < scan->processes.n && left > 0;
+	     left -= left < used ? left : used) {
+		const struct hvd_process *process = &scan->processes.v[scan->added];
+		const size_t owner = owner_of(scan, process), threads = scan->threads;
+
+		scan->owners[scan->added++] = owner;
+		if (owner != HVD_SCAN_NO_RANK)
+			add_process(scan, &scan->ranks[owner], process);
+		used = 1 + threads - scan->threads;
+	}
+	return scan->added == scan->processes.n;
+}
+
+/* ---- looks ---- */
+
+static void plan_next(struct hvd_rank_scan *scan)
+{
+	const struct hvd_rank_reader *reader;
+
+	hvd_timer_stop(scan->timer);
+	scan->due = INT64_MAX;
+	TAILQ_FOREACH(reader, &scan->readers, link)
+	if (reader->every > 0 && reader->due < scan->due)
+		scan->due = reader->due;
+	if (scan->due < INT64_MAX)
+		hvd_timer_at(scan->timer, scan->due);
+}
+
+static void begin_look(struct hvd_rank_scan *scan)
+{
+	struct hvd_rank_reader *reader;
+
+	scan->looking = true;
+	scan->at = hvd_now();
+	scan->wants = 0;
+	TAILQ_FOREACH(reader, &scan->readers, link)
+	{
+		reader->served = reader->every > 0 && reader->due - scan->at <= reader->every / SOON;
+		scan->wants |= reader->served ? reader->wants : 0;
+	}
+	for (size_t i = 0; i < scan->n; i++)
+		scan->ranks[i] = (struct hvd_rank_sum){.rank = scan->ranks[i].rank, .pid = scan->ranks[i].pid};
+	scan->counted = scan->n;
+	scan->threads = MOST_THREADS;
+	scan->added = 0;
+	scan->cost_ns = 0;
+}
+
+static void end_look(struct hvd_rank_scan *scan)
+{
+	hvd_processes_clear(&scan->processes);
+	free(scan->owners);
+	scan->owners = NULL;
+	scan->looking = scan->listed = false;
+	plan_next(scan);
+}
+
+/* A rank that has ended during the look has left its place. */
+static void remove_ended(struct hvd_rank_scan *scan)
+{
+	size_t *now = hvd_xcalloc(scan->n + 1, sizeof(*now)), n = 0;
+
+	for (size_t i = 0; i < scan->n; i++) {
+		now[i] = scan->ranks[i].pid > 0 ? n : HVD_SCAN_NO_RANK;
+		if (scan->ranks[i].pid > 0)
+			scan->ranks[n++] = scan->ranks[i];
+		if (i + 1 == scan->counted)
+			scan->counted = n;
+	}
+	for (size_t i = 0; i < scan->processes.n; i++)
+		scan->owners[i] = scan->owners[i] == HVD_SCAN_NO_RANK ? HVD_SCAN_NO_RANK : now[scan->owners[i]];
+	scan->n = n;
+	free(now);
+}
+
+static void conclude(struct hvd_rank_scan *scan)
+{
+	const hvd_time now = hvd_now();
+	struct hvd_rank_reader *reader;
+	struct hvd_rank_look look;
+
+	remove_ended(scan);
+	look = (struct hvd_rank_look){.at = scan->at,
+				      .cost_ns = scan->cost_ns,
+				      .ranks = scan->ranks,
+				      .n = scan->counted,
+				      .processes = &scan->processes,
+				      .owners = scan->owners};
+	TAILQ_FOREACH(reader, &scan->readers, link)
+	{
+		if (!reader->served || reader->every == 0)
+			continue;
+		reader->due = now + reader->every;
+		look.late = reader->late;
+		reader->late = false;
+		reader->looked(&look, reader->arg);
+	}
+	end_look(scan);
+}
+
+/* One turn. True when all has been looked at. */
+static bool look_on(struct hvd_rank_scan *scan)
+{
+	struct timespec from, to;
+	bool done = false;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+	if (!scan->listed) {
+		scan->listed = hvd_processes_read(&scan->processes, PER_TURN);
+		if (scan->listed)
+			scan->owners = hvd_xcalloc(scan->processes.n + 1, sizeof(*scan->owners));
+	} else {
+		done = add_some(scan);
+	}
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+	scan->cost_ns += (to.tv_sec - from.tv_sec) * 1000000000LL + to.tv_nsec - from.tv_nsec;
+	return done;
+}
+
+static void on_timer(void *arg)
+{
+	struct hvd_rank_scan *scan = arg;
+	struct hvd_rank_reader *reader;
+
+	if (hvd_now() - scan->due > (hvd_time)(LATE_SECONDS * 1e9))
+		TAILQ_FOREACH(reader, &scan->readers, link)
+	reader->late = true;
+	if (!scan->looking)
+		begin_look(scan);
+	if (look_on(scan)) {
+		conclude(scan);
+	} else {
+		scan->due = hvd_now();
+		hvd_timer_at(scan->timer, scan->due);
+	}
+}
+
+void hvd_rank_scan_every(struct hvd_agent *agent, struct hvd_rank_reader *reader, hvd_time every)
+{
+	struct hvd_rank_scan *scan = agent->scan;
+
+	if (!reader->known)
+		TAILQ_INSERT_TAIL(&scan->readers, reader, link);
+	reader->known = true;
+	if (reader->every == 0) {
+		reader->due = hvd_now();
+		reader->late = reader->served = false;
+	}
+	reader->every = every;
+	if (!scan->looking)
+		plan_next(scan);
+}
+
+const struct hvd_rank_sum *hvd_rank_look_find(const struct hvd_rank_look *look, uint32_t rank, pid_t pid, size_t place)
+{
+	for (size_t i = 0; i < look->n; i++) {
+		const struct hvd_rank_sum *sum = &look->ranks[(place + i) % look->n];
+
+		if (sum->rank == rank && sum->pid == pid)
+			return sum;
+	}
+	return NULL;
+}
+
+/* ---- which ranks ---- */
+
+static void rank_ended(void *arg, uint32_t rank)
+{
+	struct hvd_rank_scan *scan = arg;
+
+	for (size_t i = 0; i < scan->n; i++)
+		if (scan->ranks[i].rank == rank && scan->looking)
+			scan->ranks[i].pid = 0;
+		else if (scan->ranks[i].rank == rank)
+			scan->ranks[i--] = scan->ranks[--scan->n];
+}
+
+static void rank_began(void *arg, uint32_t rank, pid_t pid)
+{
+	struct hvd_rank_scan *scan = arg;
+
+	rank_ended(scan, rank); /* its process was another one */
+	scan->ranks = hvd_xrealloc(scan->ranks, scan->n + 1, sizeof(*scan->ranks));
+	scan->ranks[scan->n++] = (struct hvd_rank_sum){.rank = rank, .pid = pid};
+}
+
+/* ---- life ---- */
+
+static void begin(void *arg)
+{
+	struct hvd_rank_scan *scan = arg;
+
+	TAILQ_INIT(&scan->readers);
+	scan->timer = hvd_timer_new(scan->agent->base, on_timer, scan);
+	scan->agent->scan = scan;
+}
+
+static void end(void *arg)
+{
+	struct hvd_rank_scan *scan = arg;
+
+	hvd_processes_clear(&scan->processes);
+	hvd_timer_free(scan->timer);
+	free(scan->owners);
+	free(scan->ranks);
+	scan->agent->scan = NULL;
+}
+
+const struct hvd_feature hvd_rank_scan_feature = {
+	.size = sizeof(struct hvd_rank_scan),
+	.begin = begin,
+	.rank_began = rank_began,
+	.rank_ended = rank_ended,
+	.end = end,
+};
