@@ -245,6 +245,8 @@ void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_
 	f.at = end->failed_at && end->failed_at < end->ended_at ? end->failed_at : end->ended_at;
 	if (only_with_all(report, &f)) {
 		report->with_all += end->status != 0;
+		if (end->status != 0 && (!report->with_all_at || end->ended_at < report->with_all_at))
+			report->with_all_at = end->ended_at;
 		return;
 	}
 	kind = kind_of(report, &f);
@@ -308,8 +310,11 @@ static bool explains(const struct hvd_failure_report *report, const struct hvd_l
 {
 	int64_t since = first ? first->at - loss->at : 0;
 
-	if (!first) /* its rank has ended with a shim; and ranks that were ended may have needed the others */
-		return loss->of == HVD_LOSS_SHIM || report->with_all;
+	/* Its rank has ended with a shim, unless all were being ended before; and ranks that were ended may have needed the
+	 * others. */
+	if (!first)
+		return loss->of == HVD_LOSS_SHIM ? !report->with_all_at || loss->at < report->with_all_at + NOTICED_NS
+						 : report->with_all > 0;
 	if (since < -NOTICED_NS || kind == HVD_FAILURE_NONE)
 		return false;
 	if (kind == HVD_FAILURE_PEER)

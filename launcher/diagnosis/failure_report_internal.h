@@ -51,10 +51,11 @@ struct hvd_failure_report {
 	struct hvd_failure_list kinds[HVD_FAILURE_KINDS];
 	struct hvd_failure_way ways[HVD_FAILURE_WAYS];
 	uint32_t n_ways;
-	uint32_t with_all;   /* ends of HVD_END_WITH_ALL */
-	int64_t first_ended; /* of those that were not killed: the first end of a process; 0 = none */
-	int first_status;    /* of that one, as from waitpid(2) */
-	int64_t ending_at;   /* 0 = not yet */
+	uint32_t with_all;    /* ends of HVD_END_WITH_ALL */
+	hvd_time with_all_at; /* the first of these; 0 = none */
+	int64_t first_ended;  /* of those that were not killed: the first end of a process; 0 = none */
+	int first_status;     /* of that one, as from waitpid(2) */
+	int64_t ending_at;    /* 0 = not yet */
 };
 
 /* The process of the launch whose loss explains the first failure `first` of this kind; or, with NULL, the fact that

@@ -321,6 +321,26 @@ TEST_IN(a_shim_explains_what_fails_after_it_is_known_to_be_lost, struct history 
 	assert_in(text(h), "the rank shim (hvd-shim) of rank 2 on n2 failed first");
 }
 
+/* mpirun has lost a host, and ends all ranks by SIGTERM, and by SIGKILL what is still there a second later. */
+TEST_IN(a_shim_that_is_killed_after_ranks_were_ended_is_not_what_failed_first, struct history *h)
+{
+	struct hvd_rank_end end = {.rank = 1, .status = SIGTERM, .cause = HVD_END_WITH_ALL, .ended_at = T0 + 10 * MS};
+
+	hvd_failure_report_add(h->report, &end, "n1");
+	lost(h, HVD_LOSS_SHIM, "n2", 2, -1, 1010);
+	assert_null(hvd_failure_report_loss(h->report));
+	assert_string_equal(text(h), "");
+}
+
+TEST_IN(a_shim_that_is_lost_before_ranks_are_ended_is_what_failed_first, struct history *h)
+{
+	struct hvd_rank_end end = {.rank = 1, .status = SIGTERM, .cause = HVD_END_WITH_ALL, .ended_at = T0 + 10 * MS};
+
+	lost(h, HVD_LOSS_SHIM, "n2", 2, -1, 15);
+	hvd_failure_report_add(h->report, &end, "n1");
+	assert_in(text(h), "the rank shim (hvd-shim) of rank 2 on n2 failed first");
+}
+
 TEST_IN(a_shim_explains_ranks_that_were_killed_after_it, struct history *h)
 {
 	lost(h, HVD_LOSS_SHIM, "n1", 2, -1, 15);
