@@ -231,7 +231,9 @@ blames() {
     [[ $victim != rank ]] || own="rank $rank $own"
     first=$(grep -oE 'rank [0-9]+ on [^ ]+ failed first|first: rank [0-9]+ on [^ ]+' "$out" | head -1)
     [[ ! $first || $first == *"$own"@(| *) ]] || { complain "blames '$first'" && return; }
-    [[ $host == hvdlogin || $(<"$out") == *"$host"* ]] || { complain "does not name the host" && return; }
+    # mpirun starts nothing before its daemons are on all hosts, and may itself not know which is missing.
+    [[ $kind == mpi && $(<"$out") == *"no registration from any host"* ]] ||
+        [[ $host == hvdlogin || $(<"$out") == *"$host"* ]] || { complain "does not name the host" && return; }
     cause=${cause//RANK/$rank} cause=${cause//HOST/$host}
     grep -qE -- "$cause" "$out" || complain "does not say '$cause'"
 }
@@ -241,7 +243,7 @@ blames() {
 may_fail_late() {
     case $kind$victim in
     @(srun|hvdrun|ssh|join|mpi)* | *rank) return 0 ;;
-    restart@(frozen|cut|lost|dead)) return 0 ;; # nobody knows how the ranks there have ended, and -np needs the host
+    restart@(frozen|cut|lost|dead|slurmd)) return 0 ;; # nobody knows how the ranks there have ended, and -np needs the host
     *agent) [[ $how == STOP ]] ;; # nor here
     *munged) grep -q "may be missing" "$out" ;;
     *) return 1 ;;
