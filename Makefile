@@ -20,7 +20,7 @@ SAN       ?=
 
 pkgs      := jansson libevent_core hwloc nettle yaml-0.1 libzstd
 DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(pkgs) 2>/dev/null)
-DEP_LIBS  := $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -ldl
+DEP_LIBS  := $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -ldl -lm
 
 # The plugin needs Slurm's headers. Nothing is linked with libslurm: the programs ask Slurm's commands (slurm/slurm.h).
 SLURM_CFLAGS ?= $(shell $(PKG_CONFIG) --cflags slurm 2>/dev/null)

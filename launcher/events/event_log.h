@@ -41,6 +41,8 @@
 	EVENT(INIT_BEGAN,        "init-began",        F(generation)) \
 	EVENT(INIT_DONE,         "init-done",         F(generation)) \
 	EVENT(RANK_ENDED,        "rank-ended",        F(generation) | F(rank) | F(host) | F(status) | F(how) | F(cause) | F(error)) \
+	EVENT(RANK_SLOW,         "rank-slow",         F(generation) | F(rank) | F(host) | F(why)) \
+	EVENT(RANK_EVEN,         "rank-even",         F(generation) | F(rank) | F(host)) \
 	EVENT(GENERATION_ENDING, "generation-ending", F(generation) | F(why) | F(host)) \
 	EVENT(GENERATION_FAILED, "generation-failed", F(generation) | F(rank) | F(host) | F(how) | F(error)) \
 	EVENT(GENERATION_ENDED,  "generation-ended",  F(generation)) \

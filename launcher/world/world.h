@@ -26,6 +26,7 @@
 
 struct hvd_rv;
 struct hvd_stacks;
+struct hvd_straggler;
 struct hvd_usage;
 struct hvd_world;
 
@@ -64,6 +65,8 @@ const struct hvd_layout *hvd_world_layout(const struct hvd_world *world);
 struct hvd_stacks *hvd_world_stacks(const struct hvd_world *world);
 /* What the ranks use. The world owns it. */
 const struct hvd_usage *hvd_world_usage(const struct hvd_world *world);
+/* Does the rank hold up the others (stragglers.h)? NULL: it does not, as far as is known. */
+const struct hvd_straggler *hvd_world_straggler(const struct hvd_world *world, uint32_t rank);
 /* Which ranks need this host's agent to come to the store, and have not? For messages; NULL: none. The caller frees it. */
 char *hvd_world_cannot_init(const struct hvd_world *world, uint32_t host);
 /* A rank has come to the rendezvous; `all`: and no other is missing. The world knows by itself of PyTorch's. */

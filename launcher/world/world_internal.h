@@ -8,6 +8,7 @@
 #include "lib/rendezvous/service.h"
 #include "rank_plan.h"
 #include "stacks.h"
+#include "straggler_watch.h"
 #include "usage.h"
 #include "world.h"
 
@@ -26,6 +27,7 @@ struct hvd_world {
 	struct hvd_progress *progress;     /* NULL: not wanted */
 	struct hvd_stacks *stacks;
 	struct hvd_usage *usage;
+	struct hvd_straggler_watch *stragglers; /* NULL: agents do not look */
 };
 
 /* ---- rank_numbers.c ---- */
