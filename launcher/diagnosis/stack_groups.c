@@ -187,7 +187,7 @@ void hvd_stack_groups_clear(struct hvd_stack_groups *groups)
 
 /* ---- JSON ---- */
 
-static json_t *group_json(const struct hvd_stack_group *group)
+json_t *hvd_stack_group_json(const struct hvd_stack_group *group)
 {
 	json_t *ranks = json_array(), *hosts = json_array();
 	const json_t *process = group->first->process;
@@ -218,7 +218,7 @@ json_t *hvd_stack_groups_json(const json_t *answers)
 
 	hvd_stack_groups_make(answers, &groups);
 	for (size_t i = 0; i < groups.n; i++)
-		json_array_append_new(list, group_json(&groups.v[i]));
+		json_array_append_new(list, hvd_stack_group_json(&groups.v[i]));
 	hvd_stack_groups_clear(&groups);
 	return json_pack("{s:o, s:O, s:o, s:O}", "groups", list, "silent", silent ? silent : json_null(), "store",
 			 hvd_store_waits(answers), "hosts", hosts ? hosts : json_null());

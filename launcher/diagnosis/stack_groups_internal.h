@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stack_groups_internal.h - shared by stack_groups.c, which makes the groups, store_waits.c, and stack_text.c, which shows
- * both. */
+/* stack_groups_internal.h - shared by stack_groups.c, which makes the groups, stack_outliers.c, store_waits.c, and
+ * stack_text.c, which shows all of them. */
 #ifndef HVD_STACK_GROUPS_INTERNAL_H
 #define HVD_STACK_GROUPS_INTERNAL_H
 
@@ -17,7 +17,8 @@ struct hvd_stack_entry {
 	json_int_t rank, step;
 	bool child;
 	const json_t *process;
-	char *key; /* of its group */
+	char *key;              /* of its group */
+	size_t differs, others; /* of an outlier: in so many samples, from so many other ranks */
 };
 
 struct hvd_stack_entries {
@@ -41,6 +42,8 @@ struct hvd_stack_groups {
 void hvd_stack_groups_make(const json_t *answers, struct hvd_stack_groups *groups);
 void hvd_stack_groups_clear(struct hvd_stack_groups *groups);
 
+json_t *hvd_stack_group_json(const struct hvd_stack_group *group);
+
 /* "" where there is none. */
 const char *hvd_stack_text_of(const json_t *object, const char *key);
 const char *hvd_stack_frame_text(const json_t *frame, size_t i);
@@ -49,6 +52,21 @@ const char *hvd_stack_frame_text(const json_t *frame, size_t i);
  * is no stack. */
 void hvd_stack_place(const json_t *process, char out[HVD_STACK_TEXT]);
 void hvd_stack_kernel_place(const json_t *process, char out[HVD_STACK_TEXT]);
+
+/* ---- stack_outliers.c ---- */
+
+struct hvd_stack_outliers {
+	struct hvd_stack_groups groups; /* by their places; without further processes of the ranks */
+	size_t samples;
+};
+
+/* Find the ranks whose stacks differ from those of most other ranks in more than half of the samples. Everything in
+ * `found` points into `samples`. A rank's process is one of those samples: at the place where the rank was most often. */
+void hvd_stack_outliers_find(const json_t *samples, struct hvd_stack_outliers *found);
+void hvd_stack_outliers_clear(struct hvd_stack_outliers *found);
+
+/* The group that more than half of the step's ranks are in; NULL: there is none. */
+const struct hvd_stack_group *hvd_stack_dominant(const struct hvd_stack_groups *groups, json_int_t step);
 
 /* ---- store_waits.c ---- */
 

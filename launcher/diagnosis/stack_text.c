@@ -180,25 +180,129 @@ static void put_store(FILE *out, const json_t *said)
 	}
 }
 
+/* What follows the groups. */
+static void put_rest(FILE *out, const json_t *said, const struct hvd_stack_entries *all)
+{
+	put_silent(out, said);
+	put_store(out, said);
+	put_reasons(out, all);
+}
+
+static size_t count_ranks(const struct hvd_stack_groups *groups)
+{
+	size_t ranks = 0;
+
+	for (size_t i = 0; i < groups->entries.n; i++)
+		ranks += !groups->entries.v[i].child;
+	return ranks;
+}
+
+static void put_groups(FILE *out, const struct hvd_stack_groups *groups, const json_t *said)
+{
+	for (size_t i = 0; i < groups->n; i++) {
+		put_head(out, groups, &groups->v[i]);
+		put_stack(out, &groups->v[i]);
+	}
+	put_rest(out, said, &groups->entries);
+}
+
 char *hvd_stack_groups_text(const json_t *said, const char *title)
 {
 	char *text = NULL;
-	size_t len, ranks = 0;
+	size_t len, ranks;
 	FILE *out = open_memstream(&text, &len);
 	struct hvd_stack_groups groups;
 
 	hvd_stack_groups_make(said, &groups);
-	for (size_t i = 0; i < groups.entries.n; i++)
-		ranks += !groups.entries.v[i].child;
+	ranks = count_ranks(&groups);
 	fprintf(out, "%zu rank%s of %s, by what the main thread does:\n", ranks, ranks == 1 ? "" : "s", title);
-	for (size_t i = 0; i < groups.n; i++) {
-		put_head(out, &groups, &groups.v[i]);
-		put_stack(out, &groups.v[i]);
-	}
-	put_silent(out, said);
-	put_store(out, said);
-	put_reasons(out, &groups.entries);
+	put_groups(out, &groups, said);
 	hvd_stack_groups_clear(&groups);
+	fclose(out);
+	return text;
+}
+
+/* ---- several samples ---- */
+
+/* "rank 3 (n2) differs from the other 7 in 5 of 5 samples: load (train.py:41)". */
+static void put_outliers(FILE *out, const struct hvd_stack_outliers *found, const struct hvd_stack_group *group)
+{
+	const struct hvd_stack_entry *first = group->first;
+	size_t least = first->differs, most = first->differs;
+	char where[HVD_STACK_TEXT];
+
+	for (size_t i = 1; i < group->n; i++) {
+		least = first[i].differs < least ? first[i].differs : least;
+		most = first[i].differs > most ? first[i].differs : most;
+	}
+	fputs(group->n == 1 ? "rank " : "ranks ", out);
+	put_ranks(out, group);
+	if (found->groups.several_steps)
+		fprintf(out, " of step %lld", (long long)first->step);
+	if (one_host(group)) {
+		fputs(" (", out);
+		put(out, first->host);
+		fputs(")", out);
+	}
+	fprintf(out, " differ%s from the other %zu in ", group->n == 1 ? "s" : "", first->others);
+	if (least < most)
+		fprintf(out, "%zu to ", least);
+	fprintf(out, "%zu of %zu samples: ", most, found->samples);
+	hvd_stack_place(first->process, where);
+	put(out, where);
+	fputs("\n", out);
+	put_stack(out, group);
+}
+
+/* The dominant group of a step in the latest sample that has one. */
+static void put_dominant(FILE *out, const json_t *samples, json_int_t step)
+{
+	bool found = false;
+
+	for (size_t i = json_array_size(samples); i-- > 0 && !found;) {
+		const struct hvd_stack_group *most;
+		struct hvd_stack_groups groups;
+
+		hvd_stack_groups_make(json_array_get(samples, i), &groups);
+		most = hvd_stack_dominant(&groups, step);
+		found = most != NULL;
+		if (found) {
+			put_head(out, &groups, most);
+			put_stack(out, most);
+		}
+		hvd_stack_groups_clear(&groups);
+	}
+}
+
+char *hvd_stack_samples_text(const json_t *samples, const char *title)
+{
+	const json_t *last = json_array_get(samples, json_array_size(samples) - 1);
+	char *text = NULL;
+	size_t len, ranks;
+	FILE *out = open_memstream(&text, &len);
+	struct hvd_stack_outliers found;
+	struct hvd_stack_groups groups;
+
+	hvd_stack_outliers_find(samples, &found);
+	hvd_stack_groups_make(last, &groups);
+	ranks = count_ranks(&groups);
+	fprintf(out, "%zu rank%s of %s in %zu samples, by what the main thread does:\n", ranks, ranks == 1 ? "" : "s",
+		title, found.samples);
+	for (size_t i = 0; i < found.groups.n; i++) {
+		const struct hvd_stack_group *group = &found.groups.v[i];
+
+		put_outliers(out, &found, group);
+		if (i + 1 == found.groups.n || group[1].first->step != group->first->step)
+			put_dominant(out, samples, group->first->step);
+	}
+	if (found.groups.n) {
+		put_rest(out, last, &groups.entries);
+	} else {
+		fputs("no rank differs from the others in most samples; in the last sample:\n", out);
+		put_groups(out, &groups, last);
+	}
+	hvd_stack_groups_clear(&groups);
+	hvd_stack_outliers_clear(&found);
 	fclose(out);
 	return text;
 }

@@ -23,6 +23,8 @@ extern char **environ;
 #define LOOK_SECONDS 15.0
 #define ALL_SECONDS  18.0
 #define MAX_OUTPUT   (256 << 20)
+/* Between two samples. */
+#define PAUSE_SECONDS 3
 
 /* The step's environment: without the variables of Slurm or of a launch that describe this process. */
 static void step_env(struct hvd_strv *env)
@@ -192,24 +194,58 @@ static json_t *ask(const char *target, const char *task, const struct hvd_log *l
 	return ask_slurm(target, task, err);
 }
 
-int hvd_stacks_command(const char *target, bool json, const char *task, const struct hvd_log *log, struct hvd_err *err)
+/* One sample; NULL with err set if there is nothing to show. */
+static json_t *take_sample(const char *target, const char *task, const struct hvd_log *log, struct hvd_err *err)
 {
-	json_auto_t *said = ask(target, task, log, err), *groups = NULL;
-	hvd_cleanup_free char *text = NULL, *title = NULL;
+	json_t *said = ask(target, task, log, err);
 
 	if (!said)
-		return -1;
+		return NULL;
 	if (!count_ranks(said) && !json_array_size(json_object_get(said, "silent"))) {
+		json_decref(said);
 		hvd_err_set(err, HVD_E_USAGE, "no rank of job %s runs at the moment", target);
-		return hvd_err_hint(err, "only ranks that are yours and were started in a step (srun) are found");
+		hvd_err_hint(err, "only ranks that are yours and were started in a step (srun) are found");
+		return NULL;
 	}
 	hvd_debug(log, "%zu ranks were found", count_ranks(said));
+	return said;
+}
+
+/* A job that ends meanwhile is shown by the samples until then. NULL with err set: there is none. */
+static json_t *take_samples(const char *target, int n, const char *task, const struct hvd_log *log, struct hvd_err *err)
+{
+	json_t *samples = json_array(), *said = NULL;
+
+	for (int i = 0; i < n && (i == 0 || said); i++) {
+		if (i > 0)
+			sleep(PAUSE_SECONDS);
+		said = take_sample(target, task, log, err);
+		if (said)
+			json_array_append_new(samples, said);
+		else if (i > 0)
+			hvd_warn(log, "sample %d of %d is the last: %s", i, n, err->msg);
+	}
+	if (json_array_size(samples))
+		return samples;
+	json_decref(samples);
+	return NULL;
+}
+
+int hvd_stacks_command(const char *target, int n, bool json, const char *task, const struct hvd_log *log,
+		       struct hvd_err *err)
+{
+	json_auto_t *samples = take_samples(target, n, task, log, err), *groups = NULL;
+	const json_t *first = json_array_get(samples, 0);
+	hvd_cleanup_free char *text = NULL, *title = NULL;
+
+	if (!samples)
+		return -1;
 	if (json) {
-		groups = hvd_stack_groups_json(said);
+		groups = n > 1 ? hvd_stack_samples_json(samples) : hvd_stack_groups_json(first);
 		text = json_dumps(groups, JSON_INDENT(2));
 	} else {
 		title = hvd_xasprintf("%s%s", strncmp(target, "pid:", 4) == 0 ? "" : "job ", target);
-		text = hvd_stack_groups_text(said, title);
+		text = n > 1 ? hvd_stack_samples_text(samples, title) : hvd_stack_groups_text(first, title);
 	}
 	if (!text || fputs(text, stdout) == EOF || (json && puts("") == EOF) || fflush(stdout) != 0)
 		return hvd_err_sys(err, "cannot write the stacks");

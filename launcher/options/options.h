@@ -133,6 +133,7 @@ struct hvd_options {
 	/* hvdrun's own options. */
 	int launcher; /* enum hvd_launcher */
 	char *stacks; /* --stacks: a job, a step or a process; NULL = not given */
+	int samples;  /* of --stacks */
 	int verbose;  /* how often -v, --verbose or --hvd-verbose */
 	int hvd;      /* --hvd 1, --no-hvd 0: only the plugin uses it */
 

@@ -50,6 +50,11 @@ static const struct hvd_opt rows[] = {
 	{TEXT("stacks", FAILURE, "JOB", "Show where the ranks of a running job are", stacks),
 	 .more = "It shows their stacks. JOB is a job of the scheduler (123), a step (123.0), or the process of an "
 		 "hvdrun or srun on this host (pid:4711). Nothing is started"},
+	{ROW("samples", REQUIRED, FAILURE, "NUMBER", "Take the stacks so many times, and name the ranks that differ"),
+	 .more = "It names the ranks whose stacks differ from the others' in most samples, which are taken some "
+		 "seconds "
+		 "apart",
+	 .type = HVD_OPT_INT, .at = HVD_AT(samples), .min = 1, .max = 20, .def = "1", .needs = "stacks"},
 	{ROW("plugin-path", NONE, INFO, NULL,
 	     "Show the path of the plugin of this installation for plugstack.conf, and exit"),
 	 .type = HVD_OPT_SET, .at = HVD_AT(action), .number = HVD_SHOW_PLUGIN},

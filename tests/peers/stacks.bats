@@ -35,3 +35,23 @@ line_of() { grep -nF -- "$1" "$HERE/hang.py" | cut -d : -f 1 | tail -n 1; }
     on_login scancel "$job"
     ended 20 || true
 }
+
+@test "a rank that sleeps in its loader at each step is named by several samples" {
+    local job target
+    begin on_login bash -c 'PATH=$HOME/spy/bin:$PATH exec "$@"' bash srun --hvd -N2 -n4 --ntasks-per-node=2 \
+        "$PY" "$HERE/slow_loader.py" slow
+    says_times 120 4 "trains"
+    job=$(on_login squeue -h -u alice -o %A)
+    # By the step beside the job's, and by the driver.
+    for target in "$job" "$job.0"; do
+        run on_login hvdrun --stacks "$target" --samples=5
+        info "$output"
+        exits 0
+        has "4 ranks of job $target in 5 samples" "rank 3 (hvdn" " differs from the other 3 in " \
+            " of 5 samples: load (slow_loader.py:$(grep -nF 'time.sleep(8)' "$HERE/slow_loader.py" | cut -d : -f 1))" \
+            "3 ranks (0-2): "
+        has_not "no rank differs"
+    done
+    on_login scancel "$job"
+    ended 20 || true
+}

@@ -81,6 +81,113 @@ TEST(a_stopped_rank_is_a_group)
 	json_decref(said);
 }
 
+/* A sample of eight ranks on two hosts: a digit for each, the line of train.py in which it is; '-': it is not seen. */
+static json_t *sample(const char *lines)
+{
+	json_t *ranks[] = {json_array(), json_array()};
+
+	for (int rank = 0; rank < 8; rank++)
+		if (lines[rank] != '-')
+			json_array_append_new(ranks[rank / 4], in_all_reduce(rank, lines[rank] - '0'));
+	return said_by(ranks[0], ranks[1], NULL, "");
+}
+
+static json_t *samples_of(const char *const *lines)
+{
+	json_t *samples = json_array();
+
+	for (; *lines; lines++)
+		json_array_append_new(samples, sample(*lines));
+	return samples;
+}
+
+/* Of these samples, the text has this part, or if `ranks` is NULL nobody differs. */
+static void differ(const char *const *lines, const char *part, const char *ranks)
+{
+	json_t *samples = samples_of(lines), *found = hvd_stack_samples_json(samples), *list;
+	char *text = hvd_stack_samples_text(samples, "job 7"), *dumped;
+
+	has(text, part);
+	list = json_object_get(found, "outliers");
+	assert_int_equal(json_array_size(list), ranks != NULL);
+	assert_int_equal(json_array_size(json_object_get(found, "hosts")), 2);
+	if (ranks) {
+		dumped = json_dumps(json_object_get(json_array_get(list, 0), "ranks"), JSON_COMPACT);
+		assert_string_equal(dumped, ranks);
+		free(dumped);
+		assert_null(strstr(text, "no rank differs"));
+	}
+	free(text);
+	json_decref(found);
+	json_decref(samples);
+}
+
+#define SAMPLES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+TEST(ranks_that_differ_in_most_samples)
+{
+	static const char *const nobody = "no rank differs from the others in most samples";
+
+	differ(SAMPLES("44414444", "44414444", "55515555"),
+	       "rank 3 (n1) differs from the other 7 in 3 of 3 samples: all_reduce (train.py:1)\n    all_reduce (",
+	       "[3]");
+	differ(SAMPLES("44414444", "44414444"), "\n7 ranks (0-2, 4-7): all_reduce (train.py:4)\n    all_reduce (",
+	       "[3]");
+	/* It is elsewhere each time, and the place where it is most often is shown. */
+	differ(SAMPLES("44414444", "44424444", "44424444", "44444444"),
+	       "rank 3 (n1) differs from the other 7 in 3 of 4 samples: all_reduce (train.py:2)\n", "[3]");
+	differ(SAMPLES("44114444", "44114444", "44144444"),
+	       "ranks 2-3 (n1) differ from the other 6 in 2 to 3 of 3 samples: all_reduce (train.py:1)\n", "[2,3]");
+	differ(SAMPLES("44414441", "44414441"), "ranks 3, 7 differ from the other 6 in 2 of 2", "[3,7]");
+	/* A sample in which it is not seen is none in which it differs. */
+	differ(SAMPLES("44414444", "444-4444", "44414444"), "in 2 of 3 samples", "[3]");
+	differ(SAMPLES("44414444", "444-4444"), nobody, NULL);
+	/* Each differs now and then, and half of the samples are not most. */
+	differ(SAMPLES("14444444", "41444444", "44144444", "44414444"), nobody, NULL);
+	differ(SAMPLES("44414444", "44414444", "44444444", "44444444"), nobody, NULL);
+	/* Without a group of more than half of them there are no others. */
+	differ(SAMPLES("44441111", "44441111", "44441111"), nobody, NULL);
+	differ(SAMPLES("12345671", "12345671"), nobody, NULL);
+	differ(SAMPLES("11144444", "44411144", "11111444", "44411114", "41144411"), nobody, NULL);
+	differ(SAMPLES("4-------", "1-------"), nobody, NULL);
+	differ(SAMPLES("--------", "--------"), nobody, NULL);
+}
+
+TEST(outliers_of_each_step)
+{
+	json_t *samples = json_array(), *found, *list;
+	char *text;
+
+	for (int i = 0; i < 3; i++) {
+		json_t *one = sample("44414444"), *rank;
+		size_t k;
+
+		/* Ranks of another step that has the same numbers, all in one place. */
+		for (int r = 0; r < 3; r++) {
+			rank = in_all_reduce(r, 9);
+			json_object_set_new(rank, "step", json_integer(2));
+			json_array_append_new(
+				json_object_get(json_array_get(json_object_get(one, "hosts"), 1), "ranks"), rank);
+		}
+		json_array_foreach(json_object_get(json_array_get(json_object_get(one, "hosts"), 0), "ranks"), k, rank)
+		{
+			json_object_set_new(rank, "step", json_integer(0));
+		}
+		json_array_append_new(samples, one);
+	}
+	found = hvd_stack_samples_json(samples);
+	list = json_object_get(found, "outliers");
+	assert_int_equal(json_array_size(list), 1);
+	assert_int_equal(json_integer_value(json_object_get(found, "samples")), 3);
+	assert_int_equal(json_integer_value(json_array_get(json_object_get(json_array_get(list, 0), "differs"), 0)), 3);
+	json_decref(found);
+	text = hvd_stack_samples_text(samples, "job 7");
+	has(text, "rank 3 of step 0 (n1) differs from the other 7 in 3 of 3 samples");
+	assert_null(strstr(text, "train.py:9"));
+	free(text);
+	json_decref(samples);
+}
+
 TEST(who_waits_for_a_key)
 {
 	json_t *said =
@@ -119,6 +226,13 @@ TEST(nonsense_is_left_out)
 		assert_null(strstr(text, "a\nb"));
 		free(text);
 		groups = hvd_stack_groups_json(said);
+		assert_non_null(groups);
+		json_decref(groups);
+		said = json_pack("[o,O]", said, said);
+		text = hvd_stack_samples_text(said, "x");
+		assert_null(strstr(text, "a\nb"));
+		free(text);
+		groups = hvd_stack_samples_json(said);
 		assert_non_null(groups);
 		json_decref(groups);
 		json_decref(said);

@@ -391,7 +391,9 @@ TEST(test_own)
 		 "--preflight=full --hvd-spares=2 --stderr-lines=0 a",
 		 "hang-timeout=600 hang-action=kill requeue-on=limit,ask preflight=full spares=2 stderr-lines=0", NULL,
 		 0},
-		{"hvdrun --stacks=123.0", "stacks=123.0 requeue-on= stderr-lines=20", NULL, 0},
+		{"hvdrun --stacks=123.0", "stacks=123.0 samples=1 requeue-on= stderr-lines=20", NULL, 0},
+		{"hvdrun --stacks=123.0 --samples=5", "stacks=123.0 samples=5", NULL, 0},
+		{"hvdrun --samples=5 a", "samples=5", NULL, 1},
 		{"horovodrun --disable-cache -np 2 a", "num-proc=2", NULL, 1},
 	};
 	struct hvd_options o;
@@ -432,6 +434,8 @@ TEST(test_own)
 	refused("hvdrun --signal-ranks=USR1 a", "not a signal and a time", "USR1@300");
 	refused("hvdrun --requeue-on=always a", "\"always\" is not known", "limit|node|preempt|ask|hang");
 	refused("hvdrun --stacks=1 a", "starts no command", "leave out the command");
+	refused("hvdrun --stacks=1 --samples=0", "out of range", "");
+	refused("hvdrun --stacks=1 --samples=21", "out of range", "");
 	refused("hvdrun --spares=1 --mpi -np 2 a", "--spares cannot be used with the MPI controller", "");
 	refused("hvdrun --stderr-lines=1001 a", "out of range", "");
 }
