@@ -58,7 +58,7 @@ place := sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@MAND
 .PHONY: install
 install: all  ## install below PREFIX (/usr/local); DESTDIR goes in front; see install.mk
 	$(INSTALL) -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/docs/pictures' \
-		'$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DATADIR)/bash-completion/completions' '$(DESTDIR)$(DATADIR)/modulefiles/hvd'
+		'$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)/prometheus' '$(DESTDIR)$(DOCDIR)/grafana' '$(DESTDIR)$(DATADIR)/bash-completion/completions' '$(DESTDIR)$(DATADIR)/modulefiles/hvd'
 	$(INSTALL) -m 755 $(filter $(B)/bin/%,$(programs)) '$(DESTDIR)$(BINDIR)'
 	$(INSTALL) -m 755 $(filter $(B)/libexec/%,$(programs)) '$(DESTDIR)$(LIBEXECDIR)'
 	ln -sf hvd-agent '$(DESTDIR)$(LIBEXECDIR)/hvd-task'
@@ -74,6 +74,8 @@ endif
 	$(INSTALL) -m 644 $(user_docs) '$(DESTDIR)$(DOCDIR)/docs'
 	$(INSTALL) -m 644 $(pictures) '$(DESTDIR)$(DOCDIR)/docs/pictures'
 	$(INSTALL) -m 644 $(examples) '$(DESTDIR)$(DOCDIR)/examples'
+	$(INSTALL) -m 644 etc/prometheus/hvd.yml '$(DESTDIR)$(DOCDIR)/prometheus'
+	$(INSTALL) -m 644 etc/grafana/hvd-dashboard.json '$(DESTDIR)$(DOCDIR)/grafana'
 	$(place) etc/plugstack.conf.d/hvd.conf.in > '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf' && chmod 644 '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf'
 	$(place) etc/plugstack.conf.d/zz-hvd.conf.in > '$(DESTDIR)$(DOCDIR)/plugstack-zz-hvd.conf' && chmod 644 '$(DESTDIR)$(DOCDIR)/plugstack-zz-hvd.conf'
 	$(place) etc/modulefiles/hvd.lua.in > '$(DESTDIR)$(DATADIR)/modulefiles/hvd/$(VERSION).lua' && chmod 644 '$(DESTDIR)$(DATADIR)/modulefiles/hvd/$(VERSION).lua'
@@ -97,7 +99,7 @@ uninstall:  ## remove what install has put there (give the same PREFIX, DESTDIR,
 	$(MAKE) --no-print-directory install DESTDIR='$(abspath $(B))/uninstall' HOROVODRUN=$(HOROVODRUN) >/dev/null
 	cd '$(B)/uninstall' && find . ! -type d | while read -r f; do rm -f '$(DESTDIR)'/"$$f"; done
 	rm -rf '$(DESTDIR)$(PYTHONDIR)/hvdrun/__pycache__' '$(DESTDIR)$(LIBEXECDIR)/preload/__pycache__'
-	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' $(if $(filter %/hvd/python,$(PYTHONDIR)),'$(DESTDIR)$(patsubst %/python,%,$(PYTHONDIR))') '$(DESTDIR)$(LIBEXECDIR)/preload' '$(DESTDIR)$(LIBEXECDIR)/lsf/server' '$(DESTDIR)$(LIBEXECDIR)/lsf' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/docs/pictures' '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)' \
+	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' $(if $(filter %/hvd/python,$(PYTHONDIR)),'$(DESTDIR)$(patsubst %/python,%,$(PYTHONDIR))') '$(DESTDIR)$(LIBEXECDIR)/preload' '$(DESTDIR)$(LIBEXECDIR)/lsf/server' '$(DESTDIR)$(LIBEXECDIR)/lsf' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/docs/pictures' '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)/prometheus' '$(DESTDIR)$(DOCDIR)/grafana' '$(DESTDIR)$(DOCDIR)' \
 		'$(DESTDIR)$(DATADIR)/modulefiles/hvd' $(if $(filter yes,$(PLUGIN)),'$(DESTDIR)$(PLUGINDIR)')
 	rm -rf '$(B)/uninstall'
 

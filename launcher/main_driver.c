@@ -12,6 +12,7 @@
 #include "launcher/events/trace.h"
 #include "launcher/job/secret.h"
 #include "launcher/job/step_run.h"
+#include "launcher/metrics/metrics.h"
 #include "launcher/options/options.h"
 #include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
@@ -183,12 +184,18 @@ static int run(struct program *prog, struct hvd_err *err)
 	prog->opts.events = hvd_event_log_create(launch, prog->spec.events, &prog->log, err);
 	if (!prog->opts.events)
 		return -1;
+	prog->opts.metrics = hvd_metrics_create(&prog->spec, prog->opts.events, &prog->log, err);
+	if (prog->spec.metrics && !prog->opts.metrics) {
+		hvd_event_log_destroy(prog->opts.events);
+		return -1;
+	}
 	trace = prog->spec.trace ? hvd_trace_create(prog->opts.events, prog->spec.trace, &prog->log) : NULL;
 	status = hvd_step_run(&opts, err);
 	if (status < 0)
 		hvd_event(prog->opts.events, LAUNCH_ENDED, .status = hvd_err_status(err));
 	hvd_event_log_destroy(prog->opts.events);
 	hvd_trace_destroy(trace);
+	hvd_metrics_destroy(prog->opts.metrics);
 	return status;
 }
 

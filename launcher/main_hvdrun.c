@@ -13,6 +13,7 @@
 #include "launcher/job/requeue.h"
 #include "launcher/job/requeue_guard.h"
 #include "launcher/job/run.h"
+#include "launcher/metrics/metrics.h"
 #include "launcher/options/options.h"
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/start/agent_pool.h"
@@ -338,9 +339,14 @@ static int begin_events(const struct hvd_launch *launch, const struct hvd_backen
 	gethostname(host, sizeof(host) - 1);
 	snprintf(name, sizeof(name), "%s:%d", host, (int)getpid());
 	opts->events = hvd_event_log_create(name, launch->spec->events, launch->log, err);
+	if (!opts->events)
+		return -1;
+	opts->metrics = hvd_metrics_create(launch->spec, opts->events, launch->log, err);
+	if (launch->spec->metrics && !opts->metrics)
+		return -1;
 	hvd_event(opts->events, LAUNCH_BEGAN, .version = HVD_VERSION, .backend = backend->name,
 		  .job = hvd_batch_job_of(launch->spec, 0).number);
-	return opts->events ? 0 : -1;
+	return 0;
 }
 
 static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const *argv, const struct hvd_log *log)
@@ -391,6 +397,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const
 	hvd_requeue_clear(&result.requeue);
 	hvd_event_log_destroy(opts.events);
 	hvd_trace_destroy(trace);
+	hvd_metrics_destroy(opts.metrics);
 out:
 	hvd_launch_clear(&launch);
 	hvd_agent_pool_close(launch.agent_pool);

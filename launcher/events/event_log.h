@@ -92,7 +92,7 @@ typedef void hvd_event_fn(const struct hvd_event *event, void *arg);
  * written. */
 struct hvd_event_log *hvd_event_log_create(const char *launch, const char *file, const struct hvd_log *log,
 					   struct hvd_err *err);
-void hvd_event_log_destroy(struct hvd_event_log *events); /* NULL is fine */
+void hvd_event_log_destroy(struct hvd_event_log *events);             /* NULL is fine */
 const char *hvd_event_log_launch(const struct hvd_event_log *events); /* the name of the launch */
 
 /* Call fn for each event from now on. There may be eight listeners. NULL is fine, here and below. */

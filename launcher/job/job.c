@@ -2,6 +2,7 @@
 /* job.c - what is reported to a job besides ends of ranks, and its begin and end, see job.h. */
 #include "job.h"
 
+#include "launcher/metrics/metrics.h"
 #include "launcher/start/procs.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
@@ -140,6 +141,7 @@ static int begin(struct hvd_job *job, struct hvd_err *err)
 
 	if (open_agents(job, err) != 0)
 		return -1;
+	hvd_metrics_open(job->opts.driver->metrics, job->opts.base, job->agents, job->world);
 	job->watch = hvd_job_watch_create(job, hvd_world_stacks(job->world), &watch_ops);
 	/* Without a host that fits the ranks may have to wait for as long as the job lives. */
 	if (policy->hosts_change)
@@ -173,6 +175,7 @@ void hvd_job_destroy(struct hvd_job *job)
 {
 	if (!job)
 		return;
+	hvd_metrics_close(job->opts.driver->metrics);
 	hvd_job_watch_destroy(job->watch);
 	hvd_agent_registry_destroy(job->agents);
 	hvd_world_destroy(job->world);

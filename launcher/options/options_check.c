@@ -4,6 +4,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/net/nicspec.h"
 #include "lib/process/interpreter.h"
+#include "metrics_target.h"
 #include "options_rows.h"
 
 #include <errno.h>
@@ -289,6 +290,22 @@ static int check_trace(const struct hvd_options *o, struct hvd_err *err)
 	return hvd_err_hint(err, "name a file in an existing folder in which you can write");
 }
 
+static int check_metrics(const struct hvd_options *o, struct hvd_err *err)
+{
+	struct hvd_metrics_target target;
+
+	if (!o->metrics)
+		return 0;
+	if (hvd_metrics_target_parse(o->metrics, &target, err) != 0)
+		return -1;
+	if (target.file || target.loopback || o->metrics_token_file)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE,
+		    "--metrics=%.200s needs --metrics-token-file, since other hosts reach this address", o->metrics);
+	return hvd_err_hint(err, "give a file with a token that Prometheus sends, or leave the address out; see "
+				 "docs/monitoring.md");
+}
+
 static int check_command(struct hvd_options *o, struct hvd_err *err)
 {
 	if (o->hold && o->command.n && *o->command.v[0] && is_host_list(o->command.v[0])) {
@@ -345,7 +362,8 @@ static void add_notes(struct hvd_options *o)
 
 int hvd_options_check_step(struct hvd_options *o, struct hvd_err *err)
 {
-	if (check_spares(o, err) || check_trace(o, err) || hvd_nicspec_check_all(o->nics.v, err))
+	if (check_spares(o, err) || check_trace(o, err) || check_metrics(o, err) ||
+	    hvd_nicspec_check_all(o->nics.v, err))
 		return -1;
 	add_notes(o);
 	return 0;

@@ -167,9 +167,15 @@ int hvd_write_file(const char *path, const char *what, const char *text, size_t 
 
 int hvd_replace_file(const char *path, const char *what, const char *text, size_t len, struct hvd_err *err)
 {
+	return hvd_replace_file_mode(path, what, text, len, 0600, err);
+}
+
+int hvd_replace_file_mode(const char *path, const char *what, const char *text, size_t len, mode_t mode,
+			  struct hvd_err *err)
+{
 	hvd_cleanup_free char *temporary = hvd_xasprintf("%s.XXXXXX", path);
 	int fd = mkostemp(temporary, O_CLOEXEC), error = errno;
-	bool made = fd >= 0, ok = made && write_all(fd, text, len) == 0;
+	bool made = fd >= 0, ok = made && fchmod(fd, mode) == 0 && write_all(fd, text, len) == 0;
 
 	if (made && !ok)
 		error = errno;

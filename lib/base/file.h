@@ -42,5 +42,8 @@ int hvd_write_file(const char *path, const char *what, const char *text, size_t 
  * there before, or all of the text. A link of this name is replaced, and not followed. -1 with err set: "cannot write WHAT
  * PATH: …"; what was there before is still there. */
 int hvd_replace_file(const char *path, const char *what, const char *text, size_t len, struct hvd_err *err);
+/* The same with this mode, whatever the umask. */
+int hvd_replace_file_mode(const char *path, const char *what, const char *text, size_t len, mode_t mode,
+			  struct hvd_err *err);
 
 #endif

@@ -172,6 +172,7 @@ sample() { sed -nE 's/^#( *[a-z_-]+:.*)$/\1/p' "$SRC/etc/hvd.conf"; }
 		requeue-on) value='limit,node' ;;
 		nics) value='[lo, eth0]' ;;
 		logging.level) value=INFO ;;
+		metrics) value=file:/tmp/some ;;
 		*file | *filename | trace | events) value=/tmp/some ;;
 		*gaussian*) value=0.5 ;;
 		keep-going | *enabled | *mark_cycles | *_disable | *_timestamp | *_all*) value=true ;;
