@@ -18,6 +18,7 @@ static const struct hvd_feature *const features[] = {
 	&hvd_socket_owner_feature,     /* whose sockets are connected to the relay of another host */
 	&hvd_rank_watch_feature,       /* where the ranks are, and what they try in vain to reach */
 	&hvd_activity_feature,         /* whether the ranks make progress */
+	&hvd_samples_feature,          /* what the ranks use at the moment */
 	&hvd_recheck_feature,          /* the check of this host between two generations */
 	&hvd_worker_notify_feature,    /* notifies Horovod's elastic workers */
 	&hvd_kill_connections_feature, /* breaks connections of ranks to a host that does not answer */

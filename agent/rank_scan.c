@@ -32,6 +32,7 @@ struct hvd_rank_scan {
 	size_t added;   /* so many processes are in the sums */
 	size_t threads; /* of which the delay may still be read */
 	struct hvd_processes processes;
+	struct hvd_kernel_threads kernel; /* those of the last look */
 	size_t *owners;
 	hvd_time at;
 	int64_t cost_ns;
@@ -52,11 +53,13 @@ static size_t owner_of(const struct hvd_rank_scan *scan, const struct hvd_proces
 	return HVD_SCAN_NO_RANK;
 }
 
+/* A process that has ended since it was listed does not count. */
 static void add_delay(struct hvd_rank_scan *scan, struct hvd_rank_sum *sum, const struct hvd_process *process)
 {
-	int64_t ns = sum->delay_ns >= 0 ? hvd_process_delay(process, &scan->threads) : -1;
+	const int64_t ns = hvd_process_delay(process, &scan->threads);
 
-	sum->delay_ns = ns >= 0 ? sum->delay_ns + ns : -1;
+	if (ns >= 0)
+		sum->delay_ns = (sum->delay_ns > 0 ? sum->delay_ns : 0) + ns;
 }
 
 static void add_process(struct hvd_rank_scan *scan, struct hvd_rank_sum *sum, const struct hvd_process *process)
@@ -125,7 +128,8 @@ static void begin_look(struct hvd_rank_scan *scan)
 		scan->wants |= reader->served ? reader->wants : 0;
 	}
 	for (size_t i = 0; i < scan->n; i++)
-		scan->ranks[i] = (struct hvd_rank_sum){.rank = scan->ranks[i].rank, .pid = scan->ranks[i].pid};
+		scan->ranks[i] =
+			(struct hvd_rank_sum){.rank = scan->ranks[i].rank, .pid = scan->ranks[i].pid, .delay_ns = -1};
 	scan->counted = scan->n;
 	scan->threads = MOST_THREADS;
 	scan->added = 0;
@@ -166,6 +170,8 @@ static void conclude(struct hvd_rank_scan *scan)
 	struct hvd_rank_look look;
 
 	remove_ended(scan);
+	for (size_t i = 0; i < scan->counted && scan->threads == 0; i++)
+		scan->ranks[i].delay_ns = -1; /* of some threads it was not read */
 	look = (struct hvd_rank_look){.at = scan->at,
 				      .cost_ns = scan->cost_ns,
 				      .ranks = scan->ranks,
@@ -279,6 +285,7 @@ static void begin(void *arg)
 	TAILQ_INIT(&scan->readers);
 	scan->timer = hvd_timer_new(scan->agent->base, on_timer, scan);
 	scan->agent->scan = scan;
+	scan->processes.kernel = &scan->kernel;
 }
 
 static void end(void *arg)
@@ -286,6 +293,7 @@ static void end(void *arg)
 	struct hvd_rank_scan *scan = arg;
 
 	hvd_processes_clear(&scan->processes);
+	hvd_kernel_threads_clear(&scan->kernel);
 	hvd_timer_free(scan->timer);
 	free(scan->owners);
 	free(scan->ranks);

@@ -24,6 +24,8 @@
 #define MAX_PROCESSES 65536
 /* PF_EXITING of the kernel's include/linux/sched.h. */
 #define EXITING 0x4
+/* PF_KTHREAD. */
+#define KERNEL_THREAD 0x00200000
 
 /* ---- what processes have used ---- */
 
@@ -51,6 +53,7 @@ int hvd_process_parse(const char *text, struct hvd_process *process)
 		   &user, &sys, &children_user, &children_sys, &process->threads, &pages) != 12)
 		return -1;
 	process->memory = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+	process->kernel = flags & KERNEL_THREAD;
 	process->ending = process->state == 'Z' || (flags & EXITING);
 	process->cpu_ns =
 		(int64_t)(user + sys + (unsigned long long)children_user + (unsigned long long)children_sys) * tick;
@@ -84,6 +87,45 @@ static int by_pid(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
+void hvd_kernel_threads_clear(struct hvd_kernel_threads *threads)
+{
+	free(threads->v);
+	memset(threads, 0, sizeof(*threads));
+}
+
+/* Is it a thread of the kernel that the last scan has found? Both scans go through /proc in the order of pids. */
+static bool is_known(struct hvd_processes *ps, pid_t pid, ino_t inode)
+{
+	const struct hvd_kernel_threads *kernel = ps->kernel;
+
+	while (kernel && ps->known < kernel->n && kernel->v[ps->known].pid < pid)
+		ps->known++;
+	return kernel && ps->known < kernel->n && kernel->v[ps->known].pid == pid &&
+	       kernel->v[ps->known].inode == inode;
+}
+
+static void add_kernel_thread(struct hvd_kernel_threads *threads, pid_t pid, ino_t inode)
+{
+	threads->v = hvd_xgrow(threads->v, threads->n, &threads->room, sizeof(*threads->v));
+	threads->v[threads->n++] = (struct hvd_kernel_thread){.pid = pid, .inode = inode};
+}
+
+static void add_process(struct hvd_processes *ps, pid_t pid, ino_t inode)
+{
+	bool known = is_known(ps, pid, inode);
+
+	if (!known) {
+		ps->v = hvd_xgrow(ps->v, ps->n, &ps->room, sizeof(*ps->v));
+		if (hvd_process_read(pid, &ps->v[ps->n]) != 0)
+			return;
+		known = ps->v[ps->n].kernel;
+	}
+	if (!known)
+		ps->n++;
+	else if (ps->kernel && inode > 1) /* 1: the kernel had no memory for it */
+		add_kernel_thread(&ps->found, pid, inode);
+}
+
 bool hvd_processes_read(struct hvd_processes *ps, size_t most)
 {
 	struct dirent *de = NULL;
@@ -93,10 +135,8 @@ bool hvd_processes_read(struct hvd_processes *ps, size_t most)
 	while (ps->dir && most-- > 0 && ps->n < MAX_PROCESSES && (de = readdir(ps->dir))) {
 		pid_t pid = (pid_t)atoi(de->d_name);
 
-		if (pid <= 0)
-			continue;
-		ps->v = hvd_xgrow(ps->v, ps->n, &ps->room, sizeof(*ps->v));
-		ps->n += hvd_process_read(pid, &ps->v[ps->n]) == 0;
+		if (pid > 0)
+			add_process(ps, pid, de->d_ino);
 	}
 	if (de && ps->n < MAX_PROCESSES)
 		return false;
@@ -105,6 +145,11 @@ bool hvd_processes_read(struct hvd_processes *ps, size_t most)
 	ps->dir = NULL;
 	if (ps->n)
 		qsort(ps->v, ps->n, sizeof(*ps->v), by_pid);
+	if (ps->kernel) {
+		hvd_kernel_threads_clear(ps->kernel);
+		*ps->kernel = ps->found;
+		ps->found = (struct hvd_kernel_threads){0};
+	}
 	return true;
 }
 
@@ -120,7 +165,8 @@ void hvd_processes_clear(struct hvd_processes *ps)
 	if (ps->dir)
 		closedir(ps->dir);
 	free(ps->v);
-	memset(ps, 0, sizeof(*ps));
+	hvd_kernel_threads_clear(&ps->found);
+	*ps = (struct hvd_processes){.kernel = ps->kernel};
 }
 
 /* ---- threads ---- */

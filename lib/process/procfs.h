@@ -14,6 +14,7 @@
 
 struct hvd_process {
 	pid_t pid, parent, group, session;
+	bool kernel;     /* it is a thread of the kernel */
 	bool ending;     /* it is ending, or has ended: signals change nothing any more */
 	char state;      /* 'R', 'S', 'D', 'T', … */
 	uint64_t faults; /* pages that it had to wait for: they came from a file or a swap device */
@@ -42,12 +43,27 @@ int hvd_process_io(pid_t pid, struct hvd_process_io *io);
  * are more threads. */
 int64_t hvd_process_delay(const struct hvd_process *process, size_t *most);
 
-/* All processes of this host. A zeroed struct is empty; hvd_processes_clear() ends a scan and frees the struct. At most
+/* Threads of the kernel, of which a large host has thousands, so that the next scan need not read them again. The number of a
+ * process may be used again, but then its folder in /proc has another inode. A zeroed struct has none. */
+struct hvd_kernel_threads {
+	struct hvd_kernel_thread {
+		pid_t pid;
+		ino_t inode;
+	} * v; /* in ascending order of pid */
+	size_t n, room;
+};
+
+void hvd_kernel_threads_clear(struct hvd_kernel_threads *threads);
+
+/* All processes of this host but threads of the kernel. A zeroed struct is empty; hvd_processes_clear() ends a scan and empties the struct. At most
  * 65,536 processes are read. */
 struct hvd_processes {
 	struct hvd_process *v; /* in ascending order of pid, once all are there */
 	size_t n;
-	size_t room; /* private, as is what follows */
+	struct hvd_kernel_threads *kernel; /* the caller's: those that are known. NULL: none is */
+	size_t room;                       /* private, as is what follows */
+	size_t known;
+	struct hvd_kernel_threads found;
 	DIR *dir;
 };
 

@@ -380,8 +380,11 @@ TEST(test_stat_with_brackets_in_the_name)
 
 TEST(test_processes_are_read_in_parts)
 {
-	struct hvd_processes ps = {0};
+	struct hvd_kernel_threads kernel = {0};
+	struct hvd_processes ps = {.kernel = &kernel};
+	struct hvd_process p;
 	int parts = 1;
+	size_t n;
 
 	while (!hvd_processes_read(&ps, 10))
 		parts++;
@@ -391,6 +394,29 @@ TEST(test_processes_are_read_in_parts)
 	assert_null(hvd_processes_find(&ps, -1));
 	hvd_processes_clear(&ps);
 	assert_null(hvd_processes_find(&ps, getpid()));
+	/* Threads of the kernel are known from the first scan; in a container there are none. */
+	n = kernel.n;
+	for (size_t i = 0; i < n; i++)
+		assert_true(hvd_process_read(kernel.v[i].pid, &p) != 0 || p.kernel);
+	assert_true(hvd_process_read(2, &p) != 0 || !p.kernel || n > 0);
+	while (!hvd_processes_read(&ps, 10))
+		;
+	assert_non_null(hvd_processes_find(&ps, getpid()));
+	assert_true(n == 0 || kernel.n > 0);
+	for (size_t i = 0; i < kernel.n; i++)
+		assert_null(hvd_processes_find(&ps, kernel.v[i].pid));
+	/* Another process with the number of one of them is read. */
+	hvd_processes_clear(&ps);
+	hvd_kernel_threads_clear(&kernel);
+	kernel.v = calloc(1, sizeof(*kernel.v));
+	assert_non_null(kernel.v);
+	kernel.v[0] = (struct hvd_kernel_thread){.pid = getpid(), .inode = 1};
+	kernel.n = kernel.room = 1;
+	while (!hvd_processes_read(&ps, 10))
+		;
+	assert_non_null(hvd_processes_find(&ps, getpid()));
+	hvd_processes_clear(&ps);
+	hvd_kernel_threads_clear(&kernel);
 }
 
 RUN_TESTS(.teardown = end_ranks)
