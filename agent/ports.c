@@ -1,20 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ports.c - the ports that a host reserves for servers in the processes of its ranks (lib/net/reserve.h).
+ * ports.c - the ports that a host reserves for servers in the processes of its ranks (lib/net/reserve.h). The ranks of a
+ * host with GPUs have one port for NCCL's RAS (nccl_ras.h): all serve it, and each knows of all.
  *
  * The agent holds the sockets, so the ports are reserved until the ranks have ended. If there are too few ports, none is
  * reserved, and the log says so.
  */
 #include "agent.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/gpu.h"
 #include "lib/net/reserve.h"
 
 #include <string.h>
+#include <unistd.h>
 
 struct ports {
 	struct hvd_agent *agent;
-	struct hvd_reserve reserved;
+	struct hvd_reserve reserved, nccl_ras;
 };
+
+/* NCCL sets SO_REUSEPORT. It goes on without the port, and so do we. */
+static void reserve_nccl_ras(struct ports *ports, struct hvd_host_info *host)
+{
+	const struct hvd_boot *boot = ports->agent->boot;
+
+	if ((hvd_gpu_count("", NULL) > 0 || hvd_gpu_visible(environ) > 0) &&
+	    hvd_reserve(&ports->nccl_ras, 1, HVD_RESERVE_REUSEPORT, boot->port_lo, boot->port_hi, NULL) == 0)
+		host->nccl_ras = ports->nccl_ras.ports[0];
+}
 
 static void begin(void *arg)
 {
@@ -28,8 +41,10 @@ static void begin(void *arg)
 	size_t others = (first ? boot->ports - store : 0) + (size_t)boot->rank_ports * info->local_size;
 	struct hvd_err why = {0};
 
-	if (store + others == 0)
+	if (store + others == 0) {
+		reserve_nccl_ras(ports, host);
 		return;
+	}
 	if (hvd_reserve(out, store, HVD_RESERVE_REUSEADDR, boot->port_lo, boot->port_hi, &why) == 0 &&
 	    hvd_reserve(out, others, HVD_RESERVE_REUSEPORT, boot->port_lo, boot->port_hi, &why) == 0) {
 		host->ports = hvd_xcalloc(out->n, sizeof(*host->ports));
@@ -39,11 +54,15 @@ static void begin(void *arg)
 		hvd_reserve_clear(out);
 		hvd_verbose(ports->agent->log, "%s: no ports for servers in ranks: %s", info->name, why.msg);
 	}
+	reserve_nccl_ras(ports, host);
 }
 
 static void end(void *arg)
 {
-	hvd_reserve_clear(&((struct ports *)arg)->reserved);
+	struct ports *ports = arg;
+
+	hvd_reserve_clear(&ports->reserved);
+	hvd_reserve_clear(&ports->nccl_ras);
 }
 
 const struct hvd_feature hvd_ports_feature = {.size = sizeof(struct ports), .begin = begin, .end = end};

@@ -271,6 +271,7 @@ json_t *hvd_rank_plan_env(const struct hvd_rank_plan *plan, uint32_t rank)
 		.ifaces = list,
 		.tf_workers = plan->tf_workers,
 		.here = hvd_network_plan_addr(plan->networks, plan->table, h),
+		.nccl_ras = node->nccl_ras,
 	};
 	uint32_t rank0 = (uint32_t)plan->layout.rank_slots[0].host;
 	struct hvd_strv env = {0};

@@ -212,6 +212,9 @@ static void emit_slurm(const struct hvd_emit *in, struct hvd_strv *env)
 static void emit_nccl(const struct hvd_emit *in, struct hvd_strv *env)
 {
 	hvd_env_setf(env, "NCCL_SOCKET_IFNAME", "=%s", in->ifaces);
+	/* Without this, only one job of a host serves its RAS. */
+	if (in->nccl_ras)
+		hvd_env_setf(env, "NCCL_RAS_ADDR?", "127.0.0.1:%u", in->nccl_ras);
 }
 
 /* torch.distributed's Gloo backend. */

@@ -42,6 +42,7 @@ struct hvd_emit {
 	const char *tf_workers; /* "\"ADDR:PORT\", …", the ranks' own servers in their order; NULL: none are wanted */
 	struct hvd_addr here;   /* the rank's host in the best network */
 	struct hvd_addr rank0;  /* rank 0's host in the best network */
+	in_port_t nccl_ras;     /* a port of the rank's host, reserved for NCCL's RAS; 0: none is */
 	in_port_t rank0_ports[HVD_N_RANK0_PORTS]; /* host order; 0: none is reserved */
 };
 

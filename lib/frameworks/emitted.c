@@ -19,6 +19,7 @@ const struct hvd_emitted hvd_emitted[] = {
 	{.name = "HOROVOD_CPU_OPERATIONS"},
 	{.name = "PYTHONUNBUFFERED"},
 	{.name = "NCCL_SOCKET_IFNAME", .iface = true, .yields = true},
+	{.name = "NCCL_RAS_ADDR", .keeps = true},
 	{.name = "GLOO_SOCKET_IFNAME", .iface = true, .yields = true},
 	{.name = "OMPI_MCA_btl_tcp_if_include", .keeps = true, .iface = true},
 	{.name = "MASTER_ADDR", .store = true},

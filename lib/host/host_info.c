@@ -134,6 +134,8 @@ json_t *hvd_host_info_to_json(const struct hvd_host_info *node, uint32_t index, 
 		json_object_set_new(msg, "relay_network", json_integer(node->relay_network));
 	if (node->relay_children)
 		json_object_set_new(msg, "relay_children", json_integer(node->relay_children));
+	if (node->nccl_ras)
+		json_object_set_new(msg, "nccl_ras", json_integer(node->nccl_ras));
 	if (node->job)
 		json_object_set_new(msg, "job", json_integer(node->job));
 	if (node->switch_path)
@@ -226,19 +228,21 @@ static int ports_from_json(const json_t *msg, struct hvd_host_info *node, struct
 
 static int relay_from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_err *err)
 {
-	int64_t port = 0, network = 0, children = 0, job = 0;
+	int64_t port = 0, network = 0, children = 0, job = 0, nccl_ras = 0;
 
 	if ((json_object_get(msg, "job") && hvd_get_int(msg, "job", 1, UINT32_MAX, &job, err) != 0) ||
 	    hvd_get_int(msg, "relay", 0, 65535, &port, err) != 0 ||
 	    (json_object_get(msg, "relay_network") &&
 	     hvd_get_int(msg, "relay_network", 1, 65535, &network, err) != 0) ||
 	    (json_object_get(msg, "relay_children") &&
-	     hvd_get_int(msg, "relay_children", 1, 65535, &children, err) != 0))
+	     hvd_get_int(msg, "relay_children", 1, 65535, &children, err) != 0) ||
+	    (json_object_get(msg, "nccl_ras") && hvd_get_int(msg, "nccl_ras", 1, 65535, &nccl_ras, err) != 0))
 		return -1;
 	node->job = (uint32_t)job;
 	node->relay = (in_port_t)port;
 	node->relay_network = (in_port_t)network;
 	node->relay_children = (in_port_t)children;
+	node->nccl_ras = (in_port_t)nccl_ras;
 	return 0;
 }
 

@@ -9,10 +9,10 @@
  *    "ranks":[…], "port":P,
  *    "ifaces":[{"n":NAME,"k":KIND,"s":MBPS,"r":RANKING,"u":NUMA,"a":[ADDR,…],"f":FIRST},…], "dropped":TEXT,
  *    "user_ifnames":[[NAME,VALUE,SOURCE,MISSING],…], "ports":[PORT,…],
- *    "relay":PORT, "relay_network":PORT, "relay_children":PORT, "job":N}
+ *    "relay":PORT, "relay_network":PORT, "relay_children":PORT, "nccl_ras":PORT, "job":N}
  *
- * "f" may be left out, and is 0 then; so may MISSING. "user_ifnames", "ports", "relay_network", "relay_children" and "job" may be left
- * out.
+ * "f" may be left out, and is 0 then; so may MISSING. "user_ifnames", "ports", "relay_network", "relay_children",
+ * "nccl_ras" and "job" may be left out.
  */
 #ifndef HVD_HOST_INFO_H
 #define HVD_HOST_INFO_H
@@ -61,6 +61,7 @@ struct hvd_host_info {
 	 * and for other relays; 0 = there is no such port. A host without the loopback port cannot take part in a job,
 	 * and its registration says why (agent/driver_client.h). */
 	in_port_t relay, relay_network, relay_children;
+	in_port_t nccl_ras; /* a port that it reserves for NCCL's RAS in its ranks; 0 = it has no GPUs, or no port */
 	uint32_t job;      /* of Slurm, in which its agent runs; 0 = none */
 	char *switch_path; /* where it is in the network (switch_path.h); NULL = not known */
 	/* With the agent: all addresses of this host, also of interfaces that are not used. It does not send them. With

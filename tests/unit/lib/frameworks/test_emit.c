@@ -219,6 +219,24 @@ TEST(jax)
 	hvd_strv_free(&env);
 }
 
+/* All frameworks may use NCCL. */
+TEST(nccl_serves_its_ras_at_a_port_of_the_launch)
+{
+	struct hvd_emit in = rank5(HVD_STORE_OFF);
+	struct hvd_strv env = {0};
+	char *const own[] = {(char *)"NCCL_RAS_ADDR=localhost:1", NULL}, *const none[] = {NULL};
+
+	in.frameworks = 0;
+	hvd_emit_all(&in, &env);
+	has(&env, "NCCL_RAS_ADDR?", NULL);
+	in.nccl_ras = 4714;
+	hvd_emit_all(&in, &env);
+	has(&env, "NCCL_RAS_ADDR?", "127.0.0.1:4714");
+	assert_null(hvd_emit_name("NCCL_RAS_ADDR?", own));
+	assert_text(hvd_emit_name("NCCL_RAS_ADDR?", none), "NCCL_RAS_ADDR");
+	hvd_strv_free(&env);
+}
+
 TEST(tensorflow)
 {
 	struct hvd_emit in = rank5(HVD_STORE_OFF);

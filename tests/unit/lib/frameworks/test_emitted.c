@@ -21,6 +21,7 @@ static void emit(struct hvd_strv *env, bool mpi)
 			      .ifaces = "IFACE,ib0",
 			      .port = 1,
 			      .store_port = 1,
+			      .nccl_ras = 1,
 			      .rank0_ports = {1, 1}};
 
 	hvd_addr_parse("192.0.2.1", &in.rendezvous);
