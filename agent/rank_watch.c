@@ -5,9 +5,12 @@
  * The watch only looks at ranks: it sends nothing to their processes, and changes nothing of them.
  *
  * A message of the driver, and its answer:
- *   {"t":"stacks", "id":I, "seconds":S}      where are the ranks (stacks.h)? Answered within S seconds (60 at most) and
- *                                            one by
- *   {"t":"stacks", "id":I, "ranks":[…]}      stacks.h has the format. A question that arrives during another one is
+ *   {"t":"stacks", "id":I, "seconds":S, "nccl":B}
+ *                                            where are the ranks, and what does their NCCL say (stacks.h)? Answered within
+ *                                            S seconds (60 at most) and one by
+ *   {"t":"stacks", "id":I, "ranks":[…], "nccl":{…}}
+ *                                            stacks.h has the format. Without "nccl" it was not asked for, or there is
+ *                                            none. A question that arrives during another one is
  *                                            answered by {"t":"stacks", "id":I, "busy":true}
  *
  * Without a question, if a rank is one of PyTorch whose store is the launch's:
@@ -147,11 +150,11 @@ static void rank_ended(void *arg, uint32_t rank)
 		*known = watch->ranks[--watch->n];
 }
 
-/* Takes the reference of `ranks`. */
-static void answer(struct rank_watch *watch, int64_t id, json_t *ranks)
+/* Takes the reference of `ranks`; `nccl` may be NULL. */
+static void answer(struct rank_watch *watch, int64_t id, json_t *ranks, json_t *nccl)
 {
-	hvd_driver_client_send(watch->agent->driver,
-			       json_pack("{s:s, s:I, s:o}", "t", "stacks", "id", (json_int_t)id, "ranks", ranks));
+	hvd_driver_client_send(watch->agent->driver, json_pack("{s:s, s:I, s:o, s:O*}", "t", "stacks", "id",
+							       (json_int_t)id, "ranks", ranks, "nccl", nccl));
 }
 
 static void on_answer(json_t *object, void *arg)
@@ -159,14 +162,15 @@ static void on_answer(json_t *object, void *arg)
 	struct rank_watch *watch = arg;
 	json_t *ranks = json_object_get(object, "ranks");
 
-	answer(watch, watch->asked, json_is_array(ranks) ? json_incref(ranks) : json_array());
+	answer(watch, watch->asked, json_is_array(ranks) ? json_incref(ranks) : json_array(),
+	       json_object_get(object, "nccl"));
 	hvd_child_answer_destroy(watch->stacks);
 	watch->stacks = NULL;
 	watch->agent->inspections++;
 }
 
 /* Start a process that finds out where the ranks are (stacks.h). Processes that it starts end with it. */
-static pid_t inspect(const struct rank_watch *watch, double seconds, int out, struct hvd_err *err)
+static pid_t inspect(const struct rank_watch *watch, double seconds, bool nccl, int out, struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
 	hvd_cleanup_free char *which = NULL;
@@ -176,7 +180,7 @@ static pid_t inspect(const struct rank_watch *watch, double seconds, int out, st
 		hvd_xappendf(&which, "%s%u:%d", i ? "," : "", (unsigned)watch->ranks[i].rank, (int)watch->ranks[i].pid);
 	hvd_strv_add(&argv, "hvd-agent");
 	hvd_strv_add(&argv, "inspect");
-	hvd_strv_addf(&argv, "%s@%.3f", which ? which : "", seconds);
+	hvd_strv_addf(&argv, "%s@%.3f%s", which ? which : "", seconds, nccl ? "+nccl" : "");
 	sp.argv = argv.v;
 	hvd_spawn_fd(&sp, -1, STDIN_FILENO);
 	hvd_spawn_fd(&sp, out, STDOUT_FILENO);
@@ -184,7 +188,7 @@ static pid_t inspect(const struct rank_watch *watch, double seconds, int out, st
 	return hvd_spawn(&sp, err);
 }
 
-static struct hvd_child_answer *ask_stacks(struct rank_watch *watch, double seconds, struct hvd_err *err)
+static struct hvd_child_answer *ask_stacks(struct rank_watch *watch, double seconds, bool nccl, struct hvd_err *err)
 {
 	const hvd_time latest = hvd_deadline_in(seconds + 0.5);
 	int fds[2];
@@ -194,7 +198,7 @@ static struct hvd_child_answer *ask_stacks(struct rank_watch *watch, double seco
 		hvd_err_sys(err, "cannot make a pipe");
 		return NULL;
 	}
-	pid = inspect(watch, seconds, fds[1], err);
+	pid = inspect(watch, seconds, nccl, fds[1], err);
 	close(fds[1]);
 	if (pid > 0)
 		return hvd_child_answer_begin(watch->agent->base, pid, fds[0], 2 * HVD_STACKS_MAX_OUTPUT, latest,
@@ -218,18 +222,18 @@ static void on_stacks(void *arg, const json_t *msg)
 		return;
 	}
 	if (watch->n == 0) {
-		answer(watch, id, json_array());
+		answer(watch, id, json_array(), NULL);
 		return;
 	}
 	seconds = seconds < HVD_STACKS_MAX_SECONDS ? seconds : HVD_STACKS_MAX_SECONDS;
 	watch->asked = id;
-	watch->stacks = ask_stacks(watch, seconds, &err);
+	watch->stacks = ask_stacks(watch, seconds, json_is_true(json_object_get(msg, "nccl")), &err);
 	if (watch->stacks) {
 		watch->agent->inspections++;
 		return;
 	}
 	hvd_log_err(watch->agent->log, &err);
-	answer(watch, id, json_array());
+	answer(watch, id, json_array(), NULL);
 }
 
 /* ---- life ---- */

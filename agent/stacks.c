@@ -6,7 +6,10 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/stack_pieces.h"
+#include "lib/process/call.h"
+#include "lib/process/capture.h"
 #include "lib/process/spawn.h"
+#include "nccl_ras.h"
 #include "stack_find.h"
 
 #include <errno.h>
@@ -23,6 +26,10 @@
 #define AT_A_TIME   16
 #define MAX_OTHERS  4
 #define MORE_BEHIND 0.5 /* before the end nothing new is begun but looking at the kernel's files */
+#define MOST_NCCL   65536 /* bytes of what NCCL says */
+#define WITH_NCCL   "+nccl"
+
+#define LAST_SECONDS 0.1
 
 static json_t *one_rank(const struct hvd_found_rank *found, hvd_time deadline)
 {
@@ -117,6 +124,64 @@ static json_t *look_at_all(const struct hvd_found_ranks *found, double seconds)
 	return ranks;
 }
 
+/* ---- NCCL ---- */
+
+struct nccl {
+	struct hvd_addr addr;
+	in_port_t port;
+	hvd_time deadline;
+	pid_t pid; /* of the process that asks; 0: none does */
+	int fd;
+};
+
+static void ask_nccl(int out, void *arg)
+{
+	const struct nccl *nccl = arg;
+	json_auto_t *found = hvd_nccl_ras_ask(&nccl->addr, nccl->port, nccl->deadline, NULL);
+
+	if (found)
+		json_dumpfd(found, out, JSON_COMPACT);
+}
+
+/* Where the rank's NCCL serves its RAS. False: nowhere that is known. */
+static bool find_nccl(pid_t pid, struct nccl *nccl)
+{
+	hvd_cleanup_free char *off = hvd_stack_find_env(pid, "NCCL_RAS_ENABLE");
+	hvd_cleanup_free char *at = off && strcmp(off, "0") == 0 ? NULL : hvd_stack_find_env(pid, "NCCL_RAS_ADDR");
+
+	return at && hvd_nccl_ras_addr(at, &nccl->addr, &nccl->port) == 0;
+}
+
+/* Any rank answers for all ranks of the job. */
+static void begin_nccl(const struct hvd_found_ranks *found, double seconds, struct nccl *nccl)
+{
+	bool any = false;
+
+	*nccl = (struct nccl){.deadline = hvd_deadline_in(seconds - MORE_BEHIND)};
+	for (size_t i = 0; i < found->n && i < AT_A_TIME && !any; i++)
+		any = find_nccl(found->v[i].rank.pid, nccl);
+	nccl->pid = any ? hvd_call_begin(ask_nccl, nccl, &nccl->fd, NULL) : 0;
+}
+
+/* A new reference; NULL: NCCL has said nothing. */
+static json_t *end_nccl(struct nccl *nccl)
+{
+	hvd_cleanup_free char *text = NULL;
+	hvd_time latest;
+	size_t len = 0;
+
+	if (nccl->pid <= 0)
+		return NULL;
+	/* What is there counts even if the look at the ranks has taken all the time. */
+	latest = hvd_left(nccl->deadline) > 0 ? nccl->deadline : hvd_deadline_in(LAST_SECONDS);
+	text = hvd_capture_fd(nccl->fd, "NCCL", MOST_NCCL, latest, &len, NULL);
+	close(nccl->fd);
+	hvd_end(nccl->pid, 0, NULL);
+	return text ? json_loadb(text, len, 0, NULL) : NULL;
+}
+
+/* ---- the whole ---- */
+
 static int read_pairs(const char *text, struct hvd_found_ranks *found, struct hvd_err *err)
 {
 	size_t room = 1;
@@ -151,13 +216,14 @@ int hvd_stacks_run(const char *which, const struct hvd_log *log)
 	struct hvd_err err = {0};
 	char *at = strchr(text, '@'), *end = NULL, host[256] = "";
 	double seconds = at ? strtod(at + 1, &end) : SECONDS;
-	json_auto_t *answer = NULL;
-	bool in_step;
+	json_auto_t *answer = NULL, *said = NULL;
+	struct nccl nccl = {0};
+	bool in_step, with_nccl = end && strcmp(end, WITH_NCCL) == 0;
 	int rc = 0;
 
 	if (at)
 		*at = '\0';
-	if (at && (*end || !(seconds > 0 && seconds <= HVD_STACKS_MAX_SECONDS)))
+	if (at && ((*end && !with_nccl) || !(seconds > 0 && seconds <= HVD_STACKS_MAX_SECONDS)))
 		rc = hvd_err_set(&err, HVD_E_USAGE, "'%s' is not a time", at + 1);
 	in_step = *text && !strchr(text, ':');
 	if (rc == 0)
@@ -167,10 +233,15 @@ int hvd_stacks_run(const char *which, const struct hvd_log *log)
 		free(found.v);
 		return hvd_err_status(&err);
 	}
+	if (with_nccl)
+		begin_nccl(&found, seconds, &nccl);
 	gethostname(host, sizeof(host) - 1);
 	answer = json_pack("{s:s, s:o}", "host", getenv("SLURMD_NODENAME") ? getenv("SLURMD_NODENAME") : host, "ranks",
 			   look_at_all(&found, seconds));
 	free(found.v);
+	said = end_nccl(&nccl);
+	if (said)
+		json_object_set(answer, "nccl", said);
 	if (in_step)
 		rc = hvd_stack_pieces_write(stdout, task_number(), answer);
 	else

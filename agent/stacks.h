@@ -8,7 +8,8 @@
  *   {"host":NAME, "ranks":[RANK,…]}
  * A RANK is the object of hvd_stack_take() for its process, with "rank":R, and "step":S if the ranks were searched.
  * Further processes of a rank that run Python, such as the workers of a DataLoader, follow in "others":[…], a few of
- * them.
+ * them. "nccl", if that was asked for, is what the ranks' NCCL says of all ranks of the job (nccl_ras.h); it is left out
+ * if there is none that answers.
  *
  * A process is seen from outside: by py-spy, eu-stack or gdb, whichever is installed, and the kernel (stack_tools.c).
  * py-spy reads the process's memory without stopping it, and is the only tool that knows Python's lines. It is searched
@@ -28,8 +29,8 @@
 #define HVD_STACKS_MAX_SECONDS 60
 #define HVD_STACKS_MAX_OUTPUT  (6 << 20) /* bytes of the line; further ranks are left out */
 
-/* `which` is "RANK:PID,RANK:PID,…", then "@SECONDS"; or JOB, JOB.STEP (stack_find.h), then the same. Returns the exit
- * status. */
+/* `which` is "RANK:PID,RANK:PID,…", then "@SECONDS"; or JOB, JOB.STEP (stack_find.h), then the same. With "+nccl" behind
+ * it NCCL is asked, too. Returns the exit status. */
 int hvd_stacks_run(const char *which, const struct hvd_log *log);
 
 /* What is known of a process:

@@ -213,6 +213,7 @@ json_t *hvd_stack_group_json(const struct hvd_stack_group *group)
 json_t *hvd_stack_groups_json(const json_t *answers)
 {
 	json_t *silent = json_object_get(answers, "silent"), *hosts = json_object_get(answers, "hosts");
+	json_t *nccl = json_object_get(answers, "nccl");
 	json_t *list = json_array();
 	struct hvd_stack_groups groups;
 
@@ -220,6 +221,7 @@ json_t *hvd_stack_groups_json(const json_t *answers)
 	for (size_t i = 0; i < groups.n; i++)
 		json_array_append_new(list, hvd_stack_group_json(&groups.v[i]));
 	hvd_stack_groups_clear(&groups);
-	return json_pack("{s:o, s:O, s:o, s:O}", "groups", list, "silent", silent ? silent : json_null(), "store",
-			 hvd_store_waits(answers), "hosts", hosts ? hosts : json_null());
+	return json_pack("{s:o, s:O, s:o, s:O, s:O}", "groups", list, "silent", silent ? silent : json_null(), "store",
+			 hvd_store_waits(answers), "nccl", nccl ? nccl : json_null(), "hosts",
+			 hosts ? hosts : json_null());
 }

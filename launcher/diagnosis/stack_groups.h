@@ -3,8 +3,9 @@
  * stack_groups.h - the stacks of a job's ranks, in groups of ranks that are at the same place.
  *
  * Pure: makes text and JSON of the hosts' answers. `answers` is
- *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT}
- * with a RANK as in agent/stacks.h, and the hosts that did not answer in time in "silent". The contents come from other
+ *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT, "nccl":NCCL}
+ * with a RANK as in agent/stacks.h, the hosts that did not answer in time in "silent", and NCCL as in agent/nccl_comms.h,
+ * or without it. The contents come from other
  * hosts: anything in another form is left out, and all texts are escaped.
  *
  * A group's place is the line of the user's program in which the main thread is, and the function that it calls:
@@ -26,7 +27,7 @@
 char *hvd_stack_groups_text(const json_t *answers, const char *title);
 
 /* {"groups":[{"ranks":[R,…], "hosts":[NAME,…], "where":TEXT, "child":B, "stopped":B, "state":TEXT, "frames":[…]},…],
- *  "silent":[NAME,…], "store":store_waits.c, "hosts":[…]}; a new reference. */
+ *  "silent":[NAME,…], "store":store_waits.c, "nccl":NCCL or null, "hosts":[…]}; a new reference. */
 json_t *hvd_stack_groups_json(const json_t *answers);
 
 /* The same of several samples, an array of `answers` in the order in which they were taken. The text has the outliers,

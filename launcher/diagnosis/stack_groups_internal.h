@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stack_groups_internal.h - shared by stack_groups.c, which makes the groups, stack_outliers.c, store_waits.c, and
- * stack_text.c, which shows all of them. */
+/* stack_groups_internal.h - shared by stack_groups.c, which makes the groups, stack_outliers.c, store_waits.c, nccl_text.c,
+ * and stack_text.c, which shows all of them. */
 #ifndef HVD_STACK_GROUPS_INTERNAL_H
 #define HVD_STACK_GROUPS_INTERNAL_H
 
+#include "lib/base/strv.h"
 #include "stack_groups.h"
 
 #include <stdbool.h>
@@ -77,5 +78,10 @@ const struct hvd_stack_group *hvd_stack_dominant(const struct hvd_stack_groups *
  */
 #define HVD_STORE_WAITS_KEYS 8
 json_t *hvd_store_waits(const json_t *answers);
+
+/* ---- nccl_text.c ---- */
+
+/* Add the lines of what NCCL says, which are not escaped. */
+void hvd_nccl_lines(const json_t *answers, struct hvd_strv *lines);
 
 #endif

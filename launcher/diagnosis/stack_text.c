@@ -180,11 +180,23 @@ static void put_store(FILE *out, const json_t *said)
 	}
 }
 
+static void put_nccl(FILE *out, const json_t *said)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv lines = {0};
+
+	hvd_nccl_lines(said, &lines);
+	for (size_t i = 0; i < lines.n; i++) {
+		put(out, lines.v[i]);
+		fputs("\n", out);
+	}
+}
+
 /* What follows the groups. */
 static void put_rest(FILE *out, const json_t *said, const struct hvd_stack_entries *all)
 {
 	put_silent(out, said);
 	put_store(out, said);
+	put_nccl(out, said);
 	put_reasons(out, all);
 }
 

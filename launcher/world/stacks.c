@@ -10,6 +10,7 @@
 #define MAX_ASKERS   8
 #define MOST_RANKS   65536
 #define MOST_SECONDS 60
+#define ASK_NCCL     4 /* hosts whose NCCL is asked, which knows of all: a host may be frozen */
 
 struct hvd_stacks {
 	const struct hvd_host_table *table;
@@ -26,6 +27,7 @@ struct hvd_stacks {
 	const struct hvd_client **owing; /* these, by host; NULL: none */
 	json_t *hosts; /* by their number: arrays of ranks, null = has not answered, false = need not answer */
 	char *waits;
+	json_t *nccl; /* the first host's that has said something; NULL: none has */
 };
 
 static bool asks(const struct hvd_stacks *stacks)
@@ -55,8 +57,8 @@ static json_t *make_answers(const struct hvd_stacks *stacks)
 		else if (json_is_null(ranks) && has_ranks(&stacks->table->hosts[h]))
 			json_array_append_new(silent, json_string(name));
 	}
-	return json_pack("{s:o, s:o, s:s}", "hosts", hosts, "silent", silent, "store",
-			 stacks->waits ? stacks->waits : "");
+	return json_pack("{s:o, s:o, s:s, s:O*}", "hosts", hosts, "silent", silent, "store",
+			 stacks->waits ? stacks->waits : "", "nccl", stacks->nccl);
 }
 
 static void finish(struct hvd_stacks *stacks)
@@ -72,6 +74,8 @@ static void finish(struct hvd_stacks *stacks)
 	stacks->asks_store = false;
 	json_decref(stacks->hosts);
 	stacks->hosts = NULL;
+	json_decref(stacks->nccl);
+	stacks->nccl = NULL;
 	free(stacks->waits);
 	stacks->waits = NULL;
 	free(stacks->owing);
@@ -108,8 +112,9 @@ static void ask_hosts(struct hvd_stacks *stacks, double seconds)
 			continue;
 		stacks->owing[h] = host->client;
 		stacks->asked++;
-		hvd_conn_send(host->client->conn, json_pack("{s:s, s:I, s:f}", "t", "stacks", "id",
-							    (json_int_t)stacks->id, "seconds", seconds));
+		hvd_conn_send(host->client->conn,
+			      json_pack("{s:s, s:I, s:f, s:b}", "t", "stacks", "id", (json_int_t)stacks->id, "seconds",
+					seconds, "nccl", stacks->asked <= ASK_NCCL));
 	}
 }
 
@@ -156,7 +161,7 @@ static bool settle(struct hvd_stacks *stacks, const struct hvd_client *cl)
 
 void hvd_stacks_message(struct hvd_stacks *stacks, const struct hvd_client *cl, const json_t *msg)
 {
-	json_t *ranks;
+	json_t *ranks, *nccl = json_object_get(msg, "nccl");
 	int64_t id;
 
 	if (!stacks || !asks(stacks) || hvd_get_int(msg, "id", 0, INT64_MAX, &id, NULL) != 0 || id != stacks->id ||
@@ -165,6 +170,8 @@ void hvd_stacks_message(struct hvd_stacks *stacks, const struct hvd_client *cl, 
 	/* Without them it could not look: the host is among those that do not answer. */
 	if (hvd_get_array(msg, "ranks", MOST_RANKS, &ranks, NULL) == 0)
 		json_array_set(stacks->hosts, cl->host, ranks);
+	if (json_is_object(nccl) && !stacks->nccl)
+		stacks->nccl = json_incref(nccl);
 	maybe_finish(stacks);
 }
 
@@ -204,6 +211,7 @@ void hvd_stacks_destroy(struct hvd_stacks *stacks)
 		return;
 	hvd_timer_free(stacks->timer);
 	json_decref(stacks->hosts);
+	json_decref(stacks->nccl);
 	free(stacks->waits);
 	free(stacks->owing);
 	free(stacks);

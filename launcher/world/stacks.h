@@ -24,10 +24,11 @@ void hvd_stacks_destroy(struct hvd_stacks *stacks);
 
 /* Ask. `done` is called once, from the event loop, when all hosts have answered, at the latest `seconds` and a second
  * from now:
- *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT}
+ *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT, "nccl":NCCL}
  * RANK is agent/stacks.h's. "silent": hosts with ranks that have not answered, or were not connected; also those that were
  * lost meanwhile. TEXT: a line for
- * each process that waits at the rendezvous (hvd_rv_service_ask_waits()). `answers` stays this object's. */
+ * each process that waits at the rendezvous (hvd_rv_service_ask_waits()). NCCL: what that of one host's ranks says of all
+ * ranks (agent/nccl_comms.h); left out if none answers. `answers` stays this object's. */
 void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *answers, void *arg), void *arg);
 /* Do not answer the caller that has asked with `arg`. */
 void hvd_stacks_forget(struct hvd_stacks *stacks, const void *arg);

@@ -279,4 +279,50 @@ TEST(pieces_come_together)
 	free(mixed);
 }
 
+/* Text of what NCCL says. */
+static char *nccl_text(const char *nccl)
+{
+	json_t *said =
+		said_by(json_pack("[o]", in_all_reduce(0, 41)), json_pack("[o]", in_all_reduce(1, 41)), NULL, "");
+	char *text;
+
+	json_object_set_new(said, "nccl", json_loads(nccl, 0, NULL));
+	text = hvd_stack_groups_text(said, "job 7");
+	json_decref(said);
+	return text;
+}
+
+TEST(nccl_names_who_is_behind_and_who_is_lost)
+{
+	char *text =
+		nccl_text("{\"version\":\"2.28.7\",\"twice\":true,\"comms\":4,\"even\":2,\"still\":2,\"odd\":["
+			  "{\"size\":8,\"moves\":false,\"behind\":1,\"missing\":1,\"ranks\":[[3,\"10.0.0.4\",4003]],"
+			  "\"op\":\"AllReduce\",\"count\":41,\"most\":42,\"lost\":[[5,\"10.0.0.6\",4005,true]]},"
+			  "{\"size\":64,\"moves\":true,\"behind\":9,\"missing\":0,\"ranks\":[[1,\"h\",7],[2,\"i\",8]],"
+			  "\"op\":\"\",\"count\":1,\"most\":2,\"lost\":[]}]}");
+
+	has(text,
+	    "nccl: rank 3 of 8 (process 4003 on 10.0.0.4) is behind: 41 operations called, 42 by others (missing: "
+	    "AllReduce); no rank calls further ones\n");
+	has(text, "nccl: no answer from rank 5 of 8 (process 4005 on 10.0.0.6), which NCCL holds for dead\n");
+	has(text, "nccl: 9 ranks of 64 (1: process 7 on h; 2: process 8 on i; …) are behind: 1 operations called, 2 by "
+		  "others; "
+		  "ranks call further ones\n");
+	has(text, "nccl: in 2 communicators all ranks have called as many operations; no rank calls further ones\n");
+	free(text);
+}
+
+TEST(what_nccl_says_is_limited_and_escaped)
+{
+	char *text = nccl_text("{\"text\":\"NCCL version 2.26\\n\\nErrors\\n\\u001b[31mred\\n\"}");
+	static const char *const rubbish[] = {"5", "[]", "{\"odd\":5}",
+					      "{\"odd\":[7,{\"behind\":1},{\"missing\":2,\"lost\":[5]}]}"};
+
+	has(text, "nccl: NCCL version 2.26\nnccl: Errors\n");
+	assert_null(strchr(text, 27));
+	free(text);
+	for (size_t i = 0; i < sizeof(rubbish) / sizeof(rubbish[0]); i++)
+		free(nccl_text(rubbish[i]));
+}
+
 RUN_TESTS()

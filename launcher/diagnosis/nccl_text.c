@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nccl_text.c - what NCCL says of its communicators (agent/nccl_comms.h), as lines for people. It is no verdict: NCCL may
+ * count equal operations while one of its processes does nothing. */
+#include "stack_groups_internal.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_COMMS 8
+#define MOST_RANKS 8
+#define MOST_LINES 24  /* of an older NCCL's text */
+#define LINE_CHARS 160 /* of each */
+
+/* Between two questions. */
+#define STILL  "; no rank calls further ones"
+#define MOVING "; ranks call further ones"
+
+static json_int_t number_of(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}
+
+static const char *text_at(const json_t *array, size_t i)
+{
+	const char *text = json_string_value(json_array_get(array, i));
+
+	return text ? text : "?";
+}
+
+/* "rank 3 of 8 (process 17 on 10.0.0.4)", or "12 ranks of 64 (3: process 17 on 10.0.0.4; 5: …; …)". */
+static char *name_ranks(const json_t *ranks, json_int_t n, json_int_t size)
+{
+	char *text = NULL;
+	json_t *rank;
+	size_t i;
+
+	if (n == 1)
+		return hvd_xasprintf("rank %lld of %lld (process %lld on %s)",
+				     (long long)json_integer_value(json_array_get(json_array_get(ranks, 0), 0)),
+				     (long long)size,
+				     (long long)json_integer_value(json_array_get(json_array_get(ranks, 0), 2)),
+				     text_at(json_array_get(ranks, 0), 1));
+	hvd_xappendf(&text, "%lld ranks of %lld (", (long long)n, (long long)size);
+	json_array_foreach(ranks, i, rank)
+	{
+		if (i == MOST_RANKS)
+			break;
+		hvd_xappendf(&text, "%s%lld: process %lld on %s", i ? "; " : "",
+			     (long long)json_integer_value(json_array_get(rank, 0)),
+			     (long long)json_integer_value(json_array_get(rank, 2)), text_at(rank, 1));
+	}
+	hvd_xappendf(&text, "%s)", n > (json_int_t)i ? "; …" : "");
+	return text;
+}
+
+static const char *motion(const json_t *moves)
+{
+	if (json_is_true(moves))
+		return MOVING;
+	return json_is_false(moves) ? STILL : "";
+}
+
+static void add_behind(struct hvd_strv *lines, const json_t *comm)
+{
+	const json_int_t n = number_of(comm, "behind");
+	hvd_cleanup_free char *who = name_ranks(json_object_get(comm, "ranks"), n, number_of(comm, "size"));
+	const char *op = hvd_stack_text_of(comm, "op");
+
+	hvd_strv_addf(lines, "nccl: %s %s behind: %lld operations called, %lld by others%s%.64s%s%s", who,
+		      n == 1 ? "is" : "are", (long long)number_of(comm, "count"), (long long)number_of(comm, "most"),
+		      *op ? " (missing: " : "", op, *op ? ")" : "", motion(json_object_get(comm, "moves")));
+}
+
+static void add_lost(struct hvd_strv *lines, const json_t *comm)
+{
+	const json_int_t n = number_of(comm, "missing");
+	const json_t *lost = json_object_get(comm, "lost");
+	hvd_cleanup_free char *who = name_ranks(lost, n, number_of(comm, "size"));
+	size_t dead = 0, i;
+	json_t *rank;
+
+	json_array_foreach(lost, i, rank)
+	{
+		dead += json_is_true(json_array_get(rank, 3));
+	}
+	hvd_strv_addf(lines, "nccl: no answer from %s%s", who,
+		      dead && dead == json_array_size(lost) ? ", which NCCL holds for dead" : "");
+}
+
+static void add_even(struct hvd_strv *lines, const json_t *nccl)
+{
+	const json_int_t n = number_of(nccl, "even"), still = number_of(nccl, "still");
+	const bool twice = json_is_true(json_object_get(nccl, "twice"));
+
+	if (n <= 0)
+		return;
+	hvd_strv_addf(lines, "nccl: in %lld communicator%s all ranks have called as many operations%s", (long long)n,
+		      n == 1 ? "" : "s",
+		      !twice       ? ""
+		      : still == n ? STILL
+				   : MOVING);
+}
+
+/* An older NCCL's. */
+static void add_text(struct hvd_strv *lines, const char *text)
+{
+	for (size_t n = 0; *text && n < MOST_LINES; n++) {
+		int len = (int)strcspn(text, "\n");
+
+		if (len > 0)
+			hvd_strv_addf(lines, "nccl: %.*s", len < LINE_CHARS ? len : LINE_CHARS, text);
+		text += len;
+		text += *text == '\n';
+	}
+}
+
+void hvd_nccl_lines(const json_t *answers, struct hvd_strv *lines)
+{
+	const json_t *nccl = json_object_get(answers, "nccl");
+	json_t *comm;
+	size_t i;
+
+	add_text(lines, hvd_stack_text_of(nccl, "text"));
+	json_array_foreach(json_object_get(nccl, "odd"), i, comm)
+	{
+		if (i == MOST_COMMS)
+			break;
+		if (number_of(comm, "behind") > 0)
+			add_behind(lines, comm);
+		if (number_of(comm, "missing") > 0)
+			add_lost(lines, comm);
+	}
+	add_even(lines, nccl);
+}
