@@ -6,6 +6,7 @@
  * prepare the launch processes, and runs them (job/run.h).
  */
 #include "launcher/diagnosis/stacks_command.h"
+#include "launcher/diagnosis/status_command.h"
 #include "launcher/events/trace.h"
 #include "launcher/job/elastic.h"
 #include "launcher/job/launch_notes.h"
@@ -418,6 +419,17 @@ static int show_stacks(const struct hvd_options *o, const struct hvd_log *log)
 	return hvd_err_status(&err);
 }
 
+static int show_status(const struct hvd_options *o, const struct hvd_log *log)
+{
+	hvd_cleanup_free char *self = find_program("hvdrun", "hvdrun");
+	struct hvd_err err = {0};
+
+	if (hvd_status_command(o->status, o->json, self, log, &err) == 0)
+		return 0;
+	hvd_log_err(log, &err);
+	return hvd_err_status(&err);
+}
+
 static int show_plugin_path(const struct hvd_log *log)
 {
 	hvd_cleanup_free char *found = find_program("../lib/slurm/hvd.so", HVD_PLUGINDIR "/hvd.so");
@@ -454,6 +466,8 @@ static int act(struct hvd_options *o, char *const *argv, const struct hvd_log *l
 		return show(hvd_report_build(environ));
 	case HVD_SHOW_STACKS:
 		return show_stacks(o, log);
+	case HVD_SHOW_STATUS:
+		return show_status(o, log);
 	case HVD_SHOW_PLUGIN:
 		return show_plugin_path(log);
 	case HVD_ASK_SRUN:

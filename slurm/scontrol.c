@@ -72,7 +72,8 @@ int hvd_scontrol_grace(const char *text)
 }
 
 /* Steps that a list names. */
-#define STEPS_MOST 4
+#define STEPS_MOST      4
+#define SRUN_HOSTS_MOST 16
 
 /* The word behind " KEY=" within the line; its length is *len, 0 if there is none. */
 static const char *word_of(const char *line, size_t n, const char *key, int *len)
@@ -120,6 +121,29 @@ char *hvd_scontrol_steps(const char *text, pid_t srun)
 	if (found > STEPS_MOST)
 		hvd_xappendf(&list, " and %d more", found - STEPS_MOST);
 	return list;
+}
+
+void hvd_scontrol_srun_hosts(const char *text, struct hvd_strv *hosts)
+{
+	for (size_t n; *text && hosts->n < SRUN_HOSTS_MOST; text += n + (text[n] == '\n')) {
+		const char *its_srun, *colon;
+		bool known = false;
+		char host[256];
+		int len;
+
+		n = strcspn(text, "\n");
+		if (strncmp(text, "StepId=", 7) != 0)
+			continue;
+		its_srun = word_of(text, n, " SrunHost:Pid=", &len);
+		colon = memchr(its_srun, ':', (size_t)len);
+		if (!colon || colon == its_srun || *its_srun == '(' || colon - its_srun >= (long)sizeof(host))
+			continue;
+		snprintf(host, sizeof(host), "%.*s", (int)(colon - its_srun), its_srun);
+		for (size_t i = 0; i < hosts->n; i++)
+			known |= strcmp(hosts->v[i], host) == 0;
+		if (!known)
+			hvd_strv_add(hosts, host);
+	}
 }
 
 /* ---- GPUs ---- */

@@ -21,6 +21,9 @@ int hvd_scontrol_grace(const char *text);
  * there is none, or if one is that of the srun with this process id. The caller frees it. */
 char *hvd_scontrol_steps(const char *text, pid_t srun);
 
+/* From the same: the hosts where these srun run, each once. */
+void hvd_scontrol_srun_hosts(const char *text, struct hvd_strv *hosts);
+
 /* From `scontrol --details show job JOB`: the GPUs of each of `hosts`, which are those of the job. `name` is that of the
  * job: it comes first in the text, and may hold lines that look like those of hosts. NULL if the text does not have
  * this name, and behind it each host once. The caller frees it. */

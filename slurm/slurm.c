@@ -50,6 +50,20 @@ int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, hvd_time dead
 	return -1;
 }
 
+int hvd_slurm_srun_hosts(uint32_t job, struct hvd_strv *hosts, hvd_time deadline, struct hvd_err *err)
+{
+	char number[16];
+	hvd_cleanup_free char *text = NULL;
+
+	snprintf(number, sizeof(number), "%u", (unsigned)job);
+	text = hvd_slurm_command((const char *[]){"scontrol", "--oneliner", "show", "step", number, NULL},
+				 "cannot ask Slurm for the steps", deadline, err);
+	if (!text)
+		return -1;
+	hvd_scontrol_srun_hosts(text, hosts);
+	return 0;
+}
+
 /* ---- jobs ---- */
 
 /* A job that is preempted ends after the grace time of its partition. That of its QOS, which a site may use in place of

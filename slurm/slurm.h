@@ -40,6 +40,9 @@ int hvd_slurm_site_get(struct hvd_slurm_site *site, hvd_time deadline, struct hv
  * error. */
 int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, hvd_time deadline, struct hvd_err *err);
 
+/* Append the hosts where the srun of the job's steps run. Of a job without steps there are none. */
+int hvd_slurm_srun_hosts(uint32_t job, struct hvd_strv *hosts, hvd_time deadline, struct hvd_err *err);
+
 enum hvd_slurm_state {
 	HVD_SLURM_PENDING,
 	HVD_SLURM_RUNNING, /* also a job that is configuring or suspended */

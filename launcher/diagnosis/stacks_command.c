@@ -3,101 +3,41 @@
 
 #include "control.h"
 #include "lib/base/cleanup.h"
-#include "lib/base/deadline.h"
-#include "lib/base/file.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/stack_pieces.h"
-#include "lib/process/spawn.h"
-#include "slurm/slurm.h"
+#include "short_step.h"
 #include "stack_groups.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-extern char **environ;
 
 /* How long hosts may look at their ranks, and how long the whole may take. */
 #define LOOK_SECONDS 15.0
 #define ALL_SECONDS  18.0
-#define MAX_OUTPUT   (256 << 20)
 /* Between two samples. */
 #define PAUSE_SECONDS 3
 
-/* The step's environment: without the variables of Slurm or of a launch that describe this process. */
-static void step_env(struct hvd_strv *env)
+/* Ask all hosts. Returns an array of their answers up to their end or the time limit. NULL with err set if srun cannot be
+ * started, or no host has answered. */
+static json_t *ask_hosts(const struct hvd_slurm_job *job, const char *target, const char *task, struct hvd_err *err)
 {
-	static const char *const out[] = {"SLURM_", "SRUN_", "SPANK_", "_SLURM_SPANK", "HVD_", "PMI", "SBATCH_"};
-
-	for (char **e = environ; *e; e++) {
-		bool keep = true;
-
-		for (size_t i = 0; i < sizeof(out) / sizeof(out[0]); i++)
-			keep &= strncmp(*e, out[i], strlen(out[i])) != 0;
-		if (keep || strncmp(*e, "SLURM_CONF=", 11) == 0)
-			hvd_strv_add(env, *e);
-	}
-}
-
-static void step_command(const char *target, unsigned job, size_t hosts, const char *task, struct hvd_strv *argv)
-{
-	static const char *const options[] = {"--overlap",    "--ntasks-per-node=1",  "--cpus-per-task=1", "--mem=0",
-					      "--gres=none",  "--mpi=none",           "--cpu-bind=none",   "--quiet",
-					      "--input=none", "--kill-on-bad-exit=0", "--chdir=/"};
-
-	hvd_strv_add(argv, "srun");
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-		hvd_strv_add(argv, options[i]);
-	hvd_strv_addf(argv, "--jobid=%u", job);
-	hvd_strv_addf(argv, "--nodes=%zu", hosts);
-	hvd_strv_addf(argv, "--ntasks=%zu", hosts);
-	hvd_strv_add(argv, task);
-	hvd_strv_add(argv, "inspect");
-	hvd_strv_addf(argv, "%s@%g", target, LOOK_SECONDS);
-}
-
-/* Run the step. Returns an array of its tasks' answers up to their end or the time limit. NULL with err set if srun
- * cannot be started, or no task has answered. */
-static json_t *run_step(const struct hvd_strv *argv, struct hvd_err *err)
-{
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
-	hvd_cleanup_close int out = memfd_create("stacks", MFD_CLOEXEC);
-	hvd_cleanup_close int said = memfd_create("messages", MFD_CLOEXEC);
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv command = {0};
 	hvd_cleanup_free char *text = NULL, *messages = NULL;
-	struct hvd_spawn sp = {.path = "srun", .argv = argv->v};
-	char path[64];
 	json_t *answers;
 	size_t len;
-	pid_t pid;
 
-	if (out < 0 || said < 0) {
-		hvd_err_sys(err, "cannot store the hosts' answers in memory");
-		return NULL;
-	}
-	step_env(&env);
-	hvd_strv_add(&env, "SLURM_EXIT_ERROR=1");
-	sp.envp = env.v;
-	sp.new_group = 1;
-	hvd_spawn_fd(&sp, -1, STDIN_FILENO);
-	hvd_spawn_fd(&sp, out, STDOUT_FILENO);
-	hvd_spawn_fd(&sp, said, STDERR_FILENO);
-	pid = hvd_spawn(&sp, err);
-	if (pid < 0)
-		return NULL;
-	if (hvd_wait(pid, hvd_deadline_in(ALL_SECONDS - 1), NULL, NULL) != 0)
-		hvd_end(pid, 1, NULL);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", out);
-	text = hvd_read_file(path, MAX_OUTPUT, "the hosts' answers", &len, err);
+	hvd_strv_add(&command, task);
+	hvd_strv_add(&command, "inspect");
+	hvd_strv_addf(&command, "%s@%g", target, LOOK_SECONDS);
+	text = hvd_short_step_run(job, NULL, job->hosts.n, &command, ALL_SECONDS - 1, &len, &messages, err);
 	if (!text)
 		return NULL;
 	answers = hvd_stack_pieces_read(text, len);
 	if (json_array_size(answers))
 		return answers;
 	json_decref(answers);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", said);
-	messages = hvd_read_file(path, MAX_OUTPUT, "srun's messages", &len, NULL);
 	hvd_err_set(err, HVD_E_FAILED, "no host of the job has answered within %.0f s%s%s", ALL_SECONDS,
 		    messages && *messages ? ": " : "", messages ? messages : "");
 	return NULL;
@@ -123,40 +63,14 @@ static json_t *silent_hosts(const struct hvd_slurm_job *job, const json_t *answe
 	return silent;
 }
 
-/* A job that runs. */
-static int find_job(unsigned number, struct hvd_slurm_job *job, struct hvd_err *err)
-{
-	if (hvd_slurm_job_get(number, job, hvd_deadline_in(HVD_SLURM_SECONDS), err) != 0) {
-		if (err->code == HVD_E_NOENT)
-			err->code = HVD_E_USAGE;
-		return -1;
-	}
-	if (job->state == HVD_SLURM_RUNNING && job->hosts.n)
-		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "job %u %s", number,
-		    job->state == HVD_SLURM_ENDED ? "has ended" : "has not started");
-	return hvd_err_hint(err, "squeue --me lists your jobs");
-}
-
 static json_t *ask_slurm(const char *target, const char *task, struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
-	char *end;
-	unsigned long number = strtoul(target, &end, 10), step = 0;
 	json_t *answers, *silent;
 
-	if (*end == '.')
-		step = strtoul(end + 1, &end, 10);
-	if (end == target || *end || number == 0 || number > UINT32_MAX || step > UINT32_MAX) {
-		hvd_err_set(err, HVD_E_USAGE, "--stacks: '%s' is not a job", target);
-		hvd_err_hint(err, "write the number of a job (123), of a step (123.0), or pid:PID");
+	if (hvd_short_step_job(target, "--stacks", &job, err) != 0)
 		return NULL;
-	}
-	if (find_job((unsigned)number, &job, err) != 0)
-		return NULL;
-	step_command(target, (unsigned)number, job.hosts.n, task, &argv);
-	answers = run_step(&argv, err);
+	answers = ask_hosts(&job, target, task, err);
 	if (!answers)
 		return NULL;
 	silent = silent_hosts(&job, answers);
@@ -179,7 +93,7 @@ static size_t count_ranks(const json_t *said)
  * asked. */
 static json_t *ask(const char *target, const char *task, const struct hvd_log *log, struct hvd_err *err)
 {
-	json_t *said = hvd_control_ask(target, LOOK_SECONDS, err);
+	json_t *said = hvd_control_ask(target, "stacks", LOOK_SECONDS, err);
 
 	if (said && count_ranks(said))
 		return said;

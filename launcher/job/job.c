@@ -7,6 +7,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/rlimits.h"
+#include "status.h"
 
 #include <stdlib.h>
 
@@ -142,6 +143,7 @@ static int begin(struct hvd_job *job, struct hvd_err *err)
 	if (open_agents(job, err) != 0)
 		return -1;
 	hvd_metrics_open(job->opts.driver->metrics, job->opts.base, job->agents, job->world);
+	job->status = hvd_job_status_create(job);
 	job->watch = hvd_job_watch_create(job, hvd_world_stacks(job->world), &watch_ops);
 	/* Without a host that fits the ranks may have to wait for as long as the job lives. */
 	if (policy->hosts_change)
@@ -177,6 +179,7 @@ void hvd_job_destroy(struct hvd_job *job)
 		return;
 	hvd_metrics_close(job->opts.driver->metrics);
 	hvd_job_watch_destroy(job->watch);
+	hvd_job_status_destroy(job->status);
 	hvd_agent_registry_destroy(job->agents);
 	hvd_world_destroy(job->world);
 	hvd_rank_exits_clear(job);

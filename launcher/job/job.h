@@ -89,6 +89,7 @@ struct hvd_job {
 	struct hvd_agent_registry *agents; /* its hosts */
 	struct hvd_world *world;           /* its ranks */
 	struct hvd_job_watch *watch;
+	struct hvd_job_status *status; /* status.h */
 	struct hvd_failures failures;
 	struct hvd_timer *grace; /* pending: ranks may end by themselves */
 	struct hvd_timer *last;

@@ -10,6 +10,7 @@
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "node_down.h"
+#include "status.h"
 #include "time_limit.h"
 
 #include <stdio.h>
@@ -24,6 +25,7 @@ extern char **environ;
 struct hvd_job_watch {
 	struct hvd_job *job;
 	const struct hvd_job_watch_ops *ops;
+	struct hvd_control_question questions[3];
 	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
 	struct hvd_hang_watch *hang;
 	struct hvd_time_limit *limit;
@@ -216,6 +218,30 @@ static void on_hang_ask(void *arg)
 		hvd_hang_watch_suspended(watch->hang, false);
 }
 
+/* ---- questions from outside ---- */
+
+static void ask_stacks(void *owner, double seconds, void (*done)(json_t *answer, void *arg), void *arg)
+{
+	hvd_stacks_ask(owner, seconds, done, arg);
+}
+
+static void forget_stacks(void *owner, const void *arg)
+{
+	hvd_stacks_forget(owner, arg);
+}
+
+static void ask_status(void *owner, double seconds, void (*done)(json_t *answer, void *arg), void *arg)
+{
+	(void)seconds;
+	hvd_job_status_ask(owner, done, arg);
+}
+
+static void forget_status(void *owner, const void *arg)
+{
+	(void)arg;
+	hvd_job_status_forget(owner);
+}
+
 /* ---- life ---- */
 
 void hvd_job_watch_started(struct hvd_job_watch *watch)
@@ -242,7 +268,9 @@ struct hvd_job_watch *hvd_job_watch_create(struct hvd_job *job, struct hvd_stack
 	watch->ops = ops;
 	watch->query = batch.scheduler->facts ? hvd_job_query_create(base, &batch, on_facts, watch) : NULL;
 	watch->reports_state = batch.scheduler->reports_state;
-	watch->control = hvd_control_open(base, job->opts.control, job->opts.pid, stacks);
+	watch->questions[0] = (struct hvd_control_question){"stacks", ask_stacks, forget_stacks, stacks};
+	watch->questions[1] = (struct hvd_control_question){"status", ask_status, forget_status, job->status};
+	watch->control = hvd_control_open(base, job->opts.control, job->opts.pid, watch->questions);
 	watch->hang = hvd_hang_watch_create(stacks, job->spec, on_hang_end, on_hang_ask, watch, job->log);
 	watch->host_lost = hvd_timer_new(base, on_host_lost, watch);
 	return watch;

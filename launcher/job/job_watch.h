@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * job_watch.h - what is watched beside the ranks of any job: its time limit, hangs, hosts that are lost, and questions
- * from outside (hvdrun --stacks). The job (job.h) decides what follows.
+ * from outside (hvdrun --stacks and --status). The job (job.h) decides what follows.
  *
  * A lost host. The driver sees its agent's connection end. Often the whole job is just being ended, and this host is
  * the first to go, so the watch waits for LOST_HOST_SECONDS whether the others follow. A host whose kernel does not

@@ -32,6 +32,7 @@ enum hvd_action {
 	HVD_SHOW_PLUGIN_MAN, /* --help-man-plugin: rows for spank-hvd(8) */
 	HVD_SHOW_COMPLETION, /* --print-completion */
 	HVD_SHOW_STACKS,     /* --stacks: where the ranks of a job are */
+	HVD_SHOW_STATUS,     /* --status: what a job does */
 	HVD_SHOW_PLUGIN,     /* --plugin-path: where hvd.so is */
 	HVD_ASK_SRUN,        /* no command, but --mpi=list, --cpu-bind=help…: run srun with srun_args */
 };
@@ -133,6 +134,7 @@ struct hvd_options {
 	/* hvdrun's own options. */
 	int launcher; /* enum hvd_launcher */
 	char *stacks; /* --stacks: a job, a step or a process; NULL = not given */
+	char *status; /* --status: the same */
 	int samples;  /* of --stacks */
 	int verbose;  /* how often -v, --verbose or --hvd-verbose */
 	int hvd;      /* --hvd 1, --no-hvd 0: only the plugin uses it */

@@ -250,12 +250,18 @@ static int check_discover(const struct hvd_options *o, struct hvd_err *err)
 	return 0;
 }
 
-static int check_stacks(const struct hvd_options *o, struct hvd_err *err)
+static int check_question(const struct hvd_options *o, struct hvd_err *err)
 {
-	if (!o->stacks || !(o->command.n || o->selftest))
+	const char *option = o->stacks ? "--stacks" : "--status";
+
+	if (o->stacks && o->status) {
+		hvd_err_set(err, HVD_E_USAGE, "--stacks and --status are two questions");
+		return hvd_err_hint(err, "leave one of them out");
+	}
+	if (!(o->stacks || o->status) || !(o->command.n || o->selftest))
 		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "--stacks inspects a running job, and starts no command");
-	return hvd_err_hint(err, "leave out the command or --stacks");
+	hvd_err_set(err, HVD_E_USAGE, "%s inspects a running job, and starts no command", option);
+	return hvd_err_hint(err, "leave out the command or %s", option);
 }
 
 static int check_spares(const struct hvd_options *o, struct hvd_err *err)
@@ -321,8 +327,8 @@ static int check_command(struct hvd_options *o, struct hvd_err *err)
 	}
 	if (o->command.n || o->selftest)
 		return 0;
-	if (o->stacks) {
-		o->action = HVD_SHOW_STACKS;
+	if (o->stacks || o->status) {
+		o->action = o->stacks ? HVD_SHOW_STACKS : HVD_SHOW_STATUS;
 		return 0;
 	}
 	if (asks_srun(o)) {
@@ -376,7 +382,7 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
 	    check_function(o, err) || check_exclude(o, err) || check_discover(o, err) || check_elastic(o, err) ||
-	    check_async(o, err) || check_stacks(o, err) || check_command(o, err) || check_preload(o, err))
+	    check_async(o, err) || check_question(o, err) || check_command(o, err) || check_preload(o, err))
 		return -1;
 	return hvd_options_check_step(o, err);
 }

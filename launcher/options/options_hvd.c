@@ -55,6 +55,9 @@ static const struct hvd_opt rows[] = {
 		 "seconds "
 		 "apart",
 	 .type = HVD_OPT_INT, .at = HVD_AT(samples), .min = 1, .max = 20, .def = "1", .needs = "stacks"},
+	{TEXT("status", FAILURE, "JOB", "Show what a running job does, and what its ranks use", status),
+	 .more = "It shows the state of the job's launches, and of each rank its processor time, memory, reads, writes and "
+		 "GPU; slow ranks come first. JOB is as for --stacks. With --json it prints JSON. Nothing is started"},
 	{ROW("plugin-path", NONE, INFO, NULL,
 	     "Show the path of the plugin of this installation for plugstack.conf, and exit"),
 	 .type = HVD_OPT_SET, .at = HVD_AT(action), .number = HVD_SHOW_PLUGIN},

@@ -23,7 +23,12 @@ static void on_waits(const char *text, void *arg)
 {
 	struct hvd_world *world = arg;
 
-	hvd_init_watch_waits(world->init_watch, text);
+	if (world->waits.done) {
+		world->waits.done(text, world->waits.arg);
+		world->waits.done = NULL;
+	} else {
+		hvd_init_watch_waits(world->init_watch, text);
+	}
 	hvd_stacks_waits(world->stacks, text);
 }
 
@@ -178,6 +183,21 @@ const struct hvd_straggler *hvd_world_straggler(const struct hvd_world *world, u
 char *hvd_world_cannot_init(const struct hvd_world *world, uint32_t host)
 {
 	return world->init_watch ? hvd_init_watch_expected(world->init_watch, (int32_t)host) : NULL;
+}
+
+bool hvd_world_ask_waits(struct hvd_world *world, void (*done)(const char *text, void *arg), void *arg)
+{
+	if (!world->init_watch || !world->service.rv)
+		return false;
+	world->waits.done = done;
+	world->waits.arg = arg;
+	hvd_rv_service_ask_waits(&world->service);
+	return true;
+}
+
+void hvd_world_forget_waits(struct hvd_world *world)
+{
+	world->waits.done = NULL;
 }
 
 void hvd_world_init(struct hvd_world *world, bool all)

@@ -26,6 +26,10 @@ struct hvd_world {
 	struct hvd_init_watch *init_watch; /* NULL where no rank meets the others at the rendezvous as TCPStore */
 	struct hvd_progress *progress;     /* NULL: not wanted */
 	struct hvd_stacks *stacks;
+	struct {
+		void (*done)(const char *text, void *arg); /* NULL: nobody has asked */
+		void *arg;
+	} waits;
 	struct hvd_usage *usage;
 	struct hvd_straggler_watch *stragglers; /* NULL: agents do not look */
 };

@@ -30,6 +30,8 @@ static void scontrol(const char *text)
 	must(site.port_lo >= 0 && site.port_hi >= site.port_lo && site.port_hi <= 65535 && site.kill_wait >= 0);
 	must(hvd_scontrol_grace(text) >= 0);
 	free(hvd_scontrol_steps(text, 7));
+	hvd_scontrol_srun_hosts(text, &names);
+	hvd_strv_free(&names);
 	hvd_scontrol_unusable(text, &names);
 	must(hvd_scontrol_nodes_like(text, "n1", &names) >= -1);
 	hvd_strv_free(&names);

@@ -418,6 +418,7 @@ TEST(test_own)
 	assert_int_equal(o.signal_ranks.signal, -1);
 	hvd_options_free(&o);
 	acts("hvdrun --stacks=123.0", HVD_SHOW_STACKS);
+	acts("hvdrun --status=123.0 --json", HVD_SHOW_STATUS);
 	acts("hvdrun --selftest", HVD_RUN);
 	refused("hvdrun --launcher=x a", "\"x\" is not known", "auto|srun");
 	refused("hvdrun --start-timeout=0 a", "out of range", "");
@@ -433,6 +434,8 @@ TEST(test_own)
 	refused("hvdrun --init-timeout=-1 a", "-1", "");
 	refused("hvdrun --signal-ranks=USR1 a", "not a signal and a time", "USR1@300");
 	refused("hvdrun --requeue-on=always a", "\"always\" is not known", "limit|node|preempt|ask|hang");
+	refused("hvdrun --status=1 a", "--status inspects a running job, and starts no command", "leave out the command");
+	refused("hvdrun --status=1 --stacks=1", "two questions", "leave one of them out");
 	refused("hvdrun --stacks=1 a", "starts no command", "leave out the command");
 	refused("hvdrun --stacks=1 --samples=0", "out of range", "");
 	refused("hvdrun --stacks=1 --samples=21", "out of range", "");

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "status.h"
+
+#include "job.h"
+#include "launcher/events/goodput.h"
+#include "launcher/hosts/host_table.h"
+#include "launcher/world/stragglers.h"
+#include "launcher/world/usage.h"
+#include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct hvd_job_status {
+	struct hvd_job *job;
+	struct hvd_goodput goodput;
+	char *launch; /* its name for questions; NULL: that of the environment */
+	int64_t generation, restarts;
+	hvd_time began;                          /* the generation */
+	bool init_began, init_done;              /* in it */
+	bool ends;                               /* it has failed, or is being ended */
+	char *why;                               /* it ends; the last restart; NULL: not known */
+	uint32_t n;                              /* its ranks */
+	int16_t *ended;                          /* by rank: the exit status, or -1 */
+	void (*done)(json_t *answer, void *arg); /* NULL: nobody has asked */
+	void *arg;
+};
+
+/* ---- events ---- */
+
+static void begin(struct hvd_job_status *status, const struct hvd_event *event)
+{
+	status->generation = event->generation;
+	status->restarts = event->restarts;
+	status->began = event->at;
+	status->init_began = status->init_done = status->ends = false;
+	status->n = event->ranks > 0 ? (uint32_t)event->ranks : 0;
+	free(status->ended);
+	status->ended = hvd_xcalloc((size_t)status->n + 1, sizeof(*status->ended));
+	for (uint32_t r = 0; r < status->n; r++)
+		status->ended[r] = -1;
+}
+
+static void ends(struct hvd_job_status *status, const struct hvd_event *event)
+{
+	status->ends = true;
+	free(status->why);
+	if (event->name == HVD_EV_GENERATION_FAILED)
+		status->why = hvd_xasprintf("rank %lld on %s: %s%s%s", (long long)event->rank, event->host, event->how,
+					    event->error ? ": " : "", event->error ? event->error : "");
+	else
+		status->why = hvd_xstrdup(event->why ? event->why : "");
+}
+
+static void on_event(const struct hvd_event *event, void *arg)
+{
+	struct hvd_job_status *status = arg;
+
+	hvd_goodput_event(&status->goodput, event);
+	switch (event->name) {
+	case HVD_EV_GENERATION_BEGAN:
+		begin(status, event);
+		break;
+	case HVD_EV_INIT_BEGAN:
+		status->init_began = true;
+		break;
+	case HVD_EV_INIT_DONE:
+		status->init_done = true;
+		break;
+	case HVD_EV_RANK_ENDED:
+		if (event->rank >= 0 && event->rank < status->n)
+			status->ended[event->rank] = (int16_t)event->status;
+		break;
+	case HVD_EV_GENERATION_FAILED:
+	case HVD_EV_GENERATION_ENDING:
+		ends(status, event);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- the answer ---- */
+
+static double since(hvd_time then)
+{
+	return (double)(hvd_now() - then) / 1e9;
+}
+
+static const char *state_of(const struct hvd_job_status *status)
+{
+	const struct hvd_job *job = status->job;
+
+	if (job->state == HVD_JOB_STARTING)
+		return "starting";
+	if (job->state != HVD_JOB_RUNNING)
+		return "ending";
+	return status->ends && job->policy->hosts_change ? "restarting" : "running";
+}
+
+/* A text of the job's that is not empty. Takes it. */
+static void set_text(json_t *object, const char *key, char *text)
+{
+	if (text && *text)
+		json_object_set_new(object, key, json_string(text));
+	free(text);
+}
+
+static void add_goodput(const struct hvd_job_status *status, json_t *answer)
+{
+	const hvd_time now = hvd_now();
+	const struct hvd_phases phases = hvd_goodput_phases(&status->goodput, now);
+
+	json_object_set_new(answer, "goodput",
+			    json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "goodput",
+				      hvd_goodput_share(&status->goodput, now), "start", phases.start, "init",
+				      phases.init, "training", phases.training, "ending", phases.ending, "waiting",
+				      phases.waiting));
+}
+
+static void add_state(const struct hvd_job_status *status, json_t *answer)
+{
+	struct hvd_job *job = status->job;
+
+	json_object_set_new(answer, "state", json_string(state_of(status)));
+	json_object_set_new(answer, "began", json_integer(hvd_wall_at(job->result->began) / 1000000000));
+	json_object_set_new(answer, "seconds", json_real(hvd_result_seconds(job->result)));
+	json_object_set_new(answer, "generation", json_integer(status->generation));
+	json_object_set_new(answer, "restarts", json_integer(status->restarts));
+	if (status->generation)
+		json_object_set_new(answer, "generation_seconds", json_real(since(status->began)));
+	set_text(answer, "ended_by", status->why ? hvd_xstrdup(status->why) : NULL);
+	if (job->state == HVD_JOB_STARTING)
+		set_text(answer, "missing", hvd_host_table_missing(hvd_agent_registry_table(job->agents)));
+	else if (status->init_began && !status->init_done)
+		set_text(answer, "missing", hvd_world_cannot_init(job->world, UINT32_MAX));
+	add_goodput(status, answer);
+}
+
+static void set_figures(json_t *object, const struct hvd_rank_usage *uses, double ago)
+{
+#define SET(key, figure, value)                                                                                        \
+	if ((figure) != HVD_USAGE_UNKNOWN)                                                                             \
+	json_object_set_new(object, key, value)
+	json_object_set_new(object, "cpu", json_real((double)uses->cpu / 1000));
+	SET("delay", uses->delay, json_real((double)uses->delay / 1000));
+	json_object_set_new(object, "memory", json_integer(uses->memory));
+	SET("read", uses->read, json_integer(uses->read));
+	SET("written", uses->written, json_integer(uses->written));
+	SET("output", uses->output, json_integer(uses->output + (int64_t)ago));
+	SET("awaited", uses->awaited, json_real((double)uses->awaited / 1000));
+	SET("gpu", uses->gpu, json_real((double)uses->gpu / 1000));
+	SET("gpu_memory", uses->gpu_memory, json_integer(uses->gpu_memory));
+#undef SET
+}
+
+/* A spare host is part of the job, but has no ranks. */
+static json_t *host_of(const struct hvd_job_status *status, uint32_t h)
+{
+	static const char *const stages[HVD_N_STAGES] = {"away",     "coming", "registered", "probing",
+							 "reported", "here",   "leaving"};
+	const struct hvd_host_table *table = hvd_agent_registry_table(status->job->agents);
+	const struct hvd_host_entry *host = &table->hosts[h];
+	const struct hvd_layout *layout = hvd_world_layout(status->job->world);
+	const struct hvd_usage_host sum = hvd_usage_host(hvd_world_usage(status->job->world), h);
+	const int ranks = h < (uint32_t)layout->n_hosts ? layout->hosts[h].n : 0;
+	char buf[32];
+	json_t *object = json_pack("{s:s, s:s, s:i}", "host", hvd_host_table_name(table, h, buf), "stage",
+				   host->leaving == HVD_LEAVING_LOST                             ? "lost"
+				   : host->leaving == HVD_LEAVING_LEFT_OUT                       ? "left-out"
+				   : host->stage == HVD_STAGE_HERE && layout->size && ranks == 0 ? "spare"
+												 : stages[host->stage],
+				   "ranks", ranks);
+
+	if (sum.ranks)
+		set_figures(object, &sum.uses, 0);
+	return object;
+}
+
+static void add_hosts(const struct hvd_job_status *status, json_t *answer)
+{
+	const struct hvd_host_table *table = hvd_agent_registry_table(status->job->agents);
+	json_t *hosts = json_array();
+
+	for (uint32_t h = 0; h < table->n; h++)
+		json_array_append_new(hosts, host_of(status, h));
+	json_object_set_new(answer, "hosts", hosts);
+}
+
+static json_t *rank_of(const struct hvd_job_status *status, const struct hvd_layout *layout, uint32_t r)
+{
+	const struct hvd_rank_slot *slot = &layout->rank_slots[r];
+	const char *name = layout->hosts[slot->host].name;
+	const int ended = r < status->n ? status->ended[r] : -1;
+	const struct hvd_usage_rank *rank = hvd_usage_get(hvd_world_usage(status->job->world), r);
+	const struct hvd_straggler *slow = hvd_world_straggler(status->job->world, r);
+	json_t *object = json_pack("{s:i, s:s, s:i, s:s}", "rank", (int)r, "host", name ? name : "", "local_rank",
+				   slot->local_rank, "state",
+				   ended == 0  ? "ended"
+				   : ended > 0 ? "failed"
+					       : "running");
+
+	if (ended >= 0)
+		json_object_set_new(object, "status", json_integer(ended));
+	if (rank && ended < 0) {
+		json_object_set_new(object, "age", json_real(since(rank->heard)));
+		set_figures(object, &rank->uses, since(rank->heard));
+		if (rank->has_growth)
+			json_object_set_new(object, "growth", json_real(rank->growth));
+	}
+	if (slow && ended < 0)
+		json_object_set_new(object, "slow", json_string(slow->why));
+	return object;
+}
+
+static void add_ranks(const struct hvd_job_status *status, json_t *answer)
+{
+	const struct hvd_layout *layout = hvd_world_layout(status->job->world);
+	json_t *ranks = json_array();
+
+	for (int r = 0; status->generation && r < layout->size; r++)
+		json_array_append_new(ranks, rank_of(status, layout, (uint32_t)r));
+	json_object_set_new(answer, "ranks", ranks);
+}
+
+static void add_waits(json_t *answer, const char *text)
+{
+	json_t *lines = json_array();
+
+	for (const char *p = text; p && *p;) {
+		size_t len = strcspn(p, "\n");
+		json_t *line = json_stringn(p, len);
+
+		if (line)
+			json_array_append_new(lines, line);
+		p += len;
+		p += *p == '\n';
+	}
+	json_object_set_new(answer, "store", lines);
+}
+
+static void add_launch(const struct hvd_job_status *status, json_t *answer)
+{
+	const struct hvd_job *job = status->job;
+	char host[256] = "";
+
+	if (gethostname(host, sizeof(host) - 1) == 0)
+		json_object_set_new(answer, "host", json_string(host));
+	json_object_set_new(answer, "pid", json_integer(job->opts.pid));
+	if (job->result->job || job->result->requeue.job)
+		json_object_set_new(answer, "job",
+				    json_integer(job->result->job ? job->result->job : job->result->requeue.job));
+	set_text(answer, "launch", status->launch ? hvd_xstrdup(status->launch) : NULL);
+	if (job->spec->command) {
+		struct hvd_strv words = {.v = (char **)job->spec->command};
+
+		while (words.v[words.n])
+			words.n++;
+		set_text(answer, "command", hvd_strv_join(&words, " "));
+	}
+}
+
+static void answer(const char *waits, void *arg)
+{
+	struct hvd_job_status *status = arg;
+	json_auto_t *object = json_object();
+	void (*done)(json_t * answer, void *arg) = status->done;
+
+	if (!done)
+		return;
+	status->done = NULL;
+	json_object_set_new(object, "version", json_string(HVD_VERSION));
+	add_launch(status, object);
+	add_state(status, object);
+	add_hosts(status, object);
+	add_ranks(status, object);
+	add_waits(object, waits);
+	done(object, status->arg);
+}
+
+void hvd_job_status_ask(struct hvd_job_status *status, void (*done)(json_t *answer, void *arg), void *arg)
+{
+	status->done = done;
+	status->arg = arg;
+	if (!hvd_world_ask_waits(status->job->world, answer, status))
+		answer(NULL, status);
+}
+
+void hvd_job_status_forget(struct hvd_job_status *status)
+{
+	status->done = NULL;
+	hvd_world_forget_waits(status->job->world);
+}
+
+/* ---- life ---- */
+
+struct hvd_job_status *hvd_job_status_create(struct hvd_job *job)
+{
+	struct hvd_job_status *status = hvd_xcalloc(1, sizeof(*status));
+
+	status->job = job;
+	status->goodput.began = job->result->began;
+	status->launch = job->opts.control ? hvd_xstrdup(job->opts.control) : NULL;
+	hvd_event_log_listen(job->events, on_event, status);
+	return status;
+}
+
+void hvd_job_status_destroy(struct hvd_job_status *status)
+{
+	if (!status)
+		return;
+	hvd_event_log_unlisten(status->job->events, status);
+	free(status->launch);
+	free(status->ended);
+	free(status->why);
+	free(status);
+}

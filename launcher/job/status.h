@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * status.h - the state of a job at the moment, for hvdrun --status: an object, which docs/status.md describes.
+ *
+ * It is made of the events of the launch, the hosts, the ranks and what they use (launcher/world/usage.h), when somebody
+ * asks. Nothing is asked but the store.
+ */
+#ifndef HVD_JOB_STATUS_H
+#define HVD_JOB_STATUS_H
+
+#include <jansson.h>
+
+struct hvd_job;
+struct hvd_job_status;
+
+/* Of a job that begins: it has its hosts, world, policy and result, which outlive the status. */
+struct hvd_job_status *hvd_job_status_create(struct hvd_job *job);
+void hvd_job_status_destroy(struct hvd_job_status *status); /* NULL is fine */
+
+/* `done` is called once, at once or about a second from now. The answer stays the callee's. There is one who asks. */
+void hvd_job_status_ask(struct hvd_job_status *status, void (*done)(json_t *answer, void *arg), void *arg);
+/* Whoever has asked gets no answer. */
+void hvd_job_status_forget(struct hvd_job_status *status);
+
+#endif

@@ -1,0 +1,88 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2016 # for the shell that runs the command
+# hvdrun --status: what a running job does, asked from outside.
+
+load launch
+
+setup_file() { suite_up --nodes 3; }
+teardown() {
+    as_root hvdlogin pkill -u bob || true
+    on_login scancel -u alice || true
+    wait_for 20 no_jobs
+    cluster_mend
+    assert_no_leftovers
+}
+no_jobs() { [[ -z $(on_login squeue -h -u alice) ]]; }
+
+STAY='echo here; exec sleep 1000'
+
+# job_of RANKS: the job that begin has started, when all of its ranks run.
+job_of() {
+    says_times 15 "$1" here
+    on_login squeue -h -u alice -t R -o %A | head -n 1
+}
+
+# knows ARG… TEXT: hvdrun --status answers, with this text.
+knows() {
+    local text=${*: -1}
+    output=$(on_login hvdrun --status "${@:1:$#-1}" 2>&1) && [[ $output == *"$text"* ]]
+}
+
+@test "a step says what it does, as text and as JSON" {
+    local with job
+    for with in "srun --hvd" "hvdrun"; do
+        # shellcheck disable=SC2086 # a command and its options
+        begin on_login $with -N2 -n4 bash -c "$STAY"
+        job=$(job_of 4)
+        wait_for 10 knows "$job" "ranks: 4 running"
+        has "job $job, process " "on hvdlogin: running, begun" "hosts: 2 here"
+        gives 0 on_login hvdrun --status "$job.0" --json
+        [[ $(jq -c '.launches[] | [.state, .generation, .restarts, (.hosts | length), [.ranks[].state], .store]' \
+            <<<"$output") == '["running",1,0,2,["running","running","running","running"],[]]' ]] || { echo "$output" && return 1; }
+        gives 2 as_user bob hvdrun --status "$job.1"
+        # From a host that is none of the job's: the launch runs on the login host.
+        gives 1 as_root hvdn3 runuser -u alice -- hvdrun --status "$job"
+        has "no launch of job $job answers on its hosts" "ask on hvdlogin"
+        on_login scancel "$job"
+        ended 20 || true
+        wait_for 20 no_jobs
+    done
+    gives 2 on_login hvdrun --status 99999
+    gives 2 on_login hvdrun --status nonsense
+    has "--status: 'nonsense' is not a job"
+}
+
+@test "a batch job is asked from the login host, also with several launches" {
+    local job
+    script job.sh <<'EOS'
+#!/bin/bash
+hvdrun --overlap -N1 -n1 bash -c 'echo one; exec sleep 1000' &
+hvdrun --overlap -N2 -n2 bash -c 'echo two; exec sleep 1000' &
+wait
+EOS
+    job=$(on_login sbatch --parsable -N2 --ntasks-per-node=2 -o "$(home)/out" "$(home)/job.sh")
+    wait_for 30 knows "$job" "ranks: 2 running"
+    wait_for 30 knows "$job" "ranks: 1 running"
+    has "on hvdn" "ranks: 2 running"
+    gives 0 on_login hvdrun --json --status "$job"
+    [[ $(jq -c '[.launches[].ranks | length] | sort' <<<"$output") == "[1,2]" ]] || { echo "$output" && return 1; }
+    on_login scancel -u alice
+}
+
+@test "a restart is seen, with what ended the last generation" {
+    local pid
+    begin on_login hvdrun --launcher=fork -np 3 --max-restarts=1 bash -c \
+        'echo here; [[ $RANK != 1 || $TORCHELASTIC_RESTART_COUNT != 0 ]] || exit 7; exec sleep 1000'
+    says_times 20 5 here
+    pid=$(as_root hvdlogin pgrep -u alice -x hvdrun)
+    wait_for 20 knows "pid:$pid" "generation: 2, for"
+    has "after 1 restart; the last one: rank 1 on" "exit code 7" "goodput:" "ranks: 3 running"
+    gives 0 on_login hvdrun --status "pid:$pid" --json
+    [[ $(jq -c '.launches[0] | [.generation, .restarts, .goodput.goodput > 0]' <<<"$output") == "[2,1,true]" ]] || { echo "$output" && return 1; }
+    gives 2 as_user bob hvdrun --status "pid:$pid"
+    has "process $pid is not an hvdrun"
+    gives 2 on_login hvdrun --status "pid:1"
+    as_root hvdlogin kill -INT "$pid"
+    ended 20 || true
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of a job for people. */
+#include "launcher/diagnosis/status_text.h"
+
+#include "tests/unit/unit.h"
+
+static json_t *rank(int number, double cpu, double awaited)
+{
+	return json_pack("{s:i, s:s, s:s, s:f, s:f, s:f, s:I, s:f, s:I, s:i, s:i}", "rank", number, "host", "hvdn1",
+			 "state", "running", "cpu", cpu, "awaited", awaited, "delay", 0.01, "memory",
+			 (json_int_t)1288490188, "growth", 300.0, "read", (json_int_t)1150000, "written", 0, "output",
+			 90);
+}
+
+static char *show(json_t *ranks)
+{
+	json_auto_t *status = json_pack(
+		"{s:[{s:i, s:s, s:i, s:s, s:s, s:f, s:i, s:i, s:f, s:s, s:{s:f, s:f, s:f, s:f, s:f, s:f},"
+		" s:[{s:s, s:s}, {s:s, s:s}], s:o, s:[s]}]}",
+		"launches", "job", 123, "host", "hvdlogin", "pid", 4711, "state", "running", "command",
+		"python train.py\x1b[2J", "seconds", 4330.0, "generation", 2, "restarts", 1, "generation_seconds", 65.0,
+		"ended_by", "hvdn7 is lost", "goodput", "goodput", 0.931, "start", 3.0, "init", 12.0, "training",
+		4000.0, "ending", 4.0, "waiting", 300.0, "hosts", "host", "hvdn1", "stage", "here", "host", "hvdn7",
+		"stage", "lost", "ranks", ranks, "store", "10.0.0.2 (pid 77) waits for key");
+	char *text = hvd_job_status_text(status);
+
+	assert_non_null(json_object_get(status, "launches"));
+	for (const char *p = text; *p; p += strcspn(p, "\n") + 1)
+		if (strcspn(p, "\n") > 80) {
+			print_error("too long: %.*s\n", (int)strcspn(p, "\n"), p);
+			fail();
+		}
+	return text;
+}
+
+TEST(test_few_ranks)
+{
+	json_t *ranks = json_pack("[o, o, o, {s:i, s:s, s:s, s:i}]", rank(0, 0.98, 0.03), rank(1, 0.97, 0.02),
+				  rank(2, 0.09, 0.92), "rank", 3, "host", "hvdn1", "state", "failed", "status", 137);
+	char *text;
+
+	json_object_set_new(json_array_get(ranks, 2), "slow", json_string("its peers wait for it 92 % of the time"));
+	text = show(ranks);
+	assert_in(text, "job 123, process 4711 on hvdlogin: running, begun 1 h 12 min ago\n");
+	assert_in(text, "  command: python train.py\\x1b[2J\n");
+	assert_in(text, "  generation: 2, for 1 min 5 s, after 1 restart; the last one: hvdn7 is lost\n");
+	assert_in(text, "  goodput: 93.1 % (start 3 s, init 12 s,");
+	assert_in(text, "  hosts: 1 here, 1 lost (hvdn7)\n");
+	assert_in(text, "  ranks: 3 running, 1 failed (3)\n");
+	assert_in(text, "  store: 10.0.0.2 (pid 77) waits for key\n");
+	assert_in(text, "  rank 2 on hvdn1 is slow: its peers wait for it 92 % of the time\n");
+	assert_in(text, "  rank 3 on hvdn1 has failed with status 137\n");
+	/* The odd ones come first. */
+	assert_in(text, "\n RANK HOST   CPU AWAIT DELAY   MEM  MEM/h  READ WRITE  OUT\n"
+			"    2 hvdn1   9%   92%    1%  1.2G  +1.0M  1.1M     0  90s\n"
+			"    3 hvdn1 failed\n"
+			"    0 hvdn1  98%    3%    1%  1.2G  +1.0M  1.1M     0  90s\n"
+			"    1 hvdn1  97%    2%    1%  1.2G  +1.0M  1.1M     0  90s\n");
+	free(text);
+}
+
+TEST(test_many_ranks_are_quantiles)
+{
+	json_t *ranks = json_array();
+	char *text;
+
+	for (int r = 0; r < 1001; r++)
+		json_array_append_new(ranks, rank(r, 1.0, (double)r / 1000));
+	json_object_set_new(json_array_get(ranks, 500), "slow", json_string("so"));
+	text = show(ranks);
+	assert_in(text, "  500 hvdn1 100%   50% ");
+	assert_in(text, "least of all 100%    0% ");
+	assert_in(text, " 25 %       100%   25% ");
+	assert_in(text, " half       100%   50% ");
+	assert_in(text, " most       100%  100% ");
+	assert_in(text, "\n1000 ranks are left out; --json shows all\n");
+	free(text);
+}
+
+TEST(test_what_is_odd)
+{
+	json_auto_t *r = rank(0, 1, 0);
+
+	assert_null(hvd_job_status_odd(r));
+	json_object_set_new(r, "growth", json_real(300000)); /* 1 GB an hour, of 1.2 GB */
+	assert_text(hvd_job_status_odd(r), "uses ever more memory: by 1.0G an hour");
+	json_object_set_new(r, "memory", json_integer(90000000000)); /* little for it */
+	assert_null(hvd_job_status_odd(r));
+}
+
+TEST(test_a_rank_that_reports_nothing)
+{
+	json_t *ranks =
+		json_pack("[o, {s:i, s:s, s:s}]", rank(0, 1, 0), "rank", 1, "host", "hvdn2", "state", "running");
+	char *text = show(ranks);
+
+	assert_in(text, "rank 1 on hvdn2 reports nothing");
+	assert_in(text, "    1 hvdn2    -     -     -     -      -     -     -    -\n");
+	free(text);
+}
+
+TEST(test_nothing_is_known)
+{
+	json_auto_t *status = json_pack("{s:[{s:s, s:s, s:[]}, i]}", "launches", "state", "starting", "missing",
+					"hvdn1 has not registered", "ranks", 7);
+	char *text = hvd_job_status_text(status);
+
+	assert_in(text, "starting");
+	assert_in(text, "waits for: hvdn1 has not registered\n");
+	free(text);
+	assert_text(hvd_job_status_text(NULL), "");
+}
+
+RUN_TESTS()
