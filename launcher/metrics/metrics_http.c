@@ -294,16 +294,16 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 static bool make_room(void *arg)
 {
 	struct hvd_metrics_http *http = arg;
-	struct client *c;
+	struct client *victim = TAILQ_FIRST(&http->clients), *c;
 
 	TAILQ_FOREACH(c, &http->clients, entry)
-	if (c->state != WRITING)
+	if (c->state != WRITING) {
+		victim = c;
 		break;
-	if (!c)
-		c = TAILQ_FIRST(&http->clients);
-	if (c)
-		close_client(c);
-	return c != NULL;
+	}
+	if (victim)
+		close_client(victim);
+	return victim != NULL;
 }
 
 /* Tell a stranger so, who takes up no more time. */

@@ -36,6 +36,7 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 	[ -x libexec/hvd/lsf/server/nios ] && [ -x libexec/hvd/lsf/server/eauth ]
 	[ -x libexec/hvd/lsf/esub.hvd ] && [ -f share/doc/hvd/examples/gpus.bsub ]
 	[ -f share/doc/hvd/README.md ] && [ -f share/doc/hvd/hvd.conf ] && [ -f share/doc/hvd/examples/srun.sbatch ]
+	[ -f share/doc/hvd/prometheus/hvd.yml ] && [ -f share/doc/hvd/grafana/hvd-dashboard.json ]
 	for page in "$SRC"/scripts/examples/* "$SRC"/scripts/discover/*; do
 		[ -f "share/doc/hvd/examples/${page##*/}" ]
 	done
