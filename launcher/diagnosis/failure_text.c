@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #define NS_PER_S 1e9
+/* Bytes of last_lines(): what an event keeps. */
+#define EVENT_LINES 900
 
 /* Escaped. Caller frees. */
 static char *shown(const char *text)
@@ -398,14 +400,27 @@ void hvd_failure_report_log(struct hvd_failure_report *report, bool brief, const
 		hvd_log_text(log, HVD_LOG_ERROR, text);
 }
 
+/* The end of the traceback, or else of the standard error, from the begin of a line. */
+static const char *last_lines(const struct hvd_rank_end *end)
+{
+	const char *text = end->traceback ? end->traceback : end->tail, *line;
+	const size_t len = text ? strlen(text) : 0;
+
+	if (len <= EVENT_LINES)
+		return text;
+	line = strchr(text + len - EVENT_LINES, '\n');
+	return line ? line + 1 : text + len - EVENT_LINES;
+}
+
 void hvd_failure_report_event(struct hvd_failure_report *report, struct hvd_event_log *events)
 {
 	hvd_cleanup_free char *text = hvd_failure_report_text(report, true);
+	const struct hvd_rank_end *first;
 	const char *host = NULL;
 
-	hvd_failure_report_first(report, &host);
+	first = hvd_failure_report_first(report, &host);
 	if (text)
-		hvd_event(events, FIRST_FAILURE, .host = host, .why = text);
+		hvd_event(events, FIRST_FAILURE, .host = host, .why = text, .lines = first ? last_lines(first) : NULL);
 }
 
 static void set_text(json_t *out, const char *key, const char *text)

@@ -4,6 +4,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "stack_events.h"
 #include "stack_groups.h"
 
 #include <stdlib.h>
@@ -17,6 +18,7 @@ struct hvd_hang_watch {
 	hvd_hang_end_fn *end;
 	void (*ask)(void *arg);
 	void *arg;
+	struct hvd_event_log *events;
 	const struct hvd_log *log;
 	struct hvd_progress *progress;
 	struct hvd_err why;
@@ -49,11 +51,19 @@ static void on_stacks(json_t *said, void *arg)
 	struct hvd_hang_watch *watch = arg;
 	hvd_cleanup_free char *groups = said ? hvd_stack_groups_text(said, "this launch") : NULL;
 	int action = watch->spec->hang_action;
+	const bool again = hvd_progress_again(watch->progress);
 
 	watch->state = QUIET;
 	if (groups)
 		hvd_log_text(watch->log, HVD_LOG_WARN, groups);
-	if (hvd_progress_again(watch->progress))
+	if (said)
+		hvd_stack_events(said, watch->events);
+	hvd_event(watch->events, HANG_ACTION,
+		  .why = again                       ? "there is progress again: the job goes on"
+			 : action == HVD_HANG_REPORT ? "the job goes on"
+			 : action == HVD_HANG_KILL   ? "the job is ended"
+						     : "the job is ended and requeued");
+	if (again)
 		hvd_info(watch->log, "there is progress again: the job goes on");
 	else if (action == HVD_HANG_REPORT)
 		hvd_info(watch->log, "the job goes on; --hang-action=kill would end it");
@@ -94,12 +104,12 @@ void hvd_hang_watch_suspended(struct hvd_hang_watch *watch, bool suspended)
 
 struct hvd_hang_watch *hvd_hang_watch_create(struct hvd_stacks *stacks, const struct hvd_launch_spec *spec,
 					     hvd_hang_end_fn *end, void (*ask)(void *arg), void *arg,
-					     const struct hvd_log *log)
+					     struct hvd_event_log *events, const struct hvd_log *log)
 {
 	struct hvd_hang_watch *watch = hvd_xcalloc(1, sizeof(*watch));
 
-	*watch =
-		(struct hvd_hang_watch){.stacks = stacks, .spec = spec, .end = end, .ask = ask, .arg = arg, .log = log};
+	*watch = (struct hvd_hang_watch){
+		.stacks = stacks, .spec = spec, .end = end, .ask = ask, .arg = arg, .events = events, .log = log};
 	return watch;
 }
 

@@ -11,6 +11,7 @@
 #ifndef HVD_HANG_WATCH_H
 #define HVD_HANG_WATCH_H
 
+#include "launcher/events/event_log.h"
 #include "launcher/options/launch_spec.h"
 #include "launcher/world/progress.h"
 #include "launcher/world/stacks.h"
@@ -23,11 +24,11 @@ struct hvd_hang_watch;
 typedef void hvd_hang_end_fn(const struct hvd_err *why, bool requeue, void *arg);
 
 /* `end` is called from the event loop if --hang-action wants it. `ask`: find out whether the job is suspended;
- * hvd_hang_watch_suspended() follows, perhaps at once. `stacks` may be NULL. Nothing is owned, and all must outlive the
+ * hvd_hang_watch_suspended() follows, perhaps at once. `stacks` may be NULL. `events` (NULL: none) gets the groups of stacks and what follows. Nothing is owned, and all must outlive the
  * watch. */
 struct hvd_hang_watch *hvd_hang_watch_create(struct hvd_stacks *stacks, const struct hvd_launch_spec *spec,
 					     hvd_hang_end_fn *end, void (*ask)(void *arg), void *arg,
-					     const struct hvd_log *log);
+					     struct hvd_event_log *events, const struct hvd_log *log);
 void hvd_hang_watch_destroy(struct hvd_hang_watch *watch); /* NULL is fine */
 
 /* No rank makes progress. A stall during the report of another one is not reported. */

@@ -68,6 +68,7 @@ void hvd_event_log_add(struct hvd_event_log *events, struct hvd_event *event)
 	event->generation = events->generation;
 	if (!event->at)
 		event->at = hvd_now();
+	event->wall = hvd_wall_at(event->at); /* once, for clocks are not read twice at the same moment */
 	if (events->file)
 		hvd_event_file_add(events->file, line, hvd_event_line(events->launch, event, line));
 	for (size_t i = 0; i < events->n_listeners; i++)

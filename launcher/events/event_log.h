@@ -21,14 +21,15 @@
 /* The fields of an event's context, each a member of struct hvd_event. */
 /* clang-format off */
 #define HVD_EVENT_FIELDS(TEXT, NUMBER) \
-	TEXT(version) TEXT(backend) TEXT(host) TEXT(hosts) TEXT(why) TEXT(how) TEXT(cause) TEXT(error) \
+	TEXT(version) TEXT(backend) TEXT(command) TEXT(host) TEXT(hosts) TEXT(networks) TEXT(why) TEXT(how) TEXT(cause) \
+	TEXT(error) TEXT(lines) TEXT(members) TEXT(where) TEXT(stack) \
 	NUMBER(job) NUMBER(generation) NUMBER(ranks) NUMBER(restarts) NUMBER(rank) NUMBER(status) NUMBER(seconds) \
-	NUMBER(count)
+	NUMBER(count) NUMBER(cpu) NUMBER(memory) NUMBER(gpu)
 
 /* Each event, its name, and its fields. A text that is not known is left out, and so are the numbers `job` and
- * `generation` if they are 0. */
+ * `generation` if they are 0, and `gpu` if it is less. */
 #define HVD_EVENT_ROWS(EVENT) \
-	EVENT(LAUNCH_BEGAN,      "launch-began",      F(version) | F(backend) | F(job)) \
+	EVENT(LAUNCH_BEGAN,      "launch-began",      F(version) | F(backend) | F(command) | F(job)) \
 	EVENT(HOST_COMING,       "host-coming",       F(host)) \
 	EVENT(HOST_REGISTERED,   "host-registered",   F(host)) \
 	EVENT(HOST_PROBING,      "host-probing",      F(host)) \
@@ -37,6 +38,8 @@
 	EVENT(HOST_SPARE,        "host-spare",        F(host) | F(why)) \
 	EVENT(HOST_LEFT,         "host-left",         F(host)) \
 	EVENT(HOST_LOST,         "host-lost",         F(host) | F(why)) \
+	EVENT(HOST_USAGE,        "host-usage",        F(host) | F(ranks) | F(cpu) | F(memory) | F(gpu)) \
+	EVENT(NETWORKS_CHOSEN,   "networks-chosen",   F(networks) | F(why)) \
 	EVENT(GENERATION_BEGAN,  "generation-began",  F(generation) | F(ranks) | F(hosts) | F(restarts)) \
 	EVENT(INIT_BEGAN,        "init-began",        F(generation)) \
 	EVENT(INIT_DONE,         "init-done",         F(generation)) \
@@ -46,9 +49,11 @@
 	EVENT(GENERATION_ENDING, "generation-ending", F(generation) | F(why) | F(host)) \
 	EVENT(GENERATION_FAILED, "generation-failed", F(generation) | F(rank) | F(host) | F(how) | F(error)) \
 	EVENT(GENERATION_ENDED,  "generation-ended",  F(generation)) \
-	EVENT(FIRST_FAILURE,     "first-failure",     F(generation) | F(host) | F(why)) \
+	EVENT(FIRST_FAILURE,     "first-failure",     F(generation) | F(host) | F(why) | F(lines)) \
 	EVENT(RESTART,           "restart",           F(generation) | F(restarts) | F(why)) \
 	EVENT(HANG,              "hang",              F(generation) | F(seconds) | F(why)) \
+	EVENT(STACK_GROUP,       "stack-group",       F(generation) | F(count) | F(members) | F(hosts) | F(where) | F(stack)) \
+	EVENT(HANG_ACTION,       "hang-action",       F(generation) | F(why)) \
 	EVENT(REQUEUE,           "requeue",           F(job) | F(why)) \
 	EVENT(LAUNCH_ENDING,     "launch-ending",     0) \
 	EVENT(LAUNCH_ENDED,      "launch-ended",      F(status)) \
@@ -65,6 +70,7 @@ enum hvd_event_name {
 struct hvd_event {
 	enum hvd_event_name name;
 	hvd_time at;    /* 0 = now */
+	int64_t wall;   /* the same as hvd_wall_at() has it; 0 = not known yet */
 	uint32_t index; /* of host-…: the host's number in the launch; no field */
 #define HVD_EVENT_TEXT(field)   const char *field;
 #define HVD_EVENT_NUMBER(field) int64_t field;

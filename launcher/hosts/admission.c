@@ -141,6 +141,14 @@ static bool measure(struct hvd_agent_registry *agents)
 	return true;
 }
 
+/* As hosts are admitted: later ones of an elastic job are probed against these networks. */
+static void log_networks(const struct hvd_agent_registry *agents)
+{
+	hvd_cleanup_free char *networks = hvd_network_plan_text(&agents->plan, &agents->table);
+
+	hvd_event(agents->opts->events, NETWORKS_CHOSEN, .networks = networks, .why = agents->plan.unused);
+}
+
 static void decide(struct hvd_agent_registry *agents)
 {
 	struct hvd_err why = {0};
@@ -173,6 +181,7 @@ static void decide(struct hvd_agent_registry *agents)
 		return;
 	}
 	agents->phase = HVD_AGENTS_OPEN;
+	log_networks(agents);
 	hvd_spares_stop(agents);
 	hvd_agent_deadlines_open(agents);
 	if (!agents->plan.local && !agents->opts->loopback)

@@ -108,7 +108,7 @@ static bool left_out_ipv6(const struct group *group)
 	return false;
 }
 
-static int find_networks(struct hvd_network_plan *plan, const struct group *group, bool again, char **unused,
+static int find_networks(struct hvd_network_plan *plan, const struct group *group, bool again,
 			 const struct hvd_log *log, struct hvd_err *err)
 {
 	struct hvd_edge *edges = group->table->edges;
@@ -124,8 +124,8 @@ static int find_networks(struct hvd_network_plan *plan, const struct group *grou
 		rc = 1;
 	else if (!serves && (!ipv6 || found->n == 0))
 		rc = no_network(nodes, group->n, edges, n_edges, found, log, err);
-	else if (unused && log->level >= HVD_LOG_VERBOSE)
-		*unused = hvd_networks_explain(nodes, group->n, edges, n_edges, found);
+	else
+		plan->unused = hvd_networks_explain(nodes, group->n, edges, n_edges, found);
 	expand(group, n_edges, found);
 	return rc;
 }
@@ -149,7 +149,7 @@ static void find_network_of_one(struct hvd_network_plan *plan, const struct grou
 	const struct hvd_host_table *table = group->table;
 	struct group first = {.table = group->table, .n = 1, .host = group->host};
 
-	plan->local = find_networks(plan, &first, false, NULL, log, NULL) != 0;
+	plan->local = find_networks(plan, &first, false, log, NULL) != 0;
 	for (int k = 1; k < plan->networks.n; k++)
 		free(plan->networks.v[k].iface);
 	if (plan->networks.n > 1)
@@ -166,10 +166,9 @@ static void find_network_of_one(struct hvd_network_plan *plan, const struct grou
 }
 
 /* Set plan->networks and plan->local. -1 with err set: no network connects the hosts. 1: another round of the probe,
- * which `again` allows, may find more. With a log for it, *unused becomes the list of interfaces that are in no
- * network; the caller frees it. Changes the order of the table's edges. */
-static int choose(struct hvd_network_plan *plan, const struct group *group, bool again, char **unused,
-		  const struct hvd_log *log, struct hvd_err *err)
+ * which `again` allows, may find more. Changes the order of the table's edges. */
+static int choose(struct hvd_network_plan *plan, const struct group *group, bool again, const struct hvd_log *log,
+		  struct hvd_err *err)
 {
 	bool one = hvd_host_table_one_machine(group->table, HVD_STAGE_REPORTED);
 
@@ -180,15 +179,14 @@ static int choose(struct hvd_network_plan *plan, const struct group *group, bool
 	}
 	plan->local = one && (plan->loopback || !plan->elastic);
 	if (!one)
-		return find_networks(plan, group, again, unused, log, err);
+		return find_networks(plan, group, again, log, err);
 	if (!plan->local)
 		find_network_of_one(plan, group, log);
 	return 0;
 }
 
 /* Log the networks, with --verbose. */
-static void tell(const struct hvd_network_plan *plan, const struct group *group, const char *unused,
-		 const struct hvd_log *log)
+static void tell(const struct hvd_network_plan *plan, const struct group *group, const struct hvd_log *log)
 {
 	const struct hvd_host_table *table = group->table;
 	uint32_t h = group->host[0];
@@ -208,8 +206,8 @@ static void tell(const struct hvd_network_plan *plan, const struct group *group,
 				hvd_verbose(log, "  it is %s on %s", name, node->name);
 		}
 	}
-	if (unused && *unused)
-		hvd_verbose(log, "not used:\n%s", unused);
+	if (plan->unused && *plan->unused)
+		hvd_verbose(log, "not used:\n%s", plan->unused);
 }
 
 /* ---- the plan ---- */
@@ -218,22 +216,39 @@ static void reset(struct hvd_network_plan *plan)
 {
 	hvd_networks_clear(&plan->networks);
 	plan->local = false;
+	free(hvd_take_ptr(&plan->unused));
+}
+
+char *hvd_network_plan_text(const struct hvd_network_plan *plan, const struct hvd_host_table *table)
+{
+	char *text = hvd_xstrdup(plan->local ? "loopback (lo)" : "");
+	uint32_t n, *hosts = hvd_host_table_list(table, HVD_STAGE_REPORTED, &n);
+
+	for (int k = 0; k < plan->networks.n && n > 0; k++) {
+		const struct hvd_network *network = &plan->networks.v[k];
+		const struct hvd_host_iface *iface = &table->hosts[hosts[0]].node.ifaces[network->iface[hosts[0]]];
+
+		hvd_xappendf(&text, "%s%s (%s, IPv%d, %d Mb/s, %u us)", k ? ", " : "", iface->name,
+			     hvd_iface_kind_name(iface->kind), network->family, iface->speed,
+			     (unsigned)network->rtt_us);
+	}
+	free(hosts);
+	return text;
 }
 
 int hvd_network_plan_make(struct hvd_network_plan *plan, struct hvd_host_table *table, bool again,
 			  const struct hvd_log *log, struct hvd_err *err)
 {
 	struct group group = {.table = table};
-	hvd_cleanup_free char *unused = NULL;
 	int rc;
 
 	reset(plan);
 	group.host = hvd_host_table_list(table, HVD_STAGE_REPORTED, &group.n);
-	rc = choose(plan, &group, again, &unused, log, err);
+	rc = choose(plan, &group, again, log, err);
 	if (rc == 0 && !plan->local) {
 		if (!hvd_networks_serve_horovod(&plan->networks) && !plan->mpi)
 			hvd_warn(log, "the named network is IPv6; Horovod's rendezvous client supports IPv4 only");
-		tell(plan, &group, unused, log);
+		tell(plan, &group, log);
 	}
 	free(group.host);
 	if (rc == 0)

@@ -19,6 +19,7 @@ struct hvd_network_plan {
 	bool loopback; /* an elastic job may use loopback */
 	bool local;    /* one machine: loopback, no networks */
 	struct hvd_networks networks;
+	char *unused; /* owned: why interfaces are in no network, a line for each; NULL or "": nothing to explain */
 };
 
 /* Choose the networks that connect the hosts that have reported, at least one. Returns 0; -1 with HVD_E_NET if no network
@@ -27,6 +28,10 @@ struct hvd_network_plan {
 int hvd_network_plan_make(struct hvd_network_plan *plan, struct hvd_host_table *table, bool again,
 			  const struct hvd_log *log, struct hvd_err *err);
 void hvd_network_plan_clear(struct hvd_network_plan *plan);
+
+/* The networks, the best first, as interfaces of one of the hosts: "ib0 (InfiniBand, 200000 Mb/s), eth0 (…)". The caller
+ * frees it. */
+char *hvd_network_plan_text(const struct hvd_network_plan *plan, const struct hvd_host_table *table);
 
 /* The table has grown from `from` hosts to `to`: make room for them in the plan. */
 void hvd_network_plan_grow(struct hvd_network_plan *plan, uint32_t from, uint32_t to);

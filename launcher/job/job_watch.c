@@ -271,7 +271,7 @@ struct hvd_job_watch *hvd_job_watch_create(struct hvd_job *job, struct hvd_stack
 	watch->questions[0] = (struct hvd_control_question){"stacks", ask_stacks, forget_stacks, stacks};
 	watch->questions[1] = (struct hvd_control_question){"status", ask_status, forget_status, job->status};
 	watch->control = hvd_control_open(base, job->opts.control, job->opts.pid, watch->questions);
-	watch->hang = hvd_hang_watch_create(stacks, job->spec, on_hang_end, on_hang_ask, watch, job->log);
+	watch->hang = hvd_hang_watch_create(stacks, job->spec, on_hang_end, on_hang_ask, watch, job->events, job->log);
 	watch->host_lost = hvd_timer_new(base, on_host_lost, watch);
 	return watch;
 }

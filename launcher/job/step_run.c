@@ -8,6 +8,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/signals.h"
 #include "lib/base/timer.h"
+#include "lib/process/command_line.h"
 #include "lib/process/spawn.h"
 #include "requeue.h"
 #include "slurm/slurm.h"
@@ -254,6 +255,7 @@ static int status_seen(const struct step *step)
 
 static void begin(struct step *step)
 {
+	hvd_cleanup_free char *command = hvd_command_line_of(getppid());
 	static const struct hvd_starter_ops ops = {
 		.start = do_start, .signal = do_signal, .end = do_end, .host_lost = do_host_lost};
 
@@ -267,7 +269,7 @@ static void begin(struct step *step)
 	step->srun_status = -1;
 	step->result = (struct hvd_result){.began = hvd_now(), .requeue = {.job = step->opts->job}};
 	hvd_event(step->opts->driver->events, LAUNCH_BEGAN, .version = HVD_VERSION, .backend = "plugin",
-		  .job = step->opts->job);
+		  .command = command, .job = step->opts->job);
 	hvd_requeue_begin(step->opts->driver->spec, step->opts->job, step->log);
 	step->end_step = hvd_timer_new(step->base, on_end_step, step);
 	step->end_srun = hvd_timer_new(step->base, on_end_srun, step);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stack_events.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
+#include "stack_groups_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_GROUPS 16
+#define MOST_FRAMES 24
+/* Hosts that are named. */
+#define MOST_HOSTS 16
+
+/* "0-2, 4-7" */
+static char *ranks_of(const struct hvd_stack_group *group)
+{
+	char *text = hvd_xstrdup("");
+
+	for (size_t i = 0, k; i < group->n; i = k) {
+		const json_int_t first = group->first[i].rank;
+		json_int_t last = first;
+
+		for (k = i + 1; k < group->n && group->first[k].rank <= last + 1; k++)
+			last = group->first[k].rank;
+		hvd_xappendf(&text, "%s%lld", i ? ", " : "", (long long)first);
+		if (last > first)
+			hvd_xappendf(&text, "-%lld", (long long)last);
+	}
+	return text;
+}
+
+static char *hosts_of(const struct hvd_stack_group *group)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
+
+	for (size_t i = 0; i < group->n && names.n < MOST_HOSTS; i++)
+		if (!hvd_strv_has(&names, group->first[i].host))
+			hvd_strv_add(&names, group->first[i].host);
+	return hvd_strv_join(&names, ", ");
+}
+
+/* A line for each frame: "step (train.py:41)". */
+static char *frames_of(const struct hvd_stack_group *group)
+{
+	const json_t *frames = json_object_get(group->first->process, "frames");
+	char *text = hvd_xstrdup("");
+	json_t *frame;
+	size_t i;
+
+	json_array_foreach(frames, i, frame)
+	{
+		if (i == MOST_FRAMES)
+			break;
+		hvd_xappendf(&text, "%s%s", i ? "\n" : "", hvd_stack_frame_text(frame, 0));
+		if (*hvd_stack_frame_text(frame, 1))
+			hvd_xappendf(&text, " (%s:%lld)", hvd_stack_frame_text(frame, 1),
+				     (long long)json_integer_value(json_array_get(frame, 2)));
+	}
+	return text;
+}
+
+static void log_group(const struct hvd_stack_group *group, struct hvd_event_log *events)
+{
+	hvd_cleanup_free char *ranks = ranks_of(group), *hosts = hosts_of(group), *frames = frames_of(group);
+	char where[HVD_STACK_TEXT];
+
+	hvd_stack_place(group->first->process, where);
+	hvd_event(events, STACK_GROUP, .count = (int64_t)group->n, .members = ranks, .hosts = hosts, .where = where,
+		  .stack = frames);
+}
+
+void hvd_stack_events(const json_t *answers, struct hvd_event_log *events)
+{
+	struct hvd_stack_groups groups;
+	size_t logged = 0;
+
+	hvd_stack_groups_make(answers, &groups);
+	for (size_t i = 0; i < groups.n && logged < MOST_GROUPS; i++)
+		if (!groups.v[i].first->child) {
+			log_group(&groups.v[i], events);
+			logged++;
+		}
+	hvd_stack_groups_clear(&groups);
+}
