@@ -96,11 +96,20 @@ $(B)/sources: FORCE
 	@echo '$(sources_now)' | cmp -s - $@ || echo '$(sources_now)' > $@
 
 $(B)/libhvd.a: $(call obj,$(lib_src)) $(B)/sources
-$(B)/liblauncher.a: $(call obj,$(launcher_src)) $(B)/sources
+$(B)/liblauncher.a: $(call obj,$(launcher_src)) $(B)/obj/html_template.o $(B)/sources
 $(B)/libagent.a: $(call obj,$(agent_src)) $(B)/sources
 $(B)/%.a:
 	@rm -f $@
 	$(AR) rcs $@ $(filter %.o,$^)
+
+# The page of --report is part of the programs that write it.
+$(B)/html_template.c: launcher/report/page.html Makefile
+	@mkdir -p $(@D)
+	@{ echo '#include "launcher/report/html_template.h"'; echo 'const char hvd_html_template[] = {'; \
+		od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g'; echo '0};'; } > $@
+$(B)/obj/html_template.o: $(B)/html_template.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
 # None of launcher/, agent/ and rendezvous/ uses another; linking without it says so.
 $(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/liblauncher.a $(B)/libhvd.a
@@ -198,7 +207,7 @@ benches: $(bench_bin)
 # What make all units benches compiles, without linking it.
 compiled := $(lib_src) $(launcher_src) $(agent_src) $(rendezvous_src) $(wildcard launcher/main_*.c agent/main_*.c) \
 	$(unit_src) $(bench_src) $(if $(filter yes,$(PLUGIN)),$(spank_src)) $(if $(filter yes,$(GLOO)),$(selftest_src))
-objects: $(patsubst %.cc,$(B)/obj/%.o,$(call obj,$(compiled)))
+objects: $(patsubst %.cc,$(B)/obj/%.o,$(call obj,$(compiled))) $(B)/obj/html_template.o
 
 .PHONY: unit
 unit: $(unit_bin)  ## build and run the unit tests that are programs

@@ -14,6 +14,7 @@
 #include "launcher/job/step_run.h"
 #include "launcher/metrics/metrics.h"
 #include "launcher/options/options.h"
+#include "launcher/report/html_report.h"
 #include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/key.h"
@@ -173,6 +174,7 @@ static int run(struct program *prog, struct hvd_err *err)
 					 .driver = &prog->opts,
 					 .session = &session,
 					 .log = &prog->log};
+	struct hvd_html_report *report;
 	struct hvd_trace *trace;
 	char launch[32];
 	int status;
@@ -189,6 +191,7 @@ static int run(struct program *prog, struct hvd_err *err)
 		hvd_event_log_destroy(prog->opts.events);
 		return -1;
 	}
+	report = prog->spec.report ? hvd_html_report_create(prog->opts.events, prog->spec.report, &prog->log) : NULL;
 	trace = prog->spec.trace ? hvd_trace_create(prog->opts.events, prog->spec.trace, &prog->log) : NULL;
 	status = hvd_step_run(&opts, err);
 	if (status < 0)
@@ -196,6 +199,7 @@ static int run(struct program *prog, struct hvd_err *err)
 	hvd_event_log_destroy(prog->opts.events);
 	hvd_trace_destroy(trace);
 	hvd_metrics_destroy(prog->opts.metrics);
+	hvd_html_report_destroy(report);
 	return status;
 }
 

@@ -16,6 +16,8 @@
 #include "launcher/job/run.h"
 #include "launcher/metrics/metrics.h"
 #include "launcher/options/options.h"
+#include "launcher/report/html_report.h"
+#include "launcher/report/report_command.h"
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/start/agent_pool.h"
 #include "launcher/start/backend.h"
@@ -23,6 +25,7 @@
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/launch_marks.h"
+#include "lib/process/command_line.h"
 #include "lib/process/other_launcher.h"
 #include "lib/process/program.h"
 #include "lib/process/rlimits.h"
@@ -332,9 +335,10 @@ static int run_in_salloc(const struct hvd_launch *launch, char *const *argv)
 }
 
 /* Users see a launch by its host and the number of this process. */
-static int begin_events(const struct hvd_launch *launch, const struct hvd_backend *backend,
-			struct hvd_driver_opts *opts, struct hvd_err *err)
+static int begin_events(const struct hvd_launch *launch, const struct hvd_backend *backend, char *const *argv,
+			struct hvd_driver_opts *opts, struct hvd_html_report **report, struct hvd_err *err)
 {
+	hvd_cleanup_free char *command = hvd_command_line(argv);
 	char host[256] = "", name[300];
 
 	gethostname(host, sizeof(host) - 1);
@@ -342,10 +346,12 @@ static int begin_events(const struct hvd_launch *launch, const struct hvd_backen
 	opts->events = hvd_event_log_create(name, launch->spec->events, launch->log, err);
 	if (!opts->events)
 		return -1;
+	if (launch->spec->report)
+		*report = hvd_html_report_create(opts->events, launch->spec->report, launch->log);
 	opts->metrics = hvd_metrics_create(launch->spec, opts->events, launch->log, err);
 	if (launch->spec->metrics && !opts->metrics)
 		return -1;
-	hvd_event(opts->events, LAUNCH_BEGAN, .version = HVD_VERSION, .backend = backend->name,
+	hvd_event(opts->events, LAUNCH_BEGAN, .version = HVD_VERSION, .backend = backend->name, .command = command,
 		  .job = hvd_batch_job_of(launch->spec, 0).number);
 	return 0;
 }
@@ -366,6 +372,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const
 	struct hvd_err err = {0};
 	const struct hvd_backend *backend = choose_backend(&launch, &err);
 	struct hvd_trace *trace = NULL;
+	struct hvd_html_report *report = NULL;
 	int rc, guard = -1;
 
 	if (backend && make_output_dir(spec, &err) != 0)
@@ -376,7 +383,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const
 	}
 	if (backend && !spec->dry_run)
 		guard = hvd_requeue_guard_start(spec, requeue, log);
-	if (backend && !spec->dry_run && begin_events(&launch, backend, &opts, &err) != 0)
+	if (backend && !spec->dry_run && begin_events(&launch, backend, argv, &opts, &report, &err) != 0)
 		backend = NULL;
 	if (opts.events && spec->trace)
 		trace = hvd_trace_create(opts.events, spec->trace, log);
@@ -399,6 +406,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const
 	hvd_event_log_destroy(opts.events);
 	hvd_trace_destroy(trace);
 	hvd_metrics_destroy(opts.metrics);
+	hvd_html_report_destroy(report);
 out:
 	hvd_launch_clear(&launch);
 	hvd_agent_pool_close(launch.agent_pool);
@@ -425,6 +433,18 @@ static int show_status(const struct hvd_options *o, const struct hvd_log *log)
 	struct hvd_err err = {0};
 
 	if (hvd_status_command(o->status, o->json, self, log, &err) == 0)
+		return 0;
+	hvd_log_err(log, &err);
+	return hvd_err_status(&err);
+}
+
+/* HVD_REPORT is for launches, whose pages this one shall not replace. */
+static int make_report(const struct hvd_options *o, const struct hvd_log *log)
+{
+	const char *path = hvd_options_source(o, "report") == HVD_FROM_COMMAND ? o->report : NULL;
+	struct hvd_err err = {0};
+
+	if (hvd_report_command(o->report_of, path, log, &err) == 0)
 		return 0;
 	hvd_log_err(log, &err);
 	return hvd_err_status(&err);
@@ -468,6 +488,8 @@ static int act(struct hvd_options *o, char *const *argv, const struct hvd_log *l
 		return show_stacks(o, log);
 	case HVD_SHOW_STATUS:
 		return show_status(o, log);
+	case HVD_MAKE_REPORT:
+		return make_report(o, log);
 	case HVD_SHOW_PLUGIN:
 		return show_plugin_path(log);
 	case HVD_ASK_SRUN:

@@ -33,6 +33,7 @@ enum hvd_action {
 	HVD_SHOW_COMPLETION, /* --print-completion */
 	HVD_SHOW_STACKS,     /* --stacks: where the ranks of a job are */
 	HVD_SHOW_STATUS,     /* --status: what a job does */
+	HVD_MAKE_REPORT,     /* --report-of: the page of a file of events */
 	HVD_SHOW_PLUGIN,     /* --plugin-path: where hvd.so is */
 	HVD_ASK_SRUN,        /* no command, but --mpi=list, --cpu-bind=help…: run srun with srun_args */
 };
@@ -132,12 +133,13 @@ struct hvd_options {
 	int log_level; /* index in TRACE|DEBUG|INFO|WARNING|ERROR|FATAL, or -1 */
 
 	/* hvdrun's own options. */
-	int launcher; /* enum hvd_launcher */
-	char *stacks; /* --stacks: a job, a step or a process; NULL = not given */
-	char *status; /* --status: the same */
-	int samples;  /* of --stacks */
-	int verbose;  /* how often -v, --verbose or --hvd-verbose */
-	int hvd;      /* --hvd 1, --no-hvd 0: only the plugin uses it */
+	int launcher;    /* enum hvd_launcher */
+	char *stacks;    /* --stacks: a job, a step or a process; NULL = not given */
+	char *status;    /* --status: the same */
+	int samples;     /* of --stacks */
+	char *report_of; /* --report-of: a file of events; NULL = not given */
+	int verbose;     /* how often -v, --verbose or --hvd-verbose */
+	int hvd;         /* --hvd 1, --no-hvd 0: only the plugin uses it */
 
 	/* By the names of launcher_settings.def, and of lib/base/settings.def: what hvdrun and the plugin share. */
 #define LAUNCHER_SETTING(field, name, group, kind, env, def, shown, help, more) HVD_TYPE_##kind field;

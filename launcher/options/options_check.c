@@ -264,6 +264,16 @@ static int check_question(const struct hvd_options *o, struct hvd_err *err)
 	return hvd_err_hint(err, "leave out the command or %s", option);
 }
 
+static int check_report_of(const struct hvd_options *o, struct hvd_err *err)
+{
+	const char *other = o->stacks ? "--stacks" : o->status ? "--status" : "the command";
+
+	if (!o->report_of || !(o->command.n || o->selftest || o->stacks || o->status))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "--report-of reads a file of events, and starts no command");
+	return hvd_err_hint(err, "leave out %s or --report-of", other);
+}
+
 static int check_spares(const struct hvd_options *o, struct hvd_err *err)
 {
 	/* All nodes of a step would be spares. */
@@ -279,18 +289,19 @@ static int check_spares(const struct hvd_options *o, struct hvd_err *err)
 	return hvd_err_hint(err, "leave it out: the MPI decides which hosts have ranks");
 }
 
-/* The trace is written when the launch has started, which is too late to refuse the option. */
-static int check_trace(const struct hvd_options *o, struct hvd_err *err)
+/* A file that is written when the launch has started or ended, which is too late to refuse the option. `replaced`: a new
+ * file takes its place, so only its folder is written. */
+static int check_written(const char *option, const char *file, bool replaced, struct hvd_err *err)
 {
-	hvd_cleanup_free char *path = o->trace ? hvd_xstrdup(o->trace) : NULL;
+	hvd_cleanup_free char *path = file ? hvd_xstrdup(file) : NULL;
 	struct stat st;
 	bool there = path && stat(path, &st) == 0;
 
 	if (there && S_ISDIR(st.st_mode))
 		errno = EISDIR;
-	else if (!path || access(there ? path : dirname(path), W_OK) == 0)
+	else if (!path || access(there && !replaced ? path : dirname(path), W_OK) == 0)
 		return 0;
-	hvd_err_sys(err, "--trace %.200s cannot be written", o->trace);
+	hvd_err_sys(err, "--%s %.200s cannot be written", option, file);
 	if (err)
 		err->code = HVD_E_USAGE;
 	return hvd_err_hint(err, "name a file in an existing folder in which you can write");
@@ -331,6 +342,10 @@ static int check_command(struct hvd_options *o, struct hvd_err *err)
 		o->action = o->stacks ? HVD_SHOW_STACKS : HVD_SHOW_STATUS;
 		return 0;
 	}
+	if (o->report_of) {
+		o->action = HVD_MAKE_REPORT;
+		return 0;
+	}
 	if (asks_srun(o)) {
 		o->action = HVD_ASK_SRUN;
 		return 0;
@@ -368,7 +383,8 @@ static void add_notes(struct hvd_options *o)
 
 int hvd_options_check_step(struct hvd_options *o, struct hvd_err *err)
 {
-	if (check_spares(o, err) || check_trace(o, err) || check_metrics(o, err) ||
+	if (check_spares(o, err) || check_written("trace", o->trace, false, err) ||
+	    check_written("report", o->report, true, err) || check_metrics(o, err) ||
 	    hvd_nicspec_check_all(o->nics.v, err))
 		return -1;
 	add_notes(o);
@@ -382,7 +398,8 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
 	    check_function(o, err) || check_exclude(o, err) || check_discover(o, err) || check_elastic(o, err) ||
-	    check_async(o, err) || check_question(o, err) || check_command(o, err) || check_preload(o, err))
+	    check_async(o, err) || check_question(o, err) || check_report_of(o, err) || check_command(o, err) ||
+	    check_preload(o, err))
 		return -1;
 	return hvd_options_check_step(o, err);
 }

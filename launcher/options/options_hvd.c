@@ -58,6 +58,11 @@ static const struct hvd_opt rows[] = {
 	{TEXT("status", FAILURE, "JOB", "Show what a running job does, and what its ranks use", status),
 	 .more = "It shows the state of the job's launches, and of each rank its processor time, memory, reads, writes and "
 		 "GPU; slow ranks come first. JOB is as for --stacks. With --json it prints JSON. Nothing is started"},
+	{TEXT("report-of", OUTPUT, "FILE", "Print the page of --report for the launches in a file of --events",
+	      report_of),
+	 .more = "With --report=FILE write it to that file. Nothing is started. It works while the launch still runs, "
+		 "and "
+		 "after it was killed"},
 	{ROW("plugin-path", NONE, INFO, NULL,
 	     "Show the path of the plugin of this installation for plugstack.conf, and exit"),
 	 .type = HVD_OPT_SET, .at = HVD_AT(action), .number = HVD_SHOW_PLUGIN},

@@ -174,7 +174,7 @@ sample() { sed -nE 's/^#( *[a-z_-]+:.*)$/\1/p' "$SRC/etc/hvd.conf"; }
 		nics) value='[lo, eth0]' ;;
 		logging.level) value=INFO ;;
 		metrics) value=file:/tmp/some ;;
-		*file | *filename | trace | events) value=/tmp/some ;;
+		*file | *filename | trace | events | report) value=/tmp/some ;;
 		*gaussian*) value=0.5 ;;
 		keep-going | *enabled | *mark_cycles | *_disable | *_timestamp | *_all*) value=true ;;
 		*) value=1 ;;
