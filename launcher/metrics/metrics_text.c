@@ -3,6 +3,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/printable.h"
+#include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 
 #include <inttypes.h>
@@ -12,7 +13,8 @@
 
 /* Bytes of a label's value before it is escaped. */
 #define VALUE_SIZE 256
-#define LABEL_SIZE (2 * VALUE_SIZE + 64)
+#define RANK_SIZE  32
+#define LABEL_SIZE (2 * VALUE_SIZE + 64 + RANK_SIZE)
 
 enum type {
 	GAUGE,
@@ -74,12 +76,30 @@ static void head(struct out *out, const struct family *family)
 }
 
 /* `labels` follow that of the launch; NULL = none. The samples of a family follow each other. */
-static void sample(struct out *out, const struct family *family, const char *labels, double value)
+static void sample_text(struct out *out, const struct family *family, const char *labels, const char *value)
 {
+	const char *const parts[] = {family->name,
+				     suffix(family->type),
+				     "{",
+				     out->launch,
+				     labels ? "," : "",
+				     labels ? labels : "",
+				     "} ",
+				     value,
+				     "\n"};
+
 	if (out->family != family)
 		head(out, family);
-	fprintf(out->file, "%s%s{%s%s%s} %.15g\n", family->name, suffix(family->type), out->launch, labels ? "," : "",
-		labels ? labels : "", value);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		fputs_unlocked(parts[i], out->file);
+}
+
+static void sample(struct out *out, const struct family *family, const char *labels, double value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.15g", value);
+	sample_text(out, family, labels, text);
 }
 
 /* ---- the launch ---- */
@@ -232,7 +252,7 @@ enum owner {
 
 struct use {
 	struct family families[OWNERS];
-	double per;
+	int64_t per;
 	size_t offset; /* of the field */
 };
 
@@ -250,23 +270,56 @@ static int64_t figure(const struct hvd_rank_usage *uses, const struct use *use)
 	return *(const int64_t *)(const void *)((const char *)uses + use->offset);
 }
 
+/* There may be thousands of them. */
 static void put(struct out *out, const struct use *use, enum owner owner, const char *labels, int64_t value)
 {
-	if (value != HVD_USAGE_UNKNOWN)
-		sample(out, &use->families[owner], labels, (double)value / use->per);
+	char text[48];
+
+	if (value == HVD_USAGE_UNKNOWN)
+		return;
+	if (value % use->per == 0)
+		snprintf(text, sizeof(text), "%" PRId64, value / use->per);
+	else
+		snprintf(text, sizeof(text), "%" PRId64 ".%03d", value / use->per, (int)(value % use->per));
+	sample_text(out, &use->families[owner], labels, text);
 }
 
-static void rank_label(const struct hvd_metrics_rank *rank, char text[LABEL_SIZE + 32])
+static void rank_label(const struct hvd_metrics_rank *rank, char text[LABEL_SIZE])
 {
 	label("host", rank->host, text);
-	snprintf(text + strlen(text), 32, ",rank=\"%u\"", (unsigned)rank->uses.rank);
+	snprintf(text + strlen(text), RANK_SIZE, ",rank=\"%u\"", (unsigned)rank->uses.rank);
 }
 
-static int by_value(const void *a, const void *b)
+/* The value with index `k` in the order of the values, which are moved (Hoare's FIND). */
+static int64_t select_value(int64_t *values, size_t n, size_t k)
 {
-	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	size_t first = 0, last = n - 1;
 
-	return (x > y) - (x < y);
+	while (first < last) {
+		const int64_t pivot = values[k];
+		size_t i = first, j = last;
+
+		while (i <= j) {
+			int64_t left, right;
+
+			while ((left = values[i]) < pivot)
+				i++;
+			while ((right = values[j]) > pivot)
+				j--;
+			if (i > j)
+				break;
+			values[i++] = right;
+			values[j] = left;
+			if (j == 0)
+				break;
+			j--;
+		}
+		if (j < k)
+			first = i;
+		if (k < i)
+			last = j;
+	}
+	return values[k];
 }
 
 /* `values` has room for all ranks. */
@@ -282,11 +335,9 @@ static void put_spread(struct out *out, const struct hvd_figures *figures, const
 	for (size_t i = 0; i < figures->n_uses; i++)
 		if ((values[n] = figure(&figures->uses[i].uses, use)) != HVD_USAGE_UNKNOWN)
 			n++;
-	if (n == 0)
-		return;
-	qsort(values, n, sizeof(*values), by_value);
-	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
-		put(out, use, ALL, label("at", at[i].name, text), values[(n - 1) * at[i].percent / 100]);
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]) && n > 0; i++)
+		put(out, use, ALL, label("at", at[i].name, text),
+		    select_value(values, n, (n - 1) * at[i].percent / 100));
 }
 
 static void put_slow(struct out *out, const struct hvd_figures *figures)
@@ -296,7 +347,7 @@ static void put_slow(struct out *out, const struct hvd_figures *figures)
 				   of_rank = {"hvd_rank_slow", GAUGE, NULL,
 					      "1 for a rank that computes while the others wait for it."};
 	const bool each = figures->n_uses <= HVD_METRICS_RANKS;
-	char text[LABEL_SIZE + 32];
+	char text[LABEL_SIZE];
 	int64_t n = 0;
 
 	for (size_t i = 0; i < figures->n_uses; i++)
@@ -321,24 +372,39 @@ static void put_host_ranks(struct out *out, const struct hvd_figures *figures)
 		sample(out, &family, label("host", figures->hosts[i].name, text), figures->hosts[i].ranks);
 }
 
+/* The series of ranks, or of hosts, whose labels are made once. */
+static void put_each(struct out *out, const struct hvd_figures *figures, const struct use *use, enum owner owner,
+		     char **labels)
+{
+	for (size_t i = 0; labels[i]; i++)
+		put(out, use, owner, labels[i],
+		    figure(owner == RANK ? &figures->uses[i].uses : &figures->hosts[i].uses, use));
+}
+
+static void make_labels(const struct hvd_figures *figures, struct hvd_strv *ranks, struct hvd_strv *hosts)
+{
+	char text[LABEL_SIZE];
+
+	for (size_t i = 0; i < figures->n_uses && figures->n_uses <= HVD_METRICS_RANKS; i++) {
+		rank_label(&figures->uses[i], text);
+		hvd_strv_add(ranks, text);
+	}
+	for (size_t i = 0; i < figures->n_hosts && figures->n_hosts <= HVD_METRICS_HOSTS; i++)
+		hvd_strv_add(hosts, label("host", figures->hosts[i].name, text));
+}
+
 static void put_uses(struct out *out, const struct hvd_figures *figures)
 {
 	hvd_cleanup_free int64_t *values = hvd_xcalloc(figures->n_uses + 1, sizeof(*values));
-	const size_t ranks = figures->n_uses <= HVD_METRICS_RANKS ? figures->n_uses : 0;
-	const size_t hosts = figures->n_hosts <= HVD_METRICS_HOSTS ? figures->n_hosts : 0;
-	char text[LABEL_SIZE + 32];
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv ranks = {0}, hosts = {0};
 
+	make_labels(figures, &ranks, &hosts);
 	for (size_t u = 0; u < sizeof(uses_of) / sizeof(uses_of[0]); u++) {
-		const struct use *use = &uses_of[u];
-
-		for (size_t i = 0; i < ranks; i++) {
-			rank_label(&figures->uses[i], text);
-			put(out, use, RANK, text, figure(&figures->uses[i].uses, use));
-		}
-		for (size_t i = 0; i < hosts; i++)
-			put(out, use, HOST, label("host", figures->hosts[i].name, text),
-			    figure(&figures->hosts[i].uses, use));
-		put_spread(out, figures, use, values);
+		if (ranks.n)
+			put_each(out, figures, &uses_of[u], RANK, ranks.v);
+		if (hosts.n)
+			put_each(out, figures, &uses_of[u], HOST, hosts.v);
+		put_spread(out, figures, &uses_of[u], values);
 	}
 }
 

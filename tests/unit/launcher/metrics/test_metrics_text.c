@@ -133,7 +133,7 @@ TEST(what_ranks_and_hosts_use)
 	char *text = text_of_ranks(5, 1, false);
 
 	assert_in(text, "\nhvd_rank_cpu_ratio{launch=\"login:42\",host=\"n1\",rank=\"3\"} 3\n");
-	assert_in(text, "\nhvd_host_awaited_ratio{launch=\"login:42\",host=\"n1\"} 0.25\n");
+	assert_in(text, "\nhvd_host_awaited_ratio{launch=\"login:42\",host=\"n1\"} 0.250\n");
 	assert_in(text, "\nhvd_host_ranks{launch=\"login:42\",host=\"n1\"} 2\n");
 	assert_in(text, "\nhvd_ranks_cpu_ratio{launch=\"login:42\",at=\"min\"} 0\n");
 	assert_in(text, "\nhvd_ranks_cpu_ratio{launch=\"login:42\",at=\"median\"} 2\n");
@@ -161,6 +161,32 @@ TEST(the_number_of_series_is_bounded)
 	assert_in(text, "\nhvd_launch_ranks_slow{launch=\"login:42\"} 1025\n");
 	assert_in_range(n_lines(text, "hvd_"), 0, 200);
 	free(text);
+}
+
+/* Whatever the order of the figures, and however many are equal. */
+TEST(the_spread_of_figures)
+{
+	static const struct {
+		const char *name;
+		size_t percent;
+	} at[] = {{"min", 0}, {"median", 50}, {"p95", 95}, {"max", 100}};
+	struct hvd_metrics_rank ranks[200] = {0};
+	struct hvd_figures figures = some_figures();
+	char line[64], *text;
+
+	figures.uses = ranks;
+	for (size_t n = 1; n <= 200; n++) {
+		for (size_t i = 0; i < n; i++) /* 0, 0, 1, 1, … in some order: 211 is a prime */
+			ranks[i].uses.cpu = (int64_t)((i * 211 + 7) % n / 2 * 1000);
+		figures.n_uses = n;
+		text = text_of(&figures, HVD_METRICS_TEXT);
+		for (size_t i = 0; i < 4; i++) {
+			snprintf(line, sizeof(line), "ranks_cpu_ratio{launch=\"login:42\",at=\"%s\"} %zu\n", at[i].name,
+				 (n - 1) * at[i].percent / 100 / 2);
+			assert_in(text, line);
+		}
+		free(text);
+	}
 }
 
 /* Each family has its lines together, and its head in front of them. */
