@@ -148,6 +148,7 @@ static void on_over(void *arg)
 		hvd_init_watch_stop(world->init_watch);
 	hvd_progress_stop(world->progress);
 	hvd_straggler_watch_stop(world->stragglers);
+	hvd_usage_log_stop(world->usage_log);
 }
 
 /* ---- what its user asks ---- */
@@ -216,6 +217,7 @@ void hvd_world_begin(struct hvd_world *world)
 	hvd_rv_service_size(&world->service, layout);
 	hvd_usage_begin(world->usage, layout);
 	hvd_straggler_watch_begin(world->stragglers);
+	hvd_usage_log_begin(world->usage_log);
 	if (world->init_watch)
 		hvd_init_watch_begin(world->init_watch, layout, world->table);
 	hvd_progress_begin(world->progress, (uint32_t)layout->n_hosts);
@@ -243,6 +245,7 @@ void hvd_world_generation(struct hvd_world *world, struct hvd_layout *layout, bo
 	hvd_rv_service_size(&world->service, &world->layout);
 	hvd_usage_begin(world->usage, &world->layout);
 	hvd_straggler_watch_begin(world->stragglers);
+	hvd_usage_log_begin(world->usage_log);
 }
 
 void hvd_world_renew(struct hvd_world *world, int restarts)
@@ -365,9 +368,11 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 							  on_init_failed, world, log);
 	world->stacks = hvd_stacks_create(base, world->table, world->init_watch ? &world->service : NULL);
 	world->usage = hvd_usage_create(opts->events);
-	if (opts->spec->sample > 0)
+	if (opts->spec->sample > 0) {
 		world->stragglers =
 			hvd_straggler_watch_create(base, opts->spec->sample, world->usage, opts->events, log);
+		world->usage_log = hvd_usage_log_create(base, opts->spec->sample, world->usage, opts->events);
+	}
 	if (opts->spec->hang_timeout > 0 && ops->stalled)
 		world->progress = hvd_progress_create(base, opts->spec->hang_timeout, &world->service, world->table,
 						      on_stalled, world);
@@ -383,6 +388,7 @@ void hvd_world_destroy(struct hvd_world *world)
 	hvd_progress_destroy(world->progress);
 	hvd_stacks_destroy(world->stacks);
 	hvd_straggler_watch_destroy(world->stragglers);
+	hvd_usage_log_destroy(world->usage_log);
 	hvd_usage_destroy(world->usage);
 	hvd_rv_service_close(&world->service);
 	hvd_rank_plan_clear(&world->plan);

@@ -10,6 +10,7 @@
 #include "stacks.h"
 #include "straggler_watch.h"
 #include "usage.h"
+#include "usage_log.h"
 #include "world.h"
 
 struct hvd_world {
@@ -31,6 +32,7 @@ struct hvd_world {
 		void *arg;
 	} waits;
 	struct hvd_usage *usage;
+	struct hvd_usage_log *usage_log;        /* NULL: agents do not look */
 	struct hvd_straggler_watch *stragglers; /* NULL: agents do not look */
 };
 
