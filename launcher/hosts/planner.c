@@ -216,7 +216,8 @@ static void reset(struct hvd_network_plan *plan)
 {
 	hvd_networks_clear(&plan->networks);
 	plan->local = false;
-	free(hvd_take_ptr(&plan->unused));
+	free(plan->unused);
+	plan->unused = NULL;
 }
 
 char *hvd_network_plan_text(const struct hvd_network_plan *plan, const struct hvd_host_table *table)

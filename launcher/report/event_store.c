@@ -197,7 +197,7 @@ static char *element(double at, const char *name, const json_t *context)
 static void append_escaped(char **out, const char *json)
 {
 	for (; *json; json++)
-		if (*json == '<' || *json == '>' || *json == '&')
+		if (*json == '<' || *json == '>' || *json == '&' || *json == 0x7f)
 			*out += sprintf(*out, "\\u%04x", (unsigned)*json);
 		else
 			*(*out)++ = *json;

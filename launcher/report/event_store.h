@@ -30,8 +30,8 @@ size_t hvd_event_store_count(const struct hvd_event_store *store);
 
 /* All of it, for the page:
  *   {"launches":[{"launch":NAME, "left_out":N, "events":[[TIMESTAMP,NAME,{FIELD:VALUE,…}],…]},…], "older":N, "malformed":N}
- * The launches are in the order of their first events. The text is ASCII without <, > and &, which no HTML parser sees as
- * anything but text. *len does not count the zero byte. The caller frees it. */
+ * The launches are in the order of their first events. The text is printable ASCII without <, > and &, which no HTML parser
+ * sees as anything but text. *len does not count the zero byte. The caller frees it. */
 char *hvd_event_store_json(const struct hvd_event_store *store, size_t *len);
 
 #endif
