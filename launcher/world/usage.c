@@ -160,10 +160,19 @@ static void add(int64_t *sum, int64_t figure)
 	*sum = figure > INT64_MAX - *sum ? INT64_MAX : *sum + figure;
 }
 
-static void add_rank(struct hvd_usage_host *host, const struct hvd_rank_usage *uses)
+int64_t hvd_usage_output(const struct hvd_usage_rank *rank, hvd_time now)
 {
+	const int64_t output = rank->uses.output;
+
+	return output < 0 ? output : output + (now - rank->heard) / 1000000000;
+}
+
+static void add_rank(struct hvd_usage_host *host, const struct hvd_usage_rank *rank, hvd_time now)
+{
+	struct hvd_rank_usage its = rank->uses, *const uses = &its;
 	const int64_t output = host->uses.output, awaited = host->uses.awaited;
 
+	its.output = hvd_usage_output(rank, now);
 	if (host->ranks++ == 0) {
 		host->uses = *uses;
 		return;
@@ -185,7 +194,7 @@ struct hvd_usage_host hvd_usage_host(const struct hvd_usage *usage, uint32_t hos
 		const struct entry *entry = &usage->ranks[layout->hosts[host].ranks[i]];
 
 		if (is_known(entry, now))
-			add_rank(&sum, &entry->shown.uses);
+			add_rank(&sum, &entry->shown, now);
 	}
 	return sum;
 }

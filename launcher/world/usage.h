@@ -39,7 +39,7 @@ struct hvd_usage_rank {
 /* The ranks of a host together. */
 struct hvd_usage_host {
 	uint32_t ranks; /* that are known; 0: all else is 0 */
-	/* Sums over those ranks of which a figure is known; HVD_USAGE_UNKNOWN: of none. `output` is the least, `awaited`
+	/* Sums over those ranks of which a figure is known; HVD_USAGE_UNKNOWN: of none. `output` is the least as of now, `awaited`
 	 * the largest; `rank` is the first. */
 	struct hvd_rank_usage uses;
 };
@@ -65,6 +65,8 @@ uint32_t hvd_usage_size(const struct hvd_usage *usage);
 const struct hvd_usage_rank *hvd_usage_get(const struct hvd_usage *usage, uint32_t rank);
 /* The first known rank (`after` NULL), or the next one; NULL after the last. */
 const struct hvd_usage_rank *hvd_usage_next(const struct hvd_usage *usage, const struct hvd_usage_rank *after);
+/* How many seconds before `now` its last output was; HVD_USAGE_UNKNOWN: that is not known. */
+int64_t hvd_usage_output(const struct hvd_usage_rank *rank, hvd_time now);
 /* The ranks of the host with this number, which the generation may not have. */
 struct hvd_usage_host hvd_usage_host(const struct hvd_usage *usage, uint32_t host);
 
