@@ -22,7 +22,7 @@ struct hvd_rank_scan {
 	struct hvd_agent *agent;
 	struct hvd_timer *timer;
 	hvd_time due; /* when the timer fires */
-	TAILQ_HEAD(, hvd_rank_reader) readers;
+	TAILQ_HEAD(hvd_rank_readers, hvd_rank_reader) readers;
 	struct hvd_rank_sum *ranks;
 	size_t n;
 	/* The look that is under way. */
