@@ -6,6 +6,7 @@
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -229,52 +230,41 @@ static bool thread_has_open(const char *folder, const char *name, void *arg)
 
 /* ---- waiting for a processor ---- */
 
-/* -1: it cannot be read. */
-static int64_t delay_in(const char *path)
+/* A host has thousands of threads, so this is as short as can be. -1: it cannot be read. */
+static int64_t delay_in(int folder, const char *path)
 {
+	hvd_cleanup_close int fd = openat(folder, path, O_RDONLY | O_CLOEXEC);
 	char text[128];
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
 	int64_t ns;
 
-	return hvd_read_start(path, text, sizeof(text) - 1) && sscanf(text, "%*u %" SCNd64, &ns) == 1 && ns >= 0 ? ns
-														 : -1;
-}
-
-struct delay_sum {
-	int64_t ns;
-	size_t most;
-	bool known;
-};
-
-static bool add_delay(const char *folder, const char *name, void *arg)
-{
-	hvd_cleanup_free char *path = hvd_xasprintf("%s/%s/schedstat", folder, name);
-	struct delay_sum *sum = arg;
-	int64_t ns;
-
-	if (sum->most == 0) {
-		sum->known = false;
-		return true;
-	}
-	sum->most--;
-	ns = delay_in(path);
-	if (ns >= 0) {
-		sum->ns += ns;
-		sum->known = true;
-	}
-	return false;
+	text[n > 0 ? n : 0] = '\0';
+	return sscanf(text, "%*u %" SCNd64, &ns) == 1 && ns >= 0 ? ns : -1;
 }
 
 int64_t hvd_process_delay(const struct hvd_process *process, size_t *most)
 {
-	struct delay_sum sum = {.most = *most};
-	char folder[64];
+	char path[300];
+	struct dirent *de;
+	int64_t sum = -1;
+	DIR *tasks;
 
-	snprintf(folder, sizeof(folder), "/proc/%d/%s", (int)process->pid, process->threads > 1 ? "task" : "schedstat");
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)process->pid, process->threads > 1 ? "task" : "schedstat");
 	if (process->threads <= 1)
-		return delay_in(folder);
-	any_entry(folder, MOST_THREADS, add_delay, &sum);
-	*most = sum.most;
-	return sum.known ? sum.ns : -1;
+		return delay_in(AT_FDCWD, path);
+	tasks = opendir(path);
+	for (; tasks && (de = readdir(tasks)) && *most > 0; --*most) {
+		int64_t ns;
+
+		if (de->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/schedstat", de->d_name);
+		ns = delay_in(dirfd(tasks), path);
+		sum = ns >= 0 ? (sum > 0 ? sum : 0) + ns : sum;
+	}
+	if (tasks)
+		closedir(tasks);
+	return *most > 0 ? sum : -1;
 }
 
 bool hvd_process_has_open(pid_t pid, const char *proc, const char *prefix)
