@@ -50,6 +50,8 @@ void hvd_control_close(struct hvd_control *control); /* NULL is fine */
 /* Ask the launch that `target` names: "JOB", "JOB.STEP", or "pid:PID". A new reference; NULL with err set: HVD_E_NOENT
  * if this user has no such launch on this host, or more than one. */
 json_t *hvd_control_ask(const char *target, const char *question, double seconds, struct hvd_err *err);
+/* Also a target: all launches that were not started in a job. Such a launch may have made a job of its own. */
+#define HVD_CONTROL_NO_JOB "none"
 /* Ask all of them, at most HVD_CONTROL_MAX_LAUNCHES: an array of the answers of those that have answered, at least one.
  * NULL with err set. */
 json_t *hvd_control_ask_each(const char *target, const char *question, double seconds, struct hvd_err *err);

@@ -32,6 +32,8 @@ static bool is_meant(const char *name, const char *target)
 		return false;
 	if (strncmp(target, "pid:", 4) == 0)
 		return strcmp(slash + 1, target + 4) == 0;
+	if (strcmp(target, HVD_CONTROL_NO_JOB) == 0)
+		return strncmp(name, "none/", 5) == 0;
 	return job && job < slash && strncmp(job + 1, target, n) == 0 &&
 	       (job[1 + n] == '/' || (job[1 + n] == '.' && !strchr(target, '.')));
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* How long a launch may take to answer, and a host. */
 #define ASK_SECONDS  3.0
@@ -52,6 +53,13 @@ static bool is_in(const struct hvd_strv *list, const char *name)
 	return false;
 }
 
+static bool is_here(const char *host)
+{
+	char name[256] = "";
+
+	return gethostname(name, sizeof(name) - 1) == 0 && strcmp(name, host) == 0;
+}
+
 static json_t *nobody(const char *target, const struct hvd_strv *elsewhere, struct hvd_err *err)
 {
 	hvd_cleanup_free char *hosts = elsewhere->n ? hvd_strv_join(elsewhere, " or ") : NULL;
@@ -60,7 +68,7 @@ static json_t *nobody(const char *target, const struct hvd_strv *elsewhere, stru
 	if (hosts)
 		hvd_err_hint(err, "ask on %s, where srun or hvdrun runs", hosts);
 	else
-		hvd_err_hint(err, "ask on the host where hvdrun or srun --hvd runs");
+		hvd_err_hint(err, "ask on the host where hvdrun or srun --hvd runs, as its user");
 	return NULL;
 }
 
@@ -75,7 +83,9 @@ static json_t *ask_slurm(const char *target, const char *program, const struct h
 	hvd_slurm_srun_hosts(job.id, &sruns, hvd_deadline_in(STEP_SECONDS), NULL);
 	hvd_strv_add(&hosts, job.hosts.v[0]);
 	for (size_t i = 0; i < sruns.n; i++)
-		if (!is_in(&job.hosts, sruns.v[i]))
+		if (is_here(sruns.v[i]))
+			continue;
+		else if (!is_in(&job.hosts, sruns.v[i]))
 			hvd_strv_add(&elsewhere, sruns.v[i]);
 		else if (!is_in(&hosts, sruns.v[i]))
 			hvd_strv_add(&hosts, sruns.v[i]);
@@ -84,10 +94,30 @@ static json_t *ask_slurm(const char *target, const char *program, const struct h
 	return said ? said : nobody(target, &elsewhere, err);
 }
 
+/* The launches on this host. An hvdrun outside of a job knows its job, but has no name of it. NULL with err set. */
+static json_t *ask_here(const char *target, struct hvd_err *err)
+{
+	json_t *launches = hvd_control_ask_each(target, "status", ASK_SECONDS, err);
+	struct hvd_err none;
+	char *end;
+	const unsigned long job = strtoul(target, &end, 10);
+
+	if (launches || err->code != HVD_E_NOENT || job == 0 || *end)
+		return launches;
+	launches = hvd_control_ask_each(HVD_CONTROL_NO_JOB, "status", ASK_SECONDS, &none);
+	for (size_t i = json_array_size(launches); i-- > 0;)
+		if (json_integer_value(json_object_get(json_array_get(launches, i), "job")) != (json_int_t)job)
+			json_array_remove(launches, i);
+	if (json_array_size(launches))
+		return launches;
+	json_decref(launches);
+	return NULL;
+}
+
 json_t *hvd_job_status_get(const char *target, const char *program, const struct hvd_log *log, struct hvd_err *err)
 {
 	const bool here = strncmp(target, HERE, strlen(HERE)) == 0;
-	json_t *launches = hvd_control_ask_each(target + (here ? strlen(HERE) : 0), "status", ASK_SECONDS, err);
+	json_t *launches = ask_here(target + (here ? strlen(HERE) : 0), err);
 
 	if (launches)
 		return wrap(launches);

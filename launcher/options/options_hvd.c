@@ -56,7 +56,8 @@ static const struct hvd_opt rows[] = {
 		 "apart",
 	 .type = HVD_OPT_INT, .at = HVD_AT(samples), .min = 1, .max = 20, .def = "1", .needs = "stacks"},
 	{TEXT("status", FAILURE, "JOB", "Show what a running job does, and what its ranks use", status),
-	 .more = "It shows the state of the job's launches, and of each rank its processor time, memory, reads, writes and "
+	 .more = "It shows the state of the job's launches, and of each rank its processor time, memory, reads, writes "
+		 "and "
 		 "GPU; slow ranks come first. JOB is as for --stacks. With --json it prints JSON. Nothing is started"},
 	{TEXT("report-of", OUTPUT, "FILE", "Print the page of --report for the launches in a file of --events",
 	      report_of),

@@ -10,7 +10,10 @@
 #   restart   with SLOTS (8) ranks on each host, a rank fails ROUNDS times: milliseconds from the last old rank's end until
 #             the last new rank was started, and from the failure; and the launcher's processor time
 #
-# WHAT="silence quiet busy restart" selects. B: the build.
+#   usage     as quiet, with SLOTS ranks on each host, of which each host reports every 5 seconds what they use, against the
+#             same without reports; and how long hvdrun --status takes
+#
+# WHAT="silence quiet busy restart usage" selects. B: the build.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 B=$(realpath "${B:-build}")
@@ -23,7 +26,7 @@ SIM_DIR=$(mktemp -d)
 # shellcheck source=tests/bench/sim_job.bash
 source tests/bench/sim_job.bash
 trap 'sim_end; rm -rf "$SIM_DIR"' EXIT
-LAUNCHER='' SIMS=() SIM_FDS=()
+LAUNCHER='' SIMS=() SIM_FDS=() SIM_OPTIONS=()
 
 cpu() { awk -v tick="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print ($12 + $13) / tick }' "/proc/$1/stat"; }
 kib() { sed -n "s/VmRSS:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$1/status"; }
@@ -63,6 +66,32 @@ quiet() {
 	sim_end
 }
 
+share() { # of a core, since BEFORE, in SECONDS
+	cpu "$LAUNCHER" | awk -v a="$1" -v s="$2" '{ printf "%.2f", ($1 - a) * 100 / s }'
+}
+
+usage() {
+	local before idle=${IDLE:-30} began with what
+	for with in "" 5; do
+		SIM_OPTIONS=(${with:+-u "$with"})
+		begin "$slots"
+		sleep 6
+		before=$(cpu "$LAUNCHER")
+		sleep "$idle"
+		if [[ $with ]]; then what="what they use is reported every $with s"; else what="nothing happens"; fi
+		echo "$hosts hosts with $slots ranks, $what: $(share "$before" "$idle") % of a core," \
+			"$(kib "$LAUNCHER") KiB"
+		if [[ $with ]]; then
+			before=$(cpu "$LAUNCHER") began=$(date +%s%N)
+			"$B/bin/hvdrun" --status "pid:$LAUNCHER" --json >"$SIM_DIR/status"
+			echo "hvdrun --status: $((($(date +%s%N) - began) / 1000000)) ms, $(cpu "$LAUNCHER" | awk -v a="$before" '{ printf "%.2f", $1 - a }') s" \
+				"of the launcher, $(jq '[.launches[].ranks[] | select(.cpu)] | length' "$SIM_DIR/status") ranks are known, $(wc -c <"$SIM_DIR/status") bytes"
+		fi
+		sim_end
+	done
+	SIM_OPTIONS=()
+}
+
 busy() {
 	local i hogs=() n end=$((SECONDS + ${IDLE:-30}))
 	sim_begin "$hosts" --min-np 1
@@ -100,9 +129,9 @@ restart() {
 
 printf '#!/bin/sh\n' >"$SIM_DIR/rank"
 chmod 755 "$SIM_DIR/rank"
-for what in ${WHAT:-silence quiet busy restart}; do
+for what in ${WHAT:-silence quiet busy restart usage}; do
 	case $what in
-	silence | quiet | busy | restart) "$what" ;;
-	*) echo "bench_agents: WHAT is silence, quiet, busy, restart or several" >&2 && exit 2 ;;
+	silence | quiet | busy | restart | usage) "$what" ;;
+	*) echo "bench_agents: WHAT is silence, quiet, busy, restart, usage or several" >&2 && exit 2 ;;
 	esac
 done

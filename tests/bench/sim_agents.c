@@ -2,10 +2,11 @@
 /*
  * sim_agents - the agents of many hosts in one process, for a real hvdrun --launcher=join with an elastic job.
  *
- *   sim_agents [-n HOSTS] [-f FIRST] [-s SLOTS] ADDRESS KEY_FILE     1000 hosts, sim0000 …, of 8 slots
+ *   sim_agents [-n HOSTS] [-f FIRST] [-s SLOTS] [-u SECONDS] ADDRESS KEY_FILE     1000 hosts, sim0000 …, of 8 slots
  *
  * Each host has a connection of its own, and speaks the protocol of hvd-agent connect. Its ranks are numbers: one runs
- * from the order to start it until the order to stop it, which it obeys at once. All networks connect all hosts.
+ * from the order to start it until the order to stop it, which it obeys at once. All networks connect all hosts. With -u
+ * each host reports every so many seconds what all of its ranks use.
  *
  * Commands on stdin, one in a line; the end of stdin ends all agents:
  *   fail RANK        the rank ends by SIGKILL
@@ -22,6 +23,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/host/join.h"
 #include "lib/host/rank_end.h"
+#include "lib/host/rank_usage.h"
 #include "lib/protocol/preamble.h"
 #include "sim_host.h"
 
@@ -48,6 +50,7 @@ struct sim {
 	struct agent *agents;
 	uint32_t n, first, connected, admitted, ended, silenced;
 	int slots;
+	double usage;        /* seconds between two reports; 0 = none */
 	long running, world; /* ranks here, and of the generation */
 	int restarts;
 	hvd_time last_end, fault;
@@ -60,7 +63,7 @@ struct agent {
 	struct hvd_dial *link;
 	struct hvd_conn *conn; /* NULL: none yet, or no longer */
 	bool silent, over;
-	struct event *tried;
+	struct event *tried, *report;
 	int64_t tried_host;
 	struct worker *workers;
 	int n_workers;
@@ -196,6 +199,44 @@ static void on_try(struct agent *ag, const json_t *msg)
 	evtimer_add(ag->tried, &tv);
 }
 
+/* ---- what ranks use ---- */
+
+static void on_report(evutil_socket_t fd, short what, void *arg)
+{
+	struct agent *ag = arg;
+	json_t *ranks = json_array();
+
+	(void)fd;
+	(void)what;
+	for (int i = 0; i < ag->n_workers; i++) {
+		const uint32_t rank = (uint32_t)ag->workers[i].rank;
+		const struct hvd_rank_usage uses = {.rank = rank,
+						    .cpu = 900 + rank % 90,
+						    .delay = rank % 7,
+						    .memory = 1000000000 + (int64_t)rank * 4096,
+						    .read = 1000000 + rank,
+						    .written = rank,
+						    .output = rank % 60,
+						    .awaited = rank % 100,
+						    .gpu = 800 + rank % 100,
+						    .gpu_memory = 8000000000};
+
+		json_array_append_new(ranks, hvd_rank_usage_json(&uses));
+	}
+	if (ag->conn && !ag->silent && ag->n_workers > 0)
+		hvd_conn_send(ag->conn, json_pack("{s:s, s:O}", "t", "usage", "ranks", ranks));
+	json_decref(ranks);
+}
+
+static void report_often(struct agent *ag)
+{
+	const struct timeval tv = {.tv_sec = (time_t)ag->sim->usage,
+				   .tv_usec = (suseconds_t)((ag->sim->usage - (double)(time_t)ag->sim->usage) * 1e6)};
+
+	ag->report = event_new(ag->sim->base, -1, EV_PERSIST, on_report, ag);
+	event_add(ag->report, &tv);
+}
+
 /* ---- the connection ---- */
 
 static void check_ended(struct sim *sim)
@@ -223,6 +264,8 @@ static void on_end(struct agent *ag)
 static void on_plan(struct agent *ag)
 {
 	hvd_conn_watch_host(ag->conn);
+	if (ag->sim->usage > 0)
+		report_often(ag);
 	if (++ag->sim->admitted == ag->sim->n)
 		printf("admitted %u\n", ag->sim->n);
 }
@@ -373,18 +416,20 @@ int main(int argc, char **argv)
 	struct rlimit files;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "n:f:s:")) != -1) {
+	while ((opt = getopt(argc, argv, "n:f:s:u:")) != -1) {
 		if (opt == 'n')
 			sim.n = (uint32_t)atoi(optarg);
 		else if (opt == 'f')
 			sim.first = (uint32_t)atoi(optarg);
 		else if (opt == 's')
 			sim.slots = atoi(optarg);
+		else if (opt == 'u')
+			sim.usage = atof(optarg);
 		else
 			return 2;
 	}
 	if (optind + 2 != argc || sim.n == 0 || sim.slots < 1)
-		die("usage: sim_agents [-n HOSTS] [-f FIRST] [-s SLOTS] ADDRESS KEY_FILE");
+		die("usage: sim_agents [-n HOSTS] [-f FIRST] [-s SLOTS] [-u SECONDS] ADDRESS KEY_FILE");
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);

@@ -21,12 +21,12 @@ sim_begin() {
 }
 
 # sim_agents HOSTS FIRST SLOTS: one more process of agents, which is SIMS[N]; sim_tell N COMMAND. What it says is in
-# $SIM_DIR/agents.N.
+# $SIM_DIR/agents.N. It gets SIM_OPTIONS, too.
 sim_agents() {
 	local n=${#SIMS[@]} fd
 	rm -f "$SIM_DIR/commands.$n"
 	mkfifo "$SIM_DIR/commands.$n"
-	"$B/tests/bench/sim_agents" -n "$1" -f "$2" -s "$3" "$(<"$SIM_DIR/address")" "$SIM_DIR/key" \
+	"$B/tests/bench/sim_agents" -n "$1" -f "$2" -s "$3" "${SIM_OPTIONS[@]}" "$(<"$SIM_DIR/address")" "$SIM_DIR/key" \
 		<"$SIM_DIR/commands.$n" >"$SIM_DIR/agents.$n" 2>&1 3>&- &
 	SIMS[n]=$!
 	exec {fd}>"$SIM_DIR/commands.$n"

@@ -37,10 +37,13 @@ knows() {
         job=$(job_of 4)
         wait_for 10 knows "$job" "ranks: 4 running"
         has "job $job, process " "on hvdlogin: running, begun" "hosts: 2 here"
-        gives 0 on_login hvdrun --status "$job.0" --json
+        # The first figures come some seconds later.
+        wait_for 20 knows "$job" " CPU DELAY   MEM "
+        gives 0 on_login hvdrun --status "$job" --json
         [[ $(jq -c '.launches[] | [.state, .generation, .restarts, (.hosts | length), [.ranks[].state], .store]' \
             <<<"$output") == '["running",1,0,2,["running","running","running","running"],[]]' ]] || { echo "$output" && return 1; }
-        gives 2 as_user bob hvdrun --status "$job.1"
+        gives 1 as_user bob hvdrun --status "$job"
+        has "no launch of job $job answers on its hosts" "as its user"
         # From a host that is none of the job's: the launch runs on the login host.
         gives 1 as_root hvdn3 runuser -u alice -- hvdrun --status "$job"
         has "no launch of job $job answers on its hosts" "ask on hvdlogin"
