@@ -92,6 +92,9 @@ static void count(struct hvd_figures *figures, const struct hvd_event *event)
 	case HVD_EV_HOST_LOST:
 		figures->hosts_lost++;
 		break;
+	case HVD_EV_RANK_SLOW:
+		figures->found_slow++;
+		break;
 	case HVD_EV_HANG:
 		figures->hangs++;
 		break;
@@ -163,13 +166,18 @@ static struct hvd_metrics_host *hosts_of(const struct hvd_usage *usage, size_t *
 	return hosts;
 }
 
-static struct hvd_metrics_rank *ranks_of(const struct hvd_usage *usage, size_t *n)
+static struct hvd_metrics_rank *ranks_of(const struct hvd_world *world, hvd_time now, size_t *n)
 {
+	const struct hvd_usage *usage = hvd_world_usage(world);
 	struct hvd_metrics_rank *ranks = hvd_xcalloc((size_t)hvd_usage_size(usage) + 1, sizeof(*ranks));
 
 	*n = 0;
-	for (const struct hvd_usage_rank *r = NULL; (r = hvd_usage_next(usage, r));)
-		ranks[(*n)++] = (struct hvd_metrics_rank){.host = r->host_name, .uses = r->uses};
+	for (const struct hvd_usage_rank *r = NULL; (r = hvd_usage_next(usage, r)); (*n)++) {
+		ranks[*n] = (struct hvd_metrics_rank){.host = r->host_name,
+						      .slow = hvd_world_straggler(world, r->uses.rank) != NULL,
+						      .uses = r->uses};
+		ranks[*n].uses.output = hvd_usage_output(r, now);
+	}
 	return ranks;
 }
 
@@ -189,7 +197,7 @@ static char *make_text(enum hvd_metrics_form form, size_t *len, void *arg)
 	if (metrics->agents)
 		memcpy(figures.in_stage, hvd_agent_registry_table(metrics->agents)->in_stage, sizeof(figures.in_stage));
 	if (metrics->world) {
-		figures.uses = ranks = ranks_of(hvd_world_usage(metrics->world), &figures.n_uses);
+		figures.uses = ranks = ranks_of(metrics->world, now, &figures.n_uses);
 		figures.hosts = hosts = hosts_of(hvd_world_usage(metrics->world), &figures.n_hosts);
 	}
 	return hvd_metrics_text(&figures, form, len);

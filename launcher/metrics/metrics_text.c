@@ -203,12 +203,16 @@ static void put_counts(struct out *out, const struct hvd_figures *figures)
 		{"hvd_failures", COUNTER, NULL, "Generations that a rank has failed in."},
 		{"hvd_restarts", COUNTER, NULL, "Restarts of all ranks."},
 		{"hvd_hosts_lost", COUNTER, NULL, "Hosts that were lost, or were bad."},
+		{"hvd_ranks_found_slow", COUNTER, NULL, "Times that a rank was found to hold up the others."},
 		{"hvd_hangs", COUNTER, NULL, "Times that no rank made progress for --hang-timeout."},
 		{"hvd_requeues", COUNTER, NULL, "Times that the batch job was requeued."},
 	};
-	const int64_t values[] = {figures->generation,  figures->ranks,    (int64_t)figures->n_uses,
-				  figures->generations, figures->failures, figures->restarts,
-				  figures->hosts_lost,  figures->hangs,    figures->requeues};
+	const int64_t values[] = {
+		figures->generation, figures->ranks,    (int64_t)figures->n_uses, figures->generations,
+		figures->failures,   figures->restarts, figures->hosts_lost,      figures->found_slow,
+		figures->hangs,      figures->requeues,
+	};
+	_Static_assert(sizeof(values) / sizeof(values[0]) == sizeof(families) / sizeof(families[0]), "one for each");
 
 	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
 		sample(out, &families[i], NULL, (double)values[i]);
@@ -342,10 +346,8 @@ static void put_spread(struct out *out, const struct hvd_figures *figures, const
 
 static void put_slow(struct out *out, const struct hvd_figures *figures)
 {
-	static const struct family of_all = {"hvd_launch_ranks_slow", GAUGE, NULL,
-					     "Ranks that compute while the others wait for them."},
-				   of_rank = {"hvd_rank_slow", GAUGE, NULL,
-					      "1 for a rank that computes while the others wait for it."};
+	static const struct family of_all = {"hvd_launch_ranks_slow", GAUGE, NULL, "Ranks that hold up the others."},
+				   of_rank = {"hvd_rank_slow", GAUGE, NULL, "1 for a rank that holds up the others."};
 	const bool each = figures->n_uses <= HVD_METRICS_RANKS;
 	char text[LABEL_SIZE];
 	int64_t n = 0;

@@ -72,7 +72,7 @@ struct hvd_figures {
 	int64_t status;      /* with which it has ended */
 	double start;        /* seconds until the first ranks started; below 0 = they have not */
 	int64_t generation, ranks;
-	int64_t generations, failures, restarts, hosts_lost, hangs, requeues;
+	int64_t generations, failures, restarts, hosts_lost, found_slow, hangs, requeues;
 	int64_t ends[HVD_METRICS_ENDS];
 	uint32_t in_stage[HVD_N_STAGES]; /* how many hosts are in each stage */
 	struct hvd_phases phases;

@@ -74,6 +74,7 @@ waits() {
     case $how$victim in
     STOP@(rank|shim)) echo "srun waits for a stopped task" ;;
     STOP@(srun|hvdrun|ssh|mpirun)) echo "the launcher itself is stopped" ;;
+    STOPdriver) echo "ranks that have not met wait for the store of a stopped driver, part of the launcher" ;;
     STOPstepd) echo "srun waits for the tasks of a stopped slurmstepd" ;;
     KILLstepd) [[ $kind != @(srun|plain) ]] || echo "srun waits for the tasks of a killed slurmstepd" ;;
     @(STOP|KILL)munged) [[ $kind != @(srun|plain) ]] || echo "slurmstepd waits for munged to tell of its tasks' ends" ;;

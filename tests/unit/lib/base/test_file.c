@@ -162,6 +162,13 @@ TEST(a_file_is_replaced_as_a_whole)
 	assert_int_equal(st.st_size, 5);
 	close(before);
 
+	before = umask(077);
+	assert_int_equal(hvd_replace_file_mode(in("a"), "it", "third", 5, 0644, &err), 0);
+	umask((mode_t)before);
+	holds(in("a"), "third");
+	assert_int_equal(lstat(in("a"), &st), 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0644);
+
 	assert_int_equal(mkdir(in("folder"), 0700), 0);
 	assert_int_equal(hvd_replace_file(in("folder"), "it", "x", 1, &err), -1);
 	assert_in(err.msg, "cannot write it");
