@@ -65,9 +65,11 @@ size_t hvd_usage_log_look(const struct hvd_usage *usage, unsigned number, struct
 static void on_timer(void *arg)
 {
 	struct hvd_usage_log *log = arg;
+	const size_t logged = hvd_usage_log_look(log->usage, log->looks, log->events);
 
-	hvd_usage_log_look(log->usage, log->looks++, log->events);
-	hvd_timer_in_ms(log->timer, LOOK_MS);
+	/* The generation may have begun a moment ago. */
+	log->looks += logged > 0;
+	hvd_timer_in_ms(log->timer, logged ? LOOK_MS : log->first_ms);
 }
 
 void hvd_usage_log_begin(struct hvd_usage_log *log)

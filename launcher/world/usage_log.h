@@ -2,9 +2,9 @@
 /*
  * usage_log.h - what hosts use over time, as events (host-usage), for the file of events and the report.
  *
- * The first look is after three samples, and then there is one each minute. A look is an event for each host with ranks
- * that are known; of n hosts, more than HVD_USAGE_LOG_HOSTS, each is part of every n / HVD_USAGE_LOG_HOSTS-th look, so that
- * the file of a large job does not grow faster.
+ * The first look at which ranks are known is after three samples or later, and then there is one each minute. A look is an
+ * event for each host with ranks that are known; of n hosts, more than HVD_USAGE_LOG_HOSTS, each is part of every
+ * n / HVD_USAGE_LOG_HOSTS-th look, so that the file of a large job does not grow faster.
  */
 #ifndef HVD_USAGE_LOG_H
 #define HVD_USAGE_LOG_H
