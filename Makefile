@@ -173,7 +173,7 @@ run_tests := B='$(B)' tests/run -j '$(JOBS)'
 
 # Programs that tests run.
 test_tools := $(addprefix $(B)/tests/bench/,bench_driver connect_flood connect_hold discovery_watch sim_agents worker_wire) \
-	$(addprefix $(B)/tests/standins/,show old_kernel)
+	$(addprefix $(B)/tests/standins/,show old_kernel nvml/libnvidia-ml.so.1)
 ifeq ($(PLUGIN),yes)
 test_tools += $(B)/tests/standins/pyxis.so
 endif

@@ -19,6 +19,7 @@
 #define PAUSE_SECONDS 60 /* after the first failure; twice as long after each further one, up to … */
 #define MOST_PAUSE    3600
 #define END_SECONDS   0.5
+#define MOST_USED     100000000 /* of all processes of a rank (lib/host/rank_usage.h) */
 
 struct hvd_gpu_usage {
 	struct event_base *base;
@@ -159,11 +160,19 @@ void hvd_gpu_usage_look(struct hvd_gpu_usage *gpu, const pid_t *pids, size_t n)
 	free(question);
 }
 
+pid_t hvd_gpu_usage_pid(const struct hvd_gpu_usage *gpu)
+{
+	if (!gpu)
+		return 0;
+	return gpu->pid ? gpu->pid : gpu->killed;
+}
+
 void hvd_gpu_usage_add(const struct hvd_gpu_usage *gpu, pid_t pid, int64_t *used, int64_t *memory)
 {
 	for (size_t i = 0; gpu && i < gpu->last.n; i++)
 		if (gpu->last.v[i].pid == pid) {
 			*used = hvd_gpu_sum(*used, gpu->last.v[i].used);
+			*used = *used < MOST_USED ? *used : MOST_USED;
 			*memory = hvd_gpu_sum(*memory, gpu->last.v[i].memory);
 		}
 }

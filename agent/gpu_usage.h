@@ -29,6 +29,9 @@ void hvd_gpu_usage_destroy(struct hvd_gpu_usage *gpu); /* before the event base 
  * usually some milliseconds later. Does nothing while a look is under way. */
 void hvd_gpu_usage_look(struct hvd_gpu_usage *gpu, const pid_t *pids, size_t n);
 
+/* The process that looks, a child of this one, also after it was given up; 0: there is none. */
+pid_t hvd_gpu_usage_pid(const struct hvd_gpu_usage *gpu);
+
 /* Add what the last look has found of a process: to *used the thousandths of a GPU that it used since the look before, and
  * to *memory the bytes. Both are sums that begin as -1, which means not known; they stay so while nothing is known, as for
  * a process without a GPU, and with NVIDIA's MIG. If a driver does not count the time of each process, the time of a GPU

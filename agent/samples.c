@@ -142,6 +142,7 @@ static void add_gpu(const struct samples *samples, const struct hvd_rank_look *l
 		hvd_gpu_usage_add(samples->gpu, processes->v[i].pid, &usages[owner].gpu, &usages[owner].gpu_memory);
 	}
 	hvd_gpu_usage_look(samples->gpu, pids, n);
+	samples->agent->helper = hvd_gpu_usage_pid(samples->gpu);
 	free(pids);
 }
 

@@ -351,7 +351,7 @@ void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks)
 	}
 	/* Processes that left their rank's group are children of this process by now. When they end, theirs are
 	 * next. */
-	while (!ranks->gone && hvd_kill_children() > 0)
+	while (!ranks->gone && hvd_spawned_ranks_kill_children(ranks) > 0)
 		if (waitpid(-1, NULL, 0) < 0 && errno != EINTR)
 			break;
 	hvd_signal_unwatch(ranks->child);

@@ -87,6 +87,15 @@ void hvd_spawned_rank_forget_pending(struct hvd_spawned_rank *rank)
 	rank->plan = NULL;
 }
 
+int hvd_spawned_ranks_kill_children(const struct hvd_spawned_ranks *ranks)
+{
+	const pid_t helper = ranks->agent->helper;
+	struct hvd_process process;
+	bool there = helper > 0 && hvd_process_read(helper, &process) == 0 && process.parent == getpid();
+
+	return hvd_kill_children() - there;
+}
+
 void hvd_spawned_ranks_check_gone(struct hvd_spawned_ranks *ranks)
 {
 	int unkillable = 0;
@@ -106,7 +115,7 @@ void hvd_spawned_ranks_check_gone(struct hvd_spawned_ranks *ranks)
 	 * processes became children of this process when their parents ended. */
 	hvd_spawned_ranks_signal(ranks, SIGKILL);
 	hvd_preload_end(ranks->preload);
-	if (hvd_kill_children() > unkillable)
+	if (hvd_spawned_ranks_kill_children(ranks) > unkillable)
 		return; /* their SIGCHLD leads to another call */
 	ranks->gone = true;
 	ranks->ops->all_gone(ranks->agent->ranks);

@@ -71,6 +71,8 @@ void hvd_spawned_rank_tell_end(struct hvd_spawned_rank *rank, pid_t pid, int sta
 void hvd_spawned_rank_forget_pending(struct hvd_spawned_rank *rank);
 /* The rank was reaped. If it has left processes in its group, which have got SIGKILL by then, see to it that they end. */
 void hvd_spawned_rank_end_left(struct hvd_spawned_rank *rank);
+/* Kill all children of this process. Returns how many there were besides the agent's helper, which may not end. */
+int hvd_spawned_ranks_kill_children(const struct hvd_spawned_ranks *ranks);
 /* All ranks are to end, and one has: call all_gone if nothing is left. */
 void hvd_spawned_ranks_check_gone(struct hvd_spawned_ranks *ranks);
 

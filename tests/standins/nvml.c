@@ -8,7 +8,7 @@
  *   sample GPU PID MICROSECONDS PERCENT
  *   rate GPU PERCENT                of the GPU; without it, that is not supported
  *   error FUNCTION CODE             this function returns that
- *   hang FUNCTION                   this function does not return
+ *   hang FUNCTION [FILE]            this function does not return; it looks for a file of a file system that hangs
  * A call that nvml.h forbids adds a line to the file with ".misused" behind its name.
  *
  * With OLD it is the library of a driver from before MIG, whose processes have no instances.
@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define API __attribute__((visibility("default")))
@@ -121,8 +122,9 @@ static unsigned number_of_gpus(void)
 static int enter(const char *function, bool needs_init)
 {
 	FILE *f = open_file();
-	char name[128];
+	char name[128], file[128] = "";
 	const char *at;
+	struct stat st;
 	int code = SUCCESS, one;
 
 	while ((at = next(f, "error")))
@@ -131,9 +133,12 @@ static int enter(const char *function, bool needs_init)
 	if (f)
 		rewind(f);
 	while ((at = next(f, "hang")))
-		if (sscanf(at, "%127s", name) == 1 && strcmp(name, function) == 0)
-			for (;;)
+		if (sscanf(at, "%127s %127s", name, file) >= 1 && strcmp(name, function) == 0)
+			for (;;) {
+				if (*file && stat(file, &st) == 0)
+					abort();
 				pause();
+			}
 	if (f)
 		fclose(f);
 	if (needs_init && begun == 0) {

@@ -269,7 +269,7 @@ TEST_WITH(a_driver_that_hangs_is_given_up, set_up, tear_down)
 	pid_t pid = 4001;
 
 	script(w, "gpus 1\nprocess 0 4001 10\nsample 0 4001 100 5\n");
-	begin(w, "/dev/nvidia0", 2);
+	begin(w, "/dev/nvidia0", 10);
 	await_figures(w, 4001, 50, 10);
 	script(w, "gpus 1\nhang nvmlDeviceGetComputeRunningProcesses_v3\n");
 	w->turns = 0;
