@@ -60,7 +60,7 @@ struct hvd_agent {
 	bool unreachable;     /* the driver is, since the plan */
 	struct hvd_rank_scan *scan; /* what the ranks use (rank_scan.h) */
 	unsigned inspections; /* of the ranks' stacks: how many have begun, or ended. Odd: one is under way */
-	pid_t helper;         /* a child of a feature that SIGKILL may not end: it waits for a driver; 0: there is none */
+	pid_t helper; /* a child of a feature that SIGKILL may not end: it waits for a driver; 0: there is none */
 	int status;           /* what the process ends with, where that is of use; the source sets it, too */
 
 	bool done; /* hvd_agent_done() was called, or must not send */

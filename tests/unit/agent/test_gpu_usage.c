@@ -279,7 +279,8 @@ TEST_WITH(a_driver_that_hangs_is_given_up, set_up, tear_down)
 		hvd_gpu_usage_look(w->gpu, &pid, 1);
 		run(w);
 	}
-	assert_int_equal(w->turns, 3);
+	assert_true(w->turns >= 3);
+	assert_int_equal(of(w, 4001).memory, 10);
 	await_no_children(w);
 	assert_int_equal(of(w, 4001).memory, -1);
 }
