@@ -97,12 +97,12 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		finish_client(control);
 }
 
-static void on_answer(json_t *answer, void *arg)
+static void on_answer(char *answer, void *arg)
 {
 	struct hvd_control *control = arg;
 
 	control->asked = NULL;
-	control->answer = json_dumps(answer, JSON_COMPACT | JSON_REAL_PRECISION(15));
+	control->answer = answer;
 	control->len = control->answer ? strlen(control->answer) : 0;
 	wait_for_client(control, EV_WRITE, on_writable, CLIENT_SECONDS);
 }

@@ -31,9 +31,9 @@ struct hvd_control;
 /* A question that a launch answers. */
 struct hvd_control_question {
 	const char *name; /* NULL ends a list */
-	/* Call `done` once, at once or from the event loop, at the latest `seconds` and one more from now. The answer, an
-	 * object, stays the callee's. */
-	void (*ask)(void *owner, double seconds, void (*done)(json_t *answer, void *arg), void *arg);
+	/* Call `done` once, at once or from the event loop, at the latest `seconds` and one more from now, with an object of
+	 * JSON as a text, which is taken over. NULL: there is no answer. */
+	void (*ask)(void *owner, double seconds, void (*done)(char *answer, void *arg), void *arg);
 	/* Do not answer the client that has asked with `arg`. */
 	void (*forget)(void *owner, const void *arg);
 	void *owner;

@@ -25,7 +25,10 @@ extern char **environ;
 struct hvd_job_watch {
 	struct hvd_job *job;
 	const struct hvd_job_watch_ops *ops;
+	struct hvd_stacks *stacks;
 	struct hvd_control_question questions[3];
+	void (*stacks_done)(char *answer, void *arg); /* who has asked for stacks, one at a time */
+	void *asker;
 	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
 	struct hvd_hang_watch *hang;
 	struct hvd_time_limit *limit;
@@ -220,17 +223,31 @@ static void on_hang_ask(void *arg)
 
 /* ---- questions from outside ---- */
 
-static void ask_stacks(void *owner, double seconds, void (*done)(json_t *answer, void *arg), void *arg)
+static void on_stacks(json_t *stacks, void *arg)
 {
-	hvd_stacks_ask(owner, seconds, done, arg);
+	struct hvd_job_watch *watch = arg;
+
+	watch->stacks_done(json_dumps(stacks, JSON_COMPACT), watch->asker);
+}
+
+static void ask_stacks(void *owner, double seconds, void (*done)(char *answer, void *arg), void *arg)
+{
+	struct hvd_job_watch *watch = owner;
+
+	watch->stacks_done = done;
+	watch->asker = arg;
+	hvd_stacks_ask(watch->stacks, seconds, on_stacks, watch);
 }
 
 static void forget_stacks(void *owner, const void *arg)
 {
-	hvd_stacks_forget(owner, arg);
+	const struct hvd_job_watch *watch = owner;
+
+	(void)arg;
+	hvd_stacks_forget(watch->stacks, watch);
 }
 
-static void ask_status(void *owner, double seconds, void (*done)(json_t *answer, void *arg), void *arg)
+static void ask_status(void *owner, double seconds, void (*done)(char *answer, void *arg), void *arg)
 {
 	(void)seconds;
 	hvd_job_status_ask(owner, done, arg);
@@ -266,9 +283,10 @@ struct hvd_job_watch *hvd_job_watch_create(struct hvd_job *job, struct hvd_stack
 
 	watch->job = job;
 	watch->ops = ops;
+	watch->stacks = stacks;
 	watch->query = batch.scheduler->facts ? hvd_job_query_create(base, &batch, on_facts, watch) : NULL;
 	watch->reports_state = batch.scheduler->reports_state;
-	watch->questions[0] = (struct hvd_control_question){"stacks", ask_stacks, forget_stacks, stacks};
+	watch->questions[0] = (struct hvd_control_question){"stacks", ask_stacks, forget_stacks, watch};
 	watch->questions[1] = (struct hvd_control_question){"status", ask_status, forget_status, job->status};
 	watch->control = hvd_control_open(base, job->opts.control, job->opts.pid, watch->questions);
 	watch->hang = hvd_hang_watch_create(stacks, job->spec, on_hang_end, on_hang_ask, watch, job->events, job->log);

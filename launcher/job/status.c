@@ -7,25 +7,34 @@
 #include "launcher/world/stragglers.h"
 #include "launcher/world/usage.h"
 #include "lib/base/strv.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#define RANKS_PER_TURN 500
+#define DUMP           (JSON_COMPACT | JSON_REAL_PRECISION(12))
+
 struct hvd_job_status {
 	struct hvd_job *job;
 	struct hvd_goodput goodput;
 	char *launch; /* its name for questions; NULL: that of the environment */
 	int64_t generation, restarts;
-	hvd_time began;                          /* the generation */
-	bool init_began, init_done;              /* in it */
-	bool ends;                               /* it has failed, or is being ended */
-	char *why;                               /* it ends; the last restart; NULL: not known */
-	uint32_t n;                              /* its ranks */
-	int16_t *ended;                          /* by rank: the exit status, or -1 */
-	void (*done)(json_t *answer, void *arg); /* NULL: nobody has asked */
+	hvd_time began;                        /* the generation */
+	bool init_began, init_done;            /* in it */
+	bool ends;                             /* it has failed, or is being ended */
+	char *why;                             /* it ends; the last restart; NULL: not known */
+	uint32_t n;                            /* its ranks */
+	int16_t *ended;                        /* by rank: the exit status, or -1 */
+	void (*done)(char *answer, void *arg); /* who asks */
 	void *arg;
+	/* The answer so far, which gets some ranks in each turn. */
+	struct hvd_timer *timer;
+	char *text;
+	uint32_t next;
+	int64_t shown; /* of this generation */
 };
 
 /* ---- events ---- */
@@ -215,16 +224,6 @@ static json_t *rank_of(const struct hvd_job_status *status, const struct hvd_lay
 	return object;
 }
 
-static void add_ranks(const struct hvd_job_status *status, json_t *answer)
-{
-	const struct hvd_layout *layout = hvd_world_layout(status->job->world);
-	json_t *ranks = json_array();
-
-	for (int r = 0; status->generation && r < layout->size; r++)
-		json_array_append_new(ranks, rank_of(status, layout, (uint32_t)r));
-	json_object_set_new(answer, "ranks", ranks);
-}
-
 static void add_waits(json_t *answer, const char *text)
 {
 	json_t *lines = json_array();
@@ -262,35 +261,76 @@ static void add_launch(const struct hvd_job_status *status, json_t *answer)
 	}
 }
 
-static void answer(const char *waits, void *arg)
+/* ---- in turns ---- */
+
+/* The next ranks, without the brackets of their array. A generation that begins meanwhile ends the list. */
+static char *dump_ranks(struct hvd_job_status *status, bool *more)
+{
+	const struct hvd_layout *layout = hvd_world_layout(status->job->world);
+	const uint32_t n = status->generation && status->generation == status->shown ? (uint32_t)layout->size : 0;
+	json_auto_t *ranks = json_array();
+	char *text;
+
+	for (unsigned i = 0; i < RANKS_PER_TURN && status->next < n; i++)
+		json_array_append_new(ranks, rank_of(status, layout, status->next++));
+	*more = status->next < n;
+	text = json_dumps(ranks, DUMP);
+	if (text)
+		text[strlen(text) - 1] = '\0';
+	return text;
+}
+
+static void add_ranks(void *arg)
+{
+	struct hvd_job_status *status = arg;
+	const bool first = status->next == 0;
+	bool more;
+	char *text = dump_ranks(status, &more);
+
+	if (text && text[1])
+		hvd_xappendf(&status->text, "%s%s", first ? "" : ",", text + 1);
+	free(text);
+	if (more) {
+		hvd_timer_soon(status->timer);
+		return;
+	}
+	hvd_xappendf(&status->text, "]}");
+	text = status->text;
+	status->text = NULL;
+	status->done(text, status->arg);
+}
+
+static void on_waits(const char *waits, void *arg)
 {
 	struct hvd_job_status *status = arg;
 	json_auto_t *object = json_object();
-	void (*done)(json_t * answer, void *arg) = status->done;
 
-	if (!done)
-		return;
-	status->done = NULL;
 	json_object_set_new(object, "version", json_string(HVD_VERSION));
 	add_launch(status, object);
 	add_state(status, object);
 	add_hosts(status, object);
-	add_ranks(status, object);
 	add_waits(object, waits);
-	done(object, status->arg);
+	free(status->text);
+	status->text = json_dumps(object, DUMP);
+	if (status->text)
+		status->text[strlen(status->text) - 1] = '\0';
+	hvd_xappendf(&status->text, ",\"ranks\":[");
+	status->next = 0;
+	status->shown = status->generation;
+	hvd_timer_soon(status->timer);
 }
 
-void hvd_job_status_ask(struct hvd_job_status *status, void (*done)(json_t *answer, void *arg), void *arg)
+void hvd_job_status_ask(struct hvd_job_status *status, void (*done)(char *answer, void *arg), void *arg)
 {
 	status->done = done;
 	status->arg = arg;
-	if (!hvd_world_ask_waits(status->job->world, answer, status))
-		answer(NULL, status);
+	if (!hvd_world_ask_waits(status->job->world, on_waits, status))
+		on_waits(NULL, status);
 }
 
 void hvd_job_status_forget(struct hvd_job_status *status)
 {
-	status->done = NULL;
+	hvd_timer_stop(status->timer);
 	hvd_world_forget_waits(status->job->world);
 }
 
@@ -301,6 +341,7 @@ struct hvd_job_status *hvd_job_status_create(struct hvd_job *job)
 	struct hvd_job_status *status = hvd_xcalloc(1, sizeof(*status));
 
 	status->job = job;
+	status->timer = hvd_timer_new(job->opts.base, add_ranks, status);
 	status->goodput.began = job->result->began;
 	status->launch = job->opts.control ? hvd_xstrdup(job->opts.control) : NULL;
 	hvd_event_log_listen(job->events, on_event, status);
@@ -313,6 +354,8 @@ void hvd_job_status_destroy(struct hvd_job_status *status)
 		return;
 	hvd_event_log_unlisten(status->job->events, status);
 	free(status->launch);
+	hvd_timer_free(status->timer);
+	free(status->text);
 	free(status->ended);
 	free(status->why);
 	free(status);

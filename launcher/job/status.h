@@ -8,8 +8,6 @@
 #ifndef HVD_JOB_STATUS_H
 #define HVD_JOB_STATUS_H
 
-#include <jansson.h>
-
 struct hvd_job;
 struct hvd_job_status;
 
@@ -17,8 +15,9 @@ struct hvd_job_status;
 struct hvd_job_status *hvd_job_status_create(struct hvd_job *job);
 void hvd_job_status_destroy(struct hvd_job_status *status); /* NULL is fine */
 
-/* `done` is called once, at once or about a second from now. The answer stays the callee's. There is one who asks. */
-void hvd_job_status_ask(struct hvd_job_status *status, void (*done)(json_t *answer, void *arg), void *arg);
+/* `done` is called once, at once or about a second from now, with a text of JSON, which is taken over. There is one who
+ * asks. A job of many ranks makes the answer in several turns of the event loop. */
+void hvd_job_status_ask(struct hvd_job_status *status, void (*done)(char *answer, void *arg), void *arg);
 /* Whoever has asked gets no answer. */
 void hvd_job_status_forget(struct hvd_job_status *status);
 

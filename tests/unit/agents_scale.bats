@@ -54,3 +54,27 @@ given_up() { [[ $(left_out | xargs) == "$*" ]] || { grep 'is left out' "$SIM_DIR
     given_up sim0198
     grep -q 'sim0198 is left out: its node agent has not answered for 8 seconds' "$SIM_DIR/out"
 }
+
+# known N: hvdrun --status knows what so many ranks use.
+known() {
+    "$B/bin/hvdrun" --status "pid:$LAUNCHER" --json >"$SIM_DIR/status" &&
+        (($(jq '[.launches[0].ranks[] | select(.memory > 0)] | length' "$SIM_DIR/status") == $1))
+}
+
+@test "of 1,600 ranks each is known, and they are shown as quantiles" {
+    local end=$((SECONDS + 60))
+    SIM_OPTIONS=(-u 1)
+    sim_begin 1600
+    sim_agents 200 0 8
+    sim_waits 60 agents.0 '^running 0 1600 '
+    until known 1600; do
+        ((SECONDS < end)) || { head -c 2000 "$SIM_DIR/status" && return 1; }
+        sleep 0.2
+    done
+    [[ $(jq -c '.launches[0] | [.ranks[].rank] == [range(1600)]' "$SIM_DIR/status") == true ]]
+    [[ $(jq -c '[.launches[0].hosts[] | select(.ranks == 8 and .memory > 8e9)] | length' "$SIM_DIR/status") == 200 ]]
+    run "$B/bin/hvdrun" --status "pid:$LAUNCHER"
+    # shellcheck disable=SC2154 # run sets it
+    [[ $output == *"ranks: 1600 running"* && $output == *"1600 ranks are left out"* ]] || { echo "$output" && return 1; }
+    (($(awk '{ if (length > most) most = length } END { print most }' <<<"$output") <= 80)) || { echo "$output" && return 1; }
+}
