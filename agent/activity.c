@@ -3,17 +3,19 @@
  * activity.c - do the ranks of this host make progress? The driver asks, for --hang-timeout.
  *
  *   {"t":"watch", "every":SEC}                               look at this interval; 0: no longer
- *   {"t":"activity", "idle":SEC, "input":B, "ranks":N}       the answer, at once, and again whenever it has changed
+ *   {"t":"activity", "idle":SEC, "quiet":SEC, "input":B, "ranks":N}
+ *                                                            the answer, at once, and again whenever it has changed
  *
- * idle: how long the ranks have made no progress; 0: they make progress. input: one of them waits for input of its
- * user. ranks: how many there are. Before the driver has asked, nothing is looked at.
+ * idle: how long the ranks have made no progress; 0: they make progress. quiet: how long they have made none but by using
+ * their processors, if that is QUIET_LOOKS intervals or more, else 0; nothing is sent for it while they are idle. input: one of them waits for input of its user. ranks:
+ * how many there are. Before the driver has asked, nothing is looked at.
  *
  * A rank makes progress if its process and the processes below it
  *   - use more than 2 % of a processor (threads of idle ranks that poll use less), or 0.5 % if they want more at that
  *     moment, or
  *   - write anything except the 8 bytes or fewer by which threads wake each other, or their output arrives here, or
  *   - read more than 10 kB/s, or have waited for pages from a file.
- * So a rank that waits for others by polling without a pause, as NCCL does, seems to make progress. A rank is not idle
+ * So a rank that waits for others by polling without a pause, as NCCL does, is not idle, but it is quiet. A rank is neither
  * while one of its processes is stopped, by SIGSTOP or by a debugger: somebody has done that, and may undo it; not if
  * it is the launch's own look at its stacks that has stopped it. The time in which the agent was stopped itself, as
  * Slurm does with all processes of a job that it suspends, does not count.
@@ -36,6 +38,7 @@
 #define MIN_CPU_NS    20000000 /* of what the kernel counts by ticks of 10 ms */
 #define READ_RATE     10000    /* bytes a second */
 #define WAKE_BYTES    8        /* eventfd(2) */
+#define QUIET_LOOKS   4        /* programs that print each second would be quiet again and again */
 #define MOST_SECONDS  86400
 #define LEAST_SECONDS 0.1
 
@@ -56,8 +59,9 @@ struct activity {
 	hvd_time every;             /* 0: nobody has asked */
 	unsigned inspections;       /* those of the agent at the last look */
 	hvd_time last_look, active; /* when the last look began; the last at which there was progress */
+	hvd_time moved;             /* the last at which there was other progress than processor time */
 	/* The state of the last report. */
-	bool idle, input;
+	bool idle, quiet, input;
 	size_t reported_ranks;
 };
 
@@ -80,37 +84,51 @@ static bool stopped_by_others(struct watched_rank *rank, const struct hvd_rank_s
 	return now->stopped && !rank->held;
 }
 
+enum progress {
+	NONE,
+	PROCESSOR, /* processor time, and nothing else */
+	OTHER
+};
+
 /* inspected: the stacks were taken in that time. To be stopped for it, and go on, costs a rank a little. */
-static bool made_progress(struct watched_rank *rank, const struct hvd_rank_sum *now, double seconds, bool inspected)
+static enum progress progress_of(struct watched_rank *rank, const struct hvd_rank_sum *now, double seconds,
+				 bool inspected)
 {
 	const struct hvd_rank_sum *last = &rank->last;
 	double cpu = (double)(now->cpu_ns - last->cpu_ns);
 
-	return stopped_by_others(rank, now, inspected) || (cpu > CPU_SHARE * 1e9 * seconds && cpu > MIN_CPU_NS) ||
-	       (!inspected &&
-		((now->runs && cpu > RUNNING_SHARE * 1e9 * seconds) || more(now->faults, last->faults) > 0)) ||
-	       (double)more(now->io.bytes, last->io.bytes) > READ_RATE * seconds ||
-	       more(now->io.written, last->io.written) > WAKE_BYTES * more(now->io.writes, last->io.writes);
+	if (stopped_by_others(rank, now, inspected) || (!inspected && more(now->faults, last->faults) > 0) ||
+	    (double)more(now->io.bytes, last->io.bytes) > READ_RATE * seconds ||
+	    more(now->io.written, last->io.written) > WAKE_BYTES * more(now->io.writes, last->io.writes))
+		return OTHER;
+	return (cpu > CPU_SHARE * 1e9 * seconds && cpu > MIN_CPU_NS) ||
+			       (!inspected && now->runs && cpu > RUNNING_SHARE * 1e9 * seconds)
+		       ? PROCESSOR
+		       : NONE;
 }
 
-static bool any_progress(struct activity *a, const struct hvd_rank_look *look)
+/* The most that a rank has made. */
+static enum progress progress_of_all(struct activity *a, const struct hvd_rank_look *look)
 {
 	const unsigned inspections = a->agent->inspections;
 	const double seconds = (double)(look->at - a->last_look) / 1e9;
-	bool progress = a->output > 0, inspected = inspections % 2 || inspections != a->inspections;
+	const bool inspected = inspections % 2 || inspections != a->inspections;
+	enum progress most = a->output > 0 ? OTHER : NONE;
 
 	for (size_t i = 0; i < a->n; i++) {
 		struct watched_rank *rank = &a->ranks[i];
 		const struct hvd_rank_sum *now = hvd_rank_look_find(look, rank->rank, rank->pid, i);
 
-		progress |= !now || !rank->seen || made_progress(rank, now, seconds, inspected);
+		enum progress its = now && rank->seen ? progress_of(rank, now, seconds, inspected) : OTHER;
+
+		most = its > most ? its : most;
 		rank->seen = now != NULL;
 		if (now)
 			rank->last = *now;
 	}
 	a->output = 0;
 	a->inspections = inspections;
-	return progress;
+	return most;
 }
 
 /* ---- looking ---- */
@@ -118,8 +136,9 @@ static bool any_progress(struct activity *a, const struct hvd_rank_look *look)
 static void tell(struct activity *a, hvd_time now)
 {
 	a->reported_ranks = a->n;
-	hvd_driver_client_send(a->agent->driver, json_pack("{s:s, s:f, s:b, s:I}", "t", "activity", "idle",
-							   a->idle ? (double)(now - a->active) / 1e9 : 0.0, "input",
+	hvd_driver_client_send(a->agent->driver, json_pack("{s:s, s:f, s:f, s:b, s:I}", "t", "activity", "idle",
+							   a->idle ? (double)(now - a->active) / 1e9 : 0.0, "quiet",
+							   a->quiet ? (double)(now - a->moved) / 1e9 : 0.0, "input",
 							   a->input, "ranks", (json_int_t)a->n));
 }
 
@@ -127,16 +146,25 @@ static void looked(const struct hvd_rank_look *look, void *arg)
 {
 	struct activity *a = arg;
 	const hvd_time now = hvd_now();
-	bool idle, input = false;
+	enum progress progress = progress_of_all(a, look);
+	bool idle, quiet, changed, input = false;
 
 	for (size_t i = 0; i < look->n; i++)
 		input = input || look->ranks[i].input;
-	if (any_progress(a, look) || look->late)
+	if (look->late)
+		progress = OTHER;
+	if (progress != NONE)
 		a->active = now;
+	if (progress == OTHER)
+		a->moved = now;
 	/* One look without progress may lie between two steps of the program. */
 	idle = now - a->active >= a->every + a->every / 2;
 	a->last_look = look->at;
-	if (idle == a->idle && (input == a->input || !idle) && (a->reported_ranks == 0) == (a->n == 0))
+	quiet = now - a->moved >= QUIET_LOOKS * a->every;
+	changed = idle != a->idle || (quiet != a->quiet && !idle) || (input != a->input && (idle || quiet)) ||
+		  (a->reported_ranks == 0) != (a->n == 0);
+	a->quiet = quiet;
+	if (!changed)
 		return;
 	a->idle = idle;
 	a->input = input;
@@ -153,8 +181,8 @@ static void begin_looks(struct activity *a)
 {
 	for (size_t i = 0; i < a->n; i++)
 		a->ranks[i].seen = false;
-	a->last_look = a->active = hvd_now();
-	a->idle = a->input = false;
+	a->last_look = a->active = a->moved = hvd_now();
+	a->idle = a->quiet = a->input = false;
 	a->output = 0;
 }
 
@@ -198,7 +226,7 @@ static void rank_ended(void *arg, uint32_t rank)
 	for (size_t i = 0; i < a->n; i++)
 		if (a->ranks[i].rank == rank) {
 			a->ranks[i] = a->ranks[--a->n];
-			a->active = hvd_now(); /* that a rank ends is progress */
+			a->active = a->moved = hvd_now(); /* that a rank ends is progress */
 			return;
 		}
 }

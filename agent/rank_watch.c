@@ -5,9 +5,9 @@
  * The watch only looks at ranks: it sends nothing to their processes, and changes nothing of them.
  *
  * A message of the driver, and its answer:
- *   {"t":"stacks", "id":I, "seconds":S, "nccl":B}
- *                                            where are the ranks, and what does their NCCL say (stacks.h)? Answered within
- *                                            S seconds (60 at most) and one by
+ *   {"t":"stacks", "id":I, "seconds":S, "nccl":B, "stop":B}
+ *                                            where are the ranks, and what does their NCCL say (stacks.h)? stop: a tool may
+ *                                            stop a rank while it looks. Answered within S seconds (60 at most) and one by
  *   {"t":"stacks", "id":I, "ranks":[…], "nccl":{…}}
  *                                            stacks.h has the format. Without "nccl" it was not asked for, or there is
  *                                            none. A question that arrives during another one is
@@ -170,7 +170,7 @@ static void on_answer(json_t *object, void *arg)
 }
 
 /* Start a process that finds out where the ranks are (stacks.h). Processes that it starts end with it. */
-static pid_t inspect(const struct rank_watch *watch, double seconds, bool nccl, int out, struct hvd_err *err)
+static pid_t inspect(const struct rank_watch *watch, double seconds, const char *wishes, int out, struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
 	hvd_cleanup_free char *which = NULL;
@@ -180,7 +180,7 @@ static pid_t inspect(const struct rank_watch *watch, double seconds, bool nccl, 
 		hvd_xappendf(&which, "%s%u:%d", i ? "," : "", (unsigned)watch->ranks[i].rank, (int)watch->ranks[i].pid);
 	hvd_strv_add(&argv, "hvd-agent");
 	hvd_strv_add(&argv, "inspect");
-	hvd_strv_addf(&argv, "%s@%.3f%s", which ? which : "", seconds, nccl ? "+nccl" : "");
+	hvd_strv_addf(&argv, "%s@%.3f%s", which ? which : "", seconds, wishes);
 	sp.argv = argv.v;
 	hvd_spawn_fd(&sp, -1, STDIN_FILENO);
 	hvd_spawn_fd(&sp, out, STDOUT_FILENO);
@@ -188,7 +188,8 @@ static pid_t inspect(const struct rank_watch *watch, double seconds, bool nccl, 
 	return hvd_spawn(&sp, err);
 }
 
-static struct hvd_child_answer *ask_stacks(struct rank_watch *watch, double seconds, bool nccl, struct hvd_err *err)
+static struct hvd_child_answer *ask_stacks(struct rank_watch *watch, double seconds, const char *wishes,
+					   struct hvd_err *err)
 {
 	const hvd_time latest = hvd_deadline_in(seconds + 0.5);
 	int fds[2];
@@ -198,7 +199,7 @@ static struct hvd_child_answer *ask_stacks(struct rank_watch *watch, double seco
 		hvd_err_sys(err, "cannot make a pipe");
 		return NULL;
 	}
-	pid = inspect(watch, seconds, nccl, fds[1], err);
+	pid = inspect(watch, seconds, wishes, fds[1], err);
 	close(fds[1]);
 	if (pid > 0)
 		return hvd_child_answer_begin(watch->agent->base, pid, fds[0], 2 * HVD_STACKS_MAX_OUTPUT, latest,
@@ -212,6 +213,7 @@ static void on_stacks(void *arg, const json_t *msg)
 	struct rank_watch *watch = arg;
 	double seconds = json_number_value(json_object_get(msg, "seconds"));
 	struct hvd_err err = {0};
+	char wishes[32];
 	int64_t id;
 
 	if (hvd_get_int(msg, "id", 0, INT64_MAX, &id, NULL) != 0 || !(seconds > 0))
@@ -227,7 +229,9 @@ static void on_stacks(void *arg, const json_t *msg)
 	}
 	seconds = seconds < HVD_STACKS_MAX_SECONDS ? seconds : HVD_STACKS_MAX_SECONDS;
 	watch->asked = id;
-	watch->stacks = ask_stacks(watch, seconds, json_is_true(json_object_get(msg, "nccl")), &err);
+	snprintf(wishes, sizeof(wishes), "%s%s", json_is_true(json_object_get(msg, "nccl")) ? HVD_STACKS_NCCL : "",
+		 json_is_true(json_object_get(msg, "stop")) ? "" : HVD_STACKS_NO_STOP);
+	watch->stacks = ask_stacks(watch, seconds, wishes, &err);
 	if (watch->stacks) {
 		watch->agent->inspections++;
 		return;

@@ -189,19 +189,28 @@ static bool runs_python(pid_t pid)
 	return strncmp(name, "python", 6) == 0 || strncmp(name, "pypy", 4) == 0;
 }
 
-pid_t hvd_stack_find_main(pid_t pid, pid_t *others, size_t room, size_t *n)
+static int64_t cpu_of(pid_t pid)
+{
+	struct hvd_process process;
+
+	return hvd_process_read(pid, &process) == 0 ? process.cpu_ns : 0;
+}
+
+pid_t hvd_stack_find_main(pid_t pid, pid_t *others, size_t room, size_t *n, int64_t *cpu_ns)
 {
 	struct hvd_pids below = {0};
 	pid_t python = runs_python(pid) ? pid : 0, last = pid;
 	bool chain = true;
 
 	*n = 0;
+	*cpu_ns = cpu_of(pid);
 	hvd_pids_add_children(&below, pid);
 	/* The list grows while it is worked through: by the children of each process on it. */
 	for (size_t i = 0; i < below.n && i < MAX_DESCENDANTS; i++) {
 		chain = chain && below.n == i + 1;
 		if (chain)
 			last = below.v[i];
+		*cpu_ns += cpu_of(below.v[i]);
 		hvd_pids_add_children(&below, below.v[i]);
 		if (!runs_python(below.v[i]))
 			continue;

@@ -34,8 +34,9 @@ int hvd_stack_find_step(const char *target, struct hvd_found_ranks *found, struc
 
 /* The process whose stack shows where the rank is: among the rank's main process and those below it, the first that
  * runs Python. Without Python, the last of a chain of processes that have one child each, as with a shell that waits
- * for a program. `others` gets up to `room` further Python processes; *n is how many. */
-pid_t hvd_stack_find_main(pid_t pid, pid_t *others, size_t room, size_t *n);
+ * for a program. `others` gets up to `room` further Python processes; *n is how many. *cpu_ns: the processor time that
+ * all of them have used. */
+pid_t hvd_stack_find_main(pid_t pid, pid_t *others, size_t room, size_t *n, int64_t *cpu_ns);
 
 /* The value of a variable in the environment with which the process was started; NULL: none, or it cannot be read. The
  * caller frees it. */

@@ -107,6 +107,7 @@ json_t *hvd_stack_parse_pyspy(const char *text, size_t len, pid_t pid)
 {
 	json_t *list = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL), *thread;
 	json_t *stacks = no_stacks();
+	bool gil = false;
 	size_t i;
 
 	json_array_foreach(list, i, thread)
@@ -116,12 +117,14 @@ json_t *hvd_stack_parse_pyspy(const char *text, size_t len, pid_t pid)
 			       (name && strcmp(name, "MainThread") == 0);
 		const json_t *frames = json_object_get(thread, "frames");
 
+		gil = gil || json_is_true(json_object_get(thread, "owns_gil"));
 		name = name ? name : "";
 		if (json_array_size(frames))
 			add_python_frames(stacks, begin_thread(stacks, is_main, hvd_stack_text(name, strlen(name))),
 					  frames);
 	}
 	json_decref(list);
+	json_object_set_new(stacks, "gil", json_boolean(gil));
 	return finish(stacks);
 }
 

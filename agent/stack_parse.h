@@ -3,9 +3,9 @@
  * stack_parse.h - reads the output of tools that print a process's stacks.
  *
  * The result is an object:
- *   {"frames":[FRAME,…], "threads":[{"name":TEXT, "frames":[FRAME,…]},…]}
+ *   {"frames":[FRAME,…], "threads":[{"name":TEXT, "frames":[FRAME,…]},…], "gil":B}
  * with the stack of the main thread, the innermost frame first, and those of some of the other threads. A FRAME is
- * [FUNCTION, FILE, LINE]; FILE is "" and LINE 0 if the tool does not know them. Texts are valid UTF-8, printable, and
+ * [FUNCTION, FILE, LINE]; gil: a thread held Python's global interpreter lock (left out if the tool does not know). FILE is "" and LINE 0 if the tool does not know them. Texts are valid UTF-8, printable, and
  * not longer than HVD_STACK_TEXT.
  *
  * The tool looks at the memory of another program, so any bytes are fine.

@@ -192,9 +192,9 @@ static const char *ptrace_refused(void)
 				      : "";
 }
 
-static json_t *by_tools(pid_t pid, const struct seen *seen, hvd_time deadline, const char **how, char why[WHY])
+static json_t *by_tools(pid_t pid, const struct seen *seen, bool may_stop, hvd_time deadline, const char **how,
+			char why[WHY])
 {
-	bool may_stop = !seen->frozen && !strchr("TtDZ", seen->state);
 	bool python = true, any = false;
 
 	*how = "kernel";
@@ -223,7 +223,7 @@ static json_t *by_tools(pid_t pid, const struct seen *seen, hvd_time deadline, c
 	return NULL;
 }
 
-json_t *hvd_stack_take(pid_t pid, hvd_time deadline)
+json_t *hvd_stack_take(pid_t pid, bool may_stop, hvd_time deadline)
 {
 	struct seen seen;
 	const char *how;
@@ -232,7 +232,8 @@ json_t *hvd_stack_take(pid_t pid, hvd_time deadline)
 
 	if (!look(pid, &seen))
 		return NULL;
-	stacks = by_tools(pid, &seen, deadline, &how, why);
+	may_stop = may_stop && !seen.frozen && !strchr("TtDZ", seen.state);
+	stacks = by_tools(pid, &seen, may_stop, deadline, &how, why);
 	all = json_pack("{s:i, s:s, s:s, s:o, s:o, s:I, s:b}", "pid", (int)pid, "state", state_text(&seen), "how", how,
 			"why", hvd_stack_text(why, strlen(why)), "wchan",
 			hvd_stack_text(seen.wchan, strlen(seen.wchan)), "syscall", (json_int_t)seen.syscall, "stopped",

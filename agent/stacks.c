@@ -27,25 +27,26 @@
 #define MAX_OTHERS  4
 #define MORE_BEHIND 0.5 /* before the end nothing new is begun but looking at the kernel's files */
 #define MOST_NCCL   65536 /* bytes of what NCCL says */
-#define WITH_NCCL   "+nccl"
 
 #define LAST_SECONDS 0.1
 
-static json_t *one_rank(const struct hvd_found_rank *found, hvd_time deadline)
+static json_t *one_rank(const struct hvd_found_rank *found, bool may_stop, hvd_time deadline)
 {
 	pid_t others[MAX_OTHERS];
 	size_t n;
-	pid_t pid = hvd_stack_find_main(found->rank.pid, others, MAX_OTHERS, &n);
-	json_t *rank = hvd_stack_take(pid, deadline), *list = json_array();
+	int64_t cpu_ns;
+	pid_t pid = hvd_stack_find_main(found->rank.pid, others, MAX_OTHERS, &n, &cpu_ns);
+	json_t *rank = hvd_stack_take(pid, may_stop, deadline), *list = json_array();
 
 	for (size_t i = 0; rank && i < n; i++) {
-		json_t *other = hvd_left(deadline) > 0 ? hvd_stack_take(others[i], deadline) : NULL;
+		json_t *other = hvd_left(deadline) > 0 ? hvd_stack_take(others[i], may_stop, deadline) : NULL;
 
 		if (other)
 			json_array_append_new(list, other);
 	}
 	if (rank) {
 		json_object_set_new(rank, "rank", json_integer(found->rank.rank));
+		json_object_set_new(rank, "cpu", json_real((double)cpu_ns / 1e9));
 		if (found->in_step)
 			json_object_set_new(rank, "step", json_integer(found->step));
 	}
@@ -56,10 +57,10 @@ static json_t *one_rank(const struct hvd_found_rank *found, hvd_time deadline)
 }
 
 /* The work of one process: every AT_A_TIME-th rank. */
-static void look_at(const struct hvd_found_ranks *ranks, size_t first, int fd, hvd_time deadline)
+static void look_at(const struct hvd_found_ranks *ranks, size_t first, bool may_stop, int fd, hvd_time deadline)
 {
 	for (size_t i = first; i < ranks->n; i += AT_A_TIME) {
-		json_auto_t *rank = one_rank(&ranks->v[i], deadline);
+		json_auto_t *rank = one_rank(&ranks->v[i], may_stop, deadline);
 		hvd_cleanup_free char *line = rank ? json_dumps(rank, JSON_COMPACT) : NULL;
 
 		if (line && dprintf(fd, "%s\n", line) < 0)
@@ -72,7 +73,7 @@ struct looker {
 	int fd;
 };
 
-static struct looker begin(const struct hvd_found_ranks *ranks, size_t first, hvd_time deadline)
+static struct looker begin(const struct hvd_found_ranks *ranks, size_t first, bool may_stop, hvd_time deadline)
 {
 	struct looker looker = {.fd = memfd_create("stacks", MFD_CLOEXEC)};
 
@@ -80,7 +81,7 @@ static struct looker begin(const struct hvd_found_ranks *ranks, size_t first, hv
 	if (looker.pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		/* A tool that is killed with this process must not hold a rank: tools die with it (capture.h). */
-		look_at(ranks, first, looker.fd, deadline - (hvd_time)(MORE_BEHIND * 1e9));
+		look_at(ranks, first, may_stop, looker.fd, deadline - (hvd_time)(MORE_BEHIND * 1e9));
 		_exit(0);
 	}
 	return looker;
@@ -106,7 +107,7 @@ static void collect(int fd, json_t *ranks, size_t *room)
 	}
 }
 
-static json_t *look_at_all(const struct hvd_found_ranks *found, double seconds)
+static json_t *look_at_all(const struct hvd_found_ranks *found, bool may_stop, double seconds)
 {
 	hvd_time deadline = hvd_deadline_in(seconds);
 	size_t n = found->n < AT_A_TIME ? found->n : AT_A_TIME, room = HVD_STACKS_MAX_OUTPUT;
@@ -114,7 +115,7 @@ static json_t *look_at_all(const struct hvd_found_ranks *found, double seconds)
 	json_t *ranks = json_array();
 
 	for (size_t i = 0; i < n; i++)
-		lookers[i] = begin(found, i, deadline);
+		lookers[i] = begin(found, i, may_stop, deadline);
 	for (size_t i = 0; i < n; i++) {
 		if (lookers[i].pid > 0 && hvd_wait(lookers[i].pid, deadline, NULL, NULL) != 0)
 			hvd_end(lookers[i].pid, 0, NULL);
@@ -209,6 +210,15 @@ static unsigned task_number(void)
 	return text ? (unsigned)strtoul(text, NULL, 10) : 0;
 }
 
+/* What follows the time. False: it is something else. */
+static bool read_wishes(const char *text, bool *nccl, bool *no_stop)
+{
+	*nccl = strncmp(text, HVD_STACKS_NCCL, strlen(HVD_STACKS_NCCL)) == 0;
+	text += *nccl ? strlen(HVD_STACKS_NCCL) : 0;
+	*no_stop = strcmp(text, HVD_STACKS_NO_STOP) == 0;
+	return *no_stop || !*text;
+}
+
 int hvd_stacks_run(const char *which, const struct hvd_log *log)
 {
 	hvd_cleanup_free char *text = hvd_xstrdup(which);
@@ -218,12 +228,12 @@ int hvd_stacks_run(const char *which, const struct hvd_log *log)
 	double seconds = at ? strtod(at + 1, &end) : SECONDS;
 	json_auto_t *answer = NULL, *said = NULL;
 	struct nccl nccl = {0};
-	bool in_step, with_nccl = end && strcmp(end, WITH_NCCL) == 0;
+	bool in_step, with_nccl = false, no_stop = false;
 	int rc = 0;
 
 	if (at)
 		*at = '\0';
-	if (at && ((*end && !with_nccl) || !(seconds > 0 && seconds <= HVD_STACKS_MAX_SECONDS)))
+	if (at && (!read_wishes(end, &with_nccl, &no_stop) || !(seconds > 0 && seconds <= HVD_STACKS_MAX_SECONDS)))
 		rc = hvd_err_set(&err, HVD_E_USAGE, "'%s' is not a time", at + 1);
 	in_step = *text && !strchr(text, ':');
 	if (rc == 0)
@@ -237,7 +247,7 @@ int hvd_stacks_run(const char *which, const struct hvd_log *log)
 		begin_nccl(&found, seconds, &nccl);
 	gethostname(host, sizeof(host) - 1);
 	answer = json_pack("{s:s, s:o}", "host", getenv("SLURMD_NODENAME") ? getenv("SLURMD_NODENAME") : host, "ranks",
-			   look_at_all(&found, seconds));
+			   look_at_all(&found, !no_stop, seconds));
 	free(found.v);
 	said = end_nccl(&nccl);
 	if (said)

@@ -99,7 +99,7 @@ static void on_timer(void *arg)
 		finish(stacks);
 }
 
-static void ask_hosts(struct hvd_stacks *stacks, double seconds)
+static void ask_hosts(struct hvd_stacks *stacks, double seconds, bool may_stop)
 {
 	stacks->hosts = json_array();
 	stacks->owing = hvd_xcalloc(stacks->table->n + 1, sizeof(*stacks->owing));
@@ -113,12 +113,14 @@ static void ask_hosts(struct hvd_stacks *stacks, double seconds)
 		stacks->owing[h] = host->client;
 		stacks->asked++;
 		hvd_conn_send(host->client->conn,
-			      json_pack("{s:s, s:I, s:f, s:b}", "t", "stacks", "id", (json_int_t)stacks->id, "seconds",
-					seconds, "nccl", stacks->asked <= ASK_NCCL));
+			      json_pack("{s:s, s:I, s:f, s:b, s:b}", "t", "stacks", "id", (json_int_t)stacks->id,
+					"seconds", seconds, "nccl", may_stop && stacks->asked <= ASK_NCCL, "stop",
+					may_stop));
 	}
 }
 
-void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *answers, void *arg), void *arg)
+static void ask(struct hvd_stacks *stacks, double seconds, bool may_stop, void (*done)(json_t *answers, void *arg),
+		void *arg)
 {
 	if (stacks->n_askers == MAX_ASKERS) {
 		json_auto_t *nothing = json_pack("{s:[], s:[], s:s}", "hosts", "silent", "store", "");
@@ -132,12 +134,23 @@ void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json
 	seconds = seconds < MOST_SECONDS ? seconds : MOST_SECONDS;
 	hvd_timer_at(stacks->timer, hvd_deadline_in(seconds + 1));
 	stacks->id++;
-	ask_hosts(stacks, seconds);
+	ask_hosts(stacks, seconds, may_stop);
 	if (stacks->service && stacks->service->rv) {
 		stacks->asks_store = true;
 		hvd_rv_service_ask_waits(stacks->service);
 	}
 	maybe_finish(stacks);
+}
+
+void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *answers, void *arg), void *arg)
+{
+	ask(stacks, seconds, true, done, arg);
+}
+
+void hvd_stacks_ask_no_stop(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *answers, void *arg),
+			    void *arg)
+{
+	ask(stacks, seconds, false, done, arg);
 }
 
 void hvd_stacks_forget(struct hvd_stacks *stacks, const void *arg)

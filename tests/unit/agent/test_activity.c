@@ -17,7 +17,7 @@ struct world {
 	struct hvd_agent agent;
 	struct hvd_agent **activity, **scan; /* the features' states, which begin so */
 	json_t *last;                /* what was told */
-	int told;
+	int told, told_as_idle;
 };
 
 /* In place of the agent's own. */
@@ -28,11 +28,17 @@ void hvd_driver_client_send(struct hvd_driver_client *driver, json_t *msg)
 	json_decref(w->last);
 	w->last = msg;
 	w->told++;
+	w->told_as_idle += json_number_value(json_object_get(msg, "idle")) > 0;
 }
 
 static double told_idle(const struct world *w)
 {
 	return json_number_value(json_object_get(w->last, "idle"));
+}
+
+static double told_quiet(const struct world *w)
+{
+	return json_number_value(json_object_get(w->last, "quiet"));
 }
 
 static void run(struct world *w, double seconds)
@@ -174,19 +180,20 @@ TEST(test_a_sleeping_rank_is_idle)
 	end(&w);
 }
 
-/* For so long that two looks without progress would have been told. */
+/* For so long that two looks without progress would have been told, and four with nothing but processor time. */
 TEST(test_progress)
 {
 	static const struct {
 		const char *what, *command;
+		bool quiet;
 	} rows[] = {
-		{"computes", "while :; do :; done"},
-		{"has a child that computes", "(while :; do :; done) & sleep 60; wait"},
-		{"has left a process behind that computes", "( (while :; do :; done) & ) ; exec sleep 60"},
+		{"computes", "while :; do :; done", true},
+		{"has a child that computes", "(while :; do :; done) & sleep 60; wait", true},
+		{"has left a process behind that computes", "( (while :; do :; done) & ) ; exec sleep 60", true},
 		/* 100 kB/s, with next to no processor time: a file system that is slow. */
-		{"reads slowly", "{ while :; do head -c 5000 /dev/zero; sleep 0.05; done; } | cat >/dev/null"},
+		{"reads slowly", "{ while :; do head -c 5000 /dev/zero; sleep 0.05; done; } | cat >/dev/null", false},
 		{"prints now and then",
-		 "while :; do echo a step is done >/dev/null; read -t 0.1 </dev/fd/9; done 9<> <(:)"},
+		 "while :; do echo a step is done >/dev/null; read -t 0.1 </dev/fd/9; done 9<> <(:)", false},
 	};
 	struct world w[sizeof(rows) / sizeof(rows[0])];
 
@@ -196,8 +203,12 @@ TEST(test_progress)
 		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 			run(&w[i], EVERY / 10);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (w[i].told != 1)
+		for (int more = 0; rows[i].quiet && !(told_quiet(&w[i]) > 0) && more < 100; more++)
+			run(&w[i], EVERY);
+		if (w[i].told_as_idle)
 			fail_msg("a rank that %s was told as idle", rows[i].what);
+		if ((told_quiet(&w[i]) > 0) != rows[i].quiet)
+			fail_msg("a rank that %s was told as %s", rows[i].what, rows[i].quiet ? "not quiet" : "quiet");
 		end(&w[i]);
 	}
 }
@@ -212,6 +223,23 @@ TEST(test_what_a_rank_prints_is_progress)
 	hvd_activity_feature.rank_output(w.activity, 0, 1);
 	assert_true(comes(&w, false));
 	assert_true(comes(&w, true));
+	end(&w);
+}
+
+TEST(test_what_a_busy_rank_prints_ends_its_quiet)
+{
+	pid_t pid = rank("while :; do :; done", -1);
+	struct world w;
+
+	one_rank(&w, pid);
+	for (int i = 0; i < 100 && !(told_quiet(&w) > 0); i++)
+		run(&w, EVERY);
+	assert_true(told_quiet(&w) >= 4 * EVERY);
+	hvd_activity_feature.rank_output(w.activity, 0, 1);
+	for (int i = 0; i < 100 && told_quiet(&w) > 0; i++)
+		run(&w, EVERY);
+	assert_true(told_quiet(&w) == 0);
+	assert_int_equal(w.told_as_idle, 0);
 	end(&w);
 }
 
@@ -280,7 +308,7 @@ TEST(test_one_active_rank_is_enough)
 	one_rank(&w, pid);
 	rank_began(&w, 1, busy);
 	run(&w, 10 * EVERY);
-	assert_int_equal(w.told, 1);
+	assert_int_equal(w.told_as_idle, 0);
 	end_rank(0);
 	rank_ended(&w, 1);
 	assert_true(comes(&w, true));

@@ -134,9 +134,15 @@ TEST_IN(ranks_are_looked_at_and_stay_as_they_are, struct told *t)
 	assert_int_equal(json_array_size(json_object_get(t->last, "ranks")), 2);
 	assert_int_equal(json_integer_value(json_object_get(rank_of(t, 0), "pid")), sleeping);
 	assert_false(json_is_true(json_object_get(rank_of(t, 0), "stopped")));
+	assert_true(json_number_value(json_object_get(rank_of(t, 0), "cpu")) >= 0);
+	assert_true(json_is_real(json_object_get(rank_of(t, 0), "cpu")));
 	assert_true(json_is_true(json_object_get(rank_of(t, 5), "stopped")));
 	assert_int_equal(state_of(sleeping), 'S');
 	assert_int_equal(state_of(stopped), 'T');
+	tell(t, "{\"t\":\"stacks\",\"id\":3,\"seconds\":20,\"stop\":false}");
+	event_base_dispatch(t->agent.base);
+	assert_int_equal(json_array_size(json_object_get(t->last, "ranks")), 2);
+	assert_true(strcmp(json_string_value(json_object_get(rank_of(t, 0), "how")), "gdb") != 0);
 	kill(sleeping, SIGKILL);
 	kill(stopped, SIGKILL);
 	waitpid(sleeping, NULL, 0);

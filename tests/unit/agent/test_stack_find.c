@@ -117,15 +117,17 @@ static void is_at(const struct tree *root, const struct tree *main, size_t n_oth
 {
 	pid_t others[MOST];
 	struct world w;
+	int64_t cpu_ns = -1;
 	size_t n;
 
 	begin(&w, root);
-	assert_ptr_equal(tree_of(&w, hvd_stack_find_main(w.root, others, MOST, &n)), main);
+	assert_ptr_equal(tree_of(&w, hvd_stack_find_main(w.root, others, MOST, &n, &cpu_ns)), main);
+	assert_true(cpu_ns >= 0);
 	assert_int_equal(n, n_others);
 	for (size_t i = 0; i < n; i++)
 		assert_string_equal(tree_of(&w, others[i])->program, PYTHON);
 	/* Where there is no room for the others, it is the same process. */
-	assert_ptr_equal(tree_of(&w, hvd_stack_find_main(w.root, NULL, 0, &n)), main);
+	assert_ptr_equal(tree_of(&w, hvd_stack_find_main(w.root, NULL, 0, &n, &cpu_ns)), main);
 	assert_int_equal(n, 0);
 	end(&w);
 }

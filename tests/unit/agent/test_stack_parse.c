@@ -81,6 +81,20 @@ TEST(output_of_pyspy)
 	is_frame(frames, 0, "inner", "/tmp/t.py", 3);
 	is_frame(frames, 2, "<module>", "/tmp/t.py", 8);
 	is_frame(other_thread(stacks, "bg"), 0, "<lambda>", "/tmp/t.py", 6);
+	assert_true(json_is_false(json_object_get(stacks, "gil")));
+	json_decref(stacks);
+}
+
+TEST(who_holds_the_interpreter_lock)
+{
+	/* py-spy 0.4.3 of a program that imports no threads. */
+	static const char text[] =
+		"[{\"pid\":7,\"thread_name\":null,\"os_thread_id\":7,\"active\":true,\"owns_gil\":true,"
+		"\"frames\":[{\"name\":\"spin\",\"filename\":\"/tmp/s.py\",\"line\":2}]}]";
+	json_t *stacks = hvd_stack_parse_pyspy(text, strlen(text), 7);
+
+	assert_true(json_is_true(json_object_get(stacks, "gil")));
+	is_frame(json_object_get(stacks, "frames"), 0, "spin", "/tmp/s.py", 2);
 	json_decref(stacks);
 }
 
