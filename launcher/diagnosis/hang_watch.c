@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang_watch.h"
 
+#include "busy_hang.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/deadline.h"
 #include "lib/base/strv.h"
+#include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "stack_events.h"
 #include "stack_groups.h"
@@ -11,6 +14,10 @@
 
 /* How long hosts may take to report where their ranks are. */
 #define STACKS_SECONDS 10.0
+/* Samples of ranks that are busy, and the time that they take at most. A loop of few lines has a good chance to be at the
+ * same one in two of them. */
+#define SAMPLES        5
+#define SAMPLE_SECONDS 10.0
 
 struct hvd_hang_watch {
 	struct hvd_stacks *stacks;
@@ -21,12 +28,19 @@ struct hvd_hang_watch {
 	struct hvd_event_log *events;
 	const struct hvd_log *log;
 	struct hvd_progress *progress;
+	double seconds; /* without progress */
+	bool busy;
+	bool uncertain; /* it may hang */
 	struct hvd_err why;
+	struct hvd_timer *pause;
+	json_t *first; /* sample of ranks that are busy */
+	int samples;   /* so many are there */
 	enum {
 		QUIET,
-		ASKING,
-		LOOKING
-	} state; /* whether the job is suspended; where the ranks are */
+		ASKING,  /* whether the job is suspended */
+		LOOKING, /* where the ranks are, for the report */
+		SAMPLING /* where they are, and some are busy: whether they hang */
+	} state;
 };
 
 void hvd_hang_describe(const struct hvd_stall *stall, struct hvd_err *err)
@@ -46,18 +60,28 @@ void hvd_hang_describe(const struct hvd_stall *stall, struct hvd_err *err)
 	hvd_err_hint(err, "--hang-timeout sets this limit");
 }
 
-static void on_stacks(json_t *said, void *arg)
+/* Between two samples. */
+static double pause_seconds(const struct hvd_hang_watch *watch)
 {
-	struct hvd_hang_watch *watch = arg;
-	hvd_cleanup_free char *groups = said ? hvd_stack_groups_text(said, "this launch") : NULL;
-	int action = watch->spec->hang_action;
+	const double half = watch->spec->hang_timeout / 2;
+
+	return (half < SAMPLE_SECONDS ? half : SAMPLE_SECONDS) / (SAMPLES - 1);
+}
+
+/* ---- the report ---- */
+
+static void report(struct hvd_hang_watch *watch)
+{
+	hvd_warn(watch->log, "%s", watch->why.msg);
+	hvd_event(watch->events, HANG, .seconds = (int64_t)watch->seconds, .why = watch->why.msg);
+	hvd_err_prefix(&watch->why, "ending the job");
+}
+
+static void act(struct hvd_hang_watch *watch)
+{
+	const int action = watch->spec->hang_action;
 	const bool again = hvd_progress_again(watch->progress);
 
-	watch->state = QUIET;
-	if (groups)
-		hvd_log_text(watch->log, HVD_LOG_WARN, groups);
-	if (said)
-		hvd_stack_events(said, watch->events);
 	hvd_event(watch->events, HANG_ACTION,
 		  .why = again                       ? "there is progress again: the job goes on"
 			 : action == HVD_HANG_REPORT ? "the job goes on"
@@ -71,12 +95,108 @@ static void on_stacks(json_t *said, void *arg)
 		watch->end(&watch->why, action == HVD_HANG_REQUEUE, watch->arg);
 }
 
+static void on_stacks(json_t *said, void *arg)
+{
+	struct hvd_hang_watch *watch = arg;
+	hvd_cleanup_free char *groups = said ? hvd_stack_groups_text(said, "this launch") : NULL;
+
+	watch->state = QUIET;
+	if (groups)
+		hvd_log_text(watch->log, HVD_LOG_WARN, groups);
+	if (watch->uncertain) {
+		hvd_info(watch->log, "the job goes on, because a long call looks the same");
+		return;
+	}
+	if (said)
+		hvd_stack_events(said, watch->events);
+	act(watch);
+}
+
+static void look(struct hvd_hang_watch *watch)
+{
+	watch->state = LOOKING;
+	if (watch->stacks)
+		hvd_stacks_ask(watch->stacks, STACKS_SECONDS, on_stacks, watch);
+	else
+		on_stacks(NULL, watch);
+}
+
+/* ---- ranks that are busy ---- */
+
+static void conclude(struct hvd_hang_watch *watch, enum hvd_busy_verdict verdict, const char *where)
+{
+	switch (verdict) {
+	case HVD_BUSY_WORKS:
+	case HVD_BUSY_UNKNOWN:
+		hvd_verbose(watch->log, "for %.0f s ranks have used their processors only: %s", watch->seconds, where);
+		hvd_progress_works(watch->progress);
+		break;
+	case HVD_BUSY_MAY_HANG:
+		hvd_warn(watch->log, "ranks may hang: none has made progress for %.0f s, but some are busy: %s",
+			 watch->seconds, where);
+		watch->uncertain = true;
+		look(watch);
+		break;
+	case HVD_BUSY_HANGS:
+		hvd_err_set(&watch->why, HVD_E_TIMEOUT, "no rank has made progress for %.0f s, but some are busy: %s",
+			    watch->seconds, where);
+		hvd_err_hint(&watch->why, "--hang-timeout sets this limit");
+		report(watch);
+		look(watch);
+		break;
+	}
+}
+
+static void stop_sampling(struct hvd_hang_watch *watch)
+{
+	json_decref(watch->first);
+	watch->first = NULL;
+	watch->samples = 0;
+	watch->state = QUIET;
+}
+
+/* The first sample that shows that ranks compute is the last. */
+static void on_sample(json_t *said, void *arg)
+{
+	struct hvd_hang_watch *watch = arg;
+	enum hvd_busy_verdict verdict = HVD_BUSY_MAY_HANG;
+	hvd_cleanup_free char *where = NULL;
+
+	if (hvd_progress_again(watch->progress)) {
+		stop_sampling(watch);
+		return;
+	}
+	if (watch->samples == 0)
+		watch->first = json_incref(said);
+	else
+		verdict = hvd_busy_hang_judge(watch->first, said, watch->samples * pause_seconds(watch), &where);
+	watch->samples++;
+	if (verdict >= HVD_BUSY_MAY_HANG && watch->samples < SAMPLES) {
+		hvd_timer_in_ms(watch->pause, (int64_t)(pause_seconds(watch) * 1000));
+		return;
+	}
+	stop_sampling(watch);
+	conclude(watch, verdict, where);
+}
+
+static void on_pause(void *arg)
+{
+	struct hvd_hang_watch *watch = arg;
+
+	hvd_stacks_ask_no_stop(watch->stacks, STACKS_SECONDS, on_sample, watch);
+}
+
+/* ---- stalls ---- */
+
 void hvd_hang_watch_stalled(struct hvd_hang_watch *watch, const struct hvd_stall *stall)
 {
 	if (watch->state != QUIET)
 		return;
 	hvd_hang_describe(stall, &watch->why);
 	watch->progress = stall->progress;
+	watch->seconds = stall->seconds;
+	watch->busy = stall->busy;
+	watch->uncertain = false;
 	watch->state = ASKING;
 	watch->ask(watch->arg);
 }
@@ -93,23 +213,30 @@ void hvd_hang_watch_suspended(struct hvd_hang_watch *watch, bool suspended)
 	}
 	if (hvd_progress_again(watch->progress))
 		return;
-	hvd_warn(watch->log, "%s", watch->why.msg);
-	hvd_err_prefix(&watch->why, "ending the job");
-	watch->state = LOOKING;
-	if (watch->stacks)
-		hvd_stacks_ask(watch->stacks, STACKS_SECONDS, on_stacks, watch);
-	else
-		on_stacks(NULL, watch);
+	if (watch->busy) {
+		if (!watch->stacks)
+			return;
+		watch->state = SAMPLING;
+		hvd_stacks_ask_no_stop(watch->stacks, STACKS_SECONDS, on_sample, watch);
+		return;
+	}
+	report(watch);
+	look(watch);
 }
 
-struct hvd_hang_watch *hvd_hang_watch_create(struct hvd_stacks *stacks, const struct hvd_launch_spec *spec,
-					     hvd_hang_end_fn *end, void (*ask)(void *arg), void *arg,
-					     struct hvd_event_log *events, const struct hvd_log *log)
+/* ---- life ---- */
+
+struct hvd_hang_watch *hvd_hang_watch_create(struct event_base *base, struct hvd_stacks *stacks,
+					     const struct hvd_launch_spec *spec, hvd_hang_end_fn *end,
+					     void (*ask)(void *arg), void *arg, struct hvd_event_log *events,
+					     const struct hvd_log *log)
 {
 	struct hvd_hang_watch *watch = hvd_xcalloc(1, sizeof(*watch));
 
 	*watch = (struct hvd_hang_watch){
 		.stacks = stacks, .spec = spec, .end = end, .ask = ask, .arg = arg, .events = events, .log = log};
+	if (stacks)
+		watch->pause = hvd_timer_new(base, on_pause, watch);
 	return watch;
 }
 
@@ -119,5 +246,7 @@ void hvd_hang_watch_destroy(struct hvd_hang_watch *watch)
 		return;
 	if (watch->stacks)
 		hvd_stacks_forget(watch->stacks, watch);
+	hvd_timer_free(watch->pause);
+	json_decref(watch->first);
 	free(watch);
 }

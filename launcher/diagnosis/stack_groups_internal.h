@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #define HVD_STACK_TEXT 512
 
@@ -53,6 +54,9 @@ const char *hvd_stack_frame_text(const json_t *frame, size_t i);
  * is no stack. */
 void hvd_stack_place(const json_t *process, char out[HVD_STACK_TEXT]);
 void hvd_stack_kernel_place(const json_t *process, char out[HVD_STACK_TEXT]);
+
+/* Write escaped text that stays on its line. */
+void hvd_stack_put(FILE *out, const char *text);
 
 /* ---- stack_outliers.c ---- */
 

@@ -13,8 +13,7 @@
 
 #define SHOWN_FRAMES 24
 
-/* Write escaped text that stays on its line. */
-static void put(FILE *out, const char *text)
+void hvd_stack_put(FILE *out, const char *text)
 {
 	hvd_cleanup_free char *line = hvd_xstrdup(text), *safe = hvd_xcalloc(4 * strlen(text) + 1, 1);
 
@@ -63,15 +62,15 @@ static void put_head(FILE *out, const struct hvd_stack_groups *groups, const str
 		fprintf(out, " of step %lld", (long long)first->step);
 	if (one_host(group) && (groups->several_hosts || group->n == 1)) {
 		fputs(" on ", out);
-		put(out, first->host);
+		hvd_stack_put(out, first->host);
 	}
 	fputs(": ", out);
 	hvd_stack_place(first->process, where);
-	put(out, where);
+	hvd_stack_put(out, where);
 	hvd_stack_kernel_place(first->process, kernel);
 	if (json_is_true(json_object_get(first->process, "stopped")) && strcmp(where, kernel) != 0) {
 		fputs(", ", out);
-		put(out, hvd_stack_text_of(first->process, "state"));
+		hvd_stack_put(out, hvd_stack_text_of(first->process, "state"));
 	}
 	fputs("\n", out);
 }
@@ -89,10 +88,10 @@ static void put_stack(FILE *out, const struct hvd_stack_group *group)
 			break;
 		}
 		fputs("    ", out);
-		put(out, hvd_stack_frame_text(frame, 0));
+		hvd_stack_put(out, hvd_stack_frame_text(frame, 0));
 		if (*hvd_stack_frame_text(frame, 1)) {
 			fputs(" (", out);
-			put(out, hvd_stack_frame_text(frame, 1));
+			hvd_stack_put(out, hvd_stack_frame_text(frame, 1));
 			fprintf(out, ":%lld)", (long long)json_integer_value(json_array_get(frame, 2)));
 		}
 		fputs("\n", out);
@@ -114,9 +113,9 @@ static void put_reasons(FILE *out, const struct hvd_stack_entries *all)
 			continue;
 		hvd_strv_add(&shown, why);
 		fprintf(out, "note: rank %lld on ", (long long)all->v[i].rank);
-		put(out, all->v[i].host);
+		hvd_stack_put(out, all->v[i].host);
 		fputs(": ", out);
-		put(out, why);
+		hvd_stack_put(out, why);
 		fputs("\n", out);
 	}
 }
@@ -133,7 +132,7 @@ static void put_silent(FILE *out, const json_t *said)
 	json_array_foreach(silent, i, name)
 	{
 		fputs(i ? ", " : "", out);
-		put(out, json_string_value(name) ? json_string_value(name) : "?");
+		hvd_stack_put(out, json_string_value(name) ? json_string_value(name) : "?");
 	}
 	fputs(": does the host still run? (frozen, overloaded, or cut off)\n", out);
 }
@@ -167,10 +166,10 @@ static void put_store(FILE *out, const json_t *said)
 		json_array_foreach(json_object_get(entry, "others"), o, other)
 		{
 			fputs(o || json_array_size(ranks) ? ", " : "", out);
-			put(out, json_string_value(other));
+			hvd_stack_put(out, json_string_value(other));
 		}
 		fprintf(out, " wait%s for ", several ? "" : "s");
-		put(out, hvd_stack_text_of(entry, "key"));
+		hvd_stack_put(out, hvd_stack_text_of(entry, "key"));
 		if (json_array_size(missing)) {
 			fputs("; ", out);
 			put_numbers(out, missing);
@@ -186,7 +185,7 @@ static void put_nccl(FILE *out, const json_t *said)
 
 	hvd_nccl_lines(said, &lines);
 	for (size_t i = 0; i < lines.n; i++) {
-		put(out, lines.v[i]);
+		hvd_stack_put(out, lines.v[i]);
 		fputs("\n", out);
 	}
 }
@@ -253,7 +252,7 @@ static void put_outliers(FILE *out, const struct hvd_stack_outliers *found, cons
 		fprintf(out, " of step %lld", (long long)first->step);
 	if (one_host(group)) {
 		fputs(" (", out);
-		put(out, first->host);
+		hvd_stack_put(out, first->host);
 		fputs(")", out);
 	}
 	fprintf(out, " differ%s from the other %zu in ", group->n == 1 ? "s" : "", first->others);
@@ -261,7 +260,7 @@ static void put_outliers(FILE *out, const struct hvd_stack_outliers *found, cons
 		fprintf(out, "%zu to ", least);
 	fprintf(out, "%zu of %zu samples: ", most, found->samples);
 	hvd_stack_place(first->process, where);
-	put(out, where);
+	hvd_stack_put(out, where);
 	fputs("\n", out);
 	put_stack(out, group);
 }

@@ -160,13 +160,8 @@ static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
 
 void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *stall)
 {
-	struct hvd_err why = {0};
-
-	if (ending(watch))
-		return;
-	hvd_hang_describe(stall, &why);
-	hvd_event(watch->job->events, HANG, .seconds = (int64_t)stall->seconds, .why = why.msg);
-	hvd_hang_watch_stalled(watch->hang, stall);
+	if (!ending(watch))
+		hvd_hang_watch_stalled(watch->hang, stall);
 }
 
 static void on_limit_end(void *arg)
@@ -289,7 +284,8 @@ struct hvd_job_watch *hvd_job_watch_create(struct hvd_job *job, struct hvd_stack
 	watch->questions[0] = (struct hvd_control_question){"stacks", ask_stacks, forget_stacks, watch};
 	watch->questions[1] = (struct hvd_control_question){"status", ask_status, forget_status, job->status};
 	watch->control = hvd_control_open(base, job->opts.control, job->opts.pid, watch->questions);
-	watch->hang = hvd_hang_watch_create(stacks, job->spec, on_hang_end, on_hang_ask, watch, job->events, job->log);
+	watch->hang =
+		hvd_hang_watch_create(base, stacks, job->spec, on_hang_end, on_hang_ask, watch, job->events, job->log);
 	watch->host_lost = hvd_timer_new(base, on_host_lost, watch);
 	return watch;
 }

@@ -14,6 +14,8 @@
 #define COVER_SECONDS 30.0
 /* A timer that is late by so much: this process was stopped. */
 #define LATE_SECONDS 2.0
+/* Between two looks at ranks that compute without anything else: at most so many timeouts. */
+#define MOST_TIMEOUTS 8
 
 struct hvd_progress {
 	struct event_base *base;
@@ -28,7 +30,9 @@ struct hvd_progress {
 	struct hvd_progress_state state;
 	uint64_t changes;
 	hvd_time due; /* of the timer */
-	bool reported;
+	bool reported, busy; /* the last stall: of ranks that use their processors */
+	hvd_time next_busy;  /* the earliest next one */
+	unsigned timeouts;   /* until the one after that */
 };
 
 static hvd_time ns(double seconds)
@@ -38,15 +42,17 @@ static hvd_time ns(double seconds)
 
 /* ---- the decision ---- */
 
-/* Since when this one's ranks are idle; `now`: they are not, or that is not known. */
-static hvd_time idle_since(const struct hvd_watcher *w, double timeout, hvd_time now)
+/* Since when this one's ranks are idle, or quiet; `now`: they are not, or that is not known. */
+static hvd_time idle_since(const struct hvd_watcher *w, bool busy, double timeout, hvd_time now)
 {
-	if (w->since)
-		return w->since;
+	const hvd_time since = busy && w->quiet ? w->quiet : w->since;
+
+	if (since)
+		return since;
 	return w->answered && w->asked && now - w->heard >= ns(timeout) ? w->heard : now;
 }
 
-hvd_time hvd_progress_none_since(const struct hvd_progress_state *state, double timeout, hvd_time now)
+static hvd_time none_since(const struct hvd_progress_state *state, bool busy, double timeout, hvd_time now)
 {
 	hvd_time since = state->progress;
 	bool any = false;
@@ -55,7 +61,7 @@ hvd_time hvd_progress_none_since(const struct hvd_progress_state *state, double 
 		return now;
 	for (size_t i = 0; i < state->n; i++) {
 		const struct hvd_watcher *w = &state->watchers[i];
-		hvd_time idle = idle_since(w, timeout, now);
+		hvd_time idle = idle_since(w, busy, timeout, now);
 
 		if (w->answered && w->ranks == 0)
 			continue;
@@ -68,6 +74,16 @@ hvd_time hvd_progress_none_since(const struct hvd_progress_state *state, double 
 	return any ? since : now;
 }
 
+hvd_time hvd_progress_none_since(const struct hvd_progress_state *state, double timeout, hvd_time now)
+{
+	return none_since(state, false, timeout, now);
+}
+
+hvd_time hvd_progress_quiet_since(const struct hvd_progress_state *state, double timeout, hvd_time now)
+{
+	return none_since(state, true, timeout, now);
+}
+
 /* ---- asking ---- */
 
 static void ask(struct hvd_progress *p, struct hvd_watcher *w, hvd_time now)
@@ -76,14 +92,14 @@ static void ask(struct hvd_progress *p, struct hvd_watcher *w, hvd_time now)
 	hvd_conn_send(w->cl->conn, json_pack("{s:s, s:f}", "t", "watch", "every", p->every));
 }
 
-static void tell(struct hvd_progress *p, hvd_time since, hvd_time now)
+static void tell(struct hvd_progress *p, bool busy, hvd_time since, hvd_time now)
 {
-	struct hvd_stall stall = {.seconds = (double)(now - since) / 1e9, .progress = p};
+	struct hvd_stall stall = {.seconds = (double)(now - since) / 1e9, .busy = busy, .progress = p};
 	struct hvd_stalled_host *hosts = hvd_xcalloc(p->table->n + 1, sizeof(*hosts)); /* by number, then packed */
 
 	for (size_t i = 0; i < p->state.n; i++) {
 		const struct hvd_watcher *w = &p->watchers[i];
-		double idle = (double)(now - idle_since(w, p->timeout, now)) / 1e9;
+		double idle = (double)(now - idle_since(w, busy, p->timeout, now)) / 1e9;
 		struct hvd_stalled_host *host = &hosts[w->host];
 
 		if (w->ranks == 0)
@@ -97,6 +113,7 @@ static void tell(struct hvd_progress *p, hvd_time since, hvd_time now)
 			hosts[stall.n++] = hosts[h];
 	stall.hosts = hosts;
 	p->reported = true;
+	p->busy = busy;
 	p->stalled(&stall, p->arg);
 	free(hosts);
 }
@@ -116,6 +133,19 @@ static void look_at_store(struct hvd_progress *p, hvd_time now)
 	p->changes = changes;
 	p->state.progress = now;
 	p->reported = false;
+	p->timeouts = 1;
+}
+
+/* Ranks use their processors: after the timeout without anything else, and not too often. */
+static void look_at_busy(struct hvd_progress *p, hvd_time now)
+{
+	hvd_time since = hvd_progress_quiet_since(&p->state, p->timeout, now);
+
+	if (now < p->next_busy || now - since < ns(p->timeout))
+		return;
+	p->next_busy = now + ns(p->timeout * p->timeouts);
+	p->timeouts = p->timeouts < MOST_TIMEOUTS ? 2 * p->timeouts : MOST_TIMEOUTS;
+	tell(p, true, since, now);
 }
 
 static void on_timer(void *arg)
@@ -136,8 +166,12 @@ static void on_timer(void *arg)
 	}
 	look_at_store(p, now);
 	since = hvd_progress_none_since(&p->state, p->timeout, now);
-	if (!p->reported && now - since >= ns(p->timeout))
-		tell(p, since, now);
+	if (p->reported)
+		return;
+	if (now - since >= ns(p->timeout))
+		tell(p, false, since, now);
+	else
+		look_at_busy(p, now);
 }
 
 /* ---- what is told ---- */
@@ -185,11 +219,11 @@ void hvd_progress_message(struct hvd_progress *p, const struct hvd_client *cl, c
 {
 	struct hvd_watcher *w = p ? find(p, cl) : NULL;
 	const json_t *idle = json_object_get(msg, "idle");
-	double seconds = json_number_value(idle);
+	double seconds = json_number_value(idle), quiet = json_number_value(json_object_get(msg, "quiet"));
 	int64_t ranks;
 
 	if (!w || !json_is_number(idle) || !(seconds >= 0 && seconds < HVD_MOST_SECONDS) ||
-	    hvd_get_int(msg, "ranks", 0, INT32_MAX, &ranks, NULL) != 0)
+	    !(quiet >= 0 && quiet < HVD_MOST_SECONDS) || hvd_get_int(msg, "ranks", 0, INT32_MAX, &ranks, NULL) != 0)
 		return;
 	w->heard = hvd_now();
 	w->asked = 0;
@@ -199,8 +233,11 @@ void hvd_progress_message(struct hvd_progress *p, const struct hvd_client *cl, c
 		p->state.progress = w->heard;
 	w->input = json_is_true(json_object_get(msg, "input"));
 	w->since = seconds > 0 ? w->heard - ns(seconds) : 0;
-	if (!w->since && ranks > 0)
+	w->quiet = quiet > 0 ? w->heard - ns(quiet) : 0;
+	if (!w->since && !(p->busy && w->quiet) && ranks > 0)
 		p->reported = false;
+	if (!w->since && !w->quiet && ranks > 0)
+		p->timeouts = 1;
 	cover(p, w->host);
 }
 
@@ -217,7 +254,8 @@ struct hvd_progress *hvd_progress_create(struct event_base *base, double timeout
 				   .service = service,
 				   .table = table,
 				   .stalled = stalled,
-				   .arg = arg};
+				   .arg = arg,
+				   .timeouts = 1};
 	p->timer = hvd_timer_new(base, on_timer, p);
 	return p;
 }
@@ -243,6 +281,12 @@ void hvd_progress_begin(struct hvd_progress *p, uint32_t hosts)
 bool hvd_progress_again(const struct hvd_progress *p)
 {
 	return p && !p->reported;
+}
+
+void hvd_progress_works(struct hvd_progress *p)
+{
+	if (p && p->busy)
+		p->reported = false;
 }
 
 void hvd_progress_stop(struct hvd_progress *p)

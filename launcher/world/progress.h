@@ -8,7 +8,10 @@
  * since its last message. So a job costs each host one message in half of the timeout, and one for each change.
  *
  * When all ranks have been idle, and the store unchanged, for the timeout, `stalled` is called: once, and again only
- * after there was progress. It is not called while
+ * after there was progress. It is also called when some ranks have used their processors, but none has done anything else
+ * for the timeout: ranks compute, or they hang in a loop or poll for each other, which their stacks tell. If they compute
+ * (hvd_progress_works()), the next such call follows after a timeout at the earliest, and after more of them each time.
+ * `stalled` is not called while
  *   - the ranks of a host are not watched yet, in the first seconds;
  *   - a rank waits for input of its user;
  *   - there is no rank.
@@ -33,6 +36,7 @@ struct hvd_stalled_host {
 
 struct hvd_stall {
 	double seconds; /* no rank has made progress for so long */
+	bool busy;      /* except by using its processor, which some have done */
 	const struct hvd_stalled_host *hosts;
 	size_t n;
 	struct hvd_progress *progress;
@@ -52,6 +56,8 @@ void hvd_progress_destroy(struct hvd_progress *progress); /* NULL is fine, here 
 void hvd_progress_begin(struct hvd_progress *progress, uint32_t hosts);
 /* Was there progress since `stalled` was called last? */
 bool hvd_progress_again(const struct hvd_progress *progress);
+/* The ranks that only use their processors do compute, after a call of `stalled` for them. */
+void hvd_progress_works(struct hvd_progress *progress);
 /* No progress of ranks is expected any longer. */
 void hvd_progress_stop(struct hvd_progress *progress);
 
@@ -70,6 +76,7 @@ struct hvd_watcher {
 	uint32_t host;
 	hvd_time heard, asked; /* the last message; the last question that is not answered yet, 0 = none */
 	hvd_time since;        /* idle: since when; 0: not idle */
+	hvd_time quiet;        /* idle, or only using processors: since when; 0: neither, or as `since` */
 	bool answered, input;  /* it has answered at all; a rank waits for input */
 	int64_t ranks;
 };
@@ -85,5 +92,7 @@ struct hvd_progress_state {
 
 /* Since when is there no progress? `now`: there is progress, or it is not known. */
 hvd_time hvd_progress_none_since(const struct hvd_progress_state *state, double timeout, hvd_time now);
+/* The same, where to use a processor is no progress. */
+hvd_time hvd_progress_quiet_since(const struct hvd_progress_state *state, double timeout, hvd_time now);
 
 #endif

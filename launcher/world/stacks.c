@@ -112,10 +112,9 @@ static void ask_hosts(struct hvd_stacks *stacks, double seconds, bool may_stop)
 			continue;
 		stacks->owing[h] = host->client;
 		stacks->asked++;
-		hvd_conn_send(host->client->conn,
-			      json_pack("{s:s, s:I, s:f, s:b, s:b}", "t", "stacks", "id", (json_int_t)stacks->id,
-					"seconds", seconds, "nccl", may_stop && stacks->asked <= ASK_NCCL, "stop",
-					may_stop));
+		hvd_conn_send(host->client->conn, json_pack("{s:s, s:I, s:f, s:b, s:b}", "t", "stacks", "id",
+							    (json_int_t)stacks->id, "seconds", seconds, "nccl",
+							    may_stop && stacks->asked <= ASK_NCCL, "stop", may_stop));
 	}
 }
 

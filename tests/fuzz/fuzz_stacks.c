@@ -2,6 +2,7 @@
 /* What py-spy, eu-stack and gdb print of a process, the lines of a step's tasks, and what hosts say of their ranks. */
 #include "agent/stack_parse.h"
 #include "fuzz.h"
+#include "launcher/diagnosis/busy_hang.h"
 #include "launcher/diagnosis/stack_groups.h"
 #include "lib/host/stack_pieces.h"
 
@@ -24,7 +25,7 @@ static void check(json_t *stacks)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size), *report;
-	json_t *said = json_loadb(text, strlen(text), 0, NULL), *groups;
+	json_t *said = json_loadb(text, strlen(text), 0, NULL), *groups, *samples = json_array();
 
 	check(hvd_stack_parse_pyspy((const char *)data, size, 1));
 	check(hvd_stack_parse_native((const char *)data, size, 1));
@@ -38,8 +39,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!groups)
 			abort();
 		json_decref(groups);
-		json_decref(said);
+		json_array_append_new(samples, json_incref(said));
+		json_array_append_new(samples, said);
+		report = hvd_stack_samples_text(samples, "x");
+		if (strchr(report, '\033'))
+			abort();
+		free(report);
+		json_decref(hvd_stack_samples_json(samples));
+		hvd_busy_hang_judge(said, json_object_get(said, "second") ? json_object_get(said, "second") : said, 1,
+				    &report);
+		if (strpbrk(report, "\033\n"))
+			abort();
+		free(report);
 	}
+	json_decref(samples);
 	free(text);
 	return 0;
 }

@@ -28,4 +28,4 @@ while True:
     optimizer.step()
     steps += 1
     if steps == 3:
-        print(f"rank {dist.get_rank()} trains", flush=True)
+        print(f"rank {dist.get_rank()} trains\n", end="", flush=True)  # in one piece

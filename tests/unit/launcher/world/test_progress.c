@@ -97,6 +97,31 @@ TEST(test_hosts_that_are_not_watched_yet)
 	assert_true(idle_for(&s) == 130);
 }
 
+static double quiet_for(const struct hvd_progress_state *state)
+{
+	return (double)(1000 * S - hvd_progress_quiet_since(state, TIMEOUT, 1000 * S)) / 1e9;
+}
+
+TEST(test_ranks_that_only_use_their_processors_are_quiet)
+{
+	struct hvd_progress_state s = two_idle();
+
+	assert_true(quiet_for(&s) == 130); /* idle ranks are quiet for as long at least */
+	w[1].since = 0;
+	assert_true(quiet_for(&s) == 0);
+	w[1].quiet = 840 * S;
+	assert_true(idle_for(&s) == 0);
+	assert_true(quiet_for(&s) == 150);
+	w[0].quiet = 700 * S; /* some of its ranks were busy before they were idle */
+	w[1].quiet = 800 * S;
+	assert_true(quiet_for(&s) == 200);
+	s.progress = 990 * S;
+	assert_true(quiet_for(&s) == 10);
+	s.progress = 20 * S;
+	w[1].input = true;
+	assert_true(quiet_for(&s) == 0);
+}
+
 TEST(test_the_report_names_hosts_that_do_not_answer)
 {
 	struct hvd_stalled_host hosts[] = {{"n1", 600, true}, {"n2", 700, false}, {"n3", 700, false}};
@@ -140,7 +165,7 @@ TEST(test_a_suspended_job_is_no_hang)
 	const struct hvd_stall stall = {.seconds = 600};
 	struct heard heard = {.suspended = true};
 
-	heard.watch = hvd_hang_watch_create(NULL, &spec, on_end, on_ask, &heard, NULL, &quiet);
+	heard.watch = hvd_hang_watch_create(NULL, NULL, &spec, on_end, on_ask, &heard, NULL, &quiet);
 	hvd_hang_watch_suspended(heard.watch, false); /* nobody has asked */
 	hvd_hang_watch_stalled(heard.watch, &stall);
 	hvd_hang_watch_stalled(heard.watch, &stall);

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "busy_hang.h"
+
+#include "lib/base/xalloc.h"
+#include "stack_groups_internal.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a processor: more than threads use that wake up now and then, and less than what a busy rank gets on a host with far
+ * more of them than processors. */
+#define BUSY_SHARE  0.05
+#define SHOWN_RANKS 4
+
+enum state {
+	WAITS,
+	COLLECTIVE,
+	SPINS,
+	COMPUTES,
+	UNKNOWN,
+	STATES
+};
+
+struct judged {
+	const char *host;
+	const json_t *rank; /* in the second sample */
+	json_int_t number;
+	enum state state;
+	char place[HVD_STACK_TEXT];
+};
+
+struct judgement {
+	struct judged *v;
+	size_t n, count[STATES];
+	size_t silent; /* hosts */
+	bool moves;
+};
+
+/* ---- a rank ---- */
+
+static const json_t *host_of(const json_t *answers, const char *name)
+{
+	json_t *host;
+	size_t h;
+
+	json_array_foreach(json_object_get(answers, "hosts"), h, host)
+	{
+		if (strcmp(hvd_stack_text_of(host, "host"), name) == 0)
+			return host;
+	}
+	return NULL;
+}
+
+static const json_t *rank_of(const json_t *host, json_int_t number)
+{
+	json_t *rank;
+	size_t r;
+
+	json_array_foreach(json_object_get(host, "ranks"), r, rank)
+	{
+		if (json_is_integer(json_object_get(rank, "rank")) &&
+		    json_integer_value(json_object_get(rank, "rank")) == number)
+			return rank;
+	}
+	return NULL;
+}
+
+static bool same(const json_t *a, const json_t *b, const char *key)
+{
+	const json_t *x = json_object_get(a, key), *y = json_object_get(b, key);
+
+	return (!x && !y) || json_equal(x, y);
+}
+
+static bool same_process(const json_t *a, const json_t *b)
+{
+	return same(a, b, "pid") && same(a, b, "frames") && same(a, b, "threads");
+}
+
+/* Are the rank's processes the same, and at the same lines? */
+static bool same_place(const json_t *a, const json_t *b)
+{
+	const json_t *others = json_object_get(a, "others"), *those = json_object_get(b, "others");
+
+	if (!same_process(a, b) || json_array_size(others) != json_array_size(those))
+		return false;
+	for (size_t i = 0; i < json_array_size(others); i++)
+		if (!same_process(json_array_get(others, i), json_array_get(those, i)))
+			return false;
+	return true;
+}
+
+/* Is the main thread in a function by which ranks wait for each other? */
+static bool in_collective(const json_t *rank)
+{
+	const json_t *frames = json_object_get(rank, "frames");
+	json_t *frame;
+	size_t i;
+
+	json_array_foreach(frames, i, frame)
+	{
+		const char *file = hvd_stack_frame_text(frame, 1);
+
+		if (strstr(file, "/torch/distributed/distributed_c10d.py") || strstr(file, "/horovod/"))
+			return true;
+	}
+	return false;
+}
+
+static enum state state_of(const json_t *a, const json_t *b, double used, double seconds)
+{
+	if (used < BUSY_SHARE * seconds)
+		return WAITS;
+	if (strcmp(hvd_stack_text_of(b, "how"), "py-spy") != 0)
+		return UNKNOWN;
+	if (in_collective(b))
+		return COLLECTIVE;
+	return json_is_true(json_object_get(a, "gil")) && json_is_true(json_object_get(b, "gil")) ? SPINS : COMPUTES;
+}
+
+/* ---- all of them ---- */
+
+static bool is_silent(const json_t *answers, const char *name)
+{
+	json_t *one;
+	size_t i;
+
+	json_array_foreach(json_object_get(answers, "silent"), i, one)
+	{
+		if (json_is_string(one) && strcmp(json_string_value(one), name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void judge_rank(struct judgement *all, const char *host, const json_t *a, const json_t *b, double seconds)
+{
+	const json_t *before = json_object_get(a, "cpu"), *after = json_object_get(b, "cpu");
+	const double used = json_number_value(after) - json_number_value(before);
+	struct judged *one;
+
+	/* What has ended in between may make the sum smaller. */
+	if (!a || !same_place(a, b) || used < 0) {
+		all->moves = true;
+		return;
+	}
+	all->v = hvd_xrealloc(all->v, all->n + 1, sizeof(*all->v));
+	one = &all->v[all->n++];
+	*one = (struct judged){.host = host, .rank = b, .number = json_integer_value(json_object_get(b, "rank"))};
+	one->state = before && after ? state_of(a, b, used, seconds) : UNKNOWN;
+	all->count[one->state]++;
+	hvd_stack_place(b, one->place);
+}
+
+static void judge_hosts(struct judgement *all, const json_t *first, const json_t *second, double seconds)
+{
+	json_t *host, *rank;
+	size_t h, r;
+
+	json_array_foreach(json_object_get(second, "hosts"), h, host)
+	{
+		const char *name = hvd_stack_text_of(host, "host");
+		const json_t *before = host_of(first, name);
+
+		all->moves |= json_array_size(json_object_get(before, "ranks")) !=
+			      json_array_size(json_object_get(host, "ranks"));
+		json_array_foreach(json_object_get(host, "ranks"), r, rank)
+		{
+			if (json_is_integer(json_object_get(rank, "rank")) && !all->moves)
+				judge_rank(all, name,
+					   rank_of(before, json_integer_value(json_object_get(rank, "rank"))), rank,
+					   seconds);
+		}
+	}
+	json_array_foreach(json_object_get(first, "hosts"), h, host)
+	{
+		const char *name = hvd_stack_text_of(host, "host");
+
+		all->moves |= !host_of(second, name) && !is_silent(second, name);
+	}
+	all->silent = json_array_size(json_object_get(second, "silent"));
+}
+
+/* Are all ranks in the same call? */
+static bool one_place(const struct judgement *all)
+{
+	for (size_t i = 1; i < all->n; i++)
+		if (!same(all->v[0].rank, all->v[i].rank, "frames"))
+			return false;
+	return true;
+}
+
+static enum hvd_busy_verdict verdict_of(const struct judgement *all)
+{
+	const size_t *n = all->count;
+	const bool some_wait = n[WAITS] + n[COLLECTIVE] + all->silent > 0;
+
+	if (all->moves || n[SPINS] + n[COMPUTES] + n[COLLECTIVE] + n[UNKNOWN] == 0)
+		return HVD_BUSY_WORKS;
+	if (n[UNKNOWN])
+		return HVD_BUSY_UNKNOWN;
+	if (n[SPINS] && some_wait)
+		return HVD_BUSY_HANGS;
+	if (n[SPINS] + n[COMPUTES])
+		return !some_wait && one_place(all) ? HVD_BUSY_WORKS : HVD_BUSY_MAY_HANG;
+	return n[WAITS] + all->silent ? HVD_BUSY_HANGS : HVD_BUSY_MAY_HANG;
+}
+
+/* ---- words ---- */
+
+/* "rank 3 (n2) in spin (train.py:41)" for the ranks in one of these states, a few of them. */
+static void put_ranks(FILE *out, const struct judgement *all, unsigned states)
+{
+	size_t shown = 0, n = 0;
+
+	for (size_t i = 0; i < all->n; i++) {
+		const struct judged *one = &all->v[i];
+
+		if (!(states >> one->state & 1U))
+			continue;
+		n++;
+		if (shown == SHOWN_RANKS)
+			continue;
+		fprintf(out, "%srank %lld (", shown++ ? ", " : "", (long long)one->number);
+		hvd_stack_put(out, one->host);
+		fputs(one->state == UNKNOWN ? ")" : ") in ", out);
+		if (one->state != UNKNOWN)
+			hvd_stack_put(out, one->place);
+	}
+	if (n > shown)
+		fprintf(out, " and %zu more", n - shown);
+}
+
+static void describe(FILE *out, const struct judgement *all, enum hvd_busy_verdict verdict)
+{
+	const size_t *n = all->count;
+	const size_t own = n[SPINS] + n[COMPUTES], busy = own + n[COLLECTIVE], waiting = n[WAITS] + n[COLLECTIVE];
+
+	switch (verdict) {
+	case HVD_BUSY_WORKS:
+		fputs(all->moves ? "the stacks of ranks change"
+		      : busy     ? "all ranks compute in the same call"
+				 : "processes below the ranks are busy",
+		      out);
+		return;
+	case HVD_BUSY_UNKNOWN:
+		fputs("without py-spy it is not known whether they hang: ", out);
+		put_ranks(out, all, 1U << UNKNOWN);
+		return;
+	default:
+		if (own)
+			put_ranks(out, all, 1U << SPINS | 1U << COMPUTES);
+		else if (n[WAITS])
+			put_ranks(out, all, 1U << WAITS);
+		fprintf(out, "%s%zu %s busy", own || n[WAITS] ? "; " : "", busy, busy == 1 ? "is" : "are");
+		if (waiting)
+			fprintf(out, ", %zu wait%s", waiting, waiting == 1 ? "s" : "");
+		if (n[COLLECTIVE])
+			fprintf(out, ", %zu of them busily, in a collective", n[COLLECTIVE]);
+	}
+}
+
+enum hvd_busy_verdict hvd_busy_hang_judge(const json_t *first, const json_t *second, double seconds, char **text)
+{
+	struct judgement all = {0};
+	enum hvd_busy_verdict verdict;
+	size_t len;
+	FILE *out = open_memstream(text, &len);
+
+	judge_hosts(&all, first, second, seconds);
+	verdict = verdict_of(&all);
+	describe(out, &all, verdict);
+	fclose(out);
+	free(all.v);
+	return verdict;
+}
