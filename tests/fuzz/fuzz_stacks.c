@@ -3,6 +3,7 @@
 #include "agent/stack_parse.h"
 #include "fuzz.h"
 #include "launcher/diagnosis/busy_hang.h"
+#include "launcher/diagnosis/stack_events.h"
 #include "launcher/diagnosis/stack_groups.h"
 #include "lib/host/stack_pieces.h"
 
@@ -39,6 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!groups)
 			abort();
 		json_decref(groups);
+		hvd_stack_events(said, NULL);
 		json_array_append_new(samples, json_incref(said));
 		json_array_append_new(samples, said);
 		report = hvd_stack_samples_text(samples, "x");
