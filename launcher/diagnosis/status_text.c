@@ -150,8 +150,7 @@ char *hvd_job_status_odd(const json_t *rank)
 	return NULL;
 }
 
-/* "4 here, 1 lost (n7)": how many of the objects have each value, in the order in which they come first; those of some
- * values by name. */
+/* "4 here, 1 lost (n7)": how many of the objects have each value, those of values that are not in `plain` by name. */
 static char *count_values(const json_t *list, const char *key, const char *name, const char *plain)
 {
 	struct {
@@ -185,12 +184,17 @@ static char *count_values(const json_t *list, const char *key, const char *name,
 					     json_number_value(of));
 		}
 	}
-	for (s = 0; s < n; s++) {
-		hvd_xappendf(&text, "%s%u %s", s ? ", " : "", seen[s].n, seen[s].value);
-		if (*seen[s].names)
-			hvd_xappendf(&text, " (%s%s)", seen[s].names, seen[s].n > 4 ? ", …" : "");
-		free(seen[s].names);
+	for (s = 0; s < 2 * n; s++) { /* those that are plain, then the others */
+		const size_t v = s % n;
+
+		if ((strstr(plain, seen[v].value) == NULL) != (s >= n))
+			continue;
+		hvd_xappendf(&text, "%s%u %s", *text ? ", " : "", seen[v].n, seen[v].value);
+		if (*seen[v].names)
+			hvd_xappendf(&text, " (%s%s)", seen[v].names, seen[v].n > 4 ? ", …" : "");
 	}
+	for (s = 0; s < n; s++)
+		free(seen[s].names);
 	return text;
 }
 

@@ -89,3 +89,25 @@ EOS
     as_root hvdlogin kill -INT "$pid"
     ended 20 || true
 }
+
+@test "a job with a spare host is seen from its first to its third generation" {
+    local generation pid
+    # A rank fails when the test says so.
+    begin on_login hvdrun -N3 --ntasks-per-node=2 --spares=1 --max-restarts=2 bash -c \
+        'echo here; until [[ $RANK == 1 && -e ~/fail$TORCHELASTIC_RESTART_COUNT ]]; do sleep 0.2; done; exit 3'
+    for generation in 1 2 3; do
+        says_times 30 $((generation * 4)) here
+        pid=$(as_root hvdlogin pgrep -u alice -x hvdrun)
+        wait_for 20 generation_is "$pid" "$generation" "hosts: 2 here, 1 spare (hvdn" || { echo "$output" && tail "$OUT" && return 1; }
+        has "ranks: 4 running"
+        as_user alice touch "$(home)/fail$((generation - 1))"
+    done
+    has "after 2 restarts; the last one: rank 1 on hvdn"
+    ended 30 || true
+    exits 3
+    gives 2 on_login hvdrun --status "pid:$pid"
+}
+generation_is() {
+    output=$(on_login hvdrun --status "pid:$1" 2>&1) &&
+        [[ $output == *"$3"* && ($2 == 1 || $output == *"generation: $2, for"*) ]]
+}
