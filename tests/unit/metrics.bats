@@ -91,8 +91,13 @@ runs() { get >page && grep -q 'state="running"} 1$' page; }
 	finish 0
 	command -v promtool >/dev/null || skip "promtool is not installed (Debian: prometheus)"
 	promtool check metrics <page
-	python3 -c 'import prometheus_client' 2>/dev/null || skip "prometheus_client is not installed (Debian: python3-prometheus-client)"
-	python3 - <<-'END'
+	# Debian's packages are those of Debian's Python.
+	for python in python3 /usr/bin/python3; do
+		if "$python" -c 'import prometheus_client' 2>/dev/null; then break; fi
+		python=
+	done
+	[[ $python ]] || skip "prometheus_client is not installed (Debian: python3-prometheus-client)"
+	"$python" - <<-'END'
 		from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
 		families = {family.name: family for family in parse(open("openmetrics").read())}
 		assert families["hvd_launch"].type == "info"
