@@ -11,7 +11,7 @@
 #define MOST_RANKS 65536
 /* Least values of memory: so many, of so many seconds each; the slope needs LEAST of them. */
 #define WINDOWS        10
-#define LEAST          3
+#define LEAST          5
 #define WINDOW_SECONDS 30
 #define WINDOW         ((hvd_time)WINDOW_SECONDS * 1000000000)
 
@@ -31,17 +31,24 @@ struct hvd_usage {
 
 /* ---- growth ---- */
 
-/* By least squares. */
+static int by_value(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The median of the slopes between any two values: what a rank takes once, as for its start, does not count. */
 static double slope(const int64_t *v, unsigned n)
 {
-	const double middle = (n - 1) / 2.0;
-	double sum = 0, squares = 0;
+	double slopes[WINDOWS * (WINDOWS - 1) / 2];
+	unsigned pairs = 0;
 
-	for (unsigned i = 0; i < n; i++) {
-		sum += (i - middle) * ((double)v[i] - (double)v[0]);
-		squares += (i - middle) * (i - middle);
-	}
-	return sum / squares / WINDOW_SECONDS;
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned j = i + 1; j < n; j++)
+			slopes[pairs++] = ((double)v[j] - (double)v[i]) / (j - i) / WINDOW_SECONDS;
+	qsort(slopes, pairs, sizeof(slopes[0]), by_value);
+	return slopes[pairs / 2];
 }
 
 static void close_window(struct entry *entry)

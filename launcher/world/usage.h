@@ -6,8 +6,9 @@
  * its agent is gone, the next generation begins, or nothing was heard of it for HVD_USAGE_SECONDS. Whoever shows a job
  * reads it here, at any moment; nobody is asked.
  *
- * The growth of a rank's memory is the slope of its least values in windows of half a minute, over the last minutes, so
- * that what a rank takes and gives back in each of its steps does not count.
+ * The growth of a rank's memory is the slope of its least values in windows of half a minute, over the last five minutes, so
+ * that what a rank takes and gives back in each of its steps does not count. It is the median of the slopes between any two
+ * windows, so that what the rank takes once, as when it loads its modules, does not count either.
  *
  * A message costs as much as the ranks that it has, whatever the size of the job.
  */

@@ -149,16 +149,16 @@ TEST_IN(test_hosts, struct job *job)
 	assert_int_equal(hvd_usage_host(job->usage, 2).ranks, 0);
 }
 
-/* Memory as of every 5 seconds of the last 100, in MB. */
+/* Memory as of every 5 seconds of the last 200, in MB. */
 static const struct hvd_usage_rank *grow(struct job *job, int64_t (*memory)(int second))
 {
 	const hvd_time now = hvd_now();
 	struct hvd_rank_usage r = uses(0);
 
 	hvd_usage_begin(job->usage, &job->layout);
-	for (int s = 0; s <= 100; s += 5) {
+	for (int s = 0; s <= 200; s += 5) {
 		r.memory = memory(s) * MB;
-		hvd_usage_take(job->usage, 0, &r, now + (s - 100) * S);
+		hvd_usage_take(job->usage, 0, &r, now + (s - 200) * S);
 	}
 	return hvd_usage_get(job->usage, 0);
 }
@@ -175,7 +175,12 @@ static int64_t steps(int second)
 
 static int64_t shrink(int second)
 {
-	return second < 60 ? 1000 : 700;
+	return 2000 - 3 * second;
+}
+
+static int64_t start(int second)
+{
+	return second < 25 ? 10 + 10 * second : 300;
 }
 
 TEST_IN(test_growth, struct job *job)
@@ -183,17 +188,19 @@ TEST_IN(test_growth, struct job *job)
 	const struct hvd_usage_rank *r = grow(job, leak);
 
 	assert_true(r->has_growth);
-	assert_true(r->growth > 1.7 * MB && r->growth < 2.1 * MB);
+	assert_true(r->growth > 1.8 * MB && r->growth < 2.1 * MB);
 	r = grow(job, steps); /* taken and given back */
 	assert_true(r->has_growth && r->growth == 0);
-	assert_true(grow(job, shrink)->growth < -1 * MB);
+	assert_true(grow(job, shrink)->growth < -2.8 * MB);
+	r = grow(job, start);
+	assert_true(r->has_growth && r->growth == 0);
 }
 
 TEST_IN(test_growth_needs_time, struct job *job)
 {
 	const hvd_time now = hvd_now();
 
-	take(job, 0, 0, now - 89 * S);
+	take(job, 0, 0, now - 149 * S);
 	take(job, 0, 0, now);
 	assert_false(hvd_usage_get(job->usage, 0)->has_growth);
 	take(job, 0, 0, now + S);
