@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """slow_rank.py HOW - trains by DDP on Gloo until it is ended. Rank 1 needs half a second more for each step than the others: HOW
-is "step", where it sleeps, "loader", whose process is slow, "processor", which it shares with others and computes on, or
-"none": no rank does."""
-import os
-import subprocess
+is "step", where it sleeps, "loader", whose process is slow, or "none": no rank does."""
 import sys
 import time
 
@@ -29,23 +26,9 @@ class Samples(torch.utils.data.Dataset):
         return torch.ones(64)
 
 
-def compute(seconds):
-    end = time.process_time() + seconds
-    while time.process_time() < end:
-        pass
-
-
-if slow == "processor":
-    cpu = min(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cpu})
-    burn = "import ctypes, signal\nctypes.CDLL(None).prctl(1, signal.SIGKILL)\nwhile True: pass"
-    others = [subprocess.Popen([sys.executable, "-c", burn]) for _ in range(12)]
 steps = 0
 for batch in torch.utils.data.DataLoader(Samples(), batch_size=4, num_workers=1 if how == "loader" else 0):
-    if how == "processor":
-        compute(0.05)
-    else:
-        time.sleep(STEP + (0.5 if slow == "step" else 0))
+    time.sleep(STEP + (0.5 if slow == "step" else 0))
     optimizer.zero_grad()
     model(batch).sum().backward()
     optimizer.step()
