@@ -273,6 +273,7 @@ static const struct column {
 struct table {
 	const json_t *ranks;
 	bool shown[N_COLUMNS]; /* a rank has it */
+	bool figures;          /* any is shown */
 	int host;              /* width */
 	char **odd;            /* by index: why, or NULL */
 	size_t n, n_odd;
@@ -290,8 +291,10 @@ static void make_table(struct table *table, const json_t *ranks)
 		const int len = (int)strnlen(text_of(rank, "host"), MOST_HOST);
 
 		table->host = len > table->host ? len : table->host;
-		for (size_t c = 0; c < N_COLUMNS; c++)
+		for (size_t c = 0; c < N_COLUMNS; c++) {
 			table->shown[c] |= json_is_number(json_object_get(rank, columns[c].key));
+			table->figures |= table->shown[c];
+		}
 		table->odd[i] = hvd_job_status_odd(rank);
 	}
 	json_array_foreach(ranks, i, rank)
@@ -403,7 +406,7 @@ static void put_ranks(char **out, const json_t *ranks)
 	bool all;
 
 	make_table(&table, ranks);
-	if (table.n && !memchr(table.shown, true, sizeof(table.shown)))
+	if (table.n && !table.figures)
 		put_line(out, "what its ranks use is not known");
 	else if (table.n) {
 		all = table.n <= HVD_STATUS_RANKS;

@@ -41,7 +41,7 @@ static int by_value(const void *a, const void *b)
 /* The median of the slopes between any two values: what a rank takes once, as for its start, does not count. */
 static double slope(const int64_t *v, unsigned n)
 {
-	double slopes[WINDOWS * (WINDOWS - 1) / 2];
+	double slopes[WINDOWS * (WINDOWS - 1) / 2] = {0};
 	unsigned pairs = 0;
 
 	for (unsigned i = 0; i < n; i++)
