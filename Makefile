@@ -28,6 +28,9 @@ PLUGIN       ?= $(shell printf '\#include <slurm/spank.h>\n' | $(CC) $(SLURM_CFL
 # Gloo is C++ and only the self-test worker needs it.
 GLOO      ?= $(shell test -e /usr/include/gloo/config.h && echo yes || echo no)
 GLOO_LIBS ?= -lgloo
+# Only hvd-watch needs ncurses; without it hvdrun --watch prints lines.
+NCURSES   ?= $(shell $(PKG_CONFIG) --exists ncursesw && echo yes || echo no)
+NCURSES_LIBS = $(if $(filter yes,$(NCURSES)),$(shell $(PKG_CONFIG) --libs ncursesw))
 
 OPT       ?= -O2 -g
 WARN      := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wpointer-arith -Wwrite-strings -Wformat=2 $(WERROR)
@@ -45,7 +48,7 @@ LDFLAGS_ALL  := -Wl,-z,relro,-z,now,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $
 
 # Which folder may include headers of which: tests/include_rules.
 lib_src        := $(sort $(wildcard lib/*/*.c slurm/*.c lsf/*.c))
-launcher_src   := $(sort $(wildcard launcher/*/*.c))
+launcher_src   := $(sort $(filter-out launcher/watch/screen$(if $(filter yes,$(NCURSES)),_none).c,$(wildcard launcher/*/*.c)))
 agent_src      := $(sort $(filter-out agent/main_%,$(wildcard agent/*.c)))
 spank_src      := $(sort $(wildcard spank/*.c))
 rendezvous_src := $(sort $(wildcard rendezvous/*.c))
@@ -55,7 +58,7 @@ bench_src      := $(sort $(wildcard tests/bench/*.c))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
 programs := $(B)/bin/hvdrun $(B)/bin/hvd-rendezvous $(B)/libexec/hvd/hvd-driver \
-	$(B)/libexec/hvd/hvd-requeue $(B)/libexec/hvd/hvd-agent
+	$(B)/libexec/hvd/hvd-requeue $(B)/libexec/hvd/hvd-watch $(B)/libexec/hvd/hvd-agent
 ifeq ($(GLOO),yes)
 programs += $(B)/bin/hvd-selftest
 endif
@@ -115,6 +118,9 @@ $(B)/obj/html_template.o: $(B)/html_template.c $(B)/flags
 $(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/libexec/hvd/hvd-requeue: $(B)/obj/launcher/main_requeue.o $(B)/liblauncher.a $(B)/libhvd.a
+$(B)/libexec/hvd/hvd-watch: $(B)/obj/launcher/main_watch.o $(B)/liblauncher.a $(B)/libhvd.a
+$(B)/libexec/hvd/hvd-watch: DEP_LIBS += $(NCURSES_LIBS)
+$(B)/obj/launcher/watch/screen.o: CPPFLAGS_ALL += $(filter -I%,$(shell $(PKG_CONFIG) --cflags ncursesw 2>/dev/null))
 $(B)/bin/hvd-rendezvous: $(call obj,$(rendezvous_src)) $(B)/libhvd.a
 # It loads hwloc and zstd itself, late, where they are the releases that agent/main_libraries.c knows.
 late := $(shell $(PKG_CONFIG) --exists 'hwloc >= 2' 'hwloc < 3' 'libzstd < 2' 2>/dev/null && echo $(B)/obj/agent/main_libraries.o)

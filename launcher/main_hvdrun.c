@@ -427,6 +427,28 @@ static int show_stacks(const struct hvd_options *o, const struct hvd_log *log)
 	return hvd_err_status(&err);
 }
 
+/* Become the program that watches: only it needs a library for screens. */
+static int show_watch(const struct hvd_options *o, const struct hvd_log *log)
+{
+	hvd_cleanup_free char *watch = find_program("../libexec/hvd/hvd-watch", HVD_LIBEXECDIR "/hvd-watch");
+	hvd_cleanup_free char *self = find_program("hvdrun", "hvdrun");
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
+	struct hvd_spawn spawn = {.path = watch, .keep_fds = 1};
+	struct hvd_err err = {0};
+
+	hvd_strv_add(&argv, "hvd-watch");
+	hvd_strv_addf(&argv, "--interval=%d", o->interval);
+	if (o->json)
+		hvd_strv_add(&argv, "--json");
+	hvd_strv_add(&argv, "--");
+	hvd_strv_add(&argv, self);
+	hvd_strv_add(&argv, o->watch);
+	spawn.argv = argv.v;
+	hvd_exec(&spawn, &err);
+	hvd_log_err(log, &err);
+	return 1;
+}
+
 static int show_status(const struct hvd_options *o, const struct hvd_log *log)
 {
 	hvd_cleanup_free char *self = find_program("hvdrun", "hvdrun");
@@ -486,6 +508,8 @@ static int act(struct hvd_options *o, char *const *argv, const struct hvd_log *l
 		return show(hvd_report_build(environ));
 	case HVD_SHOW_STACKS:
 		return show_stacks(o, log);
+	case HVD_SHOW_WATCH:
+		return show_watch(o, log);
 	case HVD_SHOW_STATUS:
 		return show_status(o, log);
 	case HVD_MAKE_REPORT:

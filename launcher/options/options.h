@@ -33,6 +33,7 @@ enum hvd_action {
 	HVD_SHOW_COMPLETION, /* --print-completion */
 	HVD_SHOW_STACKS,     /* --stacks: where the ranks of a job are */
 	HVD_SHOW_STATUS,     /* --status: what a job does */
+	HVD_SHOW_WATCH,      /* --watch: the same, again and again */
 	HVD_MAKE_REPORT,     /* --report-of: the page of a file of events */
 	HVD_SHOW_PLUGIN,     /* --plugin-path: where hvd.so is */
 	HVD_ASK_SRUN,        /* no command, but --mpi=list, --cpu-bind=help…: run srun with srun_args */
@@ -136,6 +137,8 @@ struct hvd_options {
 	int launcher;    /* enum hvd_launcher */
 	char *stacks;    /* --stacks: a job, a step or a process; NULL = not given */
 	char *status;    /* --status: the same */
+	char *watch;     /* --watch: the same */
+	int interval;    /* of --watch, in seconds */
 	int samples;     /* of --stacks */
 	char *report_of; /* --report-of: a file of events; NULL = not given */
 	int verbose;     /* how often -v, --verbose or --hvd-verbose */

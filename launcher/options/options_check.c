@@ -250,15 +250,22 @@ static int check_discover(const struct hvd_options *o, struct hvd_err *err)
 	return 0;
 }
 
+/* The option that asks about a running job, or NULL. */
+static const char *question_of(const struct hvd_options *o)
+{
+	return o->stacks ? "--stacks" : o->status ? "--status" : o->watch ? "--watch" : NULL;
+}
+
 static int check_question(const struct hvd_options *o, struct hvd_err *err)
 {
-	const char *option = o->stacks ? "--stacks" : "--status";
+	const char *option = question_of(o);
 
-	if (o->stacks && o->status) {
-		hvd_err_set(err, HVD_E_USAGE, "--stacks and --status are two questions");
+	if (!!o->stacks + !!o->status + !!o->watch > 1) {
+		hvd_err_set(err, HVD_E_USAGE, "%s and %s are two questions", option,
+			    o->stacks && o->status ? "--status" : "--watch");
 		return hvd_err_hint(err, "leave one of them out");
 	}
-	if (!(o->stacks || o->status) || !(o->command.n || o->selftest))
+	if (!option || !(o->command.n || o->selftest))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "%s inspects a running job, and starts no command", option);
 	return hvd_err_hint(err, "leave out the command or %s", option);
@@ -266,9 +273,9 @@ static int check_question(const struct hvd_options *o, struct hvd_err *err)
 
 static int check_report_of(const struct hvd_options *o, struct hvd_err *err)
 {
-	const char *other = o->stacks ? "--stacks" : o->status ? "--status" : "the command";
+	const char *question = question_of(o), *other = question ? question : "the command";
 
-	if (!o->report_of || !(o->command.n || o->selftest || o->stacks || o->status))
+	if (!o->report_of || !(o->command.n || o->selftest || question))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "--report-of reads a file of events, and starts no command");
 	return hvd_err_hint(err, "leave out %s or --report-of", other);
@@ -338,8 +345,8 @@ static int check_command(struct hvd_options *o, struct hvd_err *err)
 	}
 	if (o->command.n || o->selftest)
 		return 0;
-	if (o->stacks || o->status) {
-		o->action = o->stacks ? HVD_SHOW_STACKS : HVD_SHOW_STATUS;
+	if (question_of(o)) {
+		o->action = o->stacks ? HVD_SHOW_STACKS : o->status ? HVD_SHOW_STATUS : HVD_SHOW_WATCH;
 		return 0;
 	}
 	if (o->report_of) {

@@ -190,7 +190,8 @@ static bool is_of_topic(const struct hvd_opt *o, int topic)
 	/* The options that most jobs need, and useful ones that few users know. */
 	static const char common[] =
 		"num-proc|launcher|keep-going|dry-run|selftest|hosts|hostfile|network-interfaces|frameworks|store|"
-		"start-timeout|preflight|spares|config-file|output-filename|verbose|report|status|stacks|hang-timeout|"
+		"start-timeout|preflight|spares|config-file|output-filename|verbose|report|status|watch|stacks|hang-"
+		"timeout|"
 		"hang-action|"
 		"signal-ranks|requeue-on|min-np|max-np|max-restarts|discover|help|version";
 

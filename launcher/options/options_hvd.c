@@ -59,6 +59,12 @@ static const struct hvd_opt rows[] = {
 	 .more = "It shows the state of the job's launches, and of each rank its processor time, memory, reads, writes "
 		 "and "
 		 "GPU; slow ranks come first. JOB is as for --stacks. With --json it prints JSON. Nothing is started"},
+	{TEXT("watch", FAILURE, "JOB", "Show the same on a full screen, again and again", watch),
+	 .more = "? shows the keys; s shows the stacks of the ranks, q leaves. Where stdout is no terminal, it prints "
+		 "the "
+		 "text of --status each time, with --json a line of JSON. It ends with the launch"},
+	{ROW("interval", REQUIRED, FAILURE, "SECONDS", "Ask so often with --watch"), .type = HVD_OPT_INT,
+	 .at = HVD_AT(interval), .min = 1, .max = 3600, .def = "5", .needs = "watch"},
 	{TEXT("report-of", OUTPUT, "FILE", "Print the page of --report for the launches in a file of --events",
 	      report_of),
 	 .more = "With --report=FILE write it to that file. Nothing is started. It works while the launch still runs, "

@@ -24,7 +24,7 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 
 @test "everything has its place, readable by all" {
 	cd "$DEST$PRE"
-	[ -x bin/hvdrun ] && [ -x bin/hvd-rendezvous ] && [ -x libexec/hvd/hvd-driver ] && [ -x libexec/hvd/hvd-requeue ] && [ -x libexec/hvd/hvd-agent ]
+	[ -x bin/hvdrun ] && [ -x bin/hvd-rendezvous ] && [ -x libexec/hvd/hvd-driver ] && [ -x libexec/hvd/hvd-requeue ] && [ -x libexec/hvd/hvd-watch ] && [ -x libexec/hvd/hvd-agent ]
 	[ "$(readlink libexec/hvd/hvd-task)" = hvd-agent ]
 	[ -f share/bash-completion/completions/hvdrun ]
 	[ ! -e bin/horovodrun ]
@@ -58,7 +58,7 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 @test "nothing is linked with libslurm" {
 	cd "$DEST$PRE"
 	local file
-	for file in bin/hvdrun bin/hvd-rendezvous libexec/hvd/hvd-driver libexec/hvd/hvd-requeue libexec/hvd/hvd-agent \
+	for file in bin/hvdrun bin/hvd-rendezvous libexec/hvd/hvd-driver libexec/hvd/hvd-requeue libexec/hvd/hvd-watch libexec/hvd/hvd-agent \
 		lib/slurm/hvd.so; do
 		[[ -e $file || $file == *.so ]] || { echo "$file is missing" && return 1; }
 		[[ -e $file ]] || continue

@@ -31,6 +31,7 @@ class Hvd(MakefilePackage):
     depends_on("libevent@2.1:")
     depends_on("libyaml")
     depends_on("munge")
+    depends_on("ncurses")
     depends_on("nettle@3.4:3")
     depends_on("slurm@22-05:", when="+slurm")
     depends_on("zstd")

@@ -419,6 +419,7 @@ TEST(test_own)
 	hvd_options_free(&o);
 	acts("hvdrun --stacks=123.0", HVD_SHOW_STACKS);
 	acts("hvdrun --status=123.0 --json", HVD_SHOW_STATUS);
+	acts("hvdrun --watch=123.0 --json --interval=2", HVD_SHOW_WATCH);
 	acts("hvdrun --selftest", HVD_RUN);
 	refused("hvdrun --launcher=x a", "\"x\" is not known", "auto|srun");
 	refused("hvdrun --start-timeout=0 a", "out of range", "");
@@ -436,6 +437,9 @@ TEST(test_own)
 	refused("hvdrun --requeue-on=always a", "\"always\" is not known", "limit|node|preempt|ask|hang");
 	refused("hvdrun --status=1 a", "--status inspects a running job, and starts no command", "leave out the command");
 	refused("hvdrun --status=1 --stacks=1", "two questions", "leave one of them out");
+	refused("hvdrun --watch=1 --status=1", "--status and --watch are two questions", "leave one of them out");
+	refused("hvdrun --watch=1 a", "--watch inspects a running job, and starts no command", "leave out the command");
+	refused("hvdrun --watch=1 --interval=0", "out of range", "");
 	refused("hvdrun --stacks=1 a", "starts no command", "leave out the command");
 	refused("hvdrun --stacks=1 --samples=0", "out of range", "");
 	refused("hvdrun --stacks=1 --samples=21", "out of range", "");
