@@ -159,7 +159,8 @@ TEST(a_command_that_goes_on_is_killed_after_its_time)
 	const hvd_time began = hvd_now();
 
 	is_killed(run(shim), SIGKILL);
-	assert_true(hvd_now() - began >= (hvd_time)(shim.kill_wait * 1e9));
+	/* A timer of libevent may be early by a tick of the kernel's coarse clock. */
+	assert_true(hvd_now() - began >= (hvd_time)((shim.kill_wait - 0.02) * 1e9));
 }
 
 TEST(a_command_that_is_to_end_again_is_killed_at_once)
