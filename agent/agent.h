@@ -56,12 +56,12 @@ struct hvd_agent {
 	struct hvd_agent_settings settings; /* from the plan on */
 	int key_fd;                         /* of --run-func (rank_env.h), from the plan on; 0 = none */
 	bool planned;                       /* the plan has arrived, and the ranks begin */
-	bool elastic;         /* the plan is that of an elastic job: ranks start and end as long as it runs */
-	bool unreachable;     /* the driver is, since the plan */
+	bool elastic;               /* the plan is that of an elastic job: ranks start and end as long as it runs */
+	bool unreachable;           /* the driver is, since the plan */
 	struct hvd_rank_scan *scan; /* what the ranks use (rank_scan.h) */
-	unsigned inspections; /* of the ranks' stacks: how many have begun, or ended. Odd: one is under way */
+	unsigned inspections;       /* of the ranks' stacks: how many have begun, or ended. Odd: one is under way */
 	pid_t helper; /* a child of a feature that SIGKILL may not end: it waits for a driver; 0: there is none */
-	int status;           /* what the process ends with, where that is of use; the source sets it, too */
+	int status;   /* what the process ends with, where that is of use; the source sets it, too */
 
 	bool done; /* hvd_agent_done() was called, or must not send */
 

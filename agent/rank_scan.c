@@ -108,9 +108,9 @@ static void plan_next(struct hvd_rank_scan *scan)
 
 	hvd_timer_stop(scan->timer);
 	scan->due = INT64_MAX;
-	TAILQ_FOREACH(reader, &scan->readers, link)
-	if (reader->every > 0 && reader->due < scan->due)
-		scan->due = reader->due;
+	for (reader = TAILQ_FIRST(&scan->readers); reader; reader = TAILQ_NEXT(reader, link))
+		if (reader->every > 0 && reader->due < scan->due)
+			scan->due = reader->due;
 	if (scan->due < INT64_MAX)
 		hvd_timer_at(scan->timer, scan->due);
 }
@@ -122,8 +122,7 @@ static void begin_look(struct hvd_rank_scan *scan)
 	scan->looking = true;
 	scan->at = hvd_now();
 	scan->wants = 0;
-	TAILQ_FOREACH(reader, &scan->readers, link)
-	{
+	for (reader = TAILQ_FIRST(&scan->readers); reader; reader = TAILQ_NEXT(reader, link)) {
 		reader->served = reader->every > 0 && reader->due - scan->at <= reader->every / SOON;
 		scan->wants |= reader->served ? reader->wants : 0;
 	}
@@ -178,8 +177,7 @@ static void conclude(struct hvd_rank_scan *scan)
 				      .n = scan->counted,
 				      .processes = &scan->processes,
 				      .owners = scan->owners};
-	TAILQ_FOREACH(reader, &scan->readers, link)
-	{
+	for (reader = TAILQ_FIRST(&scan->readers); reader; reader = TAILQ_NEXT(reader, link)) {
 		if (!reader->served || reader->every == 0)
 			continue;
 		reader->due = now + reader->every;
@@ -215,8 +213,8 @@ static void on_timer(void *arg)
 	struct hvd_rank_reader *reader;
 
 	if (hvd_now() - scan->due > (hvd_time)(LATE_SECONDS * 1e9))
-		TAILQ_FOREACH(reader, &scan->readers, link)
-	reader->late = true;
+		for (reader = TAILQ_FIRST(&scan->readers); reader; reader = TAILQ_NEXT(reader, link))
+			reader->late = true;
 	if (!scan->looking)
 		begin_look(scan);
 	if (look_on(scan)) {

@@ -25,7 +25,7 @@
 #define SECONDS     8.0
 #define AT_A_TIME   16
 #define MAX_OTHERS  4
-#define MORE_BEHIND 0.5 /* before the end nothing new is begun but looking at the kernel's files */
+#define MORE_BEHIND 0.5   /* before the end nothing new is begun but looking at the kernel's files */
 #define MOST_NCCL   65536 /* bytes of what NCCL says */
 
 #define LAST_SECONDS 0.1

@@ -29,7 +29,7 @@ struct hvd_progress {
 	bool *covered; /* by host */
 	struct hvd_progress_state state;
 	uint64_t changes;
-	hvd_time due; /* of the timer */
+	hvd_time due;        /* of the timer */
 	bool reported, busy; /* the last stall: of ranks that use their processors */
 	hvd_time next_busy;  /* the earliest next one */
 	unsigned timeouts;   /* until the one after that */

@@ -83,16 +83,16 @@ int hvd_err_hint(struct hvd_err *err, const char *fmt, ...)
 
 int hvd_err_prefix(struct hvd_err *err, const char *fmt, ...)
 {
-	char old[sizeof(err->msg)];
+	struct hvd_err old;
 	va_list ap;
 
 	if (!err)
 		return -1;
-	memcpy(old, err->msg, sizeof(old));
+	old = *err;
 	va_start(ap, fmt);
 	put(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
-	return append(err, old);
+	return append(err, old.msg);
 }
 
 int hvd_err_join(struct hvd_err *err)

@@ -62,8 +62,8 @@ struct hvd_host_info {
 	 * and its registration says why (agent/driver_client.h). */
 	in_port_t relay, relay_network, relay_children;
 	in_port_t nccl_ras; /* a port that it reserves for NCCL's RAS in its ranks; 0 = it has no GPUs, or no port */
-	uint32_t job;      /* of Slurm, in which its agent runs; 0 = none */
-	char *switch_path; /* where it is in the network (switch_path.h); NULL = not known */
+	uint32_t job;       /* of Slurm, in which its agent runs; 0 = none */
+	char *switch_path;  /* where it is in the network (switch_path.h); NULL = not known */
 	/* With the agent: all addresses of this host, also of interfaces that are not used. It does not send them. With
 	 * the driver: the addresses that were sent, and are not used because of --network-interfaces. */
 	struct hvd_addr *own;

@@ -233,11 +233,15 @@ static bool thread_has_open(const char *folder, const char *name, void *arg)
 /* A host has thousands of threads, so this is as short as can be. -1: it cannot be read. */
 static int64_t delay_in(int folder, const char *path)
 {
-	hvd_cleanup_close int fd = openat(folder, path, O_RDONLY | O_CLOEXEC);
+	int fd = openat(folder, path, O_RDONLY | O_CLOEXEC);
 	char text[128];
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
 	int64_t ns;
+	ssize_t n;
 
+	if (fd < 0)
+		return -1;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
 	text[n > 0 ? n : 0] = '\0';
 	return sscanf(text, "%*u %" SCNd64, &ns) == 1 && ns >= 0 ? ns : -1;
 }

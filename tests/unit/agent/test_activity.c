@@ -16,7 +16,7 @@
 struct world {
 	struct hvd_agent agent;
 	struct hvd_agent **activity, **scan; /* the features' states, which begin so */
-	json_t *last;                /* what was told */
+	json_t *last;                        /* what was told */
 	int told, told_as_idle;
 };
 

@@ -139,8 +139,8 @@ TEST(nonsense_is_no_hang)
 {
 	static const char *const texts[] = {
 		"{}", "{\"hosts\":3,\"silent\":{}}", "{\"hosts\":[1,{\"host\":2,\"ranks\":[3,{}]}],\"silent\":[3]}",
-		"{\"hosts\":[{\"host\":\"a\",\"ranks\":[{\"rank\":1,\"cpu\":\"x\",\"frames\":[1,[2],[\"f\",3,\"x\"]],"
-		"\"others\":[4]},{\"rank\":1}]}]}"};
+		("{\"hosts\":[{\"host\":\"a\",\"ranks\":[{\"rank\":1,\"cpu\":\"x\",\"frames\":[1,[2],[\"f\",3,\"x\"]],"
+		 "\"others\":[4]},{\"rank\":1}]}]}")};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++) {

@@ -67,8 +67,8 @@ TEST(other_values_are_refused)
 					  "0x10",
 					  "1.2.3.4:9400:9400",
 					  "http://127.0.0.1:9400/",
-					  "[::1%aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-					  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa]:9400"};
+					  ("[::1%aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+					   "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa]:9400")};
 	struct hvd_metrics_target target;
 	struct hvd_err err;
 

@@ -435,7 +435,8 @@ TEST(test_own)
 	refused("hvdrun --init-timeout=-1 a", "-1", "");
 	refused("hvdrun --signal-ranks=USR1 a", "not a signal and a time", "USR1@300");
 	refused("hvdrun --requeue-on=always a", "\"always\" is not known", "limit|node|preempt|ask|hang");
-	refused("hvdrun --status=1 a", "--status inspects a running job, and starts no command", "leave out the command");
+	refused("hvdrun --status=1 a", "--status inspects a running job, and starts no command",
+		"leave out the command");
 	refused("hvdrun --status=1 --stacks=1", "two questions", "leave one of them out");
 	refused("hvdrun --watch=1 --status=1", "--status and --watch are two questions", "leave one of them out");
 	refused("hvdrun --watch=1 a", "--watch inspects a running job, and starts no command", "leave out the command");

@@ -31,7 +31,8 @@ static void thread(int pid, int tid, char state)
 	char folder[64], text[256];
 
 	snprintf(folder, sizeof(folder), "%d/task/%d", pid, tid);
-	snprintf(text, sizeof(text), "%d (py) (x) %c 1 2 3 4 5 0 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21\n", tid, state);
+	snprintf(text, sizeof(text), "%d (py) (x) %c 1 2 3 4 5 0 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21\n", tid,
+		 state);
 	put(folder, "stat", text);
 }
 
