@@ -56,7 +56,7 @@ OWN=('!HOROVOD_GLOO_RENDEZVOUS_PORT' '!_')
 # Workers of hvdrun meet at an agent on their own host.
 AGENT=('!HOROVOD_GLOO_RENDEZVOUS_ADDR')
 # hvdrun also sets what torch.distributed reads, gives NCCL whole names, not prefixes (=eth0), and lists what it has set.
-MORE=(+GLOO_SOCKET_IFNAME '!NCCL_SOCKET_IFNAME' +HVD_LAUNCH_VARIABLES)
+MORE=(+GLOO_SOCKET_IFNAME '!NCCL_SOCKET_IFNAME' +NCCL_RAS_ADDR +HVD_LAUNCH_VARIABLES)
 # Horovod's launcher calls this host localhost; a scheduler calls it by its name.
 NAMED=('!HOROVOD_HOSTNAME')
 
