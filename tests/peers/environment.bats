@@ -56,7 +56,9 @@ OWN=('!HOROVOD_GLOO_RENDEZVOUS_PORT' '!_')
 # Workers of hvdrun meet at an agent on their own host.
 AGENT=('!HOROVOD_GLOO_RENDEZVOUS_ADDR')
 # hvdrun also sets what torch.distributed reads, gives NCCL whole names, not prefixes (=eth0), and lists what it has set.
-MORE=(+GLOO_SOCKET_IFNAME '!NCCL_SOCKET_IFNAME' +NCCL_RAS_ADDR +HVD_LAUNCH_VARIABLES)
+MORE=(+GLOO_SOCKET_IFNAME '!NCCL_SOCKET_IFNAME' +HVD_LAUNCH_VARIABLES)
+# CUDA_VISIBLE_DEVICES of the caller lists GPUs. ssh does not pass it on.
+GPUS=(+NCCL_RAS_ADDR)
 # Horovod's launcher calls this host localhost; a scheduler calls it by its name.
 NAMED=('!HOROVOD_HOSTNAME')
 
@@ -68,7 +70,7 @@ PLUGIN=(+SLURM_HVD_BOOT +SLURM_HVD_STEP)
     worker horovodrun on_this "$HORUN" -np 2
     worker hvdrun on_this "$B/bin/hvdrun" -np 2
     for rank in 0 1; do
-        differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${MORE[@]}"
+        differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${MORE[@]}" "${GPUS[@]}"
         [[ $(value hvdrun/$rank HOROVOD_RANK) == "$rank" && $(value hvdrun/$rank LINES_) == $'one\ntwo' ]]
     done
 }
@@ -86,8 +88,8 @@ PLUGIN=(+SLURM_HVD_BOOT +SLURM_HVD_STEP)
         # Slurm sets these in every task's environment, Horovod's launcher does not.
         mapfile -t slurm < <(differences "$DIR/horovodrun/$rank.json" "$DIR/plain/$rank.json" | grep -x '+.*')
         (("${#slurm[@]}" > 20))
-        differ horovodrun/$rank srun/$rank "${OWN[@]}" "${MORE[@]}" "${NAMED[@]}" "${slurm[@]}" "${PLUGIN[@]}"
-        differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${MORE[@]}" "${NAMED[@]}" "${slurm[@]}"
+        differ horovodrun/$rank srun/$rank "${OWN[@]}" "${MORE[@]}" "${GPUS[@]}" "${NAMED[@]}" "${slurm[@]}" "${PLUGIN[@]}"
+        differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${MORE[@]}" "${GPUS[@]}" "${NAMED[@]}" "${slurm[@]}"
         for with in srun hvdrun; do
             [[ $(value $with/$rank HOROVOD_RANK) == "$rank" && $(value $with/$rank HOROVOD_HOSTNAME) == hvdn1 ]]
         done
@@ -140,8 +142,8 @@ CONNECTION=('!SSH_CLIENT' '!SSH_CONNECTION')
         # other.
         mapfile -t missed < <(differences "$DIR/plain/$rank.json" "$DIR/srun/$rank.json" |
             grep -xE '[+]_SLURM_SPANK_OPTION_hvd_hvd_(nics|config)')
-        differ horovodrun/$rank srun/$rank "${OWN[@]}" "${AGENT[@]}" "${MORE[@]}" "${slurm[@]}" "${PLUGIN[@]}" "${missed[@]}"
-        differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${AGENT[@]}" "${MORE[@]}" "${slurm[@]}"
+        differ horovodrun/$rank srun/$rank "${OWN[@]}" "${AGENT[@]}" "${MORE[@]}" "${GPUS[@]}" "${slurm[@]}" "${PLUGIN[@]}" "${missed[@]}"
+        differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${AGENT[@]}" "${MORE[@]}" "${GPUS[@]}" "${slurm[@]}"
         [[ $(value ssh/$rank HOROVOD_GLOO_RENDEZVOUS_ADDR) == 127.0.0.1 ]]
         [[ $(value ssh/$rank HOROVOD_GLOO_TIMEOUT_SECONDS) == 77 && $(value srun/$rank HOROVOD_CYCLE_TIME) == 2.5 ]]
         [[ $(value hvdrun/$rank HOROVOD_HOSTNAME) == hvdn$((rank + 1)) && $(value ssh/$rank CUDA_VISIBLE_DEVICES) == null ]]
