@@ -49,7 +49,7 @@ late() {
     ((status != 0))
     has "hvd: error: the start took longer than 4 seconds: no registration from hvdn4"
     has_not "its node agent ended"
-    cluster wait 60 # Slurm tries again for some time to reach the node
+    cluster wait 120 # Slurm tries again for some time to reach the node
     hold hvdn4 srun --hvd --hvd-start-timeout=60 -N4 sleep 20
     for host in hvdn1 hvdn2 hvdn3; do wait_for 10 runs_on "$host" hvd-agent; done
     on_login scancel --user=alice
@@ -58,7 +58,7 @@ late() {
     ((status != 0))
     has "hvd: error: no registration from hvdn4, and the node agents of all other hosts have ended"
     has_not "its node agent ended"
-    cluster wait 60
+    cluster wait 120
 }
 
 @test "a node without the suite is named" {

@@ -54,7 +54,7 @@ fails() {
 }
 
 @test "a rank that raises an exception ends the job soon, with 1" {
-    fails raise 1 "exit code 1" 10 # Python first ends Horovod
+    fails raise 1 "exit code 1" 30 # Python first ends Horovod
     has "RuntimeError: out of data"
 }
 
