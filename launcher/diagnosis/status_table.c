@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "status_table.h"
 
+#include "lib/base/median.h"
 #include "lib/base/xalloc.h"
 #include "status_text.h"
 
@@ -226,13 +227,6 @@ static void put_row(struct hvd_status_lines *out, const struct table *table, con
 	hvd_status_add(out, row->odd ? HVD_STATUS_ODD_ROW : HVD_STATUS_ROW, line);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static void put_quantiles(struct hvd_status_lines *out, const struct table *table)
 {
 	static const struct {
@@ -254,7 +248,7 @@ static void put_quantiles(struct hvd_status_lines *out, const struct table *tabl
 			if (json_is_number(value))
 				values[known++] = json_number_value(value);
 		}
-		qsort(values, known, sizeof(*values), by_value);
+		hvd_sort_figures(values, known);
 		for (size_t q = 0; q < sizeof(quantiles) / sizeof(quantiles[0]); q++)
 			if (known)
 				put_figure(cells[q][c], sizeof(cells[q][c]), columns[c].unit,

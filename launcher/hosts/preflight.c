@@ -2,6 +2,7 @@
 #include "preflight.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/median.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/spare_choice.h"
 
@@ -67,13 +68,6 @@ static double figure_of(const struct hvd_host_entry *host, enum figure figure)
 	return -1;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* The median of what the hosts have; below 0 does not count. -1 = none has any. */
 static double median(const struct hvd_host_table *table, enum figure figure)
 {
@@ -83,8 +77,7 @@ static double median(const struct hvd_host_table *table, enum figure figure)
 	for (uint32_t h = 0; h < table->n; h++)
 		if (table->hosts[h].stage >= HVD_STAGE_REPORTED && figure_of(&table->hosts[h], figure) >= 0)
 			v[n++] = figure_of(&table->hosts[h], figure);
-	qsort(v, n, sizeof(*v), by_value);
-	return n ? v[n / 2] : -1;
+	return n ? hvd_median(v, n) : -1;
 }
 
 double hvd_preflight_median(const struct hvd_host_table *table)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stragglers.h"
 
+#include "lib/base/median.h"
 #include "lib/base/xalloc.h"
 
 #include <math.h>
@@ -32,7 +33,7 @@ struct hvd_stragglers {
 
 /* A figure of all ranks of which it is known, in order. */
 struct figures {
-	int64_t *v;
+	double *v;
 	size_t n;
 };
 
@@ -117,48 +118,44 @@ static void judge(struct shares *shares, int64_t own)
 
 /* ---- why ---- */
 
-static int by_value(const void *a, const void *b)
-{
-	const int64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static struct figures sort_figures(const struct hvd_rank_usage *ranks, size_t n, size_t member)
 {
 	struct figures figures = {.v = hvd_xcalloc(n + 1, sizeof(*figures.v))};
 
 	for (size_t i = 0; i < n; i++) {
-		memcpy(&figures.v[figures.n], (const char *)&ranks[i] + member, sizeof(*figures.v));
-		figures.n += figures.v[figures.n] != HVD_USAGE_UNKNOWN;
+		int64_t figure;
+
+		memcpy(&figure, (const char *)&ranks[i] + member, sizeof(figure));
+		if (figure != HVD_USAGE_UNKNOWN)
+			figures.v[figures.n++] = (double)figure;
 	}
-	qsort(figures.v, figures.n, sizeof(*figures.v), by_value);
+	hvd_sort_figures(figures.v, figures.n);
 	return figures;
 }
 
 /* The median of all ranks but one, which has `own`; 0 if it is not known. */
-static int64_t of_others(const struct figures *figures, int64_t own)
+static double of_others(const struct figures *figures, int64_t own)
 {
 	size_t known = figures->n - (own != HVD_USAGE_UNKNOWN), at = known / 2;
 
 	if (known == 0)
 		return 0;
-	return figures->v[own != HVD_USAGE_UNKNOWN && figures->v[at] >= own ? at + 1 : at];
+	return figures->v[own != HVD_USAGE_UNKNOWN && figures->v[at] >= (double)own ? at + 1 : at];
 }
 
 /* What its other figures say. */
 static void explain(const struct shares *shares, const struct hvd_rank_usage *r, char *text, size_t size)
 {
-	const int64_t cpu = of_others(&shares->cpu, r->cpu), delay = of_others(&shares->delay, r->delay),
-		      read = of_others(&shares->read, r->read);
+	const double cpu = of_others(&shares->cpu, r->cpu), delay = of_others(&shares->delay, r->delay),
+		     read = of_others(&shares->read, r->read);
 
-	if (r->delay > 0 && r->delay * 4 >= r->cpu + r->delay && r->delay >= 2 * delay + 100)
+	if (r->delay > 0 && r->delay * 4 >= r->cpu + r->delay && (double)r->delay >= 2 * delay + 100)
 		snprintf(text, size,
 			 "its processors are taken by other processes (%.0f %% of the time it waits for one)",
 			 100.0 * (double)r->delay / (double)(r->cpu + r->delay));
-	else if (r->cpu >= cpu + 250 && r->cpu * 4 >= cpu * 5)
+	else if ((double)r->cpu >= cpu + 250 && 4 * (double)r->cpu >= 5 * cpu)
 		snprintf(text, size, "it computes while the others wait");
-	else if (r->read >= 1000000 && r->read >= read + read / 2)
+	else if (r->read >= 1000000 && (double)r->read >= read * 1.5)
 		snprintf(text, size, "it reads %.0f MB/s while the others wait", (double)r->read / 1e6);
 	else if (r->cpu < 500)
 		snprintf(text, size,

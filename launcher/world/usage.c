@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "usage.h"
 
+#include "lib/base/median.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
 
@@ -31,13 +32,6 @@ struct hvd_usage {
 
 /* ---- growth ---- */
 
-static int by_value(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 /* The median of the slopes between any two values: what a rank takes once, as for its start, does not count. */
 static double slope(const int64_t *v, unsigned n)
 {
@@ -47,8 +41,7 @@ static double slope(const int64_t *v, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		for (unsigned j = i + 1; j < n; j++)
 			slopes[pairs++] = ((double)v[j] - (double)v[i]) / (j - i) / WINDOW_SECONDS;
-	qsort(slopes, pairs, sizeof(slopes[0]), by_value);
-	return slopes[pairs / 2];
+	return hvd_median(slopes, pairs);
 }
 
 static void close_window(struct entry *entry)

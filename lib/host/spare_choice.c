@@ -2,6 +2,7 @@
 #include "spare_choice.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/median.h"
 #include "lib/base/xalloc.h"
 #include "switch_path.h"
 
@@ -13,13 +14,6 @@
 /* A host with this part of the median rate is as good as the others. */
 #define SIMILAR 0.9
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static double median_rate(const struct hvd_spare_host *v, size_t n)
 {
 	hvd_cleanup_free double *rates = hvd_xcalloc(n + 1, sizeof(*rates));
@@ -28,8 +22,7 @@ static double median_rate(const struct hvd_spare_host *v, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if (v[i].ranks > 0 && v[i].mbps > 0)
 			rates[measured++] = v[i].mbps;
-	qsort(rates, measured, sizeof(*rates), by_value);
-	return rates[measured / 2];
+	return measured ? hvd_median(rates, measured) : 0;
 }
 
 /* The rates of similar hosts count as equal. */
