@@ -141,27 +141,18 @@ static void on_event(const struct hvd_event *event, void *arg)
 
 /* ---- the figures ---- */
 
-/* The hosts of the known ranks, each once. */
+/* The hosts of the known ranks. */
 static struct hvd_metrics_host *hosts_of(const struct hvd_usage *usage, size_t *n)
 {
-	hvd_cleanup_free bool *seen = NULL;
-	struct hvd_metrics_host *hosts = NULL;
-	size_t room = 0, seen_n = 0, seen_room = 0;
+	const uint32_t n_hosts = hvd_usage_hosts(usage);
+	struct hvd_metrics_host *hosts = hvd_xcalloc((size_t)n_hosts + 1, sizeof(*hosts));
 
 	*n = 0;
-	for (const struct hvd_usage_rank *r = NULL; (r = hvd_usage_next(usage, r));) {
-		struct hvd_usage_host host;
+	for (uint32_t h = 0; h < n_hosts; h++) {
+		const struct hvd_usage_host host = hvd_usage_host(usage, h);
 
-		for (; seen_n <= r->host; seen_n++) {
-			seen = hvd_xgrow(seen, seen_n, &seen_room, sizeof(*seen));
-			seen[seen_n] = false;
-		}
-		if (seen[r->host])
-			continue;
-		seen[r->host] = true;
-		host = hvd_usage_host(usage, r->host);
-		hosts = hvd_xgrow(hosts, *n, &room, sizeof(*hosts));
-		hosts[(*n)++] = (struct hvd_metrics_host){r->host_name, host.ranks, host.uses};
+		if (host.ranks)
+			hosts[(*n)++] = (struct hvd_metrics_host){host.name, host.ranks, host.uses};
 	}
 	return hosts;
 }

@@ -102,9 +102,7 @@ void hvd_usage_gone(struct hvd_usage *usage, uint32_t host)
 {
 	const struct hvd_layout *layout = usage->layout;
 
-	if (!layout || host >= (uint32_t)layout->n_hosts)
-		return;
-	for (int i = 0; i < layout->hosts[host].n; i++)
+	for (int i = 0; host < hvd_usage_hosts(usage) && i < layout->hosts[host].n; i++)
 		forget(usage, (uint32_t)layout->hosts[host].ranks[i]);
 }
 
@@ -174,6 +172,7 @@ static void add_rank(struct hvd_usage_host *host, const struct hvd_usage_rank *r
 
 	its.output = hvd_usage_output(rank, now);
 	if (host->ranks++ == 0) {
+		host->name = rank->host_name;
 		host->uses = *uses;
 		return;
 	}
@@ -184,13 +183,18 @@ static void add_rank(struct hvd_usage_host *host, const struct hvd_usage_rank *r
 	host->uses.awaited = uses->awaited > awaited ? uses->awaited : awaited;
 }
 
+uint32_t hvd_usage_hosts(const struct hvd_usage *usage)
+{
+	return usage->layout ? (uint32_t)usage->layout->n_hosts : 0;
+}
+
 struct hvd_usage_host hvd_usage_host(const struct hvd_usage *usage, uint32_t host)
 {
 	const struct hvd_layout *layout = usage->layout;
 	const hvd_time now = hvd_now();
 	struct hvd_usage_host sum = {0};
 
-	for (int i = 0; layout && host < (uint32_t)layout->n_hosts && i < layout->hosts[host].n; i++) {
+	for (int i = 0; host < hvd_usage_hosts(usage) && i < layout->hosts[host].n; i++) {
 		const struct entry *entry = &usage->ranks[layout->hosts[host].ranks[i]];
 
 		if (is_known(entry, now))

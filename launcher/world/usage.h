@@ -39,7 +39,8 @@ struct hvd_usage_rank {
 
 /* The ranks of a host together. */
 struct hvd_usage_host {
-	uint32_t ranks; /* that are known; 0: all else is 0 */
+	const char *name; /* NULL: not known */
+	uint32_t ranks;   /* that are known; 0: all else is 0 */
 	/* Sums over those ranks of which a figure is known; HVD_USAGE_UNKNOWN: of none. `output` is the least as of now, `awaited`
 	 * the largest; `rank` is the first. */
 	struct hvd_rank_usage uses;
@@ -68,6 +69,8 @@ const struct hvd_usage_rank *hvd_usage_get(const struct hvd_usage *usage, uint32
 const struct hvd_usage_rank *hvd_usage_next(const struct hvd_usage *usage, const struct hvd_usage_rank *after);
 /* How many seconds before `now` its last output was; HVD_USAGE_UNKNOWN: that is not known. */
 int64_t hvd_usage_output(const struct hvd_usage_rank *rank, hvd_time now);
+/* How many hosts the generation has; 0 before the first one. */
+uint32_t hvd_usage_hosts(const struct hvd_usage *usage);
 /* The ranks of the host with this number, which the generation may not have. */
 struct hvd_usage_host hvd_usage_host(const struct hvd_usage *usage, uint32_t host);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "usage_log.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define LOOK_MS 60000
 /* The first look, in samples: GPUs and processors are known from the second one on. */
@@ -19,46 +19,27 @@ struct hvd_usage_log {
 	unsigned looks;
 };
 
-/* The hosts that have known ranks. */
-struct hosts {
-	const struct hvd_usage_rank **v; /* one rank of each */
-	size_t n, room;
-	bool *seen; /* by the host's number */
-	uint32_t n_seen;
-};
-
-static void add(struct hosts *hosts, const struct hvd_usage_rank *rank)
+/* Log the host, of whose ranks some are known. */
+static void log_host(const struct hvd_usage *usage, uint32_t h, struct hvd_event_log *events)
 {
-	if (rank->host >= hosts->n_seen) {
-		hosts->seen = hvd_xrealloc(hosts->seen, (size_t)rank->host + 1, sizeof(*hosts->seen));
-		memset(hosts->seen + hosts->n_seen, 0, (rank->host + 1 - hosts->n_seen) * sizeof(*hosts->seen));
-		hosts->n_seen = rank->host + 1;
-	}
-	if (hosts->seen[rank->host] || !rank->host_name)
-		return;
-	hosts->seen[rank->host] = true;
-	hosts->v = hvd_xgrow(hosts->v, hosts->n, &hosts->room, sizeof(*hosts->v));
-	hosts->v[hosts->n++] = rank;
+	const struct hvd_usage_host host = hvd_usage_host(usage, h);
+
+	hvd_event(events, HOST_USAGE, .index = h, .host = host.name, .ranks = host.ranks, .cpu = host.uses.cpu,
+		  .memory = host.uses.memory, .gpu = host.uses.gpu);
 }
 
 size_t hvd_usage_log_look(const struct hvd_usage *usage, unsigned number, struct hvd_event_log *events)
 {
-	const struct hvd_usage_rank *rank = NULL;
-	struct hosts hosts = {0};
-	size_t every, logged = 0;
+	const uint32_t n = hvd_usage_hosts(usage);
+	hvd_cleanup_free uint32_t *known = hvd_xcalloc((size_t)n + 1, sizeof(*known));
+	size_t n_known = 0, every, logged = 0;
 
-	while ((rank = hvd_usage_next(usage, rank)))
-		add(&hosts, rank);
-	every = (hosts.n + HVD_USAGE_LOG_HOSTS - 1) / HVD_USAGE_LOG_HOSTS;
-	for (size_t i = every ? number % every : 0; i < hosts.n; i += every) {
-		const struct hvd_usage_host host = hvd_usage_host(usage, hosts.v[i]->host);
-
-		hvd_event(events, HOST_USAGE, .index = hosts.v[i]->host, .host = hosts.v[i]->host_name,
-			  .ranks = host.ranks, .cpu = host.uses.cpu, .memory = host.uses.memory, .gpu = host.uses.gpu);
-		logged++;
-	}
-	free(hosts.v);
-	free(hosts.seen);
+	for (uint32_t h = 0; h < n; h++)
+		if (hvd_usage_host(usage, h).name)
+			known[n_known++] = h;
+	every = (n_known + HVD_USAGE_LOG_HOSTS - 1) / HVD_USAGE_LOG_HOSTS;
+	for (size_t i = every ? number % every : 0; i < n_known; i += every, logged++)
+		log_host(usage, known[i], events);
 	return logged;
 }
 
