@@ -151,6 +151,7 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 	agents->plan.elastic = !fails_without;
 	agents->plan.loopback = agents->plan.elastic && over_loopback(opts);
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
+	agents->plan.explain = log->level >= HVD_LOG_VERBOSE || opts->spec->events || opts->spec->report;
 	agents->changed = hvd_timer_new(base, on_changed, agents);
 	hvd_agent_deadlines_create(agents);
 	if (fails_without)

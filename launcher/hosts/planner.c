@@ -124,7 +124,7 @@ static int find_networks(struct hvd_network_plan *plan, const struct group *grou
 		rc = 1;
 	else if (!serves && (!ipv6 || found->n == 0))
 		rc = no_network(nodes, group->n, edges, n_edges, found, log, err);
-	else
+	else if (plan->explain)
 		plan->unused = hvd_networks_explain(nodes, group->n, edges, n_edges, found);
 	expand(group, n_edges, found);
 	return rc;

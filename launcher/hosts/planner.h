@@ -17,9 +17,10 @@ struct hvd_network_plan {
 	bool mpi;      /* the controller of the job is MPI (emit.h), which needs no IPv4 */
 	bool elastic;  /* hosts come and go: others may follow */
 	bool loopback; /* an elastic job may use loopback */
+	bool explain;  /* somebody reads `unused`: to make it is a look at all attempts of the probe */
 	bool local;    /* one machine: loopback, no networks */
 	struct hvd_networks networks;
-	char *unused; /* owned: why interfaces are in no network, a line for each; NULL or "": nothing to explain */
+	char *unused; /* owned: why interfaces are in no network, a line for each; "": nothing to explain; NULL: not made */
 };
 
 /* Choose the networks that connect the hosts that have reported, at least one. Returns 0; -1 with HVD_E_NET if no network
