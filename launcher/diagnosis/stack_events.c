@@ -3,32 +3,23 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
-#include "lib/base/xalloc.h"
 #include "stack_groups_internal.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 #define MOST_GROUPS 16
 #define MOST_FRAMES 24
 /* Hosts that are named. */
 #define MOST_HOSTS 16
 
-/* "0-2, 4-7" */
 static char *ranks_of(const struct hvd_stack_group *group)
 {
-	char *text = hvd_xstrdup("");
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
 
-	for (size_t i = 0, k; i < group->n; i = k) {
-		const json_int_t first = group->first[i].rank;
-		json_int_t last = first;
-
-		for (k = i + 1; k < group->n && group->first[k].rank <= last + 1; k++)
-			last = group->first[k].rank;
-		hvd_xappendf(&text, "%s%lld", i ? ", " : "", (long long)first);
-		if (last > first)
-			hvd_xappendf(&text, "-%lld", (long long)last);
-	}
+	hvd_stack_put_ranks(out, group);
+	fclose(out);
 	return text;
 }
 
@@ -42,23 +33,23 @@ static char *hosts_of(const struct hvd_stack_group *group)
 	return hvd_strv_join(&names, ", ");
 }
 
-/* A line for each frame: "step (train.py:41)". */
+/* A line for each frame. */
 static char *frames_of(const struct hvd_stack_group *group)
 {
 	const json_t *frames = json_object_get(group->first->process, "frames");
-	char *text = hvd_xstrdup("");
+	char *text = NULL;
+	size_t len, i;
+	FILE *out = open_memstream(&text, &len);
 	json_t *frame;
-	size_t i;
 
 	json_array_foreach(frames, i, frame)
 	{
 		if (i == MOST_FRAMES)
 			break;
-		hvd_xappendf(&text, "%s%s", i ? "\n" : "", hvd_stack_frame_text(frame, 0));
-		if (*hvd_stack_frame_text(frame, 1))
-			hvd_xappendf(&text, " (%s:%lld)", hvd_stack_frame_text(frame, 1),
-				     (long long)json_integer_value(json_array_get(frame, 2)));
+		fputs(i ? "\n" : "", out);
+		hvd_stack_put_frame(out, frame);
 	}
+	fclose(out);
 	return text;
 }
 

@@ -57,6 +57,9 @@ void hvd_stack_kernel_place(const json_t *process, char out[HVD_STACK_TEXT]);
 
 /* Write escaped text that stays on its line. */
 void hvd_stack_put(FILE *out, const char *text);
+/* The same for a frame, "step (train.py:41)", and for the numbers of a group's ranks, "0-2, 4-7". */
+void hvd_stack_put_frame(FILE *out, const json_t *frame);
+void hvd_stack_put_ranks(FILE *out, const struct hvd_stack_group *group);
 
 /* ---- stack_outliers.c ---- */
 

@@ -49,10 +49,7 @@ static void add_looks(struct looks *looks, const json_t *answers, size_t sample)
 		for (size_t i = 0; i < group->n && !group->first->child; i++) {
 			struct look *look;
 
-			if (looks->n == looks->room) {
-				looks->room = looks->room ? 2 * looks->room : 64;
-				looks->v = hvd_xrealloc(looks->v, looks->room, sizeof(*looks->v));
-			}
+			looks->v = hvd_xgrow(looks->v, looks->n, &looks->room, sizeof(*looks->v));
 			look = &looks->v[looks->n++];
 			*look = (struct look){
 				.entry = group->first[i], .differs = most && most != group, .sample = sample};

@@ -15,17 +15,14 @@
 
 void hvd_stack_put(FILE *out, const char *text)
 {
-	hvd_cleanup_free char *line = hvd_xstrdup(text), *safe = hvd_xcalloc(4 * strlen(text) + 1, 1);
+	const size_t size = 4 * strlen(text) + 1;
+	hvd_cleanup_free char *safe = hvd_xcalloc(1, size);
 
-	for (char *p = line; *p; p++)
-		if (*p == '\n' || *p == '\t')
-			*p = ' ';
-	hvd_printable(line, safe, 4 * strlen(text) + 1);
+	hvd_printable_line(text, safe, size);
 	fputs(safe, out);
 }
 
-/* "0-2, 4-7". */
-static void put_ranks(FILE *out, const struct hvd_stack_group *group)
+void hvd_stack_put_ranks(FILE *out, const struct hvd_stack_group *group)
 {
 	for (size_t i = 0, k; i < group->n; i = k) {
 		json_int_t last = group->first[i].rank;
@@ -55,7 +52,7 @@ static void put_head(FILE *out, const struct hvd_stack_groups *groups, const str
 		fprintf(out, "%srank %lld", first->child ? "another process of " : "", (long long)first->rank);
 	else {
 		fprintf(out, "%zu %s (", group->n, first->child ? "other processes of ranks" : "ranks");
-		put_ranks(out, group);
+		hvd_stack_put_ranks(out, group);
 		fputs(")", out);
 	}
 	if (groups->several_steps)
@@ -75,6 +72,16 @@ static void put_head(FILE *out, const struct hvd_stack_groups *groups, const str
 	fputs("\n", out);
 }
 
+void hvd_stack_put_frame(FILE *out, const json_t *frame)
+{
+	hvd_stack_put(out, hvd_stack_frame_text(frame, 0));
+	if (*hvd_stack_frame_text(frame, 1)) {
+		fputs(" (", out);
+		hvd_stack_put(out, hvd_stack_frame_text(frame, 1));
+		fprintf(out, ":%lld)", (long long)json_integer_value(json_array_get(frame, 2)));
+	}
+}
+
 static void put_stack(FILE *out, const struct hvd_stack_group *group)
 {
 	const json_t *frames = json_object_get(group->first->process, "frames");
@@ -88,12 +95,7 @@ static void put_stack(FILE *out, const struct hvd_stack_group *group)
 			break;
 		}
 		fputs("    ", out);
-		hvd_stack_put(out, hvd_stack_frame_text(frame, 0));
-		if (*hvd_stack_frame_text(frame, 1)) {
-			fputs(" (", out);
-			hvd_stack_put(out, hvd_stack_frame_text(frame, 1));
-			fprintf(out, ":%lld)", (long long)json_integer_value(json_array_get(frame, 2)));
-		}
+		hvd_stack_put_frame(out, frame);
 		fputs("\n", out);
 	}
 }
@@ -105,11 +107,8 @@ static void put_reasons(FILE *out, const struct hvd_stack_entries *all)
 
 	for (size_t i = 0; i < all->n && shown.n < 4; i++) {
 		const char *why = hvd_stack_text_of(all->v[i].process, "why");
-		bool known = !*why;
 
-		for (size_t k = 0; k < shown.n && !known; k++)
-			known = strcmp(shown.v[k], why) == 0;
-		if (known)
+		if (!*why || hvd_strv_has(&shown, why))
 			continue;
 		hvd_strv_add(&shown, why);
 		fprintf(out, "note: rank %lld on ", (long long)all->v[i].rank);
@@ -247,7 +246,7 @@ static void put_outliers(FILE *out, const struct hvd_stack_outliers *found, cons
 		most = first[i].differs > most ? first[i].differs : most;
 	}
 	fputs(group->n == 1 ? "rank " : "ranks ", out);
-	put_ranks(out, group);
+	hvd_stack_put_ranks(out, group);
 	if (found->groups.several_steps)
 		fprintf(out, " of step %lld", (long long)first->step);
 	if (one_host(group)) {

@@ -14,10 +14,7 @@ static char *make_safe(const char *text)
 	const size_t size = 4 * strlen(text) + 1;
 	char *safe = hvd_xcalloc(1, size);
 
-	hvd_printable(text, safe, size);
-	for (char *p = safe; *p; p++)
-		if (*p == '\n' || *p == '\t')
-			*p = ' ';
+	hvd_printable_line(text, safe, size);
 	return safe;
 }
 

@@ -64,6 +64,16 @@ size_t hvd_printable(const char *text, char *out, size_t size)
 	return convert(text, out, size, false);
 }
 
+size_t hvd_printable_line(const char *text, char *out, size_t size)
+{
+	size_t len = hvd_printable(text, out, size);
+
+	for (char *p = out; *p; p++)
+		if (*p == '\n' || *p == '\t')
+			*p = ' ';
+	return len;
+}
+
 size_t hvd_printable_quote(const char *text, char *out, size_t size)
 {
 	size_t len = convert(text, out + 1, size - 2, true) + 1;

@@ -21,7 +21,10 @@
  * `size` is at least 1; `out` must not overlap `text`. Returns the length. Escaping twice changes nothing. */
 size_t hvd_printable(const char *text, char *out, size_t size);
 
-/* The same, within double quotes and on one line, for text of a peer that has not proven its identity. Quotes,
+/* The same on one line: tabs and newlines become spaces. */
+size_t hvd_printable_line(const char *text, char *out, size_t size);
+
+/* The same as hvd_printable(), within double quotes and on one line, for text of a peer that has not proven its identity. Quotes,
  * backslashes, tabs and newlines are escaped too, so the text can imitate neither the end of the quotation nor a
  * message of hvd. `size` is at least 3. */
 size_t hvd_printable_quote(const char *text, char *out, size_t size);

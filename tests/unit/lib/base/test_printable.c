@@ -40,6 +40,14 @@ TEST(what_is_text)
 	shows("Größe, 日本, 😀", "Größe, 日本, 😀");
 }
 
+TEST(a_line)
+{
+	char out[64];
+
+	assert_int_equal(hvd_printable_line("a\n\tb\x1b c\n", out, sizeof(out)), 11);
+	assert_string_equal(out, "a  b\\x1b c ");
+}
+
 TEST(bytes_that_are_no_text)
 {
 	shows("\xff\xfe", "\\xff\\xfe");
