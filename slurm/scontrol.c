@@ -127,7 +127,6 @@ void hvd_scontrol_srun_hosts(const char *text, struct hvd_strv *hosts)
 {
 	for (size_t n; *text && hosts->n < SRUN_HOSTS_MOST; text += n + (text[n] == '\n')) {
 		const char *its_srun, *colon;
-		bool known = false;
 		char host[256];
 		int len;
 
@@ -139,9 +138,7 @@ void hvd_scontrol_srun_hosts(const char *text, struct hvd_strv *hosts)
 		if (!colon || colon == its_srun || *its_srun == '(' || colon - its_srun >= (long)sizeof(host))
 			continue;
 		snprintf(host, sizeof(host), "%.*s", (int)(colon - its_srun), its_srun);
-		for (size_t i = 0; i < hosts->n; i++)
-			known |= strcmp(hosts->v[i], host) == 0;
-		if (!known)
+		if (!hvd_strv_has(hosts, host))
 			hvd_strv_add(hosts, host);
 	}
 }

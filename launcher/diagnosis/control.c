@@ -54,7 +54,7 @@ static void own_launch(char text[64])
 static void finish_client(struct hvd_control *control)
 {
 	if (control->asked)
-		control->asked->forget(control->asked->owner, control);
+		control->asked->forget(control->asked->owner);
 	control->asked = NULL;
 	event_free(control->event);
 	control->event = NULL;

@@ -34,8 +34,8 @@ struct hvd_control_question {
 	/* Call `done` once, at once or from the event loop, at the latest `seconds` and one more from now, with an object of
 	 * JSON as a text, which is taken over. NULL: there is no answer. */
 	void (*ask)(void *owner, double seconds, void (*done)(char *answer, void *arg), void *arg);
-	/* Do not answer the client that has asked with `arg`. */
-	void (*forget)(void *owner, const void *arg);
+	/* Do not answer the client that has asked. */
+	void (*forget)(void *owner);
 	void *owner;
 };
 

@@ -59,10 +59,7 @@ static void add_sockets_of(const char *pid, struct inodes *inodes)
 		what[n < 0 ? 0 : n] = '\0';
 		if (sscanf(what, "socket:[%lu]", &inode) != 1)
 			continue;
-		if (inodes->n == inodes->room) {
-			inodes->room = inodes->room * 2 + 64;
-			inodes->v = hvd_xrealloc(inodes->v, inodes->room, sizeof(*inodes->v));
-		}
+		inodes->v = hvd_xgrow(inodes->v, inodes->n, &inodes->room, sizeof(*inodes->v));
 		inodes->v[inodes->n++] = inode;
 	}
 	if (fds)
@@ -126,6 +123,18 @@ static void find_names(const char *target, hvd_time deadline, struct hvd_strv *o
 	free(inodes.v);
 }
 
+/* The names of this user's launches that match the target. If none of this user's processes has such a socket, those of
+ * others, which may belong to a container of this user. */
+static struct hvd_strv find_own(const char *target, hvd_time deadline, bool *sure)
+{
+	struct hvd_strv own = {0}, others = {0};
+
+	find_names(target, deadline, &own, &others);
+	*sure = own.n > 0;
+	hvd_strv_free(*sure ? &others : &own);
+	return *sure ? own : others;
+}
+
 /* Connect to a launch of this user; the kernel names its owner before it answers. Returns the connection, or -1 with
  * errno; EAGAIN: so many others wait there that nothing is known of it after `wait_ms`. */
 static int connect_to(const char *name, int wait_ms)
@@ -149,16 +158,14 @@ static int connect_to(const char *name, int wait_ms)
  * wait there, is waited for; no time is spent on other users' sockets. -1 with err set. */
 static int find_launch(const char *target, struct hvd_err *err)
 {
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv own = {0}, others = {0}, busy = {0};
-	const struct hvd_strv *names = &own;
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0}, busy = {0};
 	hvd_time deadline = hvd_deadline_in(CLIENT_SECONDS);
 	hvd_cleanup_close int found = -1;
+	bool sure;
 
-	find_names(target, deadline, &own, &others);
-	if (!own.n)
-		names = &others;
-	for (size_t i = 0; i < names->n && hvd_left(deadline) > 0; i++) {
-		int fd = connect_to(names->v[i], 0);
+	names = find_own(target, deadline, &sure);
+	for (size_t i = 0; i < names.n && hvd_left(deadline) > 0; i++) {
+		int fd = connect_to(names.v[i], 0);
 
 		if (fd >= 0 && found >= 0) {
 			close(fd);
@@ -167,8 +174,8 @@ static int find_launch(const char *target, struct hvd_err *err)
 		}
 		if (fd >= 0)
 			found = fd;
-		else if (errno == EAGAIN && names == &own)
-			hvd_strv_add(&busy, names->v[i]);
+		else if (errno == EAGAIN && sure)
+			hvd_strv_add(&busy, names.v[i]);
 	}
 	for (size_t turn = 0; busy.n && found < 0 && hvd_left(deadline) > 0; turn++) {
 		char **name = &busy.v[turn % busy.n];
@@ -183,18 +190,6 @@ static int find_launch(const char *target, struct hvd_err *err)
 	if (found < 0)
 		return hvd_err_set(err, HVD_E_NOENT, "%s matches none of your launches on this host", target);
 	return hvd_take_fd(&found);
-}
-
-/* The names of this user's launches that match the target. If none of this user's processes has such a socket, those of
- * others, which may belong to a container of this user. */
-static struct hvd_strv find_own(const char *target, hvd_time deadline, bool *sure)
-{
-	struct hvd_strv own = {0}, others = {0};
-
-	find_names(target, deadline, &own, &others);
-	*sure = own.n > 0;
-	hvd_strv_free(*sure ? &others : &own);
-	return *sure ? own : others;
 }
 
 /* Connect to a launch. One that does not answer at once, since others wait there, is waited for if it is surely this

@@ -45,14 +45,6 @@ static json_t *ask_host(const struct hvd_slurm_job *job, const char *host, const
 	return NULL;
 }
 
-static bool is_in(const struct hvd_strv *list, const char *name)
-{
-	for (size_t i = 0; i < list->n; i++)
-		if (strcmp(list->v[i], name) == 0)
-			return true;
-	return false;
-}
-
 static bool is_here(const char *host)
 {
 	char name[256] = "";
@@ -85,9 +77,9 @@ static json_t *ask_slurm(const char *target, const char *program, const struct h
 	for (size_t i = 0; i < sruns.n; i++)
 		if (is_here(sruns.v[i]))
 			continue;
-		else if (!is_in(&job.hosts, sruns.v[i]))
+		else if (!hvd_strv_has(&job.hosts, sruns.v[i]))
 			hvd_strv_add(&elsewhere, sruns.v[i]);
-		else if (!is_in(&hosts, sruns.v[i]))
+		else if (!hvd_strv_has(&hosts, sruns.v[i]))
 			hvd_strv_add(&hosts, sruns.v[i]);
 	for (size_t i = 0; i < hosts.n && !said; i++)
 		said = ask_host(&job, hosts.v[i], target, program, log);

@@ -234,11 +234,10 @@ static void ask_stacks(void *owner, double seconds, void (*done)(char *answer, v
 	hvd_stacks_ask(watch->stacks, seconds, on_stacks, watch);
 }
 
-static void forget_stacks(void *owner, const void *arg)
+static void forget_stacks(void *owner)
 {
 	const struct hvd_job_watch *watch = owner;
 
-	(void)arg;
 	hvd_stacks_forget(watch->stacks, watch);
 }
 
@@ -248,9 +247,8 @@ static void ask_status(void *owner, double seconds, void (*done)(char *answer, v
 	hvd_job_status_ask(owner, done, arg);
 }
 
-static void forget_status(void *owner, const void *arg)
+static void forget_status(void *owner)
 {
-	(void)arg;
 	hvd_job_status_forget(owner);
 }
 

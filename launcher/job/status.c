@@ -148,7 +148,7 @@ static void add_state(const struct hvd_job_status *status, json_t *answer)
 	add_goodput(status, answer);
 }
 
-static void set_figures(json_t *object, const struct hvd_rank_usage *uses, double ago)
+static void set_figures(json_t *object, const struct hvd_rank_usage *uses)
 {
 #define SET(key, figure, value)                                                                                        \
 	if ((figure) != HVD_USAGE_UNKNOWN)                                                                             \
@@ -158,7 +158,7 @@ static void set_figures(json_t *object, const struct hvd_rank_usage *uses, doubl
 	json_object_set_new(object, "memory", json_integer(uses->memory));
 	SET("read", uses->read, json_integer(uses->read));
 	SET("written", uses->written, json_integer(uses->written));
-	SET("output", uses->output, json_integer(uses->output + (int64_t)ago));
+	SET("output", uses->output, json_integer(uses->output));
 	SET("awaited", uses->awaited, json_real((double)uses->awaited / 1000));
 	SET("gpu", uses->gpu, json_real((double)uses->gpu / 1000));
 	SET("gpu_memory", uses->gpu_memory, json_integer(uses->gpu_memory));
@@ -184,7 +184,7 @@ static json_t *host_of(const struct hvd_job_status *status, uint32_t h)
 				   "ranks", ranks);
 
 	if (sum.ranks)
-		set_figures(object, &sum.uses, 0);
+		set_figures(object, &sum.uses);
 	return object;
 }
 
@@ -214,8 +214,11 @@ static json_t *rank_of(const struct hvd_job_status *status, const struct hvd_lay
 	if (ended >= 0)
 		json_object_set_new(object, "status", json_integer(ended));
 	if (rank && ended < 0) {
+		struct hvd_rank_usage uses = rank->uses;
+
+		uses.output = hvd_usage_output(rank, hvd_now());
 		json_object_set_new(object, "age", json_real(since(rank->heard)));
-		set_figures(object, &rank->uses, since(rank->heard));
+		set_figures(object, &uses);
 		if (rank->has_growth)
 			json_object_set_new(object, "growth", json_real(rank->growth));
 	}
