@@ -30,9 +30,9 @@ from=$(date +%s%3N)
 while pgrep -u alice "^hvd-[aw]" >/dev/null; do :; done
 echo $(($(date +%s%3N) - from))'
 
-# lasting srun|hvdrun SECONDS: begins a launch whose second rank of each host lasts longer than the first.
+# lasting srun|hvdrun SECONDS [OPTION…]: begins a launch whose second rank of each host lasts longer than the first.
 lasting() {
-    begin launch "$1" "${FOUR[@]}" bash -c '
+    begin launch "$1" "${@:3}" "${FOUR[@]}" bash -c '
         exec 5<>/dev/tcp/$HOROVOD_GLOO_RENDEZVOUS_ADDR/$HOROVOD_GLOO_RENDEZVOUS_PORT
         printf "PUT /scope/key_$HOROVOD_RANK HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nvalue" >&5
         read -r answer <&5
@@ -78,9 +78,11 @@ lasting() {
     done
 }
 
-@test "the relay has a session of its own and none of the task's descriptors, is small, and sleeps" {
+# sleeps MOST [OPTION…]: the agent of a launch with these options wakes up so often at most in two seconds; and the rest.
+sleeps() {
+    local with woke
     for with in srun hvdrun; do
-        lasting "$with" 6
+        lasting "$with" 6 "${@:2}"
         sleep 1
         gives 0 as_root hvdn2 bash -c '
             memory=0
@@ -101,11 +103,22 @@ lasting() {
                 echo "$(</proc/$pid/comm) woke up $(($(switches "$pid") - before[pid])) times"
             done
             ((memory > 0 && memory < 4096)) || echo "$memory KiB are its own"'
-        # The driver asks each agent every two seconds whether it is there. The agent looks at connections of its ranks every
-        # second, and at what they use every five, some processes at a time.
-        [[ $(sort <<<"$output") == $'hvd-agent woke up '[0-9]$' times\nhvd-watchdog woke up 0 times' ]] || { echo "$output" && false; }
+        woke=$(sed -nE 's/^hvd-agent woke up ([0-9]+) times$/\1/p' <<<"$output")
+        [[ $woke && $woke -le $1 && $(sort <<<"$output") == "hvd-agent woke up $woke times"$'\nhvd-watchdog woke up 0 times' ]] ||
+            { echo "$output" && false; }
         ended 10 0
     done
+}
+
+@test "the relay has a session of its own and none of the task's descriptors, is small, and sleeps" {
+    # The driver asks each agent every two seconds whether it is there.
+    sleeps 2 --hvd-sample=0
+}
+
+@test "an agent that samples its ranks is as small, and wakes up for its timers only" {
+    # Besides the driver's questions: connections are looked at every second, which is three times at most in two seconds
+    # and what the test itself takes, and /proc every five.
+    sleeps $((2 + 3 + 1))
 }
 
 @test "the relay, or what watches it, stopped: neither outlives the ranks" {
