@@ -14,7 +14,6 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PARTS_PER_TURN 4     /* of an answer of the kernel */
@@ -259,17 +258,9 @@ static void conclude(struct hvd_awaited *awaited)
 	}
 }
 
-static int64_t used_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
-}
-
 static void end_look(struct hvd_awaited *awaited)
 {
-	const hvd_time rest = (awaited->cost_ns + used_ns() - awaited->turn_ns) * SHARE;
+	const hvd_time rest = (awaited->cost_ns + hvd_thread_cpu_ns() - awaited->turn_ns) * SHARE;
 
 	event_del(awaited->readable);
 	awaited->family = 0;
@@ -310,24 +301,24 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	awaited->turn_ns = used_ns();
+	awaited->turn_ns = hvd_thread_cpu_ns();
 	if (awaited->family)
 		read_parts(awaited);
-	awaited->cost_ns += used_ns() - awaited->turn_ns;
+	awaited->cost_ns += hvd_thread_cpu_ns() - awaited->turn_ns;
 }
 
 static void on_timer(void *arg)
 {
 	struct hvd_awaited *awaited = arg;
 
-	awaited->turn_ns = used_ns();
+	awaited->turn_ns = hvd_thread_cpu_ns();
 	awaited->began = hvd_now();
 	awaited->cost_ns = 0;
 	if (hvd_rank_sockets_any(awaited->sockets))
 		ask(awaited, AF_INET);
 	else
 		end_look(awaited);
-	awaited->cost_ns += used_ns() - awaited->turn_ns;
+	awaited->cost_ns += hvd_thread_cpu_ns() - awaited->turn_ns;
 }
 
 /* ---- life ---- */

@@ -29,11 +29,9 @@ static void reserve_nccl_ras(struct ports *ports, struct hvd_host_info *host)
 		host->nccl_ras = ports->nccl_ras.ports[0];
 }
 
-static void begin(void *arg)
+static void reserve_rank_ports(struct ports *ports, struct hvd_host_info *host)
 {
-	struct ports *ports = arg;
 	struct hvd_reserve *out = &ports->reserved;
-	struct hvd_host_info *host = hvd_driver_client_host(ports->agent->driver);
 	const struct hvd_boot *boot = ports->agent->boot;
 	const struct hvd_taskinfo *info = ports->agent->info;
 	bool first = hvd_taskinfo_may_have_rank0(info, boot->spares);
@@ -41,10 +39,8 @@ static void begin(void *arg)
 	size_t others = (first ? boot->ports - store : 0) + (size_t)boot->rank_ports * info->local_size;
 	struct hvd_err why = {0};
 
-	if (store + others == 0) {
-		reserve_nccl_ras(ports, host);
+	if (store + others == 0)
 		return;
-	}
 	if (hvd_reserve(out, store, HVD_RESERVE_REUSEADDR, boot->port_lo, boot->port_hi, &why) == 0 &&
 	    hvd_reserve(out, others, HVD_RESERVE_REUSEPORT, boot->port_lo, boot->port_hi, &why) == 0) {
 		host->ports = hvd_xcalloc(out->n, sizeof(*host->ports));
@@ -54,6 +50,14 @@ static void begin(void *arg)
 		hvd_reserve_clear(out);
 		hvd_verbose(ports->agent->log, "%s: no ports for servers in ranks: %s", info->name, why.msg);
 	}
+}
+
+static void begin(void *arg)
+{
+	struct ports *ports = arg;
+	struct hvd_host_info *host = hvd_driver_client_host(ports->agent->driver);
+
+	reserve_rank_ports(ports, host);
 	reserve_nccl_ras(ports, host);
 }
 

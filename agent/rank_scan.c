@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define PER_TURN     256  /* processes, or threads of ranks */
 #define MOST_THREADS 8192 /* of all ranks together, of which the delay is read */
@@ -191,10 +190,9 @@ static void conclude(struct hvd_rank_scan *scan)
 /* One turn. True when all has been looked at. */
 static bool look_on(struct hvd_rank_scan *scan)
 {
-	struct timespec from, to;
+	const int64_t began = hvd_thread_cpu_ns();
 	bool done = false;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
 	if (!scan->listed) {
 		scan->listed = hvd_processes_read(&scan->processes, PER_TURN);
 		if (scan->listed)
@@ -202,8 +200,7 @@ static bool look_on(struct hvd_rank_scan *scan)
 	} else {
 		done = add_some(scan);
 	}
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
-	scan->cost_ns += (to.tv_sec - from.tv_sec) * 1000000000LL + to.tv_nsec - from.tv_nsec;
+	scan->cost_ns += hvd_thread_cpu_ns() - began;
 	return done;
 }
 

@@ -83,22 +83,30 @@ size_t hvd_sock_diag_tcp_info(const struct nlmsghdr *h, struct tcp_info *info)
 	return 0;
 }
 
-int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storage *peer,
-		      const struct sockaddr_storage *local, uid_t *uid, uint64_t *acked)
+int hvd_sock_diag_ask(int netlink_fd, uint32_t seq, uint16_t flags, const struct inet_diag_req_v2 *wanted)
 {
 	static const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-	struct {
+	const struct {
 		struct nlmsghdr h;
 		struct inet_diag_req_v2 r;
 	} q = {.h = {.nlmsg_len = sizeof(q),
 		     .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-		     .nlmsg_flags = NLM_F_REQUEST,
+		     .nlmsg_flags = NLM_F_REQUEST | flags,
 		     .nlmsg_seq = seq},
-	       .r = {.sdiag_family = (uint8_t)peer->ss_family,
-		     .sdiag_protocol = IPPROTO_TCP,
-		     .idiag_ext = acked ? 1 << (INET_DIAG_INFO - 1) : 0,
-		     .idiag_states = (uint32_t)-1,
-		     .id = {.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}}};
+	       .r = *wanted};
+
+	return sendto(netlink_fd, &q, sizeof(q), 0, (const struct sockaddr *)&kernel, sizeof(kernel)) == sizeof(q) ? 0
+														   : -1;
+}
+
+int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storage *peer,
+		      const struct sockaddr_storage *local, uid_t *uid, uint64_t *acked)
+{
+	struct inet_diag_req_v2 wanted = {.sdiag_family = (uint8_t)peer->ss_family,
+					  .sdiag_protocol = IPPROTO_TCP,
+					  .idiag_ext = acked ? 1 << (INET_DIAG_INFO - 1) : 0,
+					  .idiag_states = (uint32_t)-1,
+					  .id = {.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}};
 	_Alignas(struct nlmsghdr) char buf[4096];
 	const struct nlmsghdr *h = (const struct nlmsghdr *)(const void *)buf;
 	struct inet_diag_msg m;
@@ -108,11 +116,11 @@ int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storag
 
 	if (netlink_fd < 0 || peer->ss_family != local->ss_family)
 		return -1;
-	split_addr(peer, words, &q.r.id.idiag_sport);
-	memcpy(q.r.id.idiag_src, words, sizeof(words));
-	split_addr(local, words, &q.r.id.idiag_dport);
-	memcpy(q.r.id.idiag_dst, words, sizeof(words));
-	if (sendto(netlink_fd, &q, sizeof(q), 0, (const struct sockaddr *)&kernel, sizeof(kernel)) != sizeof(q))
+	split_addr(peer, words, &wanted.id.idiag_sport);
+	memcpy(wanted.id.idiag_src, words, sizeof(words));
+	split_addr(local, words, &wanted.id.idiag_dport);
+	memcpy(wanted.id.idiag_dst, words, sizeof(words));
+	if (hvd_sock_diag_ask(netlink_fd, seq, 0, &wanted) != 0)
 		return -1;
 	/* The kernel answers before sendto() returns. */
 	do {

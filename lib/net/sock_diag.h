@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 /* <linux/tcp.h> has struct tcp_info, and does not go with <netinet/tcp.h>. */
+struct inet_diag_req_v2;
 struct nlmsghdr;
 struct tcp_info;
 
@@ -45,6 +46,9 @@ void hvd_tcp_acknowledge(int fd);
 
 /* Turn ::ffff:a.b.c.d into a.b.c.d, in place. */
 void hvd_unmap_v4(struct sockaddr_storage *ss);
+
+/* Ask the kernel for TCP sockets. `flags` are NLM_F_DUMP, or 0 for one socket. -1: it cannot be asked. */
+int hvd_sock_diag_ask(int netlink_fd, uint32_t seq, uint16_t flags, const struct inet_diag_req_v2 *wanted);
 
 /* The TCP_INFO behind a struct inet_diag_msg, which `h` must have. Returns how many bytes of *info the kernel has
  * filled (0 if it sent none); the other bytes are zero. */

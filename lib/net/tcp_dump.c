@@ -17,21 +17,12 @@
 
 int hvd_tcp_dump_ask(int netlink_fd, sa_family_t family, uint32_t seq)
 {
-	static const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-	struct {
-		struct nlmsghdr h;
-		struct inet_diag_req_v2 r;
-	} q = {.h = {.nlmsg_len = sizeof(q),
-		     .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-		     .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
-		     .nlmsg_seq = seq},
-	       .r = {.sdiag_family = (uint8_t)family,
-		     .sdiag_protocol = IPPROTO_TCP,
-		     .idiag_ext = 1 << (INET_DIAG_INFO - 1),
-		     .idiag_states = 1U << ESTABLISHED}};
+	const struct inet_diag_req_v2 wanted = {.sdiag_family = (uint8_t)family,
+						.sdiag_protocol = IPPROTO_TCP,
+						.idiag_ext = 1 << (INET_DIAG_INFO - 1),
+						.idiag_states = 1U << ESTABLISHED};
 
-	return sendto(netlink_fd, &q, sizeof(q), 0, (const struct sockaddr *)&kernel, sizeof(kernel)) == sizeof(q) ? 0
-														   : -1;
+	return hvd_sock_diag_ask(netlink_fd, seq, NLM_F_DUMP, &wanted);
 }
 
 static void on_message(const struct nlmsghdr *h, void (*fn)(const struct hvd_tcp_end *end, void *arg), void *arg)

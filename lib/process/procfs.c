@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Bytes that are read of a stat file: more than there are in front of the last field that is used. */
@@ -79,6 +80,14 @@ int hvd_process_io(pid_t pid, struct hvd_process_io *io)
 		return -1;
 	*io = (struct hvd_process_io){.read = rchar, .bytes = rchar + in + out, .written = wchar, .writes = syscw};
 	return 0;
+}
+
+int64_t hvd_thread_cpu_ns(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return used.tv_sec * 1000000000LL + used.tv_nsec;
 }
 
 static int by_pid(const void *a, const void *b)

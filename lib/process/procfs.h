@@ -38,6 +38,9 @@ struct hvd_process_io {
 /* The I/O of a process of this user and of the children that it has waited for. -1: it cannot be read. */
 int hvd_process_io(pid_t pid, struct hvd_process_io *io);
 
+/* The processor time that this thread has used, in nanoseconds. */
+int64_t hvd_thread_cpu_ns(void);
+
 /* For how long the threads of a process were ready to run and waited for a processor, in nanoseconds; those that have ended
  * no longer count. *most: how many threads may be looked at; reduced by those that were. -1: that cannot be read, or there
  * are more threads. */
