@@ -23,6 +23,14 @@ launch() {
     esac
 }
 
+# built: in setup_file, for tests without a cluster. HVDRUN is the launcher built in $B, and SRC the sources.
+built() {
+    SRC=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    B=$(cd "$SRC" && cd "${B:-build}" && pwd) || return 1
+    [[ -x $B/bin/hvdrun ]] || { echo "there is no hvdrun in $B: make all" >&2 && return 1; }
+    export SRC B HVDRUN=$B/bin/hvdrun
+}
+
 # begin CMD…: starts CMD in the background, with its output in $OUT and its process id in $PID.
 begin() {
     OUT=$BATS_TEST_TMPDIR/out

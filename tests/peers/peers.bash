@@ -69,13 +69,6 @@ mend() {
     if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then cluster_mend "$@"; fi
 }
 
-# built: after peers, for tests without a cluster; HVDRUN is the launcher built in $B.
-built() {
-    B=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${B:-build}" && pwd) || return 1
-    [[ -x $B/bin/hvdrun ]] || { echo "there is no hvdrun in $B: make all" >&2 && return 1; }
-    export B HVDRUN=$B/bin/hvdrun
-}
-
 # on_this CMD…: runs CMD on this machine, with a deadline.
 on_this() { timeout --kill-after=10 "$HVD_TEST_DEADLINE" "$@"; }
 

@@ -9,10 +9,8 @@ load ../cluster/helpers
 load ../cluster/launch
 
 setup_file() {
-	SRC=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-	B=$(cd "$SRC" && cd "${B:-build}" && pwd)
-	export SRC B HVDRUN=$B/bin/hvdrun HVD_LAUNCHER=fork
-	[[ -x $HVDRUN ]] || { echo "there is no hvdrun in $B: make all" >&2 && return 1; }
+	built
+	export HVD_LAUNCHER=fork
 }
 
 setup() {

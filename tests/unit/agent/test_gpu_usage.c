@@ -128,6 +128,14 @@ static size_t count_children(void)
 	return children.n;
 }
 
+/* Its figures are known. */
+static void begin_with_one_process(struct world *w, double seconds)
+{
+	script(w, "gpus 1\nprocess 0 4001 10\nsample 0 4001 100 5\n");
+	begin(w, "/dev/nvidia0", seconds);
+	await_figures(w, 4001, 50, 10);
+}
+
 /* ---- NVIDIA ---- */
 
 TEST_WITH(time_and_memory_of_all_gpus_are_added_up, set_up, tear_down)
@@ -206,9 +214,7 @@ TEST_WITH(the_processes_of_a_gpu_that_is_lost_are_not_known, set_up, tear_down)
 {
 	struct world *w = *state;
 
-	script(w, "gpus 1\nprocess 0 4001 10\nsample 0 4001 100 5\n");
-	begin(w, "/dev/nvidia0", 30);
-	await_figures(w, 4001, 50, 10);
+	begin_with_one_process(w, 30);
 	script(w, "gpus 1\nerror nvmlDeviceGetComputeRunningProcesses_v3 15\n");
 	await_figures(w, 4001, -1, -1);
 	assert_int_equal(count_children(), 1);
@@ -268,9 +274,7 @@ TEST_WITH(a_driver_that_hangs_is_given_up, set_up, tear_down)
 	struct world *w = *state;
 	pid_t pid = 4001;
 
-	script(w, "gpus 1\nprocess 0 4001 10\nsample 0 4001 100 5\n");
-	begin(w, "/dev/nvidia0", 10);
-	await_figures(w, 4001, 50, 10);
+	begin_with_one_process(w, 10);
 	script(w, "gpus 1\nhang nvmlDeviceGetComputeRunningProcesses_v3\n");
 	w->turns = 0;
 	hvd_gpu_usage_look(w->gpu, &pid, 1);
@@ -302,9 +306,7 @@ TEST_WITH(a_look_that_was_killed_is_noticed, set_up, tear_down)
 	struct world *w = *state;
 	struct hvd_pids children = {0};
 
-	script(w, "gpus 1\nprocess 0 4001 10\nsample 0 4001 100 5\n");
-	begin(w, "/dev/nvidia0", 30);
-	await_figures(w, 4001, 50, 10);
+	begin_with_one_process(w, 30);
 	hvd_pids_add_children(&children, getpid());
 	assert_int_equal(children.n, 1);
 	kill(children.v[0], SIGKILL);

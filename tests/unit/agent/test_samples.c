@@ -136,6 +136,11 @@ static void comes(struct world *w, uint32_t rank, const char *what, bool (*is)(c
 		 (long long)w->last[rank].output);
 }
 
+static bool is_known(const struct hvd_rank_usage *usage)
+{
+	return usage->memory > 0;
+}
+
 /* Others may have the processors, but then it waits for one. */
 static bool is_busy(const struct hvd_rank_usage *usage)
 {
@@ -190,9 +195,7 @@ TEST(test_what_has_not_changed_is_not_told_again)
 
 	begin(&w, EVERY);
 	idle = rank(&w, "exec sleep 60");
-	for (int i = 0; i < 100 && w.told[idle] == 0; i++)
-		run(&w, 0.1);
-	assert_true(w.told[idle] > 0);
+	comes(&w, idle, "known", is_known);
 	run(&w, 2 * EVERY); /* its begin may be a change */
 	w.told[idle] = 0;
 	run(&w, 8 * EVERY);
@@ -210,8 +213,8 @@ TEST(test_output)
 	other = rank(&w, "exec sleep 60");
 	hvd_samples_feature.rank_output(w.samples, one, 0);
 	hvd_samples_feature.rank_output(w.samples, other, 7);
-	for (int i = 0; i < 100 && (w.told[one] == 0 || w.told[other] == 0); i++)
-		run(&w, 0.1);
+	comes(&w, one, "known", is_known);
+	comes(&w, other, "known", is_known);
 	assert_true(w.last[one].output >= 0);
 	assert_true(w.last[one].output < 30);
 	assert_int_equal(w.last[other].output, HVD_USAGE_UNKNOWN); /* it may print what does not pass here */
@@ -225,9 +228,7 @@ TEST(test_a_rank_that_has_ended_is_not_told)
 
 	begin(&w, EVERY);
 	busy = rank(&w, "while :; do :; done");
-	for (int i = 0; i < 100 && w.told[busy] == 0; i++)
-		run(&w, 0.1);
-	assert_true(w.told[busy] > 0);
+	comes(&w, busy, "known", is_known);
 	hvd_rank_scan_feature.rank_ended(w.scan, busy);
 	hvd_samples_feature.rank_ended(w.samples, busy);
 	w.messages = 0;
