@@ -28,7 +28,6 @@
 /* The writer's, which has a copy of it all. */
 struct writer {
 	const char *path, *launch;
-	int lines;                       /* the pipe that it reads */
 	int fd;                          /* the file; -1: it could not be opened */
 	unsigned long long lost, n_lost; /* since the last line that was written; in all */
 	char why[1024];                  /* the last one was lost */
@@ -124,7 +123,7 @@ static void write_events(int out, void *arg)
 
 	/* A FIFO may get its reader later. */
 	dprintf(out, "%s\n", is_open(&w) || (stat(w.path, &st) == 0 && S_ISFIFO(st.st_mode)) ? "" : w.why);
-	while ((n = read(w.lines, buf + have, sizeof(buf) - have)) > 0 || (n < 0 && errno == EINTR)) {
+	while ((n = read(STDIN_FILENO, buf + have, sizeof(buf) - have)) > 0 || (n < 0 && errno == EINTR)) {
 		have += n > 0 ? (size_t)n : 0;
 		used = 0;
 		while ((end = memchr(buf + used, '\n', have - used))) {
@@ -168,21 +167,13 @@ struct hvd_event_file *hvd_event_file_open(const char *path, const char *launch,
 {
 	struct hvd_event_file *file = hvd_xcalloc(1, sizeof(*file));
 	struct writer w = {.path = path, .launch = launch, .fd = -1};
-	int fds[2];
 
 	*file = (struct hvd_event_file){
 		.path = hvd_xstrdup(path), .launch = hvd_xstrdup(launch), .lines = -1, .answer = -1, .log = log};
-	if (pipe2(fds, O_CLOEXEC) != 0)
+	if (hvd_call_detached(write_events, &w, &file->lines, &file->answer, NULL) != 0)
 		return file;
-	fcntl(fds[1], F_SETPIPE_SZ, PIPE_SIZE);
-	fcntl(fds[1], F_SETFL, O_NONBLOCK);
-	w.lines = fds[0];
-	if (hvd_call_detached(write_events, &w, w.lines, &file->answer, NULL) == 0)
-		file->lines = fds[1];
-	else
-		close(fds[1]);
-	close(fds[0]);
-	if (file->lines < 0 || refused(file->answer, path, err) == 0)
+	fcntl(file->lines, F_SETPIPE_SZ, PIPE_SIZE);
+	if (refused(file->answer, path, err) == 0)
 		return file;
 	close(file->lines);
 	close(file->answer);

@@ -43,11 +43,6 @@ struct hvd_metrics_file {
 
 /* ---- the writer ---- */
 
-struct writer {
-	const char *path;
-	int texts;
-};
-
 static bool read_exactly(int fd, void *into, size_t len)
 {
 	size_t have = 0;
@@ -66,17 +61,17 @@ static bool read_exactly(int fd, void *into, size_t len)
 
 static void write_texts(int out, void *arg)
 {
-	const struct writer *w = arg;
+	const char *path = arg;
 	const mode_t mask = umask(0);
 	uint64_t len;
 
-	while (read_exactly(w->texts, &len, sizeof(len))) {
+	while (read_exactly(STDIN_FILENO, &len, sizeof(len))) {
 		hvd_cleanup_free char *text = hvd_xcalloc(len + 1, 1);
 		struct hvd_err err = {0};
 
-		if (!read_exactly(w->texts, text, len))
+		if (!read_exactly(STDIN_FILENO, text, len))
 			return;
-		hvd_replace_file_mode(w->path, "the metrics", text, len, 0666 & ~mask, &err);
+		hvd_replace_file_mode(path, "the metrics", text, len, 0666 & ~mask, &err);
 		dprintf(out, "%s\n", err.msg);
 	}
 }
@@ -120,7 +115,7 @@ static void answered(struct hvd_metrics_file *file)
 	file->n_line = 0;
 }
 
-/* False: the writer has gone, or says nothing now. */
+/* False: the writer has gone. */
 static bool read_answer(struct hvd_metrics_file *file)
 {
 	char text[MAX_LINE];
@@ -134,7 +129,7 @@ static bool read_answer(struct hvd_metrics_file *file)
 	}
 	if (n == 0)
 		hvd_event_unwatch(&file->readable);
-	return n > 0;
+	return n != 0;
 }
 
 static void on_answer(evutil_socket_t fd, short what, void *arg)
@@ -179,24 +174,13 @@ void hvd_metrics_file_detach(struct hvd_metrics_file *file)
 struct hvd_metrics_file *hvd_metrics_file_open(const char *path, const struct hvd_log *log, struct hvd_err *err)
 {
 	struct hvd_metrics_file *file;
-	struct writer w = {.path = path};
-	int fds[2], answers;
+	int texts, answers;
 
-	if (pipe2(fds, O_CLOEXEC) != 0) {
-		hvd_err_sys(err, "cannot make a pipe");
+	if (hvd_call_detached(write_texts, (void *)path, &texts, &answers, err) != 0)
 		return NULL;
-	}
-	w.texts = fds[0];
-	if (hvd_call_detached(write_texts, &w, w.texts, &answers, err) != 0) {
-		close(fds[0]);
-		close(fds[1]);
-		return NULL;
-	}
-	close(fds[0]);
-	fcntl(fds[1], F_SETFL, O_NONBLOCK);
 	fcntl(answers, F_SETFL, O_NONBLOCK);
 	file = hvd_xcalloc(1, sizeof(*file));
-	*file = (struct hvd_metrics_file){.path = hvd_xstrdup(path), .log = log, .texts = fds[1], .answers = answers};
+	*file = (struct hvd_metrics_file){.path = hvd_xstrdup(path), .log = log, .texts = texts, .answers = answers};
 	return file;
 }
 
@@ -211,7 +195,7 @@ static bool finish(struct hvd_metrics_file *file, hvd_time deadline)
 			return false;
 		if (fds[1].revents)
 			send_some(file, PER_WAKE);
-		if (fds[0].revents && !read_answer(file) && errno != EAGAIN)
+		if (fds[0].revents && !read_answer(file))
 			return false;
 	}
 	return !file->awaited;

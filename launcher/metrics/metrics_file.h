@@ -3,8 +3,8 @@
  * metrics_file.h - a file that is written again and again, and is whole at every moment: for the node exporter's textfile
  * collector.
  *
- * A process of its own writes the text to a new file beside it and renames that, since a file system may take for ever. It is no child of this one, and ends when the file is closed. While it is busy with an earlier text,
- * another one is left out.
+ * A process of its own writes the text to a new file beside it and renames that, since a file system may take for ever. It
+ * is no child of this one, and ends when the file is closed. While it is busy with an earlier text, another one is left out.
  *
  * The file's mode is that of the user's umask: the exporter runs as another user.
  */

@@ -56,7 +56,7 @@ static void begin(struct hvd_html_report *report)
 {
 	struct hvd_err err = {0};
 
-	if (hvd_call_detached(write_page, report, STDERR_FILENO, &report->answer, &err) == 0)
+	if (hvd_call_detached(write_page, report, NULL, &report->answer, &err) == 0)
 		return;
 	report->answer = -1;
 	hvd_warn(report->log, "cannot write the report %s (--report): %s", report->path, err.msg);

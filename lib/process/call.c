@@ -54,39 +54,56 @@ pid_t hvd_call_begin(hvd_call_fn *fn, void *arg, int *in, struct hvd_err *err)
 struct detached {
 	hvd_call_fn *fn;
 	void *arg;
-	int keep;
+	int input; /* -1 = none */
 };
 
 static void detach(int out, void *arg)
 {
 	const struct detached *self = arg;
-	const unsigned low = (unsigned)(out < self->keep ? out : self->keep);
-	const unsigned high = (unsigned)(out < self->keep ? self->keep : out);
 	int null;
 
 	setsid();
 	if (fork() != 0)
 		return;
-	hvd_close_fds(3, low - 1, false);
-	hvd_close_fds(low + 1, high - 1, false);
-	hvd_close_fds(high + 1, ~0U, false);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = 0; fd < 3; fd++)
-		dup2(null, fd);
+		dup2(fd == STDIN_FILENO && self->input >= 0 ? self->input : null, fd);
+	hvd_close_fds(3, (unsigned)out - 1, false);
+	hvd_close_fds((unsigned)out + 1, ~0U, false);
 	signal(SIGPIPE, SIG_IGN);
 	self->fn(out, self->arg);
 }
 
-int hvd_call_detached(hvd_call_fn *fn, void *arg, int keep, int *in, struct hvd_err *err)
+static int start_detached(struct detached *self, int *in, struct hvd_err *err)
 {
-	struct detached self = {fn, arg, keep};
-	pid_t pid = hvd_call_begin(detach, &self, in, err);
+	pid_t pid = hvd_call_begin(detach, self, in, err);
 
 	if (pid > 0 && hvd_wait(pid, hvd_deadline_in(FORK_SECONDS), NULL, err) == 0)
 		return 0;
 	if (pid > 0)
 		close(*in);
 	return -1;
+}
+
+int hvd_call_detached(hvd_call_fn *fn, void *arg, int *to, int *in, struct hvd_err *err)
+{
+	struct detached self = {fn, arg, -1};
+	int fds[2], rc;
+
+	if (!to)
+		return start_detached(&self, in, err);
+	if (pipe2(fds, O_CLOEXEC) != 0)
+		return hvd_err_sys(err, "cannot make a pipe");
+	self.input = fds[0];
+	rc = start_detached(&self, in, err);
+	close(fds[0]);
+	if (rc != 0) {
+		close(fds[1]);
+		return -1;
+	}
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	*to = fds[1];
+	return 0;
 }
 
 char *hvd_call(hvd_call_fn *fn, void *arg, const char *what, size_t max, hvd_time deadline, size_t *len, int *status,

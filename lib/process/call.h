@@ -23,9 +23,10 @@ typedef void hvd_call_fn(int out, void *arg);
 pid_t hvd_call_begin(hvd_call_fn *fn, void *arg, int *in, struct hvd_err *err);
 
 /* Start a process that calls `fn` and is no child of this one: it goes on when this process ends, in a session of its own.
- * Of the descriptors it has `keep` and `out` only, and /dev/null as 0, 1 and 2; it ignores SIGPIPE. *in is as above, and
- * ends when the process does. -1 with err set. */
-int hvd_call_detached(hvd_call_fn *fn, void *arg, int keep, int *in, struct hvd_err *err);
+ * Of the descriptors it has `out` only, and /dev/null as 0, 1 and 2; it ignores SIGPIPE. *in is as above, and ends when the
+ * process does. Unless `to` is NULL, the process reads from its descriptor 0 what is written to *to, a pipe that is the
+ * caller's, is closed on exec and does not block. -1 with err set: there is nothing to close. */
+int hvd_call_detached(hvd_call_fn *fn, void *arg, int *to, int *in, struct hvd_err *err);
 
 /* Start a child as hvd_call_begin() does, and wait for its end. Returns the child's answer as hvd_capture() does; `what`
  * names the child in messages. After an error the child was killed; *status, unless it is NULL, is as from waitpid(2).

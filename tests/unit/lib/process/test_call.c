@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A function that is called in a child process. */
 #include "lib/process/call.h"
+
+#include "lib/process/capture.h"
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
@@ -71,6 +73,43 @@ TEST(the_signal_that_ends_the_child_runs_no_handler_of_ours)
 	close(told[0]);
 	close(told[1]);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* it was reaped */
+}
+
+/* Answers what it reads, and how many descriptors it has. */
+static void echo(int out, void *arg)
+{
+	char text[100];
+	ssize_t n;
+
+	while ((n = read(STDIN_FILENO, text, sizeof(text))) > 0)
+		dprintf(out, "%.*s%s", (int)n, text, (const char *)arg);
+	dprintf(out, " %d", open_fds());
+}
+
+TEST(a_detached_process_has_a_pipe_as_stdin_or_nothing)
+{
+	struct hvd_err err = {0};
+	int fds = open_fds(), to, in;
+	size_t len;
+	char *text;
+
+	assert_int_equal(hvd_call_detached(echo, (void *)"!", &to, &in, &err), 0);
+	assert_true(fcntl(to, F_GETFL) & O_NONBLOCK);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* it is no child */
+	assert_int_equal(write(to, "hello", 5), 5);
+	close(to);
+	text = hvd_capture_fd(in, "the process", 100, hvd_deadline_in(30), &len, &err);
+	assert_non_null(text);
+	assert_string_equal(text, "hello! 4");
+	free(text);
+	close(in);
+	assert_int_equal(hvd_call_detached(echo, NULL, NULL, &in, &err), 0);
+	text = hvd_capture_fd(in, "the process", 100, hvd_deadline_in(30), &len, &err);
+	assert_non_null(text);
+	assert_string_equal(text, " 4");
+	free(text);
+	close(in);
+	assert_int_equal(open_fds(), fds);
 }
 
 RUN_TESTS()
