@@ -4,8 +4,8 @@
 # hvdrun --stacks: where the ranks of a running job are, seen from outside.
 
 load launch
+load asked
 
-setup_file() { suite_up --nodes 3; }
 setup() {
     mkdir -p "$(home)/bin"
     # In the form of py-spy's own output; the rank's line is what the rank has written down.
@@ -19,20 +19,6 @@ cat <<JSON
  {"name":"step","filename":"/work/alice/train.py","line":${line:-41}}]}]
 JSON
 EOF
-}
-teardown() {
-    as_root hvdlogin pkill -u bob || true
-    on_login scancel -u alice || true
-    wait_for 20 no_jobs
-    cluster_mend
-    assert_no_leftovers
-}
-no_jobs() { [[ -z $(on_login squeue -h -u alice) ]]; }
-
-# The job that begin has started, when all of its ranks run.
-job_of() {
-    says_times 15 "$1" here
-    on_login squeue -h -u alice -t R -o %A | head -n 1
 }
 
 # A rank that stays: rank 2 at another line than the others.
@@ -58,7 +44,7 @@ driver_knows() {
         # The driver is asked where it is known by the job's number, some seconds after the start.
         if [[ $with == "srun --hvd" ]]; then wait_for 10 driver_knows "$job" "3 ranks (0-1, 3): all_reduce"; fi
         on_login scancel "$job"
-        ended 20 || true
+        ended 20
     done
 }
 
@@ -91,7 +77,7 @@ EOF
         if [[ $GDB == works ]]; then has "c10d::TCPStore::wait"; fi
         if [[ $GDB == fails ]]; then has "py-spy, which is quicker and shows lines of Python, is not installed there"; fi
         on_login scancel "$job"
-        ended 20 || true
+        ended 20
     done
     as_root hvdlogin rm "$(home)/bin/gdb" "$(home)/gdb-fails"
 }
@@ -118,7 +104,7 @@ EOF
     exits 0
     has "no answer from hvdn2" "rank 0"
     on_login scancel "$job"
-    ended 20 || true
+    ended 20
     wait_for 20 no_jobs
     # The driver is asked, too.
     begin on_login srun --hvd -w hvdn1,hvdn2 -n2 bash -c 'echo here; exec sleep 1000'
@@ -163,7 +149,7 @@ print("answer", n, "bytes")'
     gives 0 on_login hvdrun --stacks "pid:$pid"
     has "3 ranks (0-2)"
     as_root hvdlogin kill -INT "$pid"
-    ended 20 || true
+    ended 20
 }
 
 # Another user takes names of alice's launch: all that it may have by its process id, and names beside them at which he
@@ -204,7 +190,7 @@ time.sleep(200)'
     gives 2 on_login timeout 3 hvdrun --stacks "pid:$((pid + 1))"
     has "process $((pid + 1)) is not an hvdrun"
     as_root hvdlogin kill -INT "$pid"
-    ended 20 || true
+    ended 20
     as_root hvdlogin pkill -u bob
     wait "$squatter" || true
 }
@@ -244,7 +230,7 @@ time.sleep(200)'
     gives 0 on_login hvdrun --stacks "pid:$pid"
     has "3 ranks (0-2)"
     as_root hvdlogin kill -INT "$pid"
-    ended 20 || true
+    ended 20
     as_root hvdlogin pkill -u bob
     wait "$squatter" || true
 }

@@ -4,24 +4,9 @@
 # hvdrun --status: what a running job does, asked from outside.
 
 load launch
-
-setup_file() { suite_up --nodes 3; }
-teardown() {
-    as_root hvdlogin pkill -u bob || true
-    on_login scancel -u alice || true
-    wait_for 20 no_jobs
-    cluster_mend
-    assert_no_leftovers
-}
-no_jobs() { [[ -z $(on_login squeue -h -u alice) ]]; }
+load asked
 
 STAY='echo here; exec sleep 1000'
-
-# job_of RANKS: the job that begin has started, when all of its ranks run.
-job_of() {
-    says_times 15 "$1" here
-    on_login squeue -h -u alice -t R -o %A | head -n 1
-}
 
 # knows ARG… TEXT: hvdrun --status answers, with this text.
 knows() {
@@ -48,7 +33,7 @@ knows() {
         gives 1 as_root hvdn3 runuser -u alice -- hvdrun --status "$job"
         has "no launch of job $job answers on its hosts" "ask on hvdlogin"
         on_login scancel "$job"
-        ended 20 || true
+        ended 20
         wait_for 20 no_jobs
     done
     gives 2 on_login hvdrun --status 99999
@@ -87,7 +72,7 @@ EOS
     has "process $pid is not an hvdrun"
     gives 2 on_login hvdrun --status "pid:1"
     as_root hvdlogin kill -INT "$pid"
-    ended 20 || true
+    ended 20
 }
 
 @test "a job with a spare host is seen from its first to its third generation" {
@@ -103,8 +88,7 @@ EOS
         as_user alice touch "$(home)/fail$((generation - 1))"
     done
     has "after 2 restarts; the last one: rank 1 on hvdn"
-    ended 30 || true
-    exits 3
+    ended 30 3
     gives 2 on_login hvdrun --status "pid:$pid"
 }
 generation_is() {

@@ -33,7 +33,7 @@ line_of() { grep -nF -- "$1" "$HERE/hang.py" | cut -d : -f 1 | tail -n 1; }
         "3 ranks (0-2): all_reduce (hang.py:$(line_of 'dist.all_reduce(ones)'))" "distributed_c10d.py"
     [[ ${output%%3 ranks (0-2)*} == *"rank 3 on"* ]]
     on_login scancel "$job"
-    ended 20 || true
+    ended 20
 }
 
 @test "a rank that sleeps in its loader at each step is named by several samples" {
@@ -53,5 +53,5 @@ line_of() { grep -nF -- "$1" "$HERE/hang.py" | cut -d : -f 1 | tail -n 1; }
         has_not "no rank differs"
     done
     on_login scancel "$job"
-    ended 20 || true
+    ended 20
 }
