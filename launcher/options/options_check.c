@@ -56,6 +56,26 @@ static int check_exclusive(const struct hvd_options *o, struct hvd_err *err)
 	return 0;
 }
 
+/* An option of hvd's own that does nothing. Those of horovodrun are taken as horovodrun takes them. */
+static int check_needed(const struct hvd_options *o, struct hvd_err *err)
+{
+	const bool served = o->metrics && strncmp(o->metrics, "file:", 5) != 0;
+	const struct hvd_opt *row;
+
+	for (size_t i = 0; (row = hvd_opt_row(i)); i++) {
+		if (row->family != HVD_FAMILY_HVD || !row->needs || o->source[i] != HVD_FROM_COMMAND ||
+		    hvd_options_on(o, row->needs))
+			continue;
+		hvd_err_set(err, HVD_E_USAGE, "--%s has no effect without --%s", row->name, row->needs);
+		return hvd_err_hint(err, "leave out --%s, or add --%s", row->name, row->needs);
+	}
+	if (served || !hvd_options_given(o, "metrics-token-file"))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "--metrics-token-file has no effect without --metrics=[ADDRESS:]PORT");
+	return hvd_err_hint(err, o->metrics ? "leave it out: who may read a file is decided by its mode"
+					    : "leave it out, or add --metrics=PORT");
+}
+
 static int check_processes(const struct hvd_options *o, struct hvd_err *err)
 {
 	/* A number from the environment is the batch job's number of tasks. It does not say with how many ranks an
@@ -381,6 +401,8 @@ static void add_notes(struct hvd_options *o)
 				      row->name, row->no_effect);
 		else if (row->needs && o->source[i] && !hvd_options_on(o, row->needs))
 			hvd_strv_addf(&o->notes, "option --%s has no effect without --%s", row->name, row->needs);
+	if (o->metrics_token_file && !o->metrics)
+		hvd_strv_add(&o->notes, "option --metrics-token-file has no effect without --metrics");
 	if (hvd_options_source(o, "hang-action") != HVD_FROM_DEFAULT && o->hang_timeout <= 0)
 		hvd_strv_add(&o->notes, "option --hang-action has no effect without --hang-timeout");
 	if (o->hvd >= 0)
@@ -403,10 +425,10 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 	/* --help and the like work whatever other options are given. */
 	if (o->action != HVD_RUN)
 		return 0;
-	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
-	    check_function(o, err) || check_exclude(o, err) || check_discover(o, err) || check_elastic(o, err) ||
-	    check_async(o, err) || check_question(o, err) || check_report_of(o, err) || check_command(o, err) ||
-	    check_preload(o, err))
+	if (check_exclusive(o, err) || check_needed(o, err) || check_processes(o, err) || check_failure(o, err) ||
+	    check_launcher(o, err) || check_function(o, err) || check_exclude(o, err) || check_discover(o, err) ||
+	    check_elastic(o, err) || check_async(o, err) || check_question(o, err) || check_report_of(o, err) ||
+	    check_command(o, err) || check_preload(o, err))
 		return -1;
 	return hvd_options_check_step(o, err);
 }

@@ -71,7 +71,7 @@ at_most() {
 	at_most memory_bytes 3 30000000000
 	at_most written_bytes_per_second 3 1000000
 	run figure awaited_ratio 3
-	[[ $status -ne 0 ]]
+	[[ $status -eq 1 ]]
 }
 
 @test "the age of the last output is known where all output passes through the launch" {

@@ -393,7 +393,6 @@ TEST(test_own)
 		 0},
 		{"hvdrun --stacks=123.0", "stacks=123.0 samples=1 requeue-on= stderr-lines=20", NULL, 0},
 		{"hvdrun --stacks=123.0 --samples=5", "stacks=123.0 samples=5", NULL, 0},
-		{"hvdrun --samples=5 a", "samples=5", NULL, 1},
 		{"horovodrun --disable-cache -np 2 a", "num-proc=2", NULL, 1},
 	};
 	struct hvd_options o;
@@ -444,6 +443,13 @@ TEST(test_own)
 	refused("hvdrun --stacks=1 a", "starts no command", "leave out the command");
 	refused("hvdrun --stacks=1 --samples=0", "out of range", "");
 	refused("hvdrun --stacks=1 --samples=21", "out of range", "");
+	refused("hvdrun --samples=5 a", "--samples has no effect without --stacks",
+		"leave out --samples, or add --stacks");
+	refused("hvdrun --status=1 --interval=5", "--interval has no effect without --watch", "or add --watch");
+	refused("hvdrun --metrics-token-file=f a", "no effect without --metrics=[ADDRESS:]PORT",
+		"or add --metrics=PORT");
+	refused("hvdrun --metrics=file:f --metrics-token-file=f a", "no effect without --metrics=[ADDRESS:]PORT",
+		"decided by its mode");
 	refused("hvdrun --spares=1 --mpi -np 2 a", "--spares cannot be used with the MPI controller", "");
 	refused("hvdrun --stderr-lines=1001 a", "out of range", "");
 }
