@@ -16,6 +16,7 @@
 #define MOST_FIELDS 64
 #define MOST_NAME   64
 #define MOST_LAUNCH 1024
+#define MOST_COUNT  (INT64_C(1) << 40)
 #define MINUTE      60
 /* Seconds since 1970 until the year 2286. */
 #define LAST_TIME 1e10
@@ -149,12 +150,33 @@ static void keep(struct hvd_event_store *store, struct launch *launch, enum kind
 	items->added++;
 }
 
-/* The oldest launch goes. */
+static void forget(struct hvd_event_store *store, size_t i)
+{
+	clear_launch(store, &store->launches[i]);
+	memmove(&store->launches[i], &store->launches[i + 1], (--store->n - i) * sizeof(*store->launches));
+}
+
 static void forget_oldest(struct hvd_event_store *store)
 {
-	clear_launch(store, &store->launches[0]);
-	memmove(&store->launches[0], &store->launches[1], --store->n * sizeof(*store->launches));
+	forget(store, 0);
 	store->older++;
+}
+
+static void bound_bytes(struct hvd_event_store *store)
+{
+	while (store->bytes > MOST_BYTES && store->n > 1)
+		forget_oldest(store);
+}
+
+/* The launch is the last one from now on, whatever others are called. */
+static struct launch *add_launch(struct hvd_event_store *store, struct launch launch)
+{
+	if (store->n == MOST_LAUNCHES)
+		forget_oldest(store);
+	store->launches = hvd_xgrow(store->launches, store->n, &store->room, sizeof(*store->launches));
+	store->launches[store->n] = launch;
+	store->bytes += launch.bytes;
+	return &store->launches[store->n++];
 }
 
 static struct launch *launch_of(struct hvd_event_store *store, const char *name)
@@ -162,11 +184,7 @@ static struct launch *launch_of(struct hvd_event_store *store, const char *name)
 	for (size_t i = store->n; i-- > 0;)
 		if (strcmp(store->launches[i].name, name) == 0)
 			return &store->launches[i];
-	if (store->n == MOST_LAUNCHES)
-		forget_oldest(store);
-	store->launches = hvd_xgrow(store->launches, store->n, &store->room, sizeof(*store->launches));
-	store->launches[store->n] = (struct launch){.name = hvd_xstrdup(name)};
-	return &store->launches[store->n++];
+	return add_launch(store, (struct launch){.name = hvd_xstrdup(name)});
 }
 
 /* ---- a line ---- */
@@ -219,11 +237,10 @@ static enum kind kind_of(const char *name)
 	return strncmp(name, "host-", 5) == 0 || strncmp(name, "rank-", 5) == 0 ? OF_PARTS : OF_LAUNCH;
 }
 
-static bool add(struct hvd_event_store *store, const json_t *line)
+/* An event of the launch with this name, or of the last one if it is NULL. */
+static bool add(struct hvd_event_store *store, const char *launch_name, const json_t *timestamp, const char *name,
+		const json_t *context)
 {
-	const json_t *timestamp = json_object_get(line, "timestamp"), *context = json_object_get(line, "context");
-	const char *name = json_string_value(json_object_get(line, "name"));
-	const char *launch_name = json_string_value(json_object_get(context, "launch"));
 	const double at = json_number_value(timestamp);
 	hvd_cleanup_free char *json = NULL;
 	struct launch *launch;
@@ -233,14 +250,10 @@ static bool add(struct hvd_event_store *store, const json_t *line)
 	if (!json_is_number(timestamp) || !(at >= 0 && at < LAST_TIME) || !name || strlen(name) > MOST_NAME ||
 	    !json_is_object(context) || json_object_size(context) > MOST_FIELDS)
 		return false;
-	if (!launch_name)
-		launch_name = "";
-	if (strlen(launch_name) > MOST_LAUNCH)
-		return false;
 	json = element(at, name, context);
 	if (!json)
 		return false;
-	launch = launch_of(store, launch_name);
+	launch = launch_name ? launch_of(store, launch_name) : &store->launches[store->n - 1];
 	item = (struct item){.number = store->count++, .minute = (int64_t)at / MINUTE, .text = escaped(json)};
 	len = strlen(item.text);
 	launch->bytes += len;
@@ -249,16 +262,26 @@ static bool add(struct hvd_event_store *store, const json_t *line)
 		keep_usage(store, launch, item);
 	else
 		keep(store, launch, kind_of(name), item);
-	while (store->bytes > MOST_BYTES && store->n > 1)
-		forget_oldest(store);
+	bound_bytes(store);
 	return true;
+}
+
+static bool add_line(struct hvd_event_store *store, const json_t *line)
+{
+	const json_t *context = json_object_get(line, "context");
+	const char *launch_name = json_string_value(json_object_get(context, "launch"));
+
+	if (!launch_name)
+		launch_name = "";
+	return strlen(launch_name) <= MOST_LAUNCH && add(store, launch_name, json_object_get(line, "timestamp"),
+							 json_string_value(json_object_get(line, "name")), context);
 }
 
 bool hvd_event_store_add(struct hvd_event_store *store, const char *line, size_t len)
 {
 	json_auto_t *json = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
 
-	if (json_is_object(json) && add(store, json))
+	if (json_is_object(json) && add_line(store, json))
 		return true;
 	store->malformed++;
 	return false;
@@ -275,6 +298,11 @@ size_t hvd_event_store_count(const struct hvd_event_store *store)
 }
 
 /* ---- the page's text ---- */
+
+/* Each of these, and each event, is a line of the text. */
+#define LAUNCH_BEGIN "{\"launch\":"
+#define LAUNCH_END   "]}"
+#define TEXT_END     "],\"older\":"
 
 static int by_number(const void *a, const void *b)
 {
@@ -296,7 +324,7 @@ static void put_events(FILE *out, const struct launch *launch)
 			all[n++] = &launch->kinds[k].v[i];
 	qsort(all, n, sizeof(struct item *), by_number);
 	for (size_t i = 0; i < n; i++)
-		fprintf(out, "%s%s", i ? ",\n" : "", all[i]->text);
+		fprintf(out, "%s%s\n", i ? "," : "", all[i]->text);
 }
 
 static void put_launch(FILE *out, const struct launch *launch)
@@ -305,9 +333,9 @@ static void put_launch(FILE *out, const struct launch *launch)
 	hvd_cleanup_free char *json = json_dumps(name, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
 	hvd_cleanup_free char *safe = escaped(json ? json : "\"\"");
 
-	fprintf(out, "{\"launch\":%s,\"left_out\":%llu,\"events\":[\n", safe, (unsigned long long)launch->left_out);
+	fprintf(out, LAUNCH_BEGIN "%s,\"left_out\":%llu,\"events\":[\n", safe, (unsigned long long)launch->left_out);
 	put_events(out, launch);
-	fputs("]}", out);
+	fputs(LAUNCH_END "\n", out);
 }
 
 char *hvd_event_store_json(const struct hvd_event_store *store, size_t *len)
@@ -317,13 +345,93 @@ char *hvd_event_store_json(const struct hvd_event_store *store, size_t *len)
 
 	if (!out)
 		return hvd_xstrdup("");
-	fputs("{\"launches\":[", out);
+	fputs("{\"launches\":[\n", out);
 	for (size_t i = 0; i < store->n; i++) {
 		fputs(i ? "," : "", out);
 		put_launch(out, &store->launches[i]);
 	}
-	fprintf(out, "],\"older\":%llu,\"malformed\":%llu}", (unsigned long long)store->older,
+	fprintf(out, TEXT_END "%llu,\"malformed\":%llu}", (unsigned long long)store->older,
 		(unsigned long long)store->malformed);
 	fclose(out);
 	return text;
+}
+
+static uint64_t count_in(const json_t *object, const char *key)
+{
+	const json_int_t n = json_integer_value(json_object_get(object, key));
+
+	return n > 0 && n < MOST_COUNT ? (uint64_t)n : 0;
+}
+
+static bool begins(const char *line, size_t len, const char *with)
+{
+	return len >= strlen(with) && memcmp(line, with, strlen(with)) == 0;
+}
+
+/* `line` begins and ends as an object does, with `front` and `end` around it. */
+static json_t *object_of(const char *front, const char *line, size_t len, const char *end)
+{
+	hvd_cleanup_free char *text = hvd_xasprintf("%s%.*s%s", front, (int)len, line, end);
+
+	return json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+}
+
+static void add_text_line(struct hvd_event_store *store, const char *line, size_t len)
+{
+	json_auto_t *json = NULL;
+	const char *name;
+
+	if (begins(line, len, ",")) {
+		line++;
+		len--;
+	}
+	if (begins(line, len, LAUNCH_BEGIN)) {
+		json = object_of("", line, len, LAUNCH_END);
+		name = json_string_value(json_object_get(json, "launch"));
+		if (name && strlen(name) <= MOST_LAUNCH)
+			add_launch(store,
+				   (struct launch){.name = hvd_xstrdup(name), .left_out = count_in(json, "left_out")});
+	} else if (begins(line, len, TEXT_END)) {
+		json = object_of("{", line + 2, len - 2, "");
+		store->older += count_in(json, "older");
+		store->malformed += count_in(json, "malformed");
+	} else if (begins(line, len, "[") && store->n > 0) {
+		json = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+		add(store, NULL, json_array_get(json, 0), json_string_value(json_array_get(json, 1)),
+		    json_array_get(json, 2));
+	}
+}
+
+void hvd_event_store_add_text(struct hvd_event_store *store, const char *text, size_t len)
+{
+	for (const char *end, *line = text; line < text + len; line = end + 1) {
+		end = memchr(line, '\n', (size_t)(text + len - line));
+		if (!end)
+			end = text + len;
+		add_text_line(store, line, (size_t)(end - line));
+	}
+}
+
+/* Processes of a host may have had one number, and so launches one name, but they have not begun at one time. */
+static bool same_launch(const struct launch *a, const struct launch *b)
+{
+	const struct items *x = &a->kinds[OF_LAUNCH], *y = &b->kinds[OF_LAUNCH];
+
+	return strcmp(a->name, b->name) == 0 && x->n && y->n && strcmp(x->v[0].text, y->v[0].text) == 0;
+}
+
+void hvd_event_store_append(struct hvd_event_store *store, struct hvd_event_store *later)
+{
+	for (size_t i = 0; i < later->n; i++) {
+		for (size_t j = store->n; j-- > 0;)
+			if (same_launch(&store->launches[j], &later->launches[i]))
+				forget(store, j);
+		add_launch(store, later->launches[i]);
+	}
+	store->count += later->count;
+	store->older += later->older;
+	store->malformed += later->malformed;
+	bound_bytes(store);
+	free(later->launches);
+	*later = (struct hvd_event_store){0};
 }

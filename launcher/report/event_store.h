@@ -34,4 +34,12 @@ size_t hvd_event_store_count(const struct hvd_event_store *store);
  * sees as anything but text. *len does not count the zero byte. The caller frees it. */
 char *hvd_event_store_json(const struct hvd_event_store *store, size_t *len);
 
+/* Add the launches of such a text, as launches of their own. What is none of its lines is left out: untrusted input is
+ * fine, of less than 2 GiB. */
+void hvd_event_store_add_text(struct hvd_event_store *store, const char *text, size_t len);
+
+/* Put all launches of `later` behind those of `store`, in place of earlier states of the same launches. `later` is empty
+ * then. */
+void hvd_event_store_append(struct hvd_event_store *store, struct hvd_event_store *later);
+
 #endif

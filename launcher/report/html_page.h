@@ -21,4 +21,9 @@ char *hvd_html_page(const struct hvd_event_store *store, size_t *len);
 /* Write the page to a new file, for this user only, which then takes the place of `path`. -1 with err set. */
 int hvd_html_page_write(const struct hvd_event_store *store, const char *path, struct hvd_err *err);
 
+/* Add the launches to the page at `path`: they are moved behind those that it shows, or take the place of earlier states
+ * of themselves. Launches that end at the same time wait for each other. A file that is no such page of this user, or has
+ * more than 64 MiB, is replaced. -1 with err set. */
+int hvd_html_page_add(struct hvd_event_store *store, const char *path, struct hvd_err *err);
+
 #endif

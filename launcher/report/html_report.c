@@ -27,10 +27,10 @@ struct hvd_html_report {
 /* In a process of its own. */
 static void write_page(int out, void *arg)
 {
-	const struct hvd_html_report *report = arg;
+	struct hvd_html_report *report = arg;
 	struct hvd_err err = {0};
 
-	if (hvd_html_page_write(report->store, report->path, &err) != 0)
+	if (hvd_html_page_add(report->store, report->path, &err) != 0)
 		dprintf(out, "%s", err.msg);
 }
 

@@ -2,9 +2,9 @@
 /*
  * html_report.h - the file of --report: a page of HTML about a launch, made of the launch's events (html_page.h).
  *
- * It is written when a hang has been reported, and at the end of the launch; the later page takes the place of the earlier
- * one. A process of its own writes it, since that may take for ever: on a file system of the network, say. A hang waits for
- * nothing; the end of the launch waits for a few seconds.
+ * It is written when a hang has been reported, and again at the end of the launch. Other launches that are in the page stay
+ * there. A process of its own writes it, since that may take for ever: on a file system of the network, say. A hang waits
+ * for nothing; the end of the launch waits for a few seconds.
  */
 #ifndef HVD_HTML_REPORT_H
 #define HVD_HTML_REPORT_H

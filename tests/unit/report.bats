@@ -177,10 +177,14 @@ has() {
 	if [[ -s requests ]]; then cat requests && return 1; fi
 }
 
-@test "a browser draws a file of several launches: the page shows the last one, and offers all" {
+@test "launches that share a page are all in it: a browser shows the last one, and offers all" {
+	export HVD_REPORT=shared.html HVD_EVENTS=events
 	for status in 0 3 0; do
-		run -"$status" "$HVDRUN" --events=events -np 1 sh -c "exit $status"
+		run -"$status" "$HVDRUN" -np 1 sh -c "exit $status"
 	done
+	"$HVDRUN" --report-of events >page.html
+	cmp shared.html page.html
+	[[ $(ls) == $'events\npage.html\nshared.html' ]]
 	head -c 40 events >part
 	cat part >>events
 	"$HVDRUN" --report-of events >page.html

@@ -117,9 +117,9 @@ static size_t add_numbered(struct hvd_event_store *store, const char *name, int 
 
 /* ---- the launch, and its file ---- */
 
-static void a_launch(const char *events_file, const char *page)
+static void a_launch(const char *name, const char *events_file, const char *page)
 {
-	struct hvd_event_log *events = hvd_event_log_create("x" HOSTILE, events_file, &warnings, NULL);
+	struct hvd_event_log *events = hvd_event_log_create(name, events_file, &warnings, NULL);
 	struct hvd_html_report *report = hvd_html_report_create(events, page, &warnings);
 
 	hvd_event(events, LAUNCH_BEGAN, .version = "1", .backend = "ssh", .command = "hvdrun " HOSTILE, .job = 17);
@@ -145,7 +145,7 @@ TEST(a_launch_and_its_file_have_the_same_page)
 	struct stat st;
 	json_t *data;
 
-	a_launch(in("events"), in("page.html"));
+	a_launch("x" HOSTILE, in("events"), in("page.html"));
 	assert_int_equal(hvd_report_command(in("events"), in("again.html"), NULL, &err), 0);
 	page = contents(in("page.html"));
 	again = contents(in("again.html"));
@@ -159,6 +159,110 @@ TEST(a_launch_and_its_file_have_the_same_page)
 	hvd_printable(HOSTILE, shown, sizeof(shown));
 	assert_string_equal(text_at(launch(data, 0), 15, "why"), shown);
 	json_decref(data);
+}
+
+static void write_text(const char *path, const char *text)
+{
+	assert_int_equal(hvd_write_file(path, "it", text, strlen(text), 0, 0600, NULL), 0);
+}
+
+static size_t n_launches(const json_t *data)
+{
+	return json_array_size(json_object_get(data, "launches"));
+}
+
+/* As a file of events does; what is there is kept by the page's text alone. */
+TEST(launches_that_share_a_page_are_all_in_it)
+{
+	static const char *const names[] = {"x" HOSTILE, "y:1", "z:1"};
+	hvd_cleanup_free char *page = NULL, *again = NULL;
+	struct hvd_err err = {0};
+
+	write_text(in("page.html"), "this is no page\n");
+	for (size_t i = 0; i < 3; i++)
+		a_launch(names[i], in("events"), in("page.html"));
+	assert_int_equal(hvd_report_command(in("events"), in("again.html"), NULL, &err), 0);
+	page = contents(in("page.html"));
+	again = contents(in("again.html"));
+	assert_string_equal(page, again);
+	assert_int_equal(access(in("page.html.lock"), F_OK), -1);
+}
+
+/* Two processes of a host may have one number, and launches are called by it. */
+TEST(launches_of_one_name_are_kept_apart)
+{
+	hvd_cleanup_free char *page = NULL;
+	json_t *data;
+
+	a_launch("h:17", NULL, in("page.html"));
+	a_launch("h:17", NULL, in("page.html"));
+	page = contents(in("page.html"));
+	data = events_of(page);
+	assert_int_equal(n_launches(data), 2);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(json_array_size(json_object_get(launch(data, i), "events")), 17);
+	json_decref(data);
+}
+
+/* In a process: the page of a launch with so many events is made, and added to the others. */
+static int add_in_child(int n)
+{
+	struct hvd_event_store *store = hvd_event_store_create();
+	char line[128];
+	int rc;
+
+	snprintf(line, sizeof(line), "{\"timestamp\":1,\"name\":\"a\",\"context\":{\"launch\":\"%d\"}}", n);
+	for (int i = 0; i < 200; i++)
+		add(store, line);
+	rc = hvd_html_page_add(store, in("page.html"), NULL);
+	hvd_event_store_destroy(store);
+	return rc;
+}
+
+TEST(launches_that_end_at_the_same_time_are_all_in_the_page)
+{
+	hvd_cleanup_free char *page = NULL;
+	pid_t children[12];
+	int status;
+	json_t *data;
+
+	for (int i = 0; i < 12; i++) {
+		children[i] = fork();
+		assert_true(children[i] >= 0);
+		if (children[i] == 0)
+			_exit(add_in_child(i) != 0);
+	}
+	for (int i = 0; i < 12; i++) {
+		assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+		assert_int_equal(status, 0);
+	}
+	page = contents(in("page.html"));
+	data = events_of(page);
+	assert_int_equal(n_launches(data), 12);
+	json_decref(data);
+	assert_int_equal(access(in("page.html.lock"), F_OK), -1);
+}
+
+/* A page may be anybody's text, when it is read to be added to. */
+TEST(a_text_that_is_none_adds_nothing)
+{
+	static const char text[] =
+		"[1,\"early\",{}]\n{\"launch\":7,\"events\":[\n{\"launch\":\"a\",\"left_out\":-3,\"events\":[\n"
+		"[1,\"b\",{\"host\":\"</script>\"}]\n,[1,\"b\"]\n[]\n[[[[\n,[\"1\",\"b\",{}]\n]}\n,\n\n],\"older\":\n"
+		"],\"older\":2,\"malformed\":3}\n{\"launch\":\"cut";
+	struct hvd_event_store *store = hvd_event_store_create();
+	json_t *data;
+
+	hvd_event_store_add_text(store, text, sizeof(text) - 1);
+	data = stored(store);
+	assert_int_equal(n_launches(data), 1);
+	assert_int_equal(json_array_size(json_object_get(launch(data, 0), "events")), 1);
+	assert_string_equal(text_at(launch(data, 0), 0, "host"), "</script>");
+	assert_int_equal(json_integer_value(json_object_get(launch(data, 0), "left_out")), 0);
+	assert_int_equal(json_integer_value(json_object_get(data, "older")), 2);
+	assert_int_equal(json_integer_value(json_object_get(data, "malformed")), 3);
+	json_decref(data);
+	hvd_event_store_destroy(store);
 }
 
 /* Nothing is asked of the network, and only the page's own script runs. */
@@ -213,16 +317,18 @@ TEST(a_hang_has_its_page_at_once)
 	assert_string_equal(text_at(launch(data, 0), 1, "stack"), "a\nb");
 	assert_int_equal(json_array_size(json_object_get(launch(data, 0), "events")), 3);
 	json_decref(data);
+	free(page);
+	hvd_event(events, LAUNCH_ENDED, .status = 1);
+	page = contents(in("page.html"));
+	data = events_of(page);
+	assert_int_equal(n_launches(data), 1);
+	assert_int_equal(json_array_size(json_object_get(launch(data, 0), "events")), 4);
+	json_decref(data);
 	hvd_event_log_destroy(events);
 	hvd_html_report_destroy(report);
 }
 
 /* ---- a file of others ---- */
-
-static void write_text(const char *path, const char *text)
-{
-	assert_int_equal(hvd_write_file(path, "it", text, strlen(text), 0, 0600, NULL), 0);
-}
 
 TEST(lines_that_are_no_events_are_counted)
 {
@@ -382,7 +488,7 @@ TEST(of_many_launches_the_last_ones_are_kept)
 		assert_true(add(store, line));
 	}
 	data = stored(store);
-	assert_int_equal(json_array_size(json_object_get(data, "launches")), 64);
+	assert_int_equal(n_launches(data), 64);
 	assert_string_equal(json_string_value(json_object_get(launch(data, 63), "launch")), "17.99");
 	assert_int_equal(json_integer_value(json_object_get(data, "older")), 36);
 	json_decref(data);
