@@ -200,9 +200,11 @@ nobody_left() {
 }
 
 @test "whichever of them is killed, all others end and nothing is left" {
-    local victim
+    local victim page
     for victim in monitor parent hvdrun; do
-        joins -np 2 sleep 1000
+        page=()
+        [[ $victim != monitor ]] || page=("${HANG_PAGE[@]}")
+        joins -np 2 "${page[@]}" sleep 1000
         if [[ $victim == parent ]]; then
             # The agent reads the key from its stdin, which ends with what has started the agent.
             cluster exec --host hvdn1 -- bash -c '{ cat key; exec sleep 999; } | "$0" connect "$(cat at)" --key-file=-' "$AGENT" >"$BATS_TEST_TMPDIR/agent.0" 2>&1 3>&- &
@@ -213,6 +215,7 @@ nobody_left() {
         agent hvdn2
         wait_for 10 as_root hvdn1 pgrep -u alice -x -f 'sleep 1000'
         wait_for 10 as_root hvdn2 pgrep -u alice -x -f 'sleep 1000'
+        [[ ! ${page[*]} ]] || hang_page 2
         case $victim in
         monitor) as_root hvdn1 pkill -KILL -x hvd-monitor ;; # it is the parent of the node agent
         parent) as_root hvdn1 pkill -KILL -f 'sleep 999' ;;
@@ -227,6 +230,7 @@ nobody_left() {
         fi
         [[ $victim != parent ]] || has "hvdn1: the agent ends its ranks: its starter has ended"
         [[ $victim != monitor ]] || has "hvdn1: the agent ends its ranks: Terminated"
+        [[ ! ${page[*]} ]] || end_page
         nobody_left 10
         AGENTS=()
     done

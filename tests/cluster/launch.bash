@@ -146,6 +146,21 @@ selftest() {
 
 home() { echo "$(cluster path)/home/alice"; }
 
+# Options of a launch that goes on after the report of its hang, of which ~/report.html has a page.
+HANG_PAGE=(--hang-timeout=1 --report=report.html --events=events)
+# hang_page RANKS: the page comes, with the stacks of so many ranks.
+hang_page() {
+    wait_for 20 grep -qs '"hang-action"' "$(home)/report.html"
+    grep -q "\"stack-group\",{.*\"count\":$1[,}]" "$(home)/report.html"
+}
+# end_page: the launch has ended, and its page is that of its events.
+end_page() {
+    grep -q '"launch-ended"' "$(home)/report.html"
+    on_login hvdrun --report-of events --report=again.html
+    cmp "$(home)/report.html" "$(home)/again.html"
+    on_login rm events report.html again.html
+}
+
 # slurm_before RELEASE: is the cluster's Slurm older than this, as 24.11?
 slurm_before() {
     local own

@@ -184,17 +184,21 @@ $(home)/a dir 'q'
 }
 
 @test "bkill: INT, TERM and KILL end everything on all hosts" {
-    local each signal status_of
+    local each signal status_of page
     for each in $EACH; do
         with "$each"
         for signal in INT TERM KILL; do
-            begin_job hvdrun bash -c 'echo ready; setsid sleep 47 & trap "" INT; sleep 50; sleep 50'
+            page=()
+            [[ $each$signal != jsrunTERM ]] || page=("${HANG_PAGE[@]}")
+            begin_job hvdrun "${page[@]}" bash -c 'echo ready; setsid sleep 47 & trap "" INT; sleep 50; sleep 50'
             says_times 20 6 ready
+            [[ ! ${page[*]} ]] || hang_page 6
             job_signal "$signal"
             ended 20
             case $signal in INT) status_of=130 ;; TERM) status_of=143 ;; KILL) status_of=137 ;; esac
             exits "$status_of"
             has_not "failed first"
+            [[ ! ${page[*]} ]] || end_page
             nothing_left 15
         done
     done

@@ -94,12 +94,14 @@ $(home)/a dir 'q'
 }
 
 @test "one ssh killed: the launch ends, with the host's name" {
-    begin over_ssh "$EIGHT" bash -c 'echo ready; setsid sleep 49 & sleep 50'
+    begin over_ssh "$EIGHT" "${HANG_PAGE[@]}" bash -c 'echo ready; setsid sleep 49 & sleep 50'
     says_times 15 8 ready
+    hang_page 8
     on_host hvdlogin pkill -KILL -f 'ssh .* hvdn3 '
     ended 15
     [ "$status" -ne 0 ]
     has "hvdn3: its ssh ended before its ranks did: killed by signal 9"
+    end_page
     nobody_left 10
 }
 
