@@ -10,6 +10,7 @@
 #include "metrics_file.h"
 #include "metrics_http.h"
 #include "metrics_text.h"
+#include "metrics_token.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -14,7 +14,6 @@
 #include "lib/rendezvous/http.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <nettle/memops.h>
 #include <stdbool.h>
@@ -23,7 +22,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/queue.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* A turn of the event loop accepts half of these. So a client whose request has come is served in the next turn, before
@@ -404,43 +402,4 @@ void hvd_metrics_http_destroy(struct hvd_metrics_http *http)
 		explicit_bzero(http->token, strlen(http->token));
 	free(http->token);
 	free(http);
-}
-
-/* ---- the token ---- */
-
-static int bad_token(struct hvd_err *err, const char *path, const char *why)
-{
-	hvd_err_set(err, HVD_E_USAGE, "--metrics-token-file %.200s %s", path, why);
-	return hvd_err_hint(err, "make one that only you can read: (umask 077; openssl rand -hex 32 > FILE)");
-}
-
-char *hvd_metrics_token_read(const char *path, struct hvd_err *err)
-{
-	char text[HVD_METRICS_TOKEN_MOST + 2];
-	/* Not to wait for a writer, should it be a named pipe. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat st = {0};
-	ssize_t n = -1;
-	size_t len = 0;
-
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		n = read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n < 0) {
-		bad_token(err, path, "is no file that can be read");
-		return NULL;
-	}
-	if (st.st_uid != geteuid() || (st.st_mode & 077)) {
-		bad_token(err, path, "is open to others: it must belong to you and have mode 0600");
-		return NULL;
-	}
-	text[n] = '\0';
-	text[strcspn(text, "\r\n")] = '\0';
-	while (text[len] > ' ' && text[len] < 0x7f)
-		len++;
-	if (!text[len] && len >= HVD_METRICS_TOKEN_LEAST && len <= HVD_METRICS_TOKEN_MOST)
-		return hvd_xstrdup(text);
-	bad_token(err, path, "holds no token: 16 to 1024 visible characters without blanks");
-	return NULL;
 }

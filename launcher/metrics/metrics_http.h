@@ -20,9 +20,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#define HVD_METRICS_TOKEN_LEAST 16
-#define HVD_METRICS_TOKEN_MOST  1024
-
 struct hvd_metrics_http;
 
 struct hvd_metrics_http_opts {
@@ -39,9 +36,5 @@ struct hvd_metrics_http_opts {
 struct hvd_metrics_http *hvd_metrics_http_create(const struct hvd_metrics_http_opts *opts, struct hvd_err *err);
 in_port_t hvd_metrics_http_port(const struct hvd_metrics_http *http);
 void hvd_metrics_http_destroy(struct hvd_metrics_http *http); /* NULL is fine */
-
-/* Read a token from a file that nobody else can read: a line of visible ASCII. The caller frees it; NULL with err set
- * (HVD_E_USAGE). */
-char *hvd_metrics_token_read(const char *path, struct hvd_err *err);
 
 #endif

@@ -38,10 +38,13 @@ shows() {
 }
 page_shows() { page && shows "$BATS_TEST_TMPDIR/page" "$@"; }
 
-@test "srun and hvdrun serve their user's processes, and nobody else" {
+@test "srun and hvdrun serve the figures of all ranks and hosts to their user's processes, and to nobody else" {
     for with in srun hvdrun; do
         begins "$with"
         wait_for 20 page_shows 'hvd_launch_state\{.*"running"\} 1' 'hvd_launch_hosts\{.*"here"\} 2' 'hvd_launch_ranks\{.*\} 2'
+        wait_for 20 page_shows 'hvd_rank_memory_bytes\{.*host="hvdn1",rank="0"\} [0-9]+' \
+            'hvd_rank_cpu_ratio\{.*host="hvdn2",rank="1"\} [0-9]+' 'hvd_host_memory_bytes\{.*host="hvdn2"\} [0-9]+' \
+            'hvd_ranks_memory_bytes\{.*at="max"\} [0-9]+' 'hvd_launch_ranks_sampled\{.*\} 2'
         [[ $(status alice hvdlogin 127.0.0.1) == 200 ]]
         [[ $(status bob hvdlogin 127.0.0.1) == 403 ]]
         [[ $(status root hvdlogin 127.0.0.1) == 403 ]]
@@ -49,18 +52,6 @@ page_shows() { page && shows "$BATS_TEST_TMPDIR/page" "$@"; }
         on_login touch stop
         ended 30 0
         [[ $(status alice hvdlogin 127.0.0.1) == 000 ]]
-        on_login rm stop
-    done
-}
-
-@test "what ranks and hosts use is there for each of them" {
-    for with in srun hvdrun; do
-        begins "$with"
-        wait_for 20 page_shows 'hvd_rank_memory_bytes\{.*host="hvdn1",rank="0"\} [0-9]+' \
-            'hvd_rank_cpu_ratio\{.*host="hvdn2",rank="1"\} [0-9]+' 'hvd_host_memory_bytes\{.*host="hvdn2"\} [0-9]+' \
-            'hvd_ranks_memory_bytes\{.*at="max"\} [0-9]+' 'hvd_launch_ranks_sampled\{.*\} 2'
-        on_login touch stop
-        ended 30 0
         on_login rm stop
     done
 }

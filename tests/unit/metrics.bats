@@ -19,7 +19,7 @@ setup() {
 }
 teardown() {
 	exec {input}>&-
-	if [[ ${launch-} ]]; then kill "$launch" 2>/dev/null || true; fi
+	for launch in ${launch-} ${quiet-}; do kill "$launch" 2>/dev/null || true; done
 	wait
 }
 
@@ -67,7 +67,11 @@ runs() { get >page && grep -q 'state="running"} 1$' page; }
 	run ! get
 }
 
-@test "what ranks and hosts use is there a while after the start" {
+@test "what ranks and hosts use is there a while after the start, unless nobody looks" {
+	begin --metrics=0 --sample=0
+	until_true has_port
+	until_true runs
+	quiet=$launch at=$port
 	begin --metrics=0
 	until_true has_port
 	sampled() { get >page && grep -qE '^hvd_launch_ranks_sampled\{.*\} 2$' page; }
@@ -77,7 +81,12 @@ runs() { get >page && grep -q 'state="running"} 1$' page; }
 	done
 	grep -qE '^hvd_host_ranks\{.*\} 2$' page
 	grep -qE '^hvd_ranks_memory_bytes\{.*,at="median"\} [0-9]{5,}' page
+	port=$at get >page
+	grep -qE '^hvd_launch_ranks_sampled\{.*\} 0$' page
+	run ! grep -q '^hvd_rank_memory_bytes' page
 	finish 0
+	wait "$quiet"
+	quiet=
 }
 
 @test "Prometheus' programs take both forms" {
@@ -174,7 +183,7 @@ runs() { get >page && grep -q 'state="running"} 1$' page; }
 	until_true test -e folder/hvd.prom
 	whole() { cat folder/hvd.prom >text && grep -q '^hvd_launch_info' text && grep -q '^hvd_launch_ranks_slow' text; }
 	changes=0 last=
-	while ((changes < 3)); do
+	while ((changes < 2)); do
 		whole
 		now=$(stat -c %i folder/hvd.prom)
 		if [[ $now != "$last" ]]; then changes=$((changes + 1)) last=$now; fi
@@ -203,9 +212,9 @@ runs() { get >page && grep -q 'state="running"} 1$' page; }
 # families: of the source, as their samples are named.
 families() {
 	(
-		sed -nE 's/.*\{"(hvd_[a-z_]+)", (GAUGE), .*/\1/p; s/.*\{"(hvd_[a-z_]+)", COUNTER, .*/\1_total/p; s/.*\{"(hvd_[a-z_]+)", INFO, .*/\1_info/p' \
-			"$SRC/launcher/metrics/metrics_text.c"
-		sed -nE 's/.*\bROW\([a-z_]+, "([a-z_]+)", .*/\1/p' "$SRC/launcher/metrics/metrics_text.c" |
+		sed -nE 's/.*"(hvd_[a-z_]+)", HVD_METRICS_GAUGE, .*/\1/p; s/.*"(hvd_[a-z_]+)", HVD_METRICS_COUNTER, .*/\1_total/p;
+			s/.*"(hvd_[a-z_]+)", HVD_METRICS_INFO, .*/\1_info/p' "$SRC"/launcher/metrics/*.c
+		sed -nE 's/.*\bROW\([a-z_]+, "([a-z_]+)", .*/\1/p' "$SRC/launcher/metrics/metrics_uses.c" |
 			sed -E 's/.*/hvd_rank_&\nhvd_host_&\nhvd_ranks_&/'
 	) | sort -u
 }

@@ -80,13 +80,6 @@ at_most() {
 	until_true at_most output_age_seconds 0 30000
 }
 
-@test "without samples nothing is known" {
-	begin --sample=0 -np 2 sleep 1000
-	until_true grep -q 'state="running"} 1$' prom
-	sleep 3
-	run ! grep -q '^hvd_rank_cpu_ratio' prom
-}
-
 @test "the peers of a rank that computes longer than they do wait for it" {
 	cat >rank.py <<-'E'
 		import os, pathlib, socket, time

@@ -3,6 +3,8 @@
  * other users are in tests/cluster/metrics.bats. */
 #include "launcher/metrics/metrics_http.h"
 
+#include "launcher/metrics/metrics_token.h"
+
 #include "tests/unit/loopback.h"
 
 #include <errno.h>
