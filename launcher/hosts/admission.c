@@ -4,6 +4,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "lib/protocol/agent_settings.h"
 #include "preflight.h"
 
 #include <stdlib.h>
@@ -74,10 +75,34 @@ static bool may_probe_again(const struct hvd_agent_registry *agents)
 
 /* ---- the decision ---- */
 
+/* An option that is not given is 0. The driver's kill_wait may be Slurm's. */
+static json_t *settings(const struct hvd_driver_opts *opts)
+{
+	struct hvd_agent_settings values;
+
+#define NUMBER(field, most)  values.field = opts->spec->field > 0 ? (unsigned)opts->spec->field : 0;
+#define SECONDS(field, most) values.field = opts->spec->field > 0 ? opts->spec->field : 0;
+	HVD_AGENT_SETTINGS(NUMBER, SECONDS)
+#undef NUMBER
+#undef SECONDS
+	values.kill_wait = opts->kill_wait;
+	return hvd_agent_settings_json(&values);
+}
+
 static void admit(struct hvd_agent_registry *agents, uint32_t h)
 {
+	const struct hvd_client *cl = agents->table.hosts[h].client;
+	json_t *plan = cl ? json_pack("{s:s, s:b, s:o}", "t", "plan", "func_key", agents->opts->func_key, "settings",
+				      settings(agents->opts))
+			  : NULL;
+
 	hvd_host_table_enter(&agents->table, h, HVD_STAGE_HERE);
-	agents->listener->admitted(h, agents->listener_arg);
+	for (unsigned i = 0; i < agents->n_listeners; i++)
+		agents->listeners[i].ops->admitted(h, plan, agents->listeners[i].arg);
+	if (plan && agents->plan.elastic)
+		json_object_set_new(plan, "stay", json_true());
+	if (plan)
+		hvd_conn_send(cl->conn, plan);
 	if (agents->ops->admitted)
 		agents->ops->admitted(h, agents->arg);
 }
@@ -174,8 +199,8 @@ static void decide(struct hvd_agent_registry *agents)
 		hvd_admission_probe(agents);
 		return;
 	}
-	if (rc == 0)
-		rc = agents->listener->decided(agents->listener_arg, &why);
+	for (unsigned i = 0; i < agents->n_listeners && rc == 0; i++)
+		rc = agents->listeners[i].ops->decided(agents->listeners[i].arg, &why);
 	if (rc < 0) {
 		hvd_agent_registry_fail(agents, &why);
 		return;
@@ -221,9 +246,12 @@ static void begin_probe(struct hvd_agent_registry *agents)
 static void open_rendezvous(struct hvd_agent_registry *agents)
 {
 	struct hvd_err why = {0};
+	int rc = 0;
 
-	agents->listener_open = true;
-	if (agents->listener->open(agents->listener_arg, &why) != 0)
+	agents->listeners_open = true;
+	for (unsigned i = 0; i < agents->n_listeners && rc == 0; i++)
+		rc = agents->listeners[i].ops->open(agents->listeners[i].arg, &why);
+	if (rc != 0)
 		hvd_agent_registry_fail(agents, &why);
 	else
 		begin_probe(agents);
@@ -258,7 +286,7 @@ void hvd_admission_check(struct hvd_agent_registry *agents)
 	if (agents->phase < HVD_AGENTS_OPEN && none_left(agents))
 		return;
 	if (agents->phase == HVD_AGENTS_GATHERING && in[HVD_STAGE_COMING] == 0 && in[HVD_STAGE_REGISTERED] > 0) {
-		if (agents->listener_open)
+		if (agents->listeners_open)
 			begin_probe(agents);
 		else
 			open_rendezvous(agents);

@@ -8,6 +8,7 @@
  *
  *   probe                           probe these hosts: agent/probe.h
  *   measure                         measure how fast bytes arrive from a host: agent/probe.h
+ *   plan     settings, …            the host is admitted; stay:true: to an elastic job. Listeners add their parts
  *   plan     spare:true             the host has no part in the job (spares.c)
  *   failed, misused                 the start has failed; misused: by a wrong option
  *   ping                            answer "pong"; an agent that does not is lost (agent_deadlines.c)
@@ -99,7 +100,8 @@ static void on_register(void *arg, struct hvd_client *cl, const json_t *msg)
 		hvd_clock_registered(&host->clock, clock, wall);
 	host->client = cl;
 	cl->role = HVD_ROLE_AGENT;
-	agents->listener->registered(cl, agents->listener_arg);
+	for (unsigned i = 0; i < agents->n_listeners; i++)
+		agents->listeners[i].ops->registered(cl, agents->listeners[i].arg);
 	hvd_debug(agents->log, "%s has registered (%u of %u)", host->node.name,
 		  hvd_host_table_count(&agents->table, HVD_STAGE_REGISTERED), agents->table.n);
 	rc = check_host(agents, cl, msg, &why);
@@ -360,8 +362,11 @@ void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg)
 {
 	struct hvd_agent_registry *agents = arg;
 	const char *type;
+	unsigned world;
 
 	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && agents->phase != HVD_AGENTS_OVER &&
-	    !read_message(agents, cl, msg, type, messages, agents))
-		read_message(agents, cl, msg, type, agents->listener->messages, agents->listener_arg);
+	    !read_message(agents, cl, msg, type, messages, agents) && hvd_world_of(msg, &world, NULL) == 0 &&
+	    world < agents->n_listeners)
+		read_message(agents, cl, msg, type, agents->listeners[world].ops->messages,
+			     agents->listeners[world].arg);
 }

@@ -35,7 +35,8 @@ void hvd_agent_registry_end(struct hvd_agent_registry *agents)
 {
 	hvd_clients_tell(agents->clients, "end");
 	agents->ended = true;
-	agents->listener->over(agents->listener_arg);
+	for (unsigned i = 0; i < agents->n_listeners; i++)
+		agents->listeners[i].ops->over(agents->listeners[i].arg);
 	hvd_agent_deadlines_stop(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++) {
 		hvd_host_table_enter(&agents->table, h, HVD_STAGE_AWAY);
@@ -172,10 +173,14 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 	return agents;
 }
 
-void hvd_agent_registry_listen(struct hvd_agent_registry *agents, const struct hvd_host_listener *listener, void *arg)
+int hvd_agent_registry_listen(struct hvd_agent_registry *agents, const struct hvd_host_listener *ops, void *arg,
+			      struct hvd_err *err)
 {
-	agents->listener = listener;
-	agents->listener_arg = arg;
+	if (agents->n_listeners == HVD_MAX_WORLDS)
+		return hvd_err_set(err, HVD_E_LIMIT, "a launch has at most %d worlds", HVD_MAX_WORLDS);
+	agents->listeners[agents->n_listeners].ops = ops;
+	agents->listeners[agents->n_listeners].arg = arg;
+	return (int)agents->n_listeners++;
 }
 
 void hvd_agent_registry_destroy(struct hvd_agent_registry *agents)

@@ -87,23 +87,26 @@ enum {
 	HVD_FROM_LAST = 8,   /* the same, in a job that ends: the report of the first failure may arrive last */
 };
 
-/* Whoever uses the hosts for something that the registry does not know of. */
+/* Whoever uses the hosts for something that the registry does not know of. There may be several, each with a number, which is
+ * that of its world in messages (lib/protocol/worlds.h). They are called in the order of their numbers. */
 struct hvd_host_listener {
 	/* All expected hosts have registered, and probe next. -1 with err set: the start fails. */
 	int (*open)(void *arg, struct hvd_err *err);
-	/* Fixed size, with spares: the hosts that have reported are those that remain. Number their ranks anew, at most
-	 * `most` of them (0: all); a host whose ranks have no number is left out, too. */
+	/* Fixed size, with spares, for the first listener: the hosts that have reported are those that remain. Number their
+	 * ranks anew, at most `most` of them (0: all); a host whose ranks have no number is left out, too. */
 	void (*renumber)(uint32_t most, void *arg);
 	/* The networks are chosen; the hosts that have reported are admitted next. -1 with err set: the start fails. */
 	int (*decided)(void *arg, struct hvd_err *err);
-	void (*admitted)(uint32_t host, void *arg); /* after the decision, or later */
-	void (*left)(uint32_t host, void *arg);     /* it is AWAY */
+	/* The host is admitted, after the decision or later. Add to `plan`, which its agent gets then, what it needs to know
+	 * (agent/driver_client.h); NULL: the agent is not connected. */
+	void (*admitted)(uint32_t host, json_t *plan, void *arg);
+	void (*left)(uint32_t host, void *arg); /* it is AWAY */
 	/* An agent has registered; its connection has ended. */
 	void (*registered)(struct hvd_client *cl, void *arg);
 	void (*disconnected)(const struct hvd_client *cl, const struct hvd_err *why, void *arg);
 	/* The start has failed, or all agents were told to end. */
 	void (*over)(void *arg);
-	const struct hvd_driver_message *messages; /* that it reads */
+	const struct hvd_driver_message *messages; /* that it reads, if they have its number */
 };
 
 struct hvd_agent_registry;
@@ -118,8 +121,10 @@ struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, bo
 						     const struct hvd_log *log, struct hvd_err *err);
 void hvd_agent_registry_destroy(struct hvd_agent_registry *agents); /* NULL is fine */
 
-/* Have this one listen, before the first connection; `listener` and `arg` must outlive the registry. */
-void hvd_agent_registry_listen(struct hvd_agent_registry *agents, const struct hvd_host_listener *listener, void *arg);
+/* Have one more listen, before the first connection; `ops` and `arg` must outlive the registry. Returns its number, which is 0
+ * for the first; -1 with err set: there are too many. */
+int hvd_agent_registry_listen(struct hvd_agent_registry *agents, const struct hvd_host_listener *ops, void *arg,
+			      struct hvd_err *err);
 
 /* What an agent must know to connect. */
 void hvd_agent_registry_boot(const struct hvd_agent_registry *agents, struct hvd_boot *boot);

@@ -10,6 +10,7 @@
 #include "agent_registry.h"
 #include "lib/base/timer.h"
 #include "lib/host/this_host.h"
+#include "lib/protocol/worlds.h"
 #include "planner.h"
 
 struct hvd_silence;
@@ -31,9 +32,12 @@ struct hvd_agent_registry {
 	unsigned ask_turn;         /* which of the hosts `ask` asks next */
 	struct hvd_timer *changed; /* active: deadlines and admission are to be looked at */
 	struct hvd_host_table table;
-	const struct hvd_host_listener *listener;
-	void *listener_arg;
-	bool listener_open; /* it has opened the rendezvous */
+	struct {
+		const struct hvd_host_listener *ops;
+		void *arg;
+	} listeners[HVD_MAX_WORLDS];
+	unsigned n_listeners;
+	bool listeners_open; /* they have opened the rendezvous */
 	/* plan.elastic: hosts come and go; else the job fails without any of its hosts. */
 	struct hvd_network_plan plan;
 	enum {

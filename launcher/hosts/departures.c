@@ -17,7 +17,8 @@ void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd
 	if (agents->phase == HVD_AGENTS_OVER)
 		return;
 	agents->phase = HVD_AGENTS_OVER;
-	agents->listener->over(agents->listener_arg);
+	for (unsigned i = 0; i < agents->n_listeners; i++)
+		agents->listeners[i].ops->over(agents->listeners[i].arg);
 	hvd_timer_stop(agents->progress);
 	hvd_clients_stop_listening(agents->clients);
 	hvd_clients_tell(agents->clients, why->code == HVD_E_USAGE ? "misused" : "failed");
@@ -54,7 +55,8 @@ void hvd_agent_registry_drop(struct hvd_agent_registry *agents, uint32_t host, c
 	else
 		hvd_event(agents->opts->events, HOST_LEFT, .index = host, .host = agents->table.hosts[host].name);
 	hvd_host_table_leave(&agents->table, host);
-	agents->listener->left(host, agents->listener_arg);
+	for (unsigned i = 0; i < agents->n_listeners; i++)
+		agents->listeners[i].ops->left(host, agents->listeners[i].arg);
 	if (cl)
 		hvd_agent_registry_dismiss(cl);
 }
@@ -143,7 +145,8 @@ void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, v
 	struct hvd_agent_registry *agents = arg;
 	struct hvd_err lost = {0};
 
-	agents->listener->disconnected(cl, why, agents->listener_arg);
+	for (unsigned i = 0; i < agents->n_listeners; i++)
+		agents->listeners[i].ops->disconnected(cl, why, agents->listeners[i].arg);
 	if (cl->host < agents->table.n && agents->table.hosts[cl->host].client == cl) {
 		agents->table.hosts[cl->host].client = NULL;
 		agents->table.hosts[cl->host].answer.by = 0;

@@ -292,7 +292,7 @@ int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err)
 	if (check_ranks(agents, err) != 0)
 		return -1;
 	leave_out_worst(agents);
-	agents->listener->renumber(wanted_ranks(agents), agents->listener_arg);
+	agents->listeners[0].ops->renumber(wanted_ranks(agents), agents->listeners[0].arg);
 	for (uint32_t h = 0; h < table->n; h++) {
 		struct hvd_host_entry *host = &table->hosts[h];
 

@@ -4,6 +4,7 @@
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
+#include "lib/protocol/worlds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 
 struct hvd_progress {
 	struct event_base *base;
+	unsigned world;
 	double timeout, every;
 	struct hvd_rv_service *service;
 	const struct hvd_host_table *table;
@@ -89,7 +91,7 @@ hvd_time hvd_progress_quiet_since(const struct hvd_progress_state *state, double
 static void ask(struct hvd_progress *p, struct hvd_watcher *w, hvd_time now)
 {
 	w->asked = now;
-	hvd_conn_send(w->cl->conn, json_pack("{s:s, s:f}", "t", "watch", "every", p->every));
+	hvd_conn_send(w->cl->conn, hvd_world_mark(json_pack("{s:s, s:f}", "t", "watch", "every", p->every), p->world));
 }
 
 static void tell(struct hvd_progress *p, bool busy, hvd_time since, hvd_time now)
@@ -243,12 +245,14 @@ void hvd_progress_message(struct hvd_progress *p, const struct hvd_client *cl, c
 
 /* ---- life ---- */
 
-struct hvd_progress *hvd_progress_create(struct event_base *base, double timeout, struct hvd_rv_service *service,
-					 const struct hvd_host_table *table, hvd_stalled_fn *stalled, void *arg)
+struct hvd_progress *hvd_progress_create(struct event_base *base, unsigned world, double timeout,
+					 struct hvd_rv_service *service, const struct hvd_host_table *table,
+					 hvd_stalled_fn *stalled, void *arg)
 {
 	struct hvd_progress *p = hvd_xcalloc(1, sizeof(*p));
 
 	*p = (struct hvd_progress){.base = base,
+				   .world = world,
 				   .timeout = timeout,
 				   .every = timeout / LOOKS > LEAST_SECONDS ? timeout / LOOKS : LEAST_SECONDS,
 				   .service = service,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * progress.h - does any rank of a launch make progress, for --hang-timeout?
+ * progress.h - does any rank of a world make progress, for --hang-timeout?
  *
  * The driver asks the agents to report when their ranks become idle, and when they are no longer idle
  * (agent/activity.c), and asks the store of the rendezvous how often it was changed. It asks an agent again that has
@@ -46,9 +46,11 @@ typedef void hvd_stalled_fn(const struct hvd_stall *stall, void *arg);
 
 struct hvd_progress;
 
-/* `timeout`: seconds, more than 0. Nothing is owned. Nothing is asked until hvd_progress_begin(). */
-struct hvd_progress *hvd_progress_create(struct event_base *base, double timeout, struct hvd_rv_service *service,
-					 const struct hvd_host_table *table, hvd_stalled_fn *stalled, void *arg);
+/* For the ranks of this world. `timeout`: seconds, more than 0. Nothing is owned. Nothing is asked until
+ * hvd_progress_begin(). */
+struct hvd_progress *hvd_progress_create(struct event_base *base, unsigned world, double timeout,
+					 struct hvd_rv_service *service, const struct hvd_host_table *table,
+					 hvd_stalled_fn *stalled, void *arg);
 void hvd_progress_destroy(struct hvd_progress *progress); /* NULL is fine, here and in what follows */
 
 /* The ranks run, or start now, on this many hosts; 0: on hosts that come and go. Also: there was progress that only the

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rank_messages.c - the messages between the driver and the agents about ranks. The table at the end has those that agents
- * send. To an agent (agent/driver_client.h describes the fields):
+ * send. To an agent (agent/driver_client.h describes the fields), with the number of the world (lib/protocol/worlds.h):
  *
- *   plan     ranks, relay, …        the host's part of the plan
- *   plan     ranks:[], stay:true    the host is part of an elastic job
+ *   part of the plan: ranks, relay, …; in an elastic job there are no ranks yet
  *   relay                           the relay has broken the protocol, or there was no room: it must start again
  *   network  addrs:[ADDR,…]         only ranks at these addresses may connect to the host's relay
  *   watch, stacks                   agent/activity.c, agent/rank_watch.c
@@ -17,7 +16,7 @@
 #include "world_internal.h"
 
 #include "lib/base/size.h"
-#include "lib/protocol/agent_settings.h"
+#include "lib/protocol/worlds.h"
 
 #include <limits.h>
 
@@ -37,39 +36,21 @@ static void add_numbers(const struct hvd_rank_plan *plan, const struct hvd_host_
 	json_object_set_new(msg, "size", json_integer(plan->layout.size));
 }
 
-/* An option that is not given is 0. The driver's kill_wait may be Slurm's. */
-static json_t *settings(const struct hvd_driver_opts *opts)
-{
-	struct hvd_agent_settings values;
-
-#define NUMBER(field, most)  values.field = opts->spec->field > 0 ? (unsigned)opts->spec->field : 0;
-#define SECONDS(field, most) values.field = opts->spec->field > 0 ? opts->spec->field : 0;
-	HVD_AGENT_SETTINGS(NUMBER, SECONDS)
-#undef NUMBER
-#undef SECONDS
-	values.kill_wait = opts->kill_wait;
-	return hvd_agent_settings_json(&values);
-}
-
-void hvd_rank_messages_plan(const struct hvd_world *world, uint32_t h)
+void hvd_rank_messages_plan(const struct hvd_world *world, uint32_t h, json_t *msg)
 {
 	const struct hvd_rank_plan *plan = &world->plan;
-	json_t *ranks = json_array(), *relay = hvd_rank_plan_relay(plan, h), *msg;
+	json_t *ranks = json_array(), *relay = hvd_rank_plan_relay(plan, h);
+	json_t *part = hvd_world_add_part(msg, world->number);
 	const struct hvd_host_entry *host = &plan->table->hosts[h];
-	const bool elastic = plan->networks->elastic;
 
-	for (uint32_t r = 0; r < host->node.n_ranks && !elastic; r++)
+	for (uint32_t r = 0; r < host->node.n_ranks && !plan->networks->elastic; r++)
 		json_array_append_new(ranks, hvd_rank_plan_env(plan, host->node.ranks[r]));
-	msg = json_pack("{s:s, s:o, s:b}", "t", "plan", "ranks", ranks, "func_key", plan->opts->func_key);
-	json_object_set_new(msg, "settings", settings(plan->opts));
-	if (elastic)
-		json_object_set_new(msg, "stay", json_true());
+	json_object_set_new(part, "ranks", ranks);
 	if (relay) {
-		json_object_set_new(msg, "relay", relay);
+		json_object_set_new(part, "relay", relay);
 		hvd_client_relay(host->client, world->service.rv);
 	}
-	add_numbers(plan, host, msg);
-	hvd_conn_send(host->client->conn, msg);
+	add_numbers(plan, host, part);
 }
 
 /* ---- what agents send ---- */

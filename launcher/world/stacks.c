@@ -3,6 +3,7 @@
 
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
+#include "lib/protocol/worlds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #define ASK_NCCL     4 /* hosts whose NCCL is asked, which knows of all: a host may be frozen */
 
 struct hvd_stacks {
+	unsigned world;
 	const struct hvd_host_table *table;
 	struct hvd_rv_service *service; /* NULL: no store */
 	struct asker {
@@ -112,9 +114,11 @@ static void ask_hosts(struct hvd_stacks *stacks, double seconds, bool may_stop)
 			continue;
 		stacks->owing[h] = host->client;
 		stacks->asked++;
-		hvd_conn_send(host->client->conn, json_pack("{s:s, s:I, s:f, s:b, s:b}", "t", "stacks", "id",
-							    (json_int_t)stacks->id, "seconds", seconds, "nccl",
-							    may_stop && stacks->asked <= ASK_NCCL, "stop", may_stop));
+		hvd_conn_send(host->client->conn,
+			      hvd_world_mark(json_pack("{s:s, s:I, s:f, s:b, s:b}", "t", "stacks", "id",
+						       (json_int_t)stacks->id, "seconds", seconds, "nccl",
+						       may_stop && stacks->asked <= ASK_NCCL, "stop", may_stop),
+					     stacks->world));
 	}
 }
 
@@ -207,12 +211,12 @@ void hvd_stacks_waits(struct hvd_stacks *stacks, const char *text)
 	maybe_finish(stacks);
 }
 
-struct hvd_stacks *hvd_stacks_create(struct event_base *base, const struct hvd_host_table *table,
+struct hvd_stacks *hvd_stacks_create(struct event_base *base, unsigned world, const struct hvd_host_table *table,
 				     struct hvd_rv_service *service)
 {
 	struct hvd_stacks *stacks = hvd_xcalloc(1, sizeof(*stacks));
 
-	*stacks = (struct hvd_stacks){.table = table, .service = service};
+	*stacks = (struct hvd_stacks){.world = world, .table = table, .service = service};
 	stacks->timer = hvd_timer_new(base, on_timer, stacks);
 	return stacks;
 }

@@ -16,8 +16,8 @@
 
 struct hvd_stacks;
 
-/* The ranks of the admitted hosts. `service` (NULL: none) is the rendezvous that has PyTorch's store. Both are not owned. */
-struct hvd_stacks *hvd_stacks_create(struct event_base *base, const struct hvd_host_table *table,
+/* The ranks of this world on the admitted hosts. `service` (NULL: none) is the rendezvous that has PyTorch's store. Both are not owned. */
+struct hvd_stacks *hvd_stacks_create(struct event_base *base, unsigned world, const struct hvd_host_table *table,
 				     struct hvd_rv_service *service);
 /* Callers that still wait get no answer. NULL is fine. */
 void hvd_stacks_destroy(struct hvd_stacks *stacks);

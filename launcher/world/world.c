@@ -5,6 +5,7 @@
 #include "lib/base/random.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/other_launcher.h"
+#include "lib/protocol/worlds.h"
 #include "lib/rendezvous/server.h"
 
 #include <stdlib.h>
@@ -104,7 +105,7 @@ static int on_decided(void *arg, struct hvd_err *err)
 	return 0;
 }
 
-static void on_admitted(uint32_t host, void *arg)
+static void on_admitted(uint32_t host, json_t *plan, void *arg)
 {
 	struct hvd_world *world = arg;
 
@@ -112,8 +113,8 @@ static void on_admitted(uint32_t host, void *arg)
 		hvd_relays_join(&world->plan.relays, world->table, host);
 		open_to_relays(world);
 	}
-	if (world->table->hosts[host].client)
-		hvd_rank_messages_plan(world, host);
+	if (plan)
+		hvd_rank_messages_plan(world, host, plan);
 }
 
 static void on_left(uint32_t host, void *arg)
@@ -263,18 +264,22 @@ void hvd_world_progress(struct hvd_world *world)
 
 /* ---- ranks ---- */
 
+/* Send an order about ranks, or the store, of this world. */
+static void order(const struct hvd_world *world, uint32_t host, json_t *msg)
+{
+	hvd_agent_registry_command(world->agents, host, hvd_world_mark(msg, world->number));
+}
+
 /* From now on all ranks rendezvous through the relay of rank 0's host, and through no other. */
 static void open_relay(struct hvd_world *world)
 {
 	int32_t open = hvd_rank_plan_open_relay(&world->plan);
 
 	if (world->open_relay >= 0 && world->open_relay != open)
-		hvd_agent_registry_command(world->agents, (uint32_t)world->open_relay,
-					   json_pack("{s:s, s:[]}", "t", "network", "addrs"));
+		order(world, (uint32_t)world->open_relay, json_pack("{s:s, s:[]}", "t", "network", "addrs"));
 	if (open >= 0)
-		hvd_agent_registry_command(
-			world->agents, (uint32_t)open,
-			json_pack("{s:s, s:o}", "t", "network", "addrs", hvd_rank_plan_host_addrs(&world->plan)));
+		order(world, (uint32_t)open,
+		      json_pack("{s:s, s:o}", "t", "network", "addrs", hvd_rank_plan_host_addrs(&world->plan)));
 	world->open_relay = open;
 }
 
@@ -289,23 +294,22 @@ void hvd_world_start(struct hvd_world *world, uint32_t id, int rank, int slots)
 		open_relay(world);
 	env = hvd_rank_plan_env(&world->plan, (uint32_t)rank);
 	/* The host has more ranks than slots when slots were taken away from the job. */
-	hvd_agent_registry_command(world->agents, (uint32_t)slot->host,
-				   json_pack("{s:s, s:I, s:i, s:i, s:i, s:o}", "t", "start", "id", (json_int_t)id,
-					     "rank", rank, "slot", slot->local_rank, "slots",
-					     slots > slot->local_rank ? slots : slot->local_rank + 1, "env", env));
+	order(world, (uint32_t)slot->host,
+	      json_pack("{s:s, s:I, s:i, s:i, s:i, s:o}", "t", "start", "id", (json_int_t)id, "rank", rank, "slot",
+			slot->local_rank, "slots", slots > slot->local_rank ? slots : slot->local_rank + 1, "env",
+			env));
 }
 
 void hvd_world_stop(struct hvd_world *world, uint32_t host, uint32_t id, bool kill)
 {
-	hvd_agent_registry_command(world->agents, host,
-				   json_pack("{s:s, s:I, s:b}", "t", "stop", "id", (json_int_t)id, "kill", kill));
+	order(world, host, json_pack("{s:s, s:I, s:b}", "t", "stop", "id", (json_int_t)id, "kill", kill));
 }
 
 void hvd_world_notify(struct hvd_world *world, uint32_t host, uint32_t id, const char *to, int64_t when)
 {
-	hvd_agent_registry_command(world->agents, host,
-				   json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "id", (json_int_t)id, "to", to,
-					     "time", (json_int_t)when));
+	order(world, host,
+	      json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "id", (json_int_t)id, "to", to, "time",
+			(json_int_t)when));
 }
 
 int hvd_world_kill_connections(struct hvd_world *world, const struct hvd_gloo_peers *peers)
@@ -318,8 +322,7 @@ int hvd_world_kill_connections(struct hvd_world *world, const struct hvd_gloo_pe
 				     : NULL;
 
 		if (at)
-			hvd_agent_registry_command(world->agents, h,
-						   json_pack("{s:s, s:o}", "t", "kill-connections", "at", at));
+			order(world, h, json_pack("{s:s, s:o}", "t", "kill-connections", "at", at));
 		count += at != NULL;
 	}
 	return count;
@@ -352,6 +355,7 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 							  .over = on_over,
 							  .messages = hvd_rank_messages};
 	struct hvd_world *world = hvd_xcalloc(1, sizeof(*world));
+	int number;
 
 	*world = (struct hvd_world){
 		.base = base, .agents = agents, .ops = ops, .arg = arg, .log = log, .open_relay = -1};
@@ -359,14 +363,16 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 	world->plan.opts = opts;
 	world->plan.table = world->table;
 	world->plan.networks = hvd_agent_registry_networks(agents);
-	if (make_run_id(world, err) != 0) {
+	if (make_run_id(world, err) != 0 || (number = hvd_agent_registry_listen(agents, &listener, world, err)) < 0) {
 		free(world);
 		return NULL;
 	}
+	world->number = (unsigned)number;
 	if (hvd_launch_spec_has_store(opts->spec))
 		world->init_watch = hvd_init_watch_create(base, opts->spec->init_timeout, &world->service,
 							  on_init_failed, world, log);
-	world->stacks = hvd_stacks_create(base, world->table, world->init_watch ? &world->service : NULL);
+	world->stacks =
+		hvd_stacks_create(base, world->number, world->table, world->init_watch ? &world->service : NULL);
 	world->usage = hvd_usage_create(opts->events);
 	if (opts->spec->sample > 0) {
 		world->stragglers =
@@ -374,9 +380,8 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 		world->usage_log = hvd_usage_log_create(base, opts->spec->sample, world->usage, opts->events);
 	}
 	if (opts->spec->hang_timeout > 0 && ops->stalled)
-		world->progress = hvd_progress_create(base, opts->spec->hang_timeout, &world->service, world->table,
-						      on_stalled, world);
-	hvd_agent_registry_listen(agents, &listener, world);
+		world->progress = hvd_progress_create(base, world->number, opts->spec->hang_timeout, &world->service,
+						      world->table, on_stalled, world);
 	return world;
 }
 

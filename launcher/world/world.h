@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * world.h - the ranks of a launch on the hosts of a registry (launcher/hosts/agent_registry.h): their layout, the store
- * where they rendezvous, and what is watched while they run.
+ * world.h - ranks of a launch on the hosts of a registry (launcher/hosts/agent_registry.h): their layout, the store
+ * where they rendezvous, and what is watched while they run. A launch may have several worlds on the same hosts. Each has
+ * a number, ranks from 0 on, and a store of its own, at which only its ranks meet.
  *
  * The world hears of its hosts when they come and go. It opens the store before they probe, gives each host that is
  * admitted its plan, and reads what agents report about ranks (rank_messages.c). It knows nothing of how hosts are found
@@ -10,7 +11,7 @@
  * The ranks of a job of fixed size have the layout that their hosts have registered, and start with their plan. Those of
  * an elastic job have a layout for each generation, and are started and ended by the functions below.
  *
- * The process of a rank has an id that no other process of the launch has. In a job of fixed size this is the number of
+ * The process of a rank has an id that no other process of the world has. In a job of fixed size this is the number of
  * the rank. In an elastic job the number of a rank changes from generation to generation, and the id is that of
  * machine.h.
  */
@@ -50,7 +51,7 @@ struct hvd_world_ops {
 	hvd_stalled_fn *stalled;
 };
 
-/* Become the registry's listener. Nothing is owned, and all must outlive the world, except the registry, which is
+/* Become one of the registry's listeners. Nothing is owned, and all must outlive the world, except the registry, which is
  * destroyed first. NULL with err set. */
 struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_registry *agents,
 				   const struct hvd_driver_opts *opts, const struct hvd_world_ops *ops, void *arg,

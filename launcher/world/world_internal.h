@@ -16,6 +16,7 @@
 struct hvd_world {
 	struct event_base *base;
 	struct hvd_agent_registry *agents;
+	unsigned number;              /* among the worlds of the launch */
 	struct hvd_host_table *table; /* the registry's */
 	const struct hvd_world_ops *ops;
 	void *arg;
@@ -45,8 +46,8 @@ void hvd_rank_numbers_make(uint32_t most, void *world);
 /* ---- rank_messages.c ---- */
 
 extern const struct hvd_driver_message hvd_rank_messages[];
-/* Send the plan to the agent of a host, which is connected. In an elastic job it has no ranks yet. If the host has a
- * relay, its messages come over the agent's connection from then on. */
-void hvd_rank_messages_plan(const struct hvd_world *world, uint32_t host);
+/* Add this world's part to the plan for a host's agent, which is connected. In an elastic job it has no ranks yet. If the
+ * host has a relay, its messages come over the agent's connection from then on. */
+void hvd_rank_messages_plan(const struct hvd_world *world, uint32_t host, json_t *plan);
 
 #endif
