@@ -42,7 +42,8 @@ static void on_whose(void *arg, const json_t *msg)
 	if (!owner->open)
 		owner->netlink_fd = hvd_peer_uid_open();
 	owner->open = true;
-	answer = (struct hvd_owner_answer){.id = question.id, .asker = question.asker, .n = question.n};
+	answer = (struct hvd_owner_answer){
+		.id = question.id, .asker = question.asker, .world = question.world, .n = question.n};
 	hvd_addr_to_sockaddr(&question.to, question.port, &relay);
 	for (size_t i = 0; i < question.n; i++) {
 		hvd_addr_to_sockaddr(&question.from, question.ports[i], &client);

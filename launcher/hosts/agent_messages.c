@@ -274,9 +274,10 @@ static void on_whose(void *arg, struct hvd_client *cl, const json_t *msg)
 		return;
 	to = agent_at(table, &question.from);
 	question.asker = cl->host;
-	hvd_conn_send(to ? to : cl->conn, to ? hvd_owner_question_to_json(&question)
-					     : hvd_owner_answer_to_json(&(struct hvd_owner_answer){
-						       .id = question.id, .asker = HVD_OWNER_NO_ASKER}));
+	hvd_conn_send(to ? to : cl->conn,
+		      to ? hvd_owner_question_to_json(&question)
+			 : hvd_owner_answer_to_json(&(struct hvd_owner_answer){
+				   .id = question.id, .world = question.world, .asker = HVD_OWNER_NO_ASKER}));
 }
 
 static void on_owner(void *arg, struct hvd_client *cl, const json_t *msg)

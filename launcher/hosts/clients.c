@@ -6,6 +6,7 @@
 #include "lib/net/listen.h"
 #include "lib/process/rlimits.h"
 #include "lib/protocol/preauth.h"
+#include "lib/protocol/worlds.h"
 #include "lib/rendezvous/server.h"
 
 #include <stdio.h>
@@ -37,6 +38,13 @@ struct hvd_clients {
 	bool first_called; /* `first` was called */
 };
 
+struct hvd_client_relay {
+	SLIST_ENTRY(hvd_client_relay) in;
+	struct hvd_client *client;
+	unsigned world;
+	struct hvd_rv_child *child;
+};
+
 void hvd_client_release(struct hvd_client_io *io)
 {
 	if (io->client)
@@ -52,8 +60,8 @@ static void drop(struct hvd_client *cl, const struct hvd_err *why)
 		hvd_client_release(io);
 		io->gone(io, why);
 	}
-	if (cl->relay)
-		hvd_rv_child_over(cl->relay);
+	while (!SLIST_EMPTY(&cl->relays))
+		hvd_rv_child_over(SLIST_FIRST(&cl->relays)->child); /* on_dropped() follows */
 	TAILQ_REMOVE(&cl->owner->proven, cl, in);
 	free(cl);
 }
@@ -90,30 +98,43 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 		cls->ops->message(cl, msg, cls->arg);
 }
 
-/* ---- the relay of its host ---- */
+/* ---- the relays of its host ---- */
 
 static void on_drained(struct hvd_conn *conn, void *arg)
 {
-	struct hvd_client *cl = arg;
+	const struct hvd_client *cl = arg;
+	const struct hvd_client_relay *relay;
 
 	(void)conn;
-	if (cl->relay)
-		hvd_rv_child_drained(cl->relay);
+	SLIST_FOREACH(relay, &cl->relays, in)
+	{
+		hvd_rv_child_drained(relay->child);
+	}
 }
 
 static void on_dropped(bool broken, void *arg)
 {
-	struct hvd_client *cl = arg;
+	struct hvd_client_relay *relay = arg;
 
-	cl->relay = NULL;
+	SLIST_REMOVE(&relay->client->relays, relay, hvd_client_relay, in);
 	if (broken)
-		hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "relay"));
+		hvd_conn_send(relay->client->conn, hvd_world_mark(json_pack("{s:s}", "t", "relay"), relay->world));
+	free(relay);
 }
 
-void hvd_client_relay(struct hvd_client *cl, struct hvd_rv *rv)
+void hvd_client_relay(struct hvd_client *cl, unsigned world, struct hvd_rv *rv)
 {
-	if (!cl->relay)
-		cl->relay = hvd_rv_child_share(rv, cl->conn, on_dropped, cl);
+	struct hvd_client_relay *relay;
+
+	SLIST_FOREACH(relay, &cl->relays, in)
+	{
+		if (relay->world == world)
+			return;
+	}
+	relay = hvd_xcalloc(1, sizeof(*relay));
+	*relay = (struct hvd_client_relay){.client = cl, .world = world};
+	SLIST_INSERT_HEAD(&cl->relays, relay, in);
+	relay->child = hvd_rv_child_share(rv, cl->conn, on_dropped, relay);
 }
 
 /* ---- connections ---- */

@@ -25,7 +25,6 @@ enum hvd_role {
 };
 
 struct hvd_rv;
-struct hvd_rv_child;
 
 struct hvd_client;
 
@@ -45,8 +44,8 @@ struct hvd_client {
 	struct hvd_conn *conn;
 	enum hvd_role role;
 	uint32_t host;
-	struct hvd_rv_child *relay; /* the relay of its host; NULL: has none, or the rendezvous has dropped it */
-	struct hvd_client_io *io;   /* not owned; NULL: it was started, and its ranks' output goes another way */
+	SLIST_HEAD(hvd_client_relays, hvd_client_relay) relays; /* of its host, without those that the rendezvous has dropped */
+	struct hvd_client_io *io; /* not owned; NULL: it was started, and its ranks' output goes another way */
 };
 
 struct hvd_clients_ops {
@@ -86,8 +85,9 @@ struct hvd_client *hvd_clients_next(const struct hvd_client *cl);
 /* Send {"t":type} to all clients. */
 void hvd_clients_tell(struct hvd_clients *cls, const char *type);
 
-/* The client's host has a relay of the rendezvous `rv`, whose messages come over the client's connection. */
-void hvd_client_relay(struct hvd_client *cl, struct hvd_rv *rv);
+/* The client's host has a relay of `rv`, the rendezvous of this world. The relay's messages come over the client's
+ * connection. */
+void hvd_client_relay(struct hvd_client *cl, unsigned world, struct hvd_rv *rv);
 
 /* The client's host is lost: end as when its connection ends with this error. */
 void hvd_client_lose(struct hvd_client *cl, const struct hvd_err *why);

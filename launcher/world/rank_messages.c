@@ -48,7 +48,7 @@ void hvd_rank_messages_plan(const struct hvd_world *world, uint32_t h, json_t *m
 	json_object_set_new(part, "ranks", ranks);
 	if (relay) {
 		json_object_set_new(part, "relay", relay);
-		hvd_client_relay(host->client, world->service.rv);
+		hvd_client_relay(host->client, world->number, world->service.rv);
 	}
 	add_numbers(plan, host, part);
 }
@@ -128,7 +128,7 @@ static void on_relay(void *arg, struct hvd_client *cl, const json_t *msg)
 
 	(void)msg;
 	if (hvd_relays_at(&world->plan.relays, cl->host))
-		hvd_client_relay(cl, world->service.rv);
+		hvd_client_relay(cl, world->number, world->service.rv);
 }
 
 static void on_refused(void *arg, struct hvd_client *cl, const json_t *msg)

@@ -59,8 +59,8 @@ static int on_open(void *arg, struct hvd_err *err)
 					       without = {.horovod = on_horovod};
 	struct hvd_world *world = arg;
 
-	if (hvd_rv_service_open(&world->service, world->base, world->init_watch ? &with_torch : &without, world,
-				world->log, err) != 0)
+	if (hvd_rv_service_open(&world->service, world->base, world->number, world->init_watch ? &with_torch : &without,
+				world, world->log, err) != 0)
 		return -1;
 	return world->ops->opened ? world->ops->opened(world->service.rv, world->arg, err) : 0;
 }

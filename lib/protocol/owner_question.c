@@ -2,11 +2,13 @@
 #include "owner_question.h"
 
 #include "wire.h"
+#include "worlds.h"
 
-static void add_asker(json_t *msg, uint32_t asker)
+static json_t *add_asker(json_t *msg, unsigned world, uint32_t asker)
 {
 	if (asker != HVD_OWNER_NO_ASKER)
 		json_object_set_new(msg, "asker", json_integer(asker));
+	return hvd_world_mark(msg, world);
 }
 
 json_t *hvd_owner_question_to_json(const struct hvd_owner_question *question)
@@ -19,8 +21,7 @@ json_t *hvd_owner_question_to_json(const struct hvd_owner_question *question)
 	msg = json_pack("{s:s, s:I, s:s, s:s, s:i, s:o}", "t", "whose", "id", (json_int_t)question->id, "from",
 			hvd_addr_text(&question->from, from), "to", hvd_addr_text(&question->to, to), "port",
 			(int)question->port, "ports", ports);
-	add_asker(msg, question->asker);
-	return msg;
+	return add_asker(msg, question->world, question->asker);
 }
 
 json_t *hvd_owner_answer_to_json(const struct hvd_owner_answer *answer)
@@ -30,16 +31,15 @@ json_t *hvd_owner_answer_to_json(const struct hvd_owner_answer *answer)
 	for (size_t i = 0; i < answer->n; i++)
 		json_array_append_new(owners, json_integer(answer->owners[i]));
 	msg = json_pack("{s:s, s:I, s:o}", "t", "owner", "id", (json_int_t)answer->id, "owners", owners);
-	add_asker(msg, answer->asker);
-	return msg;
+	return add_asker(msg, answer->world, answer->asker);
 }
 
 /* Both kinds of message have these. */
-static int read_ids(const json_t *msg, uint32_t *id, uint32_t *asker, struct hvd_err *err)
+static int read_ids(const json_t *msg, uint32_t *id, unsigned *world, uint32_t *asker, struct hvd_err *err)
 {
 	int64_t number, host = HVD_OWNER_NO_ASKER;
 
-	if (hvd_get_int(msg, "id", 0, UINT32_MAX, &number, err) != 0 ||
+	if (hvd_get_int(msg, "id", 0, UINT32_MAX, &number, err) != 0 || hvd_world_of(msg, world, err) != 0 ||
 	    (json_object_get(msg, "asker") && hvd_get_int(msg, "asker", 0, HVD_OWNER_NO_ASKER - 1, &host, err) != 0))
 		return -1;
 	*id = (uint32_t)number;
@@ -63,8 +63,9 @@ int hvd_owner_question_read(const json_t *msg, struct hvd_owner_question *out, s
 	size_t i;
 
 	*out = (struct hvd_owner_question){0};
-	if (read_ids(msg, &out->id, &out->asker, err) != 0 || read_addr(msg, "from", &out->from, err) != 0 ||
-	    read_addr(msg, "to", &out->to, err) != 0 || hvd_get_int(msg, "port", 1, 65535, &port, err) != 0 ||
+	if (read_ids(msg, &out->id, &out->world, &out->asker, err) != 0 ||
+	    read_addr(msg, "from", &out->from, err) != 0 || read_addr(msg, "to", &out->to, err) != 0 ||
+	    hvd_get_int(msg, "port", 1, 65535, &port, err) != 0 ||
 	    hvd_get_array(msg, "ports", HVD_OWNER_PORTS, &ports, err) != 0)
 		return -1;
 	out->port = (in_port_t)port;
@@ -84,7 +85,7 @@ int hvd_owner_answer_read(const json_t *msg, struct hvd_owner_answer *out, struc
 	size_t i;
 
 	*out = (struct hvd_owner_answer){0};
-	if (read_ids(msg, &out->id, &out->asker, err) != 0 ||
+	if (read_ids(msg, &out->id, &out->world, &out->asker, err) != 0 ||
 	    hvd_get_array(msg, "owners", HVD_OWNER_PORTS, &owners, err) != 0)
 		return -1;
 	json_array_foreach(owners, i, entry)

@@ -10,7 +10,8 @@
  *   agent → driver           {"t":"owner", "id":N, "asker":HOST, "owners":[OWNER,…]}, in the order of the ports
  *   driver → relay's agent   the same without "asker"
  *
- * "from" is the address of the clients, and "to", "port" the relay's end. The driver answers with an empty list for an
+ * All of them have the number of the relay's world (worlds.h), of which the relay's agent may have several. "from" is the
+ * address of the clients, and "to", "port" the relay's end. The driver answers with an empty list for an
  * address that no host of the job has. Agents that are part of the plan send and answer these messages, until the end.
  */
 #ifndef HVD_OWNER_QUESTION_H
@@ -36,6 +37,7 @@ enum {
 
 struct hvd_owner_question {
 	uint32_t id, asker; /* `asker`: a host's number, or HVD_OWNER_NO_ASKER */
+	unsigned world;
 	struct hvd_addr from, to;
 	in_port_t port; /* of `to` */
 	size_t n;
@@ -44,6 +46,7 @@ struct hvd_owner_question {
 
 struct hvd_owner_answer {
 	uint32_t id, asker;
+	unsigned world;
 	size_t n;
 	int64_t owners[HVD_OWNER_PORTS];
 };

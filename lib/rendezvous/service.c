@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service.h"
 
+#include "lib/protocol/conn.h"
 #include "server.h"
 
 #include <stdio.h>
@@ -50,12 +51,13 @@ void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char 
 
 /* ---- open and close ---- */
 
-int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base, const struct hvd_rv_service_ops *ops,
-			void *arg, const struct hvd_log *log, struct hvd_err *err)
+int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base, unsigned world,
+			const struct hvd_rv_service_ops *ops, void *arg, const struct hvd_log *log, struct hvd_err *err)
 {
 	struct hvd_rv_config cfg;
 
 	hvd_rv_config_init(&cfg);
+	cfg.channel = HVD_CHANNEL_STORE + world;
 	cfg.tcpstore = ops->init_event;
 	cfg.init_event = ops->init_event;
 	cfg.horovod = ops->horovod;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service.h - the rendezvous of one launch: a server (server.h) that is set up for the launch.
+ * service.h - the rendezvous of one world of a launch: a server (server.h) that is set up for it.
  *
  * It runs in the driver's process, and listens nowhere. Ranks reach it through the relays of their hosts, which use the
  * connections that hosts have to the driver (hvd_rv_child_share()), or those of other relays.
@@ -37,9 +37,10 @@ struct hvd_rv_service {
 	void *arg;
 };
 
-/* Start the server in this process. `ops` and `log` must outlive the service. */
-int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base, const struct hvd_rv_service_ops *ops,
-			void *arg, const struct hvd_log *log, struct hvd_err *err);
+/* Start the server of the world with this number in this process. `ops` and `log` must outlive the service. */
+int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base, unsigned world,
+			const struct hvd_rv_service_ops *ops, void *arg, const struct hvd_log *log,
+			struct hvd_err *err);
 /* The service is zero after this. It may be zero before. */
 void hvd_rv_service_close(struct hvd_rv_service *service);
 

@@ -17,7 +17,8 @@ static void try_question(const json_t *msg)
 	must(q.n <= HVD_OWNER_PORTS && q.port != 0);
 	written = hvd_owner_question_to_json(&q);
 	must(hvd_owner_question_read(written, &again, NULL) == 0);
-	must(again.id == q.id && again.asker == q.asker && again.port == q.port && again.n == q.n);
+	must(again.id == q.id && again.asker == q.asker && again.world == q.world && again.port == q.port &&
+	     again.n == q.n);
 	must(hvd_addr_equal(&again.from, &q.from) && hvd_addr_equal(&again.to, &q.to));
 	must(memcmp(again.ports, q.ports, sizeof(q.ports)) == 0);
 	json_decref(written);
@@ -36,7 +37,7 @@ static void try_answer(const json_t *msg)
 	must(a.n <= HVD_OWNER_PORTS);
 	written = hvd_owner_answer_to_json(&a);
 	must(hvd_owner_answer_read(written, &again, NULL) == 0);
-	must(again.id == a.id && again.asker == a.asker && again.n == a.n);
+	must(again.id == a.id && again.asker == a.asker && again.world == a.world && again.n == a.n);
 	must(memcmp(again.owners, a.owners, sizeof(a.owners)) == 0);
 	json_decref(written);
 }

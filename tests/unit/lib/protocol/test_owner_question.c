@@ -16,11 +16,16 @@ TEST(a_question_and_its_answer)
 {
 	struct hvd_owner_question q = {.id = 7,
 				       .asker = HVD_OWNER_NO_ASKER,
+				       .world = 4,
 				       .port = 29500,
 				       .n = 2,
 				       .ports = {1, 65535}},
 				  got;
-	struct hvd_owner_answer a = {.id = 7, .asker = 3, .n = 3, .owners = {78, HVD_OWNER_NONE, HVD_OWNER_UNKNOWN}},
+	struct hvd_owner_answer a = {.id = 7,
+				     .asker = 3,
+				     .world = 2,
+				     .n = 3,
+				     .owners = {78, HVD_OWNER_NONE, HVD_OWNER_UNKNOWN}},
 				back;
 	json_t *msg;
 
@@ -31,6 +36,7 @@ TEST(a_question_and_its_answer)
 	assert_null(json_object_get(msg, "asker"));
 	assert_int_equal(hvd_owner_question_read(msg, &got, NULL), 0);
 	assert_int_equal(got.asker, HVD_OWNER_NO_ASKER);
+	assert_int_equal(got.world, 4);
 	assert_true(hvd_addr_equal(&got.from, &q.from) && hvd_addr_equal(&got.to, &q.to));
 	assert_int_equal(got.n, 2);
 	assert_int_equal(got.ports[1], 65535);
@@ -47,6 +53,7 @@ TEST(what_is_refused)
 		"{}",
 		"{\"id\":-1,\"from\":\"10.0.0.2\",\"to\":\"10.0.0.1\",\"port\":1,\"ports\":[1]}",
 		"{\"id\":1,\"asker\":-1,\"from\":\"10.0.0.2\",\"to\":\"10.0.0.1\",\"port\":1,\"ports\":[1]}",
+		"{\"id\":1,\"world\":64,\"from\":\"10.0.0.2\",\"to\":\"10.0.0.1\",\"port\":1,\"ports\":[1]}",
 		"{\"id\":1,\"from\":\"host\",\"to\":\"10.0.0.1\",\"port\":1,\"ports\":[1]}",
 		"{\"id\":1,\"from\":\"10.0.0.2\",\"to\":\"10.0.0.1\",\"port\":0,\"ports\":[1]}",
 		"{\"id\":1,\"from\":\"10.0.0.2\",\"to\":\"10.0.0.1\",\"port\":1,\"ports\":[0]}",

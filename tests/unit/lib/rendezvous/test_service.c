@@ -263,7 +263,7 @@ static int open_place(void **state)
 	p->base = event_base_new();
 	p->log = hvd_log_make("test", HVD_LOG_ERROR);
 	p->log.fd = -1;
-	return hvd_rv_service_open(&p->service, p->base, &no_ops, NULL, &p->log, NULL);
+	return hvd_rv_service_open(&p->service, p->base, 0, &no_ops, NULL, &p->log, NULL);
 }
 
 static int close_place(void **state)
@@ -410,7 +410,7 @@ TEST_IN(arrivals_are_told, struct place *p)
 
 	told[0] = '\0';
 	hvd_rv_service_close(&p->service);
-	assert_int_equal(hvd_rv_service_open(&p->service, p->base, &ops, told, &p->log, NULL), 0);
+	assert_int_equal(hvd_rv_service_open(&p->service, p->base, 0, &ops, told, &p->log, NULL), 0);
 	begin_relay(p);
 	for (int i = 0; i < 3; i++) {
 		c[i] = connect_to("127.0.0.1", hvd_rv_port(p->relay));
