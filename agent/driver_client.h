@@ -2,7 +2,8 @@
 /*
  * driver_client.h - the connection of a host's agent to the driver: register the host, get the plan.
  *
- * Messages to the driver, after the handshake (handshake.h):
+ * Messages to the driver, after the handshake (handshake.h). What is of a relay or of ranks is a part of a message that each
+ * world has (lib/protocol/worlds.h):
  *   register   the host (host_info.h). "hosts":TEXT, if it is known, lists all hosts of the step (hvdn[1-4]).
  *              "clock":NS is this host's time (launcher/hosts/clocks.h).
  *              "relay":PORT is the loopback port of this host's relay (relay.c). "relay_network":PORT and

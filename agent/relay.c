@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relay.c - a host's relay of the rendezvous: a server (lib/rendezvous/server.h) for the host's ranks over loopback. It
- * reaches the root over the agent's connection to the driver, or over another relay.
+ * relay.c - a host's relays of the rendezvous, one for each world of the launch (lib/protocol/worlds.h): a server
+ * (lib/rendezvous/server.h) for the ranks of that world on this host over loopback. It reaches the world's root over the
+ * agent's connection to the driver, in a channel of its own, or over another relay.
  *
  * The agent opens the sockets before it registers, so that the plan can name their ports. Ranks can connect from then
  * on: they wait in the kernel's queue. The relay runs in the agent's event loop. Only this user's processes may connect
@@ -13,18 +14,20 @@
  * A relay that has lost its parent, or does not reach it, uses the agent's connection instead. When that connection has
  * ended, there is no root any longer: the relay closes its clients' connections, and says so if ranks waited.
  *
- * Its messages: "relay": start again, a moment later; the answer is the same. "owner" (lib/protocol/owner_question.h).
+ * The messages of each: "relay": start again, a moment later; the answer is the same. "owner" (lib/protocol/owner_question.h).
  * "network", for a relay whose plan has "network": from now on only ranks at these addresses, "addrs", may connect over
  * the network.
  */
 #include "agent.h"
 #include "dial.h"
 #include "lib/base/timer.h"
+#include "lib/base/xalloc.h"
 #include "lib/net/listen.h"
 #include "lib/process/rlimits.h"
 #include "lib/protocol/owner_question.h"
 #include "lib/protocol/preauth.h"
 #include "lib/protocol/wire.h"
+#include "lib/protocol/worlds.h"
 #include "lib/rendezvous/access.h"
 #include "lib/rendezvous/server.h"
 #include "lib/rendezvous/service.h"
@@ -44,12 +47,13 @@
 #define MAX_PENDING 256
 
 struct relay_sockets {
-	in_port_t port, network_port, children_port; /* 0 = there is no such socket */
-	int fd, network, children;                   /* they listen */
+	struct hvd_relay_ports ports; /* 0 = there is no such socket */
+	int fd, network, children;    /* they listen */
 };
 
 struct relay {
 	const struct hvd_agent *agent;
+	unsigned world;
 	struct hvd_err refusal; /* why there are no sockets; no code = there are */
 	struct hvd_log log;     /* the agent's, with this host's name in front of each message */
 	struct hvd_session session;
@@ -61,6 +65,12 @@ struct relay {
 	struct hvd_dial *dial;        /* to the parent */
 	struct hvd_timer *again;      /* goes over to the root, or begins anew there */
 	bool to_root, lost;           /* it has gone over; there is no root any longer */
+};
+
+struct relays {
+	const struct hvd_agent *agent;
+	unsigned n; /* worlds */
+	struct relay *v;
 };
 
 static void on_log(enum hvd_log_level level, const char *text, void *arg)
@@ -81,9 +91,9 @@ static void close_socket(in_port_t *port, int fd)
 
 static void close_sockets(struct relay_sockets *sockets)
 {
-	close_socket(&sockets->port, sockets->fd);
-	close_socket(&sockets->network_port, sockets->network);
-	close_socket(&sockets->children_port, sockets->children);
+	close_socket(&sockets->ports.loopback, sockets->fd);
+	close_socket(&sockets->ports.network, sockets->network);
+	close_socket(&sockets->ports.children, sockets->children);
 }
 
 /* For the ranks of all hosts. */
@@ -96,31 +106,28 @@ static int open_sockets(struct relay_sockets *out, const struct hvd_agent *agent
 {
 	const struct hvd_boot *boot = agent->boot;
 
-	out->fd = hvd_listen_any(true, boot->port_lo, boot->port_hi, &out->port, err);
+	out->fd = hvd_listen_any(true, boot->port_lo, boot->port_hi, &out->ports.loopback, err);
 	if (out->fd < 0)
 		return -1;
 	if (boot->network && hvd_taskinfo_may_have_rank0(agent->info, boot->spares) && has_descriptors(agent->info)) {
-		out->network = hvd_listen_any(false, boot->port_lo, boot->port_hi, &out->network_port, err);
+		out->network = hvd_listen_any(false, boot->port_lo, boot->port_hi, &out->ports.network, err);
 		if (out->network < 0)
 			return -1;
 	}
 	if (agent->info->nodes <= boot->relays)
 		return 0;
-	out->children = hvd_listen_any(false, boot->port_lo, boot->port_hi, &out->children_port, err);
+	out->children = hvd_listen_any(false, boot->port_lo, boot->port_hi, &out->ports.children, err);
 	return out->children < 0 ? -1 : 0;
 }
 
 static void offer(struct relay *relay)
 {
 	struct hvd_driver_client *driver = relay->agent->driver;
-	struct hvd_host_info *host = hvd_driver_client_host(driver);
 	struct relay_sockets *sockets = &relay->sockets;
 	struct hvd_err *why = &relay->refusal;
 
 	if (open_sockets(sockets, relay->agent, why) == 0) {
-		host->relay = sockets->port;
-		host->relay_network = sockets->network_port;
-		host->relay_children = sockets->children_port;
+		hvd_driver_client_host(driver)->relays[relay->world] = sockets->ports;
 		return;
 	}
 	close_sockets(sockets);
@@ -130,9 +137,8 @@ static void offer(struct relay *relay)
 
 /* ---- the connection to the parent ---- */
 
-static void on_driver_lost(void *arg, const struct hvd_err *why)
+static void lose_root(struct relay *relay, const struct hvd_err *why)
 {
-	struct relay *relay = arg;
 	struct hvd_rv_stats stats;
 	char *waits;
 
@@ -152,6 +158,14 @@ static void on_driver_lost(void *arg, const struct hvd_err *why)
 	hvd_rv_unbind_others(relay->rv, NULL, 0);
 }
 
+static void on_driver_lost(void *arg, const struct hvd_err *why)
+{
+	struct relays *relays = arg;
+
+	for (unsigned w = 0; w < relays->n; w++)
+		lose_root(&relays->v[w], why);
+}
+
 static void take_children(struct relay *relay);
 
 static void use_root(struct relay *relay)
@@ -166,16 +180,25 @@ static void on_again(void *arg)
 	struct relay *relay = arg;
 
 	if (relay->to_root)
-		hvd_driver_client_send(relay->agent->driver, json_pack("{s:s}", "t", "relay"));
+		hvd_driver_client_send(relay->agent->driver,
+				       hvd_world_mark(json_pack("{s:s}", "t", "relay"), relay->world));
 	use_root(relay);
+}
+
+/* The relay that a message is about; NULL: there is none, or it has not begun. */
+static struct relay *relay_of(const struct relays *relays, const json_t *msg)
+{
+	unsigned world;
+
+	return hvd_world_of(msg, &world, NULL) == 0 && world < relays->n && relays->v[world].rv ? &relays->v[world]
+												: NULL;
 }
 
 static void on_relay(void *arg, const json_t *msg)
 {
-	struct relay *relay = arg;
+	struct relay *relay = relay_of(arg, msg);
 
-	(void)msg;
-	if (relay->rv && relay->to_root && !relay->lost)
+	if (relay && relay->to_root && !relay->lost)
 		hvd_timer_in_ms(relay->again, AGAIN_SECONDS * 1000);
 }
 
@@ -214,7 +237,7 @@ static void on_parent_lost(void *arg)
 
 	if (relay->to_root) {
 		hvd_err_set(&why, HVD_E_PROTO, "it sent an invalid message");
-		on_driver_lost(relay, &why);
+		lose_root(relay, &why);
 		return;
 	}
 	hvd_debug(&relay->log, "the connection to the parent relay has ended; connecting to the rendezvous directly");
@@ -262,12 +285,12 @@ static void take_children(struct relay *relay)
 		.proven = on_proven, .refused = on_refused, .dropped = on_refused, .full = on_full};
 	struct hvd_err why = {0};
 
-	if (!relay->sockets.children_port)
+	if (!relay->sockets.ports.children)
 		return;
 	relay->pending = hvd_preauth_create(relay->agent->base, relay->sockets.children, &relay->session, MAX_PENDING,
 					    &ops, relay, &why);
 	if (relay->pending)
-		relay->sockets.children_port = 0;
+		relay->sockets.ports.children = 0;
 	else
 		hvd_log_err(&relay->log, &why);
 }
@@ -286,9 +309,9 @@ static void open_to(struct relay *relay, const json_t *from, const char *key)
 
 static void on_network(void *arg, const json_t *msg)
 {
-	struct relay *relay = arg;
+	struct relay *relay = relay_of(arg, msg);
 
-	if (!relay->rv)
+	if (!relay)
 		return;
 	open_to(relay, msg, "addrs");
 	hvd_rv_disconnect_denied(relay->rv);
@@ -296,15 +319,19 @@ static void on_network(void *arg, const json_t *msg)
 
 static void on_ask_owner(const struct hvd_owner_question *question, void *arg)
 {
-	hvd_driver_client_send(((const struct relay *)arg)->agent->driver, hvd_owner_question_to_json(question));
+	const struct relay *relay = arg;
+	struct hvd_owner_question marked = *question;
+
+	marked.world = relay->world;
+	hvd_driver_client_send(relay->agent->driver, hvd_owner_question_to_json(&marked));
 }
 
 static void on_owner(void *arg, const json_t *msg)
 {
-	struct relay *relay = arg;
+	struct relay *relay = relay_of(arg, msg);
 	struct hvd_owner_answer answer;
 
-	if (relay->rv && hvd_owner_answer_read(msg, &answer, NULL) == 0)
+	if (relay && hvd_owner_answer_read(msg, &answer, NULL) == 0)
 		hvd_rv_owner_answer(relay->rv, &answer);
 }
 
@@ -348,6 +375,7 @@ static int make_server(struct relay *relay, const json_t *plan, struct hvd_err *
 	cfg.ask_owner = on_ask_owner;
 	cfg.ask_owner_arg = relay;
 	cfg.tcpstore = true;
+	cfg.channel = HVD_CHANNEL_STORE + relay->world;
 	cfg.relay = true;
 	cfg.relay_id = (uint32_t)relay_id;
 	cfg.parent_lost = on_parent_lost;
@@ -362,25 +390,24 @@ static int use_sockets(struct relay *relay, const json_t *plan, struct hvd_err *
 	struct relay_sockets *sockets = &relay->sockets;
 	bool children = json_is_true(json_object_get(plan, "children"));
 
-	if (!sockets->port || (children && !sockets->children_port))
+	if (!sockets->ports.loopback || (children && !sockets->ports.children))
 		return hvd_err_set(err, HVD_E_PROTO, "the plan has a relay on this host, but no port is open for it");
 	hvd_rv_listen_fd(relay->rv, sockets->fd);
-	sockets->port = 0;
-	if (sockets->network_port && json_object_get(plan, "network")) {
+	sockets->ports.loopback = 0;
+	if (sockets->ports.network && json_object_get(plan, "network")) {
 		hvd_rv_listen_fd(relay->rv, sockets->network);
-		sockets->network_port = 0;
+		sockets->ports.network = 0;
 	}
-	close_socket(&sockets->network_port, sockets->network);
+	close_socket(&sockets->ports.network, sockets->network);
 	if (!children)
-		close_socket(&sockets->children_port, sockets->children);
+		close_socket(&sockets->ports.children, sockets->children);
 	return 0;
 }
 
-static int on_plan(void *arg, const json_t *plan, struct hvd_err *err)
+static int begin_relay(struct relay *relay, const json_t *plan, struct hvd_err *err)
 {
-	struct relay *relay = arg;
 	const struct hvd_agent *agent = relay->agent;
-	const json_t *own = json_object_get(plan, "relay");
+	const json_t *own = json_object_get(hvd_world_part(plan, relay->world), "relay");
 
 	if (!own) {
 		close_sockets(&relay->sockets);
@@ -393,20 +420,38 @@ static int on_plan(void *arg, const json_t *plan, struct hvd_err *err)
 	return 0;
 }
 
-static void begin(void *arg)
+static int on_plan(void *arg, const json_t *plan, struct hvd_err *err)
 {
-	struct relay *relay = arg;
-	const struct hvd_agent *agent = relay->agent;
+	const struct relays *relays = arg;
 
-	relay->log = (struct hvd_log){.level = agent->log->level, .sink = on_log, .arg = relay};
-	relay->again = hvd_timer_new(agent->base, on_again, relay);
-	offer(relay);
+	for (unsigned w = 0; w < relays->n; w++)
+		if (begin_relay(&relays->v[w], plan, err) != 0)
+			return -1;
+	return 0;
 }
 
-static void end(void *arg)
+static void begin(void *arg)
 {
-	struct relay *relay = arg;
+	struct relays *relays = arg;
+	const struct hvd_agent *agent = relays->agent;
+	struct hvd_host_info *host = hvd_driver_client_host(agent->driver);
 
+	relays->n = host->n_relays = agent->boot->worlds;
+	relays->v = hvd_xcalloc(relays->n, sizeof(*relays->v));
+	host->relays = hvd_xcalloc(relays->n, sizeof(*host->relays));
+	for (unsigned w = 0; w < relays->n; w++) {
+		struct relay *relay = &relays->v[w];
+
+		relay->agent = agent;
+		relay->world = w;
+		relay->log = (struct hvd_log){.level = agent->log->level, .sink = on_log, .arg = relay};
+		relay->again = hvd_timer_new(agent->base, on_again, relay);
+		offer(relay);
+	}
+}
+
+static void end_relay(struct relay *relay)
+{
 	close_sockets(&relay->sockets);
 	hvd_dial_destroy(relay->dial);
 	hvd_preauth_destroy(relay->pending);
@@ -415,8 +460,17 @@ static void end(void *arg)
 	hvd_timer_free(relay->again);
 }
 
+static void end(void *arg)
+{
+	const struct relays *relays = arg;
+
+	for (unsigned w = 0; w < relays->n; w++)
+		end_relay(&relays->v[w]);
+	free(relays->v);
+}
+
 const struct hvd_feature hvd_relay_feature = {
-	.size = sizeof(struct relay),
+	.size = sizeof(struct relays),
 	.messages =
 		(const struct hvd_agent_message[]){
 			{"relay", on_relay}, {"owner", on_owner}, {"network", on_network}, {NULL, NULL}},

@@ -68,13 +68,21 @@ static void take_reason(const json_t *msg, struct hvd_err *why)
 		hvd_err_hint(why, "%s", hint);
 }
 
+static bool has_relays(const struct hvd_agent_registry *agents, const struct hvd_host_info *node)
+{
+	for (unsigned w = 0; w < agents->n_listeners; w++)
+		if (!hvd_host_info_relay(node, w).loopback)
+			return false;
+	return true;
+}
+
 /* Can the host that has registered take part? -1 with *why set. */
 static int check_host(struct hvd_agent_registry *agents, const struct hvd_client *cl, const json_t *msg,
 		      struct hvd_err *why)
 {
 	const json_t *cannot = json_object_get(msg, "cannot");
 
-	if (!cannot && agents->table.hosts[cl->host].node.relay)
+	if (!cannot && has_relays(agents, &agents->table.hosts[cl->host].node))
 		return hvd_host_table_restrict(&agents->table, cl->host, agents->opts->spec->interfaces.v, why);
 	if (cannot)
 		take_reason(cannot, why);

@@ -63,6 +63,7 @@ void hvd_agent_registry_boot(const struct hvd_agent_registry *agents, struct hvd
 	snprintf(boot->id, sizeof(boot->id), "%s", opts->id_text);
 	boot->port_lo = opts->port_lo;
 	boot->port_hi = opts->port_hi;
+	boot->worlds = agents->n_listeners;
 	boot->spares = opts->spec->spares > 0;
 	boot->keeps_stderr = opts->spec->stderr_lines > 0;
 	boot->verbose = agents->log->level >= HVD_LOG_DEBUG ? 2 : agents->log->level >= HVD_LOG_VERBOSE;

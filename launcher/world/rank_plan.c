@@ -138,10 +138,15 @@ int hvd_rank_plan_servers(struct hvd_rank_plan *plan, struct hvd_err *err)
 
 /* ---- the rendezvous ---- */
 
+static struct hvd_relay_ports ports_of(const struct hvd_rank_plan *plan, uint32_t host)
+{
+	return hvd_host_info_relay(&plan->table->hosts[host].node, plan->relays.world);
+}
+
 in_port_t hvd_rank_plan_rendezvous(const struct hvd_rank_plan *plan, uint32_t host, struct hvd_addr *addr)
 {
 	hvd_addr_parse("127.0.0.1", addr);
-	return hvd_relays_at(&plan->relays, host) ? plan->table->hosts[host].node.relay : 0;
+	return hvd_relays_at(&plan->relays, host) ? ports_of(plan, host).loopback : 0;
 }
 
 int32_t hvd_rank_plan_open_relay(const struct hvd_rank_plan *plan)
@@ -151,8 +156,7 @@ int32_t hvd_rank_plan_open_relay(const struct hvd_rank_plan *plan)
 	if (!plan->relays.network || plan->networks->local || plan->layout.size == 0)
 		return -1;
 	rank0 = (uint32_t)plan->layout.rank_slots[0].host;
-	return hvd_relays_at(&plan->relays, rank0) && plan->table->hosts[rank0].node.relay_network ? (int32_t)rank0
-												   : -1;
+	return hvd_relays_at(&plan->relays, rank0) && ports_of(plan, rank0).network ? (int32_t)rank0 : -1;
 }
 
 in_port_t hvd_rank_plan_store(const struct hvd_rank_plan *plan, uint32_t host, struct hvd_addr *addr)
@@ -162,7 +166,7 @@ in_port_t hvd_rank_plan_store(const struct hvd_rank_plan *plan, uint32_t host, s
 	if (open < 0)
 		return hvd_rank_plan_rendezvous(plan, host, addr);
 	*addr = hvd_network_plan_addr(plan->networks, plan->table, (uint32_t)open);
-	return plan->table->hosts[open].node.relay_network;
+	return ports_of(plan, (uint32_t)open).network;
 }
 
 static void add_addr(json_t *list, const struct hvd_addr *addr)
@@ -206,7 +210,7 @@ json_t *hvd_rank_plan_relay(const struct hvd_rank_plan *plan, uint32_t host)
 	if (place->parent >= 0) {
 		json_object_set_new(relay, "up",
 				    hvd_network_plan_addrs(plan->networks, plan->table, (uint32_t)place->parent));
-		json_object_set_new(relay, "port", json_integer(plan->table->hosts[place->parent].node.relay_children));
+		json_object_set_new(relay, "port", json_integer(ports_of(plan, (uint32_t)place->parent).children));
 	}
 	/* In an elastic job nobody is rank 0 yet. */
 	if (plan->networks->elastic && plan->relays.network)

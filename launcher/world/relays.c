@@ -34,7 +34,7 @@ static void make_tree(struct hvd_relays *relays, const struct hvd_host_table *ta
 	for (uint32_t i = 0; i < n; i++) {
 		int32_t parent = i < fan_out ? HVD_RELAY_PARENT_ROOT : (int32_t)hosts[i / fan_out - 1];
 
-		if (parent >= 0 && !table->hosts[parent].node.relay_children)
+		if (parent >= 0 && !hvd_host_info_relay(&table->hosts[parent].node, relays->world).children)
 			parent = HVD_RELAY_PARENT_ROOT;
 		set_parent(relays, hosts[i], parent);
 	}
@@ -50,12 +50,13 @@ static void grow(struct hvd_relays *relays, uint32_t n)
 	relays->n = n;
 }
 
-void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_host_table *table,
-		     const struct hvd_log *log)
+void hvd_relays_make(struct hvd_relays *relays, unsigned world, const struct hvd_driver_opts *opts,
+		     const struct hvd_host_table *table, const struct hvd_log *log)
 {
 	uint32_t n, *hosts, fan_out = (uint32_t)opts->spec->relay_fan_out;
 
 	hosts = hvd_host_table_list(table, HVD_STAGE_REPORTED, &n);
+	relays->world = world;
 	relays->network = hvd_relays_have_network(opts);
 	grow(relays, table->n);
 	make_tree(relays, table, hosts, n, fan_out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relays.h - the relays of the rendezvous on the job's hosts, and the parent of each.
+ * relays.h - the relays of a world's rendezvous on the job's hosts, and the parent of each.
  *
  * A relay (lib/rendezvous/server.h) is part of an agent. The ranks of its host reach it over loopback, where it accepts
  * only connections of the launch's user. The root is the rendezvous of the launch. A relay reaches it over the agent's
@@ -43,6 +43,7 @@ struct hvd_relay_place {
 
 /* Zeroed before the plan is made. */
 struct hvd_relays {
+	unsigned world;
 	bool network;                  /* that of rank 0's host is open to the ranks of all hosts */
 	uint32_t n;                    /* of `place` */
 	struct hvd_relay_place *place; /* by host */
@@ -52,9 +53,9 @@ struct hvd_relays {
 /* May one relay be opened to the network, if the job has several hosts? */
 bool hvd_relays_have_network(const struct hvd_driver_opts *opts);
 
-/* Make the tree of the hosts that have reported. *relays is zero before. */
-void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_host_table *table,
-		     const struct hvd_log *log);
+/* Make the tree of the hosts that have reported, for this world. *relays is zero before. */
+void hvd_relays_make(struct hvd_relays *relays, unsigned world, const struct hvd_driver_opts *opts,
+		     const struct hvd_host_table *table, const struct hvd_log *log);
 void hvd_relays_clear(struct hvd_relays *relays); /* leaves a zeroed struct */
 
 /* In an elastic job: a host joins, in a table that may have grown, or leaves. */

@@ -100,7 +100,7 @@ static int on_decided(void *arg, struct hvd_err *err)
 	    (hvd_host_table_layout(world->table, &world->plan.layout, err) != 0 || check_command(world, err) != 0 ||
 	     hvd_rank_plan_servers(&world->plan, err) != 0))
 		return -1;
-	hvd_relays_make(&world->plan.relays, world->plan.opts, world->table, world->log);
+	hvd_relays_make(&world->plan.relays, world->number, world->plan.opts, world->table, world->log);
 	open_to_relays(world);
 	return 0;
 }

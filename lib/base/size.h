@@ -9,5 +9,6 @@
 #define HVD_MAX_RANKS (1 << 20)
 /* Ranks on one host. A node agent that starts them gets all their environments in one message of HVD_WIRE_MAX bytes. */
 #define HVD_MAX_HOST_RANKS 8192
+#define HVD_MAX_WORLDS     64 /* of a launch (launcher/world/world.h) */
 
 #endif

@@ -5,6 +5,7 @@
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
+#include "lib/protocol/worlds.h"
 #include "switch_path.h"
 
 #include <fcntl.h>
@@ -29,6 +30,7 @@ void hvd_host_info_clear(struct hvd_host_info *node)
 	for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
 		hvd_user_ifname_clear(&node->user_ifnames[i]);
 	free(node->ports);
+	free(node->relays);
 	free(node->own);
 	free(node->dropped);
 	free(node->switch_path);
@@ -106,6 +108,15 @@ static json_t *iface_to_json(const struct hvd_host_iface *iface)
 			 iface->first);
 }
 
+static void add_relay(json_t *part, const struct hvd_relay_ports *relay)
+{
+	json_object_set_new(part, "relay", json_integer(relay->loopback));
+	if (relay->network)
+		json_object_set_new(part, "relay_network", json_integer(relay->network));
+	if (relay->children)
+		json_object_set_new(part, "relay_children", json_integer(relay->children));
+}
+
 json_t *hvd_host_info_to_json(const struct hvd_host_info *node, uint32_t index, uint32_t nodes, uint32_t size)
 {
 	json_t *ranks = json_array(), *ifaces = json_array(), *user_ifnames = json_array(), *ports = json_array(), *msg;
@@ -129,11 +140,8 @@ json_t *hvd_host_info_to_json(const struct hvd_host_info *node, uint32_t index, 
 		json_array_append_new(ports, json_integer(node->ports[i]));
 	if (json_array_size(ports))
 		json_object_set(msg, "ports", ports);
-	json_object_set_new(msg, "relay", json_integer(node->relay));
-	if (node->relay_network)
-		json_object_set_new(msg, "relay_network", json_integer(node->relay_network));
-	if (node->relay_children)
-		json_object_set_new(msg, "relay_children", json_integer(node->relay_children));
+	for (unsigned w = 0; w < node->n_relays; w++)
+		add_relay(hvd_world_add_part(msg, w), &node->relays[w]);
 	if (node->nccl_ras)
 		json_object_set_new(msg, "nccl_ras", json_integer(node->nccl_ras));
 	if (node->job)
@@ -226,22 +234,39 @@ static int ports_from_json(const json_t *msg, struct hvd_host_info *node, struct
 	return 0;
 }
 
-static int relay_from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_err *err)
+static int relay_from_json(const json_t *part, struct hvd_relay_ports *relay, struct hvd_err *err)
 {
-	int64_t port = 0, network = 0, children = 0, job = 0, nccl_ras = 0;
+	int64_t port, network = 0, children = 0;
+
+	if (hvd_get_int(part, "relay", 0, 65535, &port, err) != 0 ||
+	    (json_object_get(part, "relay_network") &&
+	     hvd_get_int(part, "relay_network", 1, 65535, &network, err) != 0) ||
+	    (json_object_get(part, "relay_children") &&
+	     hvd_get_int(part, "relay_children", 1, 65535, &children, err) != 0))
+		return -1;
+	*relay = (struct hvd_relay_ports){(in_port_t)port, (in_port_t)network, (in_port_t)children};
+	return 0;
+}
+
+static int relays_from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_err *err)
+{
+	const unsigned n = hvd_world_parts(msg);
+
+	node->relays = hvd_xcalloc(n, sizeof(*node->relays));
+	for (; node->n_relays < n; node->n_relays++)
+		if (relay_from_json(hvd_world_part(msg, node->n_relays), &node->relays[node->n_relays], err) != 0)
+			return -1;
+	return 0;
+}
+
+static int numbers_from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_err *err)
+{
+	int64_t job = 0, nccl_ras = 0;
 
 	if ((json_object_get(msg, "job") && hvd_get_int(msg, "job", 1, UINT32_MAX, &job, err) != 0) ||
-	    hvd_get_int(msg, "relay", 0, 65535, &port, err) != 0 ||
-	    (json_object_get(msg, "relay_network") &&
-	     hvd_get_int(msg, "relay_network", 1, 65535, &network, err) != 0) ||
-	    (json_object_get(msg, "relay_children") &&
-	     hvd_get_int(msg, "relay_children", 1, 65535, &children, err) != 0) ||
 	    (json_object_get(msg, "nccl_ras") && hvd_get_int(msg, "nccl_ras", 1, 65535, &nccl_ras, err) != 0))
 		return -1;
 	node->job = (uint32_t)job;
-	node->relay = (in_port_t)port;
-	node->relay_network = (in_port_t)network;
-	node->relay_children = (in_port_t)children;
 	node->nccl_ras = (in_port_t)nccl_ras;
 	return 0;
 }
@@ -298,8 +323,8 @@ static int from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_e
 		if (iface_from_json(json_array_get(ifaces, i), &node->ifaces[i], err) != 0)
 			return -1;
 	}
-	if (ports_from_json(msg, node, err) != 0 || relay_from_json(msg, node, err) != 0 ||
-	    switch_path_from_json(msg, node, err) != 0)
+	if (ports_from_json(msg, node, err) != 0 || relays_from_json(msg, node, err) != 0 ||
+	    numbers_from_json(msg, node, err) != 0 || switch_path_from_json(msg, node, err) != 0)
 		return -1;
 	return user_ifnames_from_json(json_object_get(msg, "user_ifnames"), node, err);
 }
@@ -311,6 +336,11 @@ int hvd_host_info_from_json(const json_t *msg, struct hvd_host_info *node, struc
 		return 0;
 	hvd_host_info_clear(node);
 	return -1;
+}
+
+struct hvd_relay_ports hvd_host_info_relay(const struct hvd_host_info *node, unsigned world)
+{
+	return world < node->n_relays ? node->relays[world] : (struct hvd_relay_ports){0};
 }
 
 int hvd_host_info_find_iface(const struct hvd_host_info *node, const char *name)

@@ -12,7 +12,8 @@
  *    "relay":PORT, "relay_network":PORT, "relay_children":PORT, "nccl_ras":PORT, "job":N}
  *
  * "f" may be left out, and is 0 then; so may MISSING. "user_ifnames", "ports", "relay_network", "relay_children",
- * "nccl_ras" and "job" may be left out.
+ * "nccl_ras" and "job" may be left out. The three ports of a relay are those of world 0; those of other worlds are in their
+ * parts (lib/protocol/worlds.h).
  */
 #ifndef HVD_HOST_INFO_H
 #define HVD_HOST_INFO_H
@@ -43,6 +44,12 @@ struct hvd_host_iface {
 	struct hvd_addr *addrs;
 };
 
+/* The ports of a host's relay of the rendezvous: on loopback, and on all addresses for ranks of other hosts and for other
+ * relays; 0 = there is no such port. */
+struct hvd_relay_ports {
+	in_port_t loopback, network, children;
+};
+
 struct hvd_host_info {
 	char *name;                        /* the scheduler's name for it; NULL: not registered yet */
 	char *host;                        /* its own name (gethostname) */
@@ -57,10 +64,10 @@ struct hvd_host_info {
 	 * here, then boot.rank_ports for each rank, by local rank. */
 	uint32_t n_ports;
 	in_port_t *ports;
-	/* The ports of this host's relay of the rendezvous: on loopback, and on all addresses for ranks of other hosts
-	 * and for other relays; 0 = there is no such port. A host without the loopback port cannot take part in a job,
-	 * and its registration says why (agent/driver_client.h). */
-	in_port_t relay, relay_network, relay_children;
+	/* One for each world of the launch. A host that lacks a loopback port cannot take part in a job, and its
+	 * registration says why (agent/driver_client.h). */
+	unsigned n_relays;
+	struct hvd_relay_ports *relays;
 	in_port_t nccl_ras; /* a port that it reserves for NCCL's RAS in its ranks; 0 = it has no GPUs, or no port */
 	uint32_t job;       /* of Slurm, in which its agent runs; 0 = none */
 	char *switch_path;  /* where it is in the network (switch_path.h); NULL = not known */
@@ -86,6 +93,9 @@ json_t *hvd_host_info_to_json(const struct hvd_host_info *node, uint32_t index, 
 /* Read the fields of struct hvd_host_info. The caller clears *node; after an error it is cleared. Untrusted input is
  * fine. */
 int hvd_host_info_from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_err *err);
+
+/* The ports of its relay for this world; all are 0 if there is none. */
+struct hvd_relay_ports hvd_host_info_relay(const struct hvd_host_info *node, unsigned world);
 
 /* The index of the interface with this name, or with this address; -1: there is none. */
 int hvd_host_info_find_iface(const struct hvd_host_info *node, const char *name);

@@ -10,7 +10,7 @@
 
 int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct hvd_err *err)
 {
-	char addr[HVD_ADDR_TEXT], range[32] = "", ports[48] = "", relays[24] = "";
+	char addr[HVD_ADDR_TEXT], range[32] = "", ports[48] = "", worlds[24] = "", relays[24] = "";
 	size_t at;
 	int n;
 
@@ -20,11 +20,13 @@ int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct
 		snprintf(range, sizeof(range), "range=%u-%u;", boot->port_lo, boot->port_hi);
 	if (boot->ports || boot->rank_ports)
 		snprintf(ports, sizeof(ports), "ports=%u+%u;", boot->ports, boot->rank_ports);
+	if (boot->worlds > 1)
+		snprintf(worlds, sizeof(worlds), "worlds=%u;", boot->worlds);
 	if (boot->relays)
 		snprintf(relays, sizeof(relays), "relays=%u;", boot->relays);
 	n = snprintf(text, HVD_BOOT_MAX,
-		     "2;session=%s;port=%u;%s%s%s%s%s%s%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session,
-		     boot->port, range, ports, boot->store_port ? "store=1;" : "", relays,
+		     "2;session=%s;port=%u;%s%s%s%s%s%s%s%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session,
+		     boot->port, range, ports, boot->store_port ? "store=1;" : "", worlds, relays,
 		     boot->network ? "network=1;" : "", boot->keeps_stderr ? "stderr=1;" : "",
 		     boot->spares ? "spares=1;" : "", boot->timeout, boot->id, boot->verbose);
 	at = (size_t)n;
@@ -109,6 +111,10 @@ static int parse_field(char *field, struct hvd_boot *boot)
 		if (parse_number(value, 0, 1, &number) != 0)
 			return -1;
 		boot->store_port = number > 0;
+	} else if (strcmp(field, "worlds") == 0) {
+		if (parse_number(value, 1, HVD_MAX_WORLDS, &number) != 0)
+			return -1;
+		boot->worlds = (unsigned)number;
 	} else if (strcmp(field, "relays") == 0) {
 		if (parse_number(value, 0, HVD_BOOT_MAX_RELAYS, &number) != 0)
 			return -1;
@@ -136,6 +142,7 @@ int hvd_boot_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err)
 	char copy[HVD_BOOT_MAX], *save = NULL;
 
 	memset(boot, 0, sizeof(*boot));
+	boot->worlds = 1;
 	if (strlen(text) >= sizeof(copy))
 		return hvd_err_set(err, HVD_E_LIMIT, "%s is longer than %d bytes", HVD_BOOT_ENV, HVD_BOOT_MAX);
 	memcpy(copy, text, strlen(text) + 1);

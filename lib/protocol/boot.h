@@ -7,10 +7,10 @@
  * other users must not learn, or they could take the names of the agents' sockets (agent/agent_socket.h); so it is on no
  * command line.
  *
- *   2;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;relays=N;network=1;stderr=1;spares=1;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
+ *   2;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;worlds=N;relays=N;network=1;stderr=1;spares=1;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
  *
  * 2 is the version. ID is munge, fd:N, pid:PID:N or file:PATH. Fields may come in any order, and unknown fields are
- * ignored; "range", "ports", "store", "relays", "network", "spares" and "stderr" may be left out. What an
+ * ignored; "range", "ports", "store", "worlds" (1), "relays", "network", "spares" and "stderr" may be left out. What an
  * agent must know later comes with the plan (agent_settings.h).
  *
  * Uses nothing but libc: the SPANK plugin links it.
@@ -19,6 +19,7 @@
 #define HVD_BOOT_H
 
 #include "lib/base/err.h"
+#include "lib/base/size.h"
 #include "lib/net/addr.h"
 
 #include <stdbool.h>
@@ -48,7 +49,8 @@ struct hvd_boot {
 	 * for each of its ranks. */
 	unsigned ports, rank_ports;
 	bool store_port; /* the first of `ports` is for PyTorch's store, whose server sets SO_REUSEADDR only */
-	unsigned relays; /* relays of the rendezvous that one parent has at most */
+	unsigned worlds; /* how many the launch has: a host has a relay of the rendezvous for each */
+	unsigned relays; /* relays that one parent has at most */
 	bool network;    /* the relay of rank 0's host may be opened to ranks of the job's other hosts */
 	/* The job has more hosts than it needs. So a shim that does not reach the driver ends with status 0: its host
 	 * may be one that was left out. */

@@ -52,3 +52,12 @@ json_t *hvd_world_add_part(json_t *msg, unsigned world)
 	json_array_append_new(json_object_get(msg, PARTS), part);
 	return part;
 }
+
+unsigned hvd_world_parts(const json_t *msg)
+{
+	unsigned n = 1;
+
+	while (n < HVD_MAX_WORLDS && hvd_world_part(msg, n))
+		n++;
+	return n;
+}

@@ -11,10 +11,9 @@
 #define HVD_WORLDS_H
 
 #include "lib/base/err.h"
+#include "lib/base/size.h"
 
 #include <jansson.h>
-
-#define HVD_MAX_WORLDS 64 /* of a launch */
 
 /* Set the world of a message, which is returned. */
 json_t *hvd_world_mark(json_t *msg, unsigned world);
@@ -25,5 +24,7 @@ int hvd_world_of(const json_t *msg, unsigned *world, struct hvd_err *err);
 json_t *hvd_world_add_part(json_t *msg, unsigned world);
 /* The same; NULL: there is none. Untrusted input is fine. */
 json_t *hvd_world_part(const json_t *msg, unsigned world);
+/* How many parts there are, if none is left out: those of the worlds 0, 1, … Untrusted input is fine. */
+unsigned hvd_world_parts(const json_t *msg);
 
 #endif

@@ -186,7 +186,7 @@ static void run(struct bench *b)
 	check(hvd_network_plan_make(&networks, &b->table, true, &log, &err) == 0 &&
 		      hvd_host_table_layout(&b->table, &plan.layout, &err) == 0,
 	      &err);
-	hvd_relays_make(&plan.relays, &opts, &b->table, &log);
+	hvd_relays_make(&plan.relays, 0, &opts, &b->table, &log);
 	hvd_host_table_forget_edges(&b->table);
 	end(b, DECIDE);
 	for (uint32_t h = 0; h < b->n; h++)

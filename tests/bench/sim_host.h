@@ -36,12 +36,14 @@ static inline void sim_iface(struct hvd_host_iface *iface, const char *name, int
 /* Host `index` of `n`, each with as many ranks. */
 static inline json_t *sim_registration(uint32_t index, uint32_t n, uint32_t ranks)
 {
-	struct hvd_host_info node = {.n_ranks = ranks, .port = 1, .relay = 1, .n_ifaces = 3};
+	struct hvd_host_info node = {.n_ranks = ranks, .port = 1, .n_relays = 1, .n_ifaces = 3};
 	json_t *msg;
 
 	node.name = hvd_xasprintf("node%04u", index);
 	node.host = hvd_xstrdup(node.name);
 	snprintf(node.machine, sizeof(node.machine), "%032u", index);
+	node.relays = hvd_xcalloc(1, sizeof(*node.relays));
+	node.relays[0].loopback = 1;
 	node.ranks = hvd_xcalloc(ranks, sizeof(*node.ranks));
 	for (uint32_t r = 0; r < ranks; r++)
 		node.ranks[r] = index * ranks + r;

@@ -11,7 +11,7 @@ static void check(const struct hvd_host_info *node)
 	must(node->name && node->name[0] && node->host && node->n_ifaces <= HVD_HOST_MAX_IFACES);
 	for (uint32_t r = 0; r < node->n_ranks; r++)
 		must(node->ranks[r] < HVD_MAX_RANKS);
-	must(node->n_ports <= HVD_HOST_MAX_PORTS);
+	must(node->n_ports <= HVD_HOST_MAX_PORTS && node->n_relays >= 1 && node->n_relays <= HVD_MAX_WORLDS);
 	for (uint32_t i = 0; i < node->n_ports; i++)
 		must(node->ports[i] != 0);
 	for (int i = 0; i < node->n_ifaces; i++) {
@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		json_decref(again);
 		hvd_host_info_clear(&back);
 	} else {
-		must(!node.name && !node.ranks && !node.ports && !node.ifaces);
+		must(!node.name && !node.ranks && !node.ports && !node.relays && !node.ifaces);
 	}
 	hvd_host_info_clear(&node);
 	json_decref(msg);

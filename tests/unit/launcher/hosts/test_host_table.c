@@ -391,7 +391,7 @@ TEST(a_plan)
 	assert_false(plan.local);
 	assert_int_equal(plan.networks.n, 2); /* ib0 speaks both families, and is one */
 	assert_int_equal(hvd_host_table_layout(&roster, &ranks.layout, NULL), 0);
-	hvd_relays_make(&ranks.relays, &opts, &roster, &quiet);
+	hvd_relays_make(&ranks.relays, 0, &opts, &roster, &quiet);
 	for (uint32_t r = 0; r < 6; r++) {
 		json_t *env = hvd_rank_plan_env(&ranks, r);
 
@@ -471,7 +471,7 @@ TEST(servers_in_ranks)
 	assert_fails(hvd_rank_plan_servers(&ranks, &err), err, "--store=rank0");
 	spec.store = HVD_STORE_AGENT;
 	assert_int_equal(hvd_rank_plan_servers(&ranks, &err), 0);
-	hvd_relays_make(&ranks.relays, &opts, &roster, &quiet);
+	hvd_relays_make(&ranks.relays, 0, &opts, &roster, &quiet);
 	env = hvd_rank_plan_env(&ranks, 4);
 	assert_null(json_object_get(env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT"));
 	assert_string_equal(value(env, "MASTER_PORT"), "5001");

@@ -30,15 +30,15 @@ static void begin(struct launch *l, uint32_t n)
 		snprintf(name, sizeof(name), "n%u", h);
 		node->name = strdup(name);
 		snprintf(node->machine, sizeof(node->machine), "%u", h);
-		node->relay = 4000;
-		node->relay_children = 4001;
+		node->relays = calloc(1, sizeof(*node->relays));
+		node->relays[node->n_relays++] = (struct hvd_relay_ports){.loopback = 4000, .children = 4001};
 		hvd_host_table_enter(&l->table, h, HVD_STAGE_REPORTED);
 	}
 }
 
 static void make(struct launch *l)
 {
-	hvd_relays_make(&l->relays, &l->opts, &l->table, &quiet);
+	hvd_relays_make(&l->relays, 0, &l->opts, &l->table, &quiet);
 }
 
 static void end(struct launch *l)
@@ -118,7 +118,7 @@ TEST(who_has_a_relay)
 
 	begin(&l, 5);
 	l.spec.relay_fan_out = 2;
-	l.table.hosts[0].node.relay_children = 0;
+	l.table.hosts[0].node.relays[0].children = 0;
 	make(&l);
 	assert_int_equal(l.relays.place[2].parent, HVD_RELAY_PARENT_ROOT);
 	assert_int_equal(l.relays.place[4].parent, 1);
@@ -286,7 +286,7 @@ static void plan_it(struct told *t, bool network)
 	t->plan = (struct hvd_rank_plan){.opts = &t->opts, .table = &t->table, .networks = &t->networks};
 	assert_int_equal(hvd_host_table_layout(&t->table, &t->plan.layout, NULL), 0);
 	assert_null(hvd_rank_plan_relay(&t->plan, 1));
-	hvd_relays_make(&t->plan.relays, &t->opts, &t->table, &quiet);
+	hvd_relays_make(&t->plan.relays, 0, &t->opts, &t->table, &quiet);
 }
 
 static void forget(struct told *t)
@@ -351,7 +351,7 @@ TEST(what_is_told_of_the_network)
 	check_env(&t.plan, 0, "4442", "10.0.0.1", "4443");
 	check_env(&t.plan, 2, "4446", "10.0.0.1", "4443");
 	/* It has not the descriptors for all ranks. */
-	t.table.hosts[0].node.relay_network = 0;
+	t.table.hosts[0].node.relays[0].network = 0;
 	assert_int_equal(hvd_rank_plan_open_relay(&t.plan), -1);
 	check_env(&t.plan, 2, "4446", "127.0.0.1", "4446");
 	forget(&t);

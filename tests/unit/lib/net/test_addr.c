@@ -163,6 +163,8 @@ TEST(boot_round_trip)
 		boot.rank_ports = 1;
 		assert_int_equal(back.relays, boot.relays);
 		boot.relays = boot.relays ? HVD_BOOT_MAX_RELAYS : 32;
+		assert_int_equal(back.worlds, boot.worlds ? boot.worlds : 1);
+		boot.worlds = boot.worlds ? HVD_MAX_WORLDS : 1;
 		assert_int_equal(back.verbose, 2);
 		assert_true(back.timeout == 12.5);
 		assert_int_equal(back.keeps_stderr, boot.keeps_stderr);

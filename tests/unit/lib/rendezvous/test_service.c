@@ -40,7 +40,9 @@ TEST(a_node_from_the_wire)
 	assert_int_equal(node.n_ifaces, 2);
 	assert_int_equal(node.n_ports, 2);
 	assert_int_equal(node.ports[1], 4002);
-	assert_int_equal(node.relay, 4003);
+	assert_int_equal(node.n_relays, 1);
+	assert_int_equal(hvd_host_info_relay(&node, 0).loopback, 4003);
+	assert_int_equal(hvd_host_info_relay(&node, 1).loopback, 0);
 	assert_int_equal(node.ifaces[0].ranking, -5);
 	assert_int_equal(node.ifaces[1].numa, 2);
 	assert_int_equal(hvd_host_info_find_iface(&node, "ib0"), 1);
@@ -85,6 +87,8 @@ TEST(nodes_that_are_refused)
 		{"4003", "4,\"nccl_ras\":0"},
 		{"4003", "4,\"nccl_ras\":70000"},
 		{"4003", "4,\"relay_network\":0"},
+		{"4003", "4,\"worlds\":[{\"world\":1}]"},
+		{"4003", "4,\"worlds\":[{\"world\":1,\"relay\":65536}]"},
 		{"4003", "4,\"job\":0"},
 		{"\"00\"", "\"000000000000000000000000000000000\""},
 		{"\"eth0\"", "\"a-name-of-16-chr\""},
