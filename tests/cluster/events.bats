@@ -29,7 +29,7 @@ events() {
 
 @test "a job of fixed size has its hosts, ranks, failure and end in the file, by srun and by hvdrun" {
     for with in srun hvdrun; do
-        run launch "$with" --hvd-events=events -N2 -n4 --ntasks-per-node=2 sh -c 'sleep 0.$RANK; exit $((RANK == 2 ? 3 : 0))'
+        run launch "$with" --hvd-events=events -N2 -n4 --ntasks-per-node=2 sh -c '[ $RANK = 2 ] || exit 0; sleep 1; exit 3'
         exits 3
         events launch-began "host-registered host=hvdn2" "host-here host=hvdn2" \
             "generation-began generation=1 hosts=hvdn[1-2] ranks=4 restarts=0" \
@@ -37,8 +37,9 @@ events() {
         events "generation-failed host=hvdn2 how=exit code 3 rank=2"
         rm "$(home)/events"
     done
-    on_login env HVD_EVENTS=events sh -c 'srun --hvd -N2 -n2 true && hvdrun -N2 -n2 true'
+    on_login env HVD_EVENTS=events HVD_REPORT=report.html sh -c 'srun --hvd -N2 -n2 true && hvdrun -N2 -n2 true'
     events launch-began "generation-began ranks=2" "launch-ended status=0" launch-began "generation-began ranks=2" "launch-ended status=0"
+    [[ $(grep -cE '^,?\{"launch":"' "$(home)/report.html") -eq 2 ]]
     launch hvdrun --events=events --spares=1 -N3 -np 2 --ntasks-per-node=1 true
     events "host-spare why=it is not needed" "launch-ended status=0"
 }
