@@ -46,7 +46,7 @@ static void move_on(struct hvd_awaited_looks *looks, hvd_time now)
 	looks->part = part;
 }
 
-void hvd_awaited_count(struct hvd_awaited_looks *looks, hvd_time now, bool awaited)
+void hvd_awaited_count(struct hvd_awaited_looks *looks, hvd_time now, bool awaited, bool moved)
 {
 	const int64_t i = now / PART_NS % HVD_AWAITED_PARTS;
 
@@ -55,6 +55,7 @@ void hvd_awaited_count(struct hvd_awaited_looks *looks, hvd_time now, bool await
 		return;
 	looks->parts[i].looks++;
 	looks->parts[i].awaited += awaited;
+	looks->parts[i].steps += moved;
 }
 
 int64_t hvd_awaited_share(const struct hvd_awaited_looks *looks, hvd_time now)
@@ -68,6 +69,17 @@ int64_t hvd_awaited_share(const struct hvd_awaited_looks *looks, hvd_time now)
 		awaited += left.parts[i].awaited;
 	}
 	return n < HVD_AWAITED_LOOKS ? -1 : 1000 * awaited / n;
+}
+
+int64_t hvd_awaited_steps(const struct hvd_awaited_looks *looks, hvd_time now)
+{
+	struct hvd_awaited_looks left = *looks;
+	int64_t steps = 0;
+
+	move_on(&left, now);
+	for (int i = 0; i < HVD_AWAITED_PARTS; i++)
+		steps += left.parts[i].steps;
+	return steps;
 }
 
 /* ---- ranks ---- */
@@ -92,8 +104,8 @@ struct end {
 struct hvd_awaited {
 	struct hvd_rank_sockets *sockets;
 	struct hvd_timer *timer;
-	hvd_time every, began;
-	int64_t cost_ns, turn_ns; /* of this process's processor time: of this look, and when this turn began */
+	hvd_time every, began, last; /* when this look began, and the one before */
+	int64_t cost_ns, turn_ns;    /* of this process's processor time: of this look, and when this turn began */
 	unsigned looks;
 	bool six;                  /* ranks have connections of IPv6 */
 	struct waited_rank *ranks; /* by number */
@@ -144,11 +156,14 @@ void hvd_awaited_ranks(struct hvd_awaited *awaited, const struct hvd_rank_look *
 	hvd_rank_sockets_look(awaited->sockets, look);
 }
 
-int64_t hvd_awaited_of(const struct hvd_awaited *awaited, uint32_t rank)
+int64_t hvd_awaited_of(const struct hvd_awaited *awaited, uint32_t rank, int64_t *steps)
 {
 	const struct waited_rank *known = awaited ? find(awaited, rank) : NULL;
+	const hvd_time now = hvd_now();
+	const int64_t share = known ? hvd_awaited_share(&known->looks, now) : -1;
 
-	return known ? hvd_awaited_share(&known->looks, hvd_now()) : -1;
+	*steps = share >= 0 ? hvd_awaited_steps(&known->looks, now) : 0;
+	return share;
 }
 
 /* ---- connections ---- */
@@ -236,6 +251,7 @@ static void on_end(const struct hvd_tcp_end *tcp, void *arg)
 static void conclude(struct hvd_awaited *awaited)
 {
 	const hvd_time now = hvd_now();
+	const int64_t since_ms = (awaited->began - awaited->last) / 1000000;
 
 	if (awaited->n_ends)
 		qsort(awaited->ends, awaited->n_ends, sizeof(*awaited->ends), by_ports);
@@ -252,7 +268,7 @@ static void conclude(struct hvd_awaited *awaited)
 		int verdict = rank->connected ? hvd_awaited_judge(rank->sent_ms, rank->received_ms) : -1;
 
 		if (verdict >= 0)
-			hvd_awaited_count(&rank->looks, now, verdict > 0);
+			hvd_awaited_count(&rank->looks, now, verdict > 0, rank->sent_ms < since_ms);
 		if (!rank->connected)
 			hvd_rank_sockets_missing(awaited->sockets);
 	}
@@ -312,6 +328,7 @@ static void on_timer(void *arg)
 	struct hvd_awaited *awaited = arg;
 
 	awaited->turn_ns = hvd_thread_cpu_ns();
+	awaited->last = awaited->began;
 	awaited->began = hvd_now();
 	awaited->cost_ns = 0;
 	if (hvd_rank_sockets_any(awaited->sockets))

@@ -14,6 +14,9 @@
  * connections of its own. A rank is unknown if it has no such connection, or sends nothing over it for a minute, as with
  * NCCL over InfiniBand. So is one whose runtime talks all the time, as Horovod's: it is never awaited.
  *
+ * Many looks may show one long wait. So it is also counted how often a rank has sent something between two looks: these are
+ * the looks that tell of different steps.
+ *
  * A look asks the kernel for all connections by one or two questions (lib/net/tcp_dump.h), and reads some of the answer per
  * turn of the event loop. Which sockets are a rank's is read from /proc/PID/fd every half a minute.
  */
@@ -38,14 +41,17 @@ int hvd_awaited_judge(uint32_t sent_ms, uint32_t received_ms);
 #define HVD_AWAITED_SECONDS 60
 struct hvd_awaited_looks {
 	struct {
-		uint16_t looks, awaited;
+		uint16_t looks, awaited, steps;
 	} parts[HVD_AWAITED_PARTS];
 	int64_t part; /* the number of the last one, since the clock's zero */
 };
 
-void hvd_awaited_count(struct hvd_awaited_looks *looks, hvd_time now, bool awaited);
+/* `moved`: the rank has sent something since the last look. */
+void hvd_awaited_count(struct hvd_awaited_looks *looks, hvd_time now, bool awaited, bool moved);
 /* Thousandths of the looks; -1: there are fewer than HVD_AWAITED_LOOKS. */
 int64_t hvd_awaited_share(const struct hvd_awaited_looks *looks, hvd_time now);
+/* Looks of the last minute, of which no two show the same step. */
+int64_t hvd_awaited_steps(const struct hvd_awaited_looks *looks, hvd_time now);
 
 struct hvd_awaited;
 
@@ -55,6 +61,7 @@ struct hvd_awaited *hvd_awaited_create(struct event_base *base, hvd_time every);
 void hvd_awaited_destroy(struct hvd_awaited *awaited); /* before the event base ends */
 /* The ranks are these, with these processes. */
 void hvd_awaited_ranks(struct hvd_awaited *awaited, const struct hvd_rank_look *look);
-int64_t hvd_awaited_of(const struct hvd_awaited *awaited, uint32_t rank);
+/* The share of a rank; *steps: its looks that show different steps, 0 if the share is not known. */
+int64_t hvd_awaited_of(const struct hvd_awaited *awaited, uint32_t rank, int64_t *steps);
 
 #endif

@@ -10,6 +10,7 @@
  *   read, written       by a factor of 2 and 10 kB/s
  *   output              by more than 20 s from what follows from the last message
  *   awaited             by 100 thousandths or more
+ *   steps               by more than 5 and 20 %
  * Each rank is in a message at least once in HVD_RANK_USAGE_SECONDS.
  *
  * The rates of a look are those since the look before. The time of the last output is known where all output of a rank
@@ -74,6 +75,8 @@ static struct hvd_rank_usage figures(const struct samples *samples, const struct
 	const hvd_time elapsed = look->at - samples->last_look;
 	const bool io = now->io_known && last->io_known, delay = now->delay_ns >= 0 && last->delay_ns >= 0;
 	const int64_t quiet = (hvd_now() - rank->output) / 1000000000;
+	int64_t steps;
+	const int64_t awaited = hvd_awaited_of(samples->awaited, rank->rank, &steps);
 
 	return (struct hvd_rank_usage){
 		.rank = rank->rank,
@@ -87,7 +90,8 @@ static struct hvd_rank_usage figures(const struct samples *samples, const struct
 				     INT64_MAX / 2)
 			      : HVD_USAGE_UNKNOWN,
 		.output = rank->all_output ? (quiet < INT32_MAX ? quiet : INT32_MAX) : HVD_USAGE_UNKNOWN,
-		.awaited = hvd_awaited_of(samples->awaited, rank->rank),
+		.awaited = awaited,
+		.steps = steps,
 		.gpu = HVD_USAGE_UNKNOWN,
 		.gpu_memory = HVD_USAGE_UNKNOWN};
 }
@@ -109,8 +113,8 @@ static bool has_changed(const struct hvd_rank_usage *told, const struct hvd_rank
 	return differs(told->cpu, now->cpu, 50, 0.1) || differs(told->delay, now->delay, 50, 0.1) ||
 	       differs(told->memory, now->memory, 0, 0.02) || differs(told->read, now->read, RATE_OFF, 0.5) ||
 	       differs(told->written, now->written, RATE_OFF, 0.5) || differs(output, now->output, OUTPUT_OFF, 0) ||
-	       differs(told->awaited, now->awaited, 99, 0) || differs(told->gpu, now->gpu, 50, 0.1) ||
-	       differs(told->gpu_memory, now->gpu_memory, 0, 0.02);
+	       differs(told->awaited, now->awaited, 99, 0) || differs(told->steps, now->steps, 5, 0.2) ||
+	       differs(told->gpu, now->gpu, 50, 0.1) || differs(told->gpu_memory, now->gpu_memory, 0, 0.02);
 }
 
 /* ---- looks ---- */

@@ -3,7 +3,7 @@
  * rank_usage.h - what a rank uses at the moment, as its host reports it to the driver: an element of "ranks" of the message
  * "usage".
  *
- *   {"t":"usage", "ranks":[[RANK, CPU, DELAY, MEMORY, READ, WRITTEN, OUTPUT, AWAITED, GPU, GPU_MEMORY],…]}
+ *   {"t":"usage", "ranks":[[RANK, CPU, DELAY, MEMORY, READ, WRITTEN, OUTPUT, AWAITED, STEPS, GPU, GPU_MEMORY],…]}
  *
  * Each element is an array of whole numbers, in the order of HVD_RANK_USAGE_FIELDS. A rank is its process and all
  * processes below it. An agent sends such a message every few seconds (the setting `sample`), with the ranks whose
@@ -31,13 +31,14 @@
  *   written
  *   output      seconds since its last output, or since its start
  *   awaited     thousandths of the looks of the last minute at which its peers waited for it
+ *   steps       how often, between two of these looks, it has sent something to its peers; 0 if `awaited` is not known
  *   gpu         thousandths of a GPU that it has used
  *   gpu_memory  bytes */
 /* clang-format off */
 #define HVD_RANK_USAGE_FIELDS(FIELD) \
 	FIELD(cpu, 0, 100000000) FIELD(delay, -1, 100000000) FIELD(memory, 0, INT64_MAX) \
 	FIELD(read, -1, INT64_MAX) FIELD(written, -1, INT64_MAX) FIELD(output, -1, INT32_MAX) \
-	FIELD(awaited, -1, 1000) FIELD(gpu, -1, 100000000) FIELD(gpu_memory, -1, INT64_MAX)
+	FIELD(awaited, -1, 1000) FIELD(steps, 0, 100000) FIELD(gpu, -1, 100000000) FIELD(gpu_memory, -1, INT64_MAX)
 /* clang-format on */
 
 struct hvd_rank_usage {

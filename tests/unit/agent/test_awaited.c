@@ -47,18 +47,20 @@ TEST(test_the_share_is_that_of_the_last_minute)
 
 	assert_int_equal(hvd_awaited_share(&looks, begin), -1);
 	for (int i = 0; i < 4; i++)
-		hvd_awaited_count(&looks, begin + i * SECONDS, true);
+		hvd_awaited_count(&looks, begin + i * SECONDS, true, i % 2);
 	assert_int_equal(hvd_awaited_share(&looks, begin + 4 * SECONDS), -1); /* too few */
-	hvd_awaited_count(&looks, begin + 4 * SECONDS, false);
+	hvd_awaited_count(&looks, begin + 4 * SECONDS, false, true);
 	assert_int_equal(hvd_awaited_share(&looks, begin + 4 * SECONDS), 800);
 	for (int i = 5; i < 30; i++)
-		hvd_awaited_count(&looks, begin + i * SECONDS, false);
+		hvd_awaited_count(&looks, begin + i * SECONDS, false, true);
 	assert_int_equal(hvd_awaited_share(&looks, begin + 30 * SECONDS), 1000 * 4 / 30);
+	assert_int_equal(hvd_awaited_steps(&looks, begin + 30 * SECONDS), 2 + 26);
 	for (int i = 30; i < 90; i++)
-		hvd_awaited_count(&looks, begin + i * SECONDS, false);
+		hvd_awaited_count(&looks, begin + i * SECONDS, false, true);
 	assert_int_equal(hvd_awaited_share(&looks, begin + 90 * SECONDS), 0);
 	assert_int_equal(hvd_awaited_share(&looks, begin + 200 * SECONDS), -1);
-	hvd_awaited_count(&looks, begin + 900 * SECONDS, true);
+	assert_int_equal(hvd_awaited_steps(&looks, begin + 200 * SECONDS), 0);
+	hvd_awaited_count(&looks, begin + 900 * SECONDS, true, true);
 	assert_int_equal(hvd_awaited_share(&looks, begin + 900 * SECONDS), -1);
 }
 
@@ -147,6 +149,13 @@ static void run(struct world *w, double seconds)
 	}
 }
 
+static int64_t share(const struct world *w, uint32_t rank)
+{
+	int64_t steps;
+
+	return hvd_awaited_of(w->awaited, rank, &steps);
+}
+
 static void begin(struct world *w, int slow_ms, int fast_ms)
 {
 	int fds[2];
@@ -167,6 +176,17 @@ static void end(struct world *w)
 	event_base_free(w->base);
 }
 
+/* It has sent something every 0.4 s or more rarely, and is looked at ten times in that. */
+static void test_steps(const struct world *w, double seconds)
+{
+	int64_t steps, none;
+
+	hvd_awaited_of(w->awaited, 0, &steps);
+	assert_true(steps > 0 && (double)steps <= seconds / 0.4 + 1);
+	hvd_awaited_of(w->awaited, 1, &none);
+	assert_int_equal(none, 0);
+}
+
 TEST(test_the_slow_one_of_two_ranks_is_awaited)
 {
 	struct world w;
@@ -175,15 +195,15 @@ TEST(test_the_slow_one_of_two_ranks_is_awaited)
 	for (int i = 0; i < 100; i++) {
 		look(&w, 2);
 		run(&w, 0.2);
-		if (hvd_awaited_of(w.awaited, 0) >= 600 && hvd_awaited_of(w.awaited, 7) >= 0 &&
-		    hvd_awaited_of(w.awaited, 7) <= 300) {
-			assert_int_equal(hvd_awaited_of(w.awaited, 1), -1);
+		if (share(&w, 0) >= 600 && share(&w, 7) >= 0 && share(&w, 7) <= 300) {
+			assert_int_equal(share(&w, 1), -1);
+			test_steps(&w, (i + 1) * 0.2);
 			end(&w);
 			return;
 		}
 	}
 	fail_msg("the slow rank was awaited at %lld, the other at %lld thousandths of the looks",
-		 (long long)hvd_awaited_of(w.awaited, 0), (long long)hvd_awaited_of(w.awaited, 7));
+		 (long long)share(&w, 0), (long long)share(&w, 7));
 }
 
 /* As the launch's relay, or a program beside the ranks. */
@@ -196,7 +216,7 @@ TEST(test_a_connection_to_what_is_no_rank_does_not_count)
 		look(&w, 1);
 		run(&w, 0.2);
 	}
-	assert_int_equal(hvd_awaited_of(w.awaited, 0), -1);
+	assert_int_equal(share(&w, 0), -1);
 	end(&w);
 }
 
@@ -205,13 +225,13 @@ TEST(test_a_rank_that_has_gone_is_not_known)
 	struct world w;
 
 	begin(&w, 50, 10);
-	for (int i = 0; i < 100 && hvd_awaited_of(w.awaited, 7) < 0; i++) {
+	for (int i = 0; i < 100 && share(&w, 7) < 0; i++) {
 		look(&w, 2);
 		run(&w, 0.2);
 	}
-	assert_true(hvd_awaited_of(w.awaited, 7) >= 0);
+	assert_true(share(&w, 7) >= 0);
 	look(&w, 1);
-	assert_int_equal(hvd_awaited_of(w.awaited, 7), -1);
+	assert_int_equal(share(&w, 7), -1);
 	end(&w);
 }
 
