@@ -61,14 +61,13 @@ const struct hvd_straggler *hvd_straggler_watch_get(const struct hvd_straggler_w
 	return watch ? hvd_stragglers_get(watch->stragglers, rank) : NULL;
 }
 
-struct hvd_straggler_watch *hvd_straggler_watch_create(struct event_base *base, double sample,
-						       const struct hvd_usage *usage, struct hvd_event_log *events,
-						       const struct hvd_log *log)
+struct hvd_straggler_watch *hvd_straggler_watch_create(struct event_base *base, const struct hvd_usage *usage,
+						       struct hvd_event_log *events, const struct hvd_log *log)
 {
 	struct hvd_straggler_watch *watch = hvd_xcalloc(1, sizeof(*watch));
 
 	*watch = (struct hvd_straggler_watch){.usage = usage, .events = events, .log = log};
-	watch->stragglers = hvd_stragglers_create((unsigned)(60 / (sample < 1 ? 1 : sample)));
+	watch->stragglers = hvd_stragglers_create();
 	watch->timer = hvd_timer_new(base, on_timer, watch);
 	return watch;
 }

@@ -15,11 +15,9 @@
 
 struct hvd_straggler_watch;
 
-/* `sample`: seconds between two looks of the agents, more than 0. Nothing is owned, and all must outlive the result;
- * `events` may be NULL. */
-struct hvd_straggler_watch *hvd_straggler_watch_create(struct event_base *base, double sample,
-						       const struct hvd_usage *usage, struct hvd_event_log *events,
-						       const struct hvd_log *log);
+/* Nothing is owned, and all must outlive the result; `events` may be NULL. */
+struct hvd_straggler_watch *hvd_straggler_watch_create(struct event_base *base, const struct hvd_usage *usage,
+						       struct hvd_event_log *events, const struct hvd_log *log);
 void hvd_straggler_watch_destroy(struct hvd_straggler_watch *watch); /* NULL is fine, here and below */
 
 /* A generation begins, of which `usage` knows already. */

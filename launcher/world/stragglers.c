@@ -9,24 +9,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL 1000 /* thousandths */
-/* A rank becomes slow at LEAST_SHARE and LEAST_ABOVE the others' median, and is no longer slow below one of the others. */
-#define LEAST_SHARE 500
-#define LEAST_ABOVE 300
-#define EVEN_SHARE  400
-#define EVEN_ABOVE  200
-#define DEVIATIONS  5
-#define IN_A_ROW    2
-/* How unlikely an even job must be, as a logarithm, besides the number of ranks. */
-#define UNLIKELY 10.0
+#define ALL        1000 /* thousandths */
+#define DEVIATIONS 5
+#define IN_A_ROW   3
+/* Of an evaluation in the figures that explain, which change from look to look. */
+#define WEIGHT 0.25
+
+/* A share, and how far it is above the others' median: both at least, or one of both below. And how unlikely an even job must
+ * be, as a logarithm, besides the number of ranks. */
+struct limits {
+	int64_t share, above;
+	double unlikely;
+};
+/* Of ranks in general, and of one that lacks processors: that is evidence, too. */
+static const struct limits slow_from[] = {{500, 300, 10}, {300, 200, 4}}, even_below[] = {{400, 200, 0}, {240, 130, 0}};
 
 struct state {
-	struct hvd_straggler *slow; /* NULL: it is not */
-	uint8_t in_a_row;           /* evaluations that contradict that */
+	struct hvd_straggler *slow;   /* NULL: it is not */
+	uint8_t in_a_row;             /* evaluations that contradict that */
+	bool seen;                    /* `recent` is known */
+	double steps;                 /* in which it was far above the others, without an evaluation that it was not */
+	struct hvd_rank_usage recent; /* its figures, those of the last evaluations together */
 };
 
 struct hvd_stragglers {
-	double looks;
 	uint32_t n;
 	struct state *ranks; /* by number */
 };
@@ -40,12 +46,13 @@ struct figures {
 /* An evaluation. */
 struct shares {
 	const struct hvd_stragglers *stragglers;
+	const struct hvd_rank_usage *ranks;
 	uint32_t count[ALL + 1]; /* how many ranks have this share */
 	uint32_t n;
 	struct {
-		bool known, far;
-		int64_t others;
-	} verdict[ALL + 1];              /* of a rank with this share */
+		bool known;
+		int64_t others, deviation;
+	} beside[ALL + 1];               /* a rank with this share: the median of the others, and their deviation */
 	struct figures cpu, delay, read; /* NULL: not sorted yet */
 };
 
@@ -96,36 +103,35 @@ static double divergence(double p, double q)
 	return (p > 0 ? p * log(p / q) : 0) + (p < 1 ? (1 - p) * log((1 - p) / (1 - q)) : 0);
 }
 
-/* The median of small shares of few looks lies below their mean, by up to about half a look. */
-static bool is_chance(const struct shares *shares, int64_t own, int64_t others)
+/* The median of small shares of few steps lies below their mean, by up to about half a step. */
+static bool is_chance(const struct shares *shares, int64_t own, int64_t others, double steps, double unlikely)
 {
-	const double looks = shares->stragglers->looks, n = shares->n, p = (double)own / ALL;
-	const double rest = fmin(p, (double)others / ALL + 0.6 / looks), all = (p + (n - 1) * rest) / n;
+	const double n = shares->n, p = (double)own / ALL, rest = fmin(p, (double)others / ALL + 0.6 / steps),
+		     all = (p + (n - 1) * rest) / n;
 
-	return looks * (divergence(p, all) + (n - 1) * divergence(rest, all)) < log(n) + UNLIKELY;
+	return steps * (divergence(p, all) + (n - 1) * divergence(rest, all)) < log(n) + unlikely;
 }
 
-static void judge(struct shares *shares, int64_t own)
+static void compare(struct shares *shares, int64_t own)
 {
-	const int64_t others = median(shares, own);
-
-	shares->verdict[own].known = true;
-	shares->verdict[own].others = others;
-	shares->verdict[own].far = own >= LEAST_SHARE && own >= others + LEAST_ABOVE &&
-				   (shares->n < 3 || own >= others + DEVIATIONS * deviation(shares, others, own)) &&
-				   !is_chance(shares, own, others);
+	if (shares->beside[own].known)
+		return;
+	shares->beside[own].known = true;
+	shares->beside[own].others = median(shares, own);
+	shares->beside[own].deviation = deviation(shares, shares->beside[own].others, own);
 }
 
 /* ---- why ---- */
 
-static struct figures sort_figures(const struct hvd_rank_usage *ranks, size_t n, size_t member)
+static struct figures sort_figures(const struct shares *shares, size_t member)
 {
-	struct figures figures = {.v = hvd_xcalloc(n + 1, sizeof(*figures.v))};
+	struct figures figures = {.v = hvd_xcalloc((size_t)shares->n + 1, sizeof(*figures.v))};
 
-	for (size_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < shares->n; i++) {
+		const struct state *state = &shares->stragglers->ranks[shares->ranks[i].rank];
 		int64_t figure;
 
-		memcpy(&figure, (const char *)&ranks[i] + member, sizeof(figure));
+		memcpy(&figure, (const char *)&state->recent + member, sizeof(figure));
 		if (figure != HVD_USAGE_UNKNOWN)
 			figures.v[figures.n++] = (double)figure;
 	}
@@ -143,13 +149,31 @@ static double of_others(const struct figures *figures, int64_t own)
 	return figures->v[own != HVD_USAGE_UNKNOWN && figures->v[at] >= (double)own ? at + 1 : at];
 }
 
-/* What its other figures say. */
-static void explain(const struct shares *shares, const struct hvd_rank_usage *r, char *text, size_t size)
+static void sort_all(struct shares *shares)
 {
-	const double cpu = of_others(&shares->cpu, r->cpu), delay = of_others(&shares->delay, r->delay),
-		     read = of_others(&shares->read, r->read);
+	if (shares->cpu.v)
+		return;
+	shares->cpu = sort_figures(shares, offsetof(struct hvd_rank_usage, cpu));
+	shares->delay = sort_figures(shares, offsetof(struct hvd_rank_usage, delay));
+	shares->read = sort_figures(shares, offsetof(struct hvd_rank_usage, read));
+}
 
-	if (r->delay > 0 && r->delay * 4 >= r->cpu + r->delay && (double)r->delay >= 2 * delay + 100)
+/* Is it ready to run for much of the time, and waits for a processor, more than the others? Those wait for it, and should
+ * hardly need any; but other processes may take theirs, too. */
+static bool lacks_processors(struct shares *shares, const struct hvd_rank_usage *r)
+{
+	sort_all(shares);
+	return r->delay > 0 && r->delay * 4 >= r->cpu + r->delay &&
+	       (double)r->delay >= 1.5 * of_others(&shares->delay, r->delay) + 100;
+}
+
+/* What its other figures say. */
+static void explain(struct shares *shares, const struct hvd_rank_usage *r, char *text, size_t size)
+{
+	const bool lacks = lacks_processors(shares, r);
+	const double cpu = of_others(&shares->cpu, r->cpu), read = of_others(&shares->read, r->read);
+
+	if (lacks)
 		snprintf(text, size,
 			 "its processors are taken by other processes (%.0f %% of the time it waits for one)",
 			 100.0 * (double)r->delay / (double)(r->cpu + r->delay));
@@ -164,33 +188,19 @@ static void explain(const struct shares *shares, const struct hvd_rank_usage *r,
 		snprintf(text, size, "its other figures are like theirs");
 }
 
-static void describe(struct shares *shares, const struct hvd_rank_usage *ranks, size_t n, size_t own,
-		     struct hvd_straggler *straggler)
+/* ---- evaluations ---- */
+
+static void set_slow(struct shares *shares, struct state *state, int64_t share)
 {
 	char what[120];
 
-	if (!shares->cpu.v) {
-		shares->cpu = sort_figures(ranks, n, offsetof(struct hvd_rank_usage, cpu));
-		shares->delay = sort_figures(ranks, n, offsetof(struct hvd_rank_usage, delay));
-		shares->read = sort_figures(ranks, n, offsetof(struct hvd_rank_usage, read));
-	}
-	explain(shares, &ranks[own], what, sizeof(what));
-	snprintf(straggler->why, sizeof(straggler->why),
-		 "its peers wait for it %.0f %% of the time, and for the others %.0f %%: %s",
-		 (double)straggler->awaited / 10, (double)straggler->others / 10, what);
-}
-
-/* ---- evaluations ---- */
-
-static void set_slow(struct shares *shares, struct state *state, const struct hvd_rank_usage *ranks, size_t n,
-		     size_t own)
-{
-	const int64_t share = ranks[own].awaited;
-
 	state->slow = hvd_xcalloc(1, sizeof(*state->slow));
 	*state->slow = (struct hvd_straggler){
-		.rank = ranks[own].rank, .awaited = share, .others = shares->verdict[share].others};
-	describe(shares, ranks, n, own, state->slow);
+		.rank = state->recent.rank, .awaited = share, .others = shares->beside[share].others};
+	explain(shares, &state->recent, what, sizeof(what));
+	snprintf(state->slow->why, sizeof(state->slow->why),
+		 "its peers wait for it %.0f %% of the time, and for the others %.0f %%: %s", (double)share / 10,
+		 (double)state->slow->others / 10, what);
 }
 
 static void forget(struct state *state)
@@ -204,32 +214,75 @@ static int64_t share_of(const struct hvd_rank_usage *rank)
 	return rank->awaited == HVD_USAGE_UNKNOWN ? 0 : rank->awaited;
 }
 
-static void evaluate_one(struct shares *shares, const struct hvd_rank_usage *ranks, size_t n, size_t own,
-			 hvd_straggler_fn *fn, void *arg)
+static void follow(int64_t *recent, int64_t now)
 {
-	struct state *state = &shares->stragglers->ranks[ranks[own].rank];
-	const int64_t share = share_of(&ranks[own]);
+	if (*recent == HVD_USAGE_UNKNOWN || now == HVD_USAGE_UNKNOWN)
+		*recent = now;
+	else
+		*recent += (int64_t)(WEIGHT * (double)(now - *recent));
+}
+
+static void take(struct state *state, const struct hvd_rank_usage *rank)
+{
+	if (!state->seen)
+		state->recent = *rank;
+	state->seen = true;
+	follow(&state->recent.cpu, rank->cpu);
+	follow(&state->recent.delay, rank->delay);
+	follow(&state->recent.read, rank->read);
+}
+
+/* The limits that a share reaches; NULL: none. */
+static const struct limits *reaches(struct shares *shares, const struct state *state, int64_t share,
+				    const struct limits limits[2])
+{
+	const int64_t above = share - shares->beside[share].others;
+
+	if (share < limits[1].share || above < limits[1].above)
+		return NULL;
+	if (lacks_processors(shares, &state->recent))
+		return &limits[1];
+	return share >= limits[0].share && above >= limits[0].above ? &limits[0] : NULL;
+}
+
+/* Is the rank's share far above the others, and no chance? */
+static bool is_far(struct shares *shares, struct state *state, const struct hvd_rank_usage *rank, int64_t share)
+{
+	const struct limits *limits = reaches(shares, state, share, slow_from);
+	const int64_t others = shares->beside[share].others;
+
+	if (!limits || (shares->n > 2 && share < others + DEVIATIONS * shares->beside[share].deviation)) {
+		state->steps = 0;
+		return false;
+	}
+	state->steps += (double)rank->steps * HVD_STRAGGLERS_SECONDS / 60;
+	return rank->steps > 0 &&
+	       !is_chance(shares, share, others, fmax((double)rank->steps, state->steps), limits->unlikely);
+}
+
+static void evaluate_one(struct shares *shares, const struct hvd_rank_usage *rank, hvd_straggler_fn *fn, void *arg)
+{
+	struct state *state = &shares->stragglers->ranks[rank->rank];
+	const int64_t share = share_of(rank);
 	bool contradicts;
 
-	if (!shares->verdict[share].known)
-		judge(shares, share);
-	if (state->slow)
-		contradicts = share < EVEN_SHARE || share < shares->verdict[share].others + EVEN_ABOVE;
-	else
-		contradicts = shares->verdict[share].far;
+	compare(shares, share);
+	contradicts = state->slow ? !reaches(shares, state, share, even_below) : is_far(shares, state, rank, share);
 	state->in_a_row = contradicts ? state->in_a_row + 1 : 0;
 	if (state->in_a_row < IN_A_ROW)
 		return;
 	state->in_a_row = 0;
+	state->steps = 0;
 	if (!state->slow) {
-		set_slow(shares, state, ranks, n, own);
+		set_slow(shares, state, share);
 		fn(state->slow, true, arg);
 		return;
 	}
 	state->slow->awaited = share;
-	state->slow->others = shares->verdict[share].others;
+	state->slow->others = shares->beside[share].others;
 	fn(state->slow, false, arg);
-	forget(state);
+	free(state->slow);
+	state->slow = NULL;
 }
 
 void hvd_stragglers_evaluate(struct hvd_stragglers *s, const struct hvd_rank_usage *ranks, size_t n,
@@ -239,19 +292,20 @@ void hvd_stragglers_evaluate(struct hvd_stragglers *s, const struct hvd_rank_usa
 	uint32_t next = 0;
 
 	shares->stragglers = s;
-	for (size_t i = 0; i < n; i++) {
-		shares->count[share_of(&ranks[i])]++;
-		shares->n++;
-	}
-	for (size_t i = 0; i < n && ranks[i].rank < s->n; i++) {
-		for (; next < ranks[i].rank; next++)
+	shares->ranks = ranks;
+	for (; shares->n < n && ranks[shares->n].rank < s->n; shares->n++) {
+		const struct hvd_rank_usage *rank = &ranks[shares->n];
+
+		for (; next < rank->rank; next++)
 			forget(&s->ranks[next]);
-		next = ranks[i].rank + 1;
-		if (shares->n > 1)
-			evaluate_one(shares, ranks, n, i, fn, arg);
+		next = rank->rank + 1;
+		shares->count[share_of(rank)]++;
+		take(&s->ranks[rank->rank], rank);
 	}
 	for (; next < s->n; next++)
 		forget(&s->ranks[next]);
+	for (uint32_t i = 0; i < shares->n && shares->n > 1; i++)
+		evaluate_one(shares, &ranks[i], fn, arg);
 	free(shares->cpu.v);
 	free(shares->delay.v);
 	free(shares->read.v);
@@ -281,12 +335,9 @@ void hvd_stragglers_begin(struct hvd_stragglers *s, uint32_t ranks)
 	s->n = ranks;
 }
 
-struct hvd_stragglers *hvd_stragglers_create(unsigned looks)
+struct hvd_stragglers *hvd_stragglers_create(void)
 {
-	struct hvd_stragglers *s = hvd_xcalloc(1, sizeof(*s));
-
-	s->looks = looks ? looks : 1;
-	return s;
+	return hvd_xcalloc(1, sizeof(struct hvd_stragglers));
 }
 
 void hvd_stragglers_destroy(struct hvd_stragglers *s)

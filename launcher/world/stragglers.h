@@ -3,17 +3,20 @@
  * stragglers.h - which ranks of a world hold up the others.
  *
  * All ranks of a world do the same work. One for which its peers wait most of the time (`awaited` of
- * lib/host/rank_usage.h), while hardly anybody waits for the others, is slow. It is found slow, or no longer slow, when two
+ * lib/host/rank_usage.h), while hardly anybody waits for the others, is slow. It is found slow, or no longer slow, when three
  * evaluations in a row say so. A rank is far above the others if its share is
- *   - at least half of the time, and by three tenths above the median of the others;
+ *   - at least half of the time, and by three tenths above the median of the others; three tenths and two if it also waits
+ *     for processors, much more than the others do;
  *   - above that median by five times the median absolute deviation of the others, where there are several;
- *   - and no chance. Of a share, which comes from a few looks, an even job's ranks have by chance one far above the others
- *     from time to time. So the likelihood that all of them have the same share is compared with the likelihood that they
- *     have those that were seen (the G-test), and the more ranks there are, the less likely it must be.
+ *   - and no chance. In each step of an even job some rank is the last one, and of few steps one has by chance a share far
+ *     above the others. So the likelihood that all of them have the same share is compared with the likelihood that they
+ *     have those that were seen (the G-test), and the more ranks there are, the less likely it must be. Steps are what
+ *     counts there, not looks: many looks at one long wait show one rank once. Where a minute has too few of them, those of
+ *     several minutes count, if the rank is far above the others throughout.
  *
  * Nothing follows from that: it is shown.
  *
- * Pure: it knows of no clock. An evaluation costs as much as there are ranks, and a sort of them if anything has changed.
+ * Pure: it knows of no clock. An evaluation costs as much as there are ranks, and a sort of them if one may be slow.
  */
 #ifndef HVD_STRAGGLERS_H
 #define HVD_STRAGGLERS_H
@@ -25,7 +28,7 @@
 #include <stdint.h>
 
 /* Between two evaluations. */
-#define HVD_STRAGGLERS_SECONDS 15
+#define HVD_STRAGGLERS_SECONDS 5
 
 struct hvd_straggler {
 	uint32_t rank;
@@ -38,8 +41,7 @@ typedef void hvd_straggler_fn(const struct hvd_straggler *straggler, bool slow, 
 
 struct hvd_stragglers;
 
-/* `looks`: how many there are in a minute. */
-struct hvd_stragglers *hvd_stragglers_create(unsigned looks);
+struct hvd_stragglers *hvd_stragglers_create(void);
 void hvd_stragglers_destroy(struct hvd_stragglers *stragglers); /* NULL is fine */
 
 /* A generation of so many ranks begins. */

@@ -375,8 +375,7 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 		hvd_stacks_create(base, world->number, world->table, world->init_watch ? &world->service : NULL);
 	world->usage = hvd_usage_create(opts->events);
 	if (opts->spec->sample > 0) {
-		world->stragglers =
-			hvd_straggler_watch_create(base, opts->spec->sample, world->usage, opts->events, log);
+		world->stragglers = hvd_straggler_watch_create(base, world->usage, opts->events, log);
 		world->usage_log = hvd_usage_log_create(base, opts->spec->sample, world->usage, opts->events);
 	}
 	if (opts->spec->hang_timeout > 0 && ops->stalled)
