@@ -9,15 +9,17 @@
 
 #define MAX_LISTENERS 8
 /* A generation has each of these once. */
+#define BIT(id) ((uint64_t)1 << HVD_EV_##id)
 #define ONCE                                                                                                           \
-	(1U << HVD_EV_INIT_BEGAN | 1U << HVD_EV_INIT_DONE | 1U << HVD_EV_GENERATION_ENDING |                           \
-	 1U << HVD_EV_GENERATION_FAILED | 1U << HVD_EV_GENERATION_ENDED | 1U << HVD_EV_LAUNCH_ENDING)
+	(BIT(INIT_BEGAN) | BIT(INIT_DONE) | BIT(GENERATION_ENDING) | BIT(GENERATION_FAILED) | BIT(GENERATION_ENDED) |  \
+	 BIT(LAUNCH_ENDING))
+_Static_assert(HVD_N_EVENTS <= 64, "a set of them is bits of 64");
 
 struct hvd_event_log {
 	char *launch;
 	struct hvd_event_file *file;
 	int64_t generation;
-	uint32_t seen; /* bits of enum hvd_event_name: what the generation has had of ONCE */
+	uint64_t seen; /* bits of enum hvd_event_name: what the generation has had of ONCE */
 	struct {
 		hvd_event_fn *fn;
 		void *arg;
@@ -45,10 +47,10 @@ void hvd_event_log_unlisten(struct hvd_event_log *events, const void *arg)
 /* The ranks of a generation that has failed are ended for no other reason. */
 static bool logged(const struct hvd_event_log *events, enum hvd_event_name name)
 {
-	uint32_t bits = 1U << name;
+	uint64_t bits = (uint64_t)1 << name;
 
 	if (name == HVD_EV_GENERATION_ENDING)
-		bits |= 1U << HVD_EV_GENERATION_FAILED;
+		bits |= BIT(GENERATION_FAILED);
 	return events->seen & ONCE & bits;
 }
 
@@ -64,7 +66,7 @@ void hvd_event_log_add(struct hvd_event_log *events, struct hvd_event *event)
 	} else if (logged(events, event->name)) {
 		return;
 	}
-	events->seen |= 1U << event->name;
+	events->seen |= (uint64_t)1 << event->name;
 	event->generation = events->generation;
 	if (!event->at)
 		event->at = hvd_now();

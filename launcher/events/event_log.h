@@ -52,6 +52,7 @@
 	EVENT(FIRST_FAILURE,     "first-failure",     F(generation) | F(host) | F(why) | F(lines)) \
 	EVENT(RESTART,           "restart",           F(generation) | F(restarts) | F(why)) \
 	EVENT(HANG,              "hang",              F(generation) | F(seconds) | F(why)) \
+	EVENT(MAY_HANG,          "may-hang",          F(generation) | F(seconds) | F(why)) \
 	EVENT(STACK_GROUP,       "stack-group",       F(generation) | F(count) | F(members) | F(hosts) | F(where) | F(stack)) \
 	EVENT(HANG_ACTION,       "hang-action",       F(generation) | F(why)) \
 	EVENT(REQUEUE,           "requeue",           F(job) | F(why)) \
