@@ -8,7 +8,7 @@
 
 #define MOST_COMMS 1024 /* that are looked at */
 #define MOST_ODD   8    /* that are named */
-#define MOST_RANKS 8    /* of each that are named */
+#define MOST_RANKS 64   /* of each that are named */
 #define MOST_COUNT ((json_int_t)1 << 50)
 
 static const char *text_of(const json_t *object, const char *key)
@@ -98,10 +98,11 @@ static const char *lacks(const json_t *last, const json_t *first)
 	return "";
 }
 
-/* [RANK, HOST, PID] */
 static json_t *name_rank(const json_t *rank)
 {
-	return json_pack("[I, s, I]", number_of(rank, "rank"), text_of(rank, "host"), number_of(rank, "pid"));
+	return json_pack("{s:I, s:s, s:I, s:b}", "number", number_of(rank, "rank"), "address", text_of(rank, "host"),
+			 "pid", number_of(rank, "pid"), "dead",
+			 json_is_true(json_object_get(json_object_get(rank, "status"), "considered_dead")));
 }
 
 static const json_t *find_comm(const json_t *status, const json_t *which)
@@ -143,13 +144,9 @@ static json_t *describe(const json_t *comm, const json_t *earlier, const struct 
 	}
 	json_array_foreach(missing, i, rank)
 	{
-		json_t *name = i < MOST_RANKS ? name_rank(rank) : NULL;
-
-		if (!name)
+		if (i == MOST_RANKS)
 			break;
-		json_array_append_new(name, json_boolean(json_is_true(json_object_get(json_object_get(rank, "status"),
-										      "considered_dead"))));
-		json_array_append_new(lost, name);
+		json_array_append_new(lost, name_rank(rank));
 	}
 	return json_pack("{s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:I, s:o}", "size", number_of(comm, "size"), "moves",
 			 earlier ? json_boolean(moves(comm, earlier)) : json_null(), "behind", n_behind, "missing",
@@ -172,7 +169,7 @@ static void keep(json_t *odd, json_t *comm)
 json_t *hvd_nccl_comms(const json_t *status, const json_t *earlier)
 {
 	const json_t *comms = json_object_get(status, "communicators");
-	json_int_t even = 0, still = 0;
+	json_int_t even = 0, still = 0, all = 0, most = 0, lost = 0;
 	json_t *odd, *comm;
 	size_t i;
 
@@ -181,18 +178,22 @@ json_t *hvd_nccl_comms(const json_t *status, const json_t *earlier)
 	odd = json_array();
 	json_array_foreach(comms, i, comm)
 	{
+		const json_int_t missing = (json_int_t)json_array_size(json_object_get(comm, "missing_ranks"));
 		const struct sums sums = add_up(comm);
 
 		if (i == MOST_COMMS)
 			break;
-		if (sums.least < sums.most || json_array_size(json_object_get(comm, "missing_ranks")) > 0) {
+		all += all < MOST_COUNT ? sums.all : 0;
+		most = sums.most > most ? sums.most : most;
+		lost += missing;
+		if (sums.least < sums.most || missing > 0) {
 			keep(odd, describe(comm, earlier, &sums));
 			continue;
 		}
 		even++;
 		still += earlier && !moves(comm, earlier);
 	}
-	return json_pack("{s:s, s:b, s:I, s:I, s:I, s:o}", "version", text_of(status, "nccl_version"), "twice",
-			 earlier != NULL, "comms", (json_int_t)json_array_size(comms), "even", even, "still", still,
-			 "odd", odd);
+	return json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version", text_of(status, "nccl_version"),
+			 "twice", earlier != NULL, "comms", (json_int_t)json_array_size(comms), "begun", all, "most",
+			 most, "missing", lost, "even", even, "still", still, "odd", odd);
 }

@@ -12,15 +12,18 @@
 
 /* Make a summary of a status in the JSON of NCCL's src/ras/client_support.cc; `earlier` is a status of some seconds before,
  * or NULL. A new reference, NULL if it is no status. Untrusted input is fine: what has another form is left out.
- *   {"version":TEXT, "twice":B, "comms":N, "even":N, "still":N, "odd":[COMM,…]}
- * twice: there was an earlier one; even: communicators whose ranks have begun as many operations, with no rank missing; still: those of them in which
- * none has begun since `earlier`. A COMM is one of the others, the largest first:
- *   {"size":N, "moves":B, "behind":N, "missing":N, "ranks":[[RANK,HOST,PID],…], "op":TEXT, "count":N, "most":N,
- *    "lost":[[RANK,HOST,PID,DEAD],…]}
+ *   {"version":TEXT, "twice":B, "comms":N, "begun":N, "most":N, "missing":N, "even":N, "still":N, "odd":[COMM,…]}
+ * twice: there was an earlier one; begun: the operations of all ranks of all communicators; most: those of one rank in one
+ * of them; missing: ranks from which NCCL has no answer; even: communicators whose ranks have begun as many operations,
+ * with no rank missing; still: those of them in which none has begun since `earlier`. A COMM is one of the others, the
+ * largest first:
+ *   {"size":N, "moves":B, "behind":N, "missing":N, "ranks":[RANK,…], "op":TEXT, "count":N, "most":N, "lost":[RANK,…]}
  * moves: some rank has begun an operation since `earlier`; null without that. ranks: those that are behind, the first ones
  * of so many (behind): `count` operations of the last of them, `most` of others; `op` is one that it lacks. lost: those
- * from which NCCL has no answer, of so many (missing); DEAD: NCCL gave it up. RANK is the number in the communicator, and
- * HOST an address. */
+ * from which NCCL has no answer, of so many (missing). A RANK is
+ *   {"number":N, "address":TEXT, "pid":P, "dead":B}
+ * its number in the communicator, the address of its host, its process in that one's own pid namespace, and whether NCCL
+ * has given it up. */
 json_t *hvd_nccl_comms(const json_t *status, const json_t *earlier);
 
 #endif

@@ -178,13 +178,14 @@ static json_t *ask_once(const struct hvd_addr *addr, in_port_t port, hvd_time de
 	return status;
 }
 
-json_t *hvd_nccl_ras_ask(const struct hvd_addr *addr, in_port_t port, hvd_time deadline, struct hvd_err *err)
+json_t *hvd_nccl_ras_ask(const struct hvd_addr *addr, in_port_t port, bool twice, hvd_time deadline,
+			 struct hvd_err *err)
 {
 	json_auto_t *first = ask_once(addr, port, deadline, err), *second = NULL;
 
 	if (!first || json_object_get(first, "text"))
 		return json_incref(first);
-	if (hvd_left(deadline) > PAUSE_SECONDS + AGAIN_SECONDS) {
+	if (twice && hvd_left(deadline) > PAUSE_SECONDS + AGAIN_SECONDS) {
 		poll(NULL, 0, (int)(1000 * PAUSE_SECONDS));
 		second = ask_once(addr, port, deadline, NULL);
 	}

@@ -14,14 +14,16 @@
 #include "lib/net/addr.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 /* Read the value of NCCL_RAS_ADDR, as "127.0.0.1:28028" or "localhost:28028". -1: it is none of this host's loopback, where
  * nobody is asked. Untrusted input is fine. */
 int hvd_nccl_ras_addr(const char *text, struct hvd_addr *addr, in_port_t *port);
 
-/* Ask, and once more after a pause, to see whether operations begin meanwhile; only once if there is no time for that.
+/* Ask, and if `twice` once more after a pause, to see whether operations begin meanwhile, if there is time for that.
  * Returns the summary of hvd_nccl_comms(), a new reference. With an NCCL from before 2.28.7, which writes text for people
  * only, it is {"text":TEXT}, with the beginning of that. NULL with err set: there is no answer. */
-json_t *hvd_nccl_ras_ask(const struct hvd_addr *addr, in_port_t port, hvd_time deadline, struct hvd_err *err);
+json_t *hvd_nccl_ras_ask(const struct hvd_addr *addr, in_port_t port, bool twice, hvd_time deadline,
+			 struct hvd_err *err);
 
 #endif

@@ -46,6 +46,21 @@ static char state_of(pid_t pid)
 	return hvd_process_read(pid, &process) == 0 ? process.state : '\0';
 }
 
+/* The process's number in its own pid namespace, as in a container; 0: it is not known. */
+static pid_t own_number(pid_t pid)
+{
+	size_t len;
+	hvd_cleanup_free char *status = read_proc(pid, "status", &len);
+	const char *line = status ? strstr(status, "\nNSpid:") : NULL, *last;
+
+	if (!line)
+		return 0;
+	last = line + 1 + strcspn(line + 1, "\n");
+	while (last[-1] >= '0' && last[-1] <= '9')
+		last--;
+	return (pid_t)strtol(last, NULL, 10);
+}
+
 static bool look(pid_t pid, struct seen *seen)
 {
 	size_t len;
@@ -229,6 +244,7 @@ json_t *hvd_stack_take(pid_t pid, bool may_stop, hvd_time deadline)
 	const char *how;
 	char why[WHY];
 	json_t *stacks, *all;
+	pid_t own;
 
 	if (!look(pid, &seen))
 		return NULL;
@@ -238,6 +254,9 @@ json_t *hvd_stack_take(pid_t pid, bool may_stop, hvd_time deadline)
 			"why", hvd_stack_text(why, strlen(why)), "wchan",
 			hvd_stack_text(seen.wchan, strlen(seen.wchan)), "syscall", (json_int_t)seen.syscall, "stopped",
 			seen.frozen || seen.state == 'T' || seen.state == 't');
+	own = own_number(pid);
+	if (own > 0 && own != pid)
+		json_object_set_new(all, "own_pid", json_integer(own));
 	if (stacks)
 		json_object_update(all, stacks);
 	json_decref(stacks);

@@ -25,8 +25,8 @@
 #define SECONDS     8.0
 #define AT_A_TIME   16
 #define MAX_OTHERS  4
-#define MORE_BEHIND 0.5   /* before the end nothing new is begun but looking at the kernel's files */
-#define MOST_NCCL   65536 /* bytes of what NCCL says */
+#define MORE_BEHIND 0.5       /* before the end nothing new is begun but looking at the kernel's files */
+#define MOST_NCCL   (1 << 18) /* bytes of what NCCL says */
 
 #define LAST_SECONDS 0.1
 
@@ -130,6 +130,7 @@ static json_t *look_at_all(const struct hvd_found_ranks *found, bool may_stop, d
 struct nccl {
 	struct hvd_addr addr;
 	in_port_t port;
+	bool twice;
 	hvd_time deadline;
 	pid_t pid; /* of the process that asks; 0: none does */
 	int fd;
@@ -138,7 +139,7 @@ struct nccl {
 static void ask_nccl(int out, void *arg)
 {
 	const struct nccl *nccl = arg;
-	json_auto_t *found = hvd_nccl_ras_ask(&nccl->addr, nccl->port, nccl->deadline, NULL);
+	json_auto_t *found = hvd_nccl_ras_ask(&nccl->addr, nccl->port, nccl->twice, nccl->deadline, NULL);
 
 	if (found)
 		json_dumpfd(found, out, JSON_COMPACT);
@@ -154,11 +155,11 @@ static bool find_nccl(pid_t pid, struct nccl *nccl)
 }
 
 /* Any rank answers for all ranks of the job. */
-static void begin_nccl(const struct hvd_found_ranks *found, double seconds, struct nccl *nccl)
+static void begin_nccl(const struct hvd_found_ranks *found, bool twice, double seconds, struct nccl *nccl)
 {
 	bool any = false;
 
-	*nccl = (struct nccl){.deadline = hvd_deadline_in(seconds - MORE_BEHIND)};
+	*nccl = (struct nccl){.twice = twice, .deadline = hvd_deadline_in(seconds - MORE_BEHIND)};
 	for (size_t i = 0; i < found->n && i < AT_A_TIME && !any; i++)
 		any = find_nccl(found->v[i].rank.pid, nccl);
 	nccl->pid = any ? hvd_call_begin(ask_nccl, nccl, &nccl->fd, NULL) : 0;
@@ -244,7 +245,7 @@ int hvd_stacks_run(const char *which, const struct hvd_log *log)
 		return hvd_err_status(&err);
 	}
 	if (with_nccl)
-		begin_nccl(&found, seconds, &nccl);
+		begin_nccl(&found, !no_stop, seconds, &nccl);
 	gethostname(host, sizeof(host) - 1);
 	answer = json_pack("{s:s, s:o}", "host", getenv("SLURMD_NODENAME") ? getenv("SLURMD_NODENAME") : host, "ranks",
 			   look_at_all(&found, !no_stop, seconds));

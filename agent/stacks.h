@@ -30,7 +30,8 @@
 #define HVD_STACKS_MAX_SECONDS 60
 #define HVD_STACKS_MAX_OUTPUT  (6 << 20) /* bytes of the line; further ranks are left out */
 
-/* What may follow the time, in this order: NCCL is to be asked, too; no tool is used that stops a rank. */
+/* What may follow the time, in this order: NCCL is to be asked, too; no tool is used that stops a rank, and NCCL is asked
+ * once only, as for one of several samples. */
 #define HVD_STACKS_NCCL    "+nccl"
 #define HVD_STACKS_NO_STOP "+no-stop"
 
@@ -40,10 +41,11 @@ int hvd_stacks_run(const char *which, const struct hvd_log *log);
 
 /* What is known of a process:
  *   {"pid":P, "state":TEXT, "how":"py-spy|eu-stack|gdb|kernel", "why":TEXT,
- *    "wchan":TEXT, "syscall":N, "stopped":B, …}
+ *    "wchan":TEXT, "syscall":N, "stopped":B, "own_pid":P, …}
  * with "frames", "threads" and "gil" of stack_parse.h unless `how` is "kernel". "state" is in words ("sleeping"). "wchan" is
  * the kernel's function in which it sleeps; if that is not known, it is "", and "syscall" is -1. "why": why there are
- * no frames. `stopped`: by SIGSTOP, a debugger or a freezer. may_stop: by tools, too, that stop the process. A new reference; NULL: there is no such process. Fields
+ * no frames. `stopped`: by SIGSTOP, a debugger or a freezer. "own_pid": its number in its own pid namespace, if that is
+ * another one. may_stop: by tools, too, that stop the process. A new reference; NULL: there is no such process. Fields
  * that are not known at the deadline are left out. */
 json_t *hvd_stack_take(pid_t pid, bool may_stop, hvd_time deadline);
 

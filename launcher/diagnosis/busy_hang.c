@@ -2,6 +2,7 @@
 #include "busy_hang.h"
 
 #include "lib/base/xalloc.h"
+#include "nccl_evidence.h"
 #include "stack_groups_internal.h"
 
 #include <stdbool.h>
@@ -13,11 +14,15 @@
  * more of them than processors. */
 #define BUSY_SHARE  0.05
 #define SHOWN_RANKS 4
+/* Operations of NCCL that a rank has called in a second, on average over the job: if there are as many, a minute without
+ * one is something else than the job's usual work. */
+#define OFTEN 0.2
 
 enum state {
 	WAITS,
 	COLLECTIVE,
 	SPINS,
+	GPU,
 	COMPUTES,
 	UNKNOWN,
 	STATES
@@ -28,6 +33,7 @@ struct judged {
 	const json_t *rank; /* in the second sample */
 	json_int_t number;
 	enum state state;
+	bool behind; /* by NCCL's counts */
 	char place[HVD_STACK_TEXT];
 };
 
@@ -36,6 +42,10 @@ struct judgement {
 	size_t n, count[STATES];
 	size_t silent; /* hosts */
 	bool moves;
+	enum hvd_nccl_evidence nccl;
+	bool often;                /* operations of NCCL were called all the time */
+	bool knows_behind;         /* all ranks that are behind are among `v` */
+	json_int_t called, others; /* operations, by the last one that is behind, and by others */
 };
 
 /* ---- a rank ---- */
@@ -109,6 +119,14 @@ static bool in_collective(const json_t *rank)
 	return false;
 }
 
+/* Is the main thread in a function that waits for the rank's GPU? */
+static bool in_gpu_wait(const json_t *rank)
+{
+	const char *file = hvd_stack_frame_text(json_array_get(json_object_get(rank, "frames"), 0), 1);
+
+	return strstr(file, "/torch/cuda/") || strstr(file, "/torch/accelerator/");
+}
+
 static enum state state_of(const json_t *a, const json_t *b, double used, double seconds)
 {
 	if (used < BUSY_SHARE * seconds)
@@ -117,7 +135,9 @@ static enum state state_of(const json_t *a, const json_t *b, double used, double
 		return UNKNOWN;
 	if (in_collective(b))
 		return COLLECTIVE;
-	return json_is_true(json_object_get(a, "gil")) && json_is_true(json_object_get(b, "gil")) ? SPINS : COMPUTES;
+	if (json_is_true(json_object_get(a, "gil")) && json_is_true(json_object_get(b, "gil")))
+		return SPINS;
+	return in_gpu_wait(b) ? GPU : COMPUTES;
 }
 
 /* ---- all of them ---- */
@@ -152,6 +172,19 @@ static void judge_rank(struct judgement *all, const char *host, const json_t *a,
 	one->state = before && after ? state_of(a, b, used, seconds) : UNKNOWN;
 	all->count[one->state]++;
 	hvd_stack_place(b, one->place);
+}
+
+static void judge_nccl(struct judgement *all, const json_t *first, const json_t *second, double age)
+{
+	all->nccl = hvd_nccl_evidence(first, second);
+	all->moves |= all->nccl == HVD_NCCL_MOVES;
+	all->often = (double)hvd_nccl_called(second) >= OFTEN * age;
+	if (all->nccl != HVD_NCCL_BEHIND)
+		return;
+	all->knows_behind = hvd_nccl_knows_behind(second) && !all->silent;
+	hvd_nccl_counts(second, &all->called, &all->others);
+	for (size_t i = 0; i < all->n; i++)
+		all->v[i].behind = hvd_nccl_is_behind(second, all->v[i].number);
 }
 
 static void judge_hosts(struct judgement *all, const json_t *first, const json_t *second, double seconds)
@@ -192,33 +225,49 @@ static bool one_place(const struct judgement *all)
 	return true;
 }
 
+/* Of the ranks that are behind, which may come to their operation: some compute, or that is not known. */
+static bool behind_computes(const struct judgement *all)
+{
+	bool some = !all->knows_behind && all->count[GPU] + all->count[COMPUTES] > 0;
+
+	for (size_t i = 0; i < all->n; i++)
+		some |= all->v[i].behind && (all->v[i].state == GPU || all->v[i].state == COMPUTES);
+	return some;
+}
+
 static enum hvd_busy_verdict verdict_of(const struct judgement *all)
 {
 	const size_t *n = all->count;
+	const size_t own = n[SPINS] + n[GPU] + n[COMPUTES];
 	const bool some_wait = n[WAITS] + n[COLLECTIVE] + all->silent > 0;
 
-	if (all->moves || n[SPINS] + n[COMPUTES] + n[COLLECTIVE] + n[UNKNOWN] == 0)
+	if (all->moves || own + n[COLLECTIVE] + n[UNKNOWN] == 0)
 		return HVD_BUSY_WORKS;
 	if (n[UNKNOWN])
-		return HVD_BUSY_UNKNOWN;
+		return all->nccl == HVD_NCCL_BEHIND ? HVD_BUSY_MAY_HANG : HVD_BUSY_UNKNOWN;
 	if (n[SPINS] && some_wait)
 		return HVD_BUSY_HANGS;
-	if (n[SPINS] + n[COMPUTES])
+	if (all->nccl == HVD_NCCL_BEHIND)
+		return behind_computes(all) ? HVD_BUSY_MAY_HANG : HVD_BUSY_HANGS;
+	if (all->nccl == HVD_NCCL_EVEN && (!own || all->often))
+		return n[SPINS] + n[COMPUTES] ? HVD_BUSY_MAY_HANG : HVD_BUSY_HANGS_TOGETHER;
+	if (own)
 		return !some_wait && one_place(all) ? HVD_BUSY_WORKS : HVD_BUSY_MAY_HANG;
 	return n[WAITS] + all->silent ? HVD_BUSY_HANGS : HVD_BUSY_MAY_HANG;
 }
 
 /* ---- words ---- */
 
-/* "rank 3 (n2) in spin (train.py:41)" for the ranks in one of these states, a few of them. */
-static void put_ranks(FILE *out, const struct judgement *all, unsigned states)
+/* "rank 3 (n2) in spin (train.py:41)" for the ranks in one of these states, a few of them; behind: only those. Returns how
+ * many there are. */
+static size_t put_ranks(FILE *out, const struct judgement *all, unsigned states, bool behind)
 {
 	size_t shown = 0, n = 0;
 
 	for (size_t i = 0; i < all->n; i++) {
 		const struct judged *one = &all->v[i];
 
-		if (!(states >> one->state & 1U))
+		if (!(states >> one->state & 1U) || (behind && !one->behind))
 			continue;
 		n++;
 		if (shown == SHOWN_RANKS)
@@ -231,30 +280,44 @@ static void put_ranks(FILE *out, const struct judgement *all, unsigned states)
 	}
 	if (n > shown)
 		fprintf(out, " and %zu more", n - shown);
+	return n;
+}
+
+/* The ranks that the others wait for, as far as is known. */
+static void put_culprits(FILE *out, const struct judgement *all)
+{
+	const unsigned own = 1U << SPINS | 1U << GPU | 1U << COMPUTES;
+
+	if (all->nccl == HVD_NCCL_BEHIND && put_ranks(out, all, (1U << STATES) - 1, true) > 0)
+		fprintf(out, ", behind with %lld operations of NCCL, %lld of others; ", (long long)all->called,
+			(long long)all->others);
+	else if (put_ranks(out, all, own, false) > 0 || put_ranks(out, all, 1U << WAITS, false) > 0)
+		fputs("; ", out);
+	if (all->nccl == HVD_NCCL_EVEN)
+		fputs("all ranks have called as many operations of NCCL, and call no further ones; ", out);
 }
 
 static void describe(FILE *out, const struct judgement *all, enum hvd_busy_verdict verdict)
 {
 	const size_t *n = all->count;
-	const size_t own = n[SPINS] + n[COMPUTES], busy = own + n[COLLECTIVE], waiting = n[WAITS] + n[COLLECTIVE];
+	const size_t busy = n[SPINS] + n[GPU] + n[COMPUTES] + n[UNKNOWN] + n[COLLECTIVE];
+	const size_t waiting = n[WAITS] + n[COLLECTIVE];
 
 	switch (verdict) {
 	case HVD_BUSY_WORKS:
-		fputs(all->moves ? "the stacks of ranks change"
-		      : busy     ? "all ranks compute in the same call"
-				 : "processes below the ranks are busy",
+		fputs(all->nccl == HVD_NCCL_MOVES ? "ranks call operations of NCCL"
+		      : all->moves                ? "the stacks of ranks change"
+		      : busy                      ? "all ranks compute in the same call"
+						  : "processes below the ranks are busy",
 		      out);
 		return;
 	case HVD_BUSY_UNKNOWN:
 		fputs("without py-spy it is not known whether they hang: ", out);
-		put_ranks(out, all, 1U << UNKNOWN);
+		put_ranks(out, all, 1U << UNKNOWN, false);
 		return;
 	default:
-		if (own)
-			put_ranks(out, all, 1U << SPINS | 1U << COMPUTES);
-		else if (n[WAITS])
-			put_ranks(out, all, 1U << WAITS);
-		fprintf(out, "%s%zu %s busy", own || n[WAITS] ? "; " : "", busy, busy == 1 ? "is" : "are");
+		put_culprits(out, all);
+		fprintf(out, "%zu %s busy", busy, busy == 1 ? "is" : "are");
 		if (waiting)
 			fprintf(out, ", %zu wait%s", waiting, waiting == 1 ? "s" : "");
 		if (n[COLLECTIVE])
@@ -262,7 +325,8 @@ static void describe(FILE *out, const struct judgement *all, enum hvd_busy_verdi
 	}
 }
 
-enum hvd_busy_verdict hvd_busy_hang_judge(const json_t *first, const json_t *second, double seconds, char **text)
+enum hvd_busy_verdict hvd_busy_hang_judge(const json_t *first, const json_t *second, double seconds, double age,
+					  char **text)
 {
 	struct judgement all = {0};
 	enum hvd_busy_verdict verdict;
@@ -270,6 +334,7 @@ enum hvd_busy_verdict hvd_busy_hang_judge(const json_t *first, const json_t *sec
 	FILE *out = open_memstream(text, &len);
 
 	judge_hosts(&all, first, second, seconds);
+	judge_nccl(&all, first, second, age);
 	verdict = verdict_of(&all);
 	describe(out, &all, verdict);
 	fclose(out);

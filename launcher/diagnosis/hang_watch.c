@@ -18,6 +18,8 @@
  * same one in two of them. */
 #define SAMPLES        5
 #define SAMPLE_SECONDS 10.0
+/* Until a further one: if all ranks seem to wait for their GPUs, which may compute. At most a timeout. */
+#define LATER_SECONDS 60.0
 
 struct hvd_hang_watch {
 	struct hvd_stacks *stacks;
@@ -29,11 +31,13 @@ struct hvd_hang_watch {
 	const struct hvd_log *log;
 	struct hvd_progress *progress;
 	double seconds; /* without progress */
+	hvd_time began; /* this watch, with the job */
 	bool busy;
 	bool uncertain; /* it may hang */
 	struct hvd_err why;
 	struct hvd_timer *pause;
 	json_t *first; /* sample of ranks that are busy */
+	double apart;  /* seconds from the first sample to the last, without the time that they take */
 	int samples;   /* so many are there */
 	enum {
 		QUIET,
@@ -134,9 +138,11 @@ static void conclude(struct hvd_hang_watch *watch, enum hvd_busy_verdict verdict
 	case HVD_BUSY_MAY_HANG:
 		hvd_warn(watch->log, "ranks may hang: none has made progress for %.0f s, but some are busy: %s",
 			 watch->seconds, where);
+		hvd_event(watch->events, MAY_HANG, .seconds = (int64_t)watch->seconds, .why = where);
 		watch->uncertain = true;
 		look(watch);
 		break;
+	case HVD_BUSY_HANGS_TOGETHER:
 	case HVD_BUSY_HANGS:
 		hvd_err_set(&watch->why, HVD_E_TIMEOUT, "no rank has made progress for %.0f s, but some are busy: %s",
 			    watch->seconds, where);
@@ -151,11 +157,29 @@ static void stop_sampling(struct hvd_hang_watch *watch)
 {
 	json_decref(watch->first);
 	watch->first = NULL;
+	watch->apart = 0;
 	watch->samples = 0;
 	watch->state = QUIET;
 }
 
-/* The first sample that shows that ranks compute is the last. */
+/* Take a further sample? The first one that shows that ranks compute is the last. */
+static bool goes_on(struct hvd_hang_watch *watch, enum hvd_busy_verdict verdict)
+{
+	const double timeout = watch->spec->hang_timeout;
+	double pause = pause_seconds(watch);
+
+	if (verdict < HVD_BUSY_MAY_HANG || watch->samples > SAMPLES)
+		return false;
+	if (watch->samples == SAMPLES) {
+		if (verdict != HVD_BUSY_HANGS_TOGETHER)
+			return false;
+		pause = timeout < LATER_SECONDS ? timeout : LATER_SECONDS;
+	}
+	watch->apart += pause;
+	hvd_timer_in_ms(watch->pause, (int64_t)(pause * 1000));
+	return true;
+}
+
 static void on_sample(json_t *said, void *arg)
 {
 	struct hvd_hang_watch *watch = arg;
@@ -166,15 +190,13 @@ static void on_sample(json_t *said, void *arg)
 		stop_sampling(watch);
 		return;
 	}
-	if (watch->samples == 0)
+	if (watch->samples++ == 0)
 		watch->first = json_incref(said);
 	else
-		verdict = hvd_busy_hang_judge(watch->first, said, watch->samples * pause_seconds(watch), &where);
-	watch->samples++;
-	if (verdict >= HVD_BUSY_MAY_HANG && watch->samples < SAMPLES) {
-		hvd_timer_in_ms(watch->pause, (int64_t)(pause_seconds(watch) * 1000));
+		verdict = hvd_busy_hang_judge(watch->first, said, watch->apart,
+					      (double)(hvd_now() - watch->began) / 1e9, &where);
+	if (goes_on(watch, verdict))
 		return;
-	}
 	stop_sampling(watch);
 	conclude(watch, verdict, where);
 }
@@ -233,8 +255,14 @@ struct hvd_hang_watch *hvd_hang_watch_create(struct event_base *base, struct hvd
 {
 	struct hvd_hang_watch *watch = hvd_xcalloc(1, sizeof(*watch));
 
-	*watch = (struct hvd_hang_watch){
-		.stacks = stacks, .spec = spec, .end = end, .ask = ask, .arg = arg, .events = events, .log = log};
+	*watch = (struct hvd_hang_watch){.stacks = stacks,
+					 .spec = spec,
+					 .end = end,
+					 .ask = ask,
+					 .arg = arg,
+					 .events = events,
+					 .log = log,
+					 .began = hvd_now()};
 	if (stacks)
 		watch->pause = hvd_timer_new(base, on_pause, watch);
 	return watch;

@@ -23,36 +23,34 @@ static json_int_t number_of(const json_t *object, const char *key)
 	return json_integer_value(json_object_get(object, key));
 }
 
-static const char *text_at(const json_t *array, size_t i)
+/* "rank 3 (n2)", a rank of the launch; or "its rank 3 (process 17 on 10.0.0.4)", one of the communicator. */
+static void append_rank(char **text, const json_t *rank)
 {
-	const char *text = json_string_value(json_array_get(array, i));
+	const char *host = hvd_stack_text_of(rank, *hvd_stack_text_of(rank, "host") ? "host" : "address");
 
-	return text ? text : "?";
+	if (json_is_integer(json_object_get(rank, "rank")))
+		hvd_xappendf(text, "rank %lld (%s)", (long long)number_of(rank, "rank"), host);
+	else
+		hvd_xappendf(text, "its rank %lld (process %lld on %s)", (long long)number_of(rank, "number"),
+			     (long long)number_of(rank, "pid"), host);
 }
 
-/* "rank 3 of 8 (process 17 on 10.0.0.4)", or "12 ranks of 64 (3: process 17 on 10.0.0.4; 5: …; …)". */
-static char *name_ranks(const json_t *ranks, json_int_t n, json_int_t size)
+/* The first ones of so many. */
+static char *name_ranks(const json_t *ranks, json_int_t n)
 {
-	char *text = NULL;
+	char *text = hvd_xstrdup("");
 	json_t *rank;
 	size_t i;
 
-	if (n == 1)
-		return hvd_xasprintf("rank %lld of %lld (process %lld on %s)",
-				     (long long)json_integer_value(json_array_get(json_array_get(ranks, 0), 0)),
-				     (long long)size,
-				     (long long)json_integer_value(json_array_get(json_array_get(ranks, 0), 2)),
-				     text_at(json_array_get(ranks, 0), 1));
-	hvd_xappendf(&text, "%lld ranks of %lld (", (long long)n, (long long)size);
 	json_array_foreach(ranks, i, rank)
 	{
 		if (i == MOST_RANKS)
 			break;
-		hvd_xappendf(&text, "%s%lld: process %lld on %s", i ? "; " : "",
-			     (long long)json_integer_value(json_array_get(rank, 0)),
-			     (long long)json_integer_value(json_array_get(rank, 2)), text_at(rank, 1));
+		hvd_xappendf(&text, "%s", i ? ", " : "");
+		append_rank(&text, rank);
 	}
-	hvd_xappendf(&text, "%s)", n > (json_int_t)i ? "; …" : "");
+	if (n > (json_int_t)i)
+		hvd_xappendf(&text, " and %lld more", (long long)n - (long long)i);
 	return text;
 }
 
@@ -66,27 +64,31 @@ static const char *motion(const json_t *moves)
 static void add_behind(struct hvd_strv *lines, const json_t *comm)
 {
 	const json_int_t n = number_of(comm, "behind");
-	hvd_cleanup_free char *who = name_ranks(json_object_get(comm, "ranks"), n, number_of(comm, "size"));
+	hvd_cleanup_free char *who = name_ranks(json_object_get(comm, "ranks"), n);
 	const char *op = hvd_stack_text_of(comm, "op");
 
-	hvd_strv_addf(lines, "nccl: %s %s behind: %lld operations called, %lld by others%s%.64s%s%s", who,
-		      n == 1 ? "is" : "are", (long long)number_of(comm, "count"), (long long)number_of(comm, "most"),
-		      *op ? " (missing: " : "", op, *op ? ")" : "", motion(json_object_get(comm, "moves")));
+	hvd_strv_addf(
+		lines,
+		"nccl: in a communicator of %lld, %s %s behind: %lld operations called, %lld by others%s%.64s%s%s",
+		(long long)number_of(comm, "size"), who, n == 1 ? "is" : "are", (long long)number_of(comm, "count"),
+		(long long)number_of(comm, "most"), *op ? " (missing: " : "", op, *op ? ")" : "",
+		motion(json_object_get(comm, "moves")));
 }
 
 static void add_lost(struct hvd_strv *lines, const json_t *comm)
 {
 	const json_int_t n = number_of(comm, "missing");
 	const json_t *lost = json_object_get(comm, "lost");
-	hvd_cleanup_free char *who = name_ranks(lost, n, number_of(comm, "size"));
+	hvd_cleanup_free char *who = name_ranks(lost, n);
 	size_t dead = 0, i;
 	json_t *rank;
 
 	json_array_foreach(lost, i, rank)
 	{
-		dead += json_is_true(json_array_get(rank, 3));
+		dead += json_is_true(json_object_get(rank, "dead"));
 	}
-	hvd_strv_addf(lines, "nccl: no answer from %s%s", who,
+	hvd_strv_addf(lines, "nccl: in a communicator of %lld, there is no answer from %s%s",
+		      (long long)number_of(comm, "size"), who,
 		      dead && dead == json_array_size(lost) ? ", which NCCL holds for dead" : "");
 }
 

@@ -4,6 +4,7 @@
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/worlds.h"
+#include "nccl_ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,10 +66,12 @@ static json_t *make_answers(const struct hvd_stacks *stacks)
 
 static void finish(struct hvd_stacks *stacks)
 {
-	json_auto_t *answers = make_answers(stacks);
 	struct asker askers[MAX_ASKERS];
 	size_t n = stacks->n_askers;
+	json_auto_t *answers = NULL;
 
+	hvd_nccl_ranks_find(stacks->nccl, stacks->hosts, stacks->table);
+	answers = make_answers(stacks);
 	memcpy(askers, stacks->askers, sizeof(askers));
 	hvd_timer_stop(stacks->timer);
 	stacks->n_askers = 0;
@@ -117,7 +120,7 @@ static void ask_hosts(struct hvd_stacks *stacks, double seconds, bool may_stop)
 		hvd_conn_send(host->client->conn,
 			      hvd_world_mark(json_pack("{s:s, s:I, s:f, s:b, s:b}", "t", "stacks", "id",
 						       (json_int_t)stacks->id, "seconds", seconds, "nccl",
-						       may_stop && stacks->asked <= ASK_NCCL, "stop", may_stop),
+						       stacks->asked <= ASK_NCCL, "stop", may_stop),
 					     stacks->world));
 	}
 }

@@ -28,10 +28,10 @@ void hvd_stacks_destroy(struct hvd_stacks *stacks);
  * RANK is agent/stacks.h's. "silent": hosts with ranks that have not answered, or were not connected; also those that were
  * lost meanwhile. TEXT: a line for
  * each process that waits at the rendezvous (hvd_rv_service_ask_waits()). NCCL: what that of one host's ranks says of all
- * ranks (agent/nccl_comms.h); left out if none answers. `answers` stays this object's. */
+ * ranks (agent/nccl_comms.h, with nccl_ranks.h); left out if none answers. `answers` stays this object's. */
 void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *answers, void *arg), void *arg);
-/* The same, by tools that do not stop a rank while they look at it, and without NCCL. While the hosts are already being asked for another
- * caller, the answer is that one's. */
+/* The same, by tools that do not stop a rank while they look at it; NCCL is asked once. While the hosts are already being
+ * asked for another caller, the answer is that one's. */
 void hvd_stacks_ask_no_stop(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *answers, void *arg),
 			    void *arg);
 /* Do not answer the caller that has asked with `arg`. */

@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(report);
 		json_decref(hvd_stack_samples_json(samples));
 		hvd_busy_hang_judge(said, json_object_get(said, "second") ? json_object_get(said, "second") : said, 1,
-				    &report);
+				    1, &report);
 		if (strpbrk(report, "\033\n"))
 			abort();
 		free(report);

@@ -7,6 +7,8 @@ does, at NCCL_RAS_ADDR, or at a free port of loopback. Prints the port, and ends
 --behind=R        rank R has begun one AllReduce less
 --dead=R          rank R has died
 --silent=R        rank R does not answer
+--pids=FILE…      in place of hosts and processes that are not there: a process of this host for each rank, whose number the
+                  file has once it runs
 --moves           all ranks begin an operation between two questions
 --old             before 2.28.7: text only
 --mute            accepts connections, and says nothing
@@ -25,8 +27,12 @@ OPS = ["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRe
 MOST = 1024  # bytes of a command (struct rasClient.recvBuffer)
 
 
-def where(rank):
-    return {"rank": rank, "host": f"10.0.0.{rank + 1}", "pid": 4000 + rank, "cuda_dev": rank, "nvml_dev": rank}
+def where(options, rank):
+    host, pid = f"10.0.0.{rank + 1}", 4000 + rank
+    if options.pids:
+        with open(options.pids[rank], encoding="ascii") as file:
+            host, pid = "127.0.0.1", int(file.read())
+    return {"rank": rank, "host": host, "pid": pid, "cuda_dev": rank, "nvml_dev": rank}
 
 
 def counts(options, rank, asked):
@@ -39,10 +45,10 @@ def status_json(options, asked):
     ranks, missing = [], []
     for rank in range(options.ranks):
         if rank in (options.dead, options.silent):
-            missing.append({**where(rank), "status": {"unresponsive": rank == options.silent,
+            missing.append({**where(options, rank), "status": {"unresponsive": rank == options.silent,
                                                       "considered_dead": rank == options.dead}})
         else:
-            ranks.append({**where(rank),
+            ranks.append({**where(options, rank),
                           "status": {"init_state": 0, "async_error": 0, "finalize_called": False,
                                      "destroy_flag": False, "abort_flag": False},
                           "collective_counts": counts(options, rank, asked)})
@@ -96,6 +102,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=4)
     for name in ("--behind", "--dead", "--silent"):
         parser.add_argument(name, type=int, default=-1)
+    parser.add_argument("--pids", nargs="+")
     for name in ("--moves", "--old", "--mute"):
         parser.add_argument(name, action="store_true")
     options = parser.parse_args()

@@ -28,10 +28,10 @@ teardown() {
 
 teardown_file() { :; }
 
-# begin_job OPTION…: two ranks, of which the first serves NCCL's RAS with these options.
+# begin_job OPTION…: two ranks, of which the first serves NCCL's RAS with these options, and the second runs SECOND.
 begin_job() {
 	printf '%s\n' '#!/bin/sh' \
-		'[ "$RANK" = 0 ] || exec sleep 300' \
+		'echo $$ >pid.$RANK' "[ \"\$RANK\" = 0 ] || exec ${SECOND-sleep 300}" \
 		'sleep 300 | exec python3 "$SRC/tests/standins/nccl_ras.py" '"$*" >rank
 	chmod +x rank
 	"$HVDRUN" "${HVDRUN_OPTIONS[@]}" -np 2 ./rank >"$OUT" 2>&1 3>&- &
@@ -55,10 +55,18 @@ stacks() { run -0 "$HVDRUN" --stacks "pid:$PID" "$@"; }
 @test "--stacks names the ranks that are behind, and those that NCCL has lost" {
 	begin_job --ranks=8 --behind=3 --dead=5
 	stacks
-	has "nccl: rank 3 of 8 (process 4003 on 10.0.0.4) is behind: 41 operations called, 42 by others (missing: AllReduce); no rank calls further ones" \
-		"nccl: no answer from rank 5 of 8 (process 4005 on 10.0.0.6), which NCCL holds for dead"
+	has "nccl: in a communicator of 8, its rank 3 (process 4003 on 10.0.0.4) is behind: 41 operations called, 42 by others (missing: AllReduce); no rank calls further ones" \
+		"nccl: in a communicator of 8, there is no answer from its rank 5 (process 4005 on 10.0.0.6), which NCCL holds for dead"
 	stacks --json
-	[[ $(python3 -c 'import json, sys; print(json.load(sys.stdin)["nccl"]["odd"][0]["ranks"])' <<<"$output") == "[[3, '10.0.0.4', 4003]]" ]]
+	[[ $(python3 -c 'import json, sys; print(json.load(sys.stdin)["nccl"]["odd"][0]["ranks"][0]["pid"])' <<<"$output") == 4003 ]]
+}
+
+@test "a rank in a pid namespace of its own, as in a container, is found by its number there" {
+	unshare --user --map-root-user --pid --fork true || skip "no pid namespaces"
+	echo 1 >pid.inner
+	SECOND="unshare --user --map-root-user --pid --fork sleep 300" begin_job --ranks=2 --behind=1 --pids pid.0 pid.inner
+	stacks
+	has "nccl: in a communicator of 2, rank 1 (localhost) is behind: 41 operations called, 42 by others (missing: AllReduce)"
 }
 
 @test "ranks that all wait are even, and a job that goes on is said to" {
@@ -67,10 +75,55 @@ stacks() { run -0 "$HVDRUN" --stacks "pid:$PID" "$@"; }
 	has "nccl: in 1 communicator all ranks have called as many operations; ranks call further ones"
 }
 
+# begin_busy WHAT…: two ranks under a watch for hangs, as py-spy shows them. Rank 0 serves NCCL's RAS with the options in RAS,
+# and is busy; rank 1, which has another number there, is "idle", or "busy". PLACE is the function in which busy ones are.
+begin_busy() {
+	mkdir bin
+	printf '%s\n' '#!/bin/bash' 'read -r name file <"place.$(tr "\0" "\n" </proc/${*: -1}/environ | sed -n "s/^RANK=//p")"' \
+		'cat <<END' '[{"pid":1,"thread_id":1,"thread_name":"MainThread","os_thread_id":1,"active":true,"owns_gil":false,"frames":[' \
+		' {"name":"$name","filename":"$file","line":900}, {"name":"step","filename":"/work/train.py","line":41}]}]' END >bin/py-spy
+	printf '%s\n' '#!/bin/bash' 'echo $$ >pid.$RANK' \
+		'[[ $RANK == 0 || $1 == busy ]] || exec sleep 300' 'while [[ $RANK == 1 ]]; do :; done' \
+		'(while kill -0 $$; do :; done) 2>/dev/null &' 'until [[ -s pid.1 ]]; do sleep 0.1; done' \
+		'sleep 300 | exec python3 "$SRC/tests/standins/nccl_ras.py" --ranks=2 --pids pid.1 pid.0 $RAS' >rank
+	chmod +x bin/py-spy rank
+	echo "${PLACE-synchronize /opt/torch/cuda/__init__.py}" | tee place.0 >place.1
+	[[ $1 == busy ]] || echo "get /usr/lib/python3/queue.py" >place.1
+	PATH=$PWD/bin:$PATH "$HVDRUN" --verbose --events=events --hang-timeout=2 --hang-action=kill -np 2 ./rank "$1" >"$OUT" 2>&1 3>&- &
+	PID=$!
+}
+
+ends() {
+	wait_for 60 stopped "$PID"
+	output=$(<"$OUT")
+}
+
+@test "a rank that is idle, and behind while another one waits for its GPU, hangs the job" {
+	RAS=--behind=0 begin_busy idle
+	ends
+	has "some are busy: rank 1 (localhost) in get (train.py:41), behind with 41 operations of NCCL, 42 of others; 1 is busy, 1 waits" \
+		"nccl: in a communicator of 2, rank 1 (localhost) is behind" "ending the job: no rank has made progress"
+}
+
 @test "the watch for hangs shows it, and does not end the job for it" {
 	HVDRUN_OPTIONS=(--hang-timeout=2)
 	begin_job --behind=1
-	wait_for 60 grep -q "nccl: rank 1 of 4" "$OUT"
+	wait_for 60 grep -q "nccl: in a communicator of 4, its rank 1" "$OUT"
+	running "$PID"
+}
+
+@test "ranks that have called as many operations, and wait for their GPUs, hang together" {
+	begin_busy busy
+	ends
+	has "all ranks have called as many operations of NCCL, and call no further ones; 2 are busy" "ending the job"
+}
+
+@test "a rank that computes, and is behind, may hang the job, which goes on" {
+	export PLACE="step /work/model.py"
+	RAS=--behind=0 begin_busy busy
+	says 60 "but some are busy: rank 1 (localhost) in step (model.py:900), behind"
+	says 60 "a long call looks the same"
+	grep -q '"name":"may-hang",.*behind with 41' events
 	running "$PID"
 }
 

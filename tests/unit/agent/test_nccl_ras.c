@@ -40,6 +40,9 @@ TEST(ranks_that_have_begun_as_many_operations_are_even)
 	assert_int_equal(number(even, "comms"), 1);
 	assert_int_equal(number(even, "even"), 1);
 	assert_int_equal(number(even, "still"), 0);
+	assert_int_equal(number(even, "begun"), 12);
+	assert_int_equal(number(even, "most"), 6);
+	assert_int_equal(number(even, "missing"), 0);
 	assert_int_equal(json_array_size(json_object_get(even, "odd")), 0);
 	assert_int_equal(number(still, "still"), 1);
 	assert_int_equal(number(moves, "still"), 0);
@@ -63,12 +66,13 @@ TEST(who_is_behind_and_who_is_lost)
 	assert_int_equal(number(odd, "count"), 5);
 	assert_int_equal(number(odd, "most"), 6);
 	assert_string_equal(json_string_value(json_object_get(odd, "op")), "AllReduce");
-	assert_int_equal(json_integer_value(json_array_get(one, 0)), 1);
-	assert_string_equal(json_string_value(json_array_get(one, 1)), "10.0.0.1");
-	assert_int_equal(json_integer_value(json_array_get(one, 2)), 401);
+	assert_int_equal(number(one, "number"), 1);
+	assert_string_equal(json_string_value(json_object_get(one, "address")), "10.0.0.1");
+	assert_int_equal(number(one, "pid"), 401);
 	assert_int_equal(number(odd, "missing"), 1);
-	assert_int_equal(json_integer_value(json_array_get(lost, 0)), 2);
-	assert_true(json_is_true(json_array_get(lost, 3)));
+	assert_int_equal(number(lost, "number"), 2);
+	assert_true(json_is_true(json_object_get(lost, "dead")));
+	assert_int_equal(number(found, "missing"), 1);
 	json_decref(found);
 }
 
@@ -162,7 +166,7 @@ static void end(struct server *server)
 }
 
 /* Ask such a server. */
-static json_t *ask(const char *options, double seconds, struct hvd_err *err)
+static json_t *ask(const char *options, bool twice, double seconds, struct hvd_err *err)
 {
 	struct server server;
 	struct hvd_addr addr;
@@ -170,14 +174,14 @@ static json_t *ask(const char *options, double seconds, struct hvd_err *err)
 
 	serve(&server, options);
 	hvd_addr_parse("127.0.0.1", &addr);
-	found = hvd_nccl_ras_ask(&addr, server.port, hvd_deadline_in(seconds), err);
+	found = hvd_nccl_ras_ask(&addr, server.port, twice, hvd_deadline_in(seconds), err);
 	end(&server);
 	return found;
 }
 
 TEST(nccl_says_who_is_behind)
 {
-	json_t *found = ask("--ranks=8 --behind=3 --dead=5", 60, NULL), *odd;
+	json_t *found = ask("--ranks=8 --behind=3 --dead=5", true, 60, NULL), *odd;
 
 	assert_string_equal(json_string_value(json_object_get(found, "version")), "2.28.7");
 	odd = json_array_get(json_object_get(found, "odd"), 0);
@@ -190,21 +194,24 @@ TEST(nccl_says_who_is_behind)
 
 TEST(two_questions_show_whether_operations_begin)
 {
-	json_t *moving = ask("--moves", 60, NULL), *still = ask("", 60, NULL), *once = ask("", 3, NULL);
+	json_t *moving = ask("--moves", true, 60, NULL), *still = ask("", true, 60, NULL),
+	       *once = ask("", true, 3, NULL), *one = ask("", false, 60, NULL);
 
 	assert_int_equal(number(moving, "even"), 1);
 	assert_int_equal(number(moving, "still"), 0);
 	assert_int_equal(number(still, "still"), 1);
 	assert_int_equal(number(once, "even"), 1);
 	assert_int_equal(number(once, "still"), 0);
+	assert_true(json_is_false(json_object_get(one, "twice")));
 	json_decref(moving);
 	json_decref(still);
 	json_decref(once);
+	json_decref(one);
 }
 
 TEST(an_older_nccl_has_text_only)
 {
-	json_t *found = ask("--old", 60, NULL);
+	json_t *found = ask("--old", false, 60, NULL);
 
 	assert_in(json_string_value(json_object_get(found, "text")), "Missing communicator data");
 	json_decref(found);
@@ -214,7 +221,7 @@ TEST(one_that_does_not_answer_is_not_waited_for)
 {
 	struct hvd_err err = {0};
 
-	assert_null(ask("--mute", 0.5, &err));
+	assert_null(ask("--mute", false, 0.5, &err));
 	assert_int_equal(err.code, HVD_E_TIMEOUT);
 }
 
@@ -224,7 +231,7 @@ TEST(where_nobody_serves)
 	struct hvd_addr addr;
 
 	hvd_addr_parse("127.0.0.1", &addr);
-	assert_null(hvd_nccl_ras_ask(&addr, 1, hvd_deadline_in(30), &err));
+	assert_null(hvd_nccl_ras_ask(&addr, 1, false, hvd_deadline_in(30), &err));
 	assert_in(err.msg, "does not serve its RAS");
 }
 

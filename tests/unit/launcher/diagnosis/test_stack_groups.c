@@ -296,18 +296,20 @@ TEST(nccl_names_who_is_behind_and_who_is_lost)
 {
 	char *text =
 		nccl_text("{\"version\":\"2.28.7\",\"twice\":true,\"comms\":4,\"even\":2,\"still\":2,\"odd\":["
-			  "{\"size\":8,\"moves\":false,\"behind\":1,\"missing\":1,\"ranks\":[[3,\"10.0.0.4\",4003]],"
-			  "\"op\":\"AllReduce\",\"count\":41,\"most\":42,\"lost\":[[5,\"10.0.0.6\",4005,true]]},"
-			  "{\"size\":64,\"moves\":true,\"behind\":9,\"missing\":0,\"ranks\":[[1,\"h\",7],[2,\"i\",8]],"
+			  "{\"size\":8,\"moves\":false,\"behind\":1,\"missing\":1,\"ranks\":[{\"number\":3,\"address\":"
+			  "\"10.0.0.4\",\"pid\":4003,\"rank\":11,\"host\":\"n2\"}],"
+			  "\"op\":\"AllReduce\",\"count\":41,\"most\":42,\"lost\":[{\"number\":5,\"address\":\"10.0.0."
+			  "6\",\"pid\":4005,\"dead\":true}]},"
+			  "{\"size\":64,\"moves\":true,\"behind\":9,\"missing\":0,\"ranks\":[{\"number\":1,\"address\":"
+			  "\"h\",\"pid\":7,\"host\":\"n1\"},{\"number\":2,\"address\":\"i\",\"pid\":8}],"
 			  "\"op\":\"\",\"count\":1,\"most\":2,\"lost\":[]}]}");
 
-	has(text,
-	    "nccl: rank 3 of 8 (process 4003 on 10.0.0.4) is behind: 41 operations called, 42 by others (missing: "
-	    "AllReduce); no rank calls further ones\n");
-	has(text, "nccl: no answer from rank 5 of 8 (process 4005 on 10.0.0.6), which NCCL holds for dead\n");
-	has(text, "nccl: 9 ranks of 64 (1: process 7 on h; 2: process 8 on i; …) are behind: 1 operations called, 2 by "
-		  "others; "
-		  "ranks call further ones\n");
+	has(text, "nccl: in a communicator of 8, rank 11 (n2) is behind: 41 operations called, 42 by others (missing: "
+		  "AllReduce); no rank calls further ones\n");
+	has(text, "nccl: in a communicator of 8, there is no answer from its rank 5 (process 4005 on 10.0.0.6), which "
+		  "NCCL holds for dead\n");
+	has(text, "nccl: in a communicator of 64, its rank 1 (process 7 on n1), its rank 2 (process 8 on i) and 7 more "
+		  "are behind: 1 operations called, 2 by others; ranks call further ones\n");
 	has(text, "nccl: in 2 communicators all ranks have called as many operations; no rank calls further ones\n");
 	free(text);
 }

@@ -974,6 +974,56 @@ TEST_IN(those_that_leave_while_they_are_asked_for_their_ranks, struct world *w)
 	free(said);
 }
 
+/* The launch's rank and host of the I-th rank that NCCL has named, as "RANK HOST". */
+static void nccl_is(const json_t *said, size_t i, const char *expected)
+{
+	const json_t *comm = json_array_get(json_object_get(json_object_get(said, "nccl"), "odd"), 0);
+	const json_t *one = json_array_get(json_object_get(comm, "ranks"), i), *rank = json_object_get(one, "rank");
+	const char *host = json_string_value(json_object_get(one, "host"));
+	char got[64];
+
+	snprintf(got, sizeof(got), "%lld %s", rank ? (long long)json_integer_value(rank) : -1LL, host ? host : "?");
+	assert_string_equal(got, expected);
+}
+
+/* Process 7 is a rank on two of the hosts; that of the last one is in a container. */
+TEST_IN(ranks_that_nccl_names_are_ranks_of_the_launch, struct world *w)
+{
+	static const char *const at[] = {"10.0.0.2", "10.0.0.3",  "10.0.0.3", "10.0.0.9",
+					 "nonsense", "127.0.0.1", "127.0.0.1"};
+	static const int pids[] = {7, 7, 4711, 7, 7, 8, 7};
+	json_t *list = json_array();
+	char *text = NULL;
+	json_t *said;
+
+	for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++)
+		json_array_append_new(list,
+				      json_pack("{s:i, s:s, s:i}", "number", 9, "address", at[i], "pid", pids[i]));
+	json_array_append_new(list, json_integer(3));
+	w->l->spec.deadlines.start = 0.5;
+	open_with(w, 3);
+	hvd_stacks_ask(hvd_world_stacks(w->world), 5, on_stacks, &text);
+	for (int i = 0; i < 3; i++)
+		until(w->l, agent_heard(&w->l->agents[i], "stacks"));
+	say(&w->l->agents[0], json_pack("{s:s, s:i, s:[], s:{s:[{s:o}]}}", "t", "stacks", "id", 1, "ranks", "nccl",
+					"odd", "ranks", list));
+	say(&w->l->agents[1], json_pack("{s:s, s:i, s:[{s:i, s:i, s:[{s:i}]}]}", "t", "stacks", "id", 1, "ranks",
+					"rank", 1, "pid", 7, "others", "pid", 8));
+	say(&w->l->agents[2], json_pack("{s:s, s:i, s:[{s:i, s:i, s:i}]}", "t", "stacks", "id", 1, "ranks", "rank", 2,
+					"pid", 4711, "own_pid", 7));
+	until(w->l, text != NULL);
+	said = json_loads(text, 0, NULL);
+	nccl_is(said, 0, "1 node1");
+	nccl_is(said, 1, "2 node2");
+	nccl_is(said, 2, "-1 node2");
+	nccl_is(said, 3, "-1 ?");
+	nccl_is(said, 4, "-1 ?");
+	nccl_is(said, 5, "1 node1"); /* its only process with this number */
+	nccl_is(said, 6, "-1 ?");    /* any of two */
+	json_decref(said);
+	free(text);
+}
+
 /* This process did not run when the time was over. Meanwhile an answer has come, behind more than is read at once, and
  * something else sets the timer anew. */
 TEST_IN(one_has_answered_what_is_not_read_yet, struct world *w)
