@@ -1,118 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "status_table.h"
 
-#include "lib/base/median.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "status_text.h"
+#include "status_figures.h"
+#include "status_odd.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_HOST 16
-/* Memory that grows by so much in an hour is worth a sentence, if that is half of the rank's. */
-#define MUCH_GROWTH (256.0 * 1024 * 1024)
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
-
-static double number_of(const json_t *object, const char *key)
-{
-	return json_number_value(json_object_get(object, key));
-}
-
-/* ---- figures ---- */
-
-enum unit {
-	SHARE, /* 0.98 is 98% */
-	BYTES,
-	HOURLY, /* bytes a second as bytes an hour, with a sign */
-	SECONDS,
-};
-
-static void put_bytes(char *out, size_t size, double bytes, const char *sign)
-{
-	static const char units[] = "BKMGTP";
-	size_t u = 0;
-
-	while (bytes >= 1000 && u + 1 < sizeof(units) - 1) {
-		bytes /= 1024;
-		u++;
-	}
-	if (u == 0)
-		snprintf(out, size, "%s%.0f", bytes > 0 ? sign : "", bytes);
-	else
-		snprintf(out, size, bytes < 9.95 ? "%s%.1f%c" : "%s%.0f%c", sign, bytes, units[u]);
-}
-
-static void put_seconds(char *out, size_t size, double s)
-{
-	if (s < 100)
-		snprintf(out, size, "%.0fs", s);
-	else if (s < 100 * 60)
-		snprintf(out, size, "%.0fm", s / 60);
-	else if (s < 100 * 3600.0)
-		snprintf(out, size, "%.0fh", s / 3600);
-	else
-		snprintf(out, size, "%.0fd", s / 86400);
-}
-
-static void put_figure(char *out, size_t size, enum unit unit, double value)
-{
-	switch (unit) {
-	case SHARE:
-		snprintf(out, size, "%.0f%%", value * 100);
-		break;
-	case BYTES:
-		put_bytes(out, size, value < 0 ? 0 : value, "");
-		break;
-	case HOURLY:
-		put_bytes(out, size, (value < 0 ? -value : value) * 3600, value < 0 ? "-" : "+");
-		break;
-	case SECONDS:
-		put_seconds(out, size, value);
-		break;
-	}
-}
-
-char *hvd_job_status_odd(const json_t *rank)
-{
-	const double growth = number_of(rank, "growth"), memory = number_of(rank, "memory");
-	const char *state = text_of(rank, "state");
-	char bytes[16];
-
-	if (*text_of(rank, "slow"))
-		return hvd_xasprintf("is slow: %s", text_of(rank, "slow"));
-	if (strcmp(state, "failed") == 0)
-		return hvd_xasprintf("has failed with status %.0f", number_of(rank, "status"));
-	if (growth * 3600 >= MUCH_GROWTH && growth * 3600 >= memory / 2) {
-		put_bytes(bytes, sizeof(bytes), growth * 3600, "");
-		return hvd_xasprintf("uses ever more memory: by %s an hour", bytes);
-	}
-	return NULL;
-}
-
-/* ---- the table ---- */
-
-static const struct column {
-	const char *title, *key;
-	int width;
-	enum unit unit;
-} columns[] = {
-	{"CPU", "cpu", 4, SHARE},         {"AWAIT", "awaited", 5, SHARE}, {"DELAY", "delay", 5, SHARE},
-	{"MEM", "memory", 5, BYTES},      {"MEM/h", "growth", 6, HOURLY}, {"READ", "read", 5, BYTES},
-	{"WRITE", "written", 5, BYTES},   {"OUT", "output", 4, SECONDS},  {"GPU", "gpu", 4, SHARE},
-	{"GMEM", "gpu_memory", 5, BYTES},
-};
-#define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
+/* The column of keys of the store has at least so many characters. */
+#define LEAST_KEY 8
 
 struct row {
 	const json_t *of;
-	char *odd; /* why it is odd, or NULL */
+	enum hvd_odd odd;
+	char *why; /* it is odd, or NULL */
 	double by; /* what it is sorted by: the largest first */
 	size_t at; /* its place in the list */
 };
@@ -120,30 +25,18 @@ struct row {
 struct table {
 	const json_t *list;
 	const struct hvd_status_look *look;
-	bool shown[N_COLUMNS]; /* a row has it */
-	bool figures;          /* any is shown */
-	int host;              /* width */
+	bool shown[HVD_STATUS_COLUMNS]; /* a row has it */
+	bool figures;                   /* any is shown */
+	bool waits;                     /* a row waits in the store */
+	int host;                       /* width */
 	struct row *rows;
 	size_t n, n_odd;
 };
 
 static bool has_figures(const struct table *table, const json_t *of)
 {
-	return table->look->hosts ? strcmp(text_of(of, "stage"), "here") == 0
-				  : strcmp(text_of(of, "state"), "running") == 0;
-}
-
-static char *why_odd(const struct table *table, const json_t *of)
-{
-	const char *stage = text_of(of, "stage");
-	char *odd;
-
-	if (table->look->hosts)
-		return strcmp(stage, "lost") == 0 || strcmp(stage, "left-out") == 0 ? hvd_xstrdup(stage) : NULL;
-	odd = hvd_job_status_odd(of);
-	if (!odd && table->shown[0] && has_figures(table, of) && !json_object_get(of, "cpu"))
-		odd = hvd_xstrdup("reports nothing: its agent has not looked at it yet, or is silent");
-	return odd;
+	return table->look->hosts ? strcmp(hvd_status_text_of(of, "stage"), "here") == 0
+				  : strcmp(hvd_status_text_of(of, "state"), "running") == 0;
 }
 
 static double sort_by(const struct table *table, const struct row *row)
@@ -153,7 +46,7 @@ static double sort_by(const struct table *table, const struct row *row)
 	const json_t *value;
 
 	if (table->look->order == HVD_STATUS_BY_ODD)
-		return row->odd != NULL;
+		return row->why != NULL;
 	if (table->look->order == HVD_STATUS_BY_RANK)
 		return 0;
 	value = json_object_get(row->of, keys[table->look->order]);
@@ -169,18 +62,22 @@ static int compare_rows(const void *a, const void *b)
 
 static void make_table(struct table *table, const json_t *list, const struct hvd_status_look *look)
 {
+	const struct hvd_odd_list odd = hvd_status_odd_list(list, look->hosts);
 	json_t *of;
 	size_t i;
 
 	*table = (struct table){.list = list, .look = look, .host = 4, .n = json_array_size(list)};
+	if (table->n > look->rows)
+		table->host = 7; /* of groups */
 	table->rows = hvd_xcalloc(table->n + 1, sizeof(*table->rows));
 	json_array_foreach(list, i, of)
 	{
-		const int len = (int)strnlen(text_of(of, "host"), MOST_HOST);
+		const int len = (int)strnlen(hvd_status_text_of(of, "host"), MOST_HOST);
 
 		table->host = len > table->host ? len : table->host;
-		for (size_t c = 0; c < N_COLUMNS; c++) {
-			table->shown[c] |= json_is_number(json_object_get(of, columns[c].key));
+		table->waits |= *hvd_status_text_of(of, "waits") != '\0';
+		for (size_t c = 0; c < HVD_STATUS_COLUMNS; c++) {
+			table->shown[c] |= json_is_number(json_object_get(of, hvd_status_columns[c].key));
 			table->figures |= table->shown[c];
 		}
 	}
@@ -188,104 +85,196 @@ static void make_table(struct table *table, const json_t *list, const struct hvd
 	{
 		struct row *row = &table->rows[i];
 
-		*row = (struct row){.of = of, .at = i, .odd = why_odd(table, of)};
+		*row = (struct row){.of = of, .at = i};
+		row->odd = hvd_status_odd(&odd, of, &row->why);
 		row->by = sort_by(table, row);
-		table->n_odd += row->odd != NULL;
+		table->n_odd += row->why != NULL;
 	}
 	qsort(table->rows, table->n, sizeof(*table->rows), compare_rows);
 }
 
-static void put_titles(struct hvd_status_lines *out, const struct table *table)
+/* How many characters are left for a key of the store; 0: too few. */
+static int key_room(const struct table *table)
 {
-	char *line = hvd_xasprintf("%5s %-*s", table->look->hosts ? "RANKS" : "RANK", table->host, "HOST");
+	int used = 5 + 1 + table->host + 1;
 
-	for (size_t c = 0; c < N_COLUMNS; c++)
+	for (size_t c = 0; c < HVD_STATUS_COLUMNS; c++)
+		used += table->shown[c] ? 1 + hvd_status_columns[c].width : 0;
+	return table->waits && used + LEAST_KEY <= (int)table->look->width ? (int)table->look->width - used : 0;
+}
+
+static void put_titles(struct hvd_status_lines *out, const struct table *table, const char *first, const char *second)
+{
+	char *line = hvd_xasprintf("%5s %-*s", first, table->host, second);
+
+	for (size_t c = 0; c < HVD_STATUS_COLUMNS; c++)
 		if (table->shown[c])
-			hvd_xappendf(&line, " %*s", columns[c].width, columns[c].title);
+			hvd_xappendf(&line, " %*s", hvd_status_columns[c].width, hvd_status_columns[c].title);
+	if (key_room(table))
+		hvd_xappendf(&line, " STORE");
 	hvd_status_add(out, HVD_STATUS_TITLES, line);
 }
 
 static void put_row(struct hvd_status_lines *out, const struct table *table, const struct row *row)
 {
 	const bool hosts = table->look->hosts;
-	char *line = hvd_xasprintf("%5.0f %-*.*s", number_of(row->of, hosts ? "ranks" : "rank"), table->host,
-				   table->host, text_of(row->of, "host"));
+	char *line = hvd_xasprintf("%5.0f %-*.*s", hvd_status_number_of(row->of, hosts ? "ranks" : "rank"), table->host,
+				   table->host, hvd_status_text_of(row->of, "host"));
 	char figure[16];
 
 	if (!has_figures(table, row->of))
-		hvd_xappendf(&line, " %s", text_of(row->of, hosts ? "stage" : "state"));
-	for (size_t c = 0; c < N_COLUMNS && has_figures(table, row->of); c++) {
-		const json_t *value = json_object_get(row->of, columns[c].key);
+		hvd_xappendf(&line, " %s", hvd_status_text_of(row->of, hosts ? "stage" : "state"));
+	for (size_t c = 0; c < HVD_STATUS_COLUMNS && has_figures(table, row->of); c++) {
+		const json_t *value = json_object_get(row->of, hvd_status_columns[c].key);
 
 		if (!table->shown[c])
 			continue;
 		snprintf(figure, sizeof(figure), "-");
 		if (json_is_number(value))
-			put_figure(figure, sizeof(figure), columns[c].unit, json_number_value(value));
-		hvd_xappendf(&line, " %*s", columns[c].width, figure);
+			hvd_status_figure(figure, hvd_status_columns[c].unit, json_number_value(value));
+		hvd_xappendf(&line, " %*s", hvd_status_columns[c].width, figure);
 	}
-	hvd_status_add(out, row->odd ? HVD_STATUS_ODD_ROW : HVD_STATUS_ROW, line);
+	if (key_room(table) && *hvd_status_text_of(row->of, "waits"))
+		hvd_xappendf(&line, " %.*s", key_room(table), hvd_status_text_of(row->of, "waits"));
+	hvd_status_add(out, row->why ? HVD_STATUS_ODD_ROW : HVD_STATUS_ROW, line);
 }
 
-static void put_quantiles(struct hvd_status_lines *out, const struct table *table)
+/* ---- many ---- */
+
+/* A row of quantiles. */
+static void put_quantile(struct hvd_status_lines *out, enum hvd_status_kind kind, const struct table *table,
+			 const json_t *const *of, size_t n, double at, char *line)
+{
+	char figure[16];
+	double value;
+
+	for (size_t c = 0; c < HVD_STATUS_COLUMNS; c++) {
+		if (!table->shown[c])
+			continue;
+		snprintf(figure, sizeof(figure), "-");
+		if (hvd_status_quantile(of, n, hvd_status_columns[c].key, at, &value) == 0)
+			hvd_status_figure(figure, hvd_status_columns[c].unit, value);
+		hvd_xappendf(&line, " %*s", hvd_status_columns[c].width, figure);
+	}
+	hvd_status_add(out, kind, line);
+}
+
+/* The group of a row: why it is odd, or in which state it is. */
+static const char *group_of(const struct table *table, const struct row *row)
+{
+	static const char *const names[HVD_ODD_NOT] = {
+		[HVD_ODD_SLOW] = "slow",   [HVD_ODD_FAILED] = "failed", [HVD_ODD_GROWS] = "growing",
+		[HVD_ODD_WAITS] = "store", [HVD_ODD_SILENT] = "silent", [HVD_ODD_LOST] = "lost"};
+
+	if (row->odd != HVD_ODD_NOT)
+		return names[row->odd];
+	if (!table->look->hosts && *hvd_status_text_of(row->of, "waits"))
+		return "store";
+	return hvd_status_text_of(row->of, table->look->hosts ? "stage" : "state");
+}
+
+/* The members of the group of rows[first]. Returns how many. */
+static size_t members(const struct table *table, size_t first, const json_t **of)
+{
+	const struct row *row = &table->rows[first];
+	const char *group = group_of(table, row);
+	size_t n = 0;
+
+	for (size_t i = first; i < table->n; i++)
+		if (table->rows[i].odd == row->odd && strcmp(group_of(table, &table->rows[i]), group) == 0)
+			of[n++] = table->rows[i].of;
+	return n;
+}
+
+#define MOST_GROUPS 16
+
+/* The first row of each group, odd ones first. */
+static size_t find_groups(const struct table *table, size_t firsts[MOST_GROUPS])
+{
+	size_t n = 0;
+
+	for (int odd = 0; odd <= HVD_ODD_NOT; odd++)
+		for (size_t i = 0; i < table->n && n < MOST_GROUPS; i++) {
+			bool known = table->rows[i].odd != (enum hvd_odd)odd;
+
+			for (size_t k = 0; k < n && !known; k++)
+				known = table->rows[firsts[k]].odd == (enum hvd_odd)odd &&
+					strcmp(group_of(table, &table->rows[firsts[k]]),
+					       group_of(table, &table->rows[i])) == 0;
+			if (!known)
+				firsts[n++] = i;
+		}
+	return n;
+}
+
+/* A row for each group, with the medians of its columns; then the quantiles of all. */
+static void put_groups(struct hvd_status_lines *out, const struct table *table)
 {
 	static const struct {
 		const char *name;
 		double at;
 	} quantiles[] = {{"least", 0}, {"25 %", 0.25}, {"half", 0.5}, {"75 %", 0.75}, {"most", 1}};
-	double *values = hvd_xcalloc(table->n + 1, sizeof(*values));
-	char cells[sizeof(quantiles) / sizeof(quantiles[0])][N_COLUMNS][16];
-	json_t *of;
-	size_t i;
+	const json_t **of = hvd_xcalloc(table->n + 1, sizeof(*of));
+	size_t firsts[MOST_GROUPS], n = find_groups(table, firsts);
 
-	for (size_t c = 0; c < N_COLUMNS; c++) {
-		size_t known = 0;
+	put_titles(out, table, table->look->hosts ? "HOSTS" : "RANKS", "GROUP");
+	for (size_t k = 0; k < n; k++) {
+		const struct row *row = &table->rows[firsts[k]];
+		const size_t many = members(table, firsts[k], of);
 
-		json_array_foreach(table->list, i, of)
-		{
-			const json_t *value = json_object_get(of, columns[c].key);
+		put_quantile(out, row->why ? HVD_STATUS_ODD_ROW : HVD_STATUS_ROW, table, of, many, 0.5,
+			     hvd_xasprintf("%5zu %-*.*s", many, table->host, table->host, group_of(table, row)));
+	}
+	for (size_t i = 0; i < table->n; i++)
+		of[i] = table->rows[i].of;
+	for (size_t q = 0; q < sizeof(quantiles) / sizeof(quantiles[0]); q++)
+		put_quantile(out, HVD_STATUS_ROW, table, of, table->n, quantiles[q].at,
+			     hvd_xasprintf("%5s %-*s", quantiles[q].name, table->host, q ? "" : "of all"));
+	free(of);
+}
 
-			if (json_is_number(value))
-				values[known++] = json_number_value(value);
+/* ---- reasons ---- */
+
+static void put_reason(struct hvd_status_lines *out, const struct table *table, const struct row *row)
+{
+	hvd_status_wrap(out, HVD_STATUS_REASON, 2, table->look->width, "rank %.0f on %s %s",
+			hvd_status_number_of(row->of, "rank"), hvd_status_text_of(row->of, "host"), row->why);
+}
+
+/* A sentence for each reason. */
+static void put_common_reasons(struct hvd_status_lines *out, const struct table *table)
+{
+	const json_t **of = hvd_xcalloc(table->n + 1, sizeof(*of));
+	size_t firsts[MOST_GROUPS], n = find_groups(table, firsts);
+
+	for (size_t k = 0; k < n && table->rows[firsts[k]].why; k++) {
+		const struct row *row = &table->rows[firsts[k]];
+		const size_t many = members(table, firsts[k], of);
+		hvd_cleanup_free char *text = NULL;
+
+		if (many == 1) {
+			put_reason(out, table, row);
+			continue;
 		}
-		hvd_sort_figures(values, known);
-		for (size_t q = 0; q < sizeof(quantiles) / sizeof(quantiles[0]); q++)
-			if (known)
-				put_figure(cells[q][c], sizeof(cells[q][c]), columns[c].unit,
-					   values[(size_t)(quantiles[q].at * (double)(known - 1) + 0.5)]);
+		text = hvd_status_odd_ranks(row->odd, of, many, row->why);
+		hvd_status_wrap(out, HVD_STATUS_REASON, 2, table->look->width, "%s", text);
 	}
-	for (size_t q = 0; q < sizeof(quantiles) / sizeof(quantiles[0]); q++) {
-		char *line = hvd_xasprintf("%5s %-*s", quantiles[q].name, table->host, q ? "" : "of all");
-
-		for (size_t c = 0; c < N_COLUMNS; c++)
-			if (table->shown[c])
-				hvd_xappendf(&line, " %*s", columns[c].width, cells[q][c]);
-		hvd_status_add(out, HVD_STATUS_ROW, line);
-	}
-	free(values);
+	free(of);
 }
 
 static void put_reasons(struct hvd_status_lines *out, const struct table *table)
 {
-	size_t shown = 0;
-
-	for (size_t at = 0; at < table->n && !table->look->hosts; at++) {
-		const struct row *row = &table->rows[at];
-
-		if (!row->odd || shown == table->look->reasons)
-			continue;
-		shown++;
-		hvd_status_wrap(out, HVD_STATUS_REASON, 2, table->look->width, "rank %.0f on %s %s",
-				number_of(row->of, "rank"), text_of(row->of, "host"), row->odd);
+	if (table->n_odd > table->look->reasons) {
+		put_common_reasons(out, table);
+		return;
 	}
-	if (table->n_odd > shown && !table->look->hosts)
-		hvd_status_wrap(out, HVD_STATUS_REASON, 2, table->look->width, "and %zu more ranks are odd",
-				table->n_odd - shown);
+	for (size_t at = 0; at < table->n; at++)
+		if (table->rows[at].why)
+			put_reason(out, table, &table->rows[at]);
 }
 
 void hvd_status_table(struct hvd_status_lines *out, const json_t *list, const struct hvd_status_look *look)
 {
-	const char *what = look->hosts ? "hosts" : "ranks";
 	struct table table;
 	size_t shown = 0;
 
@@ -293,23 +282,26 @@ void hvd_status_table(struct hvd_status_lines *out, const json_t *list, const st
 	if (table.n && !look->hosts && !table.figures)
 		hvd_status_wrap(out, HVD_STATUS_STATE, 2, look->width, "what its ranks use is not known");
 	else if (table.n) {
-		const bool all = table.n <= look->rows;
+		const bool all = table.n <= look->rows, odd = look->order == HVD_STATUS_BY_ODD;
 
-		put_reasons(out, &table);
+		if (!look->hosts)
+			put_reasons(out, &table);
 		hvd_status_add(out, HVD_STATUS_NOTE, hvd_xstrdup(""));
-		put_titles(out, &table);
+		if (!all)
+			put_groups(out, &table);
+		if (all || !odd || table.n_odd)
+			put_titles(out, &table, look->hosts ? "RANKS" : "RANK", "HOST");
 		for (size_t i = 0; i < table.n && (all || shown < look->first); i++)
-			if (all || table.rows[i].odd || look->order != HVD_STATUS_BY_ODD) {
+			if (all || table.rows[i].why || !odd) {
 				put_row(out, &table, &table.rows[i]);
 				shown++;
 			}
-		if (!all) {
-			put_quantiles(out, &table);
+		if (!all)
 			hvd_status_add(out, HVD_STATUS_NOTE,
-				       hvd_xasprintf("%zu %s are left out; --json shows all", table.n - shown, what));
-		}
+				       hvd_xasprintf("%zu %s are left out; --json shows all", table.n - shown,
+						     look->hosts ? "hosts" : "ranks"));
 	}
 	for (size_t i = 0; i < table.n; i++)
-		free(table.rows[i].odd);
+		free(table.rows[i].why);
 	free(table.rows);
 }

@@ -2,8 +2,11 @@
 /*
  * status_table.h - the table of a launch's ranks, or of its hosts with the sums of their ranks' figures.
  *
- * A few ranks have a row each. Of many there are rows of the first ones of the order, which are odd ones if it is by that,
- * and the quantiles of each column over all.
+ * A few ranks have a row each. Many are put into groups, by why they are odd (status_odd.h) or their state: each group has a
+ * row with the medians of its columns, then come the quantiles of all. Below that are rows of the first ranks of the order,
+ * which are odd ones if it is by that.
+ *
+ * In front are sentences about the odd ranks: one for each, or, if there are too many, one for each reason.
  *
  * Pure. Anything may be missing from the objects, or have another type.
  */
@@ -28,7 +31,7 @@ struct hvd_status_look {
 	size_t width;   /* of sentences, in characters */
 	size_t rows;    /* up to so many ranks have a row each */
 	size_t first;   /* of more, so many have one */
-	size_t reasons; /* odd ranks with a sentence */
+	size_t reasons; /* so many odd ranks have a sentence each */
 	enum hvd_status_order order;
 	bool hosts; /* the table is of hosts */
 };

@@ -3,25 +3,13 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "status_figures.h"
+#include "status_odd.h"
 #include "status_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MOST_WAITS 5
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
-
-static double number_of(const json_t *object, const char *key)
-{
-	return json_number_value(json_object_get(object, key));
-}
 
 static void put_time(char *out, size_t size, double s)
 {
@@ -51,7 +39,7 @@ static char *count_values(const json_t *list, const char *key, const char *name,
 
 	json_array_foreach(list, i, one)
 	{
-		const char *value = text_of(one, key);
+		const char *value = hvd_status_text_of(one, key);
 
 		for (s = 0; s < n && strcmp(seen[s].value, value) != 0; s++)
 			;
@@ -92,39 +80,38 @@ static void put_goodput(struct hvd_status_lines *out, size_t width, const json_t
 	hvd_cleanup_free char *text = NULL;
 	char time[32];
 
-	if (!goodput || number_of(launch, "generation") < 1)
+	if (!goodput || hvd_status_number_of(launch, "generation") < 1)
 		return;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		put_time(time, sizeof(time), number_of(goodput, parts[i]));
+		put_time(time, sizeof(time), hvd_status_number_of(goodput, parts[i]));
 		hvd_xappendf(&text, "%s%s %s", i ? ", " : "", parts[i], time);
 	}
-	hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "goodput: %.1f %% (%s)", number_of(goodput, "goodput") * 100,
-			text);
+	hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "goodput: %.1f %% (%s)",
+			hvd_status_number_of(goodput, "goodput") * 100, text);
 }
 
 static void put_state(struct hvd_status_lines *out, size_t width, const json_t *launch)
 {
-	const double generation = number_of(launch, "generation"), restarts = number_of(launch, "restarts");
-	const json_t *hosts = json_object_get(launch, "hosts"), *ranks = json_object_get(launch, "ranks"),
-		     *store = json_object_get(launch, "store");
+	const double generation = hvd_status_number_of(launch, "generation"),
+		     restarts = hvd_status_number_of(launch, "restarts");
+	const json_t *hosts = json_object_get(launch, "hosts"), *ranks = json_object_get(launch, "ranks");
 	hvd_cleanup_free char *head = NULL, *host_counts = NULL, *rank_counts = NULL;
 	char time[32];
-	json_t *line;
-	size_t i;
 
-	put_time(time, sizeof(time), number_of(launch, "seconds"));
-	if (number_of(launch, "job") > 0)
-		hvd_xappendf(&head, "job %.0f, ", number_of(launch, "job"));
-	hvd_xappendf(&head, "process %.0f on %s: %s, begun %s ago", number_of(launch, "pid"), text_of(launch, "host"),
-		     text_of(launch, "state"), time);
+	put_time(time, sizeof(time), hvd_status_number_of(launch, "seconds"));
+	if (hvd_status_number_of(launch, "job") > 0)
+		hvd_xappendf(&head, "job %.0f, ", hvd_status_number_of(launch, "job"));
+	hvd_xappendf(&head, "process %.0f on %s: %s, begun %s ago", hvd_status_number_of(launch, "pid"),
+		     hvd_status_text_of(launch, "host"), hvd_status_text_of(launch, "state"), time);
 	hvd_status_wrap(out, HVD_STATUS_HEAD, 0, width, "%s", head);
-	if (*text_of(launch, "command"))
-		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "command: %s", text_of(launch, "command"));
+	if (*hvd_status_text_of(launch, "command"))
+		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "command: %s", hvd_status_text_of(launch, "command"));
 	if (generation > 1 || restarts > 0) {
-		put_time(time, sizeof(time), number_of(launch, "generation_seconds"));
+		put_time(time, sizeof(time), hvd_status_number_of(launch, "generation_seconds"));
 		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "generation: %.0f, for %s, after %.0f restart%s%s%s",
 				generation, time, restarts, restarts == 1 ? "" : "s",
-				*text_of(launch, "ended_by") ? "; the last one: " : "", text_of(launch, "ended_by"));
+				*hvd_status_text_of(launch, "ended_by") ? "; the last one: " : "",
+				hvd_status_text_of(launch, "ended_by"));
 	}
 	put_goodput(out, width, launch);
 	host_counts = count_values(hosts, "stage", "host", "here");
@@ -133,16 +120,10 @@ static void put_state(struct hvd_status_lines *out, size_t width, const json_t *
 	rank_counts = count_values(ranks, "state", "rank", "running ended");
 	if (*rank_counts)
 		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "ranks: %s", rank_counts);
-	if (*text_of(launch, "missing"))
-		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "waits for: %s", text_of(launch, "missing"));
-	json_array_foreach(store, i, line)
-	{
-		if (i == MOST_WAITS)
-			hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "store: and %zu more",
-					json_array_size(store) - i);
-		if (i < MOST_WAITS && json_is_string(line))
-			hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "store: %s", json_string_value(line));
-	}
+	if (*hvd_status_text_of(launch, "missing"))
+		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "waits for: %s",
+				hvd_status_text_of(launch, "missing"));
+	hvd_status_waits(out, width, launch);
 }
 
 void hvd_job_status_lines(const json_t *status, const struct hvd_status_look *look, struct hvd_status_lines *out)

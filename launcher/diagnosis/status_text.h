@@ -2,9 +2,8 @@
 /*
  * status_text.h - the state of launches for people, in lines.
  *
- * Each launch has some lines on its state, a sentence for each rank that is odd (it is slow, has failed, its memory grows,
- * nothing is heard of it), and a table of its ranks, the odd ones first. Beyond HVD_STATUS_RANKS ranks the table has the
- * odd ones, and of all ranks the quantiles of each column.
+ * Each launch has some lines on its state, a sentence for each rank that is odd (status_odd.h), and a table of its ranks, the
+ * odd ones first (status_table.h).
  *
  * Pure. Anything may be missing from the object, or have another type.
  */
@@ -25,8 +24,5 @@ void hvd_job_status_lines(const json_t *status, const struct hvd_status_look *lo
 /* The text of {"launches":[STATUS,…]} in lines of at most 80 characters, which the caller frees; control characters
  * in it are escaped. */
 char *hvd_job_status_text(const json_t *status);
-
-/* Why is this rank of a launch (docs/status.md) odd? A sentence, which the caller frees; NULL: it is not. */
-char *hvd_job_status_odd(const json_t *rank);
 
 #endif

@@ -4,6 +4,7 @@
 #include "lib/base/hostlist.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/rank_list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,6 @@
 #define NO_MACHINE UINT32_MAX
 /* Hosts of which only some ranks have come are named one by one if they are not more. */
 #define ONE_BY_ONE 3
-/* Items of a list of ranks. */
-#define MAX_ITEMS 16
 
 /* ---- which address is whose ---- */
 
@@ -223,38 +222,6 @@ const struct hvd_init_round *hvd_init_barrier_overdue(const struct hvd_init_barr
 
 /* ---- words ---- */
 
-static int compare_ranks(const void *a, const void *b)
-{
-	int x = *(const int *)a, y = *(const int *)b;
-
-	return (x > y) - (x < y);
-}
-
-char *hvd_init_barrier_rank_list(int *ranks, size_t n)
-{
-	char *text = hvd_xstrdup(n == 1 ? "rank " : "ranks ");
-	int items = 0;
-
-	qsort(ranks, n, sizeof(*ranks), compare_ranks);
-	for (size_t i = 0, next; i < n; i = next) {
-		const char *between = items ? ", " : "";
-
-		if (items++ == MAX_ITEMS) {
-			hvd_xappendf(&text, " and %zu more", n - i);
-			break;
-		}
-		for (next = i + 1; next < n && ranks[next] == ranks[next - 1] + 1; next++)
-			;
-		if (next - i > 3) {
-			hvd_xappendf(&text, "%s%d-%d", between, ranks[i], ranks[next - 1]);
-		} else {
-			next = i + 1;
-			hvd_xappendf(&text, "%s%d", between, ranks[i]);
-		}
-	}
-	return text;
-}
-
 /* The ranks and hosts of a report. */
 struct clause {
 	int *ranks;
@@ -285,7 +252,7 @@ static void say(char **text, struct clause *c)
 
 	if (c->missing == 0)
 		return;
-	ranks = hvd_init_barrier_rank_list(c->ranks, c->n);
+	ranks = hvd_rank_list(c->ranks, c->n);
 	hosts = hvd_hostlist_compress(c->hosts.v, c->hosts.n);
 	hvd_xappendf(text, "%s", *text ? ", and " : "");
 	if (c->missing < c->n)

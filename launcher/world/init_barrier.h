@@ -81,7 +81,4 @@ char *hvd_init_barrier_absent(const struct hvd_init_barrier *a, int32_t host, bo
  * ranks 4, 5 on n3 has not called …". The caller frees it. */
 char *hvd_init_barrier_missing(const struct hvd_init_barrier *a, const struct hvd_init_round *epoch);
 
-/* "ranks 4, 5, 8-15", "rank 3"; sorts the ranks. The caller frees it. */
-char *hvd_init_barrier_rank_list(int *ranks, size_t n);
-
 #endif

@@ -4,6 +4,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/rank_list.h"
 #include "lib/protocol/wire.h"
 
 #include <stdlib.h>
@@ -152,7 +153,7 @@ static char *list_ranks(const json_t *ranks)
 
 	for (size_t i = 0; i < n; i++)
 		numbers[i] = (int)json_integer_value(json_array_get(ranks, i));
-	return n ? hvd_init_barrier_rank_list(numbers, n) : hvd_xstrdup("ranks");
+	return n ? hvd_rank_list(numbers, n) : hvd_xstrdup("ranks");
 }
 
 void hvd_init_watch_refused(struct hvd_init_watch *watch, const char *host, const json_t *msg)

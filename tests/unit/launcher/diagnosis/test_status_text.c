@@ -2,6 +2,8 @@
 /* The state of a job for people. */
 #include "launcher/diagnosis/status_text.h"
 
+#include "launcher/diagnosis/status_odd.h"
+
 #include "tests/unit/unit.h"
 
 static json_t *rank(int number, double cpu, double awaited)
@@ -59,33 +61,81 @@ TEST(test_few_ranks)
 	free(text);
 }
 
-TEST(test_many_ranks_are_quantiles)
+TEST(test_many_ranks_are_groups)
 {
 	json_t *ranks = json_array();
 	char *text;
 
-	for (int r = 0; r < 1001; r++)
-		json_array_append_new(ranks, rank(r, 1.0, (double)r / 1000));
-	json_object_set_new(json_array_get(ranks, 500), "slow", json_string("so"));
+	for (int r = 0; r < 10000; r++)
+		json_array_append_new(ranks, rank(r, 1.0, (double)r / 10000));
+	json_object_set_new(json_array_get(ranks, 500), "slow", json_string("its peers wait"));
+	for (int r = 640; r < 680; r++) {
+		json_object_clear(json_array_get(ranks, (size_t)r));
+		json_object_update_new(
+			json_array_get(ranks, (size_t)r),
+			json_pack("{s:i, s:s, s:s}", "rank", r, "host", r < 648 ? "n81" : "n82", "state", "running"));
+	}
+	json_object_set_new(json_array_get(ranks, 9999), "waits", json_string("/never"));
 	text = show(ranks);
-	assert_in(text, "  500 hvdn1 100%   50% ");
-	assert_in(text, "least of all 100%    0% ");
-	assert_in(text, " 25 %       100%   25% ");
-	assert_in(text, " half       100%   50% ");
-	assert_in(text, " most       100%  100% ");
-	assert_in(text, "\n1000 ranks are left out; --json shows all\n");
+	assert_in(text, "  rank 500 on hvdn1 is slow: its peers wait\n");
+	assert_in(text, "  rank 9999 on hvdn1 waits in the store: for /never\n");
+	assert_in(text, "  ranks 640-679 on n[81-82] report nothing; rank 640: its agent has not looked\n");
+	assert_in(text, "RANKS GROUP    CPU AWAIT DELAY   MEM  MEM/h  READ WRITE  OUT STORE\n"
+			"    1 slow    100%    5%    1%  1.2G  +1.0M  1.1M     0  90s\n"
+			"    1 store   100%  100%    1%  1.2G  +1.0M  1.1M     0  90s\n"
+			"   40 silent     -     -     -     -      -     -     -    -\n"
+			" 9958 running 100%   50%    1%  1.2G  +1.0M  1.1M     0  90s\n"
+			"least of all  100%    0% ");
+	assert_in(text, " 25 %         100%   25% ");
+	assert_in(text, " half         100%   50% ");
+	assert_in(text, " most         100%  100% ");
+	assert_in(text, " RANK HOST ");
+	assert_in(text, "  500 hvdn1   100%    5% ");
+	assert_in(text, "\n9988 ranks are left out; --json shows all\n");
 	free(text);
 }
 
 TEST(test_what_is_odd)
 {
 	json_auto_t *r = rank(0, 1, 0);
+	const struct hvd_odd_list list = {.figures = true};
+	char *why;
 
-	assert_null(hvd_job_status_odd(r));
+	assert_int_equal(hvd_status_odd(&list, r, &why), HVD_ODD_NOT);
+	assert_null(why);
 	json_object_set_new(r, "growth", json_real(300000)); /* 1 GB an hour, of 1.2 GB */
-	assert_text(hvd_job_status_odd(r), "uses ever more memory: by 1.0G an hour");
+	assert_int_equal(hvd_status_odd(&list, r, &why), HVD_ODD_GROWS);
+	assert_text(why, "uses ever more memory: by 1.0G an hour");
 	json_object_set_new(r, "memory", json_integer(90000000000)); /* little for it */
-	assert_null(hvd_job_status_odd(r));
+	assert_int_equal(hvd_status_odd(&list, r, &why), HVD_ODD_NOT);
+}
+
+TEST(test_waiting_in_the_store)
+{
+	json_t *ranks = json_array();
+	char *text;
+
+	for (int r = 0; r < 8; r++) {
+		json_array_append_new(ranks, rank(r, 1, 0));
+		if (r != 5)
+			json_object_set_new(json_array_get(ranks, (size_t)r), "waits",
+					    json_string("store_based_barrier_key:1"));
+	}
+	text = show(ranks);
+	assert_in(text, "  store: ranks 0-4, 6, 7 wait for store_based_barrier_key:1\n"
+			"  store: 10.0.0.2 (pid 77) waits for key\n");
+	assert_in(text,
+		  " OUT STORE\n    0 hvdn1 100%    0%    1%  1.2G  +1.0M  1.1M     0  90s store_based_barrier_k\n");
+	assert_in(text, "    5 hvdn1 100%    0%    1%  1.2G  +1.0M  1.1M     0  90s\n");
+	free(text);
+	/* One that waits alone is odd. */
+	ranks = json_pack("[o, o, o]", rank(0, 1, 0), rank(1, 1, 0), rank(2, 1, 0));
+	json_object_set_new(json_array_get(ranks, 1), "waits", json_string("/never"));
+	text = show(ranks);
+	assert_in(text, "  store: rank 1 waits for /never\n");
+	assert_in(text, "  rank 1 on hvdn1 waits in the store: for /never\n");
+	assert_in(text, " STORE\n    1 hvdn1 ");
+	free(text);
 }
 
 TEST(test_a_rank_that_reports_nothing)

@@ -161,7 +161,7 @@ TEST(test_scrolling)
 	hvd_view_destroy(view);
 }
 
-TEST(test_many_ranks_are_quantiles)
+TEST(test_many_ranks_are_groups)
 {
 	json_t *ranks = json_array();
 	struct hvd_view *view;
@@ -170,11 +170,15 @@ TEST(test_many_ranks_are_quantiles)
 		json_array_append_new(ranks, rank(r, (double)r / 10000, 1e9));
 	json_object_set_new(json_array_get(ranks, 5000), "slow", json_string("so"));
 	view = view_of(ranks, "python train.py");
-	shows(view, "", " RANK HOST   CPU AWAIT   MEM\n 5000 hvdn1  50% ");
-	shows(view, "", "least of all   0% ");
-	shows(view, "", " half        50% ");
+	/* All of that is on the first screen. */
+	shows(view, "", "\n  rank 5000 on hvdn1 is slow: so\n");
+	shows(view, "",
+	      "RANKS GROUP    CPU AWAIT   MEM\n    1 slow     50%    5%  954M\n10000 running  50%    5%  954M\n"
+	      "least of all    0% ");
+	shows(view, "", " half          50% ");
+	shows(view, "", " RANK HOST     CPU AWAIT   MEM\n 5000 hvdn1    50% ");
 	shows(view, "", "\n10000 ranks are left out; --json shows all\n");
-	shows(view, "oo", "MEM\n10000 hvdn1 100% ");
+	shows(view, "oo", "MEM\n10000 hvdn1   100% ");
 	hvd_view_destroy(view);
 }
 
