@@ -50,7 +50,7 @@ void hvd_agent_rank_ended(struct hvd_agent *agent, int id, const struct hvd_rank
 	json_object_set_new(msg, "t", json_string("exit"));
 	json_object_set_new(msg, "id", json_integer(id));
 	hvd_driver_client_send(agent->driver, msg);
-	EACH(agent, rank_ended, end->rank);
+	EACH(agent, rank_ended, (uint32_t)id);
 }
 
 void hvd_agent_rank_lost(struct hvd_agent *agent, uint32_t rank)

@@ -72,6 +72,12 @@ struct hvd_agent {
 
 /* ---- sources of ranks ---- */
 
+/* The last lines of a rank's output. The caller frees both. */
+struct hvd_rank_lines {
+	char *text; /* as the rank has written it; NULL: there is none */
+	char *of;   /* what of the output the agent sees, in words */
+};
+
 /* start, stop, end, delivered, message and last may be NULL: the source cannot, or need not, do that. */
 struct hvd_rank_source {
 	/* The plan has arrived: begin. -1 with err set: as `refused`. */
@@ -89,6 +95,8 @@ struct hvd_rank_source {
 	void (*signal)(void *ranks, int sig);
 	void (*end)(void *ranks); /* all of them */
 
+	/* What has this rank written last? */
+	void (*lines)(const void *ranks, uint32_t rank, struct hvd_rank_lines *lines);
 	/* How many ranks have not ended. */
 	size_t (*running)(const void *ranks);
 	/* The driver has all messages that were sent. */
@@ -107,7 +115,8 @@ struct hvd_rank_source {
 void hvd_agent_run(struct hvd_agent *agent);
 void hvd_agent_quit(struct hvd_agent *agent);
 
-/* The events. A rank that has never begun may end. `id` is what the driver calls the process. */
+/* The events. A rank that has never begun may end. `rank` and `id` are what the driver calls the process: in an elastic job
+ * that is no number of a rank, which changes from generation to generation. */
 void hvd_agent_rank_began(struct hvd_agent *agent, uint32_t rank, pid_t pid);
 /* 0 bytes: all output of this rank passes here, from now on; without that it may be only its standard error. */
 void hvd_agent_rank_output(struct hvd_agent *agent, uint32_t rank, size_t bytes);

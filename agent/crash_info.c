@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "crash_info.h"
 
+#include "lib/base/tail.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/rank_error.h"
@@ -17,8 +18,9 @@
 
 struct hvd_crash_info {
 	struct hvd_rank_error *error;
-	bool elsewhere; /* another process has started the rank */
-	char *cgroup;   /* of a rank that another process has started; NULL = not known */
+	struct hvd_tail output; /* zeroed: not all of its output passes here */
+	bool elsewhere;         /* another process has started the rank */
+	char *cgroup;           /* of a rank that another process has started; NULL = not known */
 	struct hvd_oom_kills before;
 	int file; /* both ends of a pipe in one descriptor, so that it has never ended; -1 = none */
 	char path[64];
@@ -84,6 +86,7 @@ void hvd_crash_info_destroy(struct hvd_crash_info *crash_info)
 	if (crash_info->file >= 0)
 		close(crash_info->file);
 	hvd_rank_error_destroy(crash_info->error);
+	hvd_tail_clear(&crash_info->output);
 	free(crash_info->cgroup);
 	free(crash_info);
 }
@@ -109,6 +112,19 @@ void hvd_crash_info_began(struct hvd_crash_info *crash_info, pid_t pid)
 void hvd_crash_info_stderr(struct hvd_crash_info *crash_info, const char *bytes, size_t n, hvd_time until)
 {
 	hvd_rank_error_stderr(crash_info->error, bytes, n, until);
+}
+
+void hvd_crash_info_output(struct hvd_crash_info *crash_info, const char *bytes, size_t n)
+{
+	if (!crash_info->output.ring)
+		hvd_tail_init(&crash_info->output, HVD_RANK_END_TAIL);
+	hvd_tail_add(&crash_info->output, bytes, n);
+}
+
+char *hvd_crash_info_lines(const struct hvd_crash_info *crash_info)
+{
+	return crash_info->output.ring ? hvd_tail_lines(&crash_info->output, HVD_LAST_LINES)
+				       : hvd_rank_error_lines(crash_info->error, HVD_LAST_LINES);
 }
 
 void hvd_crash_info_end(struct hvd_crash_info *crash_info, struct hvd_rank_end *end)

@@ -18,6 +18,8 @@
 
 /* How many descriptors one rank takes. */
 #define HVD_EVIDENCE_FDS 1
+/* Of hvd_crash_info_lines(). */
+#define HVD_LAST_LINES 20
 
 struct hvd_crash_info;
 
@@ -33,6 +35,10 @@ const char *hvd_crash_info_file(const struct hvd_crash_info *crash_info);
 void hvd_crash_info_began(struct hvd_crash_info *crash_info, pid_t pid);
 /* The rank has written this to its standard error, at some time until then, as by hvd_now(). */
 void hvd_crash_info_stderr(struct hvd_crash_info *crash_info, const char *bytes, size_t n, hvd_time until);
+/* The rank has written this to one of its streams, both of which pass here. */
+void hvd_crash_info_output(struct hvd_crash_info *crash_info, const char *bytes, size_t n);
+/* The last lines that the rank has written: of both streams if both pass here, else of standard error. The caller frees them. */
+char *hvd_crash_info_lines(const struct hvd_crash_info *crash_info);
 /* The rank has just ended, and all of its output was handed over. The caller has set status in `end`, and cause if
  * another cause is already known, and ended_at if the end was earlier. This function sets the other fields except rank,
  * local_rank and pid. */

@@ -274,6 +274,11 @@ static size_t running(const void *arg)
 	return observed->agent.info->local_size - observed->ended;
 }
 
+static void lines(const void *arg, uint32_t rank, struct hvd_rank_lines *out)
+{
+	hvd_observed_ranks_lines(((const struct observed *)arg)->ranks, rank, out);
+}
+
 /* Slurm sends these to all processes of a step that is to end. */
 static void signalled(void *arg, int sig)
 {
@@ -341,6 +346,7 @@ static const struct hvd_rank_source source = {
 	.failed = failed,
 	.signal = pass_signal,
 	.end = end,
+	.lines = lines,
 	.running = running,
 	.delivered = delivered,
 	.signalled = signalled,

@@ -8,6 +8,7 @@
 
 #include "crash_info.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/tail.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/program.h"
@@ -155,6 +156,47 @@ static char *look_at_file(struct rank *r)
 		return hvd_xasprintf("(its output is in %s)", r->file.path);
 	hvd_crash_info_stderr(r->crash_info, text, len, r->at);
 	return hvd_xasprintf("(the end of %s)\n", r->file.path);
+}
+
+/* The end of a file that only this rank writes. NULL: it cannot be read, or not in time. */
+static char *lines_of_file(const struct rank *r)
+{
+	struct hvd_tail tail;
+	bool hangs;
+	size_t len;
+	char *text = hvd_stderr_file_end(&r->file, &len, &hangs), *lines = NULL;
+
+	if (!text)
+		return NULL;
+	hvd_tail_init(&tail, HVD_RANK_END_TAIL);
+	hvd_tail_add(&tail, text, len);
+	lines = hvd_tail_lines(&tail, HVD_LAST_LINES);
+	hvd_tail_clear(&tail);
+	free(text);
+	return lines;
+}
+
+void hvd_observed_ranks_lines(const struct hvd_observed_ranks *ranks, uint32_t number, struct hvd_rank_lines *lines)
+{
+	const struct rank *r = NULL;
+
+	for (uint32_t i = 0; ranks && i < ranks->n && !r; i++)
+		if (ranks->all[i].rank == number && ranks->all[i].known && !ranks->all[i].exited)
+			r = &ranks->all[i];
+	if (r && r->file.path && !shares_file(r))
+		lines->text = lines_of_file(r);
+	else if (r && r->teed)
+		lines->text = hvd_crash_info_lines(r->crash_info);
+	if (!r)
+		lines->of = hvd_xstrdup("nothing: it does not run");
+	else if (r->file.path && shares_file(r))
+		lines->of = hvd_xasprintf("nothing: it writes to %s, as other ranks do", r->file.path);
+	else if (r->file.path)
+		lines->of = hvd_xasprintf("%s%s",
+					  lines->text ? "" : "nothing: it cannot be read or is empty: ", r->file.path);
+	else
+		lines->of = hvd_xstrdup(lines->text ? "stderr; its stdout does not pass through hvd"
+						    : "nothing: its output does not pass through hvd");
 }
 
 /* ---- ends ---- */

@@ -45,6 +45,9 @@ bool hvd_observed_ranks_lose(struct hvd_observed_ranks *ranks, uint32_t local_id
 /* This process got a signal that Slurm sends to all processes of a step: ranks that the signal ends have not failed. */
 void hvd_observed_ranks_signalled(struct hvd_observed_ranks *ranks);
 
+/* What has the rank with this number written last? */
+void hvd_observed_ranks_lines(const struct hvd_observed_ranks *ranks, uint32_t number, struct hvd_rank_lines *lines);
+
 /* The driver was told of all ranks that have ended. */
 void hvd_observed_ranks_delivered(struct hvd_observed_ranks *ranks);
 /* Is there a rank whose end is not known, or was not reported? */

@@ -13,6 +13,13 @@
  *                                            none. A question that arrives during another one is
  *                                            answered by {"t":"stacks", "id":I, "busy":true}
  *
+ *   {"t":"owners", "id":I, "pids":[PID,…]}   which ranks are these processes part of?
+ *   {"t":"answer", "id":I, "ranks":[RANK,…]} in the same order; -1: of none
+ *   {"t":"lines", "id":I, "rank":RANK}       what has the rank written last?
+ *   {"t":"answer", "id":I, "lines":TEXT, "of":OF}
+ *                                            OF: what of its output the agent sees (struct hvd_rank_lines)
+ * RANK is what the driver calls the process (agent.h).
+ *
  * Without a question, if a rank is one of PyTorch whose store is the launch's:
  *   {"t":"refused", "at":ADDRESS, "port":P, "ranks":[RANK,…], "clients":BOOL}
  *                                            something on this host tries again and again to reach this port of it,
@@ -23,6 +30,7 @@
 #include "agent.h"
 #include "child_answer.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/printable.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/procfs.h"
@@ -45,6 +53,8 @@
 #define REFUSED_RANKS   1024 /* that are named */
 #define TORCH_PROCESSES 64   /* how many processes of a rank are looked at */
 #define STACKS_RANKS    4096 /* as many as fit into an argument */
+#define OWNERS_MOST     4096 /* processes that the driver asks about */
+#define ANCESTORS       64   /* that are looked at between a process and its rank */
 
 #define STORE_ENV "TORCHELASTIC_USE_AGENT_STORE"
 
@@ -240,6 +250,99 @@ static void on_stacks(void *arg, const json_t *msg)
 	answer(watch, id, json_array(), NULL);
 }
 
+/* ---- owners ---- */
+
+/* The rank whose process this is, or that it is below, or in whose group or session it is. -1: none. */
+static json_int_t owner_of(const struct rank_watch *watch, pid_t pid)
+{
+	struct hvd_process process;
+
+	for (int i = 0; i < ANCESTORS && pid > 1 && hvd_process_read(pid, &process) == 0; i++) {
+		for (size_t r = 0; r < watch->n; r++)
+			if (watch->ranks[r].pid == pid || watch->ranks[r].pid == process.group ||
+			    watch->ranks[r].pid == process.session)
+				return watch->ranks[r].rank;
+		pid = process.parent;
+	}
+	return -1;
+}
+
+static void on_owners(void *arg, const json_t *msg)
+{
+	const struct rank_watch *watch = arg;
+	json_t *pids, *pid, *ranks;
+	size_t i;
+
+	if (hvd_get_array(msg, "pids", OWNERS_MOST, &pids, NULL) != 0)
+		return;
+	ranks = json_array();
+	json_array_foreach(pids, i, pid)
+	{
+		const json_int_t number = json_integer_value(pid);
+
+		json_array_append_new(
+			ranks, json_integer(number > 0 && number <= INT_MAX ? owner_of(watch, (pid_t)number) : -1));
+	}
+	hvd_driver_client_send(watch->agent->driver, json_pack("{s:s, s:O, s:o}", "t", "answer", "id",
+							       json_object_get(msg, "id"), "ranks", ranks));
+}
+
+/* ---- last lines ---- */
+
+/* Of a line that was written again and again, as a progress bar, the last is what a terminal shows. */
+static void drop_overwritten(char *text)
+{
+	char *to = text;
+
+	for (char *line = text, *next; *line; line = next) {
+		size_t len = strcspn(line, "\n"), end;
+
+		next = line + len + (line[len] == '\n');
+		for (end = len; end > 0 && line[end - 1] == '\r'; end--)
+			;
+		for (size_t i = end; i > 0; i--)
+			if (line[i - 1] == '\r') {
+				line += i;
+				end -= i;
+				break;
+			}
+		memmove(to, line, end);
+		to += end;
+		if (next[-1] == '\n')
+			*to++ = '\n';
+	}
+	*to = '\0';
+}
+
+/* Escaped, since it need not be UTF-8. The caller frees it. */
+static char *make_printable(char *text)
+{
+	const size_t size = 4 * strlen(text) + 1;
+	char *out = hvd_xcalloc(1, size);
+
+	drop_overwritten(text);
+	hvd_printable(text, out, size);
+	return out;
+}
+
+static void on_lines(void *arg, const json_t *msg)
+{
+	const struct rank_watch *watch = arg;
+	struct hvd_rank_lines lines = {0};
+	hvd_cleanup_free char *text = NULL;
+	int64_t rank;
+
+	if (hvd_get_int(msg, "rank", 0, INT_MAX, &rank, NULL) != 0)
+		return;
+	watch->agent->source->lines(watch->agent->ranks, (uint32_t)rank, &lines);
+	text = lines.text ? make_printable(lines.text) : NULL;
+	hvd_driver_client_send(watch->agent->driver,
+			       json_pack("{s:s, s:O, s:s, s:s}", "t", "answer", "id", json_object_get(msg, "id"),
+					 "lines", text ? text : "", "of", lines.of ? lines.of : "nothing"));
+	free(lines.text);
+	free(lines.of);
+}
+
 /* ---- life ---- */
 
 static void end(void *arg)
@@ -253,7 +356,9 @@ static void end(void *arg)
 
 const struct hvd_feature hvd_rank_watch_feature = {
 	.size = sizeof(struct rank_watch),
-	.messages = (const struct hvd_agent_message[]){{"stacks", on_stacks}, {NULL, NULL}},
+	.messages =
+		(const struct hvd_agent_message[]){
+			{"stacks", on_stacks}, {"owners", on_owners}, {"lines", on_lines}, {NULL, NULL}},
 	.rank_began = rank_began,
 	.rank_ended = rank_ended,
 	.end = end,

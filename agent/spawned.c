@@ -255,6 +255,14 @@ static size_t running(const void *arg)
 	return spawned->ranks ? hvd_spawned_ranks_running(spawned->ranks) : 0;
 }
 
+static void lines(const void *arg, uint32_t id, struct hvd_rank_lines *out)
+{
+	const struct spawned *spawned = arg;
+
+	if (spawned->ranks)
+		hvd_spawned_ranks_lines(spawned->ranks, id, out);
+}
+
 static bool message(void *arg, const char *type, const json_t *msg)
 {
 	const struct spawned *spawned = arg;
@@ -343,6 +351,7 @@ static const struct hvd_rank_source source = {
 	.stop = stop,
 	.signal = pass_signal,
 	.end = end,
+	.lines = lines,
 	.running = running,
 	.message = message,
 	.signalled = signalled,

@@ -32,14 +32,16 @@ static void on_output(enum hvd_stream stream, const char *bytes, size_t n, void 
 
 	if (stream == HVD_STDERR)
 		hvd_crash_info_stderr(rank->crash_info, bytes, n, hvd_now());
-	hvd_agent_rank_output(rank->all->agent, (uint32_t)rank->number, n);
+	if (rank->streams.all)
+		hvd_crash_info_output(rank->crash_info, bytes, n);
+	hvd_agent_rank_output(rank->all->agent, (uint32_t)rank->id, n);
 }
 
 static void began(const struct hvd_spawned_rank *rank)
 {
-	hvd_agent_rank_began(rank->all->agent, (uint32_t)rank->number, rank->pid);
+	hvd_agent_rank_began(rank->all->agent, (uint32_t)rank->id, rank->pid);
 	if (rank->streams.all)
-		hvd_agent_rank_output(rank->all->agent, (uint32_t)rank->number, 0);
+		hvd_agent_rank_output(rank->all->agent, (uint32_t)rank->id, 0);
 }
 
 static void reaped(struct hvd_spawned_ranks *ranks, pid_t pid, int status)
@@ -323,6 +325,21 @@ int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, c
 		bind_for(ranks, slots);
 	forget_over(ranks);
 	return add_rank(ranks, id, number, plan, slot, err);
+}
+
+void hvd_spawned_ranks_lines(const struct hvd_spawned_ranks *ranks, uint32_t id, struct hvd_rank_lines *lines)
+{
+	const struct hvd_spawned_rank *rank = NULL;
+
+	for (size_t i = 0; i < ranks->n && !rank; i++)
+		if (ranks->v[i]->pid > 0 && ranks->v[i]->id == (int)id)
+			rank = ranks->v[i];
+	if (rank && (rank->streams.out[HVD_STDERR] || rank->streams.all))
+		lines->text = hvd_crash_info_lines(rank->crash_info);
+	lines->of = hvd_xstrdup(!rank               ? "nothing: it does not run"
+				: rank->streams.all ? "stdout and stderr"
+				: lines->text       ? "stderr; its stdout does not pass through hvd"
+						    : "nothing: its output does not pass through hvd");
 }
 
 size_t hvd_spawned_ranks_running(const struct hvd_spawned_ranks *ranks)

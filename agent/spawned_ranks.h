@@ -74,6 +74,8 @@ int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, c
 /* End one rank, as above. If all of its processes ignore SIGTERM, or with `kill`, SIGKILL follows at once. Does nothing
  * if the rank has ended. */
 void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, bool kill);
+/* What has the rank with this id written last? */
+void hvd_spawned_ranks_lines(const struct hvd_spawned_ranks *ranks, uint32_t id, struct hvd_rank_lines *lines);
 /* Begin to end all ranks; all_gone is called soon after `kill_wait` at the latest. A second call changes nothing. */
 void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks);
 /* The same at the request of the launcher, whose second request sends SIGKILL at once. A signal to this process does

@@ -421,7 +421,7 @@ static int show_stacks(const struct hvd_options *o, const struct hvd_log *log)
 	hvd_cleanup_free char *agent = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
 	struct hvd_err err = {0};
 
-	if (hvd_stacks_command(o->stacks, o->samples, o->json, agent, log, &err) == 0)
+	if (hvd_stacks_command(o->stacks, o->rank, o->samples, o->json, agent, log, &err) == 0)
 		return 0;
 	hvd_log_err(log, &err);
 	return hvd_err_status(&err);
@@ -454,7 +454,7 @@ static int show_status(const struct hvd_options *o, const struct hvd_log *log)
 	hvd_cleanup_free char *self = find_program("hvdrun", "hvdrun");
 	struct hvd_err err = {0};
 
-	if (hvd_status_command(o->status, o->json, self, log, &err) == 0)
+	if (hvd_status_command(o->status, o->rank, o->json, self, log, &err) == 0)
 		return 0;
 	hvd_log_err(log, &err);
 	return hvd_err_status(&err);

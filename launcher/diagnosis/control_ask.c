@@ -204,7 +204,7 @@ static int wait_for(const char *name, bool sure, hvd_time deadline)
 }
 
 /* Takes the connection. NULL with err set. */
-static json_t *ask_one(int connection, const char *question, double seconds, struct hvd_err *err)
+static json_t *ask_one(int connection, const char *question, long rank, double seconds, struct hvd_err *err)
 {
 	hvd_cleanup_close int fd = connection;
 	hvd_cleanup_free char *text = NULL;
@@ -212,7 +212,10 @@ static json_t *ask_one(int connection, const char *question, double seconds, str
 	size_t len;
 	json_t *said;
 
-	snprintf(request, sizeof(request), "%s %.1f\n", question, seconds);
+	if (rank == HVD_CONTROL_ALL)
+		snprintf(request, sizeof(request), "%s %.1f\n", question, seconds);
+	else
+		snprintf(request, sizeof(request), "%s %.1f %ld\n", question, seconds, rank);
 	if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0) {
 		hvd_err_sys(err, "cannot ask the launch");
 		return NULL;
@@ -229,7 +232,7 @@ static json_t *ask_one(int connection, const char *question, double seconds, str
 	return said;
 }
 
-json_t *hvd_control_ask_each(const char *target, const char *question, double seconds, struct hvd_err *err)
+json_t *hvd_control_ask_each(const char *target, const char *question, long rank, double seconds, struct hvd_err *err)
 {
 	const hvd_time deadline = hvd_deadline_in(CLIENT_SECONDS);
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
@@ -241,7 +244,7 @@ json_t *hvd_control_ask_each(const char *target, const char *question, double se
 	for (size_t i = 0; i < names.n && json_array_size(answers) < HVD_CONTROL_MAX_LAUNCHES; i++) {
 		int fd = wait_for(names.v[i], sure, deadline);
 
-		answer = fd >= 0 ? ask_one(fd, question, seconds, err) : NULL;
+		answer = fd >= 0 ? ask_one(fd, question, rank, seconds, err) : NULL;
 		if (answer)
 			json_array_append_new(answers, answer);
 	}
@@ -255,5 +258,5 @@ json_t *hvd_control_ask(const char *target, const char *question, double seconds
 {
 	int fd = find_launch(target, err);
 
-	return fd < 0 ? NULL : ask_one(fd, question, seconds, err);
+	return fd < 0 ? NULL : ask_one(fd, question, HVD_CONTROL_ALL, seconds, err);
 }

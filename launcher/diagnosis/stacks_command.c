@@ -108,15 +108,39 @@ static json_t *ask(const char *target, const char *task, const struct hvd_log *l
 	return ask_slurm(target, task, err);
 }
 
+/* Leave only this rank. */
+static void choose_rank(json_t *said, int rank)
+{
+	size_t i;
+	json_t *host;
+
+	json_array_foreach(json_object_get(said, "hosts"), i, host)
+	{
+		json_t *ranks = json_object_get(host, "ranks");
+
+		for (size_t r = json_array_size(ranks); r-- > 0;)
+			if (json_integer_value(json_object_get(json_array_get(ranks, r), "rank")) != rank)
+				json_array_remove(ranks, r);
+	}
+}
+
 /* One sample; NULL with err set if there is nothing to show. */
-static json_t *take_sample(const char *target, const char *task, const struct hvd_log *log, struct hvd_err *err)
+static json_t *take_sample(const char *target, int rank, const char *task, const struct hvd_log *log,
+			   struct hvd_err *err)
 {
 	json_t *said = ask(target, task, log, err);
 
 	if (!said)
 		return NULL;
-	if (!count_ranks(said) && !json_array_size(json_object_get(said, "silent"))) {
+	if (rank >= 0)
+		choose_rank(said, rank);
+	if (!count_ranks(said) && (rank >= 0 || !json_array_size(json_object_get(said, "silent")))) {
 		json_decref(said);
+		if (rank >= 0) {
+			hvd_err_set(err, HVD_E_USAGE, "rank %d of job %s does not run, or its host does not answer",
+				    rank, target);
+			return NULL;
+		}
 		hvd_err_set(err, HVD_E_USAGE, "no rank of job %s runs at the moment", target);
 		hvd_err_hint(err, "only ranks that are yours and were started in a step (srun) are found");
 		return NULL;
@@ -126,14 +150,15 @@ static json_t *take_sample(const char *target, const char *task, const struct hv
 }
 
 /* A job that ends meanwhile is shown by the samples until then. NULL with err set: there is none. */
-static json_t *take_samples(const char *target, int n, const char *task, const struct hvd_log *log, struct hvd_err *err)
+static json_t *take_samples(const char *target, int rank, int n, const char *task, const struct hvd_log *log,
+			    struct hvd_err *err)
 {
 	json_t *samples = json_array(), *said = NULL;
 
 	for (int i = 0; i < n && (i == 0 || said); i++) {
 		if (i > 0)
 			sleep(PAUSE_SECONDS);
-		said = take_sample(target, task, log, err);
+		said = take_sample(target, rank, task, log, err);
 		if (said)
 			json_array_append_new(samples, said);
 		else if (i > 0)
@@ -145,10 +170,10 @@ static json_t *take_samples(const char *target, int n, const char *task, const s
 	return NULL;
 }
 
-int hvd_stacks_command(const char *target, int n, bool json, const char *task, const struct hvd_log *log,
+int hvd_stacks_command(const char *target, int rank, int n, bool json, const char *task, const struct hvd_log *log,
 		       struct hvd_err *err)
 {
-	json_auto_t *samples = take_samples(target, n, task, log, err), *groups = NULL;
+	json_auto_t *samples = take_samples(target, rank, n, task, log, err), *groups = NULL;
 	const json_t *first = json_array_get(samples, 0);
 	hvd_cleanup_free char *text = NULL, *title = NULL;
 

@@ -9,18 +9,20 @@
 #ifndef HVD_STATUS_COMMAND_H
 #define HVD_STATUS_COMMAND_H
 
+#include "control.h"
 #include "lib/base/err.h"
 #include "lib/base/log.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 
-/* {"launches":[STATUS,…]} of docs/status.md. `program`: the path of hvdrun, which all hosts have. A new reference; NULL with
+/* {"launches":[STATUS,…]} of docs/status.md, with all ranks (HVD_CONTROL_ALL) or with one and its last lines. `program`: the path of hvdrun, which all hosts have. A new reference; NULL with
  * err set, HVD_E_USAGE if there is no such job, or it does not run. */
-json_t *hvd_job_status_get(const char *target, const char *program, const struct hvd_log *log, struct hvd_err *err);
+json_t *hvd_job_status_get(const char *target, long rank, const char *program, const struct hvd_log *log,
+			   struct hvd_err *err);
 
 /* Print it to stdout, as JSON with `json`. -1 with err set. */
-int hvd_status_command(const char *target, bool json, const char *program, const struct hvd_log *log,
+int hvd_status_command(const char *target, long rank, bool json, const char *program, const struct hvd_log *log,
 		       struct hvd_err *err);
 
 #endif

@@ -93,6 +93,25 @@ static void make_table(struct table *table, const json_t *list, const struct hvd
 	qsort(table->rows, table->n, sizeof(*table->rows), compare_rows);
 }
 
+static void clear_table(struct table *table)
+{
+	for (size_t i = 0; i < table->n; i++)
+		free(table->rows[i].why);
+	free(table->rows);
+}
+
+long hvd_status_first_rank(const json_t *ranks, enum hvd_status_order order)
+{
+	const struct hvd_status_look look = {.order = order};
+	struct table table;
+	long rank;
+
+	make_table(&table, ranks, &look);
+	rank = table.n ? (long)hvd_status_number_of(table.rows[0].of, "rank") : 0;
+	clear_table(&table);
+	return rank;
+}
+
 /* How many characters are left for a key of the store; 0: too few. */
 static int key_room(const struct table *table)
 {
@@ -301,7 +320,5 @@ void hvd_status_table(struct hvd_status_lines *out, const json_t *list, const st
 				       hvd_xasprintf("%zu %s are left out; --json shows all", table.n - shown,
 						     look->hosts ? "hosts" : "ranks"));
 	}
-	for (size_t i = 0; i < table.n; i++)
-		free(table.rows[i].why);
-	free(table.rows);
+	clear_table(&table);
 }

@@ -126,6 +126,25 @@ static void put_state(struct hvd_status_lines *out, size_t width, const json_t *
 	hvd_status_waits(out, width, launch);
 }
 
+/* The last lines of a rank that was asked for. */
+static void put_last_lines(struct hvd_status_lines *out, const json_t *ranks)
+{
+	const json_t *rank = json_array_get(ranks, 0);
+	const char *text = hvd_status_text_of(rank, "last_lines");
+
+	if (!json_object_get(rank, "last_lines"))
+		return;
+	hvd_status_add(out, HVD_STATUS_NOTE, hvd_xstrdup(""));
+	hvd_status_add(out, HVD_STATUS_STATE,
+		       hvd_xasprintf("its last lines (%s):", hvd_status_text_of(rank, "last_lines_of")));
+	while (*text) {
+		const size_t len = strcspn(text, "\n");
+
+		hvd_status_add(out, HVD_STATUS_NOTE, hvd_xstrndup(text, len));
+		text += len + (text[len] == '\n');
+	}
+}
+
 void hvd_job_status_lines(const json_t *status, const struct hvd_status_look *look, struct hvd_status_lines *out)
 {
 	json_t *launch;
@@ -137,6 +156,7 @@ void hvd_job_status_lines(const json_t *status, const struct hvd_status_look *lo
 			hvd_status_add(out, HVD_STATUS_NOTE, hvd_xstrdup(""));
 		put_state(out, look->width, launch);
 		hvd_status_table(out, json_object_get(launch, look->hosts ? "hosts" : "ranks"), look);
+		put_last_lines(out, json_object_get(launch, "ranks"));
 	}
 }
 

@@ -225,10 +225,12 @@ static void on_stacks(json_t *stacks, void *arg)
 	watch->stacks_done(json_dumps(stacks, JSON_COMPACT), watch->asker);
 }
 
-static void ask_stacks(void *owner, double seconds, void (*done)(char *answer, void *arg), void *arg)
+/* A rank is looked for in the answer. */
+static void ask_stacks(void *owner, double seconds, long rank, void (*done)(char *answer, void *arg), void *arg)
 {
 	struct hvd_job_watch *watch = owner;
 
+	(void)rank;
 	watch->stacks_done = done;
 	watch->asker = arg;
 	hvd_stacks_ask(watch->stacks, seconds, on_stacks, watch);
@@ -241,10 +243,10 @@ static void forget_stacks(void *owner)
 	hvd_stacks_forget(watch->stacks, watch);
 }
 
-static void ask_status(void *owner, double seconds, void (*done)(char *answer, void *arg), void *arg)
+static void ask_status(void *owner, double seconds, long rank, void (*done)(char *answer, void *arg), void *arg)
 {
 	(void)seconds;
-	hvd_job_status_ask(owner, done, arg);
+	hvd_job_status_ask(owner, rank, done, arg);
 }
 
 static void forget_status(void *owner)

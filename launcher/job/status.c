@@ -4,17 +4,21 @@
 #include "job.h"
 #include "launcher/events/goodput.h"
 #include "launcher/hosts/host_table.h"
+#include "launcher/world/host_questions.h"
+#include "launcher/world/store_waits.h"
 #include "launcher/world/stragglers.h"
 #include "launcher/world/usage.h"
 #include "lib/base/strv.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define RANKS_PER_TURN 500
+#define LINES_SECONDS  1.0
 #define DUMP           (JSON_COMPACT | JSON_REAL_PRECISION(12))
 
 struct hvd_job_status {
@@ -30,10 +34,14 @@ struct hvd_job_status {
 	int16_t *ended;                        /* by rank: the exit status, or -1 */
 	void (*done)(char *answer, void *arg); /* who asks */
 	void *arg;
+	long asked;    /* the rank; -1: all */
+	json_t *waits; /* store_waits.h; NULL: nothing is known */
+	json_t *lines; /* the agent's answer of the last lines; NULL: there is none */
 	/* The answer so far, which gets some ranks in each turn. */
 	struct hvd_timer *timer;
 	char *text;
 	uint32_t next;
+	bool first;    /* none is in it yet */
 	int64_t shown; /* of this generation */
 };
 
@@ -203,6 +211,7 @@ static json_t *rank_of(const struct hvd_job_status *status, const struct hvd_lay
 	const struct hvd_rank_slot *slot = &layout->rank_slots[r];
 	const char *name = layout->hosts[slot->host].name;
 	const int ended = r < status->n ? status->ended[r] : -1;
+	char number[16];
 	const struct hvd_usage_rank *rank = hvd_usage_get(hvd_world_usage(status->job->world), r);
 	const struct hvd_straggler *slow = hvd_world_straggler(status->job->world, r);
 	json_t *object = json_pack("{s:i, s:s, s:i, s:s}", "rank", (int)r, "host", name ? name : "", "local_rank",
@@ -224,23 +233,13 @@ static json_t *rank_of(const struct hvd_job_status *status, const struct hvd_lay
 	}
 	if (slow && ended < 0)
 		json_object_set_new(object, "slow", json_string(slow->why));
-	return object;
-}
-
-static void add_waits(json_t *answer, const char *text)
-{
-	json_t *lines = json_array();
-
-	for (const char *p = text; p && *p;) {
-		size_t len = strcspn(p, "\n");
-		json_t *line = json_stringn(p, len);
-
-		if (line)
-			json_array_append_new(lines, line);
-		p += len;
-		p += *p == '\n';
+	snprintf(number, sizeof(number), "%u", (unsigned)r);
+	json_object_set(object, "waits", json_object_get(json_object_get(status->waits, "ranks"), number));
+	if (status->asked >= 0) {
+		json_object_set(object, "last_lines", json_object_get(status->lines, "lines"));
+		json_object_set(object, "last_lines_of", json_object_get(status->lines, "of"));
 	}
-	json_object_set_new(answer, "store", lines);
+	return object;
 }
 
 static void add_launch(const struct hvd_job_status *status, json_t *answer)
@@ -270,7 +269,8 @@ static void add_launch(const struct hvd_job_status *status, json_t *answer)
 static char *dump_ranks(struct hvd_job_status *status, bool *more)
 {
 	const struct hvd_layout *layout = hvd_world_layout(status->job->world);
-	const uint32_t n = status->generation && status->generation == status->shown ? (uint32_t)layout->size : 0;
+	const uint32_t all = status->generation && status->generation == status->shown ? (uint32_t)layout->size : 0;
+	const uint32_t n = status->asked >= 0 && (uint32_t)status->asked < all ? (uint32_t)status->asked + 1 : all;
 	json_auto_t *ranks = json_array();
 	char *text;
 
@@ -286,12 +286,12 @@ static char *dump_ranks(struct hvd_job_status *status, bool *more)
 static void add_ranks(void *arg)
 {
 	struct hvd_job_status *status = arg;
-	const bool first = status->next == 0;
 	bool more;
 	char *text = dump_ranks(status, &more);
 
 	if (text && text[1])
-		hvd_xappendf(&status->text, "%s%s", first ? "" : ",", text + 1);
+		hvd_xappendf(&status->text, "%s%s", status->first ? "" : ",", text + 1);
+	status->first = false;
 	free(text);
 	if (more) {
 		hvd_timer_soon(status->timer);
@@ -303,38 +303,88 @@ static void add_ranks(void *arg)
 	status->done(text, status->arg);
 }
 
-static void on_waits(const char *waits, void *arg)
+static void begin_answer(struct hvd_job_status *status)
 {
-	struct hvd_job_status *status = arg;
 	json_auto_t *object = json_object();
 
 	json_object_set_new(object, "version", json_string(HVD_VERSION));
 	add_launch(status, object);
 	add_state(status, object);
 	add_hosts(status, object);
-	add_waits(object, waits);
+	json_object_set(object, "store", json_object_get(status->waits, "lines"));
 	free(status->text);
 	status->text = json_dumps(object, DUMP);
 	if (status->text)
 		status->text[strlen(status->text) - 1] = '\0';
 	hvd_xappendf(&status->text, ",\"ranks\":[");
-	status->next = 0;
+	status->next = status->asked >= 0 ? (uint32_t)status->asked : 0;
 	status->shown = status->generation;
+	status->first = true;
 	hvd_timer_soon(status->timer);
 }
 
-void hvd_job_status_ask(struct hvd_job_status *status, void (*done)(char *answer, void *arg), void *arg)
+static void on_lines(const json_t *answers, void *arg)
 {
+	struct hvd_job_status *status = arg;
+	const char *host;
+	json_t *answer;
+
+	json_object_foreach((json_t *)answers, host, answer)
+	{
+		json_decref(status->lines);
+		status->lines = json_incref(answer);
+	}
+	begin_answer(status);
+}
+
+/* Ask the host of the rank for its last lines. False: there is no such rank. */
+static bool ask_lines(struct hvd_job_status *status)
+{
+	const struct hvd_layout *layout = hvd_world_layout(status->job->world);
+	const struct hvd_rank_slot *slot =
+		status->asked >= 0 && status->asked < layout->size ? &layout->rank_slots[status->asked] : NULL;
+	json_auto_t *question = NULL;
+	char host[16];
+
+	if (!slot)
+		return false;
+	snprintf(host, sizeof(host), "%d", slot->host);
+	question = json_pack("{s:{s:s, s:I}}", host, "t", "lines", "rank", (json_int_t)slot->id);
+	hvd_host_questions_ask(hvd_world_host_questions(status->job->world), question, LINES_SECONDS, on_lines, status);
+	return true;
+}
+
+static void on_waits(const json_t *waits, void *arg)
+{
+	struct hvd_job_status *status = arg;
+
+	status->waits = json_incref((json_t *)waits);
+	if (!ask_lines(status))
+		begin_answer(status);
+}
+
+static void forget_answers(struct hvd_job_status *status)
+{
+	json_decref(status->waits);
+	json_decref(status->lines);
+	status->waits = status->lines = NULL;
+}
+
+void hvd_job_status_ask(struct hvd_job_status *status, long rank, void (*done)(char *answer, void *arg), void *arg)
+{
+	forget_answers(status);
 	status->done = done;
 	status->arg = arg;
-	if (!hvd_world_ask_waits(status->job->world, on_waits, status))
+	status->asked = rank;
+	if (!hvd_store_waits_ask(hvd_world_store_waits(status->job->world), on_waits, status))
 		on_waits(NULL, status);
 }
 
 void hvd_job_status_forget(struct hvd_job_status *status)
 {
 	hvd_timer_stop(status->timer);
-	hvd_world_forget_waits(status->job->world);
+	hvd_store_waits_forget(hvd_world_store_waits(status->job->world));
+	hvd_host_questions_forget(hvd_world_host_questions(status->job->world));
 }
 
 /* ---- life ---- */
@@ -356,6 +406,7 @@ void hvd_job_status_destroy(struct hvd_job_status *status)
 	if (!status)
 		return;
 	hvd_event_log_unlisten(status->job->events, status);
+	forget_answers(status);
 	free(status->launch);
 	hvd_timer_free(status->timer);
 	free(status->text);

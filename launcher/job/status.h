@@ -3,7 +3,7 @@
  * status.h - the state of a job at the moment, for hvdrun --status: an object, which docs/status.md describes.
  *
  * It is made of the events of the launch, the hosts, the ranks and what they use (launcher/world/usage.h), when somebody
- * asks. Nothing is asked but the store.
+ * asks. The store is asked who waits there, and agents whose processes these are and what a rank has written last.
  */
 #ifndef HVD_JOB_STATUS_H
 #define HVD_JOB_STATUS_H
@@ -15,9 +15,9 @@ struct hvd_job_status;
 struct hvd_job_status *hvd_job_status_create(struct hvd_job *job);
 void hvd_job_status_destroy(struct hvd_job_status *status); /* NULL is fine */
 
-/* `done` is called once, at once or about a second from now, with a text of JSON, which is taken over. There is one who
+/* Of all ranks (-1), or of one and its last lines. `done` is called once, at once or some seconds from now, with a text of JSON, which is taken over. There is one who
  * asks. A job of many ranks makes the answer in several turns of the event loop. */
-void hvd_job_status_ask(struct hvd_job_status *status, void (*done)(char *answer, void *arg), void *arg);
+void hvd_job_status_ask(struct hvd_job_status *status, long rank, void (*done)(char *answer, void *arg), void *arg);
 /* Whoever has asked gets no answer. */
 void hvd_job_status_forget(struct hvd_job_status *status);
 

@@ -140,6 +140,7 @@ struct hvd_options {
 	char *watch;     /* --watch: the same */
 	int interval;    /* of --watch, in seconds */
 	int samples;     /* of --stacks */
+	int rank;        /* of --status and --stacks; -1 = all */
 	char *report_of; /* --report-of: a file of events; NULL = not given */
 	int verbose;     /* how often -v, --verbose or --hvd-verbose */
 	int hvd;         /* --hvd 1, --no-hvd 0: only the plugin uses it */

@@ -3,6 +3,7 @@
  * options_hvd.c - hvdrun's own options, and the plugin's spellings of the settings that both have, so that
  * `srun --hvd …` and `hvdrun …` take the same words.
  */
+#include "lib/base/size.h"
 #include "options_rows.h"
 
 #define OR_LAUNCHER(name) "|" #name
@@ -59,8 +60,12 @@ static const struct hvd_opt rows[] = {
 	 .more = "It shows the state of the job's launches, and of each rank its processor time, memory, reads, writes "
 		 "and "
 		 "GPU; slow ranks come first. JOB is as for --stacks. With --json it prints JSON. Nothing is started"},
+	{ROW("rank", REQUIRED, FAILURE, "NUMBER", "Show this rank alone with --status or --stacks"),
+	 .more = "With --status the last lines of its output follow, as far as it passes through the launch",
+	 .type = HVD_OPT_INT, .at = HVD_AT(rank), .min = 0, .max = HVD_MAX_RANKS - 1},
 	{TEXT("watch", FAILURE, "JOB", "Show the same on a full screen, again and again", watch),
-	 .more = "? shows the keys; s shows the stacks of the ranks, q leaves. Where stdout is no terminal, it prints "
+	 .more = "? shows the keys; l shows the last lines of a rank, s stacks, q leaves. Where stdout is no terminal, "
+		 "it prints "
 		 "the "
 		 "text of --status each time, with --json a line of JSON. It ends with the launch"},
 	{ROW("interval", REQUIRED, FAILURE, "SECONDS", "Ask so often with --watch"), .type = HVD_OPT_INT,

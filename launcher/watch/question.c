@@ -23,7 +23,6 @@
 
 struct hvd_question {
 	struct event_base *base;
-	char *const *argv;
 	int seconds;
 	size_t most;
 	hvd_answer_fn *fn;
@@ -132,9 +131,9 @@ static void on_late(void *arg)
 	answer(q, 1, q->began ? "there is no answer in time" : "no process can be started");
 }
 
-static int start(struct hvd_question *q)
+static int start(struct hvd_question *q, char *const *argv)
 {
-	struct hvd_spawn sp = {.path = q->argv[0], .argv = q->argv, .new_group = 1, .parent_death_signal = SIGTERM};
+	struct hvd_spawn sp = {.path = argv[0], .argv = argv, .new_group = 1, .parent_death_signal = SIGTERM};
 	int fds[2];
 
 	if (pipe2(fds, O_CLOEXEC) != 0)
@@ -153,13 +152,13 @@ static int start(struct hvd_question *q)
 	return q->pid_fd < 0 ? -1 : 0;
 }
 
-void hvd_question_ask(struct hvd_question *q)
+void hvd_question_ask(struct hvd_question *q, char *const *argv)
 {
 	if (hvd_timer_runs(q->late))
 		return;
 	q->len = 0;
 	q->began = hvd_now();
-	if (start(q) != 0) {
+	if (start(q, argv) != 0) {
 		q->began = 0;
 		hvd_timer_in_ms(q->late, 0);
 		return;
@@ -170,13 +169,12 @@ void hvd_question_ask(struct hvd_question *q)
 	hvd_timer_in_ms(q->late, q->seconds * 1000);
 }
 
-struct hvd_question *hvd_question_create(struct event_base *base, char *const *argv, int seconds, size_t most,
-					 hvd_answer_fn *fn, void *arg)
+struct hvd_question *hvd_question_create(struct event_base *base, int seconds, size_t most, hvd_answer_fn *fn,
+					 void *arg)
 {
 	struct hvd_question *q = hvd_xcalloc(1, sizeof(*q));
 
 	*q = (struct hvd_question){.base = base,
-				   .argv = argv,
 				   .seconds = seconds,
 				   .most = most,
 				   .fn = fn,

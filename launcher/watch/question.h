@@ -25,12 +25,12 @@ typedef void hvd_answer_fn(const struct hvd_answer *answer, void *arg);
 
 struct hvd_question;
 
-/* `argv` begins with the program's path, and outlives the question. `seconds` and `most` bytes are its limits. */
-struct hvd_question *hvd_question_create(struct event_base *base, char *const *argv, int seconds, size_t most,
-					 hvd_answer_fn *fn, void *arg);
+/* `seconds` and `most` bytes are its limits. */
+struct hvd_question *hvd_question_create(struct event_base *base, int seconds, size_t most, hvd_answer_fn *fn,
+					 void *arg);
 void hvd_question_destroy(struct hvd_question *q); /* NULL is fine */
 
-/* Ask now, unless an answer is awaited already. `fn` is called from the event loop. */
-void hvd_question_ask(struct hvd_question *q);
+/* Ask now, unless an answer is awaited already. `argv` begins with the program's path. `fn` is called from the event loop. */
+void hvd_question_ask(struct hvd_question *q, char *const *argv);
 
 #endif

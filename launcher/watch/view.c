@@ -13,18 +13,22 @@
 #define FIRST_ROWS 20
 /* Of the text of stacks. */
 #define MOST_LINES 50000
+/* Numbers of ranks that can be typed are below. */
+#define MOST_RANK 10000000
 
 enum body {
 	STATUS,
 	STACKS,
+	LINES,
 	HELP
 };
 
 struct hvd_view {
 	char *job, *time, *message;
 	json_t *status;
-	struct hvd_status_lines stacks;
-	bool awaits_stacks;
+	struct hvd_status_lines text; /* stacks or last lines */
+	bool awaits_text;
+	long typed, rank; /* the number that is being typed, and the rank that was asked about; -1: none */
 	enum body body;
 	enum hvd_status_order order;
 	bool hosts;
@@ -35,7 +39,8 @@ struct hvd_view {
 static const char *const orders[HVD_STATUS_ORDERS] = {"odd first", "by rank", "by CPU", "by memory", "by AWAIT"};
 
 static const char *const help[] = {
-	"s          take the stacks of all ranks, and show them; again: back",
+	"12l        the last lines of rank 12's output; l: of the first row's; again: back",
+	"12s        the stacks of rank 12; s: of all ranks; again: back",
 	"o          sort: the odd ones first, by rank, by CPU, by memory, by AWAIT",
 	"h          hosts instead of ranks; again: back",
 	"arrows, PgUp, PgDn, Home, End    scroll",
@@ -49,7 +54,7 @@ static const char *const help[] = {
 	"READ       bytes a second by system calls; WRITE is alike",
 	"OUT        since its last output",
 	"GPU        GPUs in use; GMEM: their memory",
-	"store      which rank waits for which key of the rendezvous",
+	"STORE      which key of the rendezvous it waits for",
 };
 
 struct hvd_view *hvd_view_create(const char *job)
@@ -57,6 +62,7 @@ struct hvd_view *hvd_view_create(const char *job)
 	struct hvd_view *view = hvd_xcalloc(1, sizeof(*view));
 
 	view->job = hvd_xstrdup(job);
+	view->typed = view->rank = -1;
 	view->time = hvd_xstrdup("");
 	return view;
 }
@@ -66,7 +72,7 @@ void hvd_view_destroy(struct hvd_view *view)
 	if (!view)
 		return;
 	json_decref(view->status);
-	hvd_status_lines_clear(&view->stacks);
+	hvd_status_lines_clear(&view->text);
 	free(view->job);
 	free(view->time);
 	free(view->message);
@@ -89,16 +95,23 @@ void hvd_view_message(struct hvd_view *view, const char *text)
 	view->message = hvd_xstrdup(text);
 }
 
-void hvd_view_stacks(struct hvd_view *view, const char *text)
+long hvd_view_rank(const struct hvd_view *view)
 {
-	hvd_status_lines_clear(&view->stacks);
-	view->awaits_stacks = false;
-	while (*text && view->stacks.n < MOST_LINES) {
+	return view->rank;
+}
+
+void hvd_view_text(struct hvd_view *view, const char *text)
+{
+	hvd_status_lines_clear(&view->text);
+	view->awaits_text = false;
+	while (*text && view->text.n < MOST_LINES) {
 		const size_t len = strcspn(text, "\n");
 
-		hvd_status_add(&view->stacks, HVD_STATUS_ROW, hvd_xstrndup(text, len));
+		hvd_status_add(&view->text, HVD_STATUS_ROW, hvd_xstrndup(text, len));
 		text += len + (text[len] == '\n');
 	}
+	if (view->body == LINES)
+		view->top = view->text.n; /* what is beyond the end is cut when it is laid out */
 }
 
 /* ---- keys ---- */
@@ -116,7 +129,40 @@ static enum hvd_view_action scroll_to(struct hvd_view *view, size_t top)
 	return HVD_VIEW_DRAW;
 }
 
-enum hvd_view_action hvd_view_key(struct hvd_view *view, int key, size_t height)
+/* The rank of the table's first row: the first odd one of the first launch, or 0. */
+static long first_rank(const struct hvd_view *view)
+{
+	const json_t *launch = json_array_get(json_object_get(view->status, "launches"), 0);
+
+	return hvd_status_first_rank(json_object_get(launch, "ranks"), view->order);
+}
+
+/* Turn to the text about the rank that was typed, or back. */
+static enum hvd_view_action ask(struct hvd_view *view, enum body body)
+{
+	const bool back = view->body == body && view->typed < 0;
+
+	if (back || view->awaits_text) {
+		if (back || view->body != body)
+			turn_to(view, body);
+		return HVD_VIEW_DRAW;
+	}
+	view->rank = view->typed >= 0 || body == STACKS ? view->typed : first_rank(view);
+	view->body = body;
+	view->top = 0;
+	view->awaits_text = true;
+	return body == STACKS ? HVD_VIEW_STACKS : HVD_VIEW_LINES;
+}
+
+static enum hvd_view_action type_digit(struct hvd_view *view, int digit)
+{
+	const long number = view->typed > 0 ? view->typed * 10 + digit : digit;
+
+	view->typed = number < MOST_RANK ? number : view->typed;
+	return HVD_VIEW_DRAW;
+}
+
+static enum hvd_view_action on_key(struct hvd_view *view, int key, size_t height)
 {
 	const size_t page = height > 3 ? height - 3 : 1;
 
@@ -127,11 +173,9 @@ enum hvd_view_action hvd_view_key(struct hvd_view *view, int key, size_t height)
 	case '?':
 		return turn_to(view, HELP);
 	case 's':
-		turn_to(view, STACKS);
-		if (view->body != STACKS || view->awaits_stacks)
-			return HVD_VIEW_DRAW;
-		view->awaits_stacks = true;
-		return HVD_VIEW_STACKS;
+		return ask(view, STACKS);
+	case 'l':
+		return ask(view, LINES);
 	case 'o':
 		view->order = (view->order + 1) % HVD_STATUS_ORDERS;
 		view->body = STATUS;
@@ -156,6 +200,18 @@ enum hvd_view_action hvd_view_key(struct hvd_view *view, int key, size_t height)
 	default:
 		return HVD_VIEW_NOTHING;
 	}
+}
+
+enum hvd_view_action hvd_view_key(struct hvd_view *view, int key, size_t height)
+{
+	const bool typed = view->typed >= 0;
+	enum hvd_view_action action;
+
+	if (key >= '0' && key <= '9')
+		return type_digit(view, key - '0');
+	action = on_key(view, key, height);
+	view->typed = -1;
+	return action == HVD_VIEW_NOTHING && typed ? HVD_VIEW_DRAW : action;
 }
 
 /* ---- layout ---- */
@@ -190,11 +246,13 @@ static void lay_out_body(const struct hvd_view *view, size_t width, size_t heigh
 	if (view->body == HELP)
 		for (size_t i = 0; i < sizeof(help) / sizeof(help[0]); i++)
 			hvd_status_add(body, HVD_STATUS_ROW, hvd_xstrdup(help[i]));
-	else if (view->body == STACKS && view->awaits_stacks)
-		hvd_status_add(body, HVD_STATUS_ROW, hvd_xstrdup("taking the stacks …"));
-	else if (view->body == STACKS)
-		for (size_t i = 0; i < view->stacks.n; i++)
-			hvd_status_add(body, HVD_STATUS_ROW, hvd_xstrdup(view->stacks.v[i].text));
+	else if (view->body != STATUS && view->awaits_text)
+		hvd_status_add(
+			body, HVD_STATUS_ROW,
+			hvd_xstrdup(view->body == STACKS ? "taking the stacks …" : "asking for the last lines …"));
+	else if (view->body != STATUS)
+		for (size_t i = 0; i < view->text.n; i++)
+			hvd_status_add(body, HVD_STATUS_ROW, hvd_xstrdup(view->text.v[i].text));
 	else if (view->status)
 		hvd_job_status_lines(view->status, &look, body);
 	else
@@ -207,8 +265,12 @@ static char *head(const struct hvd_view *view, size_t shown)
 
 	if (view->body == STATUS)
 		hvd_xappendf(&text, "  %s %s", view->hosts ? "hosts" : "ranks", orders[view->order]);
+	else if (view->body == HELP)
+		hvd_xappendf(&text, "  help");
+	else if (view->rank < 0)
+		hvd_xappendf(&text, "  stacks");
 	else
-		hvd_xappendf(&text, "  %s", view->body == HELP ? "help" : "stacks");
+		hvd_xappendf(&text, "  %s of rank %ld", view->body == STACKS ? "stacks" : "last lines", view->rank);
 	if (view->lines > shown)
 		hvd_xappendf(&text, "  lines %zu-%zu of %zu", view->top + 1, view->top + shown, view->lines);
 	return text;
@@ -228,9 +290,12 @@ void hvd_view_lines(struct hvd_view *view, size_t width, size_t height, struct h
 	for (size_t i = view->top; i < view->top + room; i++)
 		put(out, i < body.n ? body.v[i].kind : HVD_STATUS_ROW, width,
 		    hvd_xstrdup(i < body.n ? body.v[i].text : ""));
-	if (height > 1)
+	if (height > 1 && view->typed >= 0)
+		put(out, HVD_STATUS_TITLES, width, hvd_xasprintf("rank %ld: l last lines  s stacks", view->typed));
+	else if (height > 1)
 		put(out, HVD_STATUS_TITLES, width,
-		    hvd_xstrdup(view->message ? view->message
-					      : "q leave  s stacks  o sort  h hosts  ? help  arrows scroll"));
+		    hvd_xstrdup(view->message
+					? view->message
+					: "q leave  l last lines  s stacks  o sort  h hosts  ? help  arrows scroll"));
 	hvd_status_lines_clear(&body);
 }

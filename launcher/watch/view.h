@@ -3,8 +3,8 @@
  * view.h - what hvdrun --watch shows on a screen of some size, and what a key changes of that.
  *
  * Pure: no terminal, no clock, no processes. The screen has a bar with the job and the time, the body, and a bar with the
- * keys or the last message. The body is the state of the launches with the table of their ranks or hosts, the stacks, or
- * the help; it scrolls.
+ * keys or the last message. The body is the state of the launches with the table of their ranks or hosts, the stacks, the last
+ * lines of a rank, or the help; it scrolls. Digits name a rank for the next key.
  */
 #ifndef HVD_VIEW_H
 #define HVD_VIEW_H
@@ -27,7 +27,8 @@ enum hvd_view_key {
 enum hvd_view_action {
 	HVD_VIEW_NOTHING,
 	HVD_VIEW_DRAW,   /* the view has changed */
-	HVD_VIEW_STACKS, /* the same, and it waits for hvd_view_stacks() */
+	HVD_VIEW_STACKS, /* the same, and it waits for hvd_view_text(), with the stacks of hvd_view_rank() */
+	HVD_VIEW_LINES,  /* the same, with the last lines of that rank */
 	HVD_VIEW_LEAVE,
 };
 
@@ -39,8 +40,10 @@ void hvd_view_destroy(struct hvd_view *view); /* NULL is fine */
 /* The JSON of --status, which is not changed any more and of which the view takes a reference; `time`: of day, as text.
  * A message is forgotten. */
 void hvd_view_status(struct hvd_view *view, json_t *status, const char *time);
-/* The stacks, or why there are none. */
-void hvd_view_stacks(struct hvd_view *view, const char *text);
+/* The stacks or last lines, or why there are none. */
+void hvd_view_text(struct hvd_view *view, const char *text);
+/* The rank that is asked about; -1: all. */
+long hvd_view_rank(const struct hvd_view *view);
 /* Show this instead of the keys. */
 void hvd_view_message(struct hvd_view *view, const char *text);
 

@@ -25,9 +25,9 @@
 #define PAUSE_TIMES 4
 /* Limits of the answers. */
 #define STATUS_SECONDS 60
-#define STACKS_SECONDS 180
+#define TEXT_SECONDS   180 /* of stacks, last lines */
 #define STATUS_BYTES   (64u << 20)
-#define STACKS_BYTES   (8u << 20)
+#define TEXT_BYTES     (8u << 20)
 /* Keys that are read in a row. */
 #define MOST_KEYS 64
 
@@ -39,7 +39,7 @@ struct watch {
 	struct event_base *base;
 	struct event *input, *on_signal[N_SIGNALS];
 	struct hvd_timer *next;
-	struct hvd_question *status, *stacks;
+	struct hvd_question *status, *text;
 	struct hvd_screen *screen; /* NULL: there is none */
 	struct hvd_view *view;
 	json_t *last; /* answer; NULL: none yet */
@@ -139,15 +139,31 @@ static void on_status(const struct hvd_answer *answer, void *arg)
 static void on_next(void *arg)
 {
 	struct watch *w = arg;
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
 
-	hvd_question_ask(w->status);
+	hvd_strv_add(&argv, w->opts->hvdrun);
+	hvd_strv_add(&argv, "--json");
+	hvd_strv_addf(&argv, "--status=%s", w->opts->job);
+	hvd_question_ask(w->status, argv.v);
 }
 
-static void on_stacks(const struct hvd_answer *answer, void *arg)
+/* Ask for the stacks or the last lines of a rank. */
+static void ask_text(struct watch *w, const char *option)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
+
+	hvd_strv_add(&argv, w->opts->hvdrun);
+	hvd_strv_addf(&argv, "--%s=%s", option, w->opts->job);
+	if (hvd_view_rank(w->view) >= 0)
+		hvd_strv_addf(&argv, "--rank=%ld", hvd_view_rank(w->view));
+	hvd_question_ask(w->text, argv.v);
+}
+
+static void on_text(const struct hvd_answer *answer, void *arg)
 {
 	struct watch *w = arg;
 
-	hvd_view_stacks(w->view, answer->len ? answer->text : answer->message);
+	hvd_view_text(w->view, answer->len ? answer->text : answer->message);
 	draw(w);
 }
 
@@ -168,7 +184,9 @@ static void on_input(evutil_socket_t fd, short what, void *arg)
 			return;
 		}
 		if (action == HVD_VIEW_STACKS)
-			hvd_question_ask(w->stacks);
+			ask_text(w, "stacks");
+		else if (action == HVD_VIEW_LINES)
+			ask_text(w, "status");
 		if (action != HVD_VIEW_NOTHING)
 			draw(w);
 	}
@@ -235,18 +253,12 @@ static void end_screen(struct watch *w)
 
 int hvd_watch(const struct hvd_watch_opts *opts)
 {
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv status = {0}, stacks = {0};
 	struct watch w = {.opts = opts, .base = event_base_new()};
 
 	if (!w.base)
 		abort();
-	hvd_strv_add(&status, opts->hvdrun);
-	hvd_strv_add(&status, "--json");
-	hvd_strv_addf(&status, "--status=%s", opts->job);
-	hvd_strv_add(&stacks, opts->hvdrun);
-	hvd_strv_addf(&stacks, "--stacks=%s", opts->job);
-	w.status = hvd_question_create(w.base, status.v, STATUS_SECONDS, STATUS_BYTES, on_status, &w);
-	w.stacks = hvd_question_create(w.base, stacks.v, STACKS_SECONDS, STACKS_BYTES, on_stacks, &w);
+	w.status = hvd_question_create(w.base, STATUS_SECONDS, STATUS_BYTES, on_status, &w);
+	w.text = hvd_question_create(w.base, TEXT_SECONDS, TEXT_BYTES, on_text, &w);
 	w.next = hvd_timer_new(w.base, on_next, &w);
 	begin_screen(&w);
 	hvd_timer_in_ms(w.next, 0);
@@ -254,7 +266,7 @@ int hvd_watch(const struct hvd_watch_opts *opts)
 
 	end_screen(&w);
 	hvd_question_destroy(w.status);
-	hvd_question_destroy(w.stacks);
+	hvd_question_destroy(w.text);
 	hvd_timer_free(w.next);
 	if (w.input)
 		event_free(w.input);

@@ -51,7 +51,7 @@ static void fail(struct hvd_init_watch *watch, const struct hvd_init_round *epoc
 		    watch->patience);
 	hvd_err_hint(&why, "what do these ranks do instead? --init-timeout allows more time");
 	free(missing);
-	hvd_rv_service_ask_waits(watch->service);
+	hvd_rv_service_ask_waits(watch->service, HVD_RV_WAITS_FEW);
 	hvd_init_watch_stop(watch);
 	watch->failed(&why, watch->arg);
 }
@@ -64,7 +64,7 @@ static void warn(struct hvd_init_watch *watch, const struct hvd_init_round *epoc
 		 (double)(hvd_now() - epoch->first) / 1e9);
 	free(missing);
 	if (watch->log->level >= HVD_LOG_VERBOSE)
-		hvd_rv_service_ask_waits(watch->service);
+		hvd_rv_service_ask_waits(watch->service, HVD_RV_WAITS_FEW);
 }
 
 static void on_timer(void *arg)

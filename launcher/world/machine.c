@@ -145,6 +145,8 @@ int hvd_machine_layout(const struct hvd_machine *m, bool next, struct hvd_layout
 		tasks[group->v[r]->host]++;
 	}
 	rc = hvd_layout_from_tasks(layout, names, tasks, tids, (int)m->n_hosts, err);
+	for (int r = 0; r < layout->size; r++)
+		layout->rank_slots[r].id = group->v[r]->id;
 	for (uint32_t h = 0; h < m->n_hosts; h++)
 		free(tids[h]);
 	free(names);

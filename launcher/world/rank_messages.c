@@ -6,7 +6,8 @@
  *   part of the plan: ranks, relay, …; in an elastic job there are no ranks yet
  *   relay                           the relay has broken the protocol, or there was no room: it must start again
  *   network  addrs:[ADDR,…]         only ranks at these addresses may connect to the host's relay
- *   watch, stacks                   agent/activity.c, agent/rank_watch.c
+ *   watch                           agent/activity.c
+ *   stacks, owners, lines           agent/rank_watch.c
  * and in an elastic job, by the id of the rank's process:
  *   start    id, rank, slot, slots, env:{NAME:VALUE,…}
  *   stop     id, kill               kill: by SIGKILL at once
@@ -76,6 +77,29 @@ static int read_id(const struct hvd_world *world, const struct hvd_client *cl, c
 	return 0;
 }
 
+/* The rank that a host's process has, of this generation or the one that is being prepared. -1: it has none. */
+static int rank_of(const struct hvd_world *world, uint32_t host, json_int_t id)
+{
+	const int rank =
+		id >= 0 && id <= INT_MAX ? hvd_layout_rank_of(hvd_world_layout(world), host, (uint32_t)id) : -1;
+
+	return rank < 0 && id >= 0 && id <= INT_MAX ? hvd_layout_rank_of(&world->plan.layout, host, (uint32_t)id)
+						    : rank;
+}
+
+/* Replace the ids of processes in a list by the numbers of their ranks. Without a number (-1) it is taken out, if `out`. */
+static void renumber(const struct hvd_world *world, uint32_t host, json_t *ids, bool out)
+{
+	for (size_t i = json_array_size(ids); i-- > 0;) {
+		const int rank = rank_of(world, host, json_integer_value(json_array_get(ids, i)));
+
+		if (rank < 0 && out)
+			json_array_remove(ids, i);
+		else
+			json_array_set_new(ids, i, json_integer(rank));
+	}
+}
+
 static void on_exit_report(void *arg, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_world *world = arg;
@@ -136,6 +160,7 @@ static void on_refused(void *arg, struct hvd_client *cl, const json_t *msg)
 	struct hvd_world *world = arg;
 	const char *name = world->table->hosts[cl->host].node.name;
 
+	renumber(world, cl->host, json_object_get(msg, "ranks"), true);
 	if (world->init_watch && name)
 		hvd_init_watch_refused(world->init_watch, name, msg);
 }
@@ -147,12 +172,32 @@ static void on_activity(void *arg, struct hvd_client *cl, const json_t *msg)
 
 static void on_stacks(void *arg, struct hvd_client *cl, const json_t *msg)
 {
-	hvd_stacks_message(((struct hvd_world *)arg)->stacks, cl, msg);
+	const struct hvd_world *world = arg;
+	json_t *ranks = json_object_get(msg, "ranks");
+
+	for (size_t i = json_array_size(ranks); i-- > 0;) {
+		json_t *object = json_array_get(ranks, i);
+		const int rank = rank_of(world, cl->host, json_integer_value(json_object_get(object, "rank")));
+
+		if (rank < 0)
+			json_array_remove(ranks, i);
+		else
+			json_object_set_new(object, "rank", json_integer(rank));
+	}
+	hvd_stacks_message(world->stacks, cl, msg);
 }
 
 static void on_usage(void *arg, struct hvd_client *cl, const json_t *msg)
 {
 	hvd_usage_message(((struct hvd_world *)arg)->usage, cl, msg);
+}
+
+static void on_host_answer(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	const struct hvd_world *world = arg;
+
+	renumber(world, cl->host, json_object_get(msg, "ranks"), false);
+	hvd_host_questions_message(world->questions, cl, msg);
 }
 
 static void on_notified(void *arg, struct hvd_client *cl, const json_t *msg)
@@ -192,6 +237,7 @@ const struct hvd_driver_message hvd_rank_messages[] = {
 	{"output-lost", AGENT | LAST, false, on_output_lost},
 	{"stacks",      AGENT | FORMER, true, on_stacks},     /* agent/rank_watch.c */
 	{"activity",    AGENT | FORMER, true, on_activity},   /* agent/activity.c */
+	{"answer",      AGENT,        true,  on_host_answer}, /* to "owners", "lines": agent/rank_watch.c */
 	{"usage",       AGENT,        true,  on_usage},       /* lib/host/rank_usage.h */
 	{"notified",    AGENT,        true,  on_notified},    /* id, why: agent/worker_notify.c */
 	{"kill-connections", AGENT,   true,  on_connections_killed}, /* n, why: agent/kill_connections.h */

@@ -143,7 +143,7 @@ static void ask(struct hvd_stacks *stacks, double seconds, bool may_stop, void (
 	ask_hosts(stacks, seconds, may_stop);
 	if (stacks->service && stacks->service->rv) {
 		stacks->asks_store = true;
-		hvd_rv_service_ask_waits(stacks->service);
+		hvd_rv_service_ask_waits(stacks->service, HVD_RV_WAITS_FEW);
 	}
 	maybe_finish(stacks);
 }

@@ -60,11 +60,12 @@ static void close_window(struct entry *entry)
 void hvd_usage_take(struct hvd_usage *usage, uint32_t host, const struct hvd_rank_usage *uses, hvd_time at)
 {
 	const struct hvd_layout *layout = usage->layout;
+	const int rank = layout ? hvd_layout_rank_of(layout, host, uses->rank) : -1;
 	struct entry *entry;
 
-	if (!layout || uses->rank >= (uint32_t)layout->size || (uint32_t)layout->rank_slots[uses->rank].host != host)
+	if (rank < 0)
 		return;
-	entry = &usage->ranks[uses->rank];
+	entry = &usage->ranks[rank];
 	if (!entry->shown.heard || at - entry->window > WINDOWS * WINDOW)
 		*entry = (struct entry){.window = at, .least = uses->memory};
 	while (at - entry->window >= WINDOW)
@@ -72,6 +73,7 @@ void hvd_usage_take(struct hvd_usage *usage, uint32_t host, const struct hvd_ran
 	if (uses->memory < entry->least)
 		entry->least = uses->memory;
 	entry->shown.uses = *uses;
+	entry->shown.uses.rank = (uint32_t)rank;
 	entry->shown.host = host;
 	entry->shown.host_name = layout->hosts[host].name;
 	entry->shown.heard = at;

@@ -24,12 +24,8 @@ static void on_waits(const char *text, void *arg)
 {
 	struct hvd_world *world = arg;
 
-	if (world->waits.done) {
-		world->waits.done(text, world->waits.arg);
-		world->waits.done = NULL;
-	} else {
+	if (!hvd_store_waits_take(world->waits, text))
 		hvd_init_watch_waits(world->init_watch, text);
-	}
 	hvd_stacks_waits(world->stacks, text);
 }
 
@@ -137,6 +133,7 @@ static void on_disconnected(const struct hvd_client *cl, const struct hvd_err *w
 
 	hvd_progress_remove(world->progress, cl);
 	hvd_stacks_gone(world->stacks, cl, why);
+	hvd_host_questions_gone(world->questions, cl);
 	if (cl->host < world->table->n && world->table->hosts[cl->host].client == cl)
 		hvd_usage_gone(world->usage, cl->host);
 }
@@ -187,19 +184,14 @@ char *hvd_world_cannot_init(const struct hvd_world *world, uint32_t host)
 	return world->init_watch ? hvd_init_watch_expected(world->init_watch, (int32_t)host) : NULL;
 }
 
-bool hvd_world_ask_waits(struct hvd_world *world, void (*done)(const char *text, void *arg), void *arg)
+struct hvd_store_waits *hvd_world_store_waits(const struct hvd_world *world)
 {
-	if (!world->init_watch || !world->service.rv)
-		return false;
-	world->waits.done = done;
-	world->waits.arg = arg;
-	hvd_rv_service_ask_waits(&world->service);
-	return true;
+	return world->waits;
 }
 
-void hvd_world_forget_waits(struct hvd_world *world)
+struct hvd_host_questions *hvd_world_host_questions(const struct hvd_world *world)
 {
-	world->waits.done = NULL;
+	return world->questions;
 }
 
 void hvd_world_init(struct hvd_world *world, bool all)
@@ -373,6 +365,9 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 							  on_init_failed, world, log);
 	world->stacks =
 		hvd_stacks_create(base, world->number, world->table, world->init_watch ? &world->service : NULL);
+	world->questions = hvd_host_questions_create(base, world->table);
+	if (world->init_watch)
+		world->waits = hvd_store_waits_create(world->table, &world->service, world->questions);
 	world->usage = hvd_usage_create(opts->events);
 	if (opts->spec->sample > 0) {
 		world->stragglers = hvd_straggler_watch_create(base, world->usage, opts->events, log);
@@ -391,6 +386,8 @@ void hvd_world_destroy(struct hvd_world *world)
 	hvd_init_watch_destroy(world->init_watch);
 	hvd_progress_destroy(world->progress);
 	hvd_stacks_destroy(world->stacks);
+	hvd_store_waits_destroy(world->waits);
+	hvd_host_questions_destroy(world->questions);
 	hvd_straggler_watch_destroy(world->stragglers);
 	hvd_usage_log_destroy(world->usage_log);
 	hvd_usage_destroy(world->usage);

@@ -25,8 +25,10 @@
 #include "lib/host/unkillable.h"
 #include "progress.h"
 
+struct hvd_host_questions;
 struct hvd_rv;
 struct hvd_stacks;
+struct hvd_store_waits;
 struct hvd_straggler;
 struct hvd_usage;
 struct hvd_world;
@@ -70,10 +72,9 @@ const struct hvd_usage *hvd_world_usage(const struct hvd_world *world);
 const struct hvd_straggler *hvd_world_straggler(const struct hvd_world *world, uint32_t rank);
 /* Which ranks need this host's agent to come to the store, and have not? For messages; NULL: none. The caller frees it. */
 char *hvd_world_cannot_init(const struct hvd_world *world, uint32_t host);
-/* Ask what clients of the TCPStore wait for: `done` is called once, at once or soon, with a line for each, unless it is forgotten.
- * There is one who asks. False: there is no such store, and `done` is not called. */
-bool hvd_world_ask_waits(struct hvd_world *world, void (*done)(const char *text, void *arg), void *arg);
-void hvd_world_forget_waits(struct hvd_world *world);
+/* Who asks which ranks wait in the TCPStore; NULL: there is none. And who asks agents about their ranks. The world owns both. */
+struct hvd_store_waits *hvd_world_store_waits(const struct hvd_world *world);
+struct hvd_host_questions *hvd_world_host_questions(const struct hvd_world *world);
 /* A rank has come to the rendezvous; `all`: and no other is missing. The world knows by itself of PyTorch's. */
 void hvd_world_init(struct hvd_world *world, bool all);
 

@@ -4,10 +4,12 @@
 #ifndef HVD_WORLD_INTERNAL_H
 #define HVD_WORLD_INTERNAL_H
 
+#include "host_questions.h"
 #include "init_watch.h"
 #include "lib/rendezvous/service.h"
 #include "rank_plan.h"
 #include "stacks.h"
+#include "store_waits.h"
 #include "straggler_watch.h"
 #include "usage.h"
 #include "usage_log.h"
@@ -28,10 +30,8 @@ struct hvd_world {
 	struct hvd_init_watch *init_watch; /* NULL where no rank meets the others at the rendezvous as TCPStore */
 	struct hvd_progress *progress;     /* NULL: not wanted */
 	struct hvd_stacks *stacks;
-	struct {
-		void (*done)(const char *text, void *arg); /* NULL: nobody has asked */
-		void *arg;
-	} waits;
+	struct hvd_host_questions *questions;
+	struct hvd_store_waits *waits; /* NULL: there is no TCPStore */
 	struct hvd_usage *usage;
 	struct hvd_usage_log *usage_log;        /* NULL: agents do not look */
 	struct hvd_straggler_watch *stragglers; /* NULL: agents do not look */

@@ -13,6 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+int hvd_layout_rank_of(const struct hvd_layout *layout, uint32_t host, uint32_t id)
+{
+	const struct hvd_layout_host *of = host < (uint32_t)layout->n_hosts ? &layout->hosts[host] : NULL;
+
+	for (int i = 0; of && i < of->n; i++)
+		if (layout->rank_slots[of->ranks[i]].id == id)
+			return of->ranks[i];
+	return -1;
+}
+
 char *hvd_layout_hosts_text(const struct hvd_layout *layout)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
@@ -76,6 +86,7 @@ static void fill_rank_slots(struct hvd_layout *l)
 									       .host = h,
 									       .local_rank = i,
 									       .local_size = host->n,
+									       .id = (uint32_t)host->ranks[i],
 									       .cross_rank = -1};
 	}
 	seen = hvd_xcalloc((size_t)most, sizeof(*seen));

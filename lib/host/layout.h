@@ -15,13 +15,15 @@
 #include "lib/base/err.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* The slot of one rank: where it runs, and its position among the others. */
 struct hvd_rank_slot {
 	int rank, size;
 	int local_rank, local_size;
 	int cross_rank, cross_size;
-	int host; /* index into hvd_layout.hosts */
+	int host;    /* index into hvd_layout.hosts */
+	uint32_t id; /* of its process: the rank, unless a job changes its ranks' numbers (launcher/world/machine.h) */
 };
 
 struct hvd_layout_host {
@@ -43,6 +45,9 @@ struct hvd_layout {
  * the caller clears *out; after an error it is empty. */
 int hvd_layout_from_tasks(struct hvd_layout *out, char *const *names, const int *tasks, int *const *tids, int n_hosts,
 			  struct hvd_err *err);
+
+/* The rank of the process with this id on a host, by its number. -1: there is none. */
+int hvd_layout_rank_of(const struct hvd_layout *layout, uint32_t host, uint32_t id);
 
 /* The hosts that have ranks, for messages: "n[1-3]". The caller frees it. */
 char *hvd_layout_hosts_text(const struct hvd_layout *layout);

@@ -3,6 +3,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/printable.h"
+#include "lib/base/tail.h"
 #include "lib/base/xalloc.h"
 #include "traceback.h"
 
@@ -13,14 +14,10 @@
 
 #define FILE_MOST (1 << 20)
 
-static const char cut_mark[] = "[...]\n";
-
 struct hvd_rank_error {
 	unsigned lines;
 	struct hvd_traceback *traceback;
-	/* The last bytes of stderr, a ring, and how many there have ever been. */
-	char *ring;
-	uint64_t ring_n;
+	struct hvd_tail tail; /* of stderr */
 	char *file;
 	size_t file_n;
 	int64_t file_at;
@@ -46,7 +43,7 @@ struct hvd_rank_error *hvd_rank_error_create(unsigned lines)
 
 	e->lines = lines;
 	e->traceback = hvd_traceback_create();
-	e->ring = hvd_xcalloc(1, HVD_RANK_END_TAIL);
+	hvd_tail_init(&e->tail, HVD_RANK_END_TAIL);
 	return e;
 }
 
@@ -55,29 +52,14 @@ void hvd_rank_error_destroy(struct hvd_rank_error *e)
 	if (!e)
 		return;
 	hvd_traceback_destroy(e->traceback);
-	free(e->ring);
+	hvd_tail_clear(&e->tail);
 	free(e->file);
 	free(e);
 }
 
-static void keep(struct hvd_rank_error *e, const char *bytes, size_t n)
-{
-	size_t at, first;
-
-	e->ring_n += n;
-	if (n > HVD_RANK_END_TAIL) {
-		bytes += n - HVD_RANK_END_TAIL;
-		n = HVD_RANK_END_TAIL;
-	}
-	at = (size_t)((e->ring_n - n) % HVD_RANK_END_TAIL);
-	first = n < HVD_RANK_END_TAIL - at ? n : HVD_RANK_END_TAIL - at;
-	memcpy(e->ring + at, bytes, first);
-	memcpy(e->ring, bytes + first, n - first);
-}
-
 void hvd_rank_error_stderr(struct hvd_rank_error *e, const char *bytes, size_t n, hvd_time now)
 {
-	keep(e, bytes, n);
+	hvd_tail_add(&e->tail, bytes, n);
 	hvd_traceback_feed(e->traceback, bytes, n, now);
 }
 
@@ -145,37 +127,6 @@ static bool fill_from_file(const struct hvd_rank_error *e, struct hvd_rank_end *
 	return true;
 }
 
-/* Where the last lines begin in `tail`. */
-static size_t lines_begin(const char *tail, size_t n, unsigned lines)
-{
-	size_t at = n && tail[n - 1] == '\n' ? n - 1 : n;
-
-	while (at > 0 && (tail[at - 1] != '\n' || --lines > 0))
-		at--;
-	return at;
-}
-
-/* The last lines of stderr as a string. */
-static char *last_lines(const struct hvd_rank_error *e)
-{
-	size_t n = e->ring_n < HVD_RANK_END_TAIL ? (size_t)e->ring_n : HVD_RANK_END_TAIL, from;
-	hvd_cleanup_free char *tail = hvd_xcalloc(1, n + 1), *marked = NULL;
-	const char *nl;
-
-	for (size_t i = 0; i < n; i++) {
-		tail[i] = e->ring[(e->ring_n - n + i) % HVD_RANK_END_TAIL];
-		if (!tail[i])
-			tail[i] = ' ';
-	}
-	from = lines_begin(tail, n, e->lines);
-	if (from > 0 || e->ring_n <= HVD_RANK_END_TAIL)
-		return hvd_xstrdup(tail + from);
-	/* Fewer lines than asked for; the first is cut. */
-	nl = strchr(tail, '\n');
-	marked = hvd_xasprintf("%s%s", cut_mark, nl && nl[1] ? nl + 1 : tail + sizeof(cut_mark));
-	return hvd_take_ptr(&marked);
-}
-
 /* Skip PyTorch's prefix of each line of a traceback, "[rank0]: ": the report names the rank anyway. */
 static void remove_prefix(char *tail, const char *prefix)
 {
@@ -215,6 +166,11 @@ static char *crash_in(const char *tail)
 	return NULL;
 }
 
+char *hvd_rank_error_lines(const struct hvd_rank_error *e, unsigned lines)
+{
+	return hvd_tail_lines(&e->tail, lines);
+}
+
 void hvd_rank_error_fill(struct hvd_rank_error *e, struct hvd_rank_end *end)
 {
 	hvd_cleanup_free char *tail = NULL;
@@ -222,7 +178,7 @@ void hvd_rank_error_fill(struct hvd_rank_error *e, struct hvd_rank_end *end)
 
 	if (end->status == 0)
 		return;
-	tail = last_lines(e);
+	tail = hvd_rank_error_lines(e, e->lines);
 	if (!fill_from_file(e, end) && hvd_traceback_found(e->traceback, end->ended_at, &found)) {
 		end->error = shown(found.error, HVD_RANK_END_ERROR);
 		end->traceback = shown(found.text, HVD_RANK_END_TRACEBACK);

@@ -42,6 +42,9 @@ void hvd_rank_error_destroy(struct hvd_rank_error *error); /* NULL is fine */
 void hvd_rank_error_stderr(struct hvd_rank_error *error, const char *bytes, size_t n, hvd_time now);
 void hvd_rank_error_file(struct hvd_rank_error *error, const char *bytes, size_t n, hvd_time now);
 
+/* The last lines of standard error so far, as they are. The caller frees them. */
+char *hvd_rank_error_lines(const struct hvd_rank_error *error, unsigned lines);
+
 /* The rank has ended, and all of its output was fed. Sets failed_at, error, traceback and tail of `end`, which has
  * status and ended_at, and owns the strings; they are escaped as printable.h says. Sets nothing if the status is 0. A
  * traceback does not count if the rank lived on for long after it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rank_usage.h"
 
-#include "lib/base/size.h"
+#include <limits.h>
 
 json_t *hvd_rank_usage_json(const struct hvd_rank_usage *usage)
 {
@@ -29,7 +29,7 @@ int hvd_rank_usage_parse(const json_t *element, struct hvd_rank_usage *usage, st
 	int rc;
 
 	*usage = (struct hvd_rank_usage){0};
-	rc = read_next(element, &i, 0, HVD_MAX_RANKS - 1, &rank);
+	rc = read_next(element, &i, 0, INT_MAX, &rank);
 #define READ(member, least, most) rc = rc == 0 ? read_next(element, &i, least, most, &usage->member) : rc;
 	HVD_RANK_USAGE_FIELDS(READ)
 #undef READ

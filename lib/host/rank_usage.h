@@ -3,9 +3,10 @@
  * rank_usage.h - what a rank uses at the moment, as its host reports it to the driver: an element of "ranks" of the message
  * "usage".
  *
- *   {"t":"usage", "ranks":[[RANK, CPU, DELAY, MEMORY, READ, WRITTEN, OUTPUT, AWAITED, STEPS, GPU, GPU_MEMORY],…]}
+ *   {"t":"usage", "ranks":[[ID, CPU, DELAY, MEMORY, READ, WRITTEN, OUTPUT, AWAITED, STEPS, GPU, GPU_MEMORY],…]}
  *
- * Each element is an array of whole numbers, in the order of HVD_RANK_USAGE_FIELDS. A rank is its process and all
+ * Each element is an array of whole numbers, in the order of HVD_RANK_USAGE_FIELDS. ID is that of the rank's process
+ * (launcher/world/world.h). A rank is its process and all
  * processes below it. An agent sends such a message every few seconds (the setting `sample`), with the ranks whose
  * numbers have changed noticeably, and each rank at least once in HVD_RANK_USAGE_SECONDS.
  */
@@ -42,7 +43,7 @@
 /* clang-format on */
 
 struct hvd_rank_usage {
-	uint32_t rank;
+	uint32_t rank; /* in the message the id of its process; the driver replaces it */
 #define HVD_RANK_USAGE_MEMBER(member, least, most) int64_t member;
 	HVD_RANK_USAGE_FIELDS(HVD_RANK_USAGE_MEMBER)
 #undef HVD_RANK_USAGE_MEMBER

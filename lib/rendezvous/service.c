@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lines of what clients wait for. */
-#define MAX_WAITS 32
-
 /* Takes the text. */
 static void on_waits(char *text, void *arg)
 {
@@ -20,10 +17,10 @@ static void on_waits(char *text, void *arg)
 	free(text);
 }
 
-void hvd_rv_service_ask_waits(struct hvd_rv_service *service)
+void hvd_rv_service_ask_waits(struct hvd_rv_service *service, unsigned most)
 {
 	if (service->rv && service->ops->waits)
-		hvd_rv_tcpstore_ask_waits(service->rv, MAX_WAITS, on_waits, service);
+		hvd_rv_tcpstore_ask_waits(service->rv, most, on_waits, service);
 }
 
 uint64_t hvd_rv_service_changes(const struct hvd_rv_service *service)

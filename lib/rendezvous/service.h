@@ -51,8 +51,11 @@ void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char 
  * removed when all of its ranks have read them. */
 void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout *layout);
 
-/* Ask what TCPStore clients wait for. ops->waits is called, at once or later, if the service is open. */
-void hvd_rv_service_ask_waits(struct hvd_rv_service *service);
+/* Ask what TCPStore clients wait for, in at most `most` lines. ops->waits is called, at once or later, if the service is
+ * open. */
+#define HVD_RV_WAITS_FEW  32
+#define HVD_RV_WAITS_MOST 1000 /* as many as fit into the message of a relay, if keys are short */
+void hvd_rv_service_ask_waits(struct hvd_rv_service *service, unsigned most);
 /* How often the stored values have changed; 0 if TCPStore clients are not served. */
 uint64_t hvd_rv_service_changes(const struct hvd_rv_service *service);
 

@@ -167,7 +167,10 @@ def keys(hvdrun, job):
     assert t.rows()[0].startswith(f"hvdrun --watch {job}  "), t.rows()
     assert t.rows()[-1].startswith("q leave"), t.rows()
     for key, text in [("o", "ranks by rank"), ("h", "RANKS HOST"), ("h", " RANK HOST"),
-                      ("?", "leave; the job goes on"), ("?", "ranks: 3 running"), ("s", "stacks"), ("", "sleep")]:
+                      ("?", "leave; the job goes on"), ("?", "ranks: 3 running"), ("s", "3 ranks of pid"),
+                      ("1s", "1 rank of pid"),
+                      ("2l", "last lines of rank 2"), ("", "(stdout and stderr):"), ("", "here"), ("1", "rank 1: l last"),
+                      ("x", "q leave"), ("l", "ranks: 3 running"), ("s", "stacks")]:
         t.type(key)
         t.shows(text)
     t.type("s")

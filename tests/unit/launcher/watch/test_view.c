@@ -125,10 +125,23 @@ TEST(test_keys)
 	/* They are not taken twice at a time. */
 	assert_int_equal(hvd_view_key(view, 's', 24), HVD_VIEW_DRAW);
 	assert_int_equal(hvd_view_key(view, 's', 24), HVD_VIEW_DRAW);
-	hvd_view_stacks(view, "4 ranks: 0-3\n  read \x1b[2J\n");
+	hvd_view_text(view, "4 ranks: 0-3\n  read \x1b[2J\n");
 	shows(view, "", "stacks\n4 ranks: 0-3\n  read \\x1b[2J\n");
 	hvd_view_message(view, "no answer");
 	shows(view, "s", "\nno answer\n");
+	/* Of one rank: that which was typed, or that of the first row. */
+	shows(view, "12", "\nrank 12: l last lines  s stacks\n");
+	assert_int_equal(hvd_view_key(view, 's', 24), HVD_VIEW_STACKS);
+	assert_int_equal(hvd_view_rank(view), 12);
+	shows(view, "", "  stacks of rank 12\ntaking the stacks");
+	hvd_view_text(view, "");
+	assert_int_equal(hvd_view_key(view, 'l', 24), HVD_VIEW_LINES);
+	assert_int_equal(hvd_view_rank(view), 2);
+	shows(view, "", "  last lines of rank 2\nasking for the last lines");
+	hvd_view_text(view, "loss 0.5\n");
+	shows(view, "", "  last lines of rank 2\nloss 0.5\n");
+	shows(view, "l", "RANKS HOST");
+	shows(view, "9999999999x", "\nno answer\n");
 	assert_int_equal(hvd_view_key(view, 'x', 24), HVD_VIEW_NOTHING);
 	assert_int_equal(hvd_view_key(view, 'q', 24), HVD_VIEW_LEAVE);
 	hvd_view_destroy(view);

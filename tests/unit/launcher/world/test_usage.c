@@ -66,6 +66,24 @@ static uint32_t known(const struct job *job)
 	return n;
 }
 
+/* Horovod's kind of elastic job: processes keep their ids when the ranks get new numbers. */
+TEST_IN(test_a_resize, struct job *job)
+{
+	const hvd_time now = hvd_now();
+
+	for (int r = 0; r < 4; r++)
+		job->layout.rank_slots[r].id = (uint32_t)(3 - r) + 2000000; /* above any rank's number */
+	assert_int_equal(hvd_layout_rank_of(&job->layout, 0, 2000003), 0);
+	assert_int_equal(hvd_layout_rank_of(&job->layout, 1, 2000003), -1);
+	assert_int_equal(hvd_layout_rank_of(&job->layout, 2, 2000003), -1);
+	take(job, 0, 2000003, now);
+	take(job, 1, 2000000, now);
+	take(job, 0, 0, now); /* a process that is in no generation any longer */
+	assert_int_equal(known(job), 2);
+	assert_non_null(hvd_usage_get(job->usage, 0));
+	assert_int_equal(hvd_usage_get(job->usage, 3)->uses.rank, 3);
+}
+
 TEST_IN(test_message_of_a_host, struct job *job)
 {
 	const struct hvd_client cl = {.host = 1};

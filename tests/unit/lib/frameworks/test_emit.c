@@ -3,7 +3,7 @@
 #include "lib/frameworks/emit.h"
 #include "tests/unit/unit.h"
 
-static const struct hvd_rank_slot slot = {5, 8, 1, 2, 2, 4, 3};
+static const struct hvd_rank_slot slot = {5, 8, 1, 2, 2, 4, 3, 5};
 
 static struct hvd_emit rank5(enum hvd_store_mode store)
 {
@@ -174,7 +174,7 @@ TEST(who_reads_them)
 /* torchrun's agents, one on each host. */
 TEST(torchrun)
 {
-	static const struct hvd_rank_slot one_of_four = {2, 4, 0, 1, 2, 4, 2};
+	static const struct hvd_rank_slot one_of_four = {2, 4, 0, 1, 2, 4, 2, 2};
 	struct hvd_emit in = rank5(HVD_STORE_AGENT);
 	struct hvd_strv env = {0};
 

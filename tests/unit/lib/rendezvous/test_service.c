@@ -427,7 +427,7 @@ TEST_IN(arrivals_are_told, struct place *p)
 	}
 	turn(p);
 	assert_string_equal(told, "127.0.0.1 333 0;127.0.0.1 334 0;127.0.0.1 335 0;");
-	hvd_rv_service_ask_waits(&p->service);
+	hvd_rv_service_ask_waits(&p->service, HVD_RV_WAITS_FEW);
 	turn(p);
 	assert_in(told, ";<>"); /* nobody waits */
 	assert_true(hvd_rv_service_changes(&p->service) > 0);
@@ -436,7 +436,7 @@ TEST_IN(arrivals_are_told, struct place *p)
 	hvd_rv_destroy(p->relay);
 	p->relay = NULL;
 	hvd_rv_service_close(&p->service);
-	hvd_rv_service_ask_waits(&p->service);
+	hvd_rv_service_ask_waits(&p->service, HVD_RV_WAITS_FEW);
 	assert_int_equal(hvd_rv_service_changes(&p->service), 0);
 }
 

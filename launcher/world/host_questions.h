@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host_questions.h - asks the agents of some hosts something about their ranks, with one deadline for all of them.
+ *
+ * agent/rank_watch.c has the questions. One caller asks at a time.
+ */
+#ifndef HVD_HOST_QUESTIONS_H
+#define HVD_HOST_QUESTIONS_H
+
+#include "launcher/hosts/clients.h"
+#include "launcher/hosts/host_table.h"
+
+#include <event2/event.h>
+#include <jansson.h>
+#include <stdint.h>
+
+struct hvd_host_questions;
+
+/* `table` is not owned. */
+struct hvd_host_questions *hvd_host_questions_create(struct event_base *base, const struct hvd_host_table *table);
+void hvd_host_questions_destroy(struct hvd_host_questions *questions); /* NULL is fine */
+
+/* The answers by the number of the host, as text; those that have not come are missing. They stay the object's. */
+typedef void hvd_host_answers_fn(const json_t *answers, void *arg);
+
+/* `asked` has a message for each host that is asked, by its number as text; the messages are taken out of it. `done` is called
+ * once, from the event loop, at the latest after so many seconds. A former caller that waits gets no answer. */
+void hvd_host_questions_ask(struct hvd_host_questions *questions, json_t *asked, double seconds,
+			    hvd_host_answers_fn *done, void *arg);
+/* Do not answer. */
+void hvd_host_questions_forget(struct hvd_host_questions *questions);
+
+/* The message "answer" of an agent, and the end of a connection. */
+void hvd_host_questions_message(struct hvd_host_questions *questions, const struct hvd_client *cl, const json_t *msg);
+void hvd_host_questions_gone(struct hvd_host_questions *questions, const struct hvd_client *cl);
+
+#endif
