@@ -298,13 +298,13 @@ void hvd_status_table(struct hvd_status_lines *out, const json_t *list, const st
 	size_t shown = 0;
 
 	make_table(&table, list, look);
+	if (!look->hosts)
+		put_reasons(out, &table);
 	if (table.n && !look->hosts && !table.figures)
 		hvd_status_wrap(out, HVD_STATUS_STATE, 2, look->width, "what its ranks use is not known");
 	else if (table.n) {
 		const bool all = table.n <= look->rows, odd = look->order == HVD_STATUS_BY_ODD;
 
-		if (!look->hosts)
-			put_reasons(out, &table);
 		hvd_status_add(out, HVD_STATUS_NOTE, hvd_xstrdup(""));
 		if (!all)
 			put_groups(out, &table);

@@ -17,6 +17,7 @@
 #define WINDOW         ((hvd_time)WINDOW_SECONDS * 1000000000)
 
 struct entry {
+	uint32_t id;                 /* of the process */
 	struct hvd_usage_rank shown; /* .heard = 0: not known */
 	hvd_time window;             /* the begin of the last one */
 	int64_t least;               /* in it, so far */
@@ -28,6 +29,7 @@ struct hvd_usage {
 	struct hvd_event_log *events;
 	const struct hvd_layout *layout;
 	struct entry *ranks; /* by number */
+	size_t n;
 };
 
 /* ---- growth ---- */
@@ -67,7 +69,7 @@ void hvd_usage_take(struct hvd_usage *usage, uint32_t host, const struct hvd_ran
 		return;
 	entry = &usage->ranks[rank];
 	if (!entry->shown.heard || at - entry->window > WINDOWS * WINDOW)
-		*entry = (struct entry){.window = at, .least = uses->memory};
+		*entry = (struct entry){.id = uses->rank, .window = at, .least = uses->memory};
 	while (at - entry->window >= WINDOW)
 		close_window(entry);
 	if (uses->memory < entry->least)
@@ -207,10 +209,44 @@ struct hvd_usage_host hvd_usage_host(const struct hvd_usage *usage, uint32_t hos
 
 /* ---- life ---- */
 
+static int by_id(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Leave those that are known, in the order of their ids. */
+static void sort_known(struct hvd_usage *usage)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < usage->n; i++)
+		if (usage->ranks[i].shown.heard)
+			usage->ranks[kept++] = usage->ranks[i];
+	usage->n = kept;
+	if (kept)
+		qsort(usage->ranks, kept, sizeof(*usage->ranks), by_id);
+}
+
 void hvd_usage_begin(struct hvd_usage *usage, const struct hvd_layout *layout)
 {
+	struct entry *ranks = hvd_xcalloc((size_t)layout->size + 1, sizeof(*ranks));
+
+	sort_known(usage);
+	for (uint32_t r = 0; r < (uint32_t)layout->size && usage->n; r++) {
+		const struct entry key = {.id = layout->rank_slots[r].id};
+		const struct entry *known = bsearch(&key, usage->ranks, usage->n, sizeof(*usage->ranks), by_id);
+
+		if (!known || known->shown.host != (uint32_t)layout->rank_slots[r].host)
+			continue;
+		ranks[r] = *known;
+		ranks[r].shown.uses.rank = r;
+		ranks[r].shown.host_name = layout->hosts[known->shown.host].name;
+	}
 	free(usage->ranks);
-	usage->ranks = hvd_xcalloc((size_t)layout->size + 1, sizeof(*usage->ranks));
+	usage->ranks = ranks;
+	usage->n = (size_t)layout->size;
 	usage->layout = layout;
 }
 

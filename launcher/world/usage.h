@@ -2,8 +2,8 @@
 /*
  * usage.h - what the ranks of a launch use at the moment, as their agents report it (lib/host/rank_usage.h).
  *
- * For each rank of the generation the last message counts. A rank is known from the first message about it until it ends,
- * its agent is gone, the next generation begins, or nothing was heard of it for HVD_USAGE_SECONDS. Whoever shows a job
+ * For each rank of the generation the last message counts. A rank is known from the first message about its process until that
+ * ends, is not part of the next generation, its agent is gone, or nothing was heard of it for HVD_USAGE_SECONDS. Whoever shows a job
  * reads it here, at any moment; nobody is asked.
  *
  * The growth of a rank's memory is the slope of its least values in windows of half a minute, over the last five minutes, so
@@ -52,7 +52,7 @@ struct hvd_usage;
 struct hvd_usage *hvd_usage_create(struct hvd_event_log *events);
 void hvd_usage_destroy(struct hvd_usage *usage); /* NULL is fine */
 
-/* A generation begins, and nothing is known of its ranks. `layout` is not owned; it does not change until the next call or
+/* A generation begins. What is known of a process stays if it has a rank of it, too. `layout` is not owned; it does not change until the next call or
  * the end. Its hosts have their numbers in the launch. */
 void hvd_usage_begin(struct hvd_usage *usage, const struct hvd_layout *layout);
 

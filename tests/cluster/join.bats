@@ -289,6 +289,8 @@ nobody_left() {
     says 10 "hvdn3 can be used"
     as_root hvdn2 pkill -KILL -f -- --behind
     says_times 15 4 "on hvd"
+    gives 0 on_login hvdrun --status "pid:$(as_root hvdlogin pgrep -u alice -x hvdrun)" --rank=1
+    has "generation: 2, for" "ranks: 1 running" "its last lines (" "on hvdn"
     as_user alice touch stop
     ended 15
     exits 0

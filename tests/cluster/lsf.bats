@@ -249,6 +249,8 @@ counts() { [[ $(wc -l <"$OUT") -gt $1 ]]; }
         with "$each"
         begin_job hvdrun bash -c 'trap "exit 0" TERM; while :; do echo tick $HOROVOD_RANK; sleep 0.2; done'
         says 20 "tick 5"
+        gives 0 in_job hvdrun --status 4711
+        has "hosts: 3 here" "ranks: 6 running"
         job_signal TSTP
         wait_for 10 stopped_on hvdn1 hvdn2 hvdn3
         job_signal STOP

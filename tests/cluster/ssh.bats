@@ -173,6 +173,8 @@ ranks_are() {
     begin on_login bash -c 'hvdrun --hosts "$@"; exit' - "$EIGHT" \
         bash -c 'trap "exit 0" TERM; echo ready; while :; do sleep 0.2; done'
     says_times 20 8 ready
+    gives 0 on_login hvdrun --status "pid:$(on_host hvdlogin pgrep -x hvdrun)" --rank=7
+    has "hosts: 4 here" "ranks: 1 running" "its last lines (" "ready"
     on_host hvdlogin pkill -TSTP -x hvdrun
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do wait_for 10 ranks_are T "$host"; done
     wait_for 10 is_stopped

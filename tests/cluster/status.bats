@@ -14,19 +14,28 @@ knows() {
     output=$(on_login hvdrun --status "${@:1:$#-1}" 2>&1) && [[ $output == *"$text"* ]]
 }
 
-@test "a step says what it does, as text and as JSON" {
+@test "a step says what it does, as text and as JSON, and on a screen" {
     local with job
+    cp "$BATS_TEST_DIRNAME/lib/tcpstore_client.py" "$(home)/"
     for with in "srun --hvd" "hvdrun"; do
+        # Rank 3 waits in the store, in a process below its own.
         # shellcheck disable=SC2086 # a command and its options
-        begin on_login $with -N2 -n4 bash -c "$STAY"
+        begin on_login $with -N2 -n4 bash -c 'echo here; echo "last of $RANK" >&2; (((RANK == 3))) || exec sleep 1000
+            python3 -c "import tcpstore_client as t; t.Store(timeout=1000).wait([\"never\"])"; exit 1'
         job=$(job_of 4)
-        wait_for 10 knows "$job" "ranks: 4 running"
-        has "job $job, process " "on hvdlogin: running, begun" "hosts: 2 here"
+        wait_for 10 knows "$job" "store: rank 3 waits for never"
+        has "job $job, process " "on hvdlogin: running, begun" "hosts: 2 here" "ranks: 4 running" "  rank 3 on hvdn2 waits"
         # The first figures come some seconds later.
         wait_for 20 knows "$job" " CPU DELAY   MEM "
         gives 0 on_login hvdrun --status "$job" --json
-        [[ $(jq -c '.launches[] | [.state, .generation, .restarts, (.hosts | length), [.ranks[].state], .store]' \
-            <<<"$output") == '["running",1,0,2,["running","running","running","running"],[]]' ]] || { echo "$output" && return 1; }
+        [[ $(jq -c '.launches[] | [.state, .generation, .restarts, (.hosts | length), [.ranks[].state], .ranks[3].waits, .store]' \
+            <<<"$output") == '["running",1,0,2,["running","running","running","running"],"never",[]]' ]] || { echo "$output" && return 1; }
+        gives 0 on_login hvdrun --status "$job" --rank=2
+        has "    2 hvdn1 " "its last lines (stderr; its stdout does not pass through hvd):" "last of 2"
+        has_not "    1 hvdn1 "
+        gives 2 on_login hvdrun --status "$job" --rank=4
+        has "no launch of job $job has a rank 4 now"
+        gives 0 on_login python3 "$BATS_TEST_DIRNAME/../unit/watch_pty.py" "$(on_login bash -c "command -v hvdrun")" "$job" waits
         gives 1 as_user bob hvdrun --status "$job"
         has "no launch of job $job answers on its hosts" "as its user"
         # From a host that is none of the job's: the launch runs on the login host.

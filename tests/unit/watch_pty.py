@@ -186,6 +186,17 @@ def keys(hvdrun, job):
     t.ends(0)
 
 
+def waits(hvdrun, job):
+    """A job of four ranks, of which rank 3 waits in the store."""
+    t = watch(hvdrun, job)
+    t.shows("  rank 3 on hvdn2 waits in the store: for never")
+    t.shows(" RANK HOST ")
+    for key, text in [("3l", "last of 3"), ("l", " RANK HOST "), ("1l", "last of 1"), ("q", "")]:
+        t.type(key)
+        t.shows(text)
+    t.ends(0)
+
+
 def signals(hvdrun, job):
     t = started(hvdrun, job)
     t.type("\x03")
@@ -221,4 +232,4 @@ def end(hvdrun, job):
 
 
 if __name__ == "__main__":
-    {"keys": keys, "signals": signals, "dumb": dumb, "end": end}[sys.argv[3]](sys.argv[1], sys.argv[2])
+    {"keys": keys, "waits": waits, "signals": signals, "dumb": dumb, "end": end}[sys.argv[3]](sys.argv[1], sys.argv[2])

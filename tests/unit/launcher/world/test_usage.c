@@ -82,6 +82,13 @@ TEST_IN(test_a_resize, struct job *job)
 	assert_int_equal(known(job), 2);
 	assert_non_null(hvd_usage_get(job->usage, 0));
 	assert_int_equal(hvd_usage_get(job->usage, 3)->uses.rank, 3);
+	/* What is known of a process stays when it gets another number. */
+	job->layout.rank_slots[3].id = 2000009;
+	job->layout.rank_slots[2].id = 2000000;
+	hvd_usage_begin(job->usage, &job->layout);
+	assert_int_equal(known(job), 2);
+	assert_non_null(hvd_usage_get(job->usage, 0));
+	assert_int_equal(hvd_usage_get(job->usage, 2)->uses.rank, 2);
 }
 
 TEST_IN(test_message_of_a_host, struct job *job)
@@ -121,6 +128,8 @@ TEST_IN(test_ranks_are_forgotten, struct job *job)
 	hvd_usage_gone(job->usage, 1);
 	hvd_usage_gone(job->usage, 2);
 	assert_int_equal(known(job), 1);
+	for (int r = 0; r < 4; r++)
+		job->layout.rank_slots[r].id += 4; /* they are new processes */
 	hvd_usage_begin(job->usage, &job->layout);
 	assert_int_equal(known(job), 0);
 }
@@ -173,7 +182,7 @@ static const struct hvd_usage_rank *grow(struct job *job, int64_t (*memory)(int 
 	const hvd_time now = hvd_now();
 	struct hvd_rank_usage r = uses(0);
 
-	hvd_usage_begin(job->usage, &job->layout);
+	hvd_usage_gone(job->usage, 0);
 	for (int s = 0; s <= 200; s += 5) {
 		r.memory = memory(s) * MB;
 		hvd_usage_take(job->usage, 0, &r, now + (s - 200) * S);
