@@ -39,17 +39,27 @@ struct hvd_rank_scan {
 
 /* ---- the sums ---- */
 
+static bool is_in_group(const struct hvd_process *process, pid_t rank)
+{
+	return rank > 0 && (process->group == rank || process->session == rank);
+}
+
+/* The rank whose process it is, or that it is below; else the one whose group or session it, or one above it, is in. Several
+ * ranks may be in one group: Slurm puts all tasks of a step on a host into that of the first. */
 static size_t owner_of(const struct hvd_rank_scan *scan, const struct hvd_process *process)
 {
+	size_t in_group = HVD_SCAN_NO_RANK;
+
 	for (int depth = 0; process && depth < 64; depth++) {
-		for (size_t i = 0; i < scan->counted; i++)
-			if (scan->ranks[i].pid > 0 &&
-			    (process->pid == scan->ranks[i].pid || process->group == scan->ranks[i].pid ||
-			     process->session == scan->ranks[i].pid))
+		for (size_t i = 0; i < scan->counted; i++) {
+			if (process->pid == scan->ranks[i].pid)
 				return i;
+			if (in_group == HVD_SCAN_NO_RANK && is_in_group(process, scan->ranks[i].pid))
+				in_group = i;
+		}
 		process = process->parent > 1 ? hvd_processes_find(&scan->processes, process->parent) : NULL;
 	}
-	return HVD_SCAN_NO_RANK;
+	return in_group;
 }
 
 /* A process that has ended since it was listed does not count. */

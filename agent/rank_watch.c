@@ -252,19 +252,24 @@ static void on_stacks(void *arg, const json_t *msg)
 
 /* ---- owners ---- */
 
-/* The rank whose process this is, or that it is below, or in whose group or session it is. -1: none. */
+/* The rank whose process this is, or that it is below; else that in whose group or session it is. -1: none. */
 static json_int_t owner_of(const struct rank_watch *watch, pid_t pid)
 {
 	struct hvd_process process;
+	json_int_t in_group = -1;
 
 	for (int i = 0; i < ANCESTORS && pid > 1 && hvd_process_read(pid, &process) == 0; i++) {
-		for (size_t r = 0; r < watch->n; r++)
-			if (watch->ranks[r].pid == pid || watch->ranks[r].pid == process.group ||
-			    watch->ranks[r].pid == process.session)
+		for (size_t r = 0; r < watch->n; r++) {
+			if (watch->ranks[r].pid == pid)
 				return watch->ranks[r].rank;
+			/* Several ranks may be in one group (rank_scan.c). */
+			if (in_group < 0 &&
+			    (watch->ranks[r].pid == process.group || watch->ranks[r].pid == process.session))
+				in_group = watch->ranks[r].rank;
+		}
 		pid = process.parent;
 	}
-	return -1;
+	return in_group;
 }
 
 static void on_owners(void *arg, const json_t *msg)

@@ -92,14 +92,15 @@ static int end_ranks(void **state)
 	for (; n_ranks > 0; n_ranks--)
 		if (ranks[n_ranks - 1]) {
 			kill(-ranks[n_ranks - 1], SIGKILL); /* what it has started, too */
+			kill(ranks[n_ranks - 1], SIGKILL);  /* it may be in the group of another one */
 			waitpid(ranks[n_ranks - 1], NULL, 0);
 		}
 	return 0;
 }
 
-/* A rank that runs a shell's command, and is a group of its own. It ends with the test. What it leaves behind when this
+/* A rank that runs a shell's command, in this group, or a group of its own (0). It ends with the test. What it leaves behind when this
  * program is killed must not keep a processor busy for ever. */
-static uint32_t rank(struct world *w, const char *command)
+static uint32_t rank_in(struct world *w, pid_t group, const char *command)
 {
 	const struct rlimit processor = {.rlim_cur = 60, .rlim_max = 60};
 	pid_t pid;
@@ -109,16 +110,21 @@ static uint32_t rank(struct world *w, const char *command)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		setpgid(0, 0);
+		setpgid(0, group);
 		setrlimit(RLIMIT_CPU, &processor);
 		execl("/bin/bash", "bash", "-c", command, (char *)NULL);
 		_exit(127);
 	}
-	setpgid(pid, pid);
+	setpgid(pid, group ? group : pid);
 	ranks[n_ranks] = pid;
 	hvd_rank_scan_feature.rank_began(w->scan, (uint32_t)n_ranks, pid);
 	hvd_samples_feature.rank_began(w->samples, (uint32_t)n_ranks, pid);
 	return (uint32_t)n_ranks++;
+}
+
+static uint32_t rank(struct world *w, const char *command)
+{
+	return rank_in(w, 0, command);
 }
 
 /* Until the last message about the rank is like this. */
@@ -185,6 +191,20 @@ TEST(test_what_ranks_use)
 	comes(&w, large, "large", is_large);
 	comes(&w, writer, "one that writes", writes);
 	comes(&w, reader, "one that reads", reads);
+	end(&w);
+}
+
+/* Slurm puts all tasks of a step on a host into the group of the first. */
+TEST(test_ranks_of_one_group)
+{
+	struct world w;
+	uint32_t first, second;
+
+	begin(&w, EVERY);
+	first = rank(&w, "exec sleep 60");
+	second = rank_in(&w, ranks[first], "(while :; do :; done) & sleep 60; wait");
+	comes(&w, second, "busy by a child", is_busy);
+	comes(&w, first, "idle", is_idle);
 	end(&w);
 }
 
