@@ -257,7 +257,7 @@ nobody_left() {
 
 @test "an elastic job: agents that come and go are its hosts" {
     as_user alice bash -c 'rm -rf work && mkdir work && chmod 777 work'
-    joins --min-np 2 -v ./elastic_worker.py work
+    joins --min-np 2 --sample=1 -v ./elastic_worker.py work
     agent hvdn1
     says 10 "2 ranks are needed"
     agent hvdn2
@@ -270,6 +270,8 @@ nobody_left() {
     says_times 20 3 "size 3 rank"
     agent hvdn2
     says_times 20 8 "size 4 rank"
+    # Processes have other numbers than those they were started with.
+    wait_for 20 figures_of 4 || { echo "$output" && return 1; }
     as_user alice touch work/stop
     ended 30
     exits 0
@@ -278,6 +280,11 @@ nobody_left() {
     agent_ends 2 0
     agent_ends 3 0
     nobody_left
+}
+
+figures_of() {
+    output=$(on_login hvdrun --json --status "pid:$(as_root hvdlogin pgrep -u alice -x hvdrun)") &&
+        [[ $(jq '[.launches[0].ranks[] | select(.memory > 0)] | length' <<<"$output") == "$1" ]]
 }
 
 @test "PyTorch's kind of elastic job starts anew without the agent that was lost" {
