@@ -6,8 +6,6 @@
 load launch
 load asked
 
-STAY='echo here; exec sleep 1000'
-
 # knows ARG… TEXT: hvdrun --status answers, with this text.
 knows() {
     local text=${*: -1}
