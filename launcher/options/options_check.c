@@ -285,8 +285,10 @@ static int check_question(const struct hvd_options *o, struct hvd_err *err)
 			    o->stacks && o->status ? "--status" : "--watch");
 		return hvd_err_hint(err, "leave one of them out");
 	}
-	if (o->rank >= 0 && !o->stacks && !o->status)
-		return hvd_err_set(err, HVD_E_USAGE, "--rank is for --status and --stacks");
+	if (o->rank >= 0 && !o->stacks && !o->status) {
+		hvd_err_set(err, HVD_E_USAGE, "--rank has no effect without --status or --stacks");
+		return hvd_err_hint(err, "leave it out, or add --status=JOB");
+	}
 	if (!option || !(o->command.n || o->selftest))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "%s inspects a running job, and starts no command", option);
