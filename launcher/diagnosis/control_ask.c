@@ -221,6 +221,9 @@ static json_t *ask_one(int connection, const char *question, long rank, double s
 		return NULL;
 	}
 	text = hvd_capture_fd(fd, "the launch", MAX_ANSWER, hvd_deadline_in(seconds + 3), &len, err);
+	if (!text && err->code == HVD_E_TIMEOUT)
+		hvd_err_set(err, HVD_E_TIMEOUT,
+			    "the launch does not answer in time; it answers one question at a time");
 	if (!text)
 		return NULL;
 	said = json_loadb(text, len, 0, NULL);

@@ -152,9 +152,14 @@ static int start(struct hvd_question *q, char *const *argv)
 	return q->pid_fd < 0 ? -1 : 0;
 }
 
+bool hvd_question_runs(const struct hvd_question *q)
+{
+	return hvd_timer_runs(q->late);
+}
+
 void hvd_question_ask(struct hvd_question *q, char *const *argv)
 {
-	if (hvd_timer_runs(q->late))
+	if (hvd_question_runs(q))
 		return;
 	q->len = 0;
 	q->began = hvd_now();

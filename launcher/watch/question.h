@@ -30,6 +30,8 @@ struct hvd_question *hvd_question_create(struct event_base *base, int seconds, s
 					 void *arg);
 void hvd_question_destroy(struct hvd_question *q); /* NULL is fine */
 
+/* Is an answer awaited? */
+bool hvd_question_runs(const struct hvd_question *q);
 /* Ask now, unless an answer is awaited already. `argv` begins with the program's path. `fn` is called from the event loop. */
 void hvd_question_ask(struct hvd_question *q, char *const *argv);
 

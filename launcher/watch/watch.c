@@ -42,9 +42,10 @@ struct watch {
 	struct hvd_question *status, *text;
 	struct hvd_screen *screen; /* NULL: there is none */
 	struct hvd_view *view;
-	json_t *last; /* answer; NULL: none yet */
-	int failures; /* in a row */
-	char *end;    /* messages of why it ends, for the user; NULL: the user knows */
+	json_t *last;   /* answer; NULL: none yet */
+	int failures;   /* in a row */
+	bool postponed; /* the next question is: a launch answers one at a time */
+	char *end;      /* messages of why it ends, for the user; NULL: the user knows */
 	int rc, by_signal;
 };
 
@@ -141,6 +142,9 @@ static void on_next(void *arg)
 	struct watch *w = arg;
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
 
+	w->postponed = hvd_question_runs(w->text);
+	if (w->postponed)
+		return;
 	hvd_strv_add(&argv, w->opts->hvdrun);
 	hvd_strv_add(&argv, "--json");
 	hvd_strv_addf(&argv, "--status=%s", w->opts->job);
@@ -165,6 +169,8 @@ static void on_text(const struct hvd_answer *answer, void *arg)
 
 	hvd_view_text(w->view, answer->len ? answer->text : answer->message);
 	draw(w);
+	if (w->postponed)
+		hvd_timer_in_ms(w->next, 0);
 }
 
 static void on_input(evutil_socket_t fd, short what, void *arg)
