@@ -447,7 +447,7 @@ TEST(test_own)
 		"leave out --samples, or add --stacks");
 	refused("hvdrun --status=1 --interval=5", "--interval has no effect without --watch", "or add --watch");
 	refused("hvdrun --rank=5 a", "--rank has no effect without --status or --stacks", "or add --status=JOB");
-	refused("hvdrun --watch=1 --rank=5", "--rank has no effect", NULL);
+	refused("hvdrun --watch=1 --rank=5", "--rank has no effect", "leave it out");
 	refused("hvdrun --metrics-token-file=f a", "no effect without --metrics=[ADDRESS:]PORT",
 		"or add --metrics=PORT");
 	refused("hvdrun --metrics=file:f --metrics-token-file=f a", "no effect without --metrics=[ADDRESS:]PORT",
