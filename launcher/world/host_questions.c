@@ -4,11 +4,13 @@
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
+#include "lib/protocol/worlds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 struct hvd_host_questions {
+	unsigned world;
 	const struct hvd_host_table *table;
 	struct hvd_timer *timer;
 	int64_t id;                /* of the question */
@@ -64,7 +66,7 @@ void hvd_host_questions_ask(struct hvd_host_questions *questions, json_t *asked,
 		if (!entry || entry->stage != HVD_STAGE_HERE || !entry->client)
 			continue;
 		json_object_set_new(msg, "id", json_integer(questions->id));
-		hvd_conn_send(entry->client->conn, json_incref(msg));
+		hvd_conn_send(entry->client->conn, json_incref(hvd_world_mark(msg, questions->world)));
 		json_object_set_new(questions->owing, host, json_true());
 	}
 	hvd_timer_at(questions->timer, hvd_deadline_in(seconds));
@@ -99,11 +101,12 @@ void hvd_host_questions_gone(struct hvd_host_questions *questions, const struct 
 		settle(questions, host);
 }
 
-struct hvd_host_questions *hvd_host_questions_create(struct event_base *base, const struct hvd_host_table *table)
+struct hvd_host_questions *hvd_host_questions_create(struct event_base *base, unsigned world,
+						     const struct hvd_host_table *table)
 {
 	struct hvd_host_questions *questions = hvd_xcalloc(1, sizeof(*questions));
 
-	*questions = (struct hvd_host_questions){.table = table};
+	*questions = (struct hvd_host_questions){.world = world, .table = table};
 	questions->timer = hvd_timer_new(base, on_timer, questions);
 	return questions;
 }

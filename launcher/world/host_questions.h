@@ -16,8 +16,9 @@
 
 struct hvd_host_questions;
 
-/* `table` is not owned. */
-struct hvd_host_questions *hvd_host_questions_create(struct event_base *base, const struct hvd_host_table *table);
+/* About the ranks of this world. `table` is not owned. */
+struct hvd_host_questions *hvd_host_questions_create(struct event_base *base, unsigned world,
+						     const struct hvd_host_table *table);
 void hvd_host_questions_destroy(struct hvd_host_questions *questions); /* NULL is fine */
 
 /* The answers by the number of the host, as text; those that have not come are missing. They stay the object's. */

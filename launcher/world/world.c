@@ -365,7 +365,7 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 							  on_init_failed, world, log);
 	world->stacks =
 		hvd_stacks_create(base, world->number, world->table, world->init_watch ? &world->service : NULL);
-	world->questions = hvd_host_questions_create(base, world->table);
+	world->questions = hvd_host_questions_create(base, world->number, world->table);
 	if (world->init_watch)
 		world->waits = hvd_store_waits_create(world->table, &world->service, world->questions);
 	world->usage = hvd_usage_create(opts->events);
