@@ -8,6 +8,11 @@
  * sent over any of them in the HVD_AWAITED_GAP_MS before that nor since. Within a collective, ranks send and receive more
  * often than that.
  *
+ * That gap is the time which the peers compute, however long they then wait. So ranks whose peers compute for less than it
+ * between two collectives are never awaited. A smaller one would be within the kernel's clock, or find the leaves of a tree
+ * awaited, which receive last in each collective. Nothing else that the kernel says of a connection tells the two apart:
+ * bytes and busy times are those of a small message, and Gloo's own thread reads all at once, so no data is left unread.
+ *
  * Only connections between ranks count. The other end of one on this host is to be a rank's. One to another host must have
  * no port of a well-known service (below 1024), nor the port of the rank's store (MASTER_PORT and the like in its
  * environment). Of a rank's processes only the topmost with such a connection counts: what loads its data may have
