@@ -63,8 +63,8 @@ stacks() { run -0 "$HVDRUN" --stacks "pid:$PID" "$@"; }
 
 @test "a rank in a pid namespace of its own, as in a container, is found by its number there" {
 	unshare --user --map-root-user --pid --fork true || skip "no pid namespaces"
-	echo 1 >pid.inner
-	SECOND="unshare --user --map-root-user --pid --fork sleep 300" begin_job --ranks=2 --behind=1 --pids pid.0 pid.inner
+	echo 2 >pid.inner # below the first one, which heeds SIGTERM by the trap only
+	SECOND="unshare --user --map-root-user --pid --fork sh -c 'trap exit TERM; sleep 300 & wait'" begin_job --ranks=2 --behind=1 --pids pid.0 pid.inner
 	stacks
 	has "nccl: in a communicator of 2, rank 1 (localhost) is behind: 41 operations called, 42 by others (missing: AllReduce)"
 }
