@@ -35,8 +35,9 @@ enum hvd_busy_verdict {
 	HVD_BUSY_HANGS,
 };
 
-/* The samples are answers as of stack_groups.h, at least `seconds` apart; `age`: how long the job has run. *text gets a line for people that the caller
- * frees: which ranks are busy, and where, or why it is another verdict. Texts of ranks are escaped. */
+/* The samples are answers as of stack_groups.h, at least `seconds` apart; `age`: how long the job has run. *text gets a line
+ * for people that the caller frees: which ranks are busy, and where, or why it is another verdict. Texts of ranks are
+ * escaped. */
 enum hvd_busy_verdict hvd_busy_hang_judge(const json_t *first, const json_t *second, double seconds, double age,
 					  char **text);
 
