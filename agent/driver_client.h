@@ -14,7 +14,8 @@
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part, as it has found since
  * Messages from the driver:
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, with
- *                                                          "func_key":BOOL, see rank_env.h
+ *                                                          "func_key":BOOL, see rank_env.h; and with --multi-prog
+ *                                                          "commands":[[WORD,…],…], what they run
  *              It has "settings":{…} (lib/protocol/agent_settings.h), and "relay":{"relay_id":I, "addr":ADDR,
  *              "children":BOOL, "up":[ADDR,…], "port":N, "network":[ADDR,…]}: this relay's number; the host's address
  *              for messages; whether other relays connect to this one; the addresses and the port of its parent, if

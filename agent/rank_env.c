@@ -74,6 +74,18 @@ struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *a
 	return facts;
 }
 
+void hvd_rank_env_own_command(const json_t *words, struct hvd_strv *argv)
+{
+	size_t i;
+	json_t *word;
+
+	json_array_foreach(words, i, word)
+	{
+		if (json_is_string(word))
+			hvd_strv_add(argv, json_string_value(word));
+	}
+}
+
 struct hvd_name_service hvd_rank_env_names(const json_t *plan)
 {
 	const char *store = json_string_value(json_object_get(plan, "MASTER_ADDR"));

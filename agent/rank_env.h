@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rank_env.h - what a rank gets from the plan: its environment and, under hvdrun --run-func, the key of the function
- * (lib/protocol/func_key.h).
+ * rank_env.h - what a rank gets from the plan: its environment; with --multi-prog its own command; and, under hvdrun
+ * --run-func, the key of the function (lib/protocol/func_key.h).
  *
  * The rank inherits a descriptor from which it reads the key, and a variable with the descriptor's number.
  */
@@ -39,6 +39,8 @@ json_t *hvd_rank_env_own_name(const struct hvd_name_service *names);
 /* hvd_command_facts() in this process's environment and directory, if the plan has PyTorch's store. Takes no longer than
  * two seconds. */
 struct hvd_command_facts hvd_rank_env_command(const json_t *plan, char *const *argv);
+/* Append the words of a rank's own command, as the driver sends it with --multi-prog. NULL: there is none. */
+void hvd_rank_env_own_command(const json_t *words, struct hvd_strv *argv);
 /* Warn if the controller of the workers is MPI, but srun was not asked to start an MPI: each worker would find itself
  * alone, and go on. */
 void hvd_rank_env_warn_without_pmi(const json_t *plan, uint32_t size, const struct hvd_log *log);

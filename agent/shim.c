@@ -42,8 +42,9 @@ struct shim {
 	struct hvd_bootstrap *start;
 	const struct hvd_shim_opts *opts; /* NULL: hvd-agent plan, which runs nothing */
 	uint32_t local_id;
-	int agent;    /* the connection to the agent; -1 = none */
-	json_t *plan; /* shims.h */
+	int agent;           /* the connection to the agent; -1 = none */
+	json_t *plan;        /* shims.h */
+	struct hvd_strv own; /* the rank's own command; empty: that of `opts` */
 	struct hvd_agent_settings settings;
 	int key_fd; /* of --run-func; 0 = none */
 	struct event_base *base;
@@ -89,6 +90,7 @@ static int take_plan(struct shim *shim, int fds[2], struct hvd_err *err)
 	hvd_step_event_close(fds);
 	if (!shim->plan)
 		return hvd_err_set(err, HVD_E_PROTO, "the plan of this host's node agent is damaged");
+	hvd_rank_env_own_command(json_object_get(shim->plan, "command"), &shim->own);
 	/* Without a rank the plan is empty. */
 	return json_object_size(shim->plan) == 0
 		       ? 0
@@ -130,6 +132,11 @@ static int ask(struct shim *shim)
 	return fail(shim, &err);
 }
 
+static char *const *command_of(const struct shim *shim)
+{
+	return shim->own.n ? shim->own.v : shim->opts->argv;
+}
+
 /* The agent has asked the name service. */
 static struct hvd_rank_facts own_facts(const struct shim *shim)
 {
@@ -137,7 +144,7 @@ static struct hvd_rank_facts own_facts(const struct shim *shim)
 
 	facts.names =
 		(struct hvd_name_service){.slow = says(shim, "slow_names"), .no_own_name = says(shim, "no_own_name")};
-	facts.command = hvd_rank_env_command(json_object_get(shim->plan, "env"), shim->opts->argv);
+	facts.command = hvd_rank_env_command(json_object_get(shim->plan, "env"), command_of(shim));
 	return facts;
 }
 
@@ -168,6 +175,7 @@ static void clear(struct shim *shim)
 	if (shim->base)
 		event_base_free(shim->base);
 	json_decref(shim->plan);
+	hvd_strv_free(&shim->own);
 }
 
 /* ---- the plugin ---- */
@@ -334,7 +342,7 @@ static int run_command(struct shim *shim)
 	struct hvd_rank_facts facts = own_facts(shim);
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
 	struct hvd_child command = {.base = shim->base,
-				    .argv = opts->argv,
+				    .argv = command_of(shim),
 				    .rank = (int)shim->start->info.rank,
 				    .style = &style,
 				    .tap = on_tap,
@@ -356,7 +364,7 @@ static int run_command(struct shim *shim)
 	style.losses = &losses;
 	style.sink = hvd_stdio_sink_create(shim->base, &losses);
 	style.read_stderr = shim->settings.stderr_lines > 0;
-	hvd_rank_env_make(&env, plan, &facts, opts->argv[0], shim->key_fd,
+	hvd_rank_env_make(&env, plan, &facts, command.argv[0], shim->key_fd,
 			  shim->start->info.rank == 0 ? &shim->start->log : NULL);
 	hvd_rank_env_error_file(&env, json_string_value(json_object_get(shim->plan, "error_file")));
 	command.envp = env.v;

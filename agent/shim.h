@@ -19,7 +19,7 @@ int hvd_shim_plan(struct hvd_bootstrap *start, bool events, char *const *command
 
 struct hvd_shim_opts {
 	const struct hvd_rank_starter *starter; /* with shims */
-	char *const *argv;                      /* the command */
+	char *const *argv;                      /* the command, unless the rank has one of its own */
 	const struct hvd_output_style *style;
 };
 

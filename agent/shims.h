@@ -6,7 +6,8 @@
  * The agent sends a shim its plan as a JSON object behind a descriptor:
  *
  *   {"rank":R, "size":N, "env":ENV, "error_file":PATH or null, "func_key":B, "settings":{…}, "slow_names":B,
- *    "no_own_name":B}; the settings are those of lib/protocol/agent_settings.h
+ *    "no_own_name":B, "command":[WORD,…]}; the settings are those of lib/protocol/agent_settings.h, and "command" is only
+ *    there with --multi-prog
  *
  * ENV has the rank's variables; slow_names and no_own_name are the state of the host's name service
  * (lib/net/name_service.h). If there is no rank for this shim here (launcher/world/rank_numbers.c), the object is empty.

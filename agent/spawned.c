@@ -199,7 +199,8 @@ static int take_plan(void *arg, const json_t *plan, struct hvd_err *err)
 	if (agent->elastic)
 		prepare_elastic(spawned);
 	spawned->opts.output.read_stderr = agent->settings.stderr_lines > 0;
-	spawned->ranks = hvd_spawned_ranks_start(agent, json_object_get(plan, "ranks"), &spawned->opts, &ops, err);
+	spawned->ranks = hvd_spawned_ranks_start(agent, json_object_get(plan, "ranks"),
+						 json_object_get(plan, "commands"), &spawned->opts, &ops, err);
 	return spawned->ranks ? 0 : -1;
 }
 
@@ -229,7 +230,8 @@ static void start(void *arg, const json_t *order)
 	    hvd_get_int(order, "slots", 1, HVD_MAX_RANKS, &slots, NULL) != 0 ||
 	    hvd_get_object(order, "env", &env, NULL) != 0)
 		return;
-	if (hvd_spawned_ranks_add(spawned->ranks, (int)id, (int)rank, env, (int)slot, (int)slots, &why) != 0)
+	if (hvd_spawned_ranks_add(spawned->ranks, (int)id, (int)rank, env, json_object_get(order, "command"), (int)slot,
+				  (int)slots, &why) != 0)
 		not_started(spawned, (int)id, (int)rank, &why);
 }
 

@@ -107,6 +107,7 @@ static void forget_over(struct hvd_spawned_ranks *ranks)
 			continue;
 		}
 		hvd_crash_info_destroy(ranks->v[i]->crash_info);
+		hvd_strv_free(&ranks->v[i]->own);
 		free(ranks->v[i]);
 	}
 	ranks->n = n;
@@ -131,10 +132,23 @@ static bool fork_rank(struct hvd_spawned_rank *rank, const struct hvd_spawn *spa
 static void find_out(struct hvd_spawned_ranks *ranks, const json_t *plan)
 {
 	ranks->names = hvd_rank_env_names(plan);
-	ranks->command = hvd_rank_env_command(plan, ranks->opts->argv);
 	ranks->names_asked = true;
 	if (ranks->ops->names)
 		ranks->ops->names(&ranks->names, ranks->agent->ranks);
+}
+
+/* Look at the command of a rank, unless that is the one that was looked at last. */
+static void look_at(struct hvd_spawned_ranks *ranks, const json_t *plan, char *const *argv)
+{
+	size_t i = 0;
+
+	while (i < ranks->looked_at.n && argv[i] && strcmp(argv[i], ranks->looked_at.v[i]) == 0)
+		i++;
+	if (i > 0 && i == ranks->looked_at.n && !argv[i])
+		return;
+	hvd_strv_free(&ranks->looked_at);
+	hvd_strv_add_all(&ranks->looked_at, argv);
+	ranks->command = hvd_rank_env_command(plan, argv);
 }
 
 static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *rank, const json_t *plan,
@@ -143,8 +157,9 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 	/* Only rank 0 gets this process's stdin. */
 	const bool input = rank->number == 0 && !ranks->agent->elastic && ranks->opts->terminal_group >= 0;
 	const pid_t terminal = input ? ranks->opts->terminal_group : 0;
-	struct hvd_spawn spawn = {.path = ranks->opts->argv[0],
-				  .argv = ranks->opts->argv,
+	char *const *argv = rank->own.n ? rank->own.v : ranks->opts->argv;
+	struct hvd_spawn spawn = {.path = argv[0],
+				  .argv = argv,
 				  .parent_death_signal = SIGKILL,
 				  .group = terminal ? NULL : &rank->group,
 				  .join_group = terminal,
@@ -162,9 +177,10 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 	facts.cpus = cpus ? CPU_COUNT(cpus) : facts.host_cpus;
 	if (!ranks->names_asked)
 		find_out(ranks, plan);
+	look_at(ranks, plan, argv);
 	facts.names = ranks->names;
 	facts.command = ranks->command;
-	hvd_rank_env_make(&env, plan, &facts, ranks->opts->argv[0], ranks->agent->key_fd,
+	hvd_rank_env_make(&env, plan, &facts, argv[0], ranks->agent->key_fd,
 			  rank->number == 0 && !ranks->advised ? ranks->agent->log : NULL);
 	ranks->advised = ranks->advised || rank->number == 0;
 	rank->crash_info = hvd_crash_info_create(ranks->agent->base, ranks->agent->settings.stderr_lines, &kills);
@@ -191,8 +207,8 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 }
 
 /* A rank that cannot be started has no id. */
-static int add_rank(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan, int slot,
-		    struct hvd_err *err)
+static int add_rank(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan, const json_t *command,
+		    int slot, struct hvd_err *err)
 {
 	struct hvd_spawned_rank *rank = hvd_xcalloc(1, sizeof(*rank));
 	const struct hvd_binding *bound = &ranks->bound;
@@ -203,6 +219,7 @@ static int add_rank(struct hvd_spawned_ranks *ranks, int id, int number, const j
 	rank->id = id;
 	rank->number = number;
 	rank->slot = slot;
+	hvd_rank_env_own_command(command, &rank->own);
 	if (start_rank(ranks, rank, plan, slot < bound->n ? &bound->sets[slot] : NULL, err) == 0)
 		return 0;
 	rank->id = -1;
@@ -284,7 +301,7 @@ static int check_room(struct hvd_spawned_ranks *ranks, size_t n, struct hvd_err 
 	return hvd_limits_files(n * each + OTHER_FILES, what, err);
 }
 
-struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const json_t *plans,
+struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const json_t *plans, const json_t *commands,
 						  const struct hvd_spawned_ranks_opts *opts,
 						  const struct hvd_spawned_ranks_ops *ops, struct hvd_err *err)
 {
@@ -308,7 +325,8 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const
 	for (size_t i = 0; i < n; i++) {
 		int number = (int)agent->info->ranks[i];
 
-		if (add_rank(ranks, number, number, json_array_get(plans, i), (int)i, err) == 0)
+		if (add_rank(ranks, number, number, json_array_get(plans, i), json_array_get(commands, i), (int)i,
+			     err) == 0)
 			continue;
 		hvd_spawned_ranks_destroy(ranks);
 		return NULL;
@@ -316,15 +334,15 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const
 	return ranks;
 }
 
-int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan, int slot, int slots,
-			  struct hvd_err *err)
+int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan,
+			  const json_t *command, int slot, int slots, struct hvd_err *err)
 {
 	if (ranks->ending)
 		return hvd_err_set(err, HVD_E_FAILED, "the ranks of this host are being ended");
 	if (slots != ranks->bound.n)
 		bind_for(ranks, slots);
 	forget_over(ranks);
-	return add_rank(ranks, id, number, plan, slot, err);
+	return add_rank(ranks, id, number, plan, command, slot, err);
 }
 
 void hvd_spawned_ranks_lines(const struct hvd_spawned_ranks *ranks, uint32_t id, struct hvd_rank_lines *lines)
@@ -364,6 +382,7 @@ void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks)
 		if (ranks->v[i]->pid > 0 && !ranks->v[i]->unkillable)
 			waitpid(ranks->v[i]->pid, NULL, 0);
 		hvd_timer_free(ranks->v[i]->grace);
+		hvd_strv_free(&ranks->v[i]->own);
 		free(ranks->v[i]);
 	}
 	/* Processes that left their rank's group are children of this process by now. When they end, theirs are
@@ -373,6 +392,7 @@ void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks)
 			break;
 	hvd_signal_unwatch(ranks->child);
 	hvd_binding_clear(&ranks->bound);
+	hvd_strv_free(&ranks->looked_at);
 	free(ranks->v);
 	free(ranks);
 }

@@ -29,7 +29,7 @@ struct hvd_spawned_ranks;
 #define HVD_TERMINAL_HIDDEN (-1)
 
 struct hvd_spawned_ranks_opts {
-	char *const *argv;   /* the user's command */
+	char *const *argv;   /* the user's command, of ranks without one of their own */
 	bool bind;           /* bind each rank to cores of its own */
 	bool near;           /* bind each rank to the NUMA domains of its cores, which ranks then share */
 	const char *preload; /* modules that are imported before the ranks are forked (preload.h); NULL = none */
@@ -61,16 +61,17 @@ struct hvd_spawned_ranks_ops {
 };
 
 /* Start a rank for each object of `plans` ({NAME:VALUE,…}); the id of such a rank is its number, by the order of
- * agent->info. `agent` has its plan, and hears of beginnings and output. If its job is elastic, ranks come and go by
- * hvd_spawned_ranks_add() and hvd_spawned_ranks_end_one(), and there may be none. `agent`, `opts` and `ops` must outlive
- * the ranks. NULL with err set if one cannot be started; all others were then ended. */
-struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const json_t *plans,
+ * agent->info. `commands` has the own command of each ([WORD,…]); NULL: all run that of `opts`. `agent` has its plan, and
+ * hears of beginnings and output. If its job is elastic, ranks come and go by hvd_spawned_ranks_add() and
+ * hvd_spawned_ranks_end_one(), and there may be none. `agent`, `opts` and `ops` must outlive the ranks. NULL with err set
+ * if one cannot be started; all others were then ended. */
+struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const json_t *plans, const json_t *commands,
 						  const struct hvd_spawned_ranks_opts *opts,
 						  const struct hvd_spawned_ranks_ops *ops, struct hvd_err *err);
-/* Start one more rank, with this id and this number. It is bound as rank `slot` of `slots` ranks on the host. -1 with
- * err set. */
-int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan, int slot, int slots,
-			  struct hvd_err *err);
+/* Start one more rank, with this id and this number, and a command of its own unless `command` is NULL. It is bound as
+ * rank `slot` of `slots` ranks on the host. -1 with err set. */
+int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan,
+			  const json_t *command, int slot, int slots, struct hvd_err *err);
 /* End one rank, as above. If all of its processes ignore SIGTERM, or with `kill`, SIGKILL follows at once. Does nothing
  * if the rank has ended. */
 void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, bool kill);

@@ -8,6 +8,7 @@
 
 #include "crash_info.h"
 #include "lib/base/deadline.h"
+#include "lib/base/strv.h"
 #include "lib/base/timer.h"
 #include "lib/frameworks/command_facts.h"
 #include "lib/host/bind.h"
@@ -19,7 +20,8 @@
 struct hvd_spawned_rank {
 	struct hvd_spawned_ranks *all;
 	int id, number, slot;
-	pid_t pid; /* 0 when it has been reaped, or is pending */
+	struct hvd_strv own; /* its own command; empty: that of all ranks */
+	pid_t pid;           /* 0 when it has been reaped, or is pending */
 	pid_t group;
 	bool at_terminal; /* `group` is the launcher's, with processes that are not this rank's */
 	struct hvd_streams streams;
@@ -48,9 +50,10 @@ struct hvd_spawned_ranks {
 	struct hvd_binding bound;
 	struct hvd_name_service names; /* asked when the first rank starts */
 	bool names_asked;
-	struct hvd_command_facts command; /* likewise */
-	unsigned long nofile;             /* the ranks' soft limit of open files; 0 = this process's */
-	struct hvd_preload *preload;      /* NULL = none */
+	struct hvd_command_facts command; /* of the rank that was started last, whose command `looked_at` is */
+	struct hvd_strv looked_at;
+	unsigned long nofile;        /* the ranks' soft limit of open files; 0 = this process's */
+	struct hvd_preload *preload; /* NULL = none */
 	struct hvd_preload_opts preload_opts;
 	struct hvd_signal_watch *child;
 	bool ending;        /* hvd_spawned_ranks_end() was called */

@@ -7,19 +7,23 @@
  * one line, and ends when it reads end of file, which happens however srun ends.
  *
  * With the key key-fd another descriptor holds the launch's key, which srun sends to the tasks in Slurm's launch
- * message; else munge or a key file proves who belongs to the launch.
+ * message; else munge or a key file proves who belongs to the launch. With programs-fd one holds, each with a
+ * NUL at its end, the name and the text of the file of srun --multi-prog, and words that its commands get at their ends.
  */
 #include "launcher/events/trace.h"
 #include "launcher/job/secret.h"
 #include "launcher/job/step_run.h"
 #include "launcher/metrics/metrics.h"
 #include "launcher/options/options.h"
+#include "launcher/options/rank_commands.h"
 #include "launcher/report/html_report.h"
 #include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/file.h"
 #include "lib/base/key.h"
 #include "lib/base/log.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/multi_prog.h"
 #include "lib/process/rlimits.h"
 
 #include <errno.h>
@@ -42,6 +46,7 @@ struct program {
 	struct hvd_driver_opts opts;
 	uint32_t job, step, key_fd;  /* key_fd: 0 = none */
 	uint32_t ends_ranks;         /* as in step_run.h */
+	uint32_t programs_fd;        /* as described above; 0 = none */
 	struct hvd_options settings; /* what the plugin, the configuration files and the environment say */
 	struct hvd_launch_spec spec; /* made from `settings` */
 };
@@ -56,6 +61,44 @@ static int worker_controller(struct hvd_options *o, struct hvd_err *err)
 	return hvd_options_config(o, HVD_FROM_ENV, "controller", text, err) == 0
 		       ? 0
 		       : hvd_err_prefix(err, "HOROVOD_CONTROLLER");
+}
+
+/* slurmstepd chooses the task's command by the file of --multi-prog. This launch only needs to know it, so a file that srun
+ * has accepted is no error. */
+static void read_programs(struct program *prog)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv words = {0};
+	hvd_cleanup_free char *text = NULL;
+	struct hvd_err why = {0};
+	char path[40];
+	size_t len;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%u", (unsigned)prog->programs_fd);
+	text = hvd_read_file(path, HVD_MULTI_PROG_MAX, "the file of --multi-prog", &len, &why);
+	for (char *word = text; word && word < text + len; word += strlen(word) + 1)
+		hvd_strv_add(&words, word);
+	if (words.n > 1)
+		prog->settings.programs =
+			hvd_multi_prog_parse(words.v[1], strlen(words.v[1]), words.v[0], words.v + 2, &why);
+	if (prog->settings.programs && hvd_rank_commands_check(prog->settings.programs, &why) == 0)
+		return;
+	hvd_multi_prog_destroy(prog->settings.programs);
+	prog->settings.programs = NULL;
+	hvd_verbose(&prog->log, "nothing is known of the ranks' commands: %s", why.msg);
+}
+
+/* A task's command follows from its number in the step. */
+static int check_programs(const struct program *prog, struct hvd_err *err)
+{
+	const uint32_t ranks = prog->opts.ranks;
+
+	if (!prog->programs_fd || prog->spec.spares <= 0)
+		return hvd_rank_commands_refuse(&prog->spec, ranks, ranks > prog->opts.hosts, err);
+	hvd_err_set(
+		err, HVD_E_USAGE,
+		"--hvd-spares cannot be used with --multi-prog: Slurm chooses commands by the numbers of tasks, which "
+		"are not those of the ranks then");
+	return hvd_err_hint(err, "leave one of them out, or use hvdrun --multi-prog --spares");
 }
 
 /* Read environment and configuration files, which fill in what the plugin's options left open, and make the launch
@@ -82,9 +125,11 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 		hvd_warn(&prog->log, "%s", o->warnings.v[i]);
 	for (size_t i = 0; i < o->notes.n; i++)
 		hvd_verbose(&prog->log, "%s", o->notes.v[i]);
+	if (prog->programs_fd)
+		read_programs(prog);
 	hvd_launch_spec_make(&prog->spec, o, environ);
 	prog->opts.spec = &prog->spec;
-	return 0;
+	return check_programs(prog, err);
 }
 
 static int other_release(struct hvd_err *err)
@@ -113,6 +158,7 @@ static int read_settings(struct program *prog, struct hvd_err *err)
 		{"port-high", &port_high},
 		{"ends-ranks", &prog->ends_ranks},
 		{"key-fd", &prog->key_fd},
+		{"programs-fd", &prog->programs_fd},
 		{NULL, NULL},
 	};
 	hvd_cleanup_free char *text = hvd_xcalloc(MAX_SETTINGS, 1);

@@ -16,6 +16,7 @@
 #include "launcher/job/run.h"
 #include "launcher/metrics/metrics.h"
 #include "launcher/options/options.h"
+#include "launcher/options/rank_commands.h"
 #include "launcher/report/html_report.h"
 #include "launcher/report/report_command.h"
 #include "launcher/scheduler/scheduler.h"
@@ -26,7 +27,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/launch_marks.h"
 #include "lib/process/command_line.h"
-#include "lib/process/other_launcher.h"
+#include "lib/process/multi_prog.h"
 #include "lib/process/program.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
@@ -218,32 +219,47 @@ static int check_launcher(const struct hvd_launch *launch, const struct hvd_back
 {
 	const struct hvd_launch_spec *spec = launch->spec;
 	long ranks = spec->ranks.n, most = spec->srun.per_node;
+	const bool counted = launch->alloc.slots > 0 && !backend->one_srun && spec->spares == 0 && !spec->elastic.on;
 
-	if (spec->selftest || !spec->command[0])
-		return 0;
 	for (int i = 0; backend->mode == HVD_START_HOSTS && i < launch->alloc.n_hosts; i++) {
 		ranks = launch->alloc.slots;
 		if (launch->alloc.hosts[i].slots > most)
 			most = launch->alloc.hosts[i].slots;
 	}
-	return hvd_other_launcher_refuse(spec->command, ranks > most ? ranks : most, most > 1, spec->own_line,
-					 spec->counts_ranks, err);
+	if (spec->programs && counted && hvd_multi_prog_check(spec->programs, launch->alloc.slots, err) != 0)
+		return -1;
+	return hvd_rank_commands_refuse(spec, ranks > most ? ranks : most, most > 1, err);
+}
+
+static bool can_run_program(const struct hvd_launch *launch, const char *program)
+{
+	struct hvd_err why = {0};
+	int error = hvd_program_look(program, launch->envp);
+
+	if (!error)
+		return true;
+	hvd_program_error(program, launch->envp, error, &why);
+	hvd_log_err(launch->log, &why);
+	return false;
 }
 
 /* Is this the host that runs the program, and can it do so? That is said before anything is started. */
 static bool can_run(const struct hvd_launch *launch, const struct hvd_backend *backend)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	struct hvd_err why = {0};
-	int error = backend->loopback && !spec->selftest && !spec->dry_run
-			    ? hvd_program_look(spec->command[0], launch->envp)
-			    : 0;
+	bool can = true, more = true;
 
-	if (!error)
+	if (!backend->loopback || spec->selftest || spec->dry_run)
 		return true;
-	hvd_program_error(spec->command[0], launch->envp, error, &why);
-	hvd_log_err(launch->log, &why);
-	return false;
+	if (!spec->programs)
+		return can_run_program(launch, spec->command[0]);
+	for (size_t i = 0; can && more; i++) {
+		HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
+
+		more = hvd_multi_prog_line(spec->programs, i, &argv) > 0;
+		can = !more || can_run_program(launch, argv.v[0]);
+	}
+	return can;
 }
 
 static int open_agent_pool(struct hvd_launch *launch, struct hvd_err *err)

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,9 +31,10 @@
 /* How long the driver may take to end; it may have messages to write, and the trace, and may ask Slurm to requeue the
  * job, for as long as a controller that is busy takes. */
 #define DRIVER_END_SECONDS 20.0
-/* The driver's descriptors: its end of the socket pair, and the launch's key. */
-#define DRIVER_PIPE_FD 3
-#define DRIVER_KEY_FD  4
+/* The driver's descriptors: its end of the socket pair, the launch's key, and the file of --multi-prog. */
+#define DRIVER_PIPE_FD     3
+#define DRIVER_KEY_FD      4
+#define DRIVER_PROGRAMS_FD 5
 /* srun's -K: end the step when a task fails. */
 #define KILL_OPTION "kill-on-bad-exit"
 
@@ -112,7 +114,8 @@ static void add_port_range(struct hvd_strv *lines)
 /* Send the driver its settings: KEY=VALUE, each with a NUL at its end, and an empty string. hvdrun's option tables
  * define the settings of lib/base/settings.def, launcher/main_driver.c the other keys. The driver does not run yet, so
  * all of it must fit into the socket. */
-static int send_settings(const struct hvd_plugin *pl, spank_t sp, int fd, int key_fd, struct hvd_err *err)
+static int send_settings(const struct hvd_plugin *pl, spank_t sp, int fd, int key_fd, int programs_fd,
+			 struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv lines = {0};
 	int verbose = verbosity(pl);
@@ -137,6 +140,8 @@ static int send_settings(const struct hvd_plugin *pl, spank_t sp, int fd, int ke
 		hvd_strv_add(&lines, "ends-ranks=1");
 	if (key_fd)
 		hvd_strv_addf(&lines, "key-fd=%d", key_fd);
+	if (programs_fd)
+		hvd_strv_addf(&lines, "programs-fd=%d", programs_fd);
 	if (verbose > 0)
 		hvd_strv_addf(&lines, "verbose=%d", verbose);
 	for (enum hvd_plugin_option i = 0; i < HVD_N_OPTIONS; i++)
@@ -152,6 +157,28 @@ static int send_settings(const struct hvd_plugin *pl, spank_t sp, int fd, int ke
 		return hvd_err_hint(err, "write them into a file, and name it: --hvd-config=FILE");
 	}
 	return 0;
+}
+
+/* With --multi-prog srun has read the file already: its argv is the file's name, the text, and the words that each command
+ * gets at its end. Returns a descriptor of memory with them, each with its NUL; -1 without --multi-prog, or with err
+ * set. */
+static int programs(spank_t sp, struct hvd_err *err)
+{
+	hvd_cleanup_close int fd = -1;
+	char **argv = NULL;
+	int argc = 0;
+
+	if (!hvd_host_slurm_option("multi-prog") || spank_get_item(sp, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS ||
+	    argc < 2)
+		return -1;
+	fd = memfd_create("programs", MFD_CLOEXEC);
+	for (int i = 0; i < argc; i++) {
+		size_t len = strlen(argv[i]) + 1;
+
+		if (fd < 0 || write(fd, argv[i], len) != (ssize_t)len)
+			return hvd_err_sys(err, "cannot store the file of --multi-prog");
+	}
+	return hvd_take_fd(&fd);
 }
 
 /* The driver has closed the socket. If it could not start, it has logged why on stderr, and this function adds no
@@ -233,7 +260,7 @@ static int refuse_launcher(spank_t sp, struct hvd_err *err)
 int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err)
 {
 	struct hvd_spawn spawn = {.new_group = 1};
-	hvd_cleanup_close int key = -1, drivers_end = -1;
+	hvd_cleanup_close int key = -1, drivers_end = -1, programs_fd = -1;
 	char path[PATH_MAX + 16], text[HVD_BOOT_MAX];
 	char *argv[] = {path, NULL};
 	int pair[2];
@@ -242,7 +269,8 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 		return 0;
 	if (pl->driver > 0)
 		return hvd_err_set(err, HVD_E_USAGE, "one srun can start only one --hvd step");
-	if (refuse_launcher(sp, err) != 0)
+	programs_fd = programs(sp, err);
+	if (err->code || (programs_fd < 0 && refuse_launcher(sp, err) != 0))
 		return -1;
 	if (hvd_launch_key_wanted() && !hvd_plugin_value(pl, HVD_SET_key_file) &&
 	    (key = hvd_launch_key_send(sp, err)) < 0)
@@ -252,7 +280,8 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 	pl->driver_fd = pair[0];
 	drivers_end = pair[1];
 	snprintf(path, sizeof(path), "%s/hvd-driver", pl->site.libexecdir);
-	if (send_settings(pl, sp, pair[0], key >= 0 ? DRIVER_KEY_FD : 0, err) != 0) {
+	if (send_settings(pl, sp, pair[0], key >= 0 ? DRIVER_KEY_FD : 0, programs_fd >= 0 ? DRIVER_PROGRAMS_FD : 0,
+			  err) != 0) {
 		hvd_srun_end_driver(pl);
 		return -1;
 	}
@@ -261,6 +290,8 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 	hvd_spawn_fd(&spawn, drivers_end, DRIVER_PIPE_FD);
 	if (key >= 0)
 		hvd_spawn_fd(&spawn, key, DRIVER_KEY_FD);
+	if (programs_fd >= 0)
+		hvd_spawn_fd(&spawn, programs_fd, DRIVER_PROGRAMS_FD);
 	spawn.path = path;
 	spawn.argv = argv;
 	pl->driver = hvd_spawn(&spawn, err);

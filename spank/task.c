@@ -28,8 +28,10 @@
 
 /* How much longer than the start timeout to wait for hvd-agent, which keeps that timeout itself unless it hangs. */
 #define EXTRA_SECONDS 10.0
-/* So many words of the task's command show what it is. */
+/* So many words of the task's command show what it is. No program gets a longer word: it is the text of the file of
+ * --multi-prog, and the driver sends the agent what it says. */
 #define WORDS_MOST 256
+#define WORD_MOST  (128 * 1024 - 1)
 /* When Slurm kills the step, it kills this task within so long of hvd-agent; then there is nothing to report. */
 #define KILLED_TOO_MS 200
 
@@ -109,6 +111,13 @@ static int apply_plan(struct hvd_plugin *pl, spank_t sp, char *plan)
 
 		if (!value)
 			return -1;
+		/* With --multi-prog the agent knows the task's command, and this process does not. */
+		if (hvd_apptainer_prefixed(p)) {
+			*value++ = '\0';
+			spank_setenv(sp, p, value, 0);
+			p = value;
+			continue;
+		}
 		hvd_strv_add(&pl->task.plan, p);
 		*value++ = '\0';
 		if (spank_setenv(sp, p, value, 1) != ESPANK_SUCCESS)
@@ -205,7 +214,7 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	if (hvd_step_events_hand_over(pl, &spawn))
 		argv[n++] = (char *)"--events";
 	argv[n++] = (char *)"--";
-	for (int i = 0; task && task[i] && i < WORDS_MOST; i++)
+	for (int i = 0; task && task[i] && i < WORDS_MOST && strlen(task[i]) <= WORD_MOST; i++)
 		argv[n++] = task[i];
 	pid = hvd_spawn(&spawn, err);
 	hvd_strv_free(&env);

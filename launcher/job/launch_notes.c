@@ -50,7 +50,7 @@ static void say_where(const struct hvd_launch *launch, const struct hvd_backend 
 static void say_input(const struct hvd_launch *launch, const struct hvd_backend *backend)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	const char *reader = spec->selftest ? NULL : hvd_interpreter_of_stdin(spec->command);
+	const char *reader = spec->selftest || spec->programs ? NULL : hvd_interpreter_of_stdin(spec->command);
 	const bool one = !backend->one_srun || (spec->as_horovodrun && !spec->srun.input && !spec->srun.pty);
 
 	if (!reader || (!spec->elastic.on && (!one || isatty(STDIN_FILENO) || launch->alloc.slots == 1)))
@@ -183,7 +183,7 @@ static void say_horovod(const struct hvd_launch *launch)
 	hvd_cleanup_free char *python = NULL;
 	struct build build = {0};
 
-	if (spec->selftest || spec->mpi.on || !(spec->frameworks & HVD_FW_HOROVOD) ||
+	if (spec->selftest || spec->programs || spec->mpi.on || !(spec->frameworks & HVD_FW_HOROVOD) ||
 	    (spec->elastic.on && spec->max_restarts >= 0))
 		return;
 	python = python_of(launch);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
 
+#include "launcher/options/rank_commands.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
+#include "lib/process/multi_prog.h"
 #include "lib/process/spawn.h"
 
 #include <jansson.h>
@@ -52,6 +54,28 @@ static const char *store_name(enum hvd_store_mode store)
 	return names[store];
 }
 
+/* With --multi-prog: how many ranks there are at first, as far as it is known here, and at least those that lines name. */
+static int count_ranks(const struct hvd_launch *launch, const struct hvd_backend *backend, bool *exact)
+{
+	const struct hvd_launch_spec *spec = launch->spec;
+	int n = spec->ranks.n > 0 || backend->one_srun ? spec->ranks.n : launch->alloc.slots;
+	int named = hvd_multi_prog_ranks(spec->programs);
+
+	*exact = n > 0 && !spec->elastic.on;
+	return n > named ? n : named;
+}
+
+static json_t *commands(const struct hvd_launch *launch, const struct hvd_backend *backend)
+{
+	json_t *list = json_array();
+	bool exact;
+	int n = count_ranks(launch, backend, &exact);
+
+	for (int r = 0; r < n; r++)
+		json_array_append_new(list, hvd_rank_command(launch->spec, r));
+	return list;
+}
+
 static void print_json(const struct hvd_launch *launch, const struct hvd_backend *backend)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv frameworks = {0};
@@ -75,6 +99,8 @@ static void print_json(const struct hvd_launch *launch, const struct hvd_backend
 			strv_json(&frameworks), "init_timeout", launch->spec->init_timeout);
 	if (launch->spec->max_restarts >= 0)
 		json_object_set_new(out, "max_restarts", json_integer(launch->spec->max_restarts));
+	if (launch->spec->programs)
+		json_object_set_new(out, "commands", commands(launch, backend));
 	json_dumpf(out, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(out);
@@ -129,6 +155,47 @@ static void print_frameworks(const struct hvd_launch_spec *spec)
 		       spec->max_restarts, spec->max_restarts == 1 ? "" : "s");
 }
 
+/* What rank `r` runs, as a line for a shell; NULL: nothing. The caller frees it. */
+static char *command_of(const struct hvd_launch_spec *spec, int r)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
+
+	return hvd_multi_prog_command(spec->programs, r, &argv) == 0 ? hvd_shell_join(argv.v) : NULL;
+}
+
+/* --multi-prog: who runs what. Neighbours that run the same are on one line. */
+static void print_programs(const struct hvd_launch *launch, const struct hvd_backend *backend)
+{
+	const struct hvd_launch_spec *spec = launch->spec;
+	bool exact;
+	int n = spec->programs ? count_ranks(launch, backend, &exact) : 0, first = 0;
+	hvd_cleanup_free char *line = n ? command_of(spec, 0) : NULL;
+
+	for (int r = 1; r <= n; r++) {
+		char *next = r < n ? command_of(spec, r) : NULL;
+		char who[64];
+
+		if (line && next && strcmp(line, next) == 0) {
+			free(next);
+			continue;
+		}
+		if (first == r - 1)
+			snprintf(who, sizeof(who), "# rank %d runs ", first);
+		else
+			snprintf(who, sizeof(who), "# ranks %d to %d run ", first, r - 1);
+		print_line(who, line ? line : "nothing");
+		free(line);
+		line = next;
+		first = r;
+	}
+	if (spec->programs && hvd_multi_prog_open(spec->programs) && !exact) {
+		hvd_cleanup_free char *others = command_of(spec, n);
+		hvd_cleanup_free char *who = hvd_xasprintf("# ranks from %d on run, as rank %d does, ", n, n);
+
+		print_line(who, others);
+	}
+}
+
 int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend, bool json)
 {
 	if (json) {
@@ -148,6 +215,7 @@ int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend
 	print_frameworks(launch->spec);
 	for (size_t i = 0; i < launch->spec->env.n; i++)
 		print_line("# every rank gets ", launch->spec->env.v[i]);
+	print_programs(launch, backend);
 	for (size_t i = 0; i < launch->n_procs; i++) {
 		struct hvd_strv env = changed_env(launch, &launch->procs[i]);
 		char *vars = assignments(&env), *line = hvd_shell_join(launch->procs[i].argv.v);

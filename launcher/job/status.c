@@ -8,6 +8,7 @@
 #include "launcher/world/store_waits.h"
 #include "launcher/world/stragglers.h"
 #include "launcher/world/usage.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
@@ -257,9 +258,12 @@ static void add_launch(const struct hvd_job_status *status, json_t *answer)
 	if (job->spec->command) {
 		struct hvd_strv words = {.v = (char **)job->spec->command};
 
+		hvd_cleanup_free char *line = NULL;
+
 		while (words.v[words.n])
 			words.n++;
-		set_text(answer, "command", hvd_strv_join(&words, " "));
+		line = hvd_strv_join(&words, " ");
+		set_text(answer, "command", hvd_xasprintf("%s%s", job->spec->programs ? "--multi-prog " : "", line));
 	}
 }
 

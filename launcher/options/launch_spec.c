@@ -153,8 +153,17 @@ static void set_srun_tasks(struct hvd_launch_spec *spec, const struct hvd_option
 {
 	/* Numbers of tasks and nodes in a job's environment describe the allocation, and srun reads them itself. */
 	static const char *const places[] = {
-		"ntasks",   "nodes",    "ntasks-per-node", "ntasks-per-gpu", "ntasks-per-socket", "ntasks-per-core",
-		"nodelist", "nodefile", "relative",        "distribution",   "multi-prog",        NULL,
+		"ntasks",
+		"nodes",
+		"ntasks-per-node",
+		"ntasks-per-gpu",
+		"ntasks-per-socket",
+		"ntasks-per-core",
+		"nodelist",
+		"nodefile",
+		"relative",
+		"distribution",
+		NULL,
 	};
 	bool nodes = hvd_options_given(o, "nodes");
 
@@ -184,7 +193,7 @@ static void set_srun(struct hvd_launch_spec *spec, const struct hvd_options *o, 
 	for (size_t i = 0; i < sizeof(containers) / sizeof(containers[0]) && !spec->srun.container; i++)
 		if (hvd_options_source(o, containers[i]) != HVD_FROM_DEFAULT)
 			spec->srun.container = containers[i];
-	spec->srun.plugin_only = o->multi_prog ? "--multi-prog" : o->bcast ? "--bcast" : NULL;
+	spec->srun.bcast = o->bcast != NULL;
 	spec->srun.only_option = srun_option(o, false);
 	spec->srun.any_option = srun_option(o, true);
 	spec->srun.unknown_option = o->unknown.n ? o->unknown.v[0] : NULL;
@@ -263,6 +272,7 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 {
 	*spec = (struct hvd_launch_spec){
 		.command = o->command.v,
+		.programs = o->programs,
 		.own_line = o->own_words.n ? hvd_strv_join(&o->own_words, " ") : NULL,
 		.counts_ranks = o->counts_ranks,
 		.as_horovodrun = o->as_horovodrun,

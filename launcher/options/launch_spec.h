@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 
+struct hvd_multi_prog;
 struct hvd_options;
 
 /* --signal-ranks */
@@ -88,10 +89,12 @@ enum hvd_preflight {
 struct hvd_launch_spec {
 	/* What to run. */
 	char *const *command; /* the user's, with a NULL at its end */
-	char *own_line;       /* the user's command line up to the command, for messages; NULL = srun --hvd */
-	bool counts_ranks;    /* `own_line` says how many ranks there are */
-	struct hvd_strv env;  /* NAME=VALUE for every rank */
-	bool as_horovodrun;   /* called as horovodrun: behave as horovodrun does */
+	/* --multi-prog: which command each rank runs (rank_commands.h); `command` is the file. NULL: all run `command` */
+	const struct hvd_multi_prog *programs;
+	char *own_line;      /* the user's command line up to the command, for messages; NULL = srun --hvd */
+	bool counts_ranks;   /* `own_line` says how many ranks there are */
+	struct hvd_strv env; /* NAME=VALUE for every rank */
+	bool as_horovodrun;  /* called as horovodrun: behave as horovodrun does */
 
 	/* How many ranks, on which hosts. */
 	struct {
@@ -129,7 +132,7 @@ struct hvd_launch_spec {
 		const char *jobid;              /* --jobid on the command line */
 		const char *input;              /* --input, from any source */
 		const char *container;          /* the option that puts the tasks into a container, without dashes */
-		const char *plugin_only;        /* "--multi-prog" or "--bcast": only srun's plugin can do it */
+		bool bcast;                     /* --bcast */
 		const char *only_option;        /* an option on the command line that only srun knows */
 		const char *any_option; /* one that srun knows, whether hvdrun does or not; -v and -Q do not count */
 		const char *unknown_option; /* one that may belong to a plugin of srun's */

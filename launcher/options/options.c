@@ -2,6 +2,7 @@
 #include "options.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/multi_prog.h"
 #include "options_rows.h"
 
 #include <stdlib.h>
@@ -33,10 +34,12 @@ void hvd_options_free(struct hvd_options *o)
 	hvd_strv_free(&o->unknown);
 	hvd_strv_free(&o->own_words);
 	hvd_strv_free(&o->command);
+	hvd_multi_prog_destroy(o->programs);
 	hvd_strv_free(&o->notes);
 	hvd_strv_free(&o->warnings);
 	free(o->source);
 	o->source = NULL;
+	o->programs = NULL;
 }
 
 /* The strongest source among the spellings of one value. */
@@ -304,6 +307,11 @@ int hvd_options_np(const struct hvd_options *o)
 bool hvd_options_np_for_srun(const struct hvd_options *o)
 {
 	return o->num_proc > 0 && !hvd_options_given(o, "ntasks");
+}
+
+bool hvd_options_elastic(const struct hvd_options *o)
+{
+	return o->min_np > 0 || o->max_np > 0 || o->max_restarts >= 0 || o->discovery_script || o->discover;
 }
 
 void hvd_options_tunables(const struct hvd_options *o, struct hvd_strv *env)

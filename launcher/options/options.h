@@ -85,6 +85,8 @@ struct hvd_options {
 	struct hvd_strv own_words; /* the command line as it was written, up to the command */
 	bool counts_ranks;         /* the command line says how many ranks there are */
 	struct hvd_strv command;
+	struct hvd_multi_prog
+		*programs;        /* --multi-prog: what the file says, after the check of the options; else NULL */
 	struct hvd_strv notes;    /* messages for --verbose */
 	struct hvd_strv warnings; /* messages that are always shown */
 	bool dashdash;            /* "--" ended the options */

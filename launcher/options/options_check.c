@@ -6,6 +6,7 @@
 #include "lib/process/interpreter.h"
 #include "metrics_target.h"
 #include "options_rows.h"
+#include "rank_commands.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -17,11 +18,6 @@
 bool hvd_options_mpi(const struct hvd_options *o)
 {
 	return o->controller == HVD_CONTROLLER_MPI || o->controller == HVD_CONTROLLER_JSRUN;
-}
-
-bool hvd_options_elastic(const struct hvd_options *o)
-{
-	return o->min_np > 0 || o->max_np > 0 || o->max_restarts >= 0 || o->discovery_script || o->discover;
 }
 
 void hvd_options_not_elastic(struct hvd_options *o)
@@ -432,7 +428,8 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 	if (check_exclusive(o, err) || check_needed(o, err) || check_processes(o, err) || check_failure(o, err) ||
 	    check_launcher(o, err) || check_function(o, err) || check_exclude(o, err) || check_discover(o, err) ||
 	    check_elastic(o, err) || check_async(o, err) || check_question(o, err) || check_report_of(o, err) ||
-	    check_command(o, err) || check_preload(o, err))
+	    check_command(o, err) ||
+	    (o->multi_prog && o->action == HVD_RUN ? hvd_rank_commands_load(o, err) : check_preload(o, err)))
 		return -1;
 	return hvd_options_check_step(o, err);
 }

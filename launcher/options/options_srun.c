@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * options_srun.c - the options of srun, of all releases from 22.05 to 26.05, and
- * those of the plugin pyxis. All of them but --async are passed on to srun; hvdrun
- * also reads the values that decide what it does itself.
+ * those of the plugin pyxis. All of them but --async and --multi-prog are passed on to
+ * srun; hvdrun also reads the values that decide what it does itself.
  */
 #include "lib/base/values.h"
 #include "options_rows.h"
@@ -129,8 +129,8 @@ static const struct hvd_opt rows[] = {
 	TEXT("distribution", 'm', REQUIRED, TASKS, "METHOD",
 	     "Spread tasks over nodes, sockets and cores by this method", distribution, "SLURM_DISTRIBUTION"),
 	FLAG("overcommit", 'O', NONE, TASKS, NULL, "Allow more than one task per CPU", overcommit, "SLURM_OVERCOMMIT"),
-	FLAG("multi-prog", 0, NONE, TASKS, NULL, "The command is a file that names a program for each rank", multi_prog,
-	     "SLURM_SRUN_MULTI"),
+	{OWN("multi-prog", 0, NONE, S_TASKS, NULL, "The command is a file that names the command of each rank"),
+	 .more = "See MULTIPLE PROGRAMS", .type = HVD_OPT_FLAG, .at = HVD_AT(multi_prog), .env = "SLURM_SRUN_MULTI"},
 	TEXT("het-group", 0, REQUIRED, TASKS, "LIST", "Components of a heterogeneous job to start in", het_group, NULL),
 	TEXT("pack-group", 0, REQUIRED, TASKS, "LIST", "The same as --het-group", het_group, NULL),
 
@@ -347,7 +347,7 @@ bool hvd_options_srun_of_ranks(const struct hvd_opt *row)
 
 bool hvd_options_srun_of_salloc(const struct hvd_opt *row)
 {
-	static const char unknown[] = "multi-prog|het-group|pack-group|relative|no-allocate|exact|overlap|whole|"
+	static const char unknown[] = "het-group|pack-group|relative|no-allocate|exact|overlap|whole|"
 				      "resv-ports|mem-update|hold";
 	static const char also[] = "hint|cpu-freq|extra-node-info|sockets-per-node|cores-per-socket|threads-per-core|"
 				   "quiet|verbose|signal|profile|acctg-freq";

@@ -25,6 +25,7 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host)
 	proc->fd = -1;
 	hvd_strv_add_all(&proc->env, launch->envp);
 	hvd_env_unset(&proc->env, HVD_BOOT_ENV);
+	hvd_env_unset(&proc->env, "SLURM_SRUN_MULTI"); /* srun would take hvd-agent for a file of --multi-prog */
 	return proc;
 }
 

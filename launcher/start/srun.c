@@ -75,15 +75,13 @@ static int check_het(const struct hvd_launch *launch, struct hvd_err *err)
 	return hvd_err_hint(err, "submit one component as a separate job");
 }
 
-/* srun would copy the rank shim, or run it for some tasks only, instead of the user's program. */
+/* srun would copy the rank shim instead of the user's program. */
 static int check_command(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	const char *option = launch->spec->srun.plugin_only;
-
-	if (!option)
+	if (!launch->spec->srun.bcast)
 		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "%s cannot be used with hvdrun", option);
-	return hvd_err_hint(err, "use srun --hvd %s, if the plugin is installed", option);
+	hvd_err_set(err, HVD_E_USAGE, "--bcast cannot be used with hvdrun");
+	return hvd_err_hint(err, "use srun --hvd --bcast, if the plugin is installed");
 }
 
 /* The option or the variable of srun or pyxis that puts the tasks of this srun into a container. NULL: none. */

@@ -9,13 +9,14 @@
  *   watch                           agent/activity.c
  *   stacks, owners, lines           agent/rank_watch.c
  * and in an elastic job, by the id of the rank's process:
- *   start    id, rank, slot, slots, env:{NAME:VALUE,…}
+ *   start    id, rank, slot, slots, env:{NAME:VALUE,…}; with --multi-prog command:[WORD,…]
  *   stop     id, kill               kill: by SIGKILL at once
  *   notify   id, to, time           agent/worker_notify.c
  *   kill-connections  at:{…}        agent/kill_connections.h
  */
 #include "world_internal.h"
 
+#include "launcher/options/rank_commands.h"
 #include "lib/base/size.h"
 #include "lib/protocol/worlds.h"
 
@@ -43,10 +44,17 @@ void hvd_rank_messages_plan(const struct hvd_world *world, uint32_t h, json_t *m
 	json_t *ranks = json_array(), *relay = hvd_rank_plan_relay(plan, h);
 	json_t *part = hvd_world_add_part(msg, world->number);
 	const struct hvd_host_entry *host = &plan->table->hosts[h];
+	const bool elastic = plan->networks->elastic;
+	json_t *commands = plan->opts->spec->programs && !elastic ? json_array() : NULL;
 
-	for (uint32_t r = 0; r < host->node.n_ranks && !plan->networks->elastic; r++)
+	for (uint32_t r = 0; r < host->node.n_ranks && !elastic; r++) {
 		json_array_append_new(ranks, hvd_rank_plan_env(plan, host->node.ranks[r]));
+		if (commands)
+			json_array_append_new(commands, hvd_rank_command(plan->opts->spec, (int)host->node.ranks[r]));
+	}
 	json_object_set_new(part, "ranks", ranks);
+	if (commands)
+		json_object_set_new(part, "commands", commands);
 	if (relay) {
 		json_object_set_new(part, "relay", relay);
 		hvd_client_relay(host->client, world->number, world->service.rv);

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world_internal.h"
 
+#include "launcher/options/rank_commands.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
 #include "lib/base/random.h"
 #include "lib/base/xalloc.h"
-#include "lib/process/other_launcher.h"
+#include "lib/process/multi_prog.h"
 #include "lib/protocol/worlds.h"
 #include "lib/rendezvous/server.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Bytes of the commands of a host's ranks, which are in one message (HVD_WIRE_MAX), some of them escaped. */
+#define COMMANDS_MAX (1024 * 1024)
 
 /* ---- what the store tells ---- */
 
@@ -74,18 +79,42 @@ static void open_to_relays(struct hvd_world *world)
 	free(relay_ids);
 }
 
-/* The command of a launch of srun's or mpirun's, whose layout is known now. */
+/* With --multi-prog: each rank has a command, and those of a host fit into a message. */
+static int check_programs(const struct hvd_world *world, const struct hvd_multi_prog *programs, struct hvd_err *err)
+{
+	const struct hvd_layout *layout = &world->plan.layout;
+	hvd_cleanup_free size_t *bytes = hvd_xcalloc((size_t)layout->n_hosts, sizeof(*bytes));
+
+	if (hvd_multi_prog_check(programs, layout->size, err) != 0)
+		return -1;
+	for (int r = 0; r < layout->size; r++) {
+		HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
+		const int host = layout->rank_slots[r].host;
+
+		hvd_multi_prog_command(programs, r, &argv);
+		for (size_t i = 0; i < argv.n; i++)
+			bytes[host] += strlen(argv.v[i]) + 1;
+		if (bytes[host] <= COMMANDS_MAX)
+			continue;
+		hvd_err_set(err, HVD_E_USAGE, "%s: the commands of the ranks on %s have more than %d KB",
+			    hvd_multi_prog_name(programs), layout->hosts[host].name, COMMANDS_MAX / 1024);
+		return hvd_err_hint(err, "pass long arguments in files that the ranks read");
+	}
+	return 0;
+}
+
+/* The commands of a launch of srun's or mpirun's, whose layout is known now. */
 static int check_command(const struct hvd_world *world, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = world->plan.opts->spec;
 	const struct hvd_layout *layout = &world->plan.layout;
 	bool crowded = false;
 
-	if (spec->selftest || !spec->command || !spec->command[0])
-		return 0;
 	for (int i = 0; i < layout->n_hosts; i++)
 		crowded = crowded || layout->hosts[i].n > 1;
-	return hvd_other_launcher_refuse(spec->command, layout->size, crowded, spec->own_line, spec->counts_ranks, err);
+	if (spec->programs && check_programs(world, spec->programs, err) != 0)
+		return -1;
+	return hvd_rank_commands_refuse(spec, layout->size, crowded, err);
 }
 
 static int on_decided(void *arg, struct hvd_err *err)
@@ -278,18 +307,20 @@ static void open_relay(struct hvd_world *world)
 void hvd_world_start(struct hvd_world *world, uint32_t id, int rank, int slots)
 {
 	const struct hvd_rank_slot *slot = &world->plan.layout.rank_slots[rank];
-	json_t *env;
+	json_t *msg, *command;
 
 	if (!hvd_agent_registry_admitted(world->agents, (uint32_t)slot->host))
 		return; /* the plan has no endpoint for the host */
 	if (rank == 0)
 		open_relay(world);
-	env = hvd_rank_plan_env(&world->plan, (uint32_t)rank);
 	/* The host has more ranks than slots when slots were taken away from the job. */
-	order(world, (uint32_t)slot->host,
-	      json_pack("{s:s, s:I, s:i, s:i, s:i, s:o}", "t", "start", "id", (json_int_t)id, "rank", rank, "slot",
+	msg = json_pack("{s:s, s:I, s:i, s:i, s:i, s:o}", "t", "start", "id", (json_int_t)id, "rank", rank, "slot",
 			slot->local_rank, "slots", slots > slot->local_rank ? slots : slot->local_rank + 1, "env",
-			env));
+			hvd_rank_plan_env(&world->plan, (uint32_t)rank));
+	command = hvd_rank_command(world->plan.opts->spec, rank);
+	if (command)
+		json_object_set_new(msg, "command", command);
+	order(world, (uint32_t)slot->host, msg);
 }
 
 void hvd_world_stop(struct hvd_world *world, uint32_t host, uint32_t id, bool kill)

@@ -4,16 +4,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#define APPTAINER   "APPTAINERENV_"
+#define SINGULARITY "SINGULARITYENV_"
+
 const char *hvd_apptainer_prefix(const char *command)
 {
 	const char *base = command ? strrchr(command, '/') : NULL;
 
 	base = base ? base + 1 : command;
 	if (base && strcmp(base, "apptainer") == 0)
-		return "APPTAINERENV_";
+		return APPTAINER;
 	if (base && strcmp(base, "singularity") == 0)
-		return "SINGULARITYENV_";
+		return SINGULARITY;
 	return NULL;
+}
+
+bool hvd_apptainer_prefixed(const char *name)
+{
+	return strncmp(name, APPTAINER, strlen(APPTAINER)) == 0 || strncmp(name, SINGULARITY, strlen(SINGULARITY)) == 0;
 }
 
 void hvd_apptainer_setenv(struct hvd_strv *env, const char *command, const char *name, const char *value)

@@ -13,8 +13,13 @@
 
 #include "lib/base/strv.h"
 
+#include <stdbool.h>
+
 /* The prefix of such variables for this command (argv[0], with or without a path); NULL if it is neither of the two. */
 const char *hvd_apptainer_prefix(const char *command);
+
+/* Does the name, or NAME=VALUE, begin with such a prefix? */
+bool hvd_apptainer_prefixed(const char *name);
 
 /* Set a variable for a command. If the command is Apptainer, also set the variable with the prefix, unless the user has
  * set that one for the container. `command` may be NULL. */

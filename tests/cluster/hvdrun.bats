@@ -303,3 +303,50 @@ assert all(abs(a[1] + a[2] - b[1]) <= 2 for a, b in zip(phases, phases[1:])), ph
     gives 0 launch srun --no-hvd -N1 -n1 sbatch --wait --output=inner.out inner.sh
     [ "$(cat "$(home)/inner.out")" = hvdn1 ]
 }
+
+# A file of srun --multi-prog for four ranks, and what its ranks print.
+programs() {
+    script programs <<'END'
+# who runs what
+1-2  sh -c 'echo "trainer $*: $RANK/$WORLD_SIZE"' - %o\
+  rank%t
+*    sh -c 'echo "other $*: $RANK/$WORLD_SIZE"' - %o\ a
+END
+}
+programs_ran() {
+    lines 4 /4
+    has "other 0 a more: 0/4" "trainer 0 rank1 more: 1/4" "trainer 1 rank2 more: 2/4" "other 3 a more: 3/4"
+}
+
+@test "--multi-prog: each rank runs the command that srun's file names for it, whoever starts the ranks" {
+    programs
+    for with in srun hvdrun; do
+        gives 0 launch $with -N2 -n4 --multi-prog programs more
+        programs_ran
+    done
+    gives 0 launch hvdrun -N2 -n4 --multi-prog --max-restarts=1 programs more
+    programs_ran
+    gives 0 on_login hvdrun --launcher=fork -np 4 --multi-prog programs more
+    programs_ran
+    gives 0 on_login hvdrun --launcher=fork -np 4 --multi-prog --dry-run programs
+    has "# rank 0 runs sh -c 'echo " "# rank 2 runs sh -c 'echo \"trainer \$*: \$RANK/\$WORLD_SIZE\"' - 1 rank2"
+}
+
+@test "--multi-prog: other ranks than the job's, launchers and spare hosts of srun are refused" {
+    programs
+    script three <<<'0-2 true'
+    script launchers <<<'* torchrun train.py'
+    gives 2 launch hvdrun -N2 -n4 --multi-prog three
+    has "three: no executable program specified for rank 3 of 4"
+    # srun alone counts these ranks.
+    gives 2 launch hvdrun -N2 --ntasks-per-node=2 --multi-prog three
+    has "three: no executable program specified for rank 3 of 4"
+    gives 1 launch srun -N2 -n4 --multi-prog three
+    has "no record for task id 3"
+    for with in srun hvdrun; do
+        gives 2 launch $with -N1 -n2 --multi-prog launchers
+        has "line 1 of launchers: torchrun is a launcher, too"
+    done
+    gives 2 launch srun -N3 -n4 --hvd-spares=1 --multi-prog programs
+    has "--hvd-spares cannot be used with --multi-prog"
+}

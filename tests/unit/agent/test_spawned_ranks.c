@@ -176,7 +176,7 @@ static int shim(const struct scenario *sc)
 	}
 	before = open_fds();
 	base = agent.base = event_base_new();
-	ranks = hvd_spawned_ranks_start(&agent, plans, &opts, &ops, &err);
+	ranks = hvd_spawned_ranks_start(&agent, plans, NULL, &opts, &ops, &err);
 	json_decref(plans);
 	if (!ranks) {
 		fprintf(calls, "error %s\n", err.msg);

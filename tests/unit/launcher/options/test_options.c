@@ -101,11 +101,11 @@ TEST(test_srun_fields)
 
 	ok(&o,
 	   "hvdrun -N2-4 -n8 --tasks-per-node=4 -c3 -G a100:8 --gpus-per-task=1 --tres-per-task=gres/gpu:1 -w h[1-4] "
-	   "--jobid=7 --overlap -lu --export=A,B -i none -o out -e err --het-group=0 -m block --multi-prog --pty "
+	   "--jobid=7 --overlap -lu --export=A,B -i none -o out -e err --het-group=0 -m block --pty "
 	   "-W5 -D /w -Q -vv --bcast=/x --mpi=pmix --exclusive=user -t 3 -p debug --cpu-bind=cores a");
 	assert_values(&o, "ntasks=8 ntasks-per-node=4 cpus-per-task=3 gpus=a100:8 gpus-per-task=1 "
 			  "tres-per-task=gres/gpu:1 nodelist=h[1-4] jobid=7 overlap=1 label=1 unbuffered=1 "
-			  "multi-prog=1 pty=1 exclusive=1 export=A,B input=none output=out error=err het-group=0 "
+			  "pty=1 exclusive=1 export=A,B input=none output=out error=err het-group=0 "
 			  "distribution=block wait=5 chdir=/w quiet=1 verbose=2 bcast=/x mpi=pmix time=3 "
 			  "partition=debug cpu-bind=cores");
 	assert_int_equal(o.controller, HVD_CONTROLLER_AUTO);
