@@ -172,10 +172,10 @@ cluster_bats := $(sort $(wildcard tests/cluster/*.bats))
 peers_bats   := $(sort $(wildcard tests/peers/*.bats))
 fuzz_bin     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/tests/fuzz/%,$(fuzz_src))
 
-# Files of tests that run side by side: three for each processor, for they wait most of their time. Tests that fail for the
-# load alone run once more.
-JOBS ?= $(shell expr $$(nproc) '*' 3)
-run_tests := B='$(B)' tests/run -j '$(JOBS)'
+# Files of tests that run side by side: four for each processor, for they wait most of their time, but for those whose ranks
+# import PyTorch. Tests that fail for the load alone run once more.
+JOBS ?= $(shell expr $$(nproc) '*' 4)
+run_tests := B='$(B)' tests/run -j '$(JOBS)' --few peers
 
 # Programs that tests run.
 test_tools := $(addprefix $(B)/tests/bench/,bench_driver connect_flood connect_hold discovery_watch sim_agents worker_wire) \
@@ -278,9 +278,11 @@ lint:  ## compilers' warnings, cppcheck, shellcheck, format, manual pages, expor
 fuzz_san := address,undefined
 make_fuzz = $(MAKE) --no-print-directory B='$(B)/fuzz' CC='$(CLANG)' CXX='$(CLANG)++' SAN=fuzzer-no-link,$(fuzz_san) OPT='-O1 -g'
 
-.PHONY: sanitize fuzz objects-clang clang-runtime
+.PHONY: sanitize sanitize-programs fuzz objects-clang clang-runtime
 sanitize: clang-runtime  ## run the unit tests with the address and undefined-behaviour sanitizers
 	+@$(make_fuzz) unit
+sanitize-programs: clang-runtime
+	+@$(make_fuzz) units $(fuzz_bin)
 objects-clang: clang-runtime
 	+@$(make_fuzz) objects
 fuzz: clang-runtime  ## run each fuzz target for FUZZ_SECONDS (10)

@@ -140,7 +140,7 @@ cmocka_output() {
 	for wrong in "-j" "-j 0" "-j x" "--jobs 3" "--prepare" "--only" "--only /nowhere"; do
 		# shellcheck disable=SC2086 # two words
 		tests 2 $wrong
-		says "usage: tests/run [-j N] [--only LIST | --not LIST]"
+		says "usage: tests/run [-j N] [--few FOLDER] [--only LIST | --not LIST]"
 	done
 }
 
@@ -186,6 +186,20 @@ together() {
 	# Those that fail begin once more, one by one.
 	[[ $(tail -n +5 begun | xargs) == "c a c b" ]]
 	[[ $(sed -nE 's/^FAILED: .*\/([^ ]+) .*/\1/p' <<<"$output" | xargs) == "test_a c.bats b.bats" ]]
+}
+
+@test "--few: of a folder's files a third runs side by side while there are others, and then as many as of any" {
+	local file three='for i in {1..100}; do (($(wc -l <begun) >= 3)) && break; sleep 0.1; done; (($(wc -l <begun) >= 3))'
+	mkdir "$BATS_TEST_TMPDIR/late/few"
+	for file in {early,late/few}/{a,b,c}.bats; do bats_file "$file" "echo ${file%%/*} >>begun; $three"; done
+	tests 0 -j 3 --few few late/few/{a,b,c}.bats early/{a,b,c}.bats
+	last_line "6 passed, 0 failed, 0 skipped"
+	[[ $(head -n 3 begun | sort | xargs) == "early early late" ]]
+	# Where there are no others, or those are to be alone.
+	rm begun
+	bats_file early/a.bats '(($(wc -l <begun) == 3))' '# bats file_tags=alone'
+	tests 0 -j 3 --few few early/a.bats late/few/{a,b,c}.bats
+	last_line "4 passed, 0 failed, 0 skipped"
 }
 
 @test "what is prepared is awaited by those that need it only" {
