@@ -3,6 +3,7 @@
 #include "launcher/world/world.h"
 #include "lib/rendezvous/server.h"
 
+#include "launcher/world/nccl_ranks.h"
 #include "launcher/world/stacks.h"
 #include "lib/protocol/worlds.h"
 #include "tests/unit/launch_agents.h"
@@ -993,8 +994,7 @@ TEST_IN(ranks_that_nccl_names_are_ranks_of_the_launch, struct world *w)
 					 "nonsense", "127.0.0.1", "127.0.0.1"};
 	static const int pids[] = {7, 7, 4711, 7, 7, 8, 7};
 	json_t *list = json_array();
-	char *text = NULL;
-	json_t *said;
+	json_t *said, *ranks;
 
 	for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++)
 		json_array_append_new(list,
@@ -1002,17 +1002,10 @@ TEST_IN(ranks_that_nccl_names_are_ranks_of_the_launch, struct world *w)
 	json_array_append_new(list, json_integer(3));
 	w->l->spec.deadlines.start = 0.5;
 	open_with(w, 3);
-	hvd_stacks_ask(hvd_world_stacks(w->world), 5, on_stacks, &text);
-	for (int i = 0; i < 3; i++)
-		until(w->l, agent_heard(&w->l->agents[i], "stacks"));
-	say(&w->l->agents[0], json_pack("{s:s, s:i, s:[], s:{s:[{s:o}]}}", "t", "stacks", "id", 1, "ranks", "nccl",
-					"odd", "ranks", list));
-	say(&w->l->agents[1], json_pack("{s:s, s:i, s:[{s:i, s:i, s:[{s:i}]}]}", "t", "stacks", "id", 1, "ranks",
-					"rank", 1, "pid", 7, "others", "pid", 8));
-	say(&w->l->agents[2], json_pack("{s:s, s:i, s:[{s:i, s:i, s:i}]}", "t", "stacks", "id", 1, "ranks", "rank", 2,
-					"pid", 4711, "own_pid", 7));
-	until(w->l, text != NULL);
-	said = json_loads(text, 0, NULL);
+	said = json_pack("{s:{s:[{s:o}]}}", "nccl", "odd", "ranks", list);
+	ranks = json_pack("[n, [{s:i, s:i, s:[{s:i}]}], [{s:i, s:i, s:i}]]", "rank", 1, "pid", 7, "others", "pid", 8,
+			  "rank", 2, "pid", 4711, "own_pid", 7);
+	hvd_nccl_ranks_find(json_object_get(said, "nccl"), ranks, hvd_agent_registry_table(w->agents));
 	nccl_is(said, 0, "1 node1");
 	nccl_is(said, 1, "2 node2");
 	nccl_is(said, 2, "-1 node2");
@@ -1021,7 +1014,7 @@ TEST_IN(ranks_that_nccl_names_are_ranks_of_the_launch, struct world *w)
 	nccl_is(said, 5, "1 node1"); /* its only process with this number */
 	nccl_is(said, 6, "-1 ?");    /* any of two */
 	json_decref(said);
-	free(text);
+	json_decref(ranks);
 }
 
 /* This process did not run when the time was over. Meanwhile an answer has come, behind more than is read at once, and
