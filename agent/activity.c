@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * activity.c - do the ranks of this host make progress? The driver asks, for --hang-timeout.
+ * activity.c - do the ranks of a world on this host make progress? The driver asks, for --hang-timeout.
  *
  *   {"t":"watch", "every":SEC}                               look at this interval; 0: no longer
  *   {"t":"activity", "idle":SEC, "quiet":SEC, "input":B, "ranks":N}
@@ -51,7 +51,7 @@ struct watched_rank {
 };
 
 struct activity {
-	struct hvd_agent *agent;
+	struct hvd_of_world of;
 	struct watched_rank *ranks;
 	size_t n;
 	size_t output; /* since the last look */
@@ -110,14 +110,14 @@ static enum progress progress_of(struct watched_rank *rank, const struct hvd_ran
 /* The most that a rank has made. */
 static enum progress progress_of_all(struct activity *a, const struct hvd_rank_look *look)
 {
-	const unsigned inspections = a->agent->inspections;
+	const unsigned inspections = a->of.agent->inspections;
 	const double seconds = (double)(look->at - a->last_look) / 1e9;
-	const bool inspected = inspections % 2 || inspections != a->inspections;
+	const bool inspected = a->of.agent->inspecting > 0 || inspections != a->inspections;
 	enum progress most = a->output > 0 ? OTHER : NONE;
 
 	for (size_t i = 0; i < a->n; i++) {
 		struct watched_rank *rank = &a->ranks[i];
-		const struct hvd_rank_sum *now = hvd_rank_look_find(look, rank->rank, rank->pid, i);
+		const struct hvd_rank_sum *now = hvd_rank_look_find(look, rank->pid, i);
 
 		enum progress its = now && rank->seen ? progress_of(rank, now, seconds, inspected) : OTHER;
 
@@ -136,10 +136,10 @@ static enum progress progress_of_all(struct activity *a, const struct hvd_rank_l
 static void tell(struct activity *a, hvd_time now)
 {
 	a->reported_ranks = a->n;
-	hvd_driver_client_send(a->agent->driver, json_pack("{s:s, s:f, s:f, s:b, s:I}", "t", "activity", "idle",
-							   a->idle ? (double)(now - a->active) / 1e9 : 0.0, "quiet",
-							   a->quiet ? (double)(now - a->moved) / 1e9 : 0.0, "input",
-							   a->input, "ranks", (json_int_t)a->n));
+	hvd_of_world_send(&a->of, json_pack("{s:s, s:f, s:f, s:b, s:I}", "t", "activity", "idle",
+					    a->idle ? (double)(now - a->active) / 1e9 : 0.0, "quiet",
+					    a->quiet ? (double)(now - a->moved) / 1e9 : 0.0, "input", a->input, "ranks",
+					    (json_int_t)a->n));
 }
 
 static void looked(const struct hvd_rank_look *look, void *arg)
@@ -150,7 +150,7 @@ static void looked(const struct hvd_rank_look *look, void *arg)
 	bool idle, quiet, changed, input = false;
 
 	for (size_t i = 0; i < look->n; i++)
-		input = input || look->ranks[i].input;
+		input = input || (look->ranks[i].input && look->ranks[i].id.world == a->of.world);
 	if (look->late)
 		progress = OTHER;
 	if (progress != NONE)
@@ -174,7 +174,7 @@ static void looked(const struct hvd_rank_look *look, void *arg)
 static void stop(struct activity *a)
 {
 	a->every = 0;
-	hvd_rank_scan_every(a->agent, &a->reader, 0);
+	hvd_rank_scan_every(a->of.agent, &a->reader, 0);
 }
 
 static void begin_looks(struct activity *a)
@@ -201,37 +201,37 @@ static void on_watch(void *arg, const json_t *msg)
 	a->every = (hvd_time)(every * 1e9);
 	if (!on)
 		begin_looks(a);
-	hvd_rank_scan_every(a->agent, &a->reader, a->every);
+	hvd_rank_scan_every(a->of.agent, &a->reader, a->every);
 	tell(a, hvd_now());
 }
 
 /* ---- which ranks ---- */
 
-static void rank_began(void *arg, uint32_t rank, pid_t pid)
+static void rank_began(void *arg, struct hvd_world_rank rank, pid_t pid)
 {
 	struct activity *a = arg;
 	size_t i = 0;
 
-	while (i < a->n && a->ranks[i].rank != rank)
+	while (i < a->n && a->ranks[i].rank != rank.rank)
 		i++;
 	if (i == a->n)
 		a->ranks = hvd_xrealloc(a->ranks, ++a->n, sizeof(*a->ranks));
-	a->ranks[i] = (struct watched_rank){.rank = rank, .pid = pid};
+	a->ranks[i] = (struct watched_rank){.rank = rank.rank, .pid = pid};
 }
 
-static void rank_ended(void *arg, uint32_t rank)
+static void rank_ended(void *arg, struct hvd_world_rank rank)
 {
 	struct activity *a = arg;
 
 	for (size_t i = 0; i < a->n; i++)
-		if (a->ranks[i].rank == rank) {
+		if (a->ranks[i].rank == rank.rank) {
 			a->ranks[i] = a->ranks[--a->n];
 			a->active = a->moved = hvd_now(); /* that a rank ends is progress */
 			return;
 		}
 }
 
-static void rank_output(void *arg, uint32_t rank, size_t bytes)
+static void rank_output(void *arg, struct hvd_world_rank rank, size_t bytes)
 {
 	(void)rank;
 	((struct activity *)arg)->output += bytes;
@@ -253,6 +253,7 @@ static void end(void *arg)
 
 const struct hvd_feature hvd_activity_feature = {
 	.size = sizeof(struct activity),
+	.by_world = true,
 	.messages = (const struct hvd_agent_message[]){{"watch", on_watch}, {NULL, NULL}},
 	.begin = begin,
 	.rank_began = rank_began,

@@ -25,38 +25,56 @@ static const struct hvd_feature *const features[] = {
 };
 #define N_FEATURES (sizeof(features) / sizeof(features[0]))
 
-/* Call this of all features that have it. */
-#define EACH(agent, callback, ...)                                                                                     \
+/* How many states it has. */
+static unsigned states_of(const struct hvd_agent *agent, size_t feature)
+{
+	if (!agent->features)
+		return 0;
+	return features[feature]->by_world ? agent->boot->worlds : 1;
+}
+
+/* Its state for this world. */
+static void *state_of(const struct hvd_agent *agent, size_t feature, unsigned world)
+{
+	return agent->features[feature * agent->boot->worlds + (features[feature]->by_world ? world : 0)];
+}
+
+/* Call this of all features that have it, for this world. */
+#define EACH(agent, world, callback, ...)                                                                              \
 	for (size_t f_ = 0; f_ < N_FEATURES && (agent)->features; f_++)                                                \
 		if (features[f_]->callback)                                                                            \
-	features[f_]->callback((agent)->features[f_], __VA_ARGS__)
+	features[f_]->callback(state_of(agent, f_, world), __VA_ARGS__)
 
 /* ---- events ---- */
 
-void hvd_agent_rank_began(struct hvd_agent *agent, uint32_t rank, pid_t pid)
+void hvd_agent_rank_began(struct hvd_agent *agent, struct hvd_world_rank rank, pid_t pid)
 {
-	EACH(agent, rank_began, rank, pid);
+	EACH(agent, rank.world, rank_began, rank, pid);
 }
 
-void hvd_agent_rank_output(struct hvd_agent *agent, uint32_t rank, size_t bytes)
+void hvd_agent_rank_output(struct hvd_agent *agent, struct hvd_world_rank rank, size_t bytes)
 {
-	EACH(agent, rank_output, rank, bytes);
+	EACH(agent, rank.world, rank_output, rank, bytes);
 }
 
-void hvd_agent_rank_ended(struct hvd_agent *agent, int id, const struct hvd_rank_end *end)
+static void rank_ended(struct hvd_agent *agent, struct hvd_world_rank rank, json_t *msg)
+{
+	hvd_driver_client_send(agent->driver, hvd_world_mark(msg, rank.world));
+	EACH(agent, rank.world, rank_ended, rank);
+}
+
+void hvd_agent_rank_ended(struct hvd_agent *agent, unsigned world, int id, const struct hvd_rank_end *end)
 {
 	json_t *msg = hvd_rank_end_json(end);
 
 	json_object_set_new(msg, "t", json_string("exit"));
 	json_object_set_new(msg, "id", json_integer(id));
-	hvd_driver_client_send(agent->driver, msg);
-	EACH(agent, rank_ended, (uint32_t)id);
+	rank_ended(agent, (struct hvd_world_rank){world, (uint32_t)id}, msg);
 }
 
-void hvd_agent_rank_lost(struct hvd_agent *agent, uint32_t rank)
+void hvd_agent_rank_lost(struct hvd_agent *agent, struct hvd_world_rank rank)
 {
-	hvd_driver_client_send(agent->driver, json_pack("{s:s, s:I}", "t", "lost", "id", (json_int_t)rank));
-	EACH(agent, rank_ended, rank);
+	rank_ended(agent, rank, json_pack("{s:s, s:I}", "t", "lost", "id", (json_int_t)rank.rank));
 }
 
 void hvd_agent_orphaned(struct hvd_agent *agent, const char *parent)
@@ -91,7 +109,9 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	if (!agent->planned)
 		hvd_driver_client_log_failure(agent->log, agent->info, why);
 	agent->unreachable = agent->planned;
-	EACH(agent, driver_lost, why);
+	for (size_t i = 0; i < N_FEATURES; i++)
+		for (unsigned w = 0; w < states_of(agent, i) && features[i]->driver_lost; w++)
+			features[i]->driver_lost(state_of(agent, i, w), why);
 	agent->source->failed(agent->ranks, why);
 }
 
@@ -123,21 +143,29 @@ static void on_end(void *arg, const json_t *msg)
 		agent->source->end(agent->ranks);
 }
 
+/* Read the world that a message is about. False: the launch has no such world. */
+static bool world_of(const struct hvd_agent *agent, const json_t *msg, unsigned *world)
+{
+	return hvd_world_of(msg, world, NULL) == 0 && *world < agent->boot->worlds;
+}
+
 static void on_start(void *arg, const json_t *msg)
 {
 	struct hvd_agent *agent = arg;
+	unsigned world;
 
-	if (agent->source->start)
-		agent->source->start(agent->ranks, msg);
+	if (agent->source->start && world_of(agent, msg, &world))
+		agent->source->start(agent->ranks, world, msg);
 }
 
 static void on_stop(void *arg, const json_t *msg)
 {
 	struct hvd_agent *agent = arg;
+	unsigned world;
 	int64_t id;
 
-	if (agent->source->stop && hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) == 0)
-		agent->source->stop(agent->ranks, (int)id, json_is_true(json_object_get(msg, "kill")));
+	if (agent->source->stop && world_of(agent, msg, &world) && hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) == 0)
+		agent->source->stop(agent->ranks, world, (int)id, json_is_true(json_object_get(msg, "kill")));
 }
 
 static void on_signal_order(void *arg, const json_t *msg)
@@ -171,14 +199,17 @@ static bool read_by(const struct hvd_agent_message *messages, void *self, const 
 static bool on_message(const char *type, const json_t *msg, void *arg)
 {
 	struct hvd_agent *agent = arg;
+	unsigned world;
 
 	if (agent->quits || agent->refused ||
 	    (agent->source->message && agent->source->message(agent->ranks, type, msg)) ||
 	    (agent->planned && read_by(own_messages, agent, type, msg)))
 		return true;
-	for (size_t i = 0; i < N_FEATURES; i++)
-		if (agent->features[i] &&
-		    read_by(agent->planned ? features[i]->messages : features[i]->early, agent->features[i], type, msg))
+	if (!world_of(agent, msg, &world))
+		return false;
+	for (size_t i = 0; i < N_FEATURES && agent->features; i++)
+		if (read_by(agent->planned ? features[i]->messages : features[i]->early, state_of(agent, i, world),
+			    type, msg))
 			return true;
 	return false;
 }
@@ -188,18 +219,19 @@ static bool on_message(const char *type, const json_t *msg, void *arg)
 static int plan_features(struct hvd_agent *agent, const json_t *plan, struct hvd_err *err)
 {
 	for (size_t i = 0; i < N_FEATURES; i++)
-		if (features[i]->plan && features[i]->plan(agent->features[i], plan, err) != 0)
-			return -1;
+		for (unsigned w = 0; w < states_of(agent, i) && features[i]->plan; w++)
+			if (features[i]->plan(state_of(agent, i, w), hvd_world_part(plan, w), err) != 0)
+				return -1;
 	return 0;
 }
 
 static void on_connected(void *arg)
 {
-	struct hvd_agent *agent = arg;
+	const struct hvd_agent *agent = arg;
 
 	for (size_t i = 0; i < N_FEATURES; i++)
-		if (features[i]->connected)
-			features[i]->connected(agent->features[i]);
+		for (unsigned w = 0; w < states_of(agent, i) && features[i]->connected; w++)
+			features[i]->connected(state_of(agent, i, w));
 }
 
 static void on_plan(const json_t *plan, void *arg)
@@ -244,6 +276,17 @@ static void on_ending(int sig, void *arg)
 	agent->source->signalled(agent->ranks, sig);
 }
 
+static void begin_feature(struct hvd_agent *agent, size_t feature, unsigned world)
+{
+	const struct hvd_of_world first = {.agent = agent, .world = world};
+	void *self = hvd_xcalloc(1, features[feature]->size);
+
+	memcpy(self, &first, features[feature]->by_world ? sizeof(first) : sizeof(first.agent));
+	agent->features[feature * agent->boot->worlds + world] = self;
+	if (features[feature]->begin)
+		features[feature]->begin(self);
+}
+
 static void begin(struct hvd_agent *agent)
 {
 	static const struct hvd_driver_client_ops ops = {.connected = on_connected,
@@ -260,13 +303,10 @@ static void begin(struct hvd_agent *agent)
 		on_failed(&why, agent);
 		return;
 	}
-	agent->features = hvd_xcalloc(N_FEATURES, sizeof(*agent->features));
-	for (size_t i = 0; i < N_FEATURES; i++) {
-		agent->features[i] = hvd_xcalloc(1, features[i]->size);
-		memcpy(agent->features[i], &agent, sizeof(agent));
-		if (features[i]->begin)
-			features[i]->begin(agent->features[i]);
-	}
+	agent->features = hvd_xcalloc(N_FEATURES * (size_t)agent->boot->worlds, sizeof(*agent->features));
+	for (size_t i = 0; i < N_FEATURES; i++)
+		for (unsigned w = 0; w < states_of(agent, i); w++)
+			begin_feature(agent, i, w);
 	if (agent->refusal && agent->refusal->code)
 		hvd_driver_client_refuse(agent->driver, agent->refusal);
 }
@@ -274,11 +314,12 @@ static void begin(struct hvd_agent *agent)
 static void end(struct hvd_agent *agent)
 {
 	agent->source->close(agent->ranks);
-	for (size_t i = 0; i < N_FEATURES && agent->features; i++) {
-		if (features[i]->end)
-			features[i]->end(agent->features[i]);
-		free(agent->features[i]);
-	}
+	for (size_t i = 0; i < N_FEATURES; i++)
+		for (unsigned w = 0; w < states_of(agent, i); w++) {
+			if (features[i]->end)
+				features[i]->end(state_of(agent, i, w));
+			free(state_of(agent, i, w));
+		}
 	free(agent->features);
 	agent->features = NULL;
 	if (agent->key_fd)

@@ -26,6 +26,7 @@
 #include "lib/protocol/boot.h"
 #include "lib/protocol/conn.h"
 #include "lib/protocol/handshake.h"
+#include "lib/protocol/worlds.h"
 #include "taskinfo.h"
 
 #include <event2/event.h>
@@ -59,14 +60,15 @@ struct hvd_agent {
 	bool elastic;               /* the plan is that of an elastic job: ranks start and end as long as it runs */
 	bool unreachable;           /* the driver is, since the plan */
 	struct hvd_rank_scan *scan; /* what the ranks use (rank_scan.h) */
-	unsigned inspections;       /* of the ranks' stacks: how many have begun, or ended. Odd: one is under way */
+	unsigned inspections;       /* of the ranks' stacks: how often one has begun, or ended */
+	unsigned inspecting;        /* how many are under way */
 	pid_t helper; /* a child of a feature that SIGKILL may not end: it waits for a driver; 0: there is none */
 	int status;   /* what the process ends with, where that is of use; the source sets it, too */
 
 	bool done; /* hvd_agent_done() was called, or must not send */
 
 	/* Private. */
-	void **features;
+	void **features; /* their states, by world */
 	bool quits, orphaned, refused;
 };
 
@@ -90,13 +92,13 @@ struct hvd_rank_source {
 	void (*failed)(void *ranks, const struct hvd_err *why);
 
 	/* The driver's orders. */
-	void (*start)(void *ranks, const json_t *order);
-	void (*stop)(void *ranks, int id, bool kill);
+	void (*start)(void *ranks, unsigned world, const json_t *order);
+	void (*stop)(void *ranks, unsigned world, int id, bool kill);
 	void (*signal)(void *ranks, int sig);
 	void (*end)(void *ranks); /* all of them */
 
 	/* What has this rank written last? */
-	void (*lines)(const void *ranks, uint32_t rank, struct hvd_rank_lines *lines);
+	void (*lines)(const void *ranks, struct hvd_world_rank rank, struct hvd_rank_lines *lines);
 	/* How many ranks have not ended. */
 	size_t (*running)(const void *ranks);
 	/* The driver has all messages that were sent. */
@@ -115,14 +117,14 @@ struct hvd_rank_source {
 void hvd_agent_run(struct hvd_agent *agent);
 void hvd_agent_quit(struct hvd_agent *agent);
 
-/* The events. A rank that has never begun may end. `rank` and `id` are what the driver calls the process: in an elastic job
- * that is no number of a rank, which changes from generation to generation. */
-void hvd_agent_rank_began(struct hvd_agent *agent, uint32_t rank, pid_t pid);
+/* The events. A rank that has never begun may end. `rank` and `id` are what the driver calls the process in its world: in an
+ * elastic job that is no number of a rank, which changes from generation to generation. */
+void hvd_agent_rank_began(struct hvd_agent *agent, struct hvd_world_rank rank, pid_t pid);
 /* 0 bytes: all output of this rank passes here, from now on; without that it may be only its standard error. */
-void hvd_agent_rank_output(struct hvd_agent *agent, uint32_t rank, size_t bytes);
-void hvd_agent_rank_ended(struct hvd_agent *agent, int id, const struct hvd_rank_end *end);
+void hvd_agent_rank_output(struct hvd_agent *agent, struct hvd_world_rank rank, size_t bytes);
+void hvd_agent_rank_ended(struct hvd_agent *agent, unsigned world, int id, const struct hvd_rank_end *end);
 /* A rank has ended, and nobody knows how. */
-void hvd_agent_rank_lost(struct hvd_agent *agent, uint32_t rank);
+void hvd_agent_rank_lost(struct hvd_agent *agent, struct hvd_world_rank rank);
 
 /* Tell the driver, once, that the process that started the ranks is gone before them; `parent`: its program. */
 void hvd_agent_orphaned(struct hvd_agent *agent, const char *parent);
@@ -142,6 +144,9 @@ struct hvd_agent_message {
  * zeroed. NULL: the feature has no use for it. */
 struct hvd_feature {
 	size_t size;
+	/* There is a state for each world of the launch, which begins with a struct hvd_of_world. It gets its world's part of
+	 * the plan, or NULL, and its messages, and hears of its ranks only. */
+	bool by_world;
 	const struct hvd_agent_message *early, *messages; /* before the plan, and after it */
 	/* Before the host is registered. */
 	void (*begin)(void *self);
@@ -149,14 +154,25 @@ struct hvd_feature {
 	void (*connected)(void *self);
 	/* The plan has arrived. -1 with err set: the host cannot have ranks. */
 	int (*plan)(void *self, const json_t *plan, struct hvd_err *err);
-	void (*rank_began)(void *self, uint32_t rank, pid_t pid);
-	void (*rank_output)(void *self, uint32_t rank, size_t bytes);
-	void (*rank_ended)(void *self, uint32_t rank);
+	void (*rank_began)(void *self, struct hvd_world_rank rank, pid_t pid);
+	void (*rank_output)(void *self, struct hvd_world_rank rank, size_t bytes);
+	void (*rank_ended)(void *self, struct hvd_world_rank rank);
 	/* The connection to the driver has ended. */
 	void (*driver_lost)(void *self, const struct hvd_err *why);
 	/* Release what belongs to the state. */
 	void (*end)(void *self);
 };
+
+struct hvd_of_world {
+	struct hvd_agent *agent;
+	unsigned world;
+};
+
+/* Send a message of such a feature to the driver; takes the reference. */
+static inline void hvd_of_world_send(const struct hvd_of_world *self, json_t *msg)
+{
+	hvd_driver_client_send(self->agent->driver, hvd_world_mark(msg, self->world));
+}
 
 extern const struct hvd_feature hvd_ports_feature, hvd_probe_feature, hvd_relay_feature, hvd_socket_owner_feature,
 	hvd_rank_watch_feature, hvd_activity_feature, hvd_recheck_feature, hvd_worker_notify_feature,

@@ -85,8 +85,7 @@ int64_t hvd_awaited_steps(const struct hvd_awaited_looks *looks, hvd_time now)
 /* ---- ranks ---- */
 
 struct waited_rank {
-	uint32_t rank;
-	pid_t pid;
+	pid_t pid; /* its process */
 	struct hvd_awaited_looks looks;
 	/* Of the look that is under way: the topmost process with connections, and how long ago it has sent and received. */
 	unsigned depth;
@@ -97,7 +96,7 @@ struct waited_rank {
 /* A connection of a rank's process. */
 struct end {
 	struct hvd_tcp_end tcp;
-	uint32_t rank;
+	pid_t rank; /* the rank's process */
 	unsigned depth;
 };
 
@@ -108,7 +107,7 @@ struct hvd_awaited {
 	int64_t cost_ns, turn_ns;    /* of this process's processor time: of this look, and when this turn began */
 	unsigned looks;
 	bool six;                  /* ranks have connections of IPv6 */
-	struct waited_rank *ranks; /* by number */
+	struct waited_rank *ranks; /* by process */
 	size_t n;
 	/* The look that is under way. */
 	int fd;
@@ -123,12 +122,12 @@ static int by_rank(const void *a, const void *b)
 {
 	const struct waited_rank *x = a, *y = b;
 
-	return (x->rank > y->rank) - (x->rank < y->rank);
+	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-static struct waited_rank *find(const struct hvd_awaited *awaited, uint32_t rank)
+static struct waited_rank *find(const struct hvd_awaited *awaited, pid_t pid)
 {
-	const struct waited_rank key = {.rank = rank};
+	const struct waited_rank key = {.pid = pid};
 
 	return awaited->n ? bsearch(&key, awaited->ranks, awaited->n, sizeof(key), by_rank) : NULL;
 }
@@ -141,12 +140,9 @@ void hvd_awaited_ranks(struct hvd_awaited *awaited, const struct hvd_rank_look *
 		return;
 	ranks = hvd_xcalloc(look->n + 1, sizeof(*ranks));
 	for (size_t i = 0; i < look->n; i++) {
-		const struct waited_rank *known = find(awaited, look->ranks[i].rank);
+		const struct waited_rank *known = find(awaited, look->ranks[i].pid);
 
-		if (known && known->pid == look->ranks[i].pid)
-			ranks[i] = *known;
-		else
-			ranks[i] = (struct waited_rank){.rank = look->ranks[i].rank, .pid = look->ranks[i].pid};
+		ranks[i] = known ? *known : (struct waited_rank){.pid = look->ranks[i].pid};
 	}
 	if (look->n)
 		qsort(ranks, look->n, sizeof(*ranks), by_rank);
@@ -156,9 +152,9 @@ void hvd_awaited_ranks(struct hvd_awaited *awaited, const struct hvd_rank_look *
 	hvd_rank_sockets_look(awaited->sockets, look);
 }
 
-int64_t hvd_awaited_of(const struct hvd_awaited *awaited, uint32_t rank, int64_t *steps)
+int64_t hvd_awaited_of(const struct hvd_awaited *awaited, pid_t pid, int64_t *steps)
 {
-	const struct waited_rank *known = awaited ? find(awaited, rank) : NULL;
+	const struct waited_rank *known = awaited ? find(awaited, pid) : NULL;
 	const hvd_time now = hvd_now();
 	const int64_t share = known ? hvd_awaited_share(&known->looks, now) : -1;
 

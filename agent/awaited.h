@@ -66,7 +66,7 @@ struct hvd_awaited *hvd_awaited_create(struct event_base *base, hvd_time every);
 void hvd_awaited_destroy(struct hvd_awaited *awaited); /* before the event base ends */
 /* The ranks are these, with these processes. */
 void hvd_awaited_ranks(struct hvd_awaited *awaited, const struct hvd_rank_look *look);
-/* The share of a rank; *steps: its looks that show different steps, 0 if the share is not known. */
-int64_t hvd_awaited_of(const struct hvd_awaited *awaited, uint32_t rank, int64_t *steps);
+/* The share of the rank with this process; *steps: its looks that show different steps, 0 if the share is not known. */
+int64_t hvd_awaited_of(const struct hvd_awaited *awaited, pid_t pid, int64_t *steps);
 
 #endif

@@ -134,12 +134,11 @@ json_t *hvd_kill_connections_answer(const json_t *msg)
 
 static void on_kill(void *self, const json_t *msg)
 {
-	struct hvd_agent *const *agent = self; /* there is no other state */
-
-	hvd_driver_client_send((*agent)->driver, hvd_kill_connections_answer(msg));
+	hvd_of_world_send(self, hvd_kill_connections_answer(msg)); /* there is no other state */
 }
 
 const struct hvd_feature hvd_kill_connections_feature = {
-	.size = sizeof(struct hvd_agent *),
+	.size = sizeof(struct hvd_of_world),
+	.by_world = true,
 	.messages = (const struct hvd_agent_message[]){{"kill-connections", on_kill}, {NULL, NULL}},
 };

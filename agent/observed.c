@@ -66,7 +66,7 @@ static bool on_ended(const struct hvd_rank_end *end, void *arg)
 	struct observed *observed = arg;
 	struct hvd_agent *agent = &observed->agent;
 
-	hvd_agent_rank_ended(agent, (int)end->rank, end);
+	hvd_agent_rank_ended(agent, 0, (int)end->rank, end);
 	count_end(observed);
 	return agent->unreachable || !hvd_driver_client_sending(agent->driver);
 }
@@ -175,7 +175,7 @@ static void on_shim_left(uint32_t local_id, void *arg)
 	if (!observed->ranks || !observed->starter->shims || !hvd_observed_ranks_lose(observed->ranks, local_id, &rank))
 		return;
 	look_for_starter(observed);
-	hvd_agent_rank_lost(&observed->agent, rank);
+	hvd_agent_rank_lost(&observed->agent, (struct hvd_world_rank){0, rank});
 	count_end(observed);
 }
 
@@ -274,9 +274,9 @@ static size_t running(const void *arg)
 	return observed->agent.info->local_size - observed->ended;
 }
 
-static void lines(const void *arg, uint32_t rank, struct hvd_rank_lines *out)
+static void lines(const void *arg, struct hvd_world_rank rank, struct hvd_rank_lines *out)
 {
-	hvd_observed_ranks_lines(((const struct observed *)arg)->ranks, rank, out);
+	hvd_observed_ranks_lines(((const struct observed *)arg)->ranks, rank.rank, out);
 }
 
 /* Slurm sends these to all processes of a step that is to end. */

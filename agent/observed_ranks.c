@@ -80,7 +80,7 @@ static void on_stderr(const char *bytes, size_t len, void *arg)
 	struct rank *r = arg;
 
 	hvd_crash_info_stderr(r->crash_info, bytes, len, hvd_now());
-	hvd_agent_rank_output(r->owner->opts.agent, r->rank, len);
+	hvd_agent_rank_output(r->owner->opts.agent, (struct hvd_world_rank){0, r->rank}, len);
 }
 
 static void tell(struct rank *r, char *why);
@@ -328,7 +328,7 @@ static void on_task_event(struct rank *r, const struct hvd_step_event *event, in
 	r->known = true;
 	r->pid = event->pid;
 	hvd_crash_info_began(r->crash_info, r->pid);
-	hvd_agent_rank_began(r->owner->opts.agent, r->rank, r->pid);
+	hvd_agent_rank_began(r->owner->opts.agent, (struct hvd_world_rank){0, r->rank}, r->pid);
 }
 
 void hvd_observed_ranks_event(struct hvd_observed_ranks *ranks, const struct hvd_step_event *event, int fds[2])

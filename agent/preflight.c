@@ -365,7 +365,7 @@ static void on_check(void *arg, const json_t *msg)
 	recheck->check = hvd_preflight_start(recheck->agent->base, &order, on_checked, recheck, NULL);
 }
 
-static void on_rank_ended(void *arg, uint32_t rank)
+static void on_rank_ended(void *arg, struct hvd_world_rank rank)
 {
 	struct recheck *recheck = arg;
 

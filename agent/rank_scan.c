@@ -137,7 +137,7 @@ static void begin_look(struct hvd_rank_scan *scan)
 	}
 	for (size_t i = 0; i < scan->n; i++)
 		scan->ranks[i] =
-			(struct hvd_rank_sum){.rank = scan->ranks[i].rank, .pid = scan->ranks[i].pid, .delay_ns = -1};
+			(struct hvd_rank_sum){.id = scan->ranks[i].id, .pid = scan->ranks[i].pid, .delay_ns = -1};
 	scan->counted = scan->n;
 	scan->threads = MOST_THREADS;
 	scan->added = 0;
@@ -248,12 +248,12 @@ void hvd_rank_scan_every(struct hvd_agent *agent, struct hvd_rank_reader *reader
 		plan_next(scan);
 }
 
-const struct hvd_rank_sum *hvd_rank_look_find(const struct hvd_rank_look *look, uint32_t rank, pid_t pid, size_t place)
+const struct hvd_rank_sum *hvd_rank_look_find(const struct hvd_rank_look *look, pid_t pid, size_t place)
 {
 	for (size_t i = 0; i < look->n; i++) {
 		const struct hvd_rank_sum *sum = &look->ranks[(place + i) % look->n];
 
-		if (sum->rank == rank && sum->pid == pid)
+		if (sum->pid == pid)
 			return sum;
 	}
 	return NULL;
@@ -261,24 +261,24 @@ const struct hvd_rank_sum *hvd_rank_look_find(const struct hvd_rank_look *look, 
 
 /* ---- which ranks ---- */
 
-static void rank_ended(void *arg, uint32_t rank)
+static void rank_ended(void *arg, struct hvd_world_rank rank)
 {
 	struct hvd_rank_scan *scan = arg;
 
 	for (size_t i = 0; i < scan->n; i++)
-		if (scan->ranks[i].rank == rank && scan->looking)
+		if (hvd_world_rank_same(scan->ranks[i].id, rank) && scan->looking)
 			scan->ranks[i].pid = 0;
-		else if (scan->ranks[i].rank == rank)
+		else if (hvd_world_rank_same(scan->ranks[i].id, rank))
 			scan->ranks[i--] = scan->ranks[--scan->n];
 }
 
-static void rank_began(void *arg, uint32_t rank, pid_t pid)
+static void rank_began(void *arg, struct hvd_world_rank rank, pid_t pid)
 {
 	struct hvd_rank_scan *scan = arg;
 
 	rank_ended(scan, rank); /* its process was another one */
 	scan->ranks = hvd_xrealloc(scan->ranks, scan->n + 1, sizeof(*scan->ranks));
-	scan->ranks[scan->n++] = (struct hvd_rank_sum){.rank = rank, .pid = pid};
+	scan->ranks[scan->n++] = (struct hvd_rank_sum){.id = rank, .pid = pid};
 }
 
 /* ---- life ---- */

@@ -13,6 +13,7 @@
 
 #include "lib/base/deadline.h"
 #include "lib/process/procfs.h"
+#include "lib/protocol/worlds.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +27,7 @@
 
 /* Of all processes of a rank. What has ended in between may make a sum smaller than that of the last look. */
 struct hvd_rank_sum {
-	uint32_t rank;
+	struct hvd_world_rank id;
 	pid_t pid;    /* the rank's process */
 	bool runs;    /* one of the processes does, or would if it had a processor */
 	bool stopped; /* one of the processes is stopped */
@@ -65,8 +66,9 @@ struct hvd_rank_reader {
 	bool known, late, served;
 };
 
-/* The sum of a rank, or NULL: it was not there when the look began. `place`: where it is likely to be found. */
-const struct hvd_rank_sum *hvd_rank_look_find(const struct hvd_rank_look *look, uint32_t rank, pid_t pid, size_t place);
+/* The sum of the rank with this process, or NULL: it was not there when the look began. `place`: where it is likely to be
+ * found. */
+const struct hvd_rank_sum *hvd_rank_look_find(const struct hvd_rank_look *look, pid_t pid, size_t place);
 
 struct hvd_agent;
 

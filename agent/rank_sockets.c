@@ -25,13 +25,13 @@
 static const char *const port_names[] = {"MASTER_PORT=", "HOROVOD_GLOO_RENDEZVOUS_PORT="};
 
 struct socket {
-	uint32_t inode, rank;
+	uint32_t inode;
+	pid_t rank; /* the rank's process */
 	unsigned depth;
 };
 
 struct process {
-	pid_t pid;
-	uint32_t rank;
+	pid_t pid, rank; /* its own; the rank's process */
 	unsigned depth;
 };
 
@@ -69,7 +69,7 @@ bool hvd_rank_sockets_any(const struct hvd_rank_sockets *sockets)
 	return sockets->n > 0;
 }
 
-bool hvd_rank_sockets_find(const struct hvd_rank_sockets *sockets, uint32_t inode, uint32_t *rank, unsigned *depth)
+bool hvd_rank_sockets_find(const struct hvd_rank_sockets *sockets, uint32_t inode, pid_t *rank, unsigned *depth)
 {
 	size_t from = 0, to = sockets->n;
 
@@ -190,7 +190,7 @@ static void choose_processes(struct hvd_rank_sockets *sockets, const struct hvd_
 {
 	struct process *all = hvd_xcalloc(look->processes->n + 1, sizeof(*all));
 	size_t n = 0, kept = 0;
-	uint32_t last = UINT32_MAX;
+	pid_t last = 0;
 	unsigned depth = 0;
 
 	for (size_t i = 0; i < look->processes->n; i++) {
@@ -200,8 +200,7 @@ static void choose_processes(struct hvd_rank_sockets *sockets, const struct hvd_
 		if (look->owners[i] == HVD_SCAN_NO_RANK || process->ending)
 			continue;
 		rank = &look->ranks[look->owners[i]];
-		all[n++] =
-			(struct process){.pid = process->pid, .rank = rank->rank, .depth = process->pid != rank->pid};
+		all[n++] = (struct process){.pid = process->pid, .rank = rank->pid, .depth = process->pid != rank->pid};
 	}
 	if (n)
 		qsort(all, n, sizeof(*all), by_rank);

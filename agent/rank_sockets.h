@@ -29,9 +29,9 @@ void hvd_rank_sockets_missing(struct hvd_rank_sockets *sockets);
 
 /* Is any socket known? */
 bool hvd_rank_sockets_any(const struct hvd_rank_sockets *sockets);
-/* The rank whose process has the socket, and which of its processes that is: 0 is the topmost. A socket that several
+/* The rank that has the socket, by its process, and which of its processes has it: 0 is the topmost. A socket that several
  * processes have open is that of the topmost. False: it is no rank's. */
-bool hvd_rank_sockets_find(const struct hvd_rank_sockets *sockets, uint32_t inode, uint32_t *rank, unsigned *depth);
+bool hvd_rank_sockets_find(const struct hvd_rank_sockets *sockets, uint32_t inode, pid_t *rank, unsigned *depth);
 /* Is it the port of a store of ranks, by their environment? */
 bool hvd_rank_sockets_is_store(const struct hvd_rank_sockets *sockets, in_port_t port);
 

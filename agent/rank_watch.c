@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rank_watch.c - answers the driver's questions about this host's ranks while they run.
+ * rank_watch.c - answers the driver's questions about the ranks of a world on this host while they run.
  *
  * The watch only looks at ranks: it sends nothing to their processes, and changes nothing of them.
  *
@@ -59,7 +59,7 @@
 #define STORE_ENV "TORCHELASTIC_USE_AGENT_STORE"
 
 struct rank_watch {
-	struct hvd_agent *agent;
+	struct hvd_of_world of;
 	struct hvd_watched_rank *ranks;
 	size_t n, room;
 	struct hvd_refused *refused;
@@ -127,19 +127,19 @@ static void on_refused(const struct hvd_addr *addr, in_port_t port, void *arg)
 		json_array_append_new(ranks, json_integer(watch->ranks[i].rank));
 	}
 	if (json_array_size(ranks) > 0)
-		hvd_driver_client_send(watch->agent->driver, json_pack("{s:s, s:s, s:i, s:O, s:b}", "t", "refused",
-								       "at", hvd_addr_text(addr, text), "port",
-								       (int)port, "ranks", ranks, "clients", clients));
+		hvd_of_world_send(&watch->of, json_pack("{s:s, s:s, s:i, s:O, s:b}", "t", "refused", "at",
+							hvd_addr_text(addr, text), "port", (int)port, "ranks", ranks,
+							"clients", clients));
 	json_decref(ranks);
 }
 
-static void rank_began(void *arg, uint32_t rank, pid_t pid)
+static void rank_began(void *arg, struct hvd_world_rank rank, pid_t pid)
 {
 	struct rank_watch *watch = arg;
-	struct hvd_watched_rank *known = find(watch, rank);
+	struct hvd_watched_rank *known = find(watch, rank.rank);
 
 	if (!watch->refused)
-		watch->refused = hvd_refused_create(watch->agent->base, REFUSED_SECONDS, on_refused, watch);
+		watch->refused = hvd_refused_create(watch->of.agent->base, REFUSED_SECONDS, on_refused, watch);
 	if (known) {
 		known->pid = pid;
 		return;
@@ -148,13 +148,13 @@ static void rank_began(void *arg, uint32_t rank, pid_t pid)
 		watch->room = watch->room ? 2 * watch->room : 16;
 		watch->ranks = hvd_xrealloc(watch->ranks, watch->room, sizeof(*watch->ranks));
 	}
-	watch->ranks[watch->n++] = (struct hvd_watched_rank){.rank = rank, .pid = pid};
+	watch->ranks[watch->n++] = (struct hvd_watched_rank){.rank = rank.rank, .pid = pid};
 }
 
-static void rank_ended(void *arg, uint32_t rank)
+static void rank_ended(void *arg, struct hvd_world_rank rank)
 {
 	struct rank_watch *watch = arg;
-	struct hvd_watched_rank *known = find(watch, rank);
+	struct hvd_watched_rank *known = find(watch, rank.rank);
 
 	if (known)
 		*known = watch->ranks[--watch->n];
@@ -163,8 +163,8 @@ static void rank_ended(void *arg, uint32_t rank)
 /* Takes the reference of `ranks`; `nccl` may be NULL. */
 static void answer(struct rank_watch *watch, int64_t id, json_t *ranks, json_t *nccl)
 {
-	hvd_driver_client_send(watch->agent->driver, json_pack("{s:s, s:I, s:o, s:O*}", "t", "stacks", "id",
-							       (json_int_t)id, "ranks", ranks, "nccl", nccl));
+	hvd_of_world_send(&watch->of, json_pack("{s:s, s:I, s:o, s:O*}", "t", "stacks", "id", (json_int_t)id, "ranks",
+						ranks, "nccl", nccl));
 }
 
 static void on_answer(json_t *object, void *arg)
@@ -176,7 +176,8 @@ static void on_answer(json_t *object, void *arg)
 	       json_object_get(object, "nccl"));
 	hvd_child_answer_destroy(watch->stacks);
 	watch->stacks = NULL;
-	watch->agent->inspections++;
+	watch->of.agent->inspections++;
+	watch->of.agent->inspecting--;
 }
 
 /* Start a process that finds out where the ranks are (stacks.h). Processes that it starts end with it. */
@@ -212,7 +213,7 @@ static struct hvd_child_answer *ask_stacks(struct rank_watch *watch, double seco
 	pid = inspect(watch, seconds, wishes, fds[1], err);
 	close(fds[1]);
 	if (pid > 0)
-		return hvd_child_answer_begin(watch->agent->base, pid, fds[0], 2 * HVD_STACKS_MAX_OUTPUT, latest,
+		return hvd_child_answer_begin(watch->of.agent->base, pid, fds[0], 2 * HVD_STACKS_MAX_OUTPUT, latest,
 					      on_answer, watch);
 	close(fds[0]);
 	return NULL;
@@ -229,8 +230,8 @@ static void on_stacks(void *arg, const json_t *msg)
 	if (hvd_get_int(msg, "id", 0, INT64_MAX, &id, NULL) != 0 || !(seconds > 0))
 		return;
 	if (watch->stacks) {
-		hvd_driver_client_send(watch->agent->driver,
-				       json_pack("{s:s, s:I, s:b}", "t", "stacks", "id", (json_int_t)id, "busy", 1));
+		hvd_of_world_send(&watch->of,
+				  json_pack("{s:s, s:I, s:b}", "t", "stacks", "id", (json_int_t)id, "busy", 1));
 		return;
 	}
 	if (watch->n == 0) {
@@ -243,10 +244,11 @@ static void on_stacks(void *arg, const json_t *msg)
 		 json_is_true(json_object_get(msg, "stop")) ? "" : HVD_STACKS_NO_STOP);
 	watch->stacks = ask_stacks(watch, seconds, wishes, &err);
 	if (watch->stacks) {
-		watch->agent->inspections++;
+		watch->of.agent->inspections++;
+		watch->of.agent->inspecting++;
 		return;
 	}
-	hvd_log_err(watch->agent->log, &err);
+	hvd_log_err(watch->of.agent->log, &err);
 	answer(watch, id, json_array(), NULL);
 }
 
@@ -288,8 +290,8 @@ static void on_owners(void *arg, const json_t *msg)
 		json_array_append_new(
 			ranks, json_integer(number > 0 && number <= INT_MAX ? owner_of(watch, (pid_t)number) : -1));
 	}
-	hvd_driver_client_send(watch->agent->driver, json_pack("{s:s, s:O, s:o}", "t", "answer", "id",
-							       json_object_get(msg, "id"), "ranks", ranks));
+	hvd_of_world_send(&watch->of, json_pack("{s:s, s:O, s:o}", "t", "answer", "id", json_object_get(msg, "id"),
+						"ranks", ranks));
 }
 
 /* ---- last lines ---- */
@@ -339,11 +341,11 @@ static void on_lines(void *arg, const json_t *msg)
 
 	if (hvd_get_int(msg, "rank", 0, INT_MAX, &rank, NULL) != 0)
 		return;
-	watch->agent->source->lines(watch->agent->ranks, (uint32_t)rank, &lines);
+	watch->of.agent->source->lines(watch->of.agent->ranks, (struct hvd_world_rank){watch->of.world, (uint32_t)rank},
+				       &lines);
 	text = lines.text ? make_printable(lines.text) : NULL;
-	hvd_driver_client_send(watch->agent->driver,
-			       json_pack("{s:s, s:O, s:s, s:s}", "t", "answer", "id", json_object_get(msg, "id"),
-					 "lines", text ? text : "", "of", lines.of ? lines.of : "nothing"));
+	hvd_of_world_send(&watch->of, json_pack("{s:s, s:O, s:s, s:s}", "t", "answer", "id", json_object_get(msg, "id"),
+						"lines", text ? text : "", "of", lines.of ? lines.of : "nothing"));
 	free(lines.text);
 	free(lines.of);
 }
@@ -361,6 +363,7 @@ static void end(void *arg)
 
 const struct hvd_feature hvd_rank_watch_feature = {
 	.size = sizeof(struct rank_watch),
+	.by_world = true,
 	.messages =
 		(const struct hvd_agent_message[]){
 			{"stacks", on_stacks}, {"owners", on_owners}, {"lines", on_lines}, {NULL, NULL}},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relay.c - a host's relays of the rendezvous, one for each world of the launch (lib/protocol/worlds.h): a server
- * (lib/rendezvous/server.h) for the ranks of that world on this host over loopback. It reaches the world's root over the
- * agent's connection to the driver, in a channel of its own, or over another relay.
+ * relay.c - a host's relay of a world's rendezvous: a server (lib/rendezvous/server.h) for the ranks of that world on this
+ * host, over loopback. It reaches the root over the agent's connection to the driver, in a channel of its own, or over
+ * another relay.
  *
  * The agent opens the sockets before it registers, so that the plan can name their ports. Ranks can connect from then
  * on: they wait in the kernel's queue. The relay runs in the agent's event loop. Only this user's processes may connect
@@ -14,7 +14,7 @@
  * A relay that has lost its parent, or does not reach it, uses the agent's connection instead. When that connection has
  * ended, there is no root any longer: the relay closes its clients' connections, and says so if ranks waited.
  *
- * The messages of each: "relay": start again, a moment later; the answer is the same. "owner" (lib/protocol/owner_question.h).
+ * Its messages: "relay": start again, a moment later; the answer is the same. "owner" (lib/protocol/owner_question.h).
  * "network", for a relay whose plan has "network": from now on only ranks at these addresses, "addrs", may connect over
  * the network.
  */
@@ -52,8 +52,7 @@ struct relay_sockets {
 };
 
 struct relay {
-	const struct hvd_agent *agent;
-	unsigned world;
+	struct hvd_of_world of;
 	struct hvd_err refusal; /* why there are no sockets; no code = there are */
 	struct hvd_log log;     /* the agent's, with this host's name in front of each message */
 	struct hvd_session session;
@@ -67,17 +66,11 @@ struct relay {
 	bool to_root, lost;           /* it has gone over; there is no root any longer */
 };
 
-struct relays {
-	const struct hvd_agent *agent;
-	unsigned n; /* worlds */
-	struct relay *v;
-};
-
 static void on_log(enum hvd_log_level level, const char *text, void *arg)
 {
 	const struct relay *relay = arg;
 
-	hvd_log(relay->agent->log, level, "%s: %s", relay->agent->info->name, text);
+	hvd_log(relay->of.agent->log, level, "%s: %s", relay->of.agent->info->name, text);
 }
 
 /* ---- sockets ---- */
@@ -122,14 +115,16 @@ static int open_sockets(struct relay_sockets *out, const struct hvd_agent *agent
 
 static void offer(struct relay *relay)
 {
-	struct hvd_driver_client *driver = relay->agent->driver;
+	struct hvd_driver_client *driver = relay->of.agent->driver;
+	struct hvd_host_info *host = hvd_driver_client_host(driver);
 	struct relay_sockets *sockets = &relay->sockets;
 	struct hvd_err *why = &relay->refusal;
+	const int rc = open_sockets(sockets, relay->of.agent, why);
 
-	if (open_sockets(sockets, relay->agent, why) == 0) {
-		hvd_driver_client_host(driver)->relays[relay->world] = sockets->ports;
+	host->relays = hvd_xrealloc(host->relays, host->n_relays + 1, sizeof(*host->relays));
+	host->relays[host->n_relays++] = rc == 0 ? sockets->ports : (struct hvd_relay_ports){0};
+	if (rc == 0)
 		return;
-	}
 	close_sockets(sockets);
 	hvd_err_prefix(why, "cannot open the port of the rendezvous relay");
 	hvd_driver_client_refuse(driver, why);
@@ -137,8 +132,9 @@ static void offer(struct relay *relay)
 
 /* ---- the connection to the parent ---- */
 
-static void lose_root(struct relay *relay, const struct hvd_err *why)
+static void on_driver_lost(void *arg, const struct hvd_err *why)
 {
+	struct relay *relay = arg;
 	struct hvd_rv_stats stats;
 	char *waits;
 
@@ -158,20 +154,12 @@ static void lose_root(struct relay *relay, const struct hvd_err *why)
 	hvd_rv_unbind_others(relay->rv, NULL, 0);
 }
 
-static void on_driver_lost(void *arg, const struct hvd_err *why)
-{
-	struct relays *relays = arg;
-
-	for (unsigned w = 0; w < relays->n; w++)
-		lose_root(&relays->v[w], why);
-}
-
 static void take_children(struct relay *relay);
 
 static void use_root(struct relay *relay)
 {
 	relay->to_root = true;
-	hvd_rv_relay_share(relay->rv, hvd_driver_client_conn(relay->agent->driver));
+	hvd_rv_relay_share(relay->rv, hvd_driver_client_conn(relay->of.agent->driver));
 	take_children(relay);
 }
 
@@ -180,25 +168,16 @@ static void on_again(void *arg)
 	struct relay *relay = arg;
 
 	if (relay->to_root)
-		hvd_driver_client_send(relay->agent->driver,
-				       hvd_world_mark(json_pack("{s:s}", "t", "relay"), relay->world));
+		hvd_of_world_send(&relay->of, json_pack("{s:s}", "t", "relay"));
 	use_root(relay);
-}
-
-/* The relay that a message is about; NULL: there is none, or it has not begun. */
-static struct relay *relay_of(const struct relays *relays, const json_t *msg)
-{
-	unsigned world;
-
-	return hvd_world_of(msg, &world, NULL) == 0 && world < relays->n && relays->v[world].rv ? &relays->v[world]
-												: NULL;
 }
 
 static void on_relay(void *arg, const json_t *msg)
 {
-	struct relay *relay = relay_of(arg, msg);
+	struct relay *relay = arg;
 
-	if (relay && relay->to_root && !relay->lost)
+	(void)msg;
+	if (relay->rv && relay->to_root && !relay->lost)
 		hvd_timer_in_ms(relay->again, AGAIN_SECONDS * 1000);
 }
 
@@ -237,7 +216,7 @@ static void on_parent_lost(void *arg)
 
 	if (relay->to_root) {
 		hvd_err_set(&why, HVD_E_PROTO, "it sent an invalid message");
-		lose_root(relay, &why);
+		on_driver_lost(relay, &why);
 		return;
 	}
 	hvd_debug(&relay->log, "the connection to the parent relay has ended; connecting to the rendezvous directly");
@@ -250,8 +229,8 @@ static void connect_up(struct relay *relay)
 		use_root(relay);
 		return;
 	}
-	relay->dial = hvd_dial_create(relay->agent->base, &relay->up, &relay->session, hvd_deadline_in(PARENT_SECONDS),
-				      on_up, on_down, relay);
+	relay->dial = hvd_dial_create(relay->of.agent->base, &relay->up, &relay->session,
+				      hvd_deadline_in(PARENT_SECONDS), on_up, on_down, relay);
 	hvd_dial_name(relay->dial, "the parent relay");
 }
 
@@ -287,8 +266,8 @@ static void take_children(struct relay *relay)
 
 	if (!relay->sockets.ports.children)
 		return;
-	relay->pending = hvd_preauth_create(relay->agent->base, relay->sockets.children, &relay->session, MAX_PENDING,
-					    &ops, relay, &why);
+	relay->pending = hvd_preauth_create(relay->of.agent->base, relay->sockets.children, &relay->session,
+					    MAX_PENDING, &ops, relay, &why);
 	if (relay->pending)
 		relay->sockets.ports.children = 0;
 	else
@@ -309,9 +288,9 @@ static void open_to(struct relay *relay, const json_t *from, const char *key)
 
 static void on_network(void *arg, const json_t *msg)
 {
-	struct relay *relay = relay_of(arg, msg);
+	struct relay *relay = arg;
 
-	if (!relay)
+	if (!relay->rv)
 		return;
 	open_to(relay, msg, "addrs");
 	hvd_rv_disconnect_denied(relay->rv);
@@ -319,19 +298,15 @@ static void on_network(void *arg, const json_t *msg)
 
 static void on_ask_owner(const struct hvd_owner_question *question, void *arg)
 {
-	const struct relay *relay = arg;
-	struct hvd_owner_question marked = *question;
-
-	marked.world = relay->world;
-	hvd_driver_client_send(relay->agent->driver, hvd_owner_question_to_json(&marked));
+	hvd_of_world_send(&((const struct relay *)arg)->of, hvd_owner_question_to_json(question));
 }
 
 static void on_owner(void *arg, const json_t *msg)
 {
-	struct relay *relay = relay_of(arg, msg);
+	struct relay *relay = arg;
 	struct hvd_owner_answer answer;
 
-	if (relay && hvd_owner_answer_read(msg, &answer, NULL) == 0)
+	if (relay->rv && hvd_owner_answer_read(msg, &answer, NULL) == 0)
 		hvd_rv_owner_answer(relay->rv, &answer);
 }
 
@@ -375,12 +350,12 @@ static int make_server(struct relay *relay, const json_t *plan, struct hvd_err *
 	cfg.ask_owner = on_ask_owner;
 	cfg.ask_owner_arg = relay;
 	cfg.tcpstore = true;
-	cfg.channel = HVD_CHANNEL_STORE + relay->world;
+	cfg.channel = HVD_CHANNEL_STORE + relay->of.world;
 	cfg.relay = true;
 	cfg.relay_id = (uint32_t)relay_id;
 	cfg.parent_lost = on_parent_lost;
 	cfg.parent_lost_arg = relay;
-	relay->rv = hvd_rv_create(relay->agent->base, &cfg, &relay->log, err);
+	relay->rv = hvd_rv_create(relay->of.agent->base, &cfg, &relay->log, err);
 	return relay->rv ? 0 : -1;
 }
 
@@ -404,10 +379,11 @@ static int use_sockets(struct relay *relay, const json_t *plan, struct hvd_err *
 	return 0;
 }
 
-static int begin_relay(struct relay *relay, const json_t *plan, struct hvd_err *err)
+static int on_plan(void *arg, const json_t *plan, struct hvd_err *err)
 {
-	const struct hvd_agent *agent = relay->agent;
-	const json_t *own = json_object_get(hvd_world_part(plan, relay->world), "relay");
+	struct relay *relay = arg;
+	const struct hvd_agent *agent = relay->of.agent;
+	const json_t *own = json_object_get(plan, "relay");
 
 	if (!own) {
 		close_sockets(&relay->sockets);
@@ -420,38 +396,20 @@ static int begin_relay(struct relay *relay, const json_t *plan, struct hvd_err *
 	return 0;
 }
 
-static int on_plan(void *arg, const json_t *plan, struct hvd_err *err)
-{
-	const struct relays *relays = arg;
-
-	for (unsigned w = 0; w < relays->n; w++)
-		if (begin_relay(&relays->v[w], plan, err) != 0)
-			return -1;
-	return 0;
-}
-
 static void begin(void *arg)
 {
-	struct relays *relays = arg;
-	const struct hvd_agent *agent = relays->agent;
-	struct hvd_host_info *host = hvd_driver_client_host(agent->driver);
+	struct relay *relay = arg;
+	const struct hvd_agent *agent = relay->of.agent;
 
-	relays->n = host->n_relays = agent->boot->worlds;
-	relays->v = hvd_xcalloc(relays->n, sizeof(*relays->v));
-	host->relays = hvd_xcalloc(relays->n, sizeof(*host->relays));
-	for (unsigned w = 0; w < relays->n; w++) {
-		struct relay *relay = &relays->v[w];
-
-		relay->agent = agent;
-		relay->world = w;
-		relay->log = (struct hvd_log){.level = agent->log->level, .sink = on_log, .arg = relay};
-		relay->again = hvd_timer_new(agent->base, on_again, relay);
-		offer(relay);
-	}
+	relay->log = (struct hvd_log){.level = agent->log->level, .sink = on_log, .arg = relay};
+	relay->again = hvd_timer_new(agent->base, on_again, relay);
+	offer(relay);
 }
 
-static void end_relay(struct relay *relay)
+static void end(void *arg)
 {
+	struct relay *relay = arg;
+
 	close_sockets(&relay->sockets);
 	hvd_dial_destroy(relay->dial);
 	hvd_preauth_destroy(relay->pending);
@@ -460,17 +418,9 @@ static void end_relay(struct relay *relay)
 	hvd_timer_free(relay->again);
 }
 
-static void end(void *arg)
-{
-	const struct relays *relays = arg;
-
-	for (unsigned w = 0; w < relays->n; w++)
-		end_relay(&relays->v[w]);
-	free(relays->v);
-}
-
 const struct hvd_feature hvd_relay_feature = {
-	.size = sizeof(struct relays),
+	.size = sizeof(struct relay),
+	.by_world = true,
 	.messages =
 		(const struct hvd_agent_message[]){
 			{"relay", on_relay}, {"owner", on_owner}, {"network", on_network}, {NULL, NULL}},

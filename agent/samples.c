@@ -35,7 +35,7 @@
 #define RATE_OFF      10000       /* bytes a second */
 
 struct sampled_rank {
-	uint32_t rank;
+	struct hvd_world_rank id;
 	pid_t pid;
 	hvd_time output; /* its last output, or its begin */
 	bool all_output; /* all of its output passes here */
@@ -76,10 +76,10 @@ static struct hvd_rank_usage figures(const struct samples *samples, const struct
 	const bool io = now->io_known && last->io_known, delay = now->delay_ns >= 0 && last->delay_ns >= 0;
 	const int64_t quiet = (hvd_now() - rank->output) / 1000000000;
 	int64_t steps;
-	const int64_t awaited = hvd_awaited_of(samples->awaited, rank->rank, &steps);
+	const int64_t awaited = hvd_awaited_of(samples->awaited, rank->pid, &steps);
 
 	return (struct hvd_rank_usage){
-		.rank = rank->rank,
+		.rank = rank->id.rank,
 		.cpu = rate(now->cpu_ns, last->cpu_ns, 1000, elapsed, MOST_THOUSANDTHS),
 		.delay = delay ? rate(now->delay_ns, last->delay_ns, 1000, elapsed, MOST_THOUSANDTHS)
 			       : HVD_USAGE_UNKNOWN,
@@ -119,10 +119,10 @@ static bool has_changed(const struct hvd_rank_usage *told, const struct hvd_rank
 
 /* ---- looks ---- */
 
-static struct sampled_rank *find(struct samples *samples, uint32_t rank)
+static struct sampled_rank *find(struct samples *samples, struct hvd_world_rank rank)
 {
 	for (size_t i = 0; i < samples->n; i++)
-		if (samples->ranks[i].rank == rank)
+		if (hvd_world_rank_same(samples->ranks[i].id, rank))
 			return &samples->ranks[i];
 	return NULL;
 }
@@ -150,7 +150,9 @@ static void add_gpu(const struct samples *samples, const struct hvd_rank_look *l
 	free(pids);
 }
 
-static void tell(struct samples *samples, struct sampled_rank *rank, const struct hvd_rank_usage *usage, json_t *ranks)
+/* Into the list of the rank's world. */
+static void tell(struct samples *samples, struct sampled_rank *rank, const struct hvd_rank_usage *usage,
+		 json_t *ranks[HVD_MAX_WORLDS])
 {
 	const hvd_time now = hvd_now(), since = now - rank->told_at;
 	/* The next look may be late. */
@@ -160,7 +162,9 @@ static void tell(struct samples *samples, struct sampled_rank *rank, const struc
 		return;
 	rank->told = *usage;
 	rank->told_at = now;
-	json_array_append_new(ranks, hvd_rank_usage_json(usage));
+	if (!ranks[rank->id.world])
+		ranks[rank->id.world] = json_array();
+	json_array_append_new(ranks[rank->id.world], hvd_rank_usage_json(usage));
 }
 
 /* Looks cost more where there are more processes. */
@@ -175,10 +179,10 @@ static void looked(const struct hvd_rank_look *look, void *arg)
 {
 	struct samples *samples = arg;
 	struct hvd_rank_usage *usages = hvd_xcalloc(look->n + 1, sizeof(*usages));
-	json_t *ranks = json_array();
+	json_t *ranks[HVD_MAX_WORLDS] = {NULL};
 
 	for (size_t i = 0; i < look->n; i++) {
-		struct sampled_rank *rank = find(samples, look->ranks[i].rank);
+		struct sampled_rank *rank = find(samples, look->ranks[i].id);
 
 		usages[i].gpu = usages[i].gpu_memory = HVD_USAGE_UNKNOWN;
 		if (rank && rank->seen && rank->pid == look->ranks[i].pid)
@@ -186,7 +190,7 @@ static void looked(const struct hvd_rank_look *look, void *arg)
 	}
 	add_gpu(samples, look, usages);
 	for (size_t i = 0; i < look->n; i++) {
-		struct sampled_rank *rank = find(samples, look->ranks[i].rank);
+		struct sampled_rank *rank = find(samples, look->ranks[i].id);
 
 		if (!rank || rank->pid != look->ranks[i].pid)
 			continue;
@@ -197,9 +201,11 @@ static void looked(const struct hvd_rank_look *look, void *arg)
 	}
 	hvd_awaited_ranks(samples->awaited, look);
 	samples->last_look = look->at;
-	if (json_array_size(ranks) > 0)
-		hvd_driver_client_send(samples->agent->driver, json_pack("{s:s, s:O}", "t", "usage", "ranks", ranks));
-	json_decref(ranks);
+	for (unsigned w = 0; w < HVD_MAX_WORLDS; w++)
+		if (ranks[w])
+			hvd_driver_client_send(
+				samples->agent->driver,
+				hvd_world_mark(json_pack("{s:s, s:o}", "t", "usage", "ranks", ranks[w]), w));
 	free(usages);
 	choose_interval(samples, look);
 }
@@ -223,7 +229,7 @@ static int on_plan(void *arg, const json_t *plan, struct hvd_err *err)
 	return 0;
 }
 
-static void rank_ended(void *arg, uint32_t rank)
+static void rank_ended(void *arg, struct hvd_world_rank rank)
 {
 	struct samples *samples = arg;
 	struct sampled_rank *known = find(samples, rank);
@@ -232,16 +238,16 @@ static void rank_ended(void *arg, uint32_t rank)
 		*known = samples->ranks[--samples->n];
 }
 
-static void rank_began(void *arg, uint32_t rank, pid_t pid)
+static void rank_began(void *arg, struct hvd_world_rank rank, pid_t pid)
 {
 	struct samples *samples = arg;
 
 	rank_ended(samples, rank); /* its process was another one */
 	samples->ranks = hvd_xrealloc(samples->ranks, samples->n + 1, sizeof(*samples->ranks));
-	samples->ranks[samples->n++] = (struct sampled_rank){.rank = rank, .pid = pid, .output = hvd_now()};
+	samples->ranks[samples->n++] = (struct sampled_rank){.id = rank, .pid = pid, .output = hvd_now()};
 }
 
-static void rank_output(void *arg, uint32_t rank, size_t bytes)
+static void rank_output(void *arg, struct hvd_world_rank rank, size_t bytes)
 {
 	struct sampled_rank *known = find(arg, rank);
 

@@ -54,8 +54,7 @@ static void report_loss(struct spawned *spawned)
 	spawned->loss_reported = spawned->losses.any;
 }
 
-/* `id` is that of the rank's process (launcher/world/world.h). */
-static void on_exited(int id, const struct hvd_rank_end *end, void *arg)
+static void on_exited(const struct hvd_rank_process *of, const struct hvd_rank_end *end, void *arg)
 {
 	struct spawned *spawned = arg;
 	struct hvd_agent *agent = &spawned->agent;
@@ -63,18 +62,18 @@ static void on_exited(int id, const struct hvd_rank_end *end, void *arg)
 	if (agent->status == 0 && !agent->elastic)
 		agent->status = hvd_status_exit(end->status);
 	report_loss(spawned);
-	hvd_agent_rank_ended(agent, id, end);
+	hvd_agent_rank_ended(agent, of->world, of->id, end);
 }
 
-static void on_unkillable(int id, int number, const struct hvd_unkillable *what, void *arg)
+static void on_unkillable(const struct hvd_rank_process *of, const struct hvd_unkillable *what, void *arg)
 {
 	struct hvd_agent *agent = &((struct spawned *)arg)->agent;
 	json_t *msg = hvd_unkillable_json(what);
 
 	json_object_set_new(msg, "t", json_string("unkillable"));
-	json_object_set_new(msg, "id", json_integer(id));
-	json_object_set_new(msg, "rank", json_integer(number));
-	hvd_driver_client_send(agent->driver, msg);
+	json_object_set_new(msg, "id", json_integer(of->id));
+	json_object_set_new(msg, "rank", json_integer(of->number));
+	hvd_driver_client_send(agent->driver, hvd_world_mark(msg, of->world));
 }
 
 static void quit(void *arg)
@@ -82,23 +81,23 @@ static void quit(void *arg)
 	hvd_agent_quit(&((struct spawned *)arg)->agent);
 }
 
-static void not_started(struct spawned *spawned, int id, int number, struct hvd_err *why)
+static void not_started(struct spawned *spawned, const struct hvd_rank_process *of, struct hvd_err *why)
 {
 	struct hvd_rank_end end = {
-		.rank = (uint32_t)number, .status = NOT_STARTED, .cause = HVD_END_NOT_STARTED, .error = why->msg};
+		.rank = (uint32_t)of->number, .status = NOT_STARTED, .cause = HVD_END_NOT_STARTED, .error = why->msg};
 
 	hvd_err_join(why);
 	hvd_err_host(why, spawned->agent.info->name);
 	hvd_log_err(spawned->agent.log, why);
-	on_exited(id, &end, spawned);
+	on_exited(of, &end, spawned);
 }
 
 /* In a job of fixed size all other ranks end, too, as if the first could not be started. */
-static void on_not_started(int id, int number, struct hvd_err *why, void *arg)
+static void on_not_started(const struct hvd_rank_process *of, struct hvd_err *why, void *arg)
 {
 	struct spawned *spawned = arg;
 
-	not_started(spawned, id, number, why);
+	not_started(spawned, of, why);
 	if (!spawned->agent.elastic)
 		hvd_agent_quit(&spawned->agent);
 }
@@ -213,13 +212,14 @@ static void refused(void *arg, const struct hvd_err *why)
 	struct hvd_err err = *why;
 
 	spawned->agent.planned = true;
-	not_started(spawned, rank, rank, &err);
+	not_started(spawned, &(struct hvd_rank_process){.id = rank, .number = rank}, &err);
 	hvd_agent_quit(&spawned->agent);
 }
 
-static void start(void *arg, const json_t *order)
+static void start(void *arg, unsigned world, const json_t *order)
 {
 	struct spawned *spawned = arg;
+	struct hvd_rank_process of = {.world = world};
 	int64_t id, rank, slot, slots;
 	struct hvd_err why = {0};
 	json_t *env;
@@ -230,14 +230,16 @@ static void start(void *arg, const json_t *order)
 	    hvd_get_int(order, "slots", 1, HVD_MAX_RANKS, &slots, NULL) != 0 ||
 	    hvd_get_object(order, "env", &env, NULL) != 0)
 		return;
-	if (hvd_spawned_ranks_add(spawned->ranks, (int)id, (int)rank, env, json_object_get(order, "command"), (int)slot,
-				  (int)slots, &why) != 0)
-		not_started(spawned, (int)id, (int)rank, &why);
+	of.id = (int)id;
+	of.number = (int)rank;
+	if (hvd_spawned_ranks_add(spawned->ranks, &of, env, json_object_get(order, "command"), (int)slot, (int)slots,
+				  &why) != 0)
+		not_started(spawned, &of, &why);
 }
 
-static void stop(void *arg, int id, bool kill)
+static void stop(void *arg, unsigned world, int id, bool kill)
 {
-	hvd_spawned_ranks_end_one(((struct spawned *)arg)->ranks, id, kill);
+	hvd_spawned_ranks_end_one(((struct spawned *)arg)->ranks, world, id, kill);
 }
 
 static void pass_signal(void *arg, int sig)
@@ -257,12 +259,12 @@ static size_t running(const void *arg)
 	return spawned->ranks ? hvd_spawned_ranks_running(spawned->ranks) : 0;
 }
 
-static void lines(const void *arg, uint32_t id, struct hvd_rank_lines *out)
+static void lines(const void *arg, struct hvd_world_rank rank, struct hvd_rank_lines *out)
 {
 	const struct spawned *spawned = arg;
 
 	if (spawned->ranks)
-		hvd_spawned_ranks_lines(spawned->ranks, id, out);
+		hvd_spawned_ranks_lines(spawned->ranks, rank, out);
 }
 
 static bool message(void *arg, const char *type, const json_t *msg)

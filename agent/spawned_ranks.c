@@ -26,6 +26,11 @@
 
 extern char **environ;
 
+static struct hvd_world_rank name_of(const struct hvd_spawned_rank *rank)
+{
+	return (struct hvd_world_rank){rank->of.world, (uint32_t)rank->of.id};
+}
+
 static void on_output(enum hvd_stream stream, const char *bytes, size_t n, void *arg)
 {
 	struct hvd_spawned_rank *rank = arg;
@@ -34,14 +39,14 @@ static void on_output(enum hvd_stream stream, const char *bytes, size_t n, void 
 		hvd_crash_info_stderr(rank->crash_info, bytes, n, hvd_now());
 	if (rank->streams.all)
 		hvd_crash_info_output(rank->crash_info, bytes, n);
-	hvd_agent_rank_output(rank->all->agent, (uint32_t)rank->id, n);
+	hvd_agent_rank_output(rank->all->agent, name_of(rank), n);
 }
 
 static void began(const struct hvd_spawned_rank *rank)
 {
-	hvd_agent_rank_began(rank->all->agent, (uint32_t)rank->id, rank->pid);
+	hvd_agent_rank_began(rank->all->agent, name_of(rank), rank->pid);
 	if (rank->streams.all)
-		hvd_agent_rank_output(rank->all->agent, (uint32_t)rank->id, 0);
+		hvd_agent_rank_output(rank->all->agent, name_of(rank), 0);
 }
 
 static void reaped(struct hvd_spawned_ranks *ranks, pid_t pid, int status)
@@ -155,7 +160,7 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 		      const cpu_set_t *cpus, struct hvd_err *err)
 {
 	/* Only rank 0 gets this process's stdin. */
-	const bool input = rank->number == 0 && !ranks->agent->elastic && ranks->opts->terminal_group >= 0;
+	const bool input = rank->of.number == 0 && !ranks->agent->elastic && ranks->opts->terminal_group >= 0;
 	const pid_t terminal = input ? ranks->opts->terminal_group : 0;
 	char *const *argv = rank->own.n ? rank->own.v : ranks->opts->argv;
 	struct hvd_spawn spawn = {.path = argv[0],
@@ -181,8 +186,8 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 	facts.names = ranks->names;
 	facts.command = ranks->command;
 	hvd_rank_env_make(&env, plan, &facts, argv[0], ranks->agent->key_fd,
-			  rank->number == 0 && !ranks->advised ? ranks->agent->log : NULL);
-	ranks->advised = ranks->advised || rank->number == 0;
+			  rank->of.number == 0 && !ranks->advised ? ranks->agent->log : NULL);
+	ranks->advised = ranks->advised || rank->of.number == 0;
 	rank->crash_info = hvd_crash_info_create(ranks->agent->base, ranks->agent->settings.stderr_lines, &kills);
 	hvd_rank_env_error_file(&env, hvd_crash_info_file(rank->crash_info));
 	spawn.envp = env.v;
@@ -190,8 +195,8 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 		hvd_spawn_fd(&spawn, ranks->agent->key_fd, ranks->agent->key_fd);
 	if (!input)
 		hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
-	rc = hvd_streams_open(&rank->streams, ranks->agent->base, rank->number, &ranks->opts->output, on_output, NULL,
-			      rank, &spawn, err);
+	rc = hvd_streams_open(&rank->streams, ranks->agent->base, rank->of.number, &ranks->opts->output, on_output,
+			      NULL, rank, &spawn, err);
 	if (rc == 0 && !fork_rank(rank, &spawn, plan))
 		rc = (rank->pid = hvd_spawn(&spawn, err)) < 0 ? -1 : 0;
 	hvd_streams_started(&rank->streams);
@@ -199,7 +204,7 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 	if (rc != 0) {
 		rank->pid = 0;
 		hvd_streams_close(&rank->streams);
-		return hvd_err_prefix(err, "rank %d", rank->number);
+		return hvd_err_prefix(err, "rank %d", rank->of.number);
 	}
 	if (!rank->pending)
 		began(rank);
@@ -207,8 +212,8 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 }
 
 /* A rank that cannot be started has no id. */
-static int add_rank(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan, const json_t *command,
-		    int slot, struct hvd_err *err)
+static int add_rank(struct hvd_spawned_ranks *ranks, const struct hvd_rank_process *of, const json_t *plan,
+		    const json_t *command, int slot, struct hvd_err *err)
 {
 	struct hvd_spawned_rank *rank = hvd_xcalloc(1, sizeof(*rank));
 	const struct hvd_binding *bound = &ranks->bound;
@@ -216,13 +221,12 @@ static int add_rank(struct hvd_spawned_ranks *ranks, int id, int number, const j
 	ranks->v = hvd_xrealloc(ranks->v, ranks->n + 1, sizeof(struct hvd_spawned_rank *));
 	ranks->v[ranks->n++] = rank;
 	rank->all = ranks;
-	rank->id = id;
-	rank->number = number;
+	rank->of = *of;
 	rank->slot = slot;
 	hvd_rank_env_own_command(command, &rank->own);
 	if (start_rank(ranks, rank, plan, slot < bound->n ? &bound->sets[slot] : NULL, err) == 0)
 		return 0;
-	rank->id = -1;
+	rank->of.id = -1;
 	return -1;
 }
 
@@ -258,7 +262,7 @@ static void on_forked(pid_t pid, pid_t group, void *arg)
 		hvd_crash_info_destroy(rank->crash_info);
 		rank->crash_info = NULL;
 		if (start_rank(ranks, rank, plan, rank->bound ? &rank->cpus : NULL, &why) != 0)
-			ranks->ops->not_started(rank->id, rank->number, &why, ranks->agent->ranks);
+			ranks->ops->not_started(&rank->of, &why, ranks->agent->ranks);
 	}
 	json_decref(plan);
 	end_preload(ranks);
@@ -323,10 +327,10 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const
 		return NULL;
 	}
 	for (size_t i = 0; i < n; i++) {
-		int number = (int)agent->info->ranks[i];
+		const int number = (int)agent->info->ranks[i];
+		const struct hvd_rank_process of = {.id = number, .number = number};
 
-		if (add_rank(ranks, number, number, json_array_get(plans, i), json_array_get(commands, i), (int)i,
-			     err) == 0)
+		if (add_rank(ranks, &of, json_array_get(plans, i), json_array_get(commands, i), (int)i, err) == 0)
 			continue;
 		hvd_spawned_ranks_destroy(ranks);
 		return NULL;
@@ -334,7 +338,7 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const
 	return ranks;
 }
 
-int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan,
+int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, const struct hvd_rank_process *of, const json_t *plan,
 			  const json_t *command, int slot, int slots, struct hvd_err *err)
 {
 	if (ranks->ending)
@@ -342,15 +346,16 @@ int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, c
 	if (slots != ranks->bound.n)
 		bind_for(ranks, slots);
 	forget_over(ranks);
-	return add_rank(ranks, id, number, plan, command, slot, err);
+	return add_rank(ranks, of, plan, command, slot, err);
 }
 
-void hvd_spawned_ranks_lines(const struct hvd_spawned_ranks *ranks, uint32_t id, struct hvd_rank_lines *lines)
+void hvd_spawned_ranks_lines(const struct hvd_spawned_ranks *ranks, struct hvd_world_rank of,
+			     struct hvd_rank_lines *lines)
 {
 	const struct hvd_spawned_rank *rank = NULL;
 
 	for (size_t i = 0; i < ranks->n && !rank; i++)
-		if (ranks->v[i]->pid > 0 && ranks->v[i]->id == (int)id)
+		if (ranks->v[i]->pid > 0 && hvd_world_rank_same(name_of(ranks->v[i]), of))
 			rank = ranks->v[i];
 	if (rank && (rank->streams.out[HVD_STDERR] || rank->streams.all))
 		lines->text = hvd_crash_info_lines(rank->crash_info);

@@ -46,21 +46,28 @@ struct hvd_spawned_ranks_opts {
 	struct hvd_output_style output;
 };
 
+/* The process of a rank, as the driver knows it. */
+struct hvd_rank_process {
+	unsigned world;
+	int id;     /* among those of its world (launcher/world/world.h) */
+	int number; /* of the rank */
+};
+
 /* `arg` is agent->ranks. */
 struct hvd_spawned_ranks_ops {
-	void (*exited)(int id, const struct hvd_rank_end *end, void *arg); /* a rank has ended */
+	/* A rank has ended. */
+	void (*exited)(const struct hvd_rank_process *of, const struct hvd_rank_end *end, void *arg);
 	/* A rank cannot be started after all; only with `preload`. */
-	void (*not_started)(int id, int number, struct hvd_err *why, void *arg);
-	/* SIGKILL has not ended the rank `number`, or a process that it has left, for some seconds. `exited` may still
-	 * follow. */
-	void (*unkillable)(int id, int number, const struct hvd_unkillable *what, void *arg);
+	void (*not_started)(const struct hvd_rank_process *of, struct hvd_err *why, void *arg);
+	/* SIGKILL has not ended the rank, or a process that it has left, for some seconds. `exited` may still follow. */
+	void (*unkillable)(const struct hvd_rank_process *of, const struct hvd_unkillable *what, void *arg);
 	/* Called when the first rank starts, with what is known of the name service. */
 	void (*names)(const struct hvd_name_service *names, void *arg);
 	/* Called once, when no process is left but those that were reported as unkillable. */
 	void (*all_gone)(void *arg);
 };
 
-/* Start a rank for each object of `plans` ({NAME:VALUE,…}); the id of such a rank is its number, by the order of
+/* Start a rank of world 0 for each object of `plans` ({NAME:VALUE,…}); the id of such a rank is its number, by the order of
  * agent->info. `commands` has the own command of each ([WORD,…]); NULL: all run that of `opts`. `agent` has its plan, and
  * hears of beginnings and output. If its job is elastic, ranks come and go by hvd_spawned_ranks_add() and
  * hvd_spawned_ranks_end_one(), and there may be none. `agent`, `opts` and `ops` must outlive the ranks. NULL with err set
@@ -68,15 +75,16 @@ struct hvd_spawned_ranks_ops {
 struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const json_t *plans, const json_t *commands,
 						  const struct hvd_spawned_ranks_opts *opts,
 						  const struct hvd_spawned_ranks_ops *ops, struct hvd_err *err);
-/* Start one more rank, with this id and this number, and a command of its own unless `command` is NULL. It is bound as
- * rank `slot` of `slots` ranks on the host. -1 with err set. */
-int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan,
+/* Start one more rank, with a command of its own unless `command` is NULL. It is bound as rank `slot` of `slots` ranks on the
+ * host. -1 with err set. */
+int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, const struct hvd_rank_process *of, const json_t *plan,
 			  const json_t *command, int slot, int slots, struct hvd_err *err);
 /* End one rank, as above. If all of its processes ignore SIGTERM, or with `kill`, SIGKILL follows at once. Does nothing
  * if the rank has ended. */
-void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, bool kill);
-/* What has the rank with this id written last? */
-void hvd_spawned_ranks_lines(const struct hvd_spawned_ranks *ranks, uint32_t id, struct hvd_rank_lines *lines);
+void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, unsigned world, int id, bool kill);
+/* What has the rank written last? */
+void hvd_spawned_ranks_lines(const struct hvd_spawned_ranks *ranks, struct hvd_world_rank of,
+			     struct hvd_rank_lines *lines);
 /* Begin to end all ranks; all_gone is called soon after `kill_wait` at the latest. A second call changes nothing. */
 void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks);
 /* The same at the request of the launcher, whose second request sends SIGKILL at once. A signal to this process does

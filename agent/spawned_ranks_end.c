@@ -69,14 +69,14 @@ void hvd_spawned_ranks_signal(struct hvd_spawned_ranks *ranks, int sig)
 void hvd_spawned_rank_tell_end(struct hvd_spawned_rank *rank, pid_t pid, int status)
 {
 	struct hvd_rank_end end = {
-		.rank = (uint32_t)rank->number, .local_rank = (uint32_t)rank->slot, .pid = pid, .status = status};
+		.rank = (uint32_t)rank->of.number, .local_rank = (uint32_t)rank->slot, .pid = pid, .status = status};
 
 	if (rank->ended_here && (WIFSIGNALED(status) || status == 0))
 		end.cause = HVD_END_WITH_ALL;
 	hvd_crash_info_end(rank->crash_info, &end);
 	hvd_crash_info_destroy(rank->crash_info);
 	rank->crash_info = NULL;
-	rank->all->ops->exited(rank->id, &end, rank->all->agent->ranks);
+	rank->all->ops->exited(&rank->of, &end, rank->all->agent->ranks);
 	hvd_rank_end_clear(&end);
 }
 
@@ -177,7 +177,7 @@ static void check_killed(struct hvd_spawned_rank *rank, pid_t pid)
 		return;
 	rank->unkillable = true;
 	hvd_unkillable_look(&what, pid);
-	rank->all->ops->unkillable(rank->id, rank->number, &what, rank->all->agent->ranks);
+	rank->all->ops->unkillable(&rank->of, &what, rank->all->agent->ranks);
 }
 
 static void on_grace(void *arg)
@@ -256,10 +256,10 @@ static void end_rank(struct hvd_spawned_rank *rank, hvd_time kill_at, bool heedi
 		hvd_timer_at(rank->grace, rank->kill_at);
 }
 
-void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, bool kill)
+void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, unsigned world, int id, bool kill)
 {
 	for (size_t i = 0; i < ranks->n; i++)
-		if (ranks->v[i]->id == id)
+		if (ranks->v[i]->of.world == world && ranks->v[i]->of.id == id)
 			end_rank(ranks->v[i], kill ? 0 : hvd_deadline_in(ranks->agent->settings.kill_wait), !kill);
 }
 

@@ -19,7 +19,8 @@
 
 struct hvd_spawned_rank {
 	struct hvd_spawned_ranks *all;
-	int id, number, slot;
+	struct hvd_rank_process of; /* .id is -1 if it cannot be started */
+	int slot;
 	struct hvd_strv own; /* its own command; empty: that of all ranks */
 	pid_t pid;           /* 0 when it has been reaped, or is pending */
 	pid_t group;

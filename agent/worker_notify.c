@@ -22,7 +22,7 @@
 
 /* One notification at a time: a new one replaces one that is under way. */
 struct worker_notify {
-	const struct hvd_agent *agent;
+	struct hvd_of_world of;
 	struct hvd_notify *notify;
 	int64_t id;
 };
@@ -32,8 +32,8 @@ static void on_done(const struct hvd_err *why, void *arg)
 	struct worker_notify *wn = arg;
 
 	wn->notify = NULL;
-	hvd_driver_client_send(wn->agent->driver, json_pack("{s:s, s:I, s:s}", "t", "notified", "id",
-							    (json_int_t)wn->id, "why", why->code ? why->msg : ""));
+	hvd_of_world_send(&wn->of, json_pack("{s:s, s:I, s:s}", "t", "notified", "id", (json_int_t)wn->id, "why",
+					     why->code ? why->msg : ""));
 }
 
 static void on_notify(void *arg, const json_t *msg)
@@ -54,7 +54,7 @@ static void on_notify(void *arg, const json_t *msg)
 	/* The change is always called mixed. A worker that hears only of removed hosts does not synchronise its state,
 	 * and then waits for others that come to the same generation for another reason, and do. */
 	if (hvd_worker_addrs_parse(text, strlen(text), &to, &why) == 0)
-		wn->notify = hvd_notify_send(wn->agent->base, &to, when, HVD_HOSTS_MIXED,
+		wn->notify = hvd_notify_send(wn->of.agent->base, &to, when, HVD_HOSTS_MIXED,
 					     hvd_deadline_in(NOTIFY_SECONDS), on_done, wn);
 	else
 		on_done(&why, wn);
@@ -68,6 +68,7 @@ static void end(void *self)
 
 const struct hvd_feature hvd_worker_notify_feature = {
 	.size = sizeof(struct worker_notify),
+	.by_world = true,
 	.messages = (const struct hvd_agent_message[]){{"notify", on_notify}, {NULL, NULL}},
 	.end = end,
 };

@@ -14,6 +14,19 @@
 #include "lib/base/size.h"
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A rank, and the world in which it has this number. */
+struct hvd_world_rank {
+	unsigned world;
+	uint32_t rank;
+};
+
+static inline bool hvd_world_rank_same(struct hvd_world_rank a, struct hvd_world_rank b)
+{
+	return a.world == b.world && a.rank == b.rank;
+}
 
 /* Set the world of a message, which is returned. */
 json_t *hvd_world_mark(json_t *msg, unsigned world);

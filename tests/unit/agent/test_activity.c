@@ -83,14 +83,14 @@ static void begin(struct world *w)
 
 static void rank_began(struct world *w, uint32_t number, pid_t pid)
 {
-	hvd_rank_scan_feature.rank_began(w->scan, number, pid);
-	hvd_activity_feature.rank_began(w->activity, number, pid);
+	hvd_rank_scan_feature.rank_began(w->scan, (struct hvd_world_rank){0, number}, pid);
+	hvd_activity_feature.rank_began(w->activity, (struct hvd_world_rank){0, number}, pid);
 }
 
 static void rank_ended(struct world *w, uint32_t number)
 {
-	hvd_rank_scan_feature.rank_ended(w->scan, number);
-	hvd_activity_feature.rank_ended(w->activity, number);
+	hvd_rank_scan_feature.rank_ended(w->scan, (struct hvd_world_rank){0, number});
+	hvd_activity_feature.rank_ended(w->activity, (struct hvd_world_rank){0, number});
 }
 
 static void ask(struct world *w, double every)
@@ -220,7 +220,7 @@ TEST(test_what_a_rank_prints_is_progress)
 
 	one_rank(&w, pid);
 	assert_true(comes(&w, true));
-	hvd_activity_feature.rank_output(w.activity, 0, 1);
+	hvd_activity_feature.rank_output(w.activity, (struct hvd_world_rank){0, 0}, 1);
 	assert_true(comes(&w, false));
 	assert_true(comes(&w, true));
 	end(&w);
@@ -235,7 +235,7 @@ TEST(test_what_a_busy_rank_prints_ends_its_quiet)
 	for (int i = 0; i < 100 && !(told_quiet(&w) > 0); i++)
 		run(&w, EVERY);
 	assert_true(told_quiet(&w) >= 4 * EVERY);
-	hvd_activity_feature.rank_output(w.activity, 0, 1);
+	hvd_activity_feature.rank_output(w.activity, (struct hvd_world_rank){0, 0}, 1);
 	for (int i = 0; i < 100 && told_quiet(&w) > 0; i++)
 		run(&w, EVERY);
 	assert_true(told_quiet(&w) == 0);
@@ -268,9 +268,11 @@ TEST(test_a_rank_that_is_stopped_for_its_stacks_is_idle)
 	one_rank(&w, pid);
 	assert_true(comes(&w, true));
 	w.agent.inspections++;
+	w.agent.inspecting++;
 	kill(pid, SIGSTOP);
 	run(&w, 6 * EVERY);
 	w.agent.inspections++;
+	w.agent.inspecting--;
 	run(&w, 6 * EVERY);
 	assert_int_equal(w.told, 2);
 	kill(pid, SIGCONT);
@@ -279,6 +281,7 @@ TEST(test_a_rank_that_is_stopped_for_its_stacks_is_idle)
 	kill(pid, SIGSTOP);
 	assert_true(comes(&w, false));
 	w.agent.inspections++;
+	w.agent.inspecting++;
 	run(&w, 6 * EVERY);
 	assert_int_equal(w.told, 3); /* it was stopped before */
 	end(&w);
@@ -332,7 +335,7 @@ TEST(test_nothing_is_looked_at_unasked)
 	assert_true(comes(&w, true));
 	ask(&w, 0);
 	w.told = 0;
-	hvd_activity_feature.rank_output(w.activity, 0, 1);
+	hvd_activity_feature.rank_output(w.activity, (struct hvd_world_rank){0, 0}, 1);
 	run(&w, 6 * EVERY);
 	assert_int_equal(w.told, 0);
 	end(&w);
@@ -360,6 +363,23 @@ TEST(test_a_rank_that_waits_for_input_is_told)
 	assert_false(told_input(&w));
 	assert_true(comes(&w, true)); /* it sleeps now */
 	assert_false(told_input(&w));
+	end(&w);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* It is asked about in that world. */
+TEST(test_a_rank_of_another_world_that_waits_for_input)
+{
+	int fds[2];
+	struct world w;
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	one_rank(&w, rank("exec sleep 60", -1));
+	hvd_rank_scan_feature.rank_began(w.scan, (struct hvd_world_rank){1, 0}, rank("read line", fds[0]));
+	assert_true(comes(&w, true));
+	assert_false(told_input(&w));
+	assert_int_equal(json_integer_value(json_object_get(w.last, "ranks")), 1);
 	end(&w);
 	close(fds[0]);
 	close(fds[1]);

@@ -7,7 +7,6 @@
 
 #include "launcher/world/world.h"
 #include "lib/net/listen.h"
-#include "lib/protocol/worlds.h"
 
 #include "tests/unit/launch_agents.h"
 
@@ -51,13 +50,10 @@ static int take_plan(void *arg, const json_t *plan, struct hvd_err *err)
 }
 
 /* The rank stores the number of its world. */
-static void start(void *agent, const json_t *order)
+static void start(void *agent, unsigned world, const json_t *order)
 {
 	char put[64];
-	unsigned world;
 
-	if (hvd_world_of(order, &world, NULL) != 0)
-		return;
 	snprintf(put, sizeof(put), "PUT /s/k HTTP/1.0\r\nContent-Length: 1\r\n\r\n%u", world);
 	write_to_relay(agent, json_object_get(order, "env"), put);
 }
@@ -82,7 +78,7 @@ static void end(void *agent)
 {
 	const struct hvd_rank_end exit = {.rank = 0, .status = RANK_STATUS << 8};
 
-	hvd_agent_rank_ended(agent, 0, &exit);
+	hvd_agent_rank_ended(agent, 0, 0, &exit);
 	hvd_agent_done(agent, false);
 	hvd_agent_done(agent, false);
 	hvd_agent_quit(agent);

@@ -130,7 +130,7 @@ static void look(struct world *w, size_t n)
 	const struct hvd_rank_look now = {.ranks = sums, .n = n, .processes = &processes, .owners = owners};
 
 	for (size_t i = 0; i < n; i++) {
-		sums[i] = (struct hvd_rank_sum){.rank = (uint32_t)(7 * i), .pid = children[i]};
+		sums[i] = (struct hvd_rank_sum){.id = {.rank = (uint32_t)(7 * i)}, .pid = children[i]};
 		all[i] = (struct hvd_process){.pid = children[i], .state = 'S'};
 		owners[i] = i;
 	}
@@ -149,7 +149,7 @@ static void run(struct world *w, double seconds)
 	}
 }
 
-static int64_t share(const struct world *w, uint32_t rank)
+static int64_t share(const struct world *w, pid_t rank)
 {
 	int64_t steps;
 
@@ -181,9 +181,9 @@ static void test_steps(const struct world *w, double seconds)
 {
 	int64_t steps, none;
 
-	hvd_awaited_of(w->awaited, 0, &steps);
+	hvd_awaited_of(w->awaited, children[0], &steps);
 	assert_true(steps > 0 && (double)steps <= seconds / 0.4 + 1);
-	hvd_awaited_of(w->awaited, 1, &none);
+	hvd_awaited_of(w->awaited, getpid(), &none);
 	assert_int_equal(none, 0);
 }
 
@@ -195,15 +195,15 @@ TEST(test_the_slow_one_of_two_ranks_is_awaited)
 	for (int i = 0; i < 100; i++) {
 		look(&w, 2);
 		run(&w, 0.2);
-		if (share(&w, 0) >= 600 && share(&w, 7) >= 0 && share(&w, 7) <= 300) {
-			assert_int_equal(share(&w, 1), -1);
+		if (share(&w, children[0]) >= 600 && share(&w, children[1]) >= 0 && share(&w, children[1]) <= 300) {
+			assert_int_equal(share(&w, getpid()), -1);
 			test_steps(&w, (i + 1) * 0.2);
 			end(&w);
 			return;
 		}
 	}
 	fail_msg("the slow rank was awaited at %lld, the other at %lld thousandths of the looks",
-		 (long long)share(&w, 0), (long long)share(&w, 7));
+		 (long long)share(&w, children[0]), (long long)share(&w, children[1]));
 }
 
 /* As the launch's relay, or a program beside the ranks. */
@@ -216,7 +216,7 @@ TEST(test_a_connection_to_what_is_no_rank_does_not_count)
 		look(&w, 1);
 		run(&w, 0.2);
 	}
-	assert_int_equal(share(&w, 0), -1);
+	assert_int_equal(share(&w, children[0]), -1);
 	end(&w);
 }
 
@@ -225,13 +225,13 @@ TEST(test_a_rank_that_has_gone_is_not_known)
 	struct world w;
 
 	begin(&w, 50, 10);
-	for (int i = 0; i < 100 && share(&w, 7) < 0; i++) {
+	for (int i = 0; i < 100 && share(&w, children[1]) < 0; i++) {
 		look(&w, 2);
 		run(&w, 0.2);
 	}
-	assert_true(share(&w, 7) >= 0);
+	assert_true(share(&w, children[1]) >= 0);
 	look(&w, 1);
-	assert_int_equal(share(&w, 7), -1);
+	assert_int_equal(share(&w, children[1]), -1);
 	end(&w);
 }
 

@@ -66,9 +66,9 @@ TEST_IN(malformed_questions_have_no_answer, struct told *t)
 
 TEST_IN(no_ranks_have_no_stacks, struct told *t)
 {
-	hvd_rank_watch_feature.rank_began(t->watch, 3, getpid());
-	hvd_rank_watch_feature.rank_ended(t->watch, 3);
-	hvd_rank_watch_feature.rank_ended(t->watch, 4);
+	hvd_rank_watch_feature.rank_began(t->watch, (struct hvd_world_rank){0, 3}, getpid());
+	hvd_rank_watch_feature.rank_ended(t->watch, (struct hvd_world_rank){0, 3});
+	hvd_rank_watch_feature.rank_ended(t->watch, (struct hvd_world_rank){0, 4});
 	tell(t, "{\"t\":\"stacks\",\"id\":7,\"seconds\":5}");
 	if (!t->last)
 		event_base_dispatch(t->agent.base);
@@ -124,8 +124,8 @@ TEST_IN(ranks_are_looked_at_and_stay_as_they_are, struct told *t)
 {
 	pid_t sleeping = sleeper(false), stopped = sleeper(true);
 
-	hvd_rank_watch_feature.rank_began(t->watch, 0, sleeping);
-	hvd_rank_watch_feature.rank_began(t->watch, 5, stopped);
+	hvd_rank_watch_feature.rank_began(t->watch, (struct hvd_world_rank){0, 0}, sleeping);
+	hvd_rank_watch_feature.rank_began(t->watch, (struct hvd_world_rank){0, 5}, stopped);
 	tell(t, "{\"t\":\"stacks\",\"id\":1,\"seconds\":20}");
 	tell(t, "{\"t\":\"stacks\",\"id\":2,\"seconds\":20}");
 	assert_true(json_is_true(json_object_get(t->last, "busy")));

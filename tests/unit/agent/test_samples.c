@@ -12,6 +12,7 @@
 
 #define EVERY 0.3
 #define MOST  8
+#define OTHER 4 /* rank 0 of world 1, among what was told */
 
 struct world {
 	struct hvd_agent agent;
@@ -28,14 +29,17 @@ void hvd_driver_client_send(struct hvd_driver_client *driver, json_t *msg)
 	json_t *ranks = json_object_get(msg, "ranks"), *element;
 	struct hvd_rank_usage usage;
 	struct hvd_err err = {0};
+	unsigned number;
 	size_t i;
 
 	assert_string_equal(json_string_value(json_object_get(msg, "t")), "usage");
+	assert_int_equal(hvd_world_of(msg, &number, NULL), 0);
 	assert_true(json_array_size(ranks) > 0);
 	json_array_foreach(ranks, i, element)
 	{
 		if (hvd_rank_usage_parse(element, &usage, &err) != 0)
 			fail_msg("%s", err.msg);
+		usage.rank += OTHER * number;
 		assert_true(usage.rank < MOST);
 		w->last[usage.rank] = usage;
 		w->told[usage.rank]++;
@@ -100,7 +104,7 @@ static int end_ranks(void **state)
 
 /* A rank that runs a shell's command, in this group, or a group of its own (0). It ends with the test. What it leaves behind when this
  * program is killed must not keep a processor busy for ever. */
-static uint32_t rank_in(struct world *w, pid_t group, const char *command)
+static uint32_t rank_of(struct world *w, struct hvd_world_rank number, pid_t group, const char *command)
 {
 	const struct rlimit processor = {.rlim_cur = 60, .rlim_max = 60};
 	pid_t pid;
@@ -117,14 +121,14 @@ static uint32_t rank_in(struct world *w, pid_t group, const char *command)
 	}
 	setpgid(pid, group ? group : pid);
 	ranks[n_ranks] = pid;
-	hvd_rank_scan_feature.rank_began(w->scan, (uint32_t)n_ranks, pid);
-	hvd_samples_feature.rank_began(w->samples, (uint32_t)n_ranks, pid);
+	hvd_rank_scan_feature.rank_began(w->scan, number, pid);
+	hvd_samples_feature.rank_began(w->samples, number, pid);
 	return (uint32_t)n_ranks++;
 }
 
 static uint32_t rank(struct world *w, const char *command)
 {
-	return rank_in(w, 0, command);
+	return rank_of(w, (struct hvd_world_rank){0, (uint32_t)n_ranks}, 0, command);
 }
 
 /* Until the last message about the rank is like this. */
@@ -202,9 +206,30 @@ TEST(test_ranks_of_one_group)
 
 	begin(&w, EVERY);
 	first = rank(&w, "exec sleep 60");
-	second = rank_in(&w, ranks[first], "(while :; do :; done) & sleep 60; wait");
+	second = rank_of(&w, (struct hvd_world_rank){0, (uint32_t)n_ranks}, ranks[first],
+			 "(while :; do :; done) & sleep 60; wait");
 	comes(&w, second, "busy by a child", is_busy);
 	comes(&w, first, "idle", is_idle);
+	end(&w);
+}
+
+/* Both have the number 0. */
+TEST(test_ranks_of_two_worlds)
+{
+	const struct hvd_world_rank other = {1, 0};
+	struct world w;
+
+	begin(&w, EVERY);
+	rank(&w, "exec sleep 60");
+	rank_of(&w, other, 0, "while :; do :; done");
+	comes(&w, OTHER, "busy", is_busy);
+	comes(&w, 0, "idle", is_idle);
+	hvd_rank_scan_feature.rank_ended(w.scan, other);
+	hvd_samples_feature.rank_ended(w.samples, other);
+	w.told[0] = w.told[OTHER] = 0;
+	hvd_samples_feature.rank_began(w.samples, (struct hvd_world_rank){0, 0}, ranks[0]); /* is told anew */
+	comes(&w, 0, "known", is_known);
+	assert_int_equal(w.told[OTHER], 0);
 	end(&w);
 }
 
@@ -231,8 +256,8 @@ TEST(test_output)
 	begin(&w, EVERY);
 	one = rank(&w, "exec sleep 60");
 	other = rank(&w, "exec sleep 60");
-	hvd_samples_feature.rank_output(w.samples, one, 0);
-	hvd_samples_feature.rank_output(w.samples, other, 7);
+	hvd_samples_feature.rank_output(w.samples, (struct hvd_world_rank){0, one}, 0);
+	hvd_samples_feature.rank_output(w.samples, (struct hvd_world_rank){0, other}, 7);
 	comes(&w, one, "known", is_known);
 	comes(&w, other, "known", is_known);
 	assert_true(w.last[one].output >= 0);
@@ -249,8 +274,8 @@ TEST(test_a_rank_that_has_ended_is_not_told)
 	begin(&w, EVERY);
 	busy = rank(&w, "while :; do :; done");
 	comes(&w, busy, "known", is_known);
-	hvd_rank_scan_feature.rank_ended(w.scan, busy);
-	hvd_samples_feature.rank_ended(w.samples, busy);
+	hvd_rank_scan_feature.rank_ended(w.scan, (struct hvd_world_rank){0, busy});
+	hvd_samples_feature.rank_ended(w.samples, (struct hvd_world_rank){0, busy});
 	w.messages = 0;
 	run(&w, 4 * EVERY);
 	assert_int_equal(w.messages, 0);

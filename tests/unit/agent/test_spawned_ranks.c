@@ -75,11 +75,11 @@ static struct event_base *base;
 static struct hvd_spawned_ranks *ranks;
 static FILE *calls;
 
-static void on_exited(int rank, const struct hvd_rank_end *end, void *arg)
+static void on_exited(const struct hvd_rank_process *of, const struct hvd_rank_end *end, void *arg)
 {
 	const struct scenario *sc = arg;
 
-	fprintf(calls, "exit %d %d\n", rank, end->status);
+	fprintf(calls, "exit %d %d\n", of->id, end->status);
 	if (!sc->look)
 		return;
 	fprintf(calls, "%s; %s; %s; %s; %s\n", hvd_end_cause_name(end->cause), end->error ? end->error : "no error",
@@ -94,13 +94,13 @@ static void on_all_gone(void *arg)
 }
 
 /* In place of the agent's own; its source is the scenario. */
-void hvd_agent_rank_began(struct hvd_agent *agent, uint32_t rank, pid_t pid)
+void hvd_agent_rank_began(struct hvd_agent *agent, struct hvd_world_rank rank, pid_t pid)
 {
 	if (((const struct scenario *)agent->ranks)->began)
-		fprintf(calls, "%u began%s\n", (unsigned)rank, kill(pid, 0) == 0 ? "" : " without a process");
+		fprintf(calls, "%u began%s\n", (unsigned)rank.rank, kill(pid, 0) == 0 ? "" : " without a process");
 }
 
-void hvd_agent_rank_output(struct hvd_agent *agent, uint32_t rank, size_t bytes)
+void hvd_agent_rank_output(struct hvd_agent *agent, struct hvd_world_rank rank, size_t bytes)
 {
 	if (((const struct scenario *)agent->ranks)->began)
 		fprintf(calls, "%zu bytes\n", bytes);
@@ -125,8 +125,10 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		hvd_spawned_ranks_end_on_request(ranks);
 	if (sc->sig)
 		hvd_spawned_ranks_signal(ranks, sc->sig);
-	if (sc->alone)
-		hvd_spawned_ranks_end_one(ranks, 0, false);
+	if (sc->alone) {
+		hvd_spawned_ranks_end_one(ranks, 1, 0, false); /* of another world */
+		hvd_spawned_ranks_end_one(ranks, 0, 0, false);
+	}
 	if (sc->destroy)
 		event_base_loopbreak(base);
 }
