@@ -29,7 +29,7 @@ static void on_connected(void *arg)
 {
 	struct elastic *el = arg;
 
-	hvd_world_init(el->policy.job->world, true);
+	hvd_world_init(el->world, true);
 	hvd_event_queue_add(el->events, HVD_EVENT_CONNECTED, 0, 0);
 }
 
@@ -37,7 +37,7 @@ static void on_arrived(uint32_t worker, void *arg)
 {
 	struct elastic *el = arg;
 
-	hvd_world_init(el->policy.job->world, false);
+	hvd_world_init(el->world, false);
 	hvd_event_queue_add(el->events, HVD_EVENT_ARRIVED, worker, 0);
 }
 
@@ -48,7 +48,7 @@ static void on_ready(uint32_t worker, void *arg)
 
 static void on_notify(const struct hvd_worker *w, const char *to, int64_t when, void *arg)
 {
-	hvd_world_notify(((struct elastic *)arg)->policy.job->world, w->host, w->id, to, when);
+	hvd_world_notify(((struct elastic *)arg)->world, w->host, w->id, to, when);
 }
 
 /* ---- what the processes and discovery tell ---- */
@@ -184,7 +184,7 @@ static char *hosts(const struct hvd_job_policy *policy, enum hvd_hosts_asked whi
 
 static const struct hvd_layout *layout(const struct hvd_job_policy *policy)
 {
-	const struct hvd_layout *layout = hvd_world_layout(policy->job->world);
+	const struct hvd_layout *layout = hvd_world_layout(elastic_of(policy)->world);
 
 	return layout->size ? layout : NULL;
 }
@@ -305,12 +305,20 @@ static void make_parts(struct elastic *el)
 	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, el->log);
 }
 
+static int open_world(struct hvd_job_policy *policy, struct hvd_err *err)
+{
+	struct elastic *el = elastic_of(policy);
+
+	el->world = hvd_job_add_world(policy->job, &hvd_elastic_world_ops, policy->job, err);
+	return el->world ? 0 : -1;
+}
+
 static int begin(struct hvd_job_policy *policy, struct hvd_err *err)
 {
 	static const struct hvd_discovery_ops ops = {on_hosts, on_leaving, on_discovery_failed};
 	struct elastic *el = elastic_of(policy);
 
-	el->silent = hvd_unresponsive_ranks_create(policy->job->world, el->log);
+	el->silent = hvd_unresponsive_ranks_create(el->world, el->log);
 	el->discovery = hvd_discovery_create(el->launcher->base, &el->discovery_opts, &ops, el, el->log, err);
 	return el->discovery ? 0 : -1;
 }
@@ -335,7 +343,7 @@ static void destroy(struct hvd_job_policy *policy)
 struct hvd_job_policy *hvd_elastic_create(struct hvd_launcher_process *launcher, struct hvd_err *err)
 {
 	static const struct hvd_job_policy_ops ops = {.agents = &hvd_elastic_agent_registry_ops,
-						      .world = &hvd_elastic_world_ops,
+						      .open = open_world,
 						      .begin = begin,
 						      .end = end,
 						      .rank_ended = hvd_elastic_rank_ended,

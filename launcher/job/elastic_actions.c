@@ -73,7 +73,7 @@ static void do_prepare(void *arg)
 	struct hvd_err why = {0};
 
 	if (hvd_machine_layout(el->machine, true, &layout, &why) == 0)
-		hvd_world_prepare(el->policy.job->world, &layout);
+		hvd_world_prepare(el->world, &layout);
 	else
 		do_finish(&why, 1, el);
 }
@@ -83,7 +83,7 @@ static void log_begin(struct elastic *el)
 	hvd_verbose(el->log, "generation %d begins, %.3f s after the start", hvd_machine_generation(el->machine),
 		    hvd_result_seconds(el->launcher->result));
 	hvd_job_handle(el->policy.job, HVD_JOB_STARTED);
-	hvd_world_progress(el->policy.job->world);
+	hvd_world_progress(el->world);
 }
 
 static void do_generation(bool prepared, void *arg)
@@ -98,12 +98,12 @@ static void do_generation(bool prepared, void *arg)
 	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0) {
 		hvd_job_generation(el->policy.job, hvd_machine_generation(el->machine),
 				   hvd_machine_restarts(el->machine), &layout);
-		hvd_world_generation(el->policy.job->world, &layout, prepared);
+		hvd_world_generation(el->world, &layout, prepared);
 	} else {
 		do_finish(&why, 1, el);
 	}
 	if (el->restart && !why.code) {
-		hvd_world_renew(el->policy.job->world, hvd_machine_restarts(el->machine));
+		hvd_world_renew(el->world, hvd_machine_restarts(el->machine));
 		log_begin(el);
 	}
 }
@@ -114,7 +114,7 @@ static void do_worker_start(const struct hvd_worker *w, void *arg)
 
 	hvd_verbose(el->log, "%s: starting rank %d, local rank %d", hvd_machine_host(el->machine, w->host), w->rank,
 		    w->slot);
-	hvd_world_start(el->policy.job->world, w->id, w->rank, hvd_machine_slots(el->machine, w->host));
+	hvd_world_start(el->world, w->id, w->rank, hvd_machine_slots(el->machine, w->host));
 }
 
 static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
@@ -131,7 +131,7 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 	if (w->silent)
 		hvd_unresponsive_ranks_end(el->silent, w->host, w->id);
 	else
-		hvd_world_stop(el->policy.job->world, w->host, w->id, at_once);
+		hvd_world_stop(el->world, w->host, w->id, at_once);
 }
 
 static void do_answer(void *arg)
@@ -140,7 +140,7 @@ static void do_answer(void *arg)
 
 	log_begin(el);
 	hvd_gloo_peers_answered(el->peers);
-	hvd_elastic_rv_answer(el->erv, hvd_world_layout(el->policy.job->world));
+	hvd_elastic_rv_answer(el->erv, hvd_world_layout(el->world));
 }
 
 static void do_notify(uint32_t worker, void *arg)
@@ -157,7 +157,7 @@ static void do_kill_connections(void *arg)
 	struct elastic *el = arg;
 
 	hvd_verbose(el->log, "breaking the connections of generation %d's ranks", hvd_machine_generation(el->machine));
-	if (hvd_world_kill_connections(el->policy.job->world, el->peers) == 0) {
+	if (hvd_world_kill_connections(el->world, el->peers) == 0) {
 		hvd_verbose(el->log, "it is not known where they are connected");
 		hvd_event_queue_add(el->events, HVD_EVENT_KILL_FAILED, 0, 0);
 	}

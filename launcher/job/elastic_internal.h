@@ -28,6 +28,7 @@
 struct elastic {
 	struct hvd_job_policy policy; /* first, so that a pointer to it is one to all */
 	struct hvd_launcher_process *launcher;
+	struct hvd_world *world;
 	const struct hvd_log *log;
 	struct hvd_discovery_opts discovery_opts;
 	struct hvd_discovery *discovery;

@@ -119,19 +119,27 @@ static int check_room(const struct hvd_driver_opts *opts, struct hvd_err *err)
 			    (unsigned)opts->hosts + OTHER_FILES);
 }
 
+struct hvd_world *hvd_job_add_world(struct hvd_job *job, const struct hvd_world_ops *ops, void *arg,
+				    struct hvd_err *err)
+{
+	struct hvd_world *world =
+		hvd_world_create(job->opts.base, job->agents, job->opts.driver, ops, arg, job->log, err);
+
+	if (world)
+		job->worlds[job->n_worlds++] = world;
+	return world;
+}
+
 static int open_agents(struct hvd_job *job, struct hvd_err *err)
 {
 	const struct hvd_job_opts *opts = &job->opts;
-	const struct hvd_job_policy *policy = job->policy;
+	struct hvd_job_policy *policy = job->policy;
 
 	if (!policy->hosts_change && check_room(opts->driver, err) != 0)
 		return -1;
 	job->agents = hvd_agent_registry_create(opts->base, !policy->hosts_change, opts->driver, opts->session,
 						policy->ops->agents, job, job->log, err);
-	if (job->agents)
-		job->world =
-			hvd_world_create(opts->base, job->agents, opts->driver, policy->ops->world, job, job->log, err);
-	return job->world ? 0 : -1;
+	return job->agents ? policy->ops->open(policy, err) : -1;
 }
 
 static int begin(struct hvd_job *job, struct hvd_err *err)
@@ -142,13 +150,13 @@ static int begin(struct hvd_job *job, struct hvd_err *err)
 
 	if (open_agents(job, err) != 0)
 		return -1;
-	hvd_metrics_open(job->opts.driver->metrics, job->opts.base, job->agents, job->world);
+	hvd_metrics_open(job->opts.driver->metrics, job->opts.base, job->agents, hvd_job_world(job));
 	job->status = hvd_job_status_create(job);
-	job->watch = hvd_job_watch_create(job, hvd_world_stacks(job->world), &watch_ops);
+	job->watch = hvd_job_watch_create(job, hvd_world_stacks(hvd_job_world(job)), &watch_ops);
 	/* Without a host that fits the ranks may have to wait for as long as the job lives. */
 	if (policy->hosts_change)
 		hvd_job_watch_started(job->watch);
-	hvd_world_boot(job->world, &boot);
+	hvd_world_boot(hvd_job_world(job), &boot);
 	if (job->starter->ops->start(job->starter, &boot, err) != 0)
 		return -1;
 	return policy->ops->begin ? policy->ops->begin(policy, err) : 0;
@@ -181,7 +189,8 @@ void hvd_job_destroy(struct hvd_job *job)
 	hvd_job_watch_destroy(job->watch);
 	hvd_job_status_destroy(job->status);
 	hvd_agent_registry_destroy(job->agents);
-	hvd_world_destroy(job->world);
+	for (unsigned w = 0; w < job->n_worlds; w++)
+		hvd_world_destroy(job->worlds[w]);
 	hvd_rank_exits_clear(job);
 	hvd_timer_free(job->grace);
 	hvd_timer_free(job->last);

@@ -2,7 +2,7 @@
 /*
  * job.h - a job, from the first host that registers to the last rank.
  *
- * It holds the hosts with their node agents (launcher/hosts/agent_registry.h), the ranks on them
+ * It holds the hosts with their node agents (launcher/hosts/agent_registry.h), the worlds of ranks on them
  * (launcher/world/world.h), the watch over time limit, hangs and hosts (job_watch.h), the failures of its ranks, and the
  * result. A policy (job_policy.h) decides what follows from what agents report, and a starter (starter.h) starts the
  * ranks. How the job ends:
@@ -28,6 +28,7 @@
 #include "job_result.h"
 #include "job_watch.h"
 #include "launcher/hosts/driver_opts.h"
+#include "lib/base/size.h"
 #include "lib/base/timer.h"
 #include "lib/host/rank_end.h"
 #include "lib/protocol/handshake.h"
@@ -86,8 +87,9 @@ struct hvd_job {
 	struct hvd_event_log *events;
 	const struct hvd_log *log;
 	enum hvd_job_state state;
-	struct hvd_agent_registry *agents; /* its hosts */
-	struct hvd_world *world;           /* its ranks */
+	struct hvd_agent_registry *agents;        /* its hosts */
+	struct hvd_world *worlds[HVD_MAX_WORLDS]; /* its ranks; there is one at least */
+	unsigned n_worlds;
 	struct hvd_job_watch *watch;
 	struct hvd_job_status *status; /* status.h */
 	struct hvd_failures failures;
@@ -115,6 +117,15 @@ int hvd_job_create(const struct hvd_job_opts *opts, struct hvd_err *err);
 void hvd_job_destroy(struct hvd_job *job); /* after the policy; NULL is fine */
 /* The event loop has ended: complete the result, and log the failures of ranks that have ended the job. True: in full. */
 bool hvd_job_report(struct hvd_job *job);
+
+/* The first world, which is the one that users are shown. */
+static inline struct hvd_world *hvd_job_world(const struct hvd_job *job)
+{
+	return job->worlds[0];
+}
+/* For the policy's `open`: add a world, which the job owns. NULL with err set. */
+struct hvd_world *hvd_job_add_world(struct hvd_job *job, const struct hvd_world_ops *ops, void *arg,
+				    struct hvd_err *err);
 
 /* ---- job_states.c ---- */
 

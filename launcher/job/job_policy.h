@@ -42,9 +42,10 @@ enum hvd_hosts_asked {
 };
 
 struct hvd_job_policy_ops {
-	/* What node agents report of hosts and ranks; the last argument is the job. */
+	/* What node agents report of hosts; the last argument is the job. */
 	const struct hvd_agent_registry_ops *agents;
-	const struct hvd_world_ops *world;
+	/* Add the worlds of the job (job.h). -1 with err set. */
+	int (*open)(struct hvd_job_policy *policy, struct hvd_err *err);
 	/* Look for hosts, once the starter has begun. -1 with err set. NULL: the starter knows them. */
 	int (*begin)(struct hvd_job_policy *policy, struct hvd_err *err);
 

@@ -173,7 +173,7 @@ static void add_loss(struct hvd_static_ends *ends, const struct hvd_loss *loss, 
 void hvd_static_ends_agent_died(struct hvd_static_ends *ends, uint32_t host, const struct hvd_loss *loss)
 {
 	if (ends->layout && !ends->start_failed) {
-		add_loss(ends, loss, hvd_world_cannot_init(ends->policy->job->world, host));
+		add_loss(ends, loss, hvd_world_cannot_init(hvd_job_world(ends->policy->job), host));
 	} else if (!ends->layout && ends->lost_why.code) {
 		hvd_cleanup_free char *text = hvd_loss_text(loss);
 

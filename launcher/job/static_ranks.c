@@ -72,10 +72,10 @@ static void find_job(const struct hvd_job *job)
 static void on_decided(void *arg)
 {
 	struct hvd_job *job = arg;
-	const struct hvd_layout *layout = hvd_world_layout(job->world);
+	const struct hvd_layout *layout = hvd_world_layout(hvd_job_world(job));
 
 	hvd_static_ends_begin(&ranks_of(job)->ends, layout);
-	hvd_world_begin(job->world);
+	hvd_world_begin(hvd_job_world(job));
 	hvd_verbose(job->log, "all %d ranks have their plan after %.3f s", layout->size,
 		    hvd_result_seconds(job->result));
 	if (!hvd_job_handles(job, HVD_JOB_STARTED))
@@ -380,10 +380,15 @@ static const struct hvd_world_ops world_ops = {
 	.stalled = hvd_job_stalled,
 };
 
+static int open_world(struct hvd_job_policy *policy, struct hvd_err *err)
+{
+	return hvd_job_add_world(policy->job, &world_ops, policy->job, err) ? 0 : -1;
+}
+
 struct hvd_job_policy *hvd_static_ranks_create(struct event_base *base)
 {
 	static const struct hvd_job_policy_ops ops = {.agents = &agents_ops,
-						      .world = &world_ops,
+						      .open = open_world,
 						      .end = end,
 						      .host_lost = host_lost,
 						      .hosts = hosts,

@@ -153,7 +153,7 @@ static void add_state(const struct hvd_job_status *status, json_t *answer)
 	if (job->state == HVD_JOB_STARTING)
 		set_text(answer, "missing", hvd_host_table_missing(hvd_agent_registry_table(job->agents)));
 	else if (status->init_began && !status->init_done)
-		set_text(answer, "missing", hvd_world_cannot_init(job->world, UINT32_MAX));
+		set_text(answer, "missing", hvd_world_cannot_init(hvd_job_world(job), UINT32_MAX));
 	add_goodput(status, answer);
 }
 
@@ -181,8 +181,8 @@ static json_t *host_of(const struct hvd_job_status *status, uint32_t h)
 							 "reported", "here",   "leaving"};
 	const struct hvd_host_table *table = hvd_agent_registry_table(status->job->agents);
 	const struct hvd_host_entry *host = &table->hosts[h];
-	const struct hvd_layout *layout = hvd_world_layout(status->job->world);
-	const struct hvd_usage_host sum = hvd_usage_host(hvd_world_usage(status->job->world), h);
+	const struct hvd_layout *layout = hvd_world_layout(hvd_job_world(status->job));
+	const struct hvd_usage_host sum = hvd_usage_host(hvd_world_usage(hvd_job_world(status->job)), h);
 	const int ranks = h < (uint32_t)layout->n_hosts ? layout->hosts[h].n : 0;
 	char buf[32];
 	json_t *object = json_pack("{s:s, s:s, s:i}", "host", hvd_host_table_name(table, h, buf), "stage",
@@ -213,8 +213,8 @@ static json_t *rank_of(const struct hvd_job_status *status, const struct hvd_lay
 	const char *name = layout->hosts[slot->host].name;
 	const int ended = r < status->n ? status->ended[r] : -1;
 	char number[16];
-	const struct hvd_usage_rank *rank = hvd_usage_get(hvd_world_usage(status->job->world), r);
-	const struct hvd_straggler *slow = hvd_world_straggler(status->job->world, r);
+	const struct hvd_usage_rank *rank = hvd_usage_get(hvd_world_usage(hvd_job_world(status->job)), r);
+	const struct hvd_straggler *slow = hvd_world_straggler(hvd_job_world(status->job), r);
 	json_t *object = json_pack("{s:i, s:s, s:i, s:s}", "rank", (int)r, "host", name ? name : "", "local_rank",
 				   slot->local_rank, "state",
 				   ended == 0  ? "ended"
@@ -272,7 +272,7 @@ static void add_launch(const struct hvd_job_status *status, json_t *answer)
 /* The next ranks, without the brackets of their array. A generation that begins meanwhile ends the list. */
 static char *dump_ranks(struct hvd_job_status *status, bool *more)
 {
-	const struct hvd_layout *layout = hvd_world_layout(status->job->world);
+	const struct hvd_layout *layout = hvd_world_layout(hvd_job_world(status->job));
 	const uint32_t all = status->generation && status->generation == status->shown ? (uint32_t)layout->size : 0;
 	const uint32_t n = status->asked >= 0 && (uint32_t)status->asked < all ? (uint32_t)status->asked + 1 : all;
 	json_auto_t *ranks = json_array();
@@ -344,7 +344,7 @@ static void on_lines(const json_t *answers, void *arg)
 /* Ask the host of the rank for its last lines. False: there is no such rank. */
 static bool ask_lines(struct hvd_job_status *status)
 {
-	const struct hvd_layout *layout = hvd_world_layout(status->job->world);
+	const struct hvd_layout *layout = hvd_world_layout(hvd_job_world(status->job));
 	const struct hvd_rank_slot *slot =
 		status->asked >= 0 && status->asked < layout->size ? &layout->rank_slots[status->asked] : NULL;
 	json_auto_t *question = NULL;
@@ -354,7 +354,8 @@ static bool ask_lines(struct hvd_job_status *status)
 		return false;
 	snprintf(host, sizeof(host), "%d", slot->host);
 	question = json_pack("{s:{s:s, s:I}}", host, "t", "lines", "rank", (json_int_t)slot->id);
-	hvd_host_questions_ask(hvd_world_host_questions(status->job->world), question, LINES_SECONDS, on_lines, status);
+	hvd_host_questions_ask(hvd_world_host_questions(hvd_job_world(status->job)), question, LINES_SECONDS, on_lines,
+			       status);
 	return true;
 }
 
@@ -380,15 +381,15 @@ void hvd_job_status_ask(struct hvd_job_status *status, long rank, void (*done)(c
 	status->done = done;
 	status->arg = arg;
 	status->asked = rank;
-	if (!hvd_store_waits_ask(hvd_world_store_waits(status->job->world), on_waits, status))
+	if (!hvd_store_waits_ask(hvd_world_store_waits(hvd_job_world(status->job)), on_waits, status))
 		on_waits(NULL, status);
 }
 
 void hvd_job_status_forget(struct hvd_job_status *status)
 {
 	hvd_timer_stop(status->timer);
-	hvd_store_waits_forget(hvd_world_store_waits(status->job->world));
-	hvd_host_questions_forget(hvd_world_host_questions(status->job->world));
+	hvd_store_waits_forget(hvd_world_store_waits(hvd_job_world(status->job)));
+	hvd_host_questions_forget(hvd_world_host_questions(hvd_job_world(status->job)));
 }
 
 /* ---- life ---- */

@@ -48,11 +48,17 @@ static void do_rank_ended(struct hvd_job_policy *policy, const struct hvd_rank_e
 
 /* No agent comes. */
 static const struct hvd_agent_registry_ops no_agents;
-static const struct hvd_world_ops no_ranks;
+
+static int open_world(struct hvd_job_policy *policy, struct hvd_err *err)
+{
+	static const struct hvd_world_ops no_ranks;
+
+	return hvd_job_add_world(policy->job, &no_ranks, NULL, err) ? 0 : -1;
+}
 
 SETUP(setup, struct world, w)
 {
-	static const struct hvd_job_policy_ops ops = {.agents = &no_agents, .world = &no_ranks, .end = do_end_ranks};
+	static const struct hvd_job_policy_ops ops = {.agents = &no_agents, .open = open_world, .end = do_end_ranks};
 	static const struct hvd_starter_ops starter_ops = {.start = do_start, .end = do_end};
 	static const struct hvd_log quiet = {.level = HVD_LOG_ERROR - 1};
 	struct hvd_err err;

@@ -630,7 +630,7 @@ TEST_IN(a_host_that_is_lost_while_it_is_asked_has_not_answered, struct launch *l
 	char *said = NULL;
 
 	start_and_stop(l, false, true, false);
-	hvd_stacks_ask(hvd_world_stacks(l->job.starter.job->world), 15, on_stacks, &said);
+	hvd_stacks_ask(hvd_world_stacks(hvd_job_world(l->job.starter.job)), 15, on_stacks, &said);
 	until(l, agent_heard(&l->agents[0], "stacks") && agent_heard(&l->agents[2], "stacks"));
 	for (int h = 0; h < 3; h += 2)
 		hvd_conn_send(l->agents[h].conn, json_pack("{s:s, s:i, s:[]}", "t", "stacks", "id", 1, "ranks"));
