@@ -9,7 +9,7 @@
 
 struct told {
 	struct hvd_agent agent;
-	struct hvd_agent **watch; /* the feature's state, which begins so */
+	struct hvd_of_world *watch; /* the feature's state, which begins so */
 	json_t *last;
 };
 
@@ -29,7 +29,7 @@ SETUP(set_up, struct told, t)
 	t->agent.driver = (struct hvd_driver_client *)t;
 	t->watch = calloc(1, hvd_rank_watch_feature.size);
 	assert_non_null(t->watch);
-	*t->watch = &t->agent;
+	*t->watch = (struct hvd_of_world){.agent = &t->agent, .world = 1};
 }
 
 static int tear_down(void **state)
@@ -66,14 +66,15 @@ TEST_IN(malformed_questions_have_no_answer, struct told *t)
 
 TEST_IN(no_ranks_have_no_stacks, struct told *t)
 {
-	hvd_rank_watch_feature.rank_began(t->watch, (struct hvd_world_rank){0, 3}, getpid());
-	hvd_rank_watch_feature.rank_ended(t->watch, (struct hvd_world_rank){0, 3});
-	hvd_rank_watch_feature.rank_ended(t->watch, (struct hvd_world_rank){0, 4});
+	hvd_rank_watch_feature.rank_began(t->watch, (struct hvd_world_rank){1, 3}, getpid());
+	hvd_rank_watch_feature.rank_ended(t->watch, (struct hvd_world_rank){1, 3});
+	hvd_rank_watch_feature.rank_ended(t->watch, (struct hvd_world_rank){1, 4});
 	tell(t, "{\"t\":\"stacks\",\"id\":7,\"seconds\":5}");
 	if (!t->last)
 		event_base_dispatch(t->agent.base);
 	assert_int_equal(json_integer_value(json_object_get(t->last, "id")), 7);
 	assert_int_equal(json_array_size(json_object_get(t->last, "ranks")), 0);
+	assert_int_equal(json_integer_value(json_object_get(t->last, "world")), 1);
 }
 
 /* A child that sleeps in a function of this program; stopped if that is wanted. */
@@ -124,8 +125,8 @@ TEST_IN(ranks_are_looked_at_and_stay_as_they_are, struct told *t)
 {
 	pid_t sleeping = sleeper(false), stopped = sleeper(true);
 
-	hvd_rank_watch_feature.rank_began(t->watch, (struct hvd_world_rank){0, 0}, sleeping);
-	hvd_rank_watch_feature.rank_began(t->watch, (struct hvd_world_rank){0, 5}, stopped);
+	hvd_rank_watch_feature.rank_began(t->watch, (struct hvd_world_rank){1, 0}, sleeping);
+	hvd_rank_watch_feature.rank_began(t->watch, (struct hvd_world_rank){1, 5}, stopped);
 	tell(t, "{\"t\":\"stacks\",\"id\":1,\"seconds\":20}");
 	tell(t, "{\"t\":\"stacks\",\"id\":2,\"seconds\":20}");
 	assert_true(json_is_true(json_object_get(t->last, "busy")));

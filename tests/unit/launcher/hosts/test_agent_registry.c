@@ -541,83 +541,6 @@ TEST_IN(questions_for_owners_are_passed_on, struct world *w)
 	until(w->l, field(relay, "owner", "id") == 12);
 }
 
-static void on_ended_elsewhere(uint32_t host, const struct hvd_rank_end *end, void *arg)
-{
-	assert_int_equal(host, 0);
-	assert_int_equal(end->rank, WORKER);
-	assert_int_equal(end->status, 256);
-	++*(int *)arg;
-}
-
-static void exits(const struct world *w, json_t *world)
-{
-	say(&w->l->agents[0],
-	    json_pack("{s:s, s:i, s:i, s:o}", "t", "exit", "id", WORKER, "status", 256, "world", world));
-}
-
-/* The second world has a part of the plan, a relay and messages of its own. */
-TEST_IN(two_worlds_on_one_host, struct world *w)
-{
-	static const struct hvd_world_ops ops = {.ended = on_ended_elsewhere};
-	json_t *hello = registration(0, 1, 0, false), *part;
-	struct hvd_world *second;
-	struct hvd_layout layout;
-	const struct agent *s;
-	int ended = 0;
-
-	begin(w);
-	second = hvd_world_create(w->l->base, w->agents, &w->l->opts, &ops, &ended, &w->l->log, NULL);
-	assert_non_null(second);
-	hvd_world_boot(second, &w->l->boot);
-	assert_int_equal(w->l->boot.worlds, 2);
-	expect(w, 1);
-	json_object_set_new(hello, "worlds", json_pack("[{s:i, s:i}]", "world", 1, "relay", 5001));
-	s = agent_connect(w->l, hello);
-	until(w->l, w->here == 1 && s->plan);
-	part = hvd_world_part(s->plan, 1);
-	assert_true(json_is_object(json_object_get(part, "relay")));
-	assert_true(json_is_object(json_object_get(s->plan, "relay")));
-	assert_null(json_object_get(part, "settings"));
-
-	layout = layout_of((int[]){1}, 1);
-	hvd_world_prepare(second, &layout);
-	hvd_world_start(second, WORKER, 0, 1);
-	until(w->l, agent_heard(s, "start"));
-	assert_int_equal(field(s, "start", "world"), 1);
-	assert_string_equal(env_of(s, "HOROVOD_GLOO_RENDEZVOUS_PORT"), "5001");
-	hvd_world_stop(w->world, 0, WORKER, false);
-	until(w->l, agent_heard(s, "stop"));
-	assert_null(json_object_get(json_object_get(s->said, "stop"), "world"));
-
-	/* Numbers that are none, before the right one. The first world would fail: it knows only host 1. */
-	exits(w, json_integer(2));
-	exits(w, json_integer(-1));
-	exits(w, json_string("1"));
-	exits(w, json_integer(1));
-	until(w->l, ended > 0);
-	assert_int_equal(ended, 1);
-	hvd_agent_registry_destroy(w->agents);
-	w->agents = NULL;
-	hvd_world_destroy(second);
-}
-
-/* It may be of another release. */
-TEST_IN(one_has_no_relay_for_the_second_world, struct world *w)
-{
-	static const struct hvd_world_ops ops = {.ended = NULL};
-	struct hvd_world *second;
-
-	begin(w);
-	second = hvd_world_create(w->l->base, w->agents, &w->l->opts, &ops, NULL, &w->l->log, NULL);
-	expect(w, 1);
-	come(w, 0);
-	until(w->l, w->gone);
-	assert_string_equal(w->why, "node0: its node agent registered without a relay of the rendezvous");
-	hvd_agent_registry_destroy(w->agents);
-	w->agents = NULL;
-	hvd_world_destroy(second);
-}
-
 TEST_IN(one_comes_later_and_reaches_nobody, struct world *w)
 {
 	open_with(w, 2);
@@ -1092,6 +1015,95 @@ TEST_IN(first_host_goes_before_it_has_come, struct world *w)
 	hvd_agent_registry_forget(w->agents, 1);
 	until(w->l, w->here == 1);
 	assert_int_equal(w->gone, 0);
+}
+
+/* ---- two worlds ---- */
+
+static void on_ended_elsewhere(uint32_t host, const struct hvd_rank_end *end, void *arg)
+{
+	assert_int_equal(host, 0);
+	assert_int_equal(end->rank, WORKER);
+	assert_int_equal(end->status, 256);
+	++*(int *)arg;
+}
+
+static void exits(const struct world *w, json_t *world)
+{
+	say(&w->l->agents[0],
+	    json_pack("{s:s, s:i, s:i, s:o}", "t", "exit", "id", WORKER, "status", 256, "world", world));
+}
+
+/* The second world has a part of the plan, a relay and messages of its own. */
+TEST_IN(two_worlds_on_one_host, struct world *w)
+{
+	static const struct hvd_world_ops ops = {.ended = on_ended_elsewhere};
+	json_t *hello = registration(0, 1, 0, false), *part;
+	struct hvd_world *second;
+	struct hvd_layout layout;
+	const struct agent *s;
+	char *said = NULL;
+	int ended = 0;
+
+	begin(w);
+	second = hvd_world_create(w->l->base, w->agents, &w->l->opts, &ops, &ended, &w->l->log, NULL);
+	assert_non_null(second);
+	hvd_world_boot(second, &w->l->boot);
+	assert_int_equal(w->l->boot.worlds, 2);
+	expect(w, 1);
+	json_object_set_new(hello, "worlds", json_pack("[{s:i, s:i}]", "world", 1, "relay", 5001));
+	s = agent_connect(w->l, hello);
+	until(w->l, w->here == 1 && s->plan);
+	part = hvd_world_part(s->plan, 1);
+	assert_true(json_is_object(json_object_get(part, "relay")));
+	assert_true(json_is_object(json_object_get(s->plan, "relay")));
+	assert_null(json_object_get(part, "settings"));
+
+	layout = layout_of((int[]){1}, 1);
+	hvd_world_prepare(second, &layout);
+	hvd_world_start(second, WORKER, 0, 1);
+	until(w->l, agent_heard(s, "start"));
+	assert_int_equal(field(s, "start", "world"), 1);
+	assert_string_equal(env_of(s, "HOROVOD_GLOO_RENDEZVOUS_PORT"), "5001");
+	hvd_world_stop(w->world, 0, WORKER, false);
+	until(w->l, agent_heard(s, "stop"));
+	assert_null(json_object_get(json_object_get(s->said, "stop"), "world"));
+
+	hvd_stacks_ask(hvd_world_stacks(second), 5, on_stacks, &said);
+	until(w->l, agent_heard(s, "stacks"));
+	assert_int_equal(field(s, "stacks", "world"), 1);
+	say(&w->l->agents[0], json_pack("{s:s, s:i, s:[]}", "t", "stacks", "id", 1, "ranks")); /* of the other one */
+	say(&w->l->agents[0], json_pack("{s:s, s:i, s:[s], s:i}", "t", "stacks", "id", 1, "ranks", "r", "world", 1));
+	until(w->l, said);
+	assert_in(said, "\"ranks\":[\"r\"]");
+	free(said);
+
+	/* Numbers that are none, before the right one. The first world would fail: it knows only host 1. */
+	exits(w, json_integer(2));
+	exits(w, json_integer(-1));
+	exits(w, json_string("1"));
+	exits(w, json_integer(1));
+	until(w->l, ended > 0);
+	assert_int_equal(ended, 1);
+	hvd_agent_registry_destroy(w->agents);
+	w->agents = NULL;
+	hvd_world_destroy(second);
+}
+
+/* It may be of another release. */
+TEST_IN(one_has_no_relay_for_the_second_world, struct world *w)
+{
+	static const struct hvd_world_ops ops = {.ended = NULL};
+	struct hvd_world *second;
+
+	begin(w);
+	second = hvd_world_create(w->l->base, w->agents, &w->l->opts, &ops, NULL, &w->l->log, NULL);
+	expect(w, 1);
+	come(w, 0);
+	until(w->l, w->gone);
+	assert_string_equal(w->why, "node0: its node agent registered without a relay of the rendezvous");
+	hvd_agent_registry_destroy(w->agents);
+	w->agents = NULL;
+	hvd_world_destroy(second);
 }
 
 RUN_TESTS(.setup = setup, .teardown = teardown)
