@@ -103,13 +103,10 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 static void on_drained(struct hvd_conn *conn, void *arg)
 {
 	const struct hvd_client *cl = arg;
-	const struct hvd_client_relay *relay;
 
 	(void)conn;
-	SLIST_FOREACH(relay, &cl->relays, in)
-	{
+	for (const struct hvd_client_relay *relay = SLIST_FIRST(&cl->relays); relay; relay = SLIST_NEXT(relay, in))
 		hvd_rv_child_drained(relay->child);
-	}
 }
 
 static void on_dropped(bool broken, void *arg)
@@ -126,11 +123,9 @@ void hvd_client_relay(struct hvd_client *cl, unsigned world, struct hvd_rv *rv)
 {
 	struct hvd_client_relay *relay;
 
-	SLIST_FOREACH(relay, &cl->relays, in)
-	{
+	for (relay = SLIST_FIRST(&cl->relays); relay; relay = SLIST_NEXT(relay, in))
 		if (relay->world == world)
 			return;
-	}
 	relay = hvd_xcalloc(1, sizeof(*relay));
 	*relay = (struct hvd_client_relay){.client = cl, .world = world};
 	SLIST_INSERT_HEAD(&cl->relays, relay, in);

@@ -44,7 +44,8 @@ struct hvd_client {
 	struct hvd_conn *conn;
 	enum hvd_role role;
 	uint32_t host;
-	SLIST_HEAD(hvd_client_relays, hvd_client_relay) relays; /* of its host, without those that the rendezvous has dropped */
+	/* Of its host, without those that the rendezvous has dropped. */
+	SLIST_HEAD(hvd_client_relays, hvd_client_relay) relays;
 	struct hvd_client_io *io; /* not owned; NULL: it was started, and its ranks' output goes another way */
 };
 

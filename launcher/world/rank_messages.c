@@ -88,11 +88,12 @@ static int read_id(const struct hvd_world *world, const struct hvd_client *cl, c
 /* The rank that a host's process has, of this generation or the one that is being prepared. -1: it has none. */
 static int rank_of(const struct hvd_world *world, uint32_t host, json_int_t id)
 {
-	const int rank =
-		id >= 0 && id <= INT_MAX ? hvd_layout_rank_of(hvd_world_layout(world), host, (uint32_t)id) : -1;
+	int rank;
 
-	return rank < 0 && id >= 0 && id <= INT_MAX ? hvd_layout_rank_of(&world->plan.layout, host, (uint32_t)id)
-						    : rank;
+	if (id < 0 || id > INT_MAX)
+		return -1;
+	rank = hvd_layout_rank_of(&world->layout, host, (uint32_t)id); /* empty in a job of fixed size */
+	return rank >= 0 ? rank : hvd_layout_rank_of(&world->plan.layout, host, (uint32_t)id);
 }
 
 /* Replace the ids of processes in a list by the numbers of their ranks. Without a number (-1) it is taken out, if `out`. */

@@ -45,6 +45,38 @@ lasting() {
     wait_for 5 both
 }
 
+# sleeps MOST [OPTION…]: the agent of a launch with these options wakes up so often at most in two seconds; and the rest.
+sleeps() {
+    local with woke
+    for with in srun hvdrun; do
+        lasting "$with" 6 "${@:2}"
+        sleep 1
+        gives 0 as_root hvdn2 bash -c '
+            memory=0
+            group() { sed "s,/task_[0-9]*$,," "/proc/$1/cgroup"; }
+            switches() { awk "/ctxt_sw/ { n += \$2 } END { print n }" /proc/$1/status; }
+            pids=($(pgrep -u alice "^hvd-[aw]"))
+            rank=$(pgrep -u alice -n -x sleep)
+            for pid in "${pids[@]}"; do
+                [[ $(ps -o sid= "$pid") != "$(ps -o sid= "$rank")" ]] || echo "session of the rank"
+                [[ $(group "$pid") == "$(group "$rank")" ]] || echo "not in the control group of the step"
+                ls -l /proc/$pid/fd | grep -E " [012] -> " | grep -v /dev/null
+                [[ $(readlink /proc/$pid/cwd) == / ]] || echo "keeps a folder"
+                ((memory += $(awk "/^Private/ { kb += \$2 } END { print kb }" /proc/$pid/smaps_rollup)))
+                before[pid]=$(switches "$pid")
+            done
+            sleep 2
+            for pid in "${pids[@]}"; do
+                echo "$(</proc/$pid/comm) woke up $(($(switches "$pid") - before[pid])) times"
+            done
+            ((memory > 0 && memory < 4096)) || echo "$memory KiB are its own"'
+        woke=$(sed -nE 's/^hvd-agent woke up ([0-9]+) times$/\1/p' <<<"$output")
+        [[ $woke && $woke -le $1 && $(sort <<<"$output") == "hvd-agent woke up $woke times"$'\nhvd-watchdog woke up 0 times' ]] ||
+            { echo "$output" && false; }
+        ended 10 0
+    done
+}
+
 @test "the relay ends with its host's last rank, within 100 ms, and the launch with it" {
     local with late
     for with in srun hvdrun; do
@@ -74,38 +106,6 @@ lasting() {
                 grep -q "^hvd-signals .*/hvd-agent shim .*-- bash -c" <<<"$shown"
         } || { echo "$shown" && false; }
         grep -qxF "hvd-watchdog hvd-watchdog: guards hvd-agent $agent" <<<"$shown" || { echo "$shown" && false; }
-        ended 10 0
-    done
-}
-
-# sleeps MOST [OPTION…]: the agent of a launch with these options wakes up so often at most in two seconds; and the rest.
-sleeps() {
-    local with woke
-    for with in srun hvdrun; do
-        lasting "$with" 6 "${@:2}"
-        sleep 1
-        gives 0 as_root hvdn2 bash -c '
-            memory=0
-            group() { sed "s,/task_[0-9]*$,," "/proc/$1/cgroup"; }
-            switches() { awk "/ctxt_sw/ { n += \$2 } END { print n }" /proc/$1/status; }
-            pids=($(pgrep -u alice "^hvd-[aw]"))
-            rank=$(pgrep -u alice -n -x sleep)
-            for pid in "${pids[@]}"; do
-                [[ $(ps -o sid= "$pid") != "$(ps -o sid= "$rank")" ]] || echo "session of the rank"
-                [[ $(group "$pid") == "$(group "$rank")" ]] || echo "not in the control group of the step"
-                ls -l /proc/$pid/fd | grep -E " [012] -> " | grep -v /dev/null
-                [[ $(readlink /proc/$pid/cwd) == / ]] || echo "keeps a folder"
-                ((memory += $(awk "/^Private/ { kb += \$2 } END { print kb }" /proc/$pid/smaps_rollup)))
-                before[pid]=$(switches "$pid")
-            done
-            sleep 2
-            for pid in "${pids[@]}"; do
-                echo "$(</proc/$pid/comm) woke up $(($(switches "$pid") - before[pid])) times"
-            done
-            ((memory > 0 && memory < 4096)) || echo "$memory KiB are its own"'
-        woke=$(sed -nE 's/^hvd-agent woke up ([0-9]+) times$/\1/p' <<<"$output")
-        [[ $woke && $woke -le $1 && $(sort <<<"$output") == "hvd-agent woke up $woke times"$'\nhvd-watchdog woke up 0 times' ]] ||
-            { echo "$output" && false; }
         ended 10 0
     done
 }

@@ -147,6 +147,7 @@ selftest() {
 home() { echo "$(cluster path)/home/alice"; }
 
 # Options of a launch that goes on after the report of its hang, of which ~/report.html has a page.
+# shellcheck disable=SC2034
 HANG_PAGE=(--hang-timeout=1 --report=report.html --events=events)
 # hang_page RANKS: the page comes, with the stacks of so many ranks.
 hang_page() {

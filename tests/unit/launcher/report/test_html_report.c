@@ -174,7 +174,7 @@ static size_t n_launches(const json_t *data)
 /* As a file of events does; what is there is kept by the page's text alone. */
 TEST(launches_that_share_a_page_are_all_in_it)
 {
-	static const char *const names[] = {"x" HOSTILE, "y:1", "z:1"};
+	static const char *const names[] = {("x" HOSTILE), "y:1", "z:1"};
 	hvd_cleanup_free char *page = NULL, *again = NULL;
 	struct hvd_err err = {0};
 
