@@ -56,13 +56,15 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	fail_msg("%s", why->msg);
 }
 
-/* Two hosts are there. */
+/* Two hosts are there, with a worker each. */
 SETUP(setup, struct world, w)
 {
 	static const struct hvd_agent_registry_ops ops = {
 		.registered = on_came, .admitted = on_here, .gone = on_gone, .left = on_left, .failed = on_failed};
 	static const struct hvd_world_ops world_ops = {.opened = on_opened};
 	struct hvd_identity id = {.kind = HVD_ID_KEY};
+	char names_of[][8] = {"node0", "node1"}, *names[] = {names_of[0], names_of[1]};
+	struct hvd_layout layout;
 	struct hvd_err err = {0};
 
 	launch_setup((void **)&w->l);
@@ -82,6 +84,10 @@ SETUP(setup, struct world, w)
 	for (int h = 0; h < 2; h++)
 		agent_connect(w->l, registration(h, 1, 0, false));
 	until(w->l, w->here == 2);
+	assert_int_equal(hvd_layout_from_tasks(&layout, names, (int[]){1, 1}, NULL, 2, NULL), 0);
+	for (uint32_t rank = 0; rank < 2; rank++)
+		layout.rank_slots[rank].id = WORKER + rank;
+	hvd_world_prepare(w->world, &layout);
 	w->silent = hvd_unresponsive_ranks_create(w->world, &w->l->log);
 	*w->said = '\0';
 }
@@ -98,12 +104,13 @@ static int teardown(void **state)
 	return launch_teardown(&l);
 }
 
+/* Agents know processes by their ids. */
 static void answer(struct agent *s, int rank)
 {
 	json_int_t id = json_integer_value(json_object_get(json_object_get(s->said, "stacks"), "id"));
 
-	hvd_conn_send(s->conn, json_pack("{s:s, s:I, s:[{s:i, s:i}]}", "t", "stacks", "id", id, "ranks", "rank", rank,
-					 "pid", 4711 + rank));
+	hvd_conn_send(s->conn, json_pack("{s:s, s:I, s:[{s:i, s:i}]}", "t", "stacks", "id", id, "ranks", "rank",
+					 WORKER + rank, "pid", 4711 + rank));
 }
 
 static json_int_t killed(const struct agent *s)
