@@ -28,8 +28,8 @@ knows() {
         gives 0 on_login hvdrun --status "$job" --json
         [[ $(jq -c '.launches[] | [.state, .generation, .restarts, (.hosts | length), [.ranks[].state], .ranks[3].waits, .store]' \
             <<<"$output") == '["running",1,0,2,["running","running","running","running"],"never",[]]' ]] || { echo "$output" && return 1; }
-        gives 0 on_login hvdrun --status "$job" --rank=2
-        has "    2 hvdn1 " "its last lines (stderr; its stdout does not pass through hvd):" "last of 2"
+        wait_for 20 knows "$job" --rank=2 "    2 hvdn1 "
+        has "its last lines (stderr; its stdout does not pass through hvd):" "last of 2"
         has_not "    1 hvdn1 "
         gives 2 on_login hvdrun --status "$job" --rank=4
         has "no launch of job $job has a rank 4 now"
