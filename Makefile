@@ -172,9 +172,9 @@ cluster_bats := $(sort $(wildcard tests/cluster/*.bats))
 peers_bats   := $(sort $(wildcard tests/peers/*.bats))
 fuzz_bin     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/tests/fuzz/%,$(fuzz_src))
 
-# Files of tests that run side by side: four for each processor, for they wait most of their time, but for those whose ranks
+# Files of tests that run side by side: three for each processor, for they wait most of their time, but for those whose ranks
 # import PyTorch. Tests that fail for the load alone run once more.
-JOBS ?= $(shell expr $$(nproc) '*' 4)
+JOBS ?= $(shell expr $$(nproc) '*' 3)
 run_tests := B='$(B)' tests/run -j '$(JOBS)' --few peers
 
 # Programs that tests run.
