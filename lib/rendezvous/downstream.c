@@ -362,6 +362,7 @@ struct hvd_downstream *hvd_downstream_create(struct hvd_rv *rv)
 	down->seed = hvd_hash_seed();
 	down->any = true;
 	TAILQ_INIT(&down->children);
+	TAILQ_INIT(&down->asks);
 	hvd_hash_table_init(&down->relays, 64);
 	down->flush = hvd_timer_new(rv->base, on_flush, down);
 	return down;

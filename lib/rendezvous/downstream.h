@@ -101,7 +101,7 @@ struct hvd_downstream {
 	uint32_t *admitted; /* those that are, if not `any` */
 	size_t n_admitted;
 	bool any;
-	LIST_HEAD(down_asks, ask) asks;
+	TAILQ_HEAD(down_asks, ask) asks; /* oldest first */
 	uint64_t waits_seq; /* of the next ASK_WAITS */
 };
 

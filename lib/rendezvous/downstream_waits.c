@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks relays what their clients wait for. Each child answers the questions in their order, so its answers need no
+ * Asks relays what their clients wait for. Each child answers all questions in their order, so its answers need no
  * numbers.
  */
 #include "downstream.h"
@@ -15,7 +15,7 @@
 
 /* A question to all children. */
 struct ask {
-	LIST_ENTRY(ask) link;
+	TAILQ_ENTRY(ask) link;
 	uint64_t seq;
 	size_t left; /* children that have not answered */
 	unsigned max;
@@ -39,7 +39,7 @@ static void cut_lines(char *text, unsigned max)
 
 static void end_ask(struct ask *ask)
 {
-	LIST_REMOVE(ask, link);
+	TAILQ_REMOVE(&ask->down->asks, ask, link);
 	hvd_rv_timer_wheel_remove(&ask->down->rv->wheel, &ask->timer);
 	cut_lines(ask->text, ask->max);
 	ask->done(ask->text, ask->arg);
@@ -60,12 +60,12 @@ static void on_waits_due(struct hvd_rv_timer *s)
 void hvd_down_waits(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct hvd_downstream *down = child->down;
-	struct ask *ask = LIST_FIRST(&down->asks);
+	struct ask *ask = TAILQ_FIRST(&down->asks);
 
 	if (child->waits_seq >= down->waits_seq)
 		return; /* nobody has asked */
 	while (ask && ask->seq != child->waits_seq)
-		ask = LIST_NEXT(ask, link);
+		ask = TAILQ_NEXT(ask, link);
 	child->waits_seq++;
 	if (!ask)
 		return; /* it comes too late */
@@ -80,8 +80,8 @@ void hvd_down_waits(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 
 void hvd_down_asks_due(struct hvd_downstream *down)
 {
-	for (struct ask *ask = LIST_FIRST(&down->asks), *next; ask; ask = next) {
-		next = LIST_NEXT(ask, link);
+	for (struct ask *ask = TAILQ_FIRST(&down->asks), *next; ask; ask = next) {
+		next = TAILQ_NEXT(ask, link);
 		if (ask->left == 0)
 			end_ask(ask);
 	}
@@ -89,8 +89,8 @@ void hvd_down_asks_due(struct hvd_downstream *down)
 
 void hvd_down_asks_end(struct hvd_rv_child *child)
 {
-	for (struct ask *ask = LIST_FIRST(&child->down->asks), *next; ask; ask = next) {
-		next = LIST_NEXT(ask, link);
+	for (struct ask *ask = TAILQ_FIRST(&child->down->asks), *next; ask; ask = next) {
+		next = TAILQ_NEXT(ask, link);
 		if (child->relay && ask->seq >= child->waits_seq)
 			waits_answered(ask);
 	}
@@ -98,8 +98,8 @@ void hvd_down_asks_end(struct hvd_rv_child *child)
 
 void hvd_down_asks_free(struct hvd_downstream *down)
 {
-	while (!LIST_EMPTY(&down->asks))
-		end_ask(LIST_FIRST(&down->asks));
+	while (!TAILQ_EMPTY(&down->asks))
+		end_ask(TAILQ_FIRST(&down->asks));
 }
 
 void hvd_downstream_ask_waits(struct hvd_downstream *down, char *own, unsigned max, void (*done)(char *text, void *arg),
@@ -117,7 +117,7 @@ void hvd_downstream_ask_waits(struct hvd_downstream *down, char *own, unsigned m
 			    .down = down,
 			    .done = done,
 			    .arg = arg};
-	LIST_INSERT_HEAD(&down->asks, ask, link);
+	TAILQ_INSERT_TAIL(&down->asks, ask, link);
 	/* Send it ahead of what is queued: the answer of a relay that does not read is not waited for long. */
 	for (const struct hvd_rv_child *child = TAILQ_FIRST(&down->children); child; child = TAILQ_NEXT(child, link))
 		if (child->relay)

@@ -23,7 +23,8 @@
  *             been answered. Ids of a relay_id grow, and a call is carried out once, however often it is sent
  *   CANCEL    relay_id, id    answer this call soon, with the present result or HVD_OP_CANCELLED
  *   GONE      relay_id        this relay, whose parent I am, has ended: its processes have left the store
- *   WAITS     text (BYTES)    the answer to ASK_WAITS: lines; of all relays below, and of this one
+ *   WAITS     text (BYTES)    the answer to ASK_WAITS, one for each in their order: lines; of all relays below, and of
+ *                             this one
  *
  * From the parent:
  *

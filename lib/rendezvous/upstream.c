@@ -31,7 +31,7 @@ static void leave_conn(struct hvd_upstream *up)
 static void without_parent(struct hvd_upstream *up)
 {
 	leave_conn(up);
-	up->asked_waits = false;
+	up->asked_waits = 0;
 	hvd_rv_timer_wheel_remove(&up->rv->wheel, &up->timer);
 	hvd_downstream_drop(up->rv->downstream);
 	hvd_upstream_keys_unknown(up);
@@ -65,18 +65,11 @@ static void send_waits(char *text, void *arg)
 
 	if (msg.text.n > HVD_RELAY_TEXT_MAX)
 		msg.text.n = HVD_RELAY_TEXT_MAX;
-	if (up->asked_waits)
+	if (up->asked_waits > 0) {
+		up->asked_waits--;
 		hvd_upstream_send(up, &msg);
-	up->asked_waits = false;
+	}
 	free(text);
-}
-
-static void ask_waits(struct hvd_upstream *up, unsigned max)
-{
-	if (up->asked_waits)
-		return;
-	up->asked_waits = true;
-	hvd_rv_tcpstore_ask_waits(up->rv, max, send_waits, up);
 }
 
 static void handle(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
@@ -106,7 +99,8 @@ static void handle(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
 		hvd_upstream_epochs_tidy(up, true);
 		break;
 	case HVD_RELAY_ASK_WAITS:
-		ask_waits(up, msg->level);
+		up->asked_waits++;
+		hvd_rv_tcpstore_ask_waits(up->rv, msg->level, send_waits, up);
 		break;
 	default: /* the parser takes no others */
 		break;

@@ -73,7 +73,7 @@ struct hvd_upstream {
 	bool shared;               /* it is another's, and carries other messages, too */
 	bool lost;                 /* there will be none */
 	bool handling;             /* a message of the parent is being handled */
-	bool asked_waits;          /* the parent waits for our WAITS */
+	unsigned asked_waits;      /* the parent waits for so many WAITS of ours */
 	size_t owed;               /* answers that the parent should have at once: of watches, and of most calls */
 	struct hvd_rv_timer timer; /* when they are overdue */
 

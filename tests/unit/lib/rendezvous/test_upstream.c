@@ -312,7 +312,7 @@ TEST_IN(a_barrier_can_be_cancelled, struct world *w)
 TEST_IN(says_what_its_clients_wait_for, struct world *w)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_ASK_WAITS, .level = 10};
-	int fd;
+	int fd, other;
 
 	begin_relay(w);
 	fd = arrive(w, 700, 3);
@@ -323,6 +323,17 @@ TEST_IN(says_what_its_clients_wait_for, struct world *w)
 	turn(w, 0.02);
 	hvd_relay_send(parent.conn, HVD_CHANNEL_STORE, &msg);
 	assert_string_equal(next(w, HVD_RELAY_WAITS)->text, "10.0.0.7 (pid 700) waits for k");
+	/* The parent counts the answers, so each of two questions that come together gets its own. */
+	other = arrive(w, 701, 3);
+	ask(w, other, HVD_TCPSTORE_WAIT, "/k");
+	turn(w, 0.02);
+	msg.level = 1;
+	hvd_relay_send(parent.conn, HVD_CHANNEL_STORE, &msg);
+	msg.level = 10;
+	hvd_relay_send(parent.conn, HVD_CHANNEL_STORE, &msg);
+	assert_null(strchr(next(w, HVD_RELAY_WAITS)->text, '\n'));
+	assert_non_null(strchr(next(w, HVD_RELAY_WAITS)->text, '\n'));
+	close(other);
 	close(fd);
 }
 
