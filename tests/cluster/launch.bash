@@ -60,8 +60,10 @@ said_times() { [[ $(grep -cF -e "$2" "$OUT") -ge $1 ]]; }
 ended() {
     local late=0
     within "$1" stopped "$PID" || late=1
-    # $PID is a shell that waits for a command on the login host: killing the command ends both.
-    if ((late)); then as_root hvdlogin pkill -KILL -u alice || true; fi
+    # On a cluster $PID is a shell that waits for a command on the login host: killing the command ends both.
+    if ((late)); then
+        if [[ ${HVD_CLUSTER_NAME-} ]]; then as_root hvdlogin pkill -KILL -u alice; else kill -KILL "$PID"; fi || true
+    fi
     status=0
     wait "$PID" || status=$?
     output=$(<"$OUT")
