@@ -15,8 +15,7 @@ setup_file() {
     cd "$BATS_FILE_TMPDIR" || return 1
     for job in even step loader taken; do train "$job"; done
     for job in even step loader taken; do
-        wait_for 180 begun "$job" || true
-        steps "$job" || { cat "$job/out" && return 1; }
+        { wait_for 180 begun "$job" && steps "$job"; } || { cat "$job/out" && return 1; }
         stat -c %Y "$job/out" >"$job/began" # its only line
     done
     take_processor
