@@ -36,6 +36,12 @@ static void begin(struct world *w, size_t n)
 		w->v[i] = (struct hvd_rank_usage){.rank = (uint32_t)i, .cpu = 400, .awaited = 20, .steps = 60};
 }
 
+static void set_steps(struct world *w, int64_t steps)
+{
+	for (size_t i = 0; i < w->n; i++)
+		w->v[i].steps = steps;
+}
+
 SETUP(up, struct world, w)
 {
 	begin(w, 8);
@@ -103,7 +109,7 @@ TEST_IN(test_two_ranks, struct world *w)
 	begin(w, 2); /* as two that are slow in turn */
 	w->v[0].awaited = 250;
 	w->v[1].awaited = 750;
-	w->v[0].steps = w->v[1].steps = 12;
+	set_steps(w, 12);
 	evaluate(w, 9);
 	assert_int_equal(w->slow, 0);
 	begin(w, 1);
@@ -214,13 +220,11 @@ TEST_IN(test_a_rank_that_lacks_processors, struct world *w)
 TEST_IN(test_looks_at_one_step_show_one_step, struct world *w)
 {
 	begin(w, 4);
-	for (size_t i = 0; i < 4; i++)
-		w->v[i].steps = 3;
+	set_steps(w, 3);
 	w->v[1].awaited = 900;
 	evaluate(w, 6);
 	assert_int_equal(w->slow, 0);
-	for (size_t i = 0; i < 4; i++)
-		w->v[i].steps = 0;
+	set_steps(w, 0);
 	evaluate(w, 100);
 	assert_int_equal(w->slow, 0);
 }
@@ -229,8 +233,7 @@ TEST_IN(test_looks_at_one_step_show_one_step, struct world *w)
 TEST_IN(test_slow_in_long_steps, struct world *w)
 {
 	begin(w, 4);
-	for (size_t i = 0; i < 4; i++)
-		w->v[i].steps = 6;
+	set_steps(w, 6);
 	w->v[1].awaited = 900;
 	evaluate(w, 12);
 	assert_int_equal(w->slow, 0);
