@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # A job of the real hvdrun with 1,000 simulated agents (tests/bench/sim_agents.c): which hosts are given up, and which are not.
 
+load ../cluster/helpers
+
 setup() {
     B=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${B:-build}" && pwd)
     export B
@@ -62,15 +64,11 @@ known() {
 }
 
 @test "of 1,600 ranks each is known, and they are shown as quantiles" {
-    local end=$((SECONDS + 60))
     SIM_OPTIONS=(-u 1)
     sim_begin 1600
     sim_agents 200 0 8
     sim_waits 60 agents.0 '^running 0 1600 '
-    until known 1600; do
-        ((SECONDS < end)) || { head -c 2000 "$SIM_DIR/status" && return 1; }
-        sleep 0.2
-    done
+    wait_for 60 known 1600 || { head -c 2000 "$SIM_DIR/status" && return 1; }
     [[ $(jq -c '.launches[0] | [.ranks[].rank] == [range(1600)]' "$SIM_DIR/status") == true ]]
     [[ $(jq -c '[.launches[0].hosts[] | select(.ranks == 8 and .memory > 8e9)] | length' "$SIM_DIR/status") == 200 ]]
     run "$B/bin/hvdrun" --status "pid:$LAUNCHER"

@@ -6,6 +6,8 @@
 # shellcheck disable=SC2030,SC2031 # each test has a shell of its own
 bats_require_minimum_version 1.5.0
 
+load ../cluster/helpers
+
 setup_file() {
 	cd "$BATS_TEST_DIRNAME/../.." || return 1
 	SRC=$PWD B=$(cd "${B:-build}" && pwd)
@@ -226,14 +228,7 @@ csm_node_attributes_query -n h1\,h2' ]
 	[[ -z $(said) && $(PYTHONPATH=/nowhere:$PWD/moved/python3.11/site-packages said) == *"$PWD/moved/python3.11/site-packages/horovod was built"* ]]
 }
 
-# soon COMMAND...: within half a minute it succeeds
-soon() {
-	local end=$((SECONDS + 30))
-	until "$@"; do
-		((SECONDS < end)) || { echo "never: $*" && return 1; }
-		sleep 0.05
-	done
-}
+soon() { within 30 "$@"; }
 state_is() { [[ $(awk '{ print $3 }' "/proc/$2/stat" 2>/dev/null) == "$1" ]]; }
 goes_on() { ! state_is T "$1"; }
 gone() { [[ ! -e /proc/$1 ]]; }

@@ -6,6 +6,8 @@
 # shellcheck disable=SC2030,SC2031 # each test has a shell of its own
 bats_require_minimum_version 1.5.0
 
+load ../cluster/helpers
+
 setup() {
 	cd "$BATS_TEST_DIRNAME/../matrix" || return 1
 	export HVD_MATRIX_DIR=$BATS_TEST_TMPDIR/roots R=$BATS_TEST_TMPDIR/results
@@ -198,16 +200,6 @@ pretend() {
 }
 
 gone() { ! pgrep -xf "sleep $1" >/dev/null; }
-
-# within SECONDS COMMAND...
-within() {
-	local end=$((SECONDS + $1))
-	shift
-	until "$@"; do
-		((SECONDS < end)) || return 1
-		sleep 0.1
-	done
-}
 
 @test "an interrupted making leaves no process and no half-made root; a killed one no process" {
 	needs_root

@@ -5,6 +5,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load ../cluster/helpers
+
 setup_file() {
 	SRC=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	B=$(realpath "$SRC/${B:-build}" 2>/dev/null || realpath "$B")
@@ -24,11 +26,7 @@ teardown() {
 }
 
 until_true() { # COMMAND...: within a minute
-	local n=600
-	until "$@"; do
-		((n-- > 0)) || { echo "not within a minute: $*" && cat messages && return 1; }
-		sleep 0.1
-	done
+	wait_for 60 "$@" || { cat messages && return 1; }
 }
 
 # begin OPTION...: a launch of two ranks, which end with status 0 at a line on descriptor $input, is in the background.
@@ -182,9 +180,10 @@ runs() { get >page && grep -q 'state="running"} 1$' page; }
 	begin --metrics=file:folder/hvd.prom
 	until_true test -e folder/hvd.prom
 	whole() { cat folder/hvd.prom >text && grep -q '^hvd_launch_info' text && grep -q '^hvd_launch_ranks_slow' text; }
-	changes=0 last=
-	while ((changes < 2)); do
+	changes=0 last=$(stat -c %i folder/hvd.prom) SECONDS=0
+	while ((changes < 1)); do
 		whole
+		((SECONDS < 60))
 		now=$(stat -c %i folder/hvd.prom)
 		if [[ $now != "$last" ]]; then changes=$((changes + 1)) last=$now; fi
 	done

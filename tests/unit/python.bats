@@ -3,6 +3,8 @@
 # shellcheck disable=SC2030,SC2031,SC2154 # what run sets, for functions that look at it
 # The Python module hvdrun, and hvdrun --run-func that it stands on, on this machine.
 
+load ../cluster/helpers
+
 bats_require_minimum_version 1.5.0
 
 setup_file() {
@@ -203,14 +205,10 @@ nobody() { ! pgrep -f "$BATS_TEST_TMPDIR" >/dev/null; }
 
 # Within ten seconds all is over: the ranks sleep under a name of this test's.
 gone() {
-	local i
-	for ((i = 0; i < 100; i++)); do
-		if nobody; then return 0; fi
-		sleep 0.1
-	done
-	pgrep -af "$BATS_TEST_TMPDIR"
-	return 1
+	wait_for 10 nobody || { pgrep -af "$BATS_TEST_TMPDIR" && return 1; }
 }
+
+both_sleep() { [[ $(pgrep -cf "^$BATS_TEST_TMPDIR/sleeps 300") -eq 2 ]]; }
 
 @test "interrupted, terminated or killed: no rank is left" {
 	local sig
@@ -224,12 +222,8 @@ gone() {
 		python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
-		local pid=$! i
-		for ((i = 0; i < 300; i++)); do
-			[[ $(pgrep -cf "^$BATS_TEST_TMPDIR/sleeps 300") -eq 2 ]] && break
-			sleep 0.1
-		done
-		((i < 300)) || { cat "out.$sig" && false; }
+		local pid=$!
+		wait_for 30 both_sleep || { cat "out.$sig" && false; }
 		kill -s "$sig" "$pid"
 		wait "$pid" || true
 		gone || { cat "out.$sig" && false; }

@@ -4,6 +4,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load ../cluster/helpers
+
 setup_file() {
 	SRC=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	B=$(cd "$SRC" && cd "${B:-build}" && pwd)
@@ -145,10 +147,7 @@ has() {
 	END
 	python3 server.py >port 2>requests &
 	server=$!
-	for ((i = 0; i < 600; i++)); do
-		[[ ! -s port ]] || break
-		sleep 0.1
-	done
+	wait_for 60 test -s port
 	url=http://127.0.0.1:$(cat port)/leak
 	echo "<html data-drawn=\"yes\"><img src=$url></html>" >loads.html
 	draw loads.html

@@ -4,6 +4,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load ../cluster/helpers
+
 setup() {
 	RUN=$BATS_TEST_DIRNAME/../run
 	export B=$BATS_TEST_TMPDIR/build
@@ -216,15 +218,8 @@ together() {
 }
 
 # nobody MARK: within some seconds there is no process with this on its command line.
-nobody() {
-	local tries
-	for ((tries = 0; tries < 50; tries++)); do
-		pgrep -f "$1" >/dev/null || return 0
-		sleep 0.1
-	done
-	pgrep -af "$1"
-	return 1
-}
+nobody() { within 5 none_has "$1" || { pgrep -af "$1" && return 1; }; }
+none_has() { ! pgrep -f "$1" >/dev/null; }
 
 # Where a process namespace can be had, what is in a session of its own ends, too.
 away() { if ((EUID == 0)) && unshare --mount --pid --fork --mount-proc true 2>/dev/null; then echo "setsid "; fi; }
@@ -245,8 +240,10 @@ scratch() { find "$TMPDIR" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 	if [[ $(away) ]]; then [ ! -e "/tmp/$mark" ]; else rm -f "/tmp/$mark"; fi
 }
 
+slow_runs() { [[ -e here ]] && pgrep -f "test_slow" >/dev/null && grep -q "^ok .*test_done" out; }
+
 @test "an interrupted run ends all that it has started, and says what had not ended" {
-	local before signal mark pid status tries
+	local before signal mark pid status
 	before=$(scratch)
 	for signal in TERM:143 INT:130 HUP:129; do
 		mark=86398.$BASHPID${signal#*:}
@@ -259,10 +256,7 @@ scratch() { find "$TMPDIR" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 		env --default-signal=INT "$RUN" -j 2 --prepare "late=sleep $mark" "$BATS_TEST_TMPDIR"/test_{done,slow} \
 			"$BATS_TEST_TMPDIR"/early/{slow,never}.bats >out 2>&1 3>&- &
 		pid=$!
-		for ((tries = 0; tries < 200; tries++)); do
-			[[ -e here ]] && pgrep -f "test_slow" >/dev/null && grep -q "^ok .*test_done" out && break
-			sleep 0.1
-		done
+		within 20 slow_runs || { kill "$pid" && cat out && return 1; }
 		kill -s "${signal%:*}" "$pid"
 		status=0
 		wait "$pid" || status=$?
@@ -360,19 +354,18 @@ scratch() { find "$TMPDIR" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 	[ "$(wc -l <"$B/test-logs/seconds")" -eq 2 ]
 }
 
+told_so() { grep -q 'failed: .*/some.bats: bad' out && grep -q '0 of 1 files, 1 tests, 1 min left: .*/some.bats' out; }
+
 @test "on a terminal a test that fails is told while others of its file run, and the last line says how far the run is" {
 	bats_file early/some.bats 'for i in {1..100}; do [ -e told ] && break; sleep 0.1; done; [ -e told ]' '@test "bad" { false; }'
 	# A shell other than bash would not hand on the functions that bats has in its environment.
 	SHELL=$BASH script -qfec "'$RUN' -j 2 '$BATS_TEST_TMPDIR/early/some.bats'" /dev/null </dev/null >out 2>&1 3>&- &
-	local tries status=0
-	for ((tries = 0; tries < 100; tries++)); do
-		if grep -q 'failed: .*/some.bats: bad' out && grep -q '0 of 1 files, 1 tests, 1 min left: .*/some.bats' out; then break; fi
-		sleep 0.1
-	done
+	local late=0 status=0
+	within 10 told_so || late=1
 	touch told
 	wait "$!" || status=$?
 	cat out
-	((tries < 100))
+	((late == 0))
 	[ "$status" -eq 1 ]
 	# Once, and once more when it is repeated.
 	[ "$(grep -c 'failed: .*/some.bats: bad' out)" -eq 2 ]

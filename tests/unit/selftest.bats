@@ -5,6 +5,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load ../cluster/helpers
+
 setup_file() {
 	B=${B:-build}
 	[[ $B == /* ]] || B=$BATS_TEST_DIRNAME/../../$B
@@ -29,22 +31,15 @@ teardown() {
 
 # rendezvous [ADDRESS] - starts the server; its address and port are then in $addr and $port.
 rendezvous() {
-	local i started=$BATS_TEST_TMPDIR/rendezvous
+	local started=$BATS_TEST_TMPDIR/rendezvous
 
 	addr=${1:-127.0.0.1}
 	: >"$started"
 	"$RENDEZVOUS" --bind "$addr" --port 0 --json >"$started" 2>"$started.err" 3>&- &
 	rendezvous_pid=$!
-	for ((i = 0; i < 100; i++)); do
-		if [[ $(<"$started") =~ \"port\":\ ?([0-9]+) ]]; then
-			port=${BASH_REMATCH[1]}
-			return 0
-		fi
-		sleep 0.05
-	done
-	echo "the rendezvous did not start: $(<"$started.err")" >&2
-	return 1
+	wait_for 10 has_port "$started" || { cat "$started.err" && return 1; }
 }
+has_port() { [[ $(<"$1") =~ \"port\":\ ?([0-9]+) ]] && port=${BASH_REMATCH[1]}; }
 
 # job "2 2" [ARGUMENT]... - runs one rank for each slot; host number h is called node<h>. What rank r printed is then in
 # out.<r> and err.<r> in $BATS_TEST_TMPDIR, its exit status in ${status_of[r]}. The variable `change` may hold shell
@@ -266,9 +261,7 @@ s = socket.create_server(("127.0.0.1", 0))
 print(s.getsockname()[1], flush=True)
 time.sleep(60)' >"$silent" 3>&- &
 	rendezvous_pid=$!
-	until [[ -s $silent ]]; do
-		sleep 0.05
-	done
+	wait_for 30 test -s "$silent"
 	addr=127.0.0.1 port=$(<"$silent")
 	SECONDS=0
 	seconds=2 job "1 1" --quick

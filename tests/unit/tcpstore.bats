@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # hvd-rendezvous as a TCPStore, as a process: what bad clients cost it.
 
+load ../cluster/helpers
+
 setup() {
 	B=$(cd "$BATS_TEST_DIRNAME/../.." && realpath "${B:-build}")
 	"$B/bin/hvd-rendezvous" --json --bind=127.0.0.1 >"$BATS_TEST_TMPDIR/server" 2>"$BATS_TEST_TMPDIR/log" 3>&- &
 	server=$!
-	for _ in $(seq 100); do
-		if [ -s "$BATS_TEST_TMPDIR/server" ]; then break; fi
-		sleep 0.1
-	done
+	wait_for 10 test -s "$BATS_TEST_TMPDIR/server"
 	port=$(sed -n 's/.*"port":\([0-9]*\).*/\1/p;q' "$BATS_TEST_TMPDIR/server")
 }
 

@@ -5,6 +5,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load ../cluster/helpers
+
 setup_file() {
 	SRC=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	B=$(realpath "$SRC/${B:-build}" 2>/dev/null || realpath "$B")
@@ -23,17 +25,10 @@ begin() {
 	launch=$!
 }
 
-until_true() { # COMMAND…: within two minutes
-	local n=600
-	until "$@"; do
-		if ((n-- == 0)) || ! kill -0 "$launch"; then
-			echo "not within two minutes: $*"
-			cat messages prom
-			return 1
-		fi
-		sleep 0.2
-	done
+until_true() { # COMMAND…: within two minutes, while the launch runs
+	wait_for 120 so_or_gone "$@" && kill -0 "$launch" || { echo "not while it runs: $*" && cat messages prom && return 1; }
 }
+so_or_gone() { "$@" || ! kill -0 "$launch"; }
 
 # figure NAME RANK: of hvd_rank_NAME, in thousandths; fails if there is none.
 figure() {
