@@ -25,25 +25,23 @@ static const struct hvd_feature *const features[] = {
 };
 #define N_FEATURES (sizeof(features) / sizeof(features[0]))
 
-/* How many states it has. */
-static unsigned states_of(const struct hvd_agent *agent, size_t feature)
-{
-	if (!agent->features)
-		return 0;
-	return features[feature]->by_world ? agent->boot->worlds : 1;
-}
+/* The state of a feature or, if it is by_world, of a feature for one world. */
+struct hvd_feature_state {
+	const struct hvd_feature *feature;
+	unsigned world;
+	void *self;
+};
 
-/* Its state for this world. */
-static void *state_of(const struct hvd_agent *agent, size_t feature, unsigned world)
+static bool is_about(const struct hvd_feature_state *state, unsigned world)
 {
-	return agent->features[feature * agent->boot->worlds + (features[feature]->by_world ? world : 0)];
+	return !state->feature->by_world || state->world == world;
 }
 
 /* Call this of all features that have it, for this world. */
 #define EACH(agent, world, callback, ...)                                                                              \
-	for (size_t f_ = 0; f_ < N_FEATURES && (agent)->features; f_++)                                                \
-		if (features[f_]->callback)                                                                            \
-	features[f_]->callback(state_of(agent, f_, world), __VA_ARGS__)
+	for (size_t i_ = 0; i_ < (agent)->n_states; i_++)                                                              \
+		if ((agent)->states[i_].feature->callback && is_about(&(agent)->states[i_], world))                    \
+	(agent)->states[i_].feature->callback((agent)->states[i_].self, __VA_ARGS__)
 
 /* ---- events ---- */
 
@@ -109,9 +107,9 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	if (!agent->planned)
 		hvd_driver_client_log_failure(agent->log, agent->info, why);
 	agent->unreachable = agent->planned;
-	for (size_t i = 0; i < N_FEATURES; i++)
-		for (unsigned w = 0; w < states_of(agent, i) && features[i]->driver_lost; w++)
-			features[i]->driver_lost(state_of(agent, i, w), why);
+	for (size_t i = 0; i < agent->n_states; i++)
+		if (agent->states[i].feature->driver_lost)
+			agent->states[i].feature->driver_lost(agent->states[i].self, why);
 	agent->source->failed(agent->ranks, why);
 }
 
@@ -207,10 +205,13 @@ static bool on_message(const char *type, const json_t *msg, void *arg)
 		return true;
 	if (!world_of(agent, msg, &world))
 		return false;
-	for (size_t i = 0; i < N_FEATURES && agent->features; i++)
-		if (read_by(agent->planned ? features[i]->messages : features[i]->early, state_of(agent, i, world),
-			    type, msg))
+	for (size_t i = 0; i < agent->n_states; i++) {
+		const struct hvd_feature_state *state = &agent->states[i];
+
+		if (is_about(state, world) &&
+		    read_by(agent->planned ? state->feature->messages : state->feature->early, state->self, type, msg))
 			return true;
+	}
 	return false;
 }
 
@@ -218,10 +219,13 @@ static bool on_message(const char *type, const json_t *msg, void *arg)
 
 static int plan_features(struct hvd_agent *agent, const json_t *plan, struct hvd_err *err)
 {
-	for (size_t i = 0; i < N_FEATURES; i++)
-		for (unsigned w = 0; w < states_of(agent, i) && features[i]->plan; w++)
-			if (features[i]->plan(state_of(agent, i, w), hvd_world_part(plan, w), err) != 0)
-				return -1;
+	for (size_t i = 0; i < agent->n_states; i++) {
+		const struct hvd_feature_state *state = &agent->states[i];
+
+		if (state->feature->plan &&
+		    state->feature->plan(state->self, hvd_world_part(plan, state->world), err) != 0)
+			return -1;
+	}
 	return 0;
 }
 
@@ -229,9 +233,9 @@ static void on_connected(void *arg)
 {
 	const struct hvd_agent *agent = arg;
 
-	for (size_t i = 0; i < N_FEATURES; i++)
-		for (unsigned w = 0; w < states_of(agent, i) && features[i]->connected; w++)
-			features[i]->connected(state_of(agent, i, w));
+	for (size_t i = 0; i < agent->n_states; i++)
+		if (agent->states[i].feature->connected)
+			agent->states[i].feature->connected(agent->states[i].self);
 }
 
 static void on_plan(const json_t *plan, void *arg)
@@ -276,15 +280,16 @@ static void on_ending(int sig, void *arg)
 	agent->source->signalled(agent->ranks, sig);
 }
 
-static void begin_feature(struct hvd_agent *agent, size_t feature, unsigned world)
+static void begin_feature(struct hvd_agent *agent, const struct hvd_feature *feature, unsigned world)
 {
-	const struct hvd_of_world first = {.agent = agent, .world = world};
-	void *self = hvd_xcalloc(1, features[feature]->size);
+	void *self = hvd_xcalloc(1, feature->size);
 
-	memcpy(self, &first, features[feature]->by_world ? sizeof(first) : sizeof(first.agent));
-	agent->features[feature * agent->boot->worlds + world] = self;
-	if (features[feature]->begin)
-		features[feature]->begin(self);
+	*(struct hvd_agent **)self = agent;
+	if (feature->by_world)
+		((struct hvd_of_world *)self)->world = world;
+	agent->states[agent->n_states++] = (struct hvd_feature_state){.feature = feature, .world = world, .self = self};
+	if (feature->begin)
+		feature->begin(self);
 }
 
 static void begin(struct hvd_agent *agent)
@@ -303,10 +308,10 @@ static void begin(struct hvd_agent *agent)
 		on_failed(&why, agent);
 		return;
 	}
-	agent->features = hvd_xcalloc(N_FEATURES * (size_t)agent->boot->worlds, sizeof(*agent->features));
+	agent->states = hvd_xcalloc(N_FEATURES * (size_t)agent->boot->worlds, sizeof(*agent->states));
 	for (size_t i = 0; i < N_FEATURES; i++)
-		for (unsigned w = 0; w < states_of(agent, i); w++)
-			begin_feature(agent, i, w);
+		for (unsigned w = 0; w < (features[i]->by_world ? agent->boot->worlds : 1); w++)
+			begin_feature(agent, features[i], w);
 	if (agent->refusal && agent->refusal->code)
 		hvd_driver_client_refuse(agent->driver, agent->refusal);
 }
@@ -314,14 +319,14 @@ static void begin(struct hvd_agent *agent)
 static void end(struct hvd_agent *agent)
 {
 	agent->source->close(agent->ranks);
-	for (size_t i = 0; i < N_FEATURES; i++)
-		for (unsigned w = 0; w < states_of(agent, i); w++) {
-			if (features[i]->end)
-				features[i]->end(state_of(agent, i, w));
-			free(state_of(agent, i, w));
-		}
-	free(agent->features);
-	agent->features = NULL;
+	for (size_t i = 0; i < agent->n_states; i++) {
+		if (agent->states[i].feature->end)
+			agent->states[i].feature->end(agent->states[i].self);
+		free(agent->states[i].self);
+	}
+	free(agent->states);
+	agent->states = NULL;
+	agent->n_states = 0;
 	if (agent->key_fd)
 		close(agent->key_fd);
 	if (agent->source->last)

@@ -35,6 +35,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct hvd_feature_state;
 struct hvd_rank_scan;
 struct hvd_rank_source;
 
@@ -68,7 +69,8 @@ struct hvd_agent {
 	bool done; /* hvd_agent_done() was called, or must not send */
 
 	/* Private. */
-	void **features; /* their states, by world */
+	struct hvd_feature_state *states; /* of the features, in the order of the table */
+	size_t n_states;
 	bool quits, orphaned, refused;
 };
 
