@@ -16,7 +16,9 @@ static const struct hvd_feature *const features[] = {
 	&hvd_ports_feature,            /* ports that are reserved for servers in ranks */
 	&hvd_relay_feature,            /* the relay of the rendezvous */
 	&hvd_socket_owner_feature,     /* whose sockets are connected to the relay of another host */
-	&hvd_rank_watch_feature,       /* where the ranks are, and what they try in vain to reach */
+	&hvd_rank_watch_feature,       /* where the ranks are */
+	&hvd_last_lines_feature,       /* what they have written last */
+	&hvd_refused_ranks_feature,    /* what they try in vain to reach */
 	&hvd_activity_feature,         /* whether the ranks make progress */
 	&hvd_samples_feature,          /* what the ranks use at the moment */
 	&hvd_recheck_feature,          /* the check of this host between two generations */

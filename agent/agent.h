@@ -177,7 +177,8 @@ static inline void hvd_of_world_send(const struct hvd_of_world *self, json_t *ms
 }
 
 extern const struct hvd_feature hvd_ports_feature, hvd_probe_feature, hvd_relay_feature, hvd_socket_owner_feature,
-	hvd_rank_watch_feature, hvd_activity_feature, hvd_recheck_feature, hvd_worker_notify_feature,
-	hvd_kill_connections_feature, hvd_rank_scan_feature, hvd_samples_feature;
+	hvd_rank_watch_feature, hvd_last_lines_feature, hvd_refused_ranks_feature, hvd_activity_feature,
+	hvd_recheck_feature, hvd_worker_notify_feature, hvd_kill_connections_feature, hvd_rank_scan_feature,
+	hvd_samples_feature;
 
 #endif

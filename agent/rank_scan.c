@@ -16,6 +16,7 @@
 #define MOST_THREADS 8192 /* of all ranks together, of which the delay is read */
 #define SOON         4    /* a reader that is due within this part of its interval is served, too */
 #define LATE_SECONDS 2.0  /* a timer that is so late: this process was stopped */
+#define ANCESTORS    64   /* that are looked at between a process and its rank */
 
 struct hvd_rank_scan {
 	struct hvd_agent *agent;
@@ -44,20 +45,36 @@ static bool is_in_group(const struct hvd_process *process, pid_t rank)
 	return rank > 0 && (process->group == rank || process->session == rank);
 }
 
-/* The rank whose process it is, or that it is below; else the one whose group or session it, or one above it, is in. Several
- * ranks may be in one group: Slurm puts all tasks of a step on a host into that of the first. */
-static size_t owner_of(const struct hvd_rank_scan *scan, const struct hvd_process *process)
+typedef const struct hvd_process *find_process(const struct hvd_rank_scan *scan, pid_t pid, struct hvd_process *room);
+
+static const struct hvd_process *find_listed(const struct hvd_rank_scan *scan, pid_t pid, struct hvd_process *room)
+{
+	(void)room;
+	return hvd_processes_find(&scan->processes, pid);
+}
+
+static const struct hvd_process *find_now(const struct hvd_rank_scan *scan, pid_t pid, struct hvd_process *room)
+{
+	(void)scan;
+	return hvd_process_read(pid, room) == 0 ? room : NULL;
+}
+
+/* Of the first `n` ranks the one whose process it is, or that it is below; else the one whose group or session it, or one above
+ * it, is in. Several ranks may be in one group: Slurm puts all tasks of a step on a host into that of the first. */
+static size_t owner_of(const struct hvd_rank_scan *scan, size_t n, const struct hvd_process *process,
+		       find_process *find)
 {
 	size_t in_group = HVD_SCAN_NO_RANK;
+	struct hvd_process room;
 
-	for (int depth = 0; process && depth < 64; depth++) {
-		for (size_t i = 0; i < scan->counted; i++) {
+	for (int depth = 0; process && depth < ANCESTORS; depth++) {
+		for (size_t i = 0; i < n; i++) {
 			if (process->pid == scan->ranks[i].pid)
 				return i;
 			if (in_group == HVD_SCAN_NO_RANK && is_in_group(process, scan->ranks[i].pid))
 				in_group = i;
 		}
-		process = process->parent > 1 ? hvd_processes_find(&scan->processes, process->parent) : NULL;
+		process = process->parent > 1 ? find(scan, process->parent, &room) : NULL;
 	}
 	return in_group;
 }
@@ -99,7 +116,7 @@ static bool add_some(struct hvd_rank_scan *scan)
 	for (size_t left = PER_TURN, used; scan->added < scan->processes.n && left > 0;
 	     left -= left < used ? left : used) {
 		const struct hvd_process *process = &scan->processes.v[scan->added];
-		const size_t owner = owner_of(scan, process), threads = scan->threads;
+		const size_t owner = owner_of(scan, scan->counted, process, find_listed), threads = scan->threads;
 
 		scan->owners[scan->added++] = owner;
 		if (owner != HVD_SCAN_NO_RANK)
@@ -279,6 +296,26 @@ static void rank_began(void *arg, struct hvd_world_rank rank, pid_t pid)
 	rank_ended(scan, rank); /* its process was another one */
 	scan->ranks = hvd_xrealloc(scan->ranks, scan->n + 1, sizeof(*scan->ranks));
 	scan->ranks[scan->n++] = (struct hvd_rank_sum){.id = rank, .pid = pid};
+}
+
+const struct hvd_rank_sum *hvd_rank_scan_next(const struct hvd_rank_scan *scan, unsigned world, size_t *i)
+{
+	while (*i < scan->n) {
+		const struct hvd_rank_sum *rank = &scan->ranks[(*i)++];
+
+		if (rank->pid > 0 && rank->id.world == world)
+			return rank;
+	}
+	return NULL;
+}
+
+const struct hvd_rank_sum *hvd_rank_scan_owner(const struct hvd_rank_scan *scan, pid_t pid)
+{
+	struct hvd_process process;
+	size_t i = pid > 1 && hvd_process_read(pid, &process) == 0 ? owner_of(scan, scan->n, &process, find_now)
+								   : HVD_SCAN_NO_RANK;
+
+	return i == HVD_SCAN_NO_RANK ? NULL : &scan->ranks[i];
 }
 
 /* ---- life ---- */

@@ -71,6 +71,13 @@ struct hvd_rank_reader {
 const struct hvd_rank_sum *hvd_rank_look_find(const struct hvd_rank_look *look, pid_t pid, size_t place);
 
 struct hvd_agent;
+struct hvd_rank_scan;
+
+/* The next rank of this world that has begun and has not ended, from *i on, which moves on. Of the sum only `id` and `pid` are
+ * of use. NULL: there are no more. */
+const struct hvd_rank_sum *hvd_rank_scan_next(const struct hvd_rank_scan *scan, unsigned world, size_t *i);
+/* The rank, of any world, that a process is part of at the moment; likewise. NULL: it is part of none. */
+const struct hvd_rank_sum *hvd_rank_scan_owner(const struct hvd_rank_scan *scan, pid_t pid);
 
 /* Look for the reader so often, for the first time now unless it has had an interval; 0: no longer. The agent's features end
  * together, so that a reader need not say so. */

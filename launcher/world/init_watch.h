@@ -40,7 +40,7 @@ char *hvd_init_watch_expected(const struct hvd_init_watch *watch, int32_t host);
 bool hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_init_event *join);
 void hvd_init_watch_waits(const struct hvd_init_watch *watch, const char *text);
 
-/* The message {"t":"refused", …} of agent/rank_watch.c, from this host: log once for each port what is probably
+/* The message {"t":"refused", …} of agent/refused_ranks.c, from this host: log once for each port what is probably
  * wrong. */
 void hvd_init_watch_refused(struct hvd_init_watch *watch, const char *host, const json_t *msg);
 

@@ -7,7 +7,8 @@
  *   relay                           the relay has broken the protocol, or there was no room: it must start again
  *   network  addrs:[ADDR,…]         only ranks at these addresses may connect to the host's relay
  *   watch                           agent/activity.c
- *   stacks, owners, lines           agent/rank_watch.c
+ *   stacks, owners                  agent/rank_watch.c
+ *   lines                           agent/last_lines.c
  * and in an elastic job, by the id of the rank's process:
  *   start    id, rank, slot, slots, env:{NAME:VALUE,…}; with --multi-prog command:[WORD,…]
  *   stop     id, kill               kill: by SIGKILL at once
@@ -246,7 +247,7 @@ const struct hvd_driver_message hvd_rank_messages[] = {
 	{"output-lost", AGENT | LAST, false, on_output_lost},
 	{"stacks",      AGENT | FORMER, true, on_stacks},     /* agent/rank_watch.c */
 	{"activity",    AGENT | FORMER, true, on_activity},   /* agent/activity.c */
-	{"answer",      AGENT,        true,  on_host_answer}, /* to "owners", "lines": agent/rank_watch.c */
+	{"answer",      AGENT,        true,  on_host_answer}, /* to "owners", "lines": agent/rank_watch.c, last_lines.c */
 	{"usage",       AGENT,        true,  on_usage},       /* lib/host/rank_usage.h */
 	{"notified",    AGENT,        true,  on_notified},    /* id, why: agent/worker_notify.c */
 	{"kill-connections", AGENT,   true,  on_connections_killed}, /* n, why: agent/kill_connections.h */

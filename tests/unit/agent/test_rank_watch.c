@@ -3,13 +3,16 @@
 #include "agent/agent.h"
 
 #include "agent/stacks.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
 #include "tests/unit/unit.h"
 
 #include <sys/wait.h>
 
 struct told {
 	struct hvd_agent agent;
-	struct hvd_of_world *watch; /* the feature's state, which begins so */
+	struct hvd_of_world *watch; /* the features' states, which begin so */
+	struct hvd_agent **scan;
 	json_t *last;
 };
 
@@ -30,6 +33,10 @@ SETUP(set_up, struct told, t)
 	t->watch = calloc(1, hvd_rank_watch_feature.size);
 	assert_non_null(t->watch);
 	*t->watch = (struct hvd_of_world){.agent = &t->agent, .world = 1};
+	t->scan = calloc(1, hvd_rank_scan_feature.size);
+	assert_non_null(t->scan);
+	*t->scan = &t->agent;
+	hvd_rank_scan_feature.begin(t->scan);
 }
 
 static int tear_down(void **state)
@@ -37,7 +44,9 @@ static int tear_down(void **state)
 	struct told *t = *state;
 
 	hvd_rank_watch_feature.end(t->watch);
+	hvd_rank_scan_feature.end(t->scan);
 	free(t->watch);
+	free(t->scan);
 	json_decref(t->last);
 	event_base_free(t->agent.base);
 	free(t);
@@ -66,9 +75,9 @@ TEST_IN(malformed_questions_have_no_answer, struct told *t)
 
 TEST_IN(no_ranks_have_no_stacks, struct told *t)
 {
-	hvd_rank_watch_feature.rank_began(t->watch, (struct hvd_world_rank){1, 3}, getpid());
-	hvd_rank_watch_feature.rank_ended(t->watch, (struct hvd_world_rank){1, 3});
-	hvd_rank_watch_feature.rank_ended(t->watch, (struct hvd_world_rank){1, 4});
+	hvd_rank_scan_feature.rank_began(t->scan, (struct hvd_world_rank){1, 3}, getpid());
+	hvd_rank_scan_feature.rank_ended(t->scan, (struct hvd_world_rank){1, 3});
+	hvd_rank_scan_feature.rank_ended(t->scan, (struct hvd_world_rank){1, 4});
 	tell(t, "{\"t\":\"stacks\",\"id\":7,\"seconds\":5}");
 	if (!t->last)
 		event_base_dispatch(t->agent.base);
@@ -125,8 +134,8 @@ TEST_IN(ranks_are_looked_at_and_stay_as_they_are, struct told *t)
 {
 	pid_t sleeping = sleeper(false), stopped = sleeper(true);
 
-	hvd_rank_watch_feature.rank_began(t->watch, (struct hvd_world_rank){1, 0}, sleeping);
-	hvd_rank_watch_feature.rank_began(t->watch, (struct hvd_world_rank){1, 5}, stopped);
+	hvd_rank_scan_feature.rank_began(t->scan, (struct hvd_world_rank){1, 0}, sleeping);
+	hvd_rank_scan_feature.rank_began(t->scan, (struct hvd_world_rank){1, 5}, stopped);
 	tell(t, "{\"t\":\"stacks\",\"id\":1,\"seconds\":20}");
 	tell(t, "{\"t\":\"stacks\",\"id\":2,\"seconds\":20}");
 	assert_true(json_is_true(json_object_get(t->last, "busy")));
@@ -148,6 +157,33 @@ TEST_IN(ranks_are_looked_at_and_stay_as_they_are, struct told *t)
 	kill(stopped, SIGKILL);
 	waitpid(sleeping, NULL, 0);
 	waitpid(stopped, NULL, 0);
+}
+
+/* A process is part of a rank of this world that is above it; of a rank of another world it is none here. */
+TEST_IN(processes_have_owners, struct told *t)
+{
+	hvd_cleanup_free char *question = NULL;
+	pid_t own = sleeper(false), other = sleeper(false);
+	json_t *ranks;
+
+	hvd_rank_scan_feature.rank_began(t->scan, (struct hvd_world_rank){1, 4}, own);
+	hvd_rank_scan_feature.rank_began(t->scan, (struct hvd_world_rank){0, 6}, other);
+	question = hvd_xasprintf("{\"t\":\"owners\",\"id\":9,\"pids\":[%d,%d,%d,1,-1,4294967296,null]}", (int)other,
+				 (int)own, (int)getpid());
+	tell(t, question);
+	assert_int_equal(json_integer_value(json_object_get(t->last, "id")), 9);
+	ranks = json_object_get(t->last, "ranks");
+	assert_int_equal(json_array_size(ranks), 7);
+	for (size_t i = 0; i < 7; i++)
+		assert_int_equal(json_integer_value(json_array_get(ranks, i)), i == 1 ? 4 : -1);
+	hvd_rank_scan_feature.rank_began(t->scan, (struct hvd_world_rank){1, 7}, getpid());
+	tell(t, question);
+	ranks = json_object_get(t->last, "ranks");
+	assert_int_equal(json_integer_value(json_array_get(ranks, 2)), 7);
+	kill(own, SIGKILL);
+	kill(other, SIGKILL);
+	waitpid(own, NULL, 0);
+	waitpid(other, NULL, 0);
 }
 
 /* The watch starts its own program as hvd-agent inspect WHICH. */
