@@ -42,6 +42,15 @@ static void set_timer(struct hvd_init_watch *watch)
 		hvd_timer_at(watch->timer, next);
 }
 
+static void on_waits(char *text, void *arg)
+{
+	const struct hvd_init_watch *watch = arg;
+
+	if (text)
+		hvd_verbose(watch->log, "waiting in init_process_group or after it:\n%s", text);
+	free(text);
+}
+
 static void fail(struct hvd_init_watch *watch, const struct hvd_init_round *epoch)
 {
 	char *missing = hvd_init_barrier_missing(&watch->barrier, epoch);
@@ -51,7 +60,7 @@ static void fail(struct hvd_init_watch *watch, const struct hvd_init_round *epoc
 		    watch->patience);
 	hvd_err_hint(&why, "what do these ranks do instead? --init-timeout allows more time");
 	free(missing);
-	hvd_rv_service_ask_waits(watch->service, HVD_RV_WAITS_FEW);
+	hvd_rv_service_ask_waits(watch->service, HVD_RV_WAITS_FEW, on_waits, watch);
 	hvd_init_watch_stop(watch);
 	watch->failed(&why, watch->arg);
 }
@@ -64,7 +73,7 @@ static void warn(struct hvd_init_watch *watch, const struct hvd_init_round *epoc
 		 (double)(hvd_now() - epoch->first) / 1e9);
 	free(missing);
 	if (watch->log->level >= HVD_LOG_VERBOSE)
-		hvd_rv_service_ask_waits(watch->service, HVD_RV_WAITS_FEW);
+		hvd_rv_service_ask_waits(watch->service, HVD_RV_WAITS_FEW, on_waits, watch);
 }
 
 static void on_timer(void *arg)
@@ -137,12 +146,6 @@ bool hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_ini
 			  (unsigned)all->number + 1);
 	set_timer(watch);
 	return all && all->number == 0;
-}
-
-void hvd_init_watch_waits(const struct hvd_init_watch *watch, const char *text)
-{
-	if (*text)
-		hvd_verbose(watch->log, "waiting in init_process_group or after it:\n%s", text);
 }
 
 /* The caller frees it. */

@@ -36,9 +36,8 @@ void hvd_init_watch_stop(struct hvd_init_watch *watch);
  * at all has arrived within ten minutes, they are not of PyTorch, and need no store. */
 char *hvd_init_watch_expected(const struct hvd_init_watch *watch, int32_t host);
 
-/* The calls of hvd_rv_service_ops. Returns true when by this call all ranks have called it for the first time. */
+/* The call of hvd_rv_service_ops. Returns true when by this call all ranks have called it for the first time. */
 bool hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_init_event *join);
-void hvd_init_watch_waits(const struct hvd_init_watch *watch, const char *text);
 
 /* The message {"t":"refused", …} of agent/refused_ranks.c, from this host: log once for each port what is probably
  * wrong. */

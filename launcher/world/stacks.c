@@ -96,6 +96,20 @@ static void maybe_finish(struct hvd_stacks *stacks)
 		hvd_timer_in_ms(stacks->timer, 0);
 }
 
+/* Takes the text. */
+static void on_waits(char *text, void *arg)
+{
+	struct hvd_stacks *stacks = arg;
+
+	if (!stacks->asks_store) {
+		free(text);
+		return;
+	}
+	stacks->asks_store = false;
+	stacks->waits = text;
+	maybe_finish(stacks);
+}
+
 static void on_timer(void *arg)
 {
 	struct hvd_stacks *stacks = arg;
@@ -141,10 +155,8 @@ static void ask(struct hvd_stacks *stacks, double seconds, bool may_stop, void (
 	hvd_timer_at(stacks->timer, hvd_deadline_in(seconds + 1));
 	stacks->id++;
 	ask_hosts(stacks, seconds, may_stop);
-	if (stacks->service && stacks->service->rv) {
-		stacks->asks_store = true;
-		hvd_rv_service_ask_waits(stacks->service, HVD_RV_WAITS_FEW);
-	}
+	stacks->asks_store =
+		stacks->service && hvd_rv_service_ask_waits(stacks->service, HVD_RV_WAITS_FEW, on_waits, stacks);
 	maybe_finish(stacks);
 }
 
@@ -201,16 +213,6 @@ void hvd_stacks_gone(struct hvd_stacks *stacks, const struct hvd_client *cl, con
 	/* Its agent was told to end, and has ended with its ranks. */
 	if (cl->role == HVD_ROLE_FORMER && why->code != HVD_E_TIMEOUT)
 		json_array_set_new(stacks->hosts, cl->host, json_false());
-	maybe_finish(stacks);
-}
-
-void hvd_stacks_waits(struct hvd_stacks *stacks, const char *text)
-{
-	if (!stacks || !stacks->asks_store)
-		return;
-	stacks->asks_store = false;
-	free(stacks->waits);
-	stacks->waits = hvd_xstrdup(text);
 	maybe_finish(stacks);
 }
 

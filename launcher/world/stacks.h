@@ -37,9 +37,8 @@ void hvd_stacks_ask_no_stop(struct hvd_stacks *stacks, double seconds, void (*do
 /* Do not answer the caller that has asked with `arg`. */
 void hvd_stacks_forget(struct hvd_stacks *stacks, const void *arg);
 
-/* Messages of the agents, ends of their connections, and the answer of the rendezvous. */
+/* Messages of the agents, and ends of their connections. */
 void hvd_stacks_message(struct hvd_stacks *stacks, const struct hvd_client *cl, const json_t *msg);
 void hvd_stacks_gone(struct hvd_stacks *stacks, const struct hvd_client *cl, const struct hvd_err *why);
-void hvd_stacks_waits(struct hvd_stacks *stacks, const char *text);
 
 #endif

@@ -188,14 +188,16 @@ static void on_owners(const json_t *answers, void *arg)
 
 /* ---- the question ---- */
 
-bool hvd_store_waits_take(struct hvd_store_waits *waits, const char *text)
+static void on_lines(char *text, void *arg)
 {
+	hvd_cleanup_free char *lines = text;
+	struct hvd_store_waits *waits = arg;
 	json_auto_t *questions = NULL;
 
-	if (!waits || !waits->awaits_lines)
-		return false;
+	if (!waits->awaits_lines)
+		return;
 	waits->awaits_lines = false;
-	for (const char *p = text; *p;) {
+	for (const char *p = lines; p && *p;) {
 		const size_t len = strcspn(p, "\n");
 
 		if (len)
@@ -207,19 +209,17 @@ bool hvd_store_waits_take(struct hvd_store_waits *waits, const char *text)
 		qsort(waits->v, waits->n, sizeof(*waits->v), by_addr);
 	questions = make_questions(waits);
 	hvd_host_questions_ask(waits->questions, questions, OWNER_SECONDS, on_owners, waits);
-	return true;
 }
 
 bool hvd_store_waits_ask(struct hvd_store_waits *waits, hvd_store_waits_fn *done, void *arg)
 {
-	if (!waits || !waits->service->rv)
+	if (!waits)
 		return false;
 	clear(waits);
 	waits->done = done;
 	waits->arg = arg;
-	waits->awaits_lines = true;
-	hvd_rv_service_ask_waits(waits->service, HVD_RV_WAITS_MOST);
-	return true;
+	waits->awaits_lines = hvd_rv_service_ask_waits(waits->service, HVD_RV_WAITS_MOST, on_lines, waits);
+	return waits->awaits_lines;
 }
 
 void hvd_store_waits_forget(struct hvd_store_waits *waits)

@@ -32,7 +32,4 @@ typedef void hvd_store_waits_fn(const json_t *answer, void *arg);
 bool hvd_store_waits_ask(struct hvd_store_waits *waits, hvd_store_waits_fn *done, void *arg);
 void hvd_store_waits_forget(struct hvd_store_waits *waits); /* do not answer */
 
-/* The answer of the rendezvous. False: nobody waits for it. */
-bool hvd_store_waits_take(struct hvd_store_waits *waits, const char *text);
-
 #endif

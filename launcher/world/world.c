@@ -25,15 +25,6 @@ static void on_joined(void *arg, const struct hvd_rv_init_event *join)
 	hvd_world_init(world, hvd_init_watch_joined(world->init_watch, join));
 }
 
-static void on_waits(const char *text, void *arg)
-{
-	struct hvd_world *world = arg;
-
-	if (!hvd_store_waits_take(world->waits, text))
-		hvd_init_watch_waits(world->init_watch, text);
-	hvd_stacks_waits(world->stacks, text);
-}
-
 static void on_horovod(void *arg)
 {
 	hvd_agent_registry_horovod(((struct hvd_world *)arg)->agents);
@@ -56,8 +47,7 @@ static void on_stalled(const struct hvd_stall *stall, void *arg)
 static int on_open(void *arg, struct hvd_err *err)
 {
 	/* PyTorch's ranks are served if there is somebody to watch them. */
-	static const struct hvd_rv_service_ops with_torch = {on_joined, on_waits, on_horovod},
-					       without = {.horovod = on_horovod};
+	static const struct hvd_rv_service_ops with_torch = {on_joined, on_horovod}, without = {.horovod = on_horovod};
 	struct hvd_world *world = arg;
 
 	if (hvd_rv_service_open(&world->service, world->base, world->number, world->init_watch ? &with_torch : &without,
@@ -414,6 +404,9 @@ void hvd_world_destroy(struct hvd_world *world)
 {
 	if (!world)
 		return;
+	/* First, since it answers those who still ask it. */
+	hvd_store_waits_forget(world->waits);
+	hvd_rv_service_close(&world->service);
 	hvd_init_watch_destroy(world->init_watch);
 	hvd_progress_destroy(world->progress);
 	hvd_stacks_destroy(world->stacks);
@@ -422,7 +415,6 @@ void hvd_world_destroy(struct hvd_world *world)
 	hvd_straggler_watch_destroy(world->stragglers);
 	hvd_usage_log_destroy(world->usage_log);
 	hvd_usage_destroy(world->usage);
-	hvd_rv_service_close(&world->service);
 	hvd_rank_plan_clear(&world->plan);
 	hvd_layout_clear(&world->layout);
 	free(world);

@@ -44,8 +44,7 @@ void hvd_downstream_renew(struct hvd_downstream *down);
 /* Ask all relays below what their clients wait for. `done` is called once, when all have answered or a second has
  * passed. It frees the text, which begins with `own`, has at most `max` lines, and is NULL if nobody waits. Takes `own`,
  * which may be NULL. */
-void hvd_downstream_ask_waits(struct hvd_downstream *down, char *own, unsigned max, void (*done)(char *text, void *arg),
-			      void *arg);
+void hvd_downstream_ask_waits(struct hvd_downstream *down, char *own, unsigned max, hvd_rv_waits_fn *done, void *arg);
 /* In a relay: pass an answer of the parent on to a relay below. */
 void hvd_downstream_pass(struct hvd_downstream *down, const struct hvd_relay_msg *msg);
 
@@ -102,7 +101,7 @@ struct hvd_downstream {
 	size_t n_admitted;
 	bool any;
 	TAILQ_HEAD(down_asks, ask) asks; /* oldest first */
-	uint64_t waits_seq; /* of the next ASK_WAITS */
+	uint64_t waits_seq;              /* of the next ASK_WAITS */
 };
 
 /* downstream_items.c */

@@ -22,7 +22,7 @@ struct ask {
 	char *text;
 	struct hvd_rv_timer timer;
 	struct hvd_downstream *down;
-	void (*done)(char *text, void *arg);
+	hvd_rv_waits_fn *done;
 	void *arg;
 };
 
@@ -102,8 +102,7 @@ void hvd_down_asks_free(struct hvd_downstream *down)
 		end_ask(TAILQ_FIRST(&down->asks));
 }
 
-void hvd_downstream_ask_waits(struct hvd_downstream *down, char *own, unsigned max, void (*done)(char *text, void *arg),
-			      void *arg)
+void hvd_downstream_ask_waits(struct hvd_downstream *down, char *own, unsigned max, hvd_rv_waits_fn *done, void *arg)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_ASK_WAITS, .level = max};
 	struct ask *ask = hvd_xcalloc(1, sizeof(*ask));

@@ -157,9 +157,10 @@ void hvd_rv_tcpstore_ranks(struct hvd_rv *rv, size_t ranks);
 /* What TCPStore clients wait for, for messages: "10.0.0.2 (pid 77) waits for default_pg/0//cpu//0/5", one a line, at
  * most `max` lines; NULL = nobody waits. The caller frees it. */
 char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max);
+typedef void hvd_rv_waits_fn(char *text, void *arg); /* takes the text */
 /* The same for the clients of this server and of all relays. `done` is called from the event loop, after at most a
- * second, and frees the text. */
-void hvd_rv_tcpstore_ask_waits(struct hvd_rv *rv, size_t max, void (*done)(char *text, void *arg), void *arg);
+ * second, or when the server is destroyed. */
+void hvd_rv_tcpstore_ask_waits(struct hvd_rv *rv, size_t max, hvd_rv_waits_fn *done, void *arg);
 /* Set how many members a scope has: its values are removed when all members have deleted their keys. 0: not known. */
 int hvd_rv_scope_size(struct hvd_rv *rv, const char *scope, size_t members, struct hvd_err *err);
 /* Keep the scope, which must have a value, as long as the server: hvd_rv_clear() leaves it alone. */

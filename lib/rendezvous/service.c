@@ -8,19 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Takes the text. */
-static void on_waits(char *text, void *arg)
+bool hvd_rv_service_ask_waits(struct hvd_rv_service *service, unsigned most, hvd_rv_waits_fn *done, void *arg)
 {
-	struct hvd_rv_service *service = arg;
-
-	service->ops->waits(text ? text : "", service->arg);
-	free(text);
-}
-
-void hvd_rv_service_ask_waits(struct hvd_rv_service *service, unsigned most)
-{
-	if (service->rv && service->ops->waits)
-		hvd_rv_tcpstore_ask_waits(service->rv, most, on_waits, service);
+	if (!service->rv)
+		return false;
+	hvd_rv_tcpstore_ask_waits(service->rv, most, done, arg);
+	return true;
 }
 
 uint64_t hvd_rv_service_changes(const struct hvd_rv_service *service)

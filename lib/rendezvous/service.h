@@ -23,8 +23,6 @@
 struct hvd_rv_service_ops {
 	/* An init event of a TCPStore client. NULL: such clients are not served. */
 	hvd_rv_init_fn *init_event;
-	/* The answer to hvd_rv_service_ask_waits(): lines, "" when nobody waits. */
-	void (*waits)(const char *text, void *arg);
 	/* A rank of Horovod has stored its first value: its init() has begun. */
 	void (*horovod)(void *arg);
 };
@@ -51,11 +49,11 @@ void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char 
  * removed when all of its ranks have read them. */
 void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout *layout);
 
-/* Ask what TCPStore clients wait for, in at most `most` lines. ops->waits is called, at once or later, if the service is
- * open. */
+/* Ask what TCPStore clients wait for, in at most `most` lines (hvd_rv_tcpstore_ask_waits()). `done` is called once, from
+ * the event loop, or when the service is closed. False: the service is not open, and it is not called. */
 #define HVD_RV_WAITS_FEW  32
 #define HVD_RV_WAITS_MOST 1000 /* as many as fit into the message of a relay, if keys are short */
-void hvd_rv_service_ask_waits(struct hvd_rv_service *service, unsigned most);
+bool hvd_rv_service_ask_waits(struct hvd_rv_service *service, unsigned most, hvd_rv_waits_fn *done, void *arg);
 /* How often the stored values have changed; 0 if TCPStore clients are not served. */
 uint64_t hvd_rv_service_changes(const struct hvd_rv_service *service);
 

@@ -333,7 +333,7 @@ char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max)
 	return text;
 }
 
-void hvd_rv_tcpstore_ask_waits(struct hvd_rv *rv, size_t max, void (*done)(char *text, void *arg), void *arg)
+void hvd_rv_tcpstore_ask_waits(struct hvd_rv *rv, size_t max, hvd_rv_waits_fn *done, void *arg)
 {
 	hvd_downstream_ask_waits(rv->downstream, hvd_rv_tcpstore_waits(rv, max), (unsigned)max, done, arg);
 }

@@ -2,6 +2,7 @@
 /* Whole launches without a scheduler: a static job, and agents that the test plays. */
 #include "launcher/events/trace.h"
 #include "launcher/world/stacks.h"
+#include "launcher/world/store_waits.h"
 #include "tests/unit/launch_agents.h"
 
 #include <sys/resource.h>
@@ -784,6 +785,94 @@ TEST_IN(it_tells_who_has_not_come, struct launch *l)
 	assert_int_equal(hvd_err_status(&l->job.why), 1);
 	assert_in(l->job.why.msg, "ranks 0, 2 on node[0,2] have not called init_process_group within 0.2 s");
 	close(fd);
+}
+
+static size_t count_lines(const char *text)
+{
+	size_t n = text && *text;
+
+	for (const char *p = text; p && (p = strchr(p, '\n')); p++)
+		n++;
+	return n;
+}
+
+static size_t waiting_at(const struct agent *s)
+{
+	char *text = hvd_rv_tcpstore_waits(s->relay, HVD_RV_WAITS_MOST);
+	const size_t n = count_lines(text);
+
+	free(text);
+	return n;
+}
+
+static void keep_answer(const json_t *answer, void *arg)
+{
+	*(json_t **)arg = json_incref((json_t *)answer);
+}
+
+static void on_stacks_object(json_t *answers, void *arg)
+{
+	keep_answer(answers, arg);
+}
+
+/* Process 77 is a part of rank 1. */
+static json_t *make_owners(const json_t *question)
+{
+	json_t *ranks = json_array(), *pid;
+	size_t i;
+
+	json_array_foreach(json_object_get(question, "pids"), i, pid)
+	{
+		json_array_append_new(ranks, json_integer(json_integer_value(pid) == 77 ? 1 : -1));
+	}
+	return json_pack("{s:s, s:O, s:o}", "t", "answer", "id", json_object_get(question, "id"), "ranks", ranks);
+}
+
+/* The stacks have few lines of those that wait, and the ranks that wait are found among all of them. */
+TEST_IN(two_questions_about_waits_at_the_same_time, struct launch *l)
+{
+	enum {
+		CLIENTS = HVD_RV_WAITS_FEW + 2
+	};
+	unsigned char hello[] = {0, 0xce, 0xf7, 0x85, 0x3c, 13, 0, 0, 0, 0};
+	static const unsigned char wait[] = {6, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 'k'};
+	json_t *stacks = NULL, *waits = NULL;
+	const struct hvd_world *world;
+	struct agent *s[3];
+	int fd[CLIENTS];
+	in_port_t port;
+
+	launch_start(l);
+	for (int h = 0; h < 3; h++)
+		s[h] = agent_connect(l, registration(h, 3, 1, false));
+	until(l, s[0]->plan && s[1]->plan && s[2]->plan);
+	world = hvd_job_world(l->job.starter.job);
+	port = agent_begin_relay(l, s[1]);
+	for (int i = 0; i < CLIENTS; i++) {
+		fd[i] = dial_loopback(port);
+		hello[6] = (unsigned char)(77 + i);
+		assert_int_equal(write(fd[i], hello, sizeof(hello)), sizeof(hello));
+		assert_int_equal(write(fd[i], wait, sizeof(wait)), sizeof(wait));
+	}
+	until(l, waiting_at(s[1]) == CLIENTS);
+
+	hvd_stacks_ask(hvd_world_stacks(world), 5, on_stacks_object, &stacks);
+	assert_true(hvd_store_waits_ask(hvd_world_store_waits(world), keep_answer, &waits));
+	until(l, agent_heard(s[1], "owners"));
+	assert_false(agent_heard(s[0], "owners"));
+	hvd_conn_send(s[1]->conn, make_owners(json_object_get(s[1]->said, "owners")));
+	until(l, waits);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(waits, "ranks"), "1")), "k");
+	assert_int_equal(json_object_size(json_object_get(waits, "ranks")), 1);
+	assert_int_equal(json_array_size(json_object_get(waits, "lines")), CLIENTS - 1);
+	for (int h = 0; h < 3; h++)
+		hvd_conn_send(s[h]->conn, json_pack("{s:s, s:i, s:[]}", "t", "stacks", "id", 1, "ranks"));
+	until(l, stacks);
+	assert_int_equal(count_lines(json_string_value(json_object_get(stacks, "store"))), HVD_RV_WAITS_FEW);
+	json_decref(stacks);
+	json_decref(waits);
+	for (int i = 0; i < CLIENTS; i++)
+		close(fd[i]);
 }
 
 TEST_IN(a_trace_that_a_browser_can_read, struct launch *l)

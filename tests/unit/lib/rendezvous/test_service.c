@@ -395,18 +395,19 @@ static void on_told_join(void *arg, const struct hvd_rv_init_event *join)
 		 (unsigned)join->epoch);
 }
 
-static void on_told_waits(const char *text, void *arg)
+static void on_told_waits(char *text, void *arg)
 {
 	size_t n = strlen(told);
 
 	assert_ptr_equal(arg, told);
-	snprintf(told + n, sizeof(told) - n, "<%s>", text);
+	snprintf(told + n, sizeof(told) - n, "<%s>", text ? text : "");
+	free(text);
 }
 
 /* Three clients call init_process_group(), two of them at once. */
 TEST_IN(arrivals_are_told, struct place *p)
 {
-	static const struct hvd_rv_service_ops ops = {.init_event = on_told_join, .waits = on_told_waits};
+	static const struct hvd_rv_service_ops ops = {.init_event = on_told_join};
 	unsigned char hello[] = {0, 0xce, 0xf7, 0x85, 0x3c, 13, 77, 1, 0, 0};
 	static const unsigned char init[] = {4,   5,   0,   0, 0, 0, 0, 0, 0, 'i', 'n',
 					     'i', 't', '/', 1, 0, 0, 0, 0, 0, 0,   0};
@@ -427,7 +428,7 @@ TEST_IN(arrivals_are_told, struct place *p)
 	}
 	turn(p);
 	assert_string_equal(told, "127.0.0.1 333 0;127.0.0.1 334 0;127.0.0.1 335 0;");
-	hvd_rv_service_ask_waits(&p->service, HVD_RV_WAITS_FEW);
+	assert_true(hvd_rv_service_ask_waits(&p->service, HVD_RV_WAITS_FEW, on_told_waits, told));
 	turn(p);
 	assert_in(told, ";<>"); /* nobody waits */
 	assert_true(hvd_rv_service_changes(&p->service) > 0);
@@ -436,7 +437,7 @@ TEST_IN(arrivals_are_told, struct place *p)
 	hvd_rv_destroy(p->relay);
 	p->relay = NULL;
 	hvd_rv_service_close(&p->service);
-	hvd_rv_service_ask_waits(&p->service, HVD_RV_WAITS_FEW);
+	assert_false(hvd_rv_service_ask_waits(&p->service, HVD_RV_WAITS_FEW, on_told_waits, told));
 	assert_int_equal(hvd_rv_service_changes(&p->service), 0);
 }
 
