@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nccl_comms.h"
 
+#include "lib/base/json_text.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,13 +12,6 @@
 #define MOST_ODD   8    /* that are named */
 #define MOST_RANKS 64   /* of each that are named */
 #define MOST_COUNT ((json_int_t)1 << 50)
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
 
 static json_int_t number_of(const json_t *object, const char *key)
 {
@@ -100,8 +95,8 @@ static const char *lacks(const json_t *last, const json_t *first)
 
 static json_t *name_rank(const json_t *rank)
 {
-	return json_pack("{s:I, s:s, s:I, s:b}", "number", number_of(rank, "rank"), "address", text_of(rank, "host"),
-			 "pid", number_of(rank, "pid"), "dead",
+	return json_pack("{s:I, s:s, s:I, s:b}", "number", number_of(rank, "rank"), "address",
+			 hvd_json_text(rank, "host"), "pid", number_of(rank, "pid"), "dead",
 			 json_is_true(json_object_get(json_object_get(rank, "status"), "considered_dead")));
 }
 
@@ -114,8 +109,8 @@ static const json_t *find_comm(const json_t *status, const json_t *which)
 	{
 		if (i == MOST_COMMS)
 			break;
-		if (strcmp(text_of(comm, "hash"), text_of(which, "hash")) == 0 &&
-		    strcmp(text_of(comm, "secondary_hash"), text_of(which, "secondary_hash")) == 0)
+		if (strcmp(hvd_json_text(comm, "hash"), hvd_json_text(which, "hash")) == 0 &&
+		    strcmp(hvd_json_text(comm, "secondary_hash"), hvd_json_text(which, "secondary_hash")) == 0)
 			return comm;
 	}
 	return NULL;
@@ -193,7 +188,8 @@ json_t *hvd_nccl_comms(const json_t *status, const json_t *earlier)
 		even++;
 		still += earlier && !moves(comm, earlier);
 	}
-	return json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version", text_of(status, "nccl_version"),
-			 "twice", earlier != NULL, "comms", (json_int_t)json_array_size(comms), "begun", all, "most",
-			 most, "missing", lost, "even", even, "still", still, "odd", odd);
+	return json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version",
+			 hvd_json_text(status, "nccl_version"), "twice", earlier != NULL, "comms",
+			 (json_int_t)json_array_size(comms), "begun", all, "most", most, "missing", lost, "even", even,
+			 "still", still, "odd", odd);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "busy_hang.h"
 
+#include "lib/base/json_text.h"
 #include "lib/base/xalloc.h"
 #include "nccl_evidence.h"
 #include "stack_groups_internal.h"
@@ -57,7 +58,7 @@ static const json_t *host_of(const json_t *answers, const char *name)
 
 	json_array_foreach(json_object_get(answers, "hosts"), h, host)
 	{
-		if (strcmp(hvd_stack_text_of(host, "host"), name) == 0)
+		if (strcmp(hvd_json_text(host, "host"), name) == 0)
 			return host;
 	}
 	return NULL;
@@ -131,7 +132,7 @@ static enum state state_of(const json_t *a, const json_t *b, double used, double
 {
 	if (used < BUSY_SHARE * seconds)
 		return WAITS;
-	if (strcmp(hvd_stack_text_of(b, "how"), "py-spy") != 0)
+	if (strcmp(hvd_json_text(b, "how"), "py-spy") != 0)
 		return UNKNOWN;
 	if (in_collective(b))
 		return COLLECTIVE;
@@ -194,7 +195,7 @@ static void judge_hosts(struct judgement *all, const json_t *first, const json_t
 
 	json_array_foreach(json_object_get(second, "hosts"), h, host)
 	{
-		const char *name = hvd_stack_text_of(host, "host");
+		const char *name = hvd_json_text(host, "host");
 		const json_t *before = host_of(first, name);
 
 		all->moves |= json_array_size(json_object_get(before, "ranks")) !=
@@ -209,7 +210,7 @@ static void judge_hosts(struct judgement *all, const json_t *first, const json_t
 	}
 	json_array_foreach(json_object_get(first, "hosts"), h, host)
 	{
-		const char *name = hvd_stack_text_of(host, "host");
+		const char *name = hvd_json_text(host, "host");
 
 		all->moves |= !host_of(second, name) && !is_silent(second, name);
 	}

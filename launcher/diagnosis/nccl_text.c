@@ -4,6 +4,7 @@
 #include "stack_groups_internal.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/json_text.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static json_int_t number_of(const json_t *object, const char *key)
 /* "rank 3 (n2)", a rank of the launch; or "its rank 3 (process 17 on 10.0.0.4)", one of the communicator. */
 static void append_rank(char **text, const json_t *rank)
 {
-	const char *host = hvd_stack_text_of(rank, *hvd_stack_text_of(rank, "host") ? "host" : "address");
+	const char *host = hvd_json_text(rank, *hvd_json_text(rank, "host") ? "host" : "address");
 
 	if (json_is_integer(json_object_get(rank, "rank")))
 		hvd_xappendf(text, "rank %lld (%s)", (long long)number_of(rank, "rank"), host);
@@ -65,7 +66,7 @@ static void add_behind(struct hvd_strv *lines, const json_t *comm)
 {
 	const json_int_t n = number_of(comm, "behind");
 	hvd_cleanup_free char *who = name_ranks(json_object_get(comm, "ranks"), n);
-	const char *op = hvd_stack_text_of(comm, "op");
+	const char *op = hvd_json_text(comm, "op");
 
 	hvd_strv_addf(
 		lines,
@@ -125,7 +126,7 @@ void hvd_nccl_lines(const json_t *answers, struct hvd_strv *lines)
 	json_t *comm;
 	size_t i;
 
-	add_text(lines, hvd_stack_text_of(nccl, "text"));
+	add_text(lines, hvd_json_text(nccl, "text"));
 	json_array_foreach(json_object_get(nccl, "odd"), i, comm)
 	{
 		if (i == MOST_COMMS)

@@ -2,6 +2,7 @@
 #include "stack_groups_internal.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/json_text.h"
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
 
@@ -9,13 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char *hvd_stack_text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
 
 /* ---- where a process is ---- */
 
@@ -56,9 +50,9 @@ static bool is_wrapper(const char *name)
 
 void hvd_stack_kernel_place(const json_t *process, char out[HVD_STACK_TEXT])
 {
-	const char *wchan = hvd_stack_text_of(process, "wchan");
+	const char *wchan = hvd_json_text(process, "wchan");
 
-	snprintf(out, HVD_STACK_TEXT, "%s%s%s", hvd_stack_text_of(process, "state"), *wchan ? " in the kernel's " : "",
+	snprintf(out, HVD_STACK_TEXT, "%s%s%s", hvd_json_text(process, "state"), *wchan ? " in the kernel's " : "",
 		 wchan);
 }
 
@@ -76,7 +70,7 @@ void hvd_stack_place(const json_t *process, char out[HVD_STACK_TEXT])
 	}
 	while (user < n && !is_users(hvd_stack_frame_text(json_array_get(frames, user), 1)))
 		user++;
-	if (strcmp(hvd_stack_text_of(process, "how"), "py-spy") != 0)
+	if (strcmp(hvd_json_text(process, "how"), "py-spy") != 0)
 		user = 0;
 	if (user == n)
 		user = 0;
@@ -152,7 +146,7 @@ void hvd_stack_groups_make(const json_t *answers, struct hvd_stack_groups *group
 	*groups = (struct hvd_stack_groups){0};
 	json_array_foreach(json_object_get(answers, "hosts"), h, host)
 	{
-		const char *name = hvd_stack_text_of(host, "host");
+		const char *name = hvd_json_text(host, "host");
 
 		json_array_foreach(json_object_get(host, "ranks"), r, rank)
 		{
@@ -207,7 +201,7 @@ json_t *hvd_stack_group_json(const struct hvd_stack_group *group)
 	hvd_printable(where, safe, sizeof(safe)); /* a name that was cut may end within a character */
 	return json_pack("{s:o, s:o, s:s, s:b, s:b, s:s, s:O}", "ranks", ranks, "hosts", hosts, "where", safe, "child",
 			 group->first->child, "stopped", json_is_true(json_object_get(process, "stopped")), "state",
-			 hvd_stack_text_of(process, "state"), "frames", frames ? frames : json_null());
+			 hvd_json_text(process, "state"), "frames", frames ? frames : json_null());
 }
 
 json_t *hvd_stack_groups_json(const json_t *answers)

@@ -47,7 +47,6 @@ void hvd_stack_groups_clear(struct hvd_stack_groups *groups);
 json_t *hvd_stack_group_json(const struct hvd_stack_group *group);
 
 /* "" where there is none. */
-const char *hvd_stack_text_of(const json_t *object, const char *key);
 const char *hvd_stack_frame_text(const json_t *frame, size_t i);
 
 /* Where a process is. hvd_stack_kernel_place() uses the kernel's information only, as does hvd_stack_place() if there

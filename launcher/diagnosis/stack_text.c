@@ -3,6 +3,7 @@
 #include "stack_groups_internal.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/json_text.h"
 #include "lib/base/printable.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
@@ -67,7 +68,7 @@ static void put_head(FILE *out, const struct hvd_stack_groups *groups, const str
 	hvd_stack_kernel_place(first->process, kernel);
 	if (json_is_true(json_object_get(first->process, "stopped")) && strcmp(where, kernel) != 0) {
 		fputs(", ", out);
-		hvd_stack_put(out, hvd_stack_text_of(first->process, "state"));
+		hvd_stack_put(out, hvd_json_text(first->process, "state"));
 	}
 	fputs("\n", out);
 }
@@ -106,7 +107,7 @@ static void put_reasons(FILE *out, const struct hvd_stack_entries *all)
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv shown = {0};
 
 	for (size_t i = 0; i < all->n && shown.n < 4; i++) {
-		const char *why = hvd_stack_text_of(all->v[i].process, "why");
+		const char *why = hvd_json_text(all->v[i].process, "why");
 
 		if (!*why || hvd_strv_has(&shown, why))
 			continue;
@@ -168,7 +169,7 @@ static void put_store(FILE *out, const json_t *said)
 			hvd_stack_put(out, json_string_value(other));
 		}
 		fprintf(out, " wait%s for ", several ? "" : "s");
-		hvd_stack_put(out, hvd_stack_text_of(entry, "key"));
+		hvd_stack_put(out, hvd_json_text(entry, "key"));
 		if (json_array_size(missing)) {
 			fputs("; ", out);
 			put_numbers(out, missing);

@@ -15,13 +15,6 @@ const struct hvd_status_column hvd_status_columns[HVD_STATUS_COLUMNS] = {
 	{"GPU", "gpu", 4, HVD_STATUS_SHARE},       {"GMEM", "gpu_memory", 5, HVD_STATUS_BYTES},
 };
 
-const char *hvd_status_text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
-
 double hvd_status_number_of(const json_t *object, const char *key)
 {
 	return json_number_value(json_object_get(object, key));

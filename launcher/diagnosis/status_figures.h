@@ -10,8 +10,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* The text of a key, "" if there is none; the number, or 0. */
-const char *hvd_status_text_of(const json_t *object, const char *key);
+/* The number under a key; 0 if there is none. */
 double hvd_status_number_of(const json_t *object, const char *key);
 
 enum hvd_status_unit {

@@ -3,6 +3,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/hostlist.h"
+#include "lib/base/json_text.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/rank_list.h"
@@ -30,7 +31,7 @@ struct hvd_odd_list hvd_status_odd_list(const json_t *list, bool hosts)
 	json_array_foreach(list, i, of)
 	{
 		of_list.figures |= json_is_number(json_object_get(of, "cpu"));
-		waiting += *hvd_status_text_of(of, "waits") != '\0';
+		waiting += *hvd_json_text(of, "waits") != '\0';
 	}
 	of_list.few_wait = waiting < json_array_size(list) - waiting;
 	return of_list;
@@ -47,14 +48,14 @@ static enum hvd_odd odd_host(const char *stage, char **why)
 enum hvd_odd hvd_status_odd(const struct hvd_odd_list *list, const json_t *of, char **why)
 {
 	const double growth = hvd_status_number_of(of, "growth") * 3600, memory = hvd_status_number_of(of, "memory");
-	const char *state = hvd_status_text_of(of, "state"), *waits = hvd_status_text_of(of, "waits");
+	const char *state = hvd_json_text(of, "state"), *waits = hvd_json_text(of, "waits");
 	char bytes[16];
 
 	*why = NULL;
 	if (list->hosts)
-		return odd_host(hvd_status_text_of(of, "stage"), why);
-	if (*hvd_status_text_of(of, "slow")) {
-		*why = hvd_xasprintf("is slow: %s", hvd_status_text_of(of, "slow"));
+		return odd_host(hvd_json_text(of, "stage"), why);
+	if (*hvd_json_text(of, "slow")) {
+		*why = hvd_xasprintf("is slow: %s", hvd_json_text(of, "slow"));
 		return HVD_ODD_SLOW;
 	}
 	if (strcmp(state, "failed") == 0) {
@@ -110,7 +111,7 @@ char *hvd_status_odd_ranks(enum hvd_odd odd, const json_t *const *ranks, size_t 
 	char *text;
 
 	for (size_t i = 0; i < n; i++)
-		add_host(&hosts, hvd_status_text_of(ranks[i], "host"));
+		add_host(&hosts, hvd_json_text(ranks[i], "host"));
 	names = hvd_hostlist_compress(hosts.v, hosts.n);
 	if (strlen(names) > MOST_HOSTS) {
 		free(names);
@@ -146,7 +147,7 @@ static size_t find_waiting(const json_t *list, struct waiting waiting[MOST_KEYS]
 	*ranks = 0;
 	json_array_foreach(list, i, of)
 	{
-		const char *key = hvd_status_text_of(of, "waits");
+		const char *key = hvd_json_text(of, "waits");
 
 		for (k = 0; k < n && strcmp(waiting[k].key, key) != 0; k++)
 			;

@@ -2,6 +2,7 @@
 #include "status_table.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/json_text.h"
 #include "lib/base/xalloc.h"
 #include "status_figures.h"
 #include "status_odd.h"
@@ -35,8 +36,8 @@ struct table {
 
 static bool has_figures(const struct table *table, const json_t *of)
 {
-	return table->look->hosts ? strcmp(hvd_status_text_of(of, "stage"), "here") == 0
-				  : strcmp(hvd_status_text_of(of, "state"), "running") == 0;
+	return table->look->hosts ? strcmp(hvd_json_text(of, "stage"), "here") == 0
+				  : strcmp(hvd_json_text(of, "state"), "running") == 0;
 }
 
 static double sort_by(const struct table *table, const struct row *row)
@@ -72,10 +73,10 @@ static void make_table(struct table *table, const json_t *list, const struct hvd
 	table->rows = hvd_xcalloc(table->n + 1, sizeof(*table->rows));
 	json_array_foreach(list, i, of)
 	{
-		const int len = (int)strnlen(hvd_status_text_of(of, "host"), MOST_HOST);
+		const int len = (int)strnlen(hvd_json_text(of, "host"), MOST_HOST);
 
 		table->host = len > table->host ? len : table->host;
-		table->waits |= *hvd_status_text_of(of, "waits") != '\0';
+		table->waits |= *hvd_json_text(of, "waits") != '\0';
 		for (size_t c = 0; c < HVD_STATUS_COLUMNS; c++) {
 			table->shown[c] |= json_is_number(json_object_get(of, hvd_status_columns[c].key));
 			table->figures |= table->shown[c];
@@ -138,11 +139,11 @@ static void put_row(struct hvd_status_lines *out, const struct table *table, con
 {
 	const bool hosts = table->look->hosts;
 	char *line = hvd_xasprintf("%5.0f %-*.*s", hvd_status_number_of(row->of, hosts ? "ranks" : "rank"), table->host,
-				   table->host, hvd_status_text_of(row->of, "host"));
+				   table->host, hvd_json_text(row->of, "host"));
 	char figure[16];
 
 	if (!has_figures(table, row->of))
-		hvd_xappendf(&line, " %s", hvd_status_text_of(row->of, hosts ? "stage" : "state"));
+		hvd_xappendf(&line, " %s", hvd_json_text(row->of, hosts ? "stage" : "state"));
 	for (size_t c = 0; c < HVD_STATUS_COLUMNS && has_figures(table, row->of); c++) {
 		const json_t *value = json_object_get(row->of, hvd_status_columns[c].key);
 
@@ -153,8 +154,8 @@ static void put_row(struct hvd_status_lines *out, const struct table *table, con
 			hvd_status_figure(figure, hvd_status_columns[c].unit, json_number_value(value));
 		hvd_xappendf(&line, " %*s", hvd_status_columns[c].width, figure);
 	}
-	if (key_room(table) && *hvd_status_text_of(row->of, "waits"))
-		hvd_xappendf(&line, " %.*s", key_room(table), hvd_status_text_of(row->of, "waits"));
+	if (key_room(table) && *hvd_json_text(row->of, "waits"))
+		hvd_xappendf(&line, " %.*s", key_room(table), hvd_json_text(row->of, "waits"));
 	hvd_status_add(out, row->why ? HVD_STATUS_ODD_ROW : HVD_STATUS_ROW, line);
 }
 
@@ -187,9 +188,9 @@ static const char *group_of(const struct table *table, const struct row *row)
 
 	if (row->odd != HVD_ODD_NOT)
 		return names[row->odd];
-	if (!table->look->hosts && *hvd_status_text_of(row->of, "waits"))
+	if (!table->look->hosts && *hvd_json_text(row->of, "waits"))
 		return "store";
-	return hvd_status_text_of(row->of, table->look->hosts ? "stage" : "state");
+	return hvd_json_text(row->of, table->look->hosts ? "stage" : "state");
 }
 
 /* The members of the group of rows[first]. Returns how many. */
@@ -257,7 +258,7 @@ static void put_groups(struct hvd_status_lines *out, const struct table *table)
 static void put_reason(struct hvd_status_lines *out, const struct table *table, const struct row *row)
 {
 	hvd_status_wrap(out, HVD_STATUS_REASON, 2, table->look->width, "rank %.0f on %s %s",
-			hvd_status_number_of(row->of, "rank"), hvd_status_text_of(row->of, "host"), row->why);
+			hvd_status_number_of(row->of, "rank"), hvd_json_text(row->of, "host"), row->why);
 }
 
 /* A sentence for each reason. */

@@ -2,6 +2,7 @@
 #include "status_text.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/json_text.h"
 #include "lib/base/xalloc.h"
 #include "status_figures.h"
 #include "status_odd.h"
@@ -39,7 +40,7 @@ static char *count_values(const json_t *list, const char *key, const char *name,
 
 	json_array_foreach(list, i, one)
 	{
-		const char *value = hvd_status_text_of(one, key);
+		const char *value = hvd_json_text(one, key);
 
 		for (s = 0; s < n && strcmp(seen[s].value, value) != 0; s++)
 			;
@@ -102,16 +103,16 @@ static void put_state(struct hvd_status_lines *out, size_t width, const json_t *
 	if (hvd_status_number_of(launch, "job") > 0)
 		hvd_xappendf(&head, "job %.0f, ", hvd_status_number_of(launch, "job"));
 	hvd_xappendf(&head, "process %.0f on %s: %s, begun %s ago", hvd_status_number_of(launch, "pid"),
-		     hvd_status_text_of(launch, "host"), hvd_status_text_of(launch, "state"), time);
+		     hvd_json_text(launch, "host"), hvd_json_text(launch, "state"), time);
 	hvd_status_wrap(out, HVD_STATUS_HEAD, 0, width, "%s", head);
-	if (*hvd_status_text_of(launch, "command"))
-		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "command: %s", hvd_status_text_of(launch, "command"));
+	if (*hvd_json_text(launch, "command"))
+		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "command: %s", hvd_json_text(launch, "command"));
 	if (generation > 1 || restarts > 0) {
 		put_time(time, sizeof(time), hvd_status_number_of(launch, "generation_seconds"));
 		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "generation: %.0f, for %s, after %.0f restart%s%s%s",
 				generation, time, restarts, restarts == 1 ? "" : "s",
-				*hvd_status_text_of(launch, "ended_by") ? "; the last one: " : "",
-				hvd_status_text_of(launch, "ended_by"));
+				*hvd_json_text(launch, "ended_by") ? "; the last one: " : "",
+				hvd_json_text(launch, "ended_by"));
 	}
 	put_goodput(out, width, launch);
 	host_counts = count_values(hosts, "stage", "host", "here");
@@ -120,9 +121,8 @@ static void put_state(struct hvd_status_lines *out, size_t width, const json_t *
 	rank_counts = count_values(ranks, "state", "rank", "running ended");
 	if (*rank_counts)
 		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "ranks: %s", rank_counts);
-	if (*hvd_status_text_of(launch, "missing"))
-		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "waits for: %s",
-				hvd_status_text_of(launch, "missing"));
+	if (*hvd_json_text(launch, "missing"))
+		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "waits for: %s", hvd_json_text(launch, "missing"));
 	hvd_status_waits(out, width, launch);
 }
 
@@ -130,13 +130,13 @@ static void put_state(struct hvd_status_lines *out, size_t width, const json_t *
 static void put_last_lines(struct hvd_status_lines *out, const json_t *ranks)
 {
 	const json_t *rank = json_array_get(ranks, 0);
-	const char *text = hvd_status_text_of(rank, "last_lines");
+	const char *text = hvd_json_text(rank, "last_lines");
 
 	if (!json_object_get(rank, "last_lines"))
 		return;
 	hvd_status_add(out, HVD_STATUS_NOTE, hvd_xstrdup(""));
 	hvd_status_add(out, HVD_STATUS_STATE,
-		       hvd_xasprintf("its last lines (%s):", hvd_status_text_of(rank, "last_lines_of")));
+		       hvd_xasprintf("its last lines (%s):", hvd_json_text(rank, "last_lines_of")));
 	while (*text) {
 		const size_t len = strcspn(text, "\n");
 

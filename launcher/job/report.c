@@ -3,6 +3,7 @@
 
 #include "launcher/options/rank_commands.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/json_text.h"
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
@@ -20,15 +21,6 @@
 #define HOROVOD_MAX     65536
 /* Of the numbers of --json: a millisecond of the time since 1970. More would show how binary fractions are rounded. */
 #define DIGITS 13
-
-static json_t *strv_json(const struct hvd_strv *sv)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < sv->n; i++)
-		json_array_append_new(list, json_string(sv->v[i]));
-	return list;
-}
 
 /* The variables of a launch process that differ from hvdrun's environment. */
 static struct hvd_strv changed_env(const struct hvd_launch *launch, const struct hvd_proc *proc)
@@ -89,14 +81,15 @@ static void print_json(const struct hvd_launch *launch, const struct hvd_backend
 		const struct hvd_proc *proc = &launch->procs[i];
 		struct hvd_strv env = changed_env(launch, proc);
 
-		json_array_append_new(procs, json_pack("{s:o, s:o, s:o}", "argv", strv_json(&proc->argv), "stdin_args",
-						       strv_json(&proc->stdin_args), "env", strv_json(&env)));
+		json_array_append_new(procs,
+				      json_pack("{s:o, s:o, s:o}", "argv", hvd_json_words(&proc->argv), "stdin_args",
+						hvd_json_words(&proc->stdin_args), "env", hvd_json_words(&env)));
 		hvd_strv_free(&env);
 	}
 	out = json_pack("{s:s, s:o, s:o, s:o, s:f, s:s, s:o, s:f}", "backend", backend->name, "hosts", hosts,
-			"processes", procs, "rank_env", strv_json(&launch->spec->env), "start_timeout",
+			"processes", procs, "rank_env", hvd_json_words(&launch->spec->env), "start_timeout",
 			launch->spec->deadlines.start, "store", store_name(launch->spec->store), "frameworks",
-			strv_json(&frameworks), "init_timeout", launch->spec->init_timeout);
+			hvd_json_words(&frameworks), "init_timeout", launch->spec->init_timeout);
 	if (launch->spec->max_restarts >= 0)
 		json_object_set_new(out, "max_restarts", json_integer(launch->spec->max_restarts));
 	if (launch->spec->programs)

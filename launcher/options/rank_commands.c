@@ -2,6 +2,7 @@
 #include "rank_commands.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/json_text.h"
 #include "lib/process/multi_prog.h"
 #include "lib/process/other_launcher.h"
 #include "options.h"
@@ -116,12 +117,8 @@ int hvd_rank_commands_refuse(const struct hvd_launch_spec *spec, long ranks, boo
 json_t *hvd_rank_command(const struct hvd_launch_spec *spec, int rank)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
-	json_t *words;
 
 	if (!spec->programs || hvd_multi_prog_command(spec->programs, rank, &argv) != 0)
 		return NULL;
-	words = json_array();
-	for (size_t i = 0; i < argv.n; i++)
-		json_array_append_new(words, json_string(argv.v[i]));
-	return words;
+	return hvd_json_words(&argv);
 }
