@@ -354,8 +354,8 @@ static bool ask_lines(struct hvd_job_status *status)
 		return false;
 	snprintf(host, sizeof(host), "%d", slot->host);
 	question = json_pack("{s:{s:s, s:I}}", host, "t", "lines", "rank", (json_int_t)slot->id);
-	hvd_host_questions_ask(hvd_world_host_questions(hvd_job_world(status->job)), question, LINES_SECONDS, on_lines,
-			       status);
+	hvd_host_questions_ask(hvd_world_host_questions(hvd_job_world(status->job)), question, false, LINES_SECONDS,
+			       on_lines, status);
 	return true;
 }
 

@@ -13,19 +13,26 @@ struct hvd_host_questions {
 	unsigned world;
 	const struct hvd_host_table *table;
 	struct hvd_timer *timer;
-	int64_t id;                /* of the question */
-	json_t *owing;             /* by host: these owe an answer */
-	json_t *answers;           /* by host */
-	hvd_host_answers_fn *done; /* NULL: nobody asks */
+	int64_t id;                      /* of the question */
+	const struct hvd_client **owing; /* by host: these connections owe an answer; NULL: none */
+	uint32_t n;                      /* length of `owing` */
+	bool also;                       /* somebody else's answer is awaited, too */
+	size_t left;                     /* how many answers are awaited */
+	json_t *answers;                 /* by host */
+	hvd_host_answers_fn *done;       /* NULL: nobody asks */
 	void *arg;
 };
 
 static void clear(struct hvd_host_questions *questions)
 {
 	hvd_timer_stop(questions->timer);
-	json_decref(questions->owing);
+	free(questions->owing);
+	questions->owing = NULL;
+	questions->n = 0;
+	questions->also = false;
+	questions->left = 0;
 	json_decref(questions->answers);
-	questions->owing = questions->answers = NULL;
+	questions->answers = NULL;
 	questions->done = NULL;
 }
 
@@ -39,14 +46,26 @@ static void on_timer(void *arg)
 	done(answers, questions->arg);
 }
 
-static void settle(struct hvd_host_questions *questions, const char *host)
+/* The answer is given from the event loop, and not from within a question, or the end of a connection. */
+static void settle(struct hvd_host_questions *questions)
 {
-	json_object_del(questions->owing, host);
-	if (json_object_size(questions->owing) == 0)
+	if (--questions->left == 0)
 		hvd_timer_soon(questions->timer);
 }
 
-void hvd_host_questions_ask(struct hvd_host_questions *questions, json_t *asked, double seconds,
+static void send_question(struct hvd_host_questions *questions, uint32_t h, json_t *msg)
+{
+	const struct hvd_host_entry *entry = h < questions->n ? &questions->table->hosts[h] : NULL;
+
+	if (!entry || entry->stage != HVD_STAGE_HERE || !entry->client)
+		return;
+	json_object_set_new(msg, "id", json_integer(questions->id));
+	hvd_conn_send(entry->client->conn, json_incref(hvd_world_mark(msg, questions->world)));
+	questions->owing[h] = entry->client;
+	questions->left++;
+}
+
+void hvd_host_questions_ask(struct hvd_host_questions *questions, json_t *asked, bool also, double seconds,
 			    hvd_host_answers_fn *done, void *arg)
 {
 	const char *host;
@@ -54,24 +73,29 @@ void hvd_host_questions_ask(struct hvd_host_questions *questions, json_t *asked,
 
 	clear(questions);
 	questions->id++;
-	questions->owing = json_object();
+	questions->n = questions->table->n;
+	questions->owing = hvd_xcalloc((size_t)questions->n + 1, sizeof(*questions->owing));
 	questions->answers = json_object();
 	questions->done = done;
 	questions->arg = arg;
+	questions->also = also;
+	questions->left = also;
 	json_object_foreach(asked, host, msg)
 	{
-		const unsigned long h = strtoul(host, NULL, 10);
-		const struct hvd_host_entry *entry = h < questions->table->n ? &questions->table->hosts[h] : NULL;
-
-		if (!entry || entry->stage != HVD_STAGE_HERE || !entry->client)
-			continue;
-		json_object_set_new(msg, "id", json_integer(questions->id));
-		hvd_conn_send(entry->client->conn, json_incref(hvd_world_mark(msg, questions->world)));
-		json_object_set_new(questions->owing, host, json_true());
+		send_question(questions, (uint32_t)strtoul(host, NULL, 10), msg);
 	}
 	hvd_timer_at(questions->timer, hvd_deadline_in(seconds));
-	if (json_object_size(questions->owing) == 0)
+	if (questions->left == 0)
 		hvd_timer_soon(questions->timer);
+}
+
+bool hvd_host_questions_also(struct hvd_host_questions *questions)
+{
+	if (!questions->also)
+		return false;
+	questions->also = false;
+	settle(questions);
+	return true;
 }
 
 void hvd_host_questions_forget(struct hvd_host_questions *questions)
@@ -79,26 +103,39 @@ void hvd_host_questions_forget(struct hvd_host_questions *questions)
 	clear(questions);
 }
 
-void hvd_host_questions_message(struct hvd_host_questions *questions, const struct hvd_client *cl, const json_t *msg)
+/* The connection owes no answer any longer. `answer` is NULL if there is none; takes its reference. */
+static void take(struct hvd_host_questions *questions, const struct hvd_client *cl, json_t *answer)
 {
 	char host[16];
-	int64_t id;
 
 	snprintf(host, sizeof(host), "%u", (unsigned)cl->host);
-	if (!questions->done || hvd_get_int(msg, "id", 0, INT64_MAX, &id, NULL) != 0 || id != questions->id ||
-	    !json_object_get(questions->owing, host))
-		return;
-	json_object_set(questions->answers, host, (json_t *)msg);
-	settle(questions, host);
+	if (answer)
+		json_object_set_new(questions->answers, host, answer);
+	questions->owing[cl->host] = NULL;
+	settle(questions);
 }
 
-void hvd_host_questions_gone(struct hvd_host_questions *questions, const struct hvd_client *cl)
+static bool owes(const struct hvd_host_questions *questions, const struct hvd_client *cl)
 {
-	char host[16];
+	return cl->host < questions->n && questions->owing[cl->host] == cl;
+}
 
-	snprintf(host, sizeof(host), "%u", (unsigned)cl->host);
-	if (questions->done && json_object_get(questions->owing, host))
-		settle(questions, host);
+void hvd_host_questions_message(struct hvd_host_questions *questions, const struct hvd_client *cl, const json_t *msg)
+{
+	int64_t id;
+
+	if (owes(questions, cl) && hvd_get_int(msg, "id", 0, INT64_MAX, &id, NULL) == 0 && id == questions->id)
+		take(questions, cl, json_incref((json_t *)msg));
+}
+
+void hvd_host_questions_gone(struct hvd_host_questions *questions, const struct hvd_client *cl,
+			     const struct hvd_err *why)
+{
+	/* Its agent was told to end, and has ended with its ranks. */
+	const bool ended = cl->role == HVD_ROLE_FORMER && why->code != HVD_E_TIMEOUT;
+
+	if (owes(questions, cl))
+		take(questions, cl, ended ? json_false() : NULL);
 }
 
 struct hvd_host_questions *hvd_host_questions_create(struct event_base *base, unsigned world,

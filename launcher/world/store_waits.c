@@ -208,7 +208,7 @@ static void on_lines(char *text, void *arg)
 	if (waits->n)
 		qsort(waits->v, waits->n, sizeof(*waits->v), by_addr);
 	questions = make_questions(waits);
-	hvd_host_questions_ask(waits->questions, questions, OWNER_SECONDS, on_owners, waits);
+	hvd_host_questions_ask(waits->questions, questions, false, OWNER_SECONDS, on_owners, waits);
 }
 
 bool hvd_store_waits_ask(struct hvd_store_waits *waits, hvd_store_waits_fn *done, void *arg)

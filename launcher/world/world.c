@@ -152,7 +152,7 @@ static void on_disconnected(const struct hvd_client *cl, const struct hvd_err *w
 
 	hvd_progress_remove(world->progress, cl);
 	hvd_stacks_gone(world->stacks, cl, why);
-	hvd_host_questions_gone(world->questions, cl);
+	hvd_host_questions_gone(world->questions, cl, why);
 	if (cl->host < world->table->n && world->table->hosts[cl->host].client == cl)
 		hvd_usage_gone(world->usage, cl->host);
 }
