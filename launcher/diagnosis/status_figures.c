@@ -65,20 +65,17 @@ void hvd_status_figure(char out[16], enum hvd_status_unit unit, double value)
 	}
 }
 
-int hvd_status_quantile(const json_t *const *of, size_t n, const char *key, double at, double *value)
+double *hvd_status_sorted(const json_t *const *of, size_t n, const char *key, size_t *known)
 {
 	double *values = hvd_xcalloc(n + 1, sizeof(*values));
-	size_t known = 0;
 
+	*known = 0;
 	for (size_t i = 0; i < n; i++) {
 		const json_t *figure = json_object_get(of[i], key);
 
 		if (json_is_number(figure))
-			values[known++] = json_number_value(figure);
+			values[(*known)++] = json_number_value(figure);
 	}
-	hvd_sort_figures(values, known);
-	if (known)
-		*value = values[(size_t)(at * (double)(known - 1) + 0.5)];
-	free(values);
-	return known ? 0 : -1;
+	hvd_sort_figures(values, *known);
+	return values;
 }

@@ -31,8 +31,7 @@ struct hvd_status_column {
 #define HVD_STATUS_COLUMNS 10
 extern const struct hvd_status_column hvd_status_columns[HVD_STATUS_COLUMNS];
 
-/* The quantile (0 least, 1 most) of a column over n objects, of which those count that have it. -1: none has; otherwise
- * *value is set. */
-int hvd_status_quantile(const json_t *const *of, size_t n, const char *key, double at, double *value);
+/* The figures of a column that n objects have, the least first, *known of them. The caller frees them. */
+double *hvd_status_sorted(const json_t *const *of, size_t n, const char *key, size_t *known);
 
 #endif

@@ -7,7 +7,6 @@
 #include "status_figures.h"
 #include "status_odd.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,24 +134,30 @@ static void put_titles(struct hvd_status_lines *out, const struct table *table, 
 	hvd_status_add(out, HVD_STATUS_TITLES, line);
 }
 
+/* Append a figure of the column; NULL: it is not known. */
+static void put_figure(char **line, const struct hvd_status_column *column, const double *value)
+{
+	char figure[16] = "-";
+
+	if (value)
+		hvd_status_figure(figure, column->unit, *value);
+	hvd_xappendf(line, " %*s", column->width, figure);
+}
+
 static void put_row(struct hvd_status_lines *out, const struct table *table, const struct row *row)
 {
 	const bool hosts = table->look->hosts;
 	char *line = hvd_xasprintf("%5.0f %-*.*s", hvd_status_number_of(row->of, hosts ? "ranks" : "rank"), table->host,
 				   table->host, hvd_json_text(row->of, "host"));
-	char figure[16];
 
 	if (!has_figures(table, row->of))
 		hvd_xappendf(&line, " %s", hvd_json_text(row->of, hosts ? "stage" : "state"));
 	for (size_t c = 0; c < HVD_STATUS_COLUMNS && has_figures(table, row->of); c++) {
-		const json_t *value = json_object_get(row->of, hvd_status_columns[c].key);
+		const json_t *of = json_object_get(row->of, hvd_status_columns[c].key);
+		const double value = json_number_value(of);
 
-		if (!table->shown[c])
-			continue;
-		snprintf(figure, sizeof(figure), "-");
-		if (json_is_number(value))
-			hvd_status_figure(figure, hvd_status_columns[c].unit, json_number_value(value));
-		hvd_xappendf(&line, " %*s", hvd_status_columns[c].width, figure);
+		if (table->shown[c])
+			put_figure(&line, &hvd_status_columns[c], json_is_number(of) ? &value : NULL);
 	}
 	if (key_room(table) && *hvd_json_text(row->of, "waits"))
 		hvd_xappendf(&line, " %.*s", key_room(table), hvd_json_text(row->of, "waits"));
@@ -161,22 +166,29 @@ static void put_row(struct hvd_status_lines *out, const struct table *table, con
 
 /* ---- many ---- */
 
-/* A row of quantiles. */
-static void put_quantile(struct hvd_status_lines *out, enum hvd_status_kind kind, const struct table *table,
-			 const json_t *const *of, size_t n, double at, char *line)
-{
-	char figure[16];
-	double value;
+/* A row of a group or of all: each column's quantile, 0 the least and 1 the largest. */
+struct quantile {
+	double at;
+	char *line; /* its begin, and then all of it */
+};
 
+/* Complete these rows about n members. */
+static void put_quantiles(struct hvd_status_lines *out, enum hvd_status_kind kind, const struct table *table,
+			  const json_t *const *of, size_t n, struct quantile *rows, size_t n_rows)
+{
 	for (size_t c = 0; c < HVD_STATUS_COLUMNS; c++) {
+		hvd_cleanup_free double *values = NULL;
+		size_t known;
+
 		if (!table->shown[c])
 			continue;
-		snprintf(figure, sizeof(figure), "-");
-		if (hvd_status_quantile(of, n, hvd_status_columns[c].key, at, &value) == 0)
-			hvd_status_figure(figure, hvd_status_columns[c].unit, value);
-		hvd_xappendf(&line, " %*s", hvd_status_columns[c].width, figure);
+		values = hvd_status_sorted(of, n, hvd_status_columns[c].key, &known);
+		for (size_t r = 0; r < n_rows; r++)
+			put_figure(&rows[r].line, &hvd_status_columns[c],
+				   known ? &values[(size_t)(rows[r].at * (double)(known - 1) + 0.5)] : NULL);
 	}
-	hvd_status_add(out, kind, line);
+	for (size_t r = 0; r < n_rows; r++)
+		hvd_status_add(out, kind, rows[r].line);
 }
 
 /* The group of a row: why it is odd, or in which state it is. */
@@ -234,6 +246,7 @@ static void put_groups(struct hvd_status_lines *out, const struct table *table)
 		const char *name;
 		double at;
 	} quantiles[] = {{"least", 0}, {"25 %", 0.25}, {"half", 0.5}, {"75 %", 0.75}, {"most", 1}};
+	struct quantile all[sizeof(quantiles) / sizeof(quantiles[0])];
 	const json_t **of = hvd_xcalloc(table->n + 1, sizeof(*of));
 	size_t firsts[MOST_GROUPS], n = find_groups(table, firsts);
 
@@ -241,15 +254,17 @@ static void put_groups(struct hvd_status_lines *out, const struct table *table)
 	for (size_t k = 0; k < n; k++) {
 		const struct row *row = &table->rows[firsts[k]];
 		const size_t many = members(table, firsts[k], of);
+		struct quantile median = {
+			0.5, hvd_xasprintf("%5zu %-*.*s", many, table->host, table->host, group_of(table, row))};
 
-		put_quantile(out, row->why ? HVD_STATUS_ODD_ROW : HVD_STATUS_ROW, table, of, many, 0.5,
-			     hvd_xasprintf("%5zu %-*.*s", many, table->host, table->host, group_of(table, row)));
+		put_quantiles(out, row->why ? HVD_STATUS_ODD_ROW : HVD_STATUS_ROW, table, of, many, &median, 1);
 	}
 	for (size_t i = 0; i < table->n; i++)
 		of[i] = table->rows[i].of;
 	for (size_t q = 0; q < sizeof(quantiles) / sizeof(quantiles[0]); q++)
-		put_quantile(out, HVD_STATUS_ROW, table, of, table->n, quantiles[q].at,
-			     hvd_xasprintf("%5s %-*s", quantiles[q].name, table->host, q ? "" : "of all"));
+		all[q] = (struct quantile){
+			quantiles[q].at, hvd_xasprintf("%5s %-*s", quantiles[q].name, table->host, q ? "" : "of all")};
+	put_quantiles(out, HVD_STATUS_ROW, table, of, table->n, all, sizeof(all) / sizeof(all[0]));
 	free(of);
 }
 
