@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control.c - the launch's end. A client is one connection: it is accepted, sends its request, waits for the answer, reads it, and is
- * closed. Until then the next client waits in the kernel's queue. Each step has a deadline. */
+/* control.c - the launch's end. A client is one connection: it is accepted, sends its request, waits for the answer, reads
+ * it, and is closed. Until then the next client waits in the kernel's queue. Each step has a deadline. */
 #include "control.h"
 
 #include "control_internal.h"

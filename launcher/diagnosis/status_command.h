@@ -16,8 +16,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* {"launches":[STATUS,…]} of docs/status.md, with all ranks (HVD_CONTROL_ALL) or with one and its last lines. `program`: the path of hvdrun, which all hosts have. A new reference; NULL with
- * err set, HVD_E_USAGE if there is no such job, or it does not run. */
+/* {"launches":[STATUS,…]} of docs/status.md, with all ranks (HVD_CONTROL_ALL) or with one and its last lines. `program`: the
+ * path of hvdrun, which all hosts have. A new reference; NULL with err set, HVD_E_USAGE if there is no such job, or it does
+ * not run. */
 json_t *hvd_job_status_get(const char *target, long rank, const char *program, const struct hvd_log *log,
 			   struct hvd_err *err);
 
