@@ -14,7 +14,9 @@
 
 /* How long the end of the launch waits for the writer, and before it for the writer of a page about a hang. */
 #define END_SECONDS 5.0
-#define MAX_ANSWER  2048
+/* How long the writer goes on at most: another launch's may hold the lock of the page, and be stopped. */
+#define WRITER_SECONDS 300
+#define MAX_ANSWER     2048
 
 struct hvd_html_report {
 	char *launch;
@@ -30,6 +32,7 @@ static void write_page(int out, void *arg)
 	struct hvd_html_report *report = arg;
 	struct hvd_err err = {0};
 
+	alarm(WRITER_SECONDS);
 	if (hvd_html_page_add(report->store, report->path, &err) != 0)
 		dprintf(out, "%s", err.msg);
 }

@@ -4,7 +4,7 @@
  *
  * It is written when a hang has been reported, and again at the end of the launch. Other launches that are in the page stay
  * there. A process of its own writes it, since that may take for ever: on a file system of the network, say. A hang waits
- * for nothing; the end of the launch waits for a few seconds.
+ * for nothing; the end of the launch waits for a few seconds. The writer gives up after five minutes.
  */
 #ifndef HVD_HTML_REPORT_H
 #define HVD_HTML_REPORT_H
