@@ -9,11 +9,11 @@ load launch
 load restart_ranks
 
 setup_file() {
-    command -v curl >/dev/null || skip "curl is not installed"
     suite_up --nodes 3
     bring_worker
 }
 setup() {
+    command -v curl >/dev/null || skip "curl is not installed"
     fresh_work
     rm -f "$(home)"/{stop,hvd.prom,token}
 }

@@ -11,13 +11,13 @@ setup_file() {
 	SRC=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	B=$(realpath "$SRC/${B:-build}" 2>/dev/null || realpath "$B")
 	export SRC B
-	command -v curl >/dev/null || skip "curl is not installed"
 	unset HVD_METRICS HVD_METRICS_TOKEN_FILE "${!SLURM_@}"
 }
 setup() {
 	cd "$BATS_TEST_TMPDIR" || return 1
 	mkfifo input
 	exec {input}<>input
+	command -v curl >/dev/null || skip "curl is not installed"
 }
 teardown() {
 	exec {input}>&-
