@@ -7,11 +7,8 @@
  */
 #include "stack_groups_internal.h"
 
-#include "lib/base/cleanup.h"
-#include "lib/base/xalloc.h"
+#include "lib/rendezvous/wait_line.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_KEYS 4096
@@ -78,23 +75,15 @@ static bool has_rank(const json_t *list, json_int_t rank)
 	return false;
 }
 
-/* "10.0.0.2 (pid 77) waits for KEY". */
-static void add_line(const json_t *answers, json_t *keys, json_t *waiting, const char *line, size_t len)
+static void add_line(const json_t *answers, json_t *keys, json_t *waiting, const struct hvd_wait_line *line)
 {
-	static const char words[] = " waits for ";
-	hvd_cleanup_free char *text = hvd_xstrndup(line, len);
-	char *at = strstr(text, words), *pid = strstr(text, " (pid ");
-	json_int_t rank = at && pid && pid < at ? rank_of(answers, strtoll(pid + 6, NULL, 10)) : -1;
-	json_t *entry;
+	const json_int_t rank = line->pid ? rank_of(answers, line->pid) : -1;
+	json_t *entry = line->who.n ? entry_of(keys, line->key.p, line->key.n) : NULL;
 
-	if (!at)
-		return;
-	entry = entry_of(keys, at + sizeof(words) - 1, strlen(at + sizeof(words) - 1));
 	if (!entry)
 		return;
-	*at = '\0';
 	if (rank < 0)
-		json_array_append_new(json_object_get(entry, "others"), json_string(text));
+		json_array_append_new(json_object_get(entry, "others"), json_stringn(line->who.p, line->who.n));
 	else if (!has_rank(json_object_get(entry, "ranks"), rank))
 		json_array_append_new(json_object_get(entry, "ranks"), json_integer(rank));
 	if (rank >= 0 && !has_rank(waiting, rank))
@@ -134,14 +123,10 @@ json_t *hvd_store_waits(const json_t *answers)
 	const char *text = json_string_value(json_object_get(answers, "store"));
 	json_auto_t *keys = json_array(), *waiting = json_array();
 	json_t *most = json_array();
+	struct hvd_wait_line line;
 
-	for (const char *p = text; p && *p;) {
-		size_t len = strcspn(p, "\n");
-
-		add_line(answers, keys, waiting, p, len);
-		p += len;
-		p += *p == '\n';
-	}
+	while (hvd_wait_line_next(&text, &line))
+		add_line(answers, keys, waiting, &line);
 	while (json_array_size(keys) && json_array_size(most) < HVD_STORE_WAITS_KEYS) {
 		size_t best = 0;
 

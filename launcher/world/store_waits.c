@@ -4,7 +4,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "lib/net/addr.h"
+#include "lib/rendezvous/wait_line.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +12,11 @@
 
 #define OWNER_SECONDS 1.0
 
-/* "10.0.0.2 (pid 77) waits for KEY". */
 struct wait {
 	char *line;
-	const char *key; /* in the line */
+	const char *key; /* at the end of the line */
 	struct hvd_addr addr;
-	unsigned pid;    /* 0: not known */
+	uint32_t pid;    /* 0: not known */
 	json_int_t rank; /* -1: not known */
 };
 
@@ -48,16 +47,12 @@ static void clear(struct hvd_store_waits *waits)
 
 /* ---- lines ---- */
 
-static void add_line(struct hvd_store_waits *waits, const char *line, size_t len)
+static void add_line(struct hvd_store_waits *waits, const struct hvd_wait_line *line)
 {
-	static const char words[] = " waits for ";
-	struct wait wait = {.line = hvd_xstrndup(line, len), .rank = -1};
-	hvd_cleanup_free char *addr = hvd_xstrndup(line, strcspn(line, " \n"));
-	const char *at = strstr(wait.line, words), *pid = strstr(wait.line, " (pid ");
+	struct wait wait = {
+		.line = hvd_xstrndup(line->line.p, line->line.n), .addr = line->addr, .pid = line->pid, .rank = -1};
 
-	wait.key = at ? at + sizeof(words) - 1 : wait.line;
-	if (at && pid && pid < at && hvd_addr_parse(addr, &wait.addr) == 0)
-		wait.pid = (unsigned)strtoul(pid + sizeof(" (pid ") - 1, NULL, 10);
+	wait.key = wait.line + line->line.n - line->key.n;
 	waits->v = hvd_xrealloc(waits->v, waits->n + 1, sizeof(*waits->v));
 	waits->v[waits->n++] = wait;
 }
@@ -192,19 +187,15 @@ static void on_lines(char *text, void *arg)
 {
 	hvd_cleanup_free char *lines = text;
 	struct hvd_store_waits *waits = arg;
+	const char *next = lines;
+	struct hvd_wait_line line;
 	json_auto_t *questions = NULL;
 
 	if (!waits->awaits_lines)
 		return;
 	waits->awaits_lines = false;
-	for (const char *p = lines; p && *p;) {
-		const size_t len = strcspn(p, "\n");
-
-		if (len)
-			add_line(waits, p, len);
-		p += len;
-		p += *p == '\n';
-	}
+	while (hvd_wait_line_next(&next, &line))
+		add_line(waits, &line);
 	if (waits->n)
 		qsort(waits->v, waits->n, sizeof(*waits->v), by_addr);
 	questions = make_questions(waits);

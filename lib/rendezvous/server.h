@@ -154,8 +154,7 @@ void hvd_rv_set_rank_wait(struct hvd_rv *rv, double seconds);
 void hvd_rv_tcpstore_reset(struct hvd_rv *rv);
 /* Set how many ranks there are, which helps to assign clients to epochs (tcpstore_epoch.h); 0: not known. */
 void hvd_rv_tcpstore_ranks(struct hvd_rv *rv, size_t ranks);
-/* What TCPStore clients wait for, for messages: "10.0.0.2 (pid 77) waits for default_pg/0//cpu//0/5", one a line, at
- * most `max` lines; NULL = nobody waits. The caller frees it. */
+/* What TCPStore clients wait for: at most `max` lines (wait_line.h); NULL = nobody waits. The caller frees it. */
 char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max);
 typedef void hvd_rv_waits_fn(char *text, void *arg); /* takes the text */
 /* The same for the clients of this server and of all relays. `done` is called from the event loop, after at most a

@@ -15,6 +15,7 @@
 
 #include "downstream.h"
 #include "lib/base/xalloc.h"
+#include "wait_line.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -312,7 +313,6 @@ char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max)
 
 	for (; s && max > 0; s = TAILQ_PREV(s, hvd_rv_streams, link)) {
 		const struct hvd_tcpstore_conn *c = hvd_tcpstore_conn_of(s);
-		char addr[HVD_ADDR_TEXT], pid[32] = "";
 		struct hvd_slice key;
 
 		if (c->awaited == 0 && !c->barrier_key)
@@ -322,12 +322,7 @@ char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max)
 			key.p++;
 			key.n--;
 		}
-		if (c->pid)
-			snprintf(pid, sizeof(pid), " (pid %u)", (unsigned)c->pid);
-		hvd_xappendf(&text, "%s%s%s waits for %.*s", text ? "\n" : "",
-			     hvd_addr_text(hvd_tcpstore_addr(c), addr), pid, key.n > 200 ? 200 : (int)key.n, key.p);
-		if (c->awaited > 1)
-			hvd_xappendf(&text, " and %zu more", c->awaited - 1);
+		hvd_wait_line_add(&text, hvd_tcpstore_addr(c), c->pid, key, c->awaited > 1 ? c->awaited - 1 : 0);
 		max--;
 	}
 	return text;
