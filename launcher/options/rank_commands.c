@@ -63,22 +63,21 @@ static int check_ranks(struct hvd_options *o, struct hvd_err *err)
 
 int hvd_rank_commands_check(const struct hvd_multi_prog *programs, struct hvd_err *err)
 {
-	int rc = 0, number = 1;
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
+	int number;
 
-	for (size_t i = 0; rc == 0 && number > 0; i++) {
-		HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
-
-		number = hvd_multi_prog_line(programs, i, &argv);
-		for (size_t w = 0; rc == 0 && w < argv.n; w++) {
+	for (size_t i = 0; (number = hvd_multi_prog_line(programs, i, &argv)) > 0; i++) {
+		for (size_t w = 0; w < argv.n; w++) {
 			json_t *word = json_string(argv.v[w]);
 
 			if (!word)
-				rc = hvd_err_set(err, HVD_E_USAGE, "line %d of %s: \"%.100s\" is no UTF-8", number,
-						 hvd_multi_prog_name(programs), argv.v[w]);
+				return hvd_err_set(err, HVD_E_USAGE, "line %d of %s: \"%.100s\" is no UTF-8", number,
+						   hvd_multi_prog_name(programs), argv.v[w]);
 			json_decref(word);
 		}
+		hvd_strv_free(&argv);
 	}
-	return rc;
+	return 0;
 }
 
 int hvd_rank_commands_load(struct hvd_options *o, struct hvd_err *err)
@@ -94,24 +93,22 @@ int hvd_rank_commands_load(struct hvd_options *o, struct hvd_err *err)
 int hvd_rank_commands_refuse(const struct hvd_launch_spec *spec, long ranks, bool crowded, struct hvd_err *err)
 {
 	const char *own = spec->own_line ? spec->own_line : "srun --hvd";
-	int rc = 0, number = 1;
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
+	int number;
 
 	if (!spec->programs)
 		return spec->selftest || !spec->command || !spec->command[0]
 			       ? 0
 			       : hvd_other_launcher_refuse(spec->command, ranks, crowded, own, spec->counts_ranks, err);
-	for (size_t i = 0; rc == 0 && number > 0; i++) {
-		HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
-
-		number = hvd_multi_prog_line(spec->programs, i, &argv);
-		if (number > 0)
-			rc = hvd_other_launcher_refuse(argv.v, ranks, crowded, own, spec->counts_ranks, err);
-		if (rc == 0)
-			continue;
-		hvd_err_prefix(err, "line %d of %s", number, hvd_multi_prog_name(spec->programs));
-		hvd_err_hint(err, "write the program that each rank is to run itself, as in: 0-3 python train.py");
+	for (size_t i = 0; (number = hvd_multi_prog_line(spec->programs, i, &argv)) > 0; i++) {
+		if (hvd_other_launcher_refuse(argv.v, ranks, crowded, own, spec->counts_ranks, err) != 0) {
+			hvd_err_prefix(err, "line %d of %s", number, hvd_multi_prog_name(spec->programs));
+			return hvd_err_hint(
+				err, "write the program that each rank is to run itself, as in: 0-3 python train.py");
+		}
+		hvd_strv_free(&argv);
 	}
-	return rc;
+	return 0;
 }
 
 json_t *hvd_rank_command(const struct hvd_launch_spec *spec, int rank)
