@@ -51,19 +51,6 @@ struct judgement {
 
 /* ---- a rank ---- */
 
-static const json_t *host_of(const json_t *answers, const char *name)
-{
-	json_t *host;
-	size_t h;
-
-	json_array_foreach(json_object_get(answers, "hosts"), h, host)
-	{
-		if (strcmp(hvd_json_text(host, "host"), name) == 0)
-			return host;
-	}
-	return NULL;
-}
-
 static const json_t *rank_of(const json_t *host, json_int_t number)
 {
 	json_t *rank;
@@ -143,17 +130,22 @@ static enum state state_of(const json_t *a, const json_t *b, double used, double
 
 /* ---- all of them ---- */
 
-static bool is_silent(const json_t *answers, const char *name)
+/* The hosts of an answer by their names; NULL in JSON is one that is silent. */
+static json_t *hosts_of(const json_t *answers)
 {
-	json_t *one;
+	json_t *hosts = json_object(), *one;
 	size_t i;
 
 	json_array_foreach(json_object_get(answers, "silent"), i, one)
 	{
-		if (json_is_string(one) && strcmp(json_string_value(one), name) == 0)
-			return true;
+		if (json_is_string(one))
+			json_object_set_new(hosts, json_string_value(one), json_null());
 	}
-	return false;
+	json_array_foreach(json_object_get(answers, "hosts"), i, one)
+	{
+		json_object_set(hosts, hvd_json_text(one, "host"), one);
+	}
+	return hosts;
 }
 
 static void judge_rank(struct judgement *all, const char *host, const json_t *a, const json_t *b, double seconds)
@@ -190,13 +182,14 @@ static void judge_nccl(struct judgement *all, const json_t *first, const json_t 
 
 static void judge_hosts(struct judgement *all, const json_t *first, const json_t *second, double seconds)
 {
+	json_auto_t *earlier = hosts_of(first), *later = hosts_of(second);
 	json_t *host, *rank;
 	size_t h, r;
 
 	json_array_foreach(json_object_get(second, "hosts"), h, host)
 	{
 		const char *name = hvd_json_text(host, "host");
-		const json_t *before = host_of(first, name);
+		const json_t *before = json_object_get(earlier, name);
 
 		all->moves |= json_array_size(json_object_get(before, "ranks")) !=
 			      json_array_size(json_object_get(host, "ranks"));
@@ -210,9 +203,7 @@ static void judge_hosts(struct judgement *all, const json_t *first, const json_t
 	}
 	json_array_foreach(json_object_get(first, "hosts"), h, host)
 	{
-		const char *name = hvd_json_text(host, "host");
-
-		all->moves |= !host_of(second, name) && !is_silent(second, name);
+		all->moves |= !json_object_get(later, hvd_json_text(host, "host"));
 	}
 	all->silent = json_array_size(json_object_get(second, "silent"));
 }
