@@ -232,7 +232,7 @@ END
     wait_for 20 grep -q ready "$(home)/job.out"
     on_login scancel "$JOB"
     wait_for 20 job_over "$JOB"
-    wait_for 10 grep -q "the ranks were ended by" "$(home)/job.out" || true
+    wait_for 10 grep -q "the ranks were ended by" "$(home)/job.out" || { cat "$(home)/job.out" && return 1; }
     output=$(<"$(home)/job.out")
     has "hvd: the ranks were ended by SIGTERM, since job $JOB was cancelled (scancel)"
     has_not "hvd-driver ended"
