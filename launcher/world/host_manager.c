@@ -69,9 +69,14 @@ bool hvd_host_manager_banned(const struct hvd_managed_host *h, hvd_time now)
 	return h->banned_until > now;
 }
 
+static bool has_slots(const struct hvd_managed_host *h)
+{
+	return h->listed && h->slots > 0;
+}
+
 static bool wanted(const struct hvd_managed_host *h, hvd_time now)
 {
-	return h->listed && !h->lost && !h->unfit && !hvd_host_manager_banned(h, now);
+	return has_slots(h) && !h->lost && !h->unfit && !hvd_host_manager_banned(h, now);
 }
 
 bool hvd_host_manager_usable(const struct hvd_managed_host *h, hvd_time now)
@@ -143,7 +148,7 @@ void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now)
 		if (h->stage == HVD_STAGE_AWAY && wanted(h, now)) {
 			h->stage = HVD_STAGE_COMING;
 			m->ops->host_begin(k, m->arg);
-		} else if (h->stage != HVD_STAGE_AWAY && (!h->listed || h->unfit) && !has_workers(m, k)) {
+		} else if (h->stage != HVD_STAGE_AWAY && (!has_slots(h) || h->unfit) && !has_workers(m, k)) {
 			h->stage = HVD_STAGE_AWAY;
 			m->ops->host_end(k, m->arg);
 		}
@@ -288,10 +293,16 @@ hvd_time hvd_host_manager_due(const struct hvd_machine *m, hvd_time now)
 
 bool hvd_host_manager_hopeless(const struct hvd_machine *m)
 {
-	for (uint32_t k = 0; k < m->n_hosts; k++)
-		if (m->hosts[k].banned_until != HVD_FOREVER)
+	bool any = false;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		const struct hvd_managed_host *h = &m->hosts[k];
+
+		if (h->slots > 0 && h->banned_until != HVD_FOREVER)
 			return false;
-	return m->n_hosts > 0;
+		any |= h->slots > 0;
+	}
+	return any;
 }
 
 int hvd_host_manager_left(const struct hvd_machine *m)
@@ -327,9 +338,9 @@ bool hvd_host_manager_none_came(const struct hvd_machine *m)
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
 		const struct hvd_managed_host *h = &m->hosts[k];
 
-		if (h->listed && !h->lost && !h->unfit && !(h->losses && h->stage == HVD_STAGE_COMING))
+		if (has_slots(h) && !h->lost && !h->unfit && !(h->losses && h->stage == HVD_STAGE_COMING))
 			return false;
-		any |= h->listed;
+		any |= has_slots(h);
 	}
 	return any;
 }

@@ -189,7 +189,8 @@ void hvd_machine_destroy(struct hvd_machine *m); /* NULL is fine */
 
 /* ---- events ---- */
 
-/* The current hosts, in the order of their ranks. */
+/* The current hosts, in the order of their ranks. A host without slots only has a number: it is as good as not listed, but
+ * if the list is empty without it, other hosts may still come (hosts_end). */
 void hvd_machine_hosts(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
 /* The host's node agent has registered, and reaches the others. */
 void hvd_machine_host_here(struct hvd_machine *m, uint32_t host, hvd_time now);

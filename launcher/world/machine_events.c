@@ -49,13 +49,19 @@ static void step(struct hvd_machine *m, hvd_time now)
 static void set_spares_aside(struct hvd_machine *m, const struct hvd_alloc *hosts)
 {
 	struct hvd_err why = {0};
-	int room = 0;
+	int room = 0, with_slots = 0;
 
-	if (m->opts.spares == 0 || m->spares_set_aside || hosts->n_hosts == 0)
+	if (m->opts.spares == 0 || m->spares_set_aside)
+		return;
+	for (int i = 0; i < hosts->n_hosts; i++)
+		with_slots += hosts->hosts[i].slots > 0;
+	if (with_slots == 0)
 		return;
 	m->spares_set_aside = true;
-	for (int i = 0; i < hosts->n_hosts - m->opts.spares; i++)
+	for (int i = 0, left = with_slots - m->opts.spares; left > 0; i++) {
 		room += hosts->hosts[i].slots;
+		left -= hosts->hosts[i].slots > 0;
+	}
 	if (m->opts.hosts_come && m->opts.np > 0)
 		room = m->opts.np;
 	if (room > 0 && room >= m->opts.np) {

@@ -179,8 +179,8 @@ void hvd_host_manager_move_ranks(struct hvd_machine *m, hvd_time now);
 void hvd_host_manager_set_ranks(struct hvd_machine *m);
 /* Log which of the hosts from `first` on, up to `end`, are spares. */
 void hvd_host_manager_log_spares(const struct hvd_machine *m, uint32_t first, uint32_t end, hvd_time now);
-/* Start the node agents of usable hosts. End those of hosts that discovery no longer lists or that are unfit, once no
- * worker is left there. */
+/* Start the node agents of usable hosts. End those of hosts that discovery no longer lists with slots or that are unfit, once
+ * no worker is left there. */
 void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now);
 /* The host was lost: set when its agent is started again. */
 void hvd_host_manager_lost(struct hvd_machine *m, struct hvd_managed_host *h, enum hvd_host_end how, hvd_time now);
@@ -190,9 +190,9 @@ int hvd_host_manager_promised(const struct hvd_machine *m, hvd_time now);
 bool hvd_host_manager_settled(struct hvd_machine *m, int slots, hvd_time now);
 /* The next end of a ban; HVD_FOREVER when there is none. */
 hvd_time hvd_host_manager_due(const struct hvd_machine *m, hvd_time now);
-/* All hosts are banned forever: only new ones could be used. */
+/* All hosts with slots are banned forever: only new ones could be used. */
 bool hvd_host_manager_hopeless(const struct hvd_machine *m);
-/* Hosts are listed, and each of them was lost (even if it will be tried again) or is unfit. */
+/* Hosts are listed with slots, and each of them was lost (even if it will be tried again) or is unfit. */
 bool hvd_host_manager_none_came(const struct hvd_machine *m);
 /* The slots of all listed hosts that are neither lost nor unfit, whether registered, banned or not. */
 int hvd_host_manager_left(const struct hvd_machine *m);

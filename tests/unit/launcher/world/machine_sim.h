@@ -103,8 +103,15 @@ static void end(struct sim *s)
 static void list(struct sim *s, const char *text)
 {
 	hvd_alloc_clear(&s->list);
-	if (*text)
-		assert_int_equal(hvd_alloc_from_hosts(&s->list, text, 1, NULL), 0);
+	for (size_t len; *text; text += len + (text[len] == ',')) {
+		char *name;
+		int slots;
+
+		len = strcspn(text, ",");
+		assert_int_equal(hvd_alloc_parse_host(text, len, 1, &name, &slots, NULL), 0);
+		assert_int_equal(hvd_alloc_add(&s->list, name, slots, NULL), 0);
+		free(name);
+	}
 	hvd_machine_hosts(s->m, &s->list, s->now);
 }
 

@@ -27,7 +27,7 @@ static void on_host_begin(uint32_t host, void *arg)
 
 	assert_true(host < 64);
 	assert_false(s->agent[host]);
-	assert_true(s->m->hosts[host].listed);
+	assert_true(s->m->hosts[host].listed && s->m->hosts[host].slots > 0);
 	s->agent[host] = true;
 }
 
@@ -536,6 +536,46 @@ static void too_few_hosts_for_spares(void **state)
 	assert_true(s->over);
 	assert_int_equal(s->status, 2);
 	assert_string_equal(s->why.msg, "without 1 spare host there are 4 slots, but the job has 5 ranks");
+	end(s);
+}
+
+/* They have numbers, as those of another world's ranks do, and nothing waits for them or counts on them. */
+static void hosts_without_slots(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.spares = 1, .max_restarts = 9}, "x:0,a:2,y:0,b:2");
+
+	(void)state;
+	assert_int_equal(s->m->now.n, 2);
+	assert_string_equal(host_of(s, 0), "a");
+	lose(s, 1, HVD_HOST_LOST);
+	assert_int_equal(s->generations, 2);
+	assert_string_equal(host_of(s, 0), "b");
+	/* One gets slots, and its agent is started: it is the spare host. Then it loses them. */
+	list(s, "x:2,y:0,b:2");
+	assert_true(s->agent[0] && !s->agent[2]);
+	come(s);
+	list(s, "x:0,y:0,b:2");
+	assert_false(s->agent[0]);
+	/* So does the host of the ranks. */
+	list(s, "x:2,y:0,b:0");
+	come(s);
+	obey(s);
+	pass(s, 3);
+	assert_int_equal(s->generations, 3);
+	assert_string_equal(host_of(s, 1), "x");
+	assert_false(s->agent[3]);
+	end(s);
+}
+
+static void only_hosts_without_slots_are_left(void **state)
+{
+	struct sim *s = begin((struct hvd_machine_opts){.np = 2, .min_np = 2, .max_restarts = 1}, 1);
+
+	(void)state;
+	list(s, "x:0,a:2");
+	lose(s, 1, HVD_HOST_UNFIT);
+	assert_true(s->over);
+	assert_string_equal(s->why.msg, "none of the hosts can be used");
 	end(s);
 }
 
@@ -1105,6 +1145,8 @@ int main(void)
 		cmocka_unit_test(spare_that_does_not_come),
 		cmocka_unit_test(small_spare),
 		cmocka_unit_test(too_few_hosts_for_spares),
+		cmocka_unit_test(hosts_without_slots),
+		cmocka_unit_test(only_hosts_without_slots_are_left),
 		cmocka_unit_test(spares_that_come),
 		cmocka_unit_test(no_progress),
 		cmocka_unit_test_prestate(no_progress, (void *)"by file"),
