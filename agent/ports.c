@@ -35,7 +35,7 @@ static void reserve_rank_ports(struct ports *ports, struct hvd_host_info *host)
 	const struct hvd_boot *boot = ports->agent->boot;
 	const struct hvd_taskinfo *info = ports->agent->info;
 	bool first = hvd_taskinfo_may_have_rank0(info, boot->spares);
-	size_t store = first && boot->ports && boot->store_port;
+	size_t store = first ? boot->store_ports : 0;
 	size_t others = (first ? boot->ports - store : 0) + (size_t)boot->rank_ports * info->local_size;
 	struct hvd_err why = {0};
 

@@ -183,6 +183,11 @@ static void on_done(uint32_t host, bool munge, bool told, void *arg)
 		hvd_stuck_procs_without_munge(&elastic_of(((struct hvd_job *)arg)->policy)->stuck, host);
 }
 
+static void on_init_failed(const struct hvd_err *why, void *arg)
+{
+	hvd_agent_registry_fail(((struct hvd_job *)arg)->agents, why);
+}
+
 const struct hvd_agent_registry_ops hvd_elastic_agent_registry_ops = {
 	.registered = hvd_job_host_registered,
 	.admitted = on_admitted,
@@ -202,4 +207,5 @@ const struct hvd_world_ops hvd_elastic_world_ops = {
 	.notified = on_notified,
 	.connections_killed = on_connections_killed,
 	.stalled = hvd_job_stalled,
+	.init_failed = on_init_failed,
 };

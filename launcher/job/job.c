@@ -156,7 +156,7 @@ static int begin(struct hvd_job *job, struct hvd_err *err)
 	/* Without a host that fits the ranks may have to wait for as long as the job lives. */
 	if (policy->hosts_change)
 		hvd_job_watch_started(job->watch);
-	hvd_world_boot(hvd_job_world(job), &boot);
+	hvd_worlds_boot(job->worlds, job->n_worlds, &boot);
 	if (job->starter->ops->start(job->starter, &boot, err) != 0)
 		return -1;
 	return policy->ops->begin ? policy->ops->begin(policy, err) : 0;

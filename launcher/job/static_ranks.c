@@ -371,6 +371,11 @@ static const struct hvd_agent_registry_ops agents_ops = {
 	.told_to_end = on_told_to_end,
 };
 
+static void on_init_failed(const struct hvd_err *why, void *arg)
+{
+	hvd_agent_registry_fail(((struct hvd_job *)arg)->agents, why);
+}
+
 static const struct hvd_world_ops world_ops = {
 	.opened = hvd_job_serve_func,
 	.ended = on_ended,
@@ -378,6 +383,7 @@ static const struct hvd_world_ops world_ops = {
 	.unkillable = on_unkillable,
 	.output_lost = hvd_job_output_lost,
 	.stalled = hvd_job_stalled,
+	.init_failed = on_init_failed,
 };
 
 static int open_world(struct hvd_job_policy *policy, struct hvd_err *err)

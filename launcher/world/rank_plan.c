@@ -59,24 +59,34 @@ static bool wants_port(const struct hvd_launch_spec *spec, enum hvd_rank0_port p
 	return spec->store == HVD_STORE_RANK0 && hvd_emit_wants_store(wanted(spec));
 }
 
-void hvd_rank_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, bool *store_port, unsigned *rank_ports)
+/* Each rank is a server of TensorFlow. */
+static unsigned ports_of_each(const struct hvd_launch_spec *spec)
 {
-	*ports = 0;
-	for (int i = 0; i < HVD_N_RANK0_PORTS; i++)
-		*ports += wants_port(spec, (enum hvd_rank0_port)i);
-	*store_port = wants_port(spec, HVD_PORT_STORE);
-	*rank_ports = wanted(spec) & HVD_FW_TENSORFLOW && !spec->elastic.on ? 1 : 0;
+	return wanted(spec) & HVD_FW_TENSORFLOW && !spec->elastic.on ? 1 : 0;
 }
 
-/* The ports that the host of rank 0 has reserved for it. */
-static void rank0_ports(const struct hvd_launch_spec *spec, const struct hvd_host_info *node,
+void hvd_rank_plan_add_ports(struct hvd_rank_plan *plan, struct hvd_rank_ports *ports)
+{
+	const struct hvd_launch_spec *spec = plan->opts->spec;
+
+	plan->ports_before = *ports;
+	ports->stores += wants_port(spec, HVD_PORT_STORE);
+	ports->others += wants_port(spec, HVD_PORT_JAX);
+	ports->each += ports_of_each(spec);
+}
+
+/* The ports that the host of rank 0 has reserved for it; 0: none. */
+static void rank0_ports(const struct hvd_rank_plan *plan, const struct hvd_host_info *node,
 			in_port_t ports[HVD_N_RANK0_PORTS])
 {
-	uint32_t next = 0;
+	const uint32_t at[] = {[HVD_PORT_STORE] = plan->ports_before.stores,
+			       [HVD_PORT_JAX] = plan->ports.stores + plan->ports_before.others};
 
+	_Static_assert(sizeof(at) / sizeof(at[0]) == HVD_N_RANK0_PORTS, "a place for each");
 	for (int i = 0; i < HVD_N_RANK0_PORTS; i++)
-		if (wants_port(spec, (enum hvd_rank0_port)i))
-			ports[i] = next < node->n_ports ? node->ports[next++] : 0;
+		ports[i] = wants_port(plan->opts->spec, (enum hvd_rank0_port)i) && at[i] < node->n_ports
+				   ? node->ports[at[i]]
+				   : 0;
 }
 
 static int no_port(const struct hvd_host_info *node, const char *what, struct hvd_err *err)
@@ -87,9 +97,10 @@ static int no_port(const struct hvd_host_info *node, const char *what, struct hv
 }
 
 /* The list for TF_CONFIG, in memory for the longest address and port that ranks may have. `everywhere`: all hosts have
- * reserved `ports`, and not only that of rank 0. */
-static int list_workers(struct hvd_rank_plan *plan, unsigned ports, bool everywhere, struct hvd_err *err)
+ * reserved the ports of rank 0, and not only its own. */
+static int list_workers(struct hvd_rank_plan *plan, bool everywhere, struct hvd_err *err)
 {
+	const unsigned ports = plan->ports.stores + plan->ports.others;
 	size_t room = (size_t)plan->layout.size * (HVD_ADDR_TEXT + sizeof("\"[]:65535\", ")), len = 0;
 	uint32_t rank0 = (uint32_t)plan->layout.rank_slots[0].host;
 	char *list = hvd_xcalloc(room + 1, 1), text[HVD_ADDR_TEXT];
@@ -126,14 +137,11 @@ int hvd_rank_plan_servers(struct hvd_rank_plan *plan, struct hvd_err *err)
 	const struct hvd_launch_spec *spec = plan->opts->spec;
 	const struct hvd_host_info *first = &plan->table->hosts[plan->layout.rank_slots[0].host].node;
 	in_port_t found[HVD_N_RANK0_PORTS] = {0};
-	unsigned ports, rank_ports;
-	bool store_port;
 
-	hvd_rank_plan_ports(spec, &ports, &store_port, &rank_ports);
-	rank0_ports(spec, first, found);
+	rank0_ports(plan, first, found);
 	if (wants_port(spec, HVD_PORT_STORE) && !found[HVD_PORT_STORE])
 		return no_port(first, "--store=rank0", err);
-	return rank_ports ? list_workers(plan, ports, spec->spares > 0, err) : 0;
+	return ports_of_each(spec) ? list_workers(plan, spec->spares > 0, err) : 0;
 }
 
 /* ---- the rendezvous ---- */
@@ -284,7 +292,7 @@ json_t *hvd_rank_plan_env(const struct hvd_rank_plan *plan, uint32_t rank)
 	in.port = hvd_rank_plan_rendezvous(plan, h, &in.rendezvous);
 	in.store_port = hvd_rank_plan_store(plan, h, &in.store_addr);
 	in.rank0 = hvd_network_plan_addr(plan->networks, plan->table, rank0);
-	rank0_ports(opts->spec, &plan->table->hosts[rank0].node, in.rank0_ports);
+	rank0_ports(plan, &plan->table->hosts[rank0].node, in.rank0_ports);
 	hvd_emit_all(&in, &env);
 	hvd_strv_add_all(&env, opts->spec->env.v);
 	hvd_strv_add_all(&env, opts->extra_env.v);

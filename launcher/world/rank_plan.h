@@ -14,6 +14,12 @@
 /* Hex digits of a launch's run id. */
 #define HVD_RUN_ID_LEN 32
 
+/* How many ports hosts reserve for servers in ranks, in this order: where a rank 0 is, or may come to be, those of
+ * PyTorch's stores and the other ones; then `each` for each rank. */
+struct hvd_rank_ports {
+	unsigned stores, others, each;
+};
+
 struct hvd_rank_plan {
 	/* The caller's, not owned. */
 	const struct hvd_driver_opts *opts;
@@ -23,16 +29,18 @@ struct hvd_rank_plan {
 	int restarts; /* how often all ranks started again, in an elastic job of PyTorch's kind */
 	/* The launch's random id. Only its ranks learn it: keys in the store contain it. */
 	char run_id[HVD_RUN_ID_LEN + 1];
-	struct hvd_layout layout; /* of the ranks that start from now on */
-	char *tf_workers;         /* as in struct hvd_emit; set by hvd_rank_plan_servers() */
+	struct hvd_rank_ports ports;        /* of all worlds of the launch */
+	struct hvd_rank_ports ports_before; /* of the worlds before this one */
+	struct hvd_layout layout;           /* of the ranks that start from now on */
+	char *tf_workers;                   /* as in struct hvd_emit; set by hvd_rank_plan_servers() */
 	struct hvd_relays relays;
 };
 
 /* Free what the plan owns, and leave it zeroed. */
 void hvd_rank_plan_clear(struct hvd_rank_plan *plan);
 
-/* How many ports hosts must reserve for servers in ranks, as in struct hvd_boot. */
-void hvd_rank_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, bool *store_port, unsigned *rank_ports);
+/* Add the ports that hosts must reserve for these ranks to those of the worlds before. */
+void hvd_rank_plan_add_ports(struct hvd_rank_plan *plan, struct hvd_rank_ports *ports);
 /* There are networks and the layout of a job of fixed size: check that the ports of all servers in ranks are known, and
  * list them. -1 with err set: a host lacks one that ranks need, or HVD_E_USAGE: the list is too long to be passed. */
 int hvd_rank_plan_servers(struct hvd_rank_plan *plan, struct hvd_err *err);

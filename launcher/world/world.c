@@ -32,7 +32,9 @@ static void on_horovod(void *arg)
 
 static void on_init_failed(const struct hvd_err *why, void *arg)
 {
-	hvd_agent_registry_fail(((struct hvd_world *)arg)->agents, why);
+	const struct hvd_world *world = arg;
+
+	world->ops->init_failed(why, world->arg);
 }
 
 static void on_stalled(const struct hvd_stall *stall, void *arg)
@@ -170,12 +172,21 @@ static void on_over(void *arg)
 
 /* ---- what its user asks ---- */
 
-void hvd_world_boot(const struct hvd_world *world, struct hvd_boot *boot)
+void hvd_worlds_boot(struct hvd_world *const *worlds, unsigned n, struct hvd_boot *boot)
 {
-	hvd_agent_registry_boot(world->agents, boot);
-	hvd_rank_plan_ports(world->plan.opts->spec, &boot->ports, &boot->store_port, &boot->rank_ports);
-	boot->relays = (unsigned)world->plan.opts->spec->relay_fan_out;
-	boot->network = hvd_relays_have_network(world->plan.opts);
+	struct hvd_rank_ports ports = {0};
+
+	hvd_agent_registry_boot(worlds[0]->agents, boot);
+	boot->relays = (unsigned)worlds[0]->plan.opts->spec->relay_fan_out;
+	for (unsigned w = 0; w < n; w++) {
+		hvd_rank_plan_add_ports(&worlds[w]->plan, &ports);
+		boot->network |= hvd_relays_have_network(worlds[w]->plan.opts);
+	}
+	for (unsigned w = 0; w < n; w++)
+		worlds[w]->plan.ports = ports;
+	boot->store_ports = ports.stores;
+	boot->ports = ports.stores + ports.others;
+	boot->rank_ports = ports.each;
 }
 
 const struct hvd_layout *hvd_world_layout(const struct hvd_world *world)

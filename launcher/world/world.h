@@ -33,7 +33,7 @@ struct hvd_straggler;
 struct hvd_usage;
 struct hvd_world;
 
-/* Each may be NULL. `host` is the number of the host. Times are by this process's clock. */
+/* Each may be NULL, but for the last. `host` is the number of the host. Times are by this process's clock. */
 struct hvd_world_ops {
 	/* The rendezvous is open in this process, and no rank knows of it yet. -1 with err set: the start fails. */
 	int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
@@ -51,6 +51,8 @@ struct hvd_world_ops {
 	void (*connections_killed)(uint32_t host, int broken, const char *why, void *arg);
 	/* With --hang-timeout: no rank makes progress (progress.h). */
 	hvd_stalled_fn *stalled;
+	/* The ranks have not all called init_process_group() in time (init_watch.h). Not NULL. */
+	void (*init_failed)(const struct hvd_err *why, void *arg);
 };
 
 /* Become one of the registry's listeners. Nothing is owned, and all must outlive the world, except the registry, which is
@@ -60,8 +62,8 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 				   const struct hvd_log *log, struct hvd_err *err);
 void hvd_world_destroy(struct hvd_world *world); /* NULL is fine */
 
-/* What an agent must know to connect, and to serve the ranks. */
-void hvd_world_boot(const struct hvd_world *world, struct hvd_boot *boot);
+/* What an agent must know to connect, and to serve the ranks of a launch's worlds, which are all of them in order. */
+void hvd_worlds_boot(struct hvd_world *const *worlds, unsigned n, struct hvd_boot *boot);
 /* Fixed size: the layout, since the decision. Elastic: that of the generation. */
 const struct hvd_layout *hvd_world_layout(const struct hvd_world *world);
 /* The object that asks where the ranks are. The world owns it. */

@@ -10,7 +10,7 @@
 
 int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct hvd_err *err)
 {
-	char addr[HVD_ADDR_TEXT], range[32] = "", ports[48] = "", worlds[24] = "", relays[24] = "";
+	char addr[HVD_ADDR_TEXT], range[32] = "", ports[48] = "", stores[24] = "", worlds[24] = "", relays[24] = "";
 	size_t at;
 	int n;
 
@@ -20,15 +20,17 @@ int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct
 		snprintf(range, sizeof(range), "range=%u-%u;", boot->port_lo, boot->port_hi);
 	if (boot->ports || boot->rank_ports)
 		snprintf(ports, sizeof(ports), "ports=%u+%u;", boot->ports, boot->rank_ports);
+	if (boot->store_ports)
+		snprintf(stores, sizeof(stores), "store=%u;", boot->store_ports);
 	if (boot->worlds > 1)
 		snprintf(worlds, sizeof(worlds), "worlds=%u;", boot->worlds);
 	if (boot->relays)
 		snprintf(relays, sizeof(relays), "relays=%u;", boot->relays);
 	n = snprintf(text, HVD_BOOT_MAX,
 		     "2;session=%s;port=%u;%s%s%s%s%s%s%s%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session,
-		     boot->port, range, ports, boot->store_port ? "store=1;" : "", worlds, relays,
-		     boot->network ? "network=1;" : "", boot->keeps_stderr ? "stderr=1;" : "",
-		     boot->spares ? "spares=1;" : "", boot->timeout, boot->id, boot->verbose);
+		     boot->port, range, ports, stores, worlds, relays, boot->network ? "network=1;" : "",
+		     boot->keeps_stderr ? "stderr=1;" : "", boot->spares ? "spares=1;" : "", boot->timeout, boot->id,
+		     boot->verbose);
 	at = (size_t)n;
 	for (unsigned i = 0; i < boot->n_addrs && n > 0 && at < HVD_BOOT_MAX; i++) {
 		n = snprintf(text + at, HVD_BOOT_MAX - at, "%s%s", i ? "," : "", hvd_addr_text(&boot->addrs[i], addr));
@@ -108,9 +110,9 @@ static int parse_field(char *field, struct hvd_boot *boot)
 		boot->ports = (unsigned)pair[0];
 		boot->rank_ports = (unsigned)pair[1];
 	} else if (strcmp(field, "store") == 0) {
-		if (parse_number(value, 0, 1, &number) != 0)
+		if (parse_number(value, 0, HVD_BOOT_MAX_PORTS, &number) != 0)
 			return -1;
-		boot->store_port = number > 0;
+		boot->store_ports = (unsigned)number;
 	} else if (strcmp(field, "worlds") == 0) {
 		if (parse_number(value, 1, HVD_MAX_WORLDS, &number) != 0)
 			return -1;
@@ -153,7 +155,7 @@ int hvd_boot_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err)
 	for (char *field = strtok_r(copy + 2, ";", &save); field; field = strtok_r(NULL, ";", &save))
 		if (parse_field(field, boot) != 0)
 			return hvd_err_set(err, HVD_E_PROTO, "%s is damaged at \"%s\"", HVD_BOOT_ENV, field);
-	if (!boot->session[0] || !boot->port || !boot->n_addrs || !boot->id[0])
+	if (!boot->session[0] || !boot->port || !boot->n_addrs || !boot->id[0] || boot->store_ports > boot->ports)
 		return hvd_err_set(err, HVD_E_PROTO, "%s is not complete", HVD_BOOT_ENV);
 	return 0;
 }

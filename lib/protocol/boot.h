@@ -7,7 +7,7 @@
  * other users must not learn, or they could take the names of the agents' sockets (agent/agent_socket.h); so it is on no
  * command line.
  *
- *   2;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;worlds=N;relays=N;network=1;stderr=1;spares=1;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
+ *   2;session=HEX;port=N;range=LO-HI;ports=N+M;store=N;worlds=N;relays=N;network=1;stderr=1;spares=1;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
  *
  * 2 is the version. ID is munge, fd:N, pid:PID:N or file:PATH. Fields may come in any order, and unknown fields are
  * ignored; "range", "ports", "store", "worlds" (1), "relays", "network", "spares" and "stderr" may be left out. What an
@@ -27,7 +27,7 @@
 
 #define HVD_BOOT_ENV        "SLURM_HVD_BOOT"
 #define HVD_BOOT_MAX_ADDRS  16
-#define HVD_BOOT_MAX_PORTS  8 /* that are reserved for one rank */
+#define HVD_BOOT_MAX_PORTS  (8 * HVD_MAX_WORLDS) /* that are reserved for one rank of each world */
 #define HVD_BOOT_MAX_RELAYS 4096
 #define HVD_BOOT_MAX        2048 /* bytes of the text, its zero byte included */
 #define HVD_SESSION_LEN     32   /* hex digits */
@@ -45,10 +45,11 @@ struct hvd_boot {
 	 * ("file:PATH"). */
 	char id[256];
 	int verbose; /* 0, 1 or 2 */
-	/* How many ports a host reserves (lib/net/reserve.h): `ports` if it has rank 0, or may get it, and `rank_ports`
+	/* How many ports a host reserves (lib/net/reserve.h): `ports` if it has a rank 0, or may get it, and `rank_ports`
 	 * for each of its ranks. */
 	unsigned ports, rank_ports;
-	bool store_port; /* the first of `ports` is for PyTorch's store, whose server sets SO_REUSEADDR only */
+	unsigned
+		store_ports; /* so many of `ports`, the first, are for PyTorch's stores, whose servers set SO_REUSEADDR only */
 	unsigned worlds; /* how many the launch has: a host has a relay of the rendezvous for each */
 	unsigned relays; /* relays that one parent has at most */
 	bool network;    /* the relay of rank 0's host may be opened to ranks of the job's other hosts */

@@ -226,7 +226,7 @@ static void begin_worlds(struct worlds *w, struct launch *l)
 		w->v[i] = hvd_world_create(l->base, w->agents, &l->opts, &world_ops, &w->rv[i], &l->log, NULL);
 		assert_non_null(w->v[i]);
 	}
-	hvd_world_boot(w->v[0], &l->boot);
+	hvd_worlds_boot(w->v, 2, &l->boot);
 	hvd_agent_registry_expect(w->agents, 0, "here");
 }
 

@@ -175,7 +175,7 @@ static void begin(struct world *w)
 	assert_non_null(w->agents);
 	w->world = hvd_world_create(w->l->base, w->agents, &w->l->opts, &world_ops, w, &w->l->log, &err);
 	assert_non_null(w->world);
-	hvd_world_boot(w->world, &w->l->boot);
+	hvd_worlds_boot(&w->world, 1, &w->l->boot);
 }
 
 static void expect(struct world *w, uint32_t n)
@@ -1047,7 +1047,7 @@ TEST_IN(two_worlds_on_one_host, struct world *w)
 	begin(w);
 	second = hvd_world_create(w->l->base, w->agents, &w->l->opts, &ops, &ended, &w->l->log, NULL);
 	assert_non_null(second);
-	hvd_world_boot(second, &w->l->boot);
+	hvd_worlds_boot((struct hvd_world *[]){w->world, second}, 2, &w->l->boot);
 	assert_int_equal(w->l->boot.worlds, 2);
 	expect(w, 1);
 	json_object_set_new(hello, "worlds", json_pack("[{s:i, s:i}]", "world", 1, "relay", 5001));

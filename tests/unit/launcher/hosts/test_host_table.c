@@ -434,14 +434,12 @@ TEST(servers_in_ranks)
 	struct hvd_network_plan plan = {0};
 	struct hvd_rank_plan ranks = {.opts = &opts, .table = &roster, .networks = &plan};
 	struct hvd_err err = {0};
-	unsigned ports, rank_ports;
-	bool store;
 	json_t *env;
 
-	hvd_rank_plan_ports(&spec, &ports, &store, &rank_ports);
-	assert_int_equal(ports, 2);
-	assert_true(store);
-	assert_int_equal(rank_ports, 1);
+	hvd_rank_plan_add_ports(&ranks, &ranks.ports);
+	assert_int_equal(ranks.ports.stores, 1);
+	assert_int_equal(ranks.ports.others, 1);
+	assert_int_equal(ranks.ports.each, 1);
 	filled(&roster, 3);
 	all_report(&roster, 0);
 	reserve(&roster.hosts[0].node, 4, 6000);
@@ -487,21 +485,60 @@ TEST(servers_in_ranks)
 	hvd_host_table_clear(&roster);
 }
 
+/* Two worlds have their rank 0 on one host: PyTorch's stores come first. */
+TEST(servers_of_two_worlds)
+{
+	struct hvd_launch_spec specs[] = {{.frameworks = HVD_FW_AUTO, .store = HVD_STORE_AGENT},
+					  {.frameworks = HVD_FW_AUTO, .store = HVD_STORE_RANK0}};
+	struct hvd_driver_opts opts[] = {{.spec = &specs[0]}, {.spec = &specs[1]}};
+	struct hvd_host_table roster;
+	struct hvd_network_plan plan = {0};
+	struct hvd_rank_plan worlds[2];
+	struct hvd_rank_ports ports = {0};
+	json_t *env;
+
+	filled(&roster, 3);
+	all_report(&roster, 0);
+	reserve(&roster.hosts[0].node, 3, 6000);
+	assert_int_equal(hvd_network_plan_make(&plan, &roster, false, &quiet, NULL), 0);
+	for (int w = 0; w < 2; w++) {
+		worlds[w] = (struct hvd_rank_plan){.opts = &opts[w], .table = &roster, .networks = &plan};
+		hvd_rank_plan_add_ports(&worlds[w], &ports);
+		assert_int_equal(hvd_host_table_layout(&roster, &worlds[w].layout, NULL), 0);
+	}
+	assert_int_equal(ports.stores, 1);
+	assert_int_equal(ports.others, 2);
+	for (int w = 0; w < 2; w++) {
+		worlds[w].ports = ports;
+		assert_int_equal(hvd_rank_plan_servers(&worlds[w], NULL), 0);
+		env = hvd_rank_plan_env(&worlds[w], 0);
+		assert_string_equal(value(env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT"),
+				    w ? "10.1.0.1:6002" : "10.1.0.1:6001");
+		if (w)
+			assert_string_equal(value(env, "MASTER_PORT"), "6000");
+		json_decref(env);
+		hvd_rank_plan_clear(&worlds[w]);
+	}
+	hvd_network_plan_clear(&plan);
+	hvd_host_table_clear(&roster);
+}
+
 /* Ranks of an elastic job of Horovod's keep their processes while their numbers change. */
 TEST(elastic_jobs)
 {
 	struct hvd_launch_spec spec = {
 		.frameworks = HVD_FW_AUTO | HVD_FW_TENSORFLOW, .elastic = {.on = true}, .max_restarts = -1};
-	unsigned ports, rank_ports;
-	bool store;
+	struct hvd_driver_opts opts = {.spec = &spec};
+	struct hvd_rank_plan ranks = {.opts = &opts};
+	struct hvd_rank_ports ports = {0};
 
-	hvd_rank_plan_ports(&spec, &ports, &store, &rank_ports);
-	assert_int_equal(ports + rank_ports, 0);
+	hvd_rank_plan_add_ports(&ranks, &ports);
+	assert_int_equal(ports.stores + ports.others + ports.each, 0);
 	spec.max_restarts = 0;
-	hvd_rank_plan_ports(&spec, &ports, &store, &rank_ports);
-	assert_int_equal(ports, 1); /* JAX's */
-	assert_false(store);
-	assert_int_equal(rank_ports, 0);
+	hvd_rank_plan_add_ports(&ranks, &ports);
+	assert_int_equal(ports.stores, 0);
+	assert_int_equal(ports.others, 1); /* JAX's */
+	assert_int_equal(ports.each, 0);
 }
 
 TEST(a_list_of_workers_that_is_too_long)

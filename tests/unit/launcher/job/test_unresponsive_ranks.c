@@ -78,7 +78,7 @@ SETUP(setup, struct world, w)
 	assert_non_null(w->agents);
 	w->world = hvd_world_create(w->l->base, w->agents, &w->l->opts, &world_ops, w, &w->l->log, &err);
 	assert_non_null(w->world);
-	hvd_world_boot(w->world, &w->l->boot);
+	hvd_worlds_boot(&w->world, 1, &w->l->boot);
 	hvd_agent_registry_expect(w->agents, 0, "node0");
 	hvd_agent_registry_expect(w->agents, 1, "node1");
 	for (int h = 0; h < 2; h++)

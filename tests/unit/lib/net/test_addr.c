@@ -159,7 +159,9 @@ TEST(boot_round_trip)
 		boot.port_hi = 65535;
 		assert_int_equal(back.ports, boot.ports);
 		assert_int_equal(back.rank_ports, boot.rank_ports);
-		boot.ports = 2;
+		assert_int_equal(back.store_ports, boot.store_ports);
+		boot.store_ports = boot.ports;
+		boot.ports = boot.ports ? HVD_BOOT_MAX_PORTS : 2;
 		boot.rank_ports = 1;
 		assert_int_equal(back.relays, boot.relays);
 		boot.relays = boot.relays ? HVD_BOOT_MAX_RELAYS : 32;
@@ -266,10 +268,12 @@ TEST(boot_texts)
 		{"2;" SESSION ";port=1;addr=::1;id=munge;range=7-7", HVD_OK},
 		{"2;" SESSION ";port=1;addr=::1;id=munge;range=0-7", HVD_E_PROTO},
 		{"2;" SESSION ";port=1;addr=::1;id=munge;ports=0+8", HVD_OK},
-		{"2;" SESSION ";port=1;addr=::1;id=munge;ports=9+0", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;ports=513+0", HVD_E_PROTO},
 		{"2;" SESSION ";port=1;addr=::1;id=munge;ports=2", HVD_E_PROTO},
 		{"2;" SESSION ";port=1;addr=::1;id=munge;ports=2+", HVD_E_PROTO},
-		{"2;" SESSION ";port=1;addr=::1;id=munge;store=2", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;ports=2+0;store=2", HVD_OK},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;ports=1+8;store=2", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge;store=1", HVD_E_PROTO},
 		{"2;" SESSION ";port=1;addr=::1;id=munge;relays=0", HVD_OK},
 		{"2;" SESSION ";port=1;addr=::1;id=munge;relays=4096", HVD_OK},
 		{"2;" SESSION ";port=1;addr=::1;id=munge;relays=4097", HVD_E_PROTO},
