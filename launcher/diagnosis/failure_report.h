@@ -75,8 +75,8 @@ bool hvd_failure_report_interrupted(struct hvd_failure_report *report);
 char *hvd_failure_report_text(struct hvd_failure_report *report, bool brief);
 /* The same as a message of the log, an error. Logs nothing without a failure. */
 void hvd_failure_report_log(struct hvd_failure_report *report, bool brief, const struct hvd_log *log);
-/* Its first line as an event; none without a failure. */
-void hvd_failure_report_event(struct hvd_failure_report *report, struct hvd_event_log *events);
+/* Its first line as an event of this world; none without a failure. */
+void hvd_failure_report_event(struct hvd_failure_report *report, unsigned world, struct hvd_event_log *events);
 
 /* For programs: *first is {"rank":R, "host":TEXT, "how":TEXT, "local_rank":L, "pid":P, "status":S, "time":SECONDS,
  * "cause":TEXT, "error":TEXT, "traceback":TEXT, "stderr":TEXT}, where the last four are left out if nothing is known;

@@ -412,7 +412,7 @@ static const char *last_lines(const struct hvd_rank_end *end)
 	return line ? line + 1 : text + len - EVENT_LINES;
 }
 
-void hvd_failure_report_event(struct hvd_failure_report *report, struct hvd_event_log *events)
+void hvd_failure_report_event(struct hvd_failure_report *report, unsigned world, struct hvd_event_log *events)
 {
 	hvd_cleanup_free char *text = hvd_failure_report_text(report, true);
 	const struct hvd_rank_end *first;
@@ -420,7 +420,7 @@ void hvd_failure_report_event(struct hvd_failure_report *report, struct hvd_even
 
 	first = hvd_failure_report_first(report, &host);
 	if (text)
-		hvd_event(events, FIRST_FAILURE, .host = host, .why = text, .lines = first ? last_lines(first) : NULL);
+		hvd_event(events, FIRST_FAILURE, .world = world, .host = host, .why = text, .lines = first ? last_lines(first) : NULL);
 }
 
 static void set_text(json_t *out, const char *key, const char *text)

@@ -2,12 +2,12 @@
 #include "event_log.h"
 
 #include "event_file.h"
+#include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
 
 #include <stdlib.h>
 
-#define MAX_LISTENERS 8
 /* A generation has each of these once. */
 #define BIT(id) ((uint64_t)1 << HVD_EV_##id)
 #define ONCE                                                                                                           \
@@ -18,12 +18,14 @@ _Static_assert(HVD_N_EVENTS <= 64, "a set of them is bits of 64");
 struct hvd_event_log {
 	char *launch;
 	struct hvd_event_file *file;
-	int64_t generation;
-	uint64_t seen; /* bits of enum hvd_event_name: what the generation has had of ONCE */
-	struct {
+	struct generation {
+		int64_t number;
+		uint64_t seen; /* bits of enum hvd_event_name: what it has had of ONCE */
+	} now[HVD_MAX_WORLDS]; /* of each world */
+	struct listener {
 		hvd_event_fn *fn;
 		void *arg;
-	} listeners[MAX_LISTENERS];
+	} * listeners;
 	size_t n_listeners;
 };
 
@@ -31,10 +33,8 @@ void hvd_event_log_listen(struct hvd_event_log *events, hvd_event_fn *fn, void *
 {
 	if (!events)
 		return;
-	if (events->n_listeners == MAX_LISTENERS)
-		abort();
-	events->listeners[events->n_listeners].fn = fn;
-	events->listeners[events->n_listeners++].arg = arg;
+	events->listeners = hvd_xrealloc(events->listeners, events->n_listeners + 1, sizeof(*events->listeners));
+	events->listeners[events->n_listeners++] = (struct listener){fn, arg};
 }
 
 void hvd_event_log_unlisten(struct hvd_event_log *events, const void *arg)
@@ -45,29 +45,31 @@ void hvd_event_log_unlisten(struct hvd_event_log *events, const void *arg)
 }
 
 /* The ranks of a generation that has failed are ended for no other reason. */
-static bool logged(const struct hvd_event_log *events, enum hvd_event_name name)
+static bool logged(const struct generation *now, enum hvd_event_name name)
 {
 	uint64_t bits = (uint64_t)1 << name;
 
 	if (name == HVD_EV_GENERATION_ENDING)
 		bits |= BIT(GENERATION_FAILED);
-	return events->seen & ONCE & bits;
+	return now->seen & ONCE & bits;
 }
 
 void hvd_event_log_add(struct hvd_event_log *events, struct hvd_event *event)
 {
 	char line[HVD_EVENT_LINE + 1];
+	struct generation *now;
 
 	if (!events)
 		return;
+	now = &events->now[event->world];
 	if (event->name == HVD_EV_GENERATION_BEGAN) {
-		events->generation = event->generation;
-		events->seen = 0;
-	} else if (logged(events, event->name)) {
+		now->number = event->generation;
+		now->seen = 0;
+	} else if (logged(now, event->name)) {
 		return;
 	}
-	events->seen |= (uint64_t)1 << event->name;
-	event->generation = events->generation;
+	now->seen |= (uint64_t)1 << event->name;
+	event->generation = now->number;
 	if (!event->at)
 		event->at = hvd_now();
 	event->wall = hvd_wall_at(event->at); /* once, for clocks are not read twice at the same moment */
@@ -77,13 +79,13 @@ void hvd_event_log_add(struct hvd_event_log *events, struct hvd_event *event)
 		events->listeners[i].fn(event, events->listeners[i].arg);
 }
 
-void hvd_event_log_rank_ended(struct hvd_event_log *events, const struct hvd_rank_end *end, int64_t rank,
-			      const char *host)
+void hvd_event_log_rank_ended(struct hvd_event_log *events, unsigned world, const struct hvd_rank_end *end,
+			      int64_t rank, const char *host)
 {
 	char how[64];
 
-	hvd_event(events, RANK_ENDED, .rank = rank, .host = host, .status = hvd_status_exit(end->status),
-		  .how = hvd_status_text(end->status, how, sizeof(how)),
+	hvd_event(events, RANK_ENDED, .world = world, .rank = rank, .host = host,
+		  .status = hvd_status_exit(end->status), .how = hvd_status_text(end->status, how, sizeof(how)),
 		  .cause = end->cause == HVD_END_NONE ? NULL : hvd_end_cause_name(end->cause), .error = end->error);
 }
 
@@ -111,5 +113,6 @@ void hvd_event_log_destroy(struct hvd_event_log *events)
 		return;
 	hvd_event_file_close(events->file);
 	free(events->launch);
+	free(events->listeners);
 	free(events);
 }

@@ -73,6 +73,7 @@ struct hvd_event {
 	hvd_time at;    /* 0 = now */
 	int64_t wall;   /* the same as hvd_wall_at() has it; 0 = not known yet */
 	uint32_t index; /* of host-…: the host's number in the launch; no field */
+	unsigned world; /* of generations and ranks: the number of their world; no field */
 #define HVD_EVENT_TEXT(field)   const char *field;
 #define HVD_EVENT_NUMBER(field) int64_t field;
 	HVD_EVENT_FIELDS(HVD_EVENT_TEXT, HVD_EVENT_NUMBER)
@@ -102,19 +103,19 @@ struct hvd_event_log *hvd_event_log_create(const char *launch, const char *file,
 void hvd_event_log_destroy(struct hvd_event_log *events);             /* NULL is fine */
 const char *hvd_event_log_launch(const struct hvd_event_log *events); /* the name of the launch */
 
-/* Call fn for each event from now on. There may be eight listeners. NULL is fine, here and below. */
+/* Call fn for each event from now on. NULL is fine, here and below. */
 void hvd_event_log_listen(struct hvd_event_log *events, hvd_event_fn *fn, void *arg);
 
 /* No more events for this argument. */
 void hvd_event_log_unlisten(struct hvd_event_log *events, const void *arg);
 
-/* Add an event; nothing is owned. Never waits. An event belongs to the generation that began last. Of those about a
- * generation itself (init-began, …) only the first of a kind counts. */
+/* Add an event; nothing is owned. Never waits. An event belongs to the generation of its world that began last. Of those
+ * about a generation itself (init-began, …) only the first of a kind counts. */
 void hvd_event_log_add(struct hvd_event_log *events, struct hvd_event *event);
 
 /* A rank of the generation, of which `end` may not know the number, has ended. */
-void hvd_event_log_rank_ended(struct hvd_event_log *events, const struct hvd_rank_end *end, int64_t rank,
-			      const char *host);
+void hvd_event_log_rank_ended(struct hvd_event_log *events, unsigned world, const struct hvd_rank_end *end,
+			      int64_t rank, const char *host);
 
 /* hvd_event(log, HOST_LOST, .host = name, .why = "…") */
 #define hvd_event(events, id, ...) hvd_event_log_add(events, &(struct hvd_event){.name = HVD_EV_##id, __VA_ARGS__})

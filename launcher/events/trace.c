@@ -293,6 +293,8 @@ static void on_event(const struct hvd_event *event, void *arg)
 	struct hvd_trace *trace = arg;
 	bool first = !trace->now.number;
 
+	if (event->world > 0)
+		return;
 	switch (event->name) {
 	case HVD_EV_HOST_COMING:
 	case HVD_EV_HOST_REGISTERED:

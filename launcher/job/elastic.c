@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elastic.c - connects the parts of an elastic job with its state machine, see elastic.h. */
+/* elastic.c - what an elastic job has once, for all of its worlds: hosts and processes, and its begin and end; see elastic.h. */
 #include "elastic.h"
 
 #include "elastic_internal.h"
@@ -10,46 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* After a failure: how long the others wait for a silent rank before it is replaced, unless the launch spec sets
- * another time; */
-#define SILENT_SECONDS 1.0
-/* The same if its connections were killed: then it does not wait for a dead peer, but is at work. */
-#define KILL_SECONDS 15.0
-/* How long training ranks wait for a worker to arrive, and for one to end; --elastic-timeout may be longer. */
-#define PATIENCE_SECONDS 600.0
-/* How long a next generation waits for the checks of hosts after the last rank has ended. */
-#define CHECK_SECONDS 2.0
-/* New hosts that appear one after the other within this time change the job once. */
-#define SETTLE_SECONDS 3.0
-
-/* ---- what the workers tell at the rendezvous ---- */
-
-static void on_connected(void *arg)
-{
-	struct elastic *el = arg;
-
-	hvd_world_init(el->world, true);
-	hvd_event_queue_add(el->events, HVD_EVENT_CONNECTED, 0, 0);
-}
-
-static void on_arrived(uint32_t worker, void *arg)
-{
-	struct elastic *el = arg;
-
-	hvd_world_init(el->world, false);
-	hvd_event_queue_add(el->events, HVD_EVENT_ARRIVED, worker, 0);
-}
-
-static void on_ready(uint32_t worker, void *arg)
-{
-	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_READY, worker, 0);
-}
-
-static void on_notify(const struct hvd_worker *w, const char *to, int64_t when, void *arg)
-{
-	hvd_world_notify(((struct elastic *)arg)->world, w->host, w->id, to, when);
-}
 
 /* ---- what the processes and discovery tell ---- */
 
@@ -63,7 +23,7 @@ static bool proc_lost(struct hvd_job_policy *policy, uint32_t host, const struct
 	hvd_agent_registry_forget(el->policy.job->agents, host);
 	hvd_job_watch_ask(policy->job->watch);
 	hvd_discovery_nudge(el->discovery);
-	hvd_event_queue_add(el->events, HVD_EVENT_HOST_LOST, host, 0);
+	hvd_elastic_host_gone(el, host, HVD_EVENT_HOST_LOST);
 	return false;
 }
 
@@ -72,23 +32,31 @@ static void cut_short(struct hvd_job_policy *policy, uint32_t host)
 	hvd_stuck_procs_cut_short(&elastic_of(policy)->stuck, host);
 }
 
+/* All worlds have the same hosts. */
+static void add_hosts(struct elastic *el, const struct hvd_alloc *hosts)
+{
+	for (unsigned i = 0; i < el->n_parts; i++)
+		hvd_event_queue_add_hosts(el->parts[i]->events, hosts);
+}
+
 static void on_hosts(const struct hvd_alloc *hosts, void *arg)
 {
 	struct elastic *el = arg;
+	const struct hvd_machine *known = hvd_elastic_hosts(el);
 
 	/* At once, before they are asked for one by one. */
 	if (el->launcher->backend->reach)
 		hvd_launch_find_local(el->launcher->launch, hosts);
 	/* A host that is not listed any longer is to be left in peace, or is down. */
-	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
-		if (hvd_alloc_find(hosts, hvd_machine_host(el->machine, h)) < 0)
+	for (uint32_t h = 0; h < hvd_machine_n_hosts(known); h++)
+		if (hvd_alloc_find(hosts, hvd_machine_host(known, h)) < 0)
 			hvd_agent_registry_doubt(el->policy.job->agents, h);
 	/* That there are none may be the job's end, of which Slurm knows more. */
 	el->no_hosts = el->policy.in_slurm_job && hosts->n_hosts == 0;
 	if (el->no_hosts)
 		hvd_job_watch_ask(el->policy.job->watch);
 	else
-		hvd_event_queue_add_hosts(el->events, hosts);
+		add_hosts(el, hosts);
 }
 
 static void on_leaving(const char *host, double seconds, void *arg)
@@ -119,7 +87,7 @@ static void facts(struct hvd_job_policy *policy, const struct hvd_job_facts *fac
 		return;
 	}
 	if (el->no_hosts)
-		hvd_event_queue_add_hosts(el->events, &none);
+		add_hosts(el, &none);
 	el->no_hosts = false;
 }
 
@@ -132,59 +100,123 @@ static void end(struct hvd_job_policy *policy)
 	hvd_agent_registry_end(el->policy.job->agents);
 	hvd_discovery_destroy(el->discovery);
 	el->discovery = NULL;
-	hvd_event_queue_stop(el->events);
+	for (unsigned i = 0; i < el->n_parts; i++)
+		hvd_event_queue_stop(el->parts[i]->events);
 }
 
 /* Of spare hosts no output may be missing. */
 static void procs_ending(struct hvd_job_policy *policy)
 {
 	struct elastic *el = elastic_of(policy);
-	hvd_cleanup_free bool *busy = hvd_machine_busy_hosts(el->machine);
+	const uint32_t n = hvd_machine_n_hosts(hvd_elastic_hosts(el));
+	hvd_cleanup_free bool *busy = hvd_xcalloc((size_t)n + 1, sizeof(*busy));
 
-	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
+	for (unsigned i = 0; i < el->n_parts; i++)
+		hvd_machine_busy_hosts(el->parts[i]->machine, busy, n);
+	for (uint32_t h = 0; h < n; h++)
 		if (!busy[h])
 			hvd_procs_idle(el->launcher->procs, h);
 	hvd_stuck_procs_ending(&el->stuck);
 }
 
-/* The ranks of the generation that had not ended when the machine was notified last. */
+/* The ranks of the generations that had not ended when the machines were notified last. */
 static int running(const struct hvd_job_policy *policy)
 {
-	const struct hvd_machine *machine = elastic_of(policy)->machine;
+	const struct elastic *el = elastic_of(policy);
 	const struct hvd_worker *w;
 	int n = 0;
 
-	for (int rank = 0; (w = hvd_machine_member(machine, rank)); rank++)
-		n += w->state != HVD_WORKER_GONE;
+	for (unsigned i = 0; i < el->n_parts; i++)
+		for (int rank = 0; (w = hvd_machine_member(el->parts[i]->machine, rank)); rank++)
+			n += w->state != HVD_WORKER_GONE;
 	return n;
+}
+
+/* Count the ranks of a world by host, and those that have not ended. Lost hosts have none. */
+static void count_ranks(const struct hvd_machine *machine, uint32_t n, int *ranks, int *left)
+{
+	const struct hvd_worker *w;
+
+	for (int rank = 0; (w = hvd_machine_member(machine, rank)); rank++) {
+		if (w->host >= n || hvd_machine_lost(machine, w->host))
+			continue;
+		ranks[w->host]++;
+		left[w->host] += w->state != HVD_WORKER_GONE;
+	}
 }
 
 static char *hosts(const struct hvd_job_policy *policy, enum hvd_hosts_asked which)
 {
-	const struct hvd_machine *machine = elastic_of(policy)->machine;
-	const uint32_t n = hvd_machine_n_hosts(machine);
+	const struct elastic *el = elastic_of(policy);
+	const uint32_t n = hvd_machine_n_hosts(hvd_elastic_hosts(el));
 	hvd_cleanup_free int *ranks = hvd_xcalloc(n + 1, sizeof(*ranks)), *left = hvd_xcalloc(n + 1, sizeof(*left));
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
-	const struct hvd_worker *w;
 	bool any_over = false;
 
-	for (int rank = 0; (w = hvd_machine_member(machine, rank)); rank++) {
-		ranks[w->host]++;
-		left[w->host] += w->state != HVD_WORKER_GONE;
-	}
+	for (unsigned i = 0; i < el->n_parts; i++)
+		count_ranks(el->parts[i]->machine, n, ranks, left);
 	for (uint32_t h = 0; h < n; h++) {
-		if (ranks[h] == 0 || hvd_machine_lost(machine, h))
+		if (ranks[h] == 0)
 			continue;
 		any_over |= left[h] == 0;
 		if (left[h] > 0 || which == HVD_HOSTS_ALL)
-			hvd_strv_add(&names, hvd_machine_host(machine, h));
+			hvd_strv_add(&names, hvd_machine_host(hvd_elastic_hosts(el), h));
 	}
 	return names.n == 0 || (which == HVD_HOSTS_BEHIND && !any_over) ? NULL : hvd_strv_join(&names, ",");
 }
 
+/* ---- the end of a world ---- */
+
+/* Those that the machine has left alone. */
+static void stop_ranks(const struct elastic_part *part)
+{
+	const struct hvd_worker *w = NULL;
+
+	while ((w = hvd_machine_next_worker(part->machine, w)))
+		if (w->state != HVD_WORKER_GONE && w->state != HVD_WORKER_ENDING)
+			hvd_world_stop(part->world, w->host, w->id, false);
+}
+
+static bool all_over(const struct elastic *el)
+{
+	for (unsigned i = 0; i < el->n_parts; i++)
+		if (!el->parts[i]->over)
+			return false;
+	return true;
+}
+
+void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why, int status)
+{
+	static const struct hvd_err logged = {0};
+	struct elastic *el = part->el;
+	struct hvd_job *job = el->policy.job;
+	const bool ends_all = status != 0 && part->ends_all, decides = ends_all || status > el->status;
+	bool last;
+
+	if (part->over || job->ending)
+		return;
+	part->over = true;
+	last = ends_all || all_over(el);
+	if (decides) {
+		el->status = status;
+		job->failed_world = part->number;
+	}
+	if (last && (decides || !why->code)) {
+		hvd_job_end(job, why, el->status);
+		return;
+	}
+	if (why->code)
+		hvd_log_err(part->log, why);
+	job->ranks_failed |= why->code == HVD_E_FAILED;
+	if (last)
+		hvd_job_end(job, &logged, el->status);
+	else
+		stop_ranks(part);
+}
+
 static const struct hvd_layout *layout(const struct hvd_job_policy *policy)
 {
-	const struct hvd_layout *layout = hvd_world_layout(elastic_of(policy)->world);
+	const struct hvd_layout *layout = hvd_world_layout(elastic_of(policy)->parts[0]->world);
 
 	return layout->size ? layout : NULL;
 }
@@ -194,8 +226,9 @@ static void finish(struct hvd_job_policy *policy)
 	struct elastic *el = elastic_of(policy);
 	struct hvd_result *result = policy->job->result;
 
-	result->generations = hvd_machine_generation(el->machine);
-	hvd_restart_history_end(&el->history, result, hvd_now(), el->log);
+	/* The result has those of the first world. */
+	result->generations = hvd_machine_generation(el->parts[0]->machine);
+	hvd_restart_history_end(&el->parts[0]->history, result, hvd_now(), el->log);
 }
 
 /* ---- before the start ---- */
@@ -239,39 +272,6 @@ int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *bac
 	return rc;
 }
 
-static struct hvd_machine_opts machine_opts(const struct elastic *el)
-{
-	const struct hvd_launch_spec *spec = el->launcher->launch->spec;
-	const enum hvd_discover from = el->discovery_opts.from;
-	const double silent = spec->elastic.silent, timeout = spec->elastic.timeout;
-	/* How many ranks there are without the spare hosts is known when the hosts are. */
-	const int first = spec->spares > 0 && !spec->ranks.n ? 0 : spec->elastic.first_np;
-
-	return (struct hvd_machine_opts){
-		.np = first,
-		.min_np = spec->elastic.min_np ? spec->elastic.min_np : first,
-		.max_np = spec->elastic.max_np,
-		.hosts_stay = from == HVD_DISCOVER_HOSTS,
-		.hosts_end = from == HVD_DISCOVER_HOSTS || from == HVD_DISCOVER_SLURM, /* the job has ended then */
-		.hosts_come = el->discovery_opts.agent_pool != NULL,
-		.spares = spec->spares,
-		.reset_limit = spec->elastic.reset_limit,
-		.restart = spec->max_restarts >= 0,
-		.max_restarts = spec->max_restarts,
-		.max_idle = spec->max_idle_restarts,
-		.progress_after = spec->progress_file ? -1 : spec->restart_window,
-		.grace = el->launcher->opts->kill_wait,
-		.elastic_timeout = timeout,
-		.patience = timeout > PATIENCE_SECONDS ? timeout : PATIENCE_SECONDS,
-		.cooldown_min = spec->elastic.cooldown_min,
-		.cooldown_max = spec->elastic.cooldown_max,
-		.silent_grace = silent > 0 ? silent : SILENT_SECONDS,
-		.kill_grace = silent > 0 ? silent : KILL_SECONDS,
-		.check_wait = spec->preflight ? CHECK_SECONDS : 0,
-		.settle = SETTLE_SECONDS,
-	};
-}
-
 /* ---- life ---- */
 
 /* sbatch -G: which host has how many? */
@@ -286,31 +286,25 @@ static void find_gpus(struct elastic *el, struct hvd_launch *launch)
 		launch->gpus = &el->gpus;
 }
 
-static void make_parts(struct elastic *el)
-{
-	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
-	struct hvd_launcher_process *launcher = el->launcher;
-	const struct hvd_machine_opts opts = machine_opts(el);
-
-	el->restart = opts.restart;
-	hvd_restart_history_init(&el->history, el->restart ? launcher->opts->events : NULL, launcher->result->began);
-	el->progress.pattern = launcher->launch->spec->progress_file;
-	hvd_progress_file_changed(&el->progress);
-	if (!el->restart)
-		hvd_strv_add(&launcher->opts->extra_env, "HOROVOD_ELASTIC=1");
-	el->machine = hvd_machine_create(&opts, hvd_now(), &hvd_elastic_machine_ops, el, el->log);
-	hvd_stuck_procs_init(&el->stuck, launcher, el->machine);
-	el->events = hvd_event_queue_create(launcher->base, el->machine);
-	el->peers = hvd_gloo_peers_create();
-	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, el->log);
-}
-
-static int open_world(struct hvd_job_policy *policy, struct hvd_err *err)
+int hvd_elastic_add_world(struct hvd_job_policy *policy, struct hvd_driver_opts *opts, bool ends_all,
+			  struct hvd_err *err)
 {
 	struct elastic *el = elastic_of(policy);
 
-	el->world = hvd_job_add_world(policy->job, &hvd_elastic_world_ops, policy->job, err);
-	return el->world ? 0 : -1;
+	if (el->n_parts == HVD_MAX_WORLDS)
+		return hvd_err_set(err, HVD_E_LIMIT, "more than %d worlds of ranks are not possible", HVD_MAX_WORLDS);
+	hvd_elastic_part_create(el, opts, ends_all);
+	return 0;
+}
+
+static int open_worlds(struct hvd_job_policy *policy, struct hvd_err *err)
+{
+	struct elastic *el = elastic_of(policy);
+
+	for (unsigned i = 0; i < el->n_parts; i++)
+		if (hvd_elastic_part_open(el->parts[i], err) != 0)
+			return -1;
+	return 0;
 }
 
 static int begin(struct hvd_job_policy *policy, struct hvd_err *err)
@@ -318,7 +312,6 @@ static int begin(struct hvd_job_policy *policy, struct hvd_err *err)
 	static const struct hvd_discovery_ops ops = {on_hosts, on_leaving, on_discovery_failed};
 	struct elastic *el = elastic_of(policy);
 
-	el->silent = hvd_unresponsive_ranks_create(el->world, el->log);
 	el->discovery = hvd_discovery_create(el->launcher->base, &el->discovery_opts, &ops, el, el->log, err);
 	return el->discovery ? 0 : -1;
 }
@@ -331,19 +324,16 @@ static void destroy(struct hvd_job_policy *policy)
 	hvd_discovery_opts_clear(&el->discovery_opts);
 	hvd_strv_free(&el->gpus);
 	hvd_stuck_procs_clear(&el->stuck);
-	hvd_restart_history_clear(&el->history);
-	hvd_elastic_rv_destroy(el->erv);
-	hvd_unresponsive_ranks_destroy(el->silent);
-	hvd_gloo_peers_destroy(el->peers);
-	hvd_event_queue_destroy(el->events);
-	hvd_machine_destroy(el->machine);
+	for (unsigned i = 0; i < el->n_parts; i++)
+		hvd_elastic_part_destroy(el->parts[i]);
+	free(el->wanted);
 	free(el);
 }
 
 struct hvd_job_policy *hvd_elastic_create(struct hvd_launcher_process *launcher, struct hvd_err *err)
 {
 	static const struct hvd_job_policy_ops ops = {.agents = &hvd_elastic_agent_registry_ops,
-						      .open = open_world,
+						      .open = open_worlds,
 						      .begin = begin,
 						      .end = end,
 						      .rank_ended = hvd_elastic_rank_ended,
@@ -368,6 +358,7 @@ struct hvd_job_policy *hvd_elastic_create(struct hvd_launcher_process *launcher,
 	el->policy.in_slurm_job =
 		launcher->backend == &hvd_backend_steps && el->discovery_opts.from != HVD_DISCOVER_JOBS;
 	find_gpus(el, launcher->launch);
-	make_parts(el);
+	hvd_stuck_procs_init(&el->stuck, launcher);
+	hvd_elastic_part_create(el, launcher->opts, true);
 	return &el->policy;
 }

@@ -1,183 +1,165 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elastic_actions.c - what the state machine of an elastic job wants done. */
+/* elastic_actions.c - what the state machine of a world wants done. */
 #include "elastic_internal.h"
-
-#include "launcher/scheduler/scheduler.h"
 
 static void do_host_begin(uint32_t host, void *arg)
 {
-	struct elastic *el = arg;
-	const char *name = hvd_machine_host(el->machine, host);
-	struct hvd_err why = {0};
-
-	hvd_verbose(el->log, "%s: starting its node agent", name);
-	hvd_agent_registry_expect(el->policy.job->agents, host, name);
-	if (hvd_procs_start_host(el->launcher->procs, host, name, hvd_machine_slots(el->machine, host),
-				 hvd_machine_slurm_job(el->machine, host), &why) == 0)
-		return;
-	hvd_log_err(el->log, &why);
-	hvd_agent_registry_forget(el->policy.job->agents, host);
-	hvd_event_queue_add(el->events, HVD_EVENT_HOST_UNFIT, host, 0);
+	hvd_elastic_host_begin(arg, host);
 }
 
 static void do_host_end(uint32_t host, void *arg)
 {
-	struct elastic *el = arg;
-
-	hvd_verbose(el->log, "%s: ending its node agent", hvd_machine_host(el->machine, host));
-	hvd_agent_registry_forget(el->policy.job->agents, host);
-	hvd_procs_release(el->launcher->procs, host, false);
+	hvd_elastic_host_end(arg, host, false);
 }
 
 static void do_host_give_up(uint32_t host, void *arg)
 {
-	struct elastic *el = arg;
-
-	hvd_agent_registry_forget(el->policy.job->agents, host);
-	hvd_procs_release(el->launcher->procs, host, true);
-	hvd_discovery_nudge(el->discovery);
+	hvd_elastic_host_end(arg, host, true);
 }
 
-/* If the job is requeued, hosts of other jobs are no matter of it. */
-void hvd_elastic_host_bad(uint32_t host, const char *why, void *elastic)
+static void do_host_bad(uint32_t host, const char *why, void *arg)
 {
-	struct elastic *el = elastic;
-	const uint32_t job = hvd_machine_slurm_job(el->machine, host);
-
-	if (!job || job == hvd_batch_job_of(el->launcher->launch->spec, 0).number)
-		hvd_requeue_avoid(&el->launcher->result->requeue, hvd_machine_host(el->machine, host), why);
+	hvd_elastic_host_bad(((struct elastic_part *)arg)->el, host, why);
 }
 
 /* Too few hosts are left. */
-static void want_other_hosts(struct elastic *el)
+static void want_other_hosts(const struct elastic_part *part)
 {
-	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
-		if (hvd_machine_lost(el->machine, h))
-			hvd_elastic_host_bad(h, "it was lost", el);
+	struct elastic *el = part->el;
+
+	for (uint32_t h = 0; h < hvd_machine_n_hosts(part->machine); h++)
+		if (hvd_machine_lost(part->machine, h))
+			hvd_elastic_host_bad(el, h, "it was lost");
 	hvd_requeue_want(&el->launcher->result->requeue, el->launcher->launch->spec, HVD_REQUEUE_NODE, NULL);
 }
 
 static void do_finish(const struct hvd_err *why, int status, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic_part *part = arg;
 
-	if (!el->policy.job->ending && hvd_machine_too_few(el->machine))
-		want_other_hosts(el);
-	hvd_job_end(el->policy.job, why, status);
+	if (!part->el->policy.job->ending && hvd_machine_too_few(part->machine))
+		want_other_hosts(part);
+	hvd_elastic_part_over(part, why, status);
 }
 
 static void do_prepare(void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic_part *part = arg;
 	struct hvd_layout layout;
 	struct hvd_err why = {0};
 
-	if (hvd_machine_layout(el->machine, true, &layout, &why) == 0)
-		hvd_world_prepare(el->world, &layout);
+	if (hvd_machine_layout(part->machine, true, &layout, &why) == 0)
+		hvd_world_prepare(part->world, &layout);
 	else
-		do_finish(&why, 1, el);
+		do_finish(&why, 1, part);
 }
 
-static void log_begin(struct elastic *el)
+static void log_begin(struct elastic_part *part)
 {
-	hvd_verbose(el->log, "generation %d begins, %.3f s after the start", hvd_machine_generation(el->machine),
-		    hvd_result_seconds(el->launcher->result));
-	hvd_job_handle(el->policy.job, HVD_JOB_STARTED);
-	hvd_world_progress(el->world);
+	hvd_verbose(part->log, "generation %d begins, %.3f s after the start", hvd_machine_generation(part->machine),
+		    hvd_result_seconds(part->el->launcher->result));
+	hvd_job_handle(part->el->policy.job, HVD_JOB_STARTED);
+	hvd_world_progress(part->world);
 }
 
 static void do_generation(bool prepared, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic_part *part = arg;
 	struct hvd_layout layout;
 	struct hvd_err why = {0};
 
-	hvd_runfunc_generation(el->launcher->func);
-	hvd_elastic_rv_cancel_notify(el->erv);
-	hvd_gloo_peers_begin(el->peers);
-	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0) {
-		hvd_job_generation(el->policy.job, hvd_machine_generation(el->machine),
-				   hvd_machine_restarts(el->machine), &layout);
-		hvd_world_generation(el->world, &layout, prepared);
+	if (part->number == 0)
+		hvd_runfunc_generation(part->el->launcher->func);
+	hvd_elastic_rv_cancel_notify(part->erv);
+	hvd_gloo_peers_begin(part->peers);
+	if (hvd_machine_layout(part->machine, false, &layout, &why) == 0) {
+		hvd_job_generation(part->el->policy.job, part->number, hvd_machine_generation(part->machine),
+				   hvd_machine_restarts(part->machine), &layout);
+		hvd_world_generation(part->world, &layout, prepared);
 	} else {
-		do_finish(&why, 1, el);
+		do_finish(&why, 1, part);
 	}
-	if (el->restart && !why.code) {
-		hvd_world_renew(el->world, hvd_machine_restarts(el->machine));
-		log_begin(el);
+	if (part->restart && !why.code) {
+		hvd_world_renew(part->world, hvd_machine_restarts(part->machine));
+		log_begin(part);
 	}
 }
 
 static void do_worker_start(const struct hvd_worker *w, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic_part *part = arg;
 
-	hvd_verbose(el->log, "%s: starting rank %d, local rank %d", hvd_machine_host(el->machine, w->host), w->rank,
+	hvd_verbose(part->log, "%s: starting rank %d, local rank %d", hvd_machine_host(part->machine, w->host), w->rank,
 		    w->slot);
-	hvd_world_start(el->world, w->id, w->rank, hvd_machine_slots(el->machine, w->host));
+	hvd_world_start(part->world, w->id, w->rank, hvd_machine_slots(part->machine, w->host));
 }
 
 static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic_part *part = arg;
 
 	/* Then all of them end. */
-	if (el->restart) {
-		hvd_failure_report_ending(hvd_failures_now(&el->policy.job->failures), hvd_now());
-		hvd_event(el->policy.job->events, GENERATION_ENDING, .why = "hosts have changed");
+	if (part->restart) {
+		hvd_failure_report_ending(hvd_failures_now(&part->el->policy.job->failures[part->number]), hvd_now());
+		hvd_event(part->el->policy.job->events, GENERATION_ENDING, .world = part->number,
+			  .why = "hosts have changed");
 	}
-	hvd_verbose(el->log, "%s: ending local rank %d%s", hvd_machine_host(el->machine, w->host), w->slot,
+	hvd_verbose(part->log, "%s: ending local rank %d%s", hvd_machine_host(part->machine, w->host), w->slot,
 		    w->removed ? ", which is no longer part of the job" : "");
 	if (w->silent)
-		hvd_unresponsive_ranks_end(el->silent, w->host, w->id);
+		hvd_unresponsive_ranks_end(part->silent, w->host, w->id);
 	else
-		hvd_world_stop(el->world, w->host, w->id, at_once);
+		hvd_world_stop(part->world, w->host, w->id, at_once);
 }
 
 static void do_answer(void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic_part *part = arg;
 
-	log_begin(el);
-	hvd_gloo_peers_answered(el->peers);
-	hvd_elastic_rv_answer(el->erv, hvd_world_layout(el->world));
+	log_begin(part);
+	hvd_gloo_peers_answered(part->peers);
+	hvd_elastic_rv_answer(part->erv, hvd_world_layout(part->world));
 }
 
 static void do_notify(uint32_t worker, void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic_part *part = arg;
 
-	hvd_verbose(el->log, "telling rank 0 that hosts have changed");
-	hvd_event(el->policy.job->events, GENERATION_ENDING, .why = "hosts have changed");
-	hvd_elastic_rv_notify(el->erv, worker);
+	hvd_verbose(part->log, "telling rank 0 that hosts have changed");
+	hvd_event(part->el->policy.job->events, GENERATION_ENDING, .world = part->number, .why = "hosts have changed");
+	hvd_elastic_rv_notify(part->erv, worker);
 }
 
 static void do_kill_connections(void *arg)
 {
-	struct elastic *el = arg;
+	struct elastic_part *part = arg;
 
-	hvd_verbose(el->log, "breaking the connections of generation %d's ranks", hvd_machine_generation(el->machine));
-	if (hvd_world_kill_connections(el->world, el->peers) == 0) {
-		hvd_verbose(el->log, "it is not known where they are connected");
-		hvd_event_queue_add(el->events, HVD_EVENT_KILL_FAILED, 0, 0);
+	hvd_verbose(part->log, "breaking the connections of generation %d's ranks",
+		    hvd_machine_generation(part->machine));
+	if (hvd_world_kill_connections(part->world, part->peers) == 0) {
+		hvd_verbose(part->log, "it is not known where they are connected");
+		hvd_event_queue_add(part->events, HVD_EVENT_KILL_FAILED, 0, 0);
 	}
 }
 
 static void do_restart(const char *why, void *arg)
 {
-	const struct elastic *el = arg;
+	const struct elastic_part *part = arg;
 
-	hvd_event(el->policy.job->events, RESTART, .restarts = hvd_machine_restarts(el->machine), .why = why);
+	hvd_event(part->el->policy.job->events, RESTART, .world = part->number,
+		  .restarts = hvd_machine_restarts(part->machine), .why = why);
 }
 
 static void do_over(void *arg)
 {
-	hvd_event(((const struct elastic *)arg)->policy.job->events, GENERATION_ENDED, .index = 0);
+	const struct elastic_part *part = arg;
+
+	hvd_event(part->el->policy.job->events, GENERATION_ENDED, .world = part->number);
 }
 
 static void do_check(uint32_t host, void *arg)
 {
-	hvd_agent_registry_check(((struct elastic *)arg)->policy.job->agents, host);
+	hvd_agent_registry_check(((struct elastic_part *)arg)->el->policy.job->agents, host);
 }
 
 const struct hvd_machine_ops hvd_elastic_machine_ops = {
@@ -192,7 +174,7 @@ const struct hvd_machine_ops hvd_elastic_machine_ops = {
 	.notify = do_notify,
 	.kill_connections = do_kill_connections,
 	.check = do_check,
-	.host_bad = hvd_elastic_host_bad,
+	.host_bad = do_host_bad,
 	.finish = do_finish,
 	.restart = do_restart,
 	.over = do_over,

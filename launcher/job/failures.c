@@ -31,7 +31,7 @@ void hvd_failures_next(struct hvd_failures *failures, int generation, struct hvd
 	if (any(failures->now)) {
 		hvd_cleanup_free char *text = hvd_failure_report_text(failures->now, true);
 
-		hvd_failure_report_event(failures->now, events);
+		hvd_failure_report_event(failures->now, failures->world, events);
 		hvd_info(log, "before generation %d: %s", generation, text);
 		hvd_failure_report_destroy(failures->last);
 		failures->last = failures->now;
@@ -96,7 +96,7 @@ bool hvd_failures_end(struct hvd_failures *failures, const struct hvd_launch_spe
 	if (any(report))
 		set_result(result, report);
 	if (now)
-		hvd_failure_report_event(report, events);
+		hvd_failure_report_event(report, failures->world, events);
 	if (!log_report(report, &job, shown, hvd_requeue_leaving(&result->requeue), log))
 		return false;
 	hvd_failure_report_json(report, &result->first_failure, &result->failures);

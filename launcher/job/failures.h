@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * failures.h - the failures of a job, generation by generation: after each generation one line about the rank that failed
- * first, and at the end, if the job has failed, the full report (launcher/diagnosis/failure_report.h). A job of fixed size
+ * failures.h - the failures of a world of ranks, generation by generation: after each generation one line about the rank that failed
+ * first, and at the end, if that has ended the job, the full report (launcher/diagnosis/failure_report.h). A job of fixed size
  * has one generation.
  */
 #ifndef HVD_FAILURES_H
@@ -12,8 +12,9 @@
 #include "launcher/events/event_log.h"
 #include "launcher/options/launch_spec.h"
 
-/* A zeroed one has none. */
+/* With none, but for `world` zeroed. */
 struct hvd_failures {
+	unsigned world;                        /* its number */
 	struct hvd_failure_report *now, *last; /* of this generation; of the last one before it that had failures */
 };
 

@@ -40,13 +40,14 @@ void hvd_job_host_registered(uint32_t host, void *arg)
 		hvd_procs_registered(job->starter->procs, host);
 }
 
-void hvd_job_generation(struct hvd_job *job, int generation, int restarts, const struct hvd_layout *layout)
+void hvd_job_generation(struct hvd_job *job, unsigned world, int generation, int restarts,
+			const struct hvd_layout *layout)
 {
 	hvd_cleanup_free char *hosts = hvd_layout_hosts_text(layout);
 
-	hvd_failures_next(&job->failures, generation, job->events, job->log);
-	hvd_event(job->events, GENERATION_BEGAN, .generation = generation, .ranks = layout->size, .hosts = hosts,
-		  .restarts = restarts);
+	hvd_failures_next(&job->failures[world], generation, job->events, job->log);
+	hvd_event(job->events, GENERATION_BEGAN, .world = world, .generation = generation, .ranks = layout->size,
+		  .hosts = hosts, .restarts = restarts);
 }
 
 void hvd_job_stalled(const struct hvd_stall *stall, void *arg)
@@ -89,7 +90,8 @@ bool hvd_job_report(struct hvd_job *job)
 
 	job->policy->ops->finish(job->policy);
 	return (job->ranks_failed || (shown && !job->failed)) &&
-	       hvd_failures_end(&job->failures, job->spec, job->result, shown, job->events, job->log);
+	       hvd_failures_end(&job->failures[job->failed_world], job->spec, job->result, shown, job->events,
+				job->log);
 }
 
 /* ---- life ---- */
@@ -119,11 +121,10 @@ static int check_room(const struct hvd_driver_opts *opts, struct hvd_err *err)
 			    (unsigned)opts->hosts + OTHER_FILES);
 }
 
-struct hvd_world *hvd_job_add_world(struct hvd_job *job, const struct hvd_world_ops *ops, void *arg,
-				    struct hvd_err *err)
+struct hvd_world *hvd_job_add_world(struct hvd_job *job, const struct hvd_driver_opts *opts,
+				    const struct hvd_world_ops *ops, void *arg, struct hvd_err *err)
 {
-	struct hvd_world *world =
-		hvd_world_create(job->opts.base, job->agents, job->opts.driver, ops, arg, job->log, err);
+	struct hvd_world *world = hvd_world_create(job->opts.base, job->agents, opts, ops, arg, job->log, err);
 
 	if (world)
 		job->worlds[job->n_worlds++] = world;
@@ -177,6 +178,8 @@ int hvd_job_create(const struct hvd_job_opts *opts, struct hvd_err *err)
 	job->state = HVD_JOB_STARTING;
 	job->grace = hvd_timer_new(opts->base, on_grace_over, job);
 	job->last = hvd_timer_new(opts->base, on_last, job);
+	for (unsigned w = 0; w < HVD_MAX_WORLDS; w++)
+		job->failures[w].world = w;
 	hvd_rank_exits_init(job);
 	return begin(job, err);
 }
@@ -194,6 +197,7 @@ void hvd_job_destroy(struct hvd_job *job)
 	hvd_rank_exits_clear(job);
 	hvd_timer_free(job->grace);
 	hvd_timer_free(job->last);
-	hvd_failures_clear(&job->failures);
+	for (unsigned w = 0; w < HVD_MAX_WORLDS; w++)
+		hvd_failures_clear(&job->failures[w]);
 	free(job);
 }

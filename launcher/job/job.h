@@ -91,17 +91,18 @@ struct hvd_job {
 	struct hvd_world *worlds[HVD_MAX_WORLDS]; /* its ranks; there is one at least */
 	unsigned n_worlds;
 	struct hvd_job_watch *watch;
-	struct hvd_job_status *status; /* status.h */
-	struct hvd_failures failures;
-	struct hvd_timer *grace; /* pending: ranks may end by themselves */
+	struct hvd_job_status *status;                /* status.h */
+	struct hvd_failures failures[HVD_MAX_WORLDS]; /* of each world */
+	struct hvd_timer *grace;                      /* pending: ranks may end by themselves */
 	struct hvd_timer *last;
 	bool ending; /* the starter was told to end everything */
 	/* The starter sets it: the user has sent it a signal by which it ends all ranks. These ends are no failures. */
 	bool ends_expected;
-	bool failed;       /* for another reason than a rank's failure, which was logged */
-	bool ranks_failed; /* by failures of ranks, which are to be reported */
-	bool ranks_ended;  /* the policy sets it: all have ended, as far as is known, and the starter was told */
-	bool output_lost;  /* an agent could not write output of ranks; the user was told why */
+	bool failed;           /* for another reason than a rank's failure, which was logged */
+	bool ranks_failed;     /* by failures of ranks, which are to be reported: */
+	unsigned failed_world; /* those of this world */
+	bool ranks_ended;      /* the policy sets it: all have ended, as far as is known, and the starter was told */
+	bool output_lost;      /* an agent could not write output of ranks; the user was told why */
 
 	/* rank_exits.c */
 	struct hvd_draining draining;
@@ -123,9 +124,9 @@ static inline struct hvd_world *hvd_job_world(const struct hvd_job *job)
 {
 	return job->worlds[0];
 }
-/* For the policy's `open`: add a world, which the job owns. NULL with err set. */
-struct hvd_world *hvd_job_add_world(struct hvd_job *job, const struct hvd_world_ops *ops, void *arg,
-				    struct hvd_err *err);
+/* For the policy's `open`: add a world, which the job owns; its ranks have these options. NULL with err set. */
+struct hvd_world *hvd_job_add_world(struct hvd_job *job, const struct hvd_driver_opts *opts,
+				    const struct hvd_world_ops *ops, void *arg, struct hvd_err *err);
 
 /* ---- job_states.c ---- */
 
@@ -148,9 +149,10 @@ void hvd_job_end(struct hvd_job *job, const struct hvd_err *why, int status);
 
 /* ---- rank_exits.c ---- */
 
-/* A rank has ended. `end` has its number; `id` is that by which the policy knows its process. `told`: it was told to
- * end. */
-void hvd_job_rank_ended(struct hvd_job *job, const struct hvd_rank_end *end, uint32_t id, const char *host, bool told);
+/* A rank of this world has ended. `end` has its number; `id` is that by which the policy knows its process. `told`: it was
+ * told to end. */
+void hvd_job_rank_ended(struct hvd_job *job, unsigned world, const struct hvd_rank_end *end, uint32_t id,
+			const char *host, bool told);
 /* An agent got SIGTERM, and with it perhaps its ranks. Is that of a preemption? Find it out. */
 void hvd_job_terminated(void *job);
 void hvd_rank_exits_answered(struct hvd_job *job); /* by the scheduler */
@@ -164,8 +166,9 @@ void hvd_job_signal(int sig, void *job);
 /* --run-func: the rendezvous is open, and no rank knows of it yet. -1 with err set. */
 int hvd_job_serve_func(struct hvd_rv *rv, void *job, struct hvd_err *err);
 void hvd_job_host_registered(uint32_t host, void *job);
-/* The generation with this number begins, after so many restarts. */
-void hvd_job_generation(struct hvd_job *job, int generation, int restarts, const struct hvd_layout *layout);
+/* The generation of this world with this number begins, after so many restarts. */
+void hvd_job_generation(struct hvd_job *job, unsigned world, int generation, int restarts,
+			const struct hvd_layout *layout);
 void hvd_job_stalled(const struct hvd_stall *stall, void *job);
 /* Output of ranks is missing. */
 void hvd_job_output_lost(void *job);

@@ -26,7 +26,8 @@ struct hvd_job_policy;
 
 /* A rank has ended by itself, or was told to. */
 struct hvd_rank_exit {
-	uint32_t id; /* by which the policy knows its process */
+	unsigned world; /* its number */
+	uint32_t id;    /* by which the policy knows its process */
 	uint32_t rank;
 	int status; /* as from waitpid(2) */
 	bool told;  /* it was told to end */
@@ -65,7 +66,7 @@ struct hvd_job_policy_ops {
 	/* The hosts that Slurm is to be asked about (node_down.h): their names, with commas between them. NULL if there
 	 * are none. The caller frees it. */
 	char *(*hosts)(const struct hvd_job_policy *policy, enum hvd_hosts_asked which);
-	/* That of the last generation; NULL: there was none. */
+	/* That of the first world's last generation; NULL: there was none. */
 	const struct hvd_layout *(*layout)(const struct hvd_job_policy *policy);
 	/* The job is over: complete its result. */
 	void (*finish)(struct hvd_job_policy *policy);

@@ -70,7 +70,8 @@ static void enter_ending(struct hvd_job *job, enum hvd_job_state from, enum hvd_
 		job->failed = true;
 	job->ending = true;
 	hvd_event(job->events, LAUNCH_ENDING, .index = 0);
-	hvd_failure_report_ending(hvd_failures_now(&job->failures), hvd_now());
+	for (unsigned w = 0; w < job->n_worlds; w++)
+		hvd_failure_report_ending(hvd_failures_now(&job->failures[w]), hvd_now());
 	hvd_timer_stop(job->grace);
 	if (job->starter->agents_end_ranks)
 		job->policy->ops->end(job->policy);
@@ -83,9 +84,9 @@ static void enter_last(struct hvd_job *job)
 {
 	struct hvd_starter *starter = job->starter;
 	bool unexplained = starter->ops->unexplained && starter->ops->unexplained(starter, false);
-	bool more =
-		job->result->rank_failed || unexplained ||
-		(starter->judges_failures && !job->failed && hvd_failure_report_any(hvd_failures_now(&job->failures)));
+	bool more = job->result->rank_failed || unexplained ||
+		    (starter->judges_failures && !job->failed &&
+		     hvd_failure_report_any(hvd_failures_now(&job->failures[0])));
 
 	if (unexplained)
 		hvd_job_watch_ask_slurm(job->watch);

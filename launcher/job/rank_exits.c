@@ -72,8 +72,9 @@ static void settle(struct hvd_job *job, const struct hvd_rank_exit *exited)
 	if (drains(job, exited))
 		return;
 	if (failed)
-		hvd_event(job->events, GENERATION_FAILED, .rank = exited->rank, .host = exited->host,
-			  .how = hvd_status_text(exited->status, text, sizeof(text)), .error = exited->error);
+		hvd_event(job->events, GENERATION_FAILED, .world = exited->world, .rank = exited->rank,
+			  .host = exited->host, .how = hvd_status_text(exited->status, text, sizeof(text)),
+			  .error = exited->error);
 	if (ops->rank_ended)
 		ops->rank_ended(job->policy, exited);
 	else if (failed && !job->starter->judges_failures)
@@ -133,11 +134,13 @@ static bool may_be_preempted(const struct hvd_job *job, const struct hvd_rank_ex
 		!hvd_draining(&job->draining));
 }
 
-void hvd_job_rank_ended(struct hvd_job *job, const struct hvd_rank_end *end, uint32_t id, const char *host, bool told)
+void hvd_job_rank_ended(struct hvd_job *job, unsigned world, const struct hvd_rank_end *end, uint32_t id,
+			const char *host, bool told)
 {
 	const struct hvd_starter *starter = job->starter;
 	const bool failed = end->status != 0 && !told && !job->ending;
-	struct hvd_rank_exit exited = {.id = id,
+	struct hvd_rank_exit exited = {.world = world,
+				       .id = id,
 				       .rank = end->rank,
 				       .status = end->status,
 				       .told = told,
@@ -145,8 +148,8 @@ void hvd_job_rank_ended(struct hvd_job *job, const struct hvd_rank_end *end, uin
 				       .error = end->error};
 
 	snprintf(exited.host, sizeof(exited.host), "%s", host);
-	hvd_failure_report_add(hvd_failures_now(&job->failures), end, host);
-	hvd_event_log_rank_ended(job->events, end, end->rank, host);
+	hvd_failure_report_add(hvd_failures_now(&job->failures[world]), end, host);
+	hvd_event_log_rank_ended(job->events, world, end, end->rank, host);
 	hvd_requeue_rank_ended(&job->result->requeue, job->spec, end->status);
 	if (exited.first && starter->ops->interrupts && hvd_rank_end_cancelled(end) &&
 	    starter->ops->interrupts(job->starter))
@@ -162,7 +165,7 @@ void hvd_job_rank_ended(struct hvd_job *job, const struct hvd_rank_end *end, uin
 		hvd_procs_rank_ended(starter->procs, host);
 	/* The caller of a function wants to know which of its ranks have failed by themselves, also while they were told to
 	 * end. */
-	if (job->opts.func && (failed || (told && end->status != 0 && end->error)))
+	if (job->opts.func && world == 0 && (failed || (told && end->status != 0 && end->error)))
 		hvd_runfunc_failed(job->opts.func, end->rank, host, end->status);
 	if (may_be_preempted(job, &exited))
 		hvd_job_terminated(job);

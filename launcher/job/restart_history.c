@@ -63,6 +63,8 @@ static void on_event(const struct hvd_event *event, void *arg)
 	struct hvd_restart_history *history = arg;
 	const bool inits = history->goodput.inits;
 
+	if (event->world != history->world)
+		return;
 	if (event->name == HVD_EV_GENERATION_BEGAN)
 		begin(history, event);
 	else if (event->name == HVD_EV_GENERATION_FAILED || event->name == HVD_EV_GENERATION_ENDING)
@@ -72,9 +74,11 @@ static void on_event(const struct hvd_event *event, void *arg)
 		first_init(history);
 }
 
-void hvd_restart_history_init(struct hvd_restart_history *history, struct hvd_event_log *events, hvd_time began)
+void hvd_restart_history_init(struct hvd_restart_history *history, struct hvd_event_log *events, unsigned world,
+			      hvd_time began)
 {
-	*history = (struct hvd_restart_history){.events = events, .goodput = {.began = began}, .list = json_array()};
+	*history = (struct hvd_restart_history){
+		.events = events, .world = world, .goodput = {.began = began}, .list = json_array()};
 	hvd_event_log_listen(events, on_event, history);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * restart_history.h - the generations of a job with restarts: when each began and why it ended, and where the time went
+ * restart_history.h - the generations of a world with restarts: when each began and why it ended, and where the time went
  * (launcher/events/goodput.h). It is made of the events of the launch.
  */
 #ifndef HVD_RESTART_HISTORY_H
@@ -12,13 +12,15 @@
 
 struct hvd_restart_history {
 	struct hvd_event_log *events;
+	unsigned world;
 	struct hvd_goodput goodput;
 	json_t *list;
 	json_t *entry; /* of the current generation; NULL before the first one */
 };
 
-/* Of a job that began then, from its events. `events`: NULL if there is no history. */
-void hvd_restart_history_init(struct hvd_restart_history *history, struct hvd_event_log *events, hvd_time began);
+/* Of a world of a job that began then, from its events. `events`: NULL if there is no history. */
+void hvd_restart_history_init(struct hvd_restart_history *history, struct hvd_event_log *events, unsigned world,
+			      hvd_time began);
 void hvd_restart_history_clear(struct hvd_restart_history *history);
 
 /* Did the current generation end by the same exception of the same rank as the last one before it that ended by the

@@ -126,7 +126,7 @@ static bool unexplained(struct hvd_starter *starter, bool say)
 	const struct run *run = run_of(starter);
 	const struct hvd_result *result = run->launcher.result;
 	const struct hvd_batch_job job = hvd_batch_job_of(run->launcher.launch->spec, result->job);
-	struct hvd_failure_report *failures = hvd_failures_now(&run->starter.job->failures);
+	struct hvd_failure_report *failures = hvd_failures_now(&run->starter.job->failures[0]);
 	const bool early = !result->started;
 	hvd_cleanup_free char *fate = NULL;
 	const char *host;

@@ -84,7 +84,7 @@ static void on_decided(void *arg)
 	if (job->spec->spares > 0)
 		count_ranks(job->starter, layout);
 	hvd_job_handle(job, HVD_JOB_STARTED);
-	hvd_job_generation(job, 1, 0, layout);
+	hvd_job_generation(job, 0, 1, 0, layout);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -135,7 +135,7 @@ static void on_ended(uint32_t host, const struct hvd_rank_end *end, void *arg)
 
 	if (hvd_static_ends_take(&ranks_of(job)->ends, host, end->rank, end->status != 0) &&
 	    !(end->cause == HVD_END_WITH_ALL && job->opts.driver->mode == HVD_START_RANKS))
-		hvd_job_rank_ended(job, end, end->rank, entry_of(job, host)->node.name, false);
+		hvd_job_rank_ended(job, 0, end, end->rank, entry_of(job, host)->node.name, false);
 }
 
 static void on_unkillable(uint32_t host, uint32_t id, uint32_t rank, const struct hvd_unkillable *what, void *arg)
@@ -170,7 +170,7 @@ static void process_lost(struct hvd_job *job, const struct hvd_loss *loss)
 {
 	if (job->ending || job->ends_expected)
 		return;
-	hvd_failure_report_lost(hvd_failures_now(&job->failures), loss);
+	hvd_failure_report_lost(hvd_failures_now(&job->failures[0]), loss);
 	if (hvd_job_watch_process_lost(job->watch, loss))
 		ranks_of(job)->unconfirmed = false;
 }
@@ -314,7 +314,7 @@ bool hvd_static_ranks_lose_unconfirmed(struct hvd_job_policy *policy, const char
 	loss.host = hvd_job_watch_settled_host(job->watch, &loss.at);
 	hvd_warn(job->log, "%s: the connection to its node agent was lost, and %s still waits; ending it", loss.host,
 		 starter);
-	hvd_failure_report_lost(hvd_failures_now(&job->failures), &loss);
+	hvd_failure_report_lost(hvd_failures_now(&job->failures[0]), &loss);
 	hvd_job_watch_lose(job->watch);
 	return true;
 }
@@ -388,7 +388,7 @@ static const struct hvd_world_ops world_ops = {
 
 static int open_world(struct hvd_job_policy *policy, struct hvd_err *err)
 {
-	return hvd_job_add_world(policy->job, &world_ops, policy->job, err) ? 0 : -1;
+	return hvd_job_add_world(policy->job, policy->job->opts.driver, &world_ops, policy->job, err) ? 0 : -1;
 }
 
 struct hvd_job_policy *hvd_static_ranks_create(struct event_base *base)

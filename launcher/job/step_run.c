@@ -172,7 +172,7 @@ static void on_gone(void *arg)
 /* srun ends with the highest status of its tasks, those among them that it has ended itself. */
 static void log_status(const struct step *step)
 {
-	struct hvd_failure_report *report = hvd_failures_now(&step->starter.job->failures);
+	struct hvd_failure_report *report = hvd_failures_now(&step->starter.job->failures[0]);
 	int first = hvd_status_exit(hvd_failure_report_status(report));
 	int highest = hvd_failure_report_highest(report);
 
@@ -229,7 +229,7 @@ static void log_end(struct step *step)
 
 	if (hvd_job_report(job))
 		log_status(step);
-	else if (!job->failed && hvd_failure_report_any(hvd_failures_now(&job->failures)))
+	else if (!job->failed && hvd_failure_report_any(hvd_failures_now(&job->failures[0])))
 		return; /* that was one line */
 	else if (!job->failed && !step->result.started)
 		log_unregistered(step);
@@ -244,7 +244,7 @@ static void log_end(struct step *step)
 /* The status that srun's plugin has srun end with. */
 static int status_seen(const struct step *step)
 {
-	int first = hvd_status_exit(hvd_failure_report_status(hvd_failures_now(&step->starter.job->failures)));
+	int first = hvd_status_exit(hvd_failure_report_status(hvd_failures_now(&step->starter.job->failures[0])));
 
 	if (step->starter.job->failed)
 		return step->result.status;

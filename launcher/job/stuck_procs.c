@@ -21,10 +21,18 @@ static void report(struct hvd_stuck_procs *stuck, const char *host, const char *
 		hvd_launcher_process_failed(stuck->job);
 }
 
+static bool has_rank(const struct hvd_stuck_procs *stuck, uint32_t host)
+{
+	for (unsigned i = 0; i < stuck->n_machines; i++)
+		if (hvd_machine_has_rank(stuck->machines[i], host))
+			return true;
+	return false;
+}
+
 static void report_host(struct hvd_stuck_procs *stuck, uint32_t host, const char *why)
 {
-	report(stuck, hvd_machine_host(stuck->machine, host), why,
-	       hvd_procs_ending(stuck->job->procs) && hvd_machine_has_rank(stuck->machine, host));
+	report(stuck, hvd_machine_host(stuck->machines[0], host), why,
+	       hvd_procs_ending(stuck->job->procs) && has_rank(stuck, host));
 }
 
 static void no_munge(const struct hvd_stuck_procs *stuck, char *text, size_t len)
@@ -64,9 +72,9 @@ static void on_own(void *arg)
 
 	if (hvd_procs_running(stuck->job->procs) == 0 || hvd_munge_answers(NULL, ANSWER_SECONDS))
 		return;
-	for (uint32_t h = 0; h < hvd_machine_n_hosts(stuck->machine); h++)
+	for (uint32_t h = 0; h < hvd_machine_n_hosts(stuck->machines[0]); h++)
 		while (hvd_procs_stuck(stuck->job->procs, h))
-			any |= hvd_machine_has_rank(stuck->machine, h);
+			any |= has_rank(stuck, h);
 	gethostname(name, sizeof(name) - 1);
 	no_munge(stuck, why, sizeof(why));
 	report(stuck, name, why, any);
@@ -78,12 +86,16 @@ void hvd_stuck_procs_ending(struct hvd_stuck_procs *stuck)
 		hvd_timer_in_ms(stuck->own, ASK_SECONDS * 1000);
 }
 
-void hvd_stuck_procs_init(struct hvd_stuck_procs *stuck, struct hvd_launcher_process *job,
-			  const struct hvd_machine *machine)
+void hvd_stuck_procs_init(struct hvd_stuck_procs *stuck, struct hvd_launcher_process *job)
 {
-	*stuck = (struct hvd_stuck_procs){.job = job, .machine = machine};
+	*stuck = (struct hvd_stuck_procs){.job = job};
 	if (job->backend == &hvd_backend_steps && job->secret.session.identity.kind == HVD_ID_MUNGE)
 		stuck->own = hvd_timer_new(job->base, on_own, stuck);
+}
+
+void hvd_stuck_procs_add(struct hvd_stuck_procs *stuck, const struct hvd_machine *machine)
+{
+	stuck->machines[stuck->n_machines++] = machine;
 }
 
 void hvd_stuck_procs_clear(struct hvd_stuck_procs *stuck)

@@ -11,17 +11,20 @@
 
 #include "launcher/world/machine.h"
 #include "launcher_process.h"
+#include "lib/base/size.h"
 #include "lib/base/timer.h"
 
 struct hvd_stuck_procs {
 	struct hvd_launcher_process *job;
-	const struct hvd_machine *machine;
+	const struct hvd_machine *machines[HVD_MAX_WORLDS]; /* which have the same hosts */
+	unsigned n_machines;
 	struct hvd_timer *own;
 };
 
-/* Neither is owned. *stuck is zero before. */
-void hvd_stuck_procs_init(struct hvd_stuck_procs *stuck, struct hvd_launcher_process *job,
-			  const struct hvd_machine *machine);
+/* `job` is not owned. */
+void hvd_stuck_procs_init(struct hvd_stuck_procs *stuck, struct hvd_launcher_process *job);
+/* The machine of the next world, which is not owned. There is one at least. */
+void hvd_stuck_procs_add(struct hvd_stuck_procs *stuck, const struct hvd_machine *machine);
 void hvd_stuck_procs_clear(struct hvd_stuck_procs *stuck);
 
 void hvd_stuck_procs_ending(struct hvd_stuck_procs *stuck); /* all are being ended, for the first time */

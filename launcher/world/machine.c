@@ -88,13 +88,19 @@ bool hvd_machine_has_rank(const struct hvd_machine *m, uint32_t host)
 	return false;
 }
 
-bool *hvd_machine_busy_hosts(const struct hvd_machine *m)
+void hvd_machine_busy_hosts(const struct hvd_machine *m, bool *busy, uint32_t n)
 {
-	bool *busy = hvd_xcalloc((size_t)m->n_hosts + 1, sizeof(*busy));
-
 	for (uint32_t i = 0; i < m->n_workers; i++)
-		busy[m->workers[i]->host] = true;
-	return busy;
+		if (m->workers[i]->host < n)
+			busy[m->workers[i]->host] = true;
+}
+
+const struct hvd_worker *hvd_machine_next_worker(const struct hvd_machine *m, const struct hvd_worker *worker)
+{
+	for (uint32_t i = 0; i < m->n_workers; i++)
+		if (!worker || m->workers[i]->id > worker->id)
+			return m->workers[i];
+	return NULL;
 }
 
 const struct hvd_worker *hvd_machine_newcomer(const struct hvd_machine *m, int rank)

@@ -167,7 +167,7 @@ struct hvd_machine_ops {
 	/* Kill the connections between the members that are left, so that none of them waits for a dead one.
 	 * hvd_machine_kill_failed() follows where that cannot be done. */
 	void (*kill_connections)(void *arg);
-	/* The job has ended, well if why->code is HVD_OK. Called once; no other op is called after it. */
+	/* The job has ended, well if why->code is HVD_OK. Called once; no other op is called after it. Workers may be left. */
 	void (*finish)(const struct hvd_err *why, int status, void *arg);
 	/* PyTorch's policy: the ranks are being ended; check this host again meanwhile. hvd_machine_checked() follows, or
 	 * hvd_machine_host_gone() if the host is bad. Not called without opts.check_wait. */
@@ -215,6 +215,8 @@ void hvd_machine_unkillable(struct hvd_machine *m, uint32_t worker, hvd_time now
 void hvd_machine_checked(struct hvd_machine *m, uint32_t host, hvd_time now); /* the host is good */
 void hvd_machine_notified(struct hvd_machine *m, bool heard, hvd_time now);
 void hvd_machine_kill_failed(struct hvd_machine *m, hvd_time now);
+/* The job has failed for a reason outside, and ends with this status. */
+void hvd_machine_fail(struct hvd_machine *m, const struct hvd_err *why, int status);
 void hvd_machine_tick(struct hvd_machine *m, hvd_time now); /* it is hvd_machine_due() */
 
 /* When hvd_machine_tick() is to be called next; 0 = not before something else happens. */
@@ -234,8 +236,10 @@ bool hvd_machine_idle(const struct hvd_machine *m);                    /* has th
 const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int rank);
 /* Does the host have a rank of the current generation? */
 bool hvd_machine_has_rank(const struct hvd_machine *m, uint32_t host);
-/* By host: has it a rank of the current generation, or one that has not ended? The caller frees it. */
-bool *hvd_machine_busy_hosts(const struct hvd_machine *m);
+/* Set busy[host] of the first `n` hosts if they have a rank of the current generation, or one that has not ended. */
+void hvd_machine_busy_hosts(const struct hvd_machine *m, bool *busy, uint32_t n);
+/* The workers that are not long gone, one after the other: NULL is before the first, and after the last. */
+const struct hvd_worker *hvd_machine_next_worker(const struct hvd_machine *m, const struct hvd_worker *worker);
 /* The worker that was started for this rank and has not been a member yet; NULL: none. */
 const struct hvd_worker *hvd_machine_newcomer(const struct hvd_machine *m, int rank);
 const struct hvd_worker *hvd_machine_worker(const struct hvd_machine *m, uint32_t id); /* NULL: none, or long gone */

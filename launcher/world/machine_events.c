@@ -221,6 +221,12 @@ void hvd_machine_kill_failed(struct hvd_machine *m, hvd_time now)
 	step(m, now);
 }
 
+void hvd_machine_fail(struct hvd_machine *m, const struct hvd_err *why, int status)
+{
+	if (m->phase != HVD_OVER)
+		hvd_machine_finish(m, why, status);
+}
+
 void hvd_machine_tick(struct hvd_machine *m, hvd_time now)
 {
 	/* When a ban has ended, rank 0 has to be notified again. */

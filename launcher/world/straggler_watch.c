@@ -19,13 +19,14 @@ static void on_change(const struct hvd_straggler *straggler, bool slow, void *ar
 	const struct hvd_straggler_watch *watch = arg;
 	const struct hvd_usage_rank *rank = hvd_usage_get(watch->usage, straggler->rank);
 	const char *host = rank && rank->host_name ? rank->host_name : "";
+	const unsigned world = hvd_usage_world(watch->usage);
 
 	if (slow) {
 		hvd_verbose(watch->log, "rank %u on %s is slow: %s", straggler->rank, host, straggler->why);
-		hvd_event(watch->events, RANK_SLOW, .rank = straggler->rank, .host = host, .why = straggler->why);
+		hvd_event(watch->events, RANK_SLOW, .world = world, .rank = straggler->rank, .host = host, .why = straggler->why);
 	} else {
 		hvd_verbose(watch->log, "rank %u on %s is no longer slow", straggler->rank, host);
-		hvd_event(watch->events, RANK_EVEN, .rank = straggler->rank, .host = host);
+		hvd_event(watch->events, RANK_EVEN, .world = world, .rank = straggler->rank, .host = host);
 	}
 }
 

@@ -26,6 +26,7 @@ struct entry {
 };
 
 struct hvd_usage {
+	unsigned world;
 	struct hvd_event_log *events;
 	const struct hvd_layout *layout;
 	struct entry *ranks; /* by number */
@@ -117,7 +118,8 @@ static void on_event(const struct hvd_event *event, void *arg)
 	const struct hvd_layout *layout = usage->layout;
 	const char *host;
 
-	if (event->name != HVD_EV_RANK_ENDED || !layout || event->rank < 0 || event->rank >= layout->size)
+	if (event->name != HVD_EV_RANK_ENDED || event->world != usage->world || !layout || event->rank < 0 ||
+	    event->rank >= layout->size)
 		return;
 	host = layout->hosts[layout->rank_slots[event->rank].host].name;
 	if (host && event->host && strcmp(host, event->host) == 0)
@@ -250,10 +252,16 @@ void hvd_usage_begin(struct hvd_usage *usage, const struct hvd_layout *layout)
 	usage->layout = layout;
 }
 
-struct hvd_usage *hvd_usage_create(struct hvd_event_log *events)
+unsigned hvd_usage_world(const struct hvd_usage *usage)
+{
+	return usage->world;
+}
+
+struct hvd_usage *hvd_usage_create(unsigned world, struct hvd_event_log *events)
 {
 	struct hvd_usage *usage = hvd_xcalloc(1, sizeof(*usage));
 
+	usage->world = world;
 	usage->events = events;
 	hvd_event_log_listen(events, on_event, usage);
 	return usage;

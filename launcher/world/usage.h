@@ -48,9 +48,10 @@ struct hvd_usage_host {
 
 struct hvd_usage;
 
-/* `events` (NULL: none) tells of the ends of ranks. It is not owned, and outlives the result. */
-struct hvd_usage *hvd_usage_create(struct hvd_event_log *events);
+/* Of the ranks of this world. `events` (NULL: none) tells of their ends. It is not owned, and outlives the result. */
+struct hvd_usage *hvd_usage_create(unsigned world, struct hvd_event_log *events);
 void hvd_usage_destroy(struct hvd_usage *usage); /* NULL is fine */
+unsigned hvd_usage_world(const struct hvd_usage *usage);
 
 /* A generation begins. What is known of a process stays if it has a rank of it, too. `layout` is not owned; it does not change until the next call or
  * the end. Its hosts have their numbers in the launch. */

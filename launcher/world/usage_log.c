@@ -24,7 +24,7 @@ static void log_host(const struct hvd_usage *usage, uint32_t h, struct hvd_event
 {
 	const struct hvd_usage_host host = hvd_usage_host(usage, h);
 
-	hvd_event(events, HOST_USAGE, .index = h, .host = host.name, .ranks = host.ranks, .cpu = host.uses.cpu,
+	hvd_event(events, HOST_USAGE, .world = hvd_usage_world(usage), .index = h, .host = host.name, .ranks = host.ranks, .cpu = host.uses.cpu,
 		  .memory = host.uses.memory, .gpu = host.uses.gpu);
 }
 

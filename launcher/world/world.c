@@ -226,9 +226,9 @@ struct hvd_host_questions *hvd_world_host_questions(const struct hvd_world *worl
 
 void hvd_world_init(struct hvd_world *world, bool all)
 {
-	hvd_event(world->plan.opts->events, INIT_BEGAN, .index = 0);
+	hvd_event(world->plan.opts->events, INIT_BEGAN, .world = world->number);
 	if (all)
-		hvd_event(world->plan.opts->events, INIT_DONE, .index = 0);
+		hvd_event(world->plan.opts->events, INIT_DONE, .world = world->number);
 }
 
 /* ---- generations ---- */
@@ -400,7 +400,7 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 	world->questions = hvd_host_questions_create(base, world->number, world->table);
 	if (world->init_watch)
 		world->waits = hvd_store_waits_create(world->table, &world->service, world->questions);
-	world->usage = hvd_usage_create(opts->events);
+	world->usage = hvd_usage_create(world->number, opts->events);
 	if (opts->spec->sample > 0) {
 		world->stragglers = hvd_straggler_watch_create(base, world->usage, opts->events, log);
 		world->usage_log = hvd_usage_log_create(base, opts->spec->sample, world->usage, opts->events);

@@ -53,7 +53,7 @@ static int open_world(struct hvd_job_policy *policy, struct hvd_err *err)
 {
 	static const struct hvd_world_ops no_ranks;
 
-	return hvd_job_add_world(policy->job, &no_ranks, NULL, err) ? 0 : -1;
+	return hvd_job_add_world(policy->job, policy->job->opts.driver, &no_ranks, NULL, err) ? 0 : -1;
 }
 
 SETUP(setup, struct world, w)
@@ -93,7 +93,7 @@ TEARDOWN(teardown, struct world, w)
 
 static void rank_ends(struct world *w, uint32_t rank, int status, enum hvd_end_cause cause, bool told)
 {
-	hvd_job_rank_ended(w->job, &(struct hvd_rank_end){.rank = rank, .status = status, .cause = cause}, rank, "n1",
+	hvd_job_rank_ended(w->job, 0, &(struct hvd_rank_end){.rank = rank, .status = status, .cause = cause}, rank, "n1",
 			   told);
 }
 

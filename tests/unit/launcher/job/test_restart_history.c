@@ -31,7 +31,7 @@ TEST(where_the_time_went)
 	struct hvd_result result = {0};
 	const json_t *one;
 
-	hvd_restart_history_init(&history, events, SECOND);
+	hvd_restart_history_init(&history, events, 0, SECOND);
 	BEGAN(1, 3);
 	/* Rank 1 fails at 10, rank 0 ends at 12; the next generation begins at 12, but it is noted only at 15. */
 	FAILED("exit code 1", "ValueError: x", "n2", 1, 10);
@@ -68,7 +68,7 @@ TEST(imports_are_no_training)
 	struct hvd_restart_history history;
 	struct hvd_result result = {0};
 
-	hvd_restart_history_init(&history, events, SECOND);
+	hvd_restart_history_init(&history, events, 0, SECOND);
 	BEGAN(1, 3);
 	FAILED("exit code 1", NULL, "n2", 1, 10); /* in its imports */
 	INIT_DONE(11);                            /* too late to count */
@@ -114,7 +114,7 @@ TEST(failures_that_repeat)
 	struct hvd_event_log *events = hvd_event_log_create("x", NULL, NULL, NULL);
 	struct hvd_restart_history history;
 
-	hvd_restart_history_init(&history, events, SECOND);
+	hvd_restart_history_init(&history, events, 0, SECOND);
 	assert_false(hvd_restart_history_repeats(&history));
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		BEGAN((int)i + 1, 3);

@@ -26,7 +26,7 @@ SETUP(job_up, struct job, job)
 {
 	job->events = hvd_event_log_create("test", NULL, NULL, NULL);
 	layout_make(&job->layout);
-	job->usage = hvd_usage_create(job->events);
+	job->usage = hvd_usage_create(0, job->events);
 	hvd_usage_begin(job->usage, &job->layout);
 }
 
@@ -136,7 +136,7 @@ TEST_IN(test_ranks_are_forgotten, struct job *job)
 
 TEST_IN(test_before_the_first_generation, struct job *job)
 {
-	struct hvd_usage *usage = hvd_usage_create(NULL);
+	struct hvd_usage *usage = hvd_usage_create(0, NULL);
 	struct hvd_rank_usage now = uses(0);
 
 	hvd_usage_take(usage, 0, &now, hvd_now());

@@ -46,7 +46,7 @@ static void layout_make(struct hvd_layout *layout, int n)
 static void with_hosts(int n, unsigned looks, struct seen *seen)
 {
 	struct hvd_event_log *events = hvd_event_log_create("x", NULL, NULL, NULL);
-	struct hvd_usage *usage = hvd_usage_create(events);
+	struct hvd_usage *usage = hvd_usage_create(0, events);
 	struct hvd_layout layout = {0};
 
 	layout_make(&layout, n);
