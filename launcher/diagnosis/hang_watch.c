@@ -22,6 +22,7 @@
 #define LATER_SECONDS 60.0
 
 struct hvd_hang_watch {
+	unsigned world;
 	struct hvd_stacks *stacks;
 	const struct hvd_launch_spec *spec;
 	hvd_hang_end_fn *end;
@@ -77,7 +78,8 @@ static double pause_seconds(const struct hvd_hang_watch *watch)
 static void report(struct hvd_hang_watch *watch)
 {
 	hvd_warn(watch->log, "%s", watch->why.msg);
-	hvd_event(watch->events, HANG, .seconds = (int64_t)watch->seconds, .why = watch->why.msg);
+	hvd_event(watch->events, HANG, .world = watch->world, .seconds = (int64_t)watch->seconds,
+		  .why = watch->why.msg);
 	hvd_err_prefix(&watch->why, "ending the job");
 }
 
@@ -86,7 +88,7 @@ static void act(struct hvd_hang_watch *watch)
 	const int action = watch->spec->hang_action;
 	const bool again = hvd_progress_again(watch->progress);
 
-	hvd_event(watch->events, HANG_ACTION,
+	hvd_event(watch->events, HANG_ACTION, .world = watch->world,
 		  .why = again                       ? "there is progress again: the job goes on"
 			 : action == HVD_HANG_REPORT ? "the job goes on"
 			 : action == HVD_HANG_KILL   ? "the job is ended"
@@ -112,7 +114,7 @@ static void on_stacks(json_t *said, void *arg)
 		return;
 	}
 	if (said)
-		hvd_stack_events(said, watch->events);
+		hvd_stack_events(said, watch->world, watch->events);
 	act(watch);
 }
 
@@ -138,7 +140,8 @@ static void conclude(struct hvd_hang_watch *watch, enum hvd_busy_verdict verdict
 	case HVD_BUSY_MAY_HANG:
 		hvd_warn(watch->log, "ranks may hang: none has made progress for %.0f s, but some are busy: %s",
 			 watch->seconds, where);
-		hvd_event(watch->events, MAY_HANG, .seconds = (int64_t)watch->seconds, .why = where);
+		hvd_event(watch->events, MAY_HANG, .world = watch->world, .seconds = (int64_t)watch->seconds,
+			  .why = where);
 		watch->uncertain = true;
 		look(watch);
 		break;
@@ -248,14 +251,15 @@ void hvd_hang_watch_suspended(struct hvd_hang_watch *watch, bool suspended)
 
 /* ---- life ---- */
 
-struct hvd_hang_watch *hvd_hang_watch_create(struct event_base *base, struct hvd_stacks *stacks,
+struct hvd_hang_watch *hvd_hang_watch_create(struct event_base *base, unsigned world, struct hvd_stacks *stacks,
 					     const struct hvd_launch_spec *spec, hvd_hang_end_fn *end,
 					     void (*ask)(void *arg), void *arg, struct hvd_event_log *events,
 					     const struct hvd_log *log)
 {
 	struct hvd_hang_watch *watch = hvd_xcalloc(1, sizeof(*watch));
 
-	*watch = (struct hvd_hang_watch){.stacks = stacks,
+	*watch = (struct hvd_hang_watch){.world = world,
+					 .stacks = stacks,
 					 .spec = spec,
 					 .end = end,
 					 .ask = ask,

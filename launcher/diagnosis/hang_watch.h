@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hang_watch.h - reports a job in which no rank makes progress any longer (--hang-timeout), and then does what
+ * hang_watch.h - reports a world in which no rank makes progress any longer (--hang-timeout), and then does what
  * --hang-action says.
  *
  * launcher/world/progress.h finds out whether there is progress, and its call is passed on to here. The watch first has
@@ -26,10 +26,10 @@ struct hvd_hang_watch;
 /* End the job, for this reason, which is not logged yet; `requeue`: and requeue the batch job. */
 typedef void hvd_hang_end_fn(const struct hvd_err *why, bool requeue, void *arg);
 
-/* `end` is called from the event loop if --hang-action wants it. `ask`: find out whether the job is suspended;
+/* For the ranks of this world. `end` is called from the event loop if --hang-action wants it. `ask`: find out whether the job is suspended;
  * hvd_hang_watch_suspended() follows, perhaps at once. `stacks` may be NULL. `events` (NULL: none) gets a hang when it is
  * reported, the groups of stacks, and what follows. Nothing is owned, and all must outlive the watch. */
-struct hvd_hang_watch *hvd_hang_watch_create(struct event_base *base, struct hvd_stacks *stacks,
+struct hvd_hang_watch *hvd_hang_watch_create(struct event_base *base, unsigned world, struct hvd_stacks *stacks,
 					     const struct hvd_launch_spec *spec, hvd_hang_end_fn *end,
 					     void (*ask)(void *arg), void *arg, struct hvd_event_log *events,
 					     const struct hvd_log *log);

@@ -53,17 +53,17 @@ static char *frames_of(const struct hvd_stack_group *group)
 	return text;
 }
 
-static void log_group(const struct hvd_stack_group *group, struct hvd_event_log *events)
+static void log_group(const struct hvd_stack_group *group, unsigned world, struct hvd_event_log *events)
 {
 	hvd_cleanup_free char *ranks = ranks_of(group), *hosts = hosts_of(group), *frames = frames_of(group);
 	char where[HVD_STACK_TEXT];
 
 	hvd_stack_place(group->first->process, where);
-	hvd_event(events, STACK_GROUP, .count = (int64_t)group->n, .members = ranks, .hosts = hosts, .where = where,
-		  .stack = frames);
+	hvd_event(events, STACK_GROUP, .world = world, .count = (int64_t)group->n, .members = ranks, .hosts = hosts,
+		  .where = where, .stack = frames);
 }
 
-void hvd_stack_events(const json_t *answers, struct hvd_event_log *events)
+void hvd_stack_events(const json_t *answers, unsigned world, struct hvd_event_log *events)
 {
 	struct hvd_stack_groups groups;
 	size_t logged = 0;
@@ -71,7 +71,7 @@ void hvd_stack_events(const json_t *answers, struct hvd_event_log *events)
 	hvd_stack_groups_make(answers, &groups);
 	for (size_t i = 0; i < groups.n && logged < MOST_GROUPS; i++)
 		if (!groups.v[i].first->child) {
-			log_group(&groups.v[i], events);
+			log_group(&groups.v[i], world, events);
 			logged++;
 		}
 	hvd_stack_groups_clear(&groups);

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* Log the first groups, the smallest first: 16 at most, with some frames each. `answers` is as in stack_groups.h. */
-void hvd_stack_events(const json_t *answers, struct hvd_event_log *events);
+/* Log the first groups of this world, the smallest first: 16 at most, with some frames each. `answers` is as in stack_groups.h. */
+void hvd_stack_events(const json_t *answers, unsigned world, struct hvd_event_log *events);
 
 #endif

@@ -142,7 +142,9 @@ static void on_output_lost(void *arg)
 
 static void on_stalled(const struct hvd_stall *stall, void *arg)
 {
-	hvd_job_stalled(stall, ((struct elastic_part *)arg)->el->policy.job);
+	const struct elastic_part *part = arg;
+
+	hvd_job_stalled(part->el->policy.job, part->number, stall);
 }
 
 static void on_init_failed(const struct hvd_err *why, void *arg)

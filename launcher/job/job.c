@@ -50,12 +50,10 @@ void hvd_job_generation(struct hvd_job *job, unsigned world, int generation, int
 		  .hosts = hosts, .restarts = restarts);
 }
 
-void hvd_job_stalled(const struct hvd_stall *stall, void *arg)
+void hvd_job_stalled(struct hvd_job *job, unsigned world, const struct hvd_stall *stall)
 {
-	const struct hvd_job *job = arg;
-
 	if (!job->ranks_ended)
-		hvd_job_watch_stalled(job->watch, stall);
+		hvd_job_watch_stalled(job->watch, world, stall);
 }
 
 void hvd_job_output_lost(void *arg)
@@ -153,7 +151,7 @@ static int begin(struct hvd_job *job, struct hvd_err *err)
 		return -1;
 	hvd_metrics_open(job->opts.driver->metrics, job->opts.base, job->agents, hvd_job_world(job));
 	job->status = hvd_job_status_create(job);
-	job->watch = hvd_job_watch_create(job, hvd_world_stacks(hvd_job_world(job)), &watch_ops);
+	job->watch = hvd_job_watch_create(job, &watch_ops);
 	/* Without a host that fits the ranks may have to wait for as long as the job lives. */
 	if (policy->hosts_change)
 		hvd_job_watch_started(job->watch);

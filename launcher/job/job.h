@@ -119,7 +119,7 @@ void hvd_job_destroy(struct hvd_job *job); /* after the policy; NULL is fine */
 /* The event loop has ended: complete the result, and log the failures of ranks that have ended the job. True: in full. */
 bool hvd_job_report(struct hvd_job *job);
 
-/* The first world, which is the one that users are shown. */
+/* The first world, which is the only one of a static job. */
 static inline struct hvd_world *hvd_job_world(const struct hvd_job *job)
 {
 	return job->worlds[0];
@@ -169,7 +169,7 @@ void hvd_job_host_registered(uint32_t host, void *job);
 /* The generation of this world with this number begins, after so many restarts. */
 void hvd_job_generation(struct hvd_job *job, unsigned world, int generation, int restarts,
 			const struct hvd_layout *layout);
-void hvd_job_stalled(const struct hvd_stall *stall, void *job);
+void hvd_job_stalled(struct hvd_job *job, unsigned world, const struct hvd_stall *stall);
 /* Output of ranks is missing. */
 void hvd_job_output_lost(void *job);
 

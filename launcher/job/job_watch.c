@@ -10,6 +10,7 @@
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
 #include "node_down.h"
+#include "stacks_question.h"
 #include "status.h"
 #include "time_limit.h"
 
@@ -25,12 +26,11 @@ extern char **environ;
 struct hvd_job_watch {
 	struct hvd_job *job;
 	const struct hvd_job_watch_ops *ops;
-	struct hvd_stacks *stacks;
+	struct hvd_stacks_question *stacks;
 	struct hvd_control_question questions[3];
-	void (*stacks_done)(char *answer, void *arg); /* who has asked for stacks, one at a time */
-	void *asker;
 	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
-	struct hvd_hang_watch *hang;
+	struct hvd_hang_watch *hangs[HVD_MAX_WORLDS];
+	unsigned n_hangs;
 	struct hvd_time_limit *limit;
 	struct hvd_node_down *down;
 	struct hvd_job_query *query; /* NULL: there is no scheduler to ask */
@@ -158,10 +158,16 @@ static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
 	watch->ops->end(why, watch->job);
 }
 
-void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *stall)
+void hvd_job_watch_stalled(struct hvd_job_watch *watch, unsigned world, const struct hvd_stall *stall)
 {
 	if (!ending(watch))
-		hvd_hang_watch_stalled(watch->hang, stall);
+		hvd_hang_watch_stalled(watch->hangs[world], stall);
+}
+
+static void suspended(struct hvd_job_watch *watch, bool suspended)
+{
+	for (unsigned w = 0; w < watch->n_hangs; w++)
+		hvd_hang_watch_suspended(watch->hangs[w], suspended);
 }
 
 static void on_limit_end(void *arg)
@@ -191,7 +197,7 @@ static void on_facts(const struct hvd_job_facts *facts, void *arg)
 	hvd_time_limit_facts(watch->limit, facts);
 	if (!watch->reports_state)
 		return;
-	hvd_hang_watch_suspended(watch->hang, facts->paused);
+	suspended(watch, facts->paused);
 	if (watch->ops->facts)
 		watch->ops->facts(facts, watch->job);
 }
@@ -213,35 +219,10 @@ static void on_hang_ask(void *arg)
 	struct hvd_job_watch *watch = arg;
 
 	if (!hvd_job_watch_ask(watch))
-		hvd_hang_watch_suspended(watch->hang, false);
+		suspended(watch, false);
 }
 
 /* ---- questions from outside ---- */
-
-static void on_stacks(json_t *stacks, void *arg)
-{
-	struct hvd_job_watch *watch = arg;
-
-	watch->stacks_done(json_dumps(stacks, JSON_COMPACT), watch->asker);
-}
-
-/* A rank is looked for in the answer. */
-static void ask_stacks(void *owner, double seconds, long rank, void (*done)(char *answer, void *arg), void *arg)
-{
-	struct hvd_job_watch *watch = owner;
-
-	(void)rank;
-	watch->stacks_done = done;
-	watch->asker = arg;
-	hvd_stacks_ask(watch->stacks, seconds, on_stacks, watch);
-}
-
-static void forget_stacks(void *owner)
-{
-	const struct hvd_job_watch *watch = owner;
-
-	hvd_stacks_forget(watch->stacks, watch);
-}
 
 static void ask_status(void *owner, double seconds, long rank, void (*done)(char *answer, void *arg), void *arg)
 {
@@ -269,8 +250,18 @@ void hvd_job_watch_started(struct hvd_job_watch *watch)
 		watch->down = hvd_node_down_watch(job->opts.base, job->policy, on_down, watch);
 }
 
-struct hvd_job_watch *hvd_job_watch_create(struct hvd_job *job, struct hvd_stacks *stacks,
-					   const struct hvd_job_watch_ops *ops)
+/* Of the next world. NULL: where its ranks are cannot be asked. */
+static void watch_hangs(struct hvd_job_watch *watch, const struct hvd_world *world)
+{
+	const struct hvd_job *job = watch->job;
+	const unsigned number = watch->n_hangs++;
+
+	watch->hangs[number] = hvd_hang_watch_create(job->opts.base, number, world ? hvd_world_stacks(world) : NULL,
+						     world ? hvd_world_spec(world) : job->spec, on_hang_end,
+						     on_hang_ask, watch, job->events, job->log);
+}
+
+struct hvd_job_watch *hvd_job_watch_create(struct hvd_job *job, const struct hvd_job_watch_ops *ops)
 {
 	struct hvd_job_watch *watch = hvd_xcalloc(1, sizeof(*watch));
 	const struct hvd_batch_job batch = hvd_batch_job_of(job->spec, job->result->requeue.job);
@@ -278,14 +269,15 @@ struct hvd_job_watch *hvd_job_watch_create(struct hvd_job *job, struct hvd_stack
 
 	watch->job = job;
 	watch->ops = ops;
-	watch->stacks = stacks;
+	watch->stacks = hvd_stacks_question_create(job->worlds, job->n_worlds);
 	watch->query = batch.scheduler->facts ? hvd_job_query_create(base, &batch, on_facts, watch) : NULL;
 	watch->reports_state = batch.scheduler->reports_state;
-	watch->questions[0] = (struct hvd_control_question){"stacks", ask_stacks, forget_stacks, watch};
+	watch->questions[0] = (struct hvd_control_question){"stacks", hvd_stacks_question_ask,
+							    hvd_stacks_question_forget, watch->stacks};
 	watch->questions[1] = (struct hvd_control_question){"status", ask_status, forget_status, job->status};
 	watch->control = hvd_control_open(base, job->opts.control, job->opts.pid, watch->questions);
-	watch->hang =
-		hvd_hang_watch_create(base, stacks, job->spec, on_hang_end, on_hang_ask, watch, job->events, job->log);
+	for (unsigned w = 0; w == 0 || w < job->n_worlds; w++)
+		watch_hangs(watch, job->worlds[w]);
 	watch->host_lost = hvd_timer_new(base, on_host_lost, watch);
 	return watch;
 }
@@ -298,7 +290,9 @@ void hvd_job_watch_destroy(struct hvd_job_watch *watch)
 	hvd_job_query_destroy(watch->query);
 	hvd_node_down_destroy(watch->down);
 	hvd_control_close(watch->control);
-	hvd_hang_watch_destroy(watch->hang);
+	for (unsigned w = 0; w < watch->n_hangs; w++)
+		hvd_hang_watch_destroy(watch->hangs[w]);
+	hvd_stacks_question_destroy(watch->stacks);
 	hvd_timer_free(watch->host_lost);
 	free(watch);
 }

@@ -37,10 +37,9 @@ struct hvd_job_watch_ops {
 
 struct hvd_job_watch;
 
-/* `job` is what the watch reads of the job, and the argument of the ops. `stacks` asks where its ranks are. Nothing is
- * owned, and all must outlive the watch. */
-struct hvd_job_watch *hvd_job_watch_create(struct hvd_job *job, struct hvd_stacks *stacks,
-					   const struct hvd_job_watch_ops *ops);
+/* `job` is what the watch reads of the job, which has its worlds, and the argument of the ops. Nothing is owned, and all must
+ * outlive the watch. */
+struct hvd_job_watch *hvd_job_watch_create(struct hvd_job *job, const struct hvd_job_watch_ops *ops);
 void hvd_job_watch_destroy(struct hvd_job_watch *watch); /* NULL is fine */
 
 /* The ranks start, or may start from now on, so that the time limit counts. A second call does nothing. */
@@ -51,8 +50,8 @@ void hvd_job_watch_started(struct hvd_job_watch *watch);
  * sooner. */
 bool hvd_job_watch_ask(struct hvd_job_watch *watch);
 
-/* What agents report. */
-void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *stall);
+/* What agents report, of the ranks of this world, or of hosts. */
+void hvd_job_watch_stalled(struct hvd_job_watch *watch, unsigned world, const struct hvd_stall *stall);
 void hvd_job_watch_host_gone(struct hvd_job_watch *watch, const char *host, const struct hvd_err *why);
 /* True: it was the agent of the host whose connection has ended last, and the host is up. */
 bool hvd_job_watch_process_lost(struct hvd_job_watch *watch, const struct hvd_loss *loss);

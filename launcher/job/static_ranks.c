@@ -371,6 +371,11 @@ static const struct hvd_agent_registry_ops agents_ops = {
 	.told_to_end = on_told_to_end,
 };
 
+static void on_stalled(const struct hvd_stall *stall, void *arg)
+{
+	hvd_job_stalled(arg, 0, stall);
+}
+
 static void on_init_failed(const struct hvd_err *why, void *arg)
 {
 	hvd_agent_registry_fail(((struct hvd_job *)arg)->agents, why);
@@ -382,7 +387,7 @@ static const struct hvd_world_ops world_ops = {
 	.shim_lost = on_shim_lost,
 	.unkillable = on_unkillable,
 	.output_lost = hvd_job_output_lost,
-	.stalled = hvd_job_stalled,
+	.stalled = on_stalled,
 	.init_failed = on_init_failed,
 };
 

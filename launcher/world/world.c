@@ -194,6 +194,11 @@ const struct hvd_layout *hvd_world_layout(const struct hvd_world *world)
 	return world->plan.networks->elastic ? &world->layout : &world->plan.layout;
 }
 
+const struct hvd_launch_spec *hvd_world_spec(const struct hvd_world *world)
+{
+	return world->plan.opts->spec;
+}
+
 struct hvd_stacks *hvd_world_stacks(const struct hvd_world *world)
 {
 	return world->stacks;

@@ -66,6 +66,8 @@ void hvd_world_destroy(struct hvd_world *world); /* NULL is fine */
 void hvd_worlds_boot(struct hvd_world *const *worlds, unsigned n, struct hvd_boot *boot);
 /* Fixed size: the layout, since the decision. Elastic: that of the generation. */
 const struct hvd_layout *hvd_world_layout(const struct hvd_world *world);
+/* What the user wants of these ranks. */
+const struct hvd_launch_spec *hvd_world_spec(const struct hvd_world *world);
 /* The object that asks where the ranks are. The world owns it. */
 struct hvd_stacks *hvd_world_stacks(const struct hvd_world *world);
 /* What the ranks use. The world owns it. */

@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!groups)
 			abort();
 		json_decref(groups);
-		hvd_stack_events(said, NULL);
+		hvd_stack_events(said, 0, NULL);
 		json_array_append_new(samples, json_incref(said));
 		json_array_append_new(samples, said);
 		report = hvd_stack_samples_text(samples, "x");

@@ -50,7 +50,7 @@ static void look(json_t *said, struct seen *seen)
 
 	memset(seen, 0, sizeof(*seen));
 	hvd_event_log_listen(events, on_event, seen);
-	hvd_stack_events(said, events);
+	hvd_stack_events(said, 0, events);
 	hvd_event_log_destroy(events);
 	json_decref(said);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An elastic job with two worlds on the same two hosts, whose agents the test plays. */
 #include "launcher/job/elastic_internal.h"
+#include "launcher/job/stacks_question.h"
 #include "launcher/start/procs.h"
 #include "tests/unit/launch_agents.h"
 
@@ -290,6 +291,48 @@ TEST_IN(a_host_is_lost_for_both, struct job *j)
 	until(j->l, heard(j, "start") == 12);
 	assert_int_equal(((struct elastic *)job_of(j)->policy)->wanted[0], 3);
 	assert_int_equal(((struct elastic *)job_of(j)->policy)->wanted[1], 0);
+}
+
+static void on_answer(char *answer, void *arg)
+{
+	*(char **)arg = answer;
+}
+
+static void answer_stacks(struct agent *s, int world, int id)
+{
+	const json_t *question = json_object_get(s->said, "stacks");
+
+	assert_int_equal(json_integer_value(json_object_get(question, "world")), world);
+	hvd_conn_send(s->conn, json_pack("{s:s, s:O, s:[{s:i}], s:i}", "t", "stacks", "id",
+					 json_object_get(question, "id"), "ranks", "rank", id, "world", world));
+}
+
+/* One answer, whose hosts say of which world their ranks are. */
+TEST_IN(where_the_ranks_of_both_are, struct job *j)
+{
+	struct hvd_stacks_question *question;
+	char *said = NULL;
+	json_t *answer;
+
+	begin(j, true);
+	question = hvd_stacks_question_create(job_of(j)->worlds, job_of(j)->n_worlds);
+	hvd_stacks_question_ask(question, 5, -1, on_answer, &said);
+	until(j->l, heard(j, "stacks") == 4);
+	for (int h = 0; h < 2; h++) {
+		answer_stacks(&j->l->agents[h], 1, 2 * h);
+		json_object_del(json_object_get(j->l->agents[h].said, "stacks"), "world");
+	}
+	assert_null(said);
+	answer_stacks(&j->l->agents[1], 0, 3);
+	until(j->l, said); /* one has not answered */
+	answer = json_loads(said, 0, NULL);
+	assert_int_equal(json_array_size(json_object_get(answer, "hosts")), 3);
+	assert_int_equal(json_array_size(json_object_get(answer, "silent")), 1);
+	assert_in(said, "{\"host\":\"node1\",\"ranks\":[{\"rank\":3}]}");
+	assert_in(said, "{\"host\":\"node1\",\"ranks\":[{\"rank\":2}],\"world\":1}");
+	json_decref(answer);
+	free(said);
+	hvd_stacks_question_destroy(question);
 }
 
 RUN_TESTS(.setup = setup, .teardown = teardown)

@@ -53,7 +53,7 @@ SETUP(setup, struct world, w)
 				  .policy = &w->policy,
 				  .result = &w->result,
 				  .log = &quiet};
-	w->watch = hvd_job_watch_create(&w->job, NULL, &ops);
+	w->watch = hvd_job_watch_create(&w->job, &ops);
 }
 
 TEARDOWN(teardown, struct world, w)
@@ -130,15 +130,15 @@ TEST_IN(a_hang_ends_the_job, struct world *w)
 	struct hvd_stall stall = {.seconds = 60};
 
 	w->spec.hang_action = HVD_HANG_REPORT;
-	hvd_job_watch_stalled(w->watch, &stall);
+	hvd_job_watch_stalled(w->watch, 0, &stall);
 	assert_int_equal(w->ends, 0);
 	w->spec.hang_action = HVD_HANG_KILL;
-	hvd_job_watch_stalled(w->watch, &stall);
+	hvd_job_watch_stalled(w->watch, 0, &stall);
 	assert_int_equal(w->ends, 1);
 	assert_in(w->why, "no rank has made progress for 60 s");
 	assert_false(hvd_requeue_wanted(&w->result.requeue, HVD_REQUEUE_HANG));
 	w->spec.hang_action = HVD_HANG_REQUEUE;
-	hvd_job_watch_stalled(w->watch, &stall);
+	hvd_job_watch_stalled(w->watch, 0, &stall);
 	assert_int_equal(w->ends, 2);
 	assert_true(hvd_requeue_wanted(&w->result.requeue, HVD_REQUEUE_HANG));
 }
@@ -149,7 +149,7 @@ TEST_IN(nothing_counts_in_a_job_that_is_ending, struct world *w)
 
 	w->job.ending = true;
 	w->spec.hang_action = HVD_HANG_REQUEUE;
-	hvd_job_watch_stalled(w->watch, &stall);
+	hvd_job_watch_stalled(w->watch, 0, &stall);
 	assert_int_equal(w->ends, 0);
 	gone(w, "n1", HVD_E_TIMEOUT);
 	assert_int_equal(w->lost, 1); /* srun may wait for the host's tasks */

@@ -165,7 +165,7 @@ TEST(test_a_suspended_job_is_no_hang)
 	const struct hvd_stall stall = {.seconds = 600};
 	struct heard heard = {.suspended = true};
 
-	heard.watch = hvd_hang_watch_create(NULL, NULL, &spec, on_end, on_ask, &heard, NULL, &quiet);
+	heard.watch = hvd_hang_watch_create(NULL, 0, NULL, &spec, on_end, on_ask, &heard, NULL, &quiet);
 	hvd_hang_watch_suspended(heard.watch, false); /* nobody has asked */
 	hvd_hang_watch_stalled(heard.watch, &stall);
 	hvd_hang_watch_stalled(heard.watch, &stall);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stacks_question.h"
+
+#include "launcher/world/stacks.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
+#include "lib/protocol/worlds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct hvd_stacks_question {
+	struct asked {
+		struct hvd_stacks_question *question;
+		struct hvd_stacks *stacks;
+		json_t *answer; /* NULL: there is none yet */
+	} worlds[HVD_MAX_WORLDS];
+	unsigned n, awaited;
+	void (*done)(char *answer, void *arg); /* who has asked */
+	void *arg;
+};
+
+static void forget_answers(struct hvd_stacks_question *question)
+{
+	for (unsigned w = 0; w < question->n; w++) {
+		json_decref(question->worlds[w].answer);
+		question->worlds[w].answer = NULL;
+	}
+}
+
+static bool has(const json_t *names, const json_t *name)
+{
+	const json_t *other;
+	size_t i;
+
+	json_array_foreach(names, i, other)
+	{
+		if (json_equal(other, name))
+			return true;
+	}
+	return false;
+}
+
+/* Add the answer of a further world. */
+static void add(json_t *to, const json_t *answer, unsigned world)
+{
+	json_t *const hosts = json_object_get(to, "hosts"), *const silent = json_object_get(to, "silent"), *entry;
+	const char *store = json_string_value(json_object_get(to, "store")),
+		   *more = json_string_value(json_object_get(answer, "store"));
+	hvd_cleanup_free char *both = hvd_xasprintf("%s%s", store ? store : "", more ? more : "");
+	size_t i;
+
+	json_array_foreach(json_object_get(answer, "hosts"), i, entry)
+	{
+		json_array_append_new(hosts, hvd_world_mark(json_copy(entry), world));
+	}
+	json_array_foreach(json_object_get(answer, "silent"), i, entry)
+	{
+		if (!has(silent, entry))
+			json_array_append(silent, entry);
+	}
+	if (store || more)
+		json_object_set_new(to, "store", json_string(both));
+}
+
+static void on_stacks(json_t *answer, void *arg)
+{
+	struct asked *asked = arg;
+	struct hvd_stacks_question *question = asked->question;
+	json_auto_t *all = NULL;
+
+	asked->answer = json_incref(answer);
+	if (--question->awaited > 0)
+		return;
+	all = question->n > 1 ? json_deep_copy(question->worlds[0].answer) : json_incref(answer);
+	for (unsigned w = 1; w < question->n; w++)
+		add(all, question->worlds[w].answer, w);
+	forget_answers(question);
+	question->done(json_dumps(all, JSON_COMPACT), question->arg);
+}
+
+void hvd_stacks_question_ask(void *owner, double seconds, long rank, void (*done)(char *answer, void *arg), void *arg)
+{
+	struct hvd_stacks_question *question = owner;
+
+	(void)rank;
+	question->done = done;
+	question->arg = arg;
+	question->awaited = question->n;
+	for (unsigned w = 0; w < question->n; w++)
+		hvd_stacks_ask(question->worlds[w].stacks, seconds, on_stacks, &question->worlds[w]);
+}
+
+void hvd_stacks_question_forget(void *owner)
+{
+	struct hvd_stacks_question *question = owner;
+
+	for (unsigned w = 0; w < question->n; w++)
+		hvd_stacks_forget(question->worlds[w].stacks, &question->worlds[w]);
+	forget_answers(question);
+}
+
+struct hvd_stacks_question *hvd_stacks_question_create(struct hvd_world *const *worlds, unsigned n)
+{
+	struct hvd_stacks_question *question = hvd_xcalloc(1, sizeof(*question));
+
+	question->n = n;
+	for (unsigned w = 0; w < n; w++)
+		question->worlds[w] = (struct asked){question, hvd_world_stacks(worlds[w]), NULL};
+	return question;
+}
+
+void hvd_stacks_question_destroy(struct hvd_stacks_question *question)
+{
+	if (!question)
+		return;
+	hvd_stacks_question_forget(question);
+	free(question);
+}
