@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "status.h"
 
+#include "generation_status.h"
 #include "job.h"
 #include "launcher/events/goodput.h"
 #include "launcher/hosts/host_table.h"
@@ -9,9 +10,11 @@
 #include "launcher/world/stragglers.h"
 #include "launcher/world/usage.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/size.h"
 #include "lib/base/strv.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
+#include "lib/protocol/worlds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,80 +27,48 @@
 
 struct hvd_job_status {
 	struct hvd_job *job;
-	struct hvd_goodput goodput;
-	char *launch; /* its name for questions; NULL: that of the environment */
-	int64_t generation, restarts;
-	hvd_time began;                        /* the generation */
-	bool init_began, init_done;            /* in it */
-	bool ends;                             /* it has failed, or is being ended */
-	char *why;                             /* it ends; the last restart; NULL: not known */
-	uint32_t n;                            /* its ranks */
-	int16_t *ended;                        /* by rank: the exit status, or -1 */
+	struct hvd_goodput goodput; /* of the first world */
+	char *launch;               /* its name for questions; NULL: that of the environment */
+	struct world_status {
+		struct hvd_job_status *status;
+		struct hvd_generation_status now;
+		json_t *waits; /* store_waits.h; NULL: nothing is known */
+		int64_t shown; /* the answer is of this generation */
+	} worlds[HVD_MAX_WORLDS];
 	void (*done)(char *answer, void *arg); /* who asks */
 	void *arg;
-	long asked;    /* the rank; -1: all */
-	json_t *waits; /* store_waits.h; NULL: nothing is known */
-	json_t *lines; /* the agent's answer of the last lines; NULL: there is none */
+	long asked;       /* the rank, of the first world; -1: all */
+	unsigned awaited; /* stores that have not answered what their ranks wait for */
+	json_t *lines;    /* the agent's answer of the last lines; NULL: there is none */
 	/* The answer so far, which gets some ranks in each turn. */
 	struct hvd_timer *timer;
 	char *text;
+	unsigned next_world;
 	uint32_t next;
-	bool first;    /* none is in it yet */
-	int64_t shown; /* of this generation */
+	bool first; /* none is in it yet */
 };
 
 /* ---- events ---- */
-
-static void begin(struct hvd_job_status *status, const struct hvd_event *event)
-{
-	status->generation = event->generation;
-	status->restarts = event->restarts;
-	status->began = event->at;
-	status->init_began = status->init_done = status->ends = false;
-	status->n = event->ranks > 0 ? (uint32_t)event->ranks : 0;
-	free(status->ended);
-	status->ended = hvd_xcalloc((size_t)status->n + 1, sizeof(*status->ended));
-	for (uint32_t r = 0; r < status->n; r++)
-		status->ended[r] = -1;
-}
-
-static void ends(struct hvd_job_status *status, const struct hvd_event *event)
-{
-	status->ends = true;
-	free(status->why);
-	if (event->name == HVD_EV_GENERATION_FAILED)
-		status->why = hvd_xasprintf("rank %lld on %s: %s%s%s", (long long)event->rank, event->host, event->how,
-					    event->error ? ": " : "", event->error ? event->error : "");
-	else
-		status->why = hvd_xstrdup(event->why ? event->why : "");
-}
 
 static void on_event(const struct hvd_event *event, void *arg)
 {
 	struct hvd_job_status *status = arg;
 
-	hvd_goodput_event(&status->goodput, event);
-	switch (event->name) {
-	case HVD_EV_GENERATION_BEGAN:
-		begin(status, event);
-		break;
-	case HVD_EV_INIT_BEGAN:
-		status->init_began = true;
-		break;
-	case HVD_EV_INIT_DONE:
-		status->init_done = true;
-		break;
-	case HVD_EV_RANK_ENDED:
-		if (event->rank >= 0 && event->rank < status->n)
-			status->ended[event->rank] = (int16_t)event->status;
-		break;
-	case HVD_EV_GENERATION_FAILED:
-	case HVD_EV_GENERATION_ENDING:
-		ends(status, event);
-		break;
-	default:
-		break;
-	}
+	if (event->world == 0)
+		hvd_goodput_event(&status->goodput, event);
+	hvd_generation_status_event(&status->worlds[event->world].now, event);
+}
+
+/* ---- the worlds ---- */
+
+static unsigned number_of(const struct world_status *world)
+{
+	return (unsigned)(world - world->status->worlds);
+}
+
+static struct hvd_world *ranks_of(const struct world_status *world)
+{
+	return world->status->job->worlds[number_of(world)];
 }
 
 /* ---- the answer ---- */
@@ -115,7 +86,7 @@ static const char *state_of(const struct hvd_job_status *status)
 		return "starting";
 	if (job->state != HVD_JOB_RUNNING)
 		return "ending";
-	return status->ends && job->policy->hosts_change ? "restarting" : "running";
+	return status->worlds[0].now.ends && job->policy->hosts_change ? "restarting" : "running";
 }
 
 /* A text of the job's that is not empty. Takes it. */
@@ -138,6 +109,17 @@ static void add_goodput(const struct hvd_job_status *status, json_t *answer)
 				      phases.waiting));
 }
 
+static void add_generation(const struct world_status *world, json_t *object)
+{
+	json_object_set_new(object, "generation", json_integer(world->now.generation));
+	json_object_set_new(object, "restarts", json_integer(world->now.restarts));
+	if (world->now.generation)
+		json_object_set_new(object, "generation_seconds", json_real(since(world->now.began)));
+	set_text(object, "ended_by", world->now.why ? hvd_xstrdup(world->now.why) : NULL);
+	if (world->status->job->state != HVD_JOB_STARTING && world->now.init_began && !world->now.init_done)
+		set_text(object, "missing", hvd_world_cannot_init(ranks_of(world), UINT32_MAX));
+}
+
 static void add_state(const struct hvd_job_status *status, json_t *answer)
 {
 	struct hvd_job *job = status->job;
@@ -145,16 +127,17 @@ static void add_state(const struct hvd_job_status *status, json_t *answer)
 	json_object_set_new(answer, "state", json_string(state_of(status)));
 	json_object_set_new(answer, "began", json_integer(hvd_wall_at(job->result->began) / 1000000000));
 	json_object_set_new(answer, "seconds", json_real(hvd_result_seconds(job->result)));
-	json_object_set_new(answer, "generation", json_integer(status->generation));
-	json_object_set_new(answer, "restarts", json_integer(status->restarts));
-	if (status->generation)
-		json_object_set_new(answer, "generation_seconds", json_real(since(status->began)));
-	set_text(answer, "ended_by", status->why ? hvd_xstrdup(status->why) : NULL);
+	add_generation(&status->worlds[0], answer);
 	if (job->state == HVD_JOB_STARTING)
 		set_text(answer, "missing", hvd_host_table_missing(hvd_agent_registry_table(job->agents)));
-	else if (status->init_began && !status->init_done)
-		set_text(answer, "missing", hvd_world_cannot_init(hvd_job_world(job), UINT32_MAX));
 	add_goodput(status, answer);
+}
+
+/* The generations of the other worlds; those of the first are the answer's own. */
+static void add_worlds(const struct hvd_job_status *status, json_t *answer)
+{
+	for (unsigned w = 1; w < status->job->n_worlds; w++)
+		add_generation(&status->worlds[w], hvd_world_add_part(answer, w));
 }
 
 static void set_figures(json_t *object, const struct hvd_rank_usage *uses)
@@ -181,17 +164,27 @@ static json_t *host_of(const struct hvd_job_status *status, uint32_t h)
 							 "reported", "here",   "leaving"};
 	const struct hvd_host_table *table = hvd_agent_registry_table(status->job->agents);
 	const struct hvd_host_entry *host = &table->hosts[h];
-	const struct hvd_layout *layout = hvd_world_layout(hvd_job_world(status->job));
-	const struct hvd_usage_host sum = hvd_usage_host(hvd_world_usage(hvd_job_world(status->job)), h);
-	const int ranks = h < (uint32_t)layout->n_hosts ? layout->hosts[h].n : 0;
+	struct hvd_usage_host sum = {0};
+	bool any = false;
+	int ranks = 0;
 	char buf[32];
-	json_t *object = json_pack("{s:s, s:s, s:i}", "host", hvd_host_table_name(table, h, buf), "stage",
-				   host->leaving == HVD_LEAVING_LOST                             ? "lost"
-				   : host->leaving == HVD_LEAVING_LEFT_OUT                       ? "left-out"
-				   : host->stage == HVD_STAGE_HERE && layout->size && ranks == 0 ? "spare"
-												 : stages[host->stage],
-				   "ranks", ranks);
+	json_t *object;
 
+	for (unsigned w = 0; w < status->job->n_worlds; w++) {
+		const struct hvd_world *world = status->job->worlds[w];
+		const struct hvd_layout *layout = hvd_world_layout(world);
+		const struct hvd_usage_host its = hvd_usage_host(hvd_world_usage(world), h);
+
+		hvd_usage_host_add(&sum, &its);
+		ranks += h < (uint32_t)layout->n_hosts ? layout->hosts[h].n : 0;
+		any |= layout->size > 0;
+	}
+	object = json_pack("{s:s, s:s, s:i}", "host", hvd_host_table_name(table, h, buf), "stage",
+			   host->leaving == HVD_LEAVING_LOST                    ? "lost"
+			   : host->leaving == HVD_LEAVING_LEFT_OUT              ? "left-out"
+			   : host->stage == HVD_STAGE_HERE && any && ranks == 0 ? "spare"
+										: stages[host->stage],
+			   "ranks", ranks);
 	if (sum.ranks)
 		set_figures(object, &sum.uses);
 	return object;
@@ -207,20 +200,21 @@ static void add_hosts(const struct hvd_job_status *status, json_t *answer)
 	json_object_set_new(answer, "hosts", hosts);
 }
 
-static json_t *rank_of(const struct hvd_job_status *status, const struct hvd_layout *layout, uint32_t r)
+static json_t *rank_of(const struct world_status *world, const struct hvd_layout *layout, uint32_t r)
 {
 	const struct hvd_rank_slot *slot = &layout->rank_slots[r];
 	const char *name = layout->hosts[slot->host].name;
-	const int ended = r < status->n ? status->ended[r] : -1;
+	const int ended = r < world->now.n ? world->now.ended[r] : -1;
 	char number[16];
-	const struct hvd_usage_rank *rank = hvd_usage_get(hvd_world_usage(hvd_job_world(status->job)), r);
-	const struct hvd_straggler *slow = hvd_world_straggler(hvd_job_world(status->job), r);
+	const struct hvd_usage_rank *rank = hvd_usage_get(hvd_world_usage(ranks_of(world)), r);
+	const struct hvd_straggler *slow = hvd_world_straggler(ranks_of(world), r);
 	json_t *object = json_pack("{s:i, s:s, s:i, s:s}", "rank", (int)r, "host", name ? name : "", "local_rank",
 				   slot->local_rank, "state",
 				   ended == 0  ? "ended"
 				   : ended > 0 ? "failed"
 					       : "running");
 
+	hvd_world_mark(object, number_of(world));
 	if (ended >= 0)
 		json_object_set_new(object, "status", json_integer(ended));
 	if (rank && ended < 0) {
@@ -235,10 +229,10 @@ static json_t *rank_of(const struct hvd_job_status *status, const struct hvd_lay
 	if (slow && ended < 0)
 		json_object_set_new(object, "slow", json_string(slow->why));
 	snprintf(number, sizeof(number), "%u", (unsigned)r);
-	json_object_set(object, "waits", json_object_get(json_object_get(status->waits, "ranks"), number));
-	if (status->asked >= 0) {
-		json_object_set(object, "last_lines", json_object_get(status->lines, "lines"));
-		json_object_set(object, "last_lines_of", json_object_get(status->lines, "of"));
+	json_object_set(object, "waits", json_object_get(json_object_get(world->waits, "ranks"), number));
+	if (world->status->asked >= 0) {
+		json_object_set(object, "last_lines", json_object_get(world->status->lines, "lines"));
+		json_object_set(object, "last_lines_of", json_object_get(world->status->lines, "of"));
 	}
 	return object;
 }
@@ -269,18 +263,37 @@ static void add_launch(const struct hvd_job_status *status, json_t *answer)
 
 /* ---- in turns ---- */
 
-/* The next ranks, without the brackets of their array. A generation that begins meanwhile ends the list. */
+/* So many ranks of the world are shown. A generation that begins meanwhile ends their list. */
+static uint32_t shown_ranks(const struct world_status *world)
+{
+	const uint32_t all = world->now.generation && world->now.generation == world->shown
+				     ? (uint32_t)hvd_world_layout(ranks_of(world))->size
+				     : 0;
+	const long asked = world->status->asked;
+
+	if (asked < 0)
+		return all;
+	return number_of(world) == 0 && (uint32_t)asked < all ? (uint32_t)asked + 1 : 0;
+}
+
+/* The next ranks, without the brackets of their array. */
 static char *dump_ranks(struct hvd_job_status *status, bool *more)
 {
-	const struct hvd_layout *layout = hvd_world_layout(hvd_job_world(status->job));
-	const uint32_t all = status->generation && status->generation == status->shown ? (uint32_t)layout->size : 0;
-	const uint32_t n = status->asked >= 0 && (uint32_t)status->asked < all ? (uint32_t)status->asked + 1 : all;
 	json_auto_t *ranks = json_array();
 	char *text;
 
-	for (unsigned i = 0; i < RANKS_PER_TURN && status->next < n; i++)
-		json_array_append_new(ranks, rank_of(status, layout, status->next++));
-	*more = status->next < n;
+	for (unsigned i = 0; i < RANKS_PER_TURN && status->next_world < status->job->n_worlds;) {
+		const struct world_status *world = &status->worlds[status->next_world];
+
+		if (status->next < shown_ranks(world)) {
+			json_array_append_new(ranks, rank_of(world, hvd_world_layout(ranks_of(world)), status->next++));
+			i++;
+		} else {
+			status->next_world++;
+			status->next = 0;
+		}
+	}
+	*more = status->next_world < status->job->n_worlds;
 	text = json_dumps(ranks, DUMP);
 	if (text)
 		text[strlen(text) - 1] = '\0';
@@ -293,9 +306,10 @@ static void add_ranks(void *arg)
 	bool more;
 	char *text = dump_ranks(status, &more);
 
-	if (text && text[1])
+	if (text && text[1]) {
 		hvd_xappendf(&status->text, "%s%s", status->first ? "" : ",", text + 1);
-	status->first = false;
+		status->first = false;
+	}
 	free(text);
 	if (more) {
 		hvd_timer_soon(status->timer);
@@ -314,15 +328,18 @@ static void begin_answer(struct hvd_job_status *status)
 	json_object_set_new(object, "version", json_string(HVD_VERSION));
 	add_launch(status, object);
 	add_state(status, object);
+	add_worlds(status, object);
 	add_hosts(status, object);
-	json_object_set(object, "store", json_object_get(status->waits, "lines"));
+	json_object_set(object, "store", json_object_get(status->worlds[0].waits, "lines"));
 	free(status->text);
 	status->text = json_dumps(object, DUMP);
 	if (status->text)
 		status->text[strlen(status->text) - 1] = '\0';
 	hvd_xappendf(&status->text, ",\"ranks\":[");
+	status->next_world = 0;
 	status->next = status->asked >= 0 ? (uint32_t)status->asked : 0;
-	status->shown = status->generation;
+	for (unsigned w = 0; w < status->job->n_worlds; w++)
+		status->worlds[w].shown = status->worlds[w].now.generation;
 	status->first = true;
 	hvd_timer_soon(status->timer);
 }
@@ -361,35 +378,45 @@ static bool ask_lines(struct hvd_job_status *status)
 
 static void on_waits(const json_t *waits, void *arg)
 {
-	struct hvd_job_status *status = arg;
+	struct world_status *world = arg;
+	struct hvd_job_status *status = world->status;
 
-	status->waits = json_incref((json_t *)waits);
-	if (!ask_lines(status))
+	world->waits = json_incref((json_t *)waits);
+	if (--status->awaited == 0 && !ask_lines(status))
 		begin_answer(status);
 }
 
 static void forget_answers(struct hvd_job_status *status)
 {
-	json_decref(status->waits);
+	for (unsigned w = 0; w < HVD_MAX_WORLDS; w++) {
+		json_decref(status->worlds[w].waits);
+		status->worlds[w].waits = NULL;
+	}
 	json_decref(status->lines);
-	status->waits = status->lines = NULL;
+	status->lines = NULL;
 }
 
 void hvd_job_status_ask(struct hvd_job_status *status, long rank, void (*done)(char *answer, void *arg), void *arg)
 {
+	const unsigned n = status->job->n_worlds;
+
 	forget_answers(status);
 	status->done = done;
 	status->arg = arg;
 	status->asked = rank;
-	if (!hvd_store_waits_ask(hvd_world_store_waits(hvd_job_world(status->job)), on_waits, status))
-		on_waits(NULL, status);
+	status->awaited = n;
+	for (unsigned w = 0; w < n; w++)
+		if (!hvd_store_waits_ask(hvd_world_store_waits(status->job->worlds[w]), on_waits, &status->worlds[w]))
+			on_waits(NULL, &status->worlds[w]);
 }
 
 void hvd_job_status_forget(struct hvd_job_status *status)
 {
 	hvd_timer_stop(status->timer);
-	hvd_store_waits_forget(hvd_world_store_waits(hvd_job_world(status->job)));
-	hvd_host_questions_forget(hvd_world_host_questions(hvd_job_world(status->job)));
+	for (unsigned w = 0; w < status->job->n_worlds; w++) {
+		hvd_store_waits_forget(hvd_world_store_waits(status->job->worlds[w]));
+		hvd_host_questions_forget(hvd_world_host_questions(status->job->worlds[w]));
+	}
 }
 
 /* ---- life ---- */
@@ -399,6 +426,8 @@ struct hvd_job_status *hvd_job_status_create(struct hvd_job *job)
 	struct hvd_job_status *status = hvd_xcalloc(1, sizeof(*status));
 
 	status->job = job;
+	for (unsigned w = 0; w < HVD_MAX_WORLDS; w++)
+		status->worlds[w].status = status;
 	status->timer = hvd_timer_new(job->opts.base, add_ranks, status);
 	status->goodput.began = job->result->began;
 	status->launch = job->opts.control ? hvd_xstrdup(job->opts.control) : NULL;
@@ -415,7 +444,7 @@ void hvd_job_status_destroy(struct hvd_job_status *status)
 	free(status->launch);
 	hvd_timer_free(status->timer);
 	free(status->text);
-	free(status->ended);
-	free(status->why);
+	for (unsigned w = 0; w < HVD_MAX_WORLDS; w++)
+		hvd_generation_status_clear(&status->worlds[w].now);
 	free(status);
 }

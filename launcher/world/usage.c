@@ -171,22 +171,29 @@ int64_t hvd_usage_output(const struct hvd_usage_rank *rank, hvd_time now)
 	return output < 0 ? output : output + (now - rank->heard) / 1000000000;
 }
 
-static void add_rank(struct hvd_usage_host *host, const struct hvd_usage_rank *rank, hvd_time now)
+void hvd_usage_host_add(struct hvd_usage_host *sum, const struct hvd_usage_host *more)
 {
-	struct hvd_rank_usage its = rank->uses, *const uses = &its;
-	const int64_t output = host->uses.output, awaited = host->uses.awaited;
+	const int64_t output = sum->uses.output, awaited = sum->uses.awaited;
+	const struct hvd_rank_usage *uses = &more->uses;
 
-	its.output = hvd_usage_output(rank, now);
-	if (host->ranks++ == 0) {
-		host->name = rank->host_name;
-		host->uses = *uses;
+	if (sum->ranks == 0 || more->ranks == 0) {
+		*sum = more->ranks ? *more : *sum;
 		return;
 	}
-#define ADD(member, least, most) add(&host->uses.member, uses->member);
+	sum->ranks += more->ranks;
+#define ADD(member, least, most) add(&sum->uses.member, uses->member);
 	HVD_RANK_USAGE_FIELDS(ADD)
 #undef ADD
-	host->uses.output = output < 0 || (uses->output >= 0 && uses->output < output) ? uses->output : output;
-	host->uses.awaited = uses->awaited > awaited ? uses->awaited : awaited;
+	sum->uses.output = output < 0 || (uses->output >= 0 && uses->output < output) ? uses->output : output;
+	sum->uses.awaited = uses->awaited > awaited ? uses->awaited : awaited;
+}
+
+static void add_rank(struct hvd_usage_host *host, const struct hvd_usage_rank *rank, hvd_time now)
+{
+	struct hvd_usage_host one = {.name = rank->host_name, .ranks = 1, .uses = rank->uses};
+
+	one.uses.output = hvd_usage_output(rank, now);
+	hvd_usage_host_add(host, &one);
 }
 
 uint32_t hvd_usage_hosts(const struct hvd_usage *usage)

@@ -52,6 +52,8 @@ struct hvd_usage;
 struct hvd_usage *hvd_usage_create(unsigned world, struct hvd_event_log *events);
 void hvd_usage_destroy(struct hvd_usage *usage); /* NULL is fine */
 unsigned hvd_usage_world(const struct hvd_usage *usage);
+/* Add what ranks of another world use on the same host. */
+void hvd_usage_host_add(struct hvd_usage_host *sum, const struct hvd_usage_host *more);
 
 /* A generation begins. What is known of a process stays if it has a rank of it, too. `layout` is not owned; it does not change until the next call or
  * the end. Its hosts have their numbers in the launch. */

@@ -2,7 +2,9 @@
 /* An elastic job with two worlds on the same two hosts, whose agents the test plays. */
 #include "launcher/job/elastic_internal.h"
 #include "launcher/job/stacks_question.h"
+#include "launcher/job/status.h"
 #include "launcher/start/procs.h"
+#include "lib/protocol/worlds.h"
 #include "tests/unit/launch_agents.h"
 
 #include <signal.h>
@@ -333,6 +335,50 @@ TEST_IN(where_the_ranks_of_both_are, struct job *j)
 	json_decref(answer);
 	free(said);
 	hvd_stacks_question_destroy(question);
+}
+
+/* The first world is as if it were alone; the second has a part, and its number with each of its ranks. */
+TEST_IN(the_status_of_both, struct job *j)
+{
+	const json_t *part, *rank, *host;
+	json_t *answer;
+	char *said = NULL;
+	size_t i;
+
+	begin(j, true);
+	ends(j, 1, 1, 0, EXIT(3));
+	until(j->l, heard(j, "stop") == 3);
+	hvd_job_status_ask(job_of(j)->status, -1, on_answer, &said);
+	until(j->l, said);
+	answer = json_loads(said, 0, NULL);
+	assert_string_equal(json_string_value(json_object_get(answer, "state")), "running");
+	assert_null(json_object_get(answer, "ended_by"));
+	part = hvd_world_part(answer, 1);
+	assert_int_equal(json_integer_value(json_object_get(part, "generation")), 1);
+	assert_string_equal(json_string_value(json_object_get(part, "ended_by")), "rank 0 on node0: exit code 3");
+	json_array_foreach(json_object_get(answer, "hosts"), i, host)
+	{
+		assert_int_equal(json_integer_value(json_object_get(host, "ranks")), 4);
+	}
+	assert_int_equal(json_array_size(json_object_get(answer, "ranks")), 8);
+	json_array_foreach(json_object_get(answer, "ranks"), i, rank)
+	{
+		assert_int_equal(json_integer_value(json_object_get(rank, "rank")), i % 4);
+		assert_int_equal(json_integer_value(json_object_get(rank, "world")), i / 4);
+		assert_string_equal(json_string_value(json_object_get(rank, "state")), i == 4 ? "failed" : "running");
+	}
+	json_decref(answer);
+	free(said);
+	/* One rank is that of the first world. */
+	said = NULL;
+	hvd_job_status_ask(job_of(j)->status, 2, on_answer, &said);
+	until(j->l, agent_heard(&j->l->agents[1], "lines"));
+	test_clock_pass(j->l->base, 2);
+	until(j->l, said);
+	answer = json_loads(said, 0, NULL);
+	assert_int_equal(json_array_size(json_object_get(answer, "ranks")), 1);
+	json_decref(answer);
+	free(said);
 }
 
 RUN_TESTS(.setup = setup, .teardown = teardown)
