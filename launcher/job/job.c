@@ -149,7 +149,7 @@ static int begin(struct hvd_job *job, struct hvd_err *err)
 
 	if (open_agents(job, err) != 0)
 		return -1;
-	hvd_metrics_open(job->opts.driver->metrics, job->opts.base, job->agents, hvd_job_world(job));
+	hvd_metrics_open(job->opts.driver->metrics, job->opts.base, job->agents, job->worlds, job->n_worlds);
 	job->status = hvd_job_status_create(job);
 	job->watch = hvd_job_watch_create(job, &watch_ops);
 	/* Without a host that fits the ranks may have to wait for as long as the job lives. */

@@ -31,7 +31,8 @@ struct hvd_metrics {
 	hvd_time ended;
 	/* While it is open. */
 	struct hvd_agent_registry *agents;
-	const struct hvd_world *world;
+	struct hvd_world *const *worlds;
+	unsigned n_worlds;
 	struct hvd_metrics_http *http;
 	struct hvd_timer *timer;
 	struct hvd_metrics_file *file; /* until the end */
@@ -112,8 +113,11 @@ static void on_event(const struct hvd_event *event, void *arg)
 	struct hvd_metrics *metrics = arg;
 	struct hvd_figures *figures = &metrics->figures;
 
-	hvd_goodput_event(&metrics->goodput, event);
 	count(figures, event);
+	/* Its state and generation are those of the first world. */
+	if (event->world > 0)
+		return;
+	hvd_goodput_event(&metrics->goodput, event);
 	switch (event->name) {
 	case HVD_EV_LAUNCH_BEGAN:
 		launch_began(metrics, event);
@@ -142,33 +146,51 @@ static void on_event(const struct hvd_event *event, void *arg)
 
 /* ---- the figures ---- */
 
-/* The hosts of the known ranks. */
-static struct hvd_metrics_host *hosts_of(const struct hvd_usage *usage, size_t *n)
+/* The hosts of the known ranks, by number. */
+static struct hvd_metrics_host *hosts_of(const struct hvd_metrics *metrics, size_t *n)
 {
-	const uint32_t n_hosts = hvd_usage_hosts(usage);
-	struct hvd_metrics_host *hosts = hvd_xcalloc((size_t)n_hosts + 1, sizeof(*hosts));
+	struct hvd_metrics_host *hosts;
+	uint32_t n_hosts = 0;
 
+	for (unsigned w = 0; w < metrics->n_worlds; w++)
+		if (hvd_usage_hosts(hvd_world_usage(metrics->worlds[w])) > n_hosts)
+			n_hosts = hvd_usage_hosts(hvd_world_usage(metrics->worlds[w]));
+	hosts = hvd_xcalloc((size_t)n_hosts + 1, sizeof(*hosts));
 	*n = 0;
 	for (uint32_t h = 0; h < n_hosts; h++) {
-		const struct hvd_usage_host host = hvd_usage_host(usage, h);
+		struct hvd_usage_host sum = {0};
 
-		if (host.ranks)
-			hosts[(*n)++] = (struct hvd_metrics_host){host.name, host.ranks, host.uses};
+		for (unsigned w = 0; w < metrics->n_worlds; w++) {
+			const struct hvd_usage_host its = hvd_usage_host(hvd_world_usage(metrics->worlds[w]), h);
+
+			hvd_usage_host_add(&sum, &its);
+		}
+		if (sum.ranks)
+			hosts[(*n)++] = (struct hvd_metrics_host){sum.name, sum.ranks, sum.uses};
 	}
 	return hosts;
 }
 
-static struct hvd_metrics_rank *ranks_of(const struct hvd_world *world, hvd_time now, size_t *n)
+static struct hvd_metrics_rank *ranks_of(const struct hvd_metrics *metrics, hvd_time now, size_t *n)
 {
-	const struct hvd_usage *usage = hvd_world_usage(world);
-	struct hvd_metrics_rank *ranks = hvd_xcalloc((size_t)hvd_usage_size(usage) + 1, sizeof(*ranks));
+	struct hvd_metrics_rank *ranks;
+	size_t most = 0;
 
+	for (unsigned w = 0; w < metrics->n_worlds; w++)
+		most += hvd_usage_size(hvd_world_usage(metrics->worlds[w]));
+	ranks = hvd_xcalloc(most + 1, sizeof(*ranks));
 	*n = 0;
-	for (const struct hvd_usage_rank *r = NULL; (r = hvd_usage_next(usage, r)); (*n)++) {
-		ranks[*n] = (struct hvd_metrics_rank){.host = r->host_name,
-						      .slow = hvd_world_straggler(world, r->uses.rank) != NULL,
-						      .uses = r->uses};
-		ranks[*n].uses.output = hvd_usage_output(r, now);
+	for (unsigned w = 0; w < metrics->n_worlds; w++) {
+		const struct hvd_usage *usage = hvd_world_usage(metrics->worlds[w]);
+
+		for (const struct hvd_usage_rank *r = NULL; (r = hvd_usage_next(usage, r)); (*n)++) {
+			ranks[*n] = (struct hvd_metrics_rank){
+				.world = w,
+				.host = r->host_name,
+				.slow = hvd_world_straggler(metrics->worlds[w], r->uses.rank) != NULL,
+				.uses = r->uses};
+			ranks[*n].uses.output = hvd_usage_output(r, now);
+		}
 	}
 	return ranks;
 }
@@ -188,10 +210,8 @@ static char *make_text(enum hvd_metrics_form form, size_t *len, void *arg)
 	figures.goodput = hvd_goodput_share(&metrics->goodput, now);
 	if (metrics->agents)
 		memcpy(figures.in_stage, hvd_agent_registry_table(metrics->agents)->in_stage, sizeof(figures.in_stage));
-	if (metrics->world) {
-		figures.uses = ranks = ranks_of(metrics->world, now, &figures.n_uses);
-		figures.hosts = hosts = hosts_of(hvd_world_usage(metrics->world), &figures.n_hosts);
-	}
+	figures.uses = ranks = ranks_of(metrics, now, &figures.n_uses);
+	figures.hosts = hosts = hosts_of(metrics, &figures.n_hosts);
 	return hvd_metrics_text(&figures, form, len);
 }
 
@@ -244,12 +264,13 @@ static void serve(struct hvd_metrics *metrics, struct event_base *base)
 /* ---- life ---- */
 
 void hvd_metrics_open(struct hvd_metrics *metrics, struct event_base *base, struct hvd_agent_registry *agents,
-		      const struct hvd_world *world)
+		      struct hvd_world *const *worlds, unsigned n_worlds)
 {
 	if (!metrics)
 		return;
 	metrics->agents = agents;
-	metrics->world = world;
+	metrics->worlds = worlds;
+	metrics->n_worlds = n_worlds;
 	if (metrics->file)
 		open_file(metrics, base);
 	else if (!metrics->target.file)
@@ -267,7 +288,8 @@ void hvd_metrics_close(struct hvd_metrics *metrics)
 	metrics->http = NULL;
 	metrics->timer = NULL;
 	metrics->agents = NULL;
-	metrics->world = NULL;
+	metrics->worlds = NULL;
+	metrics->n_worlds = 0;
 }
 
 void hvd_metrics_destroy(struct hvd_metrics *metrics)

@@ -25,9 +25,10 @@ struct hvd_metrics;
  * error if the launch has no metrics. */
 struct hvd_metrics *hvd_metrics_create(const struct hvd_launch_spec *spec, struct hvd_event_log *events,
 				       const struct hvd_log *log, struct hvd_err *err);
-/* Serve or write them, for the job with these hosts and ranks, until hvd_metrics_close(). NULL is fine, here and below. */
+/* Serve or write them, for the job with these hosts and the ranks of these worlds, until hvd_metrics_close(). NULL is fine,
+ * here and below. */
 void hvd_metrics_open(struct hvd_metrics *metrics, struct event_base *base, struct hvd_agent_registry *agents,
-		      const struct hvd_world *world);
+		      struct hvd_world *const *worlds, unsigned n_worlds);
 /* The event loop has ended, and hosts and ranks end next. */
 void hvd_metrics_close(struct hvd_metrics *metrics);
 /* Write the last figures to the file, waiting a moment for that. */
