@@ -420,7 +420,8 @@ void hvd_failure_report_event(struct hvd_failure_report *report, unsigned world,
 
 	first = hvd_failure_report_first(report, &host);
 	if (text)
-		hvd_event(events, FIRST_FAILURE, .world = world, .host = host, .why = text, .lines = first ? last_lines(first) : NULL);
+		hvd_event(events, FIRST_FAILURE, .world = world, .host = host, .why = text,
+			  .lines = first ? last_lines(first) : NULL);
 }
 
 static void set_text(json_t *out, const char *key, const char *text)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elastic.c - what an elastic job has once, for all of its worlds: hosts and processes, and its begin and end; see elastic.h. */
+/*
+ * elastic.c - what an elastic job has once, for all of its worlds: hosts and processes, and its begin and end; see
+ * elastic.h.
+ */
 #include "elastic.h"
 
 #include "elastic_internal.h"
@@ -163,55 +166,6 @@ static char *hosts(const struct hvd_job_policy *policy, enum hvd_hosts_asked whi
 			hvd_strv_add(&names, hvd_machine_host(hvd_elastic_hosts(el), h));
 	}
 	return names.n == 0 || (which == HVD_HOSTS_BEHIND && !any_over) ? NULL : hvd_strv_join(&names, ",");
-}
-
-/* ---- the end of a world ---- */
-
-/* Those that the machine has left alone. */
-static void stop_ranks(const struct elastic_part *part)
-{
-	const struct hvd_worker *w = NULL;
-
-	while ((w = hvd_machine_next_worker(part->machine, w)))
-		if (w->state != HVD_WORKER_GONE && w->state != HVD_WORKER_ENDING)
-			hvd_world_stop(part->world, w->host, w->id, false);
-}
-
-static bool all_over(const struct elastic *el)
-{
-	for (unsigned i = 0; i < el->n_parts; i++)
-		if (!el->parts[i]->over)
-			return false;
-	return true;
-}
-
-void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why, int status)
-{
-	static const struct hvd_err logged = {0};
-	struct elastic *el = part->el;
-	struct hvd_job *job = el->policy.job;
-	const bool ends_all = status != 0 && part->ends_all, decides = ends_all || status > el->status;
-	bool last;
-
-	if (part->over || job->ending)
-		return;
-	part->over = true;
-	last = ends_all || all_over(el);
-	if (decides) {
-		el->status = status;
-		job->failed_world = part->number;
-	}
-	if (last && (decides || !why->code)) {
-		hvd_job_end(job, why, el->status);
-		return;
-	}
-	if (why->code)
-		hvd_log_err(part->log, why);
-	job->ranks_failed |= why->code == HVD_E_FAILED;
-	if (last)
-		hvd_job_end(job, &logged, el->status);
-	else
-		stop_ranks(part);
 }
 
 static const struct hvd_layout *layout(const struct hvd_job_policy *policy)

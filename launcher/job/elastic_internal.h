@@ -5,6 +5,7 @@
  *   elastic.c          the launch's part: what discovery and processes report, what the job asks; its begin and end
  *   elastic_part.c     the part of one world: what its ranks tell, and agents report of them; its begin and end
  *   elastic_actions.c  what the state machine of a world wants done
+ *   elastic_end.c      the end of a world
  *   elastic_agents.c   the node agents, which serve all worlds on a host
  */
 #ifndef HVD_ELASTIC_INTERNAL_H
@@ -76,11 +77,6 @@ static inline const struct hvd_machine *hvd_elastic_hosts(const struct elastic *
 	return el->parts[0]->machine;
 }
 
-/* ---- elastic.c ---- */
-
-/* The ranks of the world have ended, or are not started again after this failure. */
-void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why, int status);
-
 /* ---- elastic_part.c ---- */
 
 /* Of the next world; `opts` as in elastic.h. */
@@ -93,6 +89,11 @@ void hvd_elastic_rank_ended(struct hvd_job_policy *policy, const struct hvd_rank
 /* ---- elastic_actions.c ---- */
 
 extern const struct hvd_machine_ops hvd_elastic_machine_ops; /* the argument is the struct elastic_part */
+
+/* ---- elastic_end.c ---- */
+
+/* The ranks of the world have ended, or are not started again after this failure. */
+void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why, int status);
 
 /* ---- elastic_agents.c ---- */
 

@@ -23,7 +23,8 @@ static void on_change(const struct hvd_straggler *straggler, bool slow, void *ar
 
 	if (slow) {
 		hvd_verbose(watch->log, "rank %u on %s is slow: %s", straggler->rank, host, straggler->why);
-		hvd_event(watch->events, RANK_SLOW, .world = world, .rank = straggler->rank, .host = host, .why = straggler->why);
+		hvd_event(watch->events, RANK_SLOW, .world = world, .rank = straggler->rank, .host = host,
+			  .why = straggler->why);
 	} else {
 		hvd_verbose(watch->log, "rank %u on %s is no longer slow", straggler->rank, host);
 		hvd_event(watch->events, RANK_EVEN, .world = world, .rank = straggler->rank, .host = host);

@@ -24,8 +24,8 @@ static void log_host(const struct hvd_usage *usage, uint32_t h, struct hvd_event
 {
 	const struct hvd_usage_host host = hvd_usage_host(usage, h);
 
-	hvd_event(events, HOST_USAGE, .world = hvd_usage_world(usage), .index = h, .host = host.name, .ranks = host.ranks, .cpu = host.uses.cpu,
-		  .memory = host.uses.memory, .gpu = host.uses.gpu);
+	hvd_event(events, HOST_USAGE, .world = hvd_usage_world(usage), .index = h, .host = host.name,
+		  .ranks = host.ranks, .cpu = host.uses.cpu, .memory = host.uses.memory, .gpu = host.uses.gpu);
 }
 
 size_t hvd_usage_log_look(const struct hvd_usage *usage, unsigned number, struct hvd_event_log *events)

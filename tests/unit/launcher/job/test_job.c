@@ -93,8 +93,8 @@ TEARDOWN(teardown, struct world, w)
 
 static void rank_ends(struct world *w, uint32_t rank, int status, enum hvd_end_cause cause, bool told)
 {
-	hvd_job_rank_ended(w->job, 0, &(struct hvd_rank_end){.rank = rank, .status = status, .cause = cause}, rank, "n1",
-			   told);
+	hvd_job_rank_ended(w->job, 0, &(struct hvd_rank_end){.rank = rank, .status = status, .cause = cause}, rank,
+			   "n1", told);
 }
 
 /* Hosts come and go, and generation follows generation. */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * elastic_end.c - the end of a world of an elastic job, and what follows for the others.
+ *
+ * The last one ends the job, whose status is the highest of all. A failure ends it at once if the world was added so. If
+ * the others go on, the failure is logged now, the ranks that the machine has left alone are ended, and the report at the
+ * end of the job is that of the world which has decided the status.
+ */
+#include "elastic_internal.h"
+
+/* Those that the machine has left alone. */
+static void stop_ranks(const struct elastic_part *part)
+{
+	const struct hvd_worker *w = NULL;
+
+	while ((w = hvd_machine_next_worker(part->machine, w)))
+		if (w->state != HVD_WORKER_GONE && w->state != HVD_WORKER_ENDING)
+			hvd_world_stop(part->world, w->host, w->id, false);
+}
+
+static bool all_over(const struct elastic *el)
+{
+	for (unsigned i = 0; i < el->n_parts; i++)
+		if (!el->parts[i]->over)
+			return false;
+	return true;
+}
+
+void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why, int status)
+{
+	static const struct hvd_err logged = {0};
+	struct elastic *el = part->el;
+	struct hvd_job *job = el->policy.job;
+	const bool ends_all = status != 0 && part->ends_all, decides = ends_all || status > el->status;
+	bool last;
+
+	if (part->over || job->ending)
+		return;
+	part->over = true;
+	last = ends_all || all_over(el);
+	if (decides) {
+		el->status = status;
+		job->failed_world = part->number;
+	}
+	if (last && (decides || !why->code)) {
+		hvd_job_end(job, why, el->status);
+		return;
+	}
+	if (why->code)
+		hvd_log_err(part->log, why);
+	job->ranks_failed |= why->code == HVD_E_FAILED;
+	if (last)
+		hvd_job_end(job, &logged, el->status);
+	else
+		stop_ranks(part);
+}
