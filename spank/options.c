@@ -43,9 +43,9 @@ static const struct {
 	[HVD_OPT_HVD] = {.name = "hvd", .help = "Start ranks of PyTorch, JAX, Horovod …: rendezvous, interfaces"},
 	[HVD_OPT_NO_HVD] = {.name = "no-hvd", .help = "Undo an --hvd given to sbatch or salloc"},
 	[HVD_OPT_VERBOSE] = {.name = PREFIX "verbose", .help = "Report why interfaces and addresses were chosen"},
-#define SETTING(field, id, group, kind, env, value, text, more)                                                        \
+#define SETTING(field, id, whose, group, kind, env, value, text, more)                                                 \
 	[HVD_SET_##field] = {.name = PREFIX id, .setting = id, .help = text, .def = value, ARG_##kind},
-#define HOROVOD_SETTING(field, id, plugin, group, kind, env, value, text, more)                                        \
+#define HOROVOD_SETTING(field, id, plugin, whose, group, kind, env, value, text, more)                                 \
 	[HVD_SET_##field] = {.name = PREFIX plugin, .setting = id, .help = text, .def = value, ARG_##kind},
 #include "lib/base/settings.def"
 };
@@ -81,11 +81,11 @@ static int check(int id, const char *from, const char *value, struct hvd_err *er
 #define CHECK_FRAMEWORKS()   hvd_frameworks_parse(from, value, &bits, err)
 #define CHECK_TEXT(word)     hvd_value_text(from, value, err)
 	switch (id) {
-#define SETTING(field, name, group, kind, env, def, help, more)                                                        \
+#define SETTING(field, name, whose, group, kind, env, def, help, more)                                                 \
 	case HVD_SET_##field:                                                                                          \
 		return CHECK_##kind;
-#define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more)                                        \
-	SETTING(field, name, group, kind, env, def, help, more)
+#define HOROVOD_SETTING(field, name, plugin, whose, group, kind, env, def, help, more)                                 \
+	SETTING(field, name, whose, group, kind, env, def, help, more)
 #include "lib/base/settings.def"
 	}
 	return 0;

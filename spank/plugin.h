@@ -53,8 +53,8 @@ enum hvd_plugin_option {
 	HVD_OPT_NO_HVD,
 	HVD_OPT_VERBOSE,
 	/* Settings, which srun passes on to hvd-driver: HVD_SET_nics, … */
-#define SETTING(field, name, group, kind, env, def, help, more)                 HVD_SET_##field,
-#define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more) HVD_SET_##field,
+#define SETTING(field, name, whose, group, kind, env, def, help, more)                 HVD_SET_##field,
+#define HOROVOD_SETTING(field, name, plugin, whose, group, kind, env, def, help, more) HVD_SET_##field,
 #include "lib/base/settings.def"
 	HVD_N_OPTIONS,
 };

@@ -42,10 +42,11 @@ static struct hvd_signal_before signal_of(struct hvd_signal_before given)
 
 static void set_shared(struct hvd_launch_spec *spec, const struct hvd_options *o)
 {
-#define LAUNCHER_SETTING(field, name, group, kind, env, def, shown, help, more) spec->field = FROM_##kind(o->field);
+#define LAUNCHER_SETTING(field, name, whose, group, kind, env, def, shown, help, more)                                 \
+	spec->field = FROM_##kind(o->field);
 #include "launcher_settings.def"
-#define SETTING(field, name, group, kind, env, def, help, more) spec->field = FROM_##kind(o->field);
-#define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more)
+#define SETTING(field, name, whose, group, kind, env, def, help, more) spec->field = FROM_##kind(o->field);
+#define HOROVOD_SETTING(field, name, plugin, whose, group, kind, env, def, help, more)
 #include "lib/base/settings.def"
 }
 

@@ -184,15 +184,15 @@ struct hvd_launch_spec {
 	/* The options of launcher_settings.def, as the user gave them. A number that is not given is -1: without
 	 * max_restarts the elastic job is of Horovod's kind. `selftest`: hvd-selftest runs, to which `command` are
 	 * arguments. lost_host is one of enum hvd_lost_host. */
-#define LAUNCHER_SETTING(field, name, group, kind, env, def, shown, help, more) HVD_TYPE_##kind field;
+#define LAUNCHER_SETTING(field, name, whose, group, kind, env, def, shown, help, more) HVD_TYPE_##kind field;
 #include "launcher_settings.def"
 
 	/* The settings of lib/base/settings.def: the user's value, else one that another setting implies, else the
 	 * default. Times are at most HVD_MOST_SECONDS, 0 for no limit; signal_ranks.signal is 0 for none; preflight,
 	 * hang_action, requeue_on and store are numbers of the enumerations above and in
 	 * lib/frameworks/frameworks.h. */
-#define SETTING(field, name, group, kind, env, def, help, more) HVD_TYPE_##kind field;
-#define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more)
+#define SETTING(field, name, whose, group, kind, env, def, help, more) HVD_TYPE_##kind field;
+#define HOROVOD_SETTING(field, name, plugin, whose, group, kind, env, def, help, more)
 #include "lib/base/settings.def"
 };
 

@@ -52,6 +52,13 @@ enum hvd_opt_type {
 	HVD_OPT_SET,     /* int: the option stores `number` */
 };
 
+/* Of a launch with several roles: whose option it is. */
+enum hvd_opt_whose {
+	HVD_OF_LAUNCH = 0, /* one value for all roles, so it is in front of the first ":" */
+	HVD_OF_ROLE,       /* each role may have a value of its own */
+	HVD_OF_ROLES_ONLY, /* the same, and it means nothing in a launch of one command */
+};
+
 /* How a stored value is written into a worker's variable. */
 enum hvd_opt_transform {
 	HVD_AS_IS,
@@ -70,6 +77,7 @@ struct hvd_opt {
 	enum hvd_opt_family family;
 	enum hvd_opt_arity arity;
 	enum hvd_opt_type type;
+	enum hvd_opt_whose whose;
 	int group;        /* index of a title in --help and the manual page */
 	const char *arg;  /* what its value is called; NULL without one */
 	const char *help; /* a sentence that begins with a verb, without a full stop at the end */

@@ -148,10 +148,10 @@ struct hvd_options {
 	int hvd;         /* --hvd 1, --no-hvd 0: only the plugin uses it */
 
 	/* By the names of launcher_settings.def, and of lib/base/settings.def: what hvdrun and the plugin share. */
-#define LAUNCHER_SETTING(field, name, group, kind, env, def, shown, help, more) HVD_TYPE_##kind field;
+#define LAUNCHER_SETTING(field, name, whose, group, kind, env, def, shown, help, more) HVD_TYPE_##kind field;
 #include "launcher_settings.def"
-#define SETTING(field, name, group, kind, env, def, help, more)                 HVD_TYPE_##kind field;
-#define HOROVOD_SETTING(field, name, plugin, group, kind, env, def, help, more) HVD_TYPE_##kind field;
+#define SETTING(field, name, whose, group, kind, env, def, help, more)                 HVD_TYPE_##kind field;
+#define HOROVOD_SETTING(field, name, plugin, whose, group, kind, env, def, help, more) HVD_TYPE_##kind field;
 #include "lib/base/settings.def"
 
 	unsigned char *source; /* by row: enum hvd_opt_source */

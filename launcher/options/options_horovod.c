@@ -53,16 +53,16 @@ static int read_help(void *result, const char *from, const char *value, struct h
 #define OFF(n, g, text, field)        ON(n, g, text, field), .negate = true
 #define SETS(n, g, text, field, to)   ROW(n, NONE, g, NULL, text), .type = HVD_OPT_SET, .at = HVD_AT(field), .number = to
 /* A tunable: the worker's variable, how the value is written, and the key in a configuration file. */
-#define TELL(var, as, key) .tunable = var, .transform = as, .config = key
+#define TELL(var, as, key) .tunable = var, .transform = as, .config = key, .whose = HVD_OF_ROLE
 /* --NAME, a tunable, and --no-NAME, which turns it off. */
 #define PAIR(n, g, field, var, as, key, other, on, off)                                                                \
 	{ON(n, g, on, field), TELL(var, as, key), .needs = other},                                                     \
 	{                                                                                                              \
-		OFF("no-" n, g, off, field)                                                                            \
+		OFF("no-" n, g, off, field), .whose = HVD_OF_ROLE                                                      \
 	}
 
 static const struct hvd_opt rows[] = {
-	{NUM("num-proc", RUN, "Start this many ranks", num_proc, 1), .max = HVD_MAX_RANKS,
+	{NUM("num-proc", RUN, "Start this many ranks", num_proc, 1), .max = HVD_MAX_RANKS, .whose = HVD_OF_ROLE,
 	 .more = "The same number as srun's -n, which, however, has srun start the ranks: outside of a job, -np runs "
 		 "them on "
 		 "this machine or the listed hosts, and -n makes a Slurm job. An elastic job waits for this many "
@@ -84,9 +84,9 @@ static const struct hvd_opt rows[] = {
 	 .env = "HVD_SLOTS_PER_HOST"},
 
 /* Options that the plugin has as well. */
-#define SETTING(field, id, g, kind, variables, value, text, rest)
-#define HOROVOD_SETTING(field, id, plugin, g, kind, variables, value, text, rest)                                      \
-	{HVD_ROW(HOROVOD, field, id, g, HVD_ROW_##kind, text), .more = rest, .env = variables, .def = value},
+#define SETTING(field, id, whose, g, kind, variables, value, text, rest)
+#define HOROVOD_SETTING(field, id, plugin, whose, g, kind, variables, value, text, rest)                               \
+	{HVD_ROW(HOROVOD, field, id, whose, g, HVD_ROW_##kind, text), .more = rest, .env = variables, .def = value},
 #include "lib/base/settings.def"
 	{ROW("network-interface", REQUIRED, START, "NAME", "Use this network interface; may be repeated for more"),
 	 .type = HVD_OPT_LIST, .at = HVD_AT(nics)},
@@ -95,7 +95,7 @@ static const struct hvd_opt rows[] = {
 
 	{TEXT("output-filename", OUTPUT, "DIRECTORY", "Also write each rank's output to files in this directory",
 	      output_filename),
-	 .more = "The files are DIRECTORY/rank.RANK/stdout and stderr"},
+	 .more = "The files are DIRECTORY/rank.RANK/stdout and stderr", .whose = HVD_OF_ROLE},
 	{ROW("prefix-output-with-timestamp", NONE, OUTPUT, NULL, "Put the time in front of each line of output"),
 	 .word = "prefix-timestamp", .type = HVD_OPT_FLAG, .at = HVD_AT(prefix_timestamp)},
 	{ROW("verbose", NONE, OUTPUT, NULL, "Print more messages"), .type = HVD_OPT_COUNT, .at = HVD_AT(verbose),
@@ -129,7 +129,7 @@ static const struct hvd_opt rows[] = {
 	      binding_args),
 	 .dash_value = true},
 	{ROW("tcp", NONE, CONTROLLER, NULL, "Use TCP only, without InfiniBand"), .type = HVD_OPT_FLAG,
-	 .at = HVD_AT(tcp), .tunable = "NCCL_IB_DISABLE", .transform = HVD_AS_BOOL},
+	 .at = HVD_AT(tcp), .tunable = "NCCL_IB_DISABLE", .transform = HVD_AS_BOOL, .whose = HVD_OF_ROLE},
 
 	{NUM("ssh-port", SSH, "Connect to this port of ssh on all hosts", ssh_port, 1), .max = 65535, .letter = 'p',
 	 .collide = "-p is srun's --partition; horovodrun's when called as horovodrun"},
@@ -208,9 +208,12 @@ static const struct hvd_opt rows[] = {
 	 TELL("HOROVOD_LOG_LEVEL", HVD_AS_IS, "logging.level"), .shown = "Horovod's: WARNING"},
 	{ON("log-with-timestamp", LOGGING, "Show the time in Horovod's log", log_with_timestamp),
 	 TELL("HOROVOD_LOG_HIDE_TIME", HVD_AS_COMPLEMENT, "logging.with_timestamp")},
-	{OFF("log-without-timestamp", LOGGING, "Do not show the time in Horovod's log", log_with_timestamp)},
-	{OFF("log-hide-timestamp", LOGGING, "Old name of --log-without-timestamp", log_with_timestamp), .hidden = true},
-	{ON("no-log-hide-timestamp", LOGGING, "Old name of --log-with-timestamp", log_with_timestamp), .hidden = true},
+	{OFF("log-without-timestamp", LOGGING, "Do not show the time in Horovod's log", log_with_timestamp),
+	 .whose = HVD_OF_ROLE},
+	{OFF("log-hide-timestamp", LOGGING, "Old name of --log-without-timestamp", log_with_timestamp), .hidden = true,
+	 .whose = HVD_OF_ROLE},
+	{ON("no-log-hide-timestamp", LOGGING, "Old name of --log-with-timestamp", log_with_timestamp), .hidden = true,
+	 .whose = HVD_OF_ROLE},
 
 	{ROW("check-build", NONE, INFO, NULL,
 	     "Show how this program and Horovod (in PATH's Python) were built, and exit"),

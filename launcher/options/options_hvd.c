@@ -26,20 +26,20 @@ static const struct hvd_opt rows[] = {
 		 "LAUNCHERS in hvdrun(1)",
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(launcher), .choices = LAUNCHERS, .env = "HVD_LAUNCHER", .def = "auto"},
 
-#define LAUNCHER_SETTING(field, id, g, kind, variables, value, other, text, rest)                                      \
-	{HVD_ROW(HVD, field, id, g, HVD_ROW_##kind, text), .more = rest, .env = variables, .def = value,               \
+#define LAUNCHER_SETTING(field, id, whose, g, kind, variables, value, other, text, rest)                               \
+	{HVD_ROW(HVD, field, id, whose, g, HVD_ROW_##kind, text), .more = rest, .env = variables, .def = value,        \
 	 .shown = other},
 #include "launcher_settings.def"
-#define SETTING(field, id, g, kind, variables, value, text, rest)                                                      \
-	{HVD_ROW(HVD, field, id, g, HVD_ROW_##kind, text), .more = rest, .env = variables, .def = value},
-#define HOROVOD_SETTING(field, id, plugin, g, kind, variables, value, text, rest)
+#define SETTING(field, id, whose, g, kind, variables, value, text, rest)                                               \
+	{HVD_ROW(HVD, field, id, whose, g, HVD_ROW_##kind, text), .more = rest, .env = variables, .def = value},
+#define HOROVOD_SETTING(field, id, plugin, whose, g, kind, variables, value, text, rest)
 #include "lib/base/settings.def"
 
 /* The plugin's spellings. */
-#define SETTING(field, id, g, kind, variables, value, text, rest)                                                      \
-	{HVD_ROW(HVD, field, "hvd-" id, g, HVD_ROW_##kind, "The plugin's spelling of --" id), .alias = true},
-#define HOROVOD_SETTING(field, id, plugin, g, kind, variables, value, text, rest)                                      \
-	{HVD_ROW(HVD, field, "hvd-" plugin, g, HVD_ROW_##kind, "The plugin's spelling of --" id), .alias = true},
+#define SETTING(field, id, whose, g, kind, variables, value, text, rest)                                               \
+	{HVD_ROW(HVD, field, "hvd-" id, whose, g, HVD_ROW_##kind, "The plugin's spelling of --" id), .alias = true},
+#define HOROVOD_SETTING(field, id, plugin, whose, g, kind, variables, value, text, rest)                               \
+	{HVD_ROW(HVD, field, "hvd-" plugin, whose, g, HVD_ROW_##kind, "The plugin's spelling of --" id), .alias = true},
 #include "lib/base/settings.def"
 	{ROW("hvd", NONE, START, NULL, "Do nothing: it is for srun with the plugin"), .type = HVD_OPT_TRI,
 	 .at = HVD_AT(hvd), .alias = true},

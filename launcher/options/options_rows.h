@@ -60,8 +60,9 @@ int hvd_options_read_frameworks(void *result, const char *from, const char *valu
 #define HVD_ROW_TEXT(word)         HVD_ROW_VALUE(STRING, word)
 #define HVD_ROW_FLAG()             .arity = HVD_ARG_NONE, .type = HVD_OPT_FLAG
 /* The row of a setting; `traits` are the members above. */
-#define HVD_ROW(whose, field, option, g, traits, text)                                                                 \
-	.name = option, .family = HVD_FAMILY_##whose, .group = HVD_G_##g, .at = HVD_AT(field), .help = text, traits
+#define HVD_ROW(fam, field, option, of, g, traits, text)                                                               \
+	.name = option, .family = HVD_FAMILY_##fam, .whose = HVD_OF_##of, .group = HVD_G_##g, .at = HVD_AT(field),     \
+	.help = text, traits
 
 /* Does this option of srun describe ranks, hosts or the job as a whole, so that it means nothing to a step on one of the
  * hosts? And does salloc know it? */

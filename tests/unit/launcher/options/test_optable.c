@@ -33,6 +33,8 @@ TEST(test_tables)
 			}
 			assert_true(!a->config || !b->config || strcmp(a->config, b->config) != 0);
 			assert_true(!a->tunable || !b->tunable || strcmp(a->tunable, b->tunable) != 0);
+			/* Spellings of one value are those of one owner. */
+			assert_true(!a->at || a->at != b->at || a->whose == b->whose);
 			/* A default belongs to one spelling. */
 			assert_true(!a->def || !b->def || a->at != b->at);
 		}
