@@ -7,6 +7,7 @@
 #include "lib/base/digits.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/gpu.h"
 #include "lib/host/layout.h"
 #include "slurm.h"
 
@@ -40,27 +41,6 @@ static int64_t number_of(char *const *envp, const char *name, int64_t max)
 	const char *s = hvd_envp_value(envp, name);
 
 	return s ? hvd_digits(s, strlen(s), max) : -1;
-}
-
-/* The sum of the numbers in a text like "4", "a100:4" or "a100:2,v100:1"; -1 if it is malformed. */
-static int typed_count(const char *s)
-{
-	int sum = 0;
-
-	while (s) {
-		const char *comma = strchr(s, ',');
-		size_t len = comma ? (size_t)(comma - s) : strlen(s), from = len;
-		int n;
-
-		while (from > 0 && s[from - 1] != ':')
-			from--;
-		n = (int)hvd_digits(s + from, len - from, HVD_MAX_RANKS - sum);
-		if (n < 0)
-			return -1;
-		sum += n;
-		s = comma ? comma + 1 : NULL;
-	}
-	return sum;
 }
 
 static int list_count(const char *s)
@@ -155,7 +135,7 @@ static int slots_by_tasks(struct job *j, struct hvd_err *err)
 static int gpus_per_task(char *const *envp)
 {
 	const char *s = hvd_envp_value(envp, "SLURM_GPUS_PER_TASK");
-	int n = s ? typed_count(s) : 0;
+	int n = s ? hvd_gpu_asked(s) : 0;
 
 	if (n < 1 && (s = hvd_envp_value(envp, "SLURM_TRES_PER_TASK")))
 		n = hvd_gres_gpus(s);
@@ -194,8 +174,8 @@ static int count_gpus(struct job *j, struct hvd_err *err)
 	static const char *const lists[] = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"};
 	const char *s;
 	int hosts = (int)j->hosts.n;
-	int total = (s = hvd_envp_value(j->envp, "SLURM_GPUS")) ? typed_count(s) : -1;
-	int per_node = (s = hvd_envp_value(j->envp, "SLURM_GPUS_PER_NODE")) ? typed_count(s) : -1;
+	int total = (s = hvd_envp_value(j->envp, "SLURM_GPUS")) ? hvd_gpu_asked(s) : -1;
+	int per_node = (s = hvd_envp_value(j->envp, "SLURM_GPUS_PER_NODE")) ? hvd_gpu_asked(s) : -1;
 	int here = (int)number_of(j->envp, "SLURM_GPUS_ON_NODE", HVD_MAX_RANKS);
 
 	/* A step may have fewer GPUs than its job, so in a step SLURM_GPUS_ON_NODE comes before the variables of the

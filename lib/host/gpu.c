@@ -2,6 +2,8 @@
 #include "gpu.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/digits.h"
+#include "lib/base/size.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 
@@ -86,4 +88,24 @@ int hvd_gpu_count(const char *root, char *const *envp)
 		return n;
 	n = count_in(root, "/dev", is_nvidia);
 	return n ? n : count_in(root, "/sys/class/kfd/kfd/topology/nodes", is_kfd_gpu);
+}
+
+int hvd_gpu_asked(const char *text)
+{
+	int sum = 0;
+
+	while (text) {
+		const char *comma = strchr(text, ',');
+		size_t len = comma ? (size_t)(comma - text) : strlen(text), from = len;
+		int n;
+
+		while (from > 0 && text[from - 1] != ':')
+			from--;
+		n = (int)hvd_digits(text + from, len - from, HVD_MAX_RANKS - sum);
+		if (n < 0)
+			return -1;
+		sum += n;
+		text = comma ? comma + 1 : NULL;
+	}
+	return sum;
 }

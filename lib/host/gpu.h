@@ -20,4 +20,8 @@ int hvd_gpu_visible(char *const *envp);
 /* Is the first of them an instance of MIG? CUDA shows a process only that one, however many are listed. */
 bool hvd_gpu_mig(char *const *envp);
 
+/* The sum of the numbers in a request to Slurm like "4", "a100:4" or "a100:2,v100:1"; -1 if it is malformed or claims
+ * too many. Untrusted input is fine. */
+int hvd_gpu_asked(const char *text);
+
 #endif
