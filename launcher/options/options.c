@@ -223,7 +223,8 @@ static const struct hvd_opt *find_setting(const char *key)
 
 static bool can_be_set(const struct hvd_opt *row)
 {
-	return row && !row->pass && row->type != HVD_OPT_SET && !row->negate;
+	return row && !row->pass && row->type != HVD_OPT_SET && !row->negate && row->whose != HVD_OF_ROLES_ONLY &&
+	       row->at != HVD_AT(roles_file);
 }
 
 bool hvd_options_setting(const char *key)

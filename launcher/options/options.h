@@ -154,6 +154,17 @@ struct hvd_options {
 #define HOROVOD_SETTING(field, name, plugin, whose, group, kind, env, def, help, more) HVD_TYPE_##kind field;
 #include "lib/base/settings.def"
 
+	/* The options of a launch of several roles (role_specs.h). */
+	bool of_role;      /* these are the options of one of its roles, with those of the launch */
+	char *roles_file;  /* --roles */
+	char *role, *with; /* names of roles */
+	struct hvd_strv after, ports;
+	int replicas;
+	bool service;
+	char *ready;          /* "tcp:PORT" or "http:PORT/PATH" */
+	double ready_timeout; /* seconds */
+	int on_failure;       /* enum hvd_on_failure, or -1 */
+
 	unsigned char *source; /* by row: enum hvd_opt_source */
 };
 

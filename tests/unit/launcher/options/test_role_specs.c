@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Roles of a launch, from a command line and from a file. */
+#include "launcher/options/options.h"
+#include "launcher/options/role_specs.h"
+#include "options_lines.h"
+
+/* With a text, `line` has --roles=FILE, and this is the text of the file. */
+static int load(struct hvd_role_specs *specs, const char *line, const char *text, char *const *envp,
+		struct hvd_err *err)
+{
+	struct hvd_strv argv = {0};
+	int rc;
+
+	*err = (struct hvd_err){0};
+	split(line, &argv);
+	rc = text ? hvd_role_specs_parse(specs, (int)argv.n, argv.v, envp, text, strlen(text), err)
+		  : hvd_role_specs_load(specs, (int)argv.n, argv.v, envp, err);
+	hvd_strv_free(&argv);
+	return rc;
+}
+
+static void roles(struct hvd_role_specs *specs, const char *line, const char *text)
+{
+	struct hvd_err err;
+
+	if (load(specs, line, text, NULL, &err) != 0)
+		fail_msg("%s: %s", line, err.msg);
+}
+
+static void bad(const char *line, const char *text, const char *msg, const char *hint)
+{
+	struct hvd_role_specs specs;
+	struct hvd_err err;
+
+	if (load(&specs, line, text, NULL, &err) == 0)
+		fail_msg("accepted: %s", line);
+	if (!strstr(err.msg, msg) || !strstr(err.hint, hint))
+		fail_msg("%s: \"%s\" (%s) does not say \"%s\" (%s)", line, err.msg, err.hint, msg, hint);
+	assert_int_equal(err.code, HVD_E_USAGE);
+	assert_int_equal(hvd_err_status(&err), 2);
+	assert_int_equal(specs.n, 0);
+}
+
+/* The command of a role, with blanks between its words. */
+static char *command_of(const struct hvd_role_spec *role)
+{
+	return hvd_shell_join(role->spec.command);
+}
+
+static const char three[] =
+	"hvdrun --events=e --role=trainer -N4 --ntasks-per-node=8 --after=rollout python train.py : "
+	"--role=rollout -N2 --ntasks-per-node=1 --replicas=2 --service --ready=http:8000/health ./serve "
+	"-x : --role=judge --with=trainer --ntasks-per-node=1 -c 4 --gpus-per-task=a100:1 --service "
+	"--ready=tcp:9000 --max-restarts=7 ./judge";
+
+static const char three_in_a_file[] = "events: e\n"
+				      "roles:\n"
+				      "  trainer:\n"
+				      "    nodes: 4\n"
+				      "    ntasks-per-node: 8\n"
+				      "    after: [rollout]\n"
+				      "    command: python train.py\n"
+				      "  rollout: {nodes: 2, ntasks-per-node: 1, replicas: 2, service: yes,\n"
+				      "            ready: 'http:8000/health', command: [./serve, -x]}\n"
+				      "  judge:\n"
+				      "    with: trainer\n"
+				      "    ntasks-per-node: 1\n"
+				      "    cpus-per-task: 4\n"
+				      "    gpus-per-task: a100:1\n"
+				      "    service: true\n"
+				      "    keep-going: no\n"
+				      "    ready: tcp:9000\n"
+				      "    max-restarts: 7\n"
+				      "    command: ./judge\n";
+
+static void check_three(const char *line, const char *text)
+{
+	struct hvd_role_specs specs;
+	const struct hvd_role_spec *role;
+
+	roles(&specs, line, text);
+	assert_int_equal(specs.n, 3);
+	assert_int_equal(hvd_role_worlds(&specs), 4);
+	assert_int_equal(hvd_role_find(&specs, "judge"), 2);
+	assert_int_equal(hvd_role_find(&specs, "judg"), -1);
+	for (size_t i = 0; i < 3; i++)
+		assert_string_equal(specs.v[i].spec.events, "e");
+
+	role = &specs.v[0];
+	assert_string_equal(role->name, "trainer");
+	assert_text(command_of(role), "python train.py");
+	assert_int_equal(role->hosts, 4);
+	assert_int_equal(role->per_host, 8);
+	assert_int_equal(role->after, 2);
+	assert_int_equal(role->with, -1);
+	assert_int_equal(role->cores, 0);
+	assert_int_equal(role->gpus, -1);
+	assert_int_equal(role->on_failure, HVD_FAILURE_ENDS);
+	assert_int_equal(role->spec.max_restarts, -1);
+	assert_false(role->service);
+	assert_false(role->spec.elastic.on);
+
+	role = &specs.v[1];
+	assert_text(command_of(role), "./serve -x");
+	assert_int_equal(role->hosts, 2);
+	assert_int_equal(role->replicas, 2);
+	assert_true(role->service);
+	assert_int_equal(role->ready.kind, HVD_READY_HTTP);
+	assert_int_equal(role->ready.port, 8000);
+	assert_string_equal(role->ready.path, "/health");
+	assert_true(role->ready.timeout == 600);
+	assert_int_equal(role->n_ports, 1);
+	assert_int_equal(role->ports[0], 8000);
+	assert_int_equal(role->on_failure, HVD_FAILURE_RESTARTS);
+	assert_int_equal(role->spec.max_restarts, 3);
+	assert_true(role->spec.elastic.on);
+
+	role = &specs.v[2];
+	assert_text(command_of(role), "./judge");
+	assert_int_equal(role->with, 0);
+	assert_int_equal(role->hosts, 0);
+	assert_int_equal(role->cores, 4);
+	assert_int_equal(role->gpus, 1);
+	assert_int_equal(role->ready.kind, HVD_READY_TCP);
+	assert_null(role->ready.path);
+	assert_int_equal(role->spec.max_restarts, 7);
+	assert_int_equal(role->on_failure, HVD_FAILURE_RESTARTS);
+	hvd_role_specs_clear(&specs);
+}
+
+TEST(three_roles_of_a_command_line_and_of_a_file)
+{
+	check_three(three, NULL);
+	check_three("hvdrun --roles=r.yaml", three_in_a_file);
+	/* The command line wins over the file. */
+	check_three("hvdrun --events=e --roles=r.yaml", three_in_a_file);
+}
+
+TEST(options_of_the_launch_are_those_of_all_roles)
+{
+	struct hvd_role_specs specs;
+
+	/* -lO: a letter of the role, and one of the launch. */
+	roles(&specs,
+	      "hvdrun -v -lO --kill-wait 7 --role a -n2 -J name x : --role=b -n3 --label -- y : --role=c -n 4 z", NULL);
+	assert_int_equal(specs.n, 3);
+	for (int i = 0; i < 3; i++) {
+		assert_true(specs.v[i].spec.kill_wait == 7);
+		assert_true(specs.v[i].spec.srun.overcommit);
+		assert_int_equal(specs.v[i].options->verbose, 1);
+		assert_int_equal(specs.v[i].spec.ranks.n, i + 2);
+		assert_int_equal(specs.v[i].spec.output.label, i < 2 ? HVD_LABEL_SRUN : HVD_LABEL_NONE);
+	}
+	assert_words(&specs.v[2].spec.srun.args, "-v -O -J name -n 4");
+	hvd_role_specs_clear(&specs);
+}
+
+/* They describe the job, not one of its roles. */
+TEST(numbers_of_a_batch_job_are_not_those_of_a_role)
+{
+	struct hvd_strv env = {0};
+	struct hvd_role_specs specs;
+	struct hvd_err err;
+
+	split("SLURM_NTASKS=9 SLURM_JOB_NUM_NODES=3 SLURM_NTASKS_PER_NODE=3 SLURM_CPUS_PER_TASK=2 "
+	      "SLURM_GPUS_PER_TASK=1 "
+	      "HVD_MAX_RESTARTS=5",
+	      &env);
+	assert_int_equal(load(&specs, "hvdrun --role=a x : --role=b --on-failure=end y", NULL, env.v, &err), 0);
+	hvd_strv_free(&env);
+	assert_int_equal(specs.v[0].spec.ranks.n, 0);
+	assert_int_equal(specs.v[0].spec.elastic.min_np, 0);
+	assert_int_equal(specs.v[0].hosts, 0);
+	assert_int_equal(specs.v[0].per_host, 0);
+	assert_int_equal(specs.v[0].cores, 0);
+	assert_int_equal(specs.v[0].gpus, -1);
+	/* But it sets defaults of each. */
+	assert_int_equal(specs.v[0].spec.max_restarts, 5);
+	assert_int_equal(specs.v[0].on_failure, HVD_FAILURE_RESTARTS);
+	assert_int_equal(specs.v[1].spec.max_restarts, -1);
+	assert_int_equal(specs.v[1].on_failure, HVD_FAILURE_ENDS);
+	hvd_role_specs_clear(&specs);
+}
+
+static bool wanted(const char *line)
+{
+	struct hvd_strv argv = {0};
+	bool is;
+
+	split(line, &argv);
+	is = hvd_role_specs_wanted((int)argv.n, argv.v);
+	hvd_strv_free(&argv);
+	return is;
+}
+
+TEST(which_command_lines_have_roles)
+{
+	assert_true(wanted(three));
+	assert_true(wanted("hvdrun --roles=f"));
+	assert_true(wanted("hvdrun -n2 x : --role=b y"));
+	assert_true(wanted("hvdrun --replicas=2 x"));
+	assert_false(wanted("hvdrun -n2 x : -n3 y"));
+	assert_false(wanted("hvdrun -n2 x --role=a"));
+	assert_false(wanted("hvdrun --role=a --help"));
+	assert_false(wanted("hvdrun"));
+}
+
+TEST(a_launch_of_one_command_has_no_options_of_roles)
+{
+	refused("hvdrun --role=a x", "--role cannot be used", "leave it out");
+	refused("hvdrun --service -n2 x", "--service cannot be used", "leave it out");
+	refused("hvdrun --roles=f", "--roles cannot be used", "leave it out");
+}
+
+TEST(how_a_role_fails)
+{
+	static const struct {
+		const char *options;
+		enum hvd_on_failure on_failure;
+		int restarts;
+	} cases[] = {
+		{"", HVD_FAILURE_ENDS, -1},
+		{"--max-restarts=2", HVD_FAILURE_RESTARTS, 2},
+		{"--max-restarts=0", HVD_FAILURE_ENDS, 0},
+		{"--on-failure=restart", HVD_FAILURE_RESTARTS, 3},
+		{"--on-failure=ignore", HVD_FAILURE_IGNORED, -1},
+		{"--on-failure=ignore --max-restarts=2", HVD_FAILURE_IGNORED, 2},
+		{"--service", HVD_FAILURE_RESTARTS, 3},
+		{"--service --max-restarts=0", HVD_FAILURE_ENDS, 0},
+		{"--service --on-failure=end", HVD_FAILURE_ENDS, -1},
+		{"--service --keep-going", HVD_FAILURE_ENDS, -1},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *line = hvd_xasprintf("hvdrun --role=a x : --role=b %s y", cases[i].options);
+		struct hvd_role_specs specs;
+
+		roles(&specs, line, NULL);
+		assert_int_equal(specs.v[1].on_failure, cases[i].on_failure);
+		assert_int_equal(specs.v[1].spec.max_restarts, cases[i].restarts);
+		hvd_role_specs_clear(&specs);
+		free(line);
+	}
+	bad("hvdrun --role=a --on-failure=end --max-restarts=1 x", NULL,
+	    "role a: --on-failure=end and --max-restarts=1", "leave one");
+	bad("hvdrun --role=a --on-failure=restart --max-restarts=0 x", NULL, "contradict", "leave one");
+	bad("hvdrun --role=a --on-failure=no x", NULL, "--on-failure", "");
+}
+
+TEST(colons)
+{
+	bad("hvdrun --role=a x :", NULL, "behind colon number 1 has no command", "write it after the options");
+	bad("hvdrun --role=a : --role=b y", NULL, "in front of the first colon has no command", "write it");
+	bad("hvdrun --role=a -- : --role=b y", NULL, "in front of the first colon has no command", "write it");
+	bad("hvdrun --role=a x : --role=b : --role=c z", NULL, "behind colon number 1 has no command", "write it");
+	bad("hvdrun -n2 x : --role=b y", NULL, "in front of the first colon has no --role=NAME", "name each role");
+	bad("hvdrun --role=a x : -n2 y", NULL, "behind colon number 1 has no --role=NAME", "a script");
+	bad("hvdrun --role=a x : : --role=b y", NULL, "behind colon number 1 has no command", "write it");
+	bad("hvdrun --role=a --role=b x", NULL, "has two --role", "a colon between");
+}
+
+TEST(whose_option_it_is)
+{
+	bad("hvdrun --role=a x : --role=b --metrics=9400 y", NULL, "option --metrics belongs to the launch",
+	    "in front of the first colon");
+	bad("hvdrun --role=a x : --role=b -w n1 y", NULL, "option -w belongs to the launch", "in front of");
+	bad("hvdrun --role=a x : --role=b --help y", NULL, "option --help belongs to the launch", "in front of");
+	bad("hvdrun --role=a x : --role=b --roles=f y", NULL, "option --roles belongs to the launch", "");
+	bad("hvdrun --role=a x : --role=b --replica=2 y", NULL, "unknown option --replica of a role", "");
+	bad("hvdrun --role=a x : --role=b --nproc_per_node=2 y", NULL, "--nproc_per_node is an option of torchrun", "");
+	bad("hvdrun --role=a x : --role=b --ntasks=x x", NULL, "role b: option --ntasks: \"x\"", "");
+	bad("hvdrun --role=a --kill-wait=x x", NULL, "option --kill-wait: \"x\"", "");
+}
+
+TEST(rules_between_roles)
+{
+	bad("hvdrun --role=a x : --role=a y", NULL, "two roles are named a", "a name of its own");
+	bad("hvdrun --role=a-b x : --role=a_b y", NULL, "the roles a-b and a_b have the same variables", "");
+	bad("hvdrun --role=A x", NULL, "\"A\" is not a name of a role", "--role=trainer");
+	bad("hvdrun --role=1a x", NULL, "\"1a\" is not a name", "");
+	bad("hvdrun --role=a.b x", NULL, "\"a.b\" is not a name", "");
+	bad("hvdrun --role=a23456789012345678901234567890123 x", NULL, "is not a name", "at most 32");
+	bad("hvdrun --role=a --after=c x : --role=b y", NULL, "role a: there is no role \"c\" (--after)",
+	    "the roles are a, b");
+	bad("hvdrun --role=a x : --role=b --with=c y", NULL, "role b: there is no role \"c\" (--with)",
+	    "the roles are");
+	bad("hvdrun --role=a --after=a x", NULL, "--after goes round in a circle: a after a", "leave out one --after");
+	bad("hvdrun --role=z --after=a x : --role=a --after=b x : --role=b --after=c,d y : --role=c z : --role=d "
+	    "--after=a z",
+	    NULL, "in a circle: a after b after d after a", "leave out one --after");
+	bad("hvdrun --role=a --with=b x : --role=b --with=a y", NULL, "--with goes round in a circle: a with b with a",
+	    "");
+	bad("hvdrun --role=a --service x : --role=b --service y", NULL, "all roles are services",
+	    "leave out --service");
+	bad("hvdrun --role=a --replicas=32 -n1 x : --role=b --replicas=33 -n1 y", NULL, "replicas are 65, more than 64",
+	    "lower --replicas");
+	bad("hvdrun --role=a --replicas=65 x", NULL, "--replicas", "");
+	bad("hvdrun --role=a --replicas=2 x", NULL, "role a has 2 replicas, but not the size of one", "add -N or -n");
+	bad("hvdrun --role=a -N3 -n2 x", NULL, "fewer ranks, 2, than hosts, 3", "raise -n");
+	bad("hvdrun --role=a -N2 -n9 --ntasks-per-node=4 x", NULL, "more ranks, 9, than 2 hosts with 4", "");
+	bad("hvdrun --role=a x : --role=b --with=a --het-group=1 y", NULL, "--with and --het-group", "");
+}
+
+TEST(more_roles_than_worlds)
+{
+	char *line = hvd_xstrdup("hvdrun --role=r x"), *text = hvd_xstrdup("roles:\n");
+
+	for (int i = 1; i <= 64; i++) {
+		hvd_xappendf(&line, " : --role=r%d x", i);
+		hvd_xappendf(&text, "  r%d: {command: x}\n", i);
+	}
+	bad(line, NULL, "65 roles are more than 64", "by a launch of their own");
+	hvd_xappendf(&text, "  r: {command: x}\n");
+	bad("hvdrun --roles=f", text, "65 roles are more than 64", "");
+	free(line);
+	free(text);
+}
+
+TEST(values_of_options)
+{
+	bad("hvdrun --role=a x : --role=b -N2-4 y", NULL, "role b: the number of hosts of a role is one number", "-N4");
+	bad("hvdrun --role=a -N0 x", NULL, "role a: the number of hosts", "");
+	bad("hvdrun --role=a --ntasks-per-node=9000 x", NULL, "9000 ranks are more than a host can have",
+	    "at most 8192");
+	bad("hvdrun --role=a --gpus-per-task=many x", NULL, "--gpus-per-task=many is not", "");
+	bad("hvdrun --role=a --het-group=0,1 x", NULL, "--het-group=0,1 is not one component", "--het-group=0");
+	bad("hvdrun --role=a --ports=80,x x", NULL, "--ports: \"x\" is not a port", "numbers from 1");
+	bad("hvdrun --role=a --ready=tcp:1 x", NULL, "--ready has no effect without --service", "");
+	bad("hvdrun --role=a x : --role=b --service --ready=tcp:0 y", NULL, "--ready=tcp:0 is neither",
+	    "--ready=tcp:9000");
+	bad("hvdrun --role=a x : --role=b --service --ready=tcp:80/x y", NULL, "is neither tcp:PORT nor", "");
+	bad("hvdrun --role=a x : --role=b --service --ready=http:80x y", NULL, "is neither tcp:PORT nor", "");
+	bad("hvdrun --role=a x : --role=b --service --ready=udp:80 y", NULL, "is neither tcp:PORT nor", "");
+	bad("hvdrun --roles=f", "roles: {a: {command: x}, b: {service: 1, ready: \"http:80/a\\r\\nX\", command: y}}",
+	    "is neither tcp:PORT nor", "");
+}
+
+TEST(what_only_one_command_can_do)
+{
+	bad("hvdrun --role=a --mpi x", NULL, "the MPI controller (--mpi, --jsrun) cannot be used with roles",
+	    "leave it out");
+	bad("hvdrun --jsrun --role=a x", NULL, "the MPI controller", "");
+	bad("hvdrun --launcher=mpirun --role=a x", NULL, "--launcher=mpirun cannot be used with roles", "");
+	bad("hvdrun --launcher=jsrun --role=a x", NULL, "--launcher=jsrun cannot be used with roles", "");
+	bad("hvdrun --run-func=f --results=r --role=a x", NULL, "--run-func cannot be used with roles", "");
+	bad("hvdrun --selftest --role=a x", NULL, "--selftest cannot be used with roles", "");
+	bad("hvdrun --min-np=2 --role=a x", NULL, "Horovod's kind of elastic job", "");
+	bad("hvdrun --discover=slurm --role=a x", NULL, "discovery of hosts cannot", "");
+	bad("hvdrun --spares=1 --role=a x", NULL, "--spares cannot be used with roles", "");
+}
+
+TEST(files)
+{
+	static const struct {
+		const char *text, *msg, *hint;
+	} cases[] = {
+		{"", "f: the file must be a map", ""},
+		{"[a]", "f: the file must be a map", ""},
+		{"roles: {}", "f: the file has no roles", ""},
+		{"events: e", "f: the file has no roles", ""},
+		{"roles: [a, b]", "f:1: \"roles\" must be a map", ""},
+		{"roles:\n  a: python", "f:2: a role must be a name with a map", ""},
+		{"roles:\n  a: {nodes: 2}", "f:2: the role has no command", "command: [python, train.py]"},
+		{"roles:\n  a: {command: []}", "f:2: the command is empty", ""},
+		{"roles:\n  a: {command: ''}", "f:2: the command is empty", ""},
+		{"roles:\n  a: {command: \"x 'y\"}", "f:2: a quote in the command is not closed", ""},
+		{"roles:\n  a: {command: [[x]]}", "f:2: a command must be a list of plain words", ""},
+		{"roles:\n  a: {command: {x: y}}", "f:2: a command must be a text or a list", ""},
+		{"roles:\n  a: {command: x, command: y}", "f:2: the role has a second command", ""},
+		{"roles:\n  a:\n    command: x\n    node: 2", "f:4: there is no setting \"node\" of a role",
+		 "did you mean nodes"},
+		{"roles:\n  a:\n    command: x\n    nodes: two", "f:4: setting nodes: \"two\" is not a number of nodes",
+		 ""},
+		{"roles:\n  a:\n    command: x\n    service: maybe", "f:4: the value is neither yes nor no", ""},
+		{"roles:\n  a:\n    command: x\n    metrics: 1", "f:4: metrics belongs to the launch",
+		 "beside \"roles\""},
+		{"roles:\n  a:\n    command: x\n    role: b", "f:4: there is no setting \"role\"", ""},
+		{"roles:\n  a:\n    command: x\n    help: all", "f:4: there is no setting \"help\"", ""},
+		{"roles:\n  a:\n    command: x\n    after: [[b]]", "f:4: a value must be plain", ""},
+		{"nodes: 2\nroles:\n  a: {command: x}", "f:1: nodes belongs to a role", "into each role"},
+		{"roles:\n  a: {command: x}\nroles:\n  a: {command: x}", "two roles are named a", ""},
+		{"roles:\n  a: {command: x}\n  a: {command: y}", "two roles are named a", ""},
+		{"roles:\n  A: {command: x}", "f:2: \"A\" is not a name of a role", ""},
+		{"roles:\n  a: {command: x}\n  b: {command: y, with: c}", "role b: there is no role \"c\"", ""},
+		{"roles:\n  a: {command: x}\n  b: {command: y, ready: 'tcp:1'}", "f:3: role b: --ready has no effect",
+		 ""},
+		{"roles:\n  ? [a]\n  : {command: x}", "f:2: a role must be a name", ""},
+		{"roles: {a: {command: x}", "not valid YAML", ""},
+		{"roles: {a: {command: x, nodes: [[[[[[[[[1]]]]]]]]]}}", "cannot be nested any deeper", ""},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		bad("hvdrun --roles=f", cases[i].text, cases[i].msg, cases[i].hint);
+	bad("hvdrun --roles=f x", "roles: {a: {command: x}}",
+	    "--roles=f has the commands of all roles, but there is a command", "leave out the command");
+	bad("hvdrun --roles=f -n2", "roles: {a: {command: x}}", "option -n2 belongs to a role", "into the file");
+	bad("hvdrun --roles=/nowhere/f", NULL, "/nowhere/f", "");
+}
+
+/* Only a file can have them. */
+TEST(words_of_commands_in_a_file)
+{
+	struct hvd_role_specs specs;
+
+	roles(&specs, "hvdrun --roles=f", "roles:\n  a: {command: [sh, -c, 'x : y', ':', --role=b, '']}\n");
+	assert_int_equal(specs.n, 1);
+	assert_text(command_of(&specs.v[0]), "sh -c 'x : y' : --role=b ''");
+	hvd_role_specs_clear(&specs);
+	roles(&specs, "hvdrun --roles=f", "roles:\n  a: {command: \"sh -c 'x y' \\\"z\\\"\"}\n");
+	assert_text(command_of(&specs.v[0]), "sh -c 'x y' z");
+	hvd_role_specs_clear(&specs);
+}
+
+RUN_TESTS()
