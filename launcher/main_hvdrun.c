@@ -16,6 +16,7 @@
 #include "launcher/job/run.h"
 #include "launcher/metrics/metrics.h"
 #include "launcher/options/options.h"
+#include "launcher/options/role_specs.h"
 #include "launcher/report/html_report.h"
 #include "launcher/report/report_command.h"
 #include "launcher/scheduler/scheduler.h"
@@ -148,12 +149,14 @@ static int begin_events(const struct hvd_launch *launch, const struct hvd_backen
 	return 0;
 }
 
-static int launch_job(const struct hvd_launch_spec *spec, bool json, char *const *argv, const struct hvd_log *log)
+static int launch_job(const struct hvd_launch_spec *spec, const struct hvd_role_specs *roles, bool json,
+		      char *const *argv, const struct hvd_log *log)
 {
 	hvd_cleanup_free char *agent = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
 	hvd_cleanup_free char *selftest = find_program("hvd-selftest", "hvd-selftest");
 	hvd_cleanup_free char *requeue = find_program("../libexec/hvd/hvd-requeue", HVD_LIBEXECDIR "/hvd-requeue");
 	struct hvd_launch launch = {.spec = spec,
+				    .roles = roles,
 				    .envp = environ,
 				    .log = log,
 				    .agent = agent,
@@ -278,6 +281,22 @@ static int show_plugin_path(const struct hvd_log *log)
 	return 1;
 }
 
+/* `roles`: the options are those of the first. */
+static int launch(const struct hvd_options *o, const struct hvd_launch_spec *spec, const struct hvd_role_specs *roles,
+		  char *const *argv, const struct hvd_log *log)
+{
+	const struct hvd_strv *warnings = roles ? &roles->warnings : &o->warnings;
+	const struct hvd_strv *notes = roles ? &roles->notes : &o->notes;
+
+	for (size_t i = 0; i < warnings->n; i++)
+		hvd_warn(log, "%s", warnings->v[i]);
+	for (size_t i = 0; i < notes->n; i++)
+		hvd_verbose(log, "%s", notes->v[i]);
+	if (hvd_options_given(o, "requeue-on") && !hvd_batch_job_of(spec, 0).scheduler->requeue)
+		hvd_warn(log, "--requeue-on has no effect outside of a batch job: start hvdrun in sbatch or bsub");
+	return launch_job(spec, roles, o->json, argv, log);
+}
+
 static int act(struct hvd_options *o, char *const *argv, const struct hvd_log *log)
 {
 	struct hvd_launch_spec spec;
@@ -311,18 +330,30 @@ static int act(struct hvd_options *o, char *const *argv, const struct hvd_log *l
 	case HVD_ASK_SRUN:
 		return ask_srun(o, log);
 	default:
-		for (size_t i = 0; i < o->warnings.n; i++)
-			hvd_warn(log, "%s", o->warnings.v[i]);
-		for (size_t i = 0; i < o->notes.n; i++)
-			hvd_verbose(log, "%s", o->notes.v[i]);
 		hvd_launch_spec_make(&spec, o, environ);
-		if (hvd_options_given(o, "requeue-on") && !hvd_batch_job_of(&spec, 0).scheduler->requeue)
-			hvd_warn(log,
-				 "--requeue-on has no effect outside of a batch job: start hvdrun in sbatch or bsub");
-		status = launch_job(&spec, o->json, argv, log);
+		status = launch(o, &spec, NULL, argv, log);
 		hvd_launch_spec_clear(&spec);
 		return status;
 	}
+}
+
+static void set_level(struct hvd_log *log, const struct hvd_options *o)
+{
+	if (o->verbose)
+		log->level = o->verbose > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;
+}
+
+static int run_roles(int argc, char **argv, struct hvd_log *log)
+{
+	HVD_CLEANUP(hvd_role_specs_clear) struct hvd_role_specs roles = {0};
+	struct hvd_err err = {0};
+
+	if (hvd_role_specs_load(&roles, argc, argv, environ, &err) != 0) {
+		hvd_log_err(log, &err);
+		return hvd_err_status(&err);
+	}
+	set_level(log, roles.v[0].options);
+	return launch(roles.v[0].options, &roles.v[0].spec, &roles, argv, log);
 }
 
 int main(int argc, char **argv)
@@ -336,6 +367,8 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	hvd_scheduler_clean_env();
 	hvd_launch_marks_drop();
+	if (hvd_role_specs_wanted(argc, argv))
+		return run_roles(argc, argv, &log);
 	hvd_options_init(&options);
 	if (hvd_options_parse(&options, argc, argv, &err) != 0 || hvd_options_env(&options, environ, &err) != 0 ||
 	    (options.action == HVD_RUN && hvd_config_load(&options, &err) != 0) ||
@@ -343,8 +376,7 @@ int main(int argc, char **argv)
 		hvd_log_err(&log, &err);
 		status = hvd_err_status(&err);
 	} else {
-		if (options.verbose)
-			log.level = options.verbose > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;
+		set_level(&log, &options);
 		status = act(&options, argv, &log);
 	}
 	hvd_options_free(&options);

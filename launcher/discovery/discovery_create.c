@@ -5,6 +5,7 @@
  */
 #include "discovery_kind.h"
 
+#include "launcher/options/role_specs.h"
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/start/agent_pool.h"
 #include "lib/base/cleanup.h"
@@ -105,6 +106,8 @@ static int local_alloc(struct hvd_launch *own, struct hvd_err *err)
 	const struct hvd_launch_spec *spec = own->spec;
 	int np = spec->elastic.max_np ? spec->elastic.max_np : spec->ranks.n ? spec->ranks.n : spec->elastic.min_np;
 
+	if (own->roles)
+		np = hvd_role_specs_ranks(own->roles);
 	if (spec->hosts.slots_per_host || !np)
 		return hvd_launch_local_alloc(own, err);
 	return hvd_alloc_from_local(&own->alloc, np, err);
@@ -113,8 +116,11 @@ static int local_alloc(struct hvd_launch *own, struct hvd_err *err)
 /* Hosts that do not change: those that the user listed, those of the job, or this machine. */
 static int choose_fixed(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err)
 {
-	struct hvd_launch own = {
-		.spec = launch->spec, .envp = launch->envp, .log = launch->log, .local_hosts = launch->local_hosts};
+	struct hvd_launch own = {.spec = launch->spec,
+				 .roles = launch->roles,
+				 .envp = launch->envp,
+				 .log = launch->log,
+				 .local_hosts = launch->local_hosts};
 	int rc;
 
 	out->from = HVD_DISCOVER_HOSTS;

@@ -35,11 +35,17 @@ static void cut_short(struct hvd_job_policy *policy, uint32_t host)
 	hvd_stuck_procs_cut_short(&elastic_of(policy)->stuck, host);
 }
 
-/* All worlds have the same hosts. */
+/* All worlds have the same hosts; those of roles have slots on their own. */
 static void add_hosts(struct elastic *el, const struct hvd_alloc *hosts)
 {
-	for (unsigned i = 0; i < el->n_parts; i++)
-		hvd_event_queue_add_hosts(el->parts[i]->events, hosts);
+	for (unsigned i = 0; i < el->n_parts; i++) {
+		struct hvd_alloc own = {0};
+
+		if (el->roles)
+			hvd_elastic_roles_hosts(el->roles, i, hosts, &own);
+		hvd_event_queue_add_hosts(el->parts[i]->events, el->roles ? &own : hosts);
+		hvd_alloc_clear(&own);
+	}
 }
 
 static void on_hosts(const struct hvd_alloc *hosts, void *arg)
@@ -280,8 +286,21 @@ static void destroy(struct hvd_job_policy *policy)
 	hvd_stuck_procs_clear(&el->stuck);
 	for (unsigned i = 0; i < el->n_parts; i++)
 		hvd_elastic_part_destroy(el->parts[i]);
+	hvd_elastic_roles_destroy(el->roles);
 	free(el->wanted);
 	free(el);
+}
+
+static void create_parts(struct elastic *el)
+{
+	struct hvd_role_world_opts world;
+
+	if (!el->roles)
+		hvd_elastic_part_create(el, el->launcher->opts, true);
+	for (unsigned i = 0; el->roles && hvd_elastic_roles_world(el->roles, i, &world); i++) {
+		hvd_elastic_part_create(el, world.opts, world.ends_all);
+		el->parts[i]->service = world.service;
+	}
 }
 
 struct hvd_job_policy *hvd_elastic_create(struct hvd_launcher_process *launcher, struct hvd_err *err)
@@ -313,6 +332,10 @@ struct hvd_job_policy *hvd_elastic_create(struct hvd_launcher_process *launcher,
 		launcher->backend == &hvd_backend_steps && el->discovery_opts.from != HVD_DISCOVER_JOBS;
 	find_gpus(el, launcher->launch);
 	hvd_stuck_procs_init(&el->stuck, launcher);
-	hvd_elastic_part_create(el, launcher->opts, true);
+	if (launcher->launch->roles && !(el->roles = hvd_elastic_roles_create(el, err))) {
+		destroy(&el->policy);
+		return NULL;
+	}
+	create_parts(el);
 	return &el->policy;
 }

@@ -70,6 +70,8 @@ static void do_generation(bool prepared, void *arg)
 
 	if (part->number == 0)
 		hvd_runfunc_generation(part->el->launcher->func);
+	if (part->el->roles)
+		hvd_elastic_roles_generation(part);
 	hvd_elastic_rv_cancel_notify(part->erv);
 	hvd_gloo_peers_begin(part->peers);
 	if (hvd_machine_layout(part->machine, false, &layout, &why) == 0) {
@@ -82,6 +84,8 @@ static void do_generation(bool prepared, void *arg)
 	if (part->restart && !why.code) {
 		hvd_world_renew(part->world, hvd_machine_restarts(part->machine));
 		log_begin(part);
+		if (part->el->roles)
+			hvd_elastic_roles_started(part);
 	}
 }
 

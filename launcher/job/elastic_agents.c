@@ -62,6 +62,7 @@ void hvd_elastic_host_begin(struct elastic_part *part, uint32_t host)
 	const bool others = *wanted & ~bit_of(part);
 	const char *name = hvd_machine_host(part->machine, host);
 	struct hvd_err why = {0};
+	int slots;
 
 	*wanted |= bit_of(part);
 	if (others) {
@@ -71,8 +72,9 @@ void hvd_elastic_host_begin(struct elastic_part *part, uint32_t host)
 	}
 	hvd_verbose(el->log, "%s: starting its node agent", name);
 	hvd_agent_registry_expect(el->policy.job->agents, host, name);
-	if (hvd_procs_start_host(el->launcher->procs, host, name, hvd_machine_slots(part->machine, host),
-				 hvd_machine_slurm_job(part->machine, host), &why) == 0)
+	slots = el->roles ? hvd_elastic_roles_slots(el->roles, name) : hvd_machine_slots(part->machine, host);
+	if (hvd_procs_start_host(el->launcher->procs, host, name, slots, hvd_machine_slurm_job(part->machine, host),
+				 &why) == 0)
 		return;
 	hvd_log_err(el->log, &why);
 	hvd_agent_registry_forget(el->policy.job->agents, host);
@@ -121,6 +123,8 @@ static void on_admitted(uint32_t host, void *arg)
 	hvd_requeue_allow(&el->launcher->result->requeue, name);
 	FOR_PARTS(part, el, host)
 	admit(part, host);
+	if (el->roles)
+		hvd_elastic_roles_admitted(el->roles);
 }
 
 /* The ranks of a generation are lost with their host. */

@@ -2,8 +2,8 @@
 /*
  * elastic_end.c - the end of a world of an elastic job, and what follows for the others.
  *
- * The last one ends the job, whose status is the highest of all. A failure ends it at once if the world was added so. If
- * the others go on, the failure is logged now, the ranks that the machine has left alone are ended, and the report at the
+ * The last one that is no service ends the job, whose status is the highest of these. A failure ends it at once if the world
+ * was added so. If the others go on, the failure is logged now, the ranks that the machine has left alone are ended, and the report at the
  * end of the job is that of the world which has decided the status.
  */
 #include "elastic_internal.h"
@@ -21,7 +21,7 @@ static void stop_ranks(const struct elastic_part *part)
 static bool all_over(const struct elastic *el)
 {
 	for (unsigned i = 0; i < el->n_parts; i++)
-		if (!el->parts[i]->over)
+		if (!el->parts[i]->over && !el->parts[i]->service)
 			return false;
 	return true;
 }
@@ -31,16 +31,25 @@ void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why,
 	static const struct hvd_err logged = {0};
 	struct elastic *el = part->el;
 	struct hvd_job *job = el->policy.job;
-	const bool ends_all = status != 0 && part->ends_all, decides = ends_all || status > el->status;
-	bool last;
+	struct hvd_err in_vain = {0};
+	bool ends_all = status != 0 && part->ends_all, decides, last;
 
 	if (part->over || job->ending)
 		return;
 	part->over = true;
+	if (el->roles && !ends_all && hvd_elastic_roles_over(part, &in_vain) != 0) {
+		if (why->code)
+			hvd_log_err(part->log, why);
+		why = &in_vain;
+		ends_all = true;
+		status = status ? status : 1;
+	}
+	decides = ends_all || (status > el->status && !part->service);
 	last = ends_all || all_over(el);
 	if (decides) {
 		el->status = status;
 		job->failed_world = part->number;
+		job->ranks_failed |= why->code == HVD_E_FAILED;
 	}
 	if (last && (decides || !why->code)) {
 		hvd_job_end(job, why, el->status);
@@ -48,7 +57,6 @@ void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why,
 	}
 	if (why->code)
 		hvd_log_err(part->log, why);
-	job->ranks_failed |= why->code == HVD_E_FAILED;
 	if (last)
 		hvd_job_end(job, &logged, el->status);
 	else

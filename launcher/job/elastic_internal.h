@@ -6,12 +6,14 @@
  *   elastic_part.c     the part of one world: what its ranks tell, and agents report of them; its begin and end
  *   elastic_actions.c  what the state machine of a world wants done
  *   elastic_end.c      the end of a world
+ *   elastic_roles.c    roles: which hosts each world has, and in which order the worlds start
  *   elastic_agents.c   the node agents, which serve all worlds on a host
  */
 #ifndef HVD_ELASTIC_INTERNAL_H
 #define HVD_ELASTIC_INTERNAL_H
 
 #include "elastic.h"
+#include "elastic_roles.h"
 #include "job.h"
 #include "launcher/discovery/discovery.h"
 #include "launcher/hosts/agent_registry.h"
@@ -45,6 +47,7 @@ struct elastic_part {
 	struct hvd_progress_file progress; /* of a world with restarts */
 	bool restart;                      /* PyTorch's policy (machine.h) */
 	bool ends_all;                     /* its failure ends the other worlds */
+	bool service;                      /* it ends with the last world that is none */
 	bool over;                         /* its machine has finished */
 };
 
@@ -60,7 +63,8 @@ struct elastic {
 	struct hvd_stuck_procs stuck;
 	struct elastic_part *parts[HVD_MAX_WORLDS]; /* by number of the world */
 	unsigned n_parts;
-	uint64_t *wanted; /* by host: a bit for each world whose machine has asked for its agent */
+	struct hvd_elastic_roles *roles; /* NULL: there are none */
+	uint64_t *wanted;                /* by host: a bit for each world whose machine has asked for its agent */
 	uint32_t n_wanted;
 	int status; /* the highest of the worlds that are over */
 };

@@ -177,7 +177,7 @@ static struct hvd_machine_opts machine_opts(const struct elastic *el, const stru
 		.spares = spec->spares,
 		.reset_limit = spec->elastic.reset_limit,
 		.restart = spec->max_restarts >= 0,
-		.max_restarts = spec->max_restarts,
+		.max_restarts = el->launcher->launch->roles && !spec->max_restarts ? -1 : spec->max_restarts,
 		.max_idle = spec->max_idle_restarts,
 		.progress_after = spec->progress_file ? -1 : spec->restart_window,
 		.grace = opts->kill_wait,
@@ -189,6 +189,7 @@ static struct hvd_machine_opts machine_opts(const struct elastic *el, const stru
 		.kill_grace = silent > 0 ? silent : KILL_SECONDS,
 		.check_wait = spec->preflight ? CHECK_SECONDS : 0,
 		.settle = SETTLE_SECONDS,
+		.held = el->launcher->launch->roles != NULL,
 	};
 }
 

@@ -2,8 +2,10 @@
 #include "prepare.h"
 
 #include "elastic.h"
+#include "elastic_roles.h"
 #include "launch_notes.h"
 #include "launcher/options/rank_commands.h"
+#include "launcher/options/role_specs.h"
 #include "launcher/scheduler/scheduler.h"
 #include "launcher/start/agent_pool.h"
 #include "lib/base/cleanup.h"
@@ -135,9 +137,9 @@ static int check_size(const struct hvd_launch *launch, const struct hvd_backend 
 
 /* Is the command a launcher itself? Where srun or mpirun starts the ranks, the driver looks once more when it knows how
  * many there are on each host; but a job may have to queue for that. */
-static int check_launcher(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)
+static int check_launcher(const struct hvd_launch *launch, const struct hvd_launch_spec *spec,
+			  const struct hvd_backend *backend, struct hvd_err *err)
 {
-	const struct hvd_launch_spec *spec = launch->spec;
 	long ranks = spec->ranks.n, most = spec->srun.per_node;
 	const bool counted = launch->alloc.slots > 0 && !backend->one_srun && spec->spares == 0 && !spec->elastic.on;
 
@@ -164,9 +166,9 @@ static bool can_run_program(const struct hvd_launch *launch, const char *program
 }
 
 /* Is this the host that runs the program, and can it do so? That is said before anything is started. */
-static bool can_run(const struct hvd_launch *launch, const struct hvd_backend *backend)
+static bool can_run(const struct hvd_launch *launch, const struct hvd_launch_spec *spec,
+		    const struct hvd_backend *backend)
 {
-	const struct hvd_launch_spec *spec = launch->spec;
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
 	bool can = true;
 
@@ -179,6 +181,31 @@ static bool can_run(const struct hvd_launch *launch, const struct hvd_backend *b
 		hvd_strv_free(&argv);
 	}
 	return can;
+}
+
+/* Is something wrong with what the ranks of the launch, or of one of its roles, run? As hvd_prepare(). */
+static int check_commands(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)
+{
+	const size_t n = launch->roles ? launch->roles->n : 1;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct hvd_launch_spec *spec = launch->roles ? &launch->roles->v[i].spec : launch->spec;
+
+		if (check_launcher(launch, spec, backend, err) != 0)
+			return launch->roles ? hvd_err_prefix(err, "role %s", launch->roles->v[i].name) : -1;
+		if (!can_run(launch, spec, backend))
+			return NOT_RUNNABLE;
+	}
+	return 0;
+}
+
+/* For --dry-run: are there enough hosts? Otherwise the job finds it out, before anything is started. */
+static int check_roles(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	HVD_CLEANUP(hvd_role_hosts_clear) struct hvd_role_hosts hosts = {0};
+
+	return launch->roles && launch->spec->dry_run ? hvd_elastic_roles_place(launch, &launch->alloc, &hosts, err)
+						      : 0;
 }
 
 static int open_agent_pool(struct hvd_launch *launch, struct hvd_err *err)
@@ -211,12 +238,11 @@ int hvd_prepare(struct hvd_launch *launch, const struct hvd_backend *backend, st
 		rc = spec->dry_run ? hvd_elastic_preview(launch, backend, err) : 0;
 	else
 		rc = hvd_backend_prepare(backend, launch, err);
-	if (rc != 0 || check_size(launch, backend, err) != 0)
+	if (rc != 0 || check_size(launch, backend, err) != 0 || check_roles(launch, err) != 0)
 		return -1;
-	if (check_launcher(launch, backend, err) != 0)
-		return -1;
-	if (!can_run(launch, backend))
-		return NOT_RUNNABLE;
+	rc = check_commands(launch, backend, err);
+	if (rc != 0)
+		return rc;
 	hvd_launch_notes(launch, backend);
 	driver_opts(launch, backend, opts);
 	if (spec->dry_run)

@@ -9,6 +9,7 @@
 #include "lib/process/capture.h"
 #include "lib/process/multi_prog.h"
 #include "lib/process/spawn.h"
+#include "role_report.h"
 
 #include <jansson.h>
 #include <signal.h>
@@ -64,7 +65,7 @@ static json_t *commands(const struct hvd_launch *launch, const struct hvd_backen
 	int n = count_ranks(launch, backend, &exact);
 
 	for (int r = 0; r < n; r++)
-		json_array_append_new(list, hvd_rank_command(launch->spec, r));
+		json_array_append_new(list, hvd_rank_command(launch->spec, r, false));
 	return list;
 }
 
@@ -92,6 +93,8 @@ static void print_json(const struct hvd_launch *launch, const struct hvd_backend
 			hvd_json_words(&frameworks), "init_timeout", launch->spec->init_timeout);
 	if (launch->spec->max_restarts >= 0)
 		json_object_set_new(out, "max_restarts", json_integer(launch->spec->max_restarts));
+	if (launch->roles)
+		json_object_set_new(out, "roles", hvd_role_report_json(launch));
 	if (launch->spec->programs)
 		json_object_set_new(out, "commands", commands(launch, backend));
 	json_dumpf(out, stdout, JSON_INDENT(2));
@@ -191,12 +194,14 @@ static void print_programs(const struct hvd_launch *launch, const struct hvd_bac
 
 int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend, bool json)
 {
+	hvd_cleanup_free char *roles = NULL;
+
 	if (json) {
 		print_json(launch, backend);
 		return fflush(stdout) != 0;
 	}
 	printf("# backend: %s\n", backend->name);
-	if (launch->alloc.n_hosts) {
+	if (launch->alloc.n_hosts && !launch->roles) {
 		char *table = hvd_alloc_table(&launch->alloc, 0);
 
 		printf("# %d rank%s on %d host%s (%s):\n", launch->alloc.slots, launch->alloc.slots == 1 ? "" : "s",
@@ -205,10 +210,14 @@ int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend
 			print_line("# ", line);
 		free(table);
 	}
-	print_frameworks(launch->spec);
+	if (!launch->roles)
+		print_frameworks(launch->spec);
 	for (size_t i = 0; i < launch->spec->env.n; i++)
 		print_line("# every rank gets ", launch->spec->env.v[i]);
 	print_programs(launch, backend);
+	if (launch->roles && hvd_role_report_text(launch, &roles, NULL) == 0)
+		for (char *save = NULL, *line = strtok_r(roles, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+			print_line("", line);
 	for (size_t i = 0; i < launch->n_procs; i++) {
 		struct hvd_strv env = changed_env(launch, &launch->procs[i]);
 		char *vars = assignments(&env), *line = hvd_shell_join(launch->procs[i].argv.v);

@@ -17,6 +17,7 @@
 static const char *const titles[HVD_GROUPS] = {
 	[HVD_G_RUN] = "Running",
 	[HVD_G_HOSTS] = "Hosts",
+	[HVD_G_ROLES] = "Roles",
 	[HVD_G_START] = "Start",
 	[HVD_G_OUTPUT] = "Output",
 	[HVD_G_FAILURE] = "Failures",

@@ -17,8 +17,7 @@ int hvd_options_read_frameworks(void *result, const char *from, const char *valu
 #define ROW(n, ar, g, hint, text)                                                                                      \
 	.name = n, .family = HVD_FAMILY_HVD, .arity = HVD_ARG_##ar, .group = HVD_G_##g, .arg = hint, .help = text
 #define TEXT(n, g, hint, text, field) ROW(n, REQUIRED, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field)
-/* Hidden until launches start roles. */
-#define ROLE(n, ar, hint, text) ROW(n, ar, RUN, hint, text), .hidden = true
+#define ROLE(n, ar, hint, text)       ROW(n, ar, ROLES, hint, text)
 
 static const struct hvd_opt rows[] = {
 	{ROW("launcher", REQUIRED, RUN, "NAME", "Start processes through srun, ssh, mpirun or another launcher"),
@@ -99,22 +98,22 @@ static const struct hvd_opt rows[] = {
 	 .exclude = HVD_X_CONTROLLER},
 
 	/* Roles. */
-	{ROLE("roles", REQUIRED, "FILE", "Start the roles of this YAML file"), .type = HVD_OPT_STRING,
-	 .at = HVD_AT(roles_file)},
+	{ROLE("roles", REQUIRED, "FILE", "Start the roles of this YAML file"), .more = "See hvd-roles(7)",
+	 .type = HVD_OPT_STRING, .at = HVD_AT(roles_file)},
 	{ROLE("role", REQUIRED, "NAME", "Begin the options of this role, which its command ends"),
 	 .type = HVD_OPT_STRING, .at = HVD_AT(role), .whose = HVD_OF_ROLES_ONLY},
 	{ROLE("with", REQUIRED, "ROLE", "Run on the hosts of this role, beside its ranks"), .type = HVD_OPT_STRING,
 	 .at = HVD_AT(with), .whose = HVD_OF_ROLES_ONLY},
-	{ROLE("after", REQUIRED, "ROLE,...", "Start when these roles have ended, or services are up"),
-	 .type = HVD_OPT_LIST, .at = HVD_AT(after), .whose = HVD_OF_ROLES_ONLY},
+	{ROLE("after", REQUIRED, "ROLE,...", "Start the role when all ranks of these are ready"), .type = HVD_OPT_LIST,
+	 .at = HVD_AT(after), .whose = HVD_OF_ROLES_ONLY},
 	{ROLE("replicas", REQUIRED, "NUMBER", "Run the role so many times, each with ranks and hosts of its own"),
 	 .type = HVD_OPT_INT, .at = HVD_AT(replicas), .min = 1, .max = HVD_MAX_WORLDS, .def = "1",
 	 .whose = HVD_OF_ROLES_ONLY},
 	{ROLE("service", NONE, NULL, "End the role when all roles that are no services have ended"),
 	 .type = HVD_OPT_FLAG, .at = HVD_AT(service), .whose = HVD_OF_ROLES_ONLY},
-	{ROLE("ready", REQUIRED, "tcp:PORT|http:PORT/PATH", "The service is up when this answers"),
-	 .type = HVD_OPT_STRING, .at = HVD_AT(ready), .needs = "service", .whose = HVD_OF_ROLES_ONLY},
-	{ROLE("ready-timeout", REQUIRED, "SECONDS", "The service has failed if it is not up by then"),
+	{ROLE("ready", REQUIRED, "tcp:PORT|http:PORT/PATH", "The role is ready when this answers"),
+	 .type = HVD_OPT_STRING, .at = HVD_AT(ready), .whose = HVD_OF_ROLES_ONLY},
+	{ROLE("ready-timeout", REQUIRED, "SECONDS", "The role has failed if it is not ready by then"),
 	 .type = HVD_OPT_SECONDS, .at = HVD_AT(ready_timeout), .min = 1, .max = 604800, .def = "600", .needs = "ready",
 	 .whose = HVD_OF_ROLES_ONLY},
 	{ROLE("on-failure", REQUIRED, "end|restart|ignore", "Choose what follows the failure of the role"),

@@ -12,6 +12,7 @@
 enum hvd_opt_group {
 	HVD_G_RUN,
 	HVD_G_HOSTS,
+	HVD_G_ROLES,
 	HVD_G_START,
 	HVD_G_OUTPUT,
 	HVD_G_FAILURE,

@@ -61,20 +61,26 @@ static int check_ranks(struct hvd_options *o, struct hvd_err *err)
 	return hvd_multi_prog_check(o->programs, o->num_proc, err);
 }
 
+int hvd_rank_command_check(char *const *argv, struct hvd_err *err)
+{
+	for (; *argv; argv++) {
+		json_t *word = json_string(*argv);
+
+		if (!word)
+			return hvd_err_set(err, HVD_E_USAGE, "\"%.100s\" is no UTF-8", *argv);
+		json_decref(word);
+	}
+	return 0;
+}
+
 int hvd_rank_commands_check(const struct hvd_multi_prog *programs, struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
 	int number;
 
 	for (size_t i = 0; (number = hvd_multi_prog_line(programs, i, &argv)) > 0; i++) {
-		for (size_t w = 0; w < argv.n; w++) {
-			json_t *word = json_string(argv.v[w]);
-
-			if (!word)
-				return hvd_err_set(err, HVD_E_USAGE, "line %d of %s: \"%.100s\" is no UTF-8", number,
-						   hvd_multi_prog_name(programs), argv.v[w]);
-			json_decref(word);
-		}
+		if (hvd_rank_command_check(argv.v, err) != 0)
+			return hvd_err_prefix(err, "line %d of %s", number, hvd_multi_prog_name(programs));
 		hvd_strv_free(&argv);
 	}
 	return 0;
@@ -111,11 +117,13 @@ int hvd_rank_commands_refuse(const struct hvd_launch_spec *spec, long ranks, boo
 	return 0;
 }
 
-json_t *hvd_rank_command(const struct hvd_launch_spec *spec, int rank)
+json_t *hvd_rank_command(const struct hvd_launch_spec *spec, int rank, bool any)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
 
-	if (!spec->programs || hvd_multi_prog_command(spec->programs, rank, &argv) != 0)
-		return NULL;
-	return hvd_json_words(&argv);
+	if (spec->programs)
+		hvd_multi_prog_command(spec->programs, rank, &argv);
+	else if (any)
+		hvd_strv_add_all(&argv, spec->command);
+	return argv.n ? hvd_json_words(&argv) : NULL;
 }

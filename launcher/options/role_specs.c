@@ -9,6 +9,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/host/gpu.h"
 #include "options_rows.h"
+#include "rank_commands.h"
 #include "role_parts.h"
 #include "yaml_text.h"
 
@@ -89,7 +90,7 @@ static int refuse_unsuitable(const struct hvd_options *o, struct hvd_err *err)
 /* --on-failure and --max-restarts, of which either may imply the other. */
 static int set_failure(struct hvd_role_spec *role, struct hvd_options *o, struct hvd_err *err)
 {
-	const bool restarts = o->max_restarts > 0 || (o->max_restarts < 0 && o->service && !o->keep_going);
+	const bool restarts = o->max_restarts > 0;
 
 	role->on_failure = o->on_failure >= 0 ? (enum hvd_on_failure)o->on_failure
 			   : restarts         ? HVD_FAILURE_RESTARTS
@@ -218,12 +219,15 @@ static int make_role(struct hvd_role_spec *role, char *const *envp, struct hvd_e
 	struct hvd_options *o = role->options;
 
 	if (set_failure(role, o, err) || hvd_options_check(o, err) || refuse_unsuitable(o, err) ||
-	    set_counts(role, o, err) || set_ready(role, o, err) || set_ports(role, o, err))
+	    hvd_rank_command_check(o->command.v, err) || set_counts(role, o, err) || set_ready(role, o, err) ||
+	    set_ports(role, o, err))
 		return -1;
 	hvd_launch_spec_make(&role->spec, o, envp);
-	/* A role keeps its size. */
+	/* Its ranks are started as those of an elastic job, of which the hosts say the size. */
+	role->spec.elastic.on = true;
 	role->spec.elastic.min_np = role->spec.elastic.max_np = role->spec.ranks.n;
 	role->spec.elastic.first_np = role->spec.ranks.n ? role->spec.ranks.n : 1;
+	role->spec.max_restarts = o->max_restarts > 0 ? o->max_restarts : 0;
 	return 0;
 }
 

@@ -21,6 +21,7 @@
 
 #include "launch_spec.h"
 #include "lib/base/err.h"
+#include "lib/base/size.h"
 #include "lib/base/strv.h"
 
 #include <netinet/in.h>
@@ -101,6 +102,21 @@ static inline int hvd_role_worlds(const struct hvd_role_specs *specs)
 	for (size_t i = 0; i < specs->n; i++)
 		n += specs->v[i].replicas;
 	return n;
+}
+/* The ranks of all roles, as far as options say. */
+static inline int hvd_role_specs_ranks(const struct hvd_role_specs *specs)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < specs->n; i++) {
+		const struct hvd_role_spec *role = &specs->v[i];
+		const int64_t ranks = role->spec.ranks.n ? role->spec.ranks.n
+				      : role->per_host   ? (int64_t)role->per_host * (role->hosts ? role->hosts : 1)
+							 : 0;
+
+		n += ranks * role->replicas;
+	}
+	return n < HVD_MAX_RANKS ? (int)n : HVD_MAX_RANKS;
 }
 
 #endif

@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 struct hvd_agent_pool;
+struct hvd_role_specs;
 struct hvd_pool_agent;
 struct hvd_scratch;
 
@@ -54,6 +55,8 @@ struct hvd_launch {
 	/* In, for the backend join: where agents wait (agent_pool.h). The job runs in its event loop, with its key. */
 	struct hvd_agent_pool *agent_pool;
 	unsigned long nofile; /* the soft limit of open files before it was raised for them; 0 = it was not */
+	const struct hvd_role_specs
+		*roles; /* In: of a launch of several roles; `spec` is that of the first. NULL: it has none */
 	/* In, for elastic jobs: each host has a struct hvd_launch, see hvd_launch_for_host(). */
 	int first_host; /* the host's index among all hosts that the job has ever had */
 	bool another;   /* the job has started a process before: files of output are appended to */

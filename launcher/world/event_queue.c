@@ -74,6 +74,9 @@ static void tell(struct hvd_event_queue *events, const struct item *it, hvd_time
 	case HVD_EVENT_KILL_FAILED:
 		hvd_machine_kill_failed(m, now);
 		break;
+	case HVD_EVENT_RELEASED:
+		hvd_machine_release(m, now);
+		break;
 	}
 }
 

@@ -26,6 +26,7 @@ enum hvd_event_kind {         /* id                  value */
 	HVD_EVENT_CHECKED,    /* host */
 	HVD_EVENT_NOTIFIED,   /* worker              1: it was notified, 0: not */
 	HVD_EVENT_KILL_FAILED,
+	HVD_EVENT_RELEASED,
 };
 
 struct hvd_event_queue;

@@ -89,7 +89,7 @@ struct hvd_machine_opts {
 	int spares; /* so many of the first hosts have no rank at first: the worst ones (lib/host/spare_choice.h) */
 	int reset_limit;  /* generations after the first, without those that fill up a smaller one; -1 = any number */
 	bool restart;     /* PyTorch's policy; it has no reset limit */
-	int max_restarts; /* PyTorch's policy: after so many failures at most */
+	int max_restarts; /* PyTorch's policy: after so many failures at most; -1 = none, and nobody has asked for any */
 	int max_idle;     /* PyTorch's policy: so many in a row without progress end the job; 0 = any number */
 	/* A generation has made progress if it has lived for so many seconds; below 0: if hvd_machine_progress() says
 	 * so. */
@@ -110,6 +110,7 @@ struct hvd_machine_opts {
 	 * hosts are not checked. */
 	double check_wait;
 	double settle; /* how long the first generation waits for more hosts once there are enough */
+	bool held;     /* PyTorch's policy: no generation begins before hvd_machine_release() */
 };
 
 enum hvd_worker_state {
@@ -215,6 +216,8 @@ void hvd_machine_unkillable(struct hvd_machine *m, uint32_t worker, hvd_time now
 void hvd_machine_checked(struct hvd_machine *m, uint32_t host, hvd_time now); /* the host is good */
 void hvd_machine_notified(struct hvd_machine *m, bool heard, hvd_time now);
 void hvd_machine_kill_failed(struct hvd_machine *m, hvd_time now);
+/* opts.held: generations may begin. */
+void hvd_machine_release(struct hvd_machine *m, hvd_time now);
 /* The job has failed for a reason outside, and ends with this status. */
 void hvd_machine_fail(struct hvd_machine *m, const struct hvd_err *why, int status);
 void hvd_machine_tick(struct hvd_machine *m, hvd_time now); /* it is hvd_machine_due() */

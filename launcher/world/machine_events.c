@@ -221,6 +221,12 @@ void hvd_machine_kill_failed(struct hvd_machine *m, hvd_time now)
 	step(m, now);
 }
 
+void hvd_machine_release(struct hvd_machine *m, hvd_time now)
+{
+	m->opts.held = false;
+	step(m, now);
+}
+
 void hvd_machine_fail(struct hvd_machine *m, const struct hvd_err *why, int status)
 {
 	if (m->phase != HVD_OVER)

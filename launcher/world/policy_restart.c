@@ -66,7 +66,7 @@ static void no_restart_left(struct hvd_machine *m)
 	if (m->opts.max_restarts > 0)
 		hvd_err_hint(&why, "all ranks were restarted %d time%s, as often as --max-restarts allows",
 			     m->opts.max_restarts, m->opts.max_restarts == 1 ? "" : "s");
-	else
+	else if (m->opts.max_restarts == 0)
 		hvd_err_hint(&why, "--max-restarts=0 restarts nothing after a failure");
 	hvd_machine_finish(m, &why, hvd_status_exit(m->first_status));
 }
@@ -321,7 +321,7 @@ static bool step_waiting(struct hvd_machine *m, hvd_time now)
 		moved = help_or_give_up(m, assignment.n, need);
 		if (!moved)
 			hvd_slots_wait(m, assignment.n, need, now);
-	} else if (hvd_host_manager_settled(m, assignment.n, now)) {
+	} else if (hvd_host_manager_settled(m, assignment.n, now) && !m->opts.held) {
 		start(m, &assignment, now);
 		moved = true;
 	}

@@ -51,7 +51,8 @@ void hvd_rank_messages_plan(const struct hvd_world *world, uint32_t h, json_t *m
 	for (uint32_t r = 0; r < host->node.n_ranks && !elastic; r++) {
 		json_array_append_new(ranks, hvd_rank_plan_env(plan, host->node.ranks[r]));
 		if (commands)
-			json_array_append_new(commands, hvd_rank_command(plan->opts->spec, (int)host->node.ranks[r]));
+			json_array_append_new(commands,
+					      hvd_rank_command(plan->opts->spec, (int)host->node.ranks[r], false));
 	}
 	json_object_set_new(part, "ranks", ranks);
 	if (commands)

@@ -323,7 +323,8 @@ void hvd_world_start(struct hvd_world *world, uint32_t id, int rank, int slots)
 	msg = json_pack("{s:s, s:I, s:i, s:i, s:i, s:o}", "t", "start", "id", (json_int_t)id, "rank", rank, "slot",
 			slot->local_rank, "slots", slots > slot->local_rank ? slots : slot->local_rank + 1, "env",
 			hvd_rank_plan_env(&world->plan, (uint32_t)rank));
-	command = hvd_rank_command(world->plan.opts->spec, rank);
+	/* The agent's command line has that of the first world. */
+	command = hvd_rank_command(world->plan.opts->spec, rank, world->number > 0);
 	if (command)
 		json_object_set_new(msg, "command", command);
 	order(world, (uint32_t)slot->host, msg);

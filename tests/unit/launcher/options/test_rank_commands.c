@@ -89,7 +89,7 @@ TEST_WITH(test_commands_of_ranks, begin, end)
 	assert_int_equal(load_env(&o, line("-l -n2", "0 a %t more\n1 mpirun -np 2 b\n"), envp, &err), 0);
 	assert_words(&o.srun_args, "-l -n2");
 	hvd_launch_spec_make(&spec, &o, envp);
-	command = hvd_rank_command(&spec, 0);
+	command = hvd_rank_command(&spec, 0, false);
 	assert_int_equal(json_array_size(command), 3);
 	assert_string_equal(json_string_value(json_array_get(command, 1)), "0");
 	assert_string_equal(json_string_value(json_array_get(command, 2)), "more");

@@ -96,9 +96,9 @@ static void check_three(const char *line, const char *text)
 	assert_int_equal(role->cores, 0);
 	assert_int_equal(role->gpus, -1);
 	assert_int_equal(role->on_failure, HVD_FAILURE_ENDS);
-	assert_int_equal(role->spec.max_restarts, -1);
+	assert_int_equal(role->spec.max_restarts, 0);
 	assert_false(role->service);
-	assert_false(role->spec.elastic.on);
+	assert_true(role->spec.elastic.on);
 
 	role = &specs.v[1];
 	assert_text(command_of(role), "./serve -x");
@@ -111,8 +111,8 @@ static void check_three(const char *line, const char *text)
 	assert_true(role->ready.timeout == 600);
 	assert_int_equal(role->n_ports, 1);
 	assert_int_equal(role->ports[0], 8000);
-	assert_int_equal(role->on_failure, HVD_FAILURE_RESTARTS);
-	assert_int_equal(role->spec.max_restarts, 3);
+	assert_int_equal(role->on_failure, HVD_FAILURE_ENDS);
+	assert_int_equal(role->spec.max_restarts, 0);
 	assert_true(role->spec.elastic.on);
 
 	role = &specs.v[2];
@@ -177,7 +177,7 @@ TEST(numbers_of_a_batch_job_are_not_those_of_a_role)
 	/* But it sets defaults of each. */
 	assert_int_equal(specs.v[0].spec.max_restarts, 5);
 	assert_int_equal(specs.v[0].on_failure, HVD_FAILURE_RESTARTS);
-	assert_int_equal(specs.v[1].spec.max_restarts, -1);
+	assert_int_equal(specs.v[1].spec.max_restarts, 0);
 	assert_int_equal(specs.v[1].on_failure, HVD_FAILURE_ENDS);
 	hvd_role_specs_clear(&specs);
 }
@@ -219,16 +219,15 @@ TEST(how_a_role_fails)
 		enum hvd_on_failure on_failure;
 		int restarts;
 	} cases[] = {
-		{"", HVD_FAILURE_ENDS, -1},
+		{"", HVD_FAILURE_ENDS, 0},
 		{"--max-restarts=2", HVD_FAILURE_RESTARTS, 2},
 		{"--max-restarts=0", HVD_FAILURE_ENDS, 0},
 		{"--on-failure=restart", HVD_FAILURE_RESTARTS, 3},
-		{"--on-failure=ignore", HVD_FAILURE_IGNORED, -1},
+		{"--on-failure=ignore", HVD_FAILURE_IGNORED, 0},
 		{"--on-failure=ignore --max-restarts=2", HVD_FAILURE_IGNORED, 2},
-		{"--service", HVD_FAILURE_RESTARTS, 3},
+		{"--service", HVD_FAILURE_ENDS, 0},
 		{"--service --max-restarts=0", HVD_FAILURE_ENDS, 0},
-		{"--service --on-failure=end", HVD_FAILURE_ENDS, -1},
-		{"--service --keep-going", HVD_FAILURE_ENDS, -1},
+		{"--service --on-failure=end", HVD_FAILURE_ENDS, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -266,7 +265,7 @@ TEST(whose_option_it_is)
 	bad("hvdrun --role=a x : --role=b -w n1 y", NULL, "option -w belongs to the launch", "in front of");
 	bad("hvdrun --role=a x : --role=b --help y", NULL, "option --help belongs to the launch", "in front of");
 	bad("hvdrun --role=a x : --role=b --roles=f y", NULL, "option --roles belongs to the launch", "");
-	bad("hvdrun --role=a x : --role=b --replica=2 y", NULL, "unknown option --replica of a role", "");
+	bad("hvdrun --role=a x : --role=b --replicaz=2 y", NULL, "unknown option --replicaz of a role", "");
 	bad("hvdrun --role=a x : --role=b --nproc_per_node=2 y", NULL, "--nproc_per_node is an option of torchrun", "");
 	bad("hvdrun --role=a x : --role=b --ntasks=x x", NULL, "role b: option --ntasks: \"x\"", "");
 	bad("hvdrun --role=a --kill-wait=x x", NULL, "option --kill-wait: \"x\"", "");
@@ -325,7 +324,6 @@ TEST(values_of_options)
 	bad("hvdrun --role=a --gpus-per-task=many x", NULL, "--gpus-per-task=many is not", "");
 	bad("hvdrun --role=a --het-group=0,1 x", NULL, "--het-group=0,1 is not one component", "--het-group=0");
 	bad("hvdrun --role=a --ports=80,x x", NULL, "--ports: \"x\" is not a port", "numbers from 1");
-	bad("hvdrun --role=a --ready=tcp:1 x", NULL, "--ready has no effect without --service", "");
 	bad("hvdrun --role=a x : --role=b --service --ready=tcp:0 y", NULL, "--ready=tcp:0 is neither",
 	    "--ready=tcp:9000");
 	bad("hvdrun --role=a x : --role=b --service --ready=tcp:80/x y", NULL, "is neither tcp:PORT nor", "");
@@ -382,8 +380,6 @@ TEST(files)
 		{"roles:\n  a: {command: x}\n  a: {command: y}", "two roles are named a", ""},
 		{"roles:\n  A: {command: x}", "f:2: \"A\" is not a name of a role", ""},
 		{"roles:\n  a: {command: x}\n  b: {command: y, with: c}", "role b: there is no role \"c\"", ""},
-		{"roles:\n  a: {command: x}\n  b: {command: y, ready: 'tcp:1'}", "f:3: role b: --ready has no effect",
-		 ""},
 		{"roles:\n  ? [a]\n  : {command: x}", "f:2: a role must be a name", ""},
 		{"roles: {a: {command: x}", "not valid YAML", ""},
 		{"roles: {a: {command: x, nodes: [[[[[[[[[1]]]]]]]]]}}", "cannot be nested any deeper", ""},

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "elastic_roles.h"
+
+#include "elastic_internal.h"
+#include "launcher/hosts/planner.h"
+#include "launcher/options/role_specs.h"
+#include "launcher/roles/role_env.h"
+#include "launcher/scheduler/scheduler.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct role_world {
+	struct hvd_launch_spec spec; /* as the role's, for so many ranks as this world has; owns nothing */
+	struct hvd_driver_opts opts; /* as the launch's, for this spec and with its own variables */
+	bool released, ready;
+};
+
+struct hvd_elastic_roles {
+	struct elastic *el;
+	const struct hvd_role_specs *specs;
+	struct hvd_alloc alloc; /* the hosts of the launch */
+	struct hvd_role_hosts hosts;
+	struct role_world *worlds; /* as hosts.worlds */
+	bool complete;             /* all of these hosts have been admitted */
+};
+
+static const struct hvd_role_world *world_of(const struct hvd_elastic_roles *roles, unsigned world)
+{
+	return &roles->hosts.worlds[world];
+}
+
+static const struct hvd_role_spec *spec_of(const struct hvd_elastic_roles *roles, unsigned world)
+{
+	return &roles->specs->v[world_of(roles, world)->role];
+}
+
+/* The place of a world on a host; NULL: it has none. */
+static const struct hvd_role_place *place_on(const struct hvd_elastic_roles *roles, unsigned world, const char *host)
+{
+	const struct hvd_role_world *w = world_of(roles, world);
+
+	for (int i = 0; i < w->n_places; i++)
+		if (strcmp(roles->alloc.hosts[w->places[i].host].name, host) == 0)
+			return &w->places[i];
+	return NULL;
+}
+
+/* ---- hosts ---- */
+
+int hvd_elastic_roles_place(const struct hvd_launch *launch, const struct hvd_alloc *alloc, struct hvd_role_hosts *out,
+			    struct hvd_err *err)
+{
+	const struct hvd_role_ground ground = {.alloc = alloc,
+					       /* A job of Slurm has as many tasks as its user thought of. */
+					       .slots_bind = launch->spec->hosts.listed ||
+							     hvd_scheduler_of(launch->envp) == &hvd_scheduler_lsf};
+
+	return hvd_role_hosts_assign(out, launch->roles, &ground, err);
+}
+
+void hvd_elastic_roles_hosts(const struct hvd_elastic_roles *roles, unsigned world, const struct hvd_alloc *listed,
+			     struct hvd_alloc *out)
+{
+	hvd_alloc_copy(listed, out);
+	out->slots = 0;
+	for (int i = 0; i < out->n_hosts; i++) {
+		const struct hvd_role_place *place = place_on(roles, world, out->hosts[i].name);
+
+		out->hosts[i].slots = place ? place->slots : 0;
+		out->slots += out->hosts[i].slots;
+	}
+}
+
+int hvd_elastic_roles_slots(const struct hvd_elastic_roles *roles, const char *host)
+{
+	int slots = 0;
+
+	for (unsigned i = 0; i < (unsigned)roles->hosts.n_worlds; i++) {
+		const struct hvd_role_place *place = place_on(roles, i, host);
+
+		slots += place ? place->slots : 0;
+	}
+	return slots ? slots : 1;
+}
+
+/* ---- the order ---- */
+
+/* Are all replicas of the role ready? */
+static bool role_ready(const struct hvd_elastic_roles *roles, int role)
+{
+	for (int i = 0; i < roles->hosts.n_worlds; i++)
+		if (roles->hosts.worlds[i].role == role && !roles->worlds[i].ready)
+			return false;
+	return true;
+}
+
+static bool may_start(const struct hvd_elastic_roles *roles, unsigned world)
+{
+	const uint64_t after = spec_of(roles, world)->after;
+
+	for (int role = 0; role < (int)roles->specs->n; role++)
+		if ((after & UINT64_C(1) << role) && !role_ready(roles, role))
+			return false;
+	return true;
+}
+
+static void release(struct hvd_elastic_roles *roles)
+{
+	for (unsigned i = 0; i < (unsigned)roles->hosts.n_worlds && roles->complete; i++) {
+		if (roles->worlds[i].released || !may_start(roles, i))
+			continue;
+		roles->worlds[i].released = true;
+		hvd_event_queue_add(roles->el->parts[i]->events, HVD_EVENT_RELEASED, 0, 0);
+	}
+}
+
+/* The number of a host among those of the launch. */
+static uint32_t number_of(const struct hvd_elastic_roles *roles, int host)
+{
+	const struct hvd_machine *known = hvd_elastic_hosts(roles->el);
+	uint32_t h = 0;
+
+	while (h < hvd_machine_n_hosts(known) && strcmp(hvd_machine_host(known, h), roles->alloc.hosts[host].name) != 0)
+		h++;
+	return h;
+}
+
+static bool is_complete(const struct hvd_elastic_roles *roles)
+{
+	const struct hvd_agent_registry *agents = roles->el->policy.job->agents;
+
+	for (int i = 0; i < roles->hosts.n_worlds; i++) {
+		const struct hvd_role_world *w = &roles->hosts.worlds[i];
+
+		for (int k = 0; k < w->n_places; k++)
+			if (!hvd_agent_registry_admitted(agents, number_of(roles, w->places[k].host)))
+				return false;
+	}
+	return true;
+}
+
+void hvd_elastic_roles_admitted(struct hvd_elastic_roles *roles)
+{
+	if (!roles->complete && is_complete(roles)) {
+		roles->complete = true;
+		release(roles);
+	}
+}
+
+static void set_ready(struct hvd_elastic_roles *roles, unsigned world)
+{
+	if (roles->worlds[world].ready)
+		return;
+	roles->worlds[world].ready = true;
+	release(roles);
+}
+
+void hvd_elastic_roles_started(struct elastic_part *part)
+{
+	struct hvd_elastic_roles *roles = part->el->roles;
+
+	if (spec_of(roles, part->number)->ready.kind == HVD_READY_STARTED)
+		set_ready(roles, part->number);
+}
+
+/* The first world that waits for this one; -1: none does. */
+static int waiting_for(const struct hvd_elastic_roles *roles, unsigned world)
+{
+	for (unsigned i = 0; i < (unsigned)roles->hosts.n_worlds; i++)
+		if (!roles->worlds[i].released &&
+		    (spec_of(roles, i)->after & UINT64_C(1) << world_of(roles, world)->role))
+			return (int)i;
+	return -1;
+}
+
+int hvd_elastic_roles_over(const struct elastic_part *part, struct hvd_err *err)
+{
+	const struct hvd_elastic_roles *roles = part->el->roles;
+	const int other = roles->worlds[part->number].ready ? -1 : waiting_for(roles, part->number);
+
+	if (other < 0)
+		return 0;
+	hvd_err_set(err, HVD_E_FAILED, "role %s has ended before it was ready, and role %s waits for it",
+		    spec_of(roles, part->number)->name, spec_of(roles, (unsigned)other)->name);
+	return hvd_err_hint(err, "what --ready of %s asks for has not come; see its last lines",
+			    spec_of(roles, part->number)->name);
+}
+
+/* ---- variables ---- */
+
+void hvd_elastic_roles_generation(struct elastic_part *part)
+{
+	struct hvd_elastic_roles *roles = part->el->roles;
+	const struct hvd_agent_registry *agents = roles->el->policy.job->agents;
+	hvd_cleanup_free struct hvd_addr *addrs = hvd_xcalloc((size_t)roles->alloc.n_hosts + 1, sizeof(*addrs));
+	struct hvd_strv *to = &roles->worlds[part->number].opts.extra_env;
+	struct hvd_role_env env;
+
+	for (int i = 0; i < roles->alloc.n_hosts; i++) {
+		const uint32_t host = number_of(roles, i);
+
+		if (hvd_agent_registry_admitted(agents, host))
+			addrs[i] = hvd_network_plan_addr(hvd_agent_registry_networks(agents),
+							 hvd_agent_registry_table(roles->el->policy.job->agents), host);
+	}
+	hvd_role_env_make(&env, roles->specs, &roles->hosts, &roles->alloc, addrs);
+	hvd_strv_free(to);
+	hvd_strv_add_all(to, roles->el->launcher->opts->extra_env.v);
+	hvd_role_env_emit(&env, &roles->hosts, (int)part->number, to);
+	hvd_role_env_clear(&env);
+}
+
+/* ---- life ---- */
+
+static void make_world(struct hvd_elastic_roles *roles, unsigned number)
+{
+	const struct hvd_role_spec *role = spec_of(roles, number);
+	struct role_world *world = &roles->worlds[number];
+	const int ranks = world_of(roles, number)->ranks;
+
+	world->spec = role->spec;
+	world->spec.elastic.min_np = world->spec.elastic.max_np = world->spec.elastic.first_np = ranks;
+	world->opts = *roles->el->launcher->opts;
+	world->opts.spec = &world->spec;
+	world->opts.extra_env = (struct hvd_strv){0};
+}
+
+bool hvd_elastic_roles_world(struct hvd_elastic_roles *roles, unsigned number, struct hvd_role_world_opts *out)
+{
+	if (number >= (unsigned)roles->hosts.n_worlds)
+		return false;
+	*out = (struct hvd_role_world_opts){.opts = &roles->worlds[number].opts,
+					    .ends_all = spec_of(roles, number)->on_failure != HVD_FAILURE_IGNORED,
+					    .service = spec_of(roles, number)->service};
+	return true;
+}
+
+struct hvd_elastic_roles *hvd_elastic_roles_create(struct elastic *el, struct hvd_err *err)
+{
+	struct hvd_elastic_roles *roles = hvd_xcalloc(1, sizeof(*roles));
+
+	roles->el = el;
+	roles->specs = el->launcher->launch->roles;
+	hvd_alloc_copy(&el->discovery_opts.hosts, &roles->alloc);
+	if (hvd_elastic_roles_place(el->launcher->launch, &roles->alloc, &roles->hosts, err) != 0) {
+		hvd_elastic_roles_destroy(roles);
+		return NULL;
+	}
+	roles->worlds = hvd_xcalloc((size_t)roles->hosts.n_worlds, sizeof(*roles->worlds));
+	for (unsigned i = 0; i < (unsigned)roles->hosts.n_worlds; i++)
+		make_world(roles, i);
+	return roles;
+}
+
+void hvd_elastic_roles_destroy(struct hvd_elastic_roles *roles)
+{
+	if (!roles)
+		return;
+	for (int i = 0; roles->worlds && i < roles->hosts.n_worlds; i++)
+		hvd_strv_free(&roles->worlds[i].opts.extra_env);
+	free(roles->worlds);
+	hvd_role_hosts_clear(&roles->hosts);
+	hvd_alloc_clear(&roles->alloc);
+	free(roles);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * elastic_roles.h - the roles of an elastic job: each of their replicas is a world. They have their hosts from the begin to
+ * the end of the launch, start in the order of --after, and are told of each other by variables (lib/frameworks/emit_roles.h).
+ *
+ * No rank is started before all hosts of all roles have come, since each rank is told where the others are.
+ */
+#ifndef HVD_ELASTIC_ROLES_H
+#define HVD_ELASTIC_ROLES_H
+
+#include "launcher/roles/role_hosts.h"
+#include "launcher/start/backend.h"
+
+struct elastic;
+struct elastic_part;
+struct hvd_elastic_roles;
+
+/* Give the roles of launch->roles their hosts in this allocation. -1 with HVD_E_USAGE: there are not enough. The caller
+ * clears *out. */
+int hvd_elastic_roles_place(const struct hvd_launch *launch, const struct hvd_alloc *alloc, struct hvd_role_hosts *out,
+			    struct hvd_err *err);
+
+/* On the hosts that discovery knows. NULL with err set. */
+struct hvd_elastic_roles *hvd_elastic_roles_create(struct elastic *el, struct hvd_err *err);
+void hvd_elastic_roles_destroy(struct hvd_elastic_roles *roles); /* after the parts; NULL is fine */
+
+struct hvd_role_world_opts {
+	struct hvd_driver_opts *opts; /* valid as long as the roles */
+	bool ends_all, service;       /* as in struct elastic_part */
+};
+
+/* What the part of a world is made of. False: there are no more worlds. */
+bool hvd_elastic_roles_world(struct hvd_elastic_roles *roles, unsigned number, struct hvd_role_world_opts *out);
+
+/* The listed hosts as a world has them: all, each with the slots that it has there. The caller clears *out. */
+void hvd_elastic_roles_hosts(const struct hvd_elastic_roles *roles, unsigned world, const struct hvd_alloc *listed,
+			     struct hvd_alloc *out);
+/* The slots of all worlds on a host; at least 1. */
+int hvd_elastic_roles_slots(const struct hvd_elastic_roles *roles, const char *host);
+
+/* A host was admitted: the worlds may start that wait for nothing else. */
+void hvd_elastic_roles_admitted(struct hvd_elastic_roles *roles);
+/* A generation of the world begins: set the variables of its ranks. */
+void hvd_elastic_roles_generation(struct elastic_part *part);
+/* The ranks of the generation have been started; those are ready then that need nothing else for it. */
+void hvd_elastic_roles_started(struct elastic_part *part);
+/* The world is over. -1 with err set: others wait for it in vain. */
+int hvd_elastic_roles_over(const struct elastic_part *part, struct hvd_err *err);
+
+#endif
