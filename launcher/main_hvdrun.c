@@ -114,7 +114,10 @@ static int run_in_salloc(const struct hvd_launch *launch, char *const *argv)
 	hvd_cleanup_free char *line = NULL;
 	struct hvd_err err = {0};
 
-	hvd_launch_salloc(launch, argv, &words);
+	if (hvd_launch_salloc(launch, argv, &words, &err) != 0) {
+		hvd_log_err(launch->log, &err);
+		return hvd_err_status(&err);
+	}
 	line = hvd_shell_join(words.v);
 	if (launch->spec->dry_run)
 		return printf("%s\n", line) < 0 || fflush(stdout) != 0;

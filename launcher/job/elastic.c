@@ -35,17 +35,15 @@ static void cut_short(struct hvd_job_policy *policy, uint32_t host)
 	hvd_stuck_procs_cut_short(&elastic_of(policy)->stuck, host);
 }
 
-/* All worlds have the same hosts; those of roles have slots on their own. */
+/* All worlds have the same hosts. */
 static void add_hosts(struct elastic *el, const struct hvd_alloc *hosts)
 {
-	for (unsigned i = 0; i < el->n_parts; i++) {
-		struct hvd_alloc own = {0};
-
-		if (el->roles)
-			hvd_elastic_roles_hosts(el->roles, i, hosts, &own);
-		hvd_event_queue_add_hosts(el->parts[i]->events, el->roles ? &own : hosts);
-		hvd_alloc_clear(&own);
+	if (el->roles) {
+		hvd_elastic_roles_listed(el->roles, hosts);
+		return;
 	}
+	for (unsigned i = 0; i < el->n_parts; i++)
+		hvd_event_queue_add_hosts(el->parts[i]->events, hosts);
 }
 
 static void on_hosts(const struct hvd_alloc *hosts, void *arg)

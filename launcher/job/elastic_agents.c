@@ -99,6 +99,8 @@ void hvd_elastic_host_end(struct elastic_part *part, uint32_t host, bool ask)
 
 void hvd_elastic_host_gone(struct elastic *el, uint32_t host, enum hvd_event_kind how)
 {
+	if (el->roles && !el->policy.job->ending)
+		hvd_elastic_roles_gone(el->roles, hvd_machine_host(hvd_elastic_hosts(el), host));
 	tell(el, host, how);
 	*wanted_by(el, host) = 0;
 }

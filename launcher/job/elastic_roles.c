@@ -21,7 +21,9 @@ struct role_world {
 struct hvd_elastic_roles {
 	struct elastic *el;
 	const struct hvd_role_specs *specs;
-	struct hvd_alloc alloc; /* the hosts of the launch */
+	struct hvd_alloc alloc;  /* the hosts of the launch */
+	struct hvd_alloc listed; /* those that are there now */
+	int next_spare;          /* of `alloc`: it and those behind it are spare hosts */
 	struct hvd_role_hosts hosts;
 	struct role_world *worlds; /* as hosts.worlds */
 	bool complete;             /* all of these hosts have been admitted */
@@ -50,27 +52,98 @@ static const struct hvd_role_place *place_on(const struct hvd_elastic_roles *rol
 
 /* ---- hosts ---- */
 
+static struct hvd_role_ground ground_of(const struct hvd_launch *launch, const struct hvd_alloc *alloc)
+{
+	return (struct hvd_role_ground){.alloc = alloc,
+					.spares = launch->spec->spares,
+					/* A job of Slurm has as many tasks as its user thought of. */
+					.slots_bind = launch->spec->hosts.listed ||
+						      hvd_scheduler_of(launch->envp) == &hvd_scheduler_lsf};
+}
+
 int hvd_elastic_roles_place(const struct hvd_launch *launch, const struct hvd_alloc *alloc, struct hvd_role_hosts *out,
 			    struct hvd_err *err)
 {
-	const struct hvd_role_ground ground = {.alloc = alloc,
-					       /* A job of Slurm has as many tasks as its user thought of. */
-					       .slots_bind = launch->spec->hosts.listed ||
-							     hvd_scheduler_of(launch->envp) == &hvd_scheduler_lsf};
+	const struct hvd_role_ground ground = ground_of(launch, alloc);
 
 	return hvd_role_hosts_assign(out, launch->roles, &ground, err);
 }
 
-void hvd_elastic_roles_hosts(const struct hvd_elastic_roles *roles, unsigned world, const struct hvd_alloc *listed,
-			     struct hvd_alloc *out)
+static void tell_hosts(struct hvd_elastic_roles *roles, unsigned world)
 {
-	hvd_alloc_copy(listed, out);
-	out->slots = 0;
-	for (int i = 0; i < out->n_hosts; i++) {
-		const struct hvd_role_place *place = place_on(roles, world, out->hosts[i].name);
+	struct hvd_alloc own = {0};
 
-		out->hosts[i].slots = place ? place->slots : 0;
-		out->slots += out->hosts[i].slots;
+	hvd_alloc_copy(&roles->listed, &own);
+	own.slots = 0;
+	for (int i = 0; i < own.n_hosts; i++) {
+		const struct hvd_role_place *place = place_on(roles, world, own.hosts[i].name);
+
+		own.hosts[i].slots = place ? place->slots : 0;
+		own.slots += own.hosts[i].slots;
+	}
+	hvd_event_queue_add_hosts(roles->el->parts[world]->events, &own);
+	hvd_alloc_clear(&own);
+}
+
+static void tell_all_hosts(struct hvd_elastic_roles *roles)
+{
+	for (unsigned i = 0; i < (unsigned)roles->hosts.n_worlds; i++)
+		tell_hosts(roles, i);
+}
+
+void hvd_elastic_roles_listed(struct hvd_elastic_roles *roles, const struct hvd_alloc *hosts)
+{
+	hvd_alloc_clear(&roles->listed);
+	hvd_alloc_copy(hosts, &roles->listed);
+	tell_all_hosts(roles);
+}
+
+/* The next spare host that is still listed; -1: there is none. */
+static int take_spare(struct hvd_elastic_roles *roles)
+{
+	while (roles->next_spare < roles->alloc.n_hosts) {
+		const struct hvd_alloc_host *host = &roles->alloc.hosts[roles->next_spare++];
+
+		if (host->slots > 0 && hvd_alloc_find(&roles->listed, host->name) >= 0)
+			return roles->next_spare - 1;
+	}
+	return -1;
+}
+
+/* The first world on the host; -1: there is none. */
+static int world_on(const struct hvd_elastic_roles *roles, const char *host)
+{
+	for (unsigned i = 0; i < (unsigned)roles->hosts.n_worlds; i++)
+		if (place_on(roles, i, host))
+			return (int)i;
+	return -1;
+}
+
+static void move_places(struct hvd_elastic_roles *roles, const char *from, int to)
+{
+	hvd_info(roles->el->log, "%s takes the place of %s", roles->alloc.hosts[to].name, from);
+	for (int i = 0; i < roles->hosts.n_worlds; i++) {
+		struct hvd_role_world *w = &roles->hosts.worlds[i];
+
+		for (int k = 0; k < w->n_places; k++)
+			if (strcmp(roles->alloc.hosts[w->places[k].host].name, from) == 0)
+				w->places[k].host = to;
+	}
+	tell_all_hosts(roles);
+}
+
+void hvd_elastic_roles_gone(struct hvd_elastic_roles *roles, const char *host)
+{
+	const int world = world_on(roles, host), spare = world < 0 ? -1 : take_spare(roles);
+	struct hvd_err why = {0};
+
+	if (spare >= 0) {
+		move_places(roles, host, spare);
+	} else if (world >= 0 && !roles->complete) {
+		hvd_err_set(&why, HVD_E_FAILED, "%s cannot be used, and role %s needs it", host,
+			    spec_of(roles, (unsigned)world)->name);
+		hvd_err_hint(&why, "the message above gives the reason; --spares=1 has a host more ready");
+		hvd_agent_registry_fail(roles->el->policy.job->agents, &why);
 	}
 }
 
@@ -222,6 +295,7 @@ static void make_world(struct hvd_elastic_roles *roles, unsigned number)
 	const int ranks = world_of(roles, number)->ranks;
 
 	world->spec = role->spec;
+	world->spec.spares = 0; /* they are the launch's */
 	world->spec.elastic.min_np = world->spec.elastic.max_np = world->spec.elastic.first_np = ranks;
 	world->opts = *roles->el->launcher->opts;
 	world->opts.spec = &world->spec;
@@ -241,6 +315,7 @@ bool hvd_elastic_roles_world(struct hvd_elastic_roles *roles, unsigned number, s
 struct hvd_elastic_roles *hvd_elastic_roles_create(struct elastic *el, struct hvd_err *err)
 {
 	struct hvd_elastic_roles *roles = hvd_xcalloc(1, sizeof(*roles));
+	struct hvd_role_ground ground;
 
 	roles->el = el;
 	roles->specs = el->launcher->launch->roles;
@@ -249,6 +324,8 @@ struct hvd_elastic_roles *hvd_elastic_roles_create(struct elastic *el, struct hv
 		hvd_elastic_roles_destroy(roles);
 		return NULL;
 	}
+	ground = ground_of(el->launcher->launch, &roles->alloc);
+	roles->next_spare = hvd_role_hosts_spare(&ground);
 	roles->worlds = hvd_xcalloc((size_t)roles->hosts.n_worlds, sizeof(*roles->worlds));
 	for (unsigned i = 0; i < (unsigned)roles->hosts.n_worlds; i++)
 		make_world(roles, i);
@@ -264,5 +341,6 @@ void hvd_elastic_roles_destroy(struct hvd_elastic_roles *roles)
 	free(roles->worlds);
 	hvd_role_hosts_clear(&roles->hosts);
 	hvd_alloc_clear(&roles->alloc);
+	hvd_alloc_clear(&roles->listed);
 	free(roles);
 }

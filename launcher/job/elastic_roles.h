@@ -32,9 +32,11 @@ struct hvd_role_world_opts {
 /* What the part of a world is made of. False: there are no more worlds. */
 bool hvd_elastic_roles_world(struct hvd_elastic_roles *roles, unsigned number, struct hvd_role_world_opts *out);
 
-/* The listed hosts as a world has them: all, each with the slots that it has there. The caller clears *out. */
-void hvd_elastic_roles_hosts(const struct hvd_elastic_roles *roles, unsigned world, const struct hvd_alloc *listed,
-			     struct hvd_alloc *out);
+/* These are the hosts now. Each world's machine has all of them, with slots on its own. */
+void hvd_elastic_roles_listed(struct hvd_elastic_roles *roles, const struct hvd_alloc *hosts);
+/* A host is lost, or unfit: a spare one takes its place in all worlds. If there is none, and not all hosts have come yet, the
+ * launch ends. */
+void hvd_elastic_roles_gone(struct hvd_elastic_roles *roles, const char *host);
 /* The slots of all worlds on a host; at least 1. */
 int hvd_elastic_roles_slots(const struct hvd_elastic_roles *roles, const char *host);
 

@@ -327,7 +327,8 @@ void hvd_options_tunables(const struct hvd_options *o, struct hvd_strv *env)
 	}
 }
 
-/* Append the words of those options in srun_args that `keep` wants. Its first argument is NULL for an unknown one. */
+/* Append the words of those options in srun_args that `keep` wants. Its first argument is NULL for an unknown one. What is
+ * said of one role is not for the processes of all. */
 static void srun_words(const struct hvd_options *o, bool (*keep)(const struct hvd_opt *opt, const struct hvd_opt *but),
 		       const struct hvd_opt *but, struct hvd_strv *args)
 {
@@ -340,7 +341,7 @@ static void srun_words(const struct hvd_options *o, bool (*keep)(const struct hv
 	scan.argc = (int)words.n;
 	scan.argv = words.v;
 	while (hvd_optscan_next(&scan, &hit, NULL) > 0) {
-		if (!keep(hit.opt, but))
+		if (!keep(hit.opt, but) || (o->of_role && hit.opt && hit.opt->whose != HVD_OF_LAUNCH))
 			continue;
 		if (hit.opt && !(hit.word_begins && hit.word_ends))
 			hvd_opthit_letter(&hit, args);
@@ -391,7 +392,7 @@ void hvd_options_salloc_args(const struct hvd_options *o, struct hvd_strv *args)
 		    hvd_options_source(o, row->name) == HVD_FROM_ENV && (text = hvd_opt_text(o, row)))
 			hvd_strv_addf(args, "--%s=%s", row->name, text);
 	}
-	if (hvd_options_np_for_srun(o) && o->spares <= 0)
+	if (hvd_options_np_for_srun(o) && o->spares <= 0 && !o->of_role)
 		hvd_strv_addf(args, "--ntasks=%d", o->num_proc);
 	srun_words(o, is_of_salloc, NULL, args);
 }

@@ -319,7 +319,8 @@ static int check_report_of(const struct hvd_options *o, struct hvd_err *err)
 static int check_spares(const struct hvd_options *o, struct hvd_err *err)
 {
 	/* All nodes of a step would be spares. */
-	if (o->spares > 0 && hvd_options_given(o, "nodes") && o->nodes_min <= o->spares && o->nodes_max <= o->spares) {
+	if (o->spares > 0 && !o->of_role && hvd_options_given(o, "nodes") && o->nodes_min <= o->spares &&
+	    o->nodes_max <= o->spares) {
 		hvd_err_set(err, HVD_E_USAGE, "of %d node%s %d cannot be spare", o->nodes_min,
 			    o->nodes_min == 1 ? "" : "s", o->spares);
 		return hvd_err_hint(err, "write an -N for the nodes with ranks and the spare ones: -N%d or more",

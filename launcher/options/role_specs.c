@@ -68,7 +68,6 @@ static const char *unsuitable(const struct hvd_options *o)
 		{o->min_np > 0 || o->max_np > 0 || o->reset_limit >= 0,
 		 "Horovod's kind of elastic job (--min-np, --max-np)"},
 		{o->discovery_script || o->discover, "discovery of hosts"},
-		{o->spares > 0, "--spares"},
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -54,6 +54,15 @@ static int component_of(const struct assignment *a, int role)
 	return number;
 }
 
+int hvd_role_hosts_spare(const struct hvd_role_ground *ground)
+{
+	int host = ground->alloc->n_hosts;
+
+	for (int left = ground->spares; left > 0 && host > 0;)
+		left -= ground->alloc->hosts[--host].slots > 0;
+	return host;
+}
+
 static bool in_component(const struct assignment *a, int host, int component)
 {
 	return !a->ground->components || a->ground->components[host] == component;
@@ -111,12 +120,15 @@ static int too_few(const struct assignment *a, int component)
 {
 	const struct hvd_alloc *alloc = a->ground->alloc;
 	hvd_cleanup_free int *hosts = hvd_xcalloc((size_t)alloc->n_hosts + 1, sizeof(*hosts));
-	hvd_cleanup_free char *parts = hvd_xstrdup(""), *text = NULL;
+	hvd_cleanup_free char *parts = hvd_xstrdup(""), *text = NULL, *spares = NULL;
 	struct stock stock;
 	int64_t sum = 0;
 	int n = 0;
 
-	for (int i = 0; i < alloc->n_hosts; i++)
+	if (a->ground->spares)
+		hvd_xappendf(&spares, " besides %d spare host%s", a->ground->spares, a->ground->spares == 1 ? "" : "s");
+
+	for (int i = 0; i < hvd_role_hosts_spare(a->ground); i++)
 		if (alloc->hosts[i].slots > 0 && in_component(a, i, component))
 			hosts[n++] = i;
 	stock = stock_of(a, hosts, n);
@@ -134,8 +146,8 @@ static int too_few(const struct assignment *a, int component)
 			    "component %d of the job has %d hosts with %d slots, but roles need %s", component, n,
 			    stock.slots, text);
 	else
-		hvd_err_set(a->err, HVD_E_USAGE, "there are %d hosts with %d slots (%s), but the roles need %s", n,
-			    stock.slots, alloc->source, text);
+		hvd_err_set(a->err, HVD_E_USAGE, "there are %d hosts with %d slots (%s)%s, but the roles need %s", n,
+			    stock.slots, alloc->source, spares ? spares : "", text);
 	return hvd_err_hint(a->err, "ask for more hosts, lower -N, or run a role --with another on the same hosts");
 }
 
@@ -251,7 +263,7 @@ static int place_own(const struct assignment *a, int role)
 
 	if (check_rest(a, role) != 0)
 		return -1;
-	for (int i = 0; i < alloc->n_hosts; i++)
+	for (int i = 0; i < hvd_role_hosts_spare(a->ground); i++)
 		if (a->owner[i] < 0 && alloc->hosts[i].slots > 0 && in_component(a, i, component))
 			hosts[c.n++] = i;
 	rc = take_all(a, role, &c);

@@ -32,6 +32,7 @@ struct hvd_role_ground {
 	const int *components; /* of a heterogeneous job, by number; NULL: it is none */
 	const int *cores;      /* 0 = not known; NULL: of no host */
 	const int *gpus;       /* -1 = not known; NULL: of no host */
+	int spares;            /* so many of the last hosts with slots no role has */
 };
 
 /* Some of a host's cores or GPUs, which are numbered from 0. */
@@ -58,6 +59,9 @@ struct hvd_role_hosts {
 	struct hvd_role_world *worlds;
 	int n_worlds;
 };
+
+/* The first spare host: so many of the last hosts with slots are none of a role's. The number of hosts if there is none. */
+int hvd_role_hosts_spare(const struct hvd_role_ground *ground);
 
 /* -1 with HVD_E_USAGE if there are too few hosts, cores or GPUs; the message has the sum, by role. *out is then empty.
  * `specs` have been checked by hvd_role_specs_load(). */

@@ -140,9 +140,14 @@ int hvd_launch_for_host(struct hvd_launch *one, const struct hvd_launch *job, co
 			int number, const struct hvd_alloc_host *host, struct hvd_err *err);
 
 /* Must the job that an elastic launch needs be made first? And the command line that makes it by salloc and runs `argv`,
- * hvdrun's own words, in it; appended to *out. */
+ * hvdrun's own words, in it; appended to *out. -1 with HVD_E_USAGE: roles do not say how large a job they need. */
 bool hvd_launch_needs_salloc(const struct hvd_launch *launch, const struct hvd_backend *backend);
-void hvd_launch_salloc(const struct hvd_launch *launch, char *const *argv, struct hvd_strv *out);
+int hvd_launch_salloc(const struct hvd_launch *launch, char *const *argv, struct hvd_strv *out, struct hvd_err *err);
+/* For srun's backends: does the user say where the hosts come from? And name the job or step after the user's command, which
+ * is hvd-agent here. Within a job the option would also change SLURM_JOB_NAME of the ranks. Options of the user that follow
+ * win. */
+bool hvd_launch_hosts_told(const struct hvd_launch_spec *spec);
+void hvd_launch_name_job(const struct hvd_launch *launch, struct hvd_strv *argv);
 
 /* After srun's prepare, without munge: have srun send the key to all tasks on their stdin, and have the shims implement
  * --input. Refuses --pty and a file as --input, which need stdin for something else. */

@@ -25,11 +25,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static bool hosts_told(const struct hvd_launch_spec *spec)
-{
-	return spec->hosts.listed || spec->discovery.from != HVD_DISCOVER_AUTO;
-}
-
 /* Inside a Slurm job; outside of one if srun is installed and the user gives options of srun. An option that srun and
  * hvdrun share (--label, -n) counts as well, unless hosts are listed or discovered, since srun cannot use those. */
 static bool suits(const struct hvd_launch *launch)
@@ -37,7 +32,7 @@ static bool suits(const struct hvd_launch *launch)
 	if (hvd_alloc_in_slurm(launch->envp))
 		return true;
 	return !hvd_alloc_in_lsf(launch->envp) && hvd_launch_installed(launch, "srun") &&
-	       (launch->spec->srun.only_option || (launch->spec->srun.any_option && !hosts_told(launch->spec)));
+	       (launch->spec->srun.only_option || (launch->spec->srun.any_option && !hvd_launch_hosts_told(launch->spec)));
 }
 
 /* Was the job itself submitted with a number of tasks? Then srun places the tasks. */
@@ -110,36 +105,12 @@ static int check_container(const struct hvd_launch *launch, struct hvd_err *err)
 				 "container in the command: hvdrun … apptainer exec IMAGE COMMAND");
 }
 
-/* srun names a job after its command, which is hvd-agent here: name it after the user's. Within a job the option would
- * also change SLURM_JOB_NAME of the ranks. Options of the user that follow win. */
-static void name_job(const struct hvd_launch *launch, struct hvd_strv *argv)
-{
-	const char *command = launch->spec->selftest ? launch->selftest : launch->spec->command[0];
-
-	if (!launch->spec->srun.jobid && !hvd_envp_get(launch->envp, "SLURM_JOB_NAME"))
-		hvd_strv_addf(argv, "--job-name=%s", basename(command));
-}
-
-bool hvd_launch_needs_salloc(const struct hvd_launch *launch, const struct hvd_backend *backend)
-{
-	return backend == &hvd_backend_steps && !hosts_told(launch->spec) && !hvd_alloc_in_slurm(launch->envp);
-}
-
-void hvd_launch_salloc(const struct hvd_launch *launch, char *const *argv, struct hvd_strv *out)
-{
-	hvd_strv_add(out, "salloc");
-	hvd_strv_add(out, "--no-kill");
-	name_job(launch, out);
-	hvd_strv_add_all(out, launch->spec->srun.salloc_args.v);
-	hvd_strv_add_all(out, argv);
-}
-
 /* Outside of a job the srun of an elastic job would have none to start agents in: salloc makes it. */
 static int check_elastic(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
 
-	if (!spec->elastic.on || hosts_told(spec) || hvd_alloc_in_slurm(launch->envp))
+	if (!spec->elastic.on || hvd_launch_hosts_told(spec) || hvd_alloc_in_slurm(launch->envp))
 		return 0;
 	if (!spec->srun.jobid && !spec->srun.no_salloc && hvd_launch_installed(launch, "salloc"))
 		return 0;
@@ -266,7 +237,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		if (check_step(launch, err) != 0 || place_tasks(launch, proc, err) != 0)
 			return -1;
 	} else {
-		name_job(launch, &proc->argv);
+		hvd_launch_name_job(launch, &proc->argv);
 		if (spec->hosts.listed) {
 			hvd_err_set(err, HVD_E_USAGE,
 				    "hosts are listed (-H, --hostfile), but srun chooses the hosts here");

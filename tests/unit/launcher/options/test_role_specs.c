@@ -344,7 +344,6 @@ TEST(what_only_one_command_can_do)
 	bad("hvdrun --selftest --role=a x", NULL, "--selftest cannot be used with roles", "");
 	bad("hvdrun --min-np=2 --role=a x", NULL, "Horovod's kind of elastic job", "");
 	bad("hvdrun --discover=slurm --role=a x", NULL, "discovery of hosts cannot", "");
-	bad("hvdrun --spares=1 --role=a x", NULL, "--spares cannot be used with roles", "");
 }
 
 TEST(files)
