@@ -80,6 +80,16 @@ static bool in_slurm(const struct hvd_launch *launch)
 	return hvd_scheduler_of(launch->envp) == &hvd_scheduler_slurm;
 }
 
+/* Does the loss of a node not end the launch? */
+static bool survives(const struct hvd_launch *launch)
+{
+	bool any = !launch->roles;
+
+	for (size_t i = 0; !any && i < launch->roles->n; i++)
+		any = launch->roles->v[i].on_failure != HVD_FAILURE_ENDS;
+	return any;
+}
+
 static int choose_slurm(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err)
 {
 	out->from = HVD_DISCOVER_SLURM;
@@ -89,7 +99,7 @@ static int choose_slurm(const struct hvd_launch *launch, struct hvd_discovery_op
 			    "there is none");
 		return hvd_err_hint(err, "start hvdrun within sbatch or salloc, with --no-kill");
 	}
-	return own_job(launch, true, out, err);
+	return own_job(launch, survives(launch), out, err);
 }
 
 static int choose_jobs(const struct hvd_launch *launch, const char *name, struct hvd_discovery_opts *out,

@@ -63,6 +63,7 @@ static const char *unsuitable(const struct hvd_options *o)
 		{hvd_options_mpi(o), "the MPI controller (--mpi, --jsrun)"},
 		{o->launcher == HVD_LAUNCHER_mpirun, "--launcher=mpirun"},
 		{o->launcher == HVD_LAUNCHER_jsrun || o->erf, "--launcher=jsrun"},
+		{o->launcher == HVD_LAUNCHER_join, "--launcher=join"},
 		{o->run_func || o->results, "--run-func"},
 		{o->selftest, "--selftest"},
 		{o->min_np > 0 || o->max_np > 0 || o->reset_limit >= 0,

@@ -6,6 +6,7 @@
 # Brings up a cluster of its own, compares in one run (medians of ROUNDS, 11):
 #   - on the batch host of an allocation
 #   - on the login host, where each command gets its own allocation
+#   - jobs of one and of three roles
 #   - 128 ranks on 16 nodes
 # and the time until the first allreduce of real Gloo ranks.
 set -euo pipefail
@@ -36,6 +37,14 @@ echo
 echo "== on the login host, an allocation for each: $tasks true"
 "$cluster" exec --name "$name" -- python3 "$here/launch_times.py" "$rounds" \
 	"srun=srun -Q $tasks true" "srun --hvd=srun -Q --hvd $tasks true" "hvdrun=hvdrun -Q $tasks true"
+echo
+each="--ntasks-per-node=2 true"
+echo "== roles, in an allocation of 4 nodes with 2 ranks each"
+"$cluster" exec --name "$name" -- salloc -Q -N4 -n8 --ntasks-per-node=2 python3 "$here/launch_times.py" "$rounds" \
+	"hvdrun=hvdrun -N4 $each" \
+	"hvdrun, agents start the ranks=hvdrun --max-restarts=0 -n8 true" \
+	"one role=hvdrun --role=a -N4 $each" \
+	"three roles=hvdrun --role=a -N2 $each : --role=b -N1 $each : --role=c -N1 $each"
 echo
 large=(-N16 -n128 --ntasks-per-node=8 --overcommit)
 echo "== 128 ranks on 16 nodes, in an allocation: ${large[*]} true"

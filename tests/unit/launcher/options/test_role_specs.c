@@ -340,6 +340,7 @@ TEST(what_only_one_command_can_do)
 	bad("hvdrun --jsrun --role=a x", NULL, "the MPI controller", "");
 	bad("hvdrun --launcher=mpirun --role=a x", NULL, "--launcher=mpirun cannot be used with roles", "");
 	bad("hvdrun --launcher=jsrun --role=a x", NULL, "--launcher=jsrun cannot be used with roles", "");
+	bad("hvdrun --launcher=join --join-file=f --role=a x", NULL, "--launcher=join cannot be used with roles", "");
 	bad("hvdrun --run-func=f --results=r --role=a x", NULL, "--run-func cannot be used with roles", "");
 	bad("hvdrun --selftest --role=a x", NULL, "--selftest cannot be used with roles", "");
 	bad("hvdrun --min-np=2 --role=a x", NULL, "Horovod's kind of elastic job", "");
