@@ -336,24 +336,42 @@ static void enlist(struct hvd_output *out, struct hvd_output_sink *sink)
 	sink->first = out;
 }
 
+static void set_label(struct hvd_output *out, struct hvd_output_rank rank, enum hvd_stream stream)
+{
+	const char *of = *rank.of ? ":" : "", *name = stream == HVD_STDOUT ? "stdout" : "stderr";
+
+	if (out->style->label == HVD_LABEL_HOROVOD)
+		snprintf(out->label, LABEL_MAX, "[%s%s%d]<%s>:", rank.of, of, rank.number, name);
+	else if (out->style->label == HVD_LABEL_SRUN && *rank.of)
+		snprintf(out->label, LABEL_MAX, "[%s:%d] ", rank.of, rank.number);
+	else if (out->style->label == HVD_LABEL_SRUN)
+		snprintf(out->label, LABEL_MAX, "%d: ", rank.number);
+}
+
 /* The user chose the folder, and may have come to it by links. What is below it is made here: others who can write in the
  * folder may have put something there first. */
-static int open_file(struct hvd_output *out, int rank, enum hvd_stream stream, struct hvd_err *err)
+static int open_file(struct hvd_output *out, struct hvd_output_rank rank, enum hvd_stream stream, struct hvd_err *err)
 {
 	int width = snprintf(NULL, 0, "%d", out->style->size > 0 ? out->style->size - 1 : 0);
 	const char *name = stream == HVD_STDOUT ? "stdout" : "stderr", *of = out->style->dir;
-	hvd_cleanup_close int dir = -1, of_rank = -1;
-	char of_this[32];
+	hvd_cleanup_close int dir = -1, of_ranks = -1, of_rank = -1;
+	char of_these[HVD_OUTPUT_OF], of_this[32];
 
-	snprintf(of_this, sizeof(of_this), "rank.%0*d", width, rank);
-	out->file = hvd_xasprintf("%s/%s/%s", of, of_this, name);
+	snprintf(of_these, sizeof(of_these), "%s", rank.of);
+	for (char *slash = of_these; (slash = strchr(slash, '/'));)
+		*slash = '.';
+	snprintf(of_this, sizeof(of_this), "rank.%0*d", width, rank.number);
+	out->file = hvd_xasprintf("%s/%s%s%s/%s", of, of_these, *of_these ? "/" : "", of_this, name);
 	if (mkdir(of, 0777) == 0 || errno == EEXIST)
 		dir = open(of, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return hvd_err_sys(err, "cannot make the folder %s for the ranks' output", of);
-	of_rank = hvd_open_made_dir(dir, of_this);
+	if (*of_these && (of_ranks = hvd_open_made_dir(dir, of_these)) < 0)
+		return hvd_err_sys(err, "cannot make the folder %s/%s for the ranks' output", of, of_these);
+	of_rank = hvd_open_made_dir(*of_these ? of_ranks : dir, of_this);
 	if (of_rank < 0)
-		return hvd_err_sys(err, "cannot make the folder %s/%s for the ranks' output", of, of_this);
+		return hvd_err_sys(err, "cannot make the folder %.*s for the ranks' output",
+				   (int)(strrchr(out->file, '/') - out->file), out->file);
 	out->file_fd = hvd_open_written(of_rank, name, out->style->append ? O_APPEND : O_TRUNC, false, 0666, err);
 	if (out->file_fd >= 0)
 		return 0;
@@ -361,9 +379,9 @@ static int open_file(struct hvd_output *out, int rank, enum hvd_stream stream, s
 	return hvd_err_hint(err, "remove it, or name another folder: --output-filename=FOLDER");
 }
 
-struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, enum hvd_stream stream,
-				     const struct hvd_output_style *style, void (*ended)(void *arg), void *arg,
-				     struct hvd_err *err)
+struct hvd_output *hvd_output_create(struct event_base *base, int fd, struct hvd_output_rank rank,
+				     enum hvd_stream stream, const struct hvd_output_style *style,
+				     void (*ended)(void *arg), void *arg, struct hvd_err *err)
 {
 	struct hvd_output *out = hvd_xcalloc(1, sizeof(*out));
 
@@ -374,10 +392,7 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 	out->style = style;
 	out->ended = ended;
 	out->arg = arg;
-	if (style->label == HVD_LABEL_SRUN)
-		snprintf(out->label, sizeof(out->label), "%d: ", rank);
-	else if (style->label == HVD_LABEL_HOROVOD)
-		snprintf(out->label, sizeof(out->label), "[%d]<%s>:", rank, stream == HVD_STDOUT ? "stdout" : "stderr");
+	set_label(out, rank, stream);
 	if (style->dir && open_file(out, rank, stream, err) != 0) {
 		close(fd);
 		free(out->file);

@@ -19,8 +19,8 @@
 
 enum hvd_label {
 	HVD_LABEL_NONE,
-	HVD_LABEL_SRUN,    /* "3: ", as srun --label */
-	HVD_LABEL_HOROVOD, /* "[3]<stdout>:", as horovodrun */
+	HVD_LABEL_SRUN,    /* "3: ", as srun --label; of a rank with a name in front: "[trainer:3] " */
+	HVD_LABEL_HOROVOD, /* "[3]<stdout>:", as horovodrun; or "[trainer:3]<stdout>:" */
 };
 
 enum hvd_stream {
@@ -52,15 +52,24 @@ struct hvd_output_sink {
 /* The sink is no longer full. */
 void hvd_output_sink_resume(struct hvd_output_sink *sink);
 
+#define HVD_OUTPUT_OF 48 /* room for such a name */
+/* Whose output it is. */
+struct hvd_output_rank {
+	int number;
+	const char *of; /* the name of these ranks, if others have the same numbers; else "" */
+};
+
 struct hvd_output_style {
 	enum hvd_label label;
-	bool whole;       /* without a label: pass on whole lines, since other ranks write to the same place */
-	bool timestamps;  /* the date in front of each line, as asctime(3) has it */
-	const char *dir;  /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
-	int size;         /* number of ranks of the job, which gives the width of the padding */
-	bool append;      /* keep what is in the files already */
-	bool read_stderr; /* standard error is read on its way; see streams.h for the effects */
-	bool framed;      /* put frames around the output, but not in files: output_frame.h */
+	bool whole;      /* without a label: pass on whole lines, since other ranks write to the same place */
+	bool timestamps; /* the date in front of each line, as asctime(3) has it */
+	/* Also write DIR/rank.<zero-padded>/stdout and …/stderr, or DIR/NAME/rank.… of a rank with a name, whose slashes are
+	 * dots there; NULL = no files. */
+	const char *dir;
+	int size;                         /* number of ranks of the job, which gives the width of the padding */
+	bool append;                      /* keep what is in the files already */
+	bool read_stderr;                 /* standard error is read on its way; see streams.h for the effects */
+	bool framed;                      /* put frames around the output, but not in files: output_frame.h */
 	struct hvd_output_losses *losses; /* not owned; NULL = do not report lost output */
 	struct hvd_output_sink *sink;     /* not owned; NULL = this process's own streams */
 };
@@ -70,9 +79,9 @@ bool hvd_output_wanted(const struct hvd_output_style *style);
 
 /* Read `fd` until its end; then call `ended` once, after the output was freed. Takes ownership of `fd`, also on an
  * error. Makes the rank's directory and file, if the style asks for files; NULL with err set if that fails. */
-struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, enum hvd_stream stream,
-				     const struct hvd_output_style *style, void (*ended)(void *arg), void *arg,
-				     struct hvd_err *err);
+struct hvd_output *hvd_output_create(struct event_base *base, int fd, struct hvd_output_rank rank,
+				     enum hvd_stream stream, const struct hvd_output_style *style,
+				     void (*ended)(void *arg), void *arg, struct hvd_err *err);
 /* A function that gets all bytes before they are passed on. NULL: none. */
 typedef void hvd_output_bytes_fn(enum hvd_stream stream, const char *bytes, size_t n, void *arg);
 void hvd_output_on_bytes(struct hvd_output *out, hvd_output_bytes_fn *on_bytes, void *arg);

@@ -209,8 +209,8 @@ int hvd_child_run(const struct hvd_child *command, int *status, struct hvd_err *
 		spawn.group = &run.group;
 	if (command->no_input)
 		hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
-	rc = hvd_streams_open(&run.streams, command->base, command->rank, command->style, NULL, command->tap,
-			      command->arg, &spawn, err);
+	rc = hvd_streams_open(&run.streams, command->base, (struct hvd_output_rank){command->rank, ""}, command->style,
+			      NULL, command->tap, command->arg, &spawn, err);
 	if (rc == 0)
 		rc = (run.forward = hvd_signal_forward_create(command->base, &set, on_signal, &run, err)) ? 0 : -1;
 	if (rc == 0)

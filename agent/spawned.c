@@ -222,6 +222,7 @@ static void start(void *arg, unsigned world, const json_t *order)
 	struct hvd_rank_process of = {.world = world};
 	int64_t id, rank, slot, slots;
 	struct hvd_err why = {0};
+	const char *name;
 	json_t *env;
 
 	if (!spawned->agent.elastic || hvd_get_int(order, "id", 0, INT_MAX, &id, NULL) != 0 ||
@@ -232,6 +233,8 @@ static void start(void *arg, unsigned world, const json_t *order)
 		return;
 	of.id = (int)id;
 	of.number = (int)rank;
+	if (hvd_get_str(order, "label", HVD_OUTPUT_OF - 1, &name, NULL) == 0 && *name != '.')
+		snprintf(of.of, sizeof(of.of), "%s", name);
 	if (hvd_spawned_ranks_add(spawned->ranks, &of, env, json_object_get(order, "command"), (int)slot, (int)slots,
 				  &why) != 0)
 		not_started(spawned, &of, &why);

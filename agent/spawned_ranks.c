@@ -195,7 +195,8 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 		hvd_spawn_fd(&spawn, ranks->agent->key_fd, ranks->agent->key_fd);
 	if (!input)
 		hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
-	rc = hvd_streams_open(&rank->streams, ranks->agent->base, rank->of.number, &ranks->opts->output, on_output,
+	rc = hvd_streams_open(&rank->streams, ranks->agent->base,
+			      (struct hvd_output_rank){rank->of.number, rank->of.of}, &ranks->opts->output, on_output,
 			      NULL, rank, &spawn, err);
 	if (rc == 0 && !fork_rank(rank, &spawn, plan))
 		rc = (rank->pid = hvd_spawn(&spawn, err)) < 0 ? -1 : 0;

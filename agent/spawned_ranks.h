@@ -49,8 +49,9 @@ struct hvd_spawned_ranks_opts {
 /* The process of a rank, as the driver knows it. */
 struct hvd_rank_process {
 	unsigned world;
-	int id;     /* among those of its world (launcher/world/world.h) */
-	int number; /* of the rank */
+	int id;                 /* among those of its world (launcher/world/world.h) */
+	int number;             /* of the rank */
+	char of[HVD_OUTPUT_OF]; /* in the labels and files of its output */
 };
 
 /* `arg` is agent->ranks. */

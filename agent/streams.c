@@ -52,8 +52,8 @@ static void on_output_end(void *arg)
 	*(struct hvd_output **)arg = NULL;
 }
 
-static int open_pipe(struct hvd_streams *streams, struct event_base *base, int rank, enum hvd_stream stream,
-		     const struct hvd_output_style *style, struct hvd_err *err)
+static int open_pipe(struct hvd_streams *streams, struct event_base *base, struct hvd_output_rank rank,
+		     enum hvd_stream stream, const struct hvd_output_style *style, struct hvd_err *err)
 {
 	struct hvd_output **out = &streams->out[stream];
 	int ends[2];
@@ -92,7 +92,7 @@ static int put_tap(int to, hvd_streams_tap_fn *tap, void *arg)
 	return rc;
 }
 
-int hvd_streams_open(struct hvd_streams *streams, struct event_base *base, int rank,
+int hvd_streams_open(struct hvd_streams *streams, struct event_base *base, struct hvd_output_rank rank,
 		     const struct hvd_output_style *style, hvd_output_bytes_fn *on_bytes, hvd_streams_tap_fn *tap,
 		     void *arg, struct hvd_spawn *spawn, struct hvd_err *err)
 {

@@ -36,7 +36,7 @@ int hvd_streams_fds(const struct hvd_output_style *style);
 
 /* Make the pipes of a rank, and name them to `spawn`. `on_bytes` may be NULL (hvd_output_on_bytes()), and so may `tap` if
  * no other process reads. -1 with err set; the caller closes the streams then, too. */
-int hvd_streams_open(struct hvd_streams *streams, struct event_base *base, int rank,
+int hvd_streams_open(struct hvd_streams *streams, struct event_base *base, struct hvd_output_rank rank,
 		     const struct hvd_output_style *style, hvd_output_bytes_fn *on_bytes, hvd_streams_tap_fn *tap,
 		     void *arg, struct hvd_spawn *spawn, struct hvd_err *err);
 /* The rank was started, or could not be: close its ends. */

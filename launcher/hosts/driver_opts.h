@@ -23,8 +23,11 @@ struct hvd_metrics;
 
 struct hvd_driver_opts {
 	const struct hvd_launch_spec *spec; /* not owned */
-	struct hvd_event_log *events;       /* not owned; NULL: none */
-	struct hvd_metrics *metrics;        /* launcher/metrics/metrics.h; not owned; NULL: none */
+	/* The name of these ranks among those of a launch with roles: "trainer", of a replica "rollout/1". Not owned; NULL: the
+	 * launch has no roles. */
+	const char *role;
+	struct hvd_event_log *events; /* not owned; NULL: none */
+	struct hvd_metrics *metrics;  /* launcher/metrics/metrics.h; not owned; NULL: none */
 	enum hvd_start_mode mode;
 	bool queued;    /* it may wait in a queue: the start's time begins with the first agent */
 	bool by_plugin; /* srun's plugin gets the tasks their plans; a node without it runs them as they are */

@@ -9,6 +9,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ struct role_world {
 	struct hvd_launch_spec spec; /* as the role's, for so many ranks as this world has; owns nothing */
 	struct hvd_driver_opts opts; /* as the launch's, for this spec and with its own variables */
 	bool released, ready;
+	char name[48]; /* for opts.role */
 };
 
 struct hvd_elastic_roles {
@@ -300,6 +302,8 @@ static void make_world(struct hvd_elastic_roles *roles, unsigned number)
 	world->opts = *roles->el->launcher->opts;
 	world->opts.spec = &world->spec;
 	world->opts.extra_env = (struct hvd_strv){0};
+	snprintf(world->name, sizeof(world->name), "%s/%d", role->name, world_of(roles, number)->replica);
+	world->opts.role = role->replicas > 1 ? world->name : role->name;
 }
 
 bool hvd_elastic_roles_world(struct hvd_elastic_roles *roles, unsigned number, struct hvd_role_world_opts *out)

@@ -227,7 +227,7 @@ static const struct hvd_opt rows[] = {
 	TEXT("output", 'o', REQUIRED, IO, "MODE", "Write standard output here", output, "SRUN_OUTPUT,SLURM_STDOUTMODE"),
 	TEXT("error", 'e', REQUIRED, IO, "MODE", "Write standard error here", error, "SRUN_ERROR,SLURM_STDERRMODE"),
 	{ROW("label", 'l', NONE, IO, NULL, "Put the task's number in front of each line"), .type = HVD_OPT_FLAG,
-	 .at = HVD_AT(label), .env = "SLURM_LABELIO", .whose = HVD_OF_ROLE},
+	 .at = HVD_AT(label), .env = "SLURM_LABELIO"},
 	FLAG("unbuffered", 'u', NONE, IO, NULL, "Do not buffer output by lines", unbuffered, "SLURM_UNBUFFEREDIO"),
 	FLAG("pty", 0, OPTIONAL, IO, "FD", "Run task 0 in a pseudo terminal", pty, NULL),
 	ON("open-mode", 0, REQUIRED, IO, "append|truncate", "Append to output files, or truncate them"),

@@ -223,6 +223,8 @@ static int make_role(struct hvd_role_spec *role, char *const *envp, struct hvd_e
 	    set_ports(role, o, err))
 		return -1;
 	hvd_launch_spec_make(&role->spec, o, envp);
+	if (role->spec.output.label == HVD_LABEL_NONE)
+		role->spec.output.label = HVD_LABEL_SRUN;
 	/* Its ranks are started as those of an elastic job, of which the hosts say the size. */
 	role->spec.elastic.on = true;
 	role->spec.elastic.min_np = role->spec.elastic.max_np = role->spec.ranks.n;

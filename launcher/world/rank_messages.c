@@ -10,7 +10,8 @@
  *   stacks, owners                  agent/rank_watch.c
  *   lines                           agent/last_lines.c
  * and in an elastic job, by the id of the rank's process:
- *   start    id, rank, slot, slots, env:{NAME:VALUE,…}; with --multi-prog command:[WORD,…]
+ *   start    id, rank, slot, slots, env:{NAME:VALUE,…}; with --multi-prog command:[WORD,…]; label:TEXT in front of its number in
+ *            labels of its output
  *   stop     id, kill               kill: by SIGKILL at once
  *   notify   id, to, time           agent/worker_notify.c
  *   kill-connections  at:{…}        agent/kill_connections.h

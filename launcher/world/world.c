@@ -199,6 +199,11 @@ const struct hvd_launch_spec *hvd_world_spec(const struct hvd_world *world)
 	return world->plan.opts->spec;
 }
 
+const char *hvd_world_role(const struct hvd_world *world)
+{
+	return world->plan.opts->role;
+}
+
 struct hvd_stacks *hvd_world_stacks(const struct hvd_world *world)
 {
 	return world->stacks;
@@ -327,6 +332,8 @@ void hvd_world_start(struct hvd_world *world, uint32_t id, int rank, int slots)
 	command = hvd_rank_command(world->plan.opts->spec, rank, world->number > 0);
 	if (command)
 		json_object_set_new(msg, "command", command);
+	if (hvd_world_role(world))
+		json_object_set_new(msg, "label", json_string(hvd_world_role(world)));
 	order(world, (uint32_t)slot->host, msg);
 }
 

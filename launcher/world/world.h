@@ -68,6 +68,8 @@ void hvd_worlds_boot(struct hvd_world *const *worlds, unsigned n, struct hvd_boo
 const struct hvd_layout *hvd_world_layout(const struct hvd_world *world);
 /* What the user wants of these ranks. */
 const struct hvd_launch_spec *hvd_world_spec(const struct hvd_world *world);
+/* The name of these ranks in a launch with roles; else NULL. */
+const char *hvd_world_role(const struct hvd_world *world);
 /* The object that asks where the ranks are. The world owns it. */
 struct hvd_stacks *hvd_world_stacks(const struct hvd_world *world);
 /* What the ranks use. The world owns it. */

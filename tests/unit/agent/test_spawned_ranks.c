@@ -67,6 +67,7 @@ struct scenario {
 	bool joined;     /* stderr goes where stdout goes */
 	const char *dir; /* output goes to files in it, too */
 	bool began;      /* tell of ranks that have begun */
+	const char *of;  /* there is a rank 3, too, with this name */
 };
 
 /* ---- in the process that has the ranks ---- */
@@ -140,6 +141,17 @@ static int to_file(const char *name, int fd)
 	return file >= 0 && dup2(file, fd) == fd && close(file) == 0 ? 0 : -1;
 }
 
+static void add_named(const struct scenario *sc)
+{
+	struct hvd_rank_process of = {.world = 1, .number = 3};
+	json_t *plan = json_object();
+	struct hvd_err err = {0};
+
+	snprintf(of.of, sizeof(of.of), "%s", sc->of);
+	assert_int_equal(hvd_spawned_ranks_add(ranks, &of, plan, NULL, 0, 1, &err), 0);
+	json_decref(plan);
+}
+
 static int shim(const struct scenario *sc)
 {
 	static const struct hvd_spawned_ranks_ops ops = {.exited = on_exited, .all_gone = on_all_gone};
@@ -183,6 +195,8 @@ static int shim(const struct scenario *sc)
 	if (!ranks) {
 		fprintf(calls, "error %s\n", err.msg);
 	} else {
+		if (sc->of)
+			add_named(sc);
 		if (sc->end || sc->sig || sc->alone || sc->destroy)
 			event_base_once(base, -1, EV_TIMEOUT, on_tick, (void *)sc, &now);
 		event_base_dispatch(base);
@@ -270,6 +284,30 @@ TEST(output_goes_to_files)
 		out_is("files/rank.1/stdout", "rank 1\n");
 		out_is("files/rank.1/stderr", "oh\n");
 	}
+	assert_int_equal(remove_tree("files"), 0);
+}
+
+/* Other ranks may have its number. */
+TEST(output_of_a_rank_with_a_name)
+{
+	struct scenario sc = {.script = "echo out; echo err >&2", .n = 1, .dir = "files", .of = "rollout/1"};
+	char *out;
+
+	sc.label = HVD_LABEL_HOROVOD;
+	free(play(&sc));
+	out = slurp("err", NULL);
+	assert_in(out, "[0]<stderr>:err\n");
+	assert_in(out, "[rollout/1:3]<stderr>:err\n");
+	free(out);
+	sc.label = HVD_LABEL_SRUN;
+	free(play(&sc));
+	out = slurp("out", NULL);
+	assert_in(out, "0: out\n");
+	assert_in(out, "[rollout/1:3] out\n");
+	free(out);
+	out_is("files/rank.0/stdout", "0: out\n");
+	out_is("files/rollout.1/rank.3/stdout", "[rollout/1:3] out\n");
+	out_is("files/rollout.1/rank.3/stderr", "[rollout/1:3] err\n");
 	assert_int_equal(remove_tree("files"), 0);
 }
 

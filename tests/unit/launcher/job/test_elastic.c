@@ -74,6 +74,7 @@ SETUP(setup, struct job, j)
 	j->l->spec.discovery.from = HVD_DISCOVER_HOSTS;
 	j->l->spec.hosts.list = "node0:2,node1:2";
 	j->l->spec.hosts.listed = true;
+	j->l->opts.role = "trainer";
 	hvd_event_log_listen(j->l->events, on_event, j);
 	j->second_spec = j->l->spec;
 }
@@ -130,6 +131,7 @@ static void begin(struct job *j, bool ends_all)
 	j->launcher.procs = hvd_procs_create(j->l->base, &j->launch, &j->backend, &j->procs_opts, &procs_ops, j);
 	j->second = j->l->opts;
 	j->second.spec = &j->second_spec;
+	j->second.role = "rollout/1";
 	policy = hvd_elastic_create(&j->launcher, &err);
 	assert_non_null(policy);
 	assert_int_equal(hvd_elastic_add_world(policy, &j->second, ends_all, &err), 0);
@@ -150,6 +152,10 @@ static void begin(struct job *j, bool ends_all)
 	for (int h = 0; h < 2; h++)
 		agent_connect(j->l, hello(h));
 	until(j->l, heard(j, "start") == 8);
+	assert_string_equal(hvd_world_role(job_of(j)->worlds[0]), "trainer");
+	assert_string_equal(hvd_world_role(job_of(j)->worlds[1]), "rollout/1");
+	assert_string_equal(json_string_value(json_object_get(json_object_get(j->l->agents[0].said, "start"), "label")),
+			    "rollout/1");
 	assert_int_equal(j->begun[0], 1);
 	assert_int_equal(j->begun[1], 1);
 	assert_int_equal(hvd_procs_running(j->launcher.procs), 2); /* one for both worlds */

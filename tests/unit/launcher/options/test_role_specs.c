@@ -140,16 +140,15 @@ TEST(options_of_the_launch_are_those_of_all_roles)
 {
 	struct hvd_role_specs specs;
 
-	/* -lO: a letter of the role, and one of the launch. */
-	roles(&specs,
-	      "hvdrun -v -lO --kill-wait 7 --role a -n2 -J name x : --role=b -n3 --label -- y : --role=c -n 4 z", NULL);
+	/* -On2: a letter of the launch, and one of the role. */
+	roles(&specs, "hvdrun -v -On2 --kill-wait 7 --role a -J name x : --role=b -n3 -- y : --role=c -n 4 z", NULL);
 	assert_int_equal(specs.n, 3);
 	for (int i = 0; i < 3; i++) {
 		assert_true(specs.v[i].spec.kill_wait == 7);
 		assert_true(specs.v[i].spec.srun.overcommit);
 		assert_int_equal(specs.v[i].options->verbose, 1);
 		assert_int_equal(specs.v[i].spec.ranks.n, i + 2);
-		assert_int_equal(specs.v[i].spec.output.label, i < 2 ? HVD_LABEL_SRUN : HVD_LABEL_NONE);
+		assert_int_equal(specs.v[i].spec.output.label, HVD_LABEL_SRUN);
 	}
 	assert_words(&specs.v[2].spec.srun.args, "-v -O -J name -n 4");
 	hvd_role_specs_clear(&specs);
