@@ -230,6 +230,9 @@ static int make_role(struct hvd_role_spec *role, char *const *envp, struct hvd_e
 	role->spec.elastic.min_np = role->spec.elastic.max_np = role->spec.ranks.n;
 	role->spec.elastic.first_np = role->spec.ranks.n ? role->spec.ranks.n : 1;
 	role->spec.max_restarts = o->max_restarts > 0 ? o->max_restarts : 0;
+	/* A service may have nothing to do. */
+	if (role->service && !hvd_options_given(o, "hang-timeout"))
+		role->spec.hang_timeout = 0;
 	return 0;
 }
 
