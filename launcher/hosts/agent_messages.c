@@ -109,7 +109,8 @@ static void on_register(void *arg, struct hvd_client *cl, const json_t *msg)
 	host->client = cl;
 	cl->role = HVD_ROLE_AGENT;
 	for (unsigned i = 0; i < agents->n_listeners; i++)
-		agents->listeners[i].ops->registered(cl, agents->listeners[i].arg);
+		if (agents->listeners[i].ops->registered)
+			agents->listeners[i].ops->registered(cl, agents->listeners[i].arg);
 	hvd_debug(agents->log, "%s has registered (%u of %u)", host->node.name,
 		  hvd_host_table_count(&agents->table, HVD_STAGE_REGISTERED), agents->table.n);
 	rc = check_host(agents, cl, msg, &why);

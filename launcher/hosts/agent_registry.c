@@ -36,7 +36,8 @@ void hvd_agent_registry_end(struct hvd_agent_registry *agents)
 	hvd_clients_tell(agents->clients, "end");
 	agents->ended = true;
 	for (unsigned i = 0; i < agents->n_listeners; i++)
-		agents->listeners[i].ops->over(agents->listeners[i].arg);
+		if (agents->listeners[i].ops->over)
+			agents->listeners[i].ops->over(agents->listeners[i].arg);
 	hvd_agent_deadlines_stop(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++) {
 		hvd_host_table_enter(&agents->table, h, HVD_STAGE_AWAY);

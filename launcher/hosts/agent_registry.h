@@ -101,7 +101,7 @@ struct hvd_host_listener {
 	 * (agent/driver_client.h); NULL: the agent is not connected. */
 	void (*admitted)(uint32_t host, json_t *plan, void *arg);
 	void (*left)(uint32_t host, void *arg); /* it is AWAY */
-	/* An agent has registered; its connection has ended. */
+	/* These three may be NULL. An agent has registered; its connection has ended. */
 	void (*registered)(struct hvd_client *cl, void *arg);
 	void (*disconnected)(const struct hvd_client *cl, const struct hvd_err *why, void *arg);
 	/* The start has failed, or all agents were told to end. */

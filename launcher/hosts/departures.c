@@ -18,7 +18,8 @@ void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd
 		return;
 	agents->phase = HVD_AGENTS_OVER;
 	for (unsigned i = 0; i < agents->n_listeners; i++)
-		agents->listeners[i].ops->over(agents->listeners[i].arg);
+		if (agents->listeners[i].ops->over)
+			agents->listeners[i].ops->over(agents->listeners[i].arg);
 	hvd_timer_stop(agents->progress);
 	hvd_clients_stop_listening(agents->clients);
 	hvd_clients_tell(agents->clients, why->code == HVD_E_USAGE ? "misused" : "failed");
@@ -146,7 +147,8 @@ void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, v
 	struct hvd_err lost = {0};
 
 	for (unsigned i = 0; i < agents->n_listeners; i++)
-		agents->listeners[i].ops->disconnected(cl, why, agents->listeners[i].arg);
+		if (agents->listeners[i].ops->disconnected)
+			agents->listeners[i].ops->disconnected(cl, why, agents->listeners[i].arg);
 	if (cl->host < agents->table.n && agents->table.hosts[cl->host].client == cl) {
 		agents->table.hosts[cl->host].client = NULL;
 		agents->table.hosts[cl->host].answer.by = 0;

@@ -249,8 +249,9 @@ int hvd_elastic_add_world(struct hvd_job_policy *policy, struct hvd_driver_opts 
 {
 	struct elastic *el = elastic_of(policy);
 
-	if (el->n_parts == HVD_MAX_WORLDS)
-		return hvd_err_set(err, HVD_E_LIMIT, "more than %d worlds of ranks are not possible", HVD_MAX_WORLDS);
+	if (el->n_parts == HVD_MAX_RANK_WORLDS)
+		return hvd_err_set(err, HVD_E_LIMIT, "more than %d worlds of ranks are not possible",
+				   HVD_MAX_RANK_WORLDS);
 	hvd_elastic_part_create(el, opts, ends_all);
 	return 0;
 }

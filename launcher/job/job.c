@@ -4,6 +4,7 @@
 
 #include "launcher/metrics/metrics.h"
 #include "launcher/start/procs.h"
+#include "launcher/world/job_store.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/rlimits.h"
@@ -138,7 +139,13 @@ static int open_agents(struct hvd_job *job, struct hvd_err *err)
 		return -1;
 	job->agents = hvd_agent_registry_create(opts->base, !policy->hosts_change, opts->driver, opts->session,
 						policy->ops->agents, job, job->log, err);
-	return job->agents ? policy->ops->open(policy, err) : -1;
+	if (!job->agents || policy->ops->open(policy, err) != 0)
+		return -1;
+	if (job->n_worlds == 1)
+		return 0;
+	job->store =
+		hvd_job_store_create(opts->base, job->agents, opts->driver, job->worlds, job->n_worlds, job->log, err);
+	return job->store ? 0 : -1;
 }
 
 static int begin(struct hvd_job *job, struct hvd_err *err)
@@ -192,6 +199,7 @@ void hvd_job_destroy(struct hvd_job *job)
 	hvd_agent_registry_destroy(job->agents);
 	for (unsigned w = 0; w < job->n_worlds; w++)
 		hvd_world_destroy(job->worlds[w]);
+	hvd_job_store_destroy(job->store);
 	hvd_rank_exits_clear(job);
 	hvd_timer_free(job->grace);
 	hvd_timer_free(job->last);

@@ -90,6 +90,7 @@ struct hvd_job {
 	struct hvd_agent_registry *agents;        /* its hosts */
 	struct hvd_world *worlds[HVD_MAX_WORLDS]; /* its ranks; there is one at least */
 	unsigned n_worlds;
+	struct hvd_job_store *store; /* that the ranks of all worlds share; NULL: there is one world */
 	struct hvd_job_watch *watch;
 	struct hvd_job_status *status;                /* status.h */
 	struct hvd_failures failures[HVD_MAX_WORLDS]; /* of each world */

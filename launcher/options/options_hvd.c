@@ -107,7 +107,7 @@ static const struct hvd_opt rows[] = {
 	{ROLE("after", REQUIRED, "ROLE,...", "Start the role when all ranks of these are ready"), .type = HVD_OPT_LIST,
 	 .at = HVD_AT(after), .whose = HVD_OF_ROLES_ONLY},
 	{ROLE("replicas", REQUIRED, "NUMBER", "Run the role so many times, each with ranks and hosts of its own"),
-	 .type = HVD_OPT_INT, .at = HVD_AT(replicas), .min = 1, .max = HVD_MAX_WORLDS, .def = "1",
+	 .type = HVD_OPT_INT, .at = HVD_AT(replicas), .min = 1, .max = HVD_MAX_RANK_WORLDS, .def = "1",
 	 .whose = HVD_OF_ROLES_ONLY},
 	{ROLE("service", NONE, NULL, "End the role when all roles that are no services have ended"),
 	 .type = HVD_OPT_FLAG, .at = HVD_AT(service), .whose = HVD_OF_ROLES_ONLY},

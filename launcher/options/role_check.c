@@ -39,9 +39,9 @@ static int check_number(const struct hvd_role_specs *specs, struct hvd_err *err)
 {
 	int worlds = hvd_role_worlds(specs);
 
-	if (worlds <= HVD_MAX_WORLDS)
+	if (worlds <= HVD_MAX_RANK_WORLDS)
 		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "the roles and their replicas are %d, more than %d", worlds, HVD_MAX_WORLDS);
+	hvd_err_set(err, HVD_E_USAGE, "the roles and their replicas are %d, more than %d", worlds, HVD_MAX_RANK_WORLDS);
 	return hvd_err_hint(err, "lower --replicas, or start some of them by a launch of their own");
 }
 
@@ -65,7 +65,7 @@ struct walk {
 	const struct hvd_role_specs *specs;
 	uint64_t (*next)(const struct hvd_role_spec *role);
 	uint64_t on_path, done;
-	int path[HVD_MAX_WORLDS], depth;
+	int path[HVD_MAX_RANK_WORLDS], depth;
 };
 
 /* Returns the role at which a circle through the end of the path closes, -1: there is none. */

@@ -300,8 +300,8 @@ static int find_named(struct hvd_role_specs *specs, struct hvd_err *err)
 static int make(struct hvd_role_specs *specs, const char *program, const struct hvd_role_parts *parts,
 		char *const *envp, struct hvd_err *err)
 {
-	if (parts->n > HVD_MAX_WORLDS) {
-		hvd_err_set(err, HVD_E_USAGE, "%zu roles are more than %d", parts->n, HVD_MAX_WORLDS);
+	if (parts->n > HVD_MAX_RANK_WORLDS) {
+		hvd_err_set(err, HVD_E_USAGE, "%zu roles are more than %d", parts->n, HVD_MAX_RANK_WORLDS);
 		return hvd_err_hint(err, "start some of them by a launch of their own");
 	}
 	specs->v = hvd_xcalloc(parts->n ? parts->n : 1, sizeof(*specs->v));

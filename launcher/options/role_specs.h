@@ -94,7 +94,7 @@ void hvd_role_specs_clear(struct hvd_role_specs *specs); /* NULL is fine */
 
 /* The index of the role of this name; -1: there is none. */
 int hvd_role_find(const struct hvd_role_specs *specs, const char *name);
-/* All replicas of all roles, of which each is a world. At most HVD_MAX_WORLDS. */
+/* All replicas of all roles, of which each is a world. At most HVD_MAX_RANK_WORLDS. */
 static inline int hvd_role_worlds(const struct hvd_role_specs *specs)
 {
 	int n = 0;

@@ -3,6 +3,7 @@
 
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/emit.h"
+#include "lib/frameworks/emit_roles.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -294,6 +295,7 @@ json_t *hvd_rank_plan_env(const struct hvd_rank_plan *plan, uint32_t rank)
 	in.rank0 = hvd_network_plan_addr(plan->networks, plan->table, rank0);
 	rank0_ports(plan, &plan->table->hosts[rank0].node, in.rank0_ports);
 	hvd_emit_all(&in, &env);
+	hvd_emit_job_store(plan->job_store ? hvd_host_info_relay(node, plan->job_store).loopback : 0, &env);
 	hvd_strv_add_all(&env, opts->spec->env.v);
 	hvd_strv_add_all(&env, opts->extra_env.v);
 	if (opts->rendezvous_env)

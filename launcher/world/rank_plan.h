@@ -32,6 +32,7 @@ struct hvd_rank_plan {
 	struct hvd_rank_ports ports;        /* of all worlds of the launch */
 	struct hvd_rank_ports ports_before; /* of the worlds before this one */
 	struct hvd_layout layout;           /* of the ranks that start from now on */
+	unsigned job_store;                 /* the number of the store that all worlds share; 0: there is none */
 	char *tf_workers;                   /* as in struct hvd_emit; set by hvd_rank_plan_servers() */
 	struct hvd_relays relays;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "relays.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
@@ -105,4 +106,13 @@ uint32_t *hvd_relays_ids(const struct hvd_relays *relays, size_t *n)
 		if (hvd_relays_at(relays, h))
 			relay_ids[(*n)++] = relays->place[h].relay_id;
 	return relay_ids;
+}
+
+void hvd_relays_admit(const struct hvd_relays *relays, struct hvd_rv *rv)
+{
+	size_t n;
+	hvd_cleanup_free uint32_t *relay_ids = hvd_relays_ids(relays, &n);
+
+	if (rv)
+		hvd_rv_relay_admit(rv, relay_ids, n);
 }

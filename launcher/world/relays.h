@@ -66,5 +66,7 @@ void hvd_relays_leave(struct hvd_relays *relays, uint32_t host);
 bool hvd_relays_at(const struct hvd_relays *relays, uint32_t host);
 /* The numbers of all relays; the caller frees the list. */
 uint32_t *hvd_relays_ids(const struct hvd_relays *relays, size_t *n);
+/* From now on only these relays may use the rendezvous; NULL: there is none. */
+void hvd_relays_admit(const struct hvd_relays *relays, struct hvd_rv *rv);
 
 #endif

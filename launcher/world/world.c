@@ -59,16 +59,9 @@ static int on_open(void *arg, struct hvd_err *err)
 }
 
 /* From now on only the relays of the job's hosts may use the rendezvous. */
-static void open_to_relays(struct hvd_world *world)
+static void open_to_relays(const struct hvd_world *world)
 {
-	size_t n;
-	uint32_t *relay_ids;
-
-	if (!world->service.rv)
-		return;
-	relay_ids = hvd_relays_ids(&world->plan.relays, &n);
-	hvd_rv_relay_admit(world->service.rv, relay_ids, n);
-	free(relay_ids);
+	hvd_relays_admit(&world->plan.relays, world->service.rv);
 }
 
 /* With --multi-prog: each rank has a command, and those of a host fit into a message. */
@@ -232,6 +225,11 @@ struct hvd_store_waits *hvd_world_store_waits(const struct hvd_world *world)
 struct hvd_host_questions *hvd_world_host_questions(const struct hvd_world *world)
 {
 	return world->questions;
+}
+
+void hvd_world_share_store(struct hvd_world *world, unsigned store)
+{
+	world->plan.job_store = store;
 }
 
 void hvd_world_init(struct hvd_world *world, bool all)

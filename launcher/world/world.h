@@ -81,6 +81,8 @@ char *hvd_world_cannot_init(const struct hvd_world *world, uint32_t host);
 /* Who asks which ranks wait in the TCPStore; NULL: there is none. And who asks agents about their ranks. The world owns both. */
 struct hvd_store_waits *hvd_world_store_waits(const struct hvd_world *world);
 struct hvd_host_questions *hvd_world_host_questions(const struct hvd_world *world);
+/* Tell the ranks of the store with this number, which is not 0, that those of all worlds share (job_store.h). */
+void hvd_world_share_store(struct hvd_world *world, unsigned store);
 /* A rank has come to the rendezvous; `all`: and no other is missing. The world knows by itself of PyTorch's. */
 void hvd_world_init(struct hvd_world *world, bool all);
 

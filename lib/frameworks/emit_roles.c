@@ -36,3 +36,9 @@ void hvd_emit_roles(const struct hvd_emit_roles *in, struct hvd_strv *env)
 		set_of_role(env, role, "PORTS", role->ports);
 	}
 }
+
+void hvd_emit_job_store(in_port_t port, struct hvd_strv *env)
+{
+	if (port)
+		hvd_env_setf(env, "HVD_JOB_STORE", "127.0.0.1:%u", port);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emit_roles.h - the variables by which the ranks of a role find the other roles of their launch. They are equal in all
- * ranks of a world, and no framework knows them.
+ * emit_roles.h - the variables by which the ranks of a role find the other roles of their launch. No framework knows them.
+ * Those of the roles are equal in all ranks of a world; the last one is that of the rank's host.
  *
  *   HVD_ROLE                 the rank's role
  *   HVD_ROLE_REPLICA         the number of its replica, from 0
@@ -10,6 +10,7 @@
  *   HVD_ROLE_ROLLOUT_ADDRS   the addresses of these hosts, in the same order
  *   HVD_ROLE_ROLLOUT_SIZE    the number of its ranks
  *   HVD_ROLE_ROLLOUT_PORTS   the ports at which it listens, "8000,8001"; not set if there are none
+ *   HVD_JOB_STORE            127.0.0.1:PORT of a TCPStore that the ranks of all roles share; not set in a launch with one world
  *
  * Hosts have commas between them. Where a role has several replicas, there are semicolons between these: "n5,n6;n7,n8".
  */
@@ -17,6 +18,8 @@
 #define HVD_EMIT_ROLES_H
 
 #include "lib/base/strv.h"
+
+#include <netinet/in.h>
 
 /* The values of a role, as texts. Those longer than HVD_EMIT_ROLES_MOST bytes are not set, since no process could be started
  * with them. */
@@ -34,5 +37,6 @@ struct hvd_emit_roles {
 };
 
 void hvd_emit_roles(const struct hvd_emit_roles *in, struct hvd_strv *env);
+void hvd_emit_job_store(in_port_t port, struct hvd_strv *env); /* 0: there is none */
 
 #endif

@@ -17,14 +17,14 @@
 
 static void check_specs(const struct hvd_role_specs *specs)
 {
-	must(specs->n > 0 && specs->n <= HVD_MAX_WORLDS && hvd_role_worlds(specs) <= HVD_MAX_WORLDS);
+	must(specs->n > 0 && specs->n <= HVD_MAX_RANK_WORLDS && hvd_role_worlds(specs) <= HVD_MAX_RANK_WORLDS);
 	for (size_t i = 0; i < specs->n; i++) {
 		const struct hvd_role_spec *role = &specs->v[i];
 
 		must(hvd_role_find(specs, role->name) == (int)i && strlen(role->name) <= 32);
 		must(role->spec.command && role->spec.command[0]);
 		must(role->with < (int)specs->n && role->with != (int)i && role->replicas > 0);
-		must(specs->n == 64 || role->after >> specs->n == 0);
+		must(role->after >> specs->n == 0);
 	}
 }
 

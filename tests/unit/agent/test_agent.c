@@ -5,11 +5,13 @@
  */
 #include "agent/agent.h"
 
-#include "launcher/world/world.h"
+#include "launcher/world/job_store.h"
 #include "lib/net/listen.h"
 
 #include "tests/unit/launch_agents.h"
+#include "tests/unit/tcpstore_bytes.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 
 /* What the process ends with. */
@@ -24,20 +26,36 @@ enum {
 
 /* ---- in the process of the agent ---- */
 
-/* Connect to the relay of a rank with these variables, and write the text to it. */
-static void write_to_relay(struct hvd_agent *agent, const json_t *env, const char *text)
+static const char *env_of(const json_t *env, const char *name)
 {
-	const char *port = json_string_value(json_object_get(env, "HOROVOD_GLOO_RENDEZVOUS_PORT"));
+	const char *value = json_string_value(json_object_get(env, name));
+
+	return value ? value : "";
+}
+
+/* A connection to this port; -1: there is none. */
+static int connect_to(const char *port)
+{
 	struct sockaddr_in sin = {.sin_family = AF_INET,
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-				  .sin_port = htons((uint16_t)atoi(port ? port : ""))};
+				  .sin_port = htons((uint16_t)atoi(port))};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	agent->status = connect(fd, (struct sockaddr *)&sin, sizeof(sin)) == 0 ? SERVED : NO_RELAY;
-	if (*text)
-		dprintf(fd, "%s", text); /* it stays open: the relay reads it later, and asks whose it is */
-	else
-		close(fd);
+	if (connect(fd, (struct sockaddr *)&sin, sizeof(sin)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Connect to the relay of a rank with these variables, and write the text to it. The connection stays open: the relay reads it
+ * later, and asks whose it is. */
+static int write_to_relay(struct hvd_agent *agent, const json_t *env, const char *text)
+{
+	int fd = connect_to(env_of(env, "HOROVOD_GLOO_RENDEZVOUS_PORT"));
+
+	agent->status = fd >= 0 ? SERVED : NO_RELAY;
+	dprintf(fd, "%s", text);
+	return fd;
 }
 
 static int take_plan(void *arg, const json_t *plan, struct hvd_err *err)
@@ -45,17 +63,85 @@ static int take_plan(void *arg, const json_t *plan, struct hvd_err *err)
 	struct hvd_agent *agent = arg;
 
 	if (!json_is_true(json_object_get(plan, "stay")))
-		write_to_relay(agent, json_array_get(json_object_get(plan, "ranks"), 0), "");
+		close(write_to_relay(agent, json_array_get(json_object_get(plan, "ranks"), 0), ""));
 	return 0;
 }
 
-/* The rank stores the number of its world. */
-static void start(void *agent, unsigned world, const json_t *order)
+/* The next byte that the TCPStore at this port answers to a client which sends these requests; -1: it closes the
+ * connection. */
+static int ask_store(const char *port, struct bytes *requests)
 {
-	char put[64];
+	int fd = connect_to(port);
+	unsigned char answer;
+	ssize_t n;
 
-	snprintf(put, sizeof(put), "PUT /s/k HTTP/1.0\r\nContent-Length: 1\r\n\r\n%u", world);
-	write_to_relay(agent, json_object_get(order, "env"), put);
+	n = write(fd, requests->p, requests->n) == (ssize_t)requests->n ? read(fd, &answer, 1) : -1;
+	free(requests->p);
+	*requests = (struct bytes){0};
+	close(fd);
+	return n == 1 ? answer : -1;
+}
+
+static int query(const char *port, enum hvd_tcpstore_query query)
+{
+	static const char *const key = "k";
+	struct bytes requests = {0};
+
+	add_validate(&requests);
+	if (query == HVD_TCPSTORE_ADD)
+		add_count(&requests, query, key, 1);
+	else
+		add_keys(&requests, query, &key, 1);
+	return ask_store(port, &requests);
+}
+
+/* A process of another user gets an error of HTTP, whatever it asks. True also where there can be none. */
+static bool refuses_nobody(const char *port)
+{
+	const pid_t pid = geteuid() == 0 ? fork() : -1;
+	int ended;
+
+	if (pid == 0)
+		_exit(setgid(65534) || setuid(65534) || query(port, HVD_TCPSTORE_CHECK) != 'H' ? 1 : 0);
+	return pid < 0 || (waitpid(pid, &ended, 0) == pid && ended == 0);
+}
+
+/* That of the first world adds to a key of the job's store. That of the second waits for it, and does not find it in its
+ * own store. */
+static bool meet(unsigned world, const json_t *env)
+{
+	const char *job = env_of(env, "HVD_JOB_STORE"), *own = env_of(env, "MASTER_PORT");
+
+	if (strncmp(job, "127.0.0.1:", 10) != 0)
+		return false;
+	job += 10;
+	if (world == 0)
+		return query(job, HVD_TCPSTORE_ADD) == 1;
+	return query(job, HVD_TCPSTORE_WAIT) == 0 && query(own, HVD_TCPSTORE_CHECK) == 1 && refuses_nobody(job);
+}
+
+/* The rank stores the number of its world. Where there is a store of the job, it is a process, which talks to the relays of
+ * this one, and it stores another number if it has not met the others. */
+static void start(void *arg, unsigned world, const json_t *order)
+{
+	const json_t *env = json_object_get(order, "env");
+	const bool shared = json_object_get(env, "HVD_JOB_STORE");
+	struct hvd_agent *agent = arg;
+	char text[64];
+	int fd;
+
+	agent->status = SERVED;
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for it */
+	if (shared && fork() > 0)
+		return;
+	signal(SIGCHLD, SIG_DFL);
+	if (shared)
+		alarm(20);
+	snprintf(text, sizeof(text), "PUT /s/k HTTP/1.0\r\nContent-Length: 1\r\n\r\n%u",
+		 shared && !meet(world, env) ? 9 : world);
+	fd = write_to_relay(agent, env, text);
+	if (shared)
+		_exit(read(fd, text, sizeof(text)) > 0 ? 0 : 1);
 }
 
 static void quit_with(struct hvd_agent *agent, int status)
@@ -183,6 +269,7 @@ struct worlds {
 	struct hvd_agent_registry *agents;
 	struct hvd_world *v[2];
 	struct hvd_rv *rv[2];
+	struct hvd_job_store *store;
 	int here;
 };
 
@@ -212,7 +299,7 @@ static void on_start_failed(const struct hvd_err *why, void *arg)
 	fail_msg("%s", why->msg);
 }
 
-static void begin_worlds(struct worlds *w, struct launch *l)
+static void begin_worlds(struct worlds *w, struct launch *l, bool shared)
 {
 	static const struct hvd_agent_registry_ops ops = {
 		.admitted = on_admitted, .gone = on_gone, .left = on_left, .failed = on_start_failed};
@@ -226,8 +313,22 @@ static void begin_worlds(struct worlds *w, struct launch *l)
 		w->v[i] = hvd_world_create(l->base, w->agents, &l->opts, &world_ops, &w->rv[i], &l->log, NULL);
 		assert_non_null(w->v[i]);
 	}
+	if (shared)
+		w->store = hvd_job_store_create(l->base, w->agents, &l->opts, w->v, 2, &l->log, NULL);
 	hvd_worlds_boot(w->v, 2, &l->boot);
+	assert_int_equal(l->boot.worlds, shared ? 3 : 2);
 	hvd_agent_registry_expect(w->agents, 0, "here");
+}
+
+static void end_worlds(struct worlds *w, struct launch *l, pid_t pid)
+{
+	hvd_agent_registry_end(w->agents);
+	until(l, w->here == 0);
+	ends_with(pid, SERVED);
+	hvd_agent_registry_destroy(w->agents);
+	for (int i = 0; i < 2; i++)
+		hvd_world_destroy(w->v[i]);
+	hvd_job_store_destroy(w->store);
 }
 
 /* Rank 0 of this world, on the only host. */
@@ -255,8 +356,7 @@ TEST_IN(two_worlds_have_two_stores, struct launch *l)
 	struct worlds w = {.here = 0};
 	pid_t pid;
 
-	begin_worlds(&w, l);
-	assert_int_equal(l->boot.worlds, 2);
+	begin_worlds(&w, l, false);
 	pid = start_agent(l);
 	until(l, w.here == 1);
 	for (int i = 0; i < 2; i++)
@@ -264,12 +364,31 @@ TEST_IN(two_worlds_have_two_stores, struct launch *l)
 	until(l, value_of(w.rv[0]) && value_of(w.rv[1]));
 	assert_int_equal(value_of(w.rv[0]), '0');
 	assert_int_equal(value_of(w.rv[1]), '1');
-	hvd_agent_registry_end(w.agents);
-	until(l, w.here == 0);
-	ends_with(pid, SERVED);
-	hvd_agent_registry_destroy(w.agents);
-	for (int i = 0; i < 2; i++)
-		hvd_world_destroy(w.v[i]);
+	end_worlds(&w, l, pid);
+}
+
+/* Ranks of two worlds meet at the store of the job, and nobody else comes there. */
+TEST_IN(and_a_third_that_both_share, struct launch *l)
+{
+	struct worlds w = {.here = 0};
+	pid_t pid;
+
+	begin_worlds(&w, l, true);
+	pid = start_agent(l);
+	until(l, w.here == 1);
+	start_rank(w.v[1]);
+	start_rank(w.v[0]);
+	until(l, value_of(w.rv[0]) && value_of(w.rv[1]));
+	assert_int_equal(value_of(w.rv[0]), '0');
+	assert_int_equal(value_of(w.rv[1]), '1');
+	/* It keeps its values when all ranks of a world restart. */
+	hvd_rv_clear(w.rv[1], NULL);
+	hvd_world_renew(w.v[0], 1);
+	hvd_world_renew(w.v[1], 1);
+	start_rank(w.v[1]);
+	until(l, value_of(w.rv[1]));
+	assert_int_equal(value_of(w.rv[1]), '1');
+	end_worlds(&w, l, pid);
 }
 
 RUN_TESTS(.setup = launch_setup, .teardown = launch_teardown)

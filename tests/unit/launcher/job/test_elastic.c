@@ -84,12 +84,14 @@ static struct hvd_job *job_of(const struct job *j)
 	return j->starter.job;
 }
 
-/* What a host registers, which has a relay for each world. */
+/* What a host registers, which has a relay for each world, and for the store that both share. */
 static json_t *hello(int host)
 {
 	json_t *msg = registration(host, 1, 0, false);
 
-	json_object_set_new(msg, "worlds", json_pack("[{s:i, s:i}]", "world", 1, "relay", 5001 + host));
+	json_object_set_new(msg, "worlds",
+			    json_pack("[{s:i, s:i}, {s:i, s:i}]", "world", 1, "relay", 5001 + host, "world", 2, "relay",
+				      6001 + host));
 	return msg;
 }
 
@@ -159,6 +161,7 @@ static void begin(struct job *j, bool ends_all)
 	assert_int_equal(j->begun[0], 1);
 	assert_int_equal(j->begun[1], 1);
 	assert_int_equal(hvd_procs_running(j->launcher.procs), 2); /* one for both worlds */
+	assert_int_equal(j->l->boot.worlds, 3);
 }
 
 static int teardown(void **state)
@@ -191,6 +194,17 @@ static void all_end(struct job *j, int world, int generation, int status)
 		ends(j, world, generation, r, status);
 }
 
+/* Of the rank that a host has started last, of this world. */
+static void finds_the_job_store(const struct job *j, int host, int world)
+{
+	const json_t *order = json_object_get(j->l->agents[host].said, "start");
+	char store[32];
+
+	snprintf(store, sizeof(store), "127.0.0.1:%d", 6001 + host);
+	assert_int_equal(json_integer_value(json_object_get(order, "world")), world);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(order, "env"), "HVD_JOB_STORE")), store);
+}
+
 static bool ending(const struct job *j)
 {
 	return job_of(j)->ending;
@@ -204,6 +218,8 @@ static bool over(const struct job *j, int world)
 TEST_IN(one_restarts_and_the_other_is_left_alone, struct job *j)
 {
 	begin(j, true);
+	for (int h = 0; h < 2; h++)
+		finds_the_job_store(j, h, 1);
 	ends(j, 1, 1, 1, EXIT(3));
 	until(j->l, heard(j, "stop") == 3);
 	for (int h = 0; h < 2; h++)
@@ -213,6 +229,7 @@ TEST_IN(one_restarts_and_the_other_is_left_alone, struct job *j)
 		if (r != 1)
 			ends(j, 1, 1, r, SIGTERM);
 	until(j->l, j->begun[1] == 2 && heard(j, "start") == 12);
+	finds_the_job_store(j, 0, 1);
 	assert_int_equal(j->begun[0], 1);
 	assert_int_equal(j->failed[0], 0);
 	assert_int_equal(j->failed[1], 1);

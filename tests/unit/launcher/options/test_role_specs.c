@@ -290,9 +290,9 @@ TEST(rules_between_roles)
 	    "");
 	bad("hvdrun --role=a --service x : --role=b --service y", NULL, "all roles are services",
 	    "leave out --service");
-	bad("hvdrun --role=a --replicas=32 -n1 x : --role=b --replicas=33 -n1 y", NULL, "replicas are 65, more than 64",
+	bad("hvdrun --role=a --replicas=32 -n1 x : --role=b --replicas=32 -n1 y", NULL, "replicas are 64, more than 63",
 	    "lower --replicas");
-	bad("hvdrun --role=a --replicas=65 x", NULL, "--replicas", "");
+	bad("hvdrun --role=a --replicas=64 x", NULL, "--replicas", "");
 	bad("hvdrun --role=a --replicas=2 x", NULL, "role a has 2 replicas, but not the size of one", "add -N or -n");
 	bad("hvdrun --role=a -N3 -n2 x", NULL, "fewer ranks, 2, than hosts, 3", "raise -n");
 	bad("hvdrun --role=a -N2 -n9 --ntasks-per-node=4 x", NULL, "more ranks, 9, than 2 hosts with 4", "");
@@ -307,9 +307,9 @@ TEST(more_roles_than_worlds)
 		hvd_xappendf(&line, " : --role=r%d x", i);
 		hvd_xappendf(&text, "  r%d: {command: x}\n", i);
 	}
-	bad(line, NULL, "65 roles are more than 64", "by a launch of their own");
+	bad(line, NULL, "65 roles are more than 63", "by a launch of their own");
 	hvd_xappendf(&text, "  r: {command: x}\n");
-	bad("hvdrun --roles=f", text, "65 roles are more than 64", "");
+	bad("hvdrun --roles=f", text, "65 roles are more than 63", "");
 	free(line);
 	free(text);
 }
