@@ -34,6 +34,10 @@ struct hvd_driver_opts {
 	bool loopback;  /* all ranks are on this machine: listen on 127.0.0.1 only */
 	/* Has the scheduler suspended this job? Asks it, for some seconds at most. NULL: no. */
 	bool (*ask_paused)(uint32_t job, const struct hvd_log *log);
+	/* --ports of a role: each rank has so many ports of its own, and a host at most so many of these ranks. */
+	struct {
+		unsigned each, ranks;
+	} role_ports;
 	uint32_t wanted_ranks;      /* with spares: how many ranks are needed; 0 = all of the hosts that are kept */
 	bool ranks_per_host;        /* the user gave ranks per host: wanted_ranks of all hosts are no more than these */
 	uint32_t hosts, ranks;      /* 0: the first registration decides */

@@ -266,22 +266,36 @@ int hvd_elastic_roles_over(const struct elastic_part *part, struct hvd_err *err)
 
 /* ---- variables ---- */
 
+struct port_question {
+	const struct hvd_elastic_roles *roles;
+	const uint32_t *numbers; /* of hosts, as number_of() */
+};
+
+static in_port_t port_of(int world, int host, int local_rank, unsigned i, void *arg)
+{
+	const struct port_question *question = arg;
+
+	return hvd_world_rank_port(question->roles->el->parts[world]->world, question->numbers[host], local_rank, i);
+}
+
 void hvd_elastic_roles_generation(struct elastic_part *part)
 {
 	struct hvd_elastic_roles *roles = part->el->roles;
 	const struct hvd_agent_registry *agents = roles->el->policy.job->agents;
 	hvd_cleanup_free struct hvd_addr *addrs = hvd_xcalloc((size_t)roles->alloc.n_hosts + 1, sizeof(*addrs));
+	hvd_cleanup_free uint32_t *numbers = hvd_xcalloc((size_t)roles->alloc.n_hosts + 1, sizeof(*numbers));
+	struct port_question question = {roles, numbers};
 	struct hvd_strv *to = &roles->worlds[part->number].opts.extra_env;
 	struct hvd_role_env env;
 
 	for (int i = 0; i < roles->alloc.n_hosts; i++) {
-		const uint32_t host = number_of(roles, i);
-
-		if (hvd_agent_registry_admitted(agents, host))
+		numbers[i] = number_of(roles, i);
+		if (hvd_agent_registry_admitted(agents, numbers[i]))
 			addrs[i] = hvd_network_plan_addr(hvd_agent_registry_networks(agents),
-							 hvd_agent_registry_table(roles->el->policy.job->agents), host);
+							 hvd_agent_registry_table(roles->el->policy.job->agents),
+							 numbers[i]);
 	}
-	hvd_role_env_make(&env, roles->specs, &roles->hosts, &roles->alloc, addrs);
+	hvd_role_env_make(&env, roles->specs, &roles->hosts, &roles->alloc, addrs, port_of, &question);
 	hvd_strv_free(to);
 	hvd_strv_add_all(to, roles->el->launcher->opts->extra_env.v);
 	hvd_role_env_emit(&env, &roles->hosts, (int)part->number, to);
@@ -302,6 +316,8 @@ static void make_world(struct hvd_elastic_roles *roles, unsigned number)
 	world->opts = *roles->el->launcher->opts;
 	world->opts.spec = &world->spec;
 	world->opts.extra_env = (struct hvd_strv){0};
+	world->opts.role_ports.each = role->ports_each;
+	world->opts.role_ports.ranks = (unsigned)hvd_role_world_most(world_of(roles, number));
 	snprintf(world->name, sizeof(world->name), "%s/%d", role->name, world_of(roles, number)->replica);
 	world->opts.role = role->replicas > 1 ? world->name : role->name;
 }

@@ -118,7 +118,8 @@ static const struct hvd_opt rows[] = {
 	 .whose = HVD_OF_ROLES_ONLY},
 	{ROLE("on-failure", REQUIRED, "end|restart|ignore", "Choose what follows the failure of the role"),
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(on_failure), .choices = "end|restart|ignore", .whose = HVD_OF_ROLES_ONLY},
-	{ROLE("ports", REQUIRED, "PORT,...", "Tell the other roles these ports, at which the role listens"),
+	{ROLE("ports", REQUIRED, "NUMBER|PORT,...",
+	      "Reserve so many ports for each rank, or name those at which the role listens, and tell all roles"),
 	 .type = HVD_OPT_LIST, .at = HVD_AT(ports), .whose = HVD_OF_ROLES_ONLY},
 
 	{ROW("help-man", NONE, INFO, NULL, "Show the options as text for hvdrun(1)"), .type = HVD_OPT_SET,

@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESTARTS 3 /* with --on-failure=restart and no --max-restarts */
+#define RESTARTS   3  /* with --on-failure=restart and no --max-restarts */
+#define PORTS_MOST 64 /* of a role, or of each of its ranks */
 
 int hvd_role_find(const struct hvd_role_specs *specs, const char *name)
 {
@@ -136,16 +137,26 @@ static int set_ready(struct hvd_role_spec *role, const struct hvd_options *o, st
 	return hvd_err_hint(err, "as in --ready=tcp:9000 or --ready=http:8000/health");
 }
 
+/* One number up to PORTS_MOST is how many, all else are ports. */
 static int set_ports(struct hvd_role_spec *role, const struct hvd_options *o, struct hvd_err *err)
 {
+	const int64_t each = o->ports.n == 1 ? hvd_digits(o->ports.v[0], strlen(o->ports.v[0]), PORTS_MOST) : -1;
+
+	if (each > 0) {
+		role->ports_each = (unsigned)each;
+		return 0;
+	}
 	role->ports = hvd_xcalloc(o->ports.n + 1, sizeof(*role->ports));
 	for (size_t i = 0; i < o->ports.n; i++) {
 		int64_t port = hvd_digits(o->ports.v[i], strlen(o->ports.v[i]), 65535);
 
-		if (port <= 0 || i >= 64) {
+		if (port <= 0 || i >= PORTS_MOST) {
 			hvd_err_set(err, HVD_E_USAGE, "--ports: \"%.100s\" is %s", o->ports.v[i],
 				    port <= 0 ? "not a port" : "one port too many");
-			return hvd_err_hint(err, "write at most 64 numbers from 1 to 65535, as in --ports=8000,8001");
+			return hvd_err_hint(err,
+					    "write how many free ports each rank needs, as in --ports=2, or at most %d "
+					    "numbers of ports from 1 to 65535, as in --ports=8000,8001",
+					    PORTS_MOST);
 		}
 		role->ports[role->n_ports++] = (in_port_t)port;
 	}

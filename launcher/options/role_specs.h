@@ -68,8 +68,9 @@ struct hvd_role_spec {
 		double timeout;   /* seconds since the start of its ranks */
 	} ready;
 	enum hvd_on_failure on_failure;
-	in_port_t *ports; /* --ports, else that of `ready`: for the variables of all ranks. Owned */
+	in_port_t *ports; /* --ports=LIST, else that of `ready`: for the variables of all ranks. Owned */
 	size_t n_ports;
+	unsigned ports_each; /* --ports=NUMBER: so many free ones are reserved for each rank */
 };
 
 /* In the order of the command line or the file. A zeroed struct is an empty list. */

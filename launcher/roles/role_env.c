@@ -3,6 +3,7 @@
 
 #include "lib/base/xalloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Text that grows at its end, in time that is linear in its length. */
@@ -38,14 +39,51 @@ static void add_world(const struct hvd_role_world *world, const struct hvd_alloc
 	}
 }
 
+/* Where the ports of ranks come from. */
+struct port_source {
+	unsigned each;
+	hvd_role_port_fn *fn;
+	void *arg;
+};
+
+/* The ports of all ranks of a world, as add_world(). */
+static void add_ports(const struct hvd_role_hosts *hosts, int world, const struct port_source *from, struct list *ports,
+		      bool *known)
+{
+	const struct hvd_role_world *w = &hosts->worlds[world];
+	const char *between = w->replica ? ";" : "";
+	char text[16];
+
+	for (int p = 0; p < w->n_places; p++)
+		for (unsigned i = 0; i < (unsigned)w->places[p].slots * from->each; i++) {
+			const in_port_t port =
+				from->fn(world, w->places[p].host, (int)(i / from->each), i % from->each, from->arg);
+
+			snprintf(text, sizeof(text), "%s%u", between, port);
+			add(ports, text);
+			between = ",";
+			*known = *known && port;
+		}
+}
+
+/* The text of a list, of which all must be known. */
+static char *take(struct list *list, bool known)
+{
+	if (known)
+		return list->text;
+	free(list->text);
+	return NULL;
+}
+
 void hvd_role_env_make(struct hvd_role_env *env, const struct hvd_role_specs *specs, const struct hvd_role_hosts *hosts,
-		       const struct hvd_alloc *alloc, const struct hvd_addr *addrs)
+		       const struct hvd_alloc *alloc, const struct hvd_addr *addrs, hvd_role_port_fn *port, void *arg)
 {
 	*env = (struct hvd_role_env){.roles = hvd_xcalloc(specs->n + 1, sizeof(*env->roles)), .n = (int)specs->n};
 	for (int role = 0; role < env->n; role++) {
 		struct hvd_emit_role *to = &env->roles[role];
-		struct list names = {0}, addresses = {0};
-		bool known = true;
+		const struct port_source from = {specs->v[role].ports_each, port, arg};
+		struct list names = {0}, addresses = {0}, ports = {0};
+		bool known = true, ports_known = true;
 
 		to->name = specs->v[role].name;
 		for (int i = 0; i < hosts->n_worlds; i++) {
@@ -54,12 +92,13 @@ void hvd_role_env_make(struct hvd_role_env *env, const struct hvd_role_specs *sp
 			if (world->role != role)
 				continue;
 			add_world(world, alloc, addrs, &names, &addresses, &known);
+			add_ports(hosts, i, &from, &ports, &ports_known);
 			hvd_xappendf(&to->size, "%s%d", world->replica ? ";" : "", world->ranks);
 		}
 		to->hosts = names.text;
-		to->addrs = known ? addresses.text : NULL;
-		if (!known)
-			free(addresses.text);
+		to->addrs = take(&addresses, known);
+		to->ports = take(&ports, ports_known);
+		to->common_ports = specs->v[role].n_ports > 0;
 		for (size_t i = 0; i < specs->v[role].n_ports; i++)
 			hvd_xappendf(&to->ports, "%s%u", i ? "," : "", specs->v[role].ports[i]);
 	}

@@ -17,10 +17,14 @@ struct hvd_role_env {
 	int n;
 };
 
+/* The i-th port that is reserved for the `local_rank`-th rank of a world on a host of the allocation; 0: it is not known. */
+typedef in_port_t hvd_role_port_fn(int world, int host, int local_rank, unsigned i, void *arg);
+
 /* `addrs` has the address of each host of the allocation in the best network. A role has no HVD_ROLE_…_ADDRS if the address
- * of one of its hosts is AF_UNSPEC. The caller clears *env. */
+ * of one of its hosts is AF_UNSPEC, and with --ports=NUMBER no HVD_ROLE_…_PORTS if one of its ports is not known. The caller
+ * clears *env. */
 void hvd_role_env_make(struct hvd_role_env *env, const struct hvd_role_specs *specs, const struct hvd_role_hosts *hosts,
-		       const struct hvd_alloc *alloc, const struct hvd_addr *addrs);
+		       const struct hvd_alloc *alloc, const struct hvd_addr *addrs, hvd_role_port_fn *port, void *arg);
 void hvd_role_env_clear(struct hvd_role_env *env);
 
 /* Set the variables of the ranks of a world, by its number. */

@@ -69,6 +69,17 @@ int hvd_role_hosts_assign(struct hvd_role_hosts *out, const struct hvd_role_spec
 			  const struct hvd_role_ground *ground, struct hvd_err *err);
 void hvd_role_hosts_clear(struct hvd_role_hosts *hosts); /* NULL is fine */
 
+/* The most ranks that the world has on a host. */
+static inline int hvd_role_world_most(const struct hvd_role_world *world)
+{
+	int most = 0;
+
+	for (int i = 0; i < world->n_places; i++)
+		if (world->places[i].slots > most)
+			most = world->places[i].slots;
+	return most;
+}
+
 /* The places of all worlds as text, for --dry-run and tests: a line for each world, "NAME/REPLICA: HOST*SLOTS …", with the cores
  * and GPUs of each place as "c0-7" and "g0-3" where they are not all of the host. The caller frees it. */
 char *hvd_role_hosts_text(const struct hvd_role_hosts *hosts, const struct hvd_role_specs *specs,

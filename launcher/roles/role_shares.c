@@ -4,6 +4,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
+#include "lib/protocol/boot.h"
 
 /* Cores or GPUs of all hosts, to be shared out. */
 struct supply {
@@ -116,6 +117,21 @@ static in_port_t common_port(const struct hvd_role_spec *a, const struct hvd_rol
 	return 0;
 }
 
+/* Each host reserves them for all worlds, since ranks may move to it. */
+static int check_reserved(const struct hvd_role_hosts *hosts, const struct hvd_role_specs *specs, struct hvd_err *err)
+{
+	int64_t all = 0;
+
+	for (int i = 0; i < hosts->n_worlds; i++)
+		all += (int64_t)specs->v[hosts->worlds[i].role].ports_each * hvd_role_world_most(&hosts->worlds[i]);
+	if (all <= HVD_MAX_ROLE_PORTS)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE,
+		    "a host would have to reserve %lld ports for the ranks of all roles (--ports), more than %d",
+		    (long long)all, HVD_MAX_ROLE_PORTS);
+	return hvd_err_hint(err, "ask for fewer ports for each rank, or start fewer ranks on a host");
+}
+
 /* Only one process of a host can listen at a port. */
 int hvd_role_ports_check(const struct hvd_role_hosts *hosts, const struct hvd_role_specs *specs,
 			 const struct hvd_alloc *alloc, struct hvd_err *err)
@@ -141,5 +157,5 @@ int hvd_role_ports_check(const struct hvd_role_hosts *hosts, const struct hvd_ro
 			}
 		}
 	}
-	return 0;
+	return check_reserved(hosts, specs, err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rank_plan.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/emit.h"
 #include "lib/frameworks/emit_roles.h"
@@ -74,6 +75,17 @@ void hvd_rank_plan_add_ports(struct hvd_rank_plan *plan, struct hvd_rank_ports *
 	ports->stores += wants_port(spec, HVD_PORT_STORE);
 	ports->others += wants_port(spec, HVD_PORT_JAX);
 	ports->each += ports_of_each(spec);
+	ports->roles += plan->opts->role_ports.each * plan->opts->role_ports.ranks;
+}
+
+in_port_t hvd_rank_plan_port(const struct hvd_rank_plan *plan, uint32_t host, int local_rank, unsigned i)
+{
+	const struct hvd_host_info *node = host < plan->table->n ? &plan->table->hosts[host].node : NULL;
+	const unsigned each = plan->opts->role_ports.each, rank = (unsigned)local_rank;
+	const unsigned at = plan->ports_before.roles + rank * each + i;
+
+	return node && rank < plan->opts->role_ports.ranks && i < each && at < node->n_role_ports ? node->role_ports[at]
+												  : 0;
 }
 
 /* The ports that the host of rank 0 has reserved for it; 0: none. */
@@ -249,6 +261,18 @@ static void add_rendezvous(struct hvd_strv *env, const char *prefix, const struc
 	add_env(env, prefix, "HOST", host);
 }
 
+/* Those that are reserved for the rank alone. */
+static void add_own_ports(struct hvd_strv *env, const struct hvd_rank_plan *plan, const struct hvd_rank_slot *slot)
+{
+	hvd_cleanup_free char *list = hvd_xstrdup("");
+	in_port_t port;
+
+	for (unsigned i = 0; (port = hvd_rank_plan_port(plan, (uint32_t)slot->host, slot->local_rank, i)); i++)
+		hvd_xappendf(&list, "%s%u", i ? "," : "", port);
+	if (*list)
+		hvd_env_set(env, "HVD_PORTS", list);
+}
+
 /* Is this host in a Slurm job whose numbers are not those of the ranks? They are not where agents or an mpirun start them, and
  * where there are tasks on spare hosts. */
 static bool slurm_differs(const struct hvd_rank_plan *plan, const struct hvd_host_info *node)
@@ -295,6 +319,7 @@ json_t *hvd_rank_plan_env(const struct hvd_rank_plan *plan, uint32_t rank)
 	in.rank0 = hvd_network_plan_addr(plan->networks, plan->table, rank0);
 	rank0_ports(plan, &plan->table->hosts[rank0].node, in.rank0_ports);
 	hvd_emit_all(&in, &env);
+	add_own_ports(&env, plan, slot);
 	hvd_emit_job_store(plan->job_store ? hvd_host_info_relay(node, plan->job_store).loopback : 0, &env);
 	hvd_strv_add_all(&env, opts->spec->env.v);
 	hvd_strv_add_all(&env, opts->extra_env.v);

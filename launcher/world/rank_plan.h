@@ -15,9 +15,10 @@
 #define HVD_RUN_ID_LEN 32
 
 /* How many ports hosts reserve for servers in ranks, in this order: where a rank 0 is, or may come to be, those of
- * PyTorch's stores and the other ones; then `each` for each rank. */
+ * PyTorch's stores and the other ones; then `each` for each rank. And by themselves on every host, as many as it may need of
+ * --ports of roles. */
 struct hvd_rank_ports {
-	unsigned stores, others, each;
+	unsigned stores, others, each, roles;
 };
 
 struct hvd_rank_plan {
@@ -48,6 +49,10 @@ int hvd_rank_plan_servers(struct hvd_rank_plan *plan, struct hvd_err *err);
 
 /* A rank's environment, as {NAME:VALUE,…}: the variables of the plan, then those that the options have for every rank. */
 json_t *hvd_rank_plan_env(const struct hvd_rank_plan *plan, uint32_t rank);
+
+/* With --ports of a role: the i-th port of the rank that is the `local_rank`-th on this host, whether it is there yet or not. 0:
+ * there is none, or the host has not registered. */
+in_port_t hvd_rank_plan_port(const struct hvd_rank_plan *plan, uint32_t host, int local_rank, unsigned i);
 
 /* The host whose relay is open to all ranks, which is rank 0's; -1: there is none. */
 int32_t hvd_rank_plan_open_relay(const struct hvd_rank_plan *plan);

@@ -180,6 +180,7 @@ void hvd_worlds_boot(struct hvd_world *const *worlds, unsigned n, struct hvd_boo
 	boot->store_ports = ports.stores;
 	boot->ports = ports.stores + ports.others;
 	boot->rank_ports = ports.each;
+	boot->role_ports = ports.roles;
 }
 
 const struct hvd_layout *hvd_world_layout(const struct hvd_world *world)
@@ -230,6 +231,11 @@ struct hvd_host_questions *hvd_world_host_questions(const struct hvd_world *worl
 void hvd_world_share_store(struct hvd_world *world, unsigned store)
 {
 	world->plan.job_store = store;
+}
+
+in_port_t hvd_world_rank_port(const struct hvd_world *world, uint32_t host, int local_rank, unsigned i)
+{
+	return hvd_rank_plan_port(&world->plan, host, local_rank, i);
 }
 
 void hvd_world_init(struct hvd_world *world, bool all)

@@ -83,6 +83,9 @@ struct hvd_store_waits *hvd_world_store_waits(const struct hvd_world *world);
 struct hvd_host_questions *hvd_world_host_questions(const struct hvd_world *world);
 /* Tell the ranks of the store with this number, which is not 0, that those of all worlds share (job_store.h). */
 void hvd_world_share_store(struct hvd_world *world, unsigned store);
+/* With opts->role_ports: the i-th port that is reserved on this host for its `local_rank`-th rank of this world, which may come
+ * there later. 0: there is none, or the host has not registered. */
+in_port_t hvd_world_rank_port(const struct hvd_world *world, uint32_t host, int local_rank, unsigned i);
 /* A rank has come to the rendezvous; `all`: and no other is missing. The world knows by itself of PyTorch's. */
 void hvd_world_init(struct hvd_world *world, bool all);
 

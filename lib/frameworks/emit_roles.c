@@ -27,6 +27,8 @@ void hvd_emit_roles(const struct hvd_emit_roles *in, struct hvd_strv *env)
 	hvd_env_set(env, "HVD_ROLE", in->roles[in->role].name);
 	hvd_env_setf(env, "HVD_ROLE_REPLICA", "%d", in->replica);
 	hvd_env_set(env, "HVD_ROLES", names);
+	if (in->roles[in->role].common_ports)
+		hvd_env_set(env, "HVD_PORTS", in->roles[in->role].ports);
 	for (int i = 0; i < in->n; i++) {
 		const struct hvd_emit_role *role = &in->roles[i];
 

@@ -54,6 +54,7 @@ const struct hvd_emitted hvd_emitted[] = {
 	{.name = "TF_CONFIG", .keeps = true},
 	{.name = "TF_GRPC_REUSE_PORT", .keeps = true},
 	{.name = "HVD_JOB_STORE"},
+	{.name = "HVD_PORTS"},
 	{.name = "SLURM_PROCID", .slurm = true},
 	{.name = "SLURM_LOCALID", .slurm = true},
 	{.name = "SLURM_NODEID", .slurm = true},

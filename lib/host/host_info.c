@@ -30,6 +30,7 @@ void hvd_host_info_clear(struct hvd_host_info *node)
 	for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
 		hvd_user_ifname_clear(&node->user_ifnames[i]);
 	free(node->ports);
+	free(node->role_ports);
 	free(node->relays);
 	free(node->own);
 	free(node->dropped);
@@ -108,6 +109,16 @@ static json_t *iface_to_json(const struct hvd_host_iface *iface)
 			 iface->first);
 }
 
+static void add_ports(json_t *msg, const char *key, const in_port_t *ports, uint32_t n)
+{
+	json_t *list = n ? json_array() : NULL;
+
+	for (uint32_t i = 0; i < n; i++)
+		json_array_append_new(list, json_integer(ports[i]));
+	if (list)
+		json_object_set_new(msg, key, list);
+}
+
 static void add_relay(json_t *part, const struct hvd_relay_ports *relay)
 {
 	json_object_set_new(part, "relay", json_integer(relay->loopback));
@@ -119,7 +130,7 @@ static void add_relay(json_t *part, const struct hvd_relay_ports *relay)
 
 json_t *hvd_host_info_to_json(const struct hvd_host_info *node, uint32_t index, uint32_t nodes, uint32_t size)
 {
-	json_t *ranks = json_array(), *ifaces = json_array(), *user_ifnames = json_array(), *ports = json_array(), *msg;
+	json_t *ranks = json_array(), *ifaces = json_array(), *user_ifnames = json_array(), *msg;
 
 	for (uint32_t i = 0; i < node->n_ranks; i++)
 		json_array_append_new(ranks, json_integer(node->ranks[i]));
@@ -136,10 +147,8 @@ json_t *hvd_host_info_to_json(const struct hvd_host_info *node, uint32_t index, 
 			ifaces, "dropped", node->dropped ? node->dropped : "");
 	if (json_array_size(user_ifnames))
 		json_object_set(msg, "user_ifnames", user_ifnames);
-	for (uint32_t i = 0; i < node->n_ports; i++)
-		json_array_append_new(ports, json_integer(node->ports[i]));
-	if (json_array_size(ports))
-		json_object_set(msg, "ports", ports);
+	add_ports(msg, "ports", node->ports, node->n_ports);
+	add_ports(msg, "role_ports", node->role_ports, node->n_role_ports);
 	for (unsigned w = 0; w < node->n_relays; w++)
 		add_relay(hvd_world_add_part(msg, w), &node->relays[w]);
 	if (node->nccl_ras)
@@ -149,7 +158,6 @@ json_t *hvd_host_info_to_json(const struct hvd_host_info *node, uint32_t index, 
 	if (node->switch_path)
 		json_object_set_new(msg, "switch_path", json_string(node->switch_path));
 	json_decref(user_ifnames);
-	json_decref(ports);
 	return msg;
 }
 
@@ -213,23 +221,24 @@ static int user_ifnames_from_json(const json_t *list, struct hvd_host_info *node
 	return 0;
 }
 
-static int ports_from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_err *err)
+static int ports_from_json(const json_t *msg, const char *key, const char *host, in_port_t **ports, uint32_t *count,
+			   struct hvd_err *err)
 {
 	json_t *list;
 	size_t n;
 
-	if (!json_object_get(msg, "ports"))
+	if (!json_object_get(msg, key))
 		return 0;
-	if (hvd_get_array(msg, "ports", HVD_HOST_MAX_PORTS, &list, err) != 0)
+	if (hvd_get_array(msg, key, HVD_HOST_MAX_PORTS, &list, err) != 0)
 		return -1;
 	n = json_array_size(list);
-	node->ports = hvd_xcalloc(n, sizeof(*node->ports));
+	*ports = hvd_xcalloc(n, sizeof(**ports));
 	for (size_t i = 0; i < n; i++) {
 		const json_t *port = json_array_get(list, i);
 
 		if (!json_is_integer(port) || json_integer_value(port) < 1 || json_integer_value(port) > 65535)
-			return hvd_err_set(err, HVD_E_PROTO, "host %s sent an invalid port", node->name);
-		node->ports[node->n_ports++] = (in_port_t)json_integer_value(port);
+			return hvd_err_set(err, HVD_E_PROTO, "host %s sent an invalid port", host);
+		(*ports)[(*count)++] = (in_port_t)json_integer_value(port);
 	}
 	return 0;
 }
@@ -323,8 +332,10 @@ static int from_json(const json_t *msg, struct hvd_host_info *node, struct hvd_e
 		if (iface_from_json(json_array_get(ifaces, i), &node->ifaces[i], err) != 0)
 			return -1;
 	}
-	if (ports_from_json(msg, node, err) != 0 || relays_from_json(msg, node, err) != 0 ||
-	    numbers_from_json(msg, node, err) != 0 || switch_path_from_json(msg, node, err) != 0)
+	if (ports_from_json(msg, "ports", name, &node->ports, &node->n_ports, err) != 0 ||
+	    ports_from_json(msg, "role_ports", name, &node->role_ports, &node->n_role_ports, err) != 0 ||
+	    relays_from_json(msg, node, err) != 0 || numbers_from_json(msg, node, err) != 0 ||
+	    switch_path_from_json(msg, node, err) != 0)
 		return -1;
 	return user_ifnames_from_json(json_object_get(msg, "user_ifnames"), node, err);
 }

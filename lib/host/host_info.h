@@ -8,11 +8,11 @@
  *   {"t":"register", "node":I, "nodes":N, "size":RANKS, "name":TEXT, "host":TEXT, "machine":HEX,
  *    "ranks":[…], "port":P,
  *    "ifaces":[{"n":NAME,"k":KIND,"s":MBPS,"r":RANKING,"u":NUMA,"a":[ADDR,…],"f":FIRST},…], "dropped":TEXT,
- *    "user_ifnames":[[NAME,VALUE,SOURCE,MISSING],…], "ports":[PORT,…],
+ *    "user_ifnames":[[NAME,VALUE,SOURCE,MISSING],…], "ports":[PORT,…], "role_ports":[PORT,…],
  *    "relay":PORT, "relay_network":PORT, "relay_children":PORT, "nccl_ras":PORT, "job":N}
  *
- * "f" may be left out, and is 0 then; so may MISSING. "user_ifnames", "ports", "relay_network", "relay_children",
- * "nccl_ras" and "job" may be left out. The three ports of a relay are those of world 0; those of other worlds are in their
+ * "f" may be left out, and is 0 then; so may MISSING. "user_ifnames", "ports", "role_ports", "relay_network",
+ * "relay_children", "nccl_ras" and "job" may be left out. The three ports of a relay are those of world 0; those of other worlds are in their
  * parts (lib/protocol/worlds.h).
  */
 #ifndef HVD_HOST_INFO_H
@@ -64,6 +64,9 @@ struct hvd_host_info {
 	 * here, then boot.rank_ports for each rank, by local rank. */
 	uint32_t n_ports;
 	in_port_t *ports;
+	/* The same for its ranks' programs: boot.role_ports of them. */
+	uint32_t n_role_ports;
+	in_port_t *role_ports;
 	/* One for each world of the launch. A host that lacks a loopback port cannot take part in a job, and its
 	 * registration says why (agent/driver_client.h). */
 	unsigned n_relays;

@@ -11,19 +11,28 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static int set_option(int fd, int option)
+{
+	const int on = 1;
+
+	return setsockopt(fd, SOL_SOCKET, option, &on, sizeof(on));
+}
+
 /* A socket that is bound to the port at all addresses; -1 with errno set. A port that another process has reserved
  * would look free to a socket that has the option already. */
-static int bind_port(sa_family_t family, in_port_t port, int option)
+static int bind_port(sa_family_t family, in_port_t port, enum hvd_reserve_for what)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = hvd_addr_to_sockaddr(&(struct hvd_addr){.family = family}, port, &ss);
-	int off = 0, on = 1, saved, fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int off = 0, saved, fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -1;
 	if (family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (bind(fd, (struct sockaddr *)&ss, len) == 0 && setsockopt(fd, SOL_SOCKET, option, &on, sizeof(on)) == 0)
+	if (bind(fd, (struct sockaddr *)&ss, len) == 0 &&
+	    (!(what & HVD_RESERVE_REUSEPORT) || set_option(fd, SO_REUSEPORT) == 0) &&
+	    (!(what & HVD_RESERVE_REUSEADDR) || set_option(fd, SO_REUSEADDR) == 0))
 		return fd;
 	saved = errno;
 	close(fd);
@@ -31,16 +40,16 @@ static int bind_port(sa_family_t family, in_port_t port, int option)
 	return -1;
 }
 
-static int reserve_one(in_port_t port, int option)
+static int reserve_one(in_port_t port, enum hvd_reserve_for what)
 {
-	int fd = bind_port(AF_INET6, port, option);
+	int fd = bind_port(AF_INET6, port, what);
 
 	if (fd < 0 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL))
-		fd = bind_port(AF_INET, port, option);
+		fd = bind_port(AF_INET, port, what);
 	return fd;
 }
 
-static int reserve_in(in_port_t lo, in_port_t hi, int option)
+static int reserve_in(in_port_t lo, in_port_t hi, enum hvd_reserve_for what)
 {
 	unsigned count = lo ? (unsigned)hi - lo + 1 : 1, start = 0;
 	int fd = -1;
@@ -48,7 +57,7 @@ static int reserve_in(in_port_t lo, in_port_t hi, int option)
 	/* Not all launches of a host try the same ports first. */
 	hvd_random(&start, sizeof(start), NULL);
 	for (unsigned i = 0; i < count && fd < 0; i++) {
-		fd = reserve_one(lo ? (in_port_t)(lo + (start % count + i) % count) : 0, option);
+		fd = reserve_one(lo ? (in_port_t)(lo + (start % count + i) % count) : 0, what);
 		if (fd < 0 && errno != EADDRINUSE)
 			break;
 	}
@@ -65,13 +74,12 @@ static void keep(struct hvd_reserve *reserved, size_t n)
 int hvd_reserve(struct hvd_reserve *to, size_t n, enum hvd_reserve_for what, in_port_t lo, in_port_t hi,
 		struct hvd_err *err)
 {
-	int option = what == HVD_RESERVE_REUSEPORT ? SO_REUSEPORT : SO_REUSEADDR;
 	size_t had = to->n;
 
 	to->fds = hvd_xrealloc(to->fds, had + n, sizeof(*to->fds));
 	to->ports = hvd_xrealloc(to->ports, had + n, sizeof(*to->ports));
 	while (to->n < had + n) {
-		int fd = reserve_in(lo, hi, option);
+		int fd = reserve_in(lo, hi, what);
 
 		if (fd < 0) {
 			int rc = errno == EADDRINUSE && lo

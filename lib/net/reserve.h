@@ -7,6 +7,9 @@
  * server that sets the option and names the port can listen at it, any number of times. So a reservation may last as
  * long as the server is to live. A connection to the port is refused while nobody listens.
  *
+ * A reservation may have both options, for a server whose options are not known. While connections of a server with one of
+ * them are in TIME_WAIT, a server with the other one alone does not get the port.
+ *
  * With SO_REUSEPORT, which gRPC sets, the kernel also requires that both sockets belong to the same user. With
  * SO_REUSEADDR, the only option that PyTorch's TCPStore sets, it does not: any program of any user that names the port
  * can listen at it before the server does. A program that searches a range of ports for a free one must bind without
@@ -22,8 +25,9 @@
 
 /* The option that a server must set on its socket to get the port. */
 enum hvd_reserve_for {
-	HVD_RESERVE_REUSEPORT, /* the server must also be of the same user */
-	HVD_RESERVE_REUSEADDR,
+	HVD_RESERVE_REUSEPORT = 1, /* the server must also be of the same user */
+	HVD_RESERVE_REUSEADDR = 2,
+	HVD_RESERVE_EITHER = 3,
 };
 
 /* A zeroed struct has no ports. */

@@ -10,7 +10,8 @@
 
 int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct hvd_err *err)
 {
-	char addr[HVD_ADDR_TEXT], range[32] = "", ports[48] = "", stores[24] = "", worlds[24] = "", relays[24] = "";
+	char addr[HVD_ADDR_TEXT], range[32] = "", ports[48] = "", stores[24] = "", roles[32] = "", worlds[24] = "",
+				  relays[24] = "";
 	size_t at;
 	int n;
 
@@ -22,13 +23,15 @@ int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct
 		snprintf(ports, sizeof(ports), "ports=%u+%u;", boot->ports, boot->rank_ports);
 	if (boot->store_ports)
 		snprintf(stores, sizeof(stores), "store=%u;", boot->store_ports);
+	if (boot->role_ports)
+		snprintf(roles, sizeof(roles), "role_ports=%u;", boot->role_ports);
 	if (boot->worlds > 1)
 		snprintf(worlds, sizeof(worlds), "worlds=%u;", boot->worlds);
 	if (boot->relays)
 		snprintf(relays, sizeof(relays), "relays=%u;", boot->relays);
 	n = snprintf(text, HVD_BOOT_MAX,
-		     "2;session=%s;port=%u;%s%s%s%s%s%s%s%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session,
-		     boot->port, range, ports, stores, worlds, relays, boot->network ? "network=1;" : "",
+		     "2;session=%s;port=%u;%s%s%s%s%s%s%s%s%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session,
+		     boot->port, range, ports, stores, roles, worlds, relays, boot->network ? "network=1;" : "",
 		     boot->keeps_stderr ? "stderr=1;" : "", boot->spares ? "spares=1;" : "", boot->timeout, boot->id,
 		     boot->verbose);
 	at = (size_t)n;
@@ -113,6 +116,10 @@ static int parse_field(char *field, struct hvd_boot *boot)
 		if (parse_number(value, 0, HVD_BOOT_MAX_PORTS, &number) != 0)
 			return -1;
 		boot->store_ports = (unsigned)number;
+	} else if (strcmp(field, "role_ports") == 0) {
+		if (parse_number(value, 0, HVD_MAX_ROLE_PORTS, &number) != 0)
+			return -1;
+		boot->role_ports = (unsigned)number;
 	} else if (strcmp(field, "worlds") == 0) {
 		if (parse_number(value, 1, HVD_MAX_WORLDS, &number) != 0)
 			return -1;

@@ -7,10 +7,10 @@
  * other users must not learn, or they could take the names of the agents' sockets (agent/agent_socket.h); so it is on no
  * command line.
  *
- *   2;session=HEX;port=N;range=LO-HI;ports=N+M;store=N;worlds=N;relays=N;network=1;stderr=1;spares=1;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
+ *   2;session=HEX;port=N;range=LO-HI;ports=N+M;store=N;role_ports=N;worlds=N;relays=N;network=1;stderr=1;spares=1;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
  *
  * 2 is the version. ID is munge, fd:N, pid:PID:N or file:PATH. Fields may come in any order, and unknown fields are
- * ignored; "range", "ports", "store", "worlds" (1), "relays", "network", "spares" and "stderr" may be left out. What an
+ * ignored; "range", "ports", "store", "role_ports", "worlds" (1), "relays", "network", "spares" and "stderr" may be left out. What an
  * agent must know later comes with the plan (agent_settings.h).
  *
  * Uses nothing but libc: the SPANK plugin links it.
@@ -29,6 +29,7 @@
 #define HVD_BOOT_MAX_ADDRS  16
 #define HVD_BOOT_MAX_PORTS  (8 * HVD_MAX_WORLDS) /* that are reserved for one rank of each world */
 #define HVD_BOOT_MAX_RELAYS 4096
+#define HVD_MAX_ROLE_PORTS  4096 /* that a host reserves for its ranks of all roles */
 #define HVD_BOOT_MAX        2048 /* bytes of the text, its zero byte included */
 #define HVD_SESSION_LEN     32   /* hex digits */
 /* A parent that hands the key down ("fd:3") gives the key to its child as this descriptor. */
@@ -50,9 +51,10 @@ struct hvd_boot {
 	unsigned ports, rank_ports;
 	unsigned
 		store_ports; /* so many of `ports`, the first, are for PyTorch's stores, whose servers set SO_REUSEADDR only */
-	unsigned worlds; /* how many the launch has: a host has a relay of the rendezvous for each */
-	unsigned relays; /* relays that one parent has at most */
-	bool network;    /* the relay of rank 0's host may be opened to ranks of the job's other hosts */
+	unsigned role_ports; /* so many others that a host reserves for the programs of its ranks (--ports of roles) */
+	unsigned worlds;     /* how many the launch has: a host has a relay of the rendezvous for each */
+	unsigned relays;     /* relays that one parent has at most */
+	bool network;        /* the relay of rank 0's host may be opened to ranks of the job's other hosts */
 	/* The job has more hosts than it needs. So a shim that does not reach the driver ends with status 0: its host
 	 * may be one that was left out. */
 	bool spares;

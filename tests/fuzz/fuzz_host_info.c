@@ -14,6 +14,8 @@ static void check(const struct hvd_host_info *node)
 	must(node->n_ports <= HVD_HOST_MAX_PORTS && node->n_relays >= 1 && node->n_relays <= HVD_MAX_WORLDS);
 	for (uint32_t i = 0; i < node->n_ports; i++)
 		must(node->ports[i] != 0);
+	for (uint32_t i = 0; i < node->n_role_ports; i++)
+		must(node->role_ports[i] != 0);
 	for (int i = 0; i < node->n_ifaces; i++) {
 		const struct hvd_host_iface *iface = &node->ifaces[i];
 
@@ -47,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		json_decref(again);
 		hvd_host_info_clear(&back);
 	} else {
-		must(!node.name && !node.ranks && !node.ports && !node.relays && !node.ifaces);
+		must(!node.name && !node.ranks && !node.ports && !node.role_ports && !node.relays && !node.ifaces);
 	}
 	hvd_host_info_clear(&node);
 	json_decref(msg);

@@ -28,6 +28,11 @@ static void check_specs(const struct hvd_role_specs *specs)
 	}
 }
 
+static in_port_t port_of(int world, int host, int local_rank, unsigned i, void *arg)
+{
+	return (in_port_t)(1 + local_rank + (int)i);
+}
+
 /* Ranks have the variables of their role; no host has two roles with hosts of their own. */
 static void check_hosts(const struct hvd_role_specs *specs, const struct hvd_role_hosts *hosts,
 			const struct hvd_alloc *alloc)
@@ -38,7 +43,7 @@ static void check_hosts(const struct hvd_role_specs *specs, const struct hvd_rol
 
 	for (int i = 0; i < alloc->n_hosts; i++)
 		hvd_addr_parse("10.0.0.1", &addrs[i]);
-	hvd_role_env_make(&env, specs, hosts, alloc, addrs);
+	hvd_role_env_make(&env, specs, hosts, alloc, addrs, port_of, NULL);
 	must(hosts->n_worlds == hvd_role_worlds(specs));
 	for (int i = 0; i < hosts->n_worlds; i++) {
 		const struct hvd_role_world *w = &hosts->worlds[i];

@@ -12,6 +12,7 @@
 #include "tests/unit/tcpstore_bytes.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 /* What the process ends with. */
@@ -263,6 +264,25 @@ TEST_IN(a_range_of_ports_that_is_full, struct launch *l)
 	assert_int_equal(l->job.started, 0);
 }
 
+/* Those that the user has asked for, and not those that only some frameworks would like to have. */
+TEST_IN(too_few_ports_for_the_ranks, struct launch *l)
+{
+	struct rlimit files, few;
+	pid_t pid;
+
+	launch_start(l);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	few = (struct rlimit){.rlim_cur = 100, .rlim_max = files.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	l->boot.role_ports = 100;
+	pid = start_agent(l);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+	until(l, l->job.failed);
+	assert_string_equal(l->job.why.host, "here");
+	assert_in(l->job.why.msg, "cannot reserve 100 ports for the ranks (--ports): ");
+	ends_with(pid, FAILED);
+}
+
 /* ---- two worlds on one host ---- */
 
 struct worlds {
@@ -365,6 +385,46 @@ TEST_IN(two_worlds_have_two_stores, struct launch *l)
 	assert_int_equal(value_of(w.rv[0]), '0');
 	assert_int_equal(value_of(w.rv[1]), '1');
 	end_worlds(&w, l, pid);
+}
+
+/* What binding the port gives: 0, or an error. */
+static int bind_to(in_port_t port, bool reuse)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = reuse, rc;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	rc = bind(fd, (struct sockaddr *)&sin, sizeof(sin)) == 0 && listen(fd, 1) == 0 ? 0 : errno;
+	close(fd);
+	return rc;
+}
+
+/* They are known before the ranks are there, and only the ranks' programs get them. */
+TEST_IN(and_ports_for_the_ranks_of_each, struct launch *l)
+{
+	struct worlds w = {.here = 0};
+	in_port_t ports[4];
+	pid_t pid;
+
+	l->opts.role_ports.each = 2;
+	l->opts.role_ports.ranks = 1;
+	begin_worlds(&w, l, false);
+	assert_int_equal(l->boot.role_ports, 4);
+	assert_int_equal(hvd_world_rank_port(w.v[0], 0, 0, 0), 0);
+	pid = start_agent(l);
+	until(l, w.here == 1);
+	for (int i = 0; i < 4; i++) {
+		ports[i] = hvd_world_rank_port(w.v[i / 2], 0, 0, (unsigned)i % 2);
+		assert_int_not_equal(ports[i], 0);
+		for (int k = 0; k < i; k++)
+			assert_int_not_equal(ports[i], ports[k]);
+		assert_int_equal(bind_to(ports[i], false), EADDRINUSE);
+		assert_int_equal(bind_to(ports[i], true), 0);
+	}
+	start_rank(w.v[0]); /* with which the agent has something to end */
+	until(l, value_of(w.rv[0]));
+	end_worlds(&w, l, pid);
+	assert_int_equal(bind_to(ports[0], false), 0);
 }
 
 /* Ranks of two worlds meet at the store of the job, and nobody else comes there. */

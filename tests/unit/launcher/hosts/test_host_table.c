@@ -523,6 +523,55 @@ TEST(servers_of_two_worlds)
 	hvd_host_table_clear(&roster);
 }
 
+/* Two worlds of which each rank has ports of its own: two of the first, three of the second. */
+TEST(ports_of_ranks)
+{
+	struct hvd_launch_spec spec = {.store = HVD_STORE_OFF};
+	struct hvd_driver_opts opts[] = {{.spec = &spec, .role_ports = {.each = 2, .ranks = 2}},
+					 {.spec = &spec, .role_ports = {.each = 3, .ranks = 1}}};
+	struct hvd_host_table roster;
+	struct hvd_network_plan plan = {0};
+	struct hvd_rank_plan worlds[2];
+	struct hvd_rank_ports ports = {0};
+	json_t *env;
+
+	filled(&roster, 2);
+	all_report(&roster, 0);
+	for (int h = 0; h < 2; h++) {
+		struct hvd_host_info *node = &roster.hosts[h].node;
+
+		node->n_role_ports = 7;
+		node->role_ports = calloc(7, sizeof(in_port_t));
+		for (int i = 0; i < 7; i++)
+			node->role_ports[i] = (in_port_t)(7000 + 100 * h + i);
+	}
+	assert_int_equal(hvd_network_plan_make(&plan, &roster, false, &quiet, NULL), 0);
+	for (int w = 0; w < 2; w++) {
+		worlds[w] = (struct hvd_rank_plan){.opts = &opts[w], .table = &roster, .networks = &plan};
+		hvd_rank_plan_add_ports(&worlds[w], &ports);
+		assert_int_equal(hvd_host_table_layout(&roster, &worlds[w].layout, NULL), 0);
+	}
+	assert_int_equal(ports.roles, 7);
+	assert_int_equal(ports.stores + ports.others + ports.each, 0);
+	env = hvd_rank_plan_env(&worlds[0], 3); /* the second on host 1 */
+	assert_string_equal(value(env, "HVD_PORTS"), "7102,7103");
+	json_decref(env);
+	env = hvd_rank_plan_env(&worlds[1], 0);
+	assert_string_equal(value(env, "HVD_PORTS"), "7004,7005,7006");
+	json_decref(env);
+	/* There is one rank of this world on a host, and no third host. */
+	env = hvd_rank_plan_env(&worlds[1], 3);
+	assert_string_equal(value(env, "HVD_PORTS"), "(not set)");
+	json_decref(env);
+	assert_int_equal(hvd_rank_plan_port(&worlds[1], 1, 0, 2), 7106);
+	assert_int_equal(hvd_rank_plan_port(&worlds[1], 1, 0, 3), 0);
+	assert_int_equal(hvd_rank_plan_port(&worlds[1], 2, 0, 0), 0);
+	for (int w = 0; w < 2; w++)
+		hvd_rank_plan_clear(&worlds[w]);
+	hvd_network_plan_clear(&plan);
+	hvd_host_table_clear(&roster);
+}
+
 /* Ranks of an elastic job of Horovod's keep their processes while their numbers change. */
 TEST(elastic_jobs)
 {

@@ -322,7 +322,7 @@ TEST(values_of_options)
 	    "at most 8192");
 	bad("hvdrun --role=a --gpus-per-task=many x", NULL, "--gpus-per-task=many is not", "");
 	bad("hvdrun --role=a --het-group=0,1 x", NULL, "--het-group=0,1 is not one component", "--het-group=0");
-	bad("hvdrun --role=a --ports=80,x x", NULL, "--ports: \"x\" is not a port", "numbers from 1");
+	bad("hvdrun --role=a --ports=80,x x", NULL, "--ports: \"x\" is not a port", "at most 64 numbers of ports");
 	bad("hvdrun --role=a x : --role=b --service --ready=tcp:0 y", NULL, "--ready=tcp:0 is neither",
 	    "--ready=tcp:9000");
 	bad("hvdrun --role=a x : --role=b --service --ready=tcp:80/x y", NULL, "is neither tcp:PORT nor", "");
@@ -330,6 +330,28 @@ TEST(values_of_options)
 	bad("hvdrun --role=a x : --role=b --service --ready=udp:80 y", NULL, "is neither tcp:PORT nor", "");
 	bad("hvdrun --roles=f", "roles: {a: {command: x}, b: {service: 1, ready: \"http:80/a\\r\\nX\", command: y}}",
 	    "is neither tcp:PORT nor", "");
+}
+
+TEST(ports_and_how_many)
+{
+	struct hvd_role_specs specs;
+
+	roles(&specs,
+	      "hvdrun --role=a --ports=2 x : --role=b --ports=64 x : --role=c --ports=65 x : --role=d --ports=1,2 x : "
+	      "--role=e --service --ready=tcp:80 --ports=1 x : --role=f x",
+	      NULL);
+	assert_int_equal(specs.v[0].ports_each, 2);
+	assert_int_equal(specs.v[0].n_ports, 0);
+	assert_int_equal(specs.v[1].ports_each, 64);
+	assert_int_equal(specs.v[2].ports_each, 0);
+	assert_int_equal(specs.v[2].ports[0], 65);
+	assert_int_equal(specs.v[3].ports_each, 0);
+	assert_int_equal(specs.v[3].n_ports, 2);
+	assert_int_equal(specs.v[4].ports_each, 1);
+	assert_int_equal(specs.v[4].n_ports, 0);
+	assert_int_equal(specs.v[5].ports_each, 0);
+	hvd_role_specs_clear(&specs);
+	bad("hvdrun --role=a --ports=0 x", NULL, "--ports: \"0\" is not a port", "how many free ports each rank needs");
 }
 
 TEST(what_only_one_command_can_do)

@@ -296,6 +296,51 @@ static void address_hosts(struct hvd_addr *addrs, int n)
 	}
 }
 
+/* World, host, local rank and number of the port: 1000, 100, 10, 1. */
+static in_port_t a_port(int world, int host, int local_rank, unsigned i, void *arg)
+{
+	const int *unknown = arg;
+
+	return unknown && host == *unknown ? 0
+					   : (in_port_t)(10000 + world * 1000 + host * 100 + local_rank * 10 + (int)i);
+}
+
+TEST(ports_of_ranks)
+{
+	struct hvd_addr addrs[6] = {0};
+	struct hvd_role_env env;
+	struct hvd_strv to = {0};
+	struct fixture f;
+	struct hvd_err err = {0};
+	int unknown = 3;
+
+	assert_int_equal(
+		assign(&f, &six,
+		       "--role=a -N1 -n1 x : --role=b --replicas=2 -N2 -n3 --ports=2 x : --role=c --with=a -n2 "
+		       "--ports=1 x",
+		       &err),
+		0);
+	hvd_role_env_make(&env, &f.specs, &f.hosts, &f.alloc, addrs, a_port, NULL);
+	hvd_role_env_emit(&env, &f.hosts, 0, &to);
+	has(&to, "HVD_ROLE_A_PORTS", NULL);
+	has(&to, "HVD_ROLE_B_PORTS", "11100,11101,11110,11111,11200,11201;12300,12301,12310,12311,12400,12401");
+	has(&to, "HVD_ROLE_C_PORTS", "13000,13010");
+	has(&to, "HVD_PORTS", NULL);
+	hvd_strv_free(&to);
+	hvd_role_env_clear(&env);
+	hvd_role_env_make(&env, &f.specs, &f.hosts, &f.alloc, addrs, a_port, &unknown);
+	hvd_role_env_emit(&env, &f.hosts, 1, &to);
+	has(&to, "HVD_ROLE_B_PORTS", NULL);
+	has(&to, "HVD_ROLE_C_PORTS", "13000,13010");
+	has(&to, "HVD_PORTS", NULL);
+	hvd_strv_free(&to);
+	hvd_role_env_clear(&env);
+	assert_int_equal(hvd_role_world_most(&f.hosts.worlds[1]), 2);
+	clear(&f);
+	refuses(&six, "--role=a -N1 -n65 --ports=64 x",
+		"a host would have to reserve 4160 ports for the ranks of all roles (--ports), more than 4096");
+}
+
 TEST(variables_of_roles)
 {
 	struct hvd_addr addrs[6];
@@ -311,7 +356,7 @@ TEST(variables_of_roles)
 			 0);
 	address_hosts(addrs, 6);
 	assert_int_equal(hvd_addr_parse("fd00::1", &addrs[3]), 0);
-	hvd_role_env_make(&env, &f.specs, &f.hosts, &f.alloc, addrs);
+	hvd_role_env_make(&env, &f.specs, &f.hosts, &f.alloc, addrs, a_port, NULL);
 	hvd_role_env_emit(&env, &f.hosts, 2, &to);
 	has(&to, "HVD_ROLE", "roll-out");
 	has(&to, "HVD_ROLE_REPLICA", "1");
@@ -326,17 +371,18 @@ TEST(variables_of_roles)
 	has(&to, "HVD_ROLE_ROLL_OUT_PORTS", "8000");
 	has(&to, "HVD_ROLE_JUDGE_HOSTS", "n1");
 	has(&to, "HVD_ROLE_JUDGE_PORTS", "9000,9001");
-	assert_int_equal(to.n, 3 + 3 + 4 + 4);
+	assert_int_equal(to.n, 3 + 1 + 3 + 4 + 4);
 	hvd_strv_free(&to);
 	hvd_role_env_emit(&env, &f.hosts, 3, &to);
 	has(&to, "HVD_ROLE", "judge");
 	has(&to, "HVD_ROLE_REPLICA", "0");
+	has(&to, "HVD_PORTS", "9000,9001");
 	hvd_strv_free(&to);
 	hvd_role_env_clear(&env);
 
 	/* Half a list is worse than none. */
 	addrs[5] = (struct hvd_addr){0};
-	hvd_role_env_make(&env, &f.specs, &f.hosts, &f.alloc, addrs);
+	hvd_role_env_make(&env, &f.specs, &f.hosts, &f.alloc, addrs, a_port, NULL);
 	hvd_role_env_emit(&env, &f.hosts, 0, &to);
 	has(&to, "HVD_ROLE_ROLL_OUT_ADDRS", NULL);
 	has(&to, "HVD_ROLE_ROLL_OUT_HOSTS", "n3,n4;n5,n6");
@@ -358,7 +404,7 @@ TEST(variables_of_ten_thousand_hosts)
 
 	assert_int_equal(assign(&f, &given, "--role=a -N9000 x : --role=b x", &err), 0);
 	address_hosts(addrs, 10000);
-	hvd_role_env_make(&env, &f.specs, &f.hosts, &f.alloc, addrs);
+	hvd_role_env_make(&env, &f.specs, &f.hosts, &f.alloc, addrs, a_port, NULL);
 	hvd_role_env_emit(&env, &f.hosts, 0, &to);
 	has(&to, "HVD_ROLE_A_ADDRS", NULL);
 	has(&to, "HVD_ROLE_A_SIZE", "9000");

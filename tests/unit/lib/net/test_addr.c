@@ -163,6 +163,8 @@ TEST(boot_round_trip)
 		boot.store_ports = boot.ports;
 		boot.ports = boot.ports ? HVD_BOOT_MAX_PORTS : 2;
 		boot.rank_ports = 1;
+		assert_int_equal(back.role_ports, boot.role_ports);
+		boot.role_ports = HVD_MAX_ROLE_PORTS;
 		assert_int_equal(back.relays, boot.relays);
 		boot.relays = boot.relays ? HVD_BOOT_MAX_RELAYS : 32;
 		assert_int_equal(back.worlds, boot.worlds ? boot.worlds : 1);

@@ -118,6 +118,15 @@ TEST(only_who_names_it_gets_it)
 	served(r.ports[0], PORT);
 	served(r.ports[0], PORT | ADDR); /* as gRPC does */
 	hvd_reserve_clear(&r);
+
+	for (int sharing = ADDR; sharing <= (ADDR | PORT); sharing++) {
+		assert_int_equal(hvd_reserve(&r, 1, HVD_RESERVE_EITHER, 0, 0, NULL), 0);
+		refused(r.ports[0], NOT);
+		assert_int_equal(try_connect(r.ports[0]), -1);
+		served(r.ports[0], sharing);
+		served(r.ports[0], ADDR | PORT);
+		hvd_reserve_clear(&r);
+	}
 }
 
 /* What a process of another user is told when it binds the port in this way. */
