@@ -8,6 +8,7 @@
 #include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "slurm/job_cpus.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,8 +67,10 @@ static struct hvd_role_ground ground_of(const struct hvd_launch *launch, const s
 int hvd_elastic_roles_place(const struct hvd_launch *launch, const struct hvd_alloc *alloc, struct hvd_role_hosts *out,
 			    struct hvd_err *err)
 {
-	const struct hvd_role_ground ground = ground_of(launch, alloc);
+	struct hvd_role_ground ground = ground_of(launch, alloc);
+	hvd_cleanup_free int *cpus = hvd_slurm_job_cpus(launch->envp, alloc);
 
+	ground.cores = cpus;
 	return hvd_role_hosts_assign(out, launch->roles, &ground, err);
 }
 

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * job_cpus.h - how many CPUs a Slurm job has on each of its hosts, by SLURM_JOB_NODELIST and SLURM_JOB_CPUS_PER_NODE. They
+ * are Slurm's CPUs: hardware threads, unless the site counts cores.
+ */
+#ifndef HVD_JOB_CPUS_H
+#define HVD_JOB_CPUS_H
+
+#include "lib/host/alloc.h"
+
+/* The CPUs of each of these hosts; 0 = not known, as of one that is none of the job's. Of a heterogeneous job none are known.
+ * The caller frees the list. */
+int *hvd_slurm_job_cpus(char *const *envp, const struct hvd_alloc *hosts);
+
+#endif

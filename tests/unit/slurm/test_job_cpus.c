@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "slurm/job_cpus.h"
+
+#include "lib/base/strv.h"
+#include "tests/unit/unit.h"
+
+static void check(const char *nodes, const char *counts, int a, int b, int c)
+{
+	struct hvd_strv env = {0};
+	struct hvd_alloc hosts;
+	int *cpus;
+
+	if (nodes)
+		hvd_env_set(&env, "SLURM_JOB_NODELIST", nodes);
+	if (counts)
+		hvd_env_set(&env, "SLURM_JOB_CPUS_PER_NODE", counts);
+	assert_int_equal(hvd_alloc_from_hosts(&hosts, "n1:1,n3:1,other:1", 0, NULL), 0);
+	cpus = hvd_slurm_job_cpus(env.v, &hosts);
+	assert_int_equal(cpus[0], a);
+	assert_int_equal(cpus[1], b);
+	assert_int_equal(cpus[2], c);
+	free(cpus);
+	hvd_alloc_clear(&hosts);
+	hvd_strv_free(&env);
+}
+
+TEST(each_host_has_those_of_its_place_in_the_list)
+{
+	check("n[1-3]", "2(x2),8", 2, 8, 0);
+	check("n3,n1", "8,2", 2, 8, 0);
+}
+
+TEST(lists_that_do_not_match_tell_nothing)
+{
+	check("n[1-3]", "2(x2)", 0, 0, 0);
+	check("n[1-3]", "2(x99999999999)", 0, 0, 0);
+	check("n[1-", "2", 0, 0, 0);
+	check("n[1-3]", NULL, 0, 0, 0);
+	check(NULL, "2", 0, 0, 0);
+}
+
+RUN_TESTS()
