@@ -26,6 +26,12 @@ struct hvd_failure_report *hvd_failure_report_create(void)
 	return hvd_xcalloc(1, sizeof(struct hvd_failure_report));
 }
 
+void hvd_failure_report_of(struct hvd_failure_report *report, unsigned world, const char *role)
+{
+	report->world = world;
+	report->role = role;
+}
+
 static void clear(struct hvd_failure *f)
 {
 	hvd_rank_end_clear(&f->end);
@@ -176,7 +182,7 @@ static char *copied(const char *text)
 
 static bool before(const struct hvd_failure *a, const struct hvd_failure *b)
 {
-	return a->at != b->at ? a->at < b->at : a->end.rank < b->end.rank;
+	return a->at != b->at ? a->at < b->at : a->world != b->world ? a->world < b->world : a->end.rank < b->end.rank;
 }
 
 static void keep(struct hvd_failure_list *list, const struct hvd_failure *f)
@@ -206,24 +212,24 @@ static bool same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static void count_way(struct hvd_failure_report *report, const struct hvd_failure *f)
+static void count_way(struct hvd_failure_report *report, const struct hvd_failure_way *more)
 {
 	struct hvd_failure_way *way = report->ways, *end = way + report->n_ways;
 
-	while (way < end && !(way->status == f->end.status && same_text(way->error, f->end.error)))
+	while (way < end && !(way->status == more->status && same_text(way->error, more->error)))
 		way++;
 	if (way == end && report->n_ways == HVD_FAILURE_WAYS)
 		return;
 	if (way == end) {
 		*way = (struct hvd_failure_way){
-			.status = f->end.status, .error = copied(f->end.error), .host = copied(f->host)};
+			.status = more->status, .error = copied(more->error), .host = copied(more->host)};
 		report->n_ways++;
 	}
-	if (!same_text(way->host, f->host)) {
+	if (!same_text(way->host, more->host)) {
 		free(way->host);
 		way->host = NULL;
 	}
-	way->count++;
+	way->count += more->count;
 }
 
 /* Was it ended with all others, and was it not already failing because of another's failure? The interpreter of a rank
@@ -237,7 +243,8 @@ static bool only_with_all(const struct hvd_failure_report *report, const struct 
 void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_rank_end *end, const char *host)
 {
 	/* Not owned: the pointers are those of the caller. */
-	struct hvd_failure f = {.end = *end, .host = (char *)host};
+	struct hvd_failure f = {.end = *end, .host = (char *)host, .world = report->world, .role = report->role};
+	struct hvd_failure_way way = {.status = end->status, .error = end->error, .host = (char *)host, .count = 1};
 	enum hvd_failure_kind kind;
 
 	if (hvd_status_exit(end->status) > report->highest)
@@ -252,12 +259,49 @@ void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_
 	kind = kind_of(report, &f);
 	keep(&report->kinds[kind], &f);
 	if (kind == HVD_FAILURE_OWN)
-		count_way(report, &f);
+		count_way(report, &way);
 	if ((kind == HVD_FAILURE_OWN || kind == HVD_FAILURE_PEER) && end->cause != HVD_END_WITH_ALL &&
 	    (!report->first_ended || end->ended_at < report->first_ended)) {
 		report->first_ended = end->ended_at;
 		report->first_status = end->status;
 	}
+}
+
+static void merge_kind(struct hvd_failure_report *report, const struct hvd_failure_report *other, int kind)
+{
+	const struct hvd_failure_list *from = &other->kinds[kind];
+	struct hvd_failure_list *to = &report->kinds[kind];
+	const uint32_t count = to->count + from->count;
+
+	for (uint32_t i = 0; i < from->n; i++)
+		if (kind != HVD_FAILURE_NONE || from->v[i].at > report->first_ended - EXPLAINS_NS)
+			keep(to, &from->v[i]);
+	to->count = count;
+	if (from->last > to->last)
+		to->last = from->last;
+}
+
+static int64_t earlier(int64_t a, int64_t b) /* 0 = not known */
+{
+	return a && (!b || a < b) ? a : b;
+}
+
+void hvd_failure_report_merge(struct hvd_failure_report *report, const struct hvd_failure_report *other)
+{
+	for (int k = 0; k < HVD_FAILURE_KINDS; k++)
+		merge_kind(report, other, k);
+	for (uint32_t i = 0; i < other->n_ways; i++)
+		count_way(report, &other->ways[i]);
+	for (uint32_t i = 0; i < other->n_losses; i++)
+		hvd_failure_report_lost(report, &other->losses[i]);
+	report->with_all += other->with_all;
+	report->with_all_at = earlier(report->with_all_at, other->with_all_at);
+	report->ending_at = earlier(report->ending_at, other->ending_at);
+	if (other->highest > report->highest)
+		report->highest = other->highest;
+	if (earlier(other->first_ended, report->first_ended) != report->first_ended)
+		report->first_status = other->first_status;
+	report->first_ended = earlier(report->first_ended, other->first_ended);
 }
 
 /* ---- processes of the launch ---- */
@@ -440,6 +484,13 @@ bool hvd_failure_report_killed_together(struct hvd_failure_report *report)
 	return own->count > 1 && report->kinds[HVD_FAILURE_PEER].n == 0 && report->n_ways == 1 &&
 	       report->ways[0].count == own->count && signal_of(report->ways[0].status) == SIGKILL &&
 	       own->v[0].end.cause == HVD_END_NONE && own->last - own->v[0].at < TOGETHER_NS;
+}
+
+bool hvd_failure_report_own(const struct hvd_failure_report *report)
+{
+	enum hvd_failure_kind kind;
+
+	return hvd_failure_first(report, &kind) && kind == HVD_FAILURE_OWN;
 }
 
 bool hvd_failure_report_interrupted(struct hvd_failure_report *report)

@@ -36,6 +36,8 @@
 struct hvd_failure_report;
 
 struct hvd_failure_report *hvd_failure_report_create(void);
+/* Its ranks are those of this world. `role`, which is not owned, is the name of the world; NULL: it has none. */
+void hvd_failure_report_of(struct hvd_failure_report *report, unsigned world, const char *role);
 void hvd_failure_report_destroy(struct hvd_failure_report *report); /* NULL is fine */
 
 /* The rank has ended, with 0 or another status. Nothing is owned; `host` is a name. ended_at must be known. */
@@ -44,6 +46,9 @@ void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_
 void hvd_failure_report_lost(struct hvd_failure_report *report, const struct hvd_loss *loss);
 /* The launch ends the ranks from now on (by hvd_now()). Only the first time counts. */
 void hvd_failure_report_ending(struct hvd_failure_report *report, hvd_time now);
+/* Add what is known of another world, up to now. An end with 0 counts there if it was not long before the failures of
+ * `report`. */
+void hvd_failure_report_merge(struct hvd_failure_report *report, const struct hvd_failure_report *other);
 
 /* The first failure, and *host. The report owns both; they are valid until the next call with this report. NULL: there
  * is none. Its status is 0 if a rank ended too early with 0. */
@@ -75,11 +80,14 @@ bool hvd_failure_report_interrupted(struct hvd_failure_report *report);
 char *hvd_failure_report_text(struct hvd_failure_report *report, bool brief);
 /* The same as a message of the log, an error. Logs nothing without a failure. */
 void hvd_failure_report_log(struct hvd_failure_report *report, bool brief, const struct hvd_log *log);
-/* Its first line as an event of this world; none without a failure. */
-void hvd_failure_report_event(struct hvd_failure_report *report, unsigned world, struct hvd_event_log *events);
+/* Its first line as an event of the first failure's world; none without a failure. */
+void hvd_failure_report_event(struct hvd_failure_report *report, struct hvd_event_log *events);
 
-/* For programs: *first is {"rank":R, "host":TEXT, "how":TEXT, "local_rank":L, "pid":P, "status":S, "time":SECONDS,
- * "cause":TEXT, "error":TEXT, "traceback":TEXT, "stderr":TEXT}, where the last four are left out if nothing is known;
+/* Did the first rank to fail do so by itself, and not because it could not reach others, or was ended? */
+bool hvd_failure_report_own(const struct hvd_failure_report *report);
+
+/* For programs: *first is {"role":TEXT, "rank":R, "host":TEXT, "how":TEXT, "local_rank":L, "pid":P, "status":S, "time":SECONDS,
+ * "cause":TEXT, "error":TEXT, "traceback":TEXT, "stderr":TEXT}, where the role and the last four are left out if nothing is known;
  * *counts is {"failed":N, "connection_errors":N, "ended":N}. Both are new references, or NULL without a failure. */
 void hvd_failure_report_json(struct hvd_failure_report *report, json_t **first, json_t **counts);
 

@@ -21,7 +21,9 @@ enum hvd_failure_kind {
 struct hvd_failure {
 	struct hvd_rank_end end;
 	char *host;
-	hvd_time at; /* when it failed */
+	unsigned world;
+	const char *role; /* the name of that world; NULL = it has none */
+	hvd_time at;      /* when it failed */
 };
 
 struct hvd_failure_list {
@@ -42,6 +44,8 @@ struct hvd_failure_way {
 #define HVD_LOSSES_KEPT 4
 
 struct hvd_failure_report {
+	unsigned world; /* of the ranks that are added; */
+	const char *role;
 	struct hvd_loss losses[HVD_LOSSES_KEPT]; /* the first ones that were heard of; hosts are the report's own */
 	uint32_t n_losses;
 	uint32_t gone; /* processes of the launch that ended for an unknown reason; when the first and the last did */

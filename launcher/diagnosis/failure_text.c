@@ -299,15 +299,22 @@ static const char *advice(const struct hvd_rank_end *end, enum hvd_failure_kind 
 
 /* ---- all of it ---- */
 
+/* "rank 3", or with roles "rank trainer:3". */
+static const char *name_of(const struct hvd_failure *f, char buf[80])
+{
+	snprintf(buf, 80, "rank %.60s%s%u", f->role ? f->role : "", f->role ? ":" : "", (unsigned)f->end.rank);
+	return buf;
+}
+
 static char *headline(const struct hvd_failure *first, enum hvd_failure_kind kind)
 {
 	hvd_cleanup_free char *host = shown(first->host);
-	char buf[128];
+	char buf[128], name[80];
 
 	if (kind == HVD_FAILURE_NONE)
-		return hvd_xasprintf("rank %u on %s ended too early: exit code 0, while others still needed it",
-				     (unsigned)first->end.rank, host);
-	return hvd_xasprintf("rank %u on %s failed first: %s", (unsigned)first->end.rank, host, how(&first->end, buf));
+		return hvd_xasprintf("%s on %s ended too early: exit code 0, while others still needed it",
+				     name_of(first, name), host);
+	return hvd_xasprintf("%s on %s failed first: %s", name_of(first, name), host, how(&first->end, buf));
 }
 
 /* A process of the launch was lost first. */
@@ -331,7 +338,7 @@ static char *loss_headline(const struct hvd_loss *cause)
 static char *loss_text(const struct hvd_failure_report *report, const struct hvd_loss *cause,
 		       const struct hvd_failure *first, bool brief)
 {
-	char *out = loss_headline(cause), when[80], buf[128];
+	char *out = loss_headline(cause), when[80], buf[128], name[80];
 
 	if (brief)
 		return out;
@@ -344,8 +351,8 @@ static char *loss_text(const struct hvd_failure_report *report, const struct hvd
 		hvd_cleanup_free char *error = shown(first->end.error ? first->end.error : "");
 
 		span(cause->at, first->at, first->at, when);
-		hvd_xappendf(&out, "\n  the first rank to fail was rank %u on %s, %s: %s%s%s",
-			     (unsigned)first->end.rank, host, when, how(&first->end, buf), *error ? ": " : "", error);
+		hvd_xappendf(&out, "\n  the first rank to fail was %s on %s, %s: %s%s%s", name_of(first, name), host,
+			     when, how(&first->end, buf), *error ? ": " : "", error);
 		add_losses(&out, report, first, cause);
 		add_others(&out, report, first);
 	} else if (report->with_all) {
@@ -412,16 +419,15 @@ static const char *last_lines(const struct hvd_rank_end *end)
 	return line ? line + 1 : text + len - EVENT_LINES;
 }
 
-void hvd_failure_report_event(struct hvd_failure_report *report, unsigned world, struct hvd_event_log *events)
+void hvd_failure_report_event(struct hvd_failure_report *report, struct hvd_event_log *events)
 {
 	hvd_cleanup_free char *text = hvd_failure_report_text(report, true);
-	const struct hvd_rank_end *first;
-	const char *host = NULL;
+	const struct hvd_failure *first = hvd_failure_first(report, NULL);
 
-	first = hvd_failure_report_first(report, &host);
 	if (text)
-		hvd_event(events, FIRST_FAILURE, .world = world, .host = host, .why = text,
-			  .lines = first ? last_lines(first) : NULL);
+		hvd_event(events, FIRST_FAILURE, .world = first ? first->world : report->world,
+			  .host = first ? first->host : NULL, .why = text,
+			  .lines = first ? last_lines(&first->end) : NULL);
 }
 
 static void set_text(json_t *out, const char *key, const char *text)
@@ -446,6 +452,7 @@ void hvd_failure_report_json(struct hvd_failure_report *report, json_t **first, 
 		json_pack("{s:I, s:s, s:I, s:i, s:f}", "rank", (json_int_t)f->end.rank, "how",
 			  hvd_status_text(f->end.status, buf, sizeof(buf)), "local_rank", (json_int_t)f->end.local_rank,
 			  "status", hvd_status_exit(f->end.status), "time", (double)hvd_wall_at(f->at) / NS_PER_S);
+	set_text(*first, "role", f->role);
 	set_text(*first, "host", f->host);
 	if (f->end.pid)
 		json_object_set_new(*first, "pid", json_integer(f->end.pid));

@@ -80,6 +80,8 @@ static void report(struct hvd_hang_watch *watch)
 	hvd_warn(watch->log, "%s", watch->why.msg);
 	hvd_event(watch->events, HANG, .world = watch->world, .seconds = (int64_t)watch->seconds,
 		  .why = watch->why.msg);
+	if (watch->log->of)
+		hvd_err_prefix(&watch->why, "%s", watch->log->of);
 	hvd_err_prefix(&watch->why, "ending the job");
 }
 

@@ -21,6 +21,7 @@ struct hvd_event_log {
 	struct generation {
 		int64_t number;
 		uint64_t seen; /* bits of enum hvd_event_name: what it has had of ONCE */
+		char *role;    /* of the world; NULL = it has none */
 	} now[HVD_MAX_WORLDS]; /* of each world */
 	struct listener {
 		hvd_event_fn *fn;
@@ -42,6 +43,14 @@ void hvd_event_log_unlisten(struct hvd_event_log *events, const void *arg)
 	for (size_t i = 0; events && i < events->n_listeners; i++)
 		if (events->listeners[i].arg == arg)
 			events->listeners[i--] = events->listeners[--events->n_listeners];
+}
+
+void hvd_event_log_world(struct hvd_event_log *events, unsigned world, const char *role)
+{
+	if (!events)
+		return;
+	free(events->now[world].role);
+	events->now[world].role = role ? hvd_xstrdup(role) : NULL;
 }
 
 /* The ranks of a generation that has failed are ended for no other reason. */
@@ -70,6 +79,7 @@ void hvd_event_log_add(struct hvd_event_log *events, struct hvd_event *event)
 	}
 	now->seen |= (uint64_t)1 << event->name;
 	event->generation = now->number;
+	event->role = now->role;
 	if (!event->at)
 		event->at = hvd_now();
 	event->wall = hvd_wall_at(event->at); /* once, for clocks are not read twice at the same moment */
@@ -112,6 +122,8 @@ void hvd_event_log_destroy(struct hvd_event_log *events)
 	if (!events)
 		return;
 	hvd_event_file_close(events->file);
+	for (unsigned w = 0; w < HVD_MAX_WORLDS; w++)
+		free(events->now[w].role);
 	free(events->launch);
 	free(events->listeners);
 	free(events);

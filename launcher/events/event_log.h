@@ -21,7 +21,7 @@
 /* The fields of an event's context, each a member of struct hvd_event. */
 /* clang-format off */
 #define HVD_EVENT_FIELDS(TEXT, NUMBER) \
-	TEXT(version) TEXT(backend) TEXT(command) TEXT(host) TEXT(hosts) TEXT(networks) TEXT(why) TEXT(how) TEXT(cause) \
+	TEXT(version) TEXT(backend) TEXT(command) TEXT(role) TEXT(host) TEXT(hosts) TEXT(networks) TEXT(why) TEXT(how) TEXT(cause) \
 	TEXT(error) TEXT(lines) TEXT(members) TEXT(where) TEXT(stack) \
 	NUMBER(job) NUMBER(generation) NUMBER(ranks) NUMBER(restarts) NUMBER(rank) NUMBER(status) NUMBER(seconds) \
 	NUMBER(count) NUMBER(cpu) NUMBER(memory) NUMBER(gpu)
@@ -38,23 +38,23 @@
 	EVENT(HOST_SPARE,        "host-spare",        F(host) | F(why)) \
 	EVENT(HOST_LEFT,         "host-left",         F(host)) \
 	EVENT(HOST_LOST,         "host-lost",         F(host) | F(why)) \
-	EVENT(HOST_USAGE,        "host-usage",        F(host) | F(ranks) | F(cpu) | F(memory) | F(gpu)) \
+	EVENT(HOST_USAGE,        "host-usage",        F(role) | F(host) | F(ranks) | F(cpu) | F(memory) | F(gpu)) \
 	EVENT(NETWORKS_CHOSEN,   "networks-chosen",   F(networks) | F(why)) \
-	EVENT(GENERATION_BEGAN,  "generation-began",  F(generation) | F(ranks) | F(hosts) | F(restarts)) \
-	EVENT(INIT_BEGAN,        "init-began",        F(generation)) \
-	EVENT(INIT_DONE,         "init-done",         F(generation)) \
-	EVENT(RANK_ENDED,        "rank-ended",        F(generation) | F(rank) | F(host) | F(status) | F(how) | F(cause) | F(error)) \
-	EVENT(RANK_SLOW,         "rank-slow",         F(generation) | F(rank) | F(host) | F(why)) \
-	EVENT(RANK_EVEN,         "rank-even",         F(generation) | F(rank) | F(host)) \
-	EVENT(GENERATION_ENDING, "generation-ending", F(generation) | F(why) | F(host)) \
-	EVENT(GENERATION_FAILED, "generation-failed", F(generation) | F(rank) | F(host) | F(how) | F(error)) \
-	EVENT(GENERATION_ENDED,  "generation-ended",  F(generation)) \
-	EVENT(FIRST_FAILURE,     "first-failure",     F(generation) | F(host) | F(why) | F(lines)) \
-	EVENT(RESTART,           "restart",           F(generation) | F(restarts) | F(why)) \
-	EVENT(HANG,              "hang",              F(generation) | F(seconds) | F(why)) \
-	EVENT(MAY_HANG,          "may-hang",          F(generation) | F(seconds) | F(why)) \
-	EVENT(STACK_GROUP,       "stack-group",       F(generation) | F(count) | F(members) | F(hosts) | F(where) | F(stack)) \
-	EVENT(HANG_ACTION,       "hang-action",       F(generation) | F(why)) \
+	EVENT(GENERATION_BEGAN,  "generation-began",  F(role) | F(generation) | F(ranks) | F(hosts) | F(restarts)) \
+	EVENT(INIT_BEGAN,        "init-began",        F(role) | F(generation)) \
+	EVENT(INIT_DONE,         "init-done",         F(role) | F(generation)) \
+	EVENT(RANK_ENDED,        "rank-ended",        F(role) | F(generation) | F(rank) | F(host) | F(status) | F(how) | F(cause) | F(error)) \
+	EVENT(RANK_SLOW,         "rank-slow",         F(role) | F(generation) | F(rank) | F(host) | F(why)) \
+	EVENT(RANK_EVEN,         "rank-even",         F(role) | F(generation) | F(rank) | F(host)) \
+	EVENT(GENERATION_ENDING, "generation-ending", F(role) | F(generation) | F(why) | F(host)) \
+	EVENT(GENERATION_FAILED, "generation-failed", F(role) | F(generation) | F(rank) | F(host) | F(how) | F(error)) \
+	EVENT(GENERATION_ENDED,  "generation-ended",  F(role) | F(generation)) \
+	EVENT(FIRST_FAILURE,     "first-failure",     F(role) | F(generation) | F(host) | F(why) | F(lines)) \
+	EVENT(RESTART,           "restart",           F(role) | F(generation) | F(restarts) | F(why)) \
+	EVENT(HANG,              "hang",              F(role) | F(generation) | F(seconds) | F(why)) \
+	EVENT(MAY_HANG,          "may-hang",          F(role) | F(generation) | F(seconds) | F(why)) \
+	EVENT(STACK_GROUP,       "stack-group",       F(role) | F(generation) | F(count) | F(members) | F(hosts) | F(where) | F(stack)) \
+	EVENT(HANG_ACTION,       "hang-action",       F(role) | F(generation) | F(why)) \
 	EVENT(REQUEUE,           "requeue",           F(job) | F(why)) \
 	EVENT(LAUNCH_ENDING,     "launch-ending",     0) \
 	EVENT(LAUNCH_ENDED,      "launch-ended",      F(status)) \
@@ -73,7 +73,7 @@ struct hvd_event {
 	hvd_time at;    /* 0 = now */
 	int64_t wall;   /* the same as hvd_wall_at() has it; 0 = not known yet */
 	uint32_t index; /* of host-…: the host's number in the launch; no field */
-	unsigned world; /* of generations and ranks: the number of their world; no field */
+	unsigned world; /* of generations and ranks: the number of their world, whose role the log adds; no field */
 #define HVD_EVENT_TEXT(field)   const char *field;
 #define HVD_EVENT_NUMBER(field) int64_t field;
 	HVD_EVENT_FIELDS(HVD_EVENT_TEXT, HVD_EVENT_NUMBER)
@@ -105,6 +105,9 @@ const char *hvd_event_log_launch(const struct hvd_event_log *events); /* the nam
 
 /* Call fn for each event from now on. NULL is fine, here and below. */
 void hvd_event_log_listen(struct hvd_event_log *events, hvd_event_fn *fn, void *arg);
+
+/* The name of this world; NULL: it has none. Copied. */
+void hvd_event_log_world(struct hvd_event_log *events, unsigned world, const char *role);
 
 /* No more events for this argument. */
 void hvd_event_log_unlisten(struct hvd_event_log *events, const void *arg);

@@ -52,7 +52,9 @@ void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why,
 		job->ranks_failed |= why->code == HVD_E_FAILED;
 	}
 	if (last && (decides || !why->code)) {
-		hvd_job_end(job, why, el->status);
+		const struct hvd_err named = hvd_elastic_named(part, why);
+
+		hvd_job_end(job, why == &in_vain ? why : &named, el->status);
 		return;
 	}
 	if (why->code)
@@ -61,4 +63,5 @@ void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why,
 		hvd_job_end(job, &logged, el->status);
 	else
 		stop_ranks(part);
+	job->failures[part->number].let_go = !last && status != 0;
 }

@@ -36,7 +36,8 @@ struct elastic_part {
 	unsigned number; /* of the world */
 	const struct hvd_driver_opts *opts;
 	struct hvd_world *world;
-	const struct hvd_log *log;
+	const struct hvd_log *log; /* the next, with the name of the world in front */
+	struct hvd_log own_log;
 	struct hvd_machine *machine;
 	struct hvd_elastic_rv *erv;
 	struct hvd_gloo_peers *peers;
@@ -79,6 +80,16 @@ static inline struct elastic *elastic_of(const struct hvd_job_policy *policy)
 static inline const struct hvd_machine *hvd_elastic_hosts(const struct elastic *el)
 {
 	return el->parts[0]->machine;
+}
+
+/* An error about this world, for those who know of several. */
+static inline struct hvd_err hvd_elastic_named(const struct elastic_part *part, const struct hvd_err *why)
+{
+	struct hvd_err named = *why;
+
+	if (why->code && part->opts->role)
+		hvd_err_prefix(&named, "%s", part->opts->role);
+	return named;
 }
 
 /* ---- elastic_part.c ---- */

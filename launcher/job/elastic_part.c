@@ -150,9 +150,10 @@ static void on_stalled(const struct hvd_stall *stall, void *arg)
 static void on_init_failed(const struct hvd_err *why, void *arg)
 {
 	const struct elastic_part *part = arg;
+	const struct hvd_err named = hvd_elastic_named(part, why);
 
 	if (part->ends_all)
-		hvd_agent_registry_fail(part->el->policy.job->agents, why);
+		hvd_agent_registry_fail(part->el->policy.job->agents, &named);
 	else
 		hvd_machine_fail(part->machine, why, hvd_err_status(why));
 }
@@ -202,10 +203,12 @@ void hvd_elastic_part_create(struct elastic *el, struct hvd_driver_opts *opts, b
 	*part = (struct elastic_part){.el = el,
 				      .number = el->n_parts,
 				      .opts = opts,
-				      .log = el->log,
+				      .log = &part->own_log,
+				      .own_log = *el->log,
 				      .restart = machine.restart,
 				      .ends_all = ends_all,
 				      .progress = {.pattern = opts->spec->progress_file}};
+	part->own_log.of = opts->role;
 	el->parts[el->n_parts++] = part;
 	hvd_restart_history_init(&part->history, part->restart ? opts->events : NULL, part->number,
 				 el->launcher->result->began);

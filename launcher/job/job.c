@@ -89,8 +89,8 @@ bool hvd_job_report(struct hvd_job *job)
 
 	job->policy->ops->finish(job->policy);
 	return (job->ranks_failed || (shown && !job->failed)) &&
-	       hvd_failures_end(&job->failures[job->failed_world], job->spec, job->result, shown, job->events,
-				job->log);
+	       hvd_failures_end(job->failures, job->n_worlds, job->failed_world, job->spec, job->result, shown,
+				job->events, job->log);
 }
 
 /* ---- life ---- */
@@ -125,8 +125,10 @@ struct hvd_world *hvd_job_add_world(struct hvd_job *job, const struct hvd_driver
 {
 	struct hvd_world *world = hvd_world_create(job->opts.base, job->agents, opts, ops, arg, job->log, err);
 
-	if (world)
-		job->worlds[job->n_worlds++] = world;
+	if (!world)
+		return NULL;
+	job->failures[job->n_worlds].role = opts->role;
+	job->worlds[job->n_worlds++] = world;
 	return world;
 }
 

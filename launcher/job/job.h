@@ -101,7 +101,7 @@ struct hvd_job {
 	bool ends_expected;
 	bool failed;           /* for another reason than a rank's failure, which was logged */
 	bool ranks_failed;     /* by failures of ranks, which are to be reported: */
-	unsigned failed_world; /* those of this world */
+	unsigned failed_world; /* the one that has decided about the status */
 	bool ranks_ended;      /* the policy sets it: all have ended, as far as is known, and the starter was told */
 	bool output_lost;      /* an agent could not write output of ranks; the user was told why */
 

@@ -256,9 +256,10 @@ static void watch_hangs(struct hvd_job_watch *watch, const struct hvd_world *wor
 	const struct hvd_job *job = watch->job;
 	const unsigned number = watch->n_hangs++;
 
-	watch->hangs[number] = hvd_hang_watch_create(job->opts.base, number, world ? hvd_world_stacks(world) : NULL,
-						     world ? hvd_world_spec(world) : job->spec, on_hang_end,
-						     on_hang_ask, watch, job->events, job->log);
+	watch->hangs[number] =
+		hvd_hang_watch_create(job->opts.base, number, world ? hvd_world_stacks(world) : NULL,
+				      world ? hvd_world_spec(world) : job->spec, on_hang_end, on_hang_ask, watch,
+				      job->events, world ? hvd_world_log(world) : job->log);
 }
 
 struct hvd_job_watch *hvd_job_watch_create(struct hvd_job *job, const struct hvd_job_watch_ops *ops)

@@ -198,6 +198,11 @@ const char *hvd_world_role(const struct hvd_world *world)
 	return world->plan.opts->role;
 }
 
+const struct hvd_log *hvd_world_log(const struct hvd_world *world)
+{
+	return world->log;
+}
+
 struct hvd_stacks *hvd_world_stacks(const struct hvd_world *world)
 {
 	return world->stacks;
@@ -399,7 +404,9 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 	int number;
 
 	*world = (struct hvd_world){
-		.base = base, .agents = agents, .ops = ops, .arg = arg, .log = log, .open_relay = -1};
+		.base = base, .agents = agents, .ops = ops, .arg = arg, .own_log = *log, .open_relay = -1};
+	world->own_log.of = opts->role;
+	world->log = &world->own_log;
 	world->table = hvd_agent_registry_table(agents);
 	world->plan.opts = opts;
 	world->plan.table = world->table;
@@ -409,9 +416,10 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 		return NULL;
 	}
 	world->number = (unsigned)number;
+	hvd_event_log_world(opts->events, world->number, opts->role);
 	if (hvd_launch_spec_has_store(opts->spec))
 		world->init_watch = hvd_init_watch_create(base, opts->spec->init_timeout, &world->service,
-							  on_init_failed, world, log);
+							  on_init_failed, world, world->log);
 	world->stacks =
 		hvd_stacks_create(base, world->number, world->table, world->init_watch ? &world->service : NULL);
 	world->questions = hvd_host_questions_create(base, world->number, world->table);
@@ -419,7 +427,7 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 		world->waits = hvd_store_waits_create(world->table, &world->service, world->questions);
 	world->usage = hvd_usage_create(world->number, opts->events);
 	if (opts->spec->sample > 0) {
-		world->stragglers = hvd_straggler_watch_create(base, world->usage, opts->events, log);
+		world->stragglers = hvd_straggler_watch_create(base, world->usage, opts->events, world->log);
 		world->usage_log = hvd_usage_log_create(base, opts->spec->sample, world->usage, opts->events);
 	}
 	if (opts->spec->hang_timeout > 0 && ops->stalled)

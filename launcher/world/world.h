@@ -70,6 +70,8 @@ const struct hvd_layout *hvd_world_layout(const struct hvd_world *world);
 const struct hvd_launch_spec *hvd_world_spec(const struct hvd_world *world);
 /* The name of these ranks in a launch with roles; else NULL. */
 const char *hvd_world_role(const struct hvd_world *world);
+/* The log of these ranks, whose messages begin with that name. */
+const struct hvd_log *hvd_world_log(const struct hvd_world *world);
 /* The object that asks where the ranks are. The world owns it. */
 struct hvd_stacks *hvd_world_stacks(const struct hvd_world *world);
 /* What the ranks use. The world owns it. */

@@ -22,7 +22,8 @@ struct hvd_world {
 	struct hvd_host_table *table; /* the registry's */
 	const struct hvd_world_ops *ops;
 	void *arg;
-	const struct hvd_log *log;
+	const struct hvd_log *log; /* the next, with the name of the ranks in front */
+	struct hvd_log own_log;
 	struct hvd_rank_plan plan;
 	struct hvd_layout layout; /* of an elastic job's generation; a job of fixed size has that of the plan */
 	int32_t open_relay;       /* of an elastic job: the host whose relay is open to all; -1 = none */

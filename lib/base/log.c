@@ -69,9 +69,9 @@ static void write_message(const struct hvd_log *log, enum hvd_log_level level, c
 	static const char *const mark[] = {"error: ", "warning: ", "", "", "debug: "};
 	char when[24];
 	size_t len;
-	int n;
+	int n = log->of ? snprintf(shown, size, "%.64s: ", log->of) : 0;
 
-	hvd_printable(text, shown, size);
+	hvd_printable(text, shown + n, size - (size_t)n);
 	if (log->sink) {
 		log->sink(level, shown, log->arg);
 		return;

@@ -21,6 +21,7 @@ enum hvd_log_level {
 
 struct hvd_log {
 	const char *prog;         /* prefix of each line; not owned */
+	const char *of;           /* in front of each message: "trainer: "; NULL = nothing. Not owned */
 	enum hvd_log_level level; /* messages above this level are not written */
 	int fd;                   /* usually 2 */
 	/* Unless NULL it gets the messages, printable and without the prefix, in place of fd. */

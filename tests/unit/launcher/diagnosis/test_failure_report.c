@@ -107,6 +107,66 @@ TEST_IN(connection_errors_follow_from_others, struct history *h)
 	assert_in(text(h), "\n  7 ranks ended with connection errors 0.00 to 0.01 s later");
 }
 
+/* What is known of another role, whose report is merged into that of `h`. */
+static void merge(struct history *h, struct history *other)
+{
+	hvd_failure_report_merge(h->report, other->report);
+	hvd_failure_report_destroy(other->report);
+	free(other->text);
+	*other = (struct history){.report = hvd_failure_report_create()};
+	hvd_failure_report_of(other->report, 1, "rollout/1");
+}
+
+/* A trainer loses its service: the report names what has failed first, in whatever world. */
+TEST_IN(failures_of_several_roles, struct history *h)
+{
+	struct history other = {.report = hvd_failure_report_create()};
+	json_t *first, *counts;
+
+	hvd_failure_report_of(h->report, 0, "trainer");
+	hvd_failure_report_of(other.report, 1, "rollout/1");
+	ended(h, 3, "n1", EXIT(1), 30, "ConnectionRefusedError: [Errno 111] Connection refused");
+	assert_false(hvd_failure_report_own(h->report));
+	assert_in(text(h), "rank trainer:3 on n1 failed first: exit code 1");
+	ended(&other, 3, "n2", EXIT(5), 20, NULL);
+	ended(&other, 4, "n2", EXIT(5), 40, NULL);
+	merge(h, &other);
+	first_is(h, 3, EXIT(5));
+	assert_true(hvd_failure_report_own(h->report));
+	assert_in(text(h), "rank rollout/1:3 on n2 failed first: exit code 5\n");
+	assert_in(text(h), "\n  1 other rank failed 0.02 s later\n    1 in the same way, on n2\n");
+	assert_in(text(h), "\n  1 rank ended with a connection error 0.01 s later");
+	hvd_failure_report_json(h->report, &first, &counts);
+	assert_string_equal(json_string_value(json_object_get(first, "role")), "rollout/1");
+	assert_int_equal(json_integer_value(json_object_get(counts, "failed")), 2);
+	assert_int_equal(json_integer_value(json_object_get(counts, "connection_errors")), 1);
+	json_decref(first);
+	json_decref(counts);
+	/* Earlier, and of a rank with the same number as another. */
+	ended(&other, 3, "n3", SIGSEGV, 10, NULL);
+	merge(h, &other);
+	first_is(h, 3, SIGSEGV);
+	assert_in(text(h), "rank rollout/1:3 on n3 failed first");
+	hvd_failure_report_destroy(other.report);
+}
+
+/* A service that ends with 0 fails those who need it, unless that was long ago. */
+TEST_IN(another_role_ends_too_early, struct history *h)
+{
+	struct history other = {.report = hvd_failure_report_create()};
+
+	hvd_failure_report_of(h->report, 0, "trainer");
+	merge(h, &other);
+	ended(h, 0, "n1", EXIT(1), 100000, "ConnectionResetError: Connection reset by peer");
+	ended(&other, 0, "n2", 0, 1000, NULL);
+	merge(h, &other);
+	assert_in(text(h), "rank trainer:0 on n1 failed first");
+	ended(&other, 0, "n2", 0, 99000, NULL);
+	merge(h, &other);
+	assert_in(text(h), "rank rollout/1:0 on n2 ended too early: exit code 0");
+	hvd_failure_report_destroy(other.report);
+}
+
 TEST_IN(all_are_connection_errors, struct history *h)
 {
 	ended(h, 1, "n1", EXIT(1), 20, "ConnectionResetError: [Errno 104] Connection reset by peer");

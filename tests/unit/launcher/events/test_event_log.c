@@ -123,6 +123,38 @@ TEST(texts_of_others)
 	}
 }
 
+static void note_role(const struct hvd_event *event, void *arg)
+{
+	char line[HVD_EVENT_LINE + 1];
+	const char **expected = arg;
+	json_t *json;
+
+	hvd_event_line("x", event, line);
+	json = json_loads(line, 0, NULL);
+	if (*expected)
+		assert_string_equal(json_string_value(json_object_get(json_object_get(json, "context"), "role")),
+				    *expected);
+	else
+		assert_null(json_object_get(json_object_get(json, "context"), "role"));
+	json_decref(json);
+}
+
+/* What is about ranks has it, if their world has a name. */
+TEST(the_role_of_ranks)
+{
+	struct hvd_event_log *events = hvd_event_log_create("x", NULL, NULL, NULL);
+	const char *expected = "rollout/1";
+
+	hvd_event_log_listen(events, note_role, &expected);
+	hvd_event_log_world(events, 2, expected);
+	hvd_event(events, GENERATION_BEGAN, .world = 2, .generation = 1);
+	hvd_event(events, RANK_ENDED, .world = 2, .host = "n1");
+	expected = NULL;
+	hvd_event(events, RANK_ENDED, .host = "n1");
+	hvd_event(events, HOST_LOST, .world = 2, .host = "n1");
+	hvd_event_log_destroy(events);
+}
+
 static void count(const struct hvd_event *event, void *arg)
 {
 	int *seen = arg;

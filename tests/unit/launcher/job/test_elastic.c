@@ -257,6 +257,31 @@ TEST_IN(a_failure_for_good_ends_the_other, struct job *j)
 	assert_int_equal(j->result.rank, 2);
 }
 
+/* A rank has ended with this error, so many ms ago. */
+static void fails(struct job *j, int world, int rank, int ago, const char *error)
+{
+	const hvd_time at = hvd_now() - ago * INT64_C(1000000);
+
+	hvd_conn_send(j->l->agents[rank / 2].conn,
+		      json_pack("{s:s, s:i, s:i, s:i, s:I, s:s}", "t", "exit", "id", rank, "status", EXIT(1), "world",
+				world, "ended", (json_int_t)at, "error", error));
+}
+
+/* The trainer's connection error is heard of first, and ends all. The service has failed before, as its host's clock says. */
+TEST_IN(the_first_failure_may_be_that_of_another_world, struct job *j)
+{
+	j->l->spec.max_restarts = j->second_spec.max_restarts = 0;
+	begin(j, true);
+	fails(j, 0, 2, 10, "ConnectionRefusedError: [Errno 111] Connection refused");
+	until(j->l, ending(j));
+	fails(j, 1, 1, 50, "RuntimeError: CUDA out of memory");
+	until(j->l, hvd_failure_report_any(hvd_failures_now(&job_of(j)->failures[1])));
+	assert_true(hvd_job_report(job_of(j)));
+	assert_string_equal(json_string_value(json_object_get(j->result.first_failure, "role")), "rollout/1");
+	assert_int_equal(j->result.rank, 1);
+	assert_int_equal(j->result.status, 1);
+}
+
 /* The status is the highest, and the report is that world's. */
 static void one_fails_alone(struct job *j, int first, int expected)
 {
