@@ -199,12 +199,14 @@ static void add_addr(json_t *list, const struct hvd_addr *addr)
 
 json_t *hvd_rank_plan_host_addrs(const struct hvd_rank_plan *plan)
 {
+	const bool all = plan->job_store != 0;
+	const int n = all ? (int)plan->table->n : plan->layout.n_hosts;
 	json_t *list = json_array();
 
-	for (int h = 0; h < plan->layout.n_hosts; h++) {
+	for (int h = 0; h < n; h++) {
 		const struct hvd_host_info *node = &plan->table->hosts[h].node;
 
-		if (plan->layout.hosts[h].n == 0)
+		if (!all && plan->layout.hosts[h].n == 0)
 			continue;
 		for (int i = 0; i < node->n_ifaces; i++)
 			for (int a = 0; a < node->ifaces[i].n_addrs; a++)

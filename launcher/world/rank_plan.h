@@ -60,7 +60,8 @@ int32_t hvd_rank_plan_open_relay(const struct hvd_rank_plan *plan);
 in_port_t hvd_rank_plan_rendezvous(const struct hvd_rank_plan *plan, uint32_t host, struct hvd_addr *addr);
 /* Where all ranks find PyTorch's store: those of this host at its own relay, or at that of rank 0's host. */
 in_port_t hvd_rank_plan_store(const struct hvd_rank_plan *plan, uint32_t host, struct hvd_addr *addr);
-/* The addresses that may connect to that relay: those of all hosts of the layout. */
+/* The addresses that may connect to that relay: those of all hosts of the layout, or, if there are several worlds, of the
+ * launch, since programs of one may use the store of another, as torchft's replica groups do. */
 json_t *hvd_rank_plan_host_addrs(const struct hvd_rank_plan *plan);
 /* What a host's relay is told (agent/driver_client.h); NULL if the host has none. */
 json_t *hvd_rank_plan_relay(const struct hvd_rank_plan *plan, uint32_t host);

@@ -327,6 +327,15 @@ TEST(what_is_told)
 	forget(&t);
 }
 
+static int count_addrs(const struct hvd_rank_plan *plan)
+{
+	json_t *addrs = hvd_rank_plan_host_addrs(plan);
+	const int n = (int)json_array_size(addrs);
+
+	json_decref(addrs);
+	return n;
+}
+
 /* Ranks of PyTorch find the store at rank 0's host, which only the job's hosts may come to. */
 TEST(what_is_told_of_the_network)
 {
@@ -354,6 +363,11 @@ TEST(what_is_told_of_the_network)
 	t.table.hosts[0].node.relays[0].network = 0;
 	assert_int_equal(hvd_rank_plan_open_relay(&t.plan), -1);
 	check_env(&t.plan, 2, "4446", "127.0.0.1", "4446");
+	/* Hosts of other worlds, where there are some. */
+	t.plan.layout.hosts[2].n = 0;
+	assert_int_equal(count_addrs(&t.plan), 2);
+	t.plan.job_store = 2;
+	assert_int_equal(count_addrs(&t.plan), 3);
 	forget(&t);
 }
 
