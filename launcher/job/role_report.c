@@ -42,8 +42,8 @@ static json_t *places_json(const struct hvd_role_world *world, const struct hvd_
 		const struct hvd_role_place *place = &world->places[i];
 
 		json_array_append_new(list, json_pack("{s:s, s:i, s:o, s:o}", "name", alloc->hosts[place->host].name,
-						      "slots", place->slots, "cpus", share_json(&place->cores), "gpus",
-						      share_json(&place->gpus)));
+						      "slots", place->slots, "cpus", share_json(&place->share.cpus),
+						      "gpus", share_json(&place->share.gpus)));
 	}
 	return list;
 }

@@ -176,7 +176,7 @@ static int set_counts(struct hvd_role_spec *role, const struct hvd_options *o, s
 {
 	role->hosts = said(o, "nodes") ? o->nodes_min : 0;
 	role->per_host = said(o, "ntasks-per-node") && o->ntasks_per_node > 0 ? o->ntasks_per_node : 0;
-	role->cores = said(o, "cpus-per-task") && o->cpus_per_task > 0 ? o->cpus_per_task : 0;
+	role->cpus = said(o, "cpus-per-task") && o->cpus_per_task > 0 ? o->cpus_per_task : 0;
 	role->gpus = said(o, "gpus-per-task") ? hvd_gpu_asked(o->gpus_per_task) : -1;
 	role->het_group = o->het_group ? (int)hvd_digits(o->het_group, strlen(o->het_group), HVD_MAX_HOSTS) : -1;
 	role->replicas = o->replicas;
@@ -186,10 +186,10 @@ static int set_counts(struct hvd_role_spec *role, const struct hvd_options *o, s
 			    HVD_MAX_HOSTS);
 		return hvd_err_hint(err, "as in -N4");
 	}
-	if (role->per_host > HVD_MAX_HOST_RANKS || role->cores > HVD_MAX_RANKS) {
+	if (role->per_host > HVD_MAX_HOST_RANKS || role->cpus > HVD_MAX_RANKS) {
 		hvd_err_set(err, HVD_E_USAGE, "%d %s are more than a host can have",
-			    role->cores > HVD_MAX_RANKS ? role->cores : role->per_host,
-			    role->cores > HVD_MAX_RANKS ? "CPUs of a rank" : "ranks");
+			    role->cpus > HVD_MAX_RANKS ? role->cpus : role->per_host,
+			    role->cpus > HVD_MAX_RANKS ? "CPUs of a rank" : "ranks");
 		return hvd_err_hint(err, "ask for at most %d ranks on a host, and %d CPUs for each", HVD_MAX_HOST_RANKS,
 				    HVD_MAX_RANKS);
 	}

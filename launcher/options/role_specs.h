@@ -54,7 +54,7 @@ struct hvd_role_spec {
 
 	int hosts;     /* -N: of each replica, which has them alone; 0 = as many as its ranks need */
 	int per_host;  /* --ntasks-per-node; 0 = the slots of the host */
-	int cores;     /* --cpus-per-task; 0 = not said */
+	int cpus;      /* --cpus-per-task; 0 = not said */
 	int gpus;      /* --gpus-per-task; -1 = not said */
 	int het_group; /* --het-group; -1 = not said */
 	int replicas;

@@ -408,8 +408,8 @@ char *hvd_role_hosts_text(const struct hvd_role_hosts *hosts, const struct hvd_r
 		for (int k = 0; k < w->n_places; k++) {
 			hvd_xappendf(&text, "%s %s*%d", k ? "," : "", alloc->hosts[w->places[k].host].name,
 				     w->places[k].slots);
-			add_share(&text, 'c', &w->places[k].cores);
-			add_share(&text, 'g', &w->places[k].gpus);
+			add_share(&text, 'c', &w->places[k].share.cpus);
+			add_share(&text, 'g', &w->places[k].share.gpus);
 		}
 		hvd_xappendf(&text, "\n");
 	}

@@ -11,8 +11,8 @@
  * In a heterogeneous job a role has hosts of one component: that of --het-group, else that of its number among the roles
  * with hosts of their own.
  *
- * The cores and GPUs of a host are shared out to the worlds on it: those that ask for a number for each rank get it, in
- * the order of worlds. All others share what is left; if there are no cores left, all cores.
+ * The CPUs and GPUs of a host are shared out to the worlds on it: those that ask for a number for each rank get it, in
+ * the order of worlds. All others share what is left; if there are no CPUs left, all CPUs.
  *
  * Values only: nothing here asks a host or a scheduler.
  */
@@ -22,6 +22,7 @@
 #include "launcher/options/role_specs.h"
 #include "lib/base/err.h"
 #include "lib/host/alloc.h"
+#include "lib/host/host_share.h"
 
 #include <stdbool.h>
 
@@ -30,21 +31,15 @@ struct hvd_role_ground {
 	const struct hvd_alloc *alloc;
 	bool slots_bind; /* no role may have more ranks on a host than the host has slots; else they are a default */
 	const int *components; /* of a heterogeneous job, by number; NULL: it is none */
-	const int *cores;      /* 0 = not known; NULL: of no host */
+	const int *cpus;       /* as host_share.h counts them; 0 = not known; NULL: of no host */
 	const int *gpus;       /* -1 = not known; NULL: of no host */
 	int spares;            /* so many of the last hosts with slots no role has */
-};
-
-/* Some of a host's cores or GPUs, which are numbered from 0. */
-struct hvd_share {
-	int first;
-	int n; /* -1: all from `first` on, since it is not known how many the host has */
 };
 
 struct hvd_role_place {
 	int host;  /* index in the allocation */
 	int slots; /* ranks of the world on this host; at least 1 */
-	struct hvd_share cores, gpus;
+	struct hvd_host_share share;
 };
 
 struct hvd_role_world {
@@ -63,7 +58,7 @@ struct hvd_role_hosts {
 /* The first spare host: so many of the last hosts with slots are none of a role's. The number of hosts if there is none. */
 int hvd_role_hosts_spare(const struct hvd_role_ground *ground);
 
-/* -1 with HVD_E_USAGE if there are too few hosts, cores or GPUs; the message has the sum, by role. *out is then empty.
+/* -1 with HVD_E_USAGE if there are too few hosts, CPUs or GPUs; the message has the sum, by role. *out is then empty.
  * `specs` have been checked by hvd_role_specs_load(). */
 int hvd_role_hosts_assign(struct hvd_role_hosts *out, const struct hvd_role_specs *specs,
 			  const struct hvd_role_ground *ground, struct hvd_err *err);
@@ -80,8 +75,8 @@ static inline int hvd_role_world_most(const struct hvd_role_world *world)
 	return most;
 }
 
-/* The places of all worlds as text, for --dry-run and tests: a line for each world, "NAME/REPLICA: HOST*SLOTS …", with the cores
- * and GPUs of each place as "c0-7" and "g0-3" where they are not all of the host. The caller frees it. */
+/* The places of all worlds as text, for --dry-run and tests: a line for each world, "NAME/REPLICA: HOST*SLOTS …", with the CPUs
+ * and GPUs of each place as "c0-7" and "g4-" where they are not all of the host. The caller frees it. */
 char *hvd_role_hosts_text(const struct hvd_role_hosts *hosts, const struct hvd_role_specs *specs,
 			  const struct hvd_alloc *alloc);
 

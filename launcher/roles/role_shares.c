@@ -6,7 +6,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/protocol/boot.h"
 
-/* Cores or GPUs of all hosts, to be shared out. */
+/* CPUs or GPUs of all hosts, to be shared out. */
 struct supply {
 	const char *what, *option;
 	const int *known; /* of each host, or NULL */
@@ -19,12 +19,12 @@ static int asked_by(const struct supply *s, const struct hvd_role_spec *spec)
 {
 	if (s->gpus)
 		return spec->gpus;
-	return spec->cores ? spec->cores : -1;
+	return spec->cpus ? spec->cpus : -1;
 }
 
 static struct hvd_share *share_of(const struct supply *s, struct hvd_role_place *place)
 {
-	return s->gpus ? &place->gpus : &place->cores;
+	return s->gpus ? &place->share.gpus : &place->share.cpus;
 }
 
 /* How many the host has; -1 = not known. */
@@ -69,14 +69,16 @@ static void share_asked(const struct supply *s, const struct hvd_role_world *w, 
 	}
 }
 
-/* Give all others what is left. */
+/* Give all others what is left. No number is said of that: the host may have less than the scheduler counts. */
 static void share_rest(const struct supply *s, const struct hvd_role_world *w)
 {
 	for (int k = 0; k < w->n_places; k++) {
 		const int host = w->places[k].host, known = known_on(s, host);
-		const int first = known == s->asked[host] && !s->gpus ? 0 : (int)s->asked[host];
+		const int first = (int)s->asked[host];
+		const bool none = known == first && first;
 
-		*share_of(s, &w->places[k]) = (struct hvd_share){first, known < 0 ? -1 : known - first};
+		*share_of(s, &w->places[k]) =
+			none && !s->gpus ? HVD_SHARE_ALL : (struct hvd_share){first, none ? 0 : -1};
 	}
 }
 
@@ -100,10 +102,10 @@ static int share_out(struct supply *s, const struct hvd_role_hosts *hosts, const
 int hvd_role_shares_set(const struct hvd_role_hosts *hosts, const struct hvd_role_specs *specs,
 			const struct hvd_role_ground *ground, struct hvd_err *err)
 {
-	struct supply cores = {.what = "cores", .option = "cpus-per-task", .known = ground->cores, .least = 1};
+	struct supply cpus = {.what = "CPUs", .option = "cpus-per-task", .known = ground->cpus, .least = 1};
 	struct supply gpus = {.what = "GPUs", .option = "gpus-per-task", .known = ground->gpus, .gpus = true};
 
-	return share_out(&cores, hosts, specs, ground->alloc, err) || share_out(&gpus, hosts, specs, ground->alloc, err)
+	return share_out(&cpus, hosts, specs, ground->alloc, err) || share_out(&gpus, hosts, specs, ground->alloc, err)
 		       ? -1
 		       : 0;
 }

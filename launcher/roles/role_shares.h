@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* role_shares.h - what the worlds on a host share: its cores, its GPUs and its ports. For role_hosts.c. */
+/* role_shares.h - what the worlds on a host share: its CPUs, its GPUs and its ports. For role_hosts.c. */
 #ifndef HVD_ROLE_SHARES_H
 #define HVD_ROLE_SHARES_H
 

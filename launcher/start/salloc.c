@@ -50,7 +50,7 @@ static void add_need(struct need *need, const struct hvd_role_spec *role)
 	const int64_t tasks = role->per_host ? role->per_host : spread;
 
 	need->tasks += tasks;
-	need->cpus += tasks * (role->cores ? role->cores : 1);
+	need->cpus += tasks * (role->cpus ? role->cpus : 1);
 	need->gpus += role->gpus > 0 ? tasks * role->gpus : 0;
 }
 

@@ -4,6 +4,7 @@
 #include "fuzz.h"
 #include "lib/base/size.h"
 #include "lib/host/host_info.h"
+#include "lib/host/host_share.h"
 #include "lib/protocol/agent_settings.h"
 
 static void check(const struct hvd_host_info *node)
@@ -29,12 +30,28 @@ static void check(const struct hvd_host_info *node)
 	free(hvd_host_info_ifaces_text(node));
 }
 
+/* What ranks have of the host. */
+static void check_share(const json_t *msg)
+{
+	struct hvd_host_share share, back;
+	json_t *again = json_object();
+
+	if (hvd_host_share_parse(msg, &share, NULL) != 0)
+		must(hvd_share_is_all(&share.cpus) && hvd_share_is_all(&share.gpus));
+	must(share.cpus.first >= 0 && share.cpus.first <= HVD_MAX_RANKS && share.cpus.n != 0);
+	must(share.gpus.n >= -1 && share.gpus.n <= HVD_MAX_RANKS);
+	hvd_host_share_add(again, &share);
+	must(hvd_host_share_parse(again, &back, NULL) == 0 && memcmp(&back, &share, sizeof(share)) == 0);
+	json_decref(again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	json_t *msg = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL), *out, *again;
 	struct hvd_host_info node, back;
 	struct hvd_agent_settings settings;
 
+	check_share(msg);
 	if (hvd_agent_settings_read(msg, &settings, NULL) == 0)
 		must(settings.stderr_lines <= 1000 && settings.kill_wait >= 0 && settings.kill_wait <= 100000);
 

@@ -53,7 +53,7 @@ static void check_hosts(const struct hvd_role_specs *specs, const struct hvd_rol
 			const struct hvd_role_place *place = &w->places[k];
 
 			must(place->host >= 0 && place->host < alloc->n_hosts && place->slots > 0);
-			must(place->cores.first >= 0 && place->gpus.first >= 0 && place->cores.n >= -1);
+			must(place->share.cpus.first >= 0 && place->share.gpus.first >= 0 && place->share.cpus.n >= -1);
 			must(specs->v[w->role].with >= 0 || !owner[place->host] || owner[place->host] == w->role + 1);
 			if (specs->v[w->role].with < 0)
 				owner[place->host] = w->role + 1;
@@ -68,11 +68,11 @@ static void check_hosts(const struct hvd_role_specs *specs, const struct hvd_rol
 
 static void place(const struct hvd_role_specs *specs, int n)
 {
-	int cores[MOST_HOSTS], gpus[MOST_HOSTS], components[MOST_HOSTS];
+	int cpus[MOST_HOSTS], gpus[MOST_HOSTS], components[MOST_HOSTS];
 	struct hvd_alloc alloc = {0};
 	struct hvd_role_ground ground = {.alloc = &alloc,
 					 .slots_bind = n & 1,
-					 .cores = n & 2 ? cores : NULL,
+					 .cpus = n & 2 ? cpus : NULL,
 					 .gpus = n & 4 ? gpus : NULL,
 					 .components = n % 5 == 0 ? components : NULL};
 	struct hvd_role_hosts hosts;
@@ -83,7 +83,7 @@ static void place(const struct hvd_role_specs *specs, int n)
 
 		snprintf(name, sizeof(name), "n%d", i);
 		must(hvd_alloc_add(&alloc, name, (i * 7) % 9, NULL) == 0);
-		cores[i] = (i * 5) % 32;
+		cpus[i] = (i * 5) % 32;
 		gpus[i] = i % 9 - 1;
 		components[i] = i / 16;
 	}

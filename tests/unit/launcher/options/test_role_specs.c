@@ -93,7 +93,7 @@ static void check_three(const char *line, const char *text)
 	assert_int_equal(role->per_host, 8);
 	assert_int_equal(role->after, 2);
 	assert_int_equal(role->with, -1);
-	assert_int_equal(role->cores, 0);
+	assert_int_equal(role->cpus, 0);
 	assert_int_equal(role->gpus, -1);
 	assert_int_equal(role->on_failure, HVD_FAILURE_ENDS);
 	assert_int_equal(role->spec.max_restarts, 0);
@@ -119,7 +119,7 @@ static void check_three(const char *line, const char *text)
 	assert_text(command_of(role), "./judge");
 	assert_int_equal(role->with, 0);
 	assert_int_equal(role->hosts, 0);
-	assert_int_equal(role->cores, 4);
+	assert_int_equal(role->cpus, 4);
 	assert_int_equal(role->gpus, 1);
 	assert_int_equal(role->ready.kind, HVD_READY_TCP);
 	assert_null(role->ready.path);
@@ -171,7 +171,7 @@ TEST(numbers_of_a_batch_job_are_not_those_of_a_role)
 	assert_int_equal(specs.v[0].spec.elastic.min_np, 0);
 	assert_int_equal(specs.v[0].hosts, 0);
 	assert_int_equal(specs.v[0].per_host, 0);
-	assert_int_equal(specs.v[0].cores, 0);
+	assert_int_equal(specs.v[0].cpus, 0);
 	assert_int_equal(specs.v[0].gpus, -1);
 	/* But it sets defaults of each. */
 	assert_int_equal(specs.v[0].spec.max_restarts, 5);

@@ -6,7 +6,7 @@
 #include "lib/base/xalloc.h"
 #include "tests/unit/unit.h"
 
-/* What a table of cases says of the hosts: "a:8,b:8", of which 99 slots are none; with 64 cores and 8 GPUs each if `rich`, in these components. */
+/* What a table of cases says of the hosts: "a:8,b:8", of which 99 slots are none; with 64 CPUs and 8 GPUs each if `rich`, in these components. */
 struct given {
 	const char *hosts;
 	const char *components; /* "0011": a digit for each host; NULL = the job is not heterogeneous */
@@ -17,7 +17,7 @@ struct fixture {
 	struct hvd_alloc alloc;
 	struct hvd_role_specs specs;
 	struct hvd_role_hosts hosts;
-	int *components, *cores, *gpus;
+	int *components, *cpus, *gpus;
 };
 
 static int assign(struct fixture *f, const struct given *given, const char *line, struct hvd_err *err)
@@ -31,11 +31,11 @@ static int assign(struct fixture *f, const struct given *given, const char *line
 	assert_int_equal(hvd_alloc_from_hosts(&f->alloc, given->hosts, 1, err), 0);
 	n = (size_t)f->alloc.n_hosts;
 	f->components = hvd_xcalloc(n, sizeof(int));
-	f->cores = hvd_xcalloc(n, sizeof(int));
+	f->cpus = hvd_xcalloc(n, sizeof(int));
 	f->gpus = hvd_xcalloc(n, sizeof(int));
 	for (size_t i = 0; i < n; i++) {
 		f->components[i] = given->components ? given->components[i] - '0' : 0;
-		f->cores[i] = 64;
+		f->cpus[i] = 64;
 		if (f->alloc.hosts[i].slots == 99)
 			f->alloc.hosts[i].slots = 0;
 		f->gpus[i] = 8;
@@ -43,7 +43,7 @@ static int assign(struct fixture *f, const struct given *given, const char *line
 	if (given->components)
 		ground.components = f->components;
 	if (given->rich) {
-		ground.cores = f->cores;
+		ground.cpus = f->cpus;
 		ground.gpus = f->gpus;
 	}
 	hvd_strv_add(&argv, "hvdrun");
@@ -61,7 +61,7 @@ static void clear(struct fixture *f)
 	hvd_role_specs_clear(&f->specs);
 	hvd_alloc_clear(&f->alloc);
 	free(f->components);
-	free(f->cores);
+	free(f->cpus);
 	free(f->gpus);
 }
 
@@ -213,32 +213,31 @@ TEST(too_few_hosts)
 	      "a/0: n1*1\ns/0: n2*1, n3*1\ns/1: n4*1, n5*1\n");
 }
 
-TEST(cores_and_gpus)
+TEST(cpus_and_gpus)
 {
 	static const struct {
 		const struct given *given;
 		const char *line, *want;
 	} cases[] = {
 		/* Nobody asks: all have all. */
-		{&rich, "--role=t -N1 x : --role=j --with=t -n1 x", "t/0: n1*8 c0-63 g0-7\nj/0: n1*1 c0-63 g0-7\n"},
+		{&rich, "--role=t -N1 x : --role=j --with=t -n1 x", "t/0: n1*8\nj/0: n1*1\n"},
 		{&poor, "--role=t -N1 x : --role=j --with=t -n1 x", "t/0: n1*8\nj/0: n1*1\n"},
 		/* Who asks has them alone; the other has the rest. */
 		{&rich, "--role=t -N1 --ntasks-per-node=7 x : --role=j --with=t -n1 -c4 --gpus-per-task=1 x",
-		 "t/0: n1*7 c4-63 g1-7\nj/0: n1*1 c0-3 g0\n"},
+		 "t/0: n1*7 c4- g1-\nj/0: n1*1 c0-3 g0\n"},
 		{&poor, "--role=t -N1 --ntasks-per-node=7 x : --role=j --with=t -n1 -c4 --gpus-per-task=1 x",
 		 "t/0: n1*7 c4- g1-\nj/0: n1*1 c0-3 g0\n"},
 		{&rich,
 		 "--role=t -N1 --ntasks-per-node=7 -c8 --gpus-per-task=1 x : --role=j --with=t -n1 -c8 "
 		 "--gpus-per-task=1 x",
 		 "t/0: n1*7 c0-55 g0-6\nj/0: n1*1 c56-63 g7\n"},
-		/* None are left: of cores all are shared, of GPUs none. */
+		/* None are left: of CPUs all are shared, of GPUs none. */
 		{&rich, "--role=t -N1 --ntasks-per-node=8 -c8 --gpus-per-task=1 x : --role=j --with=t -n1 x",
-		 "t/0: n1*8 c0-63 g0-7\nj/0: n1*1 c0-63 gnone\n"},
-		{&rich, "--role=t -N1 x : --role=j --with=t -n1 --gpus-per-task=0 x",
-		 "t/0: n1*8 c0-63 g0-7\nj/0: n1*1 c0-63 gnone\n"},
+		 "t/0: n1*8 c0-63 g0-7\nj/0: n1*1 gnone\n"},
+		{&rich, "--role=t -N1 x : --role=j --with=t -n1 --gpus-per-task=0 x", "t/0: n1*8\nj/0: n1*1 gnone\n"},
 		/* Replicas, a GPU each. */
 		{&rich, "--role=r --replicas=3 -n2 --gpus-per-task=2 x",
-		 "r/0: n1*2 c0-63 g0-3\nr/1: n1*2 c0-63 g4-7\nr/2: n1*2 c0-63 g8-11\n"},
+		 "r/0: n1*2 g0-3\nr/1: n1*2 g4-7\nr/2: n1*2 g8-11\n"},
 	};
 
 	for (size_t i = 0; i + 1 < sizeof(cases) / sizeof(cases[0]); i++)
@@ -246,7 +245,7 @@ TEST(cores_and_gpus)
 	refuses(&rich, cases[sizeof(cases) / sizeof(cases[0]) - 1].line,
 		"host n1 has 8 GPUs, but the roles there ask for 12: r 2 × 2 = 4, r 2 × 2 = 4, r 2 × 2 = 4");
 	refuses(&rich, "--role=t -N1 -c8 x : --role=j --with=t -n1 -c 8 x",
-		"host n1 has 64 cores, but the roles there ask for 72: t 8 × 8 = 64, j 1 × 8 = 8");
+		"host n1 has 64 CPUs, but the roles there ask for 72: t 8 × 8 = 64, j 1 × 8 = 8");
 	refuses(&poor, "--role=t -N1 --ntasks-per-node=8192 -c1000000 x", "ask for 8192000000");
 }
 
@@ -266,7 +265,7 @@ TEST(a_thousand_hosts)
 	check_disjoint(&f);
 	for (int i = 0; i < 512; i++) {
 		assert_int_equal(f.hosts.worlds[0].places[i].host, i);
-		judges += f.hosts.worlds[62].places[i].host == i && f.hosts.worlds[62].places[i].cores.n == 2;
+		judges += f.hosts.worlds[62].places[i].host == i && f.hosts.worlds[62].places[i].share.cpus.n == 2;
 	}
 	assert_int_equal(judges, 512);
 	for (int i = 0; i < 488; i++)
