@@ -21,7 +21,7 @@ static struct gpus gpus_of(const struct hvd_rank_facts *facts)
 			    .listed = hvd_gpu_visible(facts->envp) >= 0,
 			    .mig = hvd_gpu_mig(facts->envp)};
 
-	gpus.own = gpus.listed && on_node && atoi(on_node) > gpus.seen;
+	gpus.own = facts->slurm_task && gpus.listed && on_node && atoi(on_node) > gpus.seen;
 	if (gpus.mig)
 		gpus.seen = 1;
 	return gpus;

@@ -277,6 +277,11 @@ TEST(gpus_of_each_rank)
 	has("JAX_LOCAL_DEVICE_IDS", "0,1");
 	says("each of the 4 ranks of this host sees 2 GPUs");
 	says("--gpu-bind");
+	/* No tasks of Slurm's: their list is the part of a node's GPUs that they share. */
+	facts.slurm_task = false;
+	resolve(&facts, more);
+	has("JAX_LOCAL_DEVICE_IDS", "1");
+	says("this host has 4 ranks, which see 2 GPUs");
 }
 
 /* One rank on a host of several GPUs is a mistake only where its program uses one GPU. */
