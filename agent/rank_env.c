@@ -159,7 +159,7 @@ void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const struct hv
 {
 	char number[16];
 
-	hvd_strv_add_all(env, environ);
+	hvd_strv_add_all(env, facts->envp);
 	hvd_env_unset(env, HVD_BOOT_ENV);
 	hvd_rank_env_add(env, plan, facts, command, log);
 	if (key_fd == 0)

@@ -23,7 +23,7 @@ void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const struct hvd
  * another, there or in this process's environment. `path` NULL: there is none. */
 void hvd_rank_env_error_file(struct hvd_strv *env, const char *path);
 
-/* The whole environment of a rank's command: this process's environment without the launch's boot text, the plan's
+/* The whole environment of a rank's command: facts->envp without the launch's boot text, the plan's
  * variables, and the variable of the key unless key_fd is 0. The caller frees *env. */
 void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts,
 		       const char *command, int key_fd, const struct hvd_log *log);

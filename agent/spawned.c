@@ -220,6 +220,7 @@ static void start(void *arg, unsigned world, const json_t *order)
 {
 	struct spawned *spawned = arg;
 	struct hvd_rank_process of = {.world = world};
+	struct hvd_rank_place place = {.bind = json_string_value(json_object_get(order, "bind"))};
 	int64_t id, rank, slot, slots;
 	struct hvd_err why = {0};
 	const char *name;
@@ -229,14 +230,15 @@ static void start(void *arg, unsigned world, const json_t *order)
 	    hvd_get_int(order, "rank", 0, HVD_MAX_RANKS, &rank, NULL) != 0 ||
 	    hvd_get_int(order, "slot", 0, INT_MAX, &slot, NULL) != 0 ||
 	    hvd_get_int(order, "slots", 1, HVD_MAX_RANKS, &slots, NULL) != 0 ||
-	    hvd_get_object(order, "env", &env, NULL) != 0)
+	    hvd_get_object(order, "env", &env, NULL) != 0 || hvd_host_share_parse(order, &place.share, NULL) != 0)
 		return;
+	place.slot = (int)slot;
+	place.slots = (int)slots;
 	of.id = (int)id;
 	of.number = (int)rank;
 	if (hvd_get_str(order, "label", HVD_OUTPUT_OF - 1, &name, NULL) == 0 && *name != '.')
 		snprintf(of.of, sizeof(of.of), "%s", name);
-	if (hvd_spawned_ranks_add(spawned->ranks, &of, env, json_object_get(order, "command"), (int)slot, (int)slots,
-				  &why) != 0)
+	if (hvd_spawned_ranks_add(spawned->ranks, &of, env, json_object_get(order, "command"), &place, &why) != 0)
 		not_started(spawned, &of, &why);
 }
 

@@ -2,9 +2,11 @@
 #include "spawned_ranks_internal.h"
 
 #include "crash_info.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "lib/host/bind.h"
+#include "lib/host/gpu.h"
+#include "lib/process/apptainer.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "output.h"
@@ -127,9 +129,6 @@ static bool fork_rank(struct hvd_spawned_rank *rank, const struct hvd_spawn *spa
 		return false;
 	rank->pending = true;
 	rank->plan = json_incref((json_t *)plan);
-	rank->bound = spawn->cpus;
-	if (spawn->cpus)
-		rank->cpus = *spawn->cpus;
 	return true;
 }
 
@@ -156,8 +155,22 @@ static void look_at(struct hvd_spawned_ranks *ranks, const json_t *plan, char *c
 	ranks->command = hvd_rank_env_command(plan, argv);
 }
 
+/* The environment that the rank gets beside its plan. */
+static int make_env(const struct hvd_spawned_rank *rank, const char *command, struct hvd_strv *env, struct hvd_err *err)
+{
+	hvd_cleanup_free char *list = NULL;
+	const char *name;
+
+	hvd_strv_add_all(env, environ);
+	if (hvd_gpu_share("", env->v, &rank->gpus, &name, &list, err) != 0)
+		return -1;
+	if (list)
+		hvd_apptainer_setenv(env, command, name, list);
+	return 0;
+}
+
 static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *rank, const json_t *plan,
-		      const cpu_set_t *cpus, struct hvd_err *err)
+		      struct hvd_err *err)
 {
 	/* Only rank 0 gets this process's stdin. */
 	const bool input = rank->of.number == 0 && !ranks->agent->elastic && ranks->opts->terminal_group >= 0;
@@ -170,16 +183,20 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 				  .join_group = terminal,
 				  .ignore_ends = ranks->opts->ignore_ends,
 				  .nofile = ranks->nofile,
-				  .cpus = cpus};
-	struct hvd_rank_facts facts = {.envp = environ, .host_cpus = hvd_rank_env_cpus()};
+				  .cpus = rank->bound ? &rank->cpus : NULL};
+	struct hvd_rank_facts facts = {.host_cpus = rank->host_cpus,
+				       .cpus = rank->bound ? CPU_COUNT(&rank->cpus) : rank->host_cpus};
 	struct hvd_oom_kills kills = hvd_oom_kills(0);
-	struct hvd_strv env = {0};
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv around = {0}, env = {0};
 	int rc;
+
+	if (make_env(rank, argv[0], &around, err) != 0)
+		return hvd_err_prefix(err, "rank %d", rank->of.number);
+	facts.envp = around.v;
 
 	rank->at_terminal = terminal > 0;
 	if (rank->at_terminal)
 		rank->group = terminal;
-	facts.cpus = cpus ? CPU_COUNT(cpus) : facts.host_cpus;
 	if (!ranks->names_asked)
 		find_out(ranks, plan);
 	look_at(ranks, plan, argv);
@@ -201,7 +218,6 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 	if (rc == 0 && !fork_rank(rank, &spawn, plan))
 		rc = (rank->pid = hvd_spawn(&spawn, err)) < 0 ? -1 : 0;
 	hvd_streams_started(&rank->streams);
-	hvd_strv_free(&env);
 	if (rc != 0) {
 		rank->pid = 0;
 		hvd_streams_close(&rank->streams);
@@ -212,20 +228,40 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 	return 0;
 }
 
+static int bind_for(struct hvd_spawned_ranks *ranks, const struct hvd_rank_place *place, struct hvd_err *err)
+{
+	const struct hvd_spawned_ranks_opts *opts = ranks->opts;
+	const char *how = place->bind;
+	const struct hvd_binding_need need = {.ranks = place->slots,
+					      .bind = how ? strcmp(how, "none") != 0 : opts->bind,
+					      .near = how ? strcmp(how, "cores") != 0 : opts->near,
+					      .cpus = place->share.cpus,
+					      .listed = opts->cpus};
+
+	return hvd_rank_binding_find(&ranks->binding, &need, ranks->agent->log, err);
+}
+
 /* A rank that cannot be started has no id. */
 static int add_rank(struct hvd_spawned_ranks *ranks, const struct hvd_rank_process *of, const json_t *plan,
-		    const json_t *command, int slot, struct hvd_err *err)
+		    const json_t *command, const struct hvd_rank_place *place, struct hvd_err *err)
 {
-	struct hvd_spawned_rank *rank = hvd_xcalloc(1, sizeof(*rank));
-	const struct hvd_binding *bound = &ranks->bound;
+	struct hvd_spawned_rank *rank;
 
+	if (bind_for(ranks, place, err) != 0)
+		return hvd_err_prefix(err, "rank %d", of->number);
+	rank = hvd_xcalloc(1, sizeof(*rank));
 	ranks->v = hvd_xrealloc(ranks->v, ranks->n + 1, sizeof(struct hvd_spawned_rank *));
 	ranks->v[ranks->n++] = rank;
 	rank->all = ranks;
 	rank->of = *of;
-	rank->slot = slot;
+	rank->slot = place->slot;
+	rank->gpus = place->share.gpus;
+	rank->host_cpus = ranks->binding.cpus ? ranks->binding.cpus : hvd_rank_env_cpus();
+	rank->bound = place->slot < ranks->binding.sets.n;
+	if (rank->bound)
+		rank->cpus = ranks->binding.sets.sets[place->slot];
 	hvd_rank_env_own_command(command, &rank->own);
-	if (start_rank(ranks, rank, plan, slot < bound->n ? &bound->sets[slot] : NULL, err) == 0)
+	if (start_rank(ranks, rank, plan, err) == 0)
 		return 0;
 	rank->of.id = -1;
 	return -1;
@@ -262,30 +298,11 @@ static void on_forked(pid_t pid, pid_t group, void *arg)
 		hvd_streams_close(&rank->streams);
 		hvd_crash_info_destroy(rank->crash_info);
 		rank->crash_info = NULL;
-		if (start_rank(ranks, rank, plan, rank->bound ? &rank->cpus : NULL, &why) != 0)
+		if (start_rank(ranks, rank, plan, &why) != 0)
 			ranks->ops->not_started(&rank->of, &why, ranks->agent->ranks);
 	}
 	json_decref(plan);
 	end_preload(ranks);
-}
-
-static void bind_for(struct hvd_spawned_ranks *ranks, int n)
-{
-	struct hvd_binding *bound = &ranks->bound;
-	struct hvd_err why = {0};
-
-	hvd_binding_clear(bound);
-	memset(bound, 0, sizeof(*bound));
-	if (ranks->opts->bind && ranks->opts->cpus) {
-		if (hvd_bind_listed(bound, n, ranks->opts->cpus, &why) == 0)
-			return;
-		hvd_warn(ranks->agent->log, "cannot use the scheduler's list of CPUs, ranks are bound without it: %s",
-			 why.msg);
-	}
-	if (ranks->opts->bind && n > 1 &&
-	    (hvd_bind_split(bound, n, ranks->opts->near, NULL, NULL) != 0 || bound->n == 0))
-		hvd_verbose(ranks->agent->log, "ranks are not bound to CPUs: %s",
-			    bound->why ? bound->why : "hwloc failed");
 }
 
 /* Fail if limits of this host do not allow so many ranks, before thousands of them have been started. */
@@ -320,7 +337,6 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const
 		.modules = opts->preload, .host = agent->info->name, .key_fd = agent->key_fd, .forked = on_forked};
 	if (opts->preload)
 		ranks->preload = hvd_preload_create(agent->base, &ranks->preload_opts, agent->log);
-	bind_for(ranks, (int)n);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	ranks->child = hvd_signal_watch(agent->base, SIGCHLD, on_child, ranks);
 	if (check_room(ranks, n, err) != 0) {
@@ -330,8 +346,9 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const
 	for (size_t i = 0; i < n; i++) {
 		const int number = (int)agent->info->ranks[i];
 		const struct hvd_rank_process of = {.id = number, .number = number};
+		const struct hvd_rank_place place = {.slot = (int)i, .slots = (int)n, .share = HVD_WHOLE_HOST};
 
-		if (add_rank(ranks, &of, json_array_get(plans, i), json_array_get(commands, i), (int)i, err) == 0)
+		if (add_rank(ranks, &of, json_array_get(plans, i), json_array_get(commands, i), &place, err) == 0)
 			continue;
 		hvd_spawned_ranks_destroy(ranks);
 		return NULL;
@@ -340,14 +357,12 @@ struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const
 }
 
 int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, const struct hvd_rank_process *of, const json_t *plan,
-			  const json_t *command, int slot, int slots, struct hvd_err *err)
+			  const json_t *command, const struct hvd_rank_place *place, struct hvd_err *err)
 {
 	if (ranks->ending)
 		return hvd_err_set(err, HVD_E_FAILED, "the ranks of this host are being ended");
-	if (slots != ranks->bound.n)
-		bind_for(ranks, slots);
 	forget_over(ranks);
-	return add_rank(ranks, of, plan, command, slot, err);
+	return add_rank(ranks, of, plan, command, place, err);
 }
 
 void hvd_spawned_ranks_lines(const struct hvd_spawned_ranks *ranks, struct hvd_world_rank of,
@@ -397,7 +412,7 @@ void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks)
 		if (waitpid(-1, NULL, 0) < 0 && errno != EINTR)
 			break;
 	hvd_signal_unwatch(ranks->child);
-	hvd_binding_clear(&ranks->bound);
+	hvd_rank_binding_clear(&ranks->binding);
 	hvd_strv_free(&ranks->looked_at);
 	free(ranks->v);
 	free(ranks);

@@ -14,6 +14,7 @@
 
 #include "agent.h"
 #include "lib/base/err.h"
+#include "lib/host/host_share.h"
 #include "lib/host/rank_end.h"
 #include "lib/host/unkillable.h"
 #include "lib/net/name_service.h"
@@ -29,9 +30,9 @@ struct hvd_spawned_ranks;
 #define HVD_TERMINAL_HIDDEN (-1)
 
 struct hvd_spawned_ranks_opts {
-	char *const *argv;   /* the user's command, of ranks without one of their own */
-	bool bind;           /* bind each rank to cores of its own */
-	bool near;           /* bind each rank to the NUMA domains of its cores, which ranks then share */
+	char *const *argv; /* the user's command, of ranks without one of their own */
+	/* How ranks are bound (rank_binding.h) of which the driver does not say it. */
+	bool bind, near;
 	const char *preload; /* modules that are imported before the ranks are forked (preload.h); NULL = none */
 	const char *cpus;    /* the CPUs of each rank, see hvd_bind_listed(); NULL = divide all that there are */
 	/* Standard input is the terminal of this session: rank 0 becomes a member of this process group, the launcher's, which
@@ -52,6 +53,13 @@ struct hvd_rank_process {
 	int id;                 /* among those of its world (launcher/world/world.h) */
 	int number;             /* of the rank */
 	char of[HVD_OUTPUT_OF]; /* in the labels and files of its output */
+};
+
+/* Where on the host a rank is. */
+struct hvd_rank_place {
+	int slot, slots;             /* it is bound as rank `slot` of so many of its world */
+	struct hvd_host_share share; /* what these have of the host */
+	const char *bind;            /* "none", "cores", or another word for `near`; NULL: as the options say */
 };
 
 /* `arg` is agent->ranks. */
@@ -76,10 +84,10 @@ struct hvd_spawned_ranks_ops {
 struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct hvd_agent *agent, const json_t *plans, const json_t *commands,
 						  const struct hvd_spawned_ranks_opts *opts,
 						  const struct hvd_spawned_ranks_ops *ops, struct hvd_err *err);
-/* Start one more rank, with a command of its own unless `command` is NULL. It is bound as rank `slot` of `slots` ranks on the
- * host. -1 with err set. */
+/* Start one more rank, with a command of its own unless `command` is NULL. -1 with err set, also if the host does not have
+ * the share of the place. */
 int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, const struct hvd_rank_process *of, const json_t *plan,
-			  const json_t *command, int slot, int slots, struct hvd_err *err);
+			  const json_t *command, const struct hvd_rank_place *place, struct hvd_err *err);
 /* End one rank, as above. If all of its processes ignore SIGTERM, or with `kill`, SIGKILL follows at once. Does nothing
  * if the rank has ended. */
 void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, unsigned world, int id, bool kill);

@@ -11,9 +11,9 @@
 #include "lib/base/strv.h"
 #include "lib/base/timer.h"
 #include "lib/frameworks/command_facts.h"
-#include "lib/host/bind.h"
 #include "lib/net/name_service.h"
 #include "preload.h"
+#include "rank_binding.h"
 #include "spawned_ranks.h"
 #include "streams.h"
 
@@ -21,8 +21,9 @@ struct hvd_spawned_rank {
 	struct hvd_spawned_ranks *all;
 	struct hvd_rank_process of; /* .id is -1 if it cannot be started */
 	int slot;
-	struct hvd_strv own; /* its own command; empty: that of all ranks */
-	pid_t pid;           /* 0 when it has been reaped, or is pending */
+	struct hvd_share gpus; /* which it sees */
+	struct hvd_strv own;   /* its own command; empty: that of all ranks */
+	pid_t pid;             /* 0 when it has been reaped, or is pending */
 	pid_t group;
 	bool at_terminal; /* `group` is the launcher's, with processes that are not this rank's */
 	struct hvd_streams streams;
@@ -37,9 +38,10 @@ struct hvd_spawned_rank {
 	bool unkillable;         /* this was reported */
 	bool pending;            /* it will be forked (preload.h) */
 	bool plainly;            /* it could not be forked, so it is spawned */
+	json_t *plan;            /* while it is pending */
 	bool bound;
-	cpu_set_t cpus; /* if it is bound; that and the plan are kept while it is pending */
-	json_t *plan;
+	cpu_set_t cpus; /* if it is bound */
+	int host_cpus;  /* how many CPUs all ranks of its world may run on here */
 };
 
 struct hvd_spawned_ranks {
@@ -48,7 +50,7 @@ struct hvd_spawned_ranks {
 	const struct hvd_spawned_ranks_ops *ops;
 	struct hvd_spawned_rank **v;
 	size_t n;
-	struct hvd_binding bound;
+	struct hvd_rank_binding binding;
 	struct hvd_name_service names; /* asked when the first rank starts */
 	bool names_asked;
 	struct hvd_command_facts command; /* of the rank that was started last, whose command `looked_at` is */

@@ -92,10 +92,12 @@ static void do_generation(bool prepared, void *arg)
 static void do_worker_start(const struct hvd_worker *w, void *arg)
 {
 	struct elastic_part *part = arg;
+	const struct hvd_elastic_roles *roles = part->el->roles;
+	const char *host = hvd_machine_host(part->machine, w->host);
 
-	hvd_verbose(part->log, "%s: starting rank %d, local rank %d", hvd_machine_host(part->machine, w->host), w->rank,
-		    w->slot);
-	hvd_world_start(part->world, w->id, w->rank, hvd_machine_slots(part->machine, w->host));
+	hvd_verbose(part->log, "%s: starting rank %d, local rank %d", host, w->rank, w->slot);
+	hvd_world_start(part->world, w->id, w->rank, hvd_machine_slots(part->machine, w->host),
+			roles ? hvd_elastic_roles_share(roles, part->number, host) : NULL);
 }
 
 static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)

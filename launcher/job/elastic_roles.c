@@ -164,6 +164,14 @@ int hvd_elastic_roles_slots(const struct hvd_elastic_roles *roles, const char *h
 	return slots ? slots : 1;
 }
 
+const struct hvd_host_share *hvd_elastic_roles_share(const struct hvd_elastic_roles *roles, unsigned world,
+						     const char *host)
+{
+	const struct hvd_role_place *place = place_on(roles, world, host);
+
+	return place ? &place->share : NULL;
+}
+
 /* ---- the order ---- */
 
 /* Are all replicas of the role ready? */

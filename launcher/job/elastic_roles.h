@@ -39,6 +39,9 @@ void hvd_elastic_roles_listed(struct hvd_elastic_roles *roles, const struct hvd_
 void hvd_elastic_roles_gone(struct hvd_elastic_roles *roles, const char *host);
 /* The slots of all worlds on a host; at least 1. */
 int hvd_elastic_roles_slots(const struct hvd_elastic_roles *roles, const char *host);
+/* What a world has of a host. NULL: it has no ranks there. */
+const struct hvd_host_share *hvd_elastic_roles_share(const struct hvd_elastic_roles *roles, unsigned world,
+						     const char *host);
 
 /* A host was admitted: the worlds may start that wait for nothing else. */
 void hvd_elastic_roles_admitted(struct hvd_elastic_roles *roles);

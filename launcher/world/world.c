@@ -324,7 +324,7 @@ static void open_relay(struct hvd_world *world)
 	world->open_relay = open;
 }
 
-void hvd_world_start(struct hvd_world *world, uint32_t id, int rank, int slots)
+void hvd_world_start(struct hvd_world *world, uint32_t id, int rank, int slots, const struct hvd_host_share *share)
 {
 	const struct hvd_rank_slot *slot = &world->plan.layout.rank_slots[rank];
 	json_t *msg, *command;
@@ -343,6 +343,10 @@ void hvd_world_start(struct hvd_world *world, uint32_t id, int rank, int slots)
 		json_object_set_new(msg, "command", command);
 	if (hvd_world_role(world))
 		json_object_set_new(msg, "label", json_string(hvd_world_role(world)));
+	if (share) {
+		hvd_host_share_add(msg, share);
+		json_object_set_new(msg, "bind", json_string(world->plan.opts->spec->binding.ranks));
+	}
 	order(world, (uint32_t)slot->host, msg);
 }
 

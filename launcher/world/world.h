@@ -20,6 +20,7 @@
 
 #include "gloo_peers.h"
 #include "launcher/hosts/agent_registry.h"
+#include "lib/host/host_share.h"
 #include "lib/host/layout.h"
 #include "lib/host/rank_end.h"
 #include "lib/host/unkillable.h"
@@ -108,9 +109,10 @@ void hvd_world_renew(struct hvd_world *world, int restarts);
 /* Ranks were started, or have made progress (progress.h). */
 void hvd_world_progress(struct hvd_world *world);
 
-/* Start a rank of the prepared layout, whose process has this id; its host has `slots` slots. Does nothing on a host that
- * is not admitted. */
-void hvd_world_start(struct hvd_world *world, uint32_t id, int rank, int slots);
+/* Start a rank of the prepared layout, whose process has this id; its host has `slots` slots. With a share of the host the
+ * ranks of this world there keep to it, and are bound as hvd_world_spec() says. NULL: they have the whole host, and are
+ * bound as its agent was told when it was started. Does nothing on a host that is not admitted. */
+void hvd_world_start(struct hvd_world *world, uint32_t id, int rank, int slots, const struct hvd_host_share *share);
 /* End a rank with SIGTERM, and after the time of --kill-wait with SIGKILL; `kill`: with SIGKILL at once. */
 void hvd_world_stop(struct hvd_world *world, uint32_t host, uint32_t id, bool kill);
 /* Have the host's agent notify a worker that hosts have changed; `to` is the address that the worker has published. */

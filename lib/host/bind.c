@@ -57,6 +57,30 @@ static hwloc_topology_t load(const char *machine, struct hvd_err *err)
 	return t;
 }
 
+/* Leave only the CPUs of this share in the topology. */
+static int restrict_to(hwloc_topology_t t, const struct hvd_share *share, struct hvd_err *err)
+{
+	const int have = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PU);
+	const int n = share->n < 0 ? have - share->first : share->n;
+	hwloc_bitmap_t mask;
+	int rc;
+
+	if (share->n < 0 && n < 1)
+		return 0;
+	if (n > have - share->first) {
+		hvd_err_set(err, HVD_E_USAGE, "%d CPUs from number %d on are asked for, but ranks may use %d CPUs here",
+			    n, share->first, have);
+		return hvd_err_hint(err, "lower --cpus-per-task or --ntasks-per-node of the roles on this host");
+	}
+	mask = hwloc_bitmap_alloc();
+	for (int i = 0; mask && i < n; i++)
+		hwloc_bitmap_or(mask, mask,
+				hwloc_get_obj_by_type(t, HWLOC_OBJ_PU, (unsigned)(share->first + i))->cpuset);
+	rc = mask ? hwloc_topology_restrict(t, mask, HWLOC_RESTRICT_FLAG_REMOVE_CPULESS) : -1;
+	hwloc_bitmap_free(mask);
+	return rc == 0 ? 0 : hvd_err_sys(err, "cannot bind ranks to %d of %d CPUs", n, have);
+}
+
 /* The depth of cores in the topology; of processing units when the machine does not tell its cores. */
 static int core_depth(hwloc_topology_t t)
 {
@@ -111,20 +135,36 @@ static void widen(hwloc_topology_t t, hwloc_bitmap_t *sets, int n)
 	}
 }
 
-static int split(struct hvd_binding *out, hwloc_topology_t t, int n, bool near, struct hvd_err *err)
+/* Why ranks have nothing of their own to be bound to; NULL: they have. */
+static const char *undivided(hwloc_topology_t t, int n, int cores, bool near)
+{
+	if (cores < n)
+		return "there are more local ranks than cores";
+	if (near && hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_NUMANODE) < 2)
+		return "this machine has one NUMA domain, which they share";
+	return NULL;
+}
+
+static int split(struct hvd_binding *out, hwloc_topology_t t, int n, bool near, bool shared, struct hvd_err *err)
 {
 	int depth = core_depth(t), cores = hwloc_get_nbobjs_by_depth(t, depth), rc = 0;
+	const int cpus = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PU);
+	const bool by_cpu = shared && cores % n != 0 && cpus % n == 0;
 	hwloc_obj_t root = hwloc_get_root_obj(t);
+	const char *why = undivided(t, n, by_cpu ? cpus : cores, near);
 	hwloc_bitmap_t *sets;
 
-	if (cores < n)
-		return unbound(out, "there are more local ranks than cores");
+	if (why && !shared)
+		return unbound(out, why);
 	if (hwloc_bitmap_last(root->cpuset) >= CPU_SETSIZE)
 		return unbound(out, "this machine has more CPUs than can be bound to");
-	if (near && hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_NUMANODE) < 2)
-		return unbound(out, "this machine has one NUMA domain, which they share");
 	sets = hvd_xcalloc((size_t)n, sizeof(*sets)); /* hwloc_distrib allocates each */
-	if (hwloc_distrib(t, &root, 1, sets, (unsigned)n, depth, 0) != 0 || !disjoint(sets, n))
+	if (why)
+		for (int i = 0; i < n; i++)
+			sets[i] = hwloc_bitmap_dup(root->cpuset);
+	else if (by_cpu)
+		rc = in_blocks(t, hwloc_get_type_depth(t, HWLOC_OBJ_PU), cpus, sets, n, err);
+	else if (hwloc_distrib(t, &root, 1, sets, (unsigned)n, depth, 0) != 0 || !disjoint(sets, n))
 		rc = in_blocks(t, depth, cores, sets, n, err);
 	if (rc == 0 && near)
 		widen(t, sets, n);
@@ -165,8 +205,10 @@ int hvd_bind_cores(struct hvd_cores *out, const char *machine, struct hvd_err *e
 	return 0;
 }
 
-int hvd_bind_split(struct hvd_binding *out, int n, bool near, const char *machine, struct hvd_err *err)
+int hvd_bind_split(struct hvd_binding *out, int n, bool near, const struct hvd_share *share, const char *machine,
+		   struct hvd_err *err)
 {
+	const bool shared = share && !hvd_share_is_all(share);
 	hwloc_topology_t t;
 	int rc;
 
@@ -177,8 +219,11 @@ int hvd_bind_split(struct hvd_binding *out, int n, bool near, const char *machin
 	t = load(machine, err);
 	if (!t)
 		return -1;
-	out->why = NULL;
-	rc = split(out, t, n, near, err);
+	rc = shared ? restrict_to(t, share, err) : 0;
+	if (rc == 0) {
+		out->why = NULL;
+		rc = split(out, t, n, near, shared, err);
+	}
 	hwloc_topology_destroy(t);
 	return rc;
 }

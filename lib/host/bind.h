@@ -5,6 +5,7 @@
 #ifndef HVD_BIND_H
 #define HVD_BIND_H
 
+#include "host_share.h"
 #include "lib/base/err.h"
 
 #include <sched.h>
@@ -23,13 +24,19 @@ struct hvd_binding {
  * With `near` each rank gets the whole NUMA domains that these cores are in, and ranks of one domain share it. So a
  * rank's memory is near, while its threads, such as data loaders, may use more cores than the rank's share.
  *
+ * With `share`, which may be NULL, all of this is done with those CPUs alone, as if the machine had no others. Where the
+ * cores cannot be divided evenly, but the CPUs can, each rank gets so many CPUs. If there are no CPUs from share->first
+ * on, all are shared. HVD_E_USAGE if the machine does not have so many.
+ *
  * `machine` is NULL for this machine. Tests describe another one in hwloc's XML, or in hwloc's synthetic syntax behind
  * "synthetic:", as in "synthetic:pack:2 core:4 pu:2".
  *
  * Ranks are left unbound, which is no error, when there are more ranks than cores, when the machine has more CPUs than
- * a cpu_set_t holds, and with `near` when it has one NUMA domain. They are unbound after an error too. out->why tells
- * the reason. The caller clears *out. */
-int hvd_bind_split(struct hvd_binding *out, int n, bool near, const char *machine, struct hvd_err *err);
+ * a cpu_set_t holds, and with `near` when it has one NUMA domain. With a share of the CPUs each rank gets all of them
+ * instead, if a cpu_set_t holds them. Ranks are unbound after an error too. out->why tells the reason. The caller clears
+ * *out. */
+int hvd_bind_split(struct hvd_binding *out, int n, bool near, const struct hvd_share *share, const char *machine,
+		   struct hvd_err *err);
 /* The cores that this process may use. */
 struct hvd_cores {
 	int cores;

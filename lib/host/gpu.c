@@ -26,14 +26,22 @@ static int listed(const char *s)
 	return n;
 }
 
+static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"};
+
+/* The first of these variables that is set; NULL: none. */
+static const char *name_in(char *const *envp)
+{
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (hvd_envp_get(envp, names[i]))
+			return names[i];
+	return NULL;
+}
+
 static const char *list_of(char *const *envp)
 {
-	static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"};
-	const char *list = NULL;
+	const char *name = name_in(envp);
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !list; i++)
-		list = hvd_envp_get(envp, names[i]);
-	return list;
+	return name ? hvd_envp_get(envp, name) : NULL;
 }
 
 int hvd_gpu_visible(char *const *envp)
@@ -88,6 +96,50 @@ int hvd_gpu_count(const char *root, char *const *envp)
 		return n;
 	n = count_in(root, "/dev", is_nvidia);
 	return n ? n : count_in(root, "/sys/class/kfd/kfd/topology/nodes", is_kfd_gpu);
+}
+
+/* n entries of a list, which has them, from number `first` on. */
+static char *cut(const char *list, int first, int n)
+{
+	const char *end;
+
+	for (int i = 0; i < first && n > 0; i++)
+		list += strcspn(list, ",") + 1;
+	end = list;
+	for (int i = 0; i < n; i++)
+		end += strcspn(end, ",") + (i + 1 < n);
+	return hvd_xstrndup(list, (size_t)(end - list));
+}
+
+static char *count_up(int first, int n)
+{
+	char *list = hvd_xstrdup("");
+
+	for (int i = first; i < first + n; i++)
+		hvd_xappendf(&list, "%s%d", i > first ? "," : "", i);
+	return list;
+}
+
+int hvd_gpu_share(const char *root, char *const *envp, const struct hvd_share *share, const char **name, char **list,
+		  struct hvd_err *err)
+{
+	const int have = hvd_gpu_count(root, envp), rest = have > share->first ? have - share->first : 0;
+	const int n = share->n < 0 ? rest : share->n;
+	const bool listed = hvd_gpu_visible(envp) >= 0;
+
+	*name = name_in(envp);
+	*list = NULL;
+	if (n > rest) {
+		hvd_err_set(err, HVD_E_USAGE, "%d GPUs from number %d on are asked for, but %s%s%d", n, share->first,
+			    listed ? *name : "this host", listed ? " lists " : " has ", have);
+		return hvd_err_hint(err, "lower --gpus-per-task or --ntasks-per-node of the roles on this host");
+	}
+	if (hvd_share_is_all(share) || (!have && !listed))
+		return 0;
+	if (!*name)
+		*name = names[count_in(root, "/dev", is_nvidia) ? 0 : 1];
+	*list = listed ? cut(list_of(envp), share->first, n) : count_up(share->first, n);
+	return 0;
 }
 
 int hvd_gpu_asked(const char *text)

@@ -7,6 +7,9 @@
 #ifndef HVD_GPU_H
 #define HVD_GPU_H
 
+#include "host_share.h"
+#include "lib/base/err.h"
+
 #include <stdbool.h>
 
 /* Counts the GPUs in the first of CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES that envp lists.
@@ -16,6 +19,12 @@ int hvd_gpu_count(const char *root, char *const *envp);
 
 /* How many GPUs the first of these variables lists: 0 for an empty list, -1 without a list. */
 int hvd_gpu_visible(char *const *envp);
+
+/* Which GPUs a process sees that has this share of the host's: *name is the variable that lists them, in the caller's
+ * envp the one that is set, and *list its value, which the caller frees; NULL: nothing is to be set. HVD_E_USAGE if the
+ * host does not have so many. `root` and envp as for hvd_gpu_count(). */
+int hvd_gpu_share(const char *root, char *const *envp, const struct hvd_share *share, const char **name, char **list,
+		  struct hvd_err *err);
 
 /* Is the first of them an instance of MIG? CUDA shows a process only that one, however many are listed. */
 bool hvd_gpu_mig(char *const *envp);

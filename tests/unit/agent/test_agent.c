@@ -360,7 +360,7 @@ static void start_rank(struct hvd_world *world)
 
 	assert_int_equal(hvd_layout_from_tasks(&layout, names, &tasks, NULL, 1, NULL), 0);
 	hvd_world_prepare(world, &layout);
-	hvd_world_start(world, 0, 0, 1);
+	hvd_world_start(world, 0, 0, 1, NULL);
 }
 
 static char value_of(struct hvd_rv *rv)

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/wait.h>
 
 static char dir[] = "/tmp/hvd-test-ranks-XXXXXX";
@@ -62,12 +63,13 @@ struct scenario {
 	bool alone;         /* end rank 0 alone at that time */
 	double kill_wait;   /* 0 = longer than alarm()'s time */
 	bool ignore_ends;
-	bool destroy;    /* destroy the ranks instead of ending them */
-	bool look;       /* at their standard error, and tell what was found */
-	bool joined;     /* stderr goes where stdout goes */
-	const char *dir; /* output goes to files in it, too */
-	bool began;      /* tell of ranks that have begun */
-	const char *of;  /* there is a rank 3, too, with this name */
+	bool destroy;                        /* destroy the ranks instead of ending them */
+	bool look;                           /* at their standard error, and tell what was found */
+	bool joined;                         /* stderr goes where stdout goes */
+	const char *dir;                     /* output goes to files in it, too */
+	bool began;                          /* tell of ranks that have begun */
+	const char *of;                      /* there is a rank 3, too, with this name */
+	const struct hvd_rank_place *worlds; /* of an elastic job: rank 0 of each, up to one without slots */
 };
 
 /* ---- in the process that has the ranks ---- */
@@ -81,6 +83,8 @@ static void on_exited(const struct hvd_rank_process *of, const struct hvd_rank_e
 	const struct scenario *sc = arg;
 
 	fprintf(calls, "exit %d %d\n", of->id, end->status);
+	if (sc->worlds && hvd_spawned_ranks_running(ranks) == 0)
+		hvd_spawned_ranks_end(ranks);
 	if (!sc->look)
 		return;
 	fprintf(calls, "%s; %s; %s; %s; %s\n", hvd_end_cause_name(end->cause), end->error ? end->error : "no error",
@@ -144,12 +148,28 @@ static int to_file(const char *name, int fd)
 static void add_named(const struct scenario *sc)
 {
 	struct hvd_rank_process of = {.world = 1, .number = 3};
+	const struct hvd_rank_place place = {.slots = 1, .share = HVD_WHOLE_HOST};
 	json_t *plan = json_object();
 	struct hvd_err err = {0};
 
 	snprintf(of.of, sizeof(of.of), "%s", sc->of);
-	assert_int_equal(hvd_spawned_ranks_add(ranks, &of, plan, NULL, 0, 1, &err), 0);
+	assert_int_equal(hvd_spawned_ranks_add(ranks, &of, plan, NULL, &place, &err), 0);
 	json_decref(plan);
+}
+
+/* Start the ranks of an elastic job. */
+static void start_worlds(const struct hvd_rank_place *worlds)
+{
+	for (unsigned w = 0; worlds[w].slots; w++) {
+		json_t *plan = json_pack("{s:s, s:s, s:s, s:s}", "WORLD", (char[]){(char)('0' + w), '\0'},
+					 "JAX_LOCAL_DEVICE_IDS?", "", "LOCAL_RANK", "3", "LOCAL_WORLD_SIZE", "4");
+		struct hvd_rank_process of = {.world = w};
+		struct hvd_err err = {0};
+
+		if (hvd_spawned_ranks_add(ranks, &of, plan, NULL, &worlds[w], &err) != 0)
+			fprintf(calls, "error %s\n", err.msg);
+		json_decref(plan);
+	}
 }
 
 static int shim(const struct scenario *sc)
@@ -159,6 +179,7 @@ static int shim(const struct scenario *sc)
 	uint32_t numbers[16];
 	struct hvd_taskinfo info = {.ranks = numbers};
 	struct hvd_agent agent = {.info = &info,
+				  .elastic = sc->worlds != NULL,
 				  .settings = {.stderr_lines = 2, .kill_wait = sc->kill_wait > 0 ? sc->kill_wait : 100},
 				  .ranks = (void *)sc};
 	struct hvd_spawned_ranks_opts opts = {
@@ -176,6 +197,7 @@ static int shim(const struct scenario *sc)
 		return 1;
 	setenv("KEPT", "yes", 1);
 	setenv("CHANGED", "old", 1);
+	setenv("CUDA_VISIBLE_DEVICES", "6,7,8", 1);
 	setenv(HVD_BOOT_ENV, "1;session=", 1);
 	if (sc->path)
 		argv[0] = (char *)sc->path;
@@ -197,6 +219,8 @@ static int shim(const struct scenario *sc)
 	} else {
 		if (sc->of)
 			add_named(sc);
+		if (sc->worlds)
+			start_worlds(sc->worlds);
 		if (sc->end || sc->sig || sc->alone || sc->destroy)
 			event_base_once(base, -1, EV_TIMEOUT, on_tick, (void *)sc, &now);
 		event_base_dispatch(base);
@@ -470,6 +494,58 @@ TEST(environment_and_input)
 	out = slurp("out", NULL);
 	assert_in(out, "0: input yes new unset\n");
 	assert_in(out, "1:  yes new unset\n"); /* only the first rank gets stdin */
+	free(out);
+}
+
+/* The only CPU in the line of a world, "WORLD CPUS GPUS"; -1: there are several. */
+static int cpu_of(const char *out, char world)
+{
+	const char *line = out;
+	int cpu, end = 0;
+
+	while (line && *line != world)
+		line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL;
+	assert_non_null(line);
+	return sscanf(line + 1, " %d%n", &cpu, &end) == 1 && line[1 + end] == ' ' ? cpu : -1;
+}
+
+TEST(worlds_share_a_host)
+{
+	static const struct hvd_rank_place worlds[] = {
+		{0, 1, {{0, 1}, {0, 2}}, "ldoms"},
+		{0, 1, {{1, 1}, {2, 1}}, "cores"},
+		{0, 1, {{0, 1}, {0, 0}}, "none"},
+		{0, 2, {{0, -1}, {0, -1}}, NULL},
+		{0, 1, {{100000, 3}, {0, -1}}, "ldoms"},
+		{0, 1, {{0, 1}, {2, 2}}, "ldoms"},
+		{0},
+	};
+	char *told = play(&(struct scenario){.script =
+						     "echo \"$WORLD $(sed -n 's/^Cpus_allowed_list:.//p' "
+						     "/proc/self/status) $CUDA_VISIBLE_DEVICES,$JAX_LOCAL_DEVICE_IDS\"",
+					     .worlds = worlds}),
+	     *out = slurp("out", NULL);
+	char want[120];
+	cpu_set_t cpus;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
+	snprintf(want, sizeof(want), "rank 0: 3 CPUs from number 100000 on are asked for, but ranks may use %d",
+		 CPU_COUNT(&cpus));
+	assert_in(told, want);
+	assert_in(told, "rank 0: 2 GPUs from number 2 on are asked for, but CUDA_VISIBLE_DEVICES lists 3\n");
+	/* The variables of the frameworks agree with the list that the rank sees. */
+	assert_in(out, " 6,7,1\n");
+	assert_in(out, " 8,0\n");
+	assert_in(out, " ,3\n");
+	assert_in(out, " 6,7,8,0\n");
+	if (CPU_COUNT(&cpus) > 1) {
+		assert_true(cpu_of(out, '0') >= 0 && CPU_ISSET(cpu_of(out, '0'), &cpus));
+		assert_true(cpu_of(out, '1') >= 0 && CPU_ISSET(cpu_of(out, '1'), &cpus));
+		assert_int_not_equal(cpu_of(out, '0'), cpu_of(out, '1'));
+		assert_int_equal(cpu_of(out, '2'), -1);
+		assert_int_equal(cpu_of(out, '3'), -1);
+	}
+	free(told);
 	free(out);
 }
 

@@ -390,7 +390,7 @@ TEST_IN(relays_of_hosts_that_come_and_go, struct world *w)
 	assert_null(json_object_get(relay_of(w, 1), "up"));
 	layout = layout_of((int[]){1, 1}, 2);
 	hvd_world_prepare(w->world, &layout);
-	hvd_world_start(w->world, WORKER, 1, 1);
+	hvd_world_start(w->world, WORKER, 1, 1, NULL);
 	until(w->l, agent_heard(&w->l->agents[1], "start"));
 	assert_string_equal(env_of(&w->l->agents[1], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
 	assert_string_equal(env_of(&w->l->agents[1], "HOROVOD_GLOO_RENDEZVOUS_PORT"), "4002");
@@ -480,8 +480,8 @@ TEST_IN(the_relay_of_rank_0_is_open, struct world *w)
 	assert_true(json_is_array(json_object_get(relay_of(w, 1), "network")));
 	layout = layout_of((int[]){1, 1}, 2);
 	hvd_world_prepare(w->world, &layout);
-	hvd_world_start(w->world, WORKER, 0, 1);
-	hvd_world_start(w->world, WORKER + 1, 1, 1);
+	hvd_world_start(w->world, WORKER, 0, 1, NULL);
+	hvd_world_start(w->world, WORKER + 1, 1, 1, NULL);
 	until(w->l, agent_heard(&w->l->agents[0], "network") && agent_heard(&w->l->agents[1], "start"));
 	assert_int_equal(json_array_size(opened_to(w, 0)), 2);
 	assert_false(agent_heard(&w->l->agents[1], "network"));
@@ -490,7 +490,7 @@ TEST_IN(the_relay_of_rank_0_is_open, struct world *w)
 	/* Rank 0 moves. */
 	layout = layout_of((int[]){0, 1}, 2);
 	hvd_world_prepare(w->world, &layout);
-	hvd_world_start(w->world, WORKER + 2, 0, 1);
+	hvd_world_start(w->world, WORKER + 2, 0, 1, NULL);
 	until(w->l, agent_heard(&w->l->agents[1], "network") && json_array_size(opened_to(w, 0)) == 0);
 	assert_int_equal(json_array_size(opened_to(w, 1)), 1);
 }
@@ -602,7 +602,7 @@ TEST_IN(loopback_is_named, struct world *w)
 	hvd_strv_add(&w->l->spec.interfaces, "lo");
 	open_with(w, 1);
 	hvd_world_prepare(w->world, &layout);
-	hvd_world_start(w->world, WORKER, 0, 1);
+	hvd_world_start(w->world, WORKER, 0, 1, NULL);
 	until(w->l, agent_heard(&w->l->agents[0], "start"));
 	assert_string_equal(env_of(&w->l->agents[0], "HOROVOD_GLOO_IFACE"), "lo");
 	assert_string_equal(env_of(&w->l->agents[0], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
@@ -652,7 +652,7 @@ TEST_IN(workers_are_started_and_end, struct world *w)
 	open_with(w, 2);
 	s = &w->l->agents[1];
 	hvd_world_prepare(w->world, &layout);
-	hvd_world_start(w->world, WORKER, 2, 4);
+	hvd_world_start(w->world, WORKER, 2, 4, NULL);
 	until(w->l, agent_heard(s, "start"));
 	assert_int_equal(number_in(s, "start", "id"), WORKER);
 	assert_int_equal(number_in(s, "start", "slot"), 0);
@@ -661,6 +661,8 @@ TEST_IN(workers_are_started_and_end, struct world *w)
 	assert_string_equal(env_of(s, "HOROVOD_SIZE"), "3");
 	assert_string_equal(env_of(s, "HOROVOD_HOSTNAME"), "node1");
 	assert_false(agent_heard(&w->l->agents[0], "start"));
+	/* all of the host: no "cpus", "gpus" and "bind" */
+	assert_int_equal(json_object_size(json_object_get(s->said, "start")), 6);
 
 	hvd_world_stop(w->world, 1, WORKER, false);
 	until(w->l, agent_heard(s, "stop"));
@@ -732,7 +734,7 @@ TEST_IN(more_ranks_than_slots, struct world *w)
 
 	open_with(w, 1);
 	hvd_world_prepare(w->world, &layout);
-	hvd_world_start(w->world, WORKER, 2, 1);
+	hvd_world_start(w->world, WORKER, 2, 1, NULL);
 	until(w->l, agent_heard(&w->l->agents[0], "start"));
 	assert_int_equal(number_in(&w->l->agents[0], "start", "slot"), 2);
 	assert_int_equal(number_in(&w->l->agents[0], "start", "slots"), 3);
@@ -1037,7 +1039,9 @@ static void exits(const struct world *w, json_t *world)
 TEST_IN(two_worlds_on_one_host, struct world *w)
 {
 	static const struct hvd_world_ops ops = {.ended = on_ended_elsewhere};
+	static const struct hvd_host_share share = {.cpus = {4, 2}, .gpus = {0, -1}};
 	json_t *hello = registration(0, 1, 0, false), *part;
+	struct hvd_host_share told;
 	struct hvd_world *second;
 	struct hvd_layout layout;
 	const struct agent *s;
@@ -1060,9 +1064,13 @@ TEST_IN(two_worlds_on_one_host, struct world *w)
 
 	layout = layout_of((int[]){1}, 1);
 	hvd_world_prepare(second, &layout);
-	hvd_world_start(second, WORKER, 0, 1);
+	w->l->spec.binding.ranks = "cores";
+	hvd_world_start(second, WORKER, 0, 1, &share);
 	until(w->l, agent_heard(s, "start"));
 	assert_int_equal(field(s, "start", "world"), 1);
+	assert_int_equal(hvd_host_share_parse(json_object_get(s->said, "start"), &told, NULL), 0);
+	assert_memory_equal(&told, &share, sizeof(share));
+	assert_string_equal(json_string_value(json_object_get(json_object_get(s->said, "start"), "bind")), "cores");
 	assert_string_equal(env_of(s, "HOROVOD_GLOO_RENDEZVOUS_PORT"), "5001");
 	hvd_world_stop(w->world, 0, WORKER, false);
 	until(w->l, agent_heard(s, "stop"));
