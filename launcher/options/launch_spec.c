@@ -143,7 +143,9 @@ static const char *srun_option(const struct hvd_options *o, bool also_ours)
 		if (row->family != HVD_FAMILY_SRUN || !row->pass || !hvd_options_given(o, row->name) ||
 		    hvd_value_index(talk, row->name) >= 0 || (!also_ours && hvd_value_index(ours, row->name) >= 0))
 			continue;
-		/* -N1 is true without srun, too. */
+		/* Places of a role, such as -N, are hvdrun's own; -N1 is true without srun, too. */
+		if (o->of_role && !also_ours && row->whose != HVD_OF_LAUNCH)
+			continue;
 		if (also_ours || strcmp(row->name, "nodes") != 0 || o->nodes_min != 1)
 			return row->name;
 	}

@@ -99,6 +99,9 @@ static void check_three(const char *line, const char *text)
 	assert_int_equal(role->spec.max_restarts, 0);
 	assert_false(role->service);
 	assert_true(role->spec.elastic.on);
+	/* Any launcher can start so many ranks on so many hosts; in Slurm it is srun. */
+	assert_null(role->spec.srun.only_option);
+	assert_non_null(role->spec.srun.any_option);
 
 	role = &specs.v[1];
 	assert_text(command_of(role), "./serve -x");
