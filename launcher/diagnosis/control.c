@@ -116,13 +116,14 @@ static void on_impatient(evutil_socket_t fd, short what, void *arg)
 }
 
 /* The question of a line "NAME SECONDS RANK". NULL: there is none. */
-static const struct hvd_control_question *parse(const struct hvd_control *control, double *seconds, long *rank)
+static const struct hvd_control_question *parse(const struct hvd_control *control, double *seconds,
+						char rank[MAX_REQUEST])
 {
 	const struct hvd_control_question *question = control->questions;
 	char name[MAX_REQUEST];
 
-	*rank = HVD_CONTROL_ALL;
-	if (sscanf(control->request, "%63s %lf %9ld", name, seconds, rank) < 2 ||
+	*rank = '\0';
+	if (sscanf(control->request, "%63s %lf %63s", name, seconds, rank) < 2 ||
 	    !(*seconds > 0 && *seconds <= HVD_CONTROL_MAX_SECONDS))
 		return NULL;
 	while (question->name && strcmp(question->name, name) != 0)
@@ -135,8 +136,8 @@ static void on_request(evutil_socket_t fd, short what, void *arg)
 	struct hvd_control *control = arg;
 	ssize_t n = recv(fd, control->request + control->got, sizeof(control->request) - 1 - control->got, 0);
 	const struct hvd_control_question *question;
+	char rank[MAX_REQUEST];
 	double seconds;
-	long rank;
 
 	(void)what;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -146,14 +147,14 @@ static void on_request(evutil_socket_t fd, short what, void *arg)
 	control->request[control->got] = '\0';
 	if (n > 0 && !strchr(control->request, '\n') && control->got < sizeof(control->request) - 1)
 		return;
-	question = n > 0 ? parse(control, &seconds, &rank) : NULL;
+	question = n > 0 ? parse(control, &seconds, rank) : NULL;
 	if (!question) {
 		finish_client(control);
 		return;
 	}
 	wait_for_client(control, EV_READ, on_impatient, seconds + 2);
 	control->asked = question;
-	question->ask(question->owner, seconds, rank, on_answer, control);
+	question->ask(question->owner, seconds, *rank ? rank : NULL, on_answer, control);
 }
 
 static void on_client(void *arg, int fd, const struct sockaddr_storage *peer)

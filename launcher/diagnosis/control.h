@@ -10,7 +10,7 @@
  * srun or hvdrun. The longer name is for a launch whose name somebody else has taken. Both ends check that the other
  * one is a process of the same user, because anyone may take a name; the launch's end also accepts root.
  *
- * A client sends one line, "QUESTION SECONDS" or "QUESTION SECONDS RANK", and gets the answer as JSON until the end of the
+ * A client sends one line, "QUESTION SECONDS" or "QUESTION SECONDS RANK" with a rank as in lib/host/rank_name.h, and gets the answer as JSON until the end of the
  * connection. One client at a time is answered.
  */
 #ifndef HVD_CONTROL_H
@@ -26,16 +26,14 @@
 #define HVD_CONTROL_MAX_SECONDS  60.0
 #define HVD_CONTROL_MAX_LAUNCHES 64
 
-#define HVD_CONTROL_ALL (-1L)
-
 struct hvd_control;
 
 /* A question that a launch answers. */
 struct hvd_control_question {
 	const char *name; /* NULL ends a list */
-	/* About this rank alone, or all (HVD_CONTROL_ALL). Call `done` once, at once or from the event loop, at the latest
+	/* About this rank alone, or all (NULL). Call `done` once, at once or from the event loop, at the latest
 	 * `seconds` and one more from now, with an object of JSON as a text, which is taken over. NULL: there is no answer. */
-	void (*ask)(void *owner, double seconds, long rank, void (*done)(char *answer, void *arg), void *arg);
+	void (*ask)(void *owner, double seconds, const char *rank, void (*done)(char *answer, void *arg), void *arg);
 	/* Do not answer the client that has asked. */
 	void (*forget)(void *owner);
 	void *owner;
@@ -54,8 +52,9 @@ void hvd_control_close(struct hvd_control *control); /* NULL is fine */
 json_t *hvd_control_ask(const char *target, const char *question, double seconds, struct hvd_err *err);
 /* Also a target: all launches that were not started in a job. Such a launch may have made a job of its own. */
 #define HVD_CONTROL_NO_JOB "none"
-/* Ask all of them about a rank, or HVD_CONTROL_ALL, at most HVD_CONTROL_MAX_LAUNCHES: an array of the answers of those that
+/* Ask all of them about a rank, or NULL, at most HVD_CONTROL_MAX_LAUNCHES: an array of the answers of those that
  * have answered, at least one. NULL with err set. */
-json_t *hvd_control_ask_each(const char *target, const char *question, long rank, double seconds, struct hvd_err *err);
+json_t *hvd_control_ask_each(const char *target, const char *question, const char *rank, double seconds,
+			     struct hvd_err *err);
 
 #endif

@@ -204,7 +204,7 @@ static int wait_for(const char *name, bool sure, hvd_time deadline)
 }
 
 /* Takes the connection. NULL with err set. */
-static json_t *ask_one(int connection, const char *question, long rank, double seconds, struct hvd_err *err)
+static json_t *ask_one(int connection, const char *question, const char *rank, double seconds, struct hvd_err *err)
 {
 	hvd_cleanup_close int fd = connection;
 	hvd_cleanup_free char *text = NULL;
@@ -212,10 +212,7 @@ static json_t *ask_one(int connection, const char *question, long rank, double s
 	size_t len;
 	json_t *said;
 
-	if (rank == HVD_CONTROL_ALL)
-		snprintf(request, sizeof(request), "%s %.1f\n", question, seconds);
-	else
-		snprintf(request, sizeof(request), "%s %.1f %ld\n", question, seconds, rank);
+	snprintf(request, sizeof(request), "%s %.1f%s%s\n", question, seconds, rank ? " " : "", rank ? rank : "");
 	if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0) {
 		hvd_err_sys(err, "cannot ask the launch");
 		return NULL;
@@ -235,7 +232,8 @@ static json_t *ask_one(int connection, const char *question, long rank, double s
 	return said;
 }
 
-json_t *hvd_control_ask_each(const char *target, const char *question, long rank, double seconds, struct hvd_err *err)
+json_t *hvd_control_ask_each(const char *target, const char *question, const char *rank, double seconds,
+			     struct hvd_err *err)
 {
 	const hvd_time deadline = hvd_deadline_in(CLIENT_SECONDS);
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
@@ -261,5 +259,5 @@ json_t *hvd_control_ask(const char *target, const char *question, double seconds
 {
 	int fd = find_launch(target, err);
 
-	return fd < 0 ? NULL : ask_one(fd, question, HVD_CONTROL_ALL, seconds, err);
+	return fd < 0 ? NULL : ask_one(fd, question, NULL, seconds, err);
 }

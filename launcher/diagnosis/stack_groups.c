@@ -4,9 +4,11 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/json_text.h"
 #include "lib/base/printable.h"
+#include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +92,7 @@ void hvd_stack_place(const json_t *process, char out[HVD_STACK_TEXT])
 
 /* ---- groups ---- */
 
-static void add_entry(struct hvd_stack_entries *all, const char *host, const json_t *rank, const json_t *process,
+static void add_entry(struct hvd_stack_entries *all, const json_t *host, const json_t *rank, const json_t *process,
 		      bool child)
 {
 	const json_t *frames = json_object_get(process, "frames");
@@ -107,12 +109,15 @@ static void add_entry(struct hvd_stack_entries *all, const char *host, const jso
 		all->v = hvd_xrealloc(all->v, all->room, sizeof(*all->v));
 	}
 	one = &all->v[all->n++];
-	*one = (struct hvd_stack_entry){.host = host,
+	*one = (struct hvd_stack_entry){.host = hvd_json_text(host, "host"),
+					.role = hvd_json_text(host, "role"),
 					.rank = json_integer_value(json_object_get(rank, "rank")),
 					.step = json_integer_value(json_object_get(rank, "step")),
 					.child = child,
 					.process = process};
-	one->key = hvd_xasprintf("%lld %d %d %s", (long long)one->step, child, stopped, where ? where : kernel);
+	one->set = (one->step & INT32_MAX) * HVD_MAX_WORLDS +
+		   (json_integer_value(json_object_get(host, "world")) & (HVD_MAX_WORLDS - 1));
+	one->key = hvd_xasprintf("%lld %d %d %s", (long long)one->set, child, stopped, where ? where : kernel);
 }
 
 static int by_key(const void *a, const void *b)
@@ -128,8 +133,8 @@ static int by_size(const void *a, const void *b)
 {
 	const struct hvd_stack_group *x = a, *y = b;
 
-	if (x->first->step != y->first->step)
-		return x->first->step < y->first->step ? -1 : 1;
+	if (x->first->set != y->first->set)
+		return x->first->set < y->first->set ? -1 : 1;
 	if (x->first->child != y->first->child)
 		return x->first->child ? 1 : -1;
 	if (x->n != y->n)
@@ -146,14 +151,12 @@ void hvd_stack_groups_make(const json_t *answers, struct hvd_stack_groups *group
 	*groups = (struct hvd_stack_groups){0};
 	json_array_foreach(json_object_get(answers, "hosts"), h, host)
 	{
-		const char *name = hvd_json_text(host, "host");
-
 		json_array_foreach(json_object_get(host, "ranks"), r, rank)
 		{
-			add_entry(all, name, rank, rank, false);
+			add_entry(all, host, rank, rank, false);
 			json_array_foreach(json_object_get(rank, "others"), o, other)
 			{
-				add_entry(all, name, rank, other, true);
+				add_entry(all, host, rank, other, true);
 			}
 		}
 	}
@@ -185,7 +188,7 @@ json_t *hvd_stack_group_json(const struct hvd_stack_group *group)
 {
 	json_t *ranks = json_array(), *hosts = json_array();
 	const json_t *process = group->first->process;
-	json_t *frames = json_object_get(process, "frames");
+	json_t *frames = json_object_get(process, "frames"), *out;
 	char where[HVD_STACK_TEXT], safe[4 * HVD_STACK_TEXT];
 
 	for (size_t i = 0; i < group->n; i++) {
@@ -199,9 +202,12 @@ json_t *hvd_stack_group_json(const struct hvd_stack_group *group)
 	}
 	hvd_stack_place(process, where);
 	hvd_printable(where, safe, sizeof(safe)); /* a name that was cut may end within a character */
-	return json_pack("{s:o, s:o, s:s, s:b, s:b, s:s, s:O}", "ranks", ranks, "hosts", hosts, "where", safe, "child",
-			 group->first->child, "stopped", json_is_true(json_object_get(process, "stopped")), "state",
-			 hvd_json_text(process, "state"), "frames", frames ? frames : json_null());
+	out = json_pack("{s:o, s:o, s:s, s:b, s:b, s:s, s:O}", "ranks", ranks, "hosts", hosts, "where", safe, "child",
+			group->first->child, "stopped", json_is_true(json_object_get(process, "stopped")), "state",
+			hvd_json_text(process, "state"), "frames", frames ? frames : json_null());
+	if (*group->first->role)
+		json_object_set_new(out, "role", json_string(group->first->role));
+	return out;
 }
 
 json_t *hvd_stack_groups_json(const json_t *answers)

@@ -3,8 +3,9 @@
  * stack_groups.h - the stacks of a job's ranks, in groups of ranks that are at the same place.
  *
  * Pure: makes text and JSON of the hosts' answers. `answers` is
- *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT, "nccl":NCCL}
- * with a RANK as in agent/stacks.h, the hosts that did not answer in time in "silent", and NCCL as in agent/nccl_comms.h,
+ *   {"hosts":[{"host":NAME, "ranks":[RANK,…], "role":NAME, "world":N},…], "silent":[NAME,…], "store":TEXT, "nccl":NCCL}
+ * where the last two of a host say of which role its ranks are, in a launch with several,
+ * a RANK is as in agent/stacks.h, the hosts that did not answer in time in "silent", and NCCL as in agent/nccl_comms.h,
  * or without it. The contents come from other
  * hosts: anything in another form is left out, and all texts are escaped.
  *
@@ -27,7 +28,8 @@
 char *hvd_stack_groups_text(const json_t *answers, const char *title);
 
 /* {"groups":[{"ranks":[R,…], "hosts":[NAME,…], "where":TEXT, "child":B, "stopped":B, "state":TEXT, "frames":[…]},…],
- *  "silent":[NAME,…], "store":store_waits.c, "nccl":NCCL or null, "hosts":[…]}; a new reference. */
+ *  "silent":[NAME,…], "store":store_waits.c, "nccl":NCCL or null, "hosts":[…]}; a group has "role", if its hosts do. A
+ * new reference. */
 json_t *hvd_stack_groups_json(const json_t *answers);
 
 /* The same of several samples, an array of `answers` in the order in which they were taken. The text has the outliers,

@@ -17,6 +17,8 @@
 struct hvd_stack_entry {
 	const char *host;
 	json_int_t rank, step;
+	const char *role; /* "": none */
+	json_int_t set;   /* ranks of the same step and role are compared with each other */
 	bool child;
 	const json_t *process;
 	char *key;              /* of its group */
@@ -72,8 +74,8 @@ struct hvd_stack_outliers {
 void hvd_stack_outliers_find(const json_t *samples, struct hvd_stack_outliers *found);
 void hvd_stack_outliers_clear(struct hvd_stack_outliers *found);
 
-/* The group that more than half of the step's ranks are in; NULL: there is none. */
-const struct hvd_stack_group *hvd_stack_dominant(const struct hvd_stack_groups *groups, json_int_t step);
+/* The group that more than half of the set's ranks are in; NULL: there is none. */
+const struct hvd_stack_group *hvd_stack_dominant(const struct hvd_stack_groups *groups, json_int_t set);
 
 /* ---- store_waits.c ---- */
 

@@ -20,7 +20,7 @@ struct looks {
 	size_t n, room;
 };
 
-const struct hvd_stack_group *hvd_stack_dominant(const struct hvd_stack_groups *groups, json_int_t step)
+const struct hvd_stack_group *hvd_stack_dominant(const struct hvd_stack_groups *groups, json_int_t set)
 {
 	const struct hvd_stack_group *largest = NULL;
 	size_t ranks = 0;
@@ -28,7 +28,7 @@ const struct hvd_stack_group *hvd_stack_dominant(const struct hvd_stack_groups *
 	for (size_t i = 0; i < groups->n; i++) {
 		const struct hvd_stack_group *group = &groups->v[i];
 
-		if (group->first->child || group->first->step != step)
+		if (group->first->child || group->first->set != set)
 			continue;
 		ranks += group->n;
 		if (!largest || group->n > largest->n)
@@ -44,7 +44,7 @@ static void add_looks(struct looks *looks, const json_t *answers, size_t sample)
 	hvd_stack_groups_make(answers, &groups);
 	for (size_t g = 0; g < groups.n; g++) {
 		const struct hvd_stack_group *group = &groups.v[g];
-		const struct hvd_stack_group *most = hvd_stack_dominant(&groups, group->first->step);
+		const struct hvd_stack_group *most = hvd_stack_dominant(&groups, group->first->set);
 
 		for (size_t i = 0; i < group->n && !group->first->child; i++) {
 			struct look *look;
@@ -65,8 +65,8 @@ static int by_rank(const void *a, const void *b)
 {
 	const struct look *x = a, *y = b;
 
-	if (x->entry.step != y->entry.step)
-		return x->entry.step < y->entry.step ? -1 : 1;
+	if (x->entry.set != y->entry.set)
+		return x->entry.set < y->entry.set ? -1 : 1;
 	if (x->entry.rank != y->entry.rank)
 		return x->entry.rank < y->entry.rank ? -1 : 1;
 	if (x->differs != y->differs)
@@ -78,7 +78,7 @@ static int by_rank(const void *a, const void *b)
 
 static bool same_rank(const struct look *a, const struct look *b)
 {
-	return a->entry.step == b->entry.step && a->entry.rank == b->entry.rank;
+	return a->entry.set == b->entry.set && a->entry.rank == b->entry.rank;
 }
 
 /* Of the looks at which a rank differed: the last at the place where it was most often. */
@@ -103,14 +103,14 @@ static int by_place(const void *a, const void *b)
 	const struct hvd_stack_entry *x = a, *y = b;
 	int rc;
 
-	if (x->step != y->step)
-		return x->step < y->step ? -1 : 1;
+	if (x->set != y->set)
+		return x->set < y->set ? -1 : 1;
 	rc = strcmp(x->key, y->key);
 	return rc ? rc : x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* The ranks of a step: find the odd ones, unless these are half of all, so that there are no others. */
-static void add_step(struct hvd_stack_outliers *found, const struct look *looks, size_t n)
+/* The ranks of a set: find the odd ones, unless these are half of all, so that there are no others. */
+static void add_set(struct hvd_stack_outliers *found, const struct look *looks, size_t n)
 {
 	struct hvd_stack_entries *odd = &found->groups.entries;
 	const size_t before = odd->n;
@@ -153,10 +153,10 @@ void hvd_stack_outliers_find(const json_t *samples, struct hvd_stack_outliers *f
 	qsort(looks.v, looks.n, sizeof(*looks.v), by_rank);
 	groups->entries.v = hvd_xcalloc(looks.n, sizeof(*groups->entries.v));
 	for (size_t i = 0, k; i < looks.n; i = k) {
-		for (k = i + 1; k < looks.n && looks.v[k].entry.step == looks.v[i].entry.step; k++)
+		for (k = i + 1; k < looks.n && looks.v[k].entry.set == looks.v[i].entry.set; k++)
 			continue;
-		groups->several_steps |= k < looks.n;
-		add_step(found, &looks.v[i], k - i);
+		groups->several_steps |= looks.v[i].entry.step != looks.v[0].entry.step;
+		add_set(found, &looks.v[i], k - i);
 	}
 	free(looks.v);
 	if (!groups->entries.n)
@@ -166,7 +166,7 @@ void hvd_stack_outliers_find(const json_t *samples, struct hvd_stack_outliers *f
 	for (size_t i = 0; i < groups->entries.n; i++) {
 		const struct hvd_stack_entry *entry = &groups->entries.v[i];
 
-		if (i == 0 || entry->step != entry[-1].step || strcmp(entry->key, entry[-1].key) != 0)
+		if (i == 0 || entry->set != entry[-1].step || strcmp(entry->key, entry[-1].key) != 0)
 			groups->v[groups->n++].first = entry;
 		groups->v[groups->n - 1].n++;
 	}

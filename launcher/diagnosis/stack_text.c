@@ -36,6 +36,17 @@ void hvd_stack_put_ranks(FILE *out, const struct hvd_stack_group *group)
 	}
 }
 
+/* " of trainer", " of step 1", if the entry's ranks have a role, or there are several steps. */
+static void put_set(FILE *out, const struct hvd_stack_entry *entry, bool several_steps)
+{
+	if (*entry->role) {
+		fputs(" of ", out);
+		hvd_stack_put(out, entry->role);
+	}
+	if (several_steps)
+		fprintf(out, " of step %lld", (long long)entry->step);
+}
+
 static bool one_host(const struct hvd_stack_group *group)
 {
 	for (size_t i = 1; i < group->n; i++)
@@ -56,8 +67,7 @@ static void put_head(FILE *out, const struct hvd_stack_groups *groups, const str
 		hvd_stack_put_ranks(out, group);
 		fputs(")", out);
 	}
-	if (groups->several_steps)
-		fprintf(out, " of step %lld", (long long)first->step);
+	put_set(out, first, groups->several_steps);
 	if (one_host(group) && (groups->several_hosts || group->n == 1)) {
 		fputs(" on ", out);
 		hvd_stack_put(out, first->host);
@@ -112,7 +122,9 @@ static void put_reasons(FILE *out, const struct hvd_stack_entries *all)
 		if (!*why || hvd_strv_has(&shown, why))
 			continue;
 		hvd_strv_add(&shown, why);
-		fprintf(out, "note: rank %lld on ", (long long)all->v[i].rank);
+		fprintf(out, "note: rank %lld", (long long)all->v[i].rank);
+		put_set(out, &all->v[i], false);
+		fputs(" on ", out);
 		hvd_stack_put(out, all->v[i].host);
 		fputs(": ", out);
 		hvd_stack_put(out, why);
@@ -248,8 +260,7 @@ static void put_outliers(FILE *out, const struct hvd_stack_outliers *found, cons
 	}
 	fputs(group->n == 1 ? "rank " : "ranks ", out);
 	hvd_stack_put_ranks(out, group);
-	if (found->groups.several_steps)
-		fprintf(out, " of step %lld", (long long)first->step);
+	put_set(out, first, found->groups.several_steps);
 	if (one_host(group)) {
 		fputs(" (", out);
 		hvd_stack_put(out, first->host);
@@ -265,8 +276,8 @@ static void put_outliers(FILE *out, const struct hvd_stack_outliers *found, cons
 	put_stack(out, group);
 }
 
-/* The dominant group of a step in the latest sample that has one. */
-static void put_dominant(FILE *out, const json_t *samples, json_int_t step)
+/* The dominant group of a set in the latest sample that has one. */
+static void put_dominant(FILE *out, const json_t *samples, json_int_t set)
 {
 	bool found = false;
 
@@ -275,7 +286,7 @@ static void put_dominant(FILE *out, const json_t *samples, json_int_t step)
 		struct hvd_stack_groups groups;
 
 		hvd_stack_groups_make(json_array_get(samples, i), &groups);
-		most = hvd_stack_dominant(&groups, step);
+		most = hvd_stack_dominant(&groups, set);
 		found = most != NULL;
 		if (found) {
 			put_head(out, &groups, most);
@@ -303,8 +314,8 @@ char *hvd_stack_samples_text(const json_t *samples, const char *title)
 		const struct hvd_stack_group *group = &found.groups.v[i];
 
 		put_outliers(out, &found, group);
-		if (i + 1 == found.groups.n || group[1].first->step != group->first->step)
-			put_dominant(out, samples, group->first->step);
+		if (i + 1 == found.groups.n || group[1].first->set != group->first->set)
+			put_dominant(out, samples, group->first->set);
 	}
 	if (found.groups.n) {
 		put_rest(out, last, &groups.entries);

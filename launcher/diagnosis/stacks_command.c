@@ -3,7 +3,9 @@
 
 #include "control.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/json_text.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/rank_name.h"
 #include "lib/host/stack_pieces.h"
 #include "short_step.h"
 #include "stack_groups.h"
@@ -108,36 +110,41 @@ static json_t *ask(const char *target, const char *task, const struct hvd_log *l
 	return ask_slurm(target, task, err);
 }
 
-/* Leave only this rank. */
-static void choose_rank(json_t *said, int rank)
+/* Leave only this rank. A host has an element for each role; the first has no `world`. */
+static void choose_rank(json_t *said, const char *text)
 {
+	struct hvd_rank_name name = {.role = ""};
 	size_t i;
 	json_t *host;
 
+	hvd_rank_name_parse(text, &name);
 	json_array_foreach(json_object_get(said, "hosts"), i, host)
 	{
 		json_t *ranks = json_object_get(host, "ranks");
+		const bool of = *name.role ? strcmp(hvd_json_text(host, "role"), name.role) == 0
+					   : !json_object_get(host, "world");
 
 		for (size_t r = json_array_size(ranks); r-- > 0;)
-			if (json_integer_value(json_object_get(json_array_get(ranks, r), "rank")) != rank)
+			if (!of || json_integer_value(json_object_get(json_array_get(ranks, r), "rank")) !=
+					   (json_int_t)name.rank)
 				json_array_remove(ranks, r);
 	}
 }
 
 /* One sample; NULL with err set if there is nothing to show. */
-static json_t *take_sample(const char *target, int rank, const char *task, const struct hvd_log *log,
+static json_t *take_sample(const char *target, const char *rank, const char *task, const struct hvd_log *log,
 			   struct hvd_err *err)
 {
 	json_t *said = ask(target, task, log, err);
 
 	if (!said)
 		return NULL;
-	if (rank >= 0)
+	if (rank)
 		choose_rank(said, rank);
-	if (!count_ranks(said) && (rank >= 0 || !json_array_size(json_object_get(said, "silent")))) {
+	if (!count_ranks(said) && (rank || !json_array_size(json_object_get(said, "silent")))) {
 		json_decref(said);
-		if (rank >= 0) {
-			hvd_err_set(err, HVD_E_USAGE, "rank %d of job %s does not run, or its host does not answer",
+		if (rank) {
+			hvd_err_set(err, HVD_E_USAGE, "rank %s of job %s does not run, or its host does not answer",
 				    rank, target);
 			return NULL;
 		}
@@ -150,7 +157,7 @@ static json_t *take_sample(const char *target, int rank, const char *task, const
 }
 
 /* A job that ends meanwhile is shown by the samples until then. NULL with err set: there is none. */
-static json_t *take_samples(const char *target, int rank, int n, const char *task, const struct hvd_log *log,
+static json_t *take_samples(const char *target, const char *rank, int n, const char *task, const struct hvd_log *log,
 			    struct hvd_err *err)
 {
 	json_t *samples = json_array(), *said = NULL;
@@ -170,8 +177,8 @@ static json_t *take_samples(const char *target, int rank, int n, const char *tas
 	return NULL;
 }
 
-int hvd_stacks_command(const char *target, int rank, int n, bool json, const char *task, const struct hvd_log *log,
-		       struct hvd_err *err)
+int hvd_stacks_command(const char *target, const char *rank, int n, bool json, const char *task,
+		       const struct hvd_log *log, struct hvd_err *err)
 {
 	json_auto_t *samples = take_samples(target, rank, n, task, log, err), *groups = NULL;
 	const json_t *first = json_array_get(samples, 0);

@@ -14,10 +14,10 @@
 
 #include <stdbool.h>
 
-/* Ask n times about a rank (-1: all), with a pause between, and print the groups or, of several samples, the outliers
+/* Ask n times about a rank (NULL: all), with a pause between, and print the groups or, of several samples, the outliers
  * (stack_groups.h) to stdout, as JSON with `json`. `task`: the path of hvd-agent, which all hosts have. Returns 0; -1 with err
  * set: nothing is known, HVD_E_USAGE if there is no such job, or it does not run. */
-int hvd_stacks_command(const char *target, int rank, int n, bool json, const char *task, const struct hvd_log *log,
-		       struct hvd_err *err);
+int hvd_stacks_command(const char *target, const char *rank, int n, bool json, const char *task,
+		       const struct hvd_log *log, struct hvd_err *err);
 
 #endif

@@ -23,7 +23,7 @@ static json_t *wrap(json_t *launches)
 }
 
 /* Ask by a step on one of the job's hosts. NULL: no launch answers there. */
-static json_t *ask_host(const struct hvd_slurm_job *job, const char *host, const char *target, long rank,
+static json_t *ask_host(const struct hvd_slurm_job *job, const char *host, const char *target, const char *rank,
 			const char *program, const struct hvd_log *log)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv command = {0};
@@ -35,8 +35,8 @@ static json_t *ask_host(const struct hvd_slurm_job *job, const char *host, const
 	hvd_strv_add(&command, program);
 	hvd_strv_add(&command, "--json");
 	hvd_strv_addf(&command, "--status=" HERE "%s", target);
-	if (rank != HVD_CONTROL_ALL)
-		hvd_strv_addf(&command, "--rank=%ld", rank);
+	if (rank)
+		hvd_strv_addf(&command, "--rank=%s", rank);
 	text = hvd_short_step_run(job, host, 1, &command, STEP_SECONDS, &len, &messages, &err);
 	said = text ? json_loadb(text, len, 0, NULL) : NULL;
 	if (json_array_size(json_object_get(said, "launches")))
@@ -65,7 +65,7 @@ static json_t *nobody(const char *target, const struct hvd_strv *elsewhere, stru
 	return NULL;
 }
 
-static json_t *ask_slurm(const char *target, long rank, const char *program, const struct hvd_log *log,
+static json_t *ask_slurm(const char *target, const char *rank, const char *program, const struct hvd_log *log,
 			 struct hvd_err *err)
 {
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
@@ -89,7 +89,7 @@ static json_t *ask_slurm(const char *target, long rank, const char *program, con
 }
 
 /* The launches on this host. An hvdrun outside of a job knows its job, but has no name of it. NULL with err set. */
-static json_t *ask_here(const char *target, long rank, struct hvd_err *err)
+static json_t *ask_here(const char *target, const char *rank, struct hvd_err *err)
 {
 	json_t *launches = hvd_control_ask_each(target, "status", rank, ASK_SECONDS, err);
 	struct hvd_err none;
@@ -108,7 +108,7 @@ static json_t *ask_here(const char *target, long rank, struct hvd_err *err)
 	return NULL;
 }
 
-json_t *hvd_job_status_get(const char *target, long rank, const char *program, const struct hvd_log *log,
+json_t *hvd_job_status_get(const char *target, const char *rank, const char *program, const struct hvd_log *log,
 			   struct hvd_err *err)
 {
 	const bool here = strncmp(target, HERE, strlen(HERE)) == 0;
@@ -138,7 +138,7 @@ static bool has_ranks(const json_t *said)
 	return false;
 }
 
-int hvd_status_command(const char *target, long rank, bool json, const char *program, const struct hvd_log *log,
+int hvd_status_command(const char *target, const char *rank, bool json, const char *program, const struct hvd_log *log,
 		       struct hvd_err *err)
 {
 	json_auto_t *said = hvd_job_status_get(target, rank, program, log, err);
@@ -146,8 +146,8 @@ int hvd_status_command(const char *target, long rank, bool json, const char *pro
 
 	if (!said)
 		return -1;
-	if (rank != HVD_CONTROL_ALL && !has_ranks(said))
-		return hvd_err_set(err, HVD_E_USAGE, "no launch of job %s has a rank %ld now", target, rank);
+	if (rank && !has_ranks(said))
+		return hvd_err_set(err, HVD_E_USAGE, "no launch of job %s has a rank %s now", target, rank);
 	text = json ? json_dumps(said, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : hvd_job_status_text(said);
 	if (!text || fputs(text, stdout) == EOF || (json && puts("") == EOF) || fflush(stdout) != 0)
 		return hvd_err_sys(err, "cannot write the status");

@@ -16,14 +16,14 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* {"launches":[STATUS,…]} of docs/status.md, with all ranks (HVD_CONTROL_ALL) or with one and its last lines. `program`: the
+/* {"launches":[STATUS,…]} of docs/status.md, with all ranks (NULL) or with one and its last lines. `program`: the
  * path of hvdrun, which all hosts have. A new reference; NULL with err set, HVD_E_USAGE if there is no such job, or it does
  * not run. */
-json_t *hvd_job_status_get(const char *target, long rank, const char *program, const struct hvd_log *log,
+json_t *hvd_job_status_get(const char *target, const char *rank, const char *program, const struct hvd_log *log,
 			   struct hvd_err *err);
 
 /* Print it to stdout, as JSON with `json`. -1 with err set. */
-int hvd_status_command(const char *target, long rank, bool json, const char *program, const struct hvd_log *log,
+int hvd_status_command(const char *target, const char *rank, bool json, const char *program, const struct hvd_log *log,
 		       struct hvd_err *err);
 
 #endif

@@ -9,6 +9,7 @@
 #include "lib/host/rank_list.h"
 #include "status_figures.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,14 @@
 #define SHOWN_KEYS 5
 
 /* ---- one ---- */
+
+const char *hvd_status_rank(const json_t *of, char text[HVD_STATUS_RANK])
+{
+	const char *role = hvd_json_text(of, "role");
+
+	snprintf(text, HVD_STATUS_RANK, "%.60s%s%.0f", role, *role ? ":" : "", hvd_status_number_of(of, "rank"));
+	return text;
+}
 
 struct hvd_odd_list hvd_status_odd_list(const json_t *list, bool hosts)
 {
@@ -86,14 +95,22 @@ static void add_host(struct hvd_strv *hosts, const char *host)
 		hvd_strv_add(hosts, host);
 }
 
-/* "ranks 3, 17-20". Takes no more than the number of each. */
+/* "ranks 3, 17-20", or "trainer ranks 3, 17-20, rollout/1 rank 0". Takes no more than the names of each. */
 static char *rank_list(const json_t *const *ranks, size_t n)
 {
 	hvd_cleanup_free int *numbers = hvd_xcalloc(n + 1, sizeof(*numbers));
+	char *all = hvd_xstrdup("");
 
-	for (size_t i = 0; i < n; i++)
-		numbers[i] = (int)json_integer_value(json_object_get(ranks[i], "rank"));
-	return hvd_rank_list(numbers, n);
+	for (size_t i = 0, k; i < n; i = k) {
+		const char *role = hvd_json_text(ranks[i], "role");
+		hvd_cleanup_free char *list = NULL;
+
+		for (k = i; k < n && strcmp(hvd_json_text(ranks[k], "role"), role) == 0; k++)
+			numbers[k - i] = (int)json_integer_value(json_object_get(ranks[k], "rank"));
+		list = hvd_rank_list(numbers, k - i);
+		hvd_xappendf(&all, "%s%s%s%s", i ? ", " : "", role, *role ? " " : "", list);
+	}
+	return all;
 }
 
 char *hvd_status_odd_ranks(enum hvd_odd odd, const json_t *const *ranks, size_t n, const char *first)
@@ -108,7 +125,7 @@ char *hvd_status_odd_ranks(enum hvd_odd odd, const json_t *const *ranks, size_t 
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv hosts = {0};
 	hvd_cleanup_free char *list = rank_list(ranks, n), *names = NULL;
 	const char *more = strstr(first, ": ");
-	char *text;
+	char *text, rank[HVD_STATUS_RANK];
 
 	for (size_t i = 0; i < n; i++)
 		add_host(&hosts, hvd_json_text(ranks[i], "host"));
@@ -119,7 +136,7 @@ char *hvd_status_odd_ranks(enum hvd_odd odd, const json_t *const *ranks, size_t 
 	}
 	text = hvd_xasprintf("%s on %s %s", list, names, words[odd]);
 	if (more)
-		hvd_xappendf(&text, "; rank %.0f%s", hvd_status_number_of(ranks[0], "rank"), more);
+		hvd_xappendf(&text, "; rank %s%s", hvd_status_rank(ranks[0], rank), more);
 	return text;
 }
 

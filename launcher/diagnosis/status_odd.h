@@ -29,6 +29,10 @@ struct hvd_odd_list {
 	bool few_wait; /* less than half of the ranks wait in the store */
 };
 
+/* "3", or in a launch with roles "trainer:3". */
+#define HVD_STATUS_RANK 80
+const char *hvd_status_rank(const json_t *of, char text[HVD_STATUS_RANK]);
+
 struct hvd_odd_list hvd_status_odd_list(const json_t *list, bool hosts);
 
 /* Why is it odd? *why is a sentence about it ("is slow: …"), which the caller frees; NULL: it is not. */

@@ -28,7 +28,7 @@ struct table {
 	bool shown[HVD_STATUS_COLUMNS]; /* a row has it */
 	bool figures;                   /* any is shown */
 	bool waits;                     /* a row waits in the store */
-	int host;                       /* width */
+	int host, role;                 /* widths; role: 0 = there is no such column */
 	struct row *rows;
 	size_t n, n_odd;
 };
@@ -60,6 +60,13 @@ static int compare_rows(const void *a, const void *b)
 	return x->by != y->by ? (x->by < y->by) - (x->by > y->by) : (x->at > y->at) - (x->at < y->at);
 }
 
+static int role_width(int width, const char *role)
+{
+	const int len = (int)strnlen(role, MOST_HOST);
+
+	return len > width ? len : width < 4 ? 4 : width;
+}
+
 static void make_table(struct table *table, const json_t *list, const struct hvd_status_look *look)
 {
 	const struct hvd_odd_list odd = hvd_status_odd_list(list, look->hosts);
@@ -75,6 +82,8 @@ static void make_table(struct table *table, const json_t *list, const struct hvd
 		const int len = (int)strnlen(hvd_json_text(of, "host"), MOST_HOST);
 
 		table->host = len > table->host ? len : table->host;
+		if (table->n <= look->rows && *hvd_json_text(of, "role"))
+			table->role = role_width(table->role, hvd_json_text(of, "role"));
 		table->waits |= *hvd_json_text(of, "waits") != '\0';
 		for (size_t c = 0; c < HVD_STATUS_COLUMNS; c++) {
 			table->shown[c] |= json_is_number(json_object_get(of, hvd_status_columns[c].key));
@@ -100,22 +109,23 @@ static void clear_table(struct table *table)
 	free(table->rows);
 }
 
-long hvd_status_first_rank(const json_t *ranks, enum hvd_status_order order)
+char *hvd_status_first_rank(const json_t *ranks, enum hvd_status_order order)
 {
 	const struct hvd_status_look look = {.order = order};
+	char rank[HVD_STATUS_RANK] = "0";
 	struct table table;
-	long rank;
 
 	make_table(&table, ranks, &look);
-	rank = table.n ? (long)hvd_status_number_of(table.rows[0].of, "rank") : 0;
+	if (table.n)
+		hvd_status_rank(table.rows[0].of, rank);
 	clear_table(&table);
-	return rank;
+	return hvd_xstrdup(rank);
 }
 
 /* How many characters are left for a key of the store; 0: too few. */
 static int key_room(const struct table *table)
 {
-	int used = 5 + 1 + table->host + 1;
+	int used = 5 + 1 + (table->role ? table->role + 1 : 0) + table->host + 1;
 
 	for (size_t c = 0; c < HVD_STATUS_COLUMNS; c++)
 		used += table->shown[c] ? 1 + hvd_status_columns[c].width : 0;
@@ -124,8 +134,11 @@ static int key_room(const struct table *table)
 
 static void put_titles(struct hvd_status_lines *out, const struct table *table, const char *first, const char *second)
 {
-	char *line = hvd_xasprintf("%5s %-*s", first, table->host, second);
+	char *line = hvd_xasprintf("%5s ", first);
 
+	if (table->role)
+		hvd_xappendf(&line, "%-*s ", table->role, "ROLE");
+	hvd_xappendf(&line, "%-*s", table->host, second);
 	for (size_t c = 0; c < HVD_STATUS_COLUMNS; c++)
 		if (table->shown[c])
 			hvd_xappendf(&line, " %*s", hvd_status_columns[c].width, hvd_status_columns[c].title);
@@ -147,9 +160,11 @@ static void put_figure(char **line, const struct hvd_status_column *column, cons
 static void put_row(struct hvd_status_lines *out, const struct table *table, const struct row *row)
 {
 	const bool hosts = table->look->hosts;
-	char *line = hvd_xasprintf("%5.0f %-*.*s", hvd_status_number_of(row->of, hosts ? "ranks" : "rank"), table->host,
-				   table->host, hvd_json_text(row->of, "host"));
+	char *line = hvd_xasprintf("%5.0f ", hvd_status_number_of(row->of, hosts ? "ranks" : "rank"));
 
+	if (table->role)
+		hvd_xappendf(&line, "%-*.*s ", table->role, table->role, hvd_json_text(row->of, "role"));
+	hvd_xappendf(&line, "%-*.*s", table->host, table->host, hvd_json_text(row->of, "host"));
 	if (!has_figures(table, row->of))
 		hvd_xappendf(&line, " %s", hvd_json_text(row->of, hosts ? "stage" : "state"));
 	for (size_t c = 0; c < HVD_STATUS_COLUMNS && has_figures(table, row->of); c++) {
@@ -272,8 +287,10 @@ static void put_groups(struct hvd_status_lines *out, const struct table *table)
 
 static void put_reason(struct hvd_status_lines *out, const struct table *table, const struct row *row)
 {
-	hvd_status_wrap(out, HVD_STATUS_REASON, 2, table->look->width, "rank %.0f on %s %s",
-			hvd_status_number_of(row->of, "rank"), hvd_json_text(row->of, "host"), row->why);
+	char rank[HVD_STATUS_RANK];
+
+	hvd_status_wrap(out, HVD_STATUS_REASON, 2, table->look->width, "rank %s on %s %s",
+			hvd_status_rank(row->of, rank), hvd_json_text(row->of, "host"), row->why);
 }
 
 /* A sentence for each reason. */

@@ -40,7 +40,7 @@ struct hvd_status_look {
  * (docs/status.md). */
 void hvd_status_table(struct hvd_status_lines *out, const json_t *list, const struct hvd_status_look *look);
 
-/* The number of the first row's rank, by this order; 0 if there is none. */
-long hvd_status_first_rank(const json_t *ranks, enum hvd_status_order order);
+/* The first row's rank, by this order, as --rank has it; "0" if there is none. The caller frees it. */
+char *hvd_status_first_rank(const json_t *ranks, enum hvd_status_order order);
 
 #endif

@@ -35,7 +35,7 @@ static char *count_values(const json_t *list, const char *key, const char *name,
 		char *names;
 	} seen[16] = {0};
 	size_t n = 0, i, s;
-	char *text = hvd_xstrdup("");
+	char *text = hvd_xstrdup(""), rank[HVD_STATUS_RANK];
 	json_t *one;
 
 	json_array_foreach(list, i, one)
@@ -56,8 +56,8 @@ static char *count_values(const json_t *list, const char *key, const char *name,
 			if (json_is_string(of))
 				hvd_xappendf(&seen[s].names, "%s%s", *seen[s].names ? ", " : "", json_string_value(of));
 			else
-				hvd_xappendf(&seen[s].names, "%s%.0f", *seen[s].names ? ", " : "",
-					     json_number_value(of));
+				hvd_xappendf(&seen[s].names, "%s%s", *seen[s].names ? ", " : "",
+					     hvd_status_rank(one, rank));
 		}
 	}
 	for (s = 0; s < 2 * n; s++) { /* those that are plain, then the others */
@@ -91,10 +91,39 @@ static void put_goodput(struct hvd_status_lines *out, size_t width, const json_t
 			hvd_status_number_of(goodput, "goodput") * 100, text);
 }
 
+/* Of a launch, or in one with several roles of a part about one. */
+static void put_generation(struct hvd_status_lines *out, size_t width, const json_t *part)
+{
+	const double generation = hvd_status_number_of(part, "generation"),
+		     restarts = hvd_status_number_of(part, "restarts");
+	const char *role = hvd_json_text(part, "role"), *ended_by = hvd_json_text(part, "ended_by");
+	char time[32];
+
+	if (generation <= 1 && restarts <= 0)
+		return;
+	put_time(time, sizeof(time), hvd_status_number_of(part, "generation_seconds"));
+	hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "%s%sgeneration: %.0f, for %s, after %.0f restart%s%s%s", role,
+			*role ? ", " : "", generation, time, restarts, restarts == 1 ? "" : "s",
+			*ended_by ? "; the last one: " : "", ended_by);
+}
+
+static void put_generations(struct hvd_status_lines *out, size_t width, const json_t *launch)
+{
+	json_t *part;
+	size_t i;
+
+	put_generation(out, width, launch);
+	json_array_foreach(json_object_get(launch, "worlds"), i, part)
+	{
+		put_generation(out, width, part);
+		if (*hvd_json_text(part, "missing"))
+			hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "%s waits for: %s",
+					hvd_json_text(part, "role"), hvd_json_text(part, "missing"));
+	}
+}
+
 static void put_state(struct hvd_status_lines *out, size_t width, const json_t *launch)
 {
-	const double generation = hvd_status_number_of(launch, "generation"),
-		     restarts = hvd_status_number_of(launch, "restarts");
 	const json_t *hosts = json_object_get(launch, "hosts"), *ranks = json_object_get(launch, "ranks");
 	hvd_cleanup_free char *head = NULL, *host_counts = NULL, *rank_counts = NULL;
 	char time[32];
@@ -107,13 +136,7 @@ static void put_state(struct hvd_status_lines *out, size_t width, const json_t *
 	hvd_status_wrap(out, HVD_STATUS_HEAD, 0, width, "%s", head);
 	if (*hvd_json_text(launch, "command"))
 		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "command: %s", hvd_json_text(launch, "command"));
-	if (generation > 1 || restarts > 0) {
-		put_time(time, sizeof(time), hvd_status_number_of(launch, "generation_seconds"));
-		hvd_status_wrap(out, HVD_STATUS_STATE, 2, width, "generation: %.0f, for %s, after %.0f restart%s%s%s",
-				generation, time, restarts, restarts == 1 ? "" : "s",
-				*hvd_json_text(launch, "ended_by") ? "; the last one: " : "",
-				hvd_json_text(launch, "ended_by"));
-	}
+	put_generations(out, width, launch);
 	put_goodput(out, width, launch);
 	host_counts = count_values(hosts, "stage", "host", "here");
 	if (*host_counts)

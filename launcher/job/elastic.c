@@ -187,6 +187,7 @@ static void finish(struct hvd_job_policy *policy)
 	/* The result has those of the first world. */
 	result->generations = hvd_machine_generation(el->parts[0]->machine);
 	hvd_restart_history_end(&el->parts[0]->history, result, hvd_now(), el->log);
+	result->roles = hvd_elastic_result(el);
 }
 
 /* ---- before the start ---- */

@@ -8,6 +8,9 @@
  */
 #include "elastic_internal.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 /* Those that the machine has left alone. */
 static void stop_ranks(const struct elastic_part *part)
 {
@@ -44,6 +47,7 @@ void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why,
 		ends_all = true;
 		status = status ? status : 1;
 	}
+	part->status = status;
 	decides = ends_all || (status > el->status && !part->service);
 	last = ends_all || all_over(el);
 	if (decides) {
@@ -64,4 +68,25 @@ void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why,
 	else
 		stop_ranks(part);
 	job->failures[part->number].let_go = !last && status != 0;
+}
+
+json_t *hvd_elastic_result(const struct elastic *el)
+{
+	json_t *list = el->parts[0]->opts->role ? json_array() : NULL;
+
+	for (unsigned i = 0; list && i < el->n_parts; i++) {
+		const struct elastic_part *part = el->parts[i];
+		const char *role = part->opts->role;
+		const size_t len = strcspn(role, "/");
+		json_t *one = json_pack("{s:s%, s:i, s:i, s:i, s:i}", "name", role, len, "replica",
+					role[len] ? atoi(role + len + 1) : 0, "ranks",
+					part->world ? hvd_world_layout(part->world)->size : 0, "generations",
+					hvd_machine_generation(part->machine), "restarts",
+					hvd_machine_restarts(part->machine));
+
+		if (part->over)
+			json_object_set_new(one, "status", json_integer(part->status));
+		json_array_append_new(list, one);
+	}
+	return list;
 }

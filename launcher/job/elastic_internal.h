@@ -49,7 +49,8 @@ struct elastic_part {
 	bool restart;                      /* PyTorch's policy (machine.h) */
 	bool ends_all;                     /* its failure ends the other worlds */
 	bool service;                      /* it ends with the last world that is none */
-	bool over;                         /* its machine has finished */
+	bool over;                         /* its machine has finished, */
+	int status;                        /* with this status */
 };
 
 /* All machines have the same hosts, with the same numbers. */
@@ -109,6 +110,9 @@ extern const struct hvd_machine_ops hvd_elastic_machine_ops; /* the argument is 
 
 /* The ranks of the world have ended, or are not started again after this failure. */
 void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why, int status);
+
+/* What --json has of each role (job_result.h), a new reference; NULL: there are none. */
+json_t *hvd_elastic_result(const struct elastic *el);
 
 /* ---- elastic_agents.c ---- */
 

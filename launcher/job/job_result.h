@@ -24,6 +24,7 @@ struct hvd_result {
 	uint32_t job;  /* Slurm's number of the job that the hosts are in; 0 = none, or not known */
 	json_t *hosts; /* where the ranks of the last generation were: [{"name", "ranks"}]; NULL = nowhere */
 	json_t *history, *goodput; /* of a job with restarts (launcher/job/restart_history.h); else NULL */
+	json_t *roles;             /* of a launch with roles (elastic_end.c); else NULL */
 	double start_seconds;      /* until every rank had its plan */
 	double seconds;            /* all of it */
 	int generations;           /* of an elastic job; else 0 */
@@ -38,8 +39,9 @@ static inline void hvd_result_clear(struct hvd_result *result)
 	json_decref(result->hosts);
 	json_decref(result->history);
 	json_decref(result->goodput);
+	json_decref(result->roles);
 	result->first_failure = result->failures = result->hosts = NULL;
-	result->history = result->goodput = NULL;
+	result->history = result->goodput = result->roles = NULL;
 }
 
 static inline double hvd_result_seconds(const struct hvd_result *result) /* since it began */

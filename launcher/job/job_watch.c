@@ -224,7 +224,7 @@ static void on_hang_ask(void *arg)
 
 /* ---- questions from outside ---- */
 
-static void ask_status(void *owner, double seconds, long rank, void (*done)(char *answer, void *arg), void *arg)
+static void ask_status(void *owner, double seconds, const char *rank, void (*done)(char *answer, void *arg), void *arg)
 {
 	(void)seconds;
 	hvd_job_status_ask(owner, rank, done, arg);

@@ -258,6 +258,8 @@ void hvd_report_result(const struct hvd_result *result, const struct hvd_backend
 		json_object_set(out, "history", result->history);
 		json_object_set(out, "goodput", result->goodput);
 	}
+	if (result->roles)
+		json_object_set(out, "roles", result->roles);
 	line = json_dumps(out, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
 	fprintf(stderr, "%s\n", line);
 	free(line);

@@ -14,7 +14,8 @@ struct hvd_stacks_question {
 	struct asked {
 		struct hvd_stacks_question *question;
 		struct hvd_stacks *stacks;
-		json_t *answer; /* NULL: there is none yet */
+		const char *role; /* NULL = it has none */
+		json_t *answer;   /* NULL: there is none yet */
 	} worlds[HVD_MAX_WORLDS];
 	unsigned n, awaited;
 	void (*done)(char *answer, void *arg); /* who has asked */
@@ -42,8 +43,22 @@ static bool has(const json_t *names, const json_t *name)
 	return false;
 }
 
+/* The hosts of an answer say whose ranks theirs are. */
+static void mark_hosts(const json_t *answer, const struct asked *asked)
+{
+	json_t *host;
+	size_t i;
+
+	json_array_foreach(json_object_get(answer, "hosts"), i, host)
+	{
+		if (asked->role)
+			json_object_set_new(host, "role", json_string(asked->role));
+		hvd_world_mark(host, (unsigned)(asked - asked->question->worlds));
+	}
+}
+
 /* Add the answer of a further world. */
-static void add(json_t *to, const json_t *answer, unsigned world)
+static void add(json_t *to, const json_t *answer)
 {
 	json_t *const hosts = json_object_get(to, "hosts"), *const silent = json_object_get(to, "silent"), *entry;
 	const char *store = json_string_value(json_object_get(to, "store")),
@@ -53,7 +68,7 @@ static void add(json_t *to, const json_t *answer, unsigned world)
 
 	json_array_foreach(json_object_get(answer, "hosts"), i, entry)
 	{
-		json_array_append_new(hosts, hvd_world_mark(json_copy(entry), world));
+		json_array_append(hosts, entry);
 	}
 	json_array_foreach(json_object_get(answer, "silent"), i, entry)
 	{
@@ -70,17 +85,20 @@ static void on_stacks(json_t *answer, void *arg)
 	struct hvd_stacks_question *question = asked->question;
 	json_auto_t *all = NULL;
 
-	asked->answer = json_incref(answer);
+	asked->answer = question->n > 1 ? json_deep_copy(answer) : json_incref(answer);
+	if (question->n > 1)
+		mark_hosts(asked->answer, asked);
 	if (--question->awaited > 0)
 		return;
-	all = question->n > 1 ? json_deep_copy(question->worlds[0].answer) : json_incref(answer);
+	all = json_incref(question->worlds[0].answer);
 	for (unsigned w = 1; w < question->n; w++)
-		add(all, question->worlds[w].answer, w);
+		add(all, question->worlds[w].answer);
 	forget_answers(question);
 	question->done(json_dumps(all, JSON_COMPACT), question->arg);
 }
 
-void hvd_stacks_question_ask(void *owner, double seconds, long rank, void (*done)(char *answer, void *arg), void *arg)
+void hvd_stacks_question_ask(void *owner, double seconds, const char *rank, void (*done)(char *answer, void *arg),
+			     void *arg)
 {
 	struct hvd_stacks_question *question = owner;
 
@@ -107,7 +125,8 @@ struct hvd_stacks_question *hvd_stacks_question_create(struct hvd_world *const *
 
 	question->n = n;
 	for (unsigned w = 0; w < n; w++)
-		question->worlds[w] = (struct asked){question, hvd_world_stacks(worlds[w]), NULL};
+		question->worlds[w] =
+			(struct asked){question, hvd_world_stacks(worlds[w]), hvd_world_role(worlds[w]), NULL};
 	return question;
 }
 

@@ -18,7 +18,7 @@ struct hvd_stacks_question *hvd_stacks_question_create(struct hvd_world *const *
 void hvd_stacks_question_destroy(struct hvd_stacks_question *question); /* before the worlds; NULL is fine */
 
 /* As in struct hvd_control_question, with the question as `owner`. The answer has all ranks, also if one is asked for. */
-void hvd_stacks_question_ask(void *question, double seconds, long rank, void (*done)(char *answer, void *arg),
+void hvd_stacks_question_ask(void *question, double seconds, const char *rank, void (*done)(char *answer, void *arg),
 			     void *arg);
 void hvd_stacks_question_forget(void *question);
 

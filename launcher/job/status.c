@@ -14,6 +14,7 @@
 #include "lib/base/strv.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/rank_name.h"
 #include "lib/protocol/worlds.h"
 
 #include <stdio.h>
@@ -37,9 +38,10 @@ struct hvd_job_status {
 	} worlds[HVD_MAX_WORLDS];
 	void (*done)(char *answer, void *arg); /* who asks */
 	void *arg;
-	long asked;       /* the rank, of the first world; -1: all */
-	unsigned awaited; /* stores that have not answered what their ranks wait for */
-	json_t *lines;    /* the agent's answer of the last lines; NULL: there is none */
+	long asked;        /* the rank; -1: all */
+	unsigned asked_of; /* its world; beyond all: there is no such rank */
+	unsigned awaited;  /* stores that have not answered what their ranks wait for */
+	json_t *lines;     /* the agent's answer of the last lines; NULL: there is none */
 	/* The answer so far, which gets some ranks in each turn. */
 	struct hvd_timer *timer;
 	char *text;
@@ -111,6 +113,10 @@ static void add_goodput(const struct hvd_job_status *status, json_t *answer)
 
 static void add_generation(const struct world_status *world, json_t *object)
 {
+	const char *role = hvd_world_role(ranks_of(world));
+
+	if (role)
+		json_object_set_new(object, "role", json_string(role));
 	json_object_set_new(object, "generation", json_integer(world->now.generation));
 	json_object_set_new(object, "restarts", json_integer(world->now.restarts));
 	if (world->now.generation)
@@ -215,6 +221,8 @@ static json_t *rank_of(const struct world_status *world, const struct hvd_layout
 					       : "running");
 
 	hvd_world_mark(object, number_of(world));
+	if (hvd_world_role(ranks_of(world)))
+		json_object_set_new(object, "role", json_string(hvd_world_role(ranks_of(world))));
 	if (ended >= 0)
 		json_object_set_new(object, "status", json_integer(ended));
 	if (rank && ended < 0) {
@@ -273,7 +281,7 @@ static uint32_t shown_ranks(const struct world_status *world)
 
 	if (asked < 0)
 		return all;
-	return number_of(world) == 0 && (uint32_t)asked < all ? (uint32_t)asked + 1 : 0;
+	return number_of(world) == world->status->asked_of && (uint32_t)asked < all ? (uint32_t)asked + 1 : 0;
 }
 
 /* The next ranks, without the brackets of their array. */
@@ -336,7 +344,7 @@ static void begin_answer(struct hvd_job_status *status)
 	if (status->text)
 		status->text[strlen(status->text) - 1] = '\0';
 	hvd_xappendf(&status->text, ",\"ranks\":[");
-	status->next_world = 0;
+	status->next_world = status->asked >= 0 ? status->asked_of : 0;
 	status->next = status->asked >= 0 ? (uint32_t)status->asked : 0;
 	for (unsigned w = 0; w < status->job->n_worlds; w++)
 		status->worlds[w].shown = status->worlds[w].now.generation;
@@ -361,18 +369,18 @@ static void on_lines(const json_t *answers, void *arg)
 /* Ask the host of the rank for its last lines. False: there is no such rank. */
 static bool ask_lines(struct hvd_job_status *status)
 {
-	const struct hvd_layout *layout = hvd_world_layout(hvd_job_world(status->job));
-	const struct hvd_rank_slot *slot =
-		status->asked >= 0 && status->asked < layout->size ? &layout->rank_slots[status->asked] : NULL;
+	struct hvd_world *world =
+		status->asked_of < status->job->n_worlds ? status->job->worlds[status->asked_of] : NULL;
+	const struct hvd_rank_slot *slot;
 	json_auto_t *question = NULL;
 	char host[16];
 
-	if (!slot)
+	if (!world || status->asked < 0 || status->asked >= hvd_world_layout(world)->size)
 		return false;
+	slot = &hvd_world_layout(world)->rank_slots[status->asked];
 	snprintf(host, sizeof(host), "%d", slot->host);
 	question = json_pack("{s:{s:s, s:I}}", host, "t", "lines", "rank", (json_int_t)slot->id);
-	hvd_host_questions_ask(hvd_world_host_questions(hvd_job_world(status->job)), question, false, LINES_SECONDS,
-			       on_lines, status);
+	hvd_host_questions_ask(hvd_world_host_questions(world), question, false, LINES_SECONDS, on_lines, status);
 	return true;
 }
 
@@ -396,14 +404,32 @@ static void forget_answers(struct hvd_job_status *status)
 	status->lines = NULL;
 }
 
-void hvd_job_status_ask(struct hvd_job_status *status, long rank, void (*done)(char *answer, void *arg), void *arg)
+/* Which rank does the user mean? */
+static void find_rank(struct hvd_job_status *status, const char *rank)
+{
+	const struct hvd_job *job = status->job;
+	struct hvd_rank_name name;
+
+	status->asked = rank ? 0 : -1;
+	status->asked_of = rank && hvd_rank_name_parse(rank, &name) != 0 ? HVD_MAX_WORLDS : 0;
+	if (!rank || status->asked_of)
+		return;
+	status->asked = name.rank;
+	while (*name.role && status->asked_of < job->n_worlds &&
+	       !(hvd_world_role(job->worlds[status->asked_of]) &&
+		 strcmp(hvd_world_role(job->worlds[status->asked_of]), name.role) == 0))
+		status->asked_of++;
+}
+
+void hvd_job_status_ask(struct hvd_job_status *status, const char *rank, void (*done)(char *answer, void *arg),
+			void *arg)
 {
 	const unsigned n = status->job->n_worlds;
 
 	forget_answers(status);
 	status->done = done;
 	status->arg = arg;
-	status->asked = rank;
+	find_rank(status, rank);
 	status->awaited = n;
 	for (unsigned w = 0; w < n; w++)
 		if (!hvd_store_waits_ask(hvd_world_store_waits(status->job->worlds[w]), on_waits, &status->worlds[w]))

@@ -15,9 +15,10 @@ struct hvd_job_status;
 struct hvd_job_status *hvd_job_status_create(struct hvd_job *job);
 void hvd_job_status_destroy(struct hvd_job_status *status); /* NULL is fine */
 
-/* Of all ranks (-1), or of one and its last lines. `done` is called once, at once or some seconds from now, with a text of JSON, which is taken over. There is one who
+/* Of all ranks (NULL), or of one (lib/host/rank_name.h) and its last lines. `done` is called once, at once or some seconds from now, with a text of JSON, which is taken over. There is one who
  * asks. A job of many ranks makes the answer in several turns of the event loop. */
-void hvd_job_status_ask(struct hvd_job_status *status, long rank, void (*done)(char *answer, void *arg), void *arg);
+void hvd_job_status_ask(struct hvd_job_status *status, const char *rank, void (*done)(char *answer, void *arg),
+			void *arg);
 /* Whoever has asked gets no answer. */
 void hvd_job_status_forget(struct hvd_job_status *status);
 

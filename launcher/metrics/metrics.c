@@ -185,7 +185,7 @@ static struct hvd_metrics_rank *ranks_of(const struct hvd_metrics *metrics, hvd_
 
 		for (const struct hvd_usage_rank *r = NULL; (r = hvd_usage_next(usage, r)); (*n)++) {
 			ranks[*n] = (struct hvd_metrics_rank){
-				.world = w,
+				.role = hvd_world_role(metrics->worlds[w]),
 				.host = r->host_name,
 				.slow = hvd_world_straggler(metrics->worlds[w], r->uses.rank) != NULL,
 				.uses = r->uses};

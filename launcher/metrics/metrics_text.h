@@ -52,7 +52,7 @@ enum hvd_metrics_end {
 };
 
 struct hvd_metrics_rank {
-	unsigned world; /* the number of its world; 0 is left out */
+	const char *role; /* NULL: the launch has none */
 	const char *host;
 	bool slow;
 	struct hvd_rank_usage uses; /* with the rank's number */

@@ -72,8 +72,8 @@ static void rank_label(const struct hvd_metrics_rank *rank, char text[HVD_METRIC
 {
 	hvd_metrics_label("host", rank->host, text);
 	snprintf(text + strlen(text), HVD_METRICS_LABEL - strlen(text), ",rank=\"%u\"", (unsigned)rank->uses.rank);
-	if (rank->world > 0)
-		snprintf(text + strlen(text), HVD_METRICS_LABEL - strlen(text), ",world=\"%u\"", rank->world);
+	if (rank->role)
+		snprintf(text + strlen(text), HVD_METRICS_LABEL - strlen(text), ",role=\"%.64s\"", rank->role);
 }
 
 /* The value with index `k` in the order of the values, which are moved (Hoare's FIND). */

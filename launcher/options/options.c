@@ -12,7 +12,7 @@ void hvd_options_init(struct hvd_options *o)
 {
 	const struct hvd_opt *row;
 
-	*o = (struct hvd_options){.nodes_max = -1, .cooldown_max = -1, .rank = -1};
+	*o = (struct hvd_options){.nodes_max = -1, .cooldown_max = -1};
 	o->source = hvd_xcalloc(hvd_options_srun.n + hvd_options_horovod.n + hvd_options_hvd.n, 1);
 	for (size_t i = 0; (row = hvd_opt_row(i)); i++)
 		hvd_opt_clear(o, row);

@@ -136,16 +136,16 @@ struct hvd_options {
 	int log_level; /* index in TRACE|DEBUG|INFO|WARNING|ERROR|FATAL, or -1 */
 
 	/* hvdrun's own options. */
-	int launcher;    /* enum hvd_launcher */
-	char *stacks;    /* --stacks: a job, a step or a process; NULL = not given */
-	char *status;    /* --status: the same */
-	char *watch;     /* --watch: the same */
-	int interval;    /* of --watch, in seconds */
-	int samples;     /* of --stacks */
-	int rank;        /* of --status and --stacks; -1 = all */
-	char *report_of; /* --report-of: a file of events; NULL = not given */
-	int verbose;     /* how often -v, --verbose or --hvd-verbose */
-	int hvd;         /* --hvd 1, --no-hvd 0: only the plugin uses it */
+	int launcher;     /* enum hvd_launcher */
+	char *stacks;     /* --stacks: a job, a step or a process; NULL = not given */
+	char *status;     /* --status: the same */
+	char *watch;      /* --watch: the same */
+	int interval;     /* of --watch, in seconds */
+	int samples;      /* of --stacks */
+	const char *rank; /* of --status and --stacks; NULL = all */
+	char *report_of;  /* --report-of: a file of events; NULL = not given */
+	int verbose;      /* how often -v, --verbose or --hvd-verbose */
+	int hvd;          /* --hvd 1, --no-hvd 0: only the plugin uses it */
 
 	/* By the names of launcher_settings.def, and of lib/base/settings.def: what hvdrun and the plugin share. */
 #define LAUNCHER_SETTING(field, name, whose, group, kind, env, def, shown, help, more) HVD_TYPE_##kind field;

@@ -2,6 +2,7 @@
 /* options_check.c - the rules between options, checked when all values are known. */
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/rank_name.h"
 #include "lib/net/nicspec.h"
 #include "lib/process/interpreter.h"
 #include "metrics_target.h"
@@ -290,13 +291,18 @@ static const char *question_of(const struct hvd_options *o)
 static int check_question(const struct hvd_options *o, struct hvd_err *err)
 {
 	const char *option = question_of(o);
+	struct hvd_rank_name name;
 
 	if (!!o->stacks + !!o->status + !!o->watch > 1) {
 		hvd_err_set(err, HVD_E_USAGE, "%s and %s are two questions", option,
 			    o->stacks && o->status ? "--status" : "--watch");
 		return hvd_err_hint(err, "leave one of them out");
 	}
-	if (o->rank >= 0 && !o->stacks && !o->status) {
+	if (o->rank && hvd_rank_name_parse(o->rank, &name) != 0) {
+		hvd_err_set(err, HVD_E_USAGE, "--rank=%.100s is no rank", o->rank);
+		return hvd_err_hint(err, "as --rank=3, or in a launch with roles --rank=trainer:3");
+	}
+	if (o->rank && !o->stacks && !o->status) {
 		hvd_err_set(err, HVD_E_USAGE, "--rank has no effect without --status or --stacks");
 		return hvd_err_hint(err, "leave it out, or add --status=JOB");
 	}

@@ -95,7 +95,8 @@ static const struct hvd_opt rows[] = {
 
 	{TEXT("output-filename", OUTPUT, "DIRECTORY", "Also write each rank's output to files in this directory",
 	      output_filename),
-	 .more = "The files are DIRECTORY/rank.RANK/stdout and stderr"},
+	 .more = "The files are DIRECTORY/rank.RANK/stdout and stderr, in a launch with roles "
+		 "DIRECTORY/ROLE/rank.RANK/stdout and stderr"},
 	{ROW("prefix-output-with-timestamp", NONE, OUTPUT, NULL, "Put the time in front of each line of output"),
 	 .word = "prefix-timestamp", .type = HVD_OPT_FLAG, .at = HVD_AT(prefix_timestamp)},
 	{ROW("verbose", NONE, OUTPUT, NULL, "Print more messages"), .type = HVD_OPT_COUNT, .at = HVD_AT(verbose),

@@ -61,9 +61,10 @@ static const struct hvd_opt rows[] = {
 	 .more = "It shows the state of the job's launches, and of each rank its processor time, memory, reads, writes "
 		 "and "
 		 "GPU; slow ranks come first. JOB is as for --stacks. With --json it prints JSON. Nothing is started"},
-	{ROW("rank", REQUIRED, FAILURE, "NUMBER", "Show this rank alone with --status or --stacks"),
-	 .more = "With --status the last lines of its output follow, as far as it passes through the launch",
-	 .type = HVD_OPT_INT, .at = HVD_AT(rank), .min = 0, .max = HVD_MAX_RANKS - 1},
+	{TEXT("rank", FAILURE, "[ROLE:]NUMBER", "Show this rank alone with --status or --stacks", rank),
+	 .more = "With --status the last lines of its output follow, as far as it passes through the launch. In a "
+		 "launch "
+		 "with roles a number alone is that of a rank of the first role"},
 	{TEXT("watch", FAILURE, "JOB", "Show the same on a full screen, again and again", watch),
 	 .more = "? shows the keys; l shows the last lines of a rank, s stacks, q leaves. Where stdout is no terminal, "
 		 "it prints "

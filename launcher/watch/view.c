@@ -28,7 +28,8 @@ struct hvd_view {
 	json_t *status;
 	struct hvd_status_lines text; /* stacks or last lines */
 	bool awaits_text;
-	long typed, rank; /* the number that is being typed, and the rank that was asked about; -1: none */
+	long typed; /* the number that is being typed; -1: none */
+	char *rank; /* that was asked about, as --rank has it; NULL: none */
 	enum body body;
 	enum hvd_status_order order;
 	bool hosts;
@@ -62,7 +63,7 @@ struct hvd_view *hvd_view_create(const char *job)
 	struct hvd_view *view = hvd_xcalloc(1, sizeof(*view));
 
 	view->job = hvd_xstrdup(job);
-	view->typed = view->rank = -1;
+	view->typed = -1;
 	view->time = hvd_xstrdup("");
 	return view;
 }
@@ -76,6 +77,7 @@ void hvd_view_destroy(struct hvd_view *view)
 	free(view->job);
 	free(view->time);
 	free(view->message);
+	free(view->rank);
 	free(view);
 }
 
@@ -95,7 +97,7 @@ void hvd_view_message(struct hvd_view *view, const char *text)
 	view->message = hvd_xstrdup(text);
 }
 
-long hvd_view_rank(const struct hvd_view *view)
+const char *hvd_view_rank(const struct hvd_view *view)
 {
 	return view->rank;
 }
@@ -129,8 +131,8 @@ static enum hvd_view_action scroll_to(struct hvd_view *view, size_t top)
 	return HVD_VIEW_DRAW;
 }
 
-/* The rank of the table's first row: the first odd one of the first launch, or 0. */
-static long first_rank(const struct hvd_view *view)
+/* The rank of the table's first row: the first odd one of the first launch, or 0. The caller frees it. */
+static char *first_rank(const struct hvd_view *view)
 {
 	const json_t *launch = json_array_get(json_object_get(view->status, "launches"), 0);
 
@@ -147,7 +149,8 @@ static enum hvd_view_action ask(struct hvd_view *view, enum body body)
 			turn_to(view, body);
 		return HVD_VIEW_DRAW;
 	}
-	view->rank = view->typed >= 0 || body == STACKS ? view->typed : first_rank(view);
+	free(view->rank);
+	view->rank = view->typed >= 0 ? hvd_xasprintf("%ld", view->typed) : body == STACKS ? NULL : first_rank(view);
 	view->body = body;
 	view->top = 0;
 	view->awaits_text = true;
@@ -267,10 +270,10 @@ static char *head(const struct hvd_view *view, size_t shown)
 		hvd_xappendf(&text, "  %s %s", view->hosts ? "hosts" : "ranks", orders[view->order]);
 	else if (view->body == HELP)
 		hvd_xappendf(&text, "  help");
-	else if (view->rank < 0)
+	else if (!view->rank)
 		hvd_xappendf(&text, "  stacks");
 	else
-		hvd_xappendf(&text, "  %s of rank %ld", view->body == STACKS ? "stacks" : "last lines", view->rank);
+		hvd_xappendf(&text, "  %s of rank %s", view->body == STACKS ? "stacks" : "last lines", view->rank);
 	if (view->lines > shown)
 		hvd_xappendf(&text, "  lines %zu-%zu of %zu", view->top + 1, view->top + shown, view->lines);
 	return text;

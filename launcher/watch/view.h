@@ -42,8 +42,8 @@ void hvd_view_destroy(struct hvd_view *view); /* NULL is fine */
 void hvd_view_status(struct hvd_view *view, json_t *status, const char *time);
 /* The stacks or last lines, or why there are none. */
 void hvd_view_text(struct hvd_view *view, const char *text);
-/* The rank that is asked about; -1: all. */
-long hvd_view_rank(const struct hvd_view *view);
+/* The rank that is asked about, as --rank has it; NULL: all. */
+const char *hvd_view_rank(const struct hvd_view *view);
 /* Show this instead of the keys. */
 void hvd_view_message(struct hvd_view *view, const char *text);
 

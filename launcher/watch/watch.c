@@ -158,8 +158,8 @@ static void ask_text(struct watch *w, const char *option)
 
 	hvd_strv_add(&argv, w->opts->hvdrun);
 	hvd_strv_addf(&argv, "--%s=%s", option, w->opts->job);
-	if (hvd_view_rank(w->view) >= 0)
-		hvd_strv_addf(&argv, "--rank=%ld", hvd_view_rank(w->view));
+	if (hvd_view_rank(w->view))
+		hvd_strv_addf(&argv, "--rank=%s", hvd_view_rank(w->view));
 	hvd_question_ask(w->text, argv.v);
 }
 

@@ -58,6 +58,35 @@ TEST(the_odd_rank_is_first)
 	json_decref(said);
 }
 
+/* Ranks of several roles are no outliers of each other, though their numbers are the same. */
+TEST(ranks_of_roles)
+{
+	json_t *said = said_by(json_pack("[o,o]", in_all_reduce(0, 41), in_all_reduce(1, 41)),
+			       json_pack("[o,o]", in_all_reduce(0, 17), in_all_reduce(1, 41)), NULL, ""),
+	       *groups;
+	json_t *const host = json_array_get(json_object_get(said, "hosts"), 1);
+	json_auto_t *samples = json_pack("[O,O]", said, said);
+	char *text;
+
+	json_object_set_new(json_array_get(json_object_get(said, "hosts"), 0), "role", json_string("trainer"));
+	json_object_set_new(host, "role", json_string("rollout/1"));
+	json_object_set_new(host, "world", json_integer(1));
+	text = hvd_stack_groups_text(said, "job 7");
+	has(text, "2 ranks (0-1) of trainer on n1: all_reduce (train.py:41)\n");
+	has(text, "rank 0 of rollout/1 on n2: all_reduce (train.py:17)\n");
+	has(text, "rank 1 of rollout/1 on n2: all_reduce (train.py:41)\n");
+	free(text);
+	text = hvd_stack_samples_text(samples, "job 7");
+	has(text, "no rank differs from the others in most samples");
+	free(text);
+	groups = hvd_stack_groups_json(said);
+	assert_string_equal(
+		json_string_value(json_object_get(json_array_get(json_object_get(groups, "groups"), 2), "role")),
+		"rollout/1");
+	json_decref(groups);
+	json_decref(said);
+}
+
 TEST(a_stopped_rank_is_a_group)
 {
 	json_t *stopped = in_all_reduce(1, 41), *said, *groups;

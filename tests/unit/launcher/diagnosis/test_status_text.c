@@ -61,6 +61,44 @@ TEST(test_few_ranks)
 	free(text);
 }
 
+static json_t *rank_of(const char *role, int number, double cpu)
+{
+	json_t *one = rank(number, cpu, 0.03);
+
+	json_object_set_new(one, "role", json_string(role));
+	return one;
+}
+
+TEST(ranks_of_roles)
+{
+	json_t *ranks = json_pack("[o, o, o]", rank_of("trainer", 0, 0.98), rank_of("trainer", 1, 0.97),
+				  rank_of("rollout/1", 0, 0.09)),
+	       *status;
+	char *text, *first = hvd_status_first_rank(ranks, HVD_STATUS_BY_ODD);
+
+	assert_string_equal(first, "trainer:0");
+	free(first);
+	json_object_set_new(json_array_get(ranks, 2), "slow", json_string("its peers wait"));
+	first = hvd_status_first_rank(ranks, HVD_STATUS_BY_ODD);
+	assert_string_equal(first, "rollout/1:0");
+	free(first);
+	json_object_set_new(json_array_get(ranks, 0), "state", json_string("failed"));
+	json_object_set_new(json_array_get(ranks, 0), "status", json_integer(1));
+	status = json_pack("{s:[{s:s, s:i, s:[{s:i, s:s, s:i, s:i, s:s}], s:o}]}", "launches", "role", "trainer",
+			   "generation", 1, "worlds", "world", 1, "role", "rollout/1", "generation", 2, "restarts", 1,
+			   "ended_by", "rank 0 on hvdn1: exit code 3", "ranks", ranks);
+	text = hvd_job_status_text(status);
+	assert_in(text, "  rollout/1, generation: 2, for 0 s, after 1 restart; the last one: rank 0 on");
+	assert_in(text, "  ranks: 2 running, 1 failed (trainer:0)\n");
+	assert_in(text, "  rank rollout/1:0 on hvdn1 is slow: its peers wait\n");
+	assert_in(text, "  rank trainer:0 on hvdn1 has failed with status 1\n");
+	assert_in(text, " RANK ROLE      HOST   CPU AWAIT");
+	assert_in(text, "    0 rollout/1 hvdn1   9%    3%");
+	assert_in(text, "    1 trainer   hvdn1  97%    3%");
+	free(text);
+	json_decref(status);
+}
+
 TEST(test_many_ranks_are_groups)
 {
 	json_t *ranks = json_array();

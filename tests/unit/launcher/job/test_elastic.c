@@ -217,6 +217,8 @@ static bool over(const struct job *j, int world)
 
 TEST_IN(one_restarts_and_the_other_is_left_alone, struct job *j)
 {
+	char *said;
+
 	begin(j, true);
 	for (int h = 0; h < 2; h++)
 		finds_the_job_store(j, h, 1);
@@ -243,6 +245,12 @@ TEST_IN(one_restarts_and_the_other_is_left_alone, struct job *j)
 	assert_int_equal(j->result.status, 0);
 	assert_false(job_of(j)->ranks_failed);
 	until(j->l, heard(j, "end") == 2);
+	hvd_job_report(job_of(j));
+	said = json_dumps(j->result.roles, JSON_COMPACT | JSON_SORT_KEYS);
+	assert_string_equal(said, "[{\"generations\":1,\"name\":\"trainer\",\"ranks\":4,\"replica\":0,\"restarts\":0,"
+				  "\"status\":0},{\"generations\":2,\"name\":\"rollout\",\"ranks\":4,\"replica\":1,"
+				  "\"restarts\":1,\"status\":0}]");
+	free(said);
 }
 
 TEST_IN(a_failure_for_good_ends_the_other, struct job *j)
@@ -366,7 +374,7 @@ TEST_IN(where_the_ranks_of_both_are, struct job *j)
 
 	begin(j, true);
 	question = hvd_stacks_question_create(job_of(j)->worlds, job_of(j)->n_worlds);
-	hvd_stacks_question_ask(question, 5, -1, on_answer, &said);
+	hvd_stacks_question_ask(question, 5, NULL, on_answer, &said);
 	until(j->l, heard(j, "stacks") == 4);
 	for (int h = 0; h < 2; h++) {
 		answer_stacks(&j->l->agents[h], 1, 2 * h);
@@ -378,11 +386,32 @@ TEST_IN(where_the_ranks_of_both_are, struct job *j)
 	answer = json_loads(said, 0, NULL);
 	assert_int_equal(json_array_size(json_object_get(answer, "hosts")), 3);
 	assert_int_equal(json_array_size(json_object_get(answer, "silent")), 1);
-	assert_in(said, "{\"host\":\"node1\",\"ranks\":[{\"rank\":3}]}");
-	assert_in(said, "{\"host\":\"node1\",\"ranks\":[{\"rank\":2}],\"world\":1}");
+	assert_in(said, "{\"host\":\"node1\",\"ranks\":[{\"rank\":3}],\"role\":\"trainer\"}");
+	assert_in(said, "{\"host\":\"node1\",\"ranks\":[{\"rank\":2}],\"role\":\"rollout/1\",\"world\":1}");
 	json_decref(answer);
 	free(said);
 	hvd_stacks_question_destroy(question);
+}
+
+/* About a rank, of which its host is asked for the last lines. */
+static void asks(struct job *j, const char *name, int host, int rank, const char *role)
+{
+	const json_t *shown;
+	char *said = NULL;
+	json_t *answer;
+
+	json_object_del(j->l->agents[host].said, "lines");
+	hvd_job_status_ask(job_of(j)->status, name, on_answer, &said);
+	until(j->l, json_object_get(j->l->agents[host].said, "lines"));
+	test_clock_pass(j->l->base, 2);
+	until(j->l, said);
+	answer = json_loads(said, 0, NULL);
+	assert_int_equal(json_array_size(json_object_get(answer, "ranks")), 1);
+	shown = json_array_get(json_object_get(answer, "ranks"), 0);
+	assert_int_equal(json_integer_value(json_object_get(shown, "rank")), rank);
+	assert_string_equal(json_string_value(json_object_get(shown, "role")), role);
+	json_decref(answer);
+	free(said);
 }
 
 /* The first world is as if it were alone; the second has a part, and its number with each of its ranks. */
@@ -396,12 +425,14 @@ TEST_IN(the_status_of_both, struct job *j)
 	begin(j, true);
 	ends(j, 1, 1, 0, EXIT(3));
 	until(j->l, heard(j, "stop") == 3);
-	hvd_job_status_ask(job_of(j)->status, -1, on_answer, &said);
+	hvd_job_status_ask(job_of(j)->status, NULL, on_answer, &said);
 	until(j->l, said);
 	answer = json_loads(said, 0, NULL);
 	assert_string_equal(json_string_value(json_object_get(answer, "state")), "running");
 	assert_null(json_object_get(answer, "ended_by"));
+	assert_string_equal(json_string_value(json_object_get(answer, "role")), "trainer");
 	part = hvd_world_part(answer, 1);
+	assert_string_equal(json_string_value(json_object_get(part, "role")), "rollout/1");
 	assert_int_equal(json_integer_value(json_object_get(part, "generation")), 1);
 	assert_string_equal(json_string_value(json_object_get(part, "ended_by")), "rank 0 on node0: exit code 3");
 	json_array_foreach(json_object_get(answer, "hosts"), i, host)
@@ -413,19 +444,18 @@ TEST_IN(the_status_of_both, struct job *j)
 	{
 		assert_int_equal(json_integer_value(json_object_get(rank, "rank")), i % 4);
 		assert_int_equal(json_integer_value(json_object_get(rank, "world")), i / 4);
+		assert_string_equal(json_string_value(json_object_get(rank, "role")), i < 4 ? "trainer" : "rollout/1");
 		assert_string_equal(json_string_value(json_object_get(rank, "state")), i == 4 ? "failed" : "running");
 	}
 	json_decref(answer);
 	free(said);
-	/* One rank is that of the first world. */
+	/* One rank is that of the first world, unless its role is named. */
+	asks(j, "2", 1, 2, "trainer");
+	asks(j, "rollout/1:3", 1, 3, "rollout/1");
 	said = NULL;
-	hvd_job_status_ask(job_of(j)->status, 2, on_answer, &said);
-	until(j->l, agent_heard(&j->l->agents[1], "lines"));
-	test_clock_pass(j->l->base, 2);
+	hvd_job_status_ask(job_of(j)->status, "rollout/2:3", on_answer, &said);
 	until(j->l, said);
-	answer = json_loads(said, 0, NULL);
-	assert_int_equal(json_array_size(json_object_get(answer, "ranks")), 1);
-	json_decref(answer);
+	assert_in(said, "\"ranks\":[]");
 	free(said);
 }
 

@@ -115,7 +115,7 @@ static char *text_of_ranks(size_t n, size_t n_hosts, bool slow)
 	assert_true(ranks && hosts);
 	for (size_t i = 0; i < n; i++)
 		ranks[i] =
-			(struct hvd_metrics_rank){.world = i == 2,
+			(struct hvd_metrics_rank){.role = i == 2 ? "rollout/1" : NULL,
 						  .host = "n1",
 						  .slow = slow,
 						  .uses = {.rank = (uint32_t)i, .cpu = (int64_t)i * 1000, .gpu = -1}};
@@ -135,7 +135,7 @@ TEST(what_ranks_and_hosts_use)
 {
 	char *text = text_of_ranks(5, 1, false);
 
-	assert_in(text, "\nhvd_rank_cpu_ratio{launch=\"login:42\",host=\"n1\",rank=\"2\",world=\"1\"} 2\n");
+	assert_in(text, "\nhvd_rank_cpu_ratio{launch=\"login:42\",host=\"n1\",rank=\"2\",role=\"rollout/1\"} 2\n");
 	assert_in(text, "\nhvd_rank_cpu_ratio{launch=\"login:42\",host=\"n1\",rank=\"3\"} 3\n");
 	assert_in(text, "\nhvd_host_awaited_ratio{launch=\"login:42\",host=\"n1\"} 0.250\n");
 	assert_in(text, "\nhvd_host_ranks{launch=\"login:42\",host=\"n1\"} 2\n");

@@ -447,6 +447,10 @@ TEST(test_own)
 		"leave out --samples, or add --stacks");
 	refused("hvdrun --status=1 --interval=5", "--interval has no effect without --watch", "or add --watch");
 	refused("hvdrun --rank=5 a", "--rank has no effect without --status or --stacks", "or add --status=JOB");
+	refused("hvdrun --status=1 --rank=x", "--rank=x is no rank", "--rank=trainer:3");
+	refused("hvdrun --status=1 --rank=:3", "--rank=:3 is no rank", "--rank=3");
+	refused("hvdrun --status=1 --rank=1000000000", "--rank=1000000000 is no rank", "--rank=3");
+	values("hvdrun --status=1 --rank=rollout/1:0", "rank=rollout/1:0");
 	refused("hvdrun --watch=1 --rank=5", "--rank has no effect", "leave it out");
 	refused("hvdrun --metrics-token-file=f a", "no effect without --metrics=[ADDRESS:]PORT",
 		"or add --metrics=PORT");

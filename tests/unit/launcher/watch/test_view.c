@@ -132,11 +132,11 @@ TEST(test_keys)
 	/* Of one rank: that which was typed, or that of the first row. */
 	shows(view, "12", "\nrank 12: l last lines  s stacks\n");
 	assert_int_equal(hvd_view_key(view, 's', 24), HVD_VIEW_STACKS);
-	assert_int_equal(hvd_view_rank(view), 12);
+	assert_string_equal(hvd_view_rank(view), "12");
 	shows(view, "", "  stacks of rank 12\ntaking the stacks");
 	hvd_view_text(view, "");
 	assert_int_equal(hvd_view_key(view, 'l', 24), HVD_VIEW_LINES);
-	assert_int_equal(hvd_view_rank(view), 2);
+	assert_string_equal(hvd_view_rank(view), "2");
 	shows(view, "", "  last lines of rank 2\nasking for the last lines");
 	hvd_view_text(view, "loss 0.5\n");
 	shows(view, "", "  last lines of rank 2\nloss 0.5\n");
