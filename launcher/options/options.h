@@ -161,7 +161,7 @@ struct hvd_options {
 	struct hvd_strv after, ports;
 	int replicas;
 	bool service;
-	char *ready;          /* "tcp:PORT" or "http:PORT/PATH" */
+	char *ready;          /* hvd_ready_spec_parse() reads it */
 	double ready_timeout; /* seconds */
 	int on_failure;       /* enum hvd_on_failure, or -1 */
 

@@ -112,8 +112,15 @@ static const struct hvd_opt rows[] = {
 	 .whose = HVD_OF_ROLES_ONLY},
 	{ROLE("service", NONE, NULL, "End the role when all roles that are no services have ended"),
 	 .type = HVD_OPT_FLAG, .at = HVD_AT(service), .whose = HVD_OF_ROLES_ONLY},
-	{ROLE("ready", REQUIRED, "tcp:PORT|http:PORT/PATH", "The role is ready when this answers"),
-	 .type = HVD_OPT_STRING, .at = HVD_AT(ready), .whose = HVD_OF_ROLES_ONLY},
+	{ROLE("ready", REQUIRED, "WHEN",
+	      "Say when roles with --after may start: tcp:PORT, http:PORT/PATH, file:PATH or notify"),
+	 .more = "tcp: the port takes connections; http: GET of the path succeeds; file: the file was made or changed "
+		 "since the start "
+		 "of the ranks; each on every host of the role. notify: each rank has sent READY=1 to its "
+		 "NOTIFY_SOCKET, as sd_notify(3) "
+		 "and systemd-notify(1) do",
+	 .type = HVD_OPT_STRING, .at = HVD_AT(ready), .shown = "when the ranks have started",
+	 .whose = HVD_OF_ROLES_ONLY},
 	{ROLE("ready-timeout", REQUIRED, "SECONDS", "The role has failed if it is not ready by then"),
 	 .type = HVD_OPT_SECONDS, .at = HVD_AT(ready_timeout), .min = 1, .max = 604800, .def = "600", .needs = "ready",
 	 .whose = HVD_OF_ROLES_ONLY},

@@ -109,32 +109,12 @@ static int set_failure(struct hvd_role_spec *role, struct hvd_options *o, struct
 	return hvd_err_hint(err, "leave one of them out");
 }
 
-/* "tcp:PORT", "http:PORT/PATH", "http:PORT" */
 static int set_ready(struct hvd_role_spec *role, const struct hvd_options *o, struct hvd_err *err)
 {
-	const char *text = o->ready, *at = text;
-	int64_t port;
-
 	role->ready.timeout = o->ready_timeout;
-	if (!text)
-		return 0;
-	role->ready.kind = strncmp(text, "http:", 5) == 0 ? HVD_READY_HTTP : HVD_READY_TCP;
-	at += role->ready.kind == HVD_READY_HTTP ? 5 : 4;
-	if (role->ready.kind == HVD_READY_HTTP || strncmp(text, "tcp:", 4) == 0) {
-		size_t path;
-
-		port = hvd_take_digits(&at, 65535);
-		role->ready.port = port > 0 ? (in_port_t)port : 0;
-		role->ready.path = role->ready.kind == HVD_READY_HTTP ? *at ? at : "/" : NULL;
-		/* What a line of a request can have. */
-		for (path = 0; at[path] > ' ' && at[path] < 0x7f; path++)
-			;
-		if (role->ready.port && !at[path] && path < 256 &&
-		    (!*at || (role->ready.kind == HVD_READY_HTTP && *at == '/')))
-			return 0;
-	}
-	hvd_err_set(err, HVD_E_USAGE, "--ready=%.200s is neither tcp:PORT nor http:PORT/PATH", text);
-	return hvd_err_hint(err, "as in --ready=tcp:9000 or --ready=http:8000/health");
+	if (o->ready && hvd_ready_spec_parse(o->ready, &role->ready, err) != 0)
+		return hvd_err_prefix(err, "--ready");
+	return 0;
 }
 
 /* One number up to PORTS_MOST is how many, all else are ports. */

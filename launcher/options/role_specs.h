@@ -23,6 +23,7 @@
 #include "lib/base/err.h"
 #include "lib/base/size.h"
 #include "lib/base/strv.h"
+#include "lib/protocol/ready_question.h"
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -30,13 +31,6 @@
 #include <stdint.h>
 
 struct hvd_options;
-
-/* When a service is up. */
-enum hvd_ready_kind {
-	HVD_READY_STARTED = 0, /* its ranks have been started */
-	HVD_READY_TCP,         /* the port takes connections */
-	HVD_READY_HTTP,        /* GET of the path answers with a status of 2xx */
-};
 
 /* --on-failure: what follows when the role has failed, or one of its replicas. */
 enum hvd_on_failure {
@@ -58,15 +52,10 @@ struct hvd_role_spec {
 	int gpus;      /* --gpus-per-task; -1 = not said */
 	int het_group; /* --het-group; -1 = not said */
 	int replicas;
-	int with;       /* the role on whose hosts it runs, as an index; -1 = it has hosts of its own */
-	uint64_t after; /* the roles that it waits for: a bit each, by index */
-	bool service;   /* it ends when all roles that are no services have ended */
-	struct {
-		enum hvd_ready_kind kind;
-		in_port_t port;
-		const char *path; /* of HTTP, begins with '/' */
-		double timeout;   /* seconds since the start of its ranks */
-	} ready;
+	int with;                    /* the role on whose hosts it runs, as an index; -1 = it has hosts of its own */
+	uint64_t after;              /* the roles that it waits for: a bit each, by index */
+	bool service;                /* it ends when all roles that are no services have ended */
+	struct hvd_ready_spec ready; /* when those that wait for it may start; `timeout` is always set */
 	enum hvd_on_failure on_failure;
 	in_port_t *ports; /* --ports=LIST, else that of `ready`: for the variables of all ranks. Owned */
 	size_t n_ports;

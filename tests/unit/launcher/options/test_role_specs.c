@@ -317,6 +317,39 @@ TEST(more_roles_than_worlds)
 	free(text);
 }
 
+/* What is asked is the same by a file. */
+static void ready(const char *when, enum hvd_ready_kind kind, int port, const char *path)
+{
+	char line[128], text[128];
+	struct hvd_role_specs specs;
+
+	snprintf(line, sizeof(line), "hvdrun --role=a --ready-timeout=9 --ready=%s x", when);
+	snprintf(text, sizeof(text), "roles: {a: {command: x, ready-timeout: 9, ready: '%s'}}", when);
+	for (int i = 0; i < 2; i++) {
+		const struct hvd_ready_spec *spec;
+
+		roles(&specs, i ? "hvdrun --roles=f" : line, i ? text : NULL);
+		spec = &specs.v[0].ready;
+		assert_int_equal(spec->kind, kind);
+		assert_int_equal(spec->port, port);
+		assert_string_equal(spec->path ? spec->path : "", path);
+		assert_string_equal(spec->text, when);
+		assert_true(spec->timeout == 9);
+		assert_int_equal(specs.v[0].n_ports, port != 0);
+		hvd_role_specs_clear(&specs);
+	}
+}
+
+TEST(when_a_role_is_ready)
+{
+	ready("started", HVD_READY_STARTED, 0, "");
+	ready("tcp:65535", HVD_READY_TCP, 65535, "");
+	ready("http:80", HVD_READY_HTTP, 80, "/");
+	ready("http:8000/health?x=1", HVD_READY_HTTP, 8000, "/health?x=1");
+	ready("file:out/ready", HVD_READY_FILE, 0, "out/ready");
+	ready("notify", HVD_READY_NOTIFY, 0, "");
+}
+
 TEST(values_of_options)
 {
 	bad("hvdrun --role=a x : --role=b -N2-4 y", NULL, "role b: the number of hosts of a role is one number", "-N4");
@@ -326,13 +359,15 @@ TEST(values_of_options)
 	bad("hvdrun --role=a --gpus-per-task=many x", NULL, "--gpus-per-task=many is not", "");
 	bad("hvdrun --role=a --het-group=0,1 x", NULL, "--het-group=0,1 is not one component", "--het-group=0");
 	bad("hvdrun --role=a --ports=80,x x", NULL, "--ports: \"x\" is not a port", "at most 64 numbers of ports");
-	bad("hvdrun --role=a x : --role=b --service --ready=tcp:0 y", NULL, "--ready=tcp:0 is neither",
-	    "--ready=tcp:9000");
-	bad("hvdrun --role=a x : --role=b --service --ready=tcp:80/x y", NULL, "is neither tcp:PORT nor", "");
-	bad("hvdrun --role=a x : --role=b --service --ready=http:80x y", NULL, "is neither tcp:PORT nor", "");
-	bad("hvdrun --role=a x : --role=b --service --ready=udp:80 y", NULL, "is neither tcp:PORT nor", "");
+	bad("hvdrun --role=a x : --role=b --ready=tcp:0 y", NULL, "role b: --ready: \"tcp:0\" is none of tcp:PORT, ",
+	    "as in tcp:9000");
+	bad("hvdrun --role=a x : --role=b --ready=tcp:80/x y", NULL, "\"tcp:80/x\" is none of", "");
+	bad("hvdrun --role=a x : --role=b --ready=http:80x y", NULL, "is none of", "");
+	bad("hvdrun --role=a x : --role=b --ready=udp:80 y", NULL, "is none of", "");
+	bad("hvdrun --role=a x : --role=b --ready=file: y", NULL, "is none of", "");
+	bad("hvdrun --role=a x : --role=b --ready=notify:1 y", NULL, "is none of", "");
 	bad("hvdrun --roles=f", "roles: {a: {command: x}, b: {service: 1, ready: \"http:80/a\\r\\nX\", command: y}}",
-	    "is neither tcp:PORT nor", "");
+	    "is none of tcp:PORT", "");
 }
 
 TEST(ports_and_how_many)
