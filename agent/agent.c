@@ -20,6 +20,7 @@ static const struct hvd_feature *const features[] = {
 	&hvd_last_lines_feature,       /* what they have written last */
 	&hvd_refused_ranks_feature,    /* what they try in vain to reach */
 	&hvd_activity_feature,         /* whether the ranks make progress */
+	&hvd_ready_feature,            /* whether they are ready for ranks of other worlds */
 	&hvd_samples_feature,          /* what the ranks use at the moment */
 	&hvd_recheck_feature,          /* the check of this host between two generations */
 	&hvd_worker_notify_feature,    /* notifies Horovod's elastic workers */
@@ -47,6 +48,11 @@ static bool is_about(const struct hvd_feature_state *state, unsigned world)
 
 /* ---- events ---- */
 
+void hvd_agent_rank_starts(struct hvd_agent *agent, struct hvd_world_rank rank, json_t *env)
+{
+	EACH(agent, rank.world, rank_starts, rank, env);
+}
+
 void hvd_agent_rank_began(struct hvd_agent *agent, struct hvd_world_rank rank, pid_t pid)
 {
 	EACH(agent, rank.world, rank_began, rank, pid);
@@ -59,6 +65,7 @@ void hvd_agent_rank_output(struct hvd_agent *agent, struct hvd_world_rank rank, 
 
 static void rank_ended(struct hvd_agent *agent, struct hvd_world_rank rank, json_t *msg)
 {
+	EACH(agent, rank.world, rank_ending, rank);
 	hvd_driver_client_send(agent->driver, hvd_world_mark(msg, rank.world));
 	EACH(agent, rank.world, rank_ended, rank);
 }

@@ -119,6 +119,8 @@ struct hvd_rank_source {
 void hvd_agent_run(struct hvd_agent *agent);
 void hvd_agent_quit(struct hvd_agent *agent);
 
+/* A rank is about to be started with these variables ({NAME:VALUE,…}), of which features may set some. */
+void hvd_agent_rank_starts(struct hvd_agent *agent, struct hvd_world_rank rank, json_t *env);
 /* The events. A rank that has never begun may end. `rank` and `id` are what the driver calls the process in its world: in an
  * elastic job that is no number of a rank, which changes from generation to generation. */
 void hvd_agent_rank_began(struct hvd_agent *agent, struct hvd_world_rank rank, pid_t pid);
@@ -156,8 +158,12 @@ struct hvd_feature {
 	void (*connected)(void *self);
 	/* The plan has arrived. -1 with err set: the host cannot have ranks. */
 	int (*plan)(void *self, const json_t *plan, struct hvd_err *err);
+	/* Elastic: the rank starts next, with these variables. */
+	void (*rank_starts)(void *self, struct hvd_world_rank rank, json_t *env);
 	void (*rank_began)(void *self, struct hvd_world_rank rank, pid_t pid);
 	void (*rank_output)(void *self, struct hvd_world_rank rank, size_t bytes);
+	/* The rank has ended: before the driver is told, and after it. */
+	void (*rank_ending)(void *self, struct hvd_world_rank rank);
 	void (*rank_ended)(void *self, struct hvd_world_rank rank);
 	/* The connection to the driver has ended. */
 	void (*driver_lost)(void *self, const struct hvd_err *why);
@@ -179,6 +185,6 @@ static inline void hvd_of_world_send(const struct hvd_of_world *self, json_t *ms
 extern const struct hvd_feature hvd_ports_feature, hvd_probe_feature, hvd_relay_feature, hvd_socket_owner_feature,
 	hvd_rank_watch_feature, hvd_last_lines_feature, hvd_refused_ranks_feature, hvd_activity_feature,
 	hvd_recheck_feature, hvd_worker_notify_feature, hvd_kill_connections_feature, hvd_rank_scan_feature,
-	hvd_samples_feature;
+	hvd_samples_feature, hvd_ready_feature;
 
 #endif

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * last_lines.c - the last lines that ranks have written, while they run: a question of the driver, and its answer.
- *
- *   {"t":"lines", "id":I, "rank":RANK}       what has the rank written last?
- *   {"t":"answer", "id":I, "lines":TEXT, "of":OF}
- *                                            OF: what of its output the agent sees (struct hvd_rank_lines)
- * RANK is what the driver calls the process (agent.h).
- */
-#include "agent.h"
+#include "last_lines.h"
+
 #include "lib/base/cleanup.h"
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
@@ -50,21 +43,31 @@ static char *make_printable(char *text)
 	return out;
 }
 
+void hvd_last_lines_add(const struct hvd_agent *agent, struct hvd_world_rank rank, json_t *msg)
+{
+	struct hvd_rank_lines lines = {0};
+	hvd_cleanup_free char *text = NULL;
+
+	if (agent->source->lines)
+		agent->source->lines(agent->ranks, rank, &lines);
+	text = lines.text ? make_printable(lines.text) : NULL;
+	json_object_set_new(msg, "lines", json_string(text ? text : ""));
+	json_object_set_new(msg, "of", json_string(lines.of ? lines.of : "nothing"));
+	free(lines.text);
+	free(lines.of);
+}
+
 static void on_lines(void *arg, const json_t *msg)
 {
 	const struct hvd_of_world *self = arg; /* there is no other state */
-	struct hvd_rank_lines lines = {0};
-	hvd_cleanup_free char *text = NULL;
+	json_t *answer;
 	int64_t rank;
 
 	if (hvd_get_int(msg, "rank", 0, INT_MAX, &rank, NULL) != 0)
 		return;
-	self->agent->source->lines(self->agent->ranks, (struct hvd_world_rank){self->world, (uint32_t)rank}, &lines);
-	text = lines.text ? make_printable(lines.text) : NULL;
-	hvd_of_world_send(self, json_pack("{s:s, s:O, s:s, s:s}", "t", "answer", "id", json_object_get(msg, "id"),
-					  "lines", text ? text : "", "of", lines.of ? lines.of : "nothing"));
-	free(lines.text);
-	free(lines.of);
+	answer = json_pack("{s:s, s:O}", "t", "answer", "id", json_object_get(msg, "id"));
+	hvd_last_lines_add(self->agent, (struct hvd_world_rank){self->world, (uint32_t)rank}, answer);
+	hvd_of_world_send(self, answer);
 }
 
 const struct hvd_feature hvd_last_lines_feature = {

@@ -238,6 +238,7 @@ static void start(void *arg, unsigned world, const json_t *order)
 	of.number = (int)rank;
 	if (hvd_get_str(order, "label", HVD_OUTPUT_OF - 1, &name, NULL) == 0 && *name != '.')
 		snprintf(of.of, sizeof(of.of), "%s", name);
+	hvd_agent_rank_starts(&spawned->agent, (struct hvd_world_rank){world, (uint32_t)id}, env);
 	if (hvd_spawned_ranks_add(spawned->ranks, &of, env, json_object_get(order, "command"), &place, &why) != 0)
 		not_started(spawned, &of, &why);
 }
