@@ -10,6 +10,7 @@
 #include "launcher/options/launchers.h"
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
+#include "lib/protocol/ready_question.h"
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -26,8 +27,9 @@ struct hvd_driver_opts {
 	/* The name of these ranks among those of a launch with roles: "trainer", of a replica "rollout/1". Not owned; NULL: the
 	 * launch has no roles. */
 	const char *role;
-	struct hvd_event_log *events; /* not owned; NULL: none */
-	struct hvd_metrics *metrics;  /* launcher/metrics/metrics.h; not owned; NULL: none */
+	const struct hvd_ready_spec *ready; /* when these ranks are ready; not owned; NULL: when they were started */
+	struct hvd_event_log *events;       /* not owned; NULL: none */
+	struct hvd_metrics *metrics;        /* launcher/metrics/metrics.h; not owned; NULL: none */
 	enum hvd_start_mode mode;
 	bool queued;    /* it may wait in a queue: the start's time begins with the first agent */
 	bool by_plugin; /* srun's plugin gets the tasks their plans; a node without it runs them as they are */

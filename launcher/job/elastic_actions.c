@@ -84,8 +84,6 @@ static void do_generation(bool prepared, void *arg)
 	if (part->restart && !why.code) {
 		hvd_world_renew(part->world, hvd_machine_restarts(part->machine));
 		log_begin(part);
-		if (part->el->roles)
-			hvd_elastic_roles_started(part);
 	}
 }
 
@@ -152,6 +150,7 @@ static void do_restart(const char *why, void *arg)
 {
 	const struct elastic_part *part = arg;
 
+	hvd_world_ready_stop(part->world);
 	hvd_event(part->el->policy.job->events, RESTART, .world = part->number,
 		  .restarts = hvd_machine_restarts(part->machine), .why = why);
 }
@@ -160,6 +159,7 @@ static void do_over(void *arg)
 {
 	const struct elastic_part *part = arg;
 
+	hvd_world_ready_stop(part->world);
 	hvd_event(part->el->policy.job->events, GENERATION_ENDED, .world = part->number);
 }
 

@@ -40,6 +40,7 @@ void hvd_elastic_part_over(struct elastic_part *part, const struct hvd_err *why,
 	if (part->over || job->ending)
 		return;
 	part->over = true;
+	hvd_world_ready_stop(part->world);
 	if (el->roles && !ends_all && hvd_elastic_roles_over(part, &in_vain) != 0) {
 		if (why->code)
 			hvd_log_err(part->log, why);

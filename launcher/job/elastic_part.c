@@ -147,6 +147,19 @@ static void on_stalled(const struct hvd_stall *stall, void *arg)
 	hvd_job_stalled(part->el->policy.job, part->number, stall);
 }
 
+static void on_all_ready(void *arg)
+{
+	struct elastic_part *part = arg;
+
+	if (part->el->roles)
+		hvd_elastic_roles_ready(part);
+}
+
+static void on_late(const struct hvd_err *why, void *arg)
+{
+	hvd_machine_fail(((struct elastic_part *)arg)->machine, why, hvd_err_status(why));
+}
+
 static void on_init_failed(const struct hvd_err *why, void *arg)
 {
 	const struct elastic_part *part = arg;
@@ -231,6 +244,7 @@ int hvd_elastic_part_open(struct elastic_part *part, struct hvd_err *err)
 						 .notified = on_notified,
 						 .connections_killed = on_connections_killed,
 						 .stalled = on_stalled,
+						 .ready = {on_all_ready, on_late},
 						 .init_failed = on_init_failed};
 
 	part->world = hvd_job_add_world(part->el->policy.job, part->opts, &ops, part, err);

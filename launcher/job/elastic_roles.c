@@ -236,20 +236,14 @@ void hvd_elastic_roles_admitted(struct hvd_elastic_roles *roles)
 	}
 }
 
-static void set_ready(struct hvd_elastic_roles *roles, unsigned world)
-{
-	if (roles->worlds[world].ready)
-		return;
-	roles->worlds[world].ready = true;
-	release(roles);
-}
-
-void hvd_elastic_roles_started(struct elastic_part *part)
+void hvd_elastic_roles_ready(struct elastic_part *part)
 {
 	struct hvd_elastic_roles *roles = part->el->roles;
 
-	if (spec_of(roles, part->number)->ready.kind == HVD_READY_STARTED)
-		set_ready(roles, part->number);
+	if (roles->worlds[part->number].ready)
+		return;
+	roles->worlds[part->number].ready = true;
+	release(roles);
 }
 
 /* The first world that waits for this one; -1: none does. */
@@ -326,6 +320,7 @@ static void make_world(struct hvd_elastic_roles *roles, unsigned number)
 	world->spec.elastic.min_np = world->spec.elastic.max_np = world->spec.elastic.first_np = ranks;
 	world->opts = *roles->el->launcher->opts;
 	world->opts.spec = &world->spec;
+	world->opts.ready = &role->ready;
 	world->opts.extra_env = (struct hvd_strv){0};
 	world->opts.role_ports.each = role->ports_each;
 	world->opts.role_ports.ranks = (unsigned)hvd_role_world_most(world_of(roles, number));

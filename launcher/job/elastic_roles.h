@@ -47,8 +47,8 @@ const struct hvd_host_share *hvd_elastic_roles_share(const struct hvd_elastic_ro
 void hvd_elastic_roles_admitted(struct hvd_elastic_roles *roles);
 /* A generation of the world begins: set the variables of its ranks. */
 void hvd_elastic_roles_generation(struct elastic_part *part);
-/* The ranks of the generation have been started; those are ready then that need nothing else for it. */
-void hvd_elastic_roles_started(struct elastic_part *part);
+/* The ranks of a generation are ready (launcher/world/ready.h): those that wait for them may start. */
+void hvd_elastic_roles_ready(struct elastic_part *part);
 /* The world is over. -1 with err set: others wait for it in vain. */
 int hvd_elastic_roles_over(const struct elastic_part *part, struct hvd_err *err);
 

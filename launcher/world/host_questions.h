@@ -2,7 +2,7 @@
 /*
  * host_questions.h - asks the agents of some hosts something about their ranks, with one deadline for all of them.
  *
- * agent/rank_watch.c and last_lines.c have the questions. Each object has one caller at a time.
+ * agent/rank_watch.c and last_lines.h have the questions. Each object has one caller at a time.
  */
 #ifndef HVD_HOST_QUESTIONS_H
 #define HVD_HOST_QUESTIONS_H

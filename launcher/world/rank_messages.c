@@ -8,11 +8,12 @@
  *   network  addrs:[ADDR,…]         only ranks at these addresses may connect to the host's relay
  *   watch                           agent/activity.c
  *   stacks, owners                  agent/rank_watch.c
- *   lines                           agent/last_lines.c
+ *   lines                           agent/last_lines.h
  * and in an elastic job, by the id of the rank's process:
  *   start    id, rank, slot, slots, env:{NAME:VALUE,…}; with --multi-prog command:[WORD,…]; label:TEXT in front of its number in
  *            labels of its output
  *   stop     id, kill               kill: by SIGKILL at once
+ *   ready                           lib/protocol/ready_question.h
  *   notify   id, to, time           agent/worker_notify.c
  *   kill-connections  at:{…}        agent/kill_connections.h
  */
@@ -212,6 +213,11 @@ static void on_host_answer(void *arg, struct hvd_client *cl, const json_t *msg)
 	hvd_host_questions_message(world->questions, cl, msg);
 }
 
+static void on_ready(void *arg, struct hvd_client *cl, const json_t *msg)
+{
+	hvd_ready_message(((struct hvd_world *)arg)->ready, cl, msg);
+}
+
 static void on_notified(void *arg, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_world *world = arg;
@@ -249,8 +255,9 @@ const struct hvd_driver_message hvd_rank_messages[] = {
 	{"output-lost", AGENT | LAST, false, on_output_lost},
 	{"stacks",      AGENT | FORMER, true, on_stacks},     /* agent/rank_watch.c */
 	{"activity",    AGENT | FORMER, true, on_activity},   /* agent/activity.c */
-	{"answer",      AGENT,        true,  on_host_answer}, /* to "owners", "lines": agent/rank_watch.c, last_lines.c */
+	{"answer",      AGENT,        true,  on_host_answer}, /* to "owners", "lines": agent/rank_watch.c, last_lines.h */
 	{"usage",       AGENT,        true,  on_usage},       /* lib/host/rank_usage.h */
+	{"ready",       AGENT,        true,  on_ready},       /* lib/protocol/ready_question.h */
 	{"notified",    AGENT,        true,  on_notified},    /* id, why: agent/worker_notify.c */
 	{"kill-connections", AGENT,   true,  on_connections_killed}, /* n, why: agent/kill_connections.h */
 	/* --- the rendezvous --- */

@@ -156,6 +156,7 @@ static void on_over(void *arg)
 {
 	struct hvd_world *world = arg;
 
+	hvd_ready_stop(world->ready);
 	if (world->init_watch)
 		hvd_init_watch_stop(world->init_watch);
 	hvd_progress_stop(world->progress);
@@ -288,6 +289,12 @@ void hvd_world_generation(struct hvd_world *world, struct hvd_layout *layout, bo
 	hvd_usage_begin(world->usage, &world->layout);
 	hvd_straggler_watch_begin(world->stragglers);
 	hvd_usage_log_begin(world->usage_log);
+	hvd_ready_begin(world->ready, &world->layout);
+}
+
+void hvd_world_ready_stop(struct hvd_world *world)
+{
+	hvd_ready_stop(world->ready);
 }
 
 void hvd_world_renew(struct hvd_world *world, int restarts)
@@ -424,6 +431,7 @@ struct hvd_world *hvd_world_create(struct event_base *base, struct hvd_agent_reg
 	if (hvd_launch_spec_has_store(opts->spec))
 		world->init_watch = hvd_init_watch_create(base, opts->spec->init_timeout, &world->service,
 							  on_init_failed, world, world->log);
+	world->ready = hvd_ready_create(base, world->number, world->table, opts->ready, &ops->ready, arg, world->log);
 	world->stacks =
 		hvd_stacks_create(base, world->number, world->table, world->init_watch ? &world->service : NULL);
 	world->questions = hvd_host_questions_create(base, world->number, world->table);
@@ -449,6 +457,7 @@ void hvd_world_destroy(struct hvd_world *world)
 	hvd_rv_service_close(&world->service);
 	hvd_init_watch_destroy(world->init_watch);
 	hvd_progress_destroy(world->progress);
+	hvd_ready_destroy(world->ready);
 	hvd_stacks_destroy(world->stacks);
 	hvd_store_waits_destroy(world->waits);
 	hvd_host_questions_destroy(world->questions);

@@ -25,6 +25,7 @@
 #include "lib/host/rank_end.h"
 #include "lib/host/unkillable.h"
 #include "progress.h"
+#include "ready.h"
 
 struct hvd_host_questions;
 struct hvd_rv;
@@ -52,6 +53,8 @@ struct hvd_world_ops {
 	void (*connections_killed)(uint32_t host, int broken, const char *why, void *arg);
 	/* With --hang-timeout: no rank makes progress (progress.h). */
 	hvd_stalled_fn *stalled;
+	/* Elastic: the ranks of the generation are ready, as opts->ready says, or they are not in time (ready.h). */
+	struct hvd_ready_ops ready;
 	/* The ranks have not all called init_process_group() in time (init_watch.h). Not NULL. */
 	void (*init_failed)(const struct hvd_err *why, void *arg);
 };
@@ -100,12 +103,15 @@ void hvd_world_begin(struct hvd_world *world);
 /* Ranks that are started from now on belong to this layout, of which this takes ownership. Its hosts are all that the
  * job has ever had, by number. */
 void hvd_world_prepare(struct hvd_world *world, struct hvd_layout *layout);
-/* A new generation of this layout, of which this takes ownership, begins. The rendezvous forgets the last generation.
+/* A new generation of this layout, of which this takes ownership, begins; ops->ready follows, before its ranks are started
+ * or after. The rendezvous forgets the last generation.
  * If the new one was prepared, the values that its new ranks have stored there stay. */
 void hvd_world_generation(struct hvd_world *world, struct hvd_layout *layout, bool prepared);
 /* No rank is left of the last generation, and all of the next one are new: forget what ranks have stored in the
  * TCPStore. The new ranks, for which the driver waits (init_watch.h), learn the number of restarts after failures. */
 void hvd_world_renew(struct hvd_world *world, int restarts);
+/* The generation is to end, or has: do not wait until its ranks are ready. Once more does no harm. */
+void hvd_world_ready_stop(struct hvd_world *world);
 /* Ranks were started, or have made progress (progress.h). */
 void hvd_world_progress(struct hvd_world *world);
 

@@ -30,6 +30,7 @@ struct hvd_world {
 	struct hvd_rv_service service;
 	struct hvd_init_watch *init_watch; /* NULL where no rank meets the others at the rendezvous as TCPStore */
 	struct hvd_progress *progress;     /* NULL: not wanted */
+	struct hvd_ready *ready;
 	struct hvd_stacks *stacks;
 	struct hvd_host_questions *questions;
 	struct hvd_store_waits *waits; /* NULL: there is no TCPStore */
