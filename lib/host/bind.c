@@ -68,8 +68,8 @@ static int restrict_to(hwloc_topology_t t, const struct hvd_share *share, struct
 	if (share->n < 0 && n < 1)
 		return 0;
 	if (n > have - share->first) {
-		hvd_err_set(err, HVD_E_USAGE, "%d CPUs from number %d on are asked for, but ranks may use %d CPUs here",
-			    n, share->first, have);
+		hvd_err_set(err, HVD_E_USAGE, "asked for %d CPU%s from number %d on, but ranks may use %d here", n,
+			    n == 1 ? "" : "s", share->first, have);
 		return hvd_err_hint(err, "lower --cpus-per-task or --ntasks-per-node of the roles on this host");
 	}
 	mask = hwloc_bitmap_alloc();

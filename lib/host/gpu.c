@@ -130,8 +130,8 @@ int hvd_gpu_share(const char *root, char *const *envp, const struct hvd_share *s
 	*name = name_in(envp);
 	*list = NULL;
 	if (n > rest) {
-		hvd_err_set(err, HVD_E_USAGE, "%d GPUs from number %d on are asked for, but %s%s%d", n, share->first,
-			    listed ? *name : "this host", listed ? " lists " : " has ", have);
+		hvd_err_set(err, HVD_E_USAGE, "asked for %d GPU%s from number %d on, but %s%s%d", n, n == 1 ? "" : "s",
+			    share->first, listed ? *name : "this host", listed ? " lists " : " has ", have);
 		return hvd_err_hint(err, "lower --gpus-per-task or --ntasks-per-node of the roles on this host");
 	}
 	if (hvd_share_is_all(share) || (!have && !listed))

@@ -418,6 +418,24 @@ limited() {
     [[ $(allowed | wc -l) -eq 2 && $(allowed) != *"$all"* ]] || { echo "$output" && return 1; }
 }
 
+@test "roles on one host have CPUs and GPUs of their own" {
+    local a b all
+    local tell='echo "$HVD_ROLE on $(sed -n "s/^Cpus_allowed_list:.//p" /proc/self/status) with $CUDA_VISIBLE_DEVICES"'
+    on() { gives 0 on_login env CUDA_VISIBLE_DEVICES=4,GPU-5a,6 hvdrun --launcher fork --hosts=localhost:2 "$@"; }
+    # place ROLE GPUS: the CPUs that it has, with these GPUs.
+    place() { sed -n "s/.*$1 on \([0-9,-]*\) with $2\$/\1/p" <<<"$output"; }
+    all=$(on_login sed -n 's/^Cpus_allowed_list:\s*//p' /proc/self/status)
+    (($(on_login nproc) > 1)) || skip "this machine has one CPU"
+    on --role=a --ntasks-per-node=1 -N1 --cpus-per-task=1 --gpus-per-task=2 sh -c "$tell" : --role=b --with=a -n1 sh -c "$tell"
+    a=$(place a 4,GPU-5a)
+    b=$(place b 6)
+    echo "a on $a, b on $b of $all"
+    [[ $a =~ ^[0-9]+$ && -n $b && $b != "$a" && $b != "$all" ]]
+    # The ranks of a role are bound as it says.
+    on --role=a --ntasks-per-node=1 -N1 --cpus-per-task=1 --cpu-bind=none sh -c "$tell" : --role=b --with=a -n1 sh -c "$tell"
+    [[ $(place a 4,GPU-5a,6) == "$all" ]]
+}
+
 # Horovod's own tests have no other hosts than these.
 NAMES=localhost:2,127.0.0.1:2
 # shellcheck disable=SC2016 # for the ranks

@@ -529,10 +529,10 @@ TEST(worlds_share_a_host)
 	cpu_set_t cpus;
 
 	assert_int_equal(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
-	snprintf(want, sizeof(want), "rank 0: 3 CPUs from number 100000 on are asked for, but ranks may use %d",
+	snprintf(want, sizeof(want), "rank 0: asked for 3 CPUs from number 100000 on, but ranks may use %d",
 		 CPU_COUNT(&cpus));
 	assert_in(told, want);
-	assert_in(told, "rank 0: 2 GPUs from number 2 on are asked for, but CUDA_VISIBLE_DEVICES lists 3\n");
+	assert_in(told, "rank 0: asked for 2 GPUs from number 2 on, but CUDA_VISIBLE_DEVICES lists 3\n");
 	/* The variables of the frameworks agree with the list that the rank sees. */
 	assert_in(out, " 6,7,1\n");
 	assert_in(out, " 8,0\n");

@@ -192,7 +192,7 @@ TEST(ranks_keep_to_their_share)
 	share = SHARE(60, 5);
 	assert_int_equal(hvd_bind_split(&b, 1, false, &share, machine, &err), -1);
 	assert_int_equal(err.code, HVD_E_USAGE);
-	assert_in(err.msg, "5 CPUs from number 60 on are asked for, but ranks may use 64 CPUs here");
+	assert_in(err.msg, "asked for 5 CPUs from number 60 on, but ranks may use 64 here");
 	assert_int_equal(b.n, 0);
 	assert_non_null(b.why);
 	hvd_binding_clear(&b);
@@ -321,11 +321,11 @@ TEST(gpus_are_shared)
 	sees(root, "ROCR_VISIBLE_DEVICES=2,3", SHARE(1, 1), "ROCR_VISIBLE_DEVICES=3");
 	sees(root, "HIP_VISIBLE_DEVICES=2,3", SHARE(0, 1), "HIP_VISIBLE_DEVICES=2");
 	too_few(root, "CUDA_VISIBLE_DEVICES=4,5,-1,7", SHARE(1, 2),
-		"2 GPUs from number 1 on are asked for, but CUDA_VISIBLE_DEVICES lists 2");
+		"asked for 2 GPUs from number 1 on, but CUDA_VISIBLE_DEVICES lists 2");
 	/* of no GPUs */
 	sees(root, none, SHARE(0, 0), NULL);
 	sees(root, none, SHARE(2, -1), NULL);
-	too_few(root, none, SHARE(0, 1), "1 GPUs from number 0 on are asked for, but this host has 0");
+	too_few(root, none, SHARE(0, 1), "asked for 1 GPU from number 0 on, but this host has 0");
 	/* of the host's own, without a list */
 	make_file(root, "/sys/class/kfd/kfd/topology/nodes/1/gpu_id", "54321\n");
 	make_file(root, "/sys/class/kfd/kfd/topology/nodes/2/gpu_id", "54322\n");
@@ -341,7 +341,7 @@ TEST(gpus_are_shared)
 	sees(root, none, SHARE(0, 0), "CUDA_VISIBLE_DEVICES=");
 	sees(root, none, HVD_SHARE_ALL, NULL);
 	sees(root, "ROCR_VISIBLE_DEVICES=all", SHARE(2, 2), "ROCR_VISIBLE_DEVICES=2,3");
-	too_few(root, none, SHARE(2, 3), "3 GPUs from number 2 on are asked for, but this host has 4");
+	too_few(root, none, SHARE(2, 3), "asked for 3 GPUs from number 2 on, but this host has 4");
 	assert_int_equal(remove_tree(root), 0);
 }
 
