@@ -100,7 +100,7 @@ static void act(struct hvd_hang_watch *watch)
 	else if (action == HVD_HANG_REPORT)
 		hvd_info(watch->log, "the job goes on; --hang-action=kill would end it");
 	else
-		watch->end(&watch->why, action == HVD_HANG_REQUEUE, watch->arg);
+		watch->end(&watch->why, action == HVD_HANG_REQUEUE, watch->log->of, watch->arg);
 }
 
 static void on_stacks(json_t *said, void *arg)

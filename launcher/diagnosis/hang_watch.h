@@ -24,7 +24,7 @@
 struct hvd_hang_watch;
 
 /* End the job, for this reason, which is not logged yet; `requeue`: and requeue the batch job. */
-typedef void hvd_hang_end_fn(const struct hvd_err *why, bool requeue, void *arg);
+typedef void hvd_hang_end_fn(const struct hvd_err *why, bool requeue, const char *role, void *arg);
 
 /* For the ranks of this world. `end` is called from the event loop if --hang-action wants it. `ask`: find out whether the job is suspended;
  * hvd_hang_watch_suspended() follows, perhaps at once. `stacks` may be NULL. `events` (NULL: none) gets a hang when it is

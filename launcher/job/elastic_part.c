@@ -112,7 +112,8 @@ static void on_unkillable(uint32_t host, uint32_t worker, uint32_t rank, const s
 {
 	struct elastic_part *part = arg;
 
-	hvd_job_watch_unkillable(part->el->policy.job->watch, what, (int)rank, hvd_machine_host(part->machine, host));
+	hvd_job_watch_unkillable(part->el->policy.job->watch, what, part->opts->role, (int)rank,
+				 hvd_machine_host(part->machine, host));
 	hvd_event_queue_add(part->events, HVD_EVENT_UNKILLABLE, worker, 0);
 }
 

@@ -55,14 +55,15 @@ static void lose(struct hvd_job_watch *watch, const char *how)
 	watch->job->policy->ops->host_lost(watch->job->policy, watch->host, how);
 }
 
-void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unkillable *what, int rank,
-			      const char *host)
+void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unkillable *what, const char *role,
+			      int rank, const char *host)
 {
 	hvd_cleanup_free char *text = hvd_unkillable_text(what, rank);
 	hvd_cleanup_free char *why =
-		hvd_xasprintf("%sits rank %d cannot be killed", what->left ? "a process of " : "", rank);
+		hvd_xasprintf("%sits rank %s%s%d cannot be killed", what->left ? "a process of " : "", role ? role : "",
+			      role ? ":" : "", rank);
 
-	hvd_warn(watch->job->log, "%s: %s", host, text);
+	hvd_warn(watch->job->log, "%s: %s%s%s", host, role ? role : "", role ? ": " : "", text);
 	hvd_info(watch->job->log, "%s", HVD_UNKILLABLE_HINT);
 	hvd_requeue_avoid(&watch->job->result->requeue, host, why);
 }
@@ -147,14 +148,16 @@ int hvd_job_watch_lost_error(struct hvd_err *err, const char *host, const char *
 
 /* ---- hangs and the time limit ---- */
 
-static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
+static void on_hang_end(const struct hvd_err *why, bool requeue, const char *role, void *arg)
 {
 	struct hvd_job_watch *watch = arg;
+	struct hvd_requeue_wish *wish = &watch->job->result->requeue;
 
 	if (ending(watch))
 		return;
 	if (requeue)
-		hvd_requeue_want(&watch->job->result->requeue, watch->job->spec, HVD_REQUEUE_HANG, NULL);
+		hvd_requeue_want(wish, watch->job->spec, HVD_REQUEUE_HANG, NULL);
+	snprintf(wish->role, sizeof(wish->role), "%s", role ? role : "");
 	watch->ops->end(why, watch->job);
 }
 

@@ -57,8 +57,8 @@ void hvd_job_watch_host_gone(struct hvd_job_watch *watch, const char *host, cons
 bool hvd_job_watch_process_lost(struct hvd_job_watch *watch, const struct hvd_loss *loss);
 
 /* SIGKILL has not ended a rank: log it, and keep the job away from the host when it is requeued. */
-void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unkillable *what, int rank,
-			      const char *host);
+void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unkillable *what, const char *role,
+			      int rank, const char *host);
 
 /* All ranks have ended: stop waiting for hosts. True: it was not known of one whether it is lost. */
 bool hvd_job_watch_settle(struct hvd_job_watch *watch);

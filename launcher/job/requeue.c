@@ -32,6 +32,15 @@ static const char *reason_text(enum hvd_requeue_reason reason)
 	return texts[reason];
 }
 
+/* With the role, if it is that of one. */
+static const char *reason_of(const struct hvd_requeue_wish *wish, enum hvd_requeue_reason reason, char buf[128])
+{
+	const bool hung = reason == HVD_REQUEUE_HANG && *wish->role;
+
+	snprintf(buf, 128, "%s%s%s", reason_text(reason), hung ? ", role " : "", hung ? wish->role : "");
+	return buf;
+}
+
 static bool wanted(const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason)
 {
 	return (spec->requeue_on & 1U << reason) != 0;
@@ -116,13 +125,14 @@ static int requeue(const struct hvd_batch_job *job, const struct hvd_requeue_wis
 {
 	const char *host = reason == HVD_REQUEUE_NODE && wish->bad.n ? wish->bad.v[0] : "";
 	struct hvd_requeue_order order = {.bad = &wish->bad, .preempted = reason == HVD_REQUEUE_PREEMPT};
-	char why[320];
+	char why[320], what[128];
 
 	if (!job->scheduler->requeue) {
 		hvd_err_set(err, HVD_E_FAILED, "this launch is not part of a batch job, so nothing can be requeued");
 		return hvd_err_hint(err, "--requeue-on is for jobs that were submitted with sbatch or bsub");
 	}
-	snprintf(why, sizeof(why), "%s%s%.*s", reason_text(reason), *host ? ", " : "", (int)strcspn(host, "="), host);
+	snprintf(why, sizeof(why), "%s%s%.*s", reason_of(wish, reason, what), *host ? ", " : "",
+		 (int)strcspn(host, "="), host);
 	order.why = why;
 	return job->scheduler->requeue(job, &order, log, err);
 }
@@ -164,6 +174,7 @@ static int maybe_requeue(const struct hvd_launch_spec *spec, const struct hvd_re
 	unsigned reasons = wish->reasons;
 	struct hvd_err err = {0};
 	int reason = 0, rc;
+	char what[128];
 
 	if (file && wanted(spec, HVD_REQUEUE_ASK) && unlink(file) == 0)
 		reasons |= 1U << HVD_REQUEUE_ASK;
@@ -179,7 +190,8 @@ static int maybe_requeue(const struct hvd_launch_spec *spec, const struct hvd_re
 		hvd_log_err(log, &err);
 	*requeued = rc > 0;
 	if (*requeued)
-		hvd_event(events, REQUEUE, .job = job.number, .why = reason_text((enum hvd_requeue_reason)reason));
+		hvd_event(events, REQUEUE, .job = job.number,
+			  .why = reason_of(wish, (enum hvd_requeue_reason)reason, what));
 	return rc >= 0 && status == 0 ? HVD_REQUEUE_STATUS : status;
 }
 

@@ -41,6 +41,7 @@ struct hvd_requeue_wish {
 	struct hvd_strv bad; /* HOST=REASON: hosts that the job is not to be given again (hvd_requeue_avoid()) */
 	bool signalled;      /* ranks were signalled, or have failed, as in a preemption */
 	bool preempted;      /* the job is being preempted: until its end ranks may save, and end */
+	char role[64];       /* in a launch with roles: that whose ranks make no progress */
 	uint32_t job;        /* Slurm's number of the job; 0 = that of SLURM_JOB_ID, or of --jobid */
 };
 

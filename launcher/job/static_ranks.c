@@ -143,7 +143,7 @@ static void on_unkillable(uint32_t host, uint32_t id, uint32_t rank, const struc
 	struct hvd_job *job = arg;
 
 	if (hvd_static_ends_known(&ranks_of(job)->ends, host, id))
-		hvd_job_watch_unkillable(job->watch, what, (int)rank, entry_of(job, host)->node.name);
+		hvd_job_watch_unkillable(job->watch, what, NULL, (int)rank, entry_of(job, host)->node.name);
 }
 
 static void on_done(uint32_t host, bool munge, bool told, void *arg)

@@ -178,9 +178,10 @@ has() {
 
 @test "launches that share a page are all in it: a browser shows the last one, and offers all" {
 	export HVD_REPORT=shared.html HVD_EVENTS=events
-	for status in 0 3 0; do
+	for status in 0 3; do
 		run -"$status" "$HVDRUN" -np 1 sh -c "exit $status"
 	done
+	run -0 "$HVDRUN" --hosts=localhost:4 --role=trainer -n2 true : --role=rollout --with=trainer --replicas=2 -n1 true
 	"$HVDRUN" --report-of events >page.html
 	cmp shared.html page.html
 	[[ $(ls) == $'events\npage.html\nshared.html' ]]
@@ -192,4 +193,7 @@ has() {
 	run look page.html
 	has "state: succeeded"
 	has "h2: Not complete"
+	has "h2: 3 generations"
+	grep -qF 'trainer: 2 ranks on localhost; rollout/0: 1 rank on localhost; rollout/1: 1 rank on localhost' page.html.dom
+	grep -q '<th[^>]*>role</th>' page.html.dom
 }

@@ -176,11 +176,12 @@ TEST_IN(a_rank_that_cannot_be_killed, struct world *w)
 {
 	const struct hvd_unkillable what = {.pid = 7, .state = 'D'}, left = {.pid = 8, .state = 'D', .left = true};
 
-	hvd_job_watch_unkillable(w->watch, &what, 3, "n2");
-	hvd_job_watch_unkillable(w->watch, &left, 4, "n3");
+	hvd_job_watch_unkillable(w->watch, &what, NULL, 3, "n2");
+	hvd_job_watch_unkillable(w->watch, &left, "rollout/1", 4, "n3");
 	assert_int_equal(w->result.requeue.reasons, 0);
 	assert_string_equal(hvd_env_get(&w->result.requeue.bad, "n2"), "its rank 3 cannot be killed");
-	assert_string_equal(hvd_env_get(&w->result.requeue.bad, "n3"), "a process of its rank 4 cannot be killed");
+	assert_string_equal(hvd_env_get(&w->result.requeue.bad, "n3"),
+			    "a process of its rank rollout/1:4 cannot be killed");
 	hvd_requeue_avoid(&w->result.requeue, "n2", "another reason");
 	assert_string_equal(hvd_env_get(&w->result.requeue.bad, "n2"), "its rank 3 cannot be killed");
 	hvd_requeue_allow(&w->result.requeue, "n2");

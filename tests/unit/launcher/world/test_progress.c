@@ -153,14 +153,16 @@ static void on_ask(void *arg)
 	hvd_hang_watch_suspended(heard->watch, heard->suspended);
 }
 
-static void on_end(const struct hvd_err *why, bool requeue, void *arg)
+static void on_end(const struct hvd_err *why, bool requeue, const char *role, void *arg)
 {
+	assert_string_equal(role, "trainer");
+	assert_in(why->msg, "ending the job: trainer: no rank has made progress for");
 	((struct heard *)arg)->ended++;
 }
 
 TEST(test_a_suspended_job_is_no_hang)
 {
-	static const struct hvd_log quiet = {.level = HVD_LOG_ERROR};
+	static const struct hvd_log quiet = {.level = HVD_LOG_ERROR, .of = "trainer", .fd = -1};
 	const struct hvd_launch_spec spec = {.hang_action = HVD_HANG_KILL};
 	const struct hvd_stall stall = {.seconds = 600};
 	struct heard heard = {.suspended = true};
