@@ -125,13 +125,13 @@ static void on_tried(const char *why, void *arg)
 {
 	struct ready *r = arg;
 
-	hvd_ready_try_destroy(r->try);
-	r->try = NULL;
 	if (!why) {
 		answer_up(r);
 		return;
 	}
 	set_why(r, why);
+	hvd_ready_try_destroy(r->try); /* `why` is its */
+	r->try = NULL;
 	r->pause = 2 * r->pause < LAST_MS ? 2 * r->pause : LAST_MS;
 	hvd_timer_in_ms(r->again, r->pause);
 }

@@ -19,7 +19,7 @@
 struct hvd_ready_try;
 
 /* Ask for GET of `path`, or only for a connection (NULL). From the event loop `done` is called once: `why` says why the
- * server is not up; NULL: it is. It may destroy the object, which the caller owns. */
+ * server is not up, and is the object's; NULL: it is. It may destroy the object, which the caller owns. */
 struct hvd_ready_try *hvd_ready_try_begin(struct event_base *base, in_port_t port, const char *path,
 					  void (*done)(const char *why, void *arg), void *arg);
 void hvd_ready_try_destroy(struct hvd_ready_try *try); /* gives up; NULL is fine */
