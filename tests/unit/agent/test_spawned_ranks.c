@@ -513,7 +513,7 @@ TEST(worlds_share_a_host)
 {
 	static const struct hvd_rank_place worlds[] = {
 		{0, 1, {{0, 1}, {0, 2}}, "ldoms"},
-		{0, 1, {{1, 1}, {2, 1}}, "cores"},
+		{0, 1, {{1, 1}, {2, 1}}, "ldoms"},
 		{0, 1, {{0, 1}, {0, 0}}, "none"},
 		{0, 2, {{0, -1}, {0, -1}}, NULL},
 		{0, 1, {{100000, 3}, {0, -1}}, "ldoms"},
