@@ -146,7 +146,7 @@ $(B)/bin/hvd-selftest: $(patsubst %.cc,$(B)/obj/%.o,$(selftest_src))
 
 # The plugin takes from lib/ only what needs nothing but libc.
 plugin_lib := $(call obj,$(addprefix lib/,base/deadline.c base/digits.c base/err.c base/file.c base/hash.c base/key.c base/printable.c base/random.c base/signals.c base/strv.c base/values.c base/xalloc.c \
-	process/apptainer.c process/close_fds.c process/interpreter.c process/other_launcher.c process/process_watch.c process/program.c process/rlimits.c process/spawn.c net/addr.c net/nicspec.c protocol/boot.c protocol/step_event.c protocol/step_plans.c frameworks/emitted.c frameworks/frameworks.c frameworks/launch_marks.c))
+	process/apptainer.c process/close_fds.c process/command_line.c process/interpreter.c process/other_launcher.c process/process_watch.c process/program.c process/rlimits.c process/roles_line.c process/spawn.c net/addr.c net/nicspec.c protocol/boot.c protocol/step_event.c protocol/step_plans.c frameworks/emitted.c frameworks/frameworks.c frameworks/launch_marks.c))
 $(B)/lib/hvd.so: $(call obj,$(spank_src)) $(plugin_lib) spank/exports.map $(B)/sources
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -shared -Wl,-Bsymbolic -Wl,--version-script=spank/exports.map -o $@ $(filter %.o,$^) -ldl

@@ -112,6 +112,8 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 	} else if (hvd_plugin_check(&hvd_plugin, &err) != 0) {
 		end_srun(&err);
 	}
+	/* srun calls this for each component of a heterogeneous step. */
+	hvd_plugin.components++;
 	/* The job, or the step with ranks, is not of the launch in whose rank sbatch, salloc or srun may run. */
 	if (spank_context() == S_CTX_ALLOCATOR || (spank_context() == S_CTX_LOCAL && hvd_plugin_enabled(&hvd_plugin)))
 		hvd_launch_marks_drop();
@@ -128,7 +130,7 @@ int slurm_spank_local_user_init(spank_t sp, int ac, char **av)
 
 	if (hvd_container_late_args(ac, av) || !hvd_plugin_enabled(&hvd_plugin))
 		return 0;
-	if (hvd_srun_check(&err) != 0)
+	if (hvd_srun_check(&hvd_plugin, &err) != 0)
 		end_srun(&err);
 	if (hvd_srun_start_driver(&hvd_plugin, sp, &err) != 0) {
 		fail(&err);

@@ -78,6 +78,7 @@ struct hvd_plugin {
 		int newer_slurm;                 /* load into a Slurm that is newer than all that are known */
 	} site;                                  /* of the site: from plugstack.conf */
 	char launch_key[HVD_LAUNCH_KEY_HEX + 1]; /* slurmstepd only; "" = the launch message has none (key.c) */
+	int components;                          /* srun only: of the step, of which srun has read the options */
 	pid_t driver;                            /* srun only; 0 = none runs */
 	int srun_status;                         /* srun only: with which it is ending; -1 = it is not */
 	int driver_fd;                           /* srun only: when it is closed the driver ends; -1 = none */
@@ -125,7 +126,7 @@ bool hvd_plugin_enabled(const struct hvd_plugin *pl);
 /* srun.c */
 
 /* Refuse a step for a reason that is known before the driver is started. -1 with err set; there is nothing to undo. */
-int hvd_srun_check(struct hvd_err *err);
+int hvd_srun_check(const struct hvd_plugin *pl, struct hvd_err *err);
 /* After all options are known: the same, and have srun end the step when a rank fails. */
 int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err);
 /* Before srun launches the tasks: start the driver, and export its address. -1 with err set; then no driver runs. */

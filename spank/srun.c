@@ -11,7 +11,9 @@
 #include "host_slurm.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
+#include "lib/process/command_line.h"
 #include "lib/process/other_launcher.h"
+#include "lib/process/roles_line.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/boot.h"
 
@@ -48,17 +50,29 @@ static int refuse_async(struct hvd_err *err)
 	return hvd_err_hint(err, "leave --async out and let the shell put srun in the background (&), or add --no-hvd");
 }
 
-/* srun may set the variable itself when it creates such a job, so this is called again before the launch. */
-static int refuse_het(struct hvd_err *err)
+/* srun calls local_user_init() once, for one of the components of a step, and gives what is set there to the tasks of that
+ * one only. Options have the values of the last component in all of them. A step of one component is as any other. But
+ * without --het-group it is in the first component of the job, which a user who thinks of all would not notice. */
+static int refuse_het(const struct hvd_plugin *pl, struct hvd_err *err)
 {
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv words = {0};
 	const char *size = getenv("SLURM_HET_SIZE");
+	hvd_cleanup_free char *line = NULL;
 
-	if (!size)
-		size = getenv("SLURM_PACK_SIZE");
-	if (!size || atoi(size) < 2)
+	hvd_command_words_of(getpid(), &words);
+	line = hvd_roles_line(words.v);
+	if (line || pl->components > 1) {
+		hvd_err_set(err, HVD_E_USAGE,
+			    "srun --hvd cannot start a step with several components (\":\", --het-group)");
+		return hvd_err_hint(err, "run it with a role for each: %s",
+				    line && strlen(line) < 400 ? line : "hvdrun --role=r0 COMMAND : --role=r1 COMMAND");
+	}
+	if (!size || atoi(size) < 2 || hvd_roles_line_has_group(words.v))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "this is a heterogeneous job of %s components, which --hvd cannot span", size);
-	return hvd_err_hint(err, "submit one component as a separate job");
+	return hvd_err_hint(err,
+			    "give each component a role: hvdrun --role=r0 COMMAND : --role=r1 COMMAND; or name one: "
+			    "srun --hvd --het-group=0 COMMAND");
 }
 
 /* Was this srun started by hvdrun, which runs the driver itself? That happens if --hvd was given to sbatch. */
@@ -67,9 +81,11 @@ static bool within_hvdrun(void)
 	return getenv(HVD_BOOT_ENV) && !getenv(HVD_STEP_ENV);
 }
 
-int hvd_srun_check(struct hvd_err *err)
+int hvd_srun_check(const struct hvd_plugin *pl, struct hvd_err *err)
 {
-	return !within_hvdrun() && (refuse_async(err) != 0 || refuse_het(err) != 0) ? -1 : 0;
+	if (within_hvdrun())
+		return 0;
+	return refuse_async(err) != 0 || refuse_het(pl, err) != 0 ? -1 : 0;
 }
 
 static int verbosity(const struct hvd_plugin *pl)
@@ -88,7 +104,7 @@ static bool names_preemption(const char *words)
 
 int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err)
 {
-	if (hvd_srun_check(err) != 0)
+	if (hvd_srun_check(pl, err) != 0)
 		return -1;
 	if (verbosity(pl) > 0 && !hvd_host_slurm_is_known(hvd_host_slurm_release()))
 		slurm_info("hvd: this Slurm is newer than the releases that this hvd was tried with");

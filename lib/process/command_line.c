@@ -96,9 +96,8 @@ char *hvd_command_line(char *const *argv)
 	return words.n ? hvd_shell_join(words.v) : hvd_xstrdup("");
 }
 
-char *hvd_command_line_of(pid_t pid)
+void hvd_command_words_of(pid_t pid, struct hvd_strv *words)
 {
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv words = {0};
 	hvd_cleanup_fclose FILE *f = NULL;
 	hvd_cleanup_free char *text = hvd_xcalloc(MOST_BYTES + 1, 1);
 	char path[64];
@@ -108,6 +107,13 @@ char *hvd_command_line_of(pid_t pid)
 	f = fopen(path, "re");
 	n = f ? fread(text, 1, MOST_BYTES, f) : 0;
 	for (size_t at = 0; at < n; at += strlen(text + at) + 1)
-		hvd_strv_add(&words, text + at);
+		hvd_strv_add(words, text + at);
+}
+
+char *hvd_command_line_of(pid_t pid)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv words = {0};
+
+	hvd_command_words_of(pid, &words);
 	return words.n ? hvd_command_line(words.v) : NULL;
 }

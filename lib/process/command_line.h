@@ -9,6 +9,8 @@
 #ifndef HVD_COMMAND_LINE_H
 #define HVD_COMMAND_LINE_H
 
+#include "lib/base/strv.h"
+
 #include <sys/types.h>
 
 /* The words as a line for a shell, with "***" in place of each secret. The caller frees it. */
@@ -16,5 +18,7 @@ char *hvd_command_line(char *const *argv);
 
 /* The same of a process of this user, at most 64 KiB of it. NULL if it cannot be read. */
 char *hvd_command_line_of(pid_t pid);
+/* Append its words as they are; none if they cannot be read. */
+void hvd_command_words_of(pid_t pid, struct hvd_strv *words);
 
 #endif
