@@ -61,9 +61,8 @@ static int all_slots(struct job *j, int n, const char *from)
 	return 1;
 }
 
-/* Is this a heterogeneous job? salloc's environment has a list of nodes for each component then, and no
- * SLURM_JOB_NODELIST. */
-static bool is_het(char *const *envp)
+/* salloc's environment has a list of nodes for each component, and no SLURM_JOB_NODELIST. */
+bool hvd_alloc_is_het(char *const *envp)
 {
 	return hvd_envp_value(envp, "SLURM_JOB_NODELIST_HET_GROUP_0") ||
 	       number_of(envp, "SLURM_HET_SIZE", INT32_MAX) > 1 || number_of(envp, "SLURM_PACK_SIZE", INT32_MAX) > 1;
@@ -71,15 +70,17 @@ static bool is_het(char *const *envp)
 
 bool hvd_alloc_in_slurm(char *const *envp)
 {
-	return hvd_envp_value(envp, "SLURM_JOB_ID") && (hvd_envp_value(envp, "SLURM_JOB_NODELIST") || is_het(envp));
+	return hvd_envp_value(envp, "SLURM_JOB_ID") &&
+	       (hvd_envp_value(envp, "SLURM_JOB_NODELIST") || hvd_alloc_is_het(envp));
 }
 
 int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err)
 {
-	if (!is_het(envp))
+	if (!hvd_alloc_is_het(envp))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "this is a heterogeneous job, whose components cannot be one Horovod job");
-	return hvd_err_hint(err, "submit a job without 'hetjob' or ':' separators");
+	return hvd_err_hint(err, "give each component a role, with ranks of its own, in the order of the components: "
+				 "hvdrun --role=a COMMAND : --role=b COMMAND; or submit a job without 'hetjob' or ':'");
 }
 
 /* Take the slots of all hosts from a variable like "2(x4),1". False if it is missing, or has not one number for each
@@ -265,23 +266,93 @@ static int find_slots(struct job *j, int slots_per_host, struct hvd_err *err)
 	return rc < 0 ? -1 : 0;
 }
 
-int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, int slots_per_host, bool ask_controller,
-			 struct hvd_err *err)
+static int add_job(struct hvd_alloc *out, char *const *envp, int slots_per_host, bool ask_controller,
+		   struct hvd_err *err)
 {
 	HVD_CLEANUP(clear_job) struct job j = {.envp = envp, .ask_controller = ask_controller};
 
-	memset(out, 0, sizeof(*out));
-	if (!hvd_alloc_in_slurm(envp))
-		return hvd_err_set(err, HVD_E_NOENT, "there is no Slurm job in the environment");
-	if (hvd_alloc_refuse_het(envp, err) < 0 || find_hosts(&j, err) < 0 || find_slots(&j, slots_per_host, err) < 0)
+	if (find_hosts(&j, err) < 0 || find_slots(&j, slots_per_host, err) < 0)
 		return -1;
-	for (size_t i = 0; i < j.hosts.n; i++) {
-		if (hvd_alloc_add(out, j.hosts.v[i], j.slots[i], err) < 0) {
-			hvd_alloc_clear(out);
+	for (size_t i = 0; i < j.hosts.n; i++)
+		if (hvd_alloc_add(out, j.hosts.v[i], j.slots[i], err) < 0)
 			return -1;
-		}
-	}
 	hvd_alloc_merge(out);
 	snprintf(out->source, sizeof(out->source), "Slurm job %.20s: %s", hvd_envp_value(envp, "SLURM_JOB_ID"), j.from);
 	return 0;
+}
+
+int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, int slots_per_host, bool ask_controller,
+			 struct hvd_err *err)
+{
+	memset(out, 0, sizeof(*out));
+	if (!hvd_alloc_in_slurm(envp))
+		return hvd_err_set(err, HVD_E_NOENT, "there is no Slurm job in the environment");
+	if (hvd_alloc_refuse_het(envp, err) == 0 && add_job(out, envp, slots_per_host, ask_controller, err) == 0)
+		return 0;
+	hvd_alloc_clear(out);
+	return -1;
+}
+
+/* ---- heterogeneous jobs ---- */
+
+void hvd_slurm_component_env(char *const *envp, int component, struct hvd_strv *out)
+{
+	char end[32];
+	const size_t len = (size_t)snprintf(end, sizeof(end), "_HET_GROUP_%d", component);
+
+	for (; envp && *envp; envp++) {
+		const size_t name = strcspn(*envp, "=");
+
+		if (name > len && strncmp(*envp + name - len, end, len) == 0)
+			hvd_strv_addf(out, "%.*s%s", (int)(name - len), *envp, *envp + name);
+	}
+}
+
+static int add_component(struct hvd_alloc *out, const struct hvd_alloc *hosts, int component, struct hvd_err *err)
+{
+	hvd_cleanup_free int *at = hvd_alloc_find_all(out, hosts);
+
+	for (int i = 0; i < hosts->n_hosts; i++) {
+		if (at[i] >= 0) {
+			hvd_err_set(err, HVD_E_USAGE, "host %s is in two components of the job, %d and %d",
+				    hosts->hosts[i].name, out->hosts[at[i]].component - 1, component);
+			return hvd_err_hint(err, "submit a job whose components have hosts of their own; or use one "
+						 "component, and run a role --with another on its hosts");
+		}
+		if (hvd_alloc_append(out, &hosts->hosts[i], err) != 0)
+			return -1;
+		out->hosts[out->n_hosts - 1].component = component + 1;
+	}
+	return 0;
+}
+
+int hvd_alloc_from_het(struct hvd_alloc *out, char *const *envp, int slots_per_host, bool ask_controller,
+		       struct hvd_err *err)
+{
+	const int64_t size = number_of(envp, "SLURM_HET_SIZE", HVD_MAX_HOSTS);
+	int rc = 0;
+
+	memset(out, 0, sizeof(*out));
+	for (int i = 0; i < size && rc == 0; i++) {
+		HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
+		HVD_CLEANUP(hvd_alloc_clear) struct hvd_alloc part = {0};
+
+		hvd_slurm_component_env(envp, i, &env);
+		if (!hvd_alloc_in_slurm(env.v))
+			rc = hvd_err_set(err, HVD_E_PROTO,
+					 "the job has %d components, but SLURM_JOB_NODELIST_HET_GROUP_%d is not set",
+					 (int)size, i);
+		else if (add_job(&part, env.v, slots_per_host, ask_controller, err) != 0)
+			rc = hvd_err_prefix(err, "component %d of the job", i);
+		else
+			rc = add_component(out, &part, i, err);
+	}
+	if (rc == 0 && !out->n_hosts)
+		rc = hvd_err_set(err, HVD_E_PROTO, "SLURM_HET_SIZE is no number of components");
+	if (rc != 0)
+		hvd_alloc_clear(out);
+	else
+		snprintf(out->source, sizeof(out->source), "heterogeneous Slurm job %.20s",
+			 hvd_envp_value(envp, "SLURM_JOB_ID"));
+	return rc;
 }

@@ -8,6 +8,7 @@
 #define HVD_ALLOC_SLURM_H
 
 #include "lib/base/err.h"
+#include "lib/base/strv.h"
 #include "lib/host/alloc.h"
 
 #include <stdbool.h>
@@ -15,6 +16,8 @@
 /* Does this environment belong to a Slurm job? A heterogeneous job counts. */
 bool hvd_alloc_in_slurm(char *const *envp);
 
+/* Does it belong to a heterogeneous job? */
+bool hvd_alloc_is_het(char *const *envp);
 /* Returns 0, or -1 with err set (HVD_E_USAGE) if the job is a heterogeneous one. */
 int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err);
 
@@ -31,5 +34,15 @@ int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err);
  * Fails with HVD_E_NOENT if there is no job, and refuses heterogeneous jobs. After an error *out is empty. */
 int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, int slots_per_host, bool ask_controller,
 			 struct hvd_err *err);
+
+/* Append the variables of a component of a heterogeneous job, by the names that a job of its own would have them by: Slurm
+ * adds _HET_GROUP_ and the number of the component to them. */
+void hvd_slurm_component_env(char *const *envp, int component, struct hvd_strv *out);
+
+/* The same as hvd_alloc_from_slurm() for a heterogeneous job: the hosts of all of its components, each with the number of its own. The slots follow
+ * from the variables of the component, as if it were a job of its own. In a step, too, the hosts are those of the job.
+ * HVD_E_USAGE if two components share a host. */
+int hvd_alloc_from_het(struct hvd_alloc *out, char *const *envp, int slots_per_host, bool ask_controller,
+		       struct hvd_err *err);
 
 #endif

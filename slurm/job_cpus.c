@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job_cpus.h"
 
+#include "alloc_slurm.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/hostlist.h"
 #include "lib/base/size.h"
@@ -8,22 +9,37 @@
 #include "lib/base/xalloc.h"
 #include "lib/host/layout.h"
 
-int *hvd_slurm_job_cpus(char *const *envp, const struct hvd_alloc *hosts)
+static void count(char *const *envp, const struct hvd_alloc *hosts, int *cpus)
 {
 	const char *nodes = hvd_envp_get(envp, "SLURM_JOB_NODELIST");
 	const char *counts = hvd_envp_get(envp, "SLURM_JOB_CPUS_PER_NODE");
-	int *cpus = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(*cpus));
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
 	hvd_cleanup_free int *each = NULL;
 
 	if (!nodes || !counts || hvd_hostlist_expand(nodes, HVD_MAX_HOSTS, &names, NULL) < 0 ||
 	    hvd_tasks_per_node_parse(counts, (int)names.n, &each, NULL) != (int)names.n)
-		return cpus;
+		return;
 	for (size_t i = 0; i < names.n; i++) {
 		const int at = hvd_alloc_find(hosts, names.v[i]);
 
 		if (at >= 0)
 			cpus[at] = each[i];
+	}
+}
+
+int *hvd_slurm_job_cpus(char *const *envp, const struct hvd_alloc *hosts)
+{
+	int *cpus = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(*cpus)), components = 0;
+
+	for (int i = 0; i < hosts->n_hosts; i++)
+		components = hosts->hosts[i].component > components ? hosts->hosts[i].component : components;
+	if (!components)
+		count(envp, hosts, cpus);
+	for (int i = 0; i < components; i++) {
+		HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
+
+		hvd_slurm_component_env(envp, i, &env);
+		count(env.v, hosts, cpus);
 	}
 	return cpus;
 }

@@ -8,8 +8,8 @@
 
 #include "lib/host/alloc.h"
 
-/* The CPUs of each of these hosts; 0 = not known, as of one that is none of the job's. Of a heterogeneous job none are known.
- * The caller frees the list. */
+/* The CPUs of each of these hosts; 0 = not known, as of one that is none of the job's. Hosts of
+ * components (hvd_alloc_from_het()) have those of their component. The caller frees the list. */
 int *hvd_slurm_job_cpus(char *const *envp, const struct hvd_alloc *hosts);
 
 #endif

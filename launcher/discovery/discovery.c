@@ -19,8 +19,8 @@
 
 static void append(struct hvd_alloc *to, const struct hvd_alloc_host *host)
 {
-	if (host->slots >= 1 && hvd_alloc_add(to, host->name, host->slots, NULL) == 0)
-		to->hosts[to->n_hosts - 1].slurm_job = host->slurm_job;
+	if (host->slots >= 1)
+		hvd_alloc_append(to, host, NULL);
 }
 
 /* The hosts that were found. Those of the last list keep their order; new ones follow. *moved: a host now belongs to

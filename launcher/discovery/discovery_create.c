@@ -11,6 +11,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "slurm/alloc_slurm.h"
 #include "slurm/slurm.h"
 
 #include <stdlib.h>
@@ -58,26 +59,36 @@ static void warn_of_kill(const struct hvd_launch *launch, const struct hvd_disco
 			 out->job);
 }
 
+/* Slurm's jobs may lose nodes and get others, so they are watched. */
+static bool in_slurm(const struct hvd_launch *launch)
+{
+	return hvd_scheduler_of(launch->envp) == &hvd_scheduler_slurm;
+}
+
+/* The components of a heterogeneous job are jobs of their own, whose hosts only roles use. */
+static bool in_het_job(const struct hvd_launch *launch)
+{
+	return launch->roles && in_slurm(launch) && hvd_alloc_is_het(launch->envp);
+}
+
 /* The hosts of the job that hvdrun runs in. */
 static int own_job(const struct hvd_launch *launch, bool nodes_fail, struct hvd_discovery_opts *out,
 		   struct hvd_err *err)
 {
 	const char *id = hvd_envp_get(launch->envp, "SLURM_JOB_ID");
 	struct hvd_lsf facts = {0};
-	int rc = hvd_scheduler_of(launch->envp)->hosts(launch->envp, out->slots_per_host, &out->hosts, &facts, err);
+	int rc;
 
+	if (in_het_job(launch))
+		rc = hvd_alloc_from_het(&out->hosts, launch->envp, out->slots_per_host, true, err);
+	else
+		rc = hvd_scheduler_of(launch->envp)->hosts(launch->envp, out->slots_per_host, &out->hosts, &facts, err);
 	hvd_lsf_clear(&facts);
 	if (rc == 0 && id)
 		out->job = (uint32_t)strtoul(id, NULL, 10);
 	if (rc == 0 && nodes_fail)
 		warn_of_kill(launch, out);
 	return rc;
-}
-
-/* Slurm's jobs may lose nodes and get others, so they are watched. */
-static bool in_slurm(const struct hvd_launch *launch)
-{
-	return hvd_scheduler_of(launch->envp) == &hvd_scheduler_slurm;
 }
 
 /* Does the loss of a node not end the launch? */
@@ -172,7 +183,7 @@ int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_o
 	case HVD_DISCOVER_SLURM:
 		return choose_slurm(launch, out, err);
 	case HVD_DISCOVER_AUTO:
-		if (!spec->hosts.listed && in_slurm(launch))
+		if (!spec->hosts.listed && in_slurm(launch) && !in_het_job(launch))
 			return choose_slurm(launch, out, err);
 		break;
 	case HVD_DISCOVER_HOSTS:

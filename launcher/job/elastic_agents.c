@@ -61,8 +61,10 @@ void hvd_elastic_host_begin(struct elastic_part *part, uint32_t host)
 	uint64_t *wanted = wanted_by(el, host);
 	const bool others = *wanted & ~bit_of(part);
 	const char *name = hvd_machine_host(part->machine, host);
+	struct hvd_alloc_host listed = {.name = (char *)name,
+					.slots = hvd_machine_slots(part->machine, host),
+					.slurm_job = hvd_machine_slurm_job(part->machine, host)};
 	struct hvd_err why = {0};
-	int slots;
 
 	*wanted |= bit_of(part);
 	if (others) {
@@ -72,9 +74,9 @@ void hvd_elastic_host_begin(struct elastic_part *part, uint32_t host)
 	}
 	hvd_verbose(el->log, "%s: starting its node agent", name);
 	hvd_agent_registry_expect(el->policy.job->agents, host, name);
-	slots = el->roles ? hvd_elastic_roles_slots(el->roles, name) : hvd_machine_slots(part->machine, host);
-	if (hvd_procs_start_host(el->launcher->procs, host, name, slots, hvd_machine_slurm_job(part->machine, host),
-				 &why) == 0)
+	if (el->roles)
+		hvd_elastic_roles_host(el->roles, &listed);
+	if (hvd_procs_start_host(el->launcher->procs, host, &listed, &why) == 0)
 		return;
 	hvd_log_err(el->log, &why);
 	hvd_agent_registry_forget(el->policy.job->agents, host);

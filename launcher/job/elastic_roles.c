@@ -152,16 +152,18 @@ void hvd_elastic_roles_gone(struct hvd_elastic_roles *roles, const char *host)
 	}
 }
 
-int hvd_elastic_roles_slots(const struct hvd_elastic_roles *roles, const char *host)
+void hvd_elastic_roles_host(const struct hvd_elastic_roles *roles, struct hvd_alloc_host *host)
 {
-	int slots = 0;
+	const int at = hvd_alloc_find(&roles->alloc, host->name);
 
+	host->slots = 0;
 	for (unsigned i = 0; i < (unsigned)roles->hosts.n_worlds; i++) {
-		const struct hvd_role_place *place = place_on(roles, i, host);
+		const struct hvd_role_place *place = place_on(roles, i, host->name);
 
-		slots += place ? place->slots : 0;
+		host->slots += place ? place->slots : 0;
 	}
-	return slots ? slots : 1;
+	host->slots = host->slots ? host->slots : 1;
+	host->component = at < 0 ? 0 : roles->alloc.hosts[at].component;
 }
 
 const struct hvd_host_share *hvd_elastic_roles_share(const struct hvd_elastic_roles *roles, unsigned world,

@@ -37,8 +37,8 @@ void hvd_elastic_roles_listed(struct hvd_elastic_roles *roles, const struct hvd_
 /* A host is lost, or unfit: a spare one takes its place in all worlds. If there is none, and not all hosts have come yet, the
  * launch ends. */
 void hvd_elastic_roles_gone(struct hvd_elastic_roles *roles, const char *host);
-/* The slots of all worlds on a host; at least 1. */
-int hvd_elastic_roles_slots(const struct hvd_elastic_roles *roles, const char *host);
+/* For the process of a host, of which the name is set: the slots of all worlds on it, at least 1, and its component. */
+void hvd_elastic_roles_host(const struct hvd_elastic_roles *roles, struct hvd_alloc_host *host);
 /* What a world has of a host. NULL: it has no ranks there. */
 const struct hvd_host_share *hvd_elastic_roles_share(const struct hvd_elastic_roles *roles, unsigned world,
 						     const char *host);

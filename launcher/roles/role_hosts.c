@@ -22,6 +22,7 @@ struct assignment {
 	int *owner;   /* of each host: the role that has it; -1 = none */
 	int *first;   /* of each role: its first world */
 	size_t *room; /* of each world: places */
+	int n_components;
 	struct hvd_err *err;
 };
 
@@ -40,12 +41,23 @@ static const struct hvd_alloc_host *host_of(const struct assignment *a, int host
 	return &a->ground->alloc->hosts[host];
 }
 
-/* The component of the job whose hosts a role has; 0 if the job is not heterogeneous. */
+/* How many components the job has; 0 if it is not heterogeneous. */
+static int count_components(const struct assignment *a)
+{
+	const struct hvd_alloc *alloc = a->ground->alloc;
+	int n = 0;
+
+	for (int i = 0; i < alloc->n_hosts; i++)
+		n = alloc->hosts[i].component > n ? alloc->hosts[i].component : n;
+	return n;
+}
+
+/* The component of the job whose hosts a role has, as --het-group counts them; 0 if the job is not heterogeneous. */
 static int component_of(const struct assignment *a, int role)
 {
 	int number = 0;
 
-	if (!a->ground->components)
+	if (!a->n_components)
 		return 0;
 	if (a->specs->v[role].het_group >= 0)
 		return a->specs->v[role].het_group;
@@ -65,7 +77,7 @@ int hvd_role_hosts_spare(const struct hvd_role_ground *ground)
 
 static bool in_component(const struct assignment *a, int host, int component)
 {
-	return !a->ground->components || a->ground->components[host] == component;
+	return !a->n_components || host_of(a, host)->component == component + 1;
 }
 
 /* The hosts that roles may have, for messages. */
@@ -141,7 +153,7 @@ static int too_few(const struct assignment *a, int component)
 		hvd_xappendf(&parts, "%s%s", *parts ? ", " : "", part);
 	}
 	text = needs(sum, parts);
-	if (a->ground->components)
+	if (a->n_components)
 		hvd_err_set(a->err, HVD_E_USAGE,
 			    "component %d of the job has %d hosts with %d slots, but roles need %s", component, n,
 			    stock.slots, text);
@@ -302,15 +314,12 @@ static int place_with(const struct assignment *a, int role)
 
 static int check_components(const struct assignment *a)
 {
-	int n = 0;
+	const int n = a->n_components;
 
-	for (int i = 0; a->ground->components && i < a->ground->alloc->n_hosts; i++)
-		n = a->ground->components[i] >= n ? a->ground->components[i] + 1 : n;
 	for (int role = 0; role < (int)a->specs->n; role++) {
 		const struct hvd_role_spec *spec = &a->specs->v[role];
 
-		if (spec->with >= 0 || (!a->ground->components && spec->het_group < 0) ||
-		    (a->ground->components && component_of(a, role) < n))
+		if (spec->with >= 0 || (!n && spec->het_group < 0) || (n && component_of(a, role) < n))
 			continue;
 		if (!n)
 			hvd_err_set(a->err, HVD_E_USAGE,
@@ -367,9 +376,10 @@ int hvd_role_hosts_assign(struct hvd_role_hosts *out, const struct hvd_role_spec
 	hvd_cleanup_free int *owner = hvd_xcalloc((size_t)ground->alloc->n_hosts + 1, sizeof(*owner));
 	hvd_cleanup_free int *first = hvd_xcalloc(specs->n + 1, sizeof(*first));
 	hvd_cleanup_free size_t *room = hvd_xcalloc((size_t)n_worlds + 1, sizeof(*room));
-	const struct assignment a = {out, specs, ground, owner, first, room, err};
+	struct assignment a = {out, specs, ground, owner, first, room, 0, err};
 
 	*out = (struct hvd_role_hosts){.worlds = hvd_xcalloc((size_t)n_worlds + 1, sizeof(*out->worlds))};
+	a.n_components = count_components(&a);
 	for (int i = 0; i < ground->alloc->n_hosts; i++)
 		owner[i] = -1;
 	for (int role = 0; role < (int)specs->n; role++) {

@@ -30,10 +30,9 @@
 struct hvd_role_ground {
 	const struct hvd_alloc *alloc;
 	bool slots_bind; /* no role may have more ranks on a host than the host has slots; else they are a default */
-	const int *components; /* of a heterogeneous job, by number; NULL: it is none */
-	const int *cpus;       /* as host_share.h counts them; 0 = not known; NULL: of no host */
-	const int *gpus;       /* -1 = not known; NULL: of no host */
-	int spares;            /* so many of the last hosts with slots no role has */
+	const int *cpus; /* as host_share.h counts them; 0 = not known; NULL: of no host */
+	const int *gpus; /* -1 = not known; NULL: of no host */
+	int spares;      /* so many of the last hosts with slots no role has */
 };
 
 struct hvd_role_place {

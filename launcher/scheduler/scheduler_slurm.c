@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scheduler_slurm.c - Slurm as a row of the table (scheduler.h), which asks it by slurm/slurm.h. */
 #include "lib/base/cleanup.h"
+#include "lib/base/digits.h"
+#include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "scheduler.h"
 #include "slurm/alloc_slurm.h"
@@ -36,16 +38,36 @@ static int hosts(char *const *envp, int slots_per_host, struct hvd_alloc *out, s
 	return hvd_alloc_from_slurm(out, envp, slots_per_host, true, err);
 }
 
-static void gpus(const struct hvd_batch_job *job, char *const *envp, struct hvd_strv *out)
+static void add_gpus(uint32_t job, struct hvd_strv *out)
 {
 	const hvd_time until = patience();
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job info = {0};
 
-	if (!hvd_envp_get(envp, "SLURM_GPUS") || hvd_slurm_job_get(job->number, &info, until, NULL) != 0)
+	if (hvd_slurm_job_get(job, &info, until, NULL) != 0)
 		return;
 	hvd_slurm_job_gpus(&info, until);
 	for (size_t i = 0; info.gpus && i < info.hosts.n; i++)
 		hvd_env_setf(out, info.hosts.v[i], "%d", info.gpus[i]);
+}
+
+/* A component of a heterogeneous job has variables of its own. */
+static void gpus(const struct hvd_batch_job *job, char *const *envp, struct hvd_strv *out)
+{
+	const char *size = hvd_envp_get(envp, "SLURM_HET_SIZE"), *id;
+	const int components = size ? (int)hvd_digits(size, strlen(size), HVD_MAX_HOSTS) : 0;
+
+	if (hvd_envp_get(envp, "SLURM_GPUS"))
+		add_gpus(job->number, out);
+	for (int i = 0; i < components; i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "SLURM_GPUS_HET_GROUP_%d", i);
+		if (!hvd_envp_get(envp, name))
+			continue;
+		snprintf(name, sizeof(name), "SLURM_JOB_ID_HET_GROUP_%d", i);
+		if ((id = hvd_envp_get(envp, name)))
+			add_gpus((uint32_t)strtoul(id, NULL, 10), out);
+	}
 }
 
 static void clean_env(void)

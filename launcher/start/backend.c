@@ -159,9 +159,8 @@ int hvd_launch_for_host(struct hvd_launch *one, const struct hvd_launch *job, co
 	one->scratch = NULL;
 	memset(&one->alloc, 0, sizeof(one->alloc));
 	memset(&one->lsf, 0, sizeof(one->lsf));
-	if (hvd_alloc_add(&one->alloc, host->name, host->slots, err) != 0)
+	if (hvd_alloc_append(&one->alloc, host, err) != 0)
 		return hvd_err_host(err, host->name);
-	one->alloc.hosts[0].slurm_job = host->slurm_job;
 	if (!backend->add_host)
 		hvd_launch_add_hosts(one, backend->reach);
 	else if (backend->add_host(one, err) != 0)

@@ -146,19 +146,18 @@ static void start_more(struct hvd_procs *procs)
 	}
 }
 
-int hvd_procs_start_host(struct hvd_procs *procs, uint32_t host, const char *name, int slots, uint32_t slurm_job,
+int hvd_procs_start_host(struct hvd_procs *procs, uint32_t host, const struct hvd_alloc_host *listed,
 			 struct hvd_err *err)
 {
-	const struct hvd_alloc_host listed = {.name = (char *)name, .slots = slots, .slurm_job = slurm_job};
 	struct hvd_started_proc *p = new_proc(procs, host);
 
-	if (hvd_launch_for_host(&p->launch, procs->launch, procs->backend, (int)host, &listed, err) != 0) {
+	if (hvd_launch_for_host(&p->launch, procs->launch, procs->backend, (int)host, listed, err) != 0) {
 		free_proc(p);
 		return -1;
 	}
 	p->proc = &p->launch.procs[0];
-	p->ranks_left = slots;
-	return start_proc(p, err) == 0 ? 0 : hvd_err_host(err, name);
+	p->ranks_left = listed->slots;
+	return start_proc(p, err) == 0 ? 0 : hvd_err_host(err, listed->name);
 }
 
 void hvd_procs_registered(struct hvd_procs *procs, uint32_t host)

@@ -62,9 +62,8 @@ void hvd_procs_drain(struct hvd_procs *procs);
 /* Start the processes that the backend has prepared for the launch, as many as fan_out allows now. -1 with err set when
  * one cannot be started. */
 int hvd_procs_start(struct hvd_procs *procs, struct hvd_err *err);
-/* Start the process of one host, which has that name, so many slots, and belongs to that Slurm job (0: ours). -1 with
- * err set. */
-int hvd_procs_start_host(struct hvd_procs *procs, uint32_t host, const char *name, int slots, uint32_t slurm_job,
+/* Start the process of one host. -1 with err set. */
+int hvd_procs_start_host(struct hvd_procs *procs, uint32_t host, const struct hvd_alloc_host *listed,
 			 struct hvd_err *err);
 
 /* The host has so many ranks, and not one for each of its slots. */

@@ -15,6 +15,8 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/command_line.h"
+#include "lib/process/roles_line.h"
 #include "slurm/alloc_slurm.h"
 #include "slurm/slurm.h"
 #include "slurm/slurm_step.h"
@@ -32,7 +34,8 @@ static bool suits(const struct hvd_launch *launch)
 	if (hvd_alloc_in_slurm(launch->envp))
 		return true;
 	return !hvd_alloc_in_lsf(launch->envp) && hvd_launch_installed(launch, "srun") &&
-	       (launch->spec->srun.only_option || (launch->spec->srun.any_option && !hvd_launch_hosts_told(launch->spec)));
+	       (launch->spec->srun.only_option ||
+		(launch->spec->srun.any_option && !hvd_launch_hosts_told(launch->spec)));
 }
 
 /* Was the job itself submitted with a number of tasks? Then srun places the tasks. */
@@ -60,14 +63,31 @@ static int check_job(const char *jobid, struct hvd_err *err)
 	return hvd_err_hint(err, "submit a job without 'hetjob' or ':' separators");
 }
 
+/* Roles have the hosts of components. */
+static int check_het_roles(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	if (!hvd_launch_hosts_told(launch->spec) || !hvd_alloc_is_het(launch->envp))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "in a heterogeneous job, roles have the hosts of its components");
+	return hvd_err_hint(err, "leave out --hosts, --hostfile and --discover; --het-group=N of a role names another "
+				 "component than that of its place");
+}
+
 static int check_het(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	const char *jobid = launch->spec->srun.jobid;
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv words = {0};
+	hvd_cleanup_free char *line = NULL;
 
+	if (launch->roles)
+		return jobid ? check_job(jobid, err) : check_het_roles(launch, err);
 	if (!launch->spec->srun.heterogeneous)
 		return jobid ? check_job(jobid, err) : hvd_alloc_refuse_het(launch->envp, err);
+	hvd_command_words_of(getpid(), &words);
+	line = hvd_roles_line(words.v);
 	hvd_err_set(err, HVD_E_USAGE, "a heterogeneous step (--het-group, \":\") cannot be one Horovod job");
-	return hvd_err_hint(err, "submit one component as a separate job");
+	return hvd_err_hint(err, "give each component a role, with ranks of its own: %s",
+			    line && strlen(line) < 400 ? line : "hvdrun --role=r0 COMMAND : --role=r1 COMMAND");
 }
 
 /* srun would copy the rank shim instead of the user's program. */

@@ -28,6 +28,9 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	hvd_strv_add_all(&proc->argv, launch->spec->srun.args_of_agents.v);
 	if (host->slurm_job)
 		hvd_strv_addf(&proc->argv, "--jobid=%u", host->slurm_job);
+	/* srun accepts no number of a component as --jobid. */
+	if (host->component)
+		hvd_strv_addf(&proc->argv, "--het-group=%d", host->component - 1);
 	hvd_strv_addf(&proc->argv, "--nodelist=%s", host->name);
 	hvd_strv_add(&proc->argv, "--nodes=1");
 	hvd_strv_add(&proc->argv, "--ntasks=1");

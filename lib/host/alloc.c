@@ -71,16 +71,25 @@ int hvd_alloc_add(struct hvd_alloc *a, const char *name, int slots, struct hvd_e
 	a->hosts[a->n_hosts].name = hvd_xstrdup(name);
 	a->hosts[a->n_hosts].slots = slots;
 	a->hosts[a->n_hosts].slurm_job = 0;
+	a->hosts[a->n_hosts].component = 0;
 	a->n_hosts++;
 	a->slots += slots;
+	return 0;
+}
+
+int hvd_alloc_append(struct hvd_alloc *a, const struct hvd_alloc_host *host, struct hvd_err *err)
+{
+	if (hvd_alloc_add(a, host->name, host->slots, err) != 0)
+		return -1;
+	a->hosts[a->n_hosts - 1].slurm_job = host->slurm_job;
+	a->hosts[a->n_hosts - 1].component = host->component;
 	return 0;
 }
 
 void hvd_alloc_copy(const struct hvd_alloc *from, struct hvd_alloc *to)
 {
 	for (int i = 0; i < from->n_hosts; i++)
-		if (hvd_alloc_add(to, from->hosts[i].name, from->hosts[i].slots, NULL) == 0)
-			to->hosts[to->n_hosts - 1].slurm_job = from->hosts[i].slurm_job;
+		hvd_alloc_append(to, &from->hosts[i], NULL);
 	memcpy(to->source, from->source, sizeof(to->source));
 }
 

@@ -21,6 +21,7 @@ struct hvd_alloc_host {
 	char *name; /* a host name or an address; an IPv6 address has no brackets */
 	int slots;
 	uint32_t slurm_job; /* which Slurm job has the host, if hosts of several jobs are used; else 0 */
+	int component;      /* which component of a heterogeneous Slurm job has it, from 1; 0: the job is no such one */
 };
 
 /* A zeroed struct is an empty allocation. */
@@ -36,6 +37,8 @@ void hvd_alloc_clear(struct hvd_alloc *a); /* leaves an empty allocation; NULL i
 /* Append a host. Refuses a name that is neither a host name nor an address, more than HVD_MAX_HOSTS hosts, and more
  * than HVD_MAX_RANKS slots in all; after an error *a is as it was. */
 int hvd_alloc_add(struct hvd_alloc *a, const char *name, int slots, struct hvd_err *err);
+/* The same with a copy of a host of another allocation. */
+int hvd_alloc_append(struct hvd_alloc *a, const struct hvd_alloc_host *host, struct hvd_err *err);
 /* Add up the slots of hosts that were appended several times; the order is that in which they were first appended. */
 void hvd_alloc_merge(struct hvd_alloc *a);
 /* Make `to`, which is empty, a copy of `from`. */

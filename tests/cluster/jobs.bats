@@ -191,7 +191,7 @@ END
     counts 3 "of <3>"
 }
 
-@test "heterogeneous jobs and steps are refused clearly" {
+@test "launches without roles that span a heterogeneous job are refused clearly" {
     script het.sh <<'END'
 #!/bin/bash
 #SBATCH -N1 -n1
@@ -199,22 +199,29 @@ END
 #SBATCH -N1 -n1
 srun --hvd true; echo "srun $?"
 hvdrun true; echo "hvdrun $?"
+srun --hvd --het-group=0,1 true; echo "groups $?"
+srun -n1 true : --hvd --hvd-nics=lo -n1 bash -c 'exit 0'; echo "colon $?"
+hvdrun --role=a true : --role=b true : --role=c true; echo "roles $?"
 END
     submit het.sh
-    has "srun 2" "hvdrun 2"
+    has "srun 2" "hvdrun 2" "groups 2" "colon 2" "roles 2" "role c is to be in component 2 of the job, which has 2"
     counts 2 heterogeneous
+    has "hvdrun --role=r0 --het-group=0 true : --role=r1 --het-group=1 true" \
+        "hvdrun --role=r0 -n1 true : --role=r1 --hvd-nics=lo -n1 bash -c 'exit 0'"
     for with in "" "-n2" "--min-np 1"; do
         # shellcheck disable=SC2086
         gives 2 on_login salloc --quiet -N1 -n1 : -N1 -n1 hvdrun $with bash -c "$SIZE"
-        has "heterogeneous job"
+        has "heterogeneous job" "hvdrun --role=a COMMAND : --role=b COMMAND"
         counts 0 "of <"
     done
     gives 2 launch hvdrun -N1 -n1 true : -N1 -n1 true
-    has heterogeneous "cannot be one Horovod job"
+    has heterogeneous "cannot be one Horovod job" "hvdrun --role=r0 -N1 -n1 true : --role=r1 -N1 -n1 true"
     gives 2 on_login salloc --quiet -N2 -n2 hvdrun --min-np 1 true : -n1 true
     has heterogeneous "cannot be one Horovod job"
+    # Before the job is queued.
     gives 2 launch srun -N1 -n1 true : --hvd -N1 -n1 true
-    has heterogeneous
+    has "several components" "hvdrun --role=r0 -N1 -n1 true : --role=r1 -N1 -n1 true"
+    has_not "has been allocated"
     # --jobid from outside of the job, with the number of either component, and as squeue shows it.
     run on_login salloc --quiet -N1 -n1 : -N1 -n1 bash -c 'leader=$SLURM_JOB_ID_HET_GROUP_0
         other=$SLURM_JOB_ID_HET_GROUP_1
@@ -226,6 +233,28 @@ END
     counts 3 "is a heterogeneous job"
     counts 3 "status 2"
     has_not started
+}
+
+@test "the components of a heterogeneous job are roles, in their order or by --het-group, and one can be a step of srun --hvd" {
+    local show='echo "$(hostname): $HVD_ROLE ${RANK-$HOROVOD_RANK} of ${WORLD_SIZE-$HOROVOD_SIZE}, a $HVD_ROLE_A_HOSTS"'
+    script roles.sh <<END
+#!/bin/bash
+#SBATCH -w hvdn3 -N1 -n1
+#SBATCH hetjob
+#SBATCH -w hvdn[1-2] -N2 --ntasks-per-node=2
+hvdrun --role=a bash -c '$show' : --role=b bash -c '$show'
+hvdrun --role=a --het-group=1 bash -c '$show' : --role=b --het-group=0 bash -c '$show'
+srun --hvd --het-group=1 hvd-selftest --quick
+END
+    submit roles.sh
+    exits 0
+    has "hvdn3: a 0 of 1, a hvdn3" "hvdn1: b 0 of 4, a hvdn3" "hvdn2: b 3 of 4, a hvdn3"
+    has "hvdn1: a 0 of 4, a hvdn1,hvdn2" "hvdn2: a 3 of 4, a hvdn1,hvdn2" "hvdn3: b 0 of 1, a hvdn1,hvdn2"
+    counts 10 ", a hvdn"
+    has "hvd-selftest: 4 ranks on 2 hosts: OK"
+    gives 0 on_login salloc --quiet -N1 -n1 : -N2 -n3 hvdrun --role=a bash -c "$show" : --role=b --replicas=2 -N1 bash -c "$show"
+    has "hvdn1: a 0 of 1" "hvdn2: b 1 of 2" "hvdn3: b 0 of 1"
+    counts 4 ", a hvdn1"
 }
 
 # Their environment has the variables of that step: its host, which the job does not have, and its number of tasks.

@@ -24,9 +24,12 @@ static void check(struct hvd_alloc *a)
 	free(hvd_alloc_table(a, 5));
 }
 
-/* One variable a line, behind the two that make it a job. */
+/* One variable a line, behind the two that make it a job; and then a heterogeneous one. */
 static void from_environment(struct hvd_alloc *a, char *text)
 {
+	static const char *const het[] = {"SLURM_HET_SIZE=2", "SLURM_JOB_ID_HET_GROUP_0=1",
+					  "SLURM_JOB_ID_HET_GROUP_1=2", "SLURM_JOB_NODELIST_HET_GROUP_0=n1",
+					  "SLURM_JOB_NODELIST_HET_GROUP_1=n[2-3]"};
 	struct hvd_strv env = {0};
 	char *save = NULL;
 
@@ -35,6 +38,11 @@ static void from_environment(struct hvd_alloc *a, char *text)
 		hvd_strv_add(&env, line);
 	hvd_strv_add(&env, "SLURM_JOB_NODELIST=n[1-3]");
 	if (hvd_alloc_from_slurm(a, env.v, 0, false, NULL) == 0)
+		check(a);
+	hvd_alloc_clear(a);
+	for (size_t i = 0; i < sizeof(het) / sizeof(*het); i++)
+		hvd_strv_add(&env, het[i]);
+	if (hvd_alloc_from_het(a, env.v, 0, false, NULL) == 0)
 		check(a);
 	hvd_strv_free(&env);
 }

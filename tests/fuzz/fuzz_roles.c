@@ -68,13 +68,10 @@ static void check_hosts(const struct hvd_role_specs *specs, const struct hvd_rol
 
 static void place(const struct hvd_role_specs *specs, int n)
 {
-	int cpus[MOST_HOSTS], gpus[MOST_HOSTS], components[MOST_HOSTS];
+	int cpus[MOST_HOSTS], gpus[MOST_HOSTS];
 	struct hvd_alloc alloc = {0};
-	struct hvd_role_ground ground = {.alloc = &alloc,
-					 .slots_bind = n & 1,
-					 .cpus = n & 2 ? cpus : NULL,
-					 .gpus = n & 4 ? gpus : NULL,
-					 .components = n % 5 == 0 ? components : NULL};
+	struct hvd_role_ground ground = {
+		.alloc = &alloc, .slots_bind = n & 1, .cpus = n & 2 ? cpus : NULL, .gpus = n & 4 ? gpus : NULL};
 	struct hvd_role_hosts hosts;
 	struct hvd_err err = {0};
 
@@ -85,7 +82,7 @@ static void place(const struct hvd_role_specs *specs, int n)
 		must(hvd_alloc_add(&alloc, name, (i * 7) % 9, NULL) == 0);
 		cpus[i] = (i * 5) % 32;
 		gpus[i] = i % 9 - 1;
-		components[i] = i / 16;
+		alloc.hosts[i].component = n % 5 == 0 ? i / 16 + 1 : 0;
 	}
 	if (hvd_role_hosts_assign(&hosts, specs, &ground, &err) == 0) {
 		check_hosts(specs, &hosts, &alloc);

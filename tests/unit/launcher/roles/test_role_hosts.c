@@ -17,7 +17,7 @@ struct fixture {
 	struct hvd_alloc alloc;
 	struct hvd_role_specs specs;
 	struct hvd_role_hosts hosts;
-	int *components, *cpus, *gpus;
+	int *cpus, *gpus;
 };
 
 static int assign(struct fixture *f, const struct given *given, const char *line, struct hvd_err *err)
@@ -30,18 +30,15 @@ static int assign(struct fixture *f, const struct given *given, const char *line
 	*f = (struct fixture){0};
 	assert_int_equal(hvd_alloc_from_hosts(&f->alloc, given->hosts, 1, err), 0);
 	n = (size_t)f->alloc.n_hosts;
-	f->components = hvd_xcalloc(n, sizeof(int));
 	f->cpus = hvd_xcalloc(n, sizeof(int));
 	f->gpus = hvd_xcalloc(n, sizeof(int));
 	for (size_t i = 0; i < n; i++) {
-		f->components[i] = given->components ? given->components[i] - '0' : 0;
+		f->alloc.hosts[i].component = given->components ? given->components[i] - '0' + 1 : 0;
 		f->cpus[i] = 64;
 		if (f->alloc.hosts[i].slots == 99)
 			f->alloc.hosts[i].slots = 0;
 		f->gpus[i] = 8;
 	}
-	if (given->components)
-		ground.components = f->components;
 	if (given->rich) {
 		ground.cpus = f->cpus;
 		ground.gpus = f->gpus;
@@ -60,7 +57,6 @@ static void clear(struct fixture *f)
 	hvd_role_hosts_clear(&f->hosts);
 	hvd_role_specs_clear(&f->specs);
 	hvd_alloc_clear(&f->alloc);
-	free(f->components);
 	free(f->cpus);
 	free(f->gpus);
 }

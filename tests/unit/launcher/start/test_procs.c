@@ -123,8 +123,9 @@ static int end(void **state)
 
 static int start(struct world *w, uint32_t host, const char *name)
 {
+	const struct hvd_alloc_host listed = {.name = (char *)name, .slots = 2, .slurm_job = 77};
 	struct hvd_err err = {0};
-	int rc = hvd_procs_start_host(w->procs, host, name, 2, 77, &err);
+	int rc = hvd_procs_start_host(w->procs, host, &listed, &err);
 
 	if (rc != 0)
 		snprintf(w->why, sizeof(w->why), "%.200s: %.300s", err.host, err.msg);

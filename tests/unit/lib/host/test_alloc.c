@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
 #include "slurm/alloc_slurm.h"
 #include "tests/unit/alloc_text.h"
 #include "tests/unit/unit.h"
@@ -353,6 +355,67 @@ TEST(other_environments_are_refused)
 	CASE(NULL, "SLURM_JOB_NUM_NODES is 3", JOB("3", "n[1-2]"));
 	CASE(NULL, "not a list of hosts", JOB("3", "n[1-2"));
 	CASE(NULL, "not a list of hosts", JOB("3", "n[1-99999999]"));
+}
+
+/* "n1:1@0 n2:2@1": slots and components. */
+static void het_case(const char *want, const char *from, int slots_per_host, char **envp)
+{
+	struct hvd_alloc a;
+	struct hvd_err err = {0};
+	hvd_cleanup_free char *got = hvd_xstrdup("");
+
+	assert_int_equal(hvd_alloc_from_slurm(&a, envp, slots_per_host, false, &err), -1);
+	assert_in(err.hint, "hvdrun --role=a COMMAND : --role=b COMMAND");
+	if (hvd_alloc_from_het(&a, envp, slots_per_host, false, &err) != 0) {
+		if (want || !strstr(err.msg, from))
+			fail_msg("%s", err.msg);
+		assert_null(a.hosts);
+		return;
+	}
+	for (int i = 0; i < a.n_hosts; i++)
+		hvd_xappendf(&got, "%s%s:%d@%d", i ? " " : "", a.hosts[i].name, a.hosts[i].slots,
+			     a.hosts[i].component - 1);
+	assert_string_equal(got, want ? want : "an error");
+	assert_string_equal(a.source, from);
+	hvd_alloc_clear(&a);
+}
+
+#define HET(size) "SLURM_JOB_ID=8", "SLURM_HET_SIZE=" size
+#define GROUP(k, id, n, list)                                                                                          \
+	"SLURM_JOB_ID_HET_GROUP_" k "=" id, "SLURM_JOB_NUM_NODES_HET_GROUP_" k "=" n,                                  \
+		"SLURM_JOB_NODELIST_HET_GROUP_" k "=" list
+#define HET_CASE(want, from, ...) het_case(want, from, 0, WORDS(__VA_ARGS__, NULL))
+
+/* As 22.05, 24.11 and 26.05 set the variables. */
+TEST(components_tell_their_slots)
+{
+	const char *job = "heterogeneous Slurm job 8";
+
+	/* salloc -N1 -n1 : -N2 -n3 */
+	HET_CASE("n1:1@0 n2:2@1 n3:1@1", job, HET("2"), GROUP("0", "8", "1", "n1"), GROUP("1", "9", "2", "n[2-3]"),
+		 "SLURM_NTASKS=4", "SLURM_NTASKS_HET_GROUP_0=1", "SLURM_NTASKS_HET_GROUP_1=3",
+		 "SLURM_TASKS_PER_NODE_HET_GROUP_0=1", "SLURM_TASKS_PER_NODE_HET_GROUP_1=2,1");
+	/* sbatch, whose script is on the first component; 24.11 has no SLURM_NTASKS of the second one. */
+	HET_CASE("n1:1@0 n2:2@1 n3:2@1", job, HET("2"), "SLURM_JOB_NODELIST=n1", "SLURM_JOB_NUM_NODES=1",
+		 "SLURM_NTASKS=1", "SLURM_STEP_ID=4294967291", GROUP("0", "8", "1", "n1"),
+		 GROUP("1", "9", "2", "n[2-3]"), "SLURM_NTASKS_HET_GROUP_0=1", "SLURM_NTASKS_PER_NODE_HET_GROUP_1=2",
+		 "SLURM_TASKS_PER_NODE_HET_GROUP_0=1", "SLURM_TASKS_PER_NODE_HET_GROUP_1=2(x2)");
+	/* salloc -N1 --gpus-per-node=2 : -N2 --gpus-per-node=4 --gpus-per-task=2, in a step of the second */
+	HET_CASE("n1:2@0 n2:2@1 n3:2@1", job, HET("2"), STEP("3", "1", "n2", "1"), "SLURM_JOB_NODELIST=n2",
+		 GROUP("0", "8", "1", "n1"), GROUP("1", "9", "2", "n[2-3]"), "SLURM_GPUS_PER_NODE_HET_GROUP_0=2",
+		 "SLURM_GPUS_PER_NODE_HET_GROUP_1=4", "SLURM_GPUS_PER_TASK_HET_GROUP_1=2",
+		 "SLURM_TASKS_PER_NODE_HET_GROUP_0=1", "SLURM_TASKS_PER_NODE_HET_GROUP_1=1(x2)");
+	het_case("n1:5@0 n3:5@1", job, 5,
+		 WORDS(HET("2"), GROUP("0", "8", "1", "n1"), GROUP("1", "9", "1", "n3"), NULL));
+	/* The number of the eleventh is not that of the second. */
+	HET_CASE("n1:1@0 n2:1@1", job, HET("2"), GROUP("0", "8", "1", "n1"), GROUP("1", "9", "1", "n2"),
+		 "SLURM_NTASKS_HET_GROUP_11=7", "SLURM_NTASKS_HET_GROUP_01=7");
+
+	HET_CASE(NULL, "host n2 is in two components of the job, 0 and 1", HET("2"), GROUP("0", "8", "2", "n[1-2]"),
+		 GROUP("1", "9", "1", "n2"));
+	HET_CASE(NULL, "SLURM_JOB_NODELIST_HET_GROUP_1 is not set", HET("2"), GROUP("0", "8", "1", "n1"));
+	HET_CASE(NULL, "component 1 of the job: ", HET("2"), GROUP("0", "8", "1", "n1"), GROUP("1", "9", "2", "n2"));
+	HET_CASE(NULL, "SLURM_HET_SIZE", "SLURM_JOB_ID=8", GROUP("0", "8", "1", "n1"));
 }
 
 TEST(this_machine_is_an_allocation)
