@@ -36,6 +36,8 @@ void hvd_ready_stop(struct hvd_ready *ready)
 
 static void all_ready(struct hvd_ready *ready)
 {
+	if (ready->spec.kind != HVD_READY_STARTED)
+		hvd_verbose(ready->log, "all ranks are ready (--ready=%s)", ready->spec.text);
 	hvd_ready_stop(ready);
 	if (ready->ops->ready)
 		ready->ops->ready(ready->arg);

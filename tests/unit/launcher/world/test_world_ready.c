@@ -64,7 +64,7 @@ static void begin(struct world *w, const char *how)
 	const int tasks[] = {2, 0, 1};
 
 	w->table = (struct hvd_host_table){.n = HOSTS, .hosts = w->entries};
-	w->log = hvd_log_make("test", HVD_LOG_INFO);
+	w->log = hvd_log_make("test", HVD_LOG_VERBOSE);
 	w->log.sink = on_log;
 	w->log.arg = w;
 	for (int h = 0; h < HOSTS; h++) {
@@ -152,6 +152,7 @@ TEST(all_hosts_with_ranks_have_to_be_up)
 	assert_int_equal(w.n_ready, 0);
 	up(&w, 2, 1);
 	assert_int_equal(w.n_ready, 1);
+	assert_string_equal(w.logged, "all ranks are ready (--ready=http:80/x)");
 	test_clock_pass(base, 100);
 	assert_int_equal(w.n_late, 0);
 	end(&w);
