@@ -4,7 +4,9 @@
  *
  * Pure: makes text and JSON of the hosts' answers. `answers` is
  *   {"hosts":[{"host":NAME, "ranks":[RANK,…], "role":NAME, "world":N},…], "silent":[NAME,…], "store":TEXT, "nccl":NCCL}
- * where the last two of a host say of which role its ranks are, in a launch with several,
+ * where the last two of a host say of which role its ranks are, in a launch with several, and of these but the first
+ *   {"worlds":[{"world":N, "store":TEXT},…]}
+ * has what waits in their stores,
  * a RANK is as in agent/stacks.h, the hosts that did not answer in time in "silent", and NCCL as in agent/nccl_comms.h,
  * or without it. The contents come from other
  * hosts: anything in another form is left out, and all texts are escaped.

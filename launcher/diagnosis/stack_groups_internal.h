@@ -81,8 +81,8 @@ const struct hvd_stack_group *hvd_stack_dominant(const struct hvd_stack_groups *
 
 /*
  * [{"key":TEXT, "ranks":[R,…], "others":[TEXT,…], "missing":[R,…]},…]: who waits for the key. "missing": the ranks that
- * wait for no key, if some others wait. The keys for which most wait come first, at most HVD_STORE_WAITS_KEYS. A new
- * reference.
+ * wait for no key, if some others wait. The keys for which most wait come first, at most HVD_STORE_WAITS_KEYS. In a launch
+ * with roles the entries have "role", and those of a role follow each other. A new reference.
  */
 #define HVD_STORE_WAITS_KEYS 8
 json_t *hvd_store_waits(const json_t *answers);

@@ -161,6 +161,13 @@ static void put_numbers(FILE *out, const json_t *ranks)
 	}
 }
 
+/* "trainer ", in front of its ranks. */
+static void put_role(FILE *out, const json_t *of)
+{
+	hvd_stack_put(out, hvd_json_text(of, "role"));
+	fputs(*hvd_json_text(of, "role") ? " " : "", out);
+}
+
 static void put_store(FILE *out, const json_t *said)
 {
 	json_auto_t *waits = hvd_store_waits(said);
@@ -173,6 +180,7 @@ static void put_store(FILE *out, const json_t *said)
 		bool several = json_array_size(ranks) + json_array_size(json_object_get(entry, "others")) > 1;
 
 		fputs("store: ", out);
+		put_role(out, entry);
 		if (json_array_size(ranks))
 			put_numbers(out, ranks);
 		json_array_foreach(json_object_get(entry, "others"), o, other)
@@ -184,6 +192,7 @@ static void put_store(FILE *out, const json_t *said)
 		hvd_stack_put(out, hvd_json_text(entry, "key"));
 		if (json_array_size(missing)) {
 			fputs("; ", out);
+			put_role(out, entry);
 			put_numbers(out, missing);
 			fprintf(out, " wait%s for no key", json_array_size(missing) == 1 ? "s" : "");
 		}

@@ -7,6 +7,8 @@
  */
 #include "stack_groups_internal.h"
 
+#include "lib/base/size.h"
+#include "lib/protocol/worlds.h"
 #include "lib/rendezvous/wait_line.h"
 
 #include <string.h>
@@ -118,7 +120,8 @@ static size_t waiters(const json_t *entry)
 	return json_array_size(json_object_get(entry, "ranks")) + json_array_size(json_object_get(entry, "others"));
 }
 
-json_t *hvd_store_waits(const json_t *answers)
+/* Of the ranks of one world. */
+static json_t *waits_of(const json_t *answers)
 {
 	const char *text = json_string_value(json_object_get(answers, "store"));
 	json_auto_t *keys = json_array(), *waiting = json_array();
@@ -138,4 +141,41 @@ json_t *hvd_store_waits(const json_t *answers)
 	}
 	add_missing(answers, waiting, most);
 	return most;
+}
+
+/* The answers about the ranks of one world, with the store's text of its part. */
+static json_t *answers_of(const json_t *answers, const json_t *part, unsigned world)
+{
+	json_t *of = json_pack("{s:[]}", "hosts"), *host;
+	unsigned number;
+	size_t i;
+
+	json_object_set(of, "store", json_object_get(part, "store"));
+	json_array_foreach(json_object_get(answers, "hosts"), i, host)
+	{
+		if (hvd_world_of(host, &number, NULL) == 0 && number == world)
+			json_array_append(json_object_get(of, "hosts"), host);
+	}
+	return of;
+}
+
+json_t *hvd_store_waits(const json_t *answers)
+{
+	json_t *all = json_array();
+
+	for (unsigned w = 0; w < HVD_MAX_WORLDS; w++) {
+		const json_t *part = hvd_world_part(answers, w);
+		json_auto_t *own = part ? answers_of(answers, part, w) : NULL, *waits = part ? waits_of(own) : NULL;
+		json_t *const role = json_object_get(json_array_get(json_object_get(own, "hosts"), 0), "role");
+		json_t *entry;
+		size_t i;
+
+		json_array_foreach(waits, i, entry)
+		{
+			if (json_is_string(role))
+				json_object_set(entry, "role", role);
+			json_array_append(all, entry);
+		}
+	}
+	return all;
 }

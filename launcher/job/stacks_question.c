@@ -2,7 +2,6 @@
 #include "stacks_question.h"
 
 #include "launcher/world/stacks.h"
-#include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/worlds.h"
@@ -58,12 +57,10 @@ static void mark_hosts(const json_t *answer, const struct asked *asked)
 }
 
 /* Add the answer of a further world. */
-static void add(json_t *to, const json_t *answer)
+static void add(json_t *to, const json_t *answer, unsigned world)
 {
 	json_t *const hosts = json_object_get(to, "hosts"), *const silent = json_object_get(to, "silent"), *entry;
-	const char *store = json_string_value(json_object_get(to, "store")),
-		   *more = json_string_value(json_object_get(answer, "store"));
-	hvd_cleanup_free char *both = hvd_xasprintf("%s%s", store ? store : "", more ? more : "");
+	json_t *store = json_object_get(answer, "store");
 	size_t i;
 
 	json_array_foreach(json_object_get(answer, "hosts"), i, entry)
@@ -75,8 +72,8 @@ static void add(json_t *to, const json_t *answer)
 		if (!has(silent, entry))
 			json_array_append(silent, entry);
 	}
-	if (store || more)
-		json_object_set_new(to, "store", json_string(both));
+	if (json_string_length(store))
+		json_object_set(hvd_world_add_part(to, world), "store", store);
 }
 
 static void on_stacks(json_t *answer, void *arg)
@@ -92,7 +89,7 @@ static void on_stacks(json_t *answer, void *arg)
 		return;
 	all = json_incref(question->worlds[0].answer);
 	for (unsigned w = 1; w < question->n; w++)
-		add(all, question->worlds[w].answer);
+		add(all, question->worlds[w].answer, w);
 	forget_answers(question);
 	question->done(json_dumps(all, JSON_COMPACT), question->arg);
 }

@@ -71,7 +71,12 @@ TEST(ranks_of_roles)
 	json_object_set_new(json_array_get(json_object_get(said, "hosts"), 0), "role", json_string("trainer"));
 	json_object_set_new(host, "role", json_string("rollout/1"));
 	json_object_set_new(host, "world", json_integer(1));
+	json_object_set_new(said, "store", json_string("10.0.0.1 (pid 100) waits for key1\n"));
+	json_object_set_new(said, "worlds",
+			    json_pack("[{s:i, s:s}]", "world", 1, "store", "10.0.0.2 (pid 101) waits for key2\n"));
 	text = hvd_stack_groups_text(said, "job 7");
+	has(text, "store: trainer rank 0 waits for key1; trainer rank 1 waits for no key\n");
+	has(text, "store: rollout/1 rank 1 waits for key2; rollout/1 rank 0 waits for no key\n");
 	has(text, "2 ranks (0-1) of trainer on n1: all_reduce (train.py:41)\n");
 	has(text, "rank 0 of rollout/1 on n2: all_reduce (train.py:17)\n");
 	has(text, "rank 1 of rollout/1 on n2: all_reduce (train.py:41)\n");
