@@ -329,6 +329,29 @@ static void add_ranks(void *arg)
 	status->done(text, status->arg);
 }
 
+/* Lines, in a launch with roles with the role in front. */
+static void add_store(const struct hvd_job_status *status, json_t *answer)
+{
+	json_t *all = NULL, *line;
+	size_t i;
+
+	for (unsigned w = 0; w < status->job->n_worlds; w++) {
+		json_t *lines = json_object_get(status->worlds[w].waits, "lines");
+		const char *role = hvd_world_role(ranks_of(&status->worlds[w]));
+
+		all = lines && !all ? json_array() : all;
+		json_array_foreach(lines, i, line)
+		{
+			hvd_cleanup_free char *text =
+				hvd_xasprintf("%s%s%s", role ? role : "", role ? ": " : "", json_string_value(line));
+
+			json_array_append_new(all, json_string(text));
+		}
+	}
+	if (all)
+		json_object_set_new(answer, "store", all);
+}
+
 static void begin_answer(struct hvd_job_status *status)
 {
 	json_auto_t *object = json_object();
@@ -338,7 +361,7 @@ static void begin_answer(struct hvd_job_status *status)
 	add_state(status, object);
 	add_worlds(status, object);
 	add_hosts(status, object);
-	json_object_set(object, "store", json_object_get(status->worlds[0].waits, "lines"));
+	add_store(status, object);
 	free(status->text);
 	status->text = json_dumps(object, DUMP);
 	if (status->text)
