@@ -7,6 +7,7 @@
 #include "lib/base/size.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/gpu.h"
 #include "lib/host/layout.h"
 
 static void count(char *const *envp, const struct hvd_alloc *hosts, int *cpus)
@@ -42,4 +43,15 @@ int *hvd_slurm_job_cpus(char *const *envp, const struct hvd_alloc *hosts)
 		count(env.v, hosts, cpus);
 	}
 	return cpus;
+}
+
+int *hvd_slurm_gpus_per_node(char *const *envp, const struct hvd_alloc *hosts)
+{
+	const char *each = hvd_envp_get(envp, "SLURM_GPUS_PER_NODE");
+	const int n = each ? hvd_gpu_asked(each) : -1;
+	int *gpus = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(*gpus));
+
+	for (int i = 0; i < hosts->n_hosts; i++)
+		gpus[i] = n;
+	return gpus;
 }

@@ -63,4 +63,23 @@ TEST(components_have_lists_of_their_own)
 	hvd_strv_free(&env);
 }
 
+TEST(each_host_has_as_many_gpus)
+{
+	struct hvd_strv env = {0};
+	struct hvd_alloc hosts;
+	int *gpus;
+
+	assert_int_equal(hvd_alloc_from_hosts(&hosts, "n1:1,n3:1", 0, NULL), 0);
+	gpus = hvd_slurm_gpus_per_node(env.v, &hosts);
+	assert_int_equal(gpus[1], -1);
+	free(gpus);
+	hvd_env_set(&env, "SLURM_GPUS_PER_NODE", "a100:4");
+	gpus = hvd_slurm_gpus_per_node(env.v, &hosts);
+	assert_int_equal(gpus[0], 4);
+	assert_int_equal(gpus[1], 4);
+	free(gpus);
+	hvd_alloc_clear(&hosts);
+	hvd_strv_free(&env);
+}
+
 RUN_TESTS()
