@@ -24,6 +24,7 @@
 #     --mpi          a second Horovod, with Open MPI besides Gloo, in the folder DIR/mpi. Which of the two a worker of it
 #                    uses is told by its environment; without a word it is MPI, so it is not what the other tests run
 #     --torch        PyTorch for the CPU, in DIR/torch: 220 MB to fetch, 1 GB of disk
+#     --torchft      torchft, in DIR/torchft, beside the PyTorch of --torch, which is installed, too: 10 MB to fetch
 #     --frameworks   JAX, Lightning Fabric, accelerate, DeepSpeed and TensorFlow beside the same PyTorch, in
 #                    DIR/frameworks: 700 MB to fetch, 3 GB of disk
 #     --spark        Spark with its Python module, in DIR/spark, and Java: 500 MB to fetch, 600 MB of disk
@@ -46,6 +47,7 @@ TORCH=${HVD_PEERS_TORCH:-2.13.0+cpu}
 TORCH_INDEX=https://download.pytorch.org/whl/cpu
 BESIDE_TORCH="numpy psutil"
 FRAMEWORKS="jax==0.10.2 lightning-fabric==2.6.6 accelerate==1.15.0 deepspeed==0.19.8 tensorflow-cpu==2.21.0"
+TORCHFT=0.2.0
 SPARK=${HVD_PEERS_SPARK:-4.3.0}
 VERSION=0.28.1
 SDIST_SHA256=92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0
@@ -53,7 +55,7 @@ PYTHON=/usr/bin/python3
 
 # What must be there, and Debian's package that has it.
 needs() {
-	if [[ $kind == @(torch|frameworks|spark) ]]; then
+	if [[ $kind == @(torch|torchft|frameworks|spark) ]]; then
 		echo "py:venv,ensurepip python3-venv"
 		[[ $kind != spark ]] || echo "cmd:java default-jre-headless"
 		return
@@ -82,7 +84,7 @@ cmd:mpirun.openmpi                openmpi-bin"
 
 where() {
 	local source=${HVD_PEERS_SOURCE:+/source}
-	[[ $kind != @(torch|frameworks|spark) ]] || source=
+	[[ $kind != @(torch|torchft|frameworks|spark) ]] || source=
 	realpath -m "${HVD_PEERS_DIR:-$(cache_dir hvd-peers)$source}${kind:+/$kind}"
 }
 
@@ -250,6 +252,18 @@ torch() {
 	pip_gets "what PyTorch needs" "torch==$TORCH" $BESIDE_TORCH
 }
 
+# torchft asks for PyTorch, and finds that of --torch through a path: a second one would be a gigabyte more.
+torchft() {
+	local seconds=600 python torch
+	torch=${dir%/*}/torch
+	"${BASH_SOURCE[0]}" --torch || give_up $? "torchft needs PyTorch, which is not in $torch"
+	"$PYTHON" -m venv "$dir/venv" >>"$log" 2>&1 || give_up 1 "no virtual environment; see $log"
+	python=$(basename "$dir"/venv/lib/python3*)
+	echo "$torch/venv/lib/$python/site-packages" >"$dir/venv/lib/$python/site-packages/torch.pth"
+	say "installing torchft $TORCHFT; the log: $log"
+	pip_gets "torchft $TORCHFT" "torchft==$TORCHFT" "torch==$TORCH"
+}
+
 frameworks() {
 	local seconds=900
 	torch
@@ -282,6 +296,7 @@ imports() {
 recipe() {
 	case $kind in
 	torch) echo "torch $TORCH $BESIDE_TORCH $("$PYTHON" -V 2>/dev/null || true)" && return ;;
+	torchft) echo "torchft $TORCHFT torch $TORCH $("$PYTHON" -V 2>/dev/null || true)" && return ;;
 	frameworks) echo "torch $TORCH $BESIDE_TORCH $FRAMEWORKS $("$PYTHON" -V 2>/dev/null || true)" && return ;;
 	spark) echo "spark $SPARK $("$PYTHON" -V 2>/dev/null || true)" && return ;;
 	esac
@@ -293,7 +308,7 @@ ready() { [[ -e $dir/ready && $(<"$dir/ready") == "$(recipe)" ]]; }
 # each [OPTION]: what main does, for each kind; the status is the gravest: 1, then 77.
 each() {
 	local option status worst=0
-	for option in --torch --frameworks --spark "" --mpi; do
+	for option in --torch --torchft --frameworks --spark "" --mpi; do
 		status=0
 		# shellcheck disable=SC2086
 		"${BASH_SOURCE[0]}" $option "$@" || status=$?
@@ -309,7 +324,7 @@ main() {
 		return
 	fi
 	kind=''
-	if [[ ${1-} == --@(mpi|torch|frameworks|spark) ]]; then kind=${1#--} && shift; fi
+	if [[ ${1-} == --@(mpi|torch|torchft|frameworks|spark) ]]; then kind=${1#--} && shift; fi
 	dir=$(where)
 	case ${1-} in
 	'') ;;
@@ -337,6 +352,7 @@ main() {
 	packages
 	case $kind in
 	torch) torch && imports torch.distributed ;;
+	torchft) torchft && imports torchft ;;
 	spark) spark && imports pyspark ;;
 	frameworks)
 		frameworks

@@ -10,7 +10,7 @@
 #   teardown()      { mend; }
 #   teardown_file() { cluster_down; }
 
-# peers [--mpi | --torch | --frameworks | --spark]: sets PY, Python with Horovod (or with what
+# peers [--mpi | --torch | --torchft | --frameworks | --spark]: sets PY, Python with Horovod (or with what
 # the option says), and HERE, this folder. It is installed by install.sh, before
 # the tests. Where that was not done, or was not possible, they are skipped; where
 # it went wrong, they fail.
@@ -18,6 +18,7 @@ peers() {
     local install=$BATS_TEST_DIRNAME/install.sh dir status reason name what=Horovod
     case ${1-} in
     --torch) what=PyTorch ;;
+    --torchft) what=torchft ;;
     --frameworks) what=frameworks ;;
     --spark) what=Spark ;;
     esac
