@@ -10,8 +10,8 @@ load sshd
 
 ROLE=$BATS_TEST_DIRNAME/lib/role.py
 THREE=(--role=trainer -N2 --ntasks-per-node=2 --after=rollout,judge "$ROLE" ask :
-    --role=rollout -N2 --ntasks-per-node=1 --replicas=2 --service --ports=8000 "$ROLE" serve 8000 3 :
-    --role=judge --with=trainer --ntasks-per-node=1 --service --ports=9000 "$ROLE" serve 9000 1)
+    --role=rollout -N2 --ntasks-per-node=1 --replicas=2 --service --ready=http:8000/health "$ROLE" serve 8000 3 :
+    --role=judge --with=trainer --ntasks-per-node=1 --service --ready=tcp:9000 "$ROLE" serve 9000 1)
 
 setup_file() { suite_up --nodes 6 --cpus 16; }
 
@@ -23,11 +23,11 @@ three() {
         # Each of the trainer's ranks has found all servers at its first try.
         for replica in 0 1; do
             for host in 0 1; do
-                has "trainer/0 rank $rank of 4: was answered by rollout/$replica rank $host of 2 on hvdn$((3 + 2 * replica + host))"
+                has "trainer/0 rank $rank of 4: was answered by rollout/$replica rank $host of 2 on hvdn$((3 + 2 * replica + host)) at try 1"
             done
         done
         for host in 0 1; do
-            has "trainer/0 rank $rank of 4: was answered by judge/0 rank $host of 2 on hvdn$((1 + host))"
+            has "trainer/0 rank $rank of 4: was answered by judge/0 rank $host of 2 on hvdn$((1 + host)) at try 1"
         done
     done
     for host in 0 1; do
@@ -52,8 +52,8 @@ three() {
     script three.yaml <<END
 roles:
   trainer: {nodes: 2, ntasks-per-node: 2, after: [rollout, judge], command: $ROLE ask}
-  rollout: {nodes: 2, ntasks-per-node: 1, replicas: 2, service: yes, ports: 8000, command: [$ROLE, serve, 8000, 3]}
-  judge: {with: trainer, ntasks-per-node: 1, service: yes, ports: 9000, command: $ROLE serve 9000 1}
+  rollout: {nodes: 2, ntasks-per-node: 1, replicas: 2, service: yes, ready: "http:8000/health", command: [$ROLE, serve, 8000, 3]}
+  judge: {with: trainer, ntasks-per-node: 1, service: yes, ready: "tcp:9000", command: $ROLE serve 9000 1}
 END
     script both.sh <<'END'
 #!/bin/bash

@@ -76,3 +76,14 @@ TWO=(-N2 --ntasks-per-node=1) ONE=(-N1 --ntasks-per-node=1)
     [[ $(grep -c "began 0" <<<"$output") -eq 3 && $(grep -c "began 1" <<<"$output") -eq 1 ]]
     cluster fault clear
 }
+
+@test "a service is not ready in time, or ends before: the launch ends, and says what was asked on which host, with its last lines" {
+    gives 1 roles --role=a "${TWO[@]}" --after=b sh -c 'echo a has begun' : \
+        --role=b "${ONE[@]}" --service --ready=tcp:7999 --ready-timeout=1 sh -c 'echo it loads >&2; exec sleep 60'
+    has "hvdn3" "7999" "it loads"
+    has_not "a has begun"
+    gives 1 roles --role=a "${TWO[@]}" --after=b sh -c 'echo a has begun' : \
+        --role=b "${ONE[@]}" --service --ready=tcp:7999 true
+    has "role b has ended before it was ready, and role a waits for it"
+    has_not "a has begun"
+}
