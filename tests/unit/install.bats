@@ -30,7 +30,7 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 	[ ! -e bin/horovodrun ]
 	local page
 	for page in man1/hvdrun.1 man1/hvd-rendezvous.1 man1/hvd-selftest.1 man3/hvdrun.3 man5/hvd.conf.5 man7/hvd-diagnosis.7 \
-		man7/hvd-elastic.7 man7/hvd-join.7 man7/hvd-lsf.7 man7/hvd-pytorch.7 man7/hvd-requeue.7 man8/spank-hvd.8; do
+		man7/hvd-elastic.7 man7/hvd-join.7 man7/hvd-lsf.7 man7/hvd-pytorch.7 man7/hvd-requeue.7 man7/hvd-roles.7 man8/spank-hvd.8; do
 		[ -f "share/man/$page" ]
 	done
 	[ -x libexec/hvd/lsf/server/nios ] && [ -x libexec/hvd/lsf/server/eauth ]
@@ -119,6 +119,16 @@ print(hvdrun.run(lambda: os.environ["HOROVOD_RANK"], np=2, extra_args=["--launch
 		_hvdrun hvdrun
 		printf "%s\n" "${COMPREPLY[@]}"' x "$DEST$PRE/bin" "$DEST$PRE/share/bash-completion/completions/hvdrun"
 	[ "$output" = "--start-timeout" ]
+	run bash --norc -c '
+		PATH=$1:$PATH
+		. "$2"
+		COMP_WORDS=(hvdrun --role = trainer -N2 true : --replic) COMP_CWORD=7
+		_hvdrun hvdrun
+		printf "%s\n" "${COMPREPLY[@]}"
+		COMP_WORDS=(hvdrun --role = trainer -N2 true : --role judge --with = tr) COMP_CWORD=11
+		_hvdrun hvdrun
+		printf "%s\n" "${COMPREPLY[@]}"' x "$DEST$PRE/bin" "$DEST$PRE/share/bash-completion/completions/hvdrun"
+	[ "$output" = "--replicas"$'\n'"trainer" ]
 }
 
 @test "the manual pages are well-formed" {
