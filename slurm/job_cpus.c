@@ -10,6 +10,8 @@
 #include "lib/host/gpu.h"
 #include "lib/host/layout.h"
 
+#include <stdio.h>
+
 static void count(char *const *envp, const struct hvd_alloc *hosts, int *cpus)
 {
 	const char *nodes = hvd_envp_get(envp, "SLURM_JOB_NODELIST");
@@ -47,11 +49,17 @@ int *hvd_slurm_job_cpus(char *const *envp, const struct hvd_alloc *hosts)
 
 int *hvd_slurm_gpus_per_node(char *const *envp, const struct hvd_alloc *hosts)
 {
-	const char *each = hvd_envp_get(envp, "SLURM_GPUS_PER_NODE");
-	const int n = each ? hvd_gpu_asked(each) : -1;
 	int *gpus = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(*gpus));
 
-	for (int i = 0; i < hosts->n_hosts; i++)
-		gpus[i] = n;
+	for (int i = 0; i < hosts->n_hosts; i++) {
+		const int component = hosts->hosts[i].component;
+		char name[64] = "SLURM_GPUS_PER_NODE";
+		const char *each;
+
+		if (component)
+			snprintf(name, sizeof(name), "SLURM_GPUS_PER_NODE_HET_GROUP_%d", component - 1);
+		each = hvd_envp_get(envp, name);
+		gpus[i] = each ? hvd_gpu_asked(each) : -1;
+	}
 	return gpus;
 }

@@ -51,12 +51,18 @@ TEST(components_have_lists_of_their_own)
 	hvd_env_set(&env, "SLURM_JOB_CPUS_PER_NODE_HET_GROUP_0", "1");
 	hvd_env_set(&env, "SLURM_JOB_NODELIST_HET_GROUP_1", "n[2-3]");
 	hvd_env_set(&env, "SLURM_JOB_CPUS_PER_NODE_HET_GROUP_1", "2,4");
+	hvd_env_set(&env, "SLURM_GPUS_PER_NODE_HET_GROUP_1", "a100:4");
 	assert_int_equal(hvd_alloc_from_hosts(&hosts, "n1:1,n2:1,n3:1", 0, NULL), 0);
 	for (int i = 0; i < 3; i++)
 		hosts.hosts[i].component = i ? 2 : 1;
 	cpus = hvd_slurm_job_cpus(env.v, &hosts);
 	assert_int_equal(cpus[0], 1);
 	assert_int_equal(cpus[1], 2);
+	assert_int_equal(cpus[2], 4);
+	free(cpus);
+	cpus = hvd_slurm_gpus_per_node(env.v, &hosts);
+	assert_int_equal(cpus[0], -1);
+	assert_int_equal(cpus[1], 4);
 	assert_int_equal(cpus[2], 4);
 	free(cpus);
 	hvd_alloc_clear(&hosts);
