@@ -16,8 +16,6 @@
 #define NOTICED_NS (200 * MS)
 /* How long Slurm may take to kill all ranks. */
 #define TOGETHER_NS (1000 * MS)
-/* Ranks that end later than this after the loss of a process of the launch may have another reason. */
-#define EXPLAINS_NS (60000 * MS)
 /* Ranks that the launch or Slurm ends get SIGTERM first, and SIGKILL not before this. */
 #define KILL_NS (2000 * MS)
 
@@ -185,7 +183,7 @@ static bool before(const struct hvd_failure *a, const struct hvd_failure *b)
 	return a->at != b->at ? a->at < b->at : a->world != b->world ? a->world < b->world : a->end.rank < b->end.rank;
 }
 
-static void keep(struct hvd_failure_list *list, const struct hvd_failure *f)
+void hvd_failure_keep(struct hvd_failure_list *list, const struct hvd_failure *f)
 {
 	uint32_t at = list->n;
 
@@ -212,7 +210,7 @@ static bool same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static void count_way(struct hvd_failure_report *report, const struct hvd_failure_way *more)
+void hvd_failure_count_way(struct hvd_failure_report *report, const struct hvd_failure_way *more)
 {
 	struct hvd_failure_way *way = report->ways, *end = way + report->n_ways;
 
@@ -257,51 +255,14 @@ void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_
 		return;
 	}
 	kind = kind_of(report, &f);
-	keep(&report->kinds[kind], &f);
+	hvd_failure_keep(&report->kinds[kind], &f);
 	if (kind == HVD_FAILURE_OWN)
-		count_way(report, &way);
+		hvd_failure_count_way(report, &way);
 	if ((kind == HVD_FAILURE_OWN || kind == HVD_FAILURE_PEER) && end->cause != HVD_END_WITH_ALL &&
 	    (!report->first_ended || end->ended_at < report->first_ended)) {
 		report->first_ended = end->ended_at;
 		report->first_status = end->status;
 	}
-}
-
-static void merge_kind(struct hvd_failure_report *report, const struct hvd_failure_report *other, int kind)
-{
-	const struct hvd_failure_list *from = &other->kinds[kind];
-	struct hvd_failure_list *to = &report->kinds[kind];
-	const uint32_t count = to->count + from->count;
-
-	for (uint32_t i = 0; i < from->n; i++)
-		if (kind != HVD_FAILURE_NONE || from->v[i].at > report->first_ended - EXPLAINS_NS)
-			keep(to, &from->v[i]);
-	to->count = count;
-	if (from->last > to->last)
-		to->last = from->last;
-}
-
-static int64_t earlier(int64_t a, int64_t b) /* 0 = not known */
-{
-	return a && (!b || a < b) ? a : b;
-}
-
-void hvd_failure_report_merge(struct hvd_failure_report *report, const struct hvd_failure_report *other)
-{
-	for (int k = 0; k < HVD_FAILURE_KINDS; k++)
-		merge_kind(report, other, k);
-	for (uint32_t i = 0; i < other->n_ways; i++)
-		count_way(report, &other->ways[i]);
-	for (uint32_t i = 0; i < other->n_losses; i++)
-		hvd_failure_report_lost(report, &other->losses[i]);
-	report->with_all += other->with_all;
-	report->with_all_at = earlier(report->with_all_at, other->with_all_at);
-	report->ending_at = earlier(report->ending_at, other->ending_at);
-	if (other->highest > report->highest)
-		report->highest = other->highest;
-	if (earlier(other->first_ended, report->first_ended) != report->first_ended)
-		report->first_status = other->first_status;
-	report->first_ended = earlier(report->first_ended, other->first_ended);
 }
 
 /* ---- processes of the launch ---- */
@@ -364,14 +325,14 @@ static bool explains(const struct hvd_failure_report *report, const struct hvd_l
 	if (kind == HVD_FAILURE_PEER)
 		return true;
 	if (loss->of == HVD_LOSS_HOST || loss->of == HVD_LOSS_SPAWNER)
-		return since < EXPLAINS_NS;
+		return since < HVD_FAILURE_EXPLAINS_NS;
 	if (kind == HVD_FAILURE_KILLED)
-		return since < EXPLAINS_NS;
+		return since < HVD_FAILURE_EXPLAINS_NS;
 	/* A rank ends with its shim, and others may fail by that in their own words. But a launcher such as mpirun kills the
 	 * shims as soon as it sees a rank fail: then the loss is noticed after the failure. */
 	if (loss->of == HVD_LOSS_SHIM)
-		return since > 0 && since < EXPLAINS_NS;
-	return since < EXPLAINS_NS && strcmp(loss->host, first->host) == 0;
+		return since > 0 && since < HVD_FAILURE_EXPLAINS_NS;
+	return since < HVD_FAILURE_EXPLAINS_NS && strcmp(loss->host, first->host) == 0;
 }
 
 const struct hvd_loss *hvd_failure_cause(const struct hvd_failure_report *report, const struct hvd_failure *first,

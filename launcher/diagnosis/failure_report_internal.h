@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* failure_report_internal.h - what failure_report.c, which finds the first failure, and failure_text.c share. */
+/* failure_report_internal.h - what failure_report.c, which finds the first failure, failure_merge.c and failure_text.c
+ * share. */
 #ifndef HVD_FAILURE_REPORT_INTERNAL_H
 #define HVD_FAILURE_REPORT_INTERNAL_H
 
@@ -14,6 +15,9 @@ enum hvd_failure_kind {
 	HVD_FAILURE_NONE, /* ended with 0 */
 	HVD_FAILURE_KINDS,
 };
+
+/* Ranks that end later than this after the loss of a process of the launch may have another reason. */
+#define HVD_FAILURE_EXPLAINS_NS INT64_C(60000000000)
 
 #define HVD_FAILURES_KEPT 2 /* of each kind: the first, and the next one's time */
 #define HVD_FAILURE_WAYS  6 /* how many different failures are counted one by one */
@@ -61,6 +65,10 @@ struct hvd_failure_report {
 	int first_status;     /* of that one, as from waitpid(2) */
 	int64_t ending_at;    /* 0 = not yet */
 };
+
+/* Keep a failure in full, if it is one of the earliest, and count it; the list owns copies. And count one by how it failed. */
+void hvd_failure_keep(struct hvd_failure_list *list, const struct hvd_failure *f);
+void hvd_failure_count_way(struct hvd_failure_report *report, const struct hvd_failure_way *more);
 
 /* The process of the launch whose loss explains the first failure `first` of this kind; or, with NULL, the fact that
  * ranks were ended. NULL: none does. */
