@@ -17,6 +17,7 @@ setup_file() {
 setup() { needs_cluster; }
 teardown() { mend --clean; }
 
+# submit roles.sbatch
 @test "roles.sbatch: a trainer asks two inference servers and the judges of its hosts, and all of it ends" {
     submit --export="ALL,OMP_NUM_THREADS=1" "$EXAMPLES/roles.sbatch" "$PY" "$EXAMPLES/roles.py"
     exits 0
@@ -32,6 +33,7 @@ teardown() { mend --clean; }
 # in_step GROUP RESTART GROUPS: this group trains with so many others.
 in_step() { grep -qE "group $1 restart $2 step [0-9]+ of $3 groups" "$(home)/job.out"; }
 
+# submit torchft.sbatch
 @test "torchft.sbatch: a replica group is killed and comes back, the others train on, and all end with the same weights" {
     if [[ $NO_TORCHFT ]]; then skip "$NO_TORCHFT"; fi
     local group
