@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of names is what the emitters set: a name that one side lacks is a failure. */
 #include "lib/frameworks/emit.h"
+#include "lib/frameworks/emit_roles.h"
 #include "lib/frameworks/emitted.h"
 
 #include "tests/unit/unit.h"
@@ -8,6 +9,9 @@
 static void emit(struct hvd_strv *env, bool mpi)
 {
 	static const struct hvd_rank_slot slot = {.size = 1};
+	/* No values of its hosts: those variables have its name in theirs. */
+	static char ports[] = "1";
+	static const struct hvd_emit_role role = {.name = "a", .ports = ports, .common_ports = true};
 	struct hvd_emit in = {.frameworks = ~0U,
 			      .mpi = mpi,
 			      .slurm = true,
@@ -27,6 +31,8 @@ static void emit(struct hvd_strv *env, bool mpi)
 	hvd_addr_parse("192.0.2.1", &in.rendezvous);
 	in.store_addr = in.rendezvous;
 	hvd_emit_all(&in, env);
+	hvd_emit_roles(&(struct hvd_emit_roles){&role, 1, 0, 0}, env);
+	hvd_emit_job_store(1, env);
 }
 
 static const struct hvd_emitted *find(const char *name)
@@ -48,6 +54,8 @@ static void check_listed(bool mpi)
 		bool asks;
 		const struct hvd_emitted *e;
 
+		if (strncmp(env.v[i], "HVD_ROLE_A_", 11) == 0)
+			continue;
 		*value++ = '\0';
 		asks = strchr(env.v[i], '?');
 		name = hvd_emit_name(env.v[i], NULL);
