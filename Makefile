@@ -46,6 +46,10 @@ CFLAGS_ALL   := -std=c11 $(OPT) $(WARN) $(CWARN) $(HARDEN) -fPIC -fvisibility=hi
 CXXFLAGS_ALL := -std=c++17 $(OPT) $(WARN) $(HARDEN) -fPIE $(CXXFLAGS)
 LDFLAGS_ALL  := -Wl,-z,relro,-z,now,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
+# Unit tests are a third of all lines, and run for moments: to optimize them takes more time than it saves. Some warnings of
+# gcc need -O1, none of clang does.
+$(B)/obj/tests/unit/%.o: CFLAGS_ALL += $(if $(SAN),-O0,$(subst -O2,-O1,$(OPT)))
+
 # Which folder may include headers of which: tests/include_rules.
 lib_src        := $(sort $(wildcard lib/*/*.c slurm/*.c lsf/*.c))
 launcher_src   := $(sort $(filter-out launcher/watch/screen$(if $(filter yes,$(NCURSES)),_none).c,$(wildcard launcher/*/*.c)))
