@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Faults of a training by real PyTorch: scripts/examples/elastic-torch.py, one rank on each of four hosts, with a fifth
-# one as the spare. For what has loaded ../cluster/helpers and ../cluster/launch. PY is its Python; AGENT a pattern that the
-# launcher's process on each host fits, and nothing else of alice's.
+# Faults of a training by real PyTorch: scripts/examples/elastic-torch.py, one rank on each of five hosts at most, hvdn1 and
+# so on, but for one, which is the spare. For what has loaded ../cluster/helpers and ../cluster/launch. PY is its Python; AGENT
+# a pattern that the launcher's process on each host fits, and nothing else of alice's.
 
 # do_fault KIND HOST, undo_fault KIND HOST, and repaired HOST: what a person would do about it afterwards.
 #   rank      the rank there is killed
