@@ -6,6 +6,7 @@
 #define HVD_TESTS_FUZZ_H
 
 #include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,24 @@ static inline _Noreturn void fuzz_finding(const char *file, int line, const char
 {
 	fprintf(stderr, "%s:%d: this does not hold: %s (errno: %s)\n", file, line, condition, strerror(errno));
 	abort();
+}
+
+/* When the processor time is over that `ulimit -S -t` has set the target ends, as libFuzzer does on SIGUSR1: after the input
+ * that it is at. Further signals come at each second that it uses, and one that goes on for five has found a loop. */
+static inline void fuzz_time_is_over(int sig)
+{
+	static volatile sig_atomic_t seconds;
+
+	(void)sig;
+	if (seconds++ < 5)
+		raise(SIGUSR1);
+	else
+		abort();
+}
+
+__attribute__((constructor)) static inline void fuzz_limit_time(void)
+{
+	signal(SIGXCPU, fuzz_time_is_over);
 }
 
 /* The input as a string, in memory of its own, as long as it is, so that whoever reads past its end is found. Caller
