@@ -82,9 +82,11 @@ begin_busy() {
 	printf '%s\n' '#!/bin/bash' 'read -r name file <"place.$(tr "\0" "\n" </proc/${*: -1}/environ | sed -n "s/^RANK=//p")"' \
 		'cat <<END' '[{"pid":1,"thread_id":1,"thread_name":"MainThread","os_thread_id":1,"active":true,"owns_gil":false,"frames":[' \
 		' {"name":"$name","filename":"$file","line":900}, {"name":"step","filename":"/work/train.py","line":41}]}]' END >bin/py-spy
-	printf '%s\n' '#!/bin/bash' 'echo $$ >pid.$RANK' \
-		'[[ $RANK == 0 || $1 == busy ]] || exec sleep 300' 'while [[ $RANK == 1 ]]; do :; done' \
-		'(while kill -0 $$; do :; done) 2>/dev/null &' 'until [[ -s pid.1 ]]; do sleep 0.1; done' \
+	# A quarter of a processor is busy enough (BUSY_SHARE in launcher/diagnosis/busy_hang.c), and leaves some to other tests.
+	printf '%s\n' '#!/bin/bash' 'echo $$ >pid.$RANK' 'mkfifo never.$RANK && exec {never}<>never.$RANK' \
+		'compute() { while kill -0 $$; do for ((i = 0; i < 20000; i++)); do :; done; read -t 0.1 -u $never; done; }' \
+		'[[ $RANK == 0 || $1 == busy ]] || exec sleep 300' '[[ $RANK == 0 ]] || compute' \
+		'compute 2>/dev/null &' 'until [[ -s pid.1 ]]; do sleep 0.1; done' \
 		'sleep 300 | exec python3 "$SRC/tests/standins/nccl_ras.py" --ranks=2 --pids pid.1 pid.0 $RAS' >rank
 	chmod +x bin/py-spy rank
 	echo "${PLACE-synchronize /opt/torch/cuda/__init__.py}" | tee place.0 >place.1
