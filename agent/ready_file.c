@@ -21,8 +21,7 @@
 
 #define FIRST_MS 50
 #define LAST_MS  1000
-#define PAUSE_MS 10        /* after a change: a folder may have thousands each second */
-#define CLOCK_NS 100000000 /* times of files come from a clock that is so much behind, at most */
+#define PAUSE_MS 10 /* after a change: a folder may have thousands each second */
 
 struct hvd_ready_file {
 	int fd;
@@ -123,8 +122,8 @@ struct hvd_ready_file *hvd_ready_file_watch(struct event_base *base, const char 
 	struct hvd_ready_file *file;
 	int fd;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	look.since = in_ns(&now) - CLOCK_NS;
+	clock_gettime(CLOCK_REALTIME_COARSE, &now); /* from which times of files come */
+	look.since = in_ns(&now);
 	if (hvd_call_begin(look_at, &look, &fd, err) < 0)
 		return NULL;
 	file = hvd_xcalloc(1, sizeof(*file));
