@@ -26,6 +26,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/launch_marks.h"
 #include "lib/process/command_line.h"
+#include "lib/process/own_program.h"
 #include "lib/process/spawn.h"
 
 #include <limits.h>
@@ -67,26 +68,6 @@ static int ask_srun(const struct hvd_options *o, const struct hvd_log *log)
 	hvd_exec(&spawn, &err);
 	hvd_log_err(log, &err);
 	return 1;
-}
-
-/* The path of a program of this suite: `relative` to hvdrun's own directory, as in a build or a moved installation,
- * else `installed`. The caller frees it. */
-static char *find_program(const char *relative, const char *installed)
-{
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *path, *slash;
-
-	if (n > 0) {
-		self[n] = '\0';
-		slash = strrchr(self, '/');
-		*slash = '\0';
-		path = hvd_xasprintf("%s/%s", self, relative);
-		if (access(path, X_OK) == 0)
-			return path;
-		free(path);
-	}
-	return hvd_xstrdup(installed);
 }
 
 /* Prepare the launch and run it. Returns the exit status; -1 with err set when nothing was started. */
@@ -155,9 +136,9 @@ static int begin_events(const struct hvd_launch *launch, const struct hvd_backen
 static int launch_job(const struct hvd_launch_spec *spec, const struct hvd_role_specs *roles, bool json,
 		      char *const *argv, const struct hvd_log *log)
 {
-	hvd_cleanup_free char *agent = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
-	hvd_cleanup_free char *selftest = find_program("hvd-selftest", "hvd-selftest");
-	hvd_cleanup_free char *requeue = find_program("../libexec/hvd/hvd-requeue", HVD_LIBEXECDIR "/hvd-requeue");
+	hvd_cleanup_free char *agent = hvd_own_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
+	hvd_cleanup_free char *selftest = hvd_own_program("hvd-selftest", "hvd-selftest");
+	hvd_cleanup_free char *requeue = hvd_own_program("../libexec/hvd/hvd-requeue", HVD_LIBEXECDIR "/hvd-requeue");
 	struct hvd_launch launch = {.spec = spec,
 				    .roles = roles,
 				    .envp = environ,
@@ -216,7 +197,7 @@ out:
 
 static int show_stacks(const struct hvd_options *o, const struct hvd_log *log)
 {
-	hvd_cleanup_free char *agent = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
+	hvd_cleanup_free char *agent = hvd_own_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
 	struct hvd_err err = {0};
 
 	if (hvd_stacks_command(o->stacks, o->rank, o->samples, o->json, agent, log, &err) == 0)
@@ -228,8 +209,8 @@ static int show_stacks(const struct hvd_options *o, const struct hvd_log *log)
 /* Become the program that watches: only it needs a library for screens. */
 static int show_watch(const struct hvd_options *o, const struct hvd_log *log)
 {
-	hvd_cleanup_free char *watch = find_program("../libexec/hvd/hvd-watch", HVD_LIBEXECDIR "/hvd-watch");
-	hvd_cleanup_free char *self = find_program("hvdrun", "hvdrun");
+	hvd_cleanup_free char *watch = hvd_own_program("../libexec/hvd/hvd-watch", HVD_LIBEXECDIR "/hvd-watch");
+	hvd_cleanup_free char *self = hvd_own_program("hvdrun", "hvdrun");
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
 	struct hvd_spawn spawn = {.path = watch, .keep_fds = 1};
 	struct hvd_err err = {0};
@@ -249,7 +230,7 @@ static int show_watch(const struct hvd_options *o, const struct hvd_log *log)
 
 static int show_status(const struct hvd_options *o, const struct hvd_log *log)
 {
-	hvd_cleanup_free char *self = find_program("hvdrun", "hvdrun");
+	hvd_cleanup_free char *self = hvd_own_program("hvdrun", "hvdrun");
 	struct hvd_err err = {0};
 
 	if (hvd_status_command(o->status, o->rank, o->json, self, log, &err) == 0)
@@ -272,7 +253,7 @@ static int make_report(const struct hvd_options *o, const struct hvd_log *log)
 
 static int show_plugin_path(const struct hvd_log *log)
 {
-	hvd_cleanup_free char *found = find_program("../lib/slurm/hvd.so", HVD_PLUGINDIR "/hvd.so");
+	hvd_cleanup_free char *found = hvd_own_program("../lib/slurm/hvd.so", HVD_PLUGINDIR "/hvd.so");
 	char path[PATH_MAX];
 	struct hvd_err err = {0};
 
