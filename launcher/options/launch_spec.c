@@ -131,21 +131,23 @@ static void set_elastic(struct hvd_launch_spec *spec, const struct hvd_options *
 	spec->elastic.silent = silent && atof(silent) > 0 ? atof(silent) : 0;
 }
 
-/* The first option of srun on the command line. Without `also_ours` options that hvdrun handles as well do not count.
- * Neither -v nor -Q ever counts: what srun prints has nothing to do with who starts the ranks. */
+/* The first option of srun on the command line. Without `also_ours` options that hvdrun handles as well do not count, and
+ * of those of a role, which hvdrun always handles, only the numbers of hosts and ranks ever count. Neither -v nor -Q ever
+ * counts: what srun prints has nothing to do with who starts the ranks. */
 static const char *srun_option(const struct hvd_options *o, bool also_ours)
 {
 	static const char talk[] = "quiet|verbose";
 	static const char ours[] = "ntasks|label|cpu-bind|cpu_bind|unbuffered|kill-on-bad-exit";
+	static const char sizes[] = "nodes|ntasks";
 	const struct hvd_opt *row;
 
 	for (size_t i = 0; (row = hvd_opt_row(i)); i++) {
 		if (row->family != HVD_FAMILY_SRUN || !row->pass || !hvd_options_given(o, row->name) ||
 		    hvd_value_index(talk, row->name) >= 0 || (!also_ours && hvd_value_index(ours, row->name) >= 0))
 			continue;
-		/* Places of a role, such as -N, are hvdrun's own; -N1 is true without srun, too. */
-		if (o->of_role && !also_ours && row->whose != HVD_OF_LAUNCH)
+		if (o->of_role && row->whose != HVD_OF_LAUNCH && (!also_ours || hvd_value_index(sizes, row->name) < 0))
 			continue;
+		/* -N1 is true without srun, too. */
 		if (also_ours || strcmp(row->name, "nodes") != 0 || o->nodes_min != 1)
 			return row->name;
 	}
