@@ -51,6 +51,14 @@ $(preload): python/preload/sitecustomize.py
 
 all: $(preload)
 
+# What `hvdrun --ray` runs on its hosts.
+hvd_ray := $(B)/libexec/hvd/ray/hvd_ray.py
+$(hvd_ray): python/ray/hvd_ray.py
+	@mkdir -p $(@D)
+	$(INSTALL) -m 644 $< $@
+
+all: $(hvd_ray)
+
 place := sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@MANDIR@|$(MANDIR)|g' \
 	-e 's|@PYTHONDIR@|$(PYTHONDIR)|g' -e 's|@LIBEXECDIR@|$(LIBEXECDIR)|g' \
 	-e 's|@PLUGINDIR@|$(PLUGINDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
@@ -87,6 +95,8 @@ endif
 	$(INSTALL) -m 644 $(sort $(wildcard python/hvdrun/*.py)) '$(DESTDIR)$(PYTHONDIR)/hvdrun'
 	$(INSTALL) -d '$(DESTDIR)$(LIBEXECDIR)/preload'
 	$(INSTALL) -m 644 $(preload) '$(DESTDIR)$(LIBEXECDIR)/preload'
+	$(INSTALL) -d '$(DESTDIR)$(LIBEXECDIR)/ray'
+	$(INSTALL) -m 644 $(hvd_ray) '$(DESTDIR)$(LIBEXECDIR)/ray'
 ifneq ($(HOROVODRUN),)
 	ln -sf hvdrun '$(DESTDIR)$(BINDIR)/horovodrun'
 	ln -sf hvdrun '$(DESTDIR)$(DATADIR)/bash-completion/completions/horovodrun'
@@ -99,7 +109,7 @@ uninstall:  ## remove what install has put there (give the same PREFIX, DESTDIR,
 	$(MAKE) --no-print-directory install DESTDIR='$(abspath $(B))/uninstall' HOROVODRUN=$(HOROVODRUN) >/dev/null
 	cd '$(B)/uninstall' && find . ! -type d | while read -r f; do rm -f '$(DESTDIR)'/"$$f"; done
 	rm -rf '$(DESTDIR)$(PYTHONDIR)/hvdrun/__pycache__' '$(DESTDIR)$(LIBEXECDIR)/preload/__pycache__'
-	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' $(if $(filter %/hvd/python,$(PYTHONDIR)),'$(DESTDIR)$(patsubst %/python,%,$(PYTHONDIR))') '$(DESTDIR)$(LIBEXECDIR)/preload' '$(DESTDIR)$(LIBEXECDIR)/lsf/server' '$(DESTDIR)$(LIBEXECDIR)/lsf' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/docs/pictures' '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)/prometheus' '$(DESTDIR)$(DOCDIR)/grafana' '$(DESTDIR)$(DOCDIR)' \
+	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' $(if $(filter %/hvd/python,$(PYTHONDIR)),'$(DESTDIR)$(patsubst %/python,%,$(PYTHONDIR))') '$(DESTDIR)$(LIBEXECDIR)/preload' '$(DESTDIR)$(LIBEXECDIR)/ray' '$(DESTDIR)$(LIBEXECDIR)/lsf/server' '$(DESTDIR)$(LIBEXECDIR)/lsf' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/docs/pictures' '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)/prometheus' '$(DESTDIR)$(DOCDIR)/grafana' '$(DESTDIR)$(DOCDIR)' \
 		'$(DESTDIR)$(DATADIR)/modulefiles/hvd' $(if $(filter yes,$(PLUGIN)),'$(DESTDIR)$(PLUGINDIR)')
 	rm -rf '$(B)/uninstall'
 

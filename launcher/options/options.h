@@ -157,6 +157,7 @@ struct hvd_options {
 	/* The options of a launch of several roles (role_specs.h). */
 	bool of_role;      /* these are the options of one of its roles, with those of the launch */
 	char *roles_file;  /* --roles */
+	char *ray;         /* --ray: what else `ray start` gets */
 	char *role, *with; /* names of roles */
 	struct hvd_strv after, ports;
 	int replicas;

@@ -101,6 +101,11 @@ static const struct hvd_opt rows[] = {
 	/* Roles. */
 	{ROLE("roles", REQUIRED, "FILE", "Start the roles of this YAML file"), .more = "See hvd-roles(7)",
 	 .type = HVD_OPT_STRING, .at = HVD_AT(roles_file)},
+	{ROLE("ray", OPTIONAL, "OPTIONS", "Start Ray on all hosts, run the command on the first, and end Ray with it"),
+	 .more = "The command has RAY_ADDRESS. OPTIONS, quoted as one word, are for `ray start` on each host. See RAY "
+		 "in "
+		 "hvdrun(1)",
+	 .type = HVD_OPT_STRING, .at = HVD_AT(ray), .whose = HVD_OF_ROLES_ONLY},
 	{ROLE("role", REQUIRED, "NAME", "Begin the options of this role, which its command ends"),
 	 .type = HVD_OPT_STRING, .at = HVD_AT(role), .whose = HVD_OF_ROLES_ONLY},
 	{ROLE("with", REQUIRED, "ROLE", "Run on the hosts of this role, beside its ranks"), .type = HVD_OPT_STRING,

@@ -108,6 +108,10 @@ static int take(struct hvd_role_parts *parts, const struct hvd_opthit *hit, int 
 		parts->file = hit->value;
 		return 0;
 	}
+	if (hit->opt && hit->opt->at == HVD_AT(ray) && parts->n == 1) {
+		parts->ray = hit->value ? hit->value : "";
+		return 0;
+	}
 	if (hit->opt && hit->opt->at == HVD_AT(role)) {
 		if (part->named)
 			return complain(err, parts->n - 1, "has two --role",
@@ -138,7 +142,7 @@ static int read_part(struct hvd_role_parts *parts, int at, int argc, char *const
 		return -1;
 	for (at = scan.next; at < argc && !is_colon(argv[at]); at++)
 		hvd_strv_add(&part->command, argv[at]);
-	if (parts->file)
+	if (parts->file || parts->ray)
 		return at;
 	if (!part->command.n)
 		return complain(err, parts->n - 1, "has no command",
@@ -175,11 +179,12 @@ int hvd_role_line_split(struct hvd_role_parts *parts, int argc, char *const *arg
 {
 	int at = 1;
 
+	parts->primary = scan_from(1, argc, argv).primary;
 	for (;;) {
 		at = read_part(parts, at, argc, argv, err);
 		if (at < 0)
 			return -1;
-		if (parts->file)
+		if (parts->file && !parts->ray)
 			return check_file(parts, at < argc, err);
 		if (at >= argc)
 			return 0;

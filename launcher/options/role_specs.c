@@ -197,6 +197,10 @@ static int read_options(struct hvd_options *o, const char *program, const struct
 	o->of_role = true;
 	if (hvd_options_parse(o, (int)argv.n, argv.v, err) != 0)
 		return o->role ? hvd_err_prefix(err, "role %.100s", o->role) : -1;
+	if (o->ray) {
+		hvd_err_set(err, HVD_E_USAGE, "--ray is for one command, not for roles");
+		return hvd_err_hint(err, "as in hvdrun --ray -N4 python driver.py");
+	}
 	if (hvd_options_env(o, envp, err) || hvd_config_load(o, err))
 		return -1;
 	if (o->action == HVD_RUN)
@@ -312,6 +316,8 @@ static int load(struct hvd_role_specs *specs, int argc, char *const *argv, char 
 	int rc = hvd_role_line_split(&parts, argc, argv, err);
 
 	*specs = (struct hvd_role_specs){0};
+	if (rc == 0 && parts.ray)
+		rc = hvd_role_ray_expand(&parts, err);
 	if (rc == 0 && parts.file && !text) {
 		text = read = hvd_read_file(parts.file, HVD_YAML_MAX, "the file of roles", &len, err);
 		rc = read ? 0 : -1;

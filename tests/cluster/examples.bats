@@ -44,7 +44,7 @@ passed() { [ "$(grep -cF "hvd-selftest: $1: OK" <<<"$output")" -eq "$2" ]; }
 @test "each example is tested here, or with the programs that it needs in peers/roles.bats" {
 	local file
 	for file in "$SRC"/scripts/examples/*.sbatch; do
-		grep -q "submit ${file##*/}" "$BATS_TEST_FILENAME" "$SRC/tests/peers/roles.bats" || { echo "not tested: $file" && false; }
+		grep -qE "(submit |examples/)${file##*/}" "$BATS_TEST_FILENAME" "$SRC"/tests/peers/{roles,ray}.bats || { echo "not tested: $file" && false; }
 	done
 }
 

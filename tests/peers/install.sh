@@ -28,6 +28,7 @@
 #     --frameworks   JAX, Lightning Fabric, accelerate, DeepSpeed and TensorFlow beside the same PyTorch, in
 #                    DIR/frameworks: 700 MB to fetch, 3 GB of disk
 #     --spark        Spark with its Python module, in DIR/spark, and Java: 500 MB to fetch, 600 MB of disk
+#     --ray          Ray, in DIR/ray: 80 MB to fetch, 250 MB of disk
 #     --all          all of these and Horovod, one after the other, whatever becomes of another
 #
 # PyPI's own PyTorch for Linux is the build for CUDA, 3 GB to fetch with the libraries that it loads. So the release is
@@ -49,13 +50,14 @@ BESIDE_TORCH="numpy psutil"
 FRAMEWORKS="jax==0.10.2 lightning-fabric==2.6.6 accelerate==1.15.0 deepspeed==0.19.8 tensorflow-cpu==2.21.0"
 TORCHFT=0.2.0
 SPARK=${HVD_PEERS_SPARK:-4.3.0}
+RAY=${HVD_PEERS_RAY:-2.60.0}
 VERSION=0.28.1
 SDIST_SHA256=92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0
 PYTHON=/usr/bin/python3
 
 # What must be there, and Debian's package that has it.
 needs() {
-	if [[ $kind == @(torch|torchft|frameworks|spark) ]]; then
+	if [[ $kind == @(torch|torchft|frameworks|spark|ray) ]]; then
 		echo "py:venv,ensurepip python3-venv"
 		[[ $kind != spark ]] || echo "cmd:java default-jre-headless"
 		return
@@ -84,7 +86,7 @@ cmd:mpirun.openmpi                openmpi-bin"
 
 where() {
 	local source=${HVD_PEERS_SOURCE:+/source}
-	[[ $kind != @(torch|torchft|frameworks|spark) ]] || source=
+	[[ $kind != @(torch|torchft|frameworks|spark|ray) ]] || source=
 	realpath -m "${HVD_PEERS_DIR:-$(cache_dir hvd-peers)$source}${kind:+/$kind}"
 }
 
@@ -286,6 +288,13 @@ spark() {
 		give_up 77 "Spark $SPARK does not start with this Java: $(java -version 2>&1 | head -n 1); see $log"
 }
 
+ray() {
+	local seconds=600
+	"$PYTHON" -m venv "$dir/venv" >>"$log" 2>&1 || give_up 1 "no virtual environment; see $log"
+	say "installing Ray $RAY; the log: $log"
+	pip_gets "Ray $RAY" "ray==$RAY"
+}
+
 # To look for garbage while PyTorch is imported takes a tenth of that time, and each rank of each test imports it.
 collect_rarely() {
 	local site
@@ -307,6 +316,7 @@ recipe() {
 	torchft) echo "torchft $TORCHFT torch $TORCH $("$PYTHON" -V 2>/dev/null || true)" && return ;;
 	frameworks) echo "torch $TORCH $BESIDE_TORCH $FRAMEWORKS $("$PYTHON" -V 2>/dev/null || true)" && return ;;
 	spark) echo "spark $SPARK $("$PYTHON" -V 2>/dev/null || true)" && return ;;
+	ray) echo "ray $RAY $("$PYTHON" -V 2>/dev/null || true)" && return ;;
 	esac
 	echo "${HVD_PEERS_SOURCE:+$HVD_PEERS_SOURCE }${kind:+$kind }$VERSION $SDIST_SHA256 $(dpkg-query -W -f '${Package} ${Version} ' python3-torch python3 2>/dev/null || true)"
 }
@@ -316,7 +326,7 @@ ready() { [[ -e $dir/ready && $(<"$dir/ready") == "$(recipe)" ]]; }
 # each [OPTION]: what main does, for each kind; the status is the gravest: 1, then 77.
 each() {
 	local option status worst=0
-	for option in --torch --torchft --frameworks --spark "" --mpi; do
+	for option in --torch --torchft --frameworks --spark --ray "" --mpi; do
 		status=0
 		# shellcheck disable=SC2086
 		"${BASH_SOURCE[0]}" $option "$@" || status=$?
@@ -332,7 +342,7 @@ main() {
 		return
 	fi
 	kind=''
-	if [[ ${1-} == --@(mpi|torch|torchft|frameworks|spark) ]]; then kind=${1#--} && shift; fi
+	if [[ ${1-} == --@(mpi|torch|torchft|frameworks|spark|ray) ]]; then kind=${1#--} && shift; fi
 	dir=$(where)
 	case ${1-} in
 	'') ;;
@@ -365,6 +375,7 @@ main() {
 	torch) torch && imports torch.distributed ;;
 	torchft) torchft && imports torchft ;;
 	spark) spark && imports pyspark ;;
+	ray) ray && imports ray ;;
 	frameworks)
 		frameworks
 		imports torch.distributed, jax, lightning_fabric, accelerate, deepspeed

@@ -10,7 +10,7 @@
 #   teardown()      { mend; }
 #   teardown_file() { cluster_down; }
 
-# peers [--mpi | --torch | --torchft | --frameworks | --spark]: sets PY, Python with Horovod (or with what
+# peers [--mpi | --torch | --torchft | --frameworks | --spark | --ray]: sets PY, Python with Horovod (or with what
 # the option says), and HERE, this folder. It is installed by install.sh, before
 # the tests. Where that was not done, or was not possible, they are skipped; where
 # it went wrong, they fail.
@@ -21,6 +21,7 @@ peers() {
     --torchft) what=torchft ;;
     --frameworks) what=frameworks ;;
     --spark) what=Spark ;;
+    --ray) what=Ray ;;
     esac
     export PEERS_WHY='' CLUSTER_WHY=''
     dir=$("$install" "$@" --where) || return 1

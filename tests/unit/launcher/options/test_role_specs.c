@@ -466,4 +466,65 @@ TEST(words_of_commands_in_a_file)
 	hvd_role_specs_clear(&specs);
 }
 
+#define HVD_RAY HVD_LIBEXECDIR "/ray/hvd_ray.py "
+
+/* --ray is roles that the tables read like those of a user. */
+TEST(ray_is_two_roles)
+{
+	static const char *const line[] = {"hvdrun", "--ray", "x", NULL};
+	struct hvd_role_specs specs;
+	const struct hvd_role_spec *ray, *driver;
+
+	assert_true(hvd_role_specs_wanted(3, (char *const *)line));
+	roles(&specs,
+	      "hvdrun -N4 -lc8 --ray=--num-cpus=2 --events=e --max-restarts=2 --gpus-per-task=1 --ready-timeout=9 "
+	      "venv/bin/python3.11 d.py -n",
+	      NULL);
+	assert_int_equal(specs.n, 2);
+	ray = &specs.v[0];
+	driver = &specs.v[1];
+	assert_string_equal(ray->name, "ray");
+	assert_int_equal(ray->hosts, 4);
+	assert_int_equal(ray->per_host, 1);
+	assert_int_equal(ray->cpus, 8);
+	assert_int_equal(ray->gpus, 1);
+	assert_true(ray->service);
+	assert_int_equal(ray->on_failure, HVD_FAILURE_ENDS);
+	assert_text(command_of(ray), "venv/bin/python3.11 " HVD_RAY "host --num-cpus=2");
+	assert_string_equal(driver->name, "driver");
+	assert_int_equal(driver->with, 0);
+	assert_int_equal(driver->after, 1);
+	assert_int_equal(driver->spec.ranks.n, 1);
+	assert_int_equal(driver->cpus, 0);
+	assert_int_equal(driver->on_failure, HVD_FAILURE_RESTARTS);
+	assert_int_equal(driver->spec.max_restarts, 2);
+	assert_false(driver->service);
+	assert_text(command_of(driver), "venv/bin/python3.11 " HVD_RAY "run venv/bin/python3.11 d.py -n");
+	for (size_t i = 0; i < 2; i++) {
+		assert_true(specs.v[i].spec.srun.handles_output);
+		assert_string_equal(specs.v[i].spec.events, "e");
+	}
+	hvd_role_specs_clear(&specs);
+	roles(&specs, "hvdrun --ray sh -c x", NULL);
+	assert_text(command_of(&specs.v[0]), "python3 " HVD_RAY "host");
+	hvd_role_specs_clear(&specs);
+}
+
+TEST(what_ray_refuses)
+{
+	bad("hvdrun --ray", NULL, "--ray is for one command, and there is none", "hvdrun --ray -N4 python");
+	bad("hvdrun --ray x : --role=a y", NULL, "--ray is for one command, not for roles", "");
+	bad("hvdrun --role=a x : --ray --role=b y", NULL, "--ray is for one command, not for roles", "");
+	bad("hvdrun --ray --roles=f", "roles: {a: {command: x}}", "--ray is for one command, not for roles of a file",
+	    "");
+	bad("hvdrun --roles=f", "roles: {a: {command: x, ray: y}}", "--ray is for one command", "");
+	bad("hvdrun --ray -n4 x", NULL, "-n cannot be used with --ray", "-N is the number of hosts");
+	bad("hvdrun --ray --ntasks-per-node=2 x", NULL, "--ntasks-per-node cannot be used with --ray", "");
+	bad("hvdrun --ray --role=a x", NULL, "--role cannot be used with --ray", "makes the roles itself");
+	bad("hvdrun --ray --service x", NULL, "--service cannot be used with --ray", "makes the roles itself");
+	bad("hvdrun --ray=--head x", NULL, "--ray=--head: --head is what the launch decides", "leave it out");
+	bad("hvdrun --ray=--address=h:1 x", NULL, "--address is what the launch decides", "");
+	bad("hvdrun --ray='--num-cpus=1 x", NULL, "has a quote that is not closed", "");
+}
+
 RUN_TESTS()
