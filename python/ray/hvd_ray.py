@@ -44,7 +44,7 @@ FIGURES = re.compile(r"\[state-dump\]|debug dump")
 HEAD_ONLY = ("--port", "--include-dashboard", "--redis-shard-ports")  # workers refuse them
 LOG_LINES = 8
 OUTPUT_LINES = 40
-GRACE = 2.0  # seconds for `ray start` to end its processes; Slurm may give hvd-ray few more
+GRACE = 1.0  # seconds for `ray start` to end its processes; Slurm may give hvd-ray few more
 
 # The numbers of a rank of this launch, which Ray's workers are not.
 RANK_VARIABLES = (

@@ -8,6 +8,8 @@ load peers
 
 setup_file() {
     peers --ray
+    # Slurm's KillWait of the cluster is short for Ray's many processes on a busy machine.
+    export HVD_KILL_WAIT=30
     suite --nodes 3
 }
 setup() { needs_cluster; }
