@@ -244,7 +244,7 @@ END
 #SBATCH -w hvdn[1-2] -N2 --ntasks-per-node=2
 hvdrun --role=a bash -c '$show' : --role=b bash -c '$show'
 hvdrun --role=a --het-group=1 bash -c '$show' : --role=b --het-group=0 bash -c '$show'
-srun --hvd --het-group=1 hvd-selftest --quick
+srun --hvd --het-group=1 -N2 -n4 hvd-selftest --quick
 END
     submit roles.sh
     exits 0
