@@ -3,14 +3,10 @@
 # --metrics of launches on this machine: the page and the file as curl and Prometheus' own programs read them. Other users,
 # several hosts and srun are in tests/cluster/metrics.bats.
 
-bats_require_minimum_version 1.5.0
-
-load ../cluster/helpers
+load ../cluster/launch
 
 setup_file() {
-	SRC=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-	B=$(realpath "$SRC/${B:-build}" 2>/dev/null || realpath "$B")
-	export SRC B
+	built
 	unset HVD_METRICS HVD_METRICS_TOKEN_FILE "${!SLURM_@}"
 }
 setup() {

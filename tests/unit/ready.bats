@@ -3,14 +3,10 @@
 # shellcheck disable=SC2154,SC2016 # what run sets; what another shell evaluates
 # --ready of roles on this machine, whose ranks are real processes: what comes in which order, what is left, and errors.
 
-bats_require_minimum_version 1.5.0
-
-load ../cluster/helpers
+load ../cluster/launch
 
 setup_file() {
-	SRC=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-	B=$(realpath "$SRC/${B:-build}" 2>/dev/null || realpath "$B")
-	export SRC B
+	built
 	unset "${!SLURM_@}" NOTIFY_SOCKET
 }
 

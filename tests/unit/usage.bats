@@ -3,14 +3,10 @@
 # shellcheck disable=SC2016 # what another shell evaluates
 # What ranks on this machine use, as their agent reports it to the driver: the figures are read from the file of --metrics.
 
-bats_require_minimum_version 1.5.0
-
-load ../cluster/helpers
+load ../cluster/launch
 
 setup_file() {
-	SRC=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-	B=$(realpath "$SRC/${B:-build}" 2>/dev/null || realpath "$B")
-	export SRC B
+	built
 	unset HVD_METRICS HVD_SAMPLE "${!SLURM_@}"
 }
 setup() { cd "$BATS_TEST_TMPDIR" || return 1; }
