@@ -166,7 +166,7 @@ void hvd_stack_outliers_find(const json_t *samples, struct hvd_stack_outliers *f
 	for (size_t i = 0; i < groups->entries.n; i++) {
 		const struct hvd_stack_entry *entry = &groups->entries.v[i];
 
-		if (i == 0 || entry->set != entry[-1].step || strcmp(entry->key, entry[-1].key) != 0)
+		if (i == 0 || entry->set != entry[-1].set || strcmp(entry->key, entry[-1].key) != 0)
 			groups->v[groups->n++].first = entry;
 		groups->v[groups->n - 1].n++;
 	}

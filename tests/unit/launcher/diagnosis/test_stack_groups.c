@@ -222,6 +222,31 @@ TEST(outliers_of_each_step)
 	json_decref(samples);
 }
 
+/* Two ranks of a later step, and of a later role, are one group as those of the first. */
+TEST(outliers_of_a_later_set_are_one_group)
+{
+	json_t *samples = samples_of(SAMPLES("44114444", "44114444")), *one, *host, *rank;
+	size_t s, h, r;
+	char *text;
+
+	json_array_foreach(samples, s, one)
+	{
+		json_array_foreach(json_object_get(one, "hosts"), h, host)
+		{
+			json_object_set_new(host, "role", json_string("rollout"));
+			json_object_set_new(host, "world", json_integer(1));
+			json_array_foreach(json_object_get(host, "ranks"), r, rank)
+			{
+				json_object_set_new(rank, "step", json_integer(3));
+			}
+		}
+	}
+	text = hvd_stack_samples_text(samples, "job 7");
+	has(text, "ranks 2-3 of rollout (n1) differ from the other 6 in 2 of 2 samples: all_reduce (train.py:1)\n");
+	free(text);
+	json_decref(samples);
+}
+
 TEST(who_waits_for_a_key)
 {
 	json_t *said =
