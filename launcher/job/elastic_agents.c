@@ -128,7 +128,7 @@ static void on_admitted(uint32_t host, void *arg)
 	FOR_PARTS(part, el, host)
 	admit(part, host);
 	if (el->roles)
-		hvd_elastic_roles_admitted(el->roles);
+		hvd_elastic_roles_admitted(el->roles, host);
 }
 
 /* The ranks of a generation are lost with their host. */

@@ -27,6 +27,8 @@ struct hvd_elastic_roles {
 	struct hvd_alloc alloc;  /* the hosts of the launch */
 	struct hvd_alloc listed; /* those that are there now */
 	int next_spare;          /* of `alloc`: it and those behind it are spare hosts */
+	uint32_t *numbers;       /* by host of `alloc`: its number among those of the launch, once it was admitted; */
+#define NO_NUMBER UINT32_MAX     /* before that */
 	struct hvd_role_hosts hosts;
 	struct role_world *worlds; /* as hosts.worlds */
 	bool complete;             /* all of these hosts have been admitted */
@@ -207,17 +209,6 @@ static void release(struct hvd_elastic_roles *roles)
 	}
 }
 
-/* The number of a host among those of the launch. */
-static uint32_t number_of(const struct hvd_elastic_roles *roles, int host)
-{
-	const struct hvd_machine *known = hvd_elastic_hosts(roles->el);
-	uint32_t h = 0;
-
-	while (h < hvd_machine_n_hosts(known) && strcmp(hvd_machine_host(known, h), roles->alloc.hosts[host].name) != 0)
-		h++;
-	return h;
-}
-
 static bool is_complete(const struct hvd_elastic_roles *roles)
 {
 	const struct hvd_agent_registry *agents = roles->el->policy.job->agents;
@@ -226,14 +217,18 @@ static bool is_complete(const struct hvd_elastic_roles *roles)
 		const struct hvd_role_world *w = &roles->hosts.worlds[i];
 
 		for (int k = 0; k < w->n_places; k++)
-			if (!hvd_agent_registry_admitted(agents, number_of(roles, w->places[k].host)))
+			if (!hvd_agent_registry_admitted(agents, roles->numbers[w->places[k].host]))
 				return false;
 	}
 	return true;
 }
 
-void hvd_elastic_roles_admitted(struct hvd_elastic_roles *roles)
+void hvd_elastic_roles_admitted(struct hvd_elastic_roles *roles, uint32_t host)
 {
+	const int at = hvd_alloc_find(&roles->alloc, hvd_machine_host(hvd_elastic_hosts(roles->el), host));
+
+	if (at >= 0)
+		roles->numbers[at] = host;
 	if (!roles->complete && is_complete(roles)) {
 		roles->complete = true;
 		release(roles);
@@ -275,16 +270,11 @@ int hvd_elastic_roles_over(const struct elastic_part *part, struct hvd_err *err)
 
 /* ---- variables ---- */
 
-struct port_question {
-	const struct hvd_elastic_roles *roles;
-	const uint32_t *numbers; /* of hosts, as number_of() */
-};
-
 static in_port_t port_of(int world, int host, int local_rank, unsigned i, void *arg)
 {
-	const struct port_question *question = arg;
+	const struct hvd_elastic_roles *roles = arg;
 
-	return hvd_world_rank_port(question->roles->el->parts[world]->world, question->numbers[host], local_rank, i);
+	return hvd_world_rank_port(roles->el->parts[world]->world, roles->numbers[host], local_rank, i);
 }
 
 void hvd_elastic_roles_generation(struct elastic_part *part)
@@ -292,19 +282,15 @@ void hvd_elastic_roles_generation(struct elastic_part *part)
 	struct hvd_elastic_roles *roles = part->el->roles;
 	const struct hvd_agent_registry *agents = roles->el->policy.job->agents;
 	hvd_cleanup_free struct hvd_addr *addrs = hvd_xcalloc((size_t)roles->alloc.n_hosts + 1, sizeof(*addrs));
-	hvd_cleanup_free uint32_t *numbers = hvd_xcalloc((size_t)roles->alloc.n_hosts + 1, sizeof(*numbers));
-	struct port_question question = {roles, numbers};
 	struct hvd_strv *to = &roles->worlds[part->number].opts.extra_env;
 	struct hvd_role_env env;
 
-	for (int i = 0; i < roles->alloc.n_hosts; i++) {
-		numbers[i] = number_of(roles, i);
-		if (hvd_agent_registry_admitted(agents, numbers[i]))
+	for (int i = 0; i < roles->alloc.n_hosts; i++)
+		if (hvd_agent_registry_admitted(agents, roles->numbers[i]))
 			addrs[i] = hvd_network_plan_addr(hvd_agent_registry_networks(agents),
 							 hvd_agent_registry_table(roles->el->policy.job->agents),
-							 numbers[i]);
-	}
-	hvd_role_env_make(&env, roles->specs, &roles->hosts, &roles->alloc, addrs, port_of, &question);
+							 roles->numbers[i]);
+	hvd_role_env_make(&env, roles->specs, &roles->hosts, &roles->alloc, addrs, port_of, roles);
 	hvd_strv_free(to);
 	hvd_strv_add_all(to, roles->el->launcher->opts->extra_env.v);
 	hvd_role_env_emit(&env, &roles->hosts, (int)part->number, to);
@@ -356,6 +342,9 @@ struct hvd_elastic_roles *hvd_elastic_roles_create(struct elastic *el, struct hv
 	}
 	ground = ground_of(el->launcher->launch, &roles->alloc);
 	roles->next_spare = hvd_role_hosts_spare(&ground);
+	roles->numbers = hvd_xcalloc((size_t)roles->alloc.n_hosts + 1, sizeof(*roles->numbers));
+	for (int i = 0; i < roles->alloc.n_hosts; i++)
+		roles->numbers[i] = NO_NUMBER;
 	roles->worlds = hvd_xcalloc((size_t)roles->hosts.n_worlds, sizeof(*roles->worlds));
 	for (unsigned i = 0; i < (unsigned)roles->hosts.n_worlds; i++)
 		make_world(roles, i);
@@ -369,6 +358,7 @@ void hvd_elastic_roles_destroy(struct hvd_elastic_roles *roles)
 	for (int i = 0; roles->worlds && i < roles->hosts.n_worlds; i++)
 		hvd_strv_free(&roles->worlds[i].opts.extra_env);
 	free(roles->worlds);
+	free(roles->numbers);
 	hvd_role_hosts_clear(&roles->hosts);
 	hvd_alloc_clear(&roles->alloc);
 	hvd_alloc_clear(&roles->listed);

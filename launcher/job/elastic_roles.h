@@ -43,8 +43,8 @@ void hvd_elastic_roles_host(const struct hvd_elastic_roles *roles, struct hvd_al
 const struct hvd_host_share *hvd_elastic_roles_share(const struct hvd_elastic_roles *roles, unsigned world,
 						     const char *host);
 
-/* A host was admitted: the worlds may start that wait for nothing else. */
-void hvd_elastic_roles_admitted(struct hvd_elastic_roles *roles);
+/* The host with this number was admitted: the worlds may start that wait for nothing else. */
+void hvd_elastic_roles_admitted(struct hvd_elastic_roles *roles, uint32_t host);
 /* A generation of the world begins: set the variables of its ranks. */
 void hvd_elastic_roles_generation(struct elastic_part *part);
 /* The ranks of a generation are ready (launcher/world/ready.h): those that wait for them may start. */
