@@ -175,8 +175,8 @@ struct hvd_opthit {
  * err set. */
 int hvd_optscan_next(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hvd_err *err);
 
-/* Append to *sv what srun gets of an option in a cluster of letters that are not all srun's. */
-void hvd_opthit_letter(const struct hvd_opthit *hit, struct hvd_strv *sv);
+/* Append to *sv the option's own words, of the command line that was scanned; of a cluster of letters only its letter. */
+void hvd_opthit_words(const struct hvd_opthit *hit, char *const *argv, struct hvd_strv *sv);
 
 /* Store a value in `result`. `from` names its option or variable in messages; `value` NULL: the option has no value. */
 int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const char *value, struct hvd_err *err);

@@ -140,7 +140,7 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 			return 0;
 		all_pass = (all_pass || hit.word_begins) && hit.opt->pass;
 		if (!(hit.word_begins && hit.word_ends) && hit.opt->pass)
-			hvd_opthit_letter(&hit, &letters);
+			hvd_opthit_words(&hit, argv, &letters);
 		if (!hit.word_ends)
 			continue;
 		if (all_pass)
@@ -341,13 +341,8 @@ static void srun_words(const struct hvd_options *o, bool (*keep)(const struct hv
 	scan.argc = (int)words.n;
 	scan.argv = words.v;
 	while (hvd_optscan_next(&scan, &hit, NULL) > 0) {
-		if (!keep(hit.opt, but) || (o->of_role && hit.opt && hit.opt->whose != HVD_OF_LAUNCH))
-			continue;
-		if (hit.opt && !(hit.word_begins && hit.word_ends))
-			hvd_opthit_letter(&hit, args);
-		else
-			for (int i = hit.first; i < hit.end; i++)
-				hvd_strv_add(args, words.v[i]);
+		if (keep(hit.opt, but) && !(o->of_role && hit.opt && hit.opt->whose != HVD_OF_LAUNCH))
+			hvd_opthit_words(&hit, words.v, args);
 	}
 }
 

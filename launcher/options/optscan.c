@@ -372,9 +372,12 @@ int hvd_optscan_next(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hv
 	return take_words(scan, hit, err) ? -1 : 1;
 }
 
-void hvd_opthit_letter(const struct hvd_opthit *hit, struct hvd_strv *sv)
+void hvd_opthit_words(const struct hvd_opthit *hit, char *const *argv, struct hvd_strv *sv)
 {
-	if (hit->value && hit->end - hit->first > 1) {
+	if (hit->word_begins && hit->word_ends) {
+		for (int i = hit->first; i < hit->end; i++)
+			hvd_strv_add(sv, argv[i]);
+	} else if (hit->value && hit->end - hit->first > 1) {
 		hvd_strv_add(sv, hit->spelled);
 		hvd_strv_add(sv, hit->value);
 	} else {

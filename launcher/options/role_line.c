@@ -118,12 +118,7 @@ static int take(struct hvd_role_parts *parts, const struct hvd_opthit *hit, int 
 					"write a command and a colon between two roles");
 		part->named = true;
 	}
-	if (!hit->word_begins || !hit->word_ends) {
-		hvd_opthit_letter(hit, words);
-		return 0;
-	}
-	for (int i = hit->first; i < hit->end; i++)
-		hvd_strv_add(words, argv[i]);
+	hvd_opthit_words(hit, argv, words);
 	return 0;
 }
 

@@ -53,16 +53,6 @@ static int refuse(const struct hvd_opthit *hit, struct hvd_err *err)
 			    "hosts, and -c and --gpus-per-task what Ray has on each");
 }
 
-static void add_words(struct hvd_strv *to, const struct hvd_opthit *hit, const struct hvd_strv *from)
-{
-	if (!hit->word_begins || !hit->word_ends) {
-		hvd_opthit_letter(hit, to);
-		return;
-	}
-	for (int i = hit->first; i < hit->end; i++)
-		hvd_strv_add(to, from->v[i]);
-}
-
 /* Share out the options of the command line, which have been read once. */
 static int share_options(const struct hvd_strv *options, struct hvd_strv *ray, struct hvd_strv *driver,
 			 enum hvd_opt_family primary, struct hvd_err *err)
@@ -77,9 +67,9 @@ static int share_options(const struct hvd_strv *options, struct hvd_strv *ray, s
 		if (place == NEITHER)
 			return refuse(&hit, err);
 		if (place != DRIVER)
-			add_words(ray, &hit, options);
+			hvd_opthit_words(&hit, options->v, ray);
 		if (place != RAY)
-			add_words(driver, &hit, options);
+			hvd_opthit_words(&hit, options->v, driver);
 	}
 	return rc;
 }
