@@ -21,7 +21,6 @@
 enum place {
 	DRIVER,
 	RAY,
-	BOTH,
 	NEITHER,
 };
 
@@ -31,10 +30,10 @@ static enum place place_of(const struct hvd_opt *row)
 		size_t at;
 		enum place place;
 	} places[] = {
-		{HVD_AT(nodes_min), RAY},           {HVD_AT(cpus_per_task), RAY},  {HVD_AT(gpus_per_task), RAY},
-		{HVD_AT(het_group), RAY},           {HVD_AT(ready_timeout), RAY},  {HVD_AT(label), BOTH},
-		{HVD_AT(output_filename), BOTH},    {HVD_AT(num_proc), NEITHER},   {HVD_AT(ntasks), NEITHER},
-		{HVD_AT(ntasks_per_node), NEITHER}, {HVD_AT(multi_prog), NEITHER}, {HVD_AT(preload), NEITHER},
+		{HVD_AT(nodes_min), RAY},   {HVD_AT(cpus_per_task), RAY},       {HVD_AT(gpus_per_task), RAY},
+		{HVD_AT(het_group), RAY},   {HVD_AT(ready_timeout), RAY},       {HVD_AT(num_proc), NEITHER},
+		{HVD_AT(ntasks), NEITHER},  {HVD_AT(ntasks_per_node), NEITHER}, {HVD_AT(multi_prog), NEITHER},
+		{HVD_AT(preload), NEITHER},
 	};
 
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
@@ -53,7 +52,7 @@ static int refuse(const struct hvd_opthit *hit, struct hvd_err *err)
 			    "hosts, and -c and --gpus-per-task what Ray has on each");
 }
 
-/* Share out the options of the command line, which have been read once. */
+/* Share out the options of a role on the command line, which have been read once. */
 static int share_options(const struct hvd_strv *options, struct hvd_strv *ray, struct hvd_strv *driver,
 			 enum hvd_opt_family primary, struct hvd_err *err)
 {
@@ -66,10 +65,7 @@ static int share_options(const struct hvd_strv *options, struct hvd_strv *ray, s
 
 		if (place == NEITHER)
 			return refuse(&hit, err);
-		if (place != DRIVER)
-			hvd_opthit_words(&hit, options->v, ray);
-		if (place != RAY)
-			hvd_opthit_words(&hit, options->v, driver);
+		hvd_opthit_words(&hit, options->v, place == RAY ? ray : driver);
 	}
 	return rc;
 }
