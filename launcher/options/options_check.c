@@ -267,21 +267,6 @@ static int check_discover(const struct hvd_options *o, struct hvd_err *err)
 	return 0;
 }
 
-/* Roles have parts of the command line or of a file, which role_specs.h reads. */
-static int check_roles(const struct hvd_options *o, struct hvd_err *err)
-{
-	const struct hvd_opt *row;
-
-	for (size_t i = 0; !o->of_role && (row = hvd_opt_row(i)); i++) {
-		if (o->source[i] == HVD_FROM_DEFAULT ||
-		    (row->whose != HVD_OF_ROLES_ONLY && row->at != HVD_AT(roles_file)))
-			continue;
-		hvd_err_set(err, HVD_E_USAGE, "--%s cannot be used: a launch has one command and no roles", row->name);
-		return hvd_err_hint(err, "leave it out, and start each command by a launch of its own");
-	}
-	return 0;
-}
-
 /* The option that asks about a running job, or NULL. */
 static const char *question_of(const struct hvd_options *o)
 {
@@ -447,10 +432,10 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 	/* --help and the like work whatever other options are given. */
 	if (o->action != HVD_RUN)
 		return 0;
-	if (check_exclusive(o, err) || check_roles(o, err) || check_needed(o, err) || check_processes(o, err) ||
-	    check_failure(o, err) || check_launcher(o, err) || check_function(o, err) || check_exclude(o, err) ||
-	    check_discover(o, err) || check_elastic(o, err) || check_async(o, err) || check_question(o, err) ||
-	    check_report_of(o, err) || check_command(o, err) ||
+	if (check_exclusive(o, err) || check_needed(o, err) || check_processes(o, err) || check_failure(o, err) ||
+	    check_launcher(o, err) || check_function(o, err) || check_exclude(o, err) || check_discover(o, err) ||
+	    check_elastic(o, err) || check_async(o, err) || check_question(o, err) || check_report_of(o, err) ||
+	    check_command(o, err) ||
 	    (o->multi_prog && o->action == HVD_RUN ? hvd_rank_commands_load(o, err) : check_preload(o, err)))
 		return -1;
 	return hvd_options_check_step(o, err);

@@ -201,17 +201,12 @@ TEST(which_command_lines_have_roles)
 	assert_true(wanted("hvdrun --roles=f"));
 	assert_true(wanted("hvdrun -n2 x : --role=b y"));
 	assert_true(wanted("hvdrun --replicas=2 x"));
+	assert_true(wanted("hvdrun --service -n2 x"));
+	assert_true(wanted("hvdrun -n2 --role=a x"));
 	assert_false(wanted("hvdrun -n2 x : -n3 y"));
 	assert_false(wanted("hvdrun -n2 x --role=a"));
 	assert_false(wanted("hvdrun --role=a --help"));
 	assert_false(wanted("hvdrun"));
-}
-
-TEST(a_launch_of_one_command_has_no_options_of_roles)
-{
-	refused("hvdrun --role=a x", "--role cannot be used", "leave it out");
-	refused("hvdrun --service -n2 x", "--service cannot be used", "leave it out");
-	refused("hvdrun --roles=f", "--roles cannot be used", "leave it out");
 }
 
 TEST(how_a_role_fails)
@@ -255,6 +250,7 @@ TEST(colons)
 	bad("hvdrun --role=a -- : --role=b y", NULL, "in front of the first colon has no command", "write it");
 	bad("hvdrun --role=a x : --role=b : --role=c z", NULL, "behind colon number 1 has no command", "write it");
 	bad("hvdrun -n2 x : --role=b y", NULL, "in front of the first colon has no --role=NAME", "name each role");
+	bad("hvdrun --service -n2 x", NULL, "in front of the first colon has no --role=NAME", "name each role");
 	bad("hvdrun --role=a x : -n2 y", NULL, "behind colon number 1 has no --role=NAME", "a script");
 	bad("hvdrun --role=a x : : --role=b y", NULL, "behind colon number 1 has no command", "write it");
 	bad("hvdrun --role=a --role=b x", NULL, "has two --role", "a colon between");
