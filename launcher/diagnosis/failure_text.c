@@ -5,6 +5,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/rank_name.h"
 #include "lib/process/spawn.h"
 
 #include <poll.h>
@@ -299,22 +300,20 @@ static const char *advice(const struct hvd_rank_end *end, enum hvd_failure_kind 
 
 /* ---- all of it ---- */
 
-/* "rank 3", or with roles "rank trainer:3". */
-static const char *name_of(const struct hvd_failure *f, char buf[80])
+static const char *name_of(const struct hvd_failure *f, char buf[HVD_RANK_NAME])
 {
-	snprintf(buf, 80, "rank %.60s%s%u", f->role ? f->role : "", f->role ? ":" : "", (unsigned)f->end.rank);
-	return buf;
+	return hvd_rank_name_text(f->role, f->end.rank, buf);
 }
 
 static char *headline(const struct hvd_failure *first, enum hvd_failure_kind kind)
 {
 	hvd_cleanup_free char *host = shown(first->host);
-	char buf[128], name[80];
+	char buf[128], name[HVD_RANK_NAME];
 
 	if (kind == HVD_FAILURE_NONE)
-		return hvd_xasprintf("%s on %s ended too early: exit code 0, while others still needed it",
+		return hvd_xasprintf("rank %s on %s ended too early: exit code 0, while others still needed it",
 				     name_of(first, name), host);
-	return hvd_xasprintf("%s on %s failed first: %s", name_of(first, name), host, how(&first->end, buf));
+	return hvd_xasprintf("rank %s on %s failed first: %s", name_of(first, name), host, how(&first->end, buf));
 }
 
 /* A process of the launch was lost first. */
@@ -338,7 +337,7 @@ static char *loss_headline(const struct hvd_loss *cause)
 static char *loss_text(const struct hvd_failure_report *report, const struct hvd_loss *cause,
 		       const struct hvd_failure *first, bool brief)
 {
-	char *out = loss_headline(cause), when[80], buf[128], name[80];
+	char *out = loss_headline(cause), when[80], buf[128], name[HVD_RANK_NAME];
 
 	if (brief)
 		return out;
@@ -351,8 +350,8 @@ static char *loss_text(const struct hvd_failure_report *report, const struct hvd
 		hvd_cleanup_free char *error = shown(first->end.error ? first->end.error : "");
 
 		span(cause->at, first->at, first->at, when);
-		hvd_xappendf(&out, "\n  the first rank to fail was %s on %s, %s: %s%s%s", name_of(first, name), host,
-			     when, how(&first->end, buf), *error ? ": " : "", error);
+		hvd_xappendf(&out, "\n  the first rank to fail was rank %s on %s, %s: %s%s%s", name_of(first, name),
+			     host, when, how(&first->end, buf), *error ? ": " : "", error);
 		add_losses(&out, report, first, cause);
 		add_others(&out, report, first);
 	} else if (report->with_all) {

@@ -9,7 +9,6 @@
 #include "lib/host/rank_list.h"
 #include "status_figures.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,12 +22,9 @@
 
 /* ---- one ---- */
 
-const char *hvd_status_rank(const json_t *of, char text[HVD_STATUS_RANK])
+const char *hvd_status_rank(const json_t *of, char text[HVD_RANK_NAME])
 {
-	const char *role = hvd_json_text(of, "role");
-
-	snprintf(text, HVD_STATUS_RANK, "%.60s%s%.0f", role, *role ? ":" : "", hvd_status_number_of(of, "rank"));
-	return text;
+	return hvd_rank_name_text(hvd_json_text(of, "role"), json_integer_value(json_object_get(of, "rank")), text);
 }
 
 struct hvd_odd_list hvd_status_odd_list(const json_t *list, bool hosts)
@@ -125,7 +121,7 @@ char *hvd_status_odd_ranks(enum hvd_odd odd, const json_t *const *ranks, size_t 
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv hosts = {0};
 	hvd_cleanup_free char *list = rank_list(ranks, n), *names = NULL;
 	const char *more = strstr(first, ": ");
-	char *text, rank[HVD_STATUS_RANK];
+	char *text, rank[HVD_RANK_NAME];
 
 	for (size_t i = 0; i < n; i++)
 		add_host(&hosts, hvd_json_text(ranks[i], "host"));

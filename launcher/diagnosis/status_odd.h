@@ -7,6 +7,7 @@
 #ifndef HVD_STATUS_ODD_H
 #define HVD_STATUS_ODD_H
 
+#include "lib/host/rank_name.h"
 #include "status_lines.h"
 
 #include <jansson.h>
@@ -29,9 +30,8 @@ struct hvd_odd_list {
 	bool few_wait; /* less than half of the ranks wait in the store */
 };
 
-/* "3", or in a launch with roles "trainer:3". */
-#define HVD_STATUS_RANK 80
-const char *hvd_status_rank(const json_t *of, char text[HVD_STATUS_RANK]);
+/* The name of a rank (lib/host/rank_name.h). */
+const char *hvd_status_rank(const json_t *of, char text[HVD_RANK_NAME]);
 
 struct hvd_odd_list hvd_status_odd_list(const json_t *list, bool hosts);
 

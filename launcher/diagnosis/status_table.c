@@ -112,7 +112,7 @@ static void clear_table(struct table *table)
 char *hvd_status_first_rank(const json_t *ranks, enum hvd_status_order order)
 {
 	const struct hvd_status_look look = {.order = order};
-	char rank[HVD_STATUS_RANK] = "0";
+	char rank[HVD_RANK_NAME] = "0";
 	struct table table;
 
 	make_table(&table, ranks, &look);
@@ -287,7 +287,7 @@ static void put_groups(struct hvd_status_lines *out, const struct table *table)
 
 static void put_reason(struct hvd_status_lines *out, const struct table *table, const struct row *row)
 {
-	char rank[HVD_STATUS_RANK];
+	char rank[HVD_RANK_NAME];
 
 	hvd_status_wrap(out, HVD_STATUS_REASON, 2, table->look->width, "rank %s on %s %s",
 			hvd_status_rank(row->of, rank), hvd_json_text(row->of, "host"), row->why);

@@ -35,7 +35,7 @@ static char *count_values(const json_t *list, const char *key, const char *name,
 		char *names;
 	} seen[16] = {0};
 	size_t n = 0, i, s;
-	char *text = hvd_xstrdup(""), rank[HVD_STATUS_RANK];
+	char *text = hvd_xstrdup(""), rank[HVD_RANK_NAME];
 	json_t *one;
 
 	json_array_foreach(list, i, one)

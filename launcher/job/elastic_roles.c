@@ -8,6 +8,7 @@
 #include "launcher/scheduler/scheduler.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/rank_name.h"
 #include "slurm/job_cpus.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ struct role_world {
 	struct hvd_launch_spec spec; /* as the role's, for so many ranks as this world has; owns nothing */
 	struct hvd_driver_opts opts; /* as the launch's, for this spec and with its own variables */
 	bool released, ready;
-	char name[48]; /* for opts.role */
+	char name[HVD_ROLE_NAME]; /* for opts.role */
 };
 
 struct hvd_elastic_roles {

@@ -9,6 +9,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/timer.h"
 #include "lib/base/xalloc.h"
+#include "lib/host/rank_name.h"
 #include "node_down.h"
 #include "stacks_question.h"
 #include "status.h"
@@ -58,10 +59,10 @@ static void lose(struct hvd_job_watch *watch, const char *how)
 void hvd_job_watch_unkillable(struct hvd_job_watch *watch, const struct hvd_unkillable *what, const char *role,
 			      int rank, const char *host)
 {
+	char name[HVD_RANK_NAME];
 	hvd_cleanup_free char *text = hvd_unkillable_text(what, rank);
-	hvd_cleanup_free char *why =
-		hvd_xasprintf("%sits rank %s%s%d cannot be killed", what->left ? "a process of " : "", role ? role : "",
-			      role ? ":" : "", rank);
+	hvd_cleanup_free char *why = hvd_xasprintf("%sits rank %s cannot be killed", what->left ? "a process of " : "",
+						   hvd_rank_name_text(role, rank, name));
 
 	hvd_warn(watch->job->log, "%s: %s%s%s", host, role ? role : "", role ? ": " : "", text);
 	hvd_info(watch->job->log, "%s", HVD_UNKILLABLE_HINT);

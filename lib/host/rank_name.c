@@ -4,6 +4,8 @@
 #include "lib/base/digits.h"
 #include "lib/base/size.h"
 
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,4 +21,12 @@ int hvd_rank_name_parse(const char *text, struct hvd_rank_name *name)
 	*name = (struct hvd_rank_name){.rank = (uint32_t)rank};
 	memcpy(name->role, text, len);
 	return 0;
+}
+
+const char *hvd_rank_name_text(const char *role, int64_t rank, char text[HVD_RANK_NAME])
+{
+	const bool any = role && *role;
+
+	snprintf(text, HVD_RANK_NAME, "%.*s%s%" PRId64, HVD_ROLE_NAME - 1, any ? role : "", any ? ":" : "", rank);
+	return text;
 }
