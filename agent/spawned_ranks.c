@@ -155,18 +155,21 @@ static void look_at(struct hvd_spawned_ranks *ranks, const json_t *plan, char *c
 	ranks->command = hvd_rank_env_command(plan, argv);
 }
 
-/* The environment that the rank gets beside its plan. */
-static int make_env(const struct hvd_spawned_rank *rank, const char *command, struct hvd_strv *env, struct hvd_err *err)
+/* The environment that the rank gets beside its plan: this process's, or *own, a copy with the rank's share of the GPUs. NULL
+ * with err set. */
+static char *const *make_env(const struct hvd_spawned_rank *rank, const char *command, struct hvd_strv *own,
+			     struct hvd_err *err)
 {
 	hvd_cleanup_free char *list = NULL;
 	const char *name;
 
-	hvd_strv_add_all(env, environ);
-	if (hvd_gpu_share("", env->v, &rank->gpus, &name, &list, err) != 0)
-		return -1;
-	if (list)
-		hvd_apptainer_setenv(env, command, name, list);
-	return 0;
+	if (hvd_gpu_share("", environ, &rank->gpus, &name, &list, err) != 0)
+		return NULL;
+	if (!list)
+		return environ;
+	hvd_strv_add_all(own, environ);
+	hvd_apptainer_setenv(own, command, name, list);
+	return own->v;
 }
 
 static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *rank, const json_t *plan,
@@ -187,13 +190,12 @@ static int start_rank(struct hvd_spawned_ranks *ranks, struct hvd_spawned_rank *
 	struct hvd_rank_facts facts = {.host_cpus = rank->host_cpus,
 				       .cpus = rank->bound ? CPU_COUNT(&rank->cpus) : rank->host_cpus};
 	struct hvd_oom_kills kills = hvd_oom_kills(0);
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv around = {0}, env = {0};
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv own = {0}, env = {0};
 	int rc;
 
-	if (make_env(rank, argv[0], &around, err) != 0)
+	facts.envp = make_env(rank, argv[0], &own, err);
+	if (!facts.envp)
 		return hvd_err_prefix(err, "rank %d", rank->of.number);
-	facts.envp = around.v;
-
 	rank->at_terminal = terminal > 0;
 	if (rank->at_terminal)
 		rank->group = terminal;

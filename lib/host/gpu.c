@@ -123,18 +123,22 @@ static char *count_up(int first, int n)
 int hvd_gpu_share(const char *root, char *const *envp, const struct hvd_share *share, const char **name, char **list,
 		  struct hvd_err *err)
 {
-	const int have = hvd_gpu_count(root, envp), rest = have > share->first ? have - share->first : 0;
-	const int n = share->n < 0 ? rest : share->n;
 	const bool listed = hvd_gpu_visible(envp) >= 0;
+	int have, rest, n;
 
 	*name = name_in(envp);
 	*list = NULL;
+	if (hvd_share_is_all(share))
+		return 0;
+	have = hvd_gpu_count(root, envp);
+	rest = have > share->first ? have - share->first : 0;
+	n = share->n < 0 ? rest : share->n;
 	if (n > rest) {
 		hvd_err_set(err, HVD_E_USAGE, "asked for %d GPU%s from number %d on, but %s%s%d", n, n == 1 ? "" : "s",
 			    share->first, listed ? *name : "this host", listed ? " lists " : " has ", have);
 		return hvd_err_hint(err, "lower --gpus-per-task or --ntasks-per-node of the roles on this host");
 	}
-	if (hvd_share_is_all(share) || (!have && !listed))
+	if (!have && !listed)
 		return 0;
 	if (!*name)
 		*name = names[count_in(root, "/dev", is_nvidia) ? 0 : 1];
