@@ -6,6 +6,7 @@
 #include "lib/frameworks/emitted.h"
 #include "lib/frameworks/launch_marks.h"
 #include "lib/process/interpreter.h"
+#include "lib/process/own_program.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,9 +16,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The folder of sitecustomize.py, beside this program. */
-#define FOLDER "preload"
-#define PREFIX "HVD_PRELOAD_"
+#define CUSTOMIZE "preload/sitecustomize.py" /* beside this program */
+#define PREFIX    "HVD_PRELOAD_"
 
 /* ---- messages ---- */
 
@@ -197,24 +197,13 @@ const char *hvd_preload_python_obstacle(const struct hvd_spawn *rank)
 /* The folder of sitecustomize.py. The caller frees it. */
 static char *find_folder(struct hvd_err *err)
 {
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	hvd_cleanup_free char *file = NULL;
-	char *slash;
+	hvd_cleanup_free char *file = hvd_own_program(CUSTOMIZE, HVD_LIBEXECDIR "/" CUSTOMIZE);
 
-	if (n <= 0) {
-		hvd_err_sys(err, "cannot find hvd-agent's own folder");
-		return NULL;
-	}
-	self[n] = '\0';
-	slash = strrchr(self, '/');
-	*slash = '\0';
-	file = hvd_xasprintf("%s/" FOLDER "/sitecustomize.py", self);
 	if (access(file, R_OK) != 0) {
 		hvd_err_sys(err, "cannot read %s", file);
 		return NULL;
 	}
-	return hvd_xasprintf("%s/" FOLDER, self);
+	return hvd_xstrndup(file, (size_t)(strrchr(file, '/') - file));
 }
 
 static void add_folder(struct hvd_strv *env, const char *folder)
