@@ -169,6 +169,13 @@ static bool gpus_from_controller(struct job *j)
 	return true;
 }
 
+int hvd_slurm_gpus_per_node(char *const *envp)
+{
+	const char *s = hvd_envp_value(envp, "SLURM_GPUS_PER_NODE");
+
+	return s ? hvd_gpu_asked(s) : -1;
+}
+
 /* Set the slots to the GPUs of each host. Returns 1 if they are set, 0 if the job has no GPUs, -1 with err set. */
 static int count_gpus(struct job *j, struct hvd_err *err)
 {
@@ -176,7 +183,7 @@ static int count_gpus(struct job *j, struct hvd_err *err)
 	const char *s;
 	int hosts = (int)j->hosts.n;
 	int total = (s = hvd_envp_value(j->envp, "SLURM_GPUS")) ? hvd_gpu_asked(s) : -1;
-	int per_node = (s = hvd_envp_value(j->envp, "SLURM_GPUS_PER_NODE")) ? hvd_gpu_asked(s) : -1;
+	int per_node = hvd_slurm_gpus_per_node(j->envp);
 	int here = (int)number_of(j->envp, "SLURM_GPUS_ON_NODE", HVD_MAX_RANKS);
 
 	/* A step may have fewer GPUs than its job, so in a step SLURM_GPUS_ON_NODE comes before the variables of the

@@ -35,12 +35,16 @@ int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err);
 int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, int slots_per_host, bool ask_controller,
 			 struct hvd_err *err);
 
+/* How many GPUs the job has on each of its hosts; -1: its user has not asked for them so. */
+int hvd_slurm_gpus_per_node(char *const *envp);
+
 /* Append the variables of a component of a heterogeneous job, by the names that a job of its own would have them by: Slurm
  * adds _HET_GROUP_ and the number of the component to them. */
 void hvd_slurm_component_env(char *const *envp, int component, struct hvd_strv *out);
 
-/* The same as hvd_alloc_from_slurm() for a heterogeneous job: the hosts of all of its components, each with the number of its own. The slots follow
- * from the variables of the component, as if it were a job of its own. In a step, too, the hosts are those of the job.
+/* The same as hvd_alloc_from_slurm() for a heterogeneous job: the hosts of all of its components, each with the number of its
+ * own. The slots follow from the variables of the component, as if it were a job of its own. In a step, too, the hosts are
+ * those of the job.
  * HVD_E_USAGE if two components share a host. */
 int hvd_alloc_from_het(struct hvd_alloc *out, char *const *envp, int slots_per_host, bool ask_controller,
 		       struct hvd_err *err);

@@ -7,12 +7,9 @@
 #include "lib/base/size.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "lib/host/gpu.h"
 #include "lib/host/layout.h"
 
-#include <stdio.h>
-
-static void count(char *const *envp, const struct hvd_alloc *hosts, int *cpus)
+static void count_cpus(char *const *envp, const struct hvd_alloc *hosts, int *cpus)
 {
 	const char *nodes = hvd_envp_get(envp, "SLURM_JOB_NODELIST");
 	const char *counts = hvd_envp_get(envp, "SLURM_JOB_CPUS_PER_NODE");
@@ -30,36 +27,31 @@ static void count(char *const *envp, const struct hvd_alloc *hosts, int *cpus)
 	}
 }
 
-int *hvd_slurm_job_cpus(char *const *envp, const struct hvd_alloc *hosts)
+/* With the environment of the component, as hvd_alloc_host counts them; 0: of the whole job. */
+static void count(char *const *envp, int component, const struct hvd_alloc *hosts, int *cpus, int *gpus)
 {
-	int *cpus = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(*cpus)), components = 0;
+	const int each = hvd_slurm_gpus_per_node(envp);
 
+	count_cpus(envp, hosts, cpus);
+	for (int i = 0; i < hosts->n_hosts; i++)
+		if (hosts->hosts[i].component == component)
+			gpus[i] = each;
+}
+
+void hvd_slurm_job_counts(char *const *envp, const struct hvd_alloc *hosts, int **cpus, int **gpus)
+{
+	int components = 0;
+
+	*cpus = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(**cpus));
+	*gpus = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(**gpus));
 	for (int i = 0; i < hosts->n_hosts; i++)
 		components = hosts->hosts[i].component > components ? hosts->hosts[i].component : components;
 	if (!components)
-		count(envp, hosts, cpus);
-	for (int i = 0; i < components; i++) {
+		count(envp, 0, hosts, *cpus, *gpus);
+	for (int i = 1; i <= components; i++) {
 		HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
 
-		hvd_slurm_component_env(envp, i, &env);
-		count(env.v, hosts, cpus);
+		hvd_slurm_component_env(envp, i - 1, &env);
+		count(env.v, i, hosts, *cpus, *gpus);
 	}
-	return cpus;
-}
-
-int *hvd_slurm_gpus_per_node(char *const *envp, const struct hvd_alloc *hosts)
-{
-	int *gpus = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(*gpus));
-
-	for (int i = 0; i < hosts->n_hosts; i++) {
-		const int component = hosts->hosts[i].component;
-		char name[64] = "SLURM_GPUS_PER_NODE";
-		const char *each;
-
-		if (component)
-			snprintf(name, sizeof(name), "SLURM_GPUS_PER_NODE_HET_GROUP_%d", component - 1);
-		each = hvd_envp_get(envp, name);
-		gpus[i] = each ? hvd_gpu_asked(each) : -1;
-	}
-	return gpus;
 }

@@ -8,10 +8,8 @@
 
 #include "lib/host/alloc.h"
 
-/* The CPUs of each of these hosts; 0 = not known, as of one that is none of the job's. Hosts of
- * components (hvd_alloc_from_het()) have those of their component. The caller frees the list. */
-int *hvd_slurm_job_cpus(char *const *envp, const struct hvd_alloc *hosts);
-/* The GPUs of each of them, by SLURM_GPUS_PER_NODE; -1 = not known. */
-int *hvd_slurm_gpus_per_node(char *const *envp, const struct hvd_alloc *hosts);
+/* Each of these hosts has so many CPUs, 0 = not known, as of one that is none of the job's; and GPUs, by SLURM_GPUS_PER_NODE,
+ * -1 = not known. Hosts of components (hvd_alloc_from_het()) have those of their component. The caller frees both lists. */
+void hvd_slurm_job_counts(char *const *envp, const struct hvd_alloc *hosts, int **cpus, int **gpus);
 
 #endif

@@ -71,9 +71,9 @@ int hvd_elastic_roles_place(const struct hvd_launch *launch, const struct hvd_al
 			    struct hvd_err *err)
 {
 	struct hvd_role_ground ground = ground_of(launch, alloc);
-	hvd_cleanup_free int *cpus = hvd_slurm_job_cpus(launch->envp, alloc);
-	hvd_cleanup_free int *gpus = hvd_slurm_gpus_per_node(launch->envp, alloc);
+	hvd_cleanup_free int *cpus = NULL, *gpus = NULL;
 
+	hvd_slurm_job_counts(launch->envp, alloc, &cpus, &gpus);
 	ground.cpus = cpus;
 	ground.gpus = gpus;
 	return hvd_role_hosts_assign(out, launch->roles, &ground, err);

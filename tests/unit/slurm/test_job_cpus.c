@@ -8,18 +8,19 @@ static void check(const char *nodes, const char *counts, int a, int b, int c)
 {
 	struct hvd_strv env = {0};
 	struct hvd_alloc hosts;
-	int *cpus;
+	int *cpus, *gpus;
 
 	if (nodes)
 		hvd_env_set(&env, "SLURM_JOB_NODELIST", nodes);
 	if (counts)
 		hvd_env_set(&env, "SLURM_JOB_CPUS_PER_NODE", counts);
 	assert_int_equal(hvd_alloc_from_hosts(&hosts, "n1:1,n3:1,other:1", 0, NULL), 0);
-	cpus = hvd_slurm_job_cpus(env.v, &hosts);
+	hvd_slurm_job_counts(env.v, &hosts, &cpus, &gpus);
 	assert_int_equal(cpus[0], a);
 	assert_int_equal(cpus[1], b);
 	assert_int_equal(cpus[2], c);
 	free(cpus);
+	free(gpus);
 	hvd_alloc_clear(&hosts);
 	hvd_strv_free(&env);
 }
@@ -43,7 +44,7 @@ TEST(components_have_lists_of_their_own)
 {
 	struct hvd_strv env = {0};
 	struct hvd_alloc hosts;
-	int *cpus;
+	int *cpus, *gpus;
 
 	hvd_env_set(&env, "SLURM_JOB_NODELIST", "n1"); /* of a batch script, which is in the first */
 	hvd_env_set(&env, "SLURM_JOB_CPUS_PER_NODE", "1");
@@ -55,16 +56,15 @@ TEST(components_have_lists_of_their_own)
 	assert_int_equal(hvd_alloc_from_hosts(&hosts, "n1:1,n2:1,n3:1", 0, NULL), 0);
 	for (int i = 0; i < 3; i++)
 		hosts.hosts[i].component = i ? 2 : 1;
-	cpus = hvd_slurm_job_cpus(env.v, &hosts);
+	hvd_slurm_job_counts(env.v, &hosts, &cpus, &gpus);
 	assert_int_equal(cpus[0], 1);
 	assert_int_equal(cpus[1], 2);
 	assert_int_equal(cpus[2], 4);
+	assert_int_equal(gpus[0], -1);
+	assert_int_equal(gpus[1], 4);
+	assert_int_equal(gpus[2], 4);
 	free(cpus);
-	cpus = hvd_slurm_gpus_per_node(env.v, &hosts);
-	assert_int_equal(cpus[0], -1);
-	assert_int_equal(cpus[1], 4);
-	assert_int_equal(cpus[2], 4);
-	free(cpus);
+	free(gpus);
 	hvd_alloc_clear(&hosts);
 	hvd_strv_free(&env);
 }
@@ -73,16 +73,18 @@ TEST(each_host_has_as_many_gpus)
 {
 	struct hvd_strv env = {0};
 	struct hvd_alloc hosts;
-	int *gpus;
+	int *cpus, *gpus;
 
 	assert_int_equal(hvd_alloc_from_hosts(&hosts, "n1:1,n3:1", 0, NULL), 0);
-	gpus = hvd_slurm_gpus_per_node(env.v, &hosts);
+	hvd_slurm_job_counts(env.v, &hosts, &cpus, &gpus);
 	assert_int_equal(gpus[1], -1);
+	free(cpus);
 	free(gpus);
 	hvd_env_set(&env, "SLURM_GPUS_PER_NODE", "a100:4");
-	gpus = hvd_slurm_gpus_per_node(env.v, &hosts);
+	hvd_slurm_job_counts(env.v, &hosts, &cpus, &gpus);
 	assert_int_equal(gpus[0], 4);
 	assert_int_equal(gpus[1], 4);
+	free(cpus);
 	free(gpus);
 	hvd_alloc_clear(&hosts);
 	hvd_strv_free(&env);
