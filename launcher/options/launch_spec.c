@@ -101,12 +101,13 @@ static void set_hosts(struct hvd_launch_spec *spec, const struct hvd_options *o)
 			   spec->discovery.from != HVD_DISCOVER_AUTO;
 }
 
-/* The ranks of an elastic job, if the user does not say: the tasks of the Slurm job whose hosts it uses. A scheduler
- * counts the slots of spare hosts as well. */
+/* The ranks of an elastic job, if the user does not say: the tasks of the Slurm job whose hosts it uses, which are those
+ * of all its roles. A scheduler counts the slots of spare hosts as well. */
 static int elastic_ranks(const struct hvd_launch_spec *spec, const struct hvd_options *o)
 {
-	bool of_job = (o->launcher == HVD_LAUNCHER_auto || o->launcher == HVD_LAUNCHER_srun) && !spec->hosts.listed &&
-		      spec->discovery.from != HVD_DISCOVER_SCRIPT && spec->discovery.from != HVD_DISCOVER_HOSTS;
+	bool of_job = !o->of_role && (o->launcher == HVD_LAUNCHER_auto || o->launcher == HVD_LAUNCHER_srun) &&
+		      !spec->hosts.listed && spec->discovery.from != HVD_DISCOVER_SCRIPT &&
+		      spec->discovery.from != HVD_DISCOVER_HOSTS;
 
 	return spec->ranks.n || spec->spares > 0 || !of_job ? spec->ranks.n : positive(hvd_options_np(o));
 }
@@ -114,12 +115,12 @@ static int elastic_ranks(const struct hvd_launch_spec *spec, const struct hvd_op
 static void set_elastic(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp)
 {
 	const char *silent = hvd_envp_get(envp, "HVD_SILENT_SECONDS");
-	bool fixed = o->max_restarts >= 0 && o->min_np <= 0 && o->max_np <= 0;
+	bool fixed = o->of_role || (o->max_restarts >= 0 && o->min_np <= 0 && o->max_np <= 0);
 	int n = elastic_ranks(spec, o);
 	int min = fixed ? n : positive(o->min_np), max = fixed ? n : positive(o->max_np);
 	int np = n > min ? n : min;
 
-	spec->elastic.on = hvd_options_elastic(o);
+	spec->elastic.on = o->of_role || hvd_options_elastic(o);
 	spec->elastic.min_np = min;
 	spec->elastic.max_np = max;
 	/* In a batch job `n` may be the job's number of tasks, so the user's bounds take precedence. */

@@ -112,7 +112,7 @@ struct hvd_launch_spec {
 		double interval;  /* seconds between two queries; 0 = as often as is cheap */
 	} discovery;
 	struct {
-		bool on;                           /* ranks come and go */
+		bool on;                           /* ranks come and go; always on in a role */
 		int first_np;                      /* ranks of the first generation, at least */
 		int min_np, max_np;                /* of each later one; max 0 = any number */
 		int reset_limit;                   /* generations after the first; -1 = any number */

@@ -220,10 +220,6 @@ static int make_role(struct hvd_role_spec *role, char *const *envp, struct hvd_e
 	hvd_launch_spec_make(&role->spec, o, envp);
 	if (role->spec.output.label == HVD_LABEL_NONE)
 		role->spec.output.label = HVD_LABEL_SRUN;
-	/* Its ranks are started as those of an elastic job, of which the hosts say the size. */
-	role->spec.elastic.on = true;
-	role->spec.elastic.min_np = role->spec.elastic.max_np = role->spec.ranks.n;
-	role->spec.elastic.first_np = role->spec.ranks.n ? role->spec.ranks.n : 1;
 	role->spec.max_restarts = o->max_restarts > 0 ? o->max_restarts : 0;
 	/* A service may have nothing to do. */
 	if (role->service && !hvd_options_given(o, "hang-timeout"))
