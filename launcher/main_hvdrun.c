@@ -83,7 +83,7 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 	if (rc != 0)
 		return rc < 0 ? -1 : (result->status = rc);
 	if (launch->spec->dry_run)
-		return hvd_report_dry_run(launch, backend, json);
+		return hvd_report_dry_run(launch, backend, json, err);
 	rc = hvd_run(launch, backend, opts, result, err);
 	return rc == 0 ? result->status : -1;
 }

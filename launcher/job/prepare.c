@@ -2,7 +2,6 @@
 #include "prepare.h"
 
 #include "elastic.h"
-#include "elastic_roles.h"
 #include "launch_notes.h"
 #include "launcher/options/rank_commands.h"
 #include "launcher/options/role_specs.h"
@@ -199,15 +198,6 @@ static int check_commands(const struct hvd_launch *launch, const struct hvd_back
 	return 0;
 }
 
-/* For --dry-run: are there enough hosts? Otherwise the job finds it out, before anything is started. */
-static int check_roles(const struct hvd_launch *launch, struct hvd_err *err)
-{
-	HVD_CLEANUP(hvd_role_hosts_clear) struct hvd_role_hosts hosts = {0};
-
-	return launch->roles && launch->spec->dry_run ? hvd_elastic_roles_place(launch, &launch->alloc, &hosts, err)
-						      : 0;
-}
-
 static int open_agent_pool(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
@@ -238,7 +228,7 @@ int hvd_prepare(struct hvd_launch *launch, const struct hvd_backend *backend, st
 		rc = spec->dry_run ? hvd_elastic_preview(launch, backend, err) : 0;
 	else
 		rc = hvd_backend_prepare(backend, launch, err);
-	if (rc != 0 || check_size(launch, backend, err) != 0 || check_roles(launch, err) != 0)
+	if (rc != 0 || check_size(launch, backend, err) != 0)
 		return -1;
 	rc = check_commands(launch, backend, err);
 	if (rc != 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
 
+#include "elastic_roles.h"
 #include "launcher/options/rank_commands.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/json_text.h"
@@ -69,7 +70,8 @@ static json_t *commands(const struct hvd_launch *launch, const struct hvd_backen
 	return list;
 }
 
-static void print_json(const struct hvd_launch *launch, const struct hvd_backend *backend)
+static void print_json(const struct hvd_launch *launch, const struct hvd_role_hosts *places,
+		       const struct hvd_backend *backend)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv frameworks = {0};
 	json_t *hosts = json_array(), *procs = json_array(), *out;
@@ -94,7 +96,7 @@ static void print_json(const struct hvd_launch *launch, const struct hvd_backend
 	if (launch->spec->max_restarts >= 0)
 		json_object_set_new(out, "max_restarts", json_integer(launch->spec->max_restarts));
 	if (launch->roles)
-		json_object_set_new(out, "roles", hvd_role_report_json(launch));
+		json_object_set_new(out, "roles", hvd_role_report_json(launch, places));
 	if (launch->spec->programs)
 		json_object_set_new(out, "commands", commands(launch, backend));
 	json_dumpf(out, stdout, JSON_INDENT(2));
@@ -125,6 +127,13 @@ static void print_line(const char *intro, const char *text)
 	hvd_printable(text, shown, size);
 	printf("%s%s\n", intro, shown);
 	free(shown);
+}
+
+/* The same of each of its lines. */
+static void print_lines(const char *intro, char *text)
+{
+	for (char *save = NULL, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		print_line(intro, line);
 }
 
 static void print_stdin_args(const struct hvd_proc *proc)
@@ -192,32 +201,27 @@ static void print_programs(const struct hvd_launch *launch, const struct hvd_bac
 	}
 }
 
-int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend, bool json)
+static void print_text(const struct hvd_launch *launch, const struct hvd_role_hosts *places,
+		       const struct hvd_backend *backend)
 {
-	hvd_cleanup_free char *roles = NULL;
-
-	if (json) {
-		print_json(launch, backend);
-		return fflush(stdout) != 0;
-	}
 	printf("# backend: %s\n", backend->name);
 	if (launch->alloc.n_hosts && !launch->roles) {
-		char *table = hvd_alloc_table(&launch->alloc, 0);
+		hvd_cleanup_free char *table = hvd_alloc_table(&launch->alloc, 0);
 
 		printf("# %d rank%s on %d host%s (%s):\n", launch->alloc.slots, launch->alloc.slots == 1 ? "" : "s",
 		       launch->alloc.n_hosts, launch->alloc.n_hosts == 1 ? "" : "s", launch->alloc.source);
-		for (char *save = NULL, *line = strtok_r(table, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-			print_line("# ", line);
-		free(table);
+		print_lines("# ", table);
 	}
 	if (!launch->roles)
 		print_frameworks(launch->spec);
 	for (size_t i = 0; i < launch->spec->env.n; i++)
 		print_line("# every rank gets ", launch->spec->env.v[i]);
 	print_programs(launch, backend);
-	if (launch->roles && hvd_role_report_text(launch, &roles, NULL) == 0)
-		for (char *save = NULL, *line = strtok_r(roles, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-			print_line("", line);
+	if (launch->roles) {
+		hvd_cleanup_free char *roles = hvd_role_report_text(launch, places);
+
+		print_lines("", roles);
+	}
 	for (size_t i = 0; i < launch->n_procs; i++) {
 		struct hvd_strv env = changed_env(launch, &launch->procs[i]);
 		char *vars = assignments(&env), *line = hvd_shell_join(launch->procs[i].argv.v);
@@ -230,6 +234,16 @@ int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend
 		free(line);
 		hvd_strv_free(&env);
 	}
+}
+
+int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend, bool json,
+		       struct hvd_err *err)
+{
+	HVD_CLEANUP(hvd_role_hosts_clear) struct hvd_role_hosts places = {0};
+
+	if (launch->roles && hvd_elastic_roles_place(launch, &launch->alloc, &places, err) != 0)
+		return -1;
+	(json ? print_json : print_text)(launch, &places, backend);
 	return fflush(stdout) != 0;
 }
 

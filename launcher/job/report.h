@@ -9,8 +9,10 @@
 #include "launcher/start/backend.h"
 #include "run.h"
 
-/* Print what would run to standard output: for people, or as one JSON object. Returns hvdrun's exit status. */
-int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend, bool json);
+/* Print what would run to standard output: for people, or as one JSON object. Returns hvdrun's exit status; -1 with err
+ * set: there are not enough hosts for all roles. */
+int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend, bool json,
+		       struct hvd_err *err);
 
 /* Print one line of JSON about a launch that has ended. It goes to standard error, since standard output is the ranks'.
  * `backend` may be NULL. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "role_report.h"
 
-#include "elastic_roles.h"
 #include "launcher/options/rank_commands.h"
 #include "launcher/options/role_specs.h"
 #include "lib/base/cleanup.h"
@@ -10,23 +9,19 @@
 
 #include <string.h>
 
-int hvd_role_report_text(const struct hvd_launch *launch, char **text, struct hvd_err *err)
+char *hvd_role_report_text(const struct hvd_launch *launch, const struct hvd_role_hosts *hosts)
 {
-	HVD_CLEANUP(hvd_role_hosts_clear) struct hvd_role_hosts hosts = {0};
-	hvd_cleanup_free char *places = NULL;
+	hvd_cleanup_free char *places = hvd_role_hosts_text(hosts, launch->roles, &launch->alloc);
+	char *text = hvd_xstrdup("");
 	int world = 0;
 
-	if (hvd_elastic_roles_place(launch, &launch->alloc, &hosts, err) != 0)
-		return -1;
-	*text = hvd_xstrdup("");
-	places = hvd_role_hosts_text(&hosts, launch->roles, &launch->alloc);
 	for (char *save = NULL, *line = strtok_r(places, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		const struct hvd_role_spec *role = &launch->roles->v[hosts.worlds[world++].role];
+		const struct hvd_role_spec *role = &launch->roles->v[hosts->worlds[world++].role];
 		hvd_cleanup_free char *command = hvd_command_line(role->spec.command);
 
-		hvd_xappendf(text, "# role %s\n#   %s\n", line, command);
+		hvd_xappendf(&text, "# role %s\n#   %s\n", line, command);
 	}
-	return 0;
+	return text;
 }
 
 static json_t *share_json(const struct hvd_share *share)
@@ -48,16 +43,12 @@ static json_t *places_json(const struct hvd_role_world *world, const struct hvd_
 	return list;
 }
 
-json_t *hvd_role_report_json(const struct hvd_launch *launch)
+json_t *hvd_role_report_json(const struct hvd_launch *launch, const struct hvd_role_hosts *hosts)
 {
-	HVD_CLEANUP(hvd_role_hosts_clear) struct hvd_role_hosts hosts = {0};
-	json_t *list;
+	json_t *list = json_array();
 
-	if (hvd_elastic_roles_place(launch, &launch->alloc, &hosts, NULL) != 0)
-		return NULL;
-	list = json_array();
-	for (int i = 0; i < hosts.n_worlds; i++) {
-		const struct hvd_role_world *world = &hosts.worlds[i];
+	for (int i = 0; i < hosts->n_worlds; i++) {
+		const struct hvd_role_world *world = &hosts->worlds[i];
 		const struct hvd_role_spec *role = &launch->roles->v[world->role];
 
 		json_array_append_new(
