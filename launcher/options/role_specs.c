@@ -27,6 +27,38 @@ int hvd_role_find(const struct hvd_role_specs *specs, const char *name)
 	return -1;
 }
 
+int hvd_role_specs_ranks(const struct hvd_role_specs *specs)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < specs->n; i++) {
+		const struct hvd_role_spec *role = &specs->v[i];
+		const int64_t ranks = role->spec.ranks.n ? role->spec.ranks.n
+				      : role->per_host   ? (int64_t)role->per_host * (role->hosts ? role->hosts : 1)
+							 : 0;
+
+		n += ranks * role->replicas;
+	}
+	return n < HVD_MAX_RANKS ? (int)n : HVD_MAX_RANKS;
+}
+
+int64_t hvd_role_n_hosts(const struct hvd_role_spec *role, int each)
+{
+	const int64_t ranks = (int64_t)role->spec.ranks.n * role->replicas;
+	const int on_host = role->per_host ? role->per_host : each;
+
+	if (role->hosts)
+		return (int64_t)role->hosts * role->replicas;
+	return on_host ? (ranks + on_host - 1) / on_host : 0;
+}
+
+int hvd_role_base(const struct hvd_role_specs *specs, int role)
+{
+	while (specs->v[role].with >= 0)
+		role = specs->v[role].with;
+	return role;
+}
+
 void hvd_role_specs_clear(struct hvd_role_specs *specs)
 {
 	if (!specs)

@@ -94,19 +94,11 @@ static inline int hvd_role_worlds(const struct hvd_role_specs *specs)
 	return n;
 }
 /* The ranks of all roles, as far as options say. */
-static inline int hvd_role_specs_ranks(const struct hvd_role_specs *specs)
-{
-	int64_t n = 0;
-
-	for (size_t i = 0; i < specs->n; i++) {
-		const struct hvd_role_spec *role = &specs->v[i];
-		const int64_t ranks = role->spec.ranks.n ? role->spec.ranks.n
-				      : role->per_host   ? (int64_t)role->per_host * (role->hosts ? role->hosts : 1)
-							 : 0;
-
-		n += ranks * role->replicas;
-	}
-	return n < HVD_MAX_RANKS ? (int)n : HVD_MAX_RANKS;
-}
+int hvd_role_specs_ranks(const struct hvd_role_specs *specs);
+/* The hosts of all replicas of a role, if each host has `each` ranks, unless --ntasks-per-node says another number; 0: that is
+ * not known, or the role has all hosts that are left. */
+int64_t hvd_role_n_hosts(const struct hvd_role_spec *role, int each);
+/* The role whose hosts are those of this one, itself or at the end of its chain of --with. */
+int hvd_role_base(const struct hvd_role_specs *specs, int role);
 
 #endif

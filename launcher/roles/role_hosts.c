@@ -106,11 +106,9 @@ static char *demand(const struct assignment *a, int role, const struct stock *st
 	const struct hvd_role_spec *spec = &a->specs->v[role];
 	const int each = spec->per_host ? spec->per_host : stock->each;
 	const long long ranks = (long long)spec->spec.ranks.n * spec->replicas;
-	const long long hosts = spec->hosts || !ranks || !each
-					? (long long)(spec->hosts ? spec->hosts : 1) * spec->replicas
-					: (ranks + each - 1) / each;
+	const long long hosts = hvd_role_n_hosts(spec, stock->each);
 
-	*sum = *sum < 0 || (!spec->hosts && ranks && !each) ? -1 : *sum + hosts;
+	*sum = *sum < 0 || (ranks && !hosts) ? -1 : *sum + (hosts ? hosts : 1);
 	if (spec->hosts && spec->replicas == 1)
 		return hvd_xasprintf("%s %d", spec->name, spec->hosts);
 	if (spec->hosts)
@@ -293,11 +291,10 @@ static int place_with(const struct assignment *a, int role)
 	hvd_cleanup_free char *part = NULL, *text = NULL;
 	struct cursor c = {.hosts = hosts};
 	struct stock stock;
-	int base = spec->with, rc;
+	const int base = hvd_role_base(a->specs, role);
 	int64_t sum = 0;
+	int rc;
 
-	while (a->specs->v[base].with >= 0)
-		base = a->specs->v[base].with;
 	for (int i = 0; i < alloc->n_hosts; i++)
 		if (a->owner[i] == base)
 			hosts[c.n++] = i;

@@ -33,16 +33,6 @@ struct need {
 	int64_t tasks, cpus, gpus;
 };
 
-/* The nodes of all replicas of a role; 0: its options do not tell. */
-static int64_t nodes_of(const struct hvd_role_spec *role)
-{
-	if (role->hosts)
-		return (int64_t)role->hosts * role->replicas;
-	return role->per_host && role->spec.ranks.n
-		       ? ((int64_t)role->spec.ranks.n * role->replicas + role->per_host - 1) / role->per_host
-		       : 0;
-}
-
 static void add_need(struct need *need, const struct hvd_role_spec *role)
 {
 	const int64_t spread =
@@ -52,14 +42,6 @@ static void add_need(struct need *need, const struct hvd_role_spec *role)
 	need->tasks += tasks;
 	need->cpus += tasks * (role->cpus ? role->cpus : 1);
 	need->gpus += role->gpus > 0 ? tasks * role->gpus : 0;
-}
-
-/* The role on whose hosts it runs. */
-static int base_of(const struct hvd_role_specs *roles, int role)
-{
-	while (roles->v[role].with >= 0)
-		role = roles->v[role].with;
-	return role;
 }
 
 static int64_t most(int64_t a, int64_t b)
@@ -73,19 +55,20 @@ static int add_roles(const struct hvd_role_specs *roles, int spares, struct hvd_
 	int64_t nodes = spares;
 
 	for (int i = 0; i < (int)roles->n; i++) {
+		const int64_t own = hvd_role_n_hosts(&roles->v[i], 0);
 		struct need need = {0};
 
 		if (roles->v[i].with >= 0)
 			continue;
-		if (!nodes_of(&roles->v[i])) {
+		if (!own) {
 			hvd_err_set(err, HVD_E_USAGE,
 				    "role %s does not say how many nodes it needs, and there is no job",
 				    roles->v[i].name);
 			return hvd_err_hint(err, "add -N to its options; or start hvdrun within salloc or sbatch");
 		}
-		nodes += nodes_of(&roles->v[i]);
+		nodes += own;
 		for (int k = 0; k < (int)roles->n; k++)
-			if (base_of(roles, k) == i)
+			if (hvd_role_base(roles, k) == i)
 				add_need(&need, &roles->v[k]);
 		all = (struct need){most(all.tasks, need.tasks), most(all.cpus, need.cpus), most(all.gpus, need.gpus)};
 	}

@@ -93,6 +93,7 @@ static void check_three(const char *line, const char *text)
 	assert_int_equal(role->per_host, 8);
 	assert_int_equal(role->after, 2);
 	assert_int_equal(role->with, -1);
+	assert_int_equal(hvd_role_n_hosts(role, 0), 4);
 	assert_int_equal(role->cpus, 0);
 	assert_int_equal(role->gpus, -1);
 	assert_int_equal(role->on_failure, HVD_FAILURE_ENDS);
@@ -107,6 +108,7 @@ static void check_three(const char *line, const char *text)
 	assert_text(command_of(role), "./serve -x");
 	assert_int_equal(role->hosts, 2);
 	assert_int_equal(role->replicas, 2);
+	assert_int_equal(hvd_role_n_hosts(role, 0), 4);
 	assert_true(role->service);
 	assert_int_equal(role->ready.kind, HVD_READY_HTTP);
 	assert_int_equal(role->ready.port, 8000);
@@ -121,7 +123,9 @@ static void check_three(const char *line, const char *text)
 	role = &specs.v[2];
 	assert_text(command_of(role), "./judge");
 	assert_int_equal(role->with, 0);
+	assert_int_equal(hvd_role_base(&specs, 2), 0);
 	assert_int_equal(role->hosts, 0);
+	assert_int_equal(hvd_role_n_hosts(role, 8), 0);
 	assert_int_equal(role->cpus, 4);
 	assert_int_equal(role->gpus, 1);
 	assert_int_equal(role->ready.kind, HVD_READY_TCP);
