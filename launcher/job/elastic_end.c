@@ -14,9 +14,9 @@
 /* Those that the machine has left alone. */
 static void stop_ranks(const struct elastic_part *part)
 {
-	const struct hvd_worker *w = NULL;
+	const struct hvd_worker *w;
 
-	while ((w = hvd_machine_next_worker(part->machine, w)))
+	for (uint32_t i = 0; (w = hvd_machine_nth_worker(part->machine, i)); i++)
 		if (w->state != HVD_WORKER_GONE && w->state != HVD_WORKER_ENDING)
 			hvd_world_stop(part->world, w->host, w->id, false);
 }

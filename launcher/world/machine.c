@@ -95,12 +95,9 @@ void hvd_machine_busy_hosts(const struct hvd_machine *m, bool *busy, uint32_t n)
 			busy[m->workers[i]->host] = true;
 }
 
-const struct hvd_worker *hvd_machine_next_worker(const struct hvd_machine *m, const struct hvd_worker *worker)
+const struct hvd_worker *hvd_machine_nth_worker(const struct hvd_machine *m, uint32_t i)
 {
-	for (uint32_t i = 0; i < m->n_workers; i++)
-		if (!worker || m->workers[i]->id > worker->id)
-			return m->workers[i];
-	return NULL;
+	return i < m->n_workers ? m->workers[i] : NULL;
 }
 
 const struct hvd_worker *hvd_machine_newcomer(const struct hvd_machine *m, int rank)

@@ -241,8 +241,8 @@ const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int ran
 bool hvd_machine_has_rank(const struct hvd_machine *m, uint32_t host);
 /* Set busy[host] of the first `n` hosts if they have a rank of the current generation, or one that has not ended. */
 void hvd_machine_busy_hosts(const struct hvd_machine *m, bool *busy, uint32_t n);
-/* The workers that are not long gone, one after the other: NULL is before the first, and after the last. */
-const struct hvd_worker *hvd_machine_next_worker(const struct hvd_machine *m, const struct hvd_worker *worker);
+/* The i-th of the workers that are not long gone; NULL: there are not so many. */
+const struct hvd_worker *hvd_machine_nth_worker(const struct hvd_machine *m, uint32_t i);
 /* The worker that was started for this rank and has not been a member yet; NULL: none. */
 const struct hvd_worker *hvd_machine_newcomer(const struct hvd_machine *m, int rank);
 const struct hvd_worker *hvd_machine_worker(const struct hvd_machine *m, uint32_t id); /* NULL: none, or long gone */
