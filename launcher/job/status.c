@@ -179,9 +179,8 @@ static json_t *host_of(const struct hvd_job_status *status, uint32_t h)
 	for (unsigned w = 0; w < status->job->n_worlds; w++) {
 		const struct hvd_world *world = status->job->worlds[w];
 		const struct hvd_layout *layout = hvd_world_layout(world);
-		const struct hvd_usage_host its = hvd_usage_host(hvd_world_usage(world), h);
 
-		hvd_usage_host_add(&sum, &its);
+		hvd_usage_host_add(hvd_world_usage(world), h, &sum);
 		ranks += h < (uint32_t)layout->n_hosts ? layout->hosts[h].n : 0;
 		any |= layout->size > 0;
 	}

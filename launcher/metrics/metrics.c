@@ -160,11 +160,8 @@ static struct hvd_metrics_host *hosts_of(const struct hvd_metrics *metrics, size
 	for (uint32_t h = 0; h < n_hosts; h++) {
 		struct hvd_usage_host sum = {0};
 
-		for (unsigned w = 0; w < metrics->n_worlds; w++) {
-			const struct hvd_usage_host its = hvd_usage_host(hvd_world_usage(metrics->worlds[w]), h);
-
-			hvd_usage_host_add(&sum, &its);
-		}
+		for (unsigned w = 0; w < metrics->n_worlds; w++)
+			hvd_usage_host_add(hvd_world_usage(metrics->worlds[w]), h, &sum);
 		if (sum.ranks)
 			hosts[(*n)++] = (struct hvd_metrics_host){sum.name, sum.ranks, sum.uses};
 	}

@@ -171,29 +171,22 @@ int64_t hvd_usage_output(const struct hvd_usage_rank *rank, hvd_time now)
 	return output < 0 ? output : output + (now - rank->heard) / 1000000000;
 }
 
-void hvd_usage_host_add(struct hvd_usage_host *sum, const struct hvd_usage_host *more)
-{
-	const int64_t output = sum->uses.output, awaited = sum->uses.awaited;
-	const struct hvd_rank_usage *uses = &more->uses;
-
-	if (sum->ranks == 0 || more->ranks == 0) {
-		*sum = more->ranks ? *more : *sum;
-		return;
-	}
-	sum->ranks += more->ranks;
-#define ADD(member, least, most) add(&sum->uses.member, uses->member);
-	HVD_RANK_USAGE_FIELDS(ADD)
-#undef ADD
-	sum->uses.output = output < 0 || (uses->output >= 0 && uses->output < output) ? uses->output : output;
-	sum->uses.awaited = uses->awaited > awaited ? uses->awaited : awaited;
-}
-
 static void add_rank(struct hvd_usage_host *host, const struct hvd_usage_rank *rank, hvd_time now)
 {
-	struct hvd_usage_host one = {.name = rank->host_name, .ranks = 1, .uses = rank->uses};
+	struct hvd_rank_usage its = rank->uses, *const uses = &its;
+	const int64_t output = host->uses.output, awaited = host->uses.awaited;
 
-	one.uses.output = hvd_usage_output(rank, now);
-	hvd_usage_host_add(host, &one);
+	its.output = hvd_usage_output(rank, now);
+	if (host->ranks++ == 0) {
+		host->name = rank->host_name;
+		host->uses = *uses;
+		return;
+	}
+#define ADD(member, least, most) add(&host->uses.member, uses->member);
+	HVD_RANK_USAGE_FIELDS(ADD)
+#undef ADD
+	host->uses.output = output < 0 || (uses->output >= 0 && uses->output < output) ? uses->output : output;
+	host->uses.awaited = uses->awaited > awaited ? uses->awaited : awaited;
 }
 
 uint32_t hvd_usage_hosts(const struct hvd_usage *usage)
@@ -201,18 +194,24 @@ uint32_t hvd_usage_hosts(const struct hvd_usage *usage)
 	return usage->layout ? (uint32_t)usage->layout->n_hosts : 0;
 }
 
-struct hvd_usage_host hvd_usage_host(const struct hvd_usage *usage, uint32_t host)
+void hvd_usage_host_add(const struct hvd_usage *usage, uint32_t host, struct hvd_usage_host *sum)
 {
 	const struct hvd_layout *layout = usage->layout;
 	const hvd_time now = hvd_now();
-	struct hvd_usage_host sum = {0};
 
 	for (int i = 0; host < hvd_usage_hosts(usage) && i < layout->hosts[host].n; i++) {
 		const struct entry *entry = &usage->ranks[layout->hosts[host].ranks[i]];
 
 		if (is_known(entry, now))
-			add_rank(&sum, &entry->shown, now);
+			add_rank(sum, &entry->shown, now);
 	}
+}
+
+struct hvd_usage_host hvd_usage_host(const struct hvd_usage *usage, uint32_t host)
+{
+	struct hvd_usage_host sum = {0};
+
+	hvd_usage_host_add(usage, host, &sum);
 	return sum;
 }
 

@@ -52,8 +52,6 @@ struct hvd_usage;
 struct hvd_usage *hvd_usage_create(unsigned world, struct hvd_event_log *events);
 void hvd_usage_destroy(struct hvd_usage *usage); /* NULL is fine */
 unsigned hvd_usage_world(const struct hvd_usage *usage);
-/* Add what ranks of another world use on the same host. */
-void hvd_usage_host_add(struct hvd_usage_host *sum, const struct hvd_usage_host *more);
 
 /* A generation begins. What is known of a process stays if it has a rank of it, too. `layout` is not owned; it does not change until the next call or
  * the end. Its hosts have their numbers in the launch. */
@@ -76,6 +74,8 @@ int64_t hvd_usage_output(const struct hvd_usage_rank *rank, hvd_time now);
 uint32_t hvd_usage_hosts(const struct hvd_usage *usage);
 /* The ranks of the host with this number, which the generation may not have. */
 struct hvd_usage_host hvd_usage_host(const struct hvd_usage *usage, uint32_t host);
+/* Add them to *sum, which is zeroed, or has those of other worlds on this host. */
+void hvd_usage_host_add(const struct hvd_usage *usage, uint32_t host, struct hvd_usage_host *sum);
 
 /* For tests: this was heard of a rank of this host, at this time, no earlier than the last one. */
 void hvd_usage_take(struct hvd_usage *usage, uint32_t host, const struct hvd_rank_usage *uses, hvd_time at);

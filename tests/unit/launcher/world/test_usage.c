@@ -174,6 +174,14 @@ TEST_IN(test_hosts, struct job *job)
 	assert_true(host.uses.read == INT64_MAX);
 	assert_int_equal(hvd_usage_host(job->usage, 0).ranks, 0);
 	assert_int_equal(hvd_usage_host(job->usage, 2).ranks, 0);
+	/* With those of other worlds: one that has as many ranks there, and one that has none. */
+	hvd_usage_host_add(job->usage, 1, &host);
+	hvd_usage_host_add(job->usage, 0, &host);
+	assert_int_equal(host.ranks, 4);
+	assert_string_equal(host.name, hvd_usage_host(job->usage, 1).name);
+	assert_int_equal(host.uses.cpu, 3600);
+	assert_int_equal(host.uses.awaited, 900);
+	assert_in_range(host.uses.output, 5, 7);
 }
 
 /* Memory as of every 5 seconds of the last 200, in MB. */
