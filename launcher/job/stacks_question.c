@@ -29,19 +29,6 @@ static void forget_answers(struct hvd_stacks_question *question)
 	}
 }
 
-static bool has(const json_t *names, const json_t *name)
-{
-	const json_t *other;
-	size_t i;
-
-	json_array_foreach(names, i, other)
-	{
-		if (json_equal(other, name))
-			return true;
-	}
-	return false;
-}
-
 /* The hosts of an answer say whose ranks theirs are. */
 static void mark_hosts(const json_t *answer, const struct asked *asked)
 {
@@ -56,24 +43,43 @@ static void mark_hosts(const json_t *answer, const struct asked *asked)
 	}
 }
 
+/* Add those silent hosts of an answer that are not `known`. */
+static void add_silent(json_t *silent, const json_t *answer, json_t *known)
+{
+	json_t *name;
+	size_t i;
+
+	json_array_foreach(json_object_get(answer, "silent"), i, name)
+	{
+		if (json_object_get(known, json_string_value(name)))
+			continue;
+		json_object_set_new(known, json_string_value(name), json_true());
+		json_array_append(silent, name);
+	}
+}
+
 /* Add the answer of a further world. */
 static void add(json_t *to, const json_t *answer, unsigned world)
 {
-	json_t *const hosts = json_object_get(to, "hosts"), *const silent = json_object_get(to, "silent"), *entry;
 	json_t *store = json_object_get(answer, "store");
-	size_t i;
 
-	json_array_foreach(json_object_get(answer, "hosts"), i, entry)
-	{
-		json_array_append(hosts, entry);
-	}
-	json_array_foreach(json_object_get(answer, "silent"), i, entry)
-	{
-		if (!has(silent, entry))
-			json_array_append(silent, entry);
-	}
+	json_array_extend(json_object_get(to, "hosts"), json_object_get(answer, "hosts"));
 	if (json_string_length(store))
 		json_object_set(hvd_world_add_part(to, world), "store", store);
+}
+
+/* `all` is the answer of the first. */
+static void add_others(const struct hvd_stacks_question *question, json_t *all)
+{
+	json_auto_t *known = json_object();
+	json_t *silent = json_array();
+
+	for (unsigned w = 0; w < question->n; w++) {
+		add_silent(silent, question->worlds[w].answer, known);
+		if (w > 0)
+			add(all, question->worlds[w].answer, w);
+	}
+	json_object_set_new(all, "silent", silent);
 }
 
 static void on_stacks(json_t *answer, void *arg)
@@ -88,8 +94,8 @@ static void on_stacks(json_t *answer, void *arg)
 	if (--question->awaited > 0)
 		return;
 	all = json_incref(question->worlds[0].answer);
-	for (unsigned w = 1; w < question->n; w++)
-		add(all, question->worlds[w].answer, w);
+	if (question->n > 1)
+		add_others(question, all);
 	forget_answers(question);
 	question->done(json_dumps(all, JSON_COMPACT), question->arg);
 }

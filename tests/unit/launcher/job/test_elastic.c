@@ -390,6 +390,13 @@ TEST_IN(where_the_ranks_of_both_are, struct job *j)
 	assert_in(said, "{\"host\":\"node1\",\"ranks\":[{\"rank\":2}],\"role\":\"rollout/1\",\"world\":1}");
 	json_decref(answer);
 	free(said);
+	/* Hosts that answer about neither are silent once. */
+	said = NULL;
+	hvd_stacks_question_ask(question, 5, NULL, on_answer, &said);
+	test_clock_pass(j->l->base, 6);
+	until(j->l, said);
+	assert_in(said, "\"silent\":[\"node0\",\"node1\"]");
+	free(said);
 	hvd_stacks_question_destroy(question);
 }
 
