@@ -305,7 +305,7 @@ $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/libagent.a $(B)/liblauncher.a $(
 	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(DEP_LIBS)
 
 # Side by side in one run, as ratios; each needs some minutes. BENCH selects; tests/bench/run has the names.
-BENCH ?= launch driver agents rendezvous torch relay
+BENCH ?= launch driver agents rendezvous torch relay ray
 .PHONY: bench
 bench: all $(bench_bin)  ## measure launches against srun, the rendezvous against nginx, the driver's scale
 	@B='$(B)' tests/bench/run $(BENCH)
