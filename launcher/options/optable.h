@@ -171,6 +171,8 @@ struct hvd_opthit {
 		word_ends; /* the first or last option of these words: both are true, except in clusters of letters */
 };
 
+/* The scan of a command line. The primary family is horovodrun's if its first word is horovodrun, else srun's. */
+struct hvd_optscan hvd_optscan_begin(int argc, char *const *argv);
 /* 1: `hit` is the next option. 0: there are no more, and scan->next is the first word of the command, or argc. -1 with
  * err set. */
 int hvd_optscan_next(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hvd_err *err);

@@ -114,15 +114,13 @@ static int take_known(struct hvd_options *o, const struct hvd_opthit *hit, struc
 
 int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct hvd_err *err)
 {
-	struct hvd_optscan scan = {.argc = argc, .argv = argv, .next = 1};
-	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+	struct hvd_optscan scan = hvd_optscan_begin(argc, argv);
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv letters = {0};
 	struct hvd_opthit hit;
 	bool all_pass = true;
 	int rc;
 
-	o->as_horovodrun = argc > 0 && strcmp(slash ? slash + 1 : argv[0], "horovodrun") == 0;
-	scan.primary = o->as_horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN;
+	o->as_horovodrun = scan.primary == HVD_FAMILY_HOROVOD;
 	if (o->as_horovodrun) /* horovodrun's workers have no variables of PyTorch, and programs test for them */
 		o->frameworks = HVD_FW_HOROVOD;
 
@@ -332,17 +330,14 @@ void hvd_options_tunables(const struct hvd_options *o, struct hvd_strv *env)
 static void srun_words(const struct hvd_options *o, bool (*keep)(const struct hvd_opt *opt, const struct hvd_opt *but),
 		       const struct hvd_opt *but, struct hvd_strv *args)
 {
-	HVD_CLEANUP(hvd_strv_free) struct hvd_strv words = {0};
-	struct hvd_optscan scan = {.next = 1, .primary = o->as_horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN};
+	struct hvd_optscan scan = {.argc = (int)o->srun_args.n,
+				   .argv = o->srun_args.v,
+				   .primary = o->as_horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN};
 	struct hvd_opthit hit;
 
-	hvd_strv_add(&words, "hvdrun");
-	hvd_strv_add_all(&words, o->srun_args.v);
-	scan.argc = (int)words.n;
-	scan.argv = words.v;
 	while (hvd_optscan_next(&scan, &hit, NULL) > 0) {
 		if (keep(hit.opt, but) && !(o->of_role && hit.opt && hit.opt->whose != HVD_OF_LAUNCH))
-			hvd_opthit_words(&hit, words.v, args);
+			hvd_opthit_words(&hit, o->srun_args.v, args);
 	}
 }
 

@@ -83,10 +83,7 @@ static char *counts_of(const struct translation *t)
 int hvd_options_elsewhere(const char *spelled, int argc, char *const *argv, struct hvd_err *err)
 {
 	const char *name = basename(argv[0]);
-	struct hvd_optscan scan = {.argc = argc,
-				   .argv = argv,
-				   .next = 1,
-				   .primary = strcmp(name, "horovodrun") == 0 ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN};
+	struct hvd_optscan scan = hvd_optscan_begin(argc, argv);
 	bool equals;
 	const struct hvd_other_option *option = hvd_other_option(spelled, &equals);
 	struct translation t = {0};

@@ -339,6 +339,14 @@ static int one_letter(struct hvd_optscan *scan, struct hvd_opthit *hit, struct h
 	return take_words(scan, hit, err) ? -1 : 1;
 }
 
+struct hvd_optscan hvd_optscan_begin(int argc, char *const *argv)
+{
+	const bool horovodrun = argc > 0 && strcmp(basename(argv[0]), "horovodrun") == 0;
+
+	return (struct hvd_optscan){
+		.argc = argc, .argv = argv, .next = 1, .primary = horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN};
+}
+
 int hvd_optscan_next(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hvd_err *err)
 {
 	const char *word;

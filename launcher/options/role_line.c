@@ -34,18 +34,9 @@ static bool is_colon(const char *word)
 	return strcmp(word, ":") == 0;
 }
 
-static struct hvd_optscan scan_from(int at, int argc, char *const *argv)
-{
-	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
-	const bool horovodrun = argc > 0 && strcmp(slash ? slash + 1 : argv[0], "horovodrun") == 0;
-
-	return (struct hvd_optscan){
-		.argc = argc, .argv = argv, .next = at, .primary = horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN};
-}
-
 bool hvd_role_specs_wanted(int argc, char *const *argv)
 {
-	struct hvd_optscan scan = scan_from(1, argc, argv);
+	struct hvd_optscan scan = hvd_optscan_begin(argc, argv);
 	struct hvd_opthit hit;
 	bool wanted = false;
 
@@ -125,11 +116,12 @@ static int take(struct hvd_role_parts *parts, const struct hvd_opthit *hit, int 
 /* Read the part that begins at argv[at]. Returns the word behind it, a colon or the end; -1 with err set. */
 static int read_part(struct hvd_role_parts *parts, int at, int argc, char *const *argv, struct hvd_err *err)
 {
-	struct hvd_optscan scan = scan_from(at, argc, argv);
+	struct hvd_optscan scan = hvd_optscan_begin(argc, argv);
 	struct hvd_role_part *part = hvd_role_parts_add(parts);
 	struct hvd_opthit hit;
 	int rc;
 
+	scan.next = at;
 	while ((rc = hvd_optscan_next(&scan, &hit, err)) > 0)
 		if (take(parts, &hit, argc, argv, err) != 0)
 			return -1;
@@ -174,7 +166,7 @@ int hvd_role_line_split(struct hvd_role_parts *parts, int argc, char *const *arg
 {
 	int at = 1;
 
-	parts->primary = scan_from(1, argc, argv).primary;
+	parts->primary = hvd_optscan_begin(argc, argv).primary;
 	for (;;) {
 		at = read_part(parts, at, argc, argv, err);
 		if (at < 0)
