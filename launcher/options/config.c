@@ -12,9 +12,6 @@
 #include "lib/base/xalloc.h"
 #include "yaml_text.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -138,20 +135,10 @@ int hvd_config_parse(struct hvd_options *o, enum hvd_opt_source from, const char
 
 static int read_file(struct hvd_options *o, enum hvd_opt_source from, const char *path, struct hvd_err *err)
 {
-	hvd_cleanup_fclose FILE *file = fopen(path, "re");
-	hvd_cleanup_free char *text = NULL;
-	size_t n;
+	size_t len;
+	hvd_cleanup_free char *text = hvd_yaml_read(path, "the configuration file", &len, err);
 
-	if (!file) {
-		hvd_err_sys(err, "cannot open the configuration file %s", path);
-		err->code = HVD_E_USAGE;
-		return -1;
-	}
-	text = hvd_xcalloc(HVD_YAML_MAX + 1, 1);
-	n = fread(text, 1, HVD_YAML_MAX + 1, file);
-	if (ferror(file))
-		return hvd_err_sys(err, "cannot read the configuration file %s", path);
-	return hvd_config_parse(o, from, text, n, path, err);
+	return text ? hvd_config_parse(o, from, text, len, path, err) : -1;
 }
 
 int hvd_config_load(struct hvd_options *o, struct hvd_err *err)

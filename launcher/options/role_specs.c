@@ -4,7 +4,6 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
-#include "lib/base/file.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/host/gpu.h"
@@ -347,10 +346,8 @@ static int load(struct hvd_role_specs *specs, int argc, char *const *argv, char 
 	if (rc == 0 && parts.ray)
 		rc = hvd_role_ray_expand(&parts, err);
 	if (rc == 0 && parts.file && !text) {
-		text = read = hvd_read_file(parts.file, HVD_YAML_MAX, "the file of roles", &len, err);
+		text = read = hvd_yaml_read(parts.file, "the file of roles", &len, err);
 		rc = read ? 0 : -1;
-		if (!read && err)
-			err->code = HVD_E_USAGE;
 	}
 	if (rc == 0 && parts.file)
 		rc = hvd_role_file_parse(&parts, text, len, parts.file, err);

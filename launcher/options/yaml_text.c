@@ -2,13 +2,16 @@
 #include "yaml_text.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/file.h"
 #include "lib/base/xalloc.h"
 
 #include <string.h>
 
 /* Limits on what a file may hold: libyaml looks at every open bracket again for each word, and 300,000 brackets kept it
  * busy for minutes. */
+#define MAX_FILE  (64 * 1024)
 #define MAX_DEPTH 8
+#define MAX_NODES 4096
 #define MAX_LIST  256
 
 int hvd_yaml_complain(struct hvd_err *err, const char *path, const yaml_node_t *node, const char *what)
@@ -36,6 +39,15 @@ char *hvd_yaml_join(yaml_document_t *doc, const yaml_node_t *list, const yaml_no
 		hvd_xappendf(&text, "%s%s", *text ? "," : "", hvd_yaml_plain(*bad));
 	}
 	return hvd_take_ptr(&text);
+}
+
+char *hvd_yaml_read(const char *path, const char *what, size_t *len, struct hvd_err *err)
+{
+	char *text = hvd_read_file(path, MAX_FILE, what, len, err);
+
+	if (!text && err)
+		err->code = HVD_E_USAGE;
+	return text;
 }
 
 static int not_valid(const yaml_parser_t *parser, const char *path, struct hvd_err *err)
@@ -70,9 +82,9 @@ static int check_extent(const char *text, size_t len, const char *path, struct h
 		if (depth > MAX_DEPTH)
 			return hvd_err_set(err, HVD_E_USAGE, "%s:%zu: maps and lists cannot be nested any deeper", path,
 					   line);
-		if (++nodes > HVD_YAML_MAX_NODES)
+		if (++nodes > MAX_NODES)
 			return hvd_err_set(err, HVD_E_USAGE, "%s:%zu: the file has more than %d keys and values", path,
-					   line, HVD_YAML_MAX_NODES);
+					   line, MAX_NODES);
 	}
 	return 0;
 }
@@ -81,9 +93,9 @@ int hvd_yaml_load(yaml_document_t *doc, const char *text, size_t len, const char
 {
 	HVD_CLEANUP(yaml_parser_delete) yaml_parser_t parser = {0};
 
-	if (len > HVD_YAML_MAX)
+	if (len > MAX_FILE)
 		return hvd_err_set(err, HVD_E_USAGE, "the configuration file %s is larger than %d bytes", path,
-				   HVD_YAML_MAX);
+				   MAX_FILE);
 	if (check_extent(text, len, path, err) != 0)
 		return -1;
 	if (!yaml_parser_initialize(&parser))

@@ -11,10 +11,11 @@
 #include <stddef.h>
 #include <yaml.h>
 
-#define HVD_YAML_MAX       (64 * 1024) /* bytes of a file */
-#define HVD_YAML_MAX_NODES 4096
+/* The text of a file of at most 64 KiB, which the caller frees; `what` is as in hvd_read_file(). NULL with err set,
+ * HVD_E_USAGE. */
+char *hvd_yaml_read(const char *path, const char *what, size_t *len, struct hvd_err *err);
 
-/* Load a text of at most HVD_YAML_MAX bytes, whose maps and lists are not nested too deeply; `path` is for messages.
+/* Load a text of at most 64 KiB, whose maps and lists are not nested too deeply; `path` is for messages.
  * Returns 0, and the caller deletes the document; -1 with err set, HVD_E_USAGE but for the lack of resources. Untrusted
  * input is fine. */
 int hvd_yaml_load(yaml_document_t *doc, const char *text, size_t len, const char *path, struct hvd_err *err);
