@@ -17,7 +17,7 @@ int hvd_options_read_frameworks(void *result, const char *from, const char *valu
 #define ROW(n, ar, g, hint, text)                                                                                      \
 	.name = n, .family = HVD_FAMILY_HVD, .arity = HVD_ARG_##ar, .group = HVD_G_##g, .arg = hint, .help = text
 #define TEXT(n, g, hint, text, field) ROW(n, REQUIRED, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field)
-#define ROLE(n, ar, hint, text)       ROW(n, ar, ROLES, hint, text)
+#define ROLE(n, ar, hint, text)       ROW(n, ar, ROLES, hint, text), .whose = HVD_OF_ROLES_ONLY
 
 static const struct hvd_opt rows[] = {
 	{ROW("launcher", REQUIRED, RUN, "NAME", "Start processes through srun, ssh, mpirun or another launcher"),
@@ -54,29 +54,24 @@ static const struct hvd_opt rows[] = {
 		 "hvdrun or srun on this host (pid:4711). Nothing is started"},
 	{ROW("samples", REQUIRED, FAILURE, "NUMBER", "Take the stacks so many times, and name the ranks that differ"),
 	 .more = "It names the ranks whose stacks differ from the others' in most samples, which are taken some "
-		 "seconds "
-		 "apart",
+		 "seconds apart",
 	 .type = HVD_OPT_INT, .at = HVD_AT(samples), .min = 1, .max = 20, .def = "1", .needs = "stacks"},
 	{TEXT("status", FAILURE, "JOB", "Show what a running job does, and what its ranks use", status),
 	 .more = "It shows the state of the job's launches, and of each rank its processor time, memory, reads, writes "
-		 "and "
-		 "GPU; slow ranks come first. JOB is as for --stacks. With --json it prints JSON. Nothing is started"},
+		 "and GPU; slow ranks come first. JOB is as for --stacks. With --json it prints JSON. Nothing is "
+		 "started"},
 	{TEXT("rank", FAILURE, "[ROLE:]NUMBER", "Show this rank alone with --status or --stacks", rank),
 	 .more = "With --status the last lines of its output follow, as far as it passes through the launch. In a "
-		 "launch "
-		 "with roles a number alone is that of a rank of the first role"},
+		 "launch with roles a number alone is that of a rank of the first role"},
 	{TEXT("watch", FAILURE, "JOB", "Show the same on a full screen, again and again", watch),
 	 .more = "? shows the keys; l shows the last lines of a rank, s stacks, q leaves. Where stdout is no terminal, "
-		 "it prints "
-		 "the "
-		 "text of --status each time, with --json a line of JSON. It ends with the launch"},
+		 "it prints the text of --status each time, with --json a line of JSON. It ends with the launch"},
 	{ROW("interval", REQUIRED, FAILURE, "SECONDS", "Ask so often with --watch"), .type = HVD_OPT_INT,
 	 .at = HVD_AT(interval), .min = 1, .max = 3600, .def = "5", .needs = "watch"},
 	{TEXT("report-of", OUTPUT, "FILE", "Print the page of --report for the launches in a file of --events",
 	      report_of),
 	 .more = "With --report=FILE write it to that file. Nothing is started. It works while the launch still runs, "
-		 "and "
-		 "after it was killed"},
+		 "and after it was killed"},
 	{ROW("plugin-path", NONE, INFO, NULL,
 	     "Show the path of the plugin of this installation for plugstack.conf, and exit"),
 	 .type = HVD_OPT_SET, .at = HVD_AT(action), .number = HVD_SHOW_PLUGIN},
@@ -99,41 +94,35 @@ static const struct hvd_opt rows[] = {
 	 .exclude = HVD_X_CONTROLLER},
 
 	/* Roles. */
-	{ROLE("roles", REQUIRED, "FILE", "Start the roles of this YAML file"), .more = "See hvd-roles(7)",
+	{ROW("roles", REQUIRED, ROLES, "FILE", "Start the roles of this YAML file"), .more = "See hvd-roles(7)",
 	 .type = HVD_OPT_STRING, .at = HVD_AT(roles_file)},
 	{ROLE("ray", OPTIONAL, "OPTIONS", "Start Ray on all hosts, run the command on the first, and end Ray with it"),
 	 .more = "The command has RAY_ADDRESS. OPTIONS, quoted as one word, are for `ray start` on each host. See RAY "
-		 "in "
-		 "hvdrun(1)",
-	 .type = HVD_OPT_STRING, .at = HVD_AT(ray), .whose = HVD_OF_ROLES_ONLY},
+		 "in hvdrun(1)",
+	 .type = HVD_OPT_STRING, .at = HVD_AT(ray)},
 	{ROLE("role", REQUIRED, "NAME", "Begin the options of this role, which its command ends"),
-	 .type = HVD_OPT_STRING, .at = HVD_AT(role), .whose = HVD_OF_ROLES_ONLY},
+	 .type = HVD_OPT_STRING, .at = HVD_AT(role)},
 	{ROLE("with", REQUIRED, "ROLE", "Run on the hosts of this role, beside its ranks"), .type = HVD_OPT_STRING,
-	 .at = HVD_AT(with), .whose = HVD_OF_ROLES_ONLY},
+	 .at = HVD_AT(with)},
 	{ROLE("after", REQUIRED, "ROLE,...", "Start the role when all ranks of these are ready"), .type = HVD_OPT_LIST,
-	 .at = HVD_AT(after), .whose = HVD_OF_ROLES_ONLY},
+	 .at = HVD_AT(after)},
 	{ROLE("replicas", REQUIRED, "NUMBER", "Run the role so many times, each with ranks and hosts of its own"),
-	 .type = HVD_OPT_INT, .at = HVD_AT(replicas), .min = 1, .max = HVD_MAX_RANK_WORLDS, .def = "1",
-	 .whose = HVD_OF_ROLES_ONLY},
+	 .type = HVD_OPT_INT, .at = HVD_AT(replicas), .min = 1, .max = HVD_MAX_RANK_WORLDS, .def = "1"},
 	{ROLE("service", NONE, NULL, "End the role when all roles that are no services have ended"),
-	 .type = HVD_OPT_FLAG, .at = HVD_AT(service), .whose = HVD_OF_ROLES_ONLY},
+	 .type = HVD_OPT_FLAG, .at = HVD_AT(service)},
 	{ROLE("ready", REQUIRED, "WHEN",
 	      "Say when roles with --after may start: tcp:PORT, http:PORT/PATH, file:PATH or notify"),
 	 .more = "tcp: the port takes connections; http: GET of the path succeeds; file: the file was made or changed "
-		 "since the start "
-		 "of the ranks; each on every host of the role. notify: each rank has sent READY=1 to its "
-		 "NOTIFY_SOCKET, as sd_notify(3) "
-		 "and systemd-notify(1) do",
-	 .type = HVD_OPT_STRING, .at = HVD_AT(ready), .shown = "when the ranks have started",
-	 .whose = HVD_OF_ROLES_ONLY},
+		 "since the start of the ranks; each on every host of the role. notify: each rank has sent READY=1 to "
+		 "its NOTIFY_SOCKET, as sd_notify(3) and systemd-notify(1) do",
+	 .type = HVD_OPT_STRING, .at = HVD_AT(ready), .shown = "when the ranks have started"},
 	{ROLE("ready-timeout", REQUIRED, "SECONDS", "The role has failed if it is not ready by then"),
-	 .type = HVD_OPT_SECONDS, .at = HVD_AT(ready_timeout), .min = 1, .max = 604800, .def = "600", .needs = "ready",
-	 .whose = HVD_OF_ROLES_ONLY},
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(ready_timeout), .min = 1, .max = 604800, .def = "600", .needs = "ready"},
 	{ROLE("on-failure", REQUIRED, "end|restart|ignore", "Choose what follows the failure of the role"),
-	 .type = HVD_OPT_ENUM, .at = HVD_AT(on_failure), .choices = "end|restart|ignore", .whose = HVD_OF_ROLES_ONLY},
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(on_failure), .choices = "end|restart|ignore"},
 	{ROLE("ports", REQUIRED, "NUMBER|PORT,...",
 	      "Reserve so many ports for each rank, or name those at which the role listens, and tell all roles"),
-	 .type = HVD_OPT_LIST, .at = HVD_AT(ports), .whose = HVD_OF_ROLES_ONLY},
+	 .type = HVD_OPT_LIST, .at = HVD_AT(ports)},
 
 	{ROW("help-man", NONE, INFO, NULL, "Show the options as text for hvdrun(1)"), .type = HVD_OPT_SET,
 	 .at = HVD_AT(action), .number = HVD_SHOW_MAN, .hidden = true},

@@ -96,62 +96,53 @@ static int read_kill(void *result, const char *from, const char *value, struct h
 	{                                                                                                              \
 		ROW(n, 0, ar, PLUGIN, hint, text), .plugin = true                                                      \
 	}
-/* Rows of options whose value hvdrun reads as well. */
-#define TEXT(n, l, ar, g, hint, text, field, variables)                                                                \
+/* Rows of options whose value hvdrun reads as well. TEXT ends with the variables, NUM with the least value; other members of
+ * the row may follow. */
+#define TEXT(n, l, ar, g, hint, text, field, ...)                                                                      \
 	{                                                                                                              \
-		ROW(n, l, ar, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field), .env = variables            \
+		ROW(n, l, ar, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field), .env = __VA_ARGS__          \
 	}
-#define NUM(n, l, g, hint, text, field, variables, least)                                                              \
+#define NUM(n, l, g, hint, text, field, variables, ...)                                                                \
 	{                                                                                                              \
 		ROW(n, l, REQUIRED, g, hint, text), .type = HVD_OPT_INT, .at = HVD_AT(field), .env = variables,        \
-						    .min = least                                                       \
+						    .min = __VA_ARGS__                                                 \
 	}
 #define FLAG(n, l, ar, g, hint, text, field, variables)                                                                \
 	{                                                                                                              \
 		ROW(n, l, ar, g, hint, text), .type = HVD_OPT_FLAG, .at = HVD_AT(field), .env = variables              \
 	}
-
-/* The same for options of which each role of a launch may have its own. */
-#define ROLE_TEXT(n, l, ar, g, hint, text, field, variables)                                                           \
-	{                                                                                                              \
-		ROW(n, l, ar, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field), .env = variables,           \
-					      .whose = HVD_OF_ROLE                                                     \
-	}
-#define ROLE_NUM(n, l, g, hint, text, field, variables, least)                                                         \
-	{                                                                                                              \
-		ROW(n, l, REQUIRED, g, hint, text), .type = HVD_OPT_INT, .at = HVD_AT(field), .env = variables,        \
-						    .min = least, .whose = HVD_OF_ROLE                                 \
-	}
+/* For options of which each role of a launch may have its own. */
+#define OF_ROLE .whose = HVD_OF_ROLE
 
 static const struct hvd_opt rows[] = {
 	/* Tasks. */
 	{ROW("ntasks", 'n', REQUIRED, TASKS, "NUMBER", "Start this many tasks (ranks)"),
 	 .more = "The same number as -np; but outside of a job -n makes a Slurm job, and -np runs the ranks here",
-	 .type = HVD_OPT_INT, .at = HVD_AT(ntasks), .env = "SLURM_NTASKS,SLURM_NPROCS", .min = 1, .whose = HVD_OF_ROLE,
+	 .type = HVD_OPT_INT, .at = HVD_AT(ntasks), .env = "SLURM_NTASKS,SLURM_NPROCS", .min = 1, OF_ROLE,
 	 .collide = "horovodrun's -np may be shortened to -n: the same thing"},
-	ROLE_NUM("ntasks-per-node", 0, TASKS, "NUMBER", "Tasks on each node", ntasks_per_node, "SLURM_NTASKS_PER_NODE",
-		 0),
-	ROLE_NUM("tasks-per-node", 0, TASKS, "NUMBER", "The same as --ntasks-per-node", ntasks_per_node, NULL, 0),
+	NUM("ntasks-per-node", 0, TASKS, "NUMBER", "Tasks on each node", ntasks_per_node, "SLURM_NTASKS_PER_NODE", 0,
+	    OF_ROLE),
+	NUM("tasks-per-node", 0, TASKS, "NUMBER", "The same as --ntasks-per-node", ntasks_per_node, NULL, 0, OF_ROLE),
 	NUM("ntasks-per-gpu", 0, TASKS, "NUMBER", "Tasks for each GPU", ntasks_per_gpu, "SLURM_NTASKS_PER_GPU", 0),
 	NUM("ntasks-per-tres", 0, TASKS, "NUMBER", "The same as --ntasks-per-gpu", ntasks_per_gpu,
 	    "SLURM_NTASKS_PER_TRES", 0),
 	NUM("ntasks-per-socket", 0, TASKS, "NUMBER", "Tasks on each socket", ntasks_per_socket, NULL, 0),
 	NUM("ntasks-per-core", 0, TASKS, "NUMBER", "Tasks on each core", ntasks_per_core, "SLURM_NTASKS_PER_CORE", 0),
-	ROLE_NUM("cpus-per-task", 'c', TASKS, "NUMBER", "CPUs for each task", cpus_per_task,
-		 "SRUN_CPUS_PER_TASK,SLURM_CPUS_PER_TASK", 0),
+	NUM("cpus-per-task", 'c', TASKS, "NUMBER", "CPUs for each task", cpus_per_task,
+	    "SRUN_CPUS_PER_TASK,SLURM_CPUS_PER_TASK", 0, OF_ROLE),
 	TEXT("distribution", 'm', REQUIRED, TASKS, "METHOD",
 	     "Spread tasks over nodes, sockets and cores by this method", distribution, "SLURM_DISTRIBUTION"),
 	FLAG("overcommit", 'O', NONE, TASKS, NULL, "Allow more than one task per CPU", overcommit, "SLURM_OVERCOMMIT"),
 	{OWN("multi-prog", 0, NONE, S_TASKS, NULL, "The command is a file that names the command of each rank"),
 	 .more = "See MULTIPLE PROGRAMS", .type = HVD_OPT_FLAG, .at = HVD_AT(multi_prog), .env = "SLURM_SRUN_MULTI",
-	 .whose = HVD_OF_ROLE},
-	ROLE_TEXT("het-group", 0, REQUIRED, TASKS, "LIST", "Components of a heterogeneous job to start in", het_group,
-		  NULL),
-	ROLE_TEXT("pack-group", 0, REQUIRED, TASKS, "LIST", "The same as --het-group", het_group, NULL),
+	 OF_ROLE},
+	TEXT("het-group", 0, REQUIRED, TASKS, "LIST", "Components of a heterogeneous job to start in", het_group, NULL,
+	     OF_ROLE),
+	TEXT("pack-group", 0, REQUIRED, TASKS, "LIST", "The same as --het-group", het_group, NULL, OF_ROLE),
 
 	/* Nodes. */
 	{ROW("nodes", 'N', REQUIRED, NODES, "MIN[-MAX]", "Use this many nodes"), .type = HVD_OPT_INT,
-	 .at = HVD_AT(nodes_min), .read = read_nodes, .env = "SLURM_JOB_NUM_NODES,SLURM_NNODES", .whose = HVD_OF_ROLE},
+	 .at = HVD_AT(nodes_min), .read = read_nodes, .env = "SLURM_JOB_NUM_NODES,SLURM_NNODES", OF_ROLE},
 	TEXT("nodelist", 'w', REQUIRED, NODES, "HOSTS", "Run on these nodes", nodelist, NULL),
 	TEXT("nodefile", 'F', REQUIRED, NODES, "FILE", "Run on the nodes that the file names", nodefile, NULL),
 	TEXT("exclude", 'x', REQUIRED, NODES, "HOSTS", "Do not run on these nodes", exclude, NULL),
@@ -178,8 +169,8 @@ static const struct hvd_opt rows[] = {
 	     "SLURM_GPUS_PER_NODE"),
 	TEXT("gpus-per-socket", 0, REQUIRED, RESOURCES, "[TYPE:]N", "GPUs on each socket", gpus_per_socket,
 	     "SLURM_GPUS_PER_SOCKET"),
-	ROLE_TEXT("gpus-per-task", 0, REQUIRED, RESOURCES, "[TYPE:]N", "GPUs for each task", gpus_per_task,
-		  "SLURM_GPUS_PER_TASK"),
+	TEXT("gpus-per-task", 0, REQUIRED, RESOURCES, "[TYPE:]N", "GPUs for each task", gpus_per_task,
+	     "SLURM_GPUS_PER_TASK", OF_ROLE),
 	{ROW("tres-per-task", 0, REQUIRED, RESOURCES, "LIST", "Resources for each task"), .type = HVD_OPT_STRING,
 	 .at = HVD_AT(tres_per_task), .env = "SLURM_TRES_PER_TASK", .since = 2302},
 	TEXT("gres", 0, REQUIRED, RESOURCES, "LIST", "Generic resources on each node", gres, "SLURM_GRES"),
@@ -206,8 +197,8 @@ static const struct hvd_opt rows[] = {
 	NEW("mem-update", REQUIRED, RESOURCES, "SPEC", "Change the memory of the job while it runs", 2605),
 
 	/* Binding. */
-	ROLE_TEXT("cpu-bind", 0, REQUIRED, BINDING, "TYPE", "Bind tasks to CPUs", cpu_bind, "SLURM_CPU_BIND"),
-	ROLE_TEXT("cpu_bind", 0, REQUIRED, BINDING, "TYPE", "The same as --cpu-bind", cpu_bind, NULL),
+	TEXT("cpu-bind", 0, REQUIRED, BINDING, "TYPE", "Bind tasks to CPUs", cpu_bind, "SLURM_CPU_BIND", OF_ROLE),
+	TEXT("cpu_bind", 0, REQUIRED, BINDING, "TYPE", "The same as --cpu-bind", cpu_bind, NULL, OF_ROLE),
 	ON("mem-bind", 0, REQUIRED, BINDING, "TYPE", "Bind tasks to memory"),
 	TEXT("gpu-bind", 0, REQUIRED, BINDING, "TYPE", "Bind tasks to GPUs", gpu_bind, "SLURM_GPU_BIND"),
 	NEW("tres-bind", REQUIRED, BINDING, "SPEC", "Bind tasks to generic resources", 2311),
@@ -239,8 +230,7 @@ static const struct hvd_opt rows[] = {
 		    "separate word only the usual types are recognized, and none when called as horovodrun"},
 	{ROW("kill-on-bad-exit", 'K', OPTIONAL, STEP, "0|1",
 	     "End all tasks when one fails. That is the default here; 0 is the same as --keep-going"),
-	 .type = HVD_OPT_TRI, .at = HVD_AT(kill_on_bad_exit), .read = read_kill, .env = "SLURM_KILL_BAD_EXIT",
-	 .whose = HVD_OF_ROLE},
+	 .type = HVD_OPT_TRI, .at = HVD_AT(kill_on_bad_exit), .read = read_kill, .env = "SLURM_KILL_BAD_EXIT", OF_ROLE},
 	NUM("wait", 'W', STEP, "SECONDS", "End the job this long after the first task has ended", wait, "SLURM_WAIT",
 	    0),
 	TEXT("export", 0, REQUIRED, STEP, "LIST|ALL|NONE", "Variables that tasks get", export_env,
